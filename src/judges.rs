@@ -1,0 +1,181 @@
+//! Judges: one file per paper, each beside its folder of prompts, schemas and shots.
+//! A judge sees text and an [`Llm`]; it never sees tokens.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    llm::{self, Chat, Form, Llm, Reply, Sampling},
+    mqm::ErrorSpan,
+    segment::Segment,
+};
+
+/// A published way of judging translations.
+pub trait Judge: Sync + Send {
+    /// Judges one group. The answer has one entry per unit: per segment, or one for the whole group when the
+    /// granularity is a document or more (see [`Judge::unit`]).
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>>;
+
+    /// What must be judged together, in order; `run` plans, shards and resumes by these groups.
+    fn group(&self) -> Grouping {
+        Grouping::Segment
+    }
+
+    /// What one verdict is about.
+    fn unit(&self) -> Unit {
+        Unit::Segment
+    }
+
+    /// The method's part of the signature, in order: `[("method", "fsp"), ("shots", "3"), ...]`.
+    fn signature(&self) -> Vec<(&'static str, String)>;
+
+    /// The chats of the first questions that the group will surely cause, for planning and dry runs.
+    fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)>;
+}
+
+/// What a judge must see together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grouping {
+    Segment,
+    /// All segments of one document of one system.
+    Document,
+    /// Five documents of one system, drawn by the run's seed.
+    FiveDocuments,
+    /// All translations of one source segment.
+    Source,
+}
+
+/// What one verdict is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    Segment,
+    Group,
+}
+
+/// What a judge says of one unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Higher is better.
+    pub score: f64,
+    /// The method's own scale and sign.
+    pub raw: f64,
+    /// Direct assessment 0..=100 where the method asks for one; higher is better.
+    pub quality_score: Option<f64>,
+    pub errors: Vec<ErrorSpan>,
+}
+
+/// Why a unit has no verdict.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Unparsable(String),
+    #[error("the model declined: {0}")]
+    Refused(String),
+    #[error("the answer ended at its budget of {0} tokens")]
+    Truncated(usize),
+    #[error("{0}")]
+    TooLong(String),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<llm::Error> for Error {
+    fn from(error: llm::Error) -> Self {
+        match error {
+            llm::Error::TooLong { .. } => Self::TooLong(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Who sits in judgement: the model of each role, and the record of what they were asked.
+#[derive(Clone)]
+pub struct Panel {
+    default: Arc<dyn Llm>,
+    seats: BTreeMap<String, Arc<dyn Llm>>,
+    /// How every question is sampled unless the judge says otherwise.
+    pub sampling: Sampling,
+    calls: Arc<Mutex<Vec<Call>>>,
+}
+
+/// One question and its answer, as it goes to `calls.jsonl`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Call {
+    pub role: String,
+    pub stage: String,
+    pub chat: Chat,
+    pub reply: Reply,
+    pub seconds: f64,
+}
+
+impl Panel {
+    /// A panel where one model plays every role.
+    #[must_use]
+    pub fn new(default: Arc<dyn Llm>, sampling: Sampling) -> Self {
+        Self { default, seats: BTreeMap::new(), sampling, calls: Arc::default() }
+    }
+
+    /// The same panel with another model in one role.
+    #[must_use]
+    pub fn seat(mut self, role: impl Into<String>, llm: Arc<dyn Llm>) -> Self {
+        self.seats.insert(role.into(), llm);
+        self
+    }
+
+    /// The same seats with an empty record, for one group.
+    #[must_use]
+    pub fn fresh(&self) -> Self {
+        Self { calls: Arc::default(), ..self.clone() }
+    }
+
+    /// The model that plays a role.
+    #[must_use]
+    pub fn llm(&self, role: &str) -> &dyn Llm {
+        self.seats.get(role).unwrap_or(&self.default).as_ref()
+    }
+
+    /// Asks a role one question and records it.
+    ///
+    /// # Errors
+    /// What the model's [`Llm::ask`] returns.
+    pub fn ask(&self, role: &str, stage: &str, chat: &Chat, form: &Form) -> Result<Reply, llm::Error> {
+        self.ask_with(role, stage, chat, form, &self.sampling)
+    }
+
+    /// As [`Panel::ask`], with a sampling of the judge's own.
+    ///
+    /// # Errors
+    /// What the model's [`Llm::ask`] returns.
+    pub fn ask_with(
+        &self,
+        role: &str,
+        stage: &str,
+        chat: &Chat,
+        form: &Form,
+        sampling: &Sampling,
+    ) -> Result<Reply, llm::Error> {
+        let start = std::time::Instant::now();
+        let reply = self.llm(role).ask(chat, form, sampling)?;
+        let call = Call {
+            role: role.into(),
+            stage: stage.into(),
+            chat: chat.clone(),
+            reply: reply.clone(),
+            seconds: start.elapsed().as_secs_f64(),
+        };
+        self.calls.lock().expect("no call panics while recording").push(call);
+        Ok(reply)
+    }
+
+    /// What has been asked since [`Panel::fresh`].
+    #[must_use]
+    pub fn take_calls(&self) -> Vec<Call> {
+        std::mem::take(&mut self.calls.lock().expect("no call panics while recording"))
+    }
+}

@@ -1,0 +1,246 @@
+//! The narrow waist between judges and engines: a question ([`Chat`], [`Form`], [`Sampling`]) and its
+//! [`Reply`]. It knows neither tokens' ids on the judge's side nor segments on the engine's.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Whatever answers chats: the in-process [`crate::engine`], or a script in tests.
+pub trait Llm: Sync + Send {
+    /// Asks one question and blocks until the whole answer is there.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] when prompt and answer budget exceed the context; [`Error::Form`] when the form
+    /// cannot be compiled; [`Error::Engine`] when the engine itself failed.
+    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error>;
+
+    /// Log-probabilities of given continuations of one chat (labels, scores, fixed answers), in order.
+    ///
+    /// # Errors
+    /// As [`Llm::ask`].
+    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error>;
+
+    /// The number of prompt tokens of a chat as the model would read it, without running anything.
+    ///
+    /// # Errors
+    /// [`Error::Template`] when the model's chat template refuses the chat.
+    fn count(&self, chat: &Chat) -> Result<usize, Error>;
+}
+
+/// Who speaks a [`Turn`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Speaker {
+    System,
+    User,
+    Assistant,
+}
+
+/// One message of a chat. Its content is data: control tokens inside it never act as such.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    pub role: Speaker,
+    pub content: String,
+}
+
+/// A conversation that the model is to continue as the assistant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chat {
+    pub turns: Vec<Turn>,
+    /// Text of the assistant's answer that is already there; the reply continues it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefill: String,
+    /// When set, this text is the whole prompt: no chat template, control tokens in it act as such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+}
+
+impl Chat {
+    /// An empty conversation.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A prompt that goes to the model as it is, without a chat template.
+    #[must_use]
+    pub fn raw(prompt: impl Into<String>) -> Self {
+        Self { raw: Some(prompt.into()), ..Self::default() }
+    }
+
+    /// The same chat with one more turn.
+    #[must_use]
+    pub fn with(mut self, role: Speaker, content: impl Into<String>) -> Self {
+        self.turns.push(Turn { role, content: content.into() });
+        self
+    }
+
+    /// The same chat with a system turn added.
+    #[must_use]
+    pub fn system(self, content: impl Into<String>) -> Self {
+        self.with(Speaker::System, content)
+    }
+
+    /// The same chat with a user turn added.
+    #[must_use]
+    pub fn user(self, content: impl Into<String>) -> Self {
+        self.with(Speaker::User, content)
+    }
+
+    /// The same chat with an assistant turn added.
+    #[must_use]
+    pub fn assistant(self, content: impl Into<String>) -> Self {
+        self.with(Speaker::Assistant, content)
+    }
+}
+
+/// What an answer must look like. Every form but [`Form::Text`] holds by construction.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Form {
+    /// Free text until the model ends its turn or a stop string appears.
+    #[default]
+    Text,
+    /// JSON that conforms to a schema; properties come in the schema's order. Strings may carry the keyword
+    /// `"substringOf": NAME` (or a list of names): a verbatim, non-empty substring of the text of that name;
+    /// with `"minLength": 0` beside it the empty string is allowed too.
+    Json {
+        schema: serde_json::Value,
+        /// The texts that `substringOf` names.
+        texts: BTreeMap<String, String>,
+    },
+    /// The whole answer matches this regular expression.
+    Regex(String),
+    /// One of these strings, verbatim.
+    Choice(Vec<String>),
+}
+
+impl Form {
+    /// A JSON form without spans.
+    #[must_use]
+    pub fn json(schema: serde_json::Value) -> Self {
+        Self::Json { schema, texts: BTreeMap::new() }
+    }
+}
+
+/// How tokens are chosen. The default is greedy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// 0 is greedy.
+    pub temperature: f32,
+    /// Nucleus: the smallest set of tokens whose probability reaches this; 1 keeps all.
+    pub top_p: f32,
+    /// Answers to the same prompt under the same seed are the same.
+    pub seed: u64,
+    /// At most this many tokens in the answer.
+    pub max_tokens: usize,
+    /// Strings that end the answer and are cut from it.
+    pub stop: Vec<String>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self { temperature: 0.0, top_p: 1.0, seed: 0, max_tokens: 1024, stop: Vec::new() }
+    }
+}
+
+/// An answer with its tokens.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Reply {
+    pub text: String,
+    pub tokens: Vec<Token>,
+    pub finish: Finish,
+    pub usage: Usage,
+    /// Ids of the prompt as the model read it; filled for `tribunal ask` and in `weigh`, else empty.
+    #[serde(skip)]
+    pub prompt_ids: Vec<u32>,
+}
+
+/// One generated (or given) token.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Token {
+    pub id: u32,
+    pub text: String,
+    /// Natural log of the model's probability over the whole vocabulary, at temperature 1.
+    pub logprob: f64,
+    /// The same over the tokens that the form allowed; equal to `logprob` when everything was allowed.
+    pub masked_logprob: f64,
+    pub source: TokenSource,
+}
+
+/// How a token came into the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TokenSource {
+    /// Chosen from the model's distribution.
+    #[default]
+    Sampled,
+    /// The form allowed nothing else.
+    Forced,
+    /// Guessed from the text and confirmed by the model.
+    Drafted,
+}
+
+/// Why an answer ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Finish {
+    /// The model ended its turn, or a stop string appeared.
+    #[default]
+    Stop,
+    /// The token budget ended it; a JSON answer is then incomplete.
+    Length,
+    /// The form was complete and allowed nothing more.
+    Form,
+}
+
+/// What one answer cost, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Prompt tokens that went through the model.
+    pub computed: usize,
+    /// Prompt tokens taken from the prefix cache.
+    pub cached: usize,
+    /// Answer tokens.
+    pub generated: usize,
+    /// Answer tokens that the form forced.
+    pub forced: usize,
+    /// Answer tokens guessed ahead, and how many of them the model confirmed.
+    pub drafted: usize,
+    pub accepted: usize,
+}
+
+impl Usage {
+    /// Prompt tokens, computed and cached.
+    #[must_use]
+    pub fn prompt(&self) -> usize {
+        self.computed + self.cached
+    }
+}
+
+/// A given continuation with the log-probability of each of its tokens.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Weighed {
+    pub text: String,
+    pub tokens: Vec<Token>,
+}
+
+impl Weighed {
+    /// Sum of the tokens' log-probabilities.
+    #[must_use]
+    pub fn logprob(&self) -> f64 {
+        self.tokens.iter().map(|t| t.logprob).sum()
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    #[error("the prompt has {prompt} tokens and the answer may take {answer}, but the context holds {context}")]
+    TooLong { prompt: usize, answer: usize, context: usize },
+    #[error("the form cannot be compiled: {0}")]
+    Form(String),
+    #[error("the chat template refused the conversation: {0}")]
+    Template(String),
+    #[error("the engine failed: {0}")]
+    Engine(String),
+}

@@ -1,0 +1,1 @@
+//! Finding a span string in its text.

@@ -1,0 +1,1 @@
+//! Named severity-weight presets.

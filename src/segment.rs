@@ -1,0 +1,25 @@
+//! What is judged: segments, their documents and languages. It knows no score and no model.
+
+use serde::{Deserialize, Serialize};
+
+pub mod lang;
+pub mod read;
+
+pub use lang::Lang;
+
+/// One translated segment: what most judges give one verdict for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// The system that translated it (a file's stem where none is named).
+    pub system: String,
+    /// The document it belongs to; segments of one document stand in order.
+    pub doc: String,
+    /// Position in the test set of its system, from 0.
+    pub seg: usize,
+    pub src_lang: Lang,
+    pub tgt_lang: Lang,
+    pub source: String,
+    pub hypothesis: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}

@@ -1,0 +1,1 @@
+//! Readers: parallel text, JSONL, TSV, mt-metrics-eval folders.
