@@ -1,1 +1,1 @@
-//! engine
+//! The engine room.
