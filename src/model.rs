@@ -1,1 +1,3 @@
-//! model
+//! The decoder and its kernels.
+
+pub mod cpu;
