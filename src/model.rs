@@ -11,12 +11,12 @@ pub mod cache;
 
 pub mod weights;
 
-#[expect(unsafe_code, reason = "vector instructions; every block says why it is sound")]
 pub mod cpu;
 
 pub use cache::{BLOCK, KvCache, KvType};
 pub use config::Config;
 pub use decoder::{Decoder, Input, Span};
+pub use layers::linear::Compute;
 pub use weights::Weights;
 
 /// Why a model cannot be loaded or run.

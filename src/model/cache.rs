@@ -2,8 +2,8 @@
 
 use candle_core::{DType, Device, Tensor};
 
-use super::{Config, Error};
 pub use super::cpu::attend::BLOCK;
+use super::{Config, Error};
 
 /// Number type of the cached keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -82,7 +82,14 @@ pub enum Scaling {
     /// Llama 3: high frequencies kept, low ones divided, a smooth step between.
     Llama3 { factor: f64, low: f64, high: f64, original: f64 },
     /// `YaRN`: interpolated and extrapolated frequencies blended, attention scaled.
-    Yarn { factor: f64, original: f64, beta_fast: f64, beta_slow: f64, attention: Option<f64>, truncate: bool },
+    Yarn {
+        factor: f64,
+        original: f64,
+        beta_fast: f64,
+        beta_slow: f64,
+        attention: Option<f64>,
+        truncate: bool,
+    },
     /// A divisor per frequency (GGUF's `rope_freqs.weight`).
     Factors(Vec<f32>),
 }

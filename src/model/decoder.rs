@@ -6,11 +6,11 @@ use candle_core::{Device, Tensor};
 use super::{
     BLOCK, Config, Error, KvCache, Weights,
     config::{Arch, Rope},
-    cpu::{Tier, attend::Row},
+    cpu::attend::Row,
     layers::{
         activate::Gated,
         attention::Attend,
-        linear::{Embedding, Linear},
+        linear::{Compute, Embedding, Linear},
         norm::rms_norm,
         rotary::{Angles, HeadNorm, Heads, Queries, Turn, WriteKeys, WriteValues},
     },
@@ -20,11 +20,11 @@ use super::{
 pub struct Decoder {
     config: Config,
     device: Device,
-    tier: Tier,
+    compute: Compute,
     embed_tokens: Embedding,
     layers: Vec<Layer>,
     norm: Tensor,
-    lm_head: Linear,
+    lm_head: Linear<1>,
 }
 
 /// Neighbouring tokens of one sequence.
@@ -50,14 +50,14 @@ pub struct Input {
 
 struct Layer {
     input_layernorm: Tensor,
-    qkv: Linear,
+    qkv: Linear<3>,
     q_norm: Option<HeadNorm>,
     k_norm: Option<HeadNorm>,
-    o_proj: Linear,
+    o_proj: Linear<1>,
     /// The norm before the feed-forward half.
     mlp_norm: Tensor,
-    gate_up: Linear,
-    down_proj: Linear,
+    gate_up: Linear<2>,
+    down_proj: Linear<1>,
     /// Gemma's norms of each half's output.
     post_norms: Option<(Tensor, Tensor)>,
     sliding: bool,
@@ -76,20 +76,19 @@ impl Decoder {
     ///
     /// # Errors
     /// Tensors that are missing or of another shape than the configuration says.
-    pub fn load(weights: &Weights, device: &Device, tier: Tier) -> Result<Self, Error> {
+    pub fn load(weights: &Weights, device: &Device, compute: Compute) -> Result<Self, Error> {
         let config = weights.config().clone();
-        let embed_tokens =
-            Embedding::load(weights, "model.embed_tokens.weight", [config.vocab, config.hidden], device)?;
+        let (vocab, hidden) = (config.vocab, config.hidden);
+        let embed_tokens = Embedding::load(weights, "model.embed_tokens.weight", vocab, hidden)?;
         let lm_head = if config.tied {
-            Linear::tied(&embed_tokens)?
+            Linear::tied(&embed_tokens, compute)
         } else {
-            Linear::load(weights, &[("lm_head", config.vocab)], config.hidden, device)?
+            Linear::load(weights, [("lm_head", vocab)], hidden, compute)?
         };
-        let layers = (0..config.n_layers)
-            .map(|layer| Layer::load(weights, &config, layer, device))
-            .collect::<Result<_, _>>()?;
-        let norm = norm(weights, "model.norm", &config, device)?;
-        Ok(Self { device: device.clone(), tier, embed_tokens, layers, norm, lm_head, config })
+        let load = Load { weights, config: &config, device, compute };
+        let layers = (0..config.n_layers).map(|layer| load.layer(layer)).collect::<Result<_, _>>()?;
+        let norm = load.norm("model.norm")?;
+        Ok(Self { device: device.clone(), compute, embed_tokens, layers, norm, lm_head, config })
     }
 
     #[must_use]
@@ -122,7 +121,8 @@ impl Decoder {
         if input.logit_rows.is_empty() {
             return Ok(Tensor::zeros((0, self.config.vocab), candle_core::DType::F32, &self.device)?);
         }
-        self.lm_head.forward(&rms_norm(&x, &self.norm, self.config.norm_eps)?)
+        let [logits] = self.lm_head.forward(&rms_norm(&x, &self.norm, self.config.norm_eps)?)?;
+        Ok(logits)
     }
 
     fn step<'a>(&self, input: &'a Input) -> Step<'a> {
@@ -159,9 +159,9 @@ impl Decoder {
         }
         let x = (x + h)?;
         let h = rms_norm(&x, &layer.mlp_norm, eps)?;
-        let h = layer.gate_up.forward(&h)?; // [tokens, 2 intermediate]
-        let h = h.apply_op1_no_bwd(&Gated { activation: self.config.activation, tier: self.tier })?;
-        let mut h = layer.down_proj.forward(&h)?; // [tokens, hidden]
+        let [gate, up] = layer.gate_up.forward(&h)?; // [tokens, intermediate]
+        let gated = Gated { activation: self.config.activation, tier: self.compute.tier };
+        let [mut h] = layer.down_proj.forward(&gate.apply_op2_no_bwd(&up, &gated)?)?; // [tokens, hidden]
         if let Some((_, after_mlp)) = &layer.post_norms {
             h = rms_norm(&h, after_mlp, eps)?;
         }
@@ -180,82 +180,88 @@ impl Decoder {
         let heads = config.heads();
         let angles = if layer.sliding { step.local_angles.as_ref() } else { None }.unwrap_or(&step.angles);
         let turn = |norm| Turn { heads, norm, angles };
-        let qkv = layer.qkv.forward(h)?; // [tokens, (H + 2 KV) head_dim]
+        let [q, k, v] = layer.qkv.forward(h)?; // [tokens, heads head_dim]
         let (keys, values) = (&cache.keys[idx], &cache.values[idx]);
-        keys.inplace_op2(&qkv, &WriteKeys { turn: turn(layer.k_norm.as_ref()), slots: &step.slots })?;
-        values.inplace_op2(&qkv, &WriteValues { heads, slots: &step.slots })?;
+        keys.inplace_op2(&k, &WriteKeys { turn: turn(layer.k_norm.as_ref()), slots: &step.slots })?;
+        values.inplace_op2(&v, &WriteValues { heads, slots: &step.slots })?;
         let queries = Queries { turn: turn(layer.q_norm.as_ref()), scale: config.attention_scale };
-        let q = qkv.apply_op1_no_bwd(&queries)?; // [tokens, H head_dim]
+        let q = q.apply_op1_no_bwd(&queries)?;
         let window = config.window.filter(|_| layer.sliding);
-        let attend = Attend { heads, window, rows: &step.rows, tier: self.tier };
-        layer.o_proj.forward(&q.apply_op3_no_bwd(keys, values, &attend)?)
+        let attend = Attend { heads, window, rows: &step.rows, tier: self.compute.tier };
+        let [out] = layer.o_proj.forward(&q.apply_op3_no_bwd(keys, values, &attend)?)?;
+        Ok(out)
     }
 }
 
 impl Config {
-    /// How the heads lie in a row of `[q | k | v]`.
+    /// How many heads, and how wide.
     #[must_use]
     pub fn heads(&self) -> Heads {
         Heads { n_heads: self.n_heads, n_kv_heads: self.n_kv_heads, head_dim: self.head_dim }
     }
 }
 
-impl Layer {
-    fn load(weights: &Weights, c: &Config, layer: usize, device: &Device) -> Result<Self, Error> {
+/// What every tensor is loaded with.
+struct Load<'a> {
+    weights: &'a Weights,
+    config: &'a Config,
+    device: &'a Device,
+    compute: Compute,
+}
+
+impl Load<'_> {
+    fn layer(&self, layer: usize) -> Result<Layer, Error> {
+        let c = self.config;
         let at = |part: &str| format!("model.layers.{layer}.{part}");
-        let linear = |parts: &[(&str, usize)], k: usize| {
-            let named: Vec<(String, usize)> = parts.iter().map(|&(name, n)| (at(name), n)).collect();
-            let parts: Vec<(&str, usize)> = named.iter().map(|(name, n)| (name.as_str(), *n)).collect();
-            Linear::load(weights, &parts, k, device)
-        };
-        let norm_at = |part: &str| norm(weights, &at(part), c, device);
         let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
         let gemma = c.arch == Arch::Gemma3;
         let mlp_norm = if gemma { "pre_feedforward_layernorm" } else { "post_attention_layernorm" };
         let post_norms = if gemma {
-            Some((norm_at("post_attention_layernorm")?, norm_at("post_feedforward_layernorm")?))
+            let after_attention = self.norm(&at("post_attention_layernorm"))?;
+            Some((after_attention, self.norm(&at("post_feedforward_layernorm"))?))
         } else {
             None
         };
-        Ok(Self {
-            input_layernorm: norm_at("input_layernorm")?,
-            qkv: linear(
-                &[("self_attn.q_proj", q), ("self_attn.k_proj", kv), ("self_attn.v_proj", kv)],
-                c.hidden,
-            )?,
-            q_norm: head_norm(weights, &at("self_attn.q_norm"), c)?,
-            k_norm: head_norm(weights, &at("self_attn.k_norm"), c)?,
-            o_proj: linear(&[("self_attn.o_proj", c.hidden)], q)?,
-            mlp_norm: norm_at(mlp_norm)?,
-            gate_up: linear(
-                &[("mlp.gate_proj", c.intermediate), ("mlp.up_proj", c.intermediate)],
-                c.hidden,
-            )?,
-            down_proj: linear(&[("mlp.down_proj", c.hidden)], c.intermediate)?,
+        let qkv = [(at("self_attn.q_proj"), q), (at("self_attn.k_proj"), kv), (at("self_attn.v_proj"), kv)];
+        let gate_up = [(at("mlp.gate_proj"), c.intermediate), (at("mlp.up_proj"), c.intermediate)];
+        Ok(Layer {
+            input_layernorm: self.norm(&at("input_layernorm"))?,
+            qkv: self.linear(&qkv, c.hidden)?,
+            q_norm: self.head_norm(&at("self_attn.q_norm"))?,
+            k_norm: self.head_norm(&at("self_attn.k_norm"))?,
+            o_proj: self.linear(&[(at("self_attn.o_proj"), c.hidden)], q)?,
+            mlp_norm: self.norm(&at(mlp_norm))?,
+            gate_up: self.linear(&gate_up, c.hidden)?,
+            down_proj: self.linear(&[(at("mlp.down_proj"), c.hidden)], c.intermediate)?,
             post_norms,
             sliding: c.sliding[layer],
         })
     }
-}
 
-fn norm(weights: &Weights, name: &str, config: &Config, device: &Device) -> Result<Tensor, Error> {
-    let values = norm_weight(weights, name, config, config.hidden)?;
-    Ok(Tensor::from_vec(values, config.hidden, device)?)
-}
-
-fn head_norm(weights: &Weights, name: &str, config: &Config) -> Result<Option<HeadNorm>, Error> {
-    if !weights.contains(&format!("{name}.weight")) {
-        return Ok(None);
+    fn linear<const N: usize>(&self, parts: &[(String, usize); N], k: usize) -> Result<Linear<N>, Error> {
+        let parts = std::array::from_fn(|i| (parts[i].0.as_str(), parts[i].1));
+        Linear::load(self.weights, parts, k, self.compute)
     }
-    let weight = norm_weight(weights, name, config, config.head_dim)?;
-    Ok(Some(HeadNorm { weight, eps: config.norm_eps as f32 }))
-}
 
-/// Norm weights in f32. Gemma's safetensors hold w of (1 + w); its GGUF files have the 1 added already.
-fn norm_weight(weights: &Weights, name: &str, config: &Config, n: usize) -> Result<Vec<f32>, Error> {
-    let mut values = weights.floats(&format!("{name}.weight"), n)?;
-    if config.arch == Arch::Gemma3 && weights.metadata().is_none() {
-        values.iter_mut().for_each(|w| *w += 1.0);
+    fn norm(&self, name: &str) -> Result<Tensor, Error> {
+        let n = self.config.hidden;
+        Ok(Tensor::from_vec(self.norm_weight(name, n)?, n, self.device)?)
     }
-    Ok(values)
+
+    fn head_norm(&self, name: &str) -> Result<Option<HeadNorm>, Error> {
+        if !self.weights.contains(&format!("{name}.weight")) {
+            return Ok(None);
+        }
+        let weight = self.norm_weight(name, self.config.head_dim)?;
+        Ok(Some(HeadNorm { weight, eps: self.config.norm_eps as f32 }))
+    }
+
+    /// Norm weights in f32. Gemma's safetensors hold w of (1 + w); its GGUF files have the 1 added already.
+    fn norm_weight(&self, name: &str, n: usize) -> Result<Vec<f32>, Error> {
+        let mut values = self.weights.floats(&format!("{name}.weight"), n)?;
+        if self.config.arch == Arch::Gemma3 && self.weights.metadata().is_none() {
+            values.iter_mut().for_each(|w| *w += 1.0);
+        }
+        Ok(values)
+    }
 }

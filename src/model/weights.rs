@@ -121,7 +121,7 @@ impl Weights {
             .ok_or_else(|| self.bad(name, &format!("is {:?}, floats were expected", stored.dtype)))
     }
 
-    fn bad(&self, name: &str, reason: &str) -> Error {
+    pub(super) fn bad(&self, name: &str, reason: &str) -> Error {
         Error::Tensor { path: self.path.display().to_string(), name: name.into(), reason: reason.into() }
     }
 }

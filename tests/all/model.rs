@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor};
 use proptest::prelude::*;
-use tribunal::model::{BLOCK, Decoder, Input, KvCache, KvType, Span, Weights, cpu::Tier};
+use tribunal::model::{BLOCK, Compute, Decoder, Input, KvCache, KvType, Span, Weights};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -12,7 +12,7 @@ fn root() -> PathBuf {
 
 fn load(name: &str) -> Decoder {
     let weights = Weights::open(&root().join("models/tiny").join(name)).expect("a tiny model opens");
-    Decoder::load(&weights, &Device::Cpu, Tier::detect()).expect("a tiny model loads")
+    Decoder::load(&weights, &Device::Cpu, Compute::default()).expect("a tiny model loads")
 }
 
 /// One sequence of the goldens: ids and logits at every position.
@@ -26,7 +26,8 @@ fn goldens(name: &str) -> Vec<Golden> {
     let text = std::fs::read_to_string(file("json")).expect("the golden's ids");
     let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let sequences: Vec<Vec<u32>> = serde_json::from_value(json["sequences"].clone()).expect("ids");
-    let tensors = candle_core::safetensors::load(Path::new(&file("safetensors")), &Device::Cpu).expect("logits");
+    let tensors =
+        candle_core::safetensors::load(Path::new(&file("safetensors")), &Device::Cpu).expect("logits");
     let golden = |(i, ids): (usize, Vec<u32>)| Golden {
         logits: tensors[&i.to_string()].to_vec2().expect("two dimensions"),
         ids,

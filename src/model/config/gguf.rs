@@ -59,7 +59,12 @@ pub fn from_gguf(path: &str, metadata: &HashMap<String, Value>, tensors: Tensors
         embedding_scale: gemma.then(|| (hidden as f64).sqrt() as f32),
         tied: tensors.tied,
         context: read.size_or("context_length", 4096),
-        stop_ids: metadata.get("tokenizer.ggml.eos_token_id").and_then(whole).map(|id| id as u32).into_iter().collect(),
+        stop_ids: metadata
+            .get("tokenizer.ggml.eos_token_id")
+            .and_then(whole)
+            .map(|id| id as u32)
+            .into_iter()
+            .collect(),
     };
     super::check(path, config)
 }
@@ -76,11 +81,7 @@ impl Reader<'_> {
     }
 
     fn bad(&self, key: &str, reason: &str) -> Error {
-        Error::Config {
-            path: self.path.into(),
-            key: format!("{}.{key}", self.prefix),
-            reason: reason.into(),
-        }
+        Error::Config { path: self.path.into(), key: format!("{}.{key}", self.prefix), reason: reason.into() }
     }
 
     fn size(&self, key: &str) -> Result<usize, Error> {

@@ -128,7 +128,8 @@ impl Reader<'_> {
         let Some(value) = value else { return Ok(Scaling::None) };
         let kind = value.get("rope_type").or_else(|| value.get("type")).and_then(Value::as_str);
         let number = |key: &str| value.get(key).and_then(Value::as_f64);
-        let need = |key: &str| number(key).ok_or_else(|| self.bad(&format!("rope_scaling.{key}"), "is missing"));
+        let need =
+            |key: &str| number(key).ok_or_else(|| self.bad(&format!("rope_scaling.{key}"), "is missing"));
         let original = || {
             number("original_max_position_embeddings")
                 .or_else(|| self.float("original_max_position_embeddings"))

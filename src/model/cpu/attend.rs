@@ -119,7 +119,8 @@ fn tile<L: Lanes, S: Stored>(
         let mut from = 0;
         while from < rows.len() {
             let same = sharing(&rows[from..], split);
-            let run = Run { cached, head, split, rows: &rows[from..from + same], group, first_query: from * group };
+            let run =
+                Run { cached, head, split, rows: &rows[from..from + same], group, first_query: from * group };
             run.attend::<L>(&queries, out, scratch);
             from += same;
         }

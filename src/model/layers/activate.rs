@@ -1,6 +1,6 @@
-//! The gated feed-forward nonlinearity over `[gate | up]`.
+//! The gated feed-forward nonlinearity.
 
-use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape};
+use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape};
 use rayon::prelude::*;
 
 use super::floats;
@@ -11,29 +11,33 @@ use crate::model::{
 
 /// `act(gate) * up`.
 ///
-/// Shape: `[tokens, 2 n]` -> `[tokens, n]`.
+/// Shape: all `[tokens, n]`.
 pub struct Gated {
     pub activation: Activation,
     pub tier: Tier,
 }
 
-impl CustomOp1 for Gated {
+impl CustomOp2 for Gated {
     fn name(&self) -> &'static str {
         "gated-activation"
     }
 
-    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let x = floats(storage, layout)?;
-        let (n_tokens, width) = layout.shape().dims2()?;
-        let n = width / 2;
-        let mut out = vec![0.0; n_tokens * n];
-        out.par_chunks_mut(n).zip(x.par_chunks(width)).for_each(|(out, row)| {
-            let (gate, up) = row.split_at(n);
+    fn cpu_fwd(
+        &self,
+        gate: &CpuStorage,
+        gate_layout: &Layout,
+        up: &CpuStorage,
+        up_layout: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let (gate, up) = (floats(gate, gate_layout)?, floats(up, up_layout)?);
+        let n = gate_layout.shape().dims2()?.1;
+        let mut out = vec![0.0; gate.len()];
+        out.par_chunks_mut(n).zip(gate.par_chunks(n)).zip(up.par_chunks(n)).for_each(|((out, gate), up)| {
             match self.activation {
                 Activation::Silu => activate::silu_mul(self.tier, gate, up, out),
                 Activation::GeluTanh => activate::gelu_mul(self.tier, gate, up, out),
             }
         });
-        Ok((CpuStorage::F32(out), (n_tokens, n).into()))
+        Ok((CpuStorage::F32(out), gate_layout.shape().clone()))
     }
 }

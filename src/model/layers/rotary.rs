@@ -34,20 +34,12 @@ impl Angles {
     }
 }
 
-/// Where queries, keys and values lie in a row of `[q | k | v]`.
+/// How many heads, and how wide.
 #[derive(Clone, Copy)]
 pub struct Heads {
     pub n_heads: usize,
     pub n_kv_heads: usize,
     pub head_dim: usize,
-}
-
-impl Heads {
-    /// Floats of one row.
-    #[must_use]
-    pub fn width(self) -> usize {
-        (self.n_heads + 2 * self.n_kv_heads) * self.head_dim
-    }
 }
 
 /// The norm of each head of q or k, where the architecture has one.
@@ -74,7 +66,7 @@ impl Turn<'_> {
 
 /// Queries, normed, turned and multiplied by the attention scale.
 ///
-/// Shape: `[tokens, (H + 2 KV) head_dim]` -> `[tokens, H head_dim]`.
+/// Shape: `[tokens, H head_dim]`.
 pub struct Queries<'a> {
     pub turn: Turn<'a>,
     pub scale: f32,
@@ -86,26 +78,22 @@ impl CustomOp1 for Queries<'_> {
     }
 
     fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let heads = self.turn.heads;
-        let (rows, width) = (floats(storage, layout)?, heads.n_heads * heads.head_dim);
-        let n_tokens = rows.len() / heads.width();
-        let mut out = vec![0.0; n_tokens * width];
-        out.par_chunks_mut(width).zip(rows.par_chunks(heads.width())).enumerate().for_each(
-            |(token, (out, row))| {
-                out.copy_from_slice(&row[..width]);
-                for head in out.chunks_exact_mut(heads.head_dim) {
-                    self.turn.apply(token, head);
-                    head.iter_mut().for_each(|x| *x *= self.scale);
-                }
-            },
-        );
-        Ok((CpuStorage::F32(out), (n_tokens, width).into()))
+        let Heads { n_heads, head_dim, .. } = self.turn.heads;
+        let mut out = floats(storage, layout)?.to_vec();
+        out.par_chunks_mut(n_heads * head_dim).enumerate().for_each(|(token, row)| {
+            for head in row.chunks_exact_mut(head_dim) {
+                self.turn.apply(token, head);
+                head.iter_mut().for_each(|x| *x *= self.scale);
+            }
+        });
+        Ok((CpuStorage::F32(out), layout.shape().clone()))
     }
 }
 
 /// Writes a step's keys, normed and turned, to their slots.
 ///
-/// Shape: cache `[n_blocks, KV, head_dim, BLOCK]`, rows as in [`Queries`]; a slot is `block * BLOCK + offset`.
+/// Shape: cache `[n_blocks, KV, head_dim, BLOCK]`, rows `[tokens, KV head_dim]`; a slot is
+/// `block * BLOCK + offset`.
 pub struct WriteKeys<'a> {
     pub turn: Turn<'a>,
     pub slots: &'a [u32],
@@ -130,12 +118,11 @@ impl InplaceOp2 for WriteKeys<'_> {
 
 impl WriteKeys<'_> {
     fn write<S: Stored + WithDType>(&self, cache: &mut [S], rows: &[f32]) {
-        let Heads { n_heads, n_kv_heads, head_dim } = self.turn.heads;
+        let Heads { n_kv_heads, head_dim, .. } = self.turn.heads;
         let mut head = vec![0.0; head_dim];
-        for (token, (row, &slot)) in rows.chunks_exact(self.turn.heads.width()).zip(self.slots).enumerate() {
+        for (token, (row, &slot)) in rows.chunks_exact(n_kv_heads * head_dim).zip(self.slots).enumerate() {
             let (block, offset) = (slot as usize / BLOCK, slot as usize % BLOCK);
-            let keys = &row[n_heads * head_dim..(n_heads + n_kv_heads) * head_dim];
-            for (kv, key) in keys.chunks_exact(head_dim).enumerate() {
+            for (kv, key) in row.chunks_exact(head_dim).enumerate() {
                 head.copy_from_slice(key);
                 self.turn.apply(token, &mut head);
                 let at = (block * n_kv_heads + kv) * head_dim * BLOCK;
@@ -148,7 +135,7 @@ impl WriteKeys<'_> {
 
 /// Writes a step's values to their slots.
 ///
-/// Shape: cache `[n_blocks, KV, BLOCK, head_dim]`, rows as in [`Queries`].
+/// Shape: cache `[n_blocks, KV, BLOCK, head_dim]`, rows `[tokens, KV head_dim]`.
 pub struct WriteValues<'a> {
     pub heads: Heads,
     pub slots: &'a [u32],
@@ -173,11 +160,10 @@ impl InplaceOp2 for WriteValues<'_> {
 
 impl WriteValues<'_> {
     fn write<S: Stored + WithDType>(&self, cache: &mut [S], rows: &[f32]) {
-        let Heads { n_heads, n_kv_heads, head_dim } = self.heads;
-        for (row, &slot) in rows.chunks_exact(self.heads.width()).zip(self.slots) {
+        let Heads { n_kv_heads, head_dim, .. } = self.heads;
+        for (row, &slot) in rows.chunks_exact(n_kv_heads * head_dim).zip(self.slots) {
             let (block, offset) = (slot as usize / BLOCK, slot as usize % BLOCK);
-            let values = &row[(n_heads + n_kv_heads) * head_dim..];
-            for (kv, value) in values.chunks_exact(head_dim).enumerate() {
+            for (kv, value) in row.chunks_exact(head_dim).enumerate() {
                 let at = ((block * n_kv_heads + kv) * BLOCK + offset) * head_dim;
                 let out = cache[at..at + head_dim].iter_mut();
                 out.zip(value).for_each(|(out, x)| *out = Stored::from_f32(*x));

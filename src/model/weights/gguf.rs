@@ -6,10 +6,7 @@ use std::{
     path::Path,
 };
 
-use candle_core::quantized::{
-    GgmlDType,
-    gguf_file::{Content, TensorInfo, Value},
-};
+use candle_core::quantized::gguf_file::{Content, TensorInfo, Value};
 
 use super::{Entry, RowOrder, Weights, floats, map};
 use crate::model::{
@@ -29,7 +26,8 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         hint: "is it a whole GGUF file? `tribunal models verify` checks a pulled one".into(),
     };
     let content = Content::read(&mut Cursor::new(&file[..])).map_err(|e| bad(reason(&e)))?;
-    let base = usize::try_from(content.tensor_data_offset).map_err(|_| bad("its header is too large".into()))?;
+    let base =
+        usize::try_from(content.tensor_data_offset).map_err(|_| bad("its header is too large".into()))?;
     let arch = content.metadata.get("general.architecture").and_then(|v| v.to_string().ok()).cloned();
     let mut index = BTreeMap::new();
     for (name, info) in &content.tensor_infos {
@@ -115,18 +113,3 @@ fn interleaved(index: &mut BTreeMap<String, Entry>, n_heads: usize, n_kv_heads: 
         }
     }
 }
-
-/// Tensor types that the loader reads, by ggml's names.
-pub const TYPES: &[GgmlDType] = &[
-    GgmlDType::F32,
-    GgmlDType::F16,
-    GgmlDType::BF16,
-    GgmlDType::Q4_0,
-    GgmlDType::Q4_1,
-    GgmlDType::Q5_0,
-    GgmlDType::Q5_1,
-    GgmlDType::Q8_0,
-    GgmlDType::Q4K,
-    GgmlDType::Q5K,
-    GgmlDType::Q6K,
-];

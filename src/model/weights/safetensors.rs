@@ -53,12 +53,7 @@ fn shards(folder: &Path) -> Result<BTreeSet<String>, Error> {
 }
 
 /// Adds one shard's tensors to the index.
-fn list(
-    path: &Path,
-    file: &[u8],
-    file_idx: usize,
-    index: &mut BTreeMap<String, Entry>,
-) -> Result<(), Error> {
+fn list(path: &Path, file: &[u8], file_idx: usize, index: &mut BTreeMap<String, Entry>) -> Result<(), Error> {
     let parsed = SafeTensors::deserialize(file)
         .map_err(|e| bad(path, format!("is not a whole safetensors file: {e}"), "fetch it again"))?;
     for (name, view) in parsed.iter() {
