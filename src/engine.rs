@@ -1,1 +1,7 @@
-//! The engine room.
+//! engine
+
+pub mod tokenizer;
+
+pub mod chat;
+
+pub mod grammar;
