@@ -1,1 +1,5 @@
 //! The cli room.
+
+pub mod meta;
+
+mod table;

@@ -1,3 +1,4 @@
 //! The integration binary: one module per room.
 
+mod meta;
 mod model;
