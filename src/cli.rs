@@ -1,5 +1,7 @@
 //! The cli room.
 
+pub mod compare;
 pub mod meta;
+pub mod promptcue;
 
 mod table;

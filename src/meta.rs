@@ -6,6 +6,11 @@
 //! coefficients, [`average`] applies them by segment, by system or to all; [`ties`] fits the tie threshold;
 //! [`agreement`] and [`spa`] compare systems; [`significance`] compares metrics, [`task`] whole task sets.
 
+#![expect(
+    clippy::float_cmp,
+    reason = "a tie is exact equality: that is the definition in every statistic here"
+)]
+
 use std::path::PathBuf;
 
 pub mod scores;
@@ -18,6 +23,7 @@ pub mod pairs;
 pub mod probability;
 
 pub mod average;
+pub mod fit;
 pub mod ties;
 
 pub mod agreement;
@@ -30,9 +36,23 @@ pub mod lexical;
 pub mod significance;
 
 pub mod contest;
+pub mod rating;
+pub mod verdicts;
+
+pub mod promptcue;
+pub mod rubric;
+pub mod spans;
+
+pub mod annotators;
+pub mod distribution;
+
 pub mod direction;
 pub mod statistic;
 pub mod task;
+
+pub mod lint;
+pub mod plot;
+pub mod slices;
 
 /// What keeps a meta-evaluation from being computed.
 #[derive(Debug, thiserror::Error)]

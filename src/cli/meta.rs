@@ -14,6 +14,7 @@ use crate::meta::statistic::Statistic;
 use crate::meta::task::{self, TaskSet};
 
 mod extra;
+mod more;
 mod text;
 
 /// How well metrics and judges agree with human raters.
@@ -91,12 +92,12 @@ pub fn run(args: &MetaArgs) -> Result<ExitCode> {
         seed: args.seed,
     });
     let result = task::run(&set, &directions, significance)?;
-    let extras = extra::compute(args, &directions)?;
+    let extras = extra::compute(args, &directions, &result)?;
     if args.json {
         text::print_json(args, &directions, &result, &extras)?;
     } else {
         text::print_tables(args, &directions, &result);
-        extra::print(args, &extras);
+        more::print(args, &extras);
     }
     Ok(ExitCode::SUCCESS)
 }
