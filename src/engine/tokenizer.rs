@@ -280,4 +280,4 @@ fn acts_as_control(name: &str, special: bool, template: Option<&str>) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -45,7 +45,7 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
             Speaker::User => "user",
             Speaker::Assistant => "assistant",
         };
-        [("role", Value::from(role)), ("content", Value::from(content))].into_iter().collect()
+        Value::from_pairs([("role", role), ("content", content)])
     };
     let messages: Vec<Value> =
         chat.turns.iter().zip(contents).map(|(turn, content)| message(turn.role, content)).collect();
