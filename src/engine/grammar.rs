@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use llguidance::api::TopLevelGrammar;
 use llguidance::{Matcher, ParserFactory};
-use toktrie::{SimpleVob, TokEnv};
+use toktrie::TokEnv;
 
 use crate::engine::tokenizer::Tokenizer;
 use crate::llm::{Error, Form};
@@ -23,20 +23,22 @@ use closing::Closer;
 use regex::Pattern;
 use schema::Refusal;
 
-/// Compiles forms for one tokenizer.
-pub struct Grammars {
+/// A tokenizer's vocabulary, ready to be constrained: it compiles forms.
+pub struct Vocabulary {
     factory: ParserFactory,
     environment: TokEnv,
     tokenizer: Arc<Tokenizer>,
+    n_logits: usize,
 }
 
-impl Grammars {
-    /// Builds the tree of the tokenizer's vocabulary: once for each model, some 100 ms.
+impl Vocabulary {
+    /// Builds the tree of the tokenizer's vocabulary: once for each model. `n_logits` is the length of a row
+    /// of logits, which may exceed the tokenizer's vocabulary.
     ///
     /// # Errors
     /// [`Error::Engine`] when llguidance refuses the vocabulary or it names no stop token.
-    pub fn new(tokenizer: Arc<Tokenizer>) -> Result<Self, Error> {
-        let environment = environment::environment(Arc::clone(&tokenizer))?;
+    pub fn new(tokenizer: &Arc<Tokenizer>, n_logits: usize) -> Result<Self, Error> {
+        let environment = environment::environment(Arc::clone(tokenizer))?;
         let mut factory =
             ParserFactory::new_simple(&environment).map_err(|e| Error::Engine(e.to_string()))?;
         factory.quiet();
@@ -45,14 +47,14 @@ impl Grammars {
         // A whole document may be the text that a span is copied from.
         limits.initial_lexer_fuel = 20_000_000;
         limits.step_lexer_fuel = 2_000_000;
-        Ok(Self { factory, environment, tokenizer })
+        Ok(Self { factory, environment, tokenizer: Arc::clone(tokenizer), n_logits })
     }
 
     /// The constraint of a form; `None` for free text. It may be compiled in any thread ahead of its use.
     ///
     /// # Errors
     /// [`Error::Form`] says what in the form is wrong or not supported.
-    pub fn compile(&self, form: &Form) -> Result<Option<Grammar>, Error> {
+    pub fn grammar(&self, form: &Form) -> Result<Option<Grammar>, Error> {
         let (grammar, closer) = match form {
             Form::Text => return Ok(None),
             Form::Json { schema, texts } => match schema::shape(schema, texts) {
@@ -72,7 +74,7 @@ impl Grammars {
             closer: Arc::new(closer),
             environment: Arc::clone(&self.environment),
             tokenizer: Arc::clone(&self.tokenizer),
-            mask: SimpleVob::new(),
+            mask: vec![0; self.n_logits.max(self.tokenizer.vocab_size()).div_ceil(32)],
             answer: Vec::new(),
             starts: Vec::new(),
             plan: None,
@@ -114,7 +116,7 @@ pub struct Grammar {
     closer: Arc<Closer>,
     environment: TokEnv,
     tokenizer: Arc<Tokenizer>,
-    mask: SimpleVob,
+    mask: Vec<u32>,
     /// The answer so far, and where each of its tokens begins.
     answer: Vec<u8>,
     starts: Vec<usize>,
@@ -123,14 +125,17 @@ pub struct Grammar {
 }
 
 impl Grammar {
-    /// The tokens that may come next, one bit for each id (bit `id % 32` of word `id / 32`). Stop tokens are
-    /// among them only where the answer may end. Ids beyond the words (a model's padding) are not allowed.
+    /// The tokens that may come next, one bit for each logit (bit `id % 32` of word `id / 32`). Stop tokens
+    /// are among them only where the answer may end; padding and control tokens never are.
     ///
     /// # Errors
     /// [`Error::Engine`] when llguidance gives up (its limits on work for one token).
     pub fn mask(&mut self) -> Result<&[u32], Error> {
-        self.mask = self.matcher.compute_mask_or_eos().map_err(|e| failed(&e))?;
-        Ok(self.mask.as_slice())
+        let allowed = self.matcher.compute_mask_or_eos().map_err(|e| failed(&e))?;
+        let words = allowed.as_slice();
+        let n = words.len().min(self.mask.len());
+        self.mask[..n].copy_from_slice(&words[..n]);
+        Ok(&self.mask)
     }
 
     /// Takes the next token of the answer.
@@ -168,18 +173,19 @@ impl Grammar {
 
     /// Whether the answer is complete and nothing may follow.
     #[must_use]
-    pub fn is_complete(&self) -> bool {
+    pub fn must_stop(&self) -> bool {
         self.matcher.is_stopped() && !self.matcher.is_error()
     }
 
     /// Whether the answer may end here: it conforms as it is.
     pub fn may_stop(&mut self) -> bool {
-        self.is_complete() || self.matcher.is_accepting().unwrap_or(false)
+        self.must_stop() || self.matcher.is_accepting().unwrap_or(false)
     }
 
     /// The tokens that must come next, in the model's own tokenization; empty when there is a choice.
+    #[must_use]
     pub fn forced(&mut self) -> Vec<u32> {
-        if self.is_complete() { Vec::new() } else { self.matcher.compute_ff_tokens() }
+        if self.must_stop() { Vec::new() } else { self.matcher.compute_ff_tokens() }
     }
 
     /// How many tokens the answer needs from here at the least, without a stop token: the smallest budget

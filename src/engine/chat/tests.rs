@@ -16,7 +16,8 @@ struct Golden {
 
 #[derive(Deserialize)]
 struct Template {
-    template: String,
+    #[serde(rename = "template")]
+    source: String,
     bos: String,
     eos: String,
     cases: Vec<Case>,
@@ -41,7 +42,7 @@ const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['
 #[test]
 fn templates_render_as_transformers_does() {
     for (name, golden) in golden() {
-        let template = ChatTemplate::with_tokens(&golden.template, &golden.bos, &golden.eos).unwrap();
+        let template = ChatTemplate::with_tokens(&golden.source, &golden.bos, &golden.eos).unwrap();
         for case in golden.cases {
             let chat = Chat { turns: case.turns, ..Chat::default() };
             let rendered = template.render(&chat);
@@ -62,7 +63,7 @@ fn ids_equal_apply_chat_template() {
         ("gemma-3-270m", "gemma3"),
     ] {
         let Some(tokenizer) = model(card) else { continue };
-        let template = ChatTemplate::new(&golden[name].template, &tokenizer).unwrap();
+        let template = ChatTemplate::new(&golden[name].source, &tokenizer).unwrap();
         for case in &golden[name].cases {
             let chat = Chat { turns: case.turns.clone(), ..Chat::default() };
             let ids = encode(&chat, Some(&template), &tokenizer).unwrap();

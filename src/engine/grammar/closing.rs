@@ -48,8 +48,12 @@ impl Outcomes {
     }
 
     fn merge(&mut self, other: Self) {
-        other.ends.into_iter().for_each(|at| self.end(at));
-        other.open.into_iter().for_each(|end| self.open(end));
+        for at in other.ends {
+            self.end(at);
+        }
+        if let Some(end) = other.open {
+            self.open(end);
+        }
     }
 
     /// What follows this part: `rest` reads on from each end, and from nothing when the input ended inside.
@@ -77,11 +81,15 @@ fn read(shape: &Shape, input: &[u8], at: usize) -> Outcomes {
     match shape {
         Shape::Scalar(pattern) => scalar(pattern, input, at),
         Shape::Span { .. } => span(shape, input, at),
-        Shape::Array { item, min, max, brackets } => array(&Items { item, min: *min, max: *max, brackets }, input, at),
+        Shape::Array { item, min, max, brackets } => {
+            array(&Items { item, min: *min, max: *max, brackets }, input, at)
+        }
         Shape::Object { properties, brackets } => object(properties, brackets, input, at),
         Shape::AnyOf(shapes) => {
             let mut all = Outcomes::default();
-            shapes.iter().for_each(|shape| all.merge(read(shape, input, at)));
+            for shape in shapes {
+                all.merge(read(shape, input, at));
+            }
             all
         }
     }
@@ -101,7 +109,9 @@ fn literal(text: &str, input: &[u8], at: usize) -> Outcomes {
 fn scalar(pattern: &Pattern, input: &[u8], at: usize) -> Outcomes {
     let reading = pattern.read(&input[at..]);
     let mut outcomes = Outcomes::default();
-    reading.complete.into_iter().for_each(|n| outcomes.end(at + n));
+    for n in reading.complete {
+        outcomes.end(at + n);
+    }
     if let Some(end) = reading.end.filter(|end| !end.is_empty()) {
         outcomes.open(end);
     }
@@ -174,7 +184,9 @@ fn array(items: &Items, input: &[u8], at: usize) -> Outcomes {
         }
         heads = next.ends;
         if n_items >= items.min {
-            heads.iter().for_each(|&head| all.merge(literal(&items.brackets.close, input, head)));
+            for &head in &heads {
+                all.merge(literal(&items.brackets.close, input, head));
+            }
         }
         heads.retain(|&head| head < input.len() || n_items < items.min);
     }

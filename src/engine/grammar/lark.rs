@@ -75,8 +75,7 @@ impl Writer {
             (least, None) => format!("{next}{{{least},}}"),
             (least, Some(most)) => format!("{next}{{{least},{}}}", most.saturating_sub(1)),
         };
-        let full =
-            format!("{} {item} {more} {}", lark_string(&brackets.open), lark_string(&brackets.close));
+        let full = format!("{} {item} {more} {}", lark_string(&brackets.open), lark_string(&brackets.close));
         let empty = lark_string(&brackets.empty);
         match (min, max) {
             (0, Some(0)) => self.rule(&empty),
@@ -86,7 +85,8 @@ impl Writer {
     }
 
     fn object(&mut self, properties: &[Property], brackets: &Brackets) -> String {
-        let values: Vec<String> = properties.iter().map(|property| self.expression(&property.shape)).collect();
+        let values: Vec<String> =
+            properties.iter().map(|property| self.expression(&property.shape)).collect();
         // `rest` is what may follow when the properties from here on are still to come: after a first
         // property, and before any.
         let close = lark_string(&brackets.close);

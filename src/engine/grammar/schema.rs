@@ -115,7 +115,7 @@ impl Reader<'_> {
         }
         if let Some(value) = schema.get("const") {
             known(schema, &["const", "type"])?;
-            return Ok(Some(literals(&[value.clone()])?));
+            return Ok(Some(literals(std::slice::from_ref(value))?));
         }
         if let Some(values) = schema.get("enum") {
             known(schema, &["enum", "type"])?;
@@ -138,7 +138,8 @@ impl Reader<'_> {
     }
 
     fn typed(&self, schema: &Map<String, Value>, kind: &str, depth: usize) -> Found {
-        let only = |text: &str| Ok(Some(Shape::Scalar(Pattern::literals(&[text.to_owned()]).map_err(wrong)?)));
+        let only =
+            |text: &str| Ok(Some(Shape::Scalar(Pattern::literals(&[text.to_owned()]).map_err(wrong)?)));
         match kind {
             "object" => self.object(schema, depth),
             "array" => self.array(schema, depth),
@@ -181,7 +182,9 @@ impl Reader<'_> {
         known(schema, &["type", "properties", "required"])?;
         let none = Map::new();
         let properties = match schema.get("properties") {
-            Some(properties) => properties.as_object().ok_or_else(|| wrong("`properties` is not an object"))?,
+            Some(properties) => {
+                properties.as_object().ok_or_else(|| wrong("`properties` is not an object"))?
+            }
             None => &none,
         };
         let required: Vec<&str> = match schema.get("required") {
@@ -249,7 +252,8 @@ impl Reader<'_> {
         let mut texts = Vec::new();
         for name in names {
             let text = self.texts.get(name);
-            let text = text.ok_or_else(|| wrong(format!("`substringOf` names the text `{name}`, which is not given")))?;
+            let text = text
+                .ok_or_else(|| wrong(format!("`substringOf` names the text `{name}`, which is not given")))?;
             if text.len() >= min && (min > 0 || !text.is_empty()) {
                 texts.push(Arc::clone(text));
             }

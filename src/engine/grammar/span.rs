@@ -72,7 +72,9 @@ impl SpanText {
         let ends = self.places(content).filter_map(|first| {
             let from = self.starts[first] + content.len();
             let mut last = self.starts.partition_point(|&start| start < from);
-            while last < self.chunks.len() && (last == first || self.n_chars[last] - self.n_chars[first] < min) {
+            while last < self.chunks.len()
+                && (last == first || self.n_chars[last] - self.n_chars[first] < min)
+            {
                 last += 1;
             }
             let n = self.n_chars[last] - self.n_chars[first];

@@ -23,19 +23,19 @@ fn golden() -> Golden {
     serde_json::from_str(include_str!("../../../tests/golden/tokenizations.json")).unwrap()
 }
 
+/// Pairs of pieces, separated by bars.
+const TINY_MERGES: &str = "e r|r o|er ro|erro r|error s|s p|a n|sp an|\" :|Ġ \"|{ \"|} ]\
+    |\" ,|Ġ {|m i|n or|o r|mi n|min or|m a|ma j|maj or|c r|Ġ [|\"\
+     }|Ġ a|i n|Ã ¤|Ġ t|t h|Ġ 1|0 0|Ċ Ċ|Ġ Ġ|ĠĠ ĠĠ|] }|\"} ]}|\"} ,";
+
 /// A small byte-level vocabulary: 256 bytes, some merges, some control tokens.
 pub(crate) fn tiny_vocab() -> GgufVocab {
     let alphabet = pieces::byte_level_alphabet();
     let mut tokens: Vec<(u8, String)> = alphabet.iter().map(|(c, b)| (*b, c.to_string())).collect();
     tokens.sort();
     let mut tokens: Vec<String> = tokens.into_iter().map(|(_, piece)| piece).collect();
-    let merges = [
-        "e r", "r o", "er ro", "erro r", "error s", "s p", "a n", "sp an", "\" :", "Ġ \"", "{ \"", "} ]", "\" ,",
-        "Ġ {", "m i", "n or", "o r", "mi n", "min or", "m a", "ma j", "maj or", "c r", "Ġ [", "\" }", "Ġ a", "i n",
-        "Ã ¤", "Ġ t", "t h", "Ġ 1", "0 0", "Ċ Ċ", "Ġ Ġ", "ĠĠ ĠĠ", "] }", "\"} ]}", "\"} ,",
-    ];
     let mut kept = Vec::new();
-    for merge in merges {
+    for merge in TINY_MERGES.split('|') {
         let (left, right) = merge.split_once(' ').unwrap();
         if tokens.iter().any(|t| t == left) && tokens.iter().any(|t| t == right) {
             tokens.push(format!("{left}{right}"));
@@ -70,7 +70,9 @@ pub(crate) fn tiny() -> Tokenizer {
 pub(crate) fn model_vocab(card: &str) -> Option<GgufVocab> {
     let home = std::env::var_os("TRIBUNAL_HOME").map(PathBuf::from).or_else(|| {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"))).map(|c| c.join("tribunal"))
+        cache
+            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
+            .map(|c| c.join("tribunal"))
     })?;
     let files = std::fs::read_dir(home.join(card)).ok();
     let path = files.into_iter().flatten().flatten().map(|f| f.path());
@@ -109,7 +111,9 @@ pub(crate) fn model(card: &str) -> Option<Tokenizer> {
 /// A tokenizer.json folder fetched by scripts/tokenizers.sh.
 fn fetched(name: &str, template: Option<&str>) -> Option<Tokenizer> {
     let Some(dir) = std::env::var_os("TRIBUNAL_TOKENIZERS").map(|d| PathBuf::from(d).join(name)) else {
-        eprintln!("not checked: TRIBUNAL_TOKENIZERS is not set, so tokenizer.json of `{name}` is not compared");
+        eprintln!(
+            "not checked: TRIBUNAL_TOKENIZERS is not set, so tokenizer.json of `{name}` is not compared"
+        );
         return None;
     };
     let Ok(json) = std::fs::read(dir.join("tokenizer.json")) else {
@@ -203,7 +207,8 @@ fn a_gguf_tokenizer_survives_as_tokenizer_json() {
         let from_gguf = Tokenizer::from_gguf(&vocab, None).unwrap();
         let mut whole = from_gguf.data.clone();
         whole.with_decoder(Some(tokenizers::decoders::byte_level::ByteLevel::default()));
-        let special = from_gguf.control_names().iter().map(|n| tokenizers::AddedToken::from(n.as_str(), true));
+        let special =
+            from_gguf.control_names().iter().map(|n| tokenizers::AddedToken::from(n.as_str(), true));
         whole.add_special_tokens(special).unwrap();
         let config = serde_json::json!({"eos_token": from_gguf.decode(&[vocab.eos.unwrap()])}).to_string();
         let json = whole.to_string(false).unwrap();
