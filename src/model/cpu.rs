@@ -24,6 +24,7 @@ mod layout;
 mod pack;
 mod portable;
 mod schedule;
+pub mod softmax;
 mod unpack;
 
 #[cfg(target_arch = "x86_64")]

@@ -73,7 +73,8 @@ fn without_generation_tags(source: &str) -> String {
     for dash in ["", "-"] {
         for end in ["", "-"] {
             for (tag, plain) in [("generation", "if true"), ("endgeneration", "endif")] {
-                text = text.replace(&format!("{{%{dash} {tag} {end}%}}"), &format!("{{%{dash} {plain} {end}%}}"));
+                text = text
+                    .replace(&format!("{{%{dash} {tag} {end}%}}"), &format!("{{%{dash} {plain} {end}%}}"));
             }
         }
     }
