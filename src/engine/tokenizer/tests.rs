@@ -24,9 +24,9 @@ fn golden() -> Golden {
 }
 
 /// Pairs of pieces, separated by bars.
-const TINY_MERGES: &str = "e r|r o|er ro|erro r|error s|s p|a n|sp an|\" :|Ġ \"|{ \"|} ]\
-    |\" ,|Ġ {|m i|n or|o r|mi n|min or|m a|ma j|maj or|c r|Ġ [|\"\
-     }|Ġ a|i n|Ã ¤|Ġ t|t h|Ġ 1|0 0|Ċ Ċ|Ġ Ġ|ĠĠ ĠĠ|] }|\"} ]}|\"} ,";
+const TINY_MERGES: &str = "e r|r o|er ro|erro r|error s|s p|a n|sp an|\" :|Ġ \"|{ \"|} ]|\" ,|Ġ {|\
+    m i|n or|o r|mi n|min or|m a|ma j|maj or|c r|Ġ [|\" }|Ġ a|i n|Ã ¤|\
+    Ġ t|t h|Ġ 1|0 0|Ċ Ċ|Ġ Ġ|ĠĠ ĠĠ|] }|\"} ]}|\"} ,";
 
 /// A small byte-level vocabulary: 256 bytes, some merges, some control tokens.
 pub(crate) fn tiny_vocab() -> GgufVocab {

@@ -1,0 +1,3 @@
+//! The integration binary: one module per room.
+
+mod model;
