@@ -101,12 +101,15 @@ pub struct Panel {
     seats: BTreeMap<String, Arc<dyn Llm>>,
     /// How every question is sampled unless the judge says otherwise.
     pub sampling: Sampling,
+    unit: Option<usize>,
     calls: Arc<Mutex<Vec<Call>>>,
 }
 
 /// One question and its answer, as it goes to `calls.jsonl`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Call {
+    /// The unit of the group that it was asked about, from 0; `None` when about the whole group.
+    pub unit: Option<usize>,
     pub role: String,
     pub stage: String,
     pub chat: Chat,
@@ -118,7 +121,7 @@ impl Panel {
     /// A panel where one model plays every role.
     #[must_use]
     pub fn new(default: Arc<dyn Llm>, sampling: Sampling) -> Self {
-        Self { default, seats: BTreeMap::new(), sampling, calls: Arc::default() }
+        Self { default, seats: BTreeMap::new(), sampling, unit: None, calls: Arc::default() }
     }
 
     /// The same panel with another model in one role.
@@ -132,6 +135,12 @@ impl Panel {
     #[must_use]
     pub fn fresh(&self) -> Self {
         Self { calls: Arc::default(), ..self.clone() }
+    }
+
+    /// The same panel and record for questions about one unit of the group, so that calls are counted for it.
+    #[must_use]
+    pub fn about(&self, unit: usize) -> Self {
+        Self { unit: Some(unit), ..self.clone() }
     }
 
     /// The model that plays a role.
@@ -163,6 +172,7 @@ impl Panel {
         let start = std::time::Instant::now();
         let reply = self.llm(role).ask(chat, form, sampling)?;
         let call = Call {
+            unit: self.unit,
             role: role.into(),
             stage: stage.into(),
             chat: chat.clone(),
