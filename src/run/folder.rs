@@ -16,7 +16,7 @@ use crate::segment::Segment;
 #[derive(Debug)]
 pub struct Folder {
     dir: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 /// `run.json`: what the run is, field by field.
@@ -137,7 +137,7 @@ impl RunFile {
         }
         if self.input != there.input {
             let id = |id: &InputId| {
-                format!("{} segments of {} systems, sha256 `{:.12}`", id.segments, id.systems, id.sha256)
+                format!("{} segments, systems: {}, sha256 `{:.12}`", id.segments, id.systems, id.sha256)
             };
             return Err(Error::OtherInput { dir, there: id(&there.input), here: id(&self.input) });
         }
@@ -159,7 +159,7 @@ impl Folder {
         let io = |source| Error::Io { action: "write", path: path.clone(), source };
         let lock = File::create(&path).map_err(io)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { dir: dir.into(), _lock: lock }),
+            Ok(()) => Ok(Self { dir: dir.into(), lock }),
             Err(TryLockError::WouldBlock) => Err(Error::Locked(dir.into())),
             Err(TryLockError::Error(source)) => Err(io(source)),
         }
@@ -193,6 +193,13 @@ impl Folder {
     /// [`Error::Io`].
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         replace(&self.path(name), |file| file.write_all(bytes))
+    }
+}
+
+impl Drop for Folder {
+    /// Unlocks by name: a child process that is being started at this moment may still hold the file open.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock(); // closing it would unlock it too
     }
 }
 

@@ -180,8 +180,9 @@ impl Record {
     fn said(self, verdict: Result<Verdict, judges::Error>) -> Self {
         match verdict {
             Ok(v) if v.score.is_finite() && v.raw.is_finite() => Self {
-                score: Some(v.score),
-                raw: Some(v.raw),
+                // Adding 0 turns -0, which some printers show as such, into 0.
+                score: Some(v.score + 0.0),
+                raw: Some(v.raw + 0.0),
                 quality_score: v.quality_score.filter(|q| q.is_finite()),
                 errors: v.errors,
                 ..self

@@ -59,7 +59,7 @@ fn a_run_folder() {
     let calls = fs::read_to_string(dir.path().join("calls.jsonl")).unwrap();
     let first: serde_json::Value = serde_json::from_str(calls.lines().next().unwrap()).unwrap();
     let keys: Vec<&String> = first.as_object().unwrap().keys().collect();
-    insta::assert_snapshot!(format!("{keys:?}"), @"");
+    insta::assert_snapshot!(format!("{keys:?}"), @r#"["group", "system", "doc", "seg", "role", "stage", "prompt_sha256", "chat", "reply", "finish", "tokens", "logprobs", "usage", "seconds"]"#);
     assert_eq!(calls.lines().count(), 12);
     assert_eq!(run::verdicts(dir.path()).unwrap(), outcome.records);
 }
@@ -140,15 +140,26 @@ fn what_cannot_be_merged() {
         let dirs: Vec<PathBuf> = dirs.iter().map(|dir| (*dir).clone()).collect();
         message(root.path(), run::merge(&dirs, &root.path().join(out), &[]))
     };
-    insta::assert_snapshot!(merge(&[&parts[0], &parts[2]], "m1"), @"");
-    insta::assert_snapshot!(merge(&[&parts[0], &parts[1], &parts[0]], "m2"), @"");
+    insta::assert_snapshot!(merge(&[&parts[0], &parts[2]], "m1"), @"
+    5 of 16 segments are in none of the folders, the first is 2 of document `news` and system `alpha`
+    hint: finish these shards first: 2/3
+    ");
+    insta::assert_snapshot!(merge(&[&parts[0], &parts[1], &parts[0]], "m2"), @"
+    `DIR/shard1` and `DIR/shard1` both judged segment 2 of document `news` and system `zeta`
+    hint: give each shard once
+    ");
     let other = root.path().join("other");
     let options = Options { shard: Shard { index: 2, count: 2 }, ..options(&other) };
     let judge = TinyJudge::by(Grouping::Segment);
     let seed_1 = signature().with("seed", "1");
     run::run(&panel().0, &judge, &segments()[..9], &seed_1, &options).unwrap();
-    insta::assert_snapshot!(merge(&[&parts[0], &other], "m3"), @"");
-    insta::assert_snapshot!(merge(&[&root.path().join("nothing")], "m4"), @"");
+    insta::assert_snapshot!(merge(&[&parts[0], &other], "m3"), @"
+    `DIR/shard1` and `DIR/other` are not parts of one run:
+      seed: `0` there, `1` now
+      they judged different inputs
+      shard: `1/3` there, `2/2` now
+    ");
+    insta::assert_snapshot!(merge(&[&root.path().join("nothing")], "m4"), @"`DIR/nothing` holds no `run.json`, so it is no run folder");
 }
 
 #[test]
@@ -161,9 +172,15 @@ fn another_run_in_the_folder_is_refused() {
     let refused = run::run(&panel().0, &judge, &segments(), &other, &options(dir.path()));
     insta::assert_snapshot!(message(dir.path(), refused), @"");
     let refused = message(dir.path(), go(&segments()[..3], &options(dir.path())));
-    insta::assert_snapshot!(mask_hashes(&refused), @"");
+    insta::assert_snapshot!(mask_hashes(&refused), @"
+    `DIR` holds a run on another input: 16 segments, systems: 2, sha256 `HASH`; now 3 segments, systems: 1, sha256 `HASH`
+    hint: give another `--out`
+    ");
     let shard = Options { shard: Shard { index: 1, count: 2 }, ..options(dir.path()) };
-    insta::assert_snapshot!(message(dir.path(), go(&segments(), &shard)), @"");
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &shard)), @"
+    `DIR` holds shard `1/1`, not `1/2`
+    hint: each shard needs its own `--out`
+    ");
     assert_eq!(bytes(dir.path()), before);
 }
 
@@ -181,7 +198,10 @@ fn mask_hashes(text: &str) -> String {
 fn a_folder_in_use_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let held = run::folder::Folder::open(dir.path()).unwrap();
-    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"");
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"
+    another process writes `DIR`
+    hint: wait for it, or give another `--out`
+    ");
     drop(held);
     go(&segments(), &options(dir.path())).unwrap();
 }
@@ -193,12 +213,15 @@ fn damage_is_named() {
     let journal = dir.path().join("journal.jsonl");
     let whole = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, whole.replacen("\"score\"", "\"sc", 1)).unwrap();
-    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"");
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"
+    `DIR/journal.jsonl` line 1 is damaged: expected `:` at line 1 column 127
+    hint: take the line out; its segment is then judged again
+    ");
     fs::remove_file(dir.path().join("run.json")).unwrap();
-    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"");
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"`DIR` holds no `run.json`, so it is no run folder");
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(&file))), @"");
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(&file))), @"cannot create `DIR/file`: File exists (os error 17)");
 }
 
 #[test]
@@ -213,10 +236,13 @@ fn a_full_disk_loses_nothing() {
         }
     }
     let mut journal = run::journal::Journal { records: Full, calls: Full, dir: "out".into() };
-    insta::assert_snapshot!(journal.append(&[], &[]).map_or_else(|e| e.to_string(), |()| "nothing to write".into()), @"");
+    insta::assert_snapshot!(journal.append(&[], &[]).map_or_else(|e| e.to_string(), |()| "nothing to write".into()), @"nothing to write");
     let dir = tempfile::tempdir().unwrap();
     let record = go(&segments(), &options(dir.path())).unwrap().records.remove(0);
-    insta::assert_snapshot!(journal.append(&[record], &[]).unwrap_err(), @"");
+    insta::assert_snapshot!(journal.append(&[record], &[]).unwrap_err(), @"
+    cannot append to `out/journal.jsonl`: no storage space
+    hint: what was judged before is safe; make room and run the same command again to go on
+    ");
 }
 
 #[test]
@@ -226,7 +252,10 @@ fn a_verdict_on_a_whole_document() {
     let outcome = run::run(&panel().0, &judge, &segments(), &signature(), &options(dir.path())).unwrap();
     let shown: Vec<String> =
         outcome.records.iter().map(|r| format!("{} {:?} {:?} {}", r.system, r.doc, r.seg, r.n_calls)).collect();
-    insta::assert_snapshot!(shown.join("\n"), @"");
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    alpha "news+5+chat+speech" None 0
+    zeta "news+5+chat+speech" None 0
+    "#);
     assert_eq!(outcome.records[0].source.lines().count(), 8);
 }
 
@@ -237,7 +266,16 @@ fn a_plan_counts_without_asking() {
     let judge = TinyJudge::by(Grouping::Document);
     let plan = run::plan(&panel, &judge, &segments(), &options(&dir.path().join("never"))).unwrap();
     let rows: Vec<String> = plan.rows().iter().map(|(name, value)| format!("{name}: {value}")).collect();
-    insta::assert_snapshot!(rows.join("\n"), @"");
+    insta::assert_snapshot!(rows.join("\n"), @"
+    segments: 16
+    groups judged together: 8
+    verdicts: 16
+    model calls, at least: 16
+    prompt tokens: 362
+    longest prompt, tokens: 31
+    longest prompt and answer, tokens: 47
+    answer tokens, at most: 256
+    ");
     assert_eq!(model.asked.load(Ordering::SeqCst), 0);
     assert!(!dir.path().join("never").exists());
 }
