@@ -9,3 +9,29 @@ pub struct Lang {
     code: String,
     name: String,
 }
+
+impl Lang {
+    /// The English name that prompts use.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl From<Lang> for String {
+    fn from(lang: Lang) -> Self {
+        lang.code
+    }
+}
+
+impl TryFrom<String> for Lang {
+    type Error = String;
+
+    fn try_from(code: String) -> Result<Self, String> {
+        let table = [("en", "English"), ("de", "German"), ("zh", "Chinese"), ("cs", "Czech")];
+        match table.iter().find(|(known, _)| *known == code) {
+            Some((_, name)) => Ok(Self { code, name: (*name).into() }),
+            None => Err(format!("unknown language code `{code}`")),
+        }
+    }
+}
