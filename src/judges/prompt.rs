@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, value::Serde};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -44,9 +44,9 @@ impl Prompts {
             sha.update(file.name);
             sha.update((text.len() as u64).to_le_bytes());
             sha.update(&text);
-            templates.add_template_owned(file.name, as_template(file.name, text)).map_err(|e| {
-                setup::Error::Prompt { file: file.name.into(), reason: reason(&e) }
-            })?;
+            templates
+                .add_template_owned(file.name, as_template(file.name, text))
+                .map_err(|e| setup::Error::Prompt { file: file.name.into(), reason: reason(&e) })?;
         }
         if let Some(dir) = settings.prompts.as_ref().filter(|_| n_replaced == 0) {
             let known = files.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
@@ -68,7 +68,7 @@ impl Prompts {
     /// [`Error::Failed`] when the template asks for a value that the method does not give.
     pub fn render(&self, file: File, values: impl Serialize) -> Result<String, Error> {
         let template = self.templates.get_template(file.name);
-        let text = template.and_then(|template| template.render(values));
+        let text = template.and_then(|template| template.render(Serde(values)));
         text.map(|rendered| rendered.to_string())
             .map_err(|e| Error::Failed(format!("prompt `{}`: {}", file.name, reason(&e))))
     }

@@ -183,6 +183,20 @@ impl Options {
         self.get(name) == "on"
     }
 
+    /// Whether the option `shots` and the settings ask for shots.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when a file of shots is given together with `shots=0`.
+    pub fn has_shots(&self, settings: &Settings) -> Result<bool, Error> {
+        match (self.get("shots"), &settings.shots) {
+            ("0", Some(file)) => {
+                let reason = format!("`shots=0` and the shots of `{}`; hint: leave one out", file.display());
+                Err(Error::Conflict(reason))
+            }
+            (shots, _) => Ok(shots != "0"),
+        }
+    }
+
     /// Whether the request named the option.
     #[must_use]
     pub fn is_given(&self, name: &str) -> bool {
@@ -232,4 +246,13 @@ pub enum Error {
     Prompt { file: String, reason: String },
     #[error("`{file}` line {line}: {reason}")]
     Shot { file: String, line: usize, reason: String },
+    #[error("{0}; hint: a template may only use the values that the method gives")]
+    Template(super::Error),
+}
+
+impl Error {
+    /// A prompt that cannot be filled in, found out before any question is asked.
+    pub(super) fn from_prompt(error: super::Error) -> Self {
+        Self::Template(error)
+    }
 }

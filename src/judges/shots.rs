@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::setup;
+use super::{
+    prompt::{File, Prompts},
+    setup::{self, Settings},
+};
 use crate::mqm::Severity;
 
 /// One example and the errors that its answer names.
@@ -28,6 +31,17 @@ pub struct ShotError {
     pub severity: Severity,
     #[serde(default)]
     pub explanation: String,
+}
+
+/// The shots of a file that is in force; none without a file.
+///
+/// # Errors
+/// As [`read`].
+pub fn load(prompts: &Prompts, file: Option<File>, settings: &Settings) -> Result<Vec<Shot>, setup::Error> {
+    let Some(file) = file else { return Ok(Vec::new()) };
+    let text = prompts.render(file, ()).map_err(setup::Error::from_prompt)?;
+    let name = settings.shots.as_ref().map_or(file.name.into(), |path| path.display().to_string());
+    read(&name, &text)
 }
 
 /// Reads shots, one a line; empty lines are skipped.

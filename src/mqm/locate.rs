@@ -83,8 +83,10 @@ mod tests {
     use crate::mqm::Severity;
 
     fn check(text: &str, span: &str, named: usize, expected: &[(usize, usize, bool)]) {
-        let places: Vec<_> =
-            (0..named).filter_map(|n| locate(text, span, n, named)).map(|p| (p.start, p.end, p.ambiguous)).collect();
+        let places: Vec<_> = (0..named)
+            .filter_map(|n| locate(text, span, n, named))
+            .map(|p| (p.start, p.end, p.ambiguous))
+            .collect();
         assert_eq!(places, expected, "`{span}` in `{text}`");
     }
 
