@@ -1,5 +1,7 @@
 //! Judges: one file per paper, each beside its folder of prompts, schemas and shots.
 //! A judge sees text and an [`Llm`]; it never sees tokens.
+//!
+//! [`registry`] makes one from its name; [`setup`] is what it can be told.
 
 use std::{
     collections::BTreeMap,
@@ -13,6 +15,25 @@ use crate::{
     mqm::ErrorSpan,
     segment::Segment,
 };
+
+pub mod registry;
+
+pub mod setup;
+
+pub mod gemba_mqm;
+
+pub mod gemba_da;
+
+pub mod fsp;
+
+pub mod prompt;
+
+pub mod shots;
+
+mod reading;
+
+pub use registry::Method;
+pub use setup::{Granularity, Preset, Settings};
 
 /// A published way of judging translations.
 pub trait Judge: Sync + Send {
@@ -30,10 +51,17 @@ pub trait Judge: Sync + Send {
         Unit::Segment
     }
 
+    /// The direction of [`Verdict::raw`]; [`Verdict::score`] is always higher for the better.
+    fn direction(&self) -> Direction {
+        Direction::Higher
+    }
+
     /// The method's part of the signature, in order: `[("method", "fsp"), ("shots", "3"), ...]`.
     fn signature(&self) -> Vec<(&'static str, String)>;
 
-    /// The chats of the first questions that the group will surely cause, for planning and dry runs.
+    /// The chats that the group will surely cause, each with the most tokens that its answer may take: what
+    /// `judge` asks, so that plans and dry runs count what a run will do. A chat that cannot be made is left
+    /// out; `judge` says why.
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)>;
 }
 
@@ -56,6 +84,14 @@ pub enum Grouping {
 pub enum Unit {
     Segment,
     Group,
+}
+
+/// Which way a scale points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    Higher,
+    Lower,
 }
 
 /// What a judge says of one unit.
@@ -99,7 +135,8 @@ impl From<llm::Error> for Error {
 pub struct Panel {
     default: Arc<dyn Llm>,
     seats: BTreeMap<String, Arc<dyn Llm>>,
-    /// How every question is sampled unless the judge says otherwise.
+    /// How every question is sampled. Judges put their own budget in the place of its `max_tokens`
+    /// ([`Settings::max_tokens`] sets it).
     pub sampling: Sampling,
     unit: Option<usize>,
     calls: Arc<Mutex<Vec<Call>>>,
@@ -108,7 +145,8 @@ pub struct Panel {
 /// One question and its answer, as it goes to `calls.jsonl`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Call {
-    /// The unit of the group that it was asked about, from 0; `None` when about the whole group.
+    /// The unit of the group that the question is about, by its position in the answer of [`Judge::judge`];
+    /// `None` when it is about the whole group.
     pub unit: Option<usize>,
     pub role: String,
     pub stage: String,
@@ -137,7 +175,7 @@ impl Panel {
         Self { calls: Arc::default(), ..self.clone() }
     }
 
-    /// The same panel and record for questions about one unit of the group, so that calls are counted for it.
+    /// The same panel and record, for questions about one unit of the group.
     #[must_use]
     pub fn about(&self, unit: usize) -> Self {
         Self { unit: Some(unit), ..self.clone() }
@@ -183,9 +221,50 @@ impl Panel {
         Ok(reply)
     }
 
-    /// What has been asked since [`Panel::fresh`].
+    /// What has been asked since [`Panel::fresh`], by unit; questions about one unit stay in their order.
     #[must_use]
     pub fn take_calls(&self) -> Vec<Call> {
-        std::mem::take(&mut self.calls.lock().expect("no call panics while recording"))
+        let mut calls = std::mem::take(&mut *self.calls.lock().expect("no call panics while recording"));
+        calls.sort_by_key(|call| call.unit);
+        calls
+    }
+}
+
+/// Does independent work for every item, each on a thread of its own, and keeps the order. The work is
+/// waiting for answers, so the threads cost nothing and the engine sees all questions at once.
+///
+/// # Panics
+/// When the work on an item panics.
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
+    if let [item] = items {
+        return vec![work(0, item)];
+    }
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> =
+            items.iter().enumerate().map(|(idx, item)| scope.spawn(move || work(idx, item))).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, R>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parallel_work_keeps_its_order() {
+        let items: Vec<usize> = (0..40).collect();
+        // Nobody can finish before all have started: the questions are in flight together.
+        let all_started = std::sync::Barrier::new(items.len());
+        let doubled = in_parallel(&items, |idx, item| {
+            all_started.wait();
+            assert_eq!(idx, *item);
+            item * 2
+        });
+        assert_eq!(doubled, items.iter().map(|i| i * 2).collect::<Vec<_>>());
+        assert_eq!(in_parallel(&[] as &[u8], |_, _| 1), Vec::<i32>::new());
     }
 }
