@@ -199,7 +199,8 @@ fn nearest(wanted: &str) -> String {
     let mut near: Vec<_> =
         shelf::CARDS.iter().map(|(name, _)| (strsim::jaro_winkler(wanted, name), *name)).collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    let near: Vec<_> = near.iter().take(3).filter(|(likeness, _)| *likeness > 0.7).map(|(_, name)| *name).collect();
+    let near: Vec<_> =
+        near.iter().take(3).filter(|(likeness, _)| *likeness > 0.7).map(|(_, name)| *name).collect();
     match near.as_slice() {
         [] => "`tribunal models list` names them all".into(),
         names => format!("did you mean `{}`? `tribunal models list` names them all", names.join("`, `")),
@@ -272,7 +273,10 @@ impl Card {
             return Some(format!("it is called `{}` inside", self.name));
         }
         if let Some(file) = self.files.iter().find(|f| !f.sha256.is_well_formed(64)) {
-            return Some(format!("the sha256 of `{}` is neither 64 hexadecimal digits nor `unpinned`", file.path));
+            return Some(format!(
+                "the sha256 of `{}` is neither 64 hexadecimal digits nor `unpinned`",
+                file.path
+            ));
         }
         if let Some(file) = self.files.iter().find(|f| !home::is_plain(&f.path)) {
             return Some(format!("`{}` leads out of the model's folder", file.path));
@@ -297,13 +301,17 @@ impl Card {
             Source::Packages { package, .. } if self.files.len() != 1 || self.files[0].size.is_none() => {
                 Some(format!("`{package}` needs exactly one file of known size"))
             }
-            Source::Packages { package, parts, part_size, .. } if *parts == 0 || (*parts > 1) != part_size.is_some() => {
+            Source::Packages { package, parts, part_size, .. }
+                if *parts == 0 || (*parts > 1) != part_size.is_some() =>
+            {
                 Some(format!("`{package}` needs `parts`, and `part_size` with more than one part"))
             }
             Source::Packages { package, parts, part_size: Some(size), .. } => {
                 let total = self.files[0].size.unwrap_or(0);
                 let fits = *size > 0 && total.div_ceil(*size) == u64::from(*parts);
-                (!fits).then(|| format!("{parts} parts of {size} bytes of `{package}` do not make {total} bytes"))
+                (!fits).then(|| {
+                    format!("{parts} parts of {size} bytes of `{package}` do not make {total} bytes")
+                })
             }
             _ => None,
         }

@@ -126,7 +126,9 @@ impl Hub {
         // The address is hf-hub's; the request is ours, for the sake of its time limits.
         let url = repo.info_request().query("blobs", "true").url().to_owned();
         let answer = self.get(&url, 0)?;
-        answer.into_json().map_err(|e| Error::origin(&self.name(), format!("the hub's answer is not understood: {e}")))
+        answer
+            .into_json()
+            .map_err(|e| Error::origin(&self.name(), format!("the hub's answer is not understood: {e}")))
     }
 
     /// Names of the safetensors files, from the index or the single file.
@@ -137,7 +139,8 @@ impl Hub {
         }
         let url = self.at(&answer.sha)?.url(INDEX);
         let mut text = String::new();
-        let unreadable = |e: &dyn std::fmt::Display| Error::origin(&self.name(), format!("cannot read `{INDEX}`: {e}"));
+        let unreadable =
+            |e: &dyn std::fmt::Display| Error::origin(&self.name(), format!("cannot read `{INDEX}`: {e}"));
         let reader = self.get(&url, 0)?.into_reader();
         reader.take(MAX_INDEX_BYTES).read_to_string(&mut text).map_err(|e| unreadable(&e))?;
         let index: Index = serde_json::from_str(&text).map_err(|e| unreadable(&e))?;

@@ -66,14 +66,19 @@ fn describe_folder(folder: &Path) -> Result<Description, Error> {
             *sum = (sum.0 + n_tensors, sum.1 + n_weights);
         }
     }
-    if paths.is_empty() { Err(unreadable(folder, "the folder has no .gguf or .safetensors file")) } else { Ok(whole) }
+    if paths.is_empty() {
+        Err(unreadable(folder, "the folder has no .gguf or .safetensors file"))
+    } else {
+        Ok(whole)
+    }
 }
 
 fn describe_gguf(path: &Path) -> Result<Description, Error> {
     let mut file = fs::File::open(path).map_err(Error::io("open", path))?;
     let content = Content::read(&mut file).map_err(|e| unreadable(path, e))?;
     let mut description = Description { format: "gguf", ..Description::default() };
-    description.metadata = content.metadata.iter().map(|(key, value)| (key.clone(), in_words(value))).collect();
+    description.metadata =
+        content.metadata.iter().map(|(key, value)| (key.clone(), in_words(value))).collect();
     description.metadata.sort();
     for tensor in content.tensor_infos.values() {
         let dtype = format!("{:?}", tensor.ggml_dtype);
@@ -91,7 +96,10 @@ fn describe_safetensors(path: &Path) -> Result<Description, Error> {
     reader.read_exact(&mut length).map_err(|e| unreadable(path, e))?;
     let n_header = u64::from_le_bytes(length);
     if n_header > MAX_HEADER_BYTES {
-        return Err(unreadable(path, "it starts neither with `GGUF` nor with the length of a safetensors header"));
+        return Err(unreadable(
+            path,
+            "it starts neither with `GGUF` nor with the length of a safetensors header",
+        ));
     }
     head.extend_from_slice(&length);
     reader.take(n_header).read_to_end(&mut head).map_err(Error::io("read", path))?;

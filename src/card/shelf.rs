@@ -49,7 +49,8 @@ mod tests {
 
     fn names_in(folder: &str, ending: &str) -> BTreeSet<String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter_map(|name| name.strip_suffix(ending).map(str::to_owned)).collect()
     }
 

@@ -102,7 +102,8 @@ fn in_words(state: State) -> &'static str {
 fn print_table<const N: usize>(rows: &[[String; N]]) {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     for row in rows {
-        let cells: Vec<_> = row.iter().enumerate().map(|(i, cell)| format!("{cell:<width$}", width = width(i))).collect();
+        let cells: Vec<_> =
+            row.iter().enumerate().map(|(i, cell)| format!("{cell:<width$}", width = width(i))).collect();
         println!("{}", cells.join("  ").trim_end());
     }
 }
@@ -156,7 +157,8 @@ impl Watch for Terminal {
 
     fn began(&mut self, item: &Item, there: u64) {
         let size = item.size.map_or("unknown size".into(), |size| HumanBytes(size).to_string());
-        let kept = if there > 0 { format!(", {} kept from before", HumanBytes(there)) } else { String::new() };
+        let kept =
+            if there > 0 { format!(", {} kept from before", HumanBytes(there)) } else { String::new() };
         self.say(&format!("getting {} ({size}{kept})", item.path));
         if !std::io::stderr().is_terminal() {
             return;
@@ -202,8 +204,12 @@ fn finding(checked: &Checked) -> String {
     match &checked.finding {
         Finding::Ok => format!("ok        {path}"),
         Finding::AsPulled => format!("ok        {path} (unpinned: as it was pulled)"),
-        Finding::Unknown { actual } => format!("unknown   {path} has {actual}, but neither card nor record pins it"),
-        Finding::Mismatch { expected, actual } => format!("mismatch  {path} expected {expected} actual {actual}"),
+        Finding::Unknown { actual } => {
+            format!("unknown   {path} has {actual}, but neither card nor record pins it")
+        }
+        Finding::Mismatch { expected, actual } => {
+            format!("mismatch  {path} expected {expected} actual {actual}")
+        }
         Finding::Missing => format!("missing   {path}"),
     }
 }
