@@ -235,7 +235,9 @@ impl Weighed {
 /// Why a question has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    #[error("the prompt has {prompt} tokens and the answer may take {answer}, but the context holds {context}")]
+    #[error(
+        "the prompt has {prompt} tokens and the answer may take {answer}, but the context holds {context}"
+    )]
     TooLong { prompt: usize, answer: usize, context: usize },
     #[error("the form cannot be compiled: {0}")]
     Form(String),

@@ -1,4 +1,4 @@
-//! The one integration binary: whole commands and whole runs, against scripted models.
+//! The integration tests, one binary; each module is a file of `all/`.
 
 #[path = "all/read.rs"]
 mod read;
