@@ -160,7 +160,7 @@ impl Work<'_> {
         let verdicts = self.judge.judge(&panel, &members);
         let calls = panel.take_calls();
         let n_calls = calls_of_units(&calls, self.units[group].len());
-        let records = Record::of_group(&members, self.judge.unit(), verdicts, &n_calls);
+        let records = Record::of_group(&members, self.judge, verdicts, &n_calls);
         let calls = calls.into_iter().map(|call| CallLine::new(group, &self.units[group], call)).collect();
         (records, calls)
     }

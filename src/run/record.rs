@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    judges::{self, Unit, Verdict},
+    judges::{self, Direction, Judge, Unit, Verdict},
     mqm::ErrorSpan,
     segment::{Lang, Segment, joined},
 };
@@ -25,6 +25,7 @@ pub struct Record {
     pub score: Option<f64>,
     /// The method's own scale and sign.
     pub raw: Option<f64>,
+    /// Of `raw`; `score` is always higher for the better.
     pub direction: Direction,
     /// Direct assessment 0..=100 where the method asks for one; higher is better.
     pub quality_score: Option<f64>,
@@ -33,14 +34,6 @@ pub struct Record {
     pub reason: Option<String>,
     /// How many times a model was asked for this unit.
     pub n_calls: usize,
-}
-
-/// Where better scores lie; `score` is always oriented so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    #[default]
-    Higher,
 }
 
 /// Whether a unit has a verdict, and if not, why.
@@ -141,10 +134,11 @@ impl Record {
     #[must_use]
     pub fn of_group(
         group: &[Segment],
-        unit: Unit,
+        judge: &dyn Judge,
         verdicts: Vec<Result<Verdict, judges::Error>>,
         n_calls: &[usize],
     ) -> Vec<Self> {
+        let unit = judge.unit();
         let keys = UnitKey::of_group(group, unit);
         let verdicts = one_for_each(keys.len(), verdicts);
         let texts = |i: usize| match unit {
@@ -165,7 +159,7 @@ impl Record {
                     hypothesis,
                     score: None,
                     raw: None,
-                    direction: Direction::Higher,
+                    direction: judge.direction(),
                     quality_score: None,
                     errors: Vec::new(),
                     status: Status::Ok,
