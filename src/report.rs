@@ -1,6 +1,8 @@
 //! Verdicts for readers: a table of systems and the errors found (text), JSON, TSV, COMET-style JSON.
 //! It computes nothing that `run` and `meta` have not said.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -45,9 +47,7 @@ pub fn json(summary: &Summary, records: &[Record], detail: Detail) -> String {
     if detail == Detail::Units {
         value["verdicts"] = json!(records);
     }
-    let mut text = serde_json::to_string_pretty(&value).expect("strings and numbers only");
-    text.push('\n');
-    text
+    format!("{value:#}\n")
 }
 
 /// One row for each unit (or system), with a header. Missing values are empty; `errors` is JSON.
@@ -61,7 +61,8 @@ pub fn tsv(summary: &Summary, records: &[Record], detail: Detail) -> String {
 }
 
 fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
-    let header = ["system", "units", "scored", "score", "quality_score", "critical", "major", "minor", "neutral"];
+    let header =
+        ["system", "units", "scored", "score", "quality_score", "critical", "major", "minor", "neutral"];
     let rows = summary.systems.iter().map(|s| {
         vec![
             field(&s.system),
@@ -80,8 +81,18 @@ fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
 
 fn unit_rows(records: &[Record]) -> Vec<Vec<String>> {
     let header = [
-        "system", "doc", "seg", "src_lang", "tgt_lang", "score", "raw", "quality_score", "status", "reason",
-        "n_errors", "errors",
+        "system",
+        "doc",
+        "seg",
+        "src_lang",
+        "tgt_lang",
+        "score",
+        "raw",
+        "quality_score",
+        "status",
+        "reason",
+        "n_errors",
+        "errors",
     ];
     let rows = records.iter().map(|r| {
         vec![
@@ -116,14 +127,9 @@ fn number(value: Option<f64>) -> String {
 /// `score` is null where there is no verdict.
 #[must_use]
 pub fn comet_json(records: &[Record], segments: &[Segment]) -> Value {
-    let references: std::collections::BTreeMap<UnitKey, &str> = segments
-        .iter()
-        .filter_map(|s| {
-            let key = UnitKey::of_group(std::slice::from_ref(s), crate::judges::Unit::Segment).remove(0);
-            Some((key, s.reference.as_deref()?))
-        })
-        .collect();
-    let mut systems = serde_json::Map::new();
+    let references: BTreeMap<UnitKey, &str> =
+        segments.iter().filter_map(|s| Some((UnitKey::of_segment(s), s.reference.as_deref()?))).collect();
+    let mut systems: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for record in records {
         let mut entry = json!({ "src": record.source, "mt": record.hypothesis });
         if let Some(reference) = references.get(&record.key()) {
@@ -137,8 +143,7 @@ pub fn comet_json(records: &[Record], segments: &[Segment]) -> Value {
                         "confidence": e.confidence })
             })
             .collect();
-        let list = systems.entry(record.system.clone()).or_insert_with(|| json!([]));
-        list.as_array_mut().expect("it was made as a list").push(entry);
+        systems.entry(record.system.clone()).or_default().push(entry);
     }
-    Value::Object(systems)
+    json!(systems)
 }

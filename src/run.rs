@@ -116,7 +116,13 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Judges what is not done yet, `jobs` groups at a time; the first error of the disk stops it.
-    fn through(&self, mine: &[usize], journal: Journal, done: &Done, options: &Options) -> Result<Cost, Error> {
+    fn through(
+        &self,
+        mine: &[usize],
+        journal: Journal,
+        done: &Done,
+        options: &Options,
+    ) -> Result<Cost, Error> {
         let waiting: Vec<usize> = mine.iter().copied().filter(|group| !done.groups.contains(group)).collect();
         let units = mine.iter().map(|&group| self.units[group].len()).sum();
         let progress = Progress::start(units, done.units, options.show);
@@ -143,9 +149,9 @@ impl Work<'_> {
         let finished: Result<(), Error> = std::thread::scope(|scope| {
             let jobs = options.jobs.clamp(1, waiting.len().max(1));
             let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
-            let results = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| {
-                std::panic::resume_unwind(panic)
-            }));
+            let results = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             results.collect::<Vec<_>>().into_iter().collect()
         });
         progress.finish();
@@ -222,7 +228,9 @@ pub enum Error {
          command again to go on"
     )]
     Append { path: PathBuf, source: std::io::Error },
-    #[error("`{path}` line {line} is damaged: {reason}\nhint: take the line out; its segment is then judged again")]
+    #[error(
+        "`{path}` line {line} is damaged: {reason}\nhint: take the line out; its segment is then judged again"
+    )]
     Damaged { path: PathBuf, line: usize, reason: String },
     #[error("`{path}` line {line} is about segment {seg} of `{system}`, which is not in the input", seg = key.seg.map_or_else(|| format!("group `{}`", key.doc), |s| s.to_string()), system = key.system)]
     Foreign { path: PathBuf, line: usize, key: Box<UnitKey> },
@@ -245,7 +253,9 @@ pub enum Error {
     Strangers { a: PathBuf, b: PathBuf, differences: String },
     #[error("`{a}` and `{b}` both judged segment {unit}\nhint: give each shard once")]
     Overlap { a: PathBuf, b: PathBuf, unit: String },
-    #[error("{missing} of {units} segments are in none of the folders, the first is {first}\nhint: finish these shards first: {shards}")]
+    #[error(
+        "{missing} of {units} segments are in none of the folders, the first is {first}\nhint: finish these shards first: {shards}"
+    )]
     Incomplete { missing: usize, units: usize, first: String, shards: String },
     #[error("the prompt of segment {seg} of `{system}` cannot be counted: {reason}")]
     Count { system: String, seg: usize, reason: String },

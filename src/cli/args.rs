@@ -104,7 +104,7 @@ impl JudgeArgs {
 #[command(next_help_heading = "Sampling")]
 pub struct SamplingArgs {
     /// 0 takes the most likely token
-    #[arg(long, default_value_t = 0.0, value_name = "T", value_parser = temperature)]
+    #[arg(long, default_value_t = 0.0, value_name = "T", value_parser = temperature, allow_negative_numbers = true)]
     pub temperature: f32,
     /// Nucleus: the most likely tokens whose probability reaches this
     #[arg(long, default_value_t = 1.0, value_name = "P", value_parser = top_p)]

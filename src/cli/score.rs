@@ -154,13 +154,22 @@ fn default_out(signature: &Signature, segments: &[Segment], shard: Shard) -> Pat
     let hash = run::folder::hex(&Sha256::digest(id)[..4]);
     let plain = |key: &str| {
         let value = signature.get(key).unwrap_or(key);
-        value.chars().map(|c| if c.is_alphanumeric() || "-.".contains(c) { c } else { '_' }).collect::<String>()
+        value
+            .chars()
+            .map(|c| if c.is_alphanumeric() || "-.".contains(c) { c } else { '_' })
+            .collect::<String>()
     };
-    let part = if shard == Shard::WHOLE { String::new() } else { format!("-{}of{}", shard.index, shard.count) };
+    let part =
+        if shard == Shard::WHOLE { String::new() } else { format!("-{}of{}", shard.index, shard.count) };
     PathBuf::from("out").join(format!("{}-{}-{hash}{part}", plain("method"), plain("model")))
 }
 
-fn dry_run(plan: &run::Plan, seated: &Seated, signature: &Signature, out: &mut dyn Write) -> Result<ExitCode> {
+fn dry_run(
+    plan: &run::Plan,
+    seated: &Seated,
+    signature: &Signature,
+    out: &mut dyn Write,
+) -> Result<ExitCode> {
     let own = plan.rows().into_iter().map(|(name, value)| (name.to_string(), value));
     let rows: Vec<(String, String)> = own.chain((seated.estimate)(plan)).collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);

@@ -19,9 +19,11 @@ pub const RESET: &str = "\x1b[0m";
 /// A character with the worst severity of the spans over it.
 type Cell = (char, Option<Severity>);
 
-/// The lines of a text with the spans of one side marked: coloured, or between `⟦` and `⟧`.
+/// The lines of a text with the spans of one side marked: coloured by the worst severity over a character, or
+/// each between `⟦` and `⟧`.
 pub fn lines(text: &str, errors: &[ErrorSpan], side: Side, width: usize, colour: bool) -> Vec<String> {
     let mut cells: Vec<Cell> = text.chars().map(|c| (if c.is_control() { '⏎' } else { c }, None)).collect();
+    let mut spans = Vec::new();
     for error in errors.iter().filter(|e| e.side == side) {
         let (Some(start), Some(end)) = (error.start, error.end) else { continue };
         let end = end.min(cells.len());
@@ -29,24 +31,22 @@ pub fn lines(text: &str, errors: &[ErrorSpan], side: Side, width: usize, colour:
             let worst = cell.1.map_or(error.severity, |s: Severity| s.min(error.severity));
             cell.1 = Some(worst);
         }
+        if start < end && !spans.contains(&(start, end)) {
+            spans.push((start, end));
+        }
     }
-    let cells = if colour { cells } else { bracketed(&cells) };
+    let cells = if colour { cells } else { bracketed(&cells, &spans) };
     wrap(&cells, width).iter().map(|line| if colour { painted(line) } else { plain(line) }).collect()
 }
 
-/// Puts brackets around marked runs; neighbours of different severity get brackets of their own.
-fn bracketed(cells: &[Cell]) -> Vec<Cell> {
-    let mut out = Vec::with_capacity(cells.len() + 8);
-    let mut open: Option<Severity> = None;
-    for &(c, mark) in cells {
-        if mark != open {
-            out.extend(open.map(|s| ('⟧', Some(s))));
-            out.extend(mark.map(|s| ('⟦', Some(s))));
-            open = mark;
-        }
+/// Puts brackets around each span; a span inside another one nests.
+fn bracketed(cells: &[Cell], spans: &[(usize, usize)]) -> Vec<Cell> {
+    let mut out = Vec::with_capacity(cells.len() + 2 * spans.len());
+    for (i, &(c, mark)) in cells.iter().enumerate() {
+        out.extend(spans.iter().filter(|(start, _)| *start == i).map(|_| ('⟦', mark)));
         out.push((c, mark));
+        out.extend(spans.iter().filter(|(_, end)| *end == i + 1).map(|_| ('⟧', mark)));
     }
-    out.extend(open.map(|s| ('⟧', Some(s))));
     out
 }
 
@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn spans_are_marked_by_code_points() {
-        let errors = [error(4, 9, Severity::Major), error(7, 12, Severity::Critical)];
-        assert_eq!(shown("Ein grüner 😀 Tag", &errors, 80), "Ein ⟦grü⟧⟦ner 😀⟧ Tag");
+        let errors = [error(4, 12, Severity::Major), error(7, 10, Severity::Critical)];
+        assert_eq!(shown("Ein grüner 😀 Tag", &errors, 80), "Ein ⟦grü⟦ner⟧ 😀⟧ Tag");
         assert_eq!(shown("abc", &[error(1, 99, Severity::Minor)], 80), "a⟦bc⟧");
         assert_eq!(shown("abc", &[error(5, 9, Severity::Minor)], 80), "abc");
         let painted = lines("a b", &[error(2, 3, Severity::Minor)], Side::Target, 80, true);
@@ -150,7 +150,8 @@ mod tests {
         assert_eq!(shown("abcdefghij", &[], 4), "abcd\nefgh\nij");
         let chinese = shown("他昨天在北京买了一本书", &[error(5, 7, Severity::Major)], 8);
         assert_eq!(chinese, "他昨天在\n北⟦京买⟧\n了一本书");
-        let mixed = "Das Wort 北京市 steht im Satz und e\u{301}le\u{300}ve bleibt ganz, Donaudampfschifffahrt";
+        let mixed =
+            "Das Wort 北京市 steht im Satz und e\u{301}le\u{300}ve bleibt ganz, Donaudampfschifffahrt";
         for width in 4..40 {
             let lines = lines(mixed, &[error(9, 12, Severity::Minor)], Side::Target, width, false);
             assert!(lines.iter().all(|line| columns(line.trim_end()) <= width), "{width}: {lines:?}");

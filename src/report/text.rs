@@ -151,7 +151,8 @@ fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
         Severity::Neutral => "neutral",
     };
     let pad = " ".repeat(LABEL - severity.len());
-    let mut line = format!("  {}{pad}{}", paint(severity, marked::ansi(error.severity), look), error.category);
+    let mut line =
+        format!("  {}{pad}{}", paint(severity, marked::ansi(error.severity), look), error.category);
     if !error.span.is_empty() {
         let _ = write!(line, " `{}`", error.span.replace('\n', "⏎"));
         let place = match (error.side, error.start) {

@@ -57,8 +57,7 @@ impl InputId {
     pub fn of(segments: &[Segment]) -> Self {
         let mut hash = Sha256::new();
         for segment in segments {
-            hash.update(serde_json::to_vec(segment).expect("a segment is plain text and numbers"));
-            hash.update(b"\n");
+            hash.update(json_lines(std::slice::from_ref(segment)));
         }
         let mut systems: Vec<&str> = segments.iter().map(|s| s.system.as_str()).collect();
         systems.sort_unstable();
@@ -67,7 +66,18 @@ impl InputId {
     }
 }
 
+/// Things of this room as JSON, one a line.
+pub(super) fn json_lines<T: Serialize>(items: &[T]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for item in items {
+        serde_json::to_writer(&mut bytes, item).expect("strings and numbers into memory");
+        bytes.push(b'\n');
+    }
+    bytes
+}
+
 /// Bytes in lower-case hexadecimal.
+#[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -123,8 +133,11 @@ impl RunFile {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
             Err(source) => return Err(Error::Io { action: "read", path, source }),
         };
-        serde_json::from_str(&text)
-            .map_err(|source| Error::Damaged { line: source.line(), path, reason: source.to_string() })
+        serde_json::from_str(&text).map_err(|source| Error::Damaged {
+            line: source.line(),
+            path,
+            reason: source.to_string(),
+        })
     }
 
     /// Checks that a run that is there is the one that is wanted now.
@@ -154,7 +167,11 @@ impl Folder {
     /// # Errors
     /// [`Error::Io`] when it cannot be written, [`Error::Locked`] when another process writes it.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        std::fs::create_dir_all(dir).map_err(|source| Error::Io { action: "create", path: dir.into(), source })?;
+        std::fs::create_dir_all(dir).map_err(|source| Error::Io {
+            action: "create",
+            path: dir.into(),
+            source,
+        })?;
         let path = dir.join(".lock");
         let io = |source| Error::Io { action: "write", path: path.clone(), source };
         let lock = File::create(&path).map_err(io)?;
@@ -180,8 +197,7 @@ impl Folder {
         match RunFile::read(&self.dir) {
             Ok(there) => run.same(&there, &self.dir),
             Err(Error::NoRun(_)) if !self.path("journal.jsonl").exists() => {
-                let bytes = serde_json::to_vec(run).expect("strings and numbers only");
-                self.write("run.json", &[bytes, b"\n".to_vec()].concat())
+                self.write("run.json", &json_lines(std::slice::from_ref(run)))
             }
             Err(error) => Err(error),
         }

@@ -104,7 +104,8 @@ fn split_mix(counter: u64) -> u64 {
 /// the input, segment.
 #[must_use]
 pub fn in_verdict_order(segments: &[Segment], groups: &[Group], unit: Unit) -> Vec<UnitKey> {
-    let doc = |key: &UnitKey| (key.system.clone(), key.src_lang.clone(), key.tgt_lang.clone(), key.doc.clone());
+    let doc =
+        |key: &UnitKey| (key.system.clone(), key.src_lang.clone(), key.tgt_lang.clone(), key.doc.clone());
     let mut keys: Vec<UnitKey> = Vec::with_capacity(segments.len());
     let mut first_line: BTreeMap<_, usize> = BTreeMap::new();
     for group in groups {
@@ -135,7 +136,9 @@ pub struct Shard {
 
 /// Why a text names no shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no shard\nhint: write `I/N` with I from 1 to N: `--shard 1/3`, `--shard 2/3`, `--shard 3/3`")]
+#[error(
+    "`{0}` is no shard\nhint: write `I/N` with I from 1 to N: `--shard 1/3`, `--shard 2/3`, `--shard 3/3`"
+)]
 pub struct ShardError(String);
 
 impl Shard {

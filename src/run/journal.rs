@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     Error,
-    folder::{self, Folder, hex},
+    folder::{self, Folder, hex, json_lines},
     record::{Record, Status, UnitKey},
     summary::Cost,
 };
@@ -43,7 +43,7 @@ pub struct CallLine {
     pub seg: Option<usize>,
     pub role: String,
     pub stage: String,
-    /// Of the chat as JSON.
+    /// Of the chat as JSON with a line end.
     pub prompt_sha256: String,
     pub chat: Chat,
     pub reply: String,
@@ -62,7 +62,7 @@ impl CallLine {
     pub fn new(group: usize, units: &[UnitKey], call: Call) -> Self {
         let unit = call.unit.and_then(|unit| units.get(unit));
         let first = unit.or(units.first());
-        let chat = serde_json::to_vec(&call.chat).expect("a chat is plain text");
+        let chat = json_lines(std::slice::from_ref(&call.chat));
         Self {
             group,
             system: first.map_or_else(String::new, |key| key.system.clone()),
@@ -93,18 +93,9 @@ impl<W: Write> Journal<W> {
                 .and_then(|()| file.flush())
                 .map_err(|source| Error::Append { path: self.dir.join(name), source })
         };
-        append(&mut self.calls, &lines(calls), CALLS)?;
-        append(&mut self.records, &lines(records), JOURNAL)
+        append(&mut self.calls, &json_lines(calls), CALLS)?;
+        append(&mut self.records, &json_lines(records), JOURNAL)
     }
-}
-
-fn lines<T: Serialize>(items: &[T]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for item in items {
-        serde_json::to_writer(&mut bytes, item).expect("strings and numbers into memory");
-        bytes.push(b'\n');
-    }
-    bytes
 }
 
 /// What a folder already holds of a run.
@@ -160,7 +151,11 @@ fn keep<'a>(path: &Path, text: &'a str, units: &[Vec<UnitKey>]) -> Result<Kept<'
         };
         let (seen, failed) = of_group.entry(group).or_default();
         if !seen.insert(key) {
-            return Err(Error::Damaged { path: path.into(), line: line + 1, reason: "the unit is there twice".into() });
+            return Err(Error::Damaged {
+                path: path.into(),
+                line: line + 1,
+                reason: "the unit is there twice".into(),
+            });
         }
         *failed |= record.status == Status::Failed;
         lines.push((group, content));
@@ -170,7 +165,8 @@ fn keep<'a>(path: &Path, text: &'a str, units: &[Vec<UnitKey>]) -> Result<Kept<'
         .filter(|(group, (seen, failed))| seen.len() == units[*group].len() && !failed)
         .map(|(group, _)| group)
         .collect();
-    let lines: Vec<&str> = lines.into_iter().filter(|(g, _)| groups.contains(g)).map(|(_, line)| line).collect();
+    let lines: Vec<&str> =
+        lines.into_iter().filter(|(g, _)| groups.contains(g)).map(|(_, line)| line).collect();
     let dropped = lines.iter().map(|line| line.len() + 1).sum::<usize>() != text.len();
     Ok(Kept { groups, lines, dropped })
 }
@@ -181,8 +177,11 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn parse(path: &Path, line: usize, content: &str) -> Result<Record, Error> {
-    serde_json::from_str(content)
-        .map_err(|error| Error::Damaged { path: path.into(), line, reason: error.to_string() })
+    serde_json::from_str(content).map_err(|error| Error::Damaged {
+        path: path.into(),
+        line,
+        reason: error.to_string(),
+    })
 }
 
 /// The text of a journal; none when there is no file. A code point that was cut in half ends it.
@@ -204,29 +203,60 @@ fn read(path: &Path) -> Result<String, Error> {
     }
 }
 
-/// Drops the calls of groups that will be judged again, and sums up the cost of the rest.
+/// Drops the calls of groups that will be judged again, and sums up the cost of the rest. Where nothing is to
+/// be dropped, the file, which can be large, stays as it is.
 fn keep_calls(path: &Path, done: &BTreeSet<usize>) -> Result<Cost, Error> {
-    #[derive(Deserialize)]
-    struct Line {
-        group: usize,
-        usage: Usage,
-        seconds: f64,
-    }
     let mut cost = Cost::default();
-    let Ok(file) = File::open(path) else { return Ok(cost) };
-    folder::replace(path, |kept| {
-        for line in BufReader::new(file).split(b'\n') {
-            let line = line?;
-            let Ok(call) = serde_json::from_slice::<Line>(&line) else { continue };
-            if done.contains(&call.group) {
-                cost.add(&call.usage, call.seconds);
-                kept.write_all(&line)?;
-                kept.write_all(b"\n")?;
-            }
+    if !path.exists() {
+        return Ok(cost);
+    }
+    let mut dropped = false;
+    let counted = kept_calls(path, done, |line| match line {
+        Ok((_, call)) => {
+            cost.add(&call.usage, call.seconds);
+            Ok(())
         }
-        Ok(())
-    })?;
+        Err(()) => {
+            dropped = true;
+            Ok(())
+        }
+    });
+    counted.map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
+    if dropped {
+        folder::replace(path, |file| {
+            kept_calls(path, done, |line| {
+                line.map_or(Ok(()), |(bytes, _)| file.write_all(bytes).and_then(|()| file.write_all(b"\n")))
+            })
+        })?;
+    }
     Ok(cost)
+}
+
+/// What a call cost.
+#[derive(Deserialize)]
+struct CallCost {
+    group: usize,
+    usage: Usage,
+    seconds: f64,
+}
+
+/// Goes through the lines of `calls.jsonl`: `Ok` is a call of a group that is done, `Err` is to be dropped.
+fn kept_calls(
+    path: &Path,
+    done: &BTreeSet<usize>,
+    mut visit: impl FnMut(Result<(&[u8], CallCost), ()>) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut file = BufReader::new(File::open(path)?);
+    let mut line = Vec::new();
+    while file.read_until(b'\n', &mut line)? > 0 {
+        let whole = line.strip_suffix(b"\n").unwrap_or_default();
+        match serde_json::from_slice::<CallCost>(whole) {
+            Ok(call) if done.contains(&call.group) => visit(Ok((whole, call)))?,
+            _ => visit(Err(()))?,
+        }
+        line.clear();
+    }
+    Ok(())
 }
 
 /// The records of a journal or verdicts file with the very lines they stand on.
@@ -234,7 +264,12 @@ fn keep_calls(path: &Path, done: &BTreeSet<usize>) -> Result<Cost, Error> {
 /// # Errors
 /// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line that is no record.
 pub fn records(path: &Path) -> Result<Vec<(Record, String)>, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
-    let parsed = whole_lines(&text).enumerate().map(|(i, line)| Ok((parse(path, i + 1, line)?, line.to_string())));
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
+        action: "read",
+        path: path.into(),
+        source,
+    })?;
+    let parsed =
+        whole_lines(&text).enumerate().map(|(i, line)| Ok((parse(path, i + 1, line)?, line.to_string())));
     parsed.collect()
 }

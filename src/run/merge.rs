@@ -85,8 +85,10 @@ fn incomplete(lines: &[(Record, String)], keys: &[UnitKey], runs: &[RunFile]) ->
     let first = keys.iter().find(|key| !there.contains(key)).map_or_else(String::new, name);
     let count: usize = runs[0].shard.split('/').nth(1).and_then(|n| n.parse().ok()).unwrap_or(1);
     let given: Vec<&str> = runs.iter().map(|run| run.shard.as_str()).collect();
-    let absent: Vec<String> =
-        (1..=count).map(|i| format!("{i}/{count}")).filter(|shard| !given.contains(&shard.as_str())).collect();
+    let absent: Vec<String> = (1..=count)
+        .map(|i| format!("{i}/{count}"))
+        .filter(|shard| !given.contains(&shard.as_str()))
+        .collect();
     let shards = if absent.is_empty() { given.join(", ") } else { absent.join(", ") };
     Error::Incomplete { missing: keys.len() - lines.len(), units: keys.len(), first, shards }
 }

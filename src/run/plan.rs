@@ -30,7 +30,12 @@ pub struct Plan {
 ///
 /// # Errors
 /// [`Error::Count`] when a prompt cannot be rendered.
-pub fn plan(panel: &Panel, judge: &dyn Judge, segments: &[Segment], options: &Options) -> Result<Plan, Error> {
+pub fn plan(
+    panel: &Panel,
+    judge: &dyn Judge,
+    segments: &[Segment],
+    options: &Options,
+) -> Result<Plan, Error> {
     let all = groups::groups(segments, judge.group(), options.seed);
     let mine: Vec<Vec<Segment>> = options
         .shard

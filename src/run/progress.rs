@@ -67,7 +67,7 @@ impl Progress {
                 bar.set_message(format!("{rate:.0} tokens/s"));
             }
             Out::Plain(last) => {
-                let mut last = last.lock().expect("no thread panics while printing");
+                let Ok(mut last) = last.lock() else { return };
                 if last.elapsed() >= PLAIN_EVERY || done == self.units {
                     *last = Instant::now();
                     let line = plain(done, self.units, rate, self.left(done));
@@ -97,9 +97,10 @@ impl Progress {
 }
 
 fn bar(units: usize, resumed: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{pos}/{len} segments [{bar:30}] {msg}  {elapsed} so far, {eta} left")
-        .expect("the template is well-formed")
-        .progress_chars("=> ");
+    let style =
+        ProgressStyle::with_template("{pos}/{len} segments [{bar:30}] {msg}  {elapsed} so far, {eta} left")
+            .expect("the template is well-formed")
+            .progress_chars("=> ");
     let bar = ProgressBar::new(units as u64).with_style(style);
     bar.set_position(resumed as u64);
     bar.reset_eta();

@@ -90,17 +90,24 @@ impl UnitKey {
     /// The units of a group, in order.
     #[must_use]
     pub fn of_group(group: &[Segment], unit: Unit) -> Vec<Self> {
-        let key = |segment: &Segment, doc: String, seg| Self {
+        match (unit, group) {
+            (_, []) => Vec::new(),
+            (Unit::Segment, group) => group.iter().map(Self::of_segment).collect(),
+            (Unit::Group, [first, ..]) => {
+                vec![Self { doc: doc_names(group), seg: None, ..Self::of_segment(first) }]
+            }
+        }
+    }
+
+    /// The unit that is one segment.
+    #[must_use]
+    pub fn of_segment(segment: &Segment) -> Self {
+        Self {
             system: segment.system.clone(),
             src_lang: segment.src_lang.to_string(),
             tgt_lang: segment.tgt_lang.to_string(),
-            doc,
-            seg,
-        };
-        match (unit, group) {
-            (_, []) => Vec::new(),
-            (Unit::Segment, group) => group.iter().map(|s| key(s, s.doc.clone(), Some(s.seg))).collect(),
-            (Unit::Group, [first, ..]) => vec![key(first, doc_names(group), None)],
+            doc: segment.doc.clone(),
+            seg: Some(segment.seg),
         }
     }
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Signature, record::{Record, Status}};
+use super::{
+    Signature,
+    record::{Record, Status},
+};
 use crate::{llm::Usage, mqm::Severity};
 
 /// What a run comes to.
@@ -95,7 +98,10 @@ impl Summary {
             units: records.len(),
             scored: statuses.get(&Status::Ok).copied().unwrap_or(0),
             statuses,
-            systems: of_system.into_iter().map(|(system, records)| system_summary(system, &records)).collect(),
+            systems: of_system
+                .into_iter()
+                .map(|(system, records)| system_summary(system, &records))
+                .collect(),
             cost,
         }
     }

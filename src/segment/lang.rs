@@ -17,7 +17,9 @@ pub struct Lang {
 pub enum Error {
     #[error("unknown language code `{code}`{hint}")]
     Language { code: String, hint: String },
-    #[error("unknown script or region `{part}` in the language code `{code}`\nhint: write it as `sr_Cyrl_RS`")]
+    #[error(
+        "unknown script or region `{part}` in the language code `{code}`\nhint: write it as `sr_Cyrl_RS`"
+    )]
     Part { code: String, part: String },
     #[error("`{0}` is no language pair\nhint: write it as `en-de` or `en-sr_Cyrl_RS`")]
     Pair(String),
@@ -138,7 +140,8 @@ fn lower_case_language(code: &str) -> bool {
 fn hint(given: &str) -> String {
     let given = given.split(['-', '_']).next().unwrap_or_default().to_lowercase();
     let habit = HABITS.iter().find(|(wrong, _)| *wrong == given).map(|(_, right)| *right);
-    let by_name = TABLES.languages.iter().find(|(_, name)| name.to_lowercase() == given).map(|(code, _)| *code);
+    let by_name =
+        TABLES.languages.iter().find(|(_, name)| name.to_lowercase() == given).map(|(code, _)| *code);
     let Some(code) = habit.or(by_name) else {
         return "\nhint: give an ISO 639 code, with script and region where they matter: `de`, `pt_BR`, \
                 `sr_Cyrl_RS`"

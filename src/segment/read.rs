@@ -76,7 +76,9 @@ pub enum Error {
     Io { path: PathBuf, source: std::io::Error },
     #[error("`{path}` line {line} is not UTF-8 at byte {byte} of the line{hint}")]
     Utf8 { path: PathBuf, line: usize, byte: usize, hint: &'static str },
-    #[error("`{a}` has {n_a} lines but `{b}` has {n_b}\nhint: line N of every file must be about segment N{hint}")]
+    #[error(
+        "`{a}` has {n_a} lines but `{b}` has {n_b}\nhint: line N of every file must be about segment N{hint}"
+    )]
     Lengths { a: PathBuf, n_a: usize, b: PathBuf, n_b: usize, hint: String },
     #[error(
         "`{path}` line {line}: the source is empty, so there is nothing to judge{more}\nhint: take the line \
@@ -85,7 +87,9 @@ pub enum Error {
     EmptySource { path: PathBuf, line: usize, more: String },
     #[error("`{0}` holds no segment")]
     Nothing(PathBuf),
-    #[error("`{0}` is neither `.jsonl` nor `.tsv`\nhint: plain text goes to `-s SOURCE.txt -t HYPOTHESIS.txt`")]
+    #[error(
+        "`{0}` is neither `.jsonl` nor `.tsv`\nhint: plain text goes to `-s SOURCE.txt -t HYPOTHESIS.txt`"
+    )]
     Extension(PathBuf),
     #[error("`{path}` line {line}: {source}")]
     Json { path: PathBuf, line: usize, source: serde_json::Error },
@@ -100,7 +104,9 @@ pub enum Error {
     Columns { path: PathBuf, line: usize, found: usize, wanted: usize },
     #[error("`{path}` line {line}: {source}")]
     Lang { path: PathBuf, line: usize, source: lang::Error },
-    #[error("`{path}` line {line}: no languages are named\nhint: give `-l en-de`, or `src_lang` and `tgt_lang` on each line")]
+    #[error(
+        "`{path}` line {line}: no languages are named\nhint: give `-l en-de`, or `src_lang` and `tgt_lang` on each line"
+    )]
     NoPair { path: PathBuf, line: usize },
     #[error(
         "`{path}` line {line}: segment `{seg}` of document `{doc}` and system `{system}` was already on line \
@@ -114,7 +120,9 @@ pub enum Error {
     Scattered { path: PathBuf, line: usize, doc: String, ended: usize },
     #[error("two translations are both called `{system}`: `{a}` and `{b}`\nhint: rename one of the files")]
     SameSystem { system: String, a: PathBuf, b: PathBuf },
-    #[error("`{dir}` has no `{missing}`\nhint: a test set holds sources/, documents/ and system-outputs/{pair}/{there}")]
+    #[error(
+        "`{dir}` has no `{missing}`\nhint: a test set holds sources/, documents/ and system-outputs/{pair}/{there}"
+    )]
     Layout { dir: PathBuf, missing: String, pair: String, there: String },
     #[error("no system `{system}` in `{dir}`\nhint: there are {there}")]
     System { system: String, dir: PathBuf, there: String },

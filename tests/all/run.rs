@@ -170,7 +170,12 @@ fn another_run_in_the_folder_is_refused() {
     let judge = TinyJudge::by(Grouping::Document);
     let other = signature().with("seed", "1").with("temp", "0.5");
     let refused = run::run(&panel().0, &judge, &segments(), &other, &options(dir.path()));
-    insta::assert_snapshot!(message(dir.path(), refused), @"");
+    insta::assert_snapshot!(message(dir.path(), refused), @"
+    `DIR` holds a run with another signature:
+      seed: `0` there, `1` now
+      temp: - there, `0.5` now
+    hint: give another `--out`, or the options of that run
+    ");
     let refused = message(dir.path(), go(&segments()[..3], &options(dir.path())));
     insta::assert_snapshot!(mask_hashes(&refused), @"
     `DIR` holds a run on another input: 16 segments, systems: 2, sha256 `HASH`; now 3 segments, systems: 1, sha256 `HASH`
@@ -250,8 +255,11 @@ fn a_verdict_on_a_whole_document() {
     let dir = tempfile::tempdir().unwrap();
     let judge = TinyJudge { grouping: Grouping::FiveDocuments, unit: Unit::Group };
     let outcome = run::run(&panel().0, &judge, &segments(), &signature(), &options(dir.path())).unwrap();
-    let shown: Vec<String> =
-        outcome.records.iter().map(|r| format!("{} {:?} {:?} {}", r.system, r.doc, r.seg, r.n_calls)).collect();
+    let shown: Vec<String> = outcome
+        .records
+        .iter()
+        .map(|r| format!("{} {:?} {:?} {}", r.system, r.doc, r.seg, r.n_calls))
+        .collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"
     alpha "news+5+chat+speech" None 0
     zeta "news+5+chat+speech" None 0

@@ -131,7 +131,8 @@ pub fn seated(model: Scripted) -> (Panel, Arc<Scripted>) {
 /// Two systems, four documents, a few scripts, one segment that cannot be parsed and one that is too long.
 pub fn segments() -> Vec<Segment> {
     let docs = ["news", "news", "news", "speech", "speech", "", "chat", "chat"];
-    let text = ["One.", "两个。", "Three « » \u{1f600}", "Four", "five ???", "six", "endless", "Eight \"quoted\""];
+    let text =
+        ["One.", "两个。", "Three « » \u{1f600}", "Four", "five ???", "six", "endless", "Eight \"quoted\""];
     let of = |system: &str| -> Vec<Segment> {
         let segment = |seg: usize| Segment {
             system: system.into(),

@@ -62,7 +62,8 @@ pub fn sources(path: &Path) -> Result<Vec<String>, Error> {
     match empty.as_slice() {
         [] => Ok(sources),
         [first, rest @ ..] => {
-            let more = if rest.is_empty() { String::new() } else { format!(" ({} more such lines)", rest.len()) };
+            let more =
+                if rest.is_empty() { String::new() } else { format!(" ({} more such lines)", rest.len()) };
             Err(Error::EmptySource { path: path.into(), line: first + 1, more })
         }
     }

@@ -14,7 +14,7 @@ pub struct Row {
     fields: Map<String, Value>,
 }
 
-/// The names under which a field may come: ours, then those of COMET, MetricX and mt-metrics-eval.
+/// The names under which a field may come: ours, then those of COMET, of `MetricX` and of mt-metrics-eval.
 const SOURCE: &[&str] = &["source", "src"];
 const HYPOTHESIS: &[&str] = &["hypothesis", "target", "mt", "translation"];
 const REFERENCE: &[&str] = &["reference", "ref"];
@@ -28,8 +28,11 @@ pub fn jsonl(path: &Path) -> Result<Vec<Row>, Error> {
     let text = text::whole(path)?;
     let mut rows = Vec::new();
     for (i, line) in text.split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let value: Value = serde_json::from_str(line)
-            .map_err(|source| Error::Json { path: path.into(), line: i + 1, source })?;
+        let value: Value = serde_json::from_str(line).map_err(|source| Error::Json {
+            path: path.into(),
+            line: i + 1,
+            source,
+        })?;
         let Value::Object(fields) = value else {
             return Err(Error::Field {
                 path: path.into(),
@@ -47,7 +50,8 @@ pub fn jsonl(path: &Path) -> Result<Vec<Row>, Error> {
 pub fn tsv(path: &Path) -> Result<Vec<Row>, Error> {
     let text = text::whole(path)?;
     let mut lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).enumerate();
-    let header: Vec<&str> = lines.next().map(|(_, line)| line.split('\t').map(str::trim).collect()).unwrap_or_default();
+    let header: Vec<&str> =
+        lines.next().map(|(_, line)| line.split('\t').map(str::trim).collect()).unwrap_or_default();
     for names in [SOURCE, HYPOTHESIS] {
         if !names.iter().any(|name| header.contains(name)) {
             let hint = format!(
@@ -190,8 +194,9 @@ impl In<'_> {
         let (path, line) = (self.path.to_path_buf(), self.row.line);
         let read = |names, default: Option<&Lang>| -> Result<Lang, Error> {
             match self.text(names)?.filter(|code| !code.is_empty()) {
-                Some(code) => Lang::parse(&code)
-                    .map_err(|source| Error::Lang { path: path.clone(), line, source }),
+                Some(code) => {
+                    Lang::parse(&code).map_err(|source| Error::Lang { path: path.clone(), line, source })
+                }
                 None => default.cloned().ok_or(Error::NoPair { path: path.clone(), line }),
             }
         };

@@ -67,7 +67,9 @@ fn parallel_text_with_everything() {
     let shown: Vec<String> = input
         .segments
         .iter()
-        .map(|s| format!("{} {} {} {:?} {:?} {:?}", s.system, s.doc, s.seg, s.source, s.hypothesis, s.reference))
+        .map(|s| {
+            format!("{} {} {} {:?} {:?} {:?}", s.system, s.doc, s.seg, s.source, s.hypothesis, s.reference)
+        })
         .collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"
     b one 0 "One." "Eins!" Some("Eins.")
@@ -113,7 +115,8 @@ fn bad_parallel_text() {
     insta::assert_snapshot!(parallel_message(&[("src.txt", b""), ("a.txt", b"")]), @"`DIR/src.txt` holds no segment");
     insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n")]),
         @"cannot read `DIR/a.txt`: No such file or directory (os error 2)");
-    let files: &[(&str, &[u8])] = &[("src.txt", b"1\n2\n3\n"), ("a.txt", b"1\n2\n3\n"), ("docs.txt", b"x\ny\nx\n")];
+    let files: &[(&str, &[u8])] =
+        &[("src.txt", b"1\n2\n3\n"), ("a.txt", b"1\n2\n3\n"), ("docs.txt", b"x\ny\nx\n")];
     insta::assert_snapshot!(parallel_message(files), @"
     `DIR/docs.txt` line 3: document `x` goes on here, but its other segments ended on line 1
     hint: the segments of one document must stand together

@@ -91,8 +91,10 @@ fn file(choice: &TestSet, folder: &str, name: &str) -> Result<PathBuf, Error> {
 
 /// The systems to read, sorted by name when all are meant.
 fn systems(choice: &TestSet, outputs: &Path) -> Result<Vec<String>, Error> {
-    let all: Vec<String> =
-        names(outputs)?.into_iter().filter_map(|name| name.strip_suffix(".txt").map(str::to_string)).collect();
+    let all: Vec<String> = names(outputs)?
+        .into_iter()
+        .filter_map(|name| name.strip_suffix(".txt").map(str::to_string))
+        .collect();
     let Some(wanted) = &choice.systems else {
         let references = choice.dir.join("references");
         let is_reference =

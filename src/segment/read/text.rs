@@ -39,7 +39,7 @@ fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Error {
     };
     Error::Utf8 {
         path: path.into(),
-        line: before.iter().filter(|&&byte| byte == b'\n').count() + 1,
+        line: before.split(|&byte| byte == b'\n').count(),
         byte: before.len() - line_start + 1,
         hint,
     }
