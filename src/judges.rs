@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use serde::{Deserialize, Serialize};
@@ -217,14 +217,14 @@ impl Panel {
             reply: reply.clone(),
             seconds: start.elapsed().as_secs_f64(),
         };
-        self.calls.lock().expect("no call panics while recording").push(call);
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
         Ok(reply)
     }
 
     /// What has been asked since [`Panel::fresh`], by unit; questions about one unit stay in their order.
     #[must_use]
     pub fn take_calls(&self) -> Vec<Call> {
-        let mut calls = std::mem::take(&mut *self.calls.lock().expect("no call panics while recording"));
+        let mut calls = std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner));
         calls.sort_by_key(|call| call.unit);
         calls
     }
