@@ -5,7 +5,11 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    panic::resume_unwind,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use serde::{Deserialize, Serialize};
@@ -217,37 +221,44 @@ impl Panel {
             reply: reply.clone(),
             seconds: start.elapsed().as_secs_f64(),
         };
-        self.calls.lock().expect("no call panics while recording").push(call);
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
         Ok(reply)
     }
 
     /// What has been asked since [`Panel::fresh`], by unit; questions about one unit stay in their order.
     #[must_use]
     pub fn take_calls(&self) -> Vec<Call> {
-        let mut calls = std::mem::take(&mut *self.calls.lock().expect("no call panics while recording"));
+        let mut calls = std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner));
         calls.sort_by_key(|call| call.unit);
         calls
     }
 }
 
-/// Does independent work for every item, each on a thread of its own, and keeps the order. The work is
-/// waiting for answers, so the threads cost nothing and the engine sees all questions at once.
+/// The most threads that [`in_parallel`] starts for one group.
+const MAX_THREADS: usize = 64;
+
+/// Does independent work for every item, on up to [`MAX_THREADS`] threads, and keeps the order. The work is
+/// waiting for answers, so the threads cost nothing and the engine sees the questions together.
 ///
 /// # Panics
 /// When the work on an item panics.
 pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
-    if let [item] = items {
-        return vec![work(0, item)];
+    let next = AtomicUsize::new(0);
+    let take_turns = || {
+        let idxs =
+            std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| *i < items.len()));
+        idxs.map(|idx| (idx, work(idx, &items[idx]))).collect::<Vec<_>>()
+    };
+    if items.len() < 2 {
+        return take_turns().into_iter().map(|(_, result)| result).collect();
     }
-    std::thread::scope(|scope| {
-        let work = &work;
-        let threads: Vec<_> =
-            items.iter().enumerate().map(|(idx, item)| scope.spawn(move || work(idx, item))).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, R>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect()
-    })
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..items.len().min(MAX_THREADS)).map(|_| scope.spawn(take_turns)).collect();
+        let joined = threads.into_iter().map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.flatten().collect()
+    });
+    results.sort_by_key(|(idx, _)| *idx);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]
@@ -265,6 +276,8 @@ mod tests {
             item * 2
         });
         assert_eq!(doubled, items.iter().map(|i| i * 2).collect::<Vec<_>>());
+        let many: Vec<usize> = (0..1000).collect();
+        assert_eq!(in_parallel(&many, |_, item| *item), many);
         assert_eq!(in_parallel(&[] as &[u8], |_, _| 1), Vec::<i32>::new());
     }
 }

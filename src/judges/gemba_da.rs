@@ -5,7 +5,8 @@
 //! Differs:
 //! - Prompt. Code: ends in `Score: `, a bare number is expected. RATE: JSON. Ours: `code` as the code,
 //!   `paper` and `strict` as RATE.
-//! - Answer. Code: exactly one run of digits in all of it (so `-5` is 5 and `85.5` is nothing). RATE: unsaid.
+//! - Answer. Code: exactly one run of digits in all of it (so `-5` is 5 and `85.5` is nothing), or `NN/100`.
+//!   RATE: unsaid.
 //!   Ours: `paper` reads the JSON object that was asked for, a fraction allowed; `strict` can only be a whole
 //!   number of 0 to 100.
 //! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then none. `code` the same, then
@@ -189,15 +190,20 @@ fn read_json(text: &str) -> Result<f64, Error> {
     Err(reading::unusable(text, &format!("score `{score}` is not in 0 to 100")))
 }
 
-/// The number that GEMBA finds in an answer: the only run of digits, if it is at most 100.
+/// The number that GEMBA finds in an answer: the only run of digits, or the first of `NN/100` and nothing else;
+/// at most 100.
 ///
-/// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its two other patterns cannot add anything here: a
-/// quoted number in a list is one run of digits already, and `NN/100` is read only where a maximum is given,
-/// which GEMBA-DA's call does not.
+/// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list can add
+/// nothing to the first rule.
 fn read_number(answer: &str) -> Option<f64> {
+    let digits = |run: &&str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
     let mut runs = answer.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
-    let (run, None) = (runs.next()?, runs.next()) else { return None };
-    run.parse::<u64>().ok().filter(|score| *score <= 100).map(|score| score as f64)
+    let number = match (runs.next()?, runs.next()) {
+        (run, None) => run,
+        // Python's `$` also stands before a last newline.
+        _ => answer.strip_suffix('\n').unwrap_or(answer).strip_suffix("/100").filter(digits)?,
+    };
+    number.parse::<u64>().ok().filter(|score| *score <= 100).map(|score| score as f64)
 }
 
 #[cfg(test)]
@@ -215,7 +221,10 @@ mod tests {
         check("['90']", Some(90.0));
         check("85.5", None);
         check("95 out of 100", None);
-        check("95/100", None);
+        check("95/100", Some(95.0));
+        check("95/100\n", Some(95.0));
+        check("Score: 95/100", None);
+        check("/100", Some(100.0));
         check("101", None);
         check("Score: 85, with 2 errors", None);
         check("", None);

@@ -20,6 +20,7 @@
 //!   longer texts); answers on one line. The omission spans of its shots come from the text form's shots.
 //!   Figure 9 misplaces `required`; `paper` shows it as printed.
 //! - Direct assessment (`da=on`) on this prompt is not printed; ours adds Figure 13's `quality_score`.
+//! - Spans of the text form are free text: one that is in neither text keeps its words and has no offsets.
 //! - Weights of the JSON form are printed nowhere; ours are `gemba` by default.
 //! - Longer texts (`doc`, `5doc`): segments are joined by a newline; one verdict, offsets in the joined text.
 //! - A unit whose source and hypothesis are both empty is not asked about: it has no verdict. With one of
@@ -70,7 +71,8 @@ pub const METHOD: Method = Method {
                (zero-shot text)",
     stages: &["annotate"],
     roles: &["annotator"],
-    calls: Calls::exactly(1),
+    // As `code`, a cut answer is asked for again.
+    calls: Calls { least: 1, typical: 1, most: 6 },
     scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
@@ -192,9 +194,9 @@ impl GembaMqm {
             return Err(Error::Failed("source and hypothesis are both empty".into()));
         }
         let chat = self.chat(texts)?;
-        let Some(layout) = &self.json else { return self.judge_text(panel, texts, &chat) };
+        let Some(layout) = self.json else { return self.judge_text(panel, texts, &chat) };
         let form = layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
-        let reply = self.ask(panel, &chat, &form, self.budget())?;
+        let reply = ask(panel, &chat, &form, self.budget())?;
         let answer = layout.read(reading::whole(&reply, self.budget())?)?;
         Ok(answer.verdict(&texts.source, &texts.target, self.weights, layout.quality))
     }
@@ -204,7 +206,7 @@ impl GembaMqm {
         let errors = match self.preset {
             Preset::Code => return self.judge_as_code(panel, texts, chat),
             Preset::Paper => {
-                let reply = self.ask(panel, chat, &Form::Text, self.budget())?;
+                let reply = ask(panel, chat, &Form::Text, self.budget())?;
                 let answer = reading::whole(&reply, self.budget())?;
                 let blocks = code::read(answer);
                 if blocks.n_headers == 0 && blocks.entries.is_empty() {
@@ -213,7 +215,7 @@ impl GembaMqm {
                 blocks.errors()
             }
             Preset::Strict => {
-                let reply = self.ask(panel, chat, &Form::Text, self.budget())?;
+                let reply = ask(panel, chat, &Form::Text, self.budget())?;
                 parse::read(reading::whole(&reply, self.budget())?, source, target)?
             }
         };
@@ -224,10 +226,10 @@ impl GembaMqm {
     /// GEMBA's own loop, reading and score; the errors are located besides.
     fn judge_as_code(&self, panel: &Panel, texts: &Texts, chat: &Chat) -> Result<Verdict, Error> {
         let mut budget = self.budget();
-        let mut reply = self.ask(panel, chat, &Form::Text, budget)?;
+        let mut reply = ask(panel, chat, &Form::Text, budget)?;
         while reply.finish == Finish::Length && budget + CODE_STEP <= CODE_MAX_TOKENS {
             budget += CODE_STEP;
-            reply = self.ask(panel, chat, &Form::Text, budget)?;
+            reply = ask(panel, chat, &Form::Text, budget)?;
         }
         let blocks = code::read(reading::whole(&reply, budget)?);
         let mut errors = blocks.errors();
@@ -235,14 +237,9 @@ impl GembaMqm {
         Ok(Verdict { score: blocks.score(), raw: blocks.score(), quality_score: None, errors })
     }
 
-    fn ask(&self, panel: &Panel, chat: &Chat, form: &Form, max_tokens: usize) -> Result<Reply, Error> {
-        let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
-        Ok(panel.ask_with("annotator", "annotate", chat, form, &sampling)?)
-    }
-
     /// The question about one unit.
     fn chat(&self, texts: &Texts) -> Result<Chat, Error> {
-        if let Some(layout) = &self.json {
+        if let Some(layout) = self.json {
             return self.json_chat(layout, texts);
         }
         if self.shots.is_empty() {
@@ -257,7 +254,7 @@ impl GembaMqm {
         Ok(chat.user(self.prompts.render(TEXT, texts.query())?))
     }
 
-    fn json_chat(&self, layout: &Layout, texts: &Texts) -> Result<Chat, Error> {
+    fn json_chat(&self, layout: Layout, texts: &Texts) -> Result<Chat, Error> {
         #[derive(Serialize)]
         struct JsonQuery<'a> {
             #[serde(flatten)]
@@ -295,6 +292,11 @@ impl GembaMqm {
             Unit::Group => Texts::join(group).into_iter().collect(),
         }
     }
+}
+
+fn ask(panel: &Panel, chat: &Chat, form: &Form, max_tokens: usize) -> Result<Reply, Error> {
+    let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
+    Ok(panel.ask_with("annotator", "annotate", chat, form, &sampling)?)
 }
 
 /// Options that do not go together.

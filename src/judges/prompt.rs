@@ -52,7 +52,8 @@ impl Prompts {
             let known = files.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
             return Err(setup::Error::NoPrompts { dir: dir.clone(), known });
         }
-        let hash = sha.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let digest = sha.finalize();
+        let hash = format!("{:08x}", u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]));
         Ok(Self { templates, hash })
     }
 
@@ -69,8 +70,7 @@ impl Prompts {
     pub fn render(&self, file: File, values: impl Serialize) -> Result<String, Error> {
         let template = self.templates.get_template(file.name);
         let text = template.and_then(|template| template.render(Serde(values)));
-        text.map(|rendered| rendered.to_string())
-            .map_err(|e| Error::Failed(format!("prompt `{}`: {}", file.name, reason(&e))))
+        text.map_err(|e| Error::Failed(format!("prompt `{}`: {}", file.name, reason(&e))))
     }
 }
 

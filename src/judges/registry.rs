@@ -30,8 +30,11 @@ pub struct Method {
     pub weights: Option<&'static str>,
     pub options: &'static [Choice],
     #[serde(skip)]
-    pub(super) build: fn(&Settings, &Options) -> Result<Box<dyn Judge>, setup::Error>,
+    pub(super) build: Build,
 }
+
+/// Makes a judge as it was asked for.
+pub(super) type Build = fn(&Settings, &Options) -> Result<Box<dyn Judge>, setup::Error>;
 
 /// Model calls for one unit of judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -73,14 +76,14 @@ pub fn build(request: &str, settings: &Settings) -> Result<Box<dyn Judge>, setup
     let options = Options::parse(method, options)?;
     if !method.presets.contains(&settings.preset) {
         return Err(setup::Error::Value {
-            option: format!("preset of {}", method.name),
+            option: format!("the preset of `{}`", method.name),
             value: settings.preset.to_string(),
             known: method.presets.iter().map(|p| p.name()).collect::<Vec<_>>().join(", "),
         });
     }
     if let Some(asked) = settings.granularity.filter(|g| !method.granularities.contains(g)) {
         return Err(setup::Error::Value {
-            option: format!("granularity of {}", method.name),
+            option: format!("the granularity of `{}`", method.name),
             value: asked.to_string(),
             known: method.granularities.iter().map(|g| g.name()).collect::<Vec<_>>().join(", "),
         });
@@ -138,7 +141,19 @@ mod tests {
                 refusal("gemba-mqm:form=json", &Settings { preset: Preset::Code, ..Settings::default() }),
             ]
             .join("\n"),
-            @""
+            @"
+        no method is called `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, fsp
+        no method is called `comet`; hint: gemba-mqm, gemba-da, fsp
+        `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score
+        option `shots` cannot be `5`; hint: 3, 0
+        `shots` is no option; hint: write NAME:option=value,option=value
+        option `shots` is given twice
+        the preset of `fsp` cannot be `code`; hint: paper, strict
+        the granularity of `gemba-da` cannot be `doc`; hint: seg
+        no weight preset is called `gmba`; hint: wmt, wmt-official, gemba, mmad, himate, marot, xcomet, rubric-mqm
+        `explain` and `da` are options of the JSON form; hint: add form=json
+        the JSON form has no published code; hint: use preset `paper` or `strict`
+        "
         );
     }
 }

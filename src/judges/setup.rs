@@ -155,7 +155,7 @@ impl Options {
             let choice = find_choice(method, name.trim())?;
             let value = value.trim();
             let known = choice.values.iter().find(|v| **v == value).ok_or_else(|| Error::Value {
-                option: choice.name.into(),
+                option: format!("option `{}`", choice.name),
                 value: value.into(),
                 known: choice.values.join(", "),
             })?;
@@ -217,8 +217,8 @@ fn find_choice<'m>(method: &'m Method, name: &str) -> Result<&'m Choice, Error> 
 /// ` did you mean `x`?` when one of the names is close.
 pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
     let close = known
-        .map(|other| (strsim::jaro_winkler(&name.to_lowercase(), other), other))
-        .filter(|(similarity, _)| *similarity > 0.75)
+        .map(|other| (strsim::normalized_damerau_levenshtein(name, other), other))
+        .filter(|(similarity, _)| *similarity > 0.6)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     close.map_or(String::new(), |(_, other)| format!("; did you mean `{other}`?"))
 }
@@ -230,7 +230,7 @@ pub enum Error {
     Method { name: String, known: String, nearest: String },
     #[error("`{method}` has no option `{name}`{nearest}; hint: its options are {known}")]
     Option { method: String, name: String, known: String, nearest: String },
-    #[error("`{option}` cannot be `{value}`; hint: {known}")]
+    #[error("{option} cannot be `{value}`; hint: {known}")]
     Value { option: String, value: String, known: String },
     #[error("`{0}` is no option; hint: write NAME:option=value,option=value")]
     Syntax(String),

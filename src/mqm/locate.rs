@@ -139,8 +139,8 @@ mod tests {
 
         #[test]
         fn every_substring_is_found(text in "[aäb高🙂 ]{1,24}", from in 0usize..24, len in 1usize..8) {
+            let from = from % text.chars().count();
             let span: String = text.chars().skip(from).take(len).collect();
-            prop_assume!(!span.is_empty());
             let place = locate(&text, &span, 0, 1).unwrap();
             prop_assert!(place.start <= from);
             prop_assert!(place.start == from || place.ambiguous, "an earlier place is a guess");

@@ -96,9 +96,11 @@ const SUB_ALIASES: &[(&str, &str)] = &[
 /// ```
 #[must_use]
 pub fn normalise(name: &str) -> String {
-    let (top, sub) = halves(&clean(name));
-    match (top, sub) {
-        (top, None) => bare(&top),
+    let name = clean(name);
+    match halves(&name) {
+        (top, None) if top == name => bare(&top),
+        // Something empty was cut off.
+        (top, None) => normalise(&top),
         (top, Some(sub)) => {
             let top = alias(TOP_ALIASES, &top);
             format!("{top}/{}", alias(SUB_ALIASES, &sub))
@@ -147,21 +149,22 @@ pub fn side(category: &str) -> Side {
 
 /// Lower case, single spaces, no brackets, quotes, emphasis or final `!` around the name.
 fn clean(name: &str) -> String {
-    let name = name.trim().trim_matches(|c: char| "[]\"'`*!“”".contains(c));
-    name.to_lowercase().replace('_', " ").split_whitespace().collect::<Vec<_>>().join(" ")
+    let name = name.to_lowercase().replace('_', " ");
+    let name = name.trim_matches(|c: char| c.is_whitespace() || "[]\"'`*!“”".contains(c));
+    name.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// `top/sub`, `top-sub` and `top (sub)` cut apart; a hyphen cuts only behind a known top category.
 fn halves(name: &str) -> (String, Option<String>) {
-    let sub_of = |sub: &str| Some(sub.trim().to_owned()).filter(|s| !s.is_empty());
+    let parts = |top: &str, sub: &str| (clean(top), Some(clean(sub)).filter(|sub| !sub.is_empty()));
     if let Some((top, sub)) = name.split_once('/') {
-        return (top.trim().into(), sub_of(sub));
+        return parts(top, sub);
     }
     if let Some((top, sub)) = name.split_once('(').filter(|_| name.ends_with(')')) {
-        return (top.trim().into(), sub_of(sub.trim_end_matches(')')));
+        return parts(top, sub.trim_end_matches(')'));
     }
     match name.split_once('-') {
-        Some((top, sub)) if is_top(top.trim()) => (top.trim().into(), sub_of(sub)),
+        Some((top, sub)) if is_top(top.trim()) => parts(top, sub),
         _ => (name.into(), None),
     }
 }
@@ -190,6 +193,8 @@ fn alias<'a>(aliases: &[(&'a str, &'a str)], name: &'a str) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -232,5 +237,13 @@ mod tests {
         assert_eq!(side("Accuracy/Omission"), Side::Source);
         assert_eq!(side("source issue"), Side::Source);
         assert_eq!(side("accuracy/addition"), Side::Target);
+    }
+
+    proptest! {
+        #[test]
+        fn normal_forms_stay(name in "(accuracy|style|date|non|translation|Omission|[ a-z/()!\\[\\]\"*_-]){0,8}") {
+            let once = normalise(&name);
+            prop_assert_eq!(normalise(&once), once);
+        }
     }
 }

@@ -63,7 +63,7 @@ pub struct ShownShot<'a> {
 impl Layout {
     /// The files that the layout needs, shots apart.
     #[must_use]
-    pub fn files(&self) -> Vec<File> {
+    pub fn files(self) -> Vec<File> {
         let mut files = if self.is_strict { vec![SCHEMA_STRICT] } else { vec![SCHEMA_PAPER, FORM_PAPER] };
         files.extend(self.quality.then_some(QUALITY_LEVELS));
         files
@@ -71,7 +71,7 @@ impl Layout {
 
     /// The layout's own shots.
     #[must_use]
-    pub fn shots_file(&self) -> File {
+    pub fn shots_file(self) -> File {
         if self.is_strict { SHOTS_STRICT } else { SHOTS_PAPER }
     }
 
@@ -79,7 +79,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`Error::Failed`] when a replaced template cannot be filled in.
-    pub fn schema(&self, prompts: &Prompts, max_errors: usize) -> Result<String, Error> {
+    pub fn schema(self, prompts: &Prompts, max_errors: usize) -> Result<String, Error> {
         self.render(prompts, if self.is_strict { SCHEMA_STRICT } else { SCHEMA_PAPER }, max_errors)
     }
 
@@ -88,7 +88,7 @@ impl Layout {
     /// # Errors
     /// [`Error::Failed`] when a replaced schema is no JSON.
     pub fn form(
-        &self,
+        self,
         prompts: &Prompts,
         max_errors: usize,
         source: &str,
@@ -107,7 +107,7 @@ impl Layout {
         Ok(Form::Json { schema, texts })
     }
 
-    fn render(&self, prompts: &Prompts, file: File, max_errors: usize) -> Result<String, Error> {
+    fn render(self, prompts: &Prompts, file: File, max_errors: usize) -> Result<String, Error> {
         let quality_levels = if self.quality { prompts.render(QUALITY_LEVELS, ())? } else { String::new() };
         let values = json!({
             "explain": self.explain,
@@ -121,11 +121,11 @@ impl Layout {
 
     /// The shots with their answers in this layout. They have no `quality_score`: the paper gives none.
     #[must_use]
-    pub fn shown<'a>(&self, shots: &'a [Shot]) -> Vec<ShownShot<'a>> {
+    pub fn shown(self, shots: &[Shot]) -> Vec<ShownShot<'_>> {
         shots.iter().map(|shot| ShownShot { shot, answer: self.answer(shot) }).collect()
     }
 
-    fn answer(&self, shot: &Shot) -> String {
+    fn answer(self, shot: &Shot) -> String {
         let errors: Vec<Value> = shot.errors.iter().map(|error| self.entry(error)).collect();
         let answer = json!({ "errors": errors });
         let text = if self.is_strict {
@@ -136,7 +136,7 @@ impl Layout {
         text.expect("JSON values with string keys can be written")
     }
 
-    fn entry(&self, error: &ShotError) -> Value {
+    fn entry(self, error: &ShotError) -> Value {
         let path = typology::normalise(&error.category);
         let (category, kind) = path.split_once('/').unwrap_or((&path, &path));
         let span = ("error_span", json!(error.span));
@@ -155,8 +155,8 @@ impl Layout {
     ///
     /// # Errors
     /// [`Error::Refused`] or [`Error::Unparsable`]: not this JSON, an empty span in strict, a quality score
-    /// that is missing or not in 0..=100.
-    pub fn read(&self, text: &str) -> Result<Answer, Error> {
+    /// that is missing, not asked for, or not in 0..=100.
+    pub fn read(self, text: &str) -> Result<Answer, Error> {
         let answer: Answer = reading::json(text)?;
         if self.is_strict && answer.errors.iter().any(|e| e.error_span.is_empty()) {
             return Err(reading::unusable(text, "an error has no span"));
@@ -166,6 +166,9 @@ impl Layout {
                 Err(reading::unusable(text, &format!("quality_score `{score}` is not in 0 to 100")))
             }
             None if self.quality => Err(reading::unusable(text, "no quality_score")),
+            Some(_) if !self.quality => {
+                Err(reading::unusable(text, "a quality_score that was not asked for"))
+            }
             _ => Ok(answer),
         }
     }
@@ -211,9 +214,51 @@ struct Entry {
     error_span: String,
     #[serde(default)]
     explanation: String,
-    error_category: String,
+    error_category: Category,
     error_type: String,
-    severity: Severity,
+    severity: Level,
+}
+
+/// The categories of the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Category {
+    Accuracy,
+    Fluency,
+    Style,
+    Terminology,
+    Other,
+}
+
+/// The severities of the prompt, which knows no neutral errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Critical,
+    Major,
+    Minor,
+}
+
+impl Category {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Accuracy => "accuracy",
+            Self::Fluency => "fluency",
+            Self::Style => "style",
+            Self::Terminology => "terminology",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl From<Level> for Severity {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Critical => Self::Critical,
+            Level::Major => Self::Major,
+            Level::Minor => Self::Minor,
+        }
+    }
 }
 
 impl Answer {
@@ -221,13 +266,91 @@ impl Answer {
     #[must_use]
     pub fn verdict(self, source: &str, target: &str, weights: &Weights, scores_by_quality: bool) -> Verdict {
         let to_error = |entry: Entry| {
-            let category = typology::join(&entry.error_category, &entry.error_type);
-            ErrorSpan::new(&category, entry.error_span, entry.severity).explained(entry.explanation)
+            let category = typology::join(entry.error_category.name(), &entry.error_type);
+            ErrorSpan::new(&category, entry.error_span, entry.severity.into()).explained(entry.explanation)
         };
         let errors = self.errors.into_iter().map(to_error).collect();
         let (errors, penalty) = mqm::assess(errors, source, target, weights);
         let quality_score = self.quality_score.map(|score| score as f64);
         let score = quality_score.filter(|_| scores_by_quality).unwrap_or(penalty);
         Verdict { score, raw: score, quality_score, errors }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judges::{Settings, shots};
+
+    fn layouts() -> impl Iterator<Item = Layout> {
+        let both = [false, true];
+        both.into_iter().flat_map(move |is_strict| {
+            both.into_iter().flat_map(move |explain| {
+                both.into_iter().flat_map(move |quality| {
+                    [Target::Translation, Target::Segment].map(|target| Layout {
+                        is_strict,
+                        explain,
+                        quality,
+                        target,
+                    })
+                })
+            })
+        })
+    }
+
+    /// Whether an object has the schema's properties in the schema's order, each with a value that it allows.
+    fn fits(schema: &Value, object: &Value, texts: &BTreeMap<String, String>) -> bool {
+        let properties = schema["properties"].as_object().unwrap();
+        let object = object.as_object().unwrap();
+        properties.keys().eq(object.keys())
+            && properties.iter().all(|(key, schema)| {
+                let value = object[key].as_str().unwrap();
+                let allowed = schema["enum"].as_array().is_none_or(|list| list.iter().any(|v| v == value));
+                let constant = schema.get("const").is_none_or(|v| v == value);
+                let short =
+                    schema["maxLength"].as_u64().is_none_or(|max| value.chars().count() as u64 <= max);
+                let verbatim = match &schema["substringOf"] {
+                    Value::String(name) => !value.is_empty() && texts[name].contains(value),
+                    _ => true,
+                };
+                allowed && constant && short && verbatim
+            })
+    }
+
+    #[test]
+    fn shots_fit_the_form_that_is_enforced() {
+        for layout in layouts() {
+            let files = [layout.files(), vec![layout.shots_file()]].concat();
+            let prompts = Prompts::load(&files, &Settings::default()).unwrap();
+            let shots = shots::load(&prompts, Some(layout.shots_file()), &Settings::default()).unwrap();
+            assert_eq!(shots.len(), 3);
+            for (shot, shown) in shots.iter().zip(layout.shown(&shots)) {
+                let form = layout.form(&prompts, 10, &shot.source, &shot.target).unwrap();
+                let Form::Json { schema, texts } = form else { panic!("{form:?}") };
+                let items = &schema["properties"]["errors"]["items"];
+                let answer: Value = serde_json::from_str(&shown.answer).unwrap();
+                for error in answer["errors"].as_array().unwrap() {
+                    let fitting = match items["anyOf"].as_array() {
+                        Some(kinds) => kinds.iter().filter(|kind| fits(kind, error, &texts)).count(),
+                        None => usize::from(fits(items, error, &texts)),
+                    };
+                    assert_eq!(fitting, 1, "{layout:?}: {error}");
+                }
+                let read = Layout { quality: false, ..layout }.read(&shown.answer).unwrap();
+                assert_eq!(read.errors.len(), shot.errors.len());
+            }
+        }
+    }
+
+    #[test]
+    fn strict_shows_what_it_enforces() {
+        for layout in layouts().filter(|layout| layout.is_strict) {
+            let prompts = Prompts::load(&layout.files(), &Settings::default()).unwrap();
+            let shown: Value = serde_json::from_str(&layout.schema(&prompts, 10).unwrap()).unwrap();
+            let Form::Json { schema, .. } = layout.form(&prompts, 10, "a", "b").unwrap() else {
+                panic!("JSON")
+            };
+            assert_eq!(shown, schema);
+        }
     }
 }

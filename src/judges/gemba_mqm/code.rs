@@ -80,6 +80,7 @@ fn penalty(block: Severity) -> f64 {
 fn halves(line: &str) -> (&str, &str) {
     match line.split_once(" - ") {
         Some((category, span)) if typology::is_known(category) => (category, span.trim().trim_matches('"')),
+        None if typology::is_known(line) => (line, ""),
         _ => ("other", line),
     }
 }
@@ -167,6 +168,17 @@ mod tests {
             -1.0,
         );
         check(&format!("<think>Critical? Let me see.</think>\n{CANONICAL}"), -6.0);
+    }
+
+    #[test]
+    fn the_scores_of_gembas_own_parser() {
+        let golden = include_str!("../../../tests/golden/gemba_mqm_scores.json");
+        let golden: Value = serde_json::from_str(golden).unwrap();
+        let cases = golden["cases"].as_array().unwrap();
+        assert!(cases.len() > 600);
+        for case in cases {
+            check(case["answer"].as_str().unwrap(), case["score"].as_f64().unwrap());
+        }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //!
 //! Read: headers in any case, in markdown emphasis or as headings, with the first entry on the same line;
 //! bullets and numbers; `category - "span"`, `[category]-[span]` and a category alone; `none`, `n/a` and
-//! `no-error` as an empty block; text before the first header; remarks after the last entry of the last
-//! block. Anything else under a header makes the answer unusable.
+//! `no-error` as an empty block; text before the first header and thoughts up to `</think>`; remarks after
+//! the last entry of the last block. Anything else under a header makes the answer unusable.
 
 use crate::{
     judges::{Error, reading},
@@ -30,6 +30,7 @@ const QUOTES: &[(char, char)] = &[
 /// # Errors
 /// [`Error::Refused`], or [`Error::Unparsable`] when no block is found or a line of a block is no entry.
 pub fn read(answer: &str, source: &str, target: &str) -> Result<Vec<ErrorSpan>, Error> {
+    let answer = answer.rsplit_once("</think>").map_or(answer, |(_thoughts, answer)| answer);
     if is_none(plain(answer)) {
         return Ok(Vec::new());
     }
@@ -82,8 +83,8 @@ fn entry(line: &str, severity: Severity, source: &str, target: &str) -> Option<E
     if is_none(line) {
         return None;
     }
-    let cuts = line.char_indices().filter(|(_, c)| matches!(c, '-' | '–' | '—' | ':' | '：'));
-    let cut = cuts.filter(|(at, _)| typology::is_known(&line[..*at])).last();
+    let mut cuts = line.char_indices().filter(|(_, c)| matches!(c, '-' | '–' | '—' | ':' | '：'));
+    let cut = cuts.rfind(|(at, _)| typology::is_known(&line[..*at]));
     let (category, rest) = match cut {
         Some((at, c)) => (&line[..at], line[at + c.len_utf8()..].trim()),
         None if typology::is_known(line) => (line, ""),
@@ -144,6 +145,8 @@ fn is_none(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const SOURCE: &str = "the account holder said \"no\" twice";
@@ -196,7 +199,7 @@ mod tests {
             "Critical:\nno-error\nMajor:\nno-error\nMinor:\nno-error\n\nOverall the translation is good.",
             "",
         );
-        check("<think>Major? No.</think>\nMajor:\nother - \"dir\"", "major other `dir`");
+        check("<think>\nMajor:\nHm.\n</think>\nMajor:\nother - \"dir\"", "major other `dir`");
         check("Minor:\nnon-translation", "critical non-translation ``");
         check("Major:\n[accuracy/mistranslation]-[dir]", "major accuracy/mistranslation `dir`");
         check("Major:\nmistranslation - dir", "major accuracy/mistranslation `dir`");
@@ -230,5 +233,20 @@ mod tests {
             "Minor:\nno-error\nBut wait.\nMajor: other - \"wäre\"",
             "error: a line between the blocks is no entry: `But wait.`",
         );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(answer in "(Major:|Minor: |\\n|- |\"|“|”|\\*\\*|1\\. |other|style/awkward|wäre|高| ){0,24}") {
+            let errors = read(&answer, SOURCE, TARGET).unwrap_or_default();
+            prop_assert!(errors.iter().all(|e| typology::is_known(&e.category)));
+        }
+
+        #[test]
+        fn a_canonical_line_is_read_back(from in 0usize..20, len in 1usize..15) {
+            let span: String = TARGET.chars().skip(from).take(len).collect();
+            let errors = read(&format!("Major:\nfluency/grammar - \"{span}\""), SOURCE, TARGET).unwrap();
+            prop_assert_eq!(&errors[0].span, &span);
+        }
     }
 }
