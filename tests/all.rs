@@ -1,4 +1,5 @@
 //! The integration tests, one binary; each module is a file of `all/`.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "all/judges.rs"]
 mod judges;

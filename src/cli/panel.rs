@@ -11,8 +11,11 @@ pub struct Seated {
     /// The engine's fields of the signature, in order: model, sha256, dtype, act, kv, device, tier.
     pub signature: Vec<(String, String)>,
     /// Names and values that the engine adds to a dry run's table: memory, hours.
-    pub estimate: Box<dyn Fn(&Plan) -> Vec<(String, String)>>,
+    pub estimate: Estimate,
 }
+
+/// What the engine expects of a plan, as names and values.
+pub type Estimate = Box<dyn Fn(&Plan) -> Vec<(String, String)>>;
 
 /// How a command gets its panel: [`panel`], or a script in tests.
 pub type Seat = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<Seated>;

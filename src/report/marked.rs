@@ -101,7 +101,7 @@ fn wrap(cells: &[Cell], width: usize) -> Vec<Vec<Cell>> {
 
 /// Where a full line may end: after its last space, or after its last wide character.
 fn break_at(line: &[Cell], next: char) -> usize {
-    if wide(next) && !line.last().is_some_and(|(c, _)| *c == '⟦') {
+    if wide(next) && line.last().is_none_or(|(c, _)| *c != '⟦') {
         return line.len();
     }
     line.iter().rposition(|&(c, _)| c == ' ' || wide(c)).map_or(line.len(), |at| at + 1)

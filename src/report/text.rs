@@ -70,7 +70,7 @@ fn aligned(rows: &[Vec<String>], look: Look) -> String {
         let mut line = String::new();
         for (i, cell) in row.iter().enumerate() {
             let pad = " ".repeat(widths[i] - marked::columns(cell));
-            line += &if i == 0 { format!("{cell}{pad}") } else { format!("  {pad}{cell}") };
+            line += &if i == 0 { [cell, pad.as_str()].concat() } else { ["  ", &pad, cell].concat() };
         }
         out += &if n == 0 { paint(&line, "\x1b[1m", look) } else { line };
         out.push('\n');

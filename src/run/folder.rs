@@ -1,6 +1,7 @@
 //! A run folder: its files, its lock, and `run.json`. It does not know how a run is made.
 
 use std::{
+    fmt::Write as _,
     fs::{File, TryLockError},
     io::Write,
     path::{Path, PathBuf},
@@ -79,7 +80,10 @@ pub(super) fn json_lines<T: Serialize>(items: &[T]) -> Vec<u8> {
 /// Bytes in lower-case hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a string takes everything
+        text
+    })
 }
 
 impl RunFile {
@@ -145,8 +149,8 @@ impl RunFile {
         let dir = dir.to_path_buf();
         let differences = self.signature.differences(&there.signature);
         if !differences.is_empty() {
-            let lines = differences.iter().map(|d| format!("\n  {d}")).collect();
-            return Err(Error::OtherSignature { dir, differences: lines });
+            let lines: Vec<String> = differences.iter().map(|d| format!("\n  {d}")).collect();
+            return Err(Error::OtherSignature { dir, differences: lines.concat() });
         }
         if self.input != there.input {
             let id = |id: &InputId| {

@@ -197,7 +197,7 @@ fn read(path: &Path) -> Result<String, Error> {
         Ok(whole) => Ok(whole + &torn),
         Err(error) => {
             let valid = &bytes[..error.utf8_error().valid_up_to()];
-            let line = valid.iter().filter(|&&byte| byte == b'\n').count() + 1;
+            let line = valid.split(|&byte| byte == b'\n').count();
             Err(Error::Damaged { path: path.into(), line, reason: "not UTF-8".into() })
         }
     }
@@ -211,15 +211,12 @@ fn keep_calls(path: &Path, done: &BTreeSet<usize>) -> Result<Cost, Error> {
         return Ok(cost);
     }
     let mut dropped = false;
-    let counted = kept_calls(path, done, |line| match line {
-        Ok((_, call)) => {
-            cost.add(&call.usage, call.seconds);
-            Ok(())
+    let counted = kept_calls(path, done, |line| {
+        match line {
+            Ok((_, call)) => cost.add(&call.usage, call.seconds),
+            Err(()) => dropped = true,
         }
-        Err(()) => {
-            dropped = true;
-            Ok(())
-        }
+        Ok(())
     });
     counted.map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
     if dropped {

@@ -205,6 +205,11 @@ fn a_report_of_every_status() {
     let signature = "method:tiny".parse().unwrap();
     let outcome = run::run(&panel().0, &judge, &segments(), &signature, &options).unwrap();
     let look = tribunal::report::Look { width: 50, colour: true };
-    let text = tribunal::report::text(&outcome.summary, &outcome.records[..8], Default::default(), look);
+    let text = tribunal::report::text(
+        &outcome.summary,
+        &outcome.records[..8],
+        tribunal::report::Detail::Units,
+        look,
+    );
     insta::assert_snapshot!("colours", text.replace('\u{1b}', "ESC"));
 }
