@@ -47,7 +47,7 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // The reader of stderr may be gone too; the exit code still tells.
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            let _ = writeln!(std::io::stderr(), "error: {}", explain(&error));
             ExitCode::from(2)
         }
     }
@@ -78,6 +78,16 @@ impl Cli {
             Command::Models(args) => models::run(args),
         }
     }
+}
+
+/// An error with its causes, each said once: most messages already hold the message of their cause.
+#[must_use]
+pub fn explain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => text,
+        said => format!("{said}: {cause}"),
+    })
 }
 
 /// A long flag with hyphens for underscores; its value stays as it is.

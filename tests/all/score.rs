@@ -65,7 +65,7 @@ fn tribunal(args: &[&str]) -> Result<(String, ExitCode), String> {
     let argv = std::iter::once("tribunal").chain(args.iter().copied()).map(String::from);
     let cli = cli::parse(argv).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
-    let code = cli.run(seat, &mut out).map_err(|error| format!("{error:#}"))?;
+    let code = cli.run(seat, &mut out).map_err(|error| cli::explain(&error))?;
     Ok((String::from_utf8(out).unwrap(), code))
 }
 
