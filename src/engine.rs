@@ -1,1 +1,7 @@
 //! engine
+
+pub mod tokenizer;
+
+pub mod chat;
+
+pub mod grammar;

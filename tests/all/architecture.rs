@@ -7,7 +7,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-#[path = "architecture/source.rs"]
 mod source;
 
 use source::Source;

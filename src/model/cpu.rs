@@ -1,0 +1,238 @@
+//! Weights of a linear layer in our own layout, and their product with rows of activations, on the CPU.
+//! Slices in, slices out: it knows no tensor, opens no file and has no threads of its own (the caller's
+//! rayon pool is used).
+//!
+//! A weight matrix `[n, k]` is cut into panels of 16 outputs; within a panel the values run along `k`, the
+//! 16 outputs side by side, so that one 512-bit register holds the next values of 16 outputs. Rows of
+//! activations are cut into tiles of at most 16 rows ([`Input`]). A kernel multiplies one panel by one tile
+//! and keeps all of the tile's sums in registers while it walks along `k` once.
+//!
+//! **The same bytes.** The sum of one output of one row is taken in one order, block after block along
+//! `k`, whatever the number of rows, tiles and threads. Integer formats give the same bits on every
+//! [`Tier`]: the sum of a block is an exact 32-bit integer, and each later step is one rounded
+//! operation (a product or a fused multiply-add) that all tiers take alike. See [`Format::tier_matters`].
+#![expect(
+    unsafe_code,
+    reason = "vector instructions that are chosen at run time, and disjoint columns of one output"
+)]
+
+pub mod activate;
+pub mod attend;
+mod input;
+pub mod lanes;
+mod layout;
+mod pack;
+mod portable;
+mod schedule;
+mod unpack;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+#[cfg(test)]
+mod tests;
+
+pub use input::{Coding, Input};
+pub use layout::Format;
+pub use schedule::{Job, multiply};
+
+use layout::Storage;
+
+/// How the activations of a quantised layer are held while they are multiplied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Activations {
+    /// Fast: 8-bit integers with one `f32` scale per 32 values against quantised weights, `bf16` against
+    /// `bf16` weights, `f32` against `f32` and `f16` weights.
+    Q8,
+    /// Exact: `f32` activations against weights widened to `f32`, whatever the format.
+    Float,
+}
+
+/// The instructions a product is computed with, slowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// Plain Rust.
+    Portable,
+    /// AVX2, FMA and F16C.
+    Avx2,
+    /// AVX-512 F, BW, VNNI and BF16.
+    Avx512,
+}
+
+impl Tier {
+    /// The fastest tier of this machine.
+    #[must_use]
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c");
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vnni")
+                && is_x86_feature_detected!("avx512bf16");
+            match (avx2, avx512) {
+                (true, true) => return Self::Avx512,
+                (true, false) => return Self::Avx2,
+                _ => {}
+            }
+        }
+        Self::Portable
+    }
+
+    /// All tiers that this machine can run, slowest first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        [Self::Portable, Self::Avx2, Self::Avx512].into_iter().filter(|&tier| tier <= Self::detect())
+    }
+}
+
+/// What cannot be packed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// A row is not a whole number of blocks.
+    #[error("rows of `{k}` values do not divide into `{format:?}` blocks of `{block}`")]
+    Columns {
+        /// The format asked for.
+        format: Format,
+        /// Values in a row.
+        k: usize,
+        /// Values in a block of that format.
+        block: usize,
+    },
+    /// The bytes are too few or too many.
+    #[error("`{got}` bytes for a `{format:?}` matrix [{n}, {k}], which takes `{expected}`")]
+    Length {
+        /// The format asked for.
+        format: Format,
+        /// Rows (outputs).
+        n: usize,
+        /// Values in a row (inputs).
+        k: usize,
+        /// Bytes given.
+        got: usize,
+        /// Bytes that the shape takes.
+        expected: usize,
+    },
+    /// No memory for the packed copy.
+    #[error("no memory for `{bytes}` bytes of packed weights: {reason}")]
+    Memory {
+        /// Bytes asked for.
+        bytes: usize,
+        /// What the system said.
+        reason: String,
+    },
+}
+
+/// The weights `[n, k]` of one linear layer in our own layout: at most 1.05 times the bytes of the file's
+/// blocks, beyond the rounding of `n` up to 16.
+#[derive(Debug)]
+pub struct Packed {
+    format: Format,
+    n: usize,
+    k: usize,
+    storage: Storage,
+}
+
+impl Packed {
+    /// Packs ggml blocks (or little-endian `f32`, `f16`, `bf16` values), row by row.
+    ///
+    /// Shape: `blocks` holds `n` rows of [`Format::row_bytes`]`(k)` bytes.
+    ///
+    /// # Errors
+    /// When `k` is not a whole number of blocks, when the length is not that of the shape, or when there is
+    /// no memory.
+    pub fn pack(format: Format, n: usize, k: usize, blocks: &[u8]) -> Result<Self, Error> {
+        if !k.is_multiple_of(format.block()) {
+            return Err(Error::Columns { format, k, block: format.block() });
+        }
+        let expected = n * format.row_bytes(k);
+        if blocks.len() != expected {
+            return Err(Error::Length { format, n, k, got: blocks.len(), expected });
+        }
+        let storage = pack::pack(format, n, k, blocks)?;
+        Ok(Self { format, n, k, storage })
+    }
+
+    /// The format it was packed from.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Outputs.
+    #[must_use]
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Inputs.
+    #[must_use]
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Resident memory, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.storage.bytes()
+    }
+
+    /// `out = x wᵀ`: one layer, its input coded for it alone. Layers that share their input take
+    /// [`multiply`] with one [`Input`].
+    ///
+    /// Shape: `x` `[m, k]`, `out` `[m, n]`, both row-major.
+    ///
+    /// # Panics
+    /// When a slice has not the length of its shape.
+    pub fn matmul(&self, x: &[f32], m: usize, out: &mut [f32], activations: Activations, tier: Tier) {
+        let input = Input::new(x, m, self.k, self.format.coding(activations), tier);
+        multiply(&mut [Job { weights: self, out }], &input, tier);
+    }
+
+    /// Row `i` as `f32`: the embedding of one token when the matrix is an embedding table. The same values
+    /// as ggml's own dequantisation.
+    ///
+    /// Shape: `out` `[k]`.
+    ///
+    /// # Panics
+    /// When `i >= n` or `out` has not `k` values.
+    pub fn dequantize_row(&self, i: usize, out: &mut [f32]) {
+        assert!(i < self.n, "row {i} of {}", self.n);
+        assert_eq!(out.len(), self.k, "one row of weights");
+        unpack::row(&self.storage.panel(i / layout::LANES), i % layout::LANES, out);
+    }
+}
+
+/// Runs a generic kernel on the lanes of a tier.
+macro_rules! on_tier {
+    ($tier:expr, $name:ident<$($l:ident),*>($($arg:ident: $ty:ty),* $(,)?)) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx512f,avx512bw,avx2,fma,f16c")]
+            #[allow(clippy::too_many_arguments, reason = "the kernel's own")]
+            fn avx512<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
+                $name::<$crate::model::cpu::lanes::Avx512 $(, $l)*>($($arg),*)
+            }
+            #[target_feature(enable = "avx2,fma,f16c")]
+            #[allow(clippy::too_many_arguments, reason = "the kernel's own")]
+            fn avx2<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
+                $name::<$crate::model::cpu::lanes::Avx2 $(, $l)*>($($arg),*)
+            }
+            match $tier {
+                // SAFETY: `Tier::detect` or the caller's own check found the features on this machine.
+                $crate::model::cpu::Tier::Avx512 => unsafe { avx512::<$($l),*>($($arg),*) },
+                // SAFETY: as above.
+                $crate::model::cpu::Tier::Avx2 => unsafe { avx2::<$($l),*>($($arg),*) },
+                $crate::model::cpu::Tier::Portable => {
+                    $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
+    }};
+}
+pub(crate) use on_tier;

@@ -1,0 +1,280 @@
+//! Rows of activations, coded for the kernels and cut into tiles of at most 16 rows. It multiplies nothing.
+//!
+//! One [`Input`] serves every layer that reads the same activations (q, k and v; gate and up). A row is coded
+//! from its own values alone. Within a tile the rows stand side by side, so that a kernel reads one stream.
+
+use half::bf16;
+use rayon::prelude::*;
+
+use super::Tier;
+use super::layout::BLOCK;
+
+/// Rows in a full tile.
+pub(super) const ROWS: usize = 16;
+/// The heights that kernels are made for; the last tile is padded with rows of zeros up to one of them.
+const HEIGHTS: [usize; 6] = [1, 2, 4, 8, 12, 16];
+
+/// How activations are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Coding {
+    /// 8-bit integers in -127..=127 with one `f32` scale per 32 values.
+    Int8,
+    /// `bf16`, rounded to nearest even.
+    Bf16,
+    /// As they are.
+    F32,
+}
+
+/// Rows of activations `[m, k]`, coded.
+#[derive(Debug)]
+pub struct Input {
+    m: usize,
+    k: usize,
+    pub(super) coded: Coded,
+}
+
+/// Each tile of `h` rows is `[k / 32][h]` blocks, `[ceil(k / 2)][h]` pairs or `[k][h]` values.
+#[derive(Debug)]
+pub(super) enum Coded {
+    Int8(Int8),
+    Bf16(Vec<[bf16; 2]>),
+    F32(Vec<f32>),
+}
+
+/// A block of 32 activations is `scale * values`.
+#[derive(Debug, Default)]
+pub(super) struct Int8 {
+    values: Vec<[i8; BLOCK]>,
+    scales: Vec<f32>,
+    facts: Vec<Sums>,
+}
+
+/// Sums of the 32 values of a block, which weights with an offset or a minimum need.
+#[derive(Debug, Default, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Sums {
+    /// `scale` times the sum.
+    pub scaled: f32,
+    /// Minus the sum.
+    pub negated: i32,
+    /// Minus the sums of the first and the last 16.
+    pub halves: [i32; 2],
+}
+
+/// Some rows of the input: `rows` of `height` are real, the others are zeros.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    pub first: usize,
+    pub rows: usize,
+    pub height: usize,
+}
+
+/// One tile of 8-bit activations, each slice `[k / 32][height]`.
+#[derive(Clone, Copy)]
+pub(super) struct Int8Tile<'a> {
+    pub height: usize,
+    pub values: &'a [[i8; BLOCK]],
+    pub scales: &'a [f32],
+    pub sums: &'a [Sums],
+}
+
+impl Int8 {
+    pub(super) fn tile(&self, span: Span, k: usize) -> Int8Tile<'_> {
+        let blocks = k / BLOCK;
+        let range = span.first * blocks..(span.first + span.height) * blocks;
+        Int8Tile {
+            height: span.height,
+            values: &self.values[range.clone()],
+            scales: &self.scales[range.clone()],
+            sums: &self.facts[range],
+        }
+    }
+}
+
+impl Input {
+    /// Codes `m` rows of `k` values.
+    ///
+    /// # Panics
+    /// When `x` has not `m k` values, or `k` is no multiple of 32 under [`Coding::Int8`].
+    #[must_use]
+    pub fn new(x: &[f32], m: usize, k: usize, coding: Coding, tier: Tier) -> Self {
+        assert_eq!(x.len(), m * k, "activations [{m}, {k}]");
+        let rows = Rows { x, m, k };
+        let coded = match coding {
+            Coding::Int8 => Coded::Int8(quantize(&rows, tier.min(Tier::detect()))),
+            Coding::Bf16 => Coded::Bf16(pairs(&rows)),
+            Coding::F32 => Coded::F32(floats(&rows)),
+        };
+        Self { m, k, coded }
+    }
+
+    /// Rows.
+    #[must_use]
+    pub fn m(&self) -> usize {
+        self.m
+    }
+
+    /// Values in a row.
+    #[must_use]
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// How the rows are held.
+    #[must_use]
+    pub fn coding(&self) -> Coding {
+        match self.coded {
+            Coded::Int8(_) => Coding::Int8,
+            Coded::Bf16(_) => Coding::Bf16,
+            Coded::F32(_) => Coding::F32,
+        }
+    }
+
+    /// The tiles, in the order of their rows.
+    pub(super) fn spans(&self) -> Vec<Span> {
+        spans(self.m)
+    }
+}
+
+fn spans(m: usize) -> Vec<Span> {
+    (0..m)
+        .step_by(ROWS)
+        .map(|first| {
+            let rows = ROWS.min(m - first);
+            let height = *HEIGHTS.iter().find(|&&height| height >= rows).expect("a tile has at most 16 rows");
+            Span { first, rows, height }
+        })
+        .collect()
+}
+
+/// Rows with padding: all rows of all tiles.
+fn padded(m: usize) -> usize {
+    spans(m).last().map_or(0, |last| last.first + last.height)
+}
+
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    x: &'a [f32],
+    m: usize,
+    k: usize,
+}
+
+impl Rows<'_> {
+    fn row(&self, row: usize) -> Option<&[f32]> {
+        (row < self.m).then(|| &self.x[row * self.k..][..self.k])
+    }
+}
+
+fn floats(rows: &Rows) -> Vec<f32> {
+    let mut values = vec![0.0; padded(rows.m) * rows.k];
+    for span in spans(rows.m) {
+        let tile = &mut values[span.first * rows.k..][..span.height * rows.k];
+        for r in 0..span.rows {
+            let row = rows.row(span.first + r).into_iter().flatten();
+            tile[r..].iter_mut().step_by(span.height).zip(row).for_each(|(value, &x)| *value = x);
+        }
+    }
+    values
+}
+
+fn pairs(rows: &Rows) -> Vec<[bf16; 2]> {
+    let n_pairs = rows.k.div_ceil(2);
+    let mut values = vec![[bf16::ZERO; 2]; padded(rows.m) * n_pairs];
+    for span in spans(rows.m) {
+        let tile = &mut values[span.first * n_pairs..][..span.height * n_pairs];
+        for r in 0..span.rows {
+            let row = rows.row(span.first + r).into_iter().flat_map(|row| row.chunks(2));
+            tile[r..].iter_mut().step_by(span.height).zip(row).for_each(|(pair, x)| {
+                *pair = [bf16::from_f32(x[0]), x.get(1).map_or(bf16::ZERO, |&x| bf16::from_f32(x))];
+            });
+        }
+    }
+    values
+}
+
+/// Blocks that one task quantises.
+const TASK_BLOCKS: usize = 512;
+
+fn quantize(rows: &Rows, tier: Tier) -> Int8 {
+    assert!(rows.k.is_multiple_of(BLOCK), "rows of `{}` values are no whole blocks of 32", rows.k);
+    let blocks = rows.k / BLOCK;
+    let n = padded(rows.m) * blocks;
+    let mut int8 =
+        Int8 { values: vec![[0; BLOCK]; n], scales: vec![0.0; n], facts: vec![Sums::default(); n] };
+    let last = spans(rows.m).last().copied();
+    let task = |task: usize, values: &mut [[i8; BLOCK]], scales: &mut [f32], sums: &mut [Sums]| {
+        let first = task * TASK_BLOCKS;
+        for (i, ((values, scale), sums)) in values.iter_mut().zip(scales).zip(sums).enumerate() {
+            let Some((row, block)) = place(first + i, blocks, last) else { continue };
+            let Some(row) = rows.row(row) else { continue };
+            let x = row[block * BLOCK..][..BLOCK].try_into().expect("32 values were sliced");
+            (*scale, *sums) = quantize_block(x, values, tier);
+        }
+    };
+    if n <= TASK_BLOCKS {
+        task(0, &mut int8.values, &mut int8.scales, &mut int8.facts);
+        return int8;
+    }
+    int8.values
+        .par_chunks_mut(TASK_BLOCKS)
+        .zip(int8.scales.par_chunks_mut(TASK_BLOCKS))
+        .zip(int8.facts.par_chunks_mut(TASK_BLOCKS))
+        .enumerate()
+        .for_each(|(i, ((values, scales), sums))| task(i, values, scales, sums));
+    int8
+}
+
+/// The row and the block of `k` that stand at an index of the tiles.
+fn place(i: usize, blocks: usize, last: Option<Span>) -> Option<(usize, usize)> {
+    let tile = i / (ROWS * blocks);
+    let last = last?;
+    let height = if tile * ROWS == last.first { last.height } else { ROWS };
+    let within = i - tile * ROWS * blocks;
+    Some((tile * ROWS + within % height, within / height))
+}
+
+fn quantize_block(x: &[f32; BLOCK], values: &mut [i8; BLOCK], tier: Tier) -> (f32, Sums) {
+    #[cfg(target_arch = "x86_64")]
+    if tier >= Tier::Avx2 {
+        // SAFETY: the caller asks for no tier above the machine's.
+        return unsafe { quantize_block_avx2(x, values) };
+    }
+    let _ = tier;
+    quantize_block_plain(x, values)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn quantize_block_avx2(x: &[f32; BLOCK], values: &mut [i8; BLOCK]) -> (f32, Sums) {
+    quantize_block_plain(x, values)
+}
+
+/// Symmetric rounding to nearest even. A block of zeros (or of values so small that their scale has no
+/// inverse) is zero; a block with an infinity or a NaN has a scale that is not finite, so that its products
+/// are not finite either.
+#[inline(always)]
+fn quantize_block_plain(x: &[f32; BLOCK], values: &mut [i8; BLOCK]) -> (f32, Sums) {
+    /// Adding 1.5 * 2^23 leaves the nearest integer in the low bits of the mantissa.
+    const ROUND: f32 = 12_582_912.0;
+    // As integers, so that a NaN is the greatest.
+    let largest = x.iter().fold(0i32, |largest, x| largest.max((x.to_bits() & 0x7fff_ffff) as i32));
+    let largest = f32::from_bits(largest as u32);
+    let inverse = 127.0 / largest;
+    if inverse == f32::INFINITY {
+        *values = [0; BLOCK];
+        return (0.0, Sums::default());
+    }
+    let scale = largest / 127.0;
+    let mut halves = [0i32; 2];
+    let mut wide = [0i32; BLOCK];
+    for (wide, x) in wide.iter_mut().zip(x) {
+        let rounded = (x * inverse + ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
+        *wide = rounded.clamp(-127, 127);
+    }
+    for (i, (value, wide)) in values.iter_mut().zip(wide).enumerate() {
+        *value = wide as i8;
+        halves[i / 16] -= wide;
+    }
+    let negated = halves[0] + halves[1];
+    (scale, Sums { scaled: scale * -negated as f32, negated, halves })
+}

@@ -1,0 +1,269 @@
+//! The layout of packed weights: formats, the size of their panels, the memory that holds them.
+//! It moves no value: `pack` writes panels, `unpack` and the kernels read them.
+//!
+//! Quantised formats, for each block of 32 values along `k` of the 16 outputs of a panel (a *line* is 64
+//! bytes: four codes of each of the 16 outputs, and group `j` holds the codes `4j..4j + 4`):
+//!
+//! ```text
+//! codes   8 bits        8 lines: group 0 .. group 7 (Q8_0: code = value + 128)
+//!         4 bits        4 lines: line j = group j in the low nibbles, group j + 4 in the high ones
+//!         the 5th bit   1 line:  bit j of a byte belongs to group j
+//!         bits 5 and 6  2 lines: line 0 for groups 0..4, line 1 for 4..8; bits 2j, 2j + 1 to its group j
+//! scales  Plain         f16 d x 16                                          per block
+//!         Minimum       f16 d x 16, f16 m x 16                              per block
+//!         Super         f16 d x 16, f16 dmin x 16, then 8 x (u8 scale x 16, u8 min x 16)  per 256 values
+//!         Sixteen       f16 d x 16, then 8 x 2 x (i8 scale x 16)            per 256 values
+//! ```
+//!
+//! Floats: `f32` and `f16` are `[k][16]`, `bf16` is `[k / 2][16][2]`.
+
+use memmap2::MmapMut;
+
+use super::{Activations, Coding, Error};
+
+/// Outputs in a panel.
+pub(super) const LANES: usize = 16;
+/// Values of `k` that share one scale of the activations.
+pub(super) const BLOCK: usize = 32;
+/// Blocks of 32 in a block of 256.
+pub(super) const SUPER: usize = 8;
+
+/// How weights are stored in the file.
+#[expect(missing_docs, reason = "the names are ggml's own")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    F32,
+    F16,
+    Bf16,
+    Q8_0,
+    Q4_0,
+    Q4_1,
+    Q5_0,
+    Q5_1,
+    Q4K,
+    Q5K,
+    Q6K,
+}
+
+/// How the codes of a block are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codes {
+    /// One byte, offset by 128.
+    Eight,
+    /// Nibbles.
+    Four,
+    /// Nibbles and a line of fifth bits.
+    Five,
+    /// Nibbles and two lines of fifth and sixth bits.
+    Six,
+}
+
+/// How the scales of a block are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scales {
+    /// `w = d (code - offset)`.
+    Plain,
+    /// `w = d code + m`.
+    Minimum,
+    /// `w = (d scale) code - dmin min`, with `scale` and `min` per 32 values.
+    Super,
+    /// `w = (d scale) (code - 32)`, with `scale` per 16 values.
+    Sixteen,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 11] = [
+        Self::F32,
+        Self::F16,
+        Self::Bf16,
+        Self::Q8_0,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q4K,
+        Self::Q5K,
+        Self::Q6K,
+    ];
+
+    /// Values in one block of the file.
+    #[must_use]
+    pub fn block(self) -> usize {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => 1,
+            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 => BLOCK,
+            Self::Q4K | Self::Q5K | Self::Q6K => BLOCK * SUPER,
+        }
+    }
+
+    /// Bytes of one block of the file.
+    #[must_use]
+    pub fn block_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+            Self::Q8_0 => 34,
+            Self::Q4_0 => 18,
+            Self::Q4_1 => 20,
+            Self::Q5_0 => 22,
+            Self::Q5_1 => 24,
+            Self::Q4K => 144,
+            Self::Q5K => 176,
+            Self::Q6K => 210,
+        }
+    }
+
+    /// Bytes of a row of `k` values in the file.
+    #[must_use]
+    pub fn row_bytes(self, k: usize) -> usize {
+        k / self.block() * self.block_bytes()
+    }
+
+    /// Whether two tiers may give different bits with [`Activations::Q8`]. True of `bf16` alone:
+    /// `vdpbf16ps` takes a subnormal operand, sum or result as zero, the other tiers do not. Values of a
+    /// model are far from that range (below 1.2e-38), where all tiers agree.
+    #[must_use]
+    pub fn tier_matters(self) -> bool {
+        self == Self::Bf16
+    }
+
+    /// How the activations must be coded for this format.
+    #[must_use]
+    pub fn coding(self, activations: Activations) -> Coding {
+        match (activations, self) {
+            (Activations::Float, _) | (_, Self::F32 | Self::F16) => Coding::F32,
+            (Activations::Q8, Self::Bf16) => Coding::Bf16,
+            (Activations::Q8, _) => Coding::Int8,
+        }
+    }
+
+    /// The codes and scales of a quantised format.
+    pub(super) fn quantized(self) -> Option<(Codes, Scales)> {
+        Some(match self {
+            Self::F32 | Self::F16 | Self::Bf16 => return None,
+            Self::Q8_0 => (Codes::Eight, Scales::Plain),
+            Self::Q4_0 => (Codes::Four, Scales::Plain),
+            Self::Q5_0 => (Codes::Five, Scales::Plain),
+            Self::Q4_1 => (Codes::Four, Scales::Minimum),
+            Self::Q5_1 => (Codes::Five, Scales::Minimum),
+            Self::Q4K => (Codes::Four, Scales::Super),
+            Self::Q5K => (Codes::Five, Scales::Super),
+            Self::Q6K => (Codes::Six, Scales::Sixteen),
+        })
+    }
+
+    /// What a code stands above the value it means, as a power of two.
+    pub(super) fn offset(self) -> i32 {
+        match self {
+            Self::Q8_0 => 128,
+            Self::Q4_0 => 8,
+            Self::Q5_0 => 16,
+            Self::Q6K => 32,
+            _ => 0,
+        }
+    }
+}
+
+impl Codes {
+    /// Bytes of the codes of one block of 32 for 16 outputs.
+    pub(super) const fn bytes(self) -> usize {
+        match self {
+            Self::Eight => 512,
+            Self::Four => 256,
+            Self::Five => 320,
+            Self::Six => 384,
+        }
+    }
+}
+
+impl Scales {
+    /// Bytes of the scales of one group for 16 outputs.
+    pub(super) const fn bytes(self) -> usize {
+        match self {
+            Self::Plain => 32,
+            Self::Minimum => 64,
+            Self::Super => 64 + SUPER * 32,
+            Self::Sixteen => 32 + SUPER * 32,
+        }
+    }
+
+    /// Blocks of 32 in a group.
+    pub(super) const fn blocks(self) -> usize {
+        match self {
+            Self::Plain | Self::Minimum => 1,
+            Self::Super | Self::Sixteen => SUPER,
+        }
+    }
+}
+
+/// Bytes of one panel: its values (or codes), then its scales.
+pub(super) fn panel_bytes(format: Format, k: usize) -> (usize, usize) {
+    let line = |bytes: usize| bytes.next_multiple_of(64);
+    match format.quantized() {
+        Some((codes, scales)) => {
+            let blocks = k / BLOCK;
+            (blocks * codes.bytes(), line(blocks / scales.blocks() * scales.bytes()))
+        }
+        None => (line(k.next_multiple_of(2) * LANES * format.block_bytes()), 0),
+    }
+}
+
+/// One panel: 16 outputs over all of `k`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Panel<'a> {
+    pub format: Format,
+    pub k: usize,
+    /// Codes or floats; starts at a multiple of 64 bytes.
+    pub values: &'a [u8],
+    /// Scales; empty for floats.
+    pub scales: &'a [u8],
+}
+
+/// The panels of one matrix: all values, then all scales, in memory of huge pages where the system has them.
+#[derive(Debug)]
+pub(super) struct Storage {
+    format: Format,
+    k: usize,
+    n_panels: usize,
+    memory: MmapMut,
+}
+
+impl Storage {
+    /// Zeros for `n` outputs.
+    pub(super) fn new(format: Format, n: usize, k: usize) -> Result<Self, Error> {
+        let n_panels = n.div_ceil(LANES);
+        let (values, scales) = panel_bytes(format, k);
+        let bytes = (n_panels * (values + scales)).max(64);
+        let memory =
+            MmapMut::map_anon(bytes).map_err(|error| Error::Memory { bytes, reason: error.to_string() })?;
+        #[cfg(target_os = "linux")]
+        let _ = memory.advise(memmap2::Advice::HugePage); // only a hint: without it the pages are small
+        Ok(Self { format, k, n_panels, memory })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.memory.len()
+    }
+
+    pub(super) fn n_panels(&self) -> usize {
+        self.n_panels
+    }
+
+    pub(super) fn panel(&self, i: usize) -> Panel<'_> {
+        let (values, scales) = panel_bytes(self.format, self.k);
+        let (all_values, all_scales) = self.memory.split_at(self.n_panels * values);
+        Panel {
+            format: self.format,
+            k: self.k,
+            values: &all_values[i * values..][..values],
+            scales: &all_scales[i * scales..][..scales],
+        }
+    }
+
+    /// The values and the scales of all panels, to be written.
+    pub(super) fn halves_mut(&mut self) -> (&mut [u8], &mut [u8]) {
+        let (values, _) = panel_bytes(self.format, self.k);
+        self.memory.split_at_mut(self.n_panels * values)
+    }
+}

@@ -1,0 +1,202 @@
+//! From the blocks of a file to panels. It computes with no weight: bits are moved, none is lost.
+
+use rayon::prelude::*;
+
+use super::layout::{BLOCK, Codes, LANES, SUPER, Scales, Storage, panel_bytes};
+use super::{Error, Format};
+
+/// Packs `n` rows of `k` values.
+pub(super) fn pack(format: Format, n: usize, k: usize, rows: &[u8]) -> Result<Storage, Error> {
+    let mut storage = Storage::new(format, n, k)?;
+    let (value_bytes, scale_bytes) = panel_bytes(format, k);
+    if n == 0 || k == 0 {
+        return Ok(storage);
+    }
+    let rows = Rows { format, n, k, bytes: rows };
+    let (values, scales) = storage.halves_mut();
+    match format.quantized() {
+        None => values.par_chunks_mut(value_bytes).enumerate().for_each(|(panel, values)| {
+            floats(&rows, panel, values);
+        }),
+        Some(kind) => values
+            .par_chunks_mut(value_bytes)
+            .zip(scales.par_chunks_mut(scale_bytes))
+            .enumerate()
+            .for_each(|(panel, (values, scales))| blocks(&rows, kind, panel, values, scales)),
+    }
+    Ok(storage)
+}
+
+/// The rows of a file's matrix.
+struct Rows<'a> {
+    format: Format,
+    n: usize,
+    k: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of one panel with their lane; the last panel may have fewer than 16.
+    fn of_panel(&self, panel: usize) -> impl Iterator<Item = (usize, &'a [u8])> {
+        let row_bytes = self.format.row_bytes(self.k);
+        let bytes = self.bytes;
+        (panel * LANES..self.n.min((panel + 1) * LANES))
+            .map(move |row| (row % LANES, &bytes[row * row_bytes..][..row_bytes]))
+    }
+}
+
+/// `f32` and `f16` become `[k][16]`, `bf16` `[k / 2][16][2]` (a last odd value has a zero beside it).
+fn floats(rows: &Rows, panel: usize, values: &mut [u8]) {
+    let unit = if rows.format == Format::F16 { 2 } else { 4 };
+    for (lane, row) in rows.of_panel(panel) {
+        for (i, piece) in row.chunks(unit).enumerate() {
+            values[(i * LANES + lane) * unit..][..piece.len()].copy_from_slice(piece);
+        }
+    }
+}
+
+fn blocks(rows: &Rows, kind: (Codes, Scales), panel: usize, values: &mut [u8], scales: &mut [u8]) {
+    let (code_kind, scale_kind) = kind;
+    let block_bytes = rows.format.block_bytes();
+    let per_block = rows.format.block() / BLOCK;
+    for (lane, row) in rows.of_panel(panel) {
+        for (i, block) in row.chunks_exact(block_bytes).enumerate() {
+            let group = &mut scales[i * scale_kind.bytes()..][..scale_kind.bytes()];
+            write_scales(rows.format, block, lane, group);
+            for part in 0..per_block {
+                let codes = read_codes(rows.format, block, part);
+                let line = (i * per_block + part) * code_kind.bytes();
+                write_codes(code_kind, &codes, lane, &mut values[line..][..code_kind.bytes()]);
+            }
+        }
+    }
+}
+
+/// Writes the codes of 32 values into their lane.
+#[inline]
+fn write_codes(kind: Codes, codes: &[u8; BLOCK], lane: usize, block: &mut [u8]) {
+    let group =
+        |j: usize| u32::from_le_bytes([codes[4 * j], codes[4 * j + 1], codes[4 * j + 2], codes[4 * j + 3]]);
+    let mut put =
+        |line: usize, four: u32| block[line * 64 + lane * 4..][..4].copy_from_slice(&four.to_le_bytes());
+    if kind == Codes::Eight {
+        return (0..8).for_each(|j| put(j, group(j)));
+    }
+    for j in 0..4 {
+        put(j, group(j) & 0x0f0f_0f0f | (group(j + 4) & 0x0f0f_0f0f) << 4);
+    }
+    match kind {
+        Codes::Eight | Codes::Four => {}
+        Codes::Five => put(4, (0..8).fold(0, |bits, j| bits | (group(j) >> 4 & 0x0101_0101) << j)),
+        Codes::Six => {
+            for half in 0..2 {
+                let pairs = |bits, j| bits | (group(4 * half + j) >> 4 & 0x0303_0303) << (2 * j);
+                put(4 + half, (0..4).fold(0, pairs));
+            }
+        }
+    }
+}
+
+/// The codes of 32 values: the whole of a small block, or part `part` of a block of 256.
+#[inline]
+fn read_codes(format: Format, block: &[u8], part: usize) -> [u8; BLOCK] {
+    let mut codes = [0; BLOCK];
+    match format {
+        Format::Q8_0 => codes.iter_mut().zip(&block[2..]).for_each(|(code, &byte)| *code = byte ^ 0x80),
+        Format::Q4_0 => small_nibbles(&mut codes, &block[2..]),
+        Format::Q4_1 => small_nibbles(&mut codes, &block[4..]),
+        Format::Q5_0 => {
+            small_nibbles(&mut codes, &block[6..]);
+            fifth_bits(&mut codes, &block[2..6]);
+        }
+        Format::Q5_1 => {
+            small_nibbles(&mut codes, &block[8..]);
+            fifth_bits(&mut codes, &block[4..8]);
+        }
+        Format::Q4K => super_nibbles(&mut codes, &block[16..], part),
+        Format::Q5K => {
+            super_nibbles(&mut codes, &block[48..], part);
+            for (code, &high) in codes.iter_mut().zip(&block[16..48]) {
+                *code |= (high >> part & 1) << 4;
+            }
+        }
+        Format::Q6K => six_bits(&mut codes, block, part),
+        Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
+    }
+    codes
+}
+
+/// Sixteen bytes: low nibbles are values 0..16, high nibbles 16..32.
+#[inline]
+fn small_nibbles(codes: &mut [u8; BLOCK], bytes: &[u8]) {
+    for (i, &byte) in bytes[..16].iter().enumerate() {
+        codes[i] = byte & 15;
+        codes[i + 16] = byte >> 4;
+    }
+}
+
+#[inline]
+fn fifth_bits(codes: &mut [u8; BLOCK], bits: &[u8]) {
+    let bits = u32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]]);
+    for (i, code) in codes.iter_mut().enumerate() {
+        *code |= ((bits >> i & 1) << 4) as u8;
+    }
+}
+
+/// 128 bytes hold 4 x 64 values: of each 32 bytes, low nibbles are the first 32 values, high the next.
+#[inline]
+fn super_nibbles(codes: &mut [u8; BLOCK], bytes: &[u8], part: usize) {
+    for (code, &byte) in codes.iter_mut().zip(&bytes[part / 2 * BLOCK..]) {
+        *code = byte >> (4 * (part & 1)) & 15;
+    }
+}
+
+/// `Q6_K`: 128 bytes of nibbles, then 64 bytes of bit pairs; each half of them serves 128 values.
+#[inline]
+fn six_bits(codes: &mut [u8; BLOCK], block: &[u8], part: usize) {
+    let (half, quarter) = (part / 4, part % 4);
+    let low = &block[half * 64 + (quarter & 1) * BLOCK..][..BLOCK];
+    let high = &block[128 + half * BLOCK..][..BLOCK];
+    for ((code, &low), &high) in codes.iter_mut().zip(low).zip(high) {
+        *code = low >> (4 * (quarter >> 1)) & 15 | (high >> (2 * quarter) & 3) << 4;
+    }
+}
+
+/// Writes the scales of one block of the file into their lane.
+#[inline]
+fn write_scales(format: Format, block: &[u8], lane: usize, group: &mut [u8]) {
+    let mut half = |column: usize, bytes: &[u8]| group[column * 32 + lane * 2..][..2].copy_from_slice(bytes);
+    match format {
+        Format::Q8_0 | Format::Q4_0 | Format::Q5_0 => half(0, &block[..2]),
+        Format::Q4_1 | Format::Q5_1 => {
+            half(0, &block[..2]);
+            half(1, &block[2..4]);
+        }
+        Format::Q4K | Format::Q5K => {
+            half(0, &block[..2]);
+            half(1, &block[2..4]);
+            for part in 0..SUPER {
+                let (scale, minimum) = scale_and_minimum(&block[4..16], part);
+                group[64 + part * 32 + lane] = scale;
+                group[64 + part * 32 + 16 + lane] = minimum;
+            }
+        }
+        Format::Q6K => {
+            half(0, &block[208..210]);
+            for (i, &scale) in block[192..208].iter().enumerate() {
+                group[32 + i * 16 + lane] = scale;
+            }
+        }
+        Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no scales"),
+    }
+}
+
+/// The 6-bit scale and minimum of one part, from the 12 bytes that ggml squeezes eight of each into.
+#[inline]
+fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
+    if part < 4 {
+        return (bytes[part] & 63, bytes[part + 4] & 63);
+    }
+    let low = bytes[part + 4];
+    (low & 15 | bytes[part - 4] >> 6 << 4, low >> 4 | bytes[part] >> 6 << 4)
+}

@@ -1,0 +1,301 @@
+//! The same bytes on every tier, for every neighbour and any number of threads; and the right values.
+
+use half::f16;
+use proptest::prelude::*;
+
+use super::{Activations, Error, Format, Input, Job, Packed, Tier, multiply};
+
+const BOTH: [Activations; 2] = [Activations::Q8, Activations::Float];
+
+/// splitmix64: seeded, so that a failure can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// In -1..1.
+    fn unit(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+
+    /// Activations: mostly small, now and then an outlier.
+    fn rows(&mut self, m: usize, k: usize) -> Vec<f32> {
+        (0..m * k)
+            .map(|_| if self.next().is_multiple_of(97) { 40.0 * self.unit() } else { self.unit() })
+            .collect()
+    }
+
+    /// Any blocks of a format, all codes and all integer scales included; `f16` scales are plausible.
+    fn blocks(&mut self, format: Format, n: usize, k: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..n * format.row_bytes(k)).map(|_| self.next() as u8).collect();
+        let places: &[usize] = match format {
+            Format::F32 | Format::Bf16 | Format::F16 => &[],
+            Format::Q8_0 | Format::Q4_0 | Format::Q5_0 => &[0],
+            Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
+            Format::Q6K => &[208],
+        };
+        for block in bytes.chunks_exact_mut(format.block_bytes()) {
+            match format {
+                Format::F32 => block.copy_from_slice(&self.unit().to_le_bytes()),
+                Format::Bf16 => block.copy_from_slice(&half::bf16::from_f32(self.unit()).to_le_bytes()),
+                Format::F16 => block.copy_from_slice(&f16::from_f32(self.unit()).to_le_bytes()),
+                _ => places.iter().for_each(|&at| {
+                    block[at..at + 2].copy_from_slice(&f16::from_f32(0.02 * self.unit()).to_le_bytes());
+                }),
+            }
+        }
+        bytes
+    }
+
+    fn packed(&mut self, format: Format, n: usize, k: usize) -> Packed {
+        let bytes = self.blocks(format, n, k);
+        Packed::pack(format, n, k, &bytes).unwrap()
+    }
+}
+
+fn product(weights: &Packed, x: &[f32], activations: Activations, tier: Tier) -> Vec<u32> {
+    let m = x.len() / weights.k();
+    let mut out = vec![f32::NAN; m * weights.n()];
+    weights.matmul(x, m, &mut out, activations, tier);
+    out.into_iter().map(f32::to_bits).collect()
+}
+
+fn on_threads<T: Send>(n: usize, work: impl FnOnce() -> T + Send) -> T {
+    rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap().install(work)
+}
+
+/// The values that 8-bit activations stand for, from the rule alone: symmetric, per 32, nearest even.
+fn rounded(x: &[f32]) -> Vec<f64> {
+    x.chunks(32)
+        .flat_map(|block| {
+            let largest = block.iter().fold(0f32, |largest, x| largest.max(x.abs()));
+            let inverse = if largest == 0.0 { 0.0 } else { 127.0 / largest };
+            block.iter().map(move |x| f64::from((x * inverse).round_ties_even()) * f64::from(largest / 127.0))
+        })
+        .collect()
+}
+
+/// The product in double precision, and the sum of its terms' magnitudes (what rounding is relative to).
+fn reference(weights: &Packed, x: &[f32], activations: Activations) -> Vec<(f64, f64)> {
+    let k = weights.k();
+    let coded: Vec<f64> = match (activations, weights.format()) {
+        (Activations::Float, _) | (_, Format::F32 | Format::F16) => x.iter().map(|&x| f64::from(x)).collect(),
+        (_, Format::Bf16) => x.iter().map(|&x| half::bf16::from_f32(x).to_f64()).collect(),
+        _ => rounded(x),
+    };
+    let mut row = vec![0.0; k];
+    let mut out = vec![(0.0, 0.0); x.len() / k * weights.n()];
+    for o in 0..weights.n() {
+        weights.dequantize_row(o, &mut row);
+        for (r, x) in coded.chunks(k).enumerate() {
+            let terms = || x.iter().zip(&row).map(|(x, &w)| x * f64::from(w));
+            out[r * weights.n() + o] = (terms().sum(), terms().map(f64::abs).sum());
+        }
+    }
+    out
+}
+
+#[test]
+fn products_are_those_of_the_dequantized_weights() {
+    for format in Format::ALL {
+        for (n, k, m) in [(16, 256, 1), (37, 512, 3), (1, 256, 17), (64, 1024, 9)] {
+            let mut random = Random(n as u64);
+            let (weights, x) = (random.packed(format, n, k), random.rows(m, k));
+            for (activations, tier) in BOTH.into_iter().flat_map(|a| Tier::available().map(move |t| (a, t))) {
+                let got = product(&weights, &x, activations, tier);
+                for (got, (want, magnitude)) in got.into_iter().zip(reference(&weights, &x, activations)) {
+                    let got = f64::from(f32::from_bits(got));
+                    let close = (got - want).abs() <= 3e-6 * magnitude + 1e-30;
+                    assert!(close, "{format:?} {activations:?} {tier:?} [{m}, {n}, {k}]: {got} for {want}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn eight_bits_stay_near_exact_activations() {
+    for format in Format::ALL {
+        let mut random = Random(7);
+        let (weights, x) = (random.packed(format, 64, 2048), random.rows(4, 2048));
+        let [fast, exact] = BOTH.map(|mode| product(&weights, &x, mode, Tier::detect()));
+        let pairs = || fast.iter().zip(&exact).map(|(&a, &b)| (f32::from_bits(a), f32::from_bits(b)));
+        let error: f32 = pairs().map(|(a, b)| (a - b).powi(2)).sum();
+        let size: f32 = pairs().map(|(_, b)| b * b).sum();
+        let relative = (error / size).sqrt();
+        // One outlier of 40 in a block costs its neighbours most of their bits.
+        assert!(relative < 0.02, "{format:?}: relative error {relative}");
+    }
+}
+
+/// Tiers, threads, batch and position of a row: all must give the bits of the row alone.
+fn check_invariance(format: Format, n: usize, k: usize, m: usize, seed: u64) {
+    let mut random = Random(seed);
+    let (weights, x) = (random.packed(format, n, k), random.rows(m, k));
+    for activations in BOTH {
+        let alone: Vec<u32> =
+            x.chunks(k).flat_map(|row| product(&weights, row, activations, Tier::detect())).collect();
+        for threads in [1, 2] {
+            let batch = on_threads(threads, || product(&weights, &x, activations, Tier::detect()));
+            assert!(batch == alone, "{format:?} {activations:?} [{m}, {n}, {k}] on {threads} threads");
+        }
+        for tier in Tier::available() {
+            let batch = product(&weights, &x, activations, tier);
+            assert!(batch == alone, "{format:?} {activations:?} [{m}, {n}, {k}] {tier:?}");
+        }
+    }
+}
+
+#[test]
+fn a_row_has_the_same_bits_in_any_batch() {
+    for format in Format::ALL {
+        let k = 3 * format.block().max(32);
+        for m in [1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 31, 33, 64] {
+            check_invariance(format, 40, k, m, m as u64);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn any_shape_keeps_its_bits(format in 0..11usize, n in 1..70usize, blocks in 1..7usize, m in 1..40usize, seed: u64) {
+        let format = Format::ALL[format];
+        check_invariance(format, n, blocks * format.block().max(32), m, seed);
+    }
+}
+
+#[test]
+fn floats_take_any_k() {
+    for format in [Format::F32, Format::F16, Format::Bf16] {
+        for k in [1, 2, 3, 31, 257, 576] {
+            check_invariance(format, 17, k, 5, k as u64);
+        }
+    }
+}
+
+#[test]
+fn layers_that_share_an_input_give_what_each_gives_alone() {
+    let mut random = Random(3);
+    let formats = [Format::Q4K, Format::Q6K, Format::Q8_0, Format::Q5_0];
+    let layers: Vec<Packed> =
+        formats.into_iter().zip([48, 16, 100, 7]).map(|(f, n)| random.packed(f, n, 512)).collect();
+    let x = random.rows(6, 512);
+    let mut outs: Vec<Vec<f32>> = layers.iter().map(|layer| vec![f32::NAN; 6 * layer.n()]).collect();
+    let tier = Tier::detect();
+    let input = Input::new(&x, 6, 512, Format::Q4K.coding(Activations::Q8), tier);
+    let mut jobs: Vec<Job> =
+        layers.iter().zip(&mut outs).map(|(weights, out)| Job { weights, out }).collect();
+    on_threads(2, || multiply(&mut jobs, &input, tier));
+    for (layer, out) in layers.iter().zip(outs) {
+        let bits: Vec<u32> = out.into_iter().map(f32::to_bits).collect();
+        assert!(bits == product(layer, &x, Activations::Q8, tier), "{:?}", layer.format());
+    }
+}
+
+/// The largest codes, activations and integer scales: no tier may saturate or wrap.
+#[test]
+fn extremes_are_exact() {
+    for format in Format::ALL.into_iter().filter(|format| format.block() > 1) {
+        for (byte, value) in [(0xff, 1.0), (0xff, -1.0), (0x00, 1.0), (0x80, -1.0), (0x7f, 1.0), (0x80, 1.0)]
+        {
+            let (n, k) = (16, 512);
+            let mut bytes = vec![byte; n * format.row_bytes(k)];
+            let one = f16::ONE.to_le_bytes();
+            for block in bytes.chunks_exact_mut(format.block_bytes()) {
+                match format {
+                    Format::Q6K => block[208..].copy_from_slice(&one),
+                    Format::Q8_0 | Format::Q4_0 | Format::Q5_0 => block[..2].copy_from_slice(&one),
+                    _ => [block[..2].copy_from_slice(&one), block[2..4].copy_from_slice(&one)]
+                        .into_iter()
+                        .collect(),
+                }
+            }
+            let weights = Packed::pack(format, n, k, &bytes).unwrap();
+            let x = vec![127.0 * value; k];
+            let (want, _) = reference(&weights, &x, Activations::Q8)[0];
+            for tier in Tier::available() {
+                let got = product(&weights, &x, Activations::Q8, tier);
+                let exact =
+                    got.iter().all(|&got| (f64::from(f32::from_bits(got)) - want).abs() <= 1e-6 * want.abs());
+                assert!(
+                    exact,
+                    "{format:?} {tier:?} bytes {byte:#x} by {value}: {} for {want}",
+                    f32::from_bits(got[0])
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_stays_so_in_its_row() {
+    let mut random = Random(5);
+    for format in Format::ALL {
+        let weights = random.packed(format, 16, 256);
+        let mut x = random.rows(3, 256);
+        let clean = product(&weights, &x, Activations::Q8, Tier::detect());
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            x[256 + 40] = bad;
+            for tier in Tier::available() {
+                let got = product(&weights, &x, Activations::Q8, tier);
+                assert!(
+                    got[..16] == clean[..16] && got[32..] == clean[32..],
+                    "{format:?} {tier:?}: a neighbour moved"
+                );
+                let row = &got[16..32];
+                assert!(
+                    row.iter().all(|&bits| !f32::from_bits(bits).is_finite()),
+                    "{format:?} {tier:?} {bad}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn tiny_and_zero_activations_are_zero() {
+    let weights = Random(1).packed(Format::Q8_0, 16, 64);
+    for value in [0.0, 1e-44] {
+        let got = product(&weights, &[value; 64], Activations::Q8, Tier::detect());
+        assert!(got.iter().all(|&bits| f32::from_bits(bits) == 0.0));
+    }
+}
+
+#[test]
+fn memory_is_that_of_the_file() {
+    for format in Format::ALL {
+        let packed = Random(1).packed(format, 128, 1024);
+        let file = 128 * format.row_bytes(1024);
+        assert!(packed.bytes() * 100 <= file * 105, "{format:?}: {} bytes for {file}", packed.bytes());
+    }
+}
+
+#[test]
+fn shapes_that_cannot_be_are_named() {
+    let check =
+        |error: Result<Packed, Error>, message: &str| assert_eq!(error.unwrap_err().to_string(), message);
+    check(
+        Packed::pack(Format::Q4K, 1, 128, &[]),
+        "rows of `128` values do not divide into `Q4K` blocks of `256`",
+    );
+    check(
+        Packed::pack(Format::Q8_0, 2, 32, &[0; 67]),
+        "`67` bytes for a `Q8_0` matrix [2, 32], which takes `68`",
+    );
+}
+
+#[test]
+fn empty_inputs_are_no_error() {
+    let packed = Random(1).packed(Format::Q8_0, 16, 32);
+    packed.matmul(&[], 0, &mut [], Activations::Q8, Tier::detect());
+    let nothing = Packed::pack(Format::Q8_0, 0, 32, &[]).unwrap();
+    nothing.matmul(&[1.0; 32], 1, &mut [], Activations::Q8, Tier::detect());
+}

@@ -1,0 +1,153 @@
+//! Reading panels value by value, in plain Rust: for the portable and AVX2 tiers, for exact activations and
+//! for embeddings. Small always-inlined loops over 16 lanes, which the compiler turns into the vector
+//! instructions of whichever tier calls them; no operation is fused here, so all tiers get the same bits.
+
+use half::{bf16, f16};
+
+use super::Format;
+use super::layout::{BLOCK, Codes, LANES, Panel, Scales};
+
+/// The codes of a block: `[group][lane]`, each word the four codes of one group, lowest byte first.
+#[repr(align(64))]
+pub(super) struct Block(pub [[u32; LANES]; 8]);
+
+/// What a block's codes are multiplied with.
+pub(super) struct BlockScales {
+    pub d: [f32; LANES],
+    /// Added to each value of the block.
+    pub minimum: Option<[f32; LANES]>,
+    /// Integer scales of the two halves of the block.
+    pub halves: Option<[[i32; LANES]; 2]>,
+}
+
+#[inline(always)]
+fn line(bytes: &[u8], i: usize) -> [u32; LANES] {
+    let bytes: &[u8; 64] = bytes[i * 64..][..64].try_into().expect("64 bytes were sliced");
+    std::array::from_fn(|o| {
+        u32::from_le_bytes([bytes[4 * o], bytes[4 * o + 1], bytes[4 * o + 2], bytes[4 * o + 3]])
+    })
+}
+
+/// The codes of block `b` of a quantised panel.
+#[inline(always)]
+pub(super) fn codes(kind: Codes, panel: &Panel, b: usize, block: &mut Block) {
+    let bytes = &panel.values[b * kind.bytes()..][..kind.bytes()];
+    if kind == Codes::Eight {
+        return (0..8).for_each(|j| block.0[j] = line(bytes, j));
+    }
+    for j in 0..4 {
+        let both = line(bytes, j);
+        block.0[j] = both.map(|word| word & 0x0f0f_0f0f);
+        block.0[j + 4] = both.map(|word| word >> 4 & 0x0f0f_0f0f);
+    }
+    match kind {
+        Codes::Eight | Codes::Four => {}
+        Codes::Five => {
+            let bits = line(bytes, 4);
+            for (j, group) in block.0.iter_mut().enumerate() {
+                group.iter_mut().zip(&bits).for_each(|(word, bits)| *word |= (bits >> j & 0x0101_0101) << 4);
+            }
+        }
+        Codes::Six => {
+            for (j, group) in block.0.iter_mut().enumerate() {
+                let bits = line(bytes, 4 + j / 4);
+                let shift = 2 * (j % 4);
+                group
+                    .iter_mut()
+                    .zip(&bits)
+                    .for_each(|(word, bits)| *word |= (bits >> shift & 0x0303_0303) << 4);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn halves(bytes: &[u8]) -> [f32; LANES] {
+    let bytes: &[u8; 32] = bytes[..32].try_into().expect("32 bytes were sliced");
+    std::array::from_fn(|o| f16::from_le_bytes([bytes[2 * o], bytes[2 * o + 1]]).to_f32())
+}
+
+/// The scales of block `b` of a quantised panel.
+#[inline(always)]
+pub(super) fn scales(kind: Scales, panel: &Panel, b: usize) -> BlockScales {
+    let group = &panel.scales[b / kind.blocks() * kind.bytes()..][..kind.bytes()];
+    let part = b % kind.blocks();
+    let d = halves(group);
+    match kind {
+        Scales::Plain => BlockScales { d, minimum: None, halves: None },
+        Scales::Minimum => BlockScales { d, minimum: Some(halves(&group[32..])), halves: None },
+        Scales::Super => {
+            let dmin = halves(&group[32..]);
+            let part = &group[64 + part * 32..][..32];
+            BlockScales {
+                d: std::array::from_fn(|o| d[o] * f32::from(part[o])),
+                minimum: Some(std::array::from_fn(|o| -(dmin[o] * f32::from(part[16 + o])))),
+                halves: None,
+            }
+        }
+        Scales::Sixteen => {
+            let part = &group[32 + part * 32..][..32];
+            let scale = |half: usize| std::array::from_fn(|o| i32::from(part[half * 16 + o] as i8));
+            BlockScales { d, minimum: None, halves: Some([scale(0), scale(1)]) }
+        }
+    }
+}
+
+/// The weights `k0..k0 + out.len()` of all lanes as `f32`: `[k][lane]`.
+#[inline(always)]
+pub(super) fn floats(panel: &Panel, k0: usize, out: &mut [[f32; LANES]]) {
+    let Some((codes, scales)) = panel.format.quantized() else {
+        return plain_floats(panel, k0, out);
+    };
+    debug_assert!(k0.is_multiple_of(BLOCK) && out.len().is_multiple_of(BLOCK), "whole blocks");
+    for (i, out) in out.chunks_exact_mut(BLOCK).enumerate() {
+        block_floats((codes, scales), panel, k0 / BLOCK + i, out);
+    }
+}
+
+#[inline(always)]
+fn plain_floats(panel: &Panel, k0: usize, out: &mut [[f32; LANES]]) {
+    for (i, out) in out.iter_mut().enumerate() {
+        let k = k0 + i;
+        match panel.format {
+            Format::F16 => *out = halves(&panel.values[k * 32..]),
+            Format::Bf16 => {
+                let pairs = line(panel.values, k / 2);
+                *out = pairs.map(|pair| bf16::from_bits((pair >> (16 * (k & 1))) as u16).to_f32());
+            }
+            _ => *out = line(panel.values, k).map(f32::from_bits),
+        }
+    }
+}
+
+#[inline(always)]
+fn block_floats(kind: (Codes, Scales), panel: &Panel, b: usize, out: &mut [[f32; LANES]]) {
+    let mut block = Block([[0; LANES]; 8]);
+    codes(kind.0, panel, b, &mut block);
+    let scales = scales(kind.1, panel, b);
+    let offset = panel.format.offset();
+    let minimum = scales.minimum.unwrap_or([0.0; LANES]);
+    for (j, group) in block.0.iter().enumerate() {
+        let d = match scales.halves {
+            Some(halves) => std::array::from_fn(|o| scales.d[o] * halves[j / 4][o] as f32),
+            None => scales.d,
+        };
+        for byte in 0..4 {
+            let out = &mut out[4 * j + byte];
+            for o in 0..LANES {
+                let code = (group[o] >> (8 * byte) & 0xff) as i32 - offset;
+                out[o] = d[o] * code as f32 + minimum[o];
+            }
+        }
+    }
+}
+
+/// One lane of a panel over all of `k`.
+pub(super) fn row(panel: &Panel, lane: usize, out: &mut [f32]) {
+    let mut values = [[0.0; LANES]; BLOCK];
+    for (i, out) in out.chunks_mut(BLOCK).enumerate() {
+        let values = &mut values[..out.len()];
+        floats(panel, i * BLOCK, values);
+        out.iter_mut().zip(values).for_each(|(out, lanes)| *out = lanes[lane]);
+    }
+}
