@@ -107,7 +107,8 @@ impl Receipt {
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(RECEIPT);
         let temporary = folder.join(format!("{RECEIPT}.partial"));
-        let text = serde_json::to_string_pretty(self).expect("strings and numbers are always JSON") + "\n";
+        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
+        let text = text.map_err(Error::io("write", &path))? + "\n";
         fs::write(&temporary, text).map_err(Error::io("write", &temporary))?;
         fs::rename(&temporary, &path).map_err(Error::io("rename to", &path))
     }

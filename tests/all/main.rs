@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod judges;
+mod architecture;
 mod model;
 mod read;
 mod run;
