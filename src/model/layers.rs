@@ -9,6 +9,8 @@ pub mod linear;
 
 pub mod norm;
 
+pub mod rms_norm;
+
 pub mod rotary;
 
 use candle_core::{CpuStorage, Layout, Result};
