@@ -1,4 +1,4 @@
-//! With the feature `cuda`, compiles kernels/*.cu to PTX, which src/model/cuda embeds. Without it, nothing: a
+//! With the feature `cuda`, compiles `kernels/*.cu` to PTX, which `model::cuda` embeds. Without it, nothing: a
 //! plain build needs no CUDA tool.
 
 use std::path::{Path, PathBuf};

@@ -13,9 +13,9 @@ namespace {
 
 constexpr float kEps = 1e-6f;
 
-// A fixed sequence of numbers in (-2, 2), the same with every C++ library.
+// Numbers in [-2, 2) that depend on the seed alone; src/model/layers/rms_norm/tests.rs draws the same ones.
 struct Noise {
-  uint32_t state = 12345;
+  uint32_t state;
   float next() {
     state = state * 1664525u + 1013904223u;
     return (float(state >> 8) / float(1 << 24) - 0.5f) * 4.0f;
@@ -93,7 +93,7 @@ struct Tally {
 // One shape and one pair of types: returns the golden file's entry.
 template <typename X, typename W>
 std::string one_case(Tally& tally, const char* types, int rows, int cols, int one_plus) {
-  Noise from;
+  Noise from{uint32_t(cols)};
   const auto x = noise<X>(from, size_t(rows) * cols);
   const auto w = noise<W>(from, cols);
   const auto y = norm(x, w, one_plus, 4);
@@ -110,23 +110,22 @@ std::string one_case(Tally& tally, const char* types, int rows, int cols, int on
   tally.check(same, name.str() + ": a row alone differs from the row in a batch");
   std::ostringstream entry;
   entry << "{\"types\":\"" << types << "\",\"rows\":" << rows << ",\"cols\":" << cols << ",\"one_plus\":" << one_plus
-        << ",\n\"x\":" << list(x) << ",\n\"weight\":" << list(w) << ",\n\"y\":" << list(y) << "}";
+        << ",\n\"y\":" << list(y) << "}";
   return entry.str();
 }
 
 std::string all_cases(Tally& tally) {
   std::ostringstream out;
   out << "{\"made_by\":\"kernels/tests/rms_norm.cpp --write: the kernel's own source, run on the CPU\",\n"
-         "\"values\":\"the bits of each f32 or bf16 as an integer\",\"eps\":1e-6,\"cases\":[\n";
-  const char* between = "";
-  for (const int cols : {1, 16, 31, 64, 100, 257})
-    for (const int one_plus : {0, 1}) {
-      const int rows = cols == 16 ? 7 : 2;
-      out << between << one_case<float, float>(tally, "f32 f32", rows, cols, one_plus) << ",\n"
-          << one_case<__nv_bfloat16, __nv_bfloat16>(tally, "bf16 bf16", rows, cols, one_plus) << ",\n"
-          << one_case<__nv_bfloat16, float>(tally, "bf16 f32", rows, cols, one_plus);
-      between = ",\n";
-    }
+         "\"y\":\"the bits of each f32 or bf16 as an integer; x, then weight, are noise seeded with cols\",\n"
+         "\"eps\":1e-6,\"cases\":[\n";
+  for (const int cols : {1, 16, 31, 64, 257})
+    for (const int one_plus : {0, 1})
+      out << one_case<float, float>(tally, "f32 f32", 3, cols, one_plus) << ",\n"
+          << one_case<__nv_bfloat16, __nv_bfloat16>(tally, "bf16 bf16", 3, cols, one_plus) << ",\n"
+          << one_case<__nv_bfloat16, float>(tally, "bf16 f32", 3, cols, one_plus) << ",\n";
+  // Sums long enough for one fused multiply-add or another order to show in the last bits.
+  out << one_case<float, float>(tally, "f32 f32", 5, 1600, 0);
   for (const int cols : {896, 5120}) {  // real hidden sizes: checked here, too large for the golden file
     one_case<float, float>(tally, "f32 f32", 5, cols, 0);
     one_case<__nv_bfloat16, float>(tally, "bf16 f32", 5, cols, 1);

@@ -1,4 +1,4 @@
-//! Launches kernels/rms_norm.cu. The formula, and the forward pass on a CPU, are in `model::layers::rms_norm`.
+//! Launches `kernels/rms_norm.cu`. The formula, and the forward pass on a CPU, are in `model::layers::rms_norm`.
 
 #![expect(unsafe_code, reason = "a kernel launch trusts its arguments")]
 

@@ -1,6 +1,6 @@
 //! Root-mean-square norm over the last dimension, on a CPU; on a GPU through `model::cuda`. It adds no residual.
 //!
-//! A row is computed in f32 in one fixed order (kernels/rms_norm.cu draws it) and reads nothing of another row,
+//! A row is computed in f32 in one fixed order (`kernels/rms_norm.cu` draws it) and reads nothing of another row,
 //! so its bits depend neither on the batch nor on threads nor on the device.
 
 use std::ops::Range;
@@ -84,7 +84,7 @@ impl RmsNorm {
         y
     }
 
-    /// Operation for operation what kernels/rms_norm.cu does.
+    /// Operation for operation what `kernels/rms_norm.cu` does.
     fn row<X: Element, W: Element>(&self, x: &[X], weight: &[W], y: &mut [X]) {
         let mean = sum_of_squares(x) / x.len() as f32;
         let scale = 1.0 / (mean + self.eps as f32).sqrt();
