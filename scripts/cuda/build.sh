@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the release binary with CUDA into dist/ (git-ignored), ready to be copied to a machine with a GPU.
-# The same binary runs without a GPU. 8 minutes on 2 cores from nothing, most of it candle's kernels.
+# The same binary runs without a GPU. About 8 minutes on 2 idle cores from nothing, most of it candle's kernels.
 #
 #   scripts/cuda/build.sh [--tests] [CARGO ARGUMENTS]
 #
