@@ -10,7 +10,7 @@
 // not depend on the batch. The sum of squares has one order: lane l adds columns l, l + 32, l + 64, ...; then
 // lanes meet in pairs at distance 16, 8, 4, 2, 1. Products and sums are rounded one by one (no fused
 // multiply-add) and root and quotient are IEEE's, so the result is bit for bit that of `cpu_fwd` in
-// src/model/layers/rms_norm.rs.
+// src/model/layers/norm.rs.
 //
 // Proved by kernels/tests/rms_norm.cpp (against f64; alone as in a batch; the bytes of tests/golden/rms_norm.json,
 // which `cpu_matches_the_kernel` reproduces in Rust) and, on a GPU, by the tests in src/model/cuda/rms_norm.rs.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kEps = 1e-6f;
 
-// Numbers in [-2, 2) that depend on the seed alone; src/model/layers/rms_norm/tests.rs draws the same ones.
+// Numbers in [-2, 2) that depend on the seed alone; src/model/layers/norm/tests.rs draws the same ones.
 struct Noise {
   uint32_t state;
   float next() {

@@ -9,8 +9,6 @@ pub mod linear;
 
 pub mod norm;
 
-pub mod rms_norm;
-
 pub mod rotary;
 
 use candle_core::{CpuStorage, Layout, Result};

@@ -3,7 +3,7 @@
 
 use candle_core::{CudaStorage, Error, Layout, Result, Shape};
 
-use crate::model::layers::rms_norm::RmsNorm;
+use crate::model::layers::norm::RmsNorm;
 
 /// # Errors
 /// Always: this binary was built without CUDA.

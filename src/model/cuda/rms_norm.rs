@@ -1,4 +1,4 @@
-//! Launches `kernels/rms_norm.cu`. The formula, and the forward pass on a CPU, are in `model::layers::rms_norm`.
+//! Launches `kernels/rms_norm.cu`. The formula, and the forward pass on a CPU, are in `model::layers::norm`.
 
 #![expect(unsafe_code, reason = "a kernel launch trusts its arguments")]
 
@@ -8,7 +8,7 @@ use candle_core::cuda_backend::{CudaDType, WrapErr};
 use candle_core::{CudaStorage, DType, Layout, Result, Shape, bail};
 use half::bf16;
 
-use crate::model::layers::rms_norm::{RmsNorm, extent};
+use crate::model::layers::norm::{RmsNorm, extent};
 
 const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/rms_norm.ptx"));
 /// Warps in a block; each owns one row. It changes speed, not results.
@@ -69,7 +69,7 @@ where
 mod tests {
     use candle_core::{DType, Device, Tensor};
 
-    use crate::model::layers::rms_norm::RmsNorm;
+    use crate::model::layers::norm::RmsNorm;
 
     /// The same bits as on the CPU, for each pair of types the kernel takes.
     #[test]

@@ -110,6 +110,17 @@ fn shapes_and_types_that_do_not_fit_are_named() {
     assert!(types.contains("`F32`") && types.contains("`BF16`"), "{types}");
 }
 
+#[test]
+fn in_place_and_as_an_operation_are_the_same() {
+    for cols in [1, 33, 128] {
+        let (mut row, w) = (noise(cols, 7), noise(cols, 8));
+        let x = tensor(&row, &[1, cols], DType::F32);
+        let y = rms_norm(&x, &tensor(&w, &[cols], DType::F32), 1e-6).unwrap();
+        normalise(&mut row, &w, 1e-6);
+        assert_eq!(values(&y), row);
+    }
+}
+
 proptest! {
     /// A row alone, in any batch and with any number of threads: the same bits.
     #[test]
