@@ -19,6 +19,7 @@
 mod input;
 mod layout;
 mod pack;
+pub mod peak;
 mod portable;
 mod schedule;
 mod unpack;
