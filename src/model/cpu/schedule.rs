@@ -146,7 +146,10 @@ impl<'a> Part<'a> {
                 let out = unsafe {
                     std::slice::from_raw_parts_mut(self.out.add((span.first + r) * n + first), columns)
                 };
-                out.copy_from_slice(&sums[..columns]);
+                match out.first_chunk_mut() {
+                    Some(out) => *out = *sums, // one store
+                    None => out.copy_from_slice(&sums[..columns]),
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The loop over blocks of quantised weights: codes are unpacked once and serve all rows of the tile, whose
 //! sums stay in registers.
 
-use std::arch::x86_64::{__m512, __m512i, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_storeu_ps};
+use std::arch::x86_64::{__m512i, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_storeu_ps};
 
 use super::codes::Codes;
 use super::scales::{Activations, Scales};
@@ -55,9 +55,14 @@ unsafe fn unpack<C: Codes, S: Scales, const N: usize>(
     b: usize,
 ) -> [([__m512i; 8], S::Block); N] {
     // SAFETY: the caller's promise.
-    panels.map(|panel| unsafe {
+    let one = |panel: &Panel| unsafe {
         (C::unpack(panel.values.as_ptr().add(b * C::BYTES)), S::load(panel.scales.as_ptr(), b))
-    })
+    };
+    let mut blocks = [one(panels[0]); N];
+    for p in 1..N {
+        blocks[p] = one(panels[p]);
+    }
+    blocks
 }
 
 /// Sums in registers.
@@ -106,8 +111,10 @@ unsafe fn many_rows<C: Codes, S: Scales, const N: usize>(
         unsafe {
             let blocks = unpack::<C, S, N>(panels, b);
             for r in 0..height {
-                let mut local: [__m512; N] =
-                    std::array::from_fn(|p| _mm512_loadu_ps(sums.add(p * height + r).cast()));
+                let mut local = [_mm512_setzero_ps(); N];
+                for p in 0..N {
+                    local[p] = _mm512_loadu_ps(sums.add(p * height + r).cast());
+                }
                 S::add(&blocks, Activations::new(tile, b * height + r), &mut local);
                 for (p, sum) in local.into_iter().enumerate() {
                     _mm512_storeu_ps(sums.add(p * height + r).cast(), sum);
