@@ -1,1 +1,1 @@
-//! card
+//! The card room.

@@ -1,1 +1,1 @@
-//! cli
+//! The cli room.

@@ -1,1 +1,1 @@
-//! report
+//! The report room.

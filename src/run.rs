@@ -1,1 +1,1 @@
-//! run
+//! The run room.

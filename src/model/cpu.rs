@@ -16,12 +16,16 @@
     reason = "vector instructions that are chosen at run time, and disjoint columns of one output"
 )]
 
+pub mod activate;
+pub mod attend;
 mod input;
+pub mod lanes;
 mod layout;
 mod pack;
 pub mod peak;
 mod portable;
 mod schedule;
+pub mod softmax;
 mod unpack;
 
 #[cfg(target_arch = "x86_64")]
@@ -203,3 +207,34 @@ impl Packed {
         unpack::row(&self.storage.panel(i / layout::LANES), i % layout::LANES, out);
     }
 }
+
+/// Runs a generic kernel on the lanes of a tier.
+macro_rules! on_tier {
+    ($tier:expr, $name:ident<$($l:ident),*>($($arg:ident: $ty:ty),* $(,)?)) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx512f,avx512bw,avx2,fma,f16c")]
+            #[allow(clippy::too_many_arguments, reason = "the kernel's own")]
+            fn avx512<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
+                $name::<$crate::model::cpu::lanes::Avx512 $(, $l)*>($($arg),*)
+            }
+            #[target_feature(enable = "avx2,fma,f16c")]
+            #[allow(clippy::too_many_arguments, reason = "the kernel's own")]
+            fn avx2<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
+                $name::<$crate::model::cpu::lanes::Avx2 $(, $l)*>($($arg),*)
+            }
+            match $tier {
+                // SAFETY: `Tier::detect` or the caller's own check found the features on this machine.
+                $crate::model::cpu::Tier::Avx512 => unsafe { avx512::<$($l),*>($($arg),*) },
+                // SAFETY: as above.
+                $crate::model::cpu::Tier::Avx2 => unsafe { avx2::<$($l),*>($($arg),*) },
+                $crate::model::cpu::Tier::Portable => {
+                    $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
+    }};
+}
+pub(crate) use on_tier;

@@ -9,3 +9,17 @@ pub struct Lang {
     code: String,
     name: String,
 }
+
+impl From<Lang> for String {
+    fn from(lang: Lang) -> Self {
+        lang.code
+    }
+}
+
+impl TryFrom<String> for Lang {
+    type Error = std::convert::Infallible;
+
+    fn try_from(code: String) -> Result<Self, Self::Error> {
+        Ok(Self { name: code.clone(), code })
+    }
+}

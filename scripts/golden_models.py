@@ -1,0 +1,428 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch==2.9.1", "transformers==4.57.3", "safetensors>=0.5", "tokenizers>=0.22"]
+# ///
+"""Makes the tiny models of every architecture and the logits that `transformers` computes with them.
+
+    python scripts/golden_models.py [--models models/tiny] [--golden tests/golden/models]
+
+Writes, for every entry of `MODELS`:
+
+  models/tiny/<name>/            config.json as the hub has it, model.safetensors (f32), tokenizer files
+  tests/golden/models/<name>.json         where the logits come from, the token ids, what is in force
+  tests/golden/models/<name>.safetensors  `0`, `1`, ...: logits of each sequence, f32 [tokens, vocab]
+
+The weights are random but seeded by each tensor's name, so running the script again gives the same bytes.
+A feature that does not change the logits proves nothing, so each one (rope scaling, sliding window, biases,
+norms of queries and keys, ...) is switched off in turn and must move some logit by `IN_FORCE` at least.
+
+It makes no model that can translate or judge: the text of these models is noise.
+"""
+
+import argparse
+import copy
+import json
+import math
+import re
+import shutil
+import tempfile
+import zlib
+from pathlib import Path
+
+import tokenizers
+import torch
+import transformers
+from safetensors.torch import save_file
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoConfig, AutoModelForCausalLM
+
+SEED = 20240607
+VOCAB = 320
+LENGTHS = (17, 112)  # tokens of each test sequence; the second is past every window and original context
+IN_FORCE = 0.05  # a feature switched off must move a logit by this much
+HEADROOM = 2e-5  # f32 against f64 of the same model: rounding must stay far below the tests' 1e-4
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]  # ids 317, 318, 319
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+# What every config.json says; an entry of MODELS overrides and adds.
+COMMON = {
+    "torch_dtype": "float32",
+    "vocab_size": VOCAB,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "initializer_range": 0.02,
+    "bos_token_id": VOCAB - 3,
+    "eos_token_id": VOCAB - 1,
+    "use_cache": True,
+    "attention_dropout": 0.0,
+}
+GATED = {"hidden_act": "silu", "rms_norm_eps": 1e-6}
+WIDE = {"hidden_size": 64, "intermediate_size": 64}  # head_dim = hidden / heads = 16
+NARROW = {"hidden_size": 32, "intermediate_size": 64}
+
+# name -> (config.json, {feature: the config with it switched off, as overrides, or a function on the model})
+MODELS = {}
+
+
+def model(name, config, **off):
+    MODELS[name] = ({**COMMON, **config}, off)
+
+
+def weights(suffix, value):
+    """Switches off what lives in weights: sets every parameter whose name ends so to `value`."""
+
+    def apply(net):
+        hit = [p for n, p in net.named_parameters() if n.endswith(suffix)]
+        assert hit, suffix
+        for p in hit:
+            p.data.fill_(value)
+
+    return apply
+
+
+# Llama 3's bands at head_dim 16: wavelengths 6 (kept), 32 (blended), 167 and more (divided by the factor).
+model(
+    "llama",
+    {
+        **GATED,
+        **WIDE,
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 500000.0,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+        "tie_word_embeddings": False,
+        "attention_bias": False,
+        "mlp_bias": False,
+    },
+    rope_scaling={"rope_scaling": None},
+    low_freq_factor={"rope_scaling.low_freq_factor": 3.0},
+)
+model(
+    "smollm2",
+    {
+        **GATED,
+        **WIDE,
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "rms_norm_eps": 1e-5,
+        "num_key_value_heads": 4,
+        "rope_theta": 100000.0,
+        "rope_scaling": None,
+        "tie_word_embeddings": True,
+    },
+    rope_theta={"rope_theta": 10000.0},
+)
+# As Mistral-Nemo: heads * head_dim (64) is not the hidden size (32).
+model(
+    "mistral",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["MistralForCausalLM"],
+        "model_type": "mistral",
+        "head_dim": 16,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 1000000.0,
+        "sliding_window": None,
+        "tie_word_embeddings": False,
+    },
+    rope_theta={"rope_theta": 10000.0},
+    full_attention={"sliding_window": 24},
+)
+# `sliding_window` is there, as in the hub's files, and must be ignored: `use_sliding_window` is false.
+QWEN2 = {
+    **GATED,
+    **WIDE,
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "rope_theta": 1000000.0,
+    "sliding_window": 24,
+    "max_window_layers": 0,
+    "use_sliding_window": False,
+}
+model(
+    "qwen2",
+    {**QWEN2, "tie_word_embeddings": True},
+    q_bias=weights("q_proj.bias", 0.0),
+    k_bias=weights("k_proj.bias", 0.0),
+    v_bias=weights("v_proj.bias", 0.0),
+    full_attention={"use_sliding_window": True},
+)
+# As the README of Qwen2.5 asks: `type`, and the context the model was trained for.
+model(
+    "qwen2-yarn",
+    {
+        **QWEN2,
+        "tie_word_embeddings": False,
+        "rope_theta": 10000.0,
+        "max_position_embeddings": 32,
+        "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32},
+    },
+    rope_scaling={"rope_scaling": None},
+    attention_factor={"rope_scaling.attention_factor": 1.0},
+)
+model(
+    "qwen3",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "head_dim": 32,
+        "rope_theta": 1000000.0,
+        "rope_scaling": None,
+        "attention_bias": False,
+        "sliding_window": None,
+        "max_window_layers": 2,
+        "use_sliding_window": False,
+        "tie_word_embeddings": True,
+    },
+    q_norm=weights("q_norm.weight", 1.0),
+    k_norm=weights("k_norm.weight", 1.0),
+)
+# Layers: sliding, full, sliding, full. The linear scaling is for the full layers' base alone.
+model(
+    "gemma3",
+    {
+        **NARROW,
+        "architectures": ["Gemma3ForCausalLM"],
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 4,
+        "head_dim": 16,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "rms_norm_eps": 1e-6,
+        "query_pre_attn_scalar": 24,
+        "rope_theta": 1000000.0,
+        "rope_local_base_freq": 10000.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        "sliding_window": 24,
+        "sliding_window_pattern": 2,
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "attention_bias": False,
+        "tie_word_embeddings": True,
+    },
+    sliding_window={"sliding_window": 512},
+    full_layers={"layer_types": ["sliding_attention"] * 4},
+    rope_scaling={"rope_scaling": None},
+    local_base={"rope_local_base_freq": 1000000.0},
+    query_pre_attn_scalar={"query_pre_attn_scalar": 16},
+    q_norm=weights("q_norm.weight", 0.0),
+    k_norm=weights("k_norm.weight", 0.0),
+)
+
+
+def fill(net):
+    """Seeded weights: matrices keep the size of what passes through, norms and biases are not trivial."""
+    for name, p in net.named_parameters():
+        g = torch.Generator().manual_seed(SEED + zlib.crc32(name.encode()))
+        draw = torch.randn(p.shape, generator=g, dtype=torch.float32)
+        if name.endswith("norm.weight"):
+            centre = 0.0 if "Gemma" in type(net).__name__ else 1.0
+            p.data = centre + 0.25 * draw
+        elif name.endswith("bias"):
+            p.data = 0.5 * draw
+        elif "embed_tokens" in name or "lm_head" in name:
+            p.data = 2.0 / math.sqrt(p.shape[1]) * draw
+        else:
+            p.data = 1.1 / math.sqrt(p.shape[1]) * draw
+
+
+def write_json(path, value):
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    text = re.sub(r"\[[\d,\s]+\]", lambda ids: re.sub(r"\s+", " ", ids[0]), text)  # ids on one line
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def write_tokenizer(folder):
+    """A byte-level BPE as Qwen's, learnt from this script's own text: 256 bytes, 61 merges, 3 controls."""
+    tok = Tokenizer(models.BPE())
+    split = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    tok.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(split), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tok.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCAB - len(SPECIAL),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tok.train_from_iterator([__doc__], trainer)
+    tok.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in SPECIAL])
+    assert tok.get_vocab_size() == VOCAB and tok.token_to_id("<|im_end|>") == VOCAB - 1
+    tok.save(str(folder / "tokenizer.json"))
+    write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "added_tokens_decoder": {
+                str(tok.token_to_id(s)): {"content": s, "special": True, "normalized": False} for s in SPECIAL
+            },
+            "bos_token": None,
+            "eos_token": "<|im_end|>",
+            "pad_token": "<|endoftext|>",
+            "add_bos_token": False,
+            "chat_template": CHAT_TEMPLATE,
+        },
+    )
+
+
+def sequences():
+    """The same token ids for every model, any id of the vocabulary, some of them repeated."""
+    g = torch.Generator().manual_seed(SEED)
+    return [torch.randint(0, VOCAB, (n,), generator=g) for n in LENGTHS]
+
+
+def load(folder, dtype=torch.float32):
+    net = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=dtype)
+    return net.eval()
+
+
+@torch.no_grad()
+def logits(net, ids):
+    return net(input_ids=ids[None], use_cache=False).logits[0]
+
+
+def switched_off(folder, config, off):
+    """The model of `folder` without one feature: with other config entries, or with other weights."""
+    if callable(off):
+        net = load(folder)
+        off(net)
+        return net
+    config = copy.deepcopy(config)
+    for key, value in off.items():
+        *path, last = key.split(".")
+        at = config
+        for step in path:
+            at = at[step]
+        at[last] = value
+    with tempfile.TemporaryDirectory() as other:
+        shutil.copy(folder / "model.safetensors", other)
+        write_json(Path(other) / "config.json", config)
+        return load(other)
+
+
+def make(name, models_dir, golden_dir):
+    config, off = MODELS[name]
+    folder = models_dir / name
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "config.json", config)
+    write_tokenizer(folder)
+    net = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), attn_implementation="eager")
+    fill(net)
+    tensors = {n: p.data.contiguous() for n, p in net.named_parameters()}  # a tied lm_head is not among them
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+    net, exact, ids = load(folder), load(folder, torch.float64), sequences()
+    out = [logits(net, s) for s in ids]
+    rounding = max((a - logits(exact, s)).abs().max().item() for a, s in zip(out, ids))
+    assert rounding < HEADROOM, f"{name}: f32 is {rounding} from f64"
+    std = out[-1].std().item()
+    assert 1.0 < std < 4.0, f"{name}: logits have standard deviation {std}"
+    moved = {}
+    for feature, how in off.items():
+        moved[feature] = (logits(switched_off(folder, config, how), ids[-1]) - out[-1]).abs().max().item()
+        assert moved[feature] > IN_FORCE, f"{name}: `{feature}` moves no logit by more than {moved[feature]}"
+
+    save_file({str(i): x.contiguous() for i, x in enumerate(out)}, golden_dir / f"{name}.safetensors")
+    write_json(
+        golden_dir / f"{name}.json",
+        {
+            "made_by": f"scripts/golden_models.py (seed {SEED})",
+            "with": {
+                "transformers": transformers.__version__,
+                "torch": torch.__version__.split("+")[0],
+                "tokenizers": tokenizers.__version__,
+            },
+            "settings": "attn_implementation eager, float32, no cache",
+            "model": f"models/tiny/{name}",
+            "logits_std": round(std, 3),
+            "max_abs_difference_to_float64": float(f"{rounding:.2g}"),
+            "max_abs_difference_when_switched_off": {k: round(v, 3) for k, v in moved.items()},
+            "sequences": [s.tolist() for s in ids],
+        },
+    )
+    print(f"{name}: std {std:.2f}, f32-f64 {rounding:.1e}, {moved}")
+    return tensors
+
+
+def copy_texts(source, target):
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(source / name, target)
+
+
+def make_sharded(source, target, tensors):
+    """The same model in two files and an index, split as the hub splits: by size, in the order of the names."""
+    copy_texts(source, target)
+    names, total = sorted(tensors), sum(t.nbytes for t in tensors.values())
+    shards, weight_map, seen = [{}, {}], {}, 0
+    for n in names:
+        shard = int(seen >= total / 2)
+        shards[shard][n] = tensors[n]
+        weight_map[n] = f"model-{shard + 1:05}-of-00002.safetensors"
+        seen += tensors[n].nbytes
+    for i, shard in enumerate(shards):
+        save_file(shard, target / f"model-{i + 1:05}-of-00002.safetensors", metadata={"format": "pt"})
+    write_json(
+        target / "model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": weight_map}
+    )
+    ids = sequences()[0]
+    assert torch.equal(logits(load(source), ids), logits(load(target), ids)), "the shards are another model"
+
+
+def make_nested(source, target, tensors):
+    """The same text model inside Gemma 3's image-and-text layout: `text_config`, a prefix, other parts' tensors."""
+    copy_texts(source, target)
+    text = json.loads((source / "config.json").read_text())
+    text.pop("architectures")
+    write_json(
+        target / "config.json",
+        {
+            "architectures": ["Gemma3ForConditionalGeneration"],
+            "model_type": "gemma3",
+            "eos_token_id": text.pop("eos_token_id"),
+            "bos_token_id": text.pop("bos_token_id"),
+            "torch_dtype": text.pop("torch_dtype"),
+            "mm_tokens_per_image": 4,
+            "text_config": text,
+            "vision_config": {"model_type": "siglip_vision_model", "hidden_size": 8, "num_hidden_layers": 1},
+        },
+    )
+    nested = {f"language_model.{n}": t for n, t in tensors.items()}
+    nested["multi_modal_projector.mm_input_projection_weight"] = torch.zeros(8, 32)
+    nested["vision_tower.vision_model.post_layernorm.weight"] = torch.ones(8)
+    save_file(nested, target / "model.safetensors", metadata={"format": "pt"})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=Path, default=Path("models/tiny"))
+    parser.add_argument("--golden", type=Path, default=Path("tests/golden/models"))
+    args = parser.parse_args()
+    args.golden.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    made = {name: make(name, args.models, args.golden) for name in MODELS}
+    make_sharded(args.models / "mistral", args.models / "mistral-sharded", made["mistral"])
+    make_nested(args.models / "gemma3", args.models / "gemma3-nested", made["gemma3"])
+
+
+if __name__ == "__main__":
+    main()

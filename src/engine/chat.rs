@@ -1,0 +1,87 @@
+//! A conversation to the ids that the model reads: its chat template is rendered, and contents stay data.
+//!
+//! It runs no model and knows nothing of segments.
+
+use minijinja::Environment;
+
+use crate::engine::tokenizer::Tokenizer;
+use crate::llm::{self, Chat};
+
+mod guard;
+mod template;
+
+pub use template::TEMPLATE_DATE;
+
+/// A model's chat template, compiled.
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    /// What the template may read beside the messages.
+    bos_token: String,
+    eos_token: String,
+}
+
+impl ChatTemplate {
+    /// Compiles a template in the dialect of Hugging Face's `apply_chat_template`.
+    ///
+    /// # Errors
+    /// [`llm::Error::Template`] when it does not parse.
+    pub fn new(source: &str, tokenizer: &Tokenizer) -> Result<Self, llm::Error> {
+        let name = |id: Option<u32>| id.map(|id| tokenizer.decode(&[id])).unwrap_or_default();
+        Self::with_tokens(source, &name(tokenizer.bos()), &name(tokenizer.eos()))
+    }
+
+    /// The same with the two names that a template may print, instead of a tokenizer that knows them.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::new`].
+    pub fn with_tokens(source: &str, bos_token: &str, eos_token: &str) -> Result<Self, llm::Error> {
+        Ok(Self {
+            environment: template::environment(source)?,
+            bos_token: bos_token.to_owned(),
+            eos_token: eos_token.to_owned(),
+        })
+    }
+
+    /// The text that the template makes of a chat, up to and with the assistant's opening and the prefill.
+    /// Contents stand in it as they are: for reading, not for encoding.
+    ///
+    /// # Errors
+    /// [`llm::Error::Template`] when the template refuses the chat.
+    pub fn render(&self, chat: &Chat) -> Result<String, llm::Error> {
+        let contents: Vec<&str> = chat.turns.iter().map(|turn| turn.content.as_str()).collect();
+        let rendered = template::render(self, chat, &contents)?;
+        Ok(rendered + &chat.prefill)
+    }
+}
+
+/// The ids of a chat. Control tokens come from the template alone: what looks like one inside a content or
+/// the prefill is encoded as plain text. Where there is none, the ids equal `apply_chat_template`'s.
+///
+/// A chat with a raw prompt needs no template; there control tokens act.
+///
+/// # Errors
+/// [`llm::Error::Template`] without a template (unless the prompt is raw), or when it refuses the chat.
+pub fn encode(
+    chat: &Chat,
+    template: Option<&ChatTemplate>,
+    tokenizer: &Tokenizer,
+) -> Result<Vec<u32>, llm::Error> {
+    let failed = |e: super::tokenizer::Error| llm::Error::Engine(e.to_string());
+    if let Some(raw) = &chat.raw {
+        return tokenizer.encode_raw(raw).map_err(failed);
+    }
+    let Some(template) = template else {
+        return Err(llm::Error::Template(
+            "the model has none; hint: give one with `--chat-template FILE`, or use an instruct model".into(),
+        ));
+    };
+    let guard = guard::Guard::new(tokenizer, chat)?;
+    let contents: Vec<String> = chat.turns.iter().map(|turn| guard.protect(&turn.content)).collect();
+    let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
+    let rendered = template::render(template, chat, &contents)?;
+    let whole = rendered + &guard.protect(&chat.prefill);
+    tokenizer.encode_runs(&whole, |run| guard.release(run)).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+//! The prefix tree: which blocks of the cache hold which tokens, who uses them, and which may go.
+//! Integers only; it moves no tensor.
+//!
+//! ```text
+//! root ── [t0..t15] ── [t16..t31] ── [t32..t40]      a node is one block: 16 tokens, or fewer at a leaf
+//!                   └─ [t16..t20 u21..u31] ── ...    siblings differ somewhere inside their block
+//! ```
+//!
+//! Blocks stay aligned to absolute positions. A prompt that parts from another inside a block shares the
+//! whole blocks before, and has the tokens up to the parting copied into a block of its own: nothing is
+//! computed twice, and no two writers ever share a block.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::model::BLOCK;
+
+/// A node of the tree; the root is not a node.
+pub type NodeId = u32;
+
+const ROOT: NodeId = 0;
+
+/// Tokens already in the tree for the start of a prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Match {
+    /// Whole blocks, from the first on.
+    pub path: Vec<NodeId>,
+    /// The node whose block holds the next tokens, and how many of them.
+    pub tail: Option<(NodeId, usize)>,
+}
+
+impl Match {
+    /// Tokens matched.
+    #[must_use]
+    pub fn n_tokens(&self) -> usize {
+        self.path.len() * BLOCK + self.tail.map_or(0, |tail| tail.1)
+    }
+}
+
+/// The tree and the free blocks.
+#[derive(Debug)]
+pub struct Radix {
+    nodes: Vec<Node>,
+    /// Slots of `nodes` that hold nothing.
+    vacant: Vec<NodeId>,
+    free: Vec<u32>,
+    n_blocks: usize,
+    /// Leaves that nobody uses, least recently used first; those that waiting work wants come last.
+    idle: BTreeSet<(bool, u64, NodeId)>,
+    /// Nodes, and how many of them somebody uses.
+    n_nodes: usize,
+    n_held: usize,
+    clock: u64,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    parent: NodeId,
+    block: u32,
+    tokens: Vec<u32>,
+    /// Children by their first token; several may share it.
+    children: HashMap<u32, Vec<NodeId>>,
+    n_children: usize,
+    /// Tokens of the block whose keys and values are there.
+    n_ready: usize,
+    users: u32,
+    wanted: u32,
+    last_use: u64,
+    live: bool,
+}
+
+impl Radix {
+    /// An empty tree over `n_blocks` free blocks.
+    #[must_use]
+    pub fn new(n_blocks: usize) -> Self {
+        let root = Node { live: true, ..Node::default() };
+        let free = (0..n_blocks as u32).rev().collect();
+        let idle = BTreeSet::new();
+        Self { nodes: vec![root], vacant: Vec::new(), free, n_blocks, idle, n_nodes: 0, n_held: 0, clock: 0 }
+    }
+
+    /// The longest known start of `tokens`, at most `limit` tokens of it.
+    #[must_use]
+    pub fn find(&self, tokens: &[u32], limit: usize) -> Match {
+        let tokens = &tokens[..tokens.len().min(limit)];
+        let mut found = Match::default();
+        let mut at = ROOT;
+        loop {
+            let rest = &tokens[found.path.len() * BLOCK..];
+            let best = self.best_child(at, rest);
+            match best {
+                Some((child, BLOCK)) => {
+                    found.path.push(child);
+                    at = child;
+                }
+                tail => {
+                    found.tail = tail;
+                    return found;
+                }
+            }
+        }
+    }
+
+    /// The child that shares most tokens with `rest`, the older one of equals.
+    fn best_child(&self, parent: NodeId, rest: &[u32]) -> Option<(NodeId, usize)> {
+        let candidates = self.nodes[parent as usize].children.get(rest.first()?)?;
+        let shared = |id: NodeId| {
+            let tokens = &self.nodes[id as usize].tokens;
+            tokens.iter().zip(rest).take_while(|(a, b)| a == b).count()
+        };
+        candidates.iter().map(|&id| (id, shared(id))).max_by_key(|&(id, n)| (n, std::cmp::Reverse(id)))
+    }
+
+    /// Keeps nodes from being evicted.
+    pub fn lock(&mut self, nodes: &[NodeId]) {
+        for &id in nodes {
+            self.rest(id, |node| node.users += 1);
+        }
+    }
+
+    /// Undoes [`Radix::lock`]; the nodes become the most recently used.
+    pub fn unlock(&mut self, nodes: &[NodeId]) {
+        self.clock += 1;
+        let now = self.clock;
+        // The deepest goes first, so that it is evicted before what it stands on.
+        for (i, &id) in nodes.iter().rev().enumerate() {
+            self.rest(id, |node| {
+                node.users = node.users.checked_sub(1).expect("unlocked as often as locked");
+                node.last_use = now + i as u64;
+            });
+        }
+        self.clock += nodes.len() as u64;
+    }
+
+    /// Says that waiting work will use these nodes: they are evicted last.
+    pub fn want(&mut self, nodes: &[NodeId]) {
+        for &id in nodes {
+            self.rest(id, |node| node.wanted += 1);
+        }
+    }
+
+    /// Undoes [`Radix::want`] for those nodes that are still the same.
+    pub fn unwant(&mut self, nodes: &[NodeId]) {
+        for &id in nodes {
+            self.rest(id, |node| node.wanted = node.wanted.saturating_sub(1));
+        }
+    }
+
+    /// Changes a node and puts it in or out of the idle list as its state says.
+    fn rest(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
+        let node = &mut self.nodes[id as usize];
+        self.idle.remove(&(node.wanted > 0, node.last_use, id));
+        let was_held = node.users > 0;
+        change(node);
+        // Users lock whole paths, so a node is held when it or anything below it is used.
+        self.n_held = self.n_held + usize::from(node.users > 0) - usize::from(was_held);
+        if id != ROOT && node.live && node.users == 0 && node.n_children == 0 {
+            self.idle.insert((node.wanted > 0, node.last_use, id));
+        }
+    }
+
+    /// Free blocks, and those that eviction could free.
+    #[must_use]
+    pub fn n_available(&self) -> usize {
+        self.free.len() + self.n_nodes - self.n_held
+    }
+
+    /// Takes `n` blocks, evicting the least recently used leaves where too few are free; `None`, and nothing
+    /// changed, when that many cannot be had.
+    pub fn allocate(&mut self, n: usize) -> Option<Vec<u32>> {
+        if self.n_available() < n {
+            return None;
+        }
+        while self.free.len() < n {
+            let &(_, _, id) = self.idle.first()?;
+            self.evict(id);
+        }
+        let rest = self.free.len() - n;
+        Some(self.free.split_off(rest))
+    }
+
+    fn evict(&mut self, id: NodeId) {
+        let node = &self.nodes[id as usize];
+        self.idle.remove(&(node.wanted > 0, node.last_use, id));
+        let node = std::mem::take(&mut self.nodes[id as usize]);
+        self.free.push(node.block);
+        self.vacant.push(id);
+        self.n_nodes -= 1;
+        self.rest(node.parent, |parent| {
+            parent.n_children -= 1;
+            let first = node.tokens[0];
+            let siblings = parent.children.get_mut(&first).expect("a child is listed with its parent");
+            siblings.retain(|&sibling| sibling != id);
+            if siblings.is_empty() {
+                parent.children.remove(&first);
+            }
+        });
+    }
+
+    /// Gives back blocks that are in no node.
+    pub fn release(&mut self, blocks: &[u32]) {
+        self.free.extend_from_slice(blocks);
+    }
+
+    /// Adds a block under `parent` (`None`: at the root), locked by the caller and not ready. The parent
+    /// holds a whole block and is locked too.
+    pub fn insert(&mut self, parent: Option<NodeId>, tokens: &[u32], block: u32) -> NodeId {
+        let parent = parent.unwrap_or(ROOT);
+        let id = self.vacant.pop().unwrap_or_else(|| {
+            self.nodes.push(Node::default());
+            (self.nodes.len() - 1) as NodeId
+        });
+        let tokens = tokens.to_vec();
+        let first = tokens[0];
+        self.nodes[id as usize] = Node { parent, block, tokens, users: 1, live: true, ..Node::default() };
+        (self.n_nodes, self.n_held) = (self.n_nodes + 1, self.n_held + 1);
+        self.rest(parent, |node| {
+            node.n_children += 1;
+            node.children.entry(first).or_default().push(id);
+        });
+        id
+    }
+
+    /// Adds tokens to a leaf whose block has room for them.
+    pub fn extend(&mut self, leaf: NodeId, tokens: &[u32]) {
+        self.nodes[leaf as usize].tokens.extend_from_slice(tokens);
+    }
+
+    /// Says how many of a node's tokens have their keys and values in the block.
+    pub fn set_ready(&mut self, id: NodeId, n_tokens: usize) {
+        let node = &mut self.nodes[id as usize];
+        node.n_ready = node.n_ready.max(n_tokens.min(node.tokens.len()));
+    }
+
+    #[must_use]
+    pub fn n_ready(&self, id: NodeId) -> usize {
+        self.nodes[id as usize].n_ready
+    }
+
+    /// Tokens of a node.
+    #[must_use]
+    pub fn n_tokens(&self, id: NodeId) -> usize {
+        self.nodes[id as usize].tokens.len()
+    }
+
+    #[must_use]
+    pub fn block(&self, id: NodeId) -> u32 {
+        self.nodes[id as usize].block
+    }
+
+    /// Blocks that hold nothing.
+    #[must_use]
+    pub fn n_free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Checks that every block is in exactly one place and every count is what it counts. `private` are the
+    /// blocks that callers allocated and did not insert.
+    ///
+    /// # Errors
+    /// The first thing that does not add up.
+    pub fn check_integrity(&self, private: &[u32]) -> Result<(), String> {
+        let mut places = vec![0_usize; self.n_blocks];
+        let live = || self.nodes.iter().enumerate().skip(1).filter(|(_, node)| node.live);
+        let blocks = self.free.iter().chain(private).copied().chain(live().map(|(_, node)| node.block));
+        blocks.for_each(|block| places[block as usize] += 1);
+        if let Some(block) = places.iter().position(|&n| n != 1) {
+            return Err(format!("block {block} is in {} places", places[block]));
+        }
+        for (id, node) in live() {
+            self.check_node(id as NodeId, node)?;
+        }
+        let held = live().filter(|(_, node)| node.users > 0).count();
+        if (live().count(), held) != (self.n_nodes, self.n_held) {
+            return Err("nodes in use are miscounted".into());
+        }
+        let listed: usize = self.nodes[0].children.values().map(Vec::len).sum();
+        if listed != self.nodes[0].n_children {
+            return Err("the root miscounts its children".into());
+        }
+        Ok(())
+    }
+
+    fn check_node(&self, id: NodeId, node: &Node) -> Result<(), String> {
+        let fail = |what: &str| Err(format!("node {id} {what}"));
+        let parent = &self.nodes[node.parent as usize];
+        if node.tokens.is_empty() || node.tokens.len() > BLOCK || node.n_ready > node.tokens.len() {
+            return fail("holds an impossible number of tokens");
+        }
+        if !parent.live || !parent.children.get(&node.tokens[0]).is_some_and(|c| c.contains(&id)) {
+            return fail("is not listed with its parent");
+        }
+        if node.parent != ROOT && (parent.tokens.len() != BLOCK || parent.users < node.users) {
+            return fail("stands on a parent that is not whole, or less used than itself");
+        }
+        if node.children.values().map(Vec::len).sum::<usize>() != node.n_children {
+            return fail("miscounts its children");
+        }
+        let idle = node.users == 0 && node.n_children == 0;
+        if idle != self.idle.contains(&(node.wanted > 0, node.last_use, id)) {
+            return fail("is in the idle list when it should not, or the other way round");
+        }
+        Ok(())
+    }
+}

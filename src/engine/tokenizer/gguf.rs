@@ -1,0 +1,222 @@
+//! A tokenizer from the metadata of a GGUF file: byte-level BPE, or SentencePiece with scores. It parses no
+//! GGUF; the reader of weights fills [`GgufVocab`].
+
+use tokenizers::models::bpe::{BPE, Vocab};
+use tokenizers::normalizers::{NFC, Prepend, Replace, Sequence as Normalizers};
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::digits::Digits;
+use tokenizers::pre_tokenizers::sequence::Sequence;
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, SplitDelimiterBehavior, Tokenizer};
+
+use super::{Error, Parts, acts_as_control, pieces};
+
+/// The keys `tokenizer.ggml.*` of a GGUF file, as they stand there.
+#[derive(Clone, Debug, Default)]
+pub struct GgufVocab {
+    /// `model`: `gpt2` or `llama`.
+    pub model: String,
+    /// `pre`: which pre-tokenizer a `gpt2` model uses; empty when the file does not say.
+    pub pre: String,
+    pub tokens: Vec<String>,
+    /// One score for each token (`llama` only; higher merges first).
+    pub scores: Vec<f32>,
+    /// 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte; may be empty.
+    pub token_types: Vec<i32>,
+    /// Pairs separated by one space, best first (`gpt2` only).
+    pub merges: Vec<String>,
+    pub bos: Option<u32>,
+    pub eos: Option<u32>,
+    /// End of turn, where the file names one beside `eos`.
+    pub eot: Option<u32>,
+    pub unknown: Option<u32>,
+    pub add_bos: Option<bool>,
+    pub add_space_prefix: Option<bool>,
+    /// `tokenizer.chat_template`.
+    pub chat_template: Option<String>,
+}
+
+const NORMAL: i32 = 1;
+const UNKNOWN: i32 = 2;
+const CONTROL: i32 = 3;
+const USER_DEFINED: i32 = 4;
+const UNUSED: i32 = 5;
+const BYTE: i32 = 6;
+
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// The bytes of every token, by id.
+type TokenBytes = Vec<Box<[u8]>>;
+
+pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, Error> {
+    check(vocab)?;
+    let template = template.or(vocab.chat_template.as_deref());
+    let (mut data, bytes) = match vocab.model.as_str() {
+        "gpt2" => byte_level(vocab)?,
+        "llama" => sentencepiece(vocab)?,
+        other => return Err(Error::Model(other.to_owned())),
+    };
+    let mut control = Vec::new();
+    let mut active = Vec::new();
+    for (id, name) in vocab.tokens.iter().enumerate() {
+        let kind = vocab.kind(id);
+        let named = matches!(kind, CONTROL | UNKNOWN | USER_DEFINED);
+        if kind == UNUSED || (named && acts_as_control(name, kind != USER_DEFINED, template)) {
+            control.push(id as u32);
+        } else if kind == USER_DEFINED {
+            active.push(AddedToken::from(vocab.piece(id), false).normalized(false));
+        }
+    }
+    data.add_tokens(active).map_err(|e| Error::Vocabulary(e.to_string()))?;
+    let add_bos = vocab.add_bos.unwrap_or(vocab.model == "llama" || vocab.pre.starts_with("llama"));
+    let ends = vocab.eos.into_iter().chain(vocab.eot).collect();
+    Ok(Parts { data, bytes, control, bos: vocab.bos, ends, add_bos })
+}
+
+fn check(vocab: &GgufVocab) -> Result<(), Error> {
+    let size = vocab.tokens.len();
+    let broken = |what: String| Err(Error::Vocabulary(what));
+    if size == 0 {
+        return broken("it holds no tokens".into());
+    }
+    if !vocab.token_types.is_empty() && vocab.token_types.len() != size {
+        return broken(format!("`{size}` tokens, but `{}` token types", vocab.token_types.len()));
+    }
+    if vocab.model == "llama" && vocab.scores.len() != size {
+        return broken(format!("`{size}` tokens, but `{}` scores", vocab.scores.len()));
+    }
+    match [vocab.bos, vocab.eos, vocab.eot].into_iter().flatten().find(|&id| id as usize >= size) {
+        Some(id) => broken(format!("the special token id `{id}` is not below the size `{size}`")),
+        None => Ok(()),
+    }
+}
+
+impl GgufVocab {
+    fn kind(&self, id: usize) -> i32 {
+        match self.token_types.get(id) {
+            Some(&kind) => kind,
+            None if [self.bos, self.eos, self.eot].contains(&Some(id as u32)) => CONTROL,
+            None if self.tokens[id].starts_with("<|") && self.tokens[id].ends_with("|>") => CONTROL,
+            None => NORMAL,
+        }
+    }
+
+    /// The token as the vocabulary of the tokenizer spells it: converters write user-defined runs of
+    /// SentencePiece's mark as spaces.
+    fn piece(&self, id: usize) -> String {
+        let token = &self.tokens[id];
+        if self.model == "llama" && self.kind(id) == USER_DEFINED {
+            return token.replace(' ', &pieces::SPACE_MARK.to_string());
+        }
+        token.clone()
+    }
+
+    fn vocabulary(&self) -> Vocab {
+        (0..self.tokens.len()).map(|id| (self.piece(id), id as u32)).collect()
+    }
+}
+
+fn byte_level(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
+    let merges = vocab
+        .merges
+        .iter()
+        .map(|line| {
+            let pair = line.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned()));
+            pair.ok_or_else(|| Error::Vocabulary(format!("the merge `{line}` is not a pair")))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let (pre, normalizer) = pre_tokenizer(&vocab.pre)?;
+    let model = BPE::builder()
+        .vocab_and_merges(vocab.vocabulary(), merges)
+        .ignore_merges(is_llama3(&vocab.pre))
+        .build()
+        .map_err(|e| Error::Vocabulary(e.to_string()))?;
+    let mut data = Tokenizer::new(model);
+    data.with_normalizer(normalizer).map_err(|e| Error::Vocabulary(e.to_string()))?;
+    data.with_pre_tokenizer(Some(pre));
+    let alphabet = pieces::byte_level_alphabet();
+    let bytes = (0..vocab.tokens.len()).map(|id| match vocab.kind(id) {
+        NORMAL => pieces::byte_level_bytes(&vocab.tokens[id], &alphabet),
+        _ => vocab.tokens[id].as_bytes().into(),
+    });
+    Ok((data, bytes.collect()))
+}
+
+fn is_llama3(pre: &str) -> bool {
+    matches!(pre, "llama-bpe" | "llama3" | "llama-v3")
+}
+
+/// The pre-tokenizer and normalizer that the models of this name have in their `tokenizer.json`.
+fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWrapper>), Error> {
+    let split = |pattern: &str| -> Result<PreTokenizerWrapper, Error> {
+        let pattern = SplitPattern::Regex(pattern.to_owned());
+        let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false)
+            .map_err(|e| Error::Vocabulary(e.to_string()))?;
+        let bytes = ByteLevel::new(false, false, false);
+        Ok(Sequence::new(vec![split.into(), bytes.into()]).into())
+    };
+    let gpt2 = ByteLevel::new(false, true, true);
+    match name {
+        "gpt-2" => Ok((gpt2.into(), None)),
+        "smollm" => Ok((Sequence::new(vec![Digits::new(true).into(), gpt2.into()]).into(), None)),
+        "qwen2" | "deepseek-r1-qwen" => Ok((split(QWEN2)?, Some(NFC.into()))),
+        name if is_llama3(name) => Ok((split(LLAMA3)?, None)),
+        other => Err(Error::PreTokenizer(other.to_owned())),
+    }
+}
+
+fn sentencepiece(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
+    let merges = merges_from_scores(vocab);
+    let mut builder = BPE::builder()
+        .vocab_and_merges(vocab.vocabulary(), merges)
+        .fuse_unk(true)
+        .byte_fallback((0..vocab.tokens.len()).any(|id| vocab.kind(id) == BYTE));
+    if let Some(unknown) = vocab.unknown.and_then(|id| vocab.tokens.get(id as usize)) {
+        builder = builder.unk_token(unknown.clone());
+    }
+    let model = builder.build().map_err(|e| Error::Vocabulary(e.to_string()))?;
+    let mut data = Tokenizer::new(model);
+    let mark = pieces::SPACE_MARK.to_string();
+    let replace: NormalizerWrapper =
+        Replace::new(" ", mark.clone()).map_err(|e| Error::Vocabulary(e.to_string()))?.into();
+    let normalizer = if vocab.add_space_prefix.unwrap_or(true) {
+        Normalizers::new(vec![Prepend::new(mark).into(), replace]).into()
+    } else {
+        replace
+    };
+    data.with_normalizer(Some(normalizer)).map_err(|e| Error::Vocabulary(e.to_string()))?;
+    let bytes = (0..vocab.tokens.len()).map(|id| match vocab.kind(id) {
+        CONTROL | UNKNOWN | UNUSED => vocab.tokens[id].as_bytes().into(),
+        _ => pieces::sentencepiece_bytes(&vocab.tokens[id]),
+    });
+    Ok((data, bytes.collect()))
+}
+
+/// Merges that give SentencePiece's BPE: every way to cut a piece into two pieces, best score first, then
+/// longer left and right parts. User-defined pieces score 0, as in the original SentencePiece model.
+///
+/// Source: `generate_merges` of transformers' `convert_slow_tokenizer.py`.
+fn merges_from_scores(vocab: &GgufVocab) -> Vec<(String, String)> {
+    let ids = vocab.vocabulary();
+    let mut merges: Vec<(f32, usize, usize, String, String)> = Vec::new();
+    for id in (0..vocab.tokens.len()).filter(|&id| vocab.kind(id) != BYTE) {
+        let piece = vocab.piece(id);
+        // Adding zero makes -0.0 sort as 0.0.
+        let score = if vocab.kind(id) == USER_DEFINED { 0.0 } else { vocab.scores[id] + 0.0 };
+        let n_chars = piece.chars().count();
+        let mut cuts: Vec<(u32, u32, usize, usize)> = (piece.char_indices().enumerate().skip(1))
+            .filter_map(|(n_left, (cut, _))| {
+                let left = *ids.get(&piece[..cut])?;
+                let right = *ids.get(&piece[cut..])?;
+                Some((left, right, cut, n_left))
+            })
+            .collect();
+        cuts.sort_unstable();
+        merges.extend(cuts.into_iter().map(|(_, _, cut, n_left)| {
+            (score, n_left, n_chars - n_left, piece[..cut].to_owned(), piece[cut..].to_owned())
+        }));
+    }
+    merges.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)).then(b.2.cmp(&a.2)));
+    merges.into_iter().map(|(.., left, right)| (left, right)).collect()
+}

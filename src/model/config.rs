@@ -1,0 +1,191 @@
+//! What differs between the decoders: sizes, rope, norms, windows. Read from a Hugging Face `config.json`
+//! or from GGUF metadata; it loads no weights.
+
+pub mod gguf;
+mod hf;
+
+use crate::model::Error;
+
+pub use gguf::from_gguf;
+pub use hf::from_json;
+
+/// Names of the architectures that the decoder knows, as checkpoints spell them.
+pub const ARCHITECTURES: &[&str] = &["llama", "mistral", "qwen2", "qwen3", "gemma3"];
+
+/// Sizes and switches of one decoder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub arch: Arch,
+    pub vocab: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    pub intermediate: usize,
+    pub n_layers: usize,
+    pub n_heads: usize,
+    pub n_kv_heads: usize,
+    pub head_dim: usize,
+    pub norm_eps: f64,
+    /// Scores are multiplied by this before the softmax.
+    pub attention_scale: f32,
+    pub rope: Rope,
+    /// Rope of the sliding layers where it is another one (Gemma 3).
+    pub local_rope: Option<Rope>,
+    /// Keys that a sliding layer sees, its own included.
+    pub window: Option<usize>,
+    /// For each layer, whether the window is in force.
+    pub sliding: Vec<bool>,
+    pub activation: Activation,
+    /// Embeddings are multiplied by this (Gemma: the square root of the width).
+    pub embedding_scale: Option<f32>,
+    /// The output matrix is the embedding matrix.
+    pub tied: bool,
+    /// Positions that the model was made for.
+    pub context: usize,
+    pub stop_ids: Vec<u32>,
+}
+
+/// A family of checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arch {
+    /// Llama 2 and 3, `SmolLM2`, Mistral.
+    Llama,
+    /// Qwen2 and 2.5: biases on q, k and v.
+    Qwen2,
+    /// Qwen3: a norm on each head of q and k.
+    Qwen3,
+    /// Gemma 3: norms before and after each half layer, (1 + w) norms, q/k norm, windows.
+    Gemma3,
+}
+
+/// The nonlinearity of the feed-forward half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    Silu,
+    /// GELU in its tanh approximation.
+    GeluTanh,
+}
+
+/// Rotary position embedding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rope {
+    pub theta: f64,
+    pub scaling: Scaling,
+}
+
+/// How rope reaches past the positions of pretraining.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Scaling {
+    #[default]
+    None,
+    /// Positions divided by a factor.
+    Linear(f64),
+    /// Llama 3: high frequencies kept, low ones divided, a smooth step between.
+    Llama3 { factor: f64, low: f64, high: f64, original: f64 },
+    /// `YaRN`: interpolated and extrapolated frequencies blended, attention scaled.
+    Yarn {
+        factor: f64,
+        original: f64,
+        beta_fast: f64,
+        beta_slow: f64,
+        attention: Option<f64>,
+        truncate: bool,
+    },
+    /// A divisor per frequency (GGUF's `rope_freqs.weight`).
+    Factors(Vec<f32>),
+}
+
+impl Rope {
+    /// Angular frequencies and the factor on cos and sin.
+    ///
+    /// Shape: `[head_dim / 2]`.
+    #[must_use]
+    pub fn frequencies(&self, head_dim: usize) -> (Vec<f32>, f32) {
+        let plain = |i: usize| 1.0 / self.theta.powf((2 * i) as f64 / head_dim as f64);
+        let half = head_dim / 2;
+        let all = |f: &dyn Fn(usize) -> f64| (0..half).map(|i| f(i) as f32).collect::<Vec<f32>>();
+        match &self.scaling {
+            Scaling::None => (all(&plain), 1.0),
+            Scaling::Linear(factor) => (all(&|i| plain(i) / factor), 1.0),
+            Scaling::Factors(by) => (all(&|i| plain(i) / f64::from(by[i])), 1.0),
+            Scaling::Llama3 { factor, low, high, original } => {
+                (all(&|i| llama3(plain(i), *factor, *low, *high, *original)), 1.0)
+            }
+            Scaling::Yarn { factor, attention, .. } => {
+                let ramp = self.yarn_ramp(head_dim);
+                let blend = |i: usize| {
+                    let keep = 1.0 - ramp(i);
+                    plain(i) / factor * (1.0 - keep) + plain(i) * keep
+                };
+                let scale = attention.unwrap_or_else(|| yarn_attention(*factor));
+                (all(&blend), scale as f32)
+            }
+        }
+    }
+
+    /// 0 where a frequency is kept, 1 where it is interpolated, a line between.
+    ///
+    /// Source: Peng et al. 2023, `YaRN`, section 3.2.
+    fn yarn_ramp(&self, head_dim: usize) -> impl Fn(usize) -> f64 + use<> {
+        let Scaling::Yarn { original, beta_fast, beta_slow, truncate, .. } = self.scaling else {
+            unreachable!("called for yarn only")
+        };
+        let dim = |rotations: f64| {
+            let turns = original / (rotations * 2.0 * std::f64::consts::PI);
+            head_dim as f64 * turns.ln() / (2.0 * self.theta.ln())
+        };
+        let (mut low, mut high) = (dim(beta_fast), dim(beta_slow));
+        if truncate {
+            (low, high) = (low.floor(), high.ceil());
+        }
+        let (low, high) = (low.max(0.0), high.min(head_dim as f64 - 1.0));
+        let width = if high > low { high - low } else { 0.001 };
+        move |i| ((i as f64 - low) / width).clamp(0.0, 1.0)
+    }
+}
+
+/// The factor that `YaRN` puts on cos and sin when the checkpoint names none.
+fn yarn_attention(factor: f64) -> f64 {
+    if factor <= 1.0 { 1.0 } else { 0.1 * factor.ln() + 1.0 }
+}
+
+/// Source: the Llama 3.1 release, `rope_scaling` of type `llama3`.
+fn llama3(frequency: f64, factor: f64, low: f64, high: f64, original: f64) -> f64 {
+    let wavelength = 2.0 * std::f64::consts::PI / frequency;
+    if wavelength < original / high {
+        return frequency;
+    }
+    if wavelength > original / low {
+        return frequency / factor;
+    }
+    let smooth = (original / wavelength - low) / (high - low);
+    (1.0 - smooth) * frequency / factor + smooth * frequency
+}
+
+/// Refuses sizes that no checkpoint has, before anything is allocated by them.
+fn check(path: &str, config: Config) -> Result<Config, Error> {
+    let bad = |key: &str, reason: &str| {
+        Err(Error::Config { path: path.into(), key: key.into(), reason: reason.into() })
+    };
+    let c = &config;
+    for (key, size, limit) in [
+        ("hidden size", c.hidden, 1 << 20),
+        ("intermediate size", c.intermediate, 1 << 22),
+        ("number of layers", c.n_layers, 1 << 10),
+        ("number of heads", c.n_heads, 1 << 12),
+        ("number of kv heads", c.n_kv_heads, 1 << 12),
+        ("head size", c.head_dim, 1 << 12),
+        ("vocabulary size", c.vocab, 1 << 24),
+        ("context length", c.context, 1 << 30),
+    ] {
+        if size == 0 || size > limit {
+            return bad(key, &format!("is {size}; a number from 1 to {limit} was expected"));
+        }
+    }
+    if !c.n_heads.is_multiple_of(c.n_kv_heads) {
+        return bad("number of kv heads", "does not divide the number of heads");
+    }
+    if !c.head_dim.is_multiple_of(16) {
+        return bad("head size", "is not a multiple of 16");
+    }
+    Ok(config)
+}

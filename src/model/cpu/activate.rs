@@ -1,0 +1,52 @@
+//! The gated nonlinearity of the feed-forward half, on CPU lanes.
+
+use super::{
+    Tier,
+    lanes::{Lanes, WIDTH, sigmoid},
+    on_tier,
+};
+
+/// `silu(gate) * up`.
+///
+/// Shape: all of the same length, a multiple of 16 or not; `out` may not alias.
+pub fn silu_mul(tier: Tier, gate: &[f32], up: &[f32], out: &mut [f32]) {
+    on_tier!(tier, silu<>(gate: &[f32], up: &[f32], out: &mut [f32]));
+}
+
+/// `gelu(gate) * up`, with GELU's tanh approximation.
+///
+/// Shape: as [`silu_mul`].
+pub fn gelu_mul(tier: Tier, gate: &[f32], up: &[f32], out: &mut [f32]) {
+    on_tier!(tier, gelu<>(gate: &[f32], up: &[f32], out: &mut [f32]));
+}
+
+#[inline(always)]
+fn silu<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32]) {
+    by_lanes::<L>(gate, up, out, |x| x.mul(sigmoid(x)));
+}
+
+#[inline(always)]
+fn gelu<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32]) {
+    // 0.5 x (1 + tanh u) is x times the logistic function of 2 u.
+    by_lanes::<L>(gate, up, out, |x| {
+        let cubic = x.mul(x).mul(x).mul_add(L::splat(0.044_715), x);
+        x.mul(sigmoid(cubic.mul(L::splat(1.595_769_1))))
+    });
+}
+
+/// `out = f(gate) * up`, the tail padded with zeros so that every element takes the same path.
+#[inline(always)]
+fn by_lanes<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32], f: impl Fn(L) -> L) {
+    let (gates, gate_tail) = gate.as_chunks::<WIDTH>();
+    let (ups, up_tail) = up.as_chunks::<WIDTH>();
+    let (outs, out_tail) = out.as_chunks_mut::<WIDTH>();
+    for ((gate, up), out) in gates.iter().zip(ups).zip(outs) {
+        f(L::load(gate)).mul(L::load(up)).store(out);
+    }
+    let mut padded = [[0.0; WIDTH]; 2];
+    padded[0][..gate_tail.len()].copy_from_slice(gate_tail);
+    padded[1][..up_tail.len()].copy_from_slice(up_tail);
+    let mut last = [0.0; WIDTH];
+    f(L::load(&padded[0])).mul(L::load(&padded[1])).store(&mut last);
+    out_tail.copy_from_slice(&last[..out_tail.len()]);
+}

@@ -1,0 +1,371 @@
+//! Attention of one tile of queries over the paged cache, on CPU lanes.
+//!
+//! Keys are split every [`SPLIT`] absolute positions; each split's softmax is taken apart and the splits are
+//! merged in order. A query's bits therefore depend on its own keys alone: not on the chunk it came in, not
+//! on the other queries of the tile, not on which blocks they share. It writes no cache.
+
+use super::{
+    Tier,
+    lanes::{self, Lanes, Stored, WIDTH},
+    on_tier,
+};
+
+/// Tokens of a block of the cache.
+pub const BLOCK: usize = 16;
+
+/// Keys of one split.
+pub const SPLIT: usize = 256;
+
+const SPLIT_BLOCKS: usize = SPLIT / BLOCK;
+
+/// Queries that share one pass over the keys in registers.
+const QUADS: usize = 8;
+
+/// One layer's cache and shape.
+#[derive(Clone, Copy)]
+pub struct Cached<'a, S> {
+    /// `[n_blocks, n_kv_heads, head_dim, BLOCK]`
+    pub keys: &'a [S],
+    /// `[n_blocks, n_kv_heads, BLOCK, head_dim]`
+    pub values: &'a [S],
+    pub n_kv_heads: usize,
+    pub head_dim: usize,
+    /// Keys that a query sees, its own included; `None` for all.
+    pub window: Option<usize>,
+}
+
+impl<'a, S> Cached<'a, S> {
+    fn block(&self, data: &'a [S], block: u32, head: usize) -> &'a [S] {
+        let size = self.head_dim * BLOCK;
+        let at = (block as usize * self.n_kv_heads + head) * size;
+        &data[at..at + size]
+    }
+}
+
+/// One row of the step: its absolute position and the blocks of its sequence.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    pub position: usize,
+    pub blocks: &'a [u32],
+}
+
+impl<'a> Row<'a> {
+    /// The first key that the row sees.
+    fn first(&self, window: Option<usize>) -> usize {
+        window.map_or(0, |w| (self.position + 1).saturating_sub(w))
+    }
+
+    /// The blocks of one split that hold keys of this row.
+    fn split(&self, split: usize) -> &'a [u32] {
+        let end = (self.position / BLOCK + 1).min((split + 1) * SPLIT_BLOCKS);
+        self.blocks.get(split * SPLIT_BLOCKS..end).unwrap_or(&[])
+    }
+}
+
+/// One thread's buffers, reused between its tiles.
+#[derive(Default)]
+pub struct Scratch {
+    /// The tile's queries, already scaled: `[rows, group, head_dim]`.
+    pub queries: Vec<f32>,
+    /// `[n_queries, SPLIT]`
+    scores: Vec<f32>,
+    /// `[n_queries, head_dim]`, of the split at hand.
+    part: Vec<f32>,
+    /// Running maximum and denominator of each query.
+    peak: Vec<f32>,
+    total: Vec<f32>,
+}
+
+/// Attends the queries in `scratch` to the keys of one kv head.
+///
+/// Shape: `out` is `[rows, group, head_dim]`.
+pub fn attend<S: Stored>(
+    tier: Tier,
+    cached: Cached<'_, S>,
+    head: usize,
+    rows: &[Row<'_>],
+    scratch: &mut Scratch,
+    out: &mut [f32],
+) {
+    on_tier!(tier, tile<S>(
+        cached: Cached<'_, S>,
+        head: usize,
+        rows: &[Row<'_>],
+        scratch: &mut Scratch,
+        out: &mut [f32],
+    ));
+}
+
+#[inline(always)]
+fn tile<L: Lanes, S: Stored>(
+    cached: Cached<'_, S>,
+    head: usize,
+    rows: &[Row<'_>],
+    scratch: &mut Scratch,
+    out: &mut [f32],
+) {
+    let queries = std::mem::take(&mut scratch.queries);
+    let n_queries = queries.len() / cached.head_dim;
+    scratch.scores.resize(n_queries * SPLIT, 0.0);
+    scratch.part.resize(n_queries * cached.head_dim, 0.0);
+    scratch.peak.clear();
+    scratch.peak.resize(n_queries, f32::NEG_INFINITY);
+    scratch.total.clear();
+    scratch.total.resize(n_queries, 0.0);
+    out.fill(0.0);
+    let group = n_queries / rows.len();
+    let last = rows.iter().map(|row| row.position / SPLIT).max().unwrap_or(0);
+    for split in 0..=last {
+        let mut from = 0;
+        while from < rows.len() {
+            let same = sharing(&rows[from..], split);
+            let run =
+                Run { cached, head, split, rows: &rows[from..from + same], group, first_query: from * group };
+            run.attend::<L>(&queries, out, scratch);
+            from += same;
+        }
+    }
+    for (query, total) in out.chunks_exact_mut(cached.head_dim).zip(&scratch.total) {
+        let by = L::splat(1.0 / total);
+        for lanes in query.as_chunks_mut::<WIDTH>().0 {
+            L::load(lanes).mul(by).store(lanes);
+        }
+    }
+    scratch.queries = queries;
+}
+
+/// How many of the first rows have this split's keys in the same blocks, to read them once, together.
+fn sharing(rows: &[Row<'_>], split: usize) -> usize {
+    let mut longest = rows[0].split(split);
+    for (i, row) in rows.iter().enumerate() {
+        let blocks = row.split(split);
+        let n = blocks.len().min(longest.len());
+        if blocks[..n] != longest[..n] || (n == 0 && blocks.len() != longest.len()) {
+            return i;
+        }
+        if blocks.len() > n {
+            longest = blocks;
+        }
+    }
+    rows.len()
+}
+
+/// Neighbouring rows whose keys of one split lie in the same blocks.
+struct Run<'a, S> {
+    cached: Cached<'a, S>,
+    head: usize,
+    split: usize,
+    rows: &'a [Row<'a>],
+    group: usize,
+    first_query: usize,
+}
+
+impl<S: Stored> Run<'_, S> {
+    /// Adds this split to the running softmax of the run's queries.
+    #[inline(always)]
+    fn attend<L: Lanes>(&self, queries: &[f32], out: &mut [f32], scratch: &mut Scratch) {
+        let base = self.split * SPLIT;
+        let first = self.rows.iter().map(|row| row.first(self.cached.window)).min().unwrap_or(0).max(base);
+        let longest = self.rows.iter().max_by_key(|row| row.position).expect("a run has rows");
+        let end = (longest.position + 1).min(base + SPLIT);
+        if first >= end {
+            return;
+        }
+        let blocks = longest.split(self.split);
+        // Keys of the split that any row of the run sees, in whole blocks.
+        let (lo, hi) = ((first - base) / BLOCK, (end - base).div_ceil(BLOCK));
+        self.score::<L>(&blocks[..hi], lo, queries, &mut scratch.scores);
+        let merges = self.soften::<L>(lo, hi, scratch);
+        self.weigh_values::<L>(blocks, (first - base, end - base), scratch);
+        self.merge::<L>(&merges, out, scratch);
+    }
+
+    /// Dot products of every query with every key of blocks `lo..`.
+    #[inline(always)]
+    fn score<L: Lanes>(&self, blocks: &[u32], lo: usize, queries: &[f32], scores: &mut [f32]) {
+        let dim = self.cached.head_dim;
+        let n = self.rows.len() * self.group;
+        for (at, &block) in blocks.iter().enumerate().skip(lo) {
+            let keys = self.cached.block(self.cached.keys, block, self.head).as_chunks::<WIDTH>().0;
+            let mut q = self.first_query;
+            let end = self.first_query + n;
+            while q + QUADS <= end {
+                dots::<L, S, QUADS>(keys, &queries[q * dim..], dim, &mut scores[q * SPLIT + at * BLOCK..]);
+                q += QUADS;
+            }
+            while q < end {
+                dots::<L, S, 1>(keys, &queries[q * dim..], dim, &mut scores[q * SPLIT + at * BLOCK..]);
+                q += 1;
+            }
+        }
+    }
+
+    /// Turns scores into weights, and gives for each query the factors on what was and on what comes.
+    #[inline(always)]
+    fn soften<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch) -> Vec<(f32, f32)> {
+        let base = self.split * SPLIT;
+        let mut factors = Vec::with_capacity(self.rows.len() * self.group);
+        for i in 0..self.rows.len() * self.group {
+            let (row, query) = (&self.rows[i / self.group], self.first_query + i);
+            let scores = &mut scratch.scores[query * SPLIT + lo * BLOCK..query * SPLIT + hi * BLOCK];
+            let seen = row.first(self.cached.window)..row.position + 1;
+            for (j, score) in scores.iter_mut().enumerate() {
+                if !seen.contains(&(base + lo * BLOCK + j)) {
+                    *score = f32::NEG_INFINITY;
+                }
+            }
+            let scores = scores.as_chunks_mut::<WIDTH>().0;
+            let mut top = L::splat(f32::NEG_INFINITY);
+            for lanes in scores.iter() {
+                top = L::load(lanes).max(top);
+            }
+            let peak = lanes::largest(top);
+            if peak == f32::NEG_INFINITY {
+                scores.as_flattened_mut().fill(0.0);
+                factors.push((1.0, 0.0));
+                continue;
+            }
+            let mut sums = L::splat(0.0);
+            for lanes in scores {
+                let weights = lanes::exp(L::load(lanes).sub(L::splat(peak)));
+                weights.store(lanes);
+                sums = sums.add(weights);
+            }
+            let (was, total) = (scratch.peak[query], lanes::sum(sums));
+            let now = if peak > was { peak } else { was };
+            let (keep, take) = (scalar_exp::<L>(was - now), scalar_exp::<L>(peak - now));
+            scratch.peak[query] = now;
+            scratch.total[query] = scratch.total[query].mul_add(keep, total * take);
+            factors.push((keep, take));
+        }
+        factors
+    }
+
+    /// Sums of values under the weights, into `scratch.part`.
+    #[inline(always)]
+    fn weigh_values<L: Lanes>(&self, blocks: &[u32], keys: (usize, usize), scratch: &mut Scratch) {
+        let dim = self.cached.head_dim;
+        let end = self.first_query + self.rows.len() * self.group;
+        let mut q = self.first_query;
+        while q < end {
+            let wide = if q + 4 <= end { 4 } else { 1 };
+            let weights = &scratch.scores[q * SPLIT..(q + wide) * SPLIT];
+            let part = &mut scratch.part[q * dim..(q + wide) * dim];
+            let values = |block: u32| self.cached.block(self.cached.values, block, self.head);
+            if wide == 4 {
+                sums::<L, S, 4>(blocks, &values, keys, weights, part, dim);
+            } else {
+                sums::<L, S, 1>(blocks, &values, keys, weights, part, dim);
+            }
+            q += wide;
+        }
+    }
+
+    /// `out = out * keep + part * take`.
+    #[inline(always)]
+    fn merge<L: Lanes>(&self, factors: &[(f32, f32)], out: &mut [f32], scratch: &Scratch) {
+        let dim = self.cached.head_dim;
+        for (i, &(keep, take)) in factors.iter().enumerate() {
+            if take == 0.0 && keep == 1.0 {
+                continue;
+            }
+            let at = (self.first_query + i) * dim;
+            let (part, out) = (&scratch.part[at..at + dim], &mut out[at..at + dim]);
+            for (part, out) in part.as_chunks::<WIDTH>().0.iter().zip(out.as_chunks_mut::<WIDTH>().0) {
+                let scaled = L::load(part).mul(L::splat(take));
+                L::load(out).mul_add(L::splat(keep), scaled).store(out);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn scalar_exp<L: Lanes>(x: f32) -> f32 {
+    let mut lanes = [0.0; WIDTH];
+    lanes::exp(L::splat(x)).store(&mut lanes);
+    lanes[0]
+}
+
+/// Dot products of `N` queries with the sixteen keys of a block, along the head in order.
+///
+/// Shape: `keys` `[head_dim][16]`, `queries` `[N, dim]`, `scores` `[N, SPLIT]` from the block's first key.
+#[inline(always)]
+fn dots<L: Lanes, S: Stored, const N: usize>(
+    keys: &[[S; WIDTH]],
+    queries: &[f32],
+    dim: usize,
+    scores: &mut [f32],
+) {
+    let queries: [&[f32]; N] = std::array::from_fn(|i| &queries[i * dim..(i + 1) * dim]);
+    let mut sums = [L::splat(0.0); N];
+    for (d, key) in keys.iter().enumerate().take(dim) {
+        let key: L = S::load(key);
+        for i in 0..N {
+            sums[i] = L::splat(queries[i][d]).mul_add(key, sums[i]);
+        }
+    }
+    for (i, sum) in sums.into_iter().enumerate() {
+        sum.store(scores[i * SPLIT..].first_chunk_mut().expect("a block's scores"));
+    }
+}
+
+/// Sums of values of keys `from..to` of a split under the weights of `N` queries, key by key in order.
+///
+/// Shape: `weights` `[N, SPLIT]`, `part` `[N, dim]`.
+#[inline(always)]
+fn sums<'a, L: Lanes, S: Stored + 'a, const N: usize>(
+    blocks: &[u32],
+    values: &impl Fn(u32) -> &'a [S],
+    (from, to): (usize, usize),
+    weights: &[f32],
+    part: &mut [f32],
+    dim: usize,
+) {
+    const WIDE: usize = 4;
+    let n_vectors = dim / WIDTH;
+    for first in (0..n_vectors).step_by(WIDE) {
+        let wide = WIDE.min(n_vectors - first);
+        let mut acc = [[L::splat(0.0); WIDE]; N];
+        for block_idx in from / BLOCK..to.div_ceil(BLOCK) {
+            let block = values(blocks[block_idx]);
+            let keys = from.max(block_idx * BLOCK)..to.min((block_idx + 1) * BLOCK);
+            for key in keys {
+                let row = &block[(key % BLOCK) * dim..][..dim];
+                let row = &row.as_chunks::<WIDTH>().0[first..first + wide];
+                if wide == WIDE {
+                    step::<L, S, N, WIDE>(row, weights, key, &mut acc);
+                } else {
+                    for (v, lanes) in row.iter().enumerate() {
+                        let value: L = S::load(lanes);
+                        for (i, acc) in acc.iter_mut().enumerate() {
+                            acc[v] = L::splat(weights[i * SPLIT + key]).mul_add(value, acc[v]);
+                        }
+                    }
+                }
+            }
+        }
+        for (i, acc) in acc.iter().enumerate() {
+            for (v, lanes) in acc.iter().enumerate().take(wide) {
+                let at = i * dim + (first + v) * WIDTH;
+                lanes.store(part[at..].first_chunk_mut().expect("a vector of the head"));
+            }
+        }
+    }
+}
+
+/// One key's part of [`sums`], all of `M` vectors in registers.
+#[inline(always)]
+fn step<L: Lanes, S: Stored, const N: usize, const M: usize>(
+    row: &[[S; WIDTH]],
+    weights: &[f32],
+    key: usize,
+    acc: &mut [[L; M]; N],
+) {
+    let values: [L; M] = std::array::from_fn(|v| S::load(&row[v]));
+    for i in 0..N {
+        let weight = L::splat(weights[i * SPLIT + key]);
+        for v in 0..M {
+            acc[i][v] = weight.mul_add(values[v], acc[i][v]);
+        }
+    }
+}

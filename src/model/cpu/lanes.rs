@@ -1,0 +1,371 @@
+//! Sixteen f32 lanes with one meaning on every tier: the same operations, fused where they say so, in the
+//! same order, so that a kernel written over [`Lanes`] gives the same bits on AVX-512, AVX2 and plain Rust.
+
+use half::{bf16, f16};
+
+/// Lanes of one vector.
+pub const WIDTH: usize = 16;
+
+/// Sixteen floats. Every operation works lane by lane.
+pub trait Lanes: Copy {
+    fn splat(x: f32) -> Self;
+    fn load(x: &[f32; WIDTH]) -> Self;
+    fn store(self, out: &mut [f32; WIDTH]);
+    fn load_bf16(x: &[bf16; WIDTH]) -> Self;
+    fn load_f16(x: &[f16; WIDTH]) -> Self;
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    fn div(self, other: Self) -> Self;
+    /// `self * by + plus`, rounded once.
+    fn mul_add(self, by: Self, plus: Self) -> Self;
+    fn max(self, other: Self) -> Self;
+    /// The lane's bits, as an integer, shifted left by 23 and added to `self`'s bits: `self * 2^n` when the
+    /// low bits of `shift` hold n.
+    fn scale_exponent(self, shift: Self) -> Self;
+    /// `self` where `test >= bound`, else 0.
+    fn keep_at_least(self, test: Self, bound: Self) -> Self;
+}
+
+/// A storage type of the KV cache.
+pub trait Stored: Copy + Send + Sync {
+    fn load<L: Lanes>(x: &[Self; WIDTH]) -> L;
+    fn from_f32(x: f32) -> Self;
+}
+
+impl Stored for f32 {
+    #[inline(always)]
+    fn load<L: Lanes>(x: &[Self; WIDTH]) -> L {
+        L::load(x)
+    }
+    fn from_f32(x: f32) -> Self {
+        x
+    }
+}
+
+impl Stored for bf16 {
+    #[inline(always)]
+    fn load<L: Lanes>(x: &[Self; WIDTH]) -> L {
+        L::load_bf16(x)
+    }
+    fn from_f32(x: f32) -> Self {
+        Self::from_f32(x)
+    }
+}
+
+impl Stored for f16 {
+    #[inline(always)]
+    fn load<L: Lanes>(x: &[Self; WIDTH]) -> L {
+        L::load_f16(x)
+    }
+    fn from_f32(x: f32) -> Self {
+        Self::from_f32(x)
+    }
+}
+
+/// e to the power of each lane; arguments are at most 0, those under -87 give 0. Relative error under 2e-7.
+#[inline(always)]
+pub fn exp<L: Lanes>(x: L) -> L {
+    // 1.5 * 2^23: adding it rounds to a whole number, which then stands in the low bits.
+    let magic = L::splat(12_582_912.0);
+    let bounded = x.max(L::splat(-88.0));
+    let shifted = bounded.mul_add(L::splat(std::f32::consts::LOG2_E), magic);
+    let n = shifted.sub(magic);
+    let r = n.mul_add(L::splat(-0.693_359_4), bounded);
+    let r = n.mul_add(L::splat(2.121_944_4e-4), r);
+    let mut p = L::splat(1.987_569_1e-4);
+    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+        p = p.mul_add(r, L::splat(c));
+    }
+    let p = p.mul_add(r.mul(r), r).add(L::splat(1.0));
+    p.scale_exponent(shifted).keep_at_least(x, L::splat(-87.0))
+}
+
+/// 1 / (1 + e^-x) of each lane.
+#[inline(always)]
+pub fn sigmoid<L: Lanes>(x: L) -> L {
+    let zero = L::splat(0.0);
+    let e = exp(zero.sub(x).max(x).mul(L::splat(-1.0)));
+    let above = L::splat(1.0).div(e.add(L::splat(1.0)));
+    let below = e.mul(above);
+    above.keep_at_least(x, zero).add(below.sub(below.keep_at_least(x, zero)))
+}
+
+/// The sum of sixteen lanes, as a fixed tree.
+#[inline(always)]
+pub fn sum<L: Lanes>(x: L) -> f32 {
+    fold(x, |a, b| a + b)
+}
+
+/// The largest of sixteen lanes.
+#[inline(always)]
+pub fn largest<L: Lanes>(x: L) -> f32 {
+    fold(x, f32::max)
+}
+
+#[inline(always)]
+fn fold<L: Lanes>(x: L, f: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [0.0; WIDTH];
+    x.store(&mut lanes);
+    let mut width = WIDTH / 2;
+    while width > 0 {
+        for i in 0..width {
+            lanes[i] = f(lanes[i], lanes[i + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// Lanes in plain Rust.
+#[derive(Clone, Copy)]
+pub struct Portable([f32; WIDTH]);
+
+impl Portable {
+    #[inline(always)]
+    fn zip(self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
+        Self(std::array::from_fn(|i| f(self.0[i], other.0[i])))
+    }
+}
+
+impl Lanes for Portable {
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        Self([x; WIDTH])
+    }
+    #[inline(always)]
+    fn load(x: &[f32; WIDTH]) -> Self {
+        Self(*x)
+    }
+    #[inline(always)]
+    fn store(self, out: &mut [f32; WIDTH]) {
+        *out = self.0;
+    }
+    #[inline(always)]
+    fn load_bf16(x: &[bf16; WIDTH]) -> Self {
+        Self(x.map(|v| f32::from_bits(u32::from(v.to_bits()) << 16)))
+    }
+    #[inline(always)]
+    fn load_f16(x: &[f16; WIDTH]) -> Self {
+        Self(x.map(f16::to_f32))
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.zip(other, |a, b| a + b)
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        self.zip(other, |a, b| a - b)
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        self.zip(other, |a, b| a * b)
+    }
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        self.zip(other, |a, b| a / b)
+    }
+    #[inline(always)]
+    fn mul_add(self, by: Self, plus: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].mul_add(by.0[i], plus.0[i])))
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        self.zip(other, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    fn scale_exponent(self, shift: Self) -> Self {
+        self.zip(shift, |a, s| f32::from_bits(a.to_bits().wrapping_add(s.to_bits() << 23)))
+    }
+    #[inline(always)]
+    fn keep_at_least(self, test: Self, bound: Self) -> Self {
+        Self(std::array::from_fn(|i| if test.0[i] >= bound.0[i] { self.0[i] } else { 0.0 }))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{Lanes, WIDTH, bf16, f16};
+
+    /// One 512-bit register. Made only inside functions that enable AVX-512F.
+    #[derive(Clone, Copy)]
+    pub struct Avx512(__m512);
+
+    /// Two 256-bit registers. Made only inside functions that enable AVX2, FMA and F16C.
+    #[derive(Clone, Copy)]
+    pub struct Avx2([__m256; 2]);
+
+    // SAFETY (every block below): the types' contracts say that the features are enabled where they are used;
+    // loads and stores take arrays of exactly one vector's length.
+    impl Lanes for Avx512 {
+        #[inline(always)]
+        fn splat(x: f32) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_set1_ps(x) })
+        }
+        #[inline(always)]
+        fn load(x: &[f32; WIDTH]) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_loadu_ps(x.as_ptr()) })
+        }
+        #[inline(always)]
+        fn store(self, out: &mut [f32; WIDTH]) {
+            // SAFETY: see above the impl.
+            unsafe { _mm512_storeu_ps(out.as_mut_ptr(), self.0) }
+        }
+        #[inline(always)]
+        fn load_bf16(x: &[bf16; WIDTH]) -> Self {
+            // SAFETY: see above the impl.
+            unsafe {
+                let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(x.as_ptr().cast()));
+                Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide)))
+            }
+        }
+        #[inline(always)]
+        fn load_f16(x: &[f16; WIDTH]) -> Self {
+            // SAFETY: see above the impl.
+            unsafe { Self(_mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast()))) }
+        }
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_add_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn sub(self, other: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_sub_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn mul(self, other: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_mul_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn div(self, other: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_div_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn mul_add(self, by: Self, plus: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_fmadd_ps(self.0, by.0, plus.0) })
+        }
+        #[inline(always)]
+        fn max(self, other: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_max_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn scale_exponent(self, shift: Self) -> Self {
+            // SAFETY: see above the impl.
+            unsafe {
+                let by = _mm512_slli_epi32::<23>(_mm512_castps_si512(shift.0));
+                Self(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(self.0), by)))
+            }
+        }
+        #[inline(always)]
+        fn keep_at_least(self, test: Self, bound: Self) -> Self {
+            // SAFETY: see above the impl.
+            unsafe {
+                let keep = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(test.0, bound.0);
+                Self(_mm512_maskz_mov_ps(keep, self.0))
+            }
+        }
+    }
+
+    impl Avx2 {
+        #[inline(always)]
+        fn zip(self, other: Self, f: impl Fn(__m256, __m256) -> __m256) -> Self {
+            Self([f(self.0[0], other.0[0]), f(self.0[1], other.0[1])])
+        }
+    }
+
+    impl Lanes for Avx2 {
+        #[inline(always)]
+        fn splat(x: f32) -> Self {
+            // SAFETY: see above the first impl.
+            Self([unsafe { _mm256_set1_ps(x) }; 2])
+        }
+        #[inline(always)]
+        fn load(x: &[f32; WIDTH]) -> Self {
+            // SAFETY: see above the first impl.
+            unsafe { Self([_mm256_loadu_ps(x.as_ptr()), _mm256_loadu_ps(x.as_ptr().add(8))]) }
+        }
+        #[inline(always)]
+        fn store(self, out: &mut [f32; WIDTH]) {
+            // SAFETY: see above the first impl.
+            unsafe {
+                _mm256_storeu_ps(out.as_mut_ptr(), self.0[0]);
+                _mm256_storeu_ps(out.as_mut_ptr().add(8), self.0[1]);
+            }
+        }
+        #[inline(always)]
+        fn load_bf16(x: &[bf16; WIDTH]) -> Self {
+            // SAFETY: see above the first impl.
+            let half = |at: usize| unsafe {
+                let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(x.as_ptr().add(at).cast()));
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
+            };
+            Self([half(0), half(8)])
+        }
+        #[inline(always)]
+        fn load_f16(x: &[f16; WIDTH]) -> Self {
+            // SAFETY: see above the first impl.
+            let half = |at: usize| unsafe { _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().add(at).cast())) };
+            Self([half(0), half(8)])
+        }
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            // SAFETY: see above the first impl.
+            self.zip(other, |a, b| unsafe { _mm256_add_ps(a, b) })
+        }
+        #[inline(always)]
+        fn sub(self, other: Self) -> Self {
+            // SAFETY: see above the first impl.
+            self.zip(other, |a, b| unsafe { _mm256_sub_ps(a, b) })
+        }
+        #[inline(always)]
+        fn mul(self, other: Self) -> Self {
+            // SAFETY: see above the first impl.
+            self.zip(other, |a, b| unsafe { _mm256_mul_ps(a, b) })
+        }
+        #[inline(always)]
+        fn div(self, other: Self) -> Self {
+            // SAFETY: see above the first impl.
+            self.zip(other, |a, b| unsafe { _mm256_div_ps(a, b) })
+        }
+        #[inline(always)]
+        fn mul_add(self, by: Self, plus: Self) -> Self {
+            // SAFETY: see above the first impl.
+            let half = |i: usize| unsafe { _mm256_fmadd_ps(self.0[i], by.0[i], plus.0[i]) };
+            Self([half(0), half(1)])
+        }
+        #[inline(always)]
+        fn max(self, other: Self) -> Self {
+            // SAFETY: see above the first impl.
+            self.zip(other, |a, b| unsafe { _mm256_max_ps(a, b) })
+        }
+        #[inline(always)]
+        fn scale_exponent(self, shift: Self) -> Self {
+            // SAFETY: see above the first impl.
+            self.zip(shift, |a, s| unsafe {
+                let by = _mm256_slli_epi32::<23>(_mm256_castps_si256(s));
+                _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), by))
+            })
+        }
+        #[inline(always)]
+        fn keep_at_least(self, test: Self, bound: Self) -> Self {
+            // SAFETY: see above the first impl.
+            let half = |i: usize| unsafe {
+                _mm256_and_ps(self.0[i], _mm256_cmp_ps::<_CMP_GE_OQ>(test.0[i], bound.0[i]))
+            };
+            Self([half(0), half(1)])
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The decoder's operations as candle custom ops, CPU and CUDA side by side.
+//! An op sees tensors and integers of one step; it owns no weights but what it is given.
+
+pub mod activate;
+
+pub mod attention;
+
+pub mod linear;
+
+pub mod norm;
+
+pub mod rotary;
+
+use candle_core::{CpuStorage, Layout, Result};
+
+/// The contiguous f32 values of a CPU tensor.
+fn floats<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
+    match layout.contiguous_offsets() {
+        Some((start, end)) => Ok(&storage.as_slice::<f32>()?[start..end]),
+        None => candle_core::bail!("a contiguous tensor was expected"),
+    }
+}

@@ -1,0 +1,163 @@
+//! Matrix products with packed weights, and the embedding that shares their storage.
+
+use std::sync::Arc;
+
+use candle_core::{Storage, Tensor, quantized::GgmlDType};
+
+use crate::model::{
+    Error, Weights,
+    cpu::{Activations, Format, Input, Job, Packed, Tier, multiply},
+};
+
+use super::floats;
+
+/// How products are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compute {
+    pub tier: Tier,
+    pub activations: Activations,
+}
+
+impl Default for Compute {
+    fn default() -> Self {
+        Self { tier: Tier::detect(), activations: Activations::Q8 }
+    }
+}
+
+/// `N` weight matrices of one input: `x W_i^T + b_i` for each.
+///
+/// Shape: `[tokens, k]` -> `[tokens, n_i]`.
+pub struct Linear<const N: usize> {
+    parts: [Part; N],
+    compute: Compute,
+}
+
+struct Part {
+    weights: Arc<Packed>,
+    bias: Option<Vec<f32>>,
+}
+
+impl<const N: usize> Linear<N> {
+    /// Loads matrices of `k` columns, each named without `.weight` and with its rows, with their biases where
+    /// the checkpoint has them.
+    ///
+    /// # Errors
+    /// A missing tensor, another shape, or a type that cannot be packed.
+    pub fn load(
+        weights: &Weights,
+        parts: [(&str, usize); N],
+        k: usize,
+        compute: Compute,
+    ) -> Result<Self, Error> {
+        let mut loaded = Vec::with_capacity(N);
+        for (name, n) in parts {
+            let bias_name = format!("{name}.bias");
+            let bias = if weights.contains(&bias_name) { Some(weights.floats(&bias_name, n)?) } else { None };
+            loaded.push(Part { weights: Arc::new(packed(weights, &format!("{name}.weight"), n, k)?), bias });
+        }
+        let Ok(parts) = loaded.try_into() else { unreachable!("one part was loaded for each name") };
+        Ok(Self { parts, compute })
+    }
+
+    /// # Errors
+    /// As candle's.
+    pub fn forward(&self, x: &Tensor) -> candle_core::Result<[Tensor; N]> {
+        let (m, k) = x.dims2()?;
+        let (storage, layout) = x.storage_and_layout();
+        let Storage::Cpu(storage) = &*storage else { candle_core::bail!("packed weights are on the CPU") };
+        let mut outs = self.multiply(floats(storage, layout)?, m, k);
+        for (part, out) in self.parts.iter().zip(&mut outs) {
+            if let Some(bias) = &part.bias {
+                out.chunks_exact_mut(bias.len())
+                    .flat_map(|row| row.iter_mut().zip(bias))
+                    .for_each(|(y, b)| *y += b);
+            }
+        }
+        let mut tensors = Vec::with_capacity(N);
+        for (part, out) in self.parts.iter().zip(outs) {
+            tensors.push(Tensor::from_vec(out, (m, part.weights.n()), x.device())?);
+        }
+        let Ok(tensors) = tensors.try_into() else { unreachable!("one product was computed for each part") };
+        Ok(tensors)
+    }
+
+    /// The products, the input coded once for all parts that want it coded alike.
+    fn multiply(&self, x: &[f32], m: usize, k: usize) -> [Vec<f32>; N] {
+        let Compute { tier, activations } = self.compute;
+        let coding = |part: &Part| part.weights.format().coding(activations);
+        let mut outs: [Vec<f32>; N] = std::array::from_fn(|i| vec![0.0; m * self.parts[i].weights.n()]);
+        let mut waiting: Vec<(&Part, &mut Vec<f32>)> = self.parts.iter().zip(&mut outs).collect();
+        while let Some(first) = waiting.first().map(|(part, _)| coding(part)) {
+            let (now, later) = waiting.into_iter().partition(|(part, _)| coding(part) == first);
+            waiting = later;
+            let input = Input::new(x, m, k, first, tier);
+            let now: Vec<(&Part, &mut Vec<f32>)> = now;
+            let mut jobs: Vec<Job> =
+                now.into_iter().map(|(part, out)| Job { weights: &part.weights, out }).collect();
+            multiply(&mut jobs, &input, tier);
+        }
+        outs
+    }
+}
+
+impl Linear<1> {
+    /// The product with an embedding table, for models whose output matrix is the embedding.
+    #[must_use]
+    pub fn tied(embedding: &Embedding, compute: Compute) -> Self {
+        Self { parts: [Part { weights: embedding.table.clone(), bias: None }], compute }
+    }
+}
+
+/// Rows of a stored matrix by index.
+pub struct Embedding {
+    table: Arc<Packed>,
+}
+
+impl Embedding {
+    /// # Errors
+    /// A missing tensor or another shape than `[n, k]`.
+    pub fn load(weights: &Weights, name: &str, n: usize, k: usize) -> Result<Self, Error> {
+        Ok(Self { table: Arc::new(packed(weights, name, n, k)?) })
+    }
+
+    /// Shape: `[tokens]` -> `[tokens, k]`.
+    ///
+    /// # Errors
+    /// An id past the table.
+    pub fn forward(&self, ids: &[u32]) -> candle_core::Result<Tensor> {
+        let k = self.table.k();
+        let mut out = vec![0.0; ids.len() * k];
+        for (&id, row) in ids.iter().zip(out.chunks_exact_mut(k)) {
+            if id as usize >= self.table.n() {
+                candle_core::bail!("token id {id} is past the vocabulary of {}", self.table.n());
+            }
+            self.table.dequantize_row(id as usize, row);
+        }
+        Tensor::from_vec(out, (ids.len(), k), &candle_core::Device::Cpu)
+    }
+}
+
+fn packed(weights: &Weights, name: &str, n: usize, k: usize) -> Result<Packed, Error> {
+    let stored = weights.get(name, &[n, k])?;
+    let bad = |reason: String| weights.bad(name, &reason);
+    let format =
+        format(stored.dtype).ok_or_else(|| bad(format!("is {:?}, which is not supported", stored.dtype)))?;
+    Packed::pack(format, n, k, &stored.bytes).map_err(|e| bad(e.to_string()))
+}
+
+fn format(dtype: GgmlDType) -> Option<Format> {
+    Some(match dtype {
+        GgmlDType::F32 => Format::F32,
+        GgmlDType::F16 => Format::F16,
+        GgmlDType::BF16 => Format::Bf16,
+        GgmlDType::Q4_0 => Format::Q4_0,
+        GgmlDType::Q4_1 => Format::Q4_1,
+        GgmlDType::Q5_0 => Format::Q5_0,
+        GgmlDType::Q5_1 => Format::Q5_1,
+        GgmlDType::Q8_0 => Format::Q8_0,
+        GgmlDType::Q4K => Format::Q4K,
+        GgmlDType::Q5K => Format::Q5K,
+        GgmlDType::Q6K => Format::Q6K,
+        _ => return None,
+    })
+}

@@ -1,0 +1,164 @@
+//! Checkpoints on disk: GGUF files and safetensors folders, memory-mapped, behind one set of names (those of
+//! the Hugging Face checkpoint). It copies and converts nothing.
+
+mod gguf;
+mod safetensors;
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use candle_core::quantized::GgmlDType;
+use memmap2::Mmap;
+
+use super::{Config, Error};
+pub use gguf::Metadata;
+
+/// An open checkpoint.
+pub struct Weights {
+    path: PathBuf,
+    files: Vec<Mmap>,
+    index: BTreeMap<String, Entry>,
+    config: Config,
+    /// GGUF's key-value section; `None` for safetensors.
+    metadata: Option<Metadata>,
+}
+
+/// Where one tensor lies.
+struct Entry {
+    file: usize,
+    start: usize,
+    end: usize,
+    dtype: GgmlDType,
+    /// Rows first: `[n, k]` for a matrix.
+    shape: Vec<usize>,
+    order: RowOrder,
+}
+
+/// How a tensor's rows lie in the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RowOrder {
+    Plain,
+    /// GGUF's llama files keep the two rotary halves of each of so many heads interleaved.
+    Interleaved(usize),
+}
+
+/// One tensor as stored.
+pub struct Stored<'a> {
+    pub dtype: GgmlDType,
+    /// Rows first: `[n, k]` for a matrix, `[n]` for a vector.
+    pub shape: &'a [usize],
+    pub bytes: std::borrow::Cow<'a, [u8]>,
+}
+
+impl Weights {
+    /// Opens a GGUF file, or a folder with `config.json` and safetensors.
+    ///
+    /// # Errors
+    /// A file that is missing, cut short or not what it claims to be, named with what to do.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        if path.is_dir() { safetensors::open(path) } else { gguf::open(path) }
+    }
+
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// GGUF's key-value section; `None` for safetensors.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_ref()
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of all tensors.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        self.index.values().map(|entry| entry.end - entry.start).sum()
+    }
+
+    /// Tensor names with type and shape, sorted by name.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, GgmlDType, &[usize])> {
+        self.index.iter().map(|(name, e)| (name.as_str(), e.dtype, e.shape.as_slice()))
+    }
+
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.index.contains_key(name)
+    }
+
+    /// One tensor, checked against the shape that the configuration asks for.
+    ///
+    /// # Errors
+    /// The tensor is missing or has another shape.
+    pub fn get(&self, name: &str, shape: &[usize]) -> Result<Stored<'_>, Error> {
+        let entry = self.index.get(name).ok_or_else(|| self.bad(name, "is missing"))?;
+        if entry.shape != shape {
+            return Err(self.bad(name, &format!("has shape {:?}, expected {shape:?}", entry.shape)));
+        }
+        let bytes = &self.files[entry.file][entry.start..entry.end];
+        let bytes = match entry.order {
+            RowOrder::Plain => bytes.into(),
+            RowOrder::Interleaved(heads) => deinterleave(bytes, shape[0], heads).into(),
+        };
+        Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes })
+    }
+
+    /// The values of a small float tensor.
+    ///
+    /// # Errors
+    /// As [`Weights::get`]; also when the tensor is quantised.
+    pub fn floats(&self, name: &str, n: usize) -> Result<Vec<f32>, Error> {
+        let stored = self.get(name, &[n])?;
+        floats(stored.dtype, &stored.bytes)
+            .ok_or_else(|| self.bad(name, &format!("is {:?}, floats were expected", stored.dtype)))
+    }
+
+    pub(super) fn bad(&self, name: &str, reason: &str) -> Error {
+        Error::Tensor { path: self.path.display().to_string(), name: name.into(), reason: reason.into() }
+    }
+}
+
+/// Little-endian floats of any width as f32; `None` for quantised types.
+fn floats(dtype: GgmlDType, bytes: &[u8]) -> Option<Vec<f32>> {
+    let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
+    match dtype {
+        GgmlDType::F32 => {
+            Some(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+        }
+        GgmlDType::F16 => Some(pairs().map(|b| half::f16::from_le_bytes(b).to_f32()).collect()),
+        GgmlDType::BF16 => Some(pairs().map(|b| half::bf16::from_le_bytes(b).to_f32()).collect()),
+        _ => None,
+    }
+}
+
+/// Row `2 i + half` of each head goes back to row `half * head_dim / 2 + i`.
+fn deinterleave(bytes: &[u8], n_rows: usize, heads: usize) -> Vec<u8> {
+    let (row_bytes, head_dim) = (bytes.len() / n_rows, n_rows / heads);
+    let mut out = Vec::with_capacity(bytes.len());
+    for row in 0..n_rows {
+        let (head, at) = (row / head_dim, row % head_dim);
+        let (half, i) = (at / (head_dim / 2), at % (head_dim / 2));
+        let from = (head * head_dim + 2 * i + half) * row_bytes;
+        out.extend_from_slice(&bytes[from..from + row_bytes]);
+    }
+    out
+}
+
+/// Maps a file into memory.
+fn map(path: &Path) -> Result<Mmap, Error> {
+    let io = |source| Error::Io { path: path.display().to_string(), source };
+    let file = File::open(path).map_err(io)?;
+    // SAFETY: the map is read-only; a checkpoint that another process rewrites while it is read could change
+    // the values seen, which `models verify` and the signature's checksum are there to catch.
+    #[expect(unsafe_code, reason = "a memory map is unsafe by nature")]
+    let map = unsafe { Mmap::map(&file) }.map_err(io)?;
+    Ok(map)
+}

@@ -1,0 +1,4 @@
+//! The integration binary: one module per room.
+
+mod matmul;
+mod model;

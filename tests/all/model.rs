@@ -1,0 +1,148 @@
+//! The decoder against logits that transformers computed, and against itself in other company.
+
+use std::path::{Path, PathBuf};
+
+use candle_core::{Device, Tensor};
+use proptest::prelude::*;
+use tribunal::model::{BLOCK, Compute, Decoder, Input, KvCache, KvType, Span, Weights};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn load(name: &str) -> Decoder {
+    let weights = Weights::open(&root().join("models/tiny").join(name)).expect("a tiny model opens");
+    Decoder::load(&weights, &Device::Cpu, Compute::default()).expect("a tiny model loads")
+}
+
+/// One sequence of the goldens: ids and logits at every position.
+struct Golden {
+    ids: Vec<u32>,
+    logits: Vec<Vec<f32>>,
+}
+
+fn goldens(name: &str) -> Vec<Golden> {
+    let file = |kind: &str| root().join(format!("tests/golden/models/{name}.{kind}"));
+    let text = std::fs::read_to_string(file("json")).expect("the golden's ids");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let sequences: Vec<Vec<u32>> = serde_json::from_value(json["sequences"].clone()).expect("ids");
+    let tensors =
+        candle_core::safetensors::load(Path::new(&file("safetensors")), &Device::Cpu).expect("logits");
+    let golden = |(i, ids): (usize, Vec<u32>)| Golden {
+        logits: tensors[&i.to_string()].to_vec2().expect("two dimensions"),
+        ids,
+    };
+    sequences.into_iter().enumerate().map(golden).collect()
+}
+
+/// Sequences that are fed to a decoder in steps, each with its own blocks, dealt out in an odd order.
+struct Desk<'a> {
+    model: &'a Decoder,
+    cache: KvCache,
+    sequences: Vec<Vec<u32>>,
+    done: Vec<usize>,
+    blocks: Vec<Vec<u32>>,
+}
+
+impl<'a> Desk<'a> {
+    fn new(model: &'a Decoder, sequences: &[Vec<u32>], kind: KvType) -> Self {
+        let needed: Vec<usize> = sequences.iter().map(|s| s.len().div_ceil(BLOCK)).collect();
+        let total: usize = needed.iter().sum();
+        let mut free: Vec<u32> = (0..total as u32).collect();
+        free.sort_by_key(|block| (block * 7919) % 31);
+        let blocks = needed.iter().map(|n| free.split_off(free.len() - n)).collect();
+        let cache = KvCache::new(model.config(), total, kind, &Device::Cpu).expect("a small cache");
+        Self { model, cache, sequences: sequences.to_vec(), done: vec![0; sequences.len()], blocks }
+    }
+
+    /// Feeds the next tokens of some sequences, `(sequence, tokens)`, and gives all their logits.
+    fn step(&mut self, work: &[(usize, usize)]) -> Vec<Vec<f32>> {
+        let mut input = Input::default();
+        for &(sequence, n_tokens) in work {
+            let position = self.done[sequence];
+            input.tokens.extend(&self.sequences[sequence][position..position + n_tokens]);
+            input.spans.push(Span { n_tokens, position, blocks: self.blocks[sequence].clone() });
+            self.done[sequence] += n_tokens;
+        }
+        input.logit_rows = (0..input.tokens.len() as u32).collect();
+        let logits: Tensor = self.model.forward(&input, &mut self.cache).expect("a step runs");
+        logits.to_vec2().expect("two dimensions")
+    }
+}
+
+fn check_against_transformers(model: &str, golden: &str) {
+    let decoder = load(model);
+    for Golden { ids, logits } in goldens(golden) {
+        let mut desk = Desk::new(&decoder, std::slice::from_ref(&ids), KvType::F32);
+        let ours = desk.step(&[(0, ids.len())]);
+        for (position, (ours, theirs)) in ours.iter().zip(&logits).enumerate() {
+            let worst = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(worst <= 1e-4, "{model}: position {position} differs by {worst}");
+        }
+        assert_eq!(ours.len(), logits.len());
+    }
+}
+
+#[test]
+fn logits_equal_those_of_transformers() {
+    for name in ["llama", "smollm2", "mistral", "qwen2", "qwen2-yarn", "qwen3", "gemma3"] {
+        check_against_transformers(name, name);
+    }
+    check_against_transformers("mistral-sharded", "mistral");
+    check_against_transformers("gemma3-nested", "gemma3");
+}
+
+/// The bits of a whole prefill of each sequence alone.
+fn alone(model: &Decoder, sequences: &[Vec<u32>], kind: KvType) -> Vec<Vec<Vec<u32>>> {
+    let run = |ids: &Vec<u32>| {
+        let logits = Desk::new(model, std::slice::from_ref(ids), kind).step(&[(0, ids.len())]);
+        logits.iter().map(|row| bits(row)).collect()
+    };
+    sequences.iter().map(run).collect()
+}
+
+fn bits(row: &[f32]) -> Vec<u32> {
+    row.iter().map(|x| x.to_bits()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever the chunks and the company, a row's logits have the same bits.
+    #[test]
+    fn a_row_does_not_depend_on_its_company(
+        lengths in prop::collection::vec(1_usize..300, 1..4),
+        cuts in prop::collection::vec((0_usize..4, 1_usize..70), 60),
+        name in prop::sample::select(vec!["qwen2", "gemma3", "mistral"]),
+        kind in prop::sample::select(vec![KvType::Bf16, KvType::F32, KvType::F16]),
+    ) {
+        let model = load(name);
+        let id = |s: usize, i: usize| ((s * 31 + i * 17 + i * i) % 300) as u32;
+        let sequences: Vec<Vec<u32>> =
+            lengths.iter().enumerate().map(|(s, &n)| (0..n).map(|i| id(s, i)).collect()).collect();
+        let expected = alone(&model, &sequences, kind);
+        let mut desk = Desk::new(&model, &sequences, kind);
+        let mut cuts = cuts.into_iter().cycle();
+        while desk.done.iter().zip(&lengths).any(|(done, length)| done < length) {
+            let mut work: Vec<(usize, usize)> = Vec::new();
+            for (sequence, tokens) in cuts.by_ref().take(3) {
+                let sequence = sequence % lengths.len();
+                let tokens = tokens.min(lengths[sequence] - desk.done[sequence]);
+                if tokens > 0 && work.iter().all(|w| w.0 != sequence) {
+                    work.push((sequence, tokens));
+                }
+            }
+            if work.is_empty() {
+                continue;
+            }
+            let starts: Vec<usize> = work.iter().map(|w| desk.done[w.0]).collect();
+            let mut logits = desk.step(&work).into_iter();
+            for (&(sequence, tokens), start) in work.iter().zip(starts) {
+                for position in start..start + tokens {
+                    let row = logits.next().expect("a row per token");
+                    prop_assert_eq!(bits(&row), expected[sequence][position].clone());
+                }
+            }
+        }
+    }
+}
