@@ -3,6 +3,7 @@
 
 mod judges;
 mod architecture;
+mod matmul;
 mod model;
 mod read;
 mod run;
