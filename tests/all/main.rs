@@ -1,8 +1,8 @@
 //! The integration binary: one module per room.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod judges;
 mod architecture;
+mod judges;
 mod matmul;
 mod model;
 mod read;
