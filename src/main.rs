@@ -1,7 +1,5 @@
-//! The `tribunal` command.
+//! The `tribunal` command. Everything it does is in the library.
 
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
+fn main() -> std::process::ExitCode {
     tribunal::cli::main()
 }

@@ -27,10 +27,18 @@ impl ChatTemplate {
     /// [`llm::Error::Template`] when it does not parse.
     pub fn new(source: &str, tokenizer: &Tokenizer) -> Result<Self, llm::Error> {
         let name = |id: Option<u32>| id.map(|id| tokenizer.decode(&[id])).unwrap_or_default();
+        Self::with_tokens(source, &name(tokenizer.bos()), &name(tokenizer.eos()))
+    }
+
+    /// The same with the two names that a template may print, instead of a tokenizer that knows them.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::new`].
+    pub fn with_tokens(source: &str, bos_token: &str, eos_token: &str) -> Result<Self, llm::Error> {
         Ok(Self {
             environment: template::environment(source)?,
-            bos_token: name(tokenizer.bos()),
-            eos_token: name(tokenizer.eos()),
+            bos_token: bos_token.to_owned(),
+            eos_token: eos_token.to_owned(),
         })
     }
 

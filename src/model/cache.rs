@@ -1,6 +1,6 @@
 //! The paged KV cache: storage only. Which block belongs to whom is the engine's business.
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Tensor};
 
 pub use super::cpu::attend::BLOCK;
 use super::{Config, Error};
@@ -67,5 +67,39 @@ impl KvCache {
     #[must_use]
     pub fn n_blocks(&self) -> usize {
         self.n_blocks
+    }
+
+    /// Copies one block over another, in every layer.
+    ///
+    /// # Errors
+    /// As candle's.
+    pub fn copy_block(&mut self, from: u32, to: u32) -> Result<(), Error> {
+        for layer in self.keys.iter().chain(&self.values) {
+            layer.inplace_op1(&CopyBlock { from: from as usize, to: to as usize })?;
+        }
+        Ok(())
+    }
+}
+
+struct CopyBlock {
+    from: usize,
+    to: usize,
+}
+
+impl InplaceOp1 for CopyBlock {
+    fn name(&self) -> &'static str {
+        "copy-block"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> candle_core::Result<()> {
+        let size: usize = layout.dims()[1..].iter().product();
+        let (from, to) = (self.from * size..(self.from + 1) * size, self.to * size);
+        match storage {
+            CpuStorage::BF16(cache) => cache.copy_within(from, to),
+            CpuStorage::F16(cache) => cache.copy_within(from, to),
+            CpuStorage::F32(cache) => cache.copy_within(from, to),
+            _ => candle_core::bail!("the cache holds floats"),
+        }
+        Ok(())
     }
 }

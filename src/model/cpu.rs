@@ -22,8 +22,10 @@ mod input;
 pub mod lanes;
 mod layout;
 mod pack;
+pub mod peak;
 mod portable;
 mod schedule;
+pub mod softmax;
 mod unpack;
 
 #[cfg(target_arch = "x86_64")]
