@@ -24,7 +24,7 @@ impl Source {
     pub fn new(path: String, text: String) -> Self {
         let end = text.find("\n#[cfg(test)]\nmod ").map_or(text.len(), |at| at + 1);
         let (code, literals) = blanked(&text[..end]);
-        Self { path, code, literals, text }
+        Self { path, text, code, literals }
     }
 
     /// The first module of the path: `engine` for `engine/radix.rs` and for `engine.rs`.
