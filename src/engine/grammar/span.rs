@@ -14,6 +14,8 @@ pub(super) struct SpanText {
     starts: Vec<usize>,
     /// Code points before each chunk, and in all.
     n_chars: Vec<usize>,
+    /// The first of the shortest chunks.
+    shortest: Option<usize>,
 }
 
 impl std::fmt::Debug for SpanText {
@@ -24,7 +26,13 @@ impl std::fmt::Debug for SpanText {
 
 impl SpanText {
     pub(super) fn new(text: &str) -> Self {
-        let mut all = Self { chunks: Vec::new(), escaped: Vec::new(), starts: vec![0], n_chars: vec![0] };
+        let mut all = Self {
+            chunks: Vec::new(),
+            escaped: Vec::new(),
+            starts: vec![0],
+            n_chars: vec![0],
+            shortest: None,
+        };
         let mut n_chars = 0;
         for grapheme in text.graphemes(true) {
             let quoted = serde_json::Value::from(grapheme).to_string();
@@ -35,6 +43,7 @@ impl SpanText {
             all.n_chars.push(n_chars);
             all.chunks.push(chunk.to_owned());
         }
+        all.shortest = (0..all.chunks.len()).min_by_key(|&i| all.chunks[i].len());
         all
     }
 
@@ -69,6 +78,10 @@ impl SpanText {
     pub(super) fn shortest_end(&self, content: &[u8], min: usize, max: Option<usize>) -> Option<&[u8]> {
         if content.is_empty() && min == 0 {
             return Some(&[]);
+        }
+        if content.is_empty() && min <= 1 && max.is_none() {
+            let chunk = self.shortest?;
+            return Some(&self.escaped[self.starts[chunk]..self.starts[chunk + 1]]);
         }
         let mut best: Option<&[u8]> = None;
         for first in self.places(content) {
