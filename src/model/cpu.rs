@@ -22,6 +22,7 @@ mod input;
 pub mod lanes;
 mod layout;
 mod pack;
+pub mod peak;
 mod portable;
 mod schedule;
 pub mod softmax;

@@ -220,6 +220,19 @@ pub(super) struct Panel<'a> {
     pub scales: &'a [u8],
 }
 
+impl Panel<'_> {
+    /// The weights of an `f32` panel, `[k][lane]`; `None` for other formats (and where bytes would have to be
+    /// swapped).
+    pub fn floats(&self) -> Option<&[[f32; LANES]]> {
+        if self.format != Format::F32 || cfg!(target_endian = "big") {
+            return None;
+        }
+        // SAFETY: any bits are an `f32`; `align_to` gives aligned values only.
+        let (before, floats, _) = unsafe { self.values.align_to::<[f32; LANES]>() };
+        before.is_empty().then(|| &floats[..self.k])
+    }
+}
+
 /// The panels of one matrix: all values, then all scales, in memory of huge pages where the system has them.
 #[derive(Debug)]
 pub(super) struct Storage {

@@ -42,7 +42,7 @@ pub fn multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
     if n_threads == 1 {
         return parts.iter().for_each(|part| part.run(0..part.weights.storage.n_panels(), input, tier));
     }
-    let step = n_panels.div_ceil(n_threads * TASKS).max(1);
+    let step = n_panels.div_ceil(n_threads * TASKS).next_multiple_of(PAIR).max(PAIR);
     let tasks: Vec<(&Part, Range<usize>)> = parts.iter().flat_map(|part| part.ranges(step)).collect();
     tasks.into_par_iter().with_max_len(1).for_each(|(part, panels)| part.run(panels, input, tier));
 }
@@ -81,95 +81,115 @@ impl<'a> Part<'a> {
         };
         let resident = (RESIDENT / row_bytes.max(1) / ROWS).max(1);
         for spans in input.spans().chunks(resident) {
-            for i in panels.clone() {
-                let panel = self.weights.storage.panel(i);
+            for first in panels.clone().step_by(PAIR) {
+                let all: [Panel; PAIR] =
+                    std::array::from_fn(|p| self.weights.storage.panel((first + p).min(panels.end - 1)));
+                let pair = Pair { first, panels: &all[..PAIR.min(panels.end - first)] };
                 match &input.coded {
-                    Coded::Int8(int8) => {
-                        spans.iter().for_each(|&span| {
-                            self.tile(i, span, |sums| {
-                                int8_tile(tier, &panel, &int8.tile(span, k), sums);
-                            })
+                    Coded::Int8(int8) => spans.iter().for_each(|&span| {
+                        self.tile(&pair, span, |sums| {
+                            int8_tile(tier, pair.panels, &int8.tile(span, k), sums)
                         });
-                    }
-                    Coded::Bf16(pairs) => {
+                    }),
+                    Coded::Bf16(pairs) => spans.iter().for_each(|&span| {
                         let n_pairs = k.div_ceil(2);
-                        spans.iter().for_each(|&span| {
-                            self.tile(i, span, |sums| {
-                                let x = &pairs[span.first * n_pairs..][..span.height * n_pairs];
-                                bf16_tile(tier, &panel, x, sums);
-                            })
-                        });
-                    }
-                    Coded::F32(values) => self.floats(i, &panel, spans, values, tier),
+                        let x = &pairs[span.first * n_pairs..][..span.height * n_pairs];
+                        self.tile(&pair, span, |sums| bf16_tile(tier, pair.panels, x, sums));
+                    }),
+                    Coded::F32(values) => self.floats(&pair, spans, values, tier),
                 }
             }
         }
     }
 
-    /// One panel and one tile: sums from zero, then written.
-    fn tile(&self, panel: usize, span: Span, kernel: impl FnOnce(&mut [Lanes])) {
-        let mut sums = [[0.0; LANES]; ROWS];
-        kernel(&mut sums[..span.height]);
-        self.write(panel, span, &sums);
+    /// Two panels and one tile: sums from zero, then written.
+    fn tile(&self, pair: &Pair, span: Span, kernel: impl FnOnce(&mut [Lanes])) {
+        let mut sums = [[0.0; LANES]; PAIR * ROWS];
+        let sums = &mut sums[..pair.panels.len() * span.height];
+        kernel(sums);
+        self.write(pair, span, sums);
     }
 
-    /// One panel and several tiles of exact activations: the weights are widened once for all of them.
-    fn floats(&self, panel_idx: usize, panel: &Panel, spans: &[Span], values: &[f32], tier: Tier) {
-        let mut weights = [[0.0; LANES]; CHUNK];
-        let mut sums = vec![[[0.0; LANES]; ROWS]; spans.len()];
-        for k0 in (0..panel.k).step_by(CHUNK) {
-            let weights = &mut weights[..CHUNK.min(panel.k - k0)];
-            widen(tier, panel, k0, weights);
+    /// Two panels and several tiles of exact activations: the weights are widened once for all of them.
+    fn floats(&self, pair: &Pair, spans: &[Span], values: &[f32], tier: Tier) {
+        let k = self.weights.k;
+        let mut widened = [[[0.0; LANES]; CHUNK]; PAIR];
+        let mut sums = vec![[[0.0; LANES]; PAIR * ROWS]; spans.len()];
+        for k0 in (0..k).step_by(CHUNK) {
+            let range = k0..k.min(k0 + CHUNK);
+            let weights: Vec<&[Lanes]> = (pair.panels.iter().zip(&mut widened))
+                .map(|(panel, widened)| match panel.floats() {
+                    Some(weights) => &weights[range.clone()],
+                    None => {
+                        widen(tier, panel, k0, &mut widened[..range.len()]);
+                        &widened[..range.len()]
+                    }
+                })
+                .collect();
             for (span, sums) in spans.iter().zip(&mut sums) {
-                let x = &values[span.first * panel.k + k0 * span.height..][..weights.len() * span.height];
-                float_tile(tier, weights, x, &mut sums[..span.height]);
+                let x = &values[span.first * k + k0 * span.height..][..range.len() * span.height];
+                float_tile(tier, &weights, x, &mut sums[..weights.len() * span.height]);
             }
         }
-        spans.iter().zip(&sums).for_each(|(&span, sums)| self.write(panel_idx, span, sums));
+        spans.iter().zip(&sums).for_each(|(&span, sums)| self.write(pair, span, sums));
     }
 
-    fn write(&self, panel: usize, span: Span, sums: &[Lanes; ROWS]) {
+    fn write(&self, pair: &Pair, span: Span, sums: &[Lanes]) {
         let n = self.weights.n;
-        let first = panel * LANES;
-        let columns = LANES.min(n - first);
-        for (r, sums) in sums[..span.rows].iter().enumerate() {
-            assert!(span.first + r < self.m, "a span has no row that the input lacks");
-            // SAFETY: `out` has `m n` values (checked in `new`), the row is below `m` and the columns below
-            // `n`; no other task writes these columns, and `out` is borrowed for as long as `self` lives.
-            let out = unsafe {
-                std::slice::from_raw_parts_mut(self.out.add((span.first + r) * n + first), columns)
-            };
-            out.copy_from_slice(&sums[..columns]);
+        for (p, sums) in sums.chunks(span.height).take(pair.panels.len()).enumerate() {
+            let first = (pair.first + p) * LANES;
+            let columns = LANES.min(n - first);
+            for (r, sums) in sums[..span.rows].iter().enumerate() {
+                assert!(span.first + r < self.m, "a span has no row that the input lacks");
+                // SAFETY: `out` has `m n` values (checked in `new`), the row is below `m` and the columns below
+                // `n`; no other task writes these columns, and `out` is borrowed as long as `self` lives.
+                let out = unsafe {
+                    std::slice::from_raw_parts_mut(self.out.add((span.first + r) * n + first), columns)
+                };
+                match out.first_chunk_mut() {
+                    Some(out) => *out = *sums, // one store
+                    None => out.copy_from_slice(&sums[..columns]),
+                }
+            }
         }
     }
 }
 
-fn int8_tile(tier: Tier, panel: &Panel, tile: &Int8Tile, sums: &mut [Lanes]) {
+/// Panels that meet a tile together: each activation is loaded once for both.
+const PAIR: usize = 2;
+
+/// One or two neighbouring panels.
+struct Pair<'a> {
+    first: usize,
+    panels: &'a [Panel<'a>],
+}
+
+fn int8_tile(tier: Tier, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
     match tier {
         // SAFETY: `multiply` asks for no tier above the machine's.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx512 => unsafe { avx512::int8(panel, tile, sums) },
+        Tier::Avx512 => unsafe { avx512::int8(panels, tile, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx2 => unsafe { avx2::int8(panel, tile, sums) },
-        _ => portable::int8(panel, tile, sums, &portable::Plain),
+        Tier::Avx2 => unsafe { avx2::int8(panels, tile, sums) },
+        _ => portable::int8(panels, tile, sums, &portable::Plain),
     }
 }
 
-fn bf16_tile(tier: Tier, panel: &Panel, x: &[[bf16; 2]], sums: &mut [Lanes]) {
-    assert_eq!(panel.format, Format::Bf16, "bf16 activations meet bf16 weights");
+fn bf16_tile(tier: Tier, panels: &[Panel], x: &[[bf16; 2]], sums: &mut [Lanes]) {
+    assert_eq!(panels[0].format, Format::Bf16, "bf16 activations meet bf16 weights");
     match tier {
         // SAFETY: `multiply` asks for no tier above the machine's.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx512 => unsafe { avx512::bf16_pairs(panel, x, sums) },
+        Tier::Avx512 => unsafe { avx512::bf16_pairs(panels, x, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx2 => unsafe { avx2::bf16_pairs(panel, x, sums) },
-        _ => portable::bf16_pairs(panel, x, sums),
+        Tier::Avx2 => unsafe { avx2::bf16_pairs(panels, x, sums) },
+        _ => portable::bf16_pairs(panels, x, sums),
     }
 }
 
-fn float_tile(tier: Tier, weights: &[Lanes], x: &[f32], sums: &mut [Lanes]) {
+fn float_tile(tier: Tier, weights: &[&[Lanes]], x: &[f32], sums: &mut [Lanes]) {
     match tier {
         // SAFETY: `multiply` asks for no tier above the machine's.
         #[cfg(target_arch = "x86_64")]
