@@ -112,8 +112,8 @@ unsafe fn many_rows<C: Codes, S: Scales, const N: usize>(
             let blocks = unpack::<C, S, N>(panels, b);
             for r in 0..height {
                 let mut local = [_mm512_setzero_ps(); N];
-                for p in 0..N {
-                    local[p] = _mm512_loadu_ps(sums.add(p * height + r).cast());
+                for (p, local) in local.iter_mut().enumerate() {
+                    *local = _mm512_loadu_ps(sums.add(p * height + r).cast());
                 }
                 S::add(&blocks, Activations::new(tile, b * height + r), &mut local);
                 for (p, sum) in local.into_iter().enumerate() {
