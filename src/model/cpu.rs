@@ -15,6 +15,10 @@
     unsafe_code,
     reason = "vector instructions that are chosen at run time, and disjoint columns of one output"
 )]
+#![expect(
+    clippy::inline_always,
+    reason = "plain loops take the instructions of the tier that they are inlined into"
+)]
 
 pub mod activate;
 pub mod attend;

@@ -3,6 +3,8 @@
 //! One [`Input`] serves every layer that reads the same activations (q, k and v; gate and up). A row is coded
 //! from its own values alone. Within a tile the rows stand side by side, so that a kernel reads one stream.
 
+use std::ops::Range;
+
 use half::bf16;
 use rayon::prelude::*;
 
@@ -79,14 +81,15 @@ pub(super) struct Int8Tile<'a> {
 }
 
 impl Int8 {
-    pub(super) fn tile(&self, span: Span, k: usize) -> Int8Tile<'_> {
-        let blocks = k / BLOCK;
-        let range = span.first * blocks..(span.first + span.height) * blocks;
+    /// The values `range` (whole blocks) of the rows of a span.
+    pub(super) fn tile(&self, span: Span, k: usize, range: &Range<usize>) -> Int8Tile<'_> {
+        let first = span.first * (k / BLOCK) + range.start / BLOCK * span.height;
+        let at = first..first + range.len() / BLOCK * span.height;
         Int8Tile {
             height: span.height,
-            values: &self.values[range.clone()],
-            scales: &self.scales[range.clone()],
-            sums: &self.facts[range],
+            values: &self.values[at.clone()],
+            scales: &self.scales[at.clone()],
+            sums: &self.facts[at],
         }
     }
 }
@@ -207,10 +210,10 @@ fn quantize(rows: &Rows, tier: Tier) -> Int8 {
         .zip(spans(rows.m))
         .map(|(((values, scales), facts), span)| (Blocks { values, scales, facts }, span));
     if rows.m <= ROWS {
-        tiles.for_each(|(tile, span)| quantize_tile(rows, span, tile, tier));
+        tiles.for_each(|(mut tile, span)| quantize_tile(rows, span, &mut tile, tier));
     } else {
         let tiles: Vec<_> = tiles.collect();
-        tiles.into_par_iter().for_each(|(tile, span)| quantize_tile(rows, span, tile, tier));
+        tiles.into_par_iter().for_each(|(mut tile, span)| quantize_tile(rows, span, &mut tile, tier));
     }
     int8
 }
@@ -222,7 +225,7 @@ struct Blocks<'a> {
     facts: &'a mut [Sums],
 }
 
-fn quantize_tile(rows: &Rows, span: Span, tile: Blocks, tier: Tier) {
+fn quantize_tile(rows: &Rows, span: Span, tile: &mut Blocks, tier: Tier) {
     #[cfg(target_arch = "x86_64")]
     if tier >= Tier::Avx2 {
         // SAFETY: the caller asks for no tier above the machine's.
@@ -234,12 +237,12 @@ fn quantize_tile(rows: &Rows, span: Span, tile: Blocks, tier: Tier) {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn quantize_tile_avx2(rows: &Rows, span: Span, tile: Blocks) {
+fn quantize_tile_avx2(rows: &Rows, span: Span, tile: &mut Blocks) {
     quantize_tile_plain(rows, span, tile);
 }
 
 #[inline(always)]
-fn quantize_tile_plain(rows: &Rows, span: Span, tile: Blocks) {
+fn quantize_tile_plain(rows: &Rows, span: Span, tile: &mut Blocks) {
     for r in 0..span.rows {
         let row = &rows.x[(span.first + r) * rows.k..][..rows.k];
         for (b, x) in row.as_chunks::<BLOCK>().0.iter().enumerate() {

@@ -314,3 +314,11 @@ fn every_half_is_widened_exactly() {
         );
     }
 }
+
+/// Longer than any stretch of `k` that the schedule takes at a time, with more rows than one group.
+#[test]
+fn long_rows_keep_their_bits() {
+    for format in [Format::Q4K, Format::Q6K, Format::Bf16] {
+        check_invariance(format, 17, 2560, 130, 11);
+    }
+}

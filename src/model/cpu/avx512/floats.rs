@@ -63,10 +63,10 @@ unsafe fn float_rows<const N: usize, const R: usize>(
         let mut local = load::<N, R>(sums, height, first);
         for k in 0..panels[0].len() {
             let weights = panels.map(|weights| _mm512_loadu_ps(weights.get_unchecked(k).as_ptr()));
-            for r in 0..R {
+            for (r, sums) in local.iter_mut().enumerate() {
                 let x = _mm512_set1_ps(*x.get_unchecked(k * height + first + r));
-                for p in 0..N {
-                    local[r][p] = _mm512_fmadd_ps(weights[p], x, local[r][p]);
+                for (sum, &weights) in sums.iter_mut().zip(&weights) {
+                    *sum = _mm512_fmadd_ps(weights, x, *sum);
                 }
             }
         }
@@ -84,10 +84,10 @@ unsafe fn load<const N: usize, const R: usize>(
     first: usize,
 ) -> [[__m512; N]; R] {
     let mut local = [[_mm512_setzero_ps(); N]; R];
-    for r in 0..R {
-        for p in 0..N {
+    for (r, local) in local.iter_mut().enumerate() {
+        for (p, local) in local.iter_mut().enumerate() {
             // SAFETY: a row has 16 values.
-            local[r][p] = unsafe { _mm512_loadu_ps(sums[p * height + first + r].as_ptr()) };
+            *local = unsafe { _mm512_loadu_ps(sums[p * height + first + r].as_ptr()) };
         }
     }
     local
@@ -103,10 +103,10 @@ unsafe fn store<const N: usize, const R: usize>(
     height: usize,
     first: usize,
 ) {
-    for r in 0..R {
-        for p in 0..N {
+    for (r, local) in local.iter().enumerate() {
+        for (p, &local) in local.iter().enumerate() {
             // SAFETY: a row has 16 values.
-            unsafe { _mm512_storeu_ps(sums[p * height + first + r].as_mut_ptr(), local[r][p]) };
+            unsafe { _mm512_storeu_ps(sums[p * height + first + r].as_mut_ptr(), local) };
         }
     }
 }
@@ -152,10 +152,10 @@ unsafe fn pair_rows<const N: usize, const R: usize>(
         let mut local = load::<N, R>(sums, height, first);
         for k in 0..n_pairs {
             let weights = panels.map(|panel| pairs(_mm512_loadu_si512(panel.add(64 * k).cast())));
-            for r in 0..R {
+            for (r, sums) in local.iter_mut().enumerate() {
                 let x = pairs(_mm512_set1_epi32(x.add(k * height + first + r).read_unaligned()));
-                for p in 0..N {
-                    local[r][p] = _mm512_dpbf16_ps(local[r][p], weights[p], x);
+                for (sum, &weights) in sums.iter_mut().zip(&weights) {
+                    *sum = _mm512_dpbf16_ps(*sum, weights, x);
                 }
             }
         }

@@ -9,7 +9,8 @@ use crate::model::cpu::input::Int8Tile;
 use crate::model::cpu::layout::Panel;
 use crate::model::cpu::portable::Lanes;
 
-/// One or two panels by one tile of any height; `sums` are the rows of the first panel, then of the second.
+/// One or two panels by one tile of any height; `sums` (the rows of the first panel, then of the second) go on
+/// from what they hold.
 ///
 /// # Safety
 /// The machine has AVX-512 F, BW and VNNI; the panels' format has codes `C` and scales `S`.
@@ -78,6 +79,11 @@ unsafe fn few_rows<C: Codes, S: Scales, const N: usize, const R: usize>(
     let mut local = [[_mm512_setzero_ps(); N]; R];
     // SAFETY: `sums` has `R` rows of 16 values for each panel; a panel has as many blocks as each row.
     unsafe {
+        for (r, local) in local.iter_mut().enumerate() {
+            for (p, local) in local.iter_mut().enumerate() {
+                *local = _mm512_loadu_ps(sums[p * R + r].as_ptr());
+            }
+        }
         for b in 0..tile.values.len() / R {
             let blocks = unpack::<C, S, N>(panels, b);
             for (r, sums) in local.iter_mut().enumerate() {
@@ -112,8 +118,8 @@ unsafe fn many_rows<C: Codes, S: Scales, const N: usize>(
             let blocks = unpack::<C, S, N>(panels, b);
             for r in 0..height {
                 let mut local = [_mm512_setzero_ps(); N];
-                for p in 0..N {
-                    local[p] = _mm512_loadu_ps(sums.add(p * height + r).cast());
+                for (p, local) in local.iter_mut().enumerate() {
+                    *local = _mm512_loadu_ps(sums.add(p * height + r).cast());
                 }
                 S::add(&blocks, Activations::new(tile, b * height + r), &mut local);
                 for (p, sum) in local.into_iter().enumerate() {
