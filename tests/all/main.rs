@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod broken;
+mod engine;
 mod judges;
 mod matmul;
 mod model;
