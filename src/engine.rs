@@ -1,7 +1,255 @@
-//! engine
+//! The engine: an [`Llm`] that runs open weights in this process. It batches whoever asks, shares what their
+//! prompts share, and gives the same bytes whoever the neighbours are. It never sees a segment.
+//!
+//! In reading order: [`chat`] and [`tokenizer`] turn a conversation into ids; [`grammar`] says which tokens
+//! the form allows; a [`sequence`] waits in the [`scheduler`], which shares blocks through [`radix`]; the
+//! [`worker`]'s loop runs the model; an [`answer`] takes its logits through the [`sampler`].
 
 pub mod tokenizer;
 
 pub mod chat;
 
 pub mod grammar;
+
+pub mod sequence;
+
+pub mod radix;
+
+pub mod scheduler;
+
+pub mod sampler;
+
+pub mod answer;
+
+pub mod worker;
+
+mod memory;
+
+mod open;
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, sync_channel},
+    },
+};
+
+use crate::{
+    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Weighed},
+    model::{Compute, Decoder, KvType, Weights},
+};
+
+use answer::{Answer, Task};
+use chat::ChatTemplate;
+use grammar::Vocabulary;
+use sequence::Ask;
+use tokenizer::Tokenizer;
+use worker::Request;
+
+/// How an engine runs. Only `compute.activations`, `kv`, `context` and the template can move a score.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub compute: Compute,
+    pub kv: KvType,
+    /// Bytes of the KV cache; `None` takes a share of the memory that is free.
+    pub kv_bytes: Option<usize>,
+    /// Sequences in flight.
+    pub n_rows: usize,
+    /// Prompt tokens of one step.
+    pub step_tokens: usize,
+    /// Positions of one sequence; `None` takes the model's, at most [`MAX_CONTEXT`].
+    pub context: Option<usize>,
+    pub prefix_cache: bool,
+    /// Threads that compute; `None` takes all.
+    pub threads: Option<usize>,
+    /// A chat template in place of the model's.
+    pub chat_template: Option<String>,
+    /// Further variables of the chat template (`{"enable_thinking": false}`).
+    pub chat_options: serde_json::Value,
+    /// Tokens that end a turn beside the model's own.
+    pub stop_tokens: Vec<String>,
+}
+
+/// Positions that a sequence gets when the model was made for more.
+pub const MAX_CONTEXT: usize = 32_768;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            compute: Compute::default(),
+            kv: KvType::Bf16,
+            kv_bytes: None,
+            n_rows: 64,
+            step_tokens: 512,
+            context: None,
+            prefix_cache: true,
+            threads: None,
+            chat_template: None,
+            chat_options: serde_json::Value::Null,
+            stop_tokens: Vec::new(),
+        }
+    }
+}
+
+/// Why an engine cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Model(#[from] crate::model::Error),
+    #[error("`{path}`: {reason}")]
+    Text { path: String, reason: String },
+    #[error(
+        "the KV cache of {given} holds {fits} tokens, but one sequence of {context} needs {needed}; \
+         hint: `--kv-cache {needed}`, or `--context {fits}`"
+    )]
+    Cache { given: String, fits: usize, context: usize, needed: String },
+    #[error("the threads cannot be started: {0}")]
+    Threads(String),
+}
+
+/// A loaded model with its thread.
+pub struct Engine {
+    inbox: Sender<Request>,
+    tokenizer: Arc<Tokenizer>,
+    template: Option<ChatTemplate>,
+    vocabulary: Vocabulary,
+    facts: Facts,
+}
+
+/// What a signature says of an engine, and what a plan needs to know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Number type of the weights, as their makers name it: `q4_k_m`, `bf16`.
+    pub dtype: String,
+    pub activations: &'static str,
+    pub kv: &'static str,
+    pub device: String,
+    /// The tier, where it can move a bit.
+    pub tier: Option<&'static str>,
+    pub context: usize,
+    /// The first digits of the chat template's sha256; `none` without one.
+    pub template: String,
+    pub weight_bytes: usize,
+    pub kv_bytes: usize,
+}
+
+impl Engine {
+    /// Loads a GGUF file or a safetensors folder and starts its thread.
+    ///
+    /// # Errors
+    /// Files that are missing or broken, a tokenizer that cannot be read, too little memory for the cache.
+    pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        open::engine(path, &Weights::open(path)?, options)
+    }
+
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    #[must_use]
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The ids of a chat as the model reads it.
+    ///
+    /// # Errors
+    /// [`llm::Error::Template`] when the chat template refuses it.
+    pub fn prompt_ids(&self, chat: &Chat) -> Result<Vec<u32>, llm::Error> {
+        chat::encode(chat, self.template.as_ref(), &self.tokenizer)
+    }
+
+    /// Refuses what cannot fit, whatever else is in the cache.
+    fn check_length(&self, prompt: usize, answer: usize) -> Result<(), llm::Error> {
+        let context = self.facts.context;
+        if prompt == 0 {
+            return Err(llm::Error::Template("the prompt is empty".into()));
+        }
+        if prompt + answer > context {
+            return Err(llm::Error::TooLong { prompt, answer, context });
+        }
+        Ok(())
+    }
+
+    /// Hands a request to the worker.
+    fn send(&self, ask: Ask, task: Task) -> Result<Receiver<Result<Reply, llm::Error>>, llm::Error> {
+        let (sender, receiver) = sync_channel(1);
+        let prompt = &ask.tokens[..ask.n_prompt];
+        let answer = Answer::new(task, prompt, self.tokenizer.clone(), sender);
+        let gone = |_| llm::Error::Engine("the engine's thread has ended".into());
+        self.inbox.send(Request { ask, answer }).map_err(gone)?;
+        Ok(receiver)
+    }
+}
+
+fn wait(receiver: &Receiver<Result<Reply, llm::Error>>) -> Result<Reply, llm::Error> {
+    receiver.recv().map_err(|_| llm::Error::Engine("the engine's thread has ended".into()))?
+}
+
+impl Llm for Engine {
+    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
+        let tokens = self.prompt_ids(chat)?;
+        self.check_length(tokens.len(), sampling.max_tokens)?;
+        let grammar = self.vocabulary.grammar(form)?;
+        let n_prompt = tokens.len();
+        if sampling.max_tokens == 0 {
+            return Ok(Reply { finish: Finish::Length, prompt_ids: tokens, ..Reply::default() });
+        }
+        let ask = Ask { id: 0, tokens, n_prompt, n_more: sampling.max_tokens, logits_from: n_prompt - 1 };
+        wait(&self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?)
+    }
+
+    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
+        let prompt = self.prompt_ids(chat)?;
+        let n_prompt = prompt.len();
+        let mut waiting = Vec::new();
+        for text in continuations {
+            let failed = |e: tokenizer::Error| llm::Error::Engine(e.to_string());
+            let ids = self.tokenizer.encode_data(text).map_err(failed)?;
+            self.check_length(n_prompt, ids.len())?;
+            // The last token's own logits are not needed.
+            let given = ids.split_last().map_or(&[][..], |(_, given)| given);
+            let tokens = [&prompt, given].concat();
+            let ask = Ask { id: 0, tokens, n_prompt, n_more: 0, logits_from: n_prompt - 1 };
+            let receiver = if ids.is_empty() { None } else { Some(self.send(ask, Task::Weigh { ids })?) };
+            waiting.push((text, receiver));
+        }
+        let weighed = |(text, receiver): (&String, Option<Receiver<_>>)| {
+            let tokens = receiver.as_ref().map_or(Ok(Vec::new()), |r| wait(r).map(|reply| reply.tokens))?;
+            Ok(Weighed { text: text.clone(), tokens })
+        };
+        waiting.into_iter().map(weighed).collect()
+    }
+
+    fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
+        Ok(self.prompt_ids(chat)?.len())
+    }
+}
+
+/// Starts the worker of a loaded decoder.
+fn start(model: Arc<Decoder>, n_blocks: usize, options: &Options) -> Result<Sender<Request>, Error> {
+    let cache = crate::model::KvCache::new(model.config(), n_blocks, options.kv, model.device())?;
+    let limits = scheduler::Limits {
+        n_rows: options.n_rows.max(1),
+        n_tokens: options.step_tokens.max(1),
+        prefix_cache: options.prefix_cache,
+    };
+    let (sender, inbox) = std::sync::mpsc::channel();
+    let worker = worker::Worker {
+        model,
+        cache,
+        scheduler: scheduler::Scheduler::new(limits, n_blocks),
+        inbox,
+        tier: options.compute.tier,
+        answers: std::collections::HashMap::new(),
+        n_named: 0,
+    };
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or(0));
+    let pool = threads.build().map_err(|e| Error::Threads(e.to_string()))?;
+    let run = move || pool.install(|| worker.run());
+    let name = "engine".to_owned();
+    std::thread::Builder::new().name(name).spawn(run).map_err(|e| Error::Threads(e.to_string()))?;
+    Ok(sender)
+}

@@ -1,9 +1,15 @@
 //! Judges: one file per paper, each beside its folder of prompts, schemas and shots.
 //! A judge sees text and an [`Llm`]; it never sees tokens.
+//!
+//! [`registry`] makes one from its name; [`setup`] is what it can be told.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    panic::resume_unwind,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +19,25 @@ use crate::{
     mqm::ErrorSpan,
     segment::Segment,
 };
+
+pub mod registry;
+
+pub mod setup;
+
+pub mod gemba_mqm;
+
+pub mod gemba_da;
+
+pub mod fsp;
+
+pub mod prompt;
+
+pub mod shots;
+
+mod reading;
+
+pub use registry::Method;
+pub use setup::{Granularity, Preset, Settings};
 
 /// A published way of judging translations.
 pub trait Judge: Sync + Send {
@@ -30,10 +55,17 @@ pub trait Judge: Sync + Send {
         Unit::Segment
     }
 
+    /// The direction of [`Verdict::raw`]; [`Verdict::score`] is always higher for the better.
+    fn direction(&self) -> Direction {
+        Direction::Higher
+    }
+
     /// The method's part of the signature, in order: `[("method", "fsp"), ("shots", "3"), ...]`.
     fn signature(&self) -> Vec<(&'static str, String)>;
 
-    /// The chats of the first questions that the group will surely cause, for planning and dry runs.
+    /// The chats that the group will surely cause, each with the most tokens that its answer may take: what
+    /// `judge` asks, so that plans and dry runs count what a run will do. A chat that cannot be made is left
+    /// out; `judge` says why.
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)>;
 }
 
@@ -56,6 +88,14 @@ pub enum Grouping {
 pub enum Unit {
     Segment,
     Group,
+}
+
+/// Which way a scale points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    Higher,
+    Lower,
 }
 
 /// What a judge says of one unit.
@@ -99,14 +139,19 @@ impl From<llm::Error> for Error {
 pub struct Panel {
     default: Arc<dyn Llm>,
     seats: BTreeMap<String, Arc<dyn Llm>>,
-    /// How every question is sampled unless the judge says otherwise.
+    /// How every question is sampled. Judges put their own budget in the place of its `max_tokens`
+    /// ([`Settings::max_tokens`] sets it).
     pub sampling: Sampling,
+    unit: Option<usize>,
     calls: Arc<Mutex<Vec<Call>>>,
 }
 
 /// One question and its answer, as it goes to `calls.jsonl`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Call {
+    /// The unit of the group that the question is about, by its position in the answer of [`Judge::judge`];
+    /// `None` when it is about the whole group.
+    pub unit: Option<usize>,
     pub role: String,
     pub stage: String,
     pub chat: Chat,
@@ -118,7 +163,7 @@ impl Panel {
     /// A panel where one model plays every role.
     #[must_use]
     pub fn new(default: Arc<dyn Llm>, sampling: Sampling) -> Self {
-        Self { default, seats: BTreeMap::new(), sampling, calls: Arc::default() }
+        Self { default, seats: BTreeMap::new(), sampling, unit: None, calls: Arc::default() }
     }
 
     /// The same panel with another model in one role.
@@ -132,6 +177,12 @@ impl Panel {
     #[must_use]
     pub fn fresh(&self) -> Self {
         Self { calls: Arc::default(), ..self.clone() }
+    }
+
+    /// The same panel and record, for questions about one unit of the group.
+    #[must_use]
+    pub fn about(&self, unit: usize) -> Self {
+        Self { unit: Some(unit), ..self.clone() }
     }
 
     /// The model that plays a role.
@@ -163,19 +214,70 @@ impl Panel {
         let start = std::time::Instant::now();
         let reply = self.llm(role).ask(chat, form, sampling)?;
         let call = Call {
+            unit: self.unit,
             role: role.into(),
             stage: stage.into(),
             chat: chat.clone(),
             reply: reply.clone(),
             seconds: start.elapsed().as_secs_f64(),
         };
-        self.calls.lock().expect("no call panics while recording").push(call);
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
         Ok(reply)
     }
 
-    /// What has been asked since [`Panel::fresh`].
+    /// What has been asked since [`Panel::fresh`], by unit; questions about one unit stay in their order.
     #[must_use]
     pub fn take_calls(&self) -> Vec<Call> {
-        std::mem::take(&mut self.calls.lock().expect("no call panics while recording"))
+        let mut calls = std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner));
+        calls.sort_by_key(|call| call.unit);
+        calls
+    }
+}
+
+/// The most threads that [`in_parallel`] starts for one group.
+const MAX_THREADS: usize = 64;
+
+/// Does independent work for every item, on up to [`MAX_THREADS`] threads, and keeps the order. The work is
+/// waiting for answers, so the threads cost nothing and the engine sees the questions together.
+///
+/// # Panics
+/// When the work on an item panics.
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take_turns = || {
+        let idxs =
+            std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| *i < items.len()));
+        idxs.map(|idx| (idx, work(idx, &items[idx]))).collect::<Vec<_>>()
+    };
+    if items.len() < 2 {
+        return take_turns().into_iter().map(|(_, result)| result).collect();
+    }
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..items.len().min(MAX_THREADS)).map(|_| scope.spawn(take_turns)).collect();
+        let joined = threads.into_iter().map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.flatten().collect()
+    });
+    results.sort_by_key(|(idx, _)| *idx);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parallel_work_keeps_its_order() {
+        let items: Vec<usize> = (0..40).collect();
+        // Nobody can finish before all have started: the questions are in flight together.
+        let all_started = std::sync::Barrier::new(items.len());
+        let doubled = in_parallel(&items, |idx, item| {
+            all_started.wait();
+            assert_eq!(idx, *item);
+            item * 2
+        });
+        assert_eq!(doubled, items.iter().map(|i| i * 2).collect::<Vec<_>>());
+        let many: Vec<usize> = (0..1000).collect();
+        assert_eq!(in_parallel(&many, |_, item| *item), many);
+        assert_eq!(in_parallel(&[] as &[u8], |_, _| 1), Vec::<i32>::new());
     }
 }

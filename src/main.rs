@@ -1,3 +1,5 @@
-//! The `tribunal` command.
+//! The `tribunal` command. Everything it does is in the library.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    tribunal::cli::main()
+}

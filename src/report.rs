@@ -1,1 +1,149 @@
-//! The report room.
+//! Verdicts for readers: a table of systems and the errors found (text), JSON, TSV, COMET-style JSON.
+//! It computes nothing that `run` and `meta` have not said.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::{
+    run::{Record, Summary, UnitKey},
+    segment::Segment,
+};
+
+mod marked;
+mod text;
+
+pub use text::{Look, text};
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    #[default]
+    Text,
+    Json,
+    Tsv,
+}
+
+/// What of a run is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// Systems and units.
+    #[default]
+    Units,
+    Systems,
+}
+
+/// One JSON object: the signature, the systems, what the run cost, and every verdict.
+#[must_use]
+pub fn json(summary: &Summary, records: &[Record], detail: Detail) -> String {
+    let mut value = json!({
+        "signature": summary.signature,
+        "direction": "higher",
+        "units": summary.units,
+        "scored": summary.scored,
+        "statuses": summary.statuses,
+        "systems": summary.systems,
+    });
+    if detail == Detail::Units {
+        value["verdicts"] = json!(records);
+    }
+    format!("{value:#}\n")
+}
+
+/// One row for each unit (or system), with a header. Missing values are empty; `errors` is JSON.
+#[must_use]
+pub fn tsv(summary: &Summary, records: &[Record], detail: Detail) -> String {
+    let rows: Vec<Vec<String>> = match detail {
+        Detail::Systems => system_rows(summary),
+        Detail::Units => unit_rows(records),
+    };
+    rows.iter().map(|row| row.join("\t") + "\n").collect()
+}
+
+fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
+    let header =
+        ["system", "units", "scored", "score", "quality_score", "critical", "major", "minor", "neutral"];
+    let rows = summary.systems.iter().map(|s| {
+        vec![
+            field(&s.system),
+            s.units.to_string(),
+            s.scored.to_string(),
+            number(s.score),
+            number(s.quality_score),
+            s.critical.to_string(),
+            s.major.to_string(),
+            s.minor.to_string(),
+            s.neutral.to_string(),
+        ]
+    });
+    std::iter::once(header.map(String::from).to_vec()).chain(rows).collect()
+}
+
+fn unit_rows(records: &[Record]) -> Vec<Vec<String>> {
+    let header = [
+        "system",
+        "doc",
+        "seg",
+        "src_lang",
+        "tgt_lang",
+        "score",
+        "raw",
+        "quality_score",
+        "status",
+        "reason",
+        "n_errors",
+        "errors",
+    ];
+    let rows = records.iter().map(|r| {
+        vec![
+            field(&r.system),
+            field(&r.doc),
+            r.seg.map_or_else(String::new, |seg| seg.to_string()),
+            r.src_lang.to_string(),
+            r.tgt_lang.to_string(),
+            number(r.score),
+            number(r.raw),
+            number(r.quality_score),
+            r.status.name().into(),
+            field(r.reason.as_deref().unwrap_or_default()),
+            r.errors.len().to_string(),
+            serde_json::to_string(&r.errors).expect("strings and numbers only"),
+        ]
+    });
+    std::iter::once(header.map(String::from).to_vec()).chain(rows).collect()
+}
+
+/// A text that fits a field: tabs and line ends become spaces.
+fn field(text: &str) -> String {
+    text.replace(['\t', '\n', '\r'], " ")
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |v| v.to_string())
+}
+
+/// `{SYSTEM: [{src, mt, ref, score, errors: [{text, start, end, severity, confidence}]}]}`, the shape of
+/// COMET's `--to_json` with `score` in the place of `COMET`. `errors` holds spans of the translation;
+/// `score` is null where there is no verdict.
+#[must_use]
+pub fn comet_json(records: &[Record], segments: &[Segment]) -> Value {
+    let references: BTreeMap<UnitKey, &str> =
+        segments.iter().filter_map(|s| Some((UnitKey::of_segment(s), s.reference.as_deref()?))).collect();
+    let mut systems: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for record in records {
+        let mut entry = json!({ "src": record.source, "mt": record.hypothesis });
+        if let Some(reference) = references.get(&record.key()) {
+            entry["ref"] = json!(reference);
+        }
+        entry["score"] = json!(record.score);
+        let spans = record.errors.iter().filter(|e| e.side == crate::mqm::Side::Target);
+        entry["errors"] = spans
+            .map(|e| {
+                json!({ "text": e.span, "start": e.start, "end": e.end, "severity": e.severity,
+                        "confidence": e.confidence })
+            })
+            .collect();
+        systems.entry(record.system.clone()).or_default().push(entry);
+    }
+    json!(systems)
+}

@@ -1,1 +1,262 @@
-//! The run room.
+//! A test set through a judge: groups in flight on plain threads, finished work journalled at once, resumed
+//! by itself, sharded and merged. It knows neither models nor prompts.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use crate::{
+    judges::{Call, Judge, Panel},
+    segment::Segment,
+};
+
+pub mod folder;
+pub mod groups;
+pub mod journal;
+pub mod merge;
+pub mod plan;
+pub mod progress;
+pub mod record;
+pub mod signature;
+pub mod summary;
+
+pub use groups::Shard;
+pub use merge::merge;
+pub use plan::{Plan, plan};
+pub use progress::Show;
+pub use record::{Record, Status, UnitKey};
+pub use signature::Signature;
+pub use summary::Summary;
+
+use folder::{Folder, InputId, RunFile};
+use groups::Group;
+use journal::{CallLine, Done, JOURNAL, Journal};
+use progress::Progress;
+use summary::Cost;
+
+/// How a test set is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The run folder.
+    pub out: PathBuf,
+    pub shard: Shard,
+    /// Groups in flight; verdicts do not depend on it.
+    pub jobs: usize,
+    /// Draws the documents of [`crate::judges::Grouping::FiveDocuments`].
+    pub seed: u64,
+    /// The command line, for `run.json`.
+    pub command: Vec<String>,
+    pub show: Show,
+}
+
+/// What a run left in its folder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The content of `verdicts.jsonl`.
+    pub records: Vec<Record>,
+    pub summary: Summary,
+    /// Units that were there before this process started.
+    pub resumed: usize,
+}
+
+impl Outcome {
+    /// Whether every unit has a verdict.
+    #[must_use]
+    pub fn complete(&self) -> bool {
+        self.summary.scored == self.summary.units
+    }
+}
+
+/// Judges a test set into a run folder. Work that the folder already holds under the same signature is kept.
+///
+/// # Errors
+/// [`Error`]; whatever was judged before is in the journal and is kept when the command is repeated.
+pub fn run(
+    panel: &Panel,
+    judge: &dyn Judge,
+    segments: &[Segment],
+    signature: &Signature,
+    options: &Options,
+) -> Result<Outcome, Error> {
+    let groups = groups::groups(segments, judge.group(), options.seed);
+    let keys = groups::in_verdict_order(segments, &groups, judge.unit());
+    let folder = Folder::open(&options.out)?;
+    folder.claim(&RunFile {
+        signature: signature.clone(),
+        command: options.command.clone(),
+        shard: options.shard.to_string(),
+        input: InputId::of(segments),
+        units: RunFile::pack(&keys),
+    })?;
+    let mine = options.shard.choose(segments, &groups);
+    let units: Vec<Vec<UnitKey>> =
+        groups.iter().map(|g| UnitKey::of_group(&groups::members(segments, g), judge.unit())).collect();
+    let (journal, done) = journal::resume(&folder, &units)?;
+    let work = Work { panel, judge, segments, groups: &groups, units: &units };
+    let cost = work.through(&mine, journal, &done, options)?;
+    let records = finish(&folder, &keys)?;
+    let summary = Summary::of(&records, signature, cost);
+    write_summary(&folder, &summary)?;
+    Ok(Outcome { records, summary, resumed: done.units })
+}
+
+/// Everything that a thread needs to judge a group.
+struct Work<'a> {
+    panel: &'a Panel,
+    judge: &'a dyn Judge,
+    segments: &'a [Segment],
+    groups: &'a [Group],
+    units: &'a [Vec<UnitKey>],
+}
+
+impl Work<'_> {
+    /// Judges what is not done yet, `jobs` groups at a time; the first error of the disk stops it.
+    fn through(
+        &self,
+        mine: &[usize],
+        journal: Journal,
+        done: &Done,
+        options: &Options,
+    ) -> Result<Cost, Error> {
+        let waiting: Vec<usize> = mine.iter().copied().filter(|group| !done.groups.contains(group)).collect();
+        let units = mine.iter().map(|&group| self.units[group].len()).sum();
+        let progress = Progress::start(units, done.units, options.show);
+        let shared = Mutex::new((journal, done.cost));
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let worker = || {
+            while let Some(&group) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let (records, calls) = self.judge(group);
+                let mut shared = shared.lock().expect("no thread panics while appending");
+                for call in &calls {
+                    shared.1.add(&call.usage, call.seconds);
+                }
+                if let Err(error) = shared.0.append(&records, &calls) {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+                progress.advance(records.len(), calls.iter().map(|call| call.usage));
+            }
+            Ok(())
+        };
+        let finished: Result<(), Error> = std::thread::scope(|scope| {
+            let jobs = options.jobs.clamp(1, waiting.len().max(1));
+            let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
+            let results = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            results.collect::<Vec<_>>().into_iter().collect()
+        });
+        progress.finish();
+        finished?;
+        let (_, cost) = shared.into_inner().expect("no thread panics while appending");
+        Ok(Cost { wall_seconds: progress.seconds(), ..cost })
+    }
+
+    fn judge(&self, group: usize) -> (Vec<Record>, Vec<CallLine>) {
+        let members = groups::members(self.segments, &self.groups[group]);
+        let panel = self.panel.fresh();
+        let verdicts = self.judge.judge(&panel, &members);
+        let calls = panel.take_calls();
+        let n_calls = calls_of_units(&calls, self.units[group].len());
+        let records = Record::of_group(&members, self.judge, verdicts, &n_calls);
+        let calls = calls.into_iter().map(|call| CallLine::new(group, &self.units[group], call)).collect();
+        (records, calls)
+    }
+}
+
+/// How many calls each unit caused: its own, and its share of those about the whole group.
+fn calls_of_units(calls: &[Call], n_units: usize) -> Vec<usize> {
+    let mut counts = vec![0; n_units];
+    let mut whole = 0;
+    for call in calls {
+        match call.unit.and_then(|unit| counts.get_mut(unit)) {
+            Some(count) => *count += 1,
+            None => whole += 1,
+        }
+    }
+    counts.iter().map(|count| count + whole / n_units.max(1)).collect()
+}
+
+/// Writes `verdicts.jsonl`: the lines of the journal in verdict order.
+fn finish(folder: &Folder, keys: &[UnitKey]) -> Result<Vec<Record>, Error> {
+    let lines = in_order(journal::records(&folder.path(JOURNAL))?, keys);
+    let text: String = lines.iter().flat_map(|(_, line)| [line.as_str(), "\n"]).collect();
+    folder.write("verdicts.jsonl", text.as_bytes())?;
+    Ok(lines.into_iter().map(|(record, _)| record).collect())
+}
+
+fn in_order(mut lines: Vec<(Record, String)>, keys: &[UnitKey]) -> Vec<(Record, String)> {
+    let rank: BTreeMap<&UnitKey, usize> = keys.iter().enumerate().map(|(i, key)| (key, i)).collect();
+    lines.sort_by_cached_key(|(record, _)| rank.get(&record.key()).copied());
+    lines
+}
+
+fn write_summary(folder: &Folder, summary: &Summary) -> Result<(), Error> {
+    let mut json = serde_json::to_vec_pretty(summary).expect("strings and numbers only");
+    json.push(b'\n');
+    folder.write("summary.json", &json)
+}
+
+/// Reads the verdicts of a finished run, or of a `verdicts.jsonl` file.
+///
+/// # Errors
+/// [`Error::Unfinished`] for a folder whose run has not come to its end, [`Error::Io`], [`Error::Damaged`].
+pub fn verdicts(path: &Path) -> Result<Vec<Record>, Error> {
+    let file = if path.is_dir() { path.join("verdicts.jsonl") } else { path.into() };
+    if path.is_dir() && !file.exists() {
+        RunFile::read(path)?;
+        return Err(Error::Unfinished(path.into()));
+    }
+    Ok(journal::records(&file)?.into_iter().map(|(record, _)| record).collect())
+}
+
+/// Why a run could not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot {action} `{path}`: {source}")]
+    Io { action: &'static str, path: PathBuf, source: std::io::Error },
+    #[error(
+        "cannot append to `{path}`: {source}\nhint: what was judged before is safe; make room and run the same \
+         command again to go on"
+    )]
+    Append { path: PathBuf, source: std::io::Error },
+    #[error(
+        "`{path}` line {line} is damaged: {reason}\nhint: take the line out; its segment is then judged again"
+    )]
+    Damaged { path: PathBuf, line: usize, reason: String },
+    #[error("`{path}` line {line} is about segment {seg} of `{system}`, which is not in the input", seg = key.seg.map_or_else(|| format!("group `{}`", key.doc), |s| s.to_string()), system = key.system)]
+    Foreign { path: PathBuf, line: usize, key: Box<UnitKey> },
+    #[error(
+        "`{dir}` holds a run with another signature:{differences}\nhint: give another `--out`, or the options of \
+         that run"
+    )]
+    OtherSignature { dir: PathBuf, differences: String },
+    #[error("`{dir}` holds a run on another input: {there}; now {here}\nhint: give another `--out`")]
+    OtherInput { dir: PathBuf, there: String, here: String },
+    #[error("`{dir}` holds shard `{there}`, not `{here}`\nhint: each shard needs its own `--out`")]
+    OtherShard { dir: PathBuf, there: String, here: String },
+    #[error("another process writes `{0}`\nhint: wait for it, or give another `--out`")]
+    Locked(PathBuf),
+    #[error("`{0}` holds no `run.json`, so it is no run folder")]
+    NoRun(PathBuf),
+    #[error("the run in `{0}` is not finished\nhint: run its command again to go on")]
+    Unfinished(PathBuf),
+    #[error("`{a}` and `{b}` are not parts of one run:{differences}")]
+    Strangers { a: PathBuf, b: PathBuf, differences: String },
+    #[error("`{a}` and `{b}` both judged segment {unit}\nhint: give each shard once")]
+    Overlap { a: PathBuf, b: PathBuf, unit: String },
+    #[error(
+        "{missing} of {units} segments are in none of the folders, the first is {first}\nhint: finish these shards first: {shards}"
+    )]
+    Incomplete { missing: usize, units: usize, first: String, shards: String },
+    #[error("the prompt of segment {seg} of `{system}` cannot be counted: {reason}")]
+    Count { system: String, seg: usize, reason: String },
+}

@@ -7,12 +7,24 @@ pub mod read;
 
 pub use lang::Lang;
 
+/// What joins the segments of a group into one text, where a judge sees them as one.
+pub const JOINT: &str = "\n";
+
+/// The source and the hypothesis of a whole group, as a verdict on the group shows them: its error spans
+/// are offsets in these texts.
+#[must_use]
+pub fn joined(group: &[Segment]) -> (String, String) {
+    let join = |text: fn(&Segment) -> &str| group.iter().map(text).collect::<Vec<_>>().join(JOINT);
+    (join(|s| &s.source), join(|s| &s.hypothesis))
+}
+
 /// One translated segment: what most judges give one verdict for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// The system that translated it (a file's stem where none is named).
     pub system: String,
-    /// The document it belongs to; segments of one document stand in order.
+    /// The document it belongs to; segments of one document stand in order. Empty when no documents are named:
+    /// the segment then stands alone.
     pub doc: String,
     /// Position in the test set of its system, from 0.
     pub seg: usize,

@@ -1,11 +1,11 @@
 //! `tribunal compare`: systems side by side, from runs and score files, with paired significance.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
 use serde::Serialize;
 
 use super::table::Table;
@@ -14,8 +14,8 @@ use crate::meta::significance::paired::{PairedTest, compare_systems, mean_interv
 use crate::meta::verdicts;
 
 /// Systems side by side, with paired significance.
-#[derive(Clone, Debug, Args)]
-pub struct CompareArgs {
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
     /// Run folders, and score files: `SYSTEM SCORE` lines, JSONL, or one column (its file name is the system).
     #[arg(required = true, value_name = "DIR|FILE")]
     pub inputs: Vec<PathBuf>,
@@ -58,7 +58,7 @@ pub struct Compared {
 ///
 /// # Errors
 /// Unreadable inputs, or systems that share no unit.
-pub fn run(args: &CompareArgs) -> Result<ExitCode> {
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let systems = read_inputs(&args.inputs)?;
     let resamples = args.resamples.max(1);
     let mut rows: Vec<Compared> = Vec::with_capacity(systems.len());
@@ -90,7 +90,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         row.against_baseline =
             Some(test.with_context(|| format!("`{}` and `{baseline}` share no scored unit", row.system))?);
     }
-    print(args, &baseline, &rows)?;
+    print(args, &baseline, &rows, out)?;
     let complete = rows.iter().all(|row| row.missing == 0);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -152,11 +152,10 @@ fn read_run(dir: &Path) -> Result<BTreeMap<String, Units>> {
     Ok(systems)
 }
 
-#[expect(clippy::print_stdout, reason = "this is what the command is for")]
-fn print(args: &CompareArgs, baseline: &str, rows: &[Compared]) -> Result<()> {
+fn print(args: &Args, baseline: &str, rows: &[Compared], out: &mut dyn Write) -> Result<()> {
     if args.json {
         let object = serde_json::json!({"baseline": baseline, "resamples": args.resamples, "seed": args.seed, "systems": rows});
-        println!("{}", serde_json::to_string_pretty(&object)?);
+        writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
         return Ok(());
     }
     let digits = args.digits;
@@ -190,10 +189,11 @@ fn print(args: &CompareArgs, baseline: &str, rows: &[Compared]) -> Result<()> {
         }
         table.row(cells);
     }
-    print!("{table}");
-    println!(
+    write!(out, "{table}")?;
+    writeln!(
+        out,
         "\ndifferences to `{baseline}` over shared units; {} resamples, seed {}",
         args.resamples, args.seed
-    );
+    )?;
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! `tribunal meta`: reads the arguments, loads a test set, prints tables or JSON. Every statistic is computed
 //! in the room `meta`.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
 
 use crate::meta::align::MissingPolicy;
 use crate::meta::direction::{Brought, Direction, Selection};
@@ -18,8 +18,8 @@ mod more;
 mod text;
 
 /// How well metrics and judges agree with human raters.
-#[derive(Clone, Debug, Args)]
-pub struct MetaArgs {
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
     /// Folder in the layout of mt-metrics-eval.
     #[arg(long, value_name = "DIR")]
     pub testset: PathBuf,
@@ -82,7 +82,7 @@ pub struct MetaArgs {
 ///
 /// # Errors
 /// Arguments or files that do not fit together.
-pub fn run(args: &MetaArgs) -> Result<ExitCode> {
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let selection = selection(args)?;
     let set = task_set(args)?;
     let directions = load(args, &selection, &set)?;
@@ -94,15 +94,15 @@ pub fn run(args: &MetaArgs) -> Result<ExitCode> {
     let result = task::run(&set, &directions, significance)?;
     let extras = extra::compute(args, &directions, &result)?;
     if args.json {
-        text::print_json(args, &directions, &result, &extras)?;
+        text::print_json(args, &directions, &result, &extras, out)?;
     } else {
-        text::print_tables(args, &directions, &result);
-        more::print(args, &extras);
+        text::print_tables(args, &directions, &result, out)?;
+        more::print(args, &extras, out)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn selection(args: &MetaArgs) -> Result<Selection> {
+fn selection(args: &Args) -> Result<Selection> {
     let mut brought = Vec::with_capacity(args.scores.len());
     for scores in &args.scores {
         let (name, pattern) = scores.split_once('=').with_context(|| {
@@ -134,7 +134,7 @@ fn selection(args: &MetaArgs) -> Result<Selection> {
     })
 }
 
-fn task_set(args: &MetaArgs) -> Result<TaskSet> {
+fn task_set(args: &Args) -> Result<TaskSet> {
     if let Some(name) = &args.task {
         if !args.statistics.is_empty() {
             bail!("--task and --stat cannot be combined; hint: run twice");
@@ -150,7 +150,7 @@ fn task_set(args: &MetaArgs) -> Result<TaskSet> {
 
 /// Loads the pairs asked for. A score file that exists for some of them only is no error where a task set
 /// spans several; one that exists for none is.
-fn load(args: &MetaArgs, selection: &Selection, set: &TaskSet) -> Result<Vec<Direction>> {
+fn load(args: &Args, selection: &Selection, set: &TaskSet) -> Result<Vec<Direction>> {
     let mut directions = Vec::with_capacity(args.pairs.len());
     for lp in &args.pairs {
         let mut selection = selection.clone();

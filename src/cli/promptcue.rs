@@ -1,11 +1,11 @@
 //! `tribunal promptcue`: builds PROMPTCUE sets and scores answers to them. Asking a model is `run`'s.
 
-use std::fmt::Write as _;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::table::Table;
 use crate::meta::promptcue::build::{Plan, Rated, Set, build};
@@ -16,7 +16,7 @@ use crate::meta::testset::TestSet;
 
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
-pub enum PromptcueCommand {
+pub enum Command {
     /// Make a GEN, PTB or MIS set from a rated test set.
     Build(BuildArgs),
     /// Score answers against a set.
@@ -24,7 +24,7 @@ pub enum PromptcueCommand {
 }
 
 /// Which set, from what.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct BuildArgs {
     /// Folder in the layout of mt-metrics-eval, with `.seg.rating` files.
     #[arg(long, value_name = "DIR")]
@@ -52,7 +52,7 @@ pub struct BuildArgs {
 }
 
 /// Which answers, against what.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct ScoreArgs {
     /// The set: CSV or JSONL.
     #[arg(long, value_name = "FILE")]
@@ -80,15 +80,15 @@ pub struct ScoreArgs {
 ///
 /// # Errors
 /// Files or arguments that do not fit together.
-pub fn run(command: &PromptcueCommand) -> Result<ExitCode> {
+pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
     match command {
-        PromptcueCommand::Build(args) => build_set(args)?,
-        PromptcueCommand::Score(args) => score_answers(args)?,
+        Command::Build(args) => build_set(args)?,
+        Command::Score(args) => score_answers(args, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn score_answers(args: &ScoreArgs) -> Result<()> {
+fn score_answers(args: &ScoreArgs, out: &mut dyn Write) -> Result<()> {
     let cues = gold::read(&args.gold)?;
     let given = answers::read(&args.answers)?;
     let stem = args.answers.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -97,13 +97,12 @@ fn score_answers(args: &ScoreArgs) -> Result<()> {
     let options =
         ScoreOptions { scenario, recorded: args.recorded, threshold: args.threshold, realign: args.realign };
     let report = score(&cues, &given, &options)?;
-    print_report(args, &report)
+    print_report(args, &report, out)
 }
 
-#[expect(clippy::print_stdout, reason = "this is what the command is for")]
-fn print_report(args: &ScoreArgs, report: &Report) -> Result<()> {
+fn print_report(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Result<()> {
     if args.json {
-        println!("{}", serde_json::to_string_pretty(report)?);
+        writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
         return Ok(());
     }
     let mut table = Table::new();
@@ -116,7 +115,7 @@ fn print_report(args: &ScoreArgs, report: &Report) -> Result<()> {
             found.n_classes.to_string(),
         ]);
     }
-    println!("{table}");
+    writeln!(out, "{table}")?;
     let mut labels = Table::new();
     labels.head(["predicted", "%"]);
     for found in [&report.severity, &report.category] {
@@ -126,29 +125,32 @@ fn print_report(args: &ScoreArgs, report: &Report) -> Result<()> {
             labels.row([label.clone(), format!("{share:.2}")]);
         }
     }
-    println!("{labels}");
+    writeln!(out, "{labels}")?;
     let value = |v: Option<f64>| v.map_or_else(|| "-".into(), |v| format!("{v:.3}"));
-    println!(
+    writeln!(
+        out,
         "precision of major {}, of mistranslation {}; recall of no-error {}; without an answer about the span {:.2}%",
         value(report.major_precision),
         value(report.mistranslation_precision),
         value(report.no_error_recall),
         100.0 * report.unanswered
-    );
+    )?;
     if let (Some(threshold), Some((best, accuracy))) = (report.threshold, report.best_threshold) {
-        println!(
+        writeln!(
+            out,
             "major from {threshold} points; the best threshold here would be {best} (accuracy {accuracy:.3})"
-        );
+        )?;
     }
     if report.cues_without_answer > 0 {
-        println!("{} cues have no answer and are left out", report.cues_without_answer);
+        writeln!(out, "{} cues have no answer and are left out", report.cues_without_answer)?;
     }
     let (by_id, realigned) = report.spans_named;
     if realigned > by_id + report.n / 10 && !args.realign {
-        println!(
+        writeln!(
+            out,
             "warning: {by_id} of {} answers name their cue's span, {realigned} would name it if ids were renumbered after rows were lost; hint: --realign",
             report.n
-        );
+        )?;
     }
     Ok(())
 }
@@ -177,10 +179,10 @@ fn build_set(args: &BuildArgs) -> Result<()> {
         target_lang: args.target_lang.clone().unwrap_or_else(|| target.to_owned()),
     };
     let texts = Texts::read(&testset)?;
-    let cues = build(&texts.rated(&testset, &raters), &plan)?;
-    let mut lines = String::new();
+    let cues = build(&texts.rated(&raters), &plan)?;
+    let mut lines = Vec::new();
     for cue in &cues {
-        let _ = writeln!(lines, "{}", serde_json::to_string(cue)?);
+        writeln!(lines, "{}", serde_json::to_string(cue)?)?;
     }
     std::fs::write(&args.out, lines).with_context(|| format!("cannot write `{}`", args.out.display()))?;
     eprintln!("wrote {} cues to {}", cues.len(), args.out.display());
@@ -204,18 +206,14 @@ impl Texts {
     }
 
     /// The translations that some rater rated; of several ratings the first.
-    fn rated<'a>(&'a self, testset: &TestSet, raters: &'a [Ratings]) -> Vec<Rated<'a>> {
+    fn rated<'a>(&'a self, raters: &'a [Ratings]) -> Vec<Rated<'a>> {
         let mut rated = Vec::new();
         for (system, output) in &self.outputs {
-            for segment in 0..testset.n_segments() {
+            for (segment, target) in output.iter().enumerate() {
                 let errors = raters.iter().find_map(|rater| rater.get(system)?.get(segment)?.as_ref());
                 if let Some(errors) = errors {
-                    rated.push(Rated {
-                        source: &self.sources[segment],
-                        reference: &self.reference[segment],
-                        target: &output[segment],
-                        errors,
-                    });
+                    let (source, reference) = (&self.sources[segment], &self.reference[segment]);
+                    rated.push(Rated { source, reference, target, errors });
                 }
             }
         }

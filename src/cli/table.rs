@@ -74,22 +74,23 @@ fn widen_for_groups(heads: &[Vec<String>], widths: &mut [usize]) {
 }
 
 fn group_line(f: &mut fmt::Formatter<'_>, cells: &[String], widths: &[usize]) -> fmt::Result {
-    let mut line = String::new();
+    let mut parts = Vec::with_capacity(cells.len());
     let mut column = 0;
     for (cell, span) in spans(cells) {
         let width = widths[column..column + span].iter().map(|w| w + 2).sum::<usize>().saturating_sub(2);
-        line += &format!("{cell:<width$}  ");
+        parts.push(format!("{cell:<width$}"));
         column += span;
     }
-    writeln!(f, "{}", line.trim_end())
+    writeln!(f, "{}", parts.join("  ").trim_end())
 }
 
 fn line_of(f: &mut fmt::Formatter<'_>, cells: &[String], widths: &[usize]) -> fmt::Result {
-    let mut line = String::new();
-    for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        line += &if column == 0 { format!("{cell:<width$}  ") } else { format!("{cell:>width$}  ") };
-    }
-    writeln!(f, "{}", line.trim_end())
+    let part = |(column, (cell, width)): (usize, (&String, &usize))| {
+        let width = *width;
+        if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+    };
+    let parts: Vec<String> = cells.iter().zip(widths).enumerate().map(part).collect();
+    writeln!(f, "{}", parts.join("  ").trim_end())
 }
 
 #[cfg(test)]

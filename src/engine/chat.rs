@@ -18,6 +18,8 @@ pub struct ChatTemplate {
     /// What the template may read beside the messages.
     bos_token: String,
     eos_token: String,
+    /// Further variables, by name.
+    options: serde_json::Map<String, serde_json::Value>,
 }
 
 impl ChatTemplate {
@@ -27,11 +29,27 @@ impl ChatTemplate {
     /// [`llm::Error::Template`] when it does not parse.
     pub fn new(source: &str, tokenizer: &Tokenizer) -> Result<Self, llm::Error> {
         let name = |id: Option<u32>| id.map(|id| tokenizer.decode(&[id])).unwrap_or_default();
+        Self::with_tokens(source, &name(tokenizer.bos()), &name(tokenizer.eos()))
+    }
+
+    /// The same with the two names that a template may print, instead of a tokenizer that knows them.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::new`].
+    pub fn with_tokens(source: &str, bos_token: &str, eos_token: &str) -> Result<Self, llm::Error> {
         Ok(Self {
             environment: template::environment(source)?,
-            bos_token: name(tokenizer.bos()),
-            eos_token: name(tokenizer.eos()),
+            bos_token: bos_token.to_owned(),
+            eos_token: eos_token.to_owned(),
+            options: serde_json::Map::new(),
         })
+    }
+
+    /// The same template with further variables (`{"enable_thinking": false}`); `null` adds none.
+    #[must_use]
+    pub fn with_options(mut self, options: &serde_json::Value) -> Self {
+        self.options = options.as_object().cloned().unwrap_or_default();
+        self
     }
 
     /// The text that the template makes of a chat, up to and with the assistant's opening and the prefill.

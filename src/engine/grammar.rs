@@ -1,1 +1,247 @@
-//! grammar
+//! Forms as constraints on the next token: masks, forced tokens, and an end in time.
+//!
+//! It samples nothing and sees no logits; llguidance follows the grammar, [`closing`] knows the shortest way
+//! to a complete answer, so that a token budget never cuts one off.
+
+use std::sync::Arc;
+
+use llguidance::api::TopLevelGrammar;
+use llguidance::{Matcher, ParserFactory};
+use toktrie::TokEnv;
+
+use crate::engine::tokenizer::Tokenizer;
+use crate::llm::{Error, Form};
+
+mod closing;
+mod environment;
+mod lark;
+mod regex;
+mod schema;
+mod span;
+
+use closing::Closer;
+use regex::Pattern;
+use schema::Refusal;
+
+/// A tokenizer's vocabulary, ready to be constrained: it compiles forms.
+pub struct Vocabulary {
+    factory: ParserFactory,
+    environment: TokEnv,
+    tokenizer: Arc<Tokenizer>,
+    n_logits: usize,
+}
+
+impl Vocabulary {
+    /// Builds the tree of the tokenizer's vocabulary: once for each model. `n_logits` is the length of a row
+    /// of logits, which may exceed the tokenizer's vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] when llguidance refuses the vocabulary or it names no stop token.
+    pub fn new(tokenizer: &Arc<Tokenizer>, n_logits: usize) -> Result<Self, Error> {
+        let environment = environment::environment(Arc::clone(tokenizer))?;
+        let mut factory =
+            ParserFactory::new_simple(&environment).map_err(|e| Error::Engine(e.to_string()))?;
+        factory.quiet();
+        let limits = factory.limits_mut();
+        limits.verbose_errors = false;
+        // A whole document may be the text that a span is copied from.
+        limits.initial_lexer_fuel = 20_000_000;
+        limits.step_lexer_fuel = 2_000_000;
+        Ok(Self { factory, environment, tokenizer: Arc::clone(tokenizer), n_logits })
+    }
+
+    /// The constraint of a form; `None` for free text. It may be compiled in any thread ahead of its use.
+    ///
+    /// # Errors
+    /// [`Error::Form`] says what in the form is wrong or not supported.
+    pub fn grammar(&self, form: &Form) -> Result<Option<Grammar>, Error> {
+        let (grammar, closer) = match form {
+            Form::Text => return Ok(None),
+            Form::Json { schema, texts } => match schema::shape(schema, texts) {
+                Ok(shape) => (TopLevelGrammar::from_lark(lark::json(&shape)), Closer::json(shape)),
+                Err(Refusal::Unknown(what)) => (general_json(schema, &what)?, Closer::unknown()),
+                Err(Refusal::Wrong(what)) => return Err(Error::Form(what)),
+            },
+            Form::Regex(source) => whole(Pattern::new(source).map_err(Error::Form)?),
+            Form::Choice(choices) if choices.is_empty() => {
+                return Err(Error::Form("there is nothing to choose from".into()));
+            }
+            Form::Choice(choices) => whole(Pattern::literals(choices).map_err(Error::Form)?),
+        };
+        let parser = self.factory.create_parser(grammar).map_err(|e| Error::Form(e.to_string()))?;
+        Ok(Some(Grammar {
+            matcher: Box::new(Matcher::new(Ok(parser))),
+            closer: Arc::new(closer),
+            environment: Arc::clone(&self.environment),
+            tokenizer: Arc::clone(&self.tokenizer),
+            mask: vec![0; self.n_logits.max(self.tokenizer.vocab_size()).div_ceil(32)],
+            answer: Vec::new(),
+            starts: Vec::new(),
+            plan: None,
+        }))
+    }
+}
+
+fn whole(pattern: Pattern) -> (TopLevelGrammar, Closer) {
+    (TopLevelGrammar::from_lark(lark::whole(&pattern)), Closer::whole(pattern))
+}
+
+/// A schema beyond our own compiler, by llguidance's: no spans, and its end in time is not promised.
+fn general_json(schema: &serde_json::Value, beyond: &str) -> Result<TopLevelGrammar, Error> {
+    if mentions(schema, "substringOf") {
+        return Err(Error::Form(format!("`substringOf` cannot stand in a schema with {beyond}")));
+    }
+    let mut schema = schema.clone();
+    if let Some(root) = schema.as_object_mut() {
+        let style = serde_json::json!({
+            "whitespace_flexible": false, "item_separator": ", ", "key_separator": ": ",
+        });
+        root.insert("x-guidance".into(), style);
+    }
+    Ok(TopLevelGrammar::from_json_schema(schema))
+}
+
+fn mentions(value: &serde_json::Value, key: &str) -> bool {
+    match value {
+        serde_json::Value::Object(map) => map.iter().any(|(k, v)| k == key || mentions(v, key)),
+        serde_json::Value::Array(list) => list.iter().any(|v| mentions(v, key)),
+        _ => false,
+    }
+}
+
+/// A form and how far one answer has got in it. A clone goes its own way.
+#[derive(Clone)]
+pub struct Grammar {
+    matcher: Box<Matcher>,
+    closer: Arc<Closer>,
+    environment: TokEnv,
+    tokenizer: Arc<Tokenizer>,
+    mask: Vec<u32>,
+    /// The answer so far, and where each of its tokens begins.
+    answer: Vec<u8>,
+    starts: Vec<usize>,
+    /// The rest of a shortest end that was begun.
+    plan: Option<Vec<u32>>,
+}
+
+impl Grammar {
+    /// The tokens that may come next, one bit for each logit (bit `id % 32` of word `id / 32`). Stop tokens
+    /// are among them only where the answer may end; padding and control tokens never are.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] when llguidance gives up (its limits on work for one token).
+    pub fn mask(&mut self) -> Result<&[u32], Error> {
+        let allowed = self.matcher.compute_mask_or_eos().map_err(|e| failed(&e))?;
+        let words = allowed.as_slice();
+        let n = words.len().min(self.mask.len());
+        self.mask[..n].copy_from_slice(&words[..n]);
+        Ok(&self.mask)
+    }
+
+    /// Takes the next token of the answer.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] for a token that the form does not allow.
+    pub fn advance(&mut self, token: u32) -> Result<(), Error> {
+        self.matcher.consume_token(token).map_err(|e| failed(&e))?;
+        self.starts.push(self.answer.len());
+        if !self.tokenizer.stops().contains(&token) {
+            self.answer.extend_from_slice(self.tokenizer.bytes(token));
+        }
+        self.plan = match self.plan.take() {
+            Some(plan) if plan.first() == Some(&token) => Some(plan[1..].to_vec()),
+            _ => None,
+        };
+        Ok(())
+    }
+
+    /// Takes back the last `n` tokens.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] when there are fewer.
+    pub fn rollback(&mut self, n: usize) -> Result<(), Error> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.matcher.rollback(n).map_err(|e| failed(&e))?;
+        let kept = self.starts.len() - n;
+        self.answer.truncate(self.starts[kept]);
+        self.starts.truncate(kept);
+        self.plan = None;
+        Ok(())
+    }
+
+    /// Whether the answer is complete and nothing may follow.
+    #[must_use]
+    pub fn must_stop(&self) -> bool {
+        self.matcher.is_stopped() && !self.matcher.is_error()
+    }
+
+    /// Whether the answer may end here: it conforms as it is.
+    pub fn may_stop(&mut self) -> bool {
+        self.must_stop() || self.matcher.is_accepting().unwrap_or(false)
+    }
+
+    /// The tokens that must come next, in the model's own tokenization; empty when there is a choice.
+    #[must_use]
+    pub fn forced(&mut self) -> Vec<u32> {
+        if self.must_stop() { Vec::new() } else { self.matcher.compute_ff_tokens() }
+    }
+
+    /// How many tokens the answer needs from here at the least, without a stop token: the smallest budget
+    /// that [`Grammar::within`] can keep. `None` when the form's end is not known (a schema beyond our own
+    /// compiler) or out of reach.
+    #[must_use]
+    pub fn least_tokens(&self) -> Option<usize> {
+        self.shortest_end().map(|tokens| tokens.len())
+    }
+
+    /// Holds a sampled token against the budget: the token itself when the answer can still be completed
+    /// after it, else the next token of the shortest end. `budget` counts the tokens that may still come,
+    /// this one included.
+    ///
+    /// An answer asked for with a budget of at least [`Grammar::least_tokens`] at its start is always
+    /// complete within it. Where that is not so, or not known, the token passes as it is.
+    #[must_use]
+    pub fn within(&mut self, token: u32, budget: usize) -> u32 {
+        let planned = self.plan.as_ref().is_some_and(|plan| plan.first() == Some(&token));
+        // No token is shorter than a byte, so a budget above this bound holds every end.
+        if planned || budget > self.closer.most() || self.tokenizer.stops().contains(&token) {
+            return token;
+        }
+        let mut after = self.answer.clone();
+        after.extend_from_slice(self.tokenizer.bytes(token));
+        if let Some(rest) = self.closer.shortest_end(&after)
+            && (rest.len() < budget || self.tokens(&rest).len() < budget)
+        {
+            return token;
+        }
+        match self.shortest_end() {
+            Some(end) if !end.is_empty() && end.len() <= budget => {
+                let first = end[0];
+                self.plan = Some(end);
+                first
+            }
+            _ => token,
+        }
+    }
+
+    fn shortest_end(&self) -> Option<Vec<u32>> {
+        let fresh = self.closer.shortest_end(&self.answer).map(|bytes| self.tokens(&bytes));
+        match (&self.plan, fresh) {
+            (Some(plan), Some(fresh)) if plan.len() <= fresh.len() => Some(plan.clone()),
+            (_, fresh) => fresh,
+        }
+    }
+
+    fn tokens(&self, bytes: &[u8]) -> Vec<u32> {
+        if bytes.is_empty() { Vec::new() } else { self.environment.tokenize_bytes(bytes) }
+    }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Error {
+    Error::Engine(format!("the form's grammar: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

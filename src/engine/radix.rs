@@ -46,6 +46,9 @@ pub struct Radix {
     n_blocks: usize,
     /// Leaves that nobody uses, least recently used first; those that waiting work wants come last.
     idle: BTreeSet<(bool, u64, NodeId)>,
+    /// Nodes, and how many of them somebody uses.
+    n_nodes: usize,
+    n_held: usize,
     clock: u64,
 }
 
@@ -71,7 +74,8 @@ impl Radix {
     pub fn new(n_blocks: usize) -> Self {
         let root = Node { live: true, ..Node::default() };
         let free = (0..n_blocks as u32).rev().collect();
-        Self { nodes: vec![root], vacant: Vec::new(), free, n_blocks, idle: BTreeSet::new(), clock: 0 }
+        let idle = BTreeSet::new();
+        Self { nodes: vec![root], vacant: Vec::new(), free, n_blocks, idle, n_nodes: 0, n_held: 0, clock: 0 }
     }
 
     /// The longest known start of `tokens`, at most `limit` tokens of it.
@@ -114,6 +118,9 @@ impl Radix {
     }
 
     /// Undoes [`Radix::lock`]; the nodes become the most recently used.
+    ///
+    /// # Panics
+    /// When a node is unlocked more often than it was locked.
     pub fn unlock(&mut self, nodes: &[NodeId]) {
         self.clock += 1;
         let now = self.clock;
@@ -145,7 +152,10 @@ impl Radix {
     fn rest(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
         let node = &mut self.nodes[id as usize];
         self.idle.remove(&(node.wanted > 0, node.last_use, id));
+        let was_held = node.users > 0;
         change(node);
+        // Users lock whole paths, so a node is held when it or anything below it is used.
+        self.n_held = self.n_held + usize::from(node.users > 0) - usize::from(was_held);
         if id != ROOT && node.live && node.users == 0 && node.n_children == 0 {
             self.idle.insert((node.wanted > 0, node.last_use, id));
         }
@@ -154,25 +164,13 @@ impl Radix {
     /// Free blocks, and those that eviction could free.
     #[must_use]
     pub fn n_available(&self) -> usize {
-        let held = self.nodes.iter().skip(1).filter(|node| node.live && self.is_held(node)).count();
-        self.n_blocks - held - self.n_private()
-    }
-
-    /// A node is held when it or a descendant is used; users lock whole paths, so its own count tells.
-    fn is_held(&self, node: &Node) -> bool {
-        node.users > 0
-    }
-
-    /// Blocks that were allocated and are in no node.
-    fn n_private(&self) -> usize {
-        let in_tree = self.nodes.iter().skip(1).filter(|node| node.live).count();
-        self.n_blocks - self.free.len() - in_tree
+        self.free.len() + self.n_nodes - self.n_held
     }
 
     /// Takes `n` blocks, evicting the least recently used leaves where too few are free; `None`, and nothing
     /// changed, when that many cannot be had.
     pub fn allocate(&mut self, n: usize) -> Option<Vec<u32>> {
-        if self.free.len() < n && self.n_available() < n {
+        if self.n_available() < n {
             return None;
         }
         while self.free.len() < n {
@@ -189,6 +187,7 @@ impl Radix {
         let node = std::mem::take(&mut self.nodes[id as usize]);
         self.free.push(node.block);
         self.vacant.push(id);
+        self.n_nodes -= 1;
         self.rest(node.parent, |parent| {
             parent.n_children -= 1;
             let first = node.tokens[0];
@@ -216,6 +215,7 @@ impl Radix {
         let tokens = tokens.to_vec();
         let first = tokens[0];
         self.nodes[id as usize] = Node { parent, block, tokens, users: 1, live: true, ..Node::default() };
+        (self.n_nodes, self.n_held) = (self.n_nodes + 1, self.n_held + 1);
         self.rest(parent, |node| {
             node.n_children += 1;
             node.children.entry(first).or_default().push(id);
@@ -237,6 +237,12 @@ impl Radix {
     #[must_use]
     pub fn n_ready(&self, id: NodeId) -> usize {
         self.nodes[id as usize].n_ready
+    }
+
+    /// Tokens of a node.
+    #[must_use]
+    pub fn n_tokens(&self, id: NodeId) -> usize {
+        self.nodes[id as usize].tokens.len()
     }
 
     #[must_use]
@@ -265,6 +271,10 @@ impl Radix {
         }
         for (id, node) in live() {
             self.check_node(id as NodeId, node)?;
+        }
+        let held = live().filter(|(_, node)| node.users > 0).count();
+        if (live().count(), held) != (self.n_nodes, self.n_held) {
+            return Err("nodes in use are miscounted".into());
         }
         let listed: usize = self.nodes[0].children.values().map(Vec::len).sum();
         if listed != self.nodes[0].n_children {
@@ -295,3 +305,6 @@ impl Radix {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

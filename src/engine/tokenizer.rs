@@ -188,11 +188,7 @@ impl Tokenizer {
     }
 
     /// Splits `text` at control tokens, passes the runs between them through `clean`, and encodes each as data.
-    pub(super) fn encode_runs(
-        &self,
-        text: &str,
-        clean: impl Fn(&str) -> String,
-    ) -> Result<Vec<u32>, Error> {
+    pub(super) fn encode_runs(&self, text: &str, clean: impl Fn(&str) -> String) -> Result<Vec<u32>, Error> {
         let mut ids = Vec::new();
         let mut at = 0;
         for found in self.finder.find_iter(text) {
@@ -280,4 +276,4 @@ fn acts_as_control(name: &str, special: bool, template: Option<&str>) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

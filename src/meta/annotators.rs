@@ -63,16 +63,18 @@ fn compare(first: &Rater, second: &Rater) -> Option<RaterPair> {
         return None;
     }
     let n_systems = first.scores.len();
-    let sums = |pick: fn(&(Vec<f64>, Vec<f64>)) -> &Vec<f64>| -> Vec<f64> {
-        (0..n_systems).map(|system| shared.iter().map(|pair| pick(pair)[system]).sum()).collect()
+    let sum = |columns: &mut dyn Iterator<Item = &Vec<f64>>| -> Vec<f64> {
+        columns
+            .fold(vec![0.0; n_systems], |sums, column| sums.iter().zip(column).map(|(a, b)| a + b).collect())
     };
+    let sums = (sum(&mut shared.iter().map(|pair| &pair.0)), sum(&mut shared.iter().map(|pair| &pair.1)));
     let value = |result: Result<super::correlation::Correlation, Undefined>| result.ok().map(|r| r.value);
     let by_segment: Vec<f64> = shared.iter().filter_map(|(a, b)| value(pearson(a, b))).collect();
     Some(RaterPair {
         first: first.name.clone(),
         second: second.name.clone(),
         shared: shared.len(),
-        system_level: value(pearson(&sums(|pair| &pair.0), &sums(|pair| &pair.1))),
+        system_level: value(pearson(&sums.0, &sums.1)),
         segment_level: (!by_segment.is_empty()).then(|| mean(&by_segment)),
     })
 }

@@ -136,7 +136,7 @@ pub fn ranks(values: &[f64]) -> Vec<f64> {
     let mut ranks = vec![0.0; values.len()];
     let mut before = 0;
     for run in order.chunk_by(|&a, &b| values[a] == values[b]) {
-        let shared = before as f64 + (run.len() as f64 + 1.0) / 2.0;
+        let shared = before as f64 + f64::midpoint(run.len() as f64, 1.0);
         for &index in run {
             ranks[index] = shared;
         }

@@ -64,12 +64,9 @@ impl Direction {
             metrics.extend(folder_scores(&testset, selection)?);
         }
         metrics.sort_by(|a, b| a.name.cmp(&b.name));
-        let (machine, with_humans) = (testset.machine_systems(), systems_with_humans(&testset, selection));
-        let restrict = |systems: BTreeSet<String>| -> BTreeSet<String> {
-            systems
-                .into_iter()
-                .filter(|s| selection.systems.is_empty() || selection.systems.contains(s))
-                .collect()
+        let chosen = |default: BTreeSet<String>| {
+            // Systems that are named are compared, human ones too.
+            if selection.systems.is_empty() { default } else { selection.systems.iter().cloned().collect() }
         };
         if let Some(unknown) = selection.systems.iter().find(|system| !testset.systems.contains(system)) {
             let known = testset.systems.join(", ");
@@ -78,8 +75,8 @@ impl Direction {
             )));
         }
         Ok(Self {
-            machine: restrict(machine),
-            with_humans: restrict(with_humans),
+            machine: chosen(testset.machine_systems()),
+            with_humans: chosen(systems_with_humans(&testset, selection)),
             testset,
             gold,
             metrics,

@@ -97,7 +97,7 @@ impl PairCounts {
         Some((self.balance() as f64 / gold_untied.sqrt() / metric_untied.sqrt()).clamp(-1.0, 1.0))
     }
 
-    /// Pairwise accuracy with credit for predicted ties, (C + T_hm) / N; `None` without a pair.
+    /// Pairwise accuracy with credit for predicted ties, `(C + T_hm) / N`; `None` without a pair.
     ///
     /// Range: 0 to 1, higher is better.
     /// Source: Deutsch, Foster and Freitag, Ties Matter, 2023; mt-metrics-eval `KendallVariants("acc23")`.
@@ -116,7 +116,7 @@ impl PairCounts {
         (self.total() > 0).then(|| correct as f64 / self.total() as f64)
     }
 
-    /// Tau with ties counted right or wrong, (C + T_hm - D - T_h - T_m) / N = 2 acc23 - 1.
+    /// Tau with ties counted right or wrong, `(C + T_hm - D - T_h - T_m) / N`, which is `2 acc23 - 1`.
     #[must_use]
     pub fn tau23(&self) -> Option<f64> {
         let correct = self.concordant + self.both;

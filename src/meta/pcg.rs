@@ -4,7 +4,7 @@
 //! Source: O'Neill, PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms, 2014;
 //! numpy `bit_generator.pyx` and `pcg64.h`.
 
-const MULTIPLIER: u128 = (2_549_297_995_355_413_924 << 64) | 4_865_540_595_714_422_341;
+const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 
 /// A stream of bits that equals `numpy.random.default_rng(seed)`.
 ///

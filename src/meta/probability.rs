@@ -33,7 +33,7 @@ pub fn normal_tail(z: f64) -> f64 {
     libm::erfc(z / std::f64::consts::SQRT_2) / 2.0
 }
 
-/// Regularised incomplete beta function I_x(a, b).
+/// Regularised incomplete beta function `I_x(a, b)`.
 ///
 /// Source: the continued fraction of DLMF 8.17.22, evaluated by Lentz's method.
 #[must_use]

@@ -1,8 +1,9 @@
 //! The paged KV cache: storage only. Which block belongs to whom is the engine's business.
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Tensor};
 
-pub use super::cpu::attend::BLOCK;
+pub use super::cpu::attend::BLOCK;use half::{bf16, f16, vec::HalfBitsVecExt};
+
 use super::{Config, Error};
 
 /// Number type of the cached keys and values.
@@ -22,6 +23,16 @@ impl KvType {
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
             Self::F32 => "f32",
+        }
+    }
+
+    /// Zeros that take no memory until they are written to: the system hands out such pages lazily.
+    fn zeros(self, shape: (usize, usize, usize, usize), device: &Device) -> candle_core::Result<Tensor> {
+        let n = shape.0 * shape.1 * shape.2 * shape.3;
+        match self {
+            Self::Bf16 => Tensor::from_vec(vec![0_u16; n].reinterpret_into::<bf16>(), shape, device),
+            Self::F16 => Tensor::from_vec(vec![0_u16; n].reinterpret_into::<f16>(), shape, device),
+            Self::F32 => Tensor::from_vec(vec![0_f32; n], shape, device),
         }
     }
 
@@ -52,7 +63,7 @@ impl KvCache {
     pub fn new(config: &Config, n_blocks: usize, kind: KvType, device: &Device) -> Result<Self, Error> {
         let (heads, dim) = (config.n_kv_heads, config.head_dim);
         let layers = |shape: (usize, usize, usize, usize)| -> Result<Vec<Tensor>, Error> {
-            (0..config.n_layers).map(|_| Ok(Tensor::zeros(shape, kind.dtype(), device)?)).collect()
+            (0..config.n_layers).map(|_| Ok(kind.zeros(shape, device)?)).collect()
         };
         let keys = layers((n_blocks, heads, dim, BLOCK))?;
         Ok(Self { keys, values: layers((n_blocks, heads, BLOCK, dim))?, n_blocks })
@@ -67,5 +78,39 @@ impl KvCache {
     #[must_use]
     pub fn n_blocks(&self) -> usize {
         self.n_blocks
+    }
+
+    /// Copies one block over another, in every layer.
+    ///
+    /// # Errors
+    /// As candle's.
+    pub fn copy_block(&mut self, from: u32, to: u32) -> Result<(), Error> {
+        for layer in self.keys.iter().chain(&self.values) {
+            layer.inplace_op1(&CopyBlock { from: from as usize, to: to as usize })?;
+        }
+        Ok(())
+    }
+}
+
+struct CopyBlock {
+    from: usize,
+    to: usize,
+}
+
+impl InplaceOp1 for CopyBlock {
+    fn name(&self) -> &'static str {
+        "copy-block"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> candle_core::Result<()> {
+        let size: usize = layout.dims()[1..].iter().product();
+        let (from, to) = (self.from * size..(self.from + 1) * size, self.to * size);
+        match storage {
+            CpuStorage::BF16(cache) => cache.copy_within(from, to),
+            CpuStorage::F16(cache) => cache.copy_within(from, to),
+            CpuStorage::F32(cache) => cache.copy_within(from, to),
+            _ => candle_core::bail!("the cache holds floats"),
+        }
+        Ok(())
     }
 }

@@ -15,6 +15,10 @@
     unsafe_code,
     reason = "vector instructions that are chosen at run time, and disjoint columns of one output"
 )]
+#![expect(
+    clippy::inline_always,
+    reason = "plain loops take the instructions of the tier that they are inlined into"
+)]
 
 pub mod activate;
 pub mod attend;
@@ -22,8 +26,10 @@ mod input;
 pub mod lanes;
 mod layout;
 mod pack;
+pub mod peak;
 mod portable;
 mod schedule;
+pub mod softmax;
 mod unpack;
 
 #[cfg(target_arch = "x86_64")]
@@ -212,12 +218,10 @@ macro_rules! on_tier {
         #[cfg(target_arch = "x86_64")]
         {
             #[target_feature(enable = "avx512f,avx512bw,avx2,fma,f16c")]
-            #[allow(clippy::too_many_arguments, reason = "the kernel's own")]
             fn avx512<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx512 $(, $l)*>($($arg),*)
             }
             #[target_feature(enable = "avx2,fma,f16c")]
-            #[allow(clippy::too_many_arguments, reason = "the kernel's own")]
             fn avx2<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx2 $(, $l)*>($($arg),*)
             }

@@ -1,1 +1,132 @@
-//! Readers: parallel text, JSONL, TSV, mt-metrics-eval folders.
+//! Readers: parallel text, JSONL, TSV, mt-metrics-eval folders. They change no text beyond its line ends.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use super::{Lang, Segment, lang};
+
+mod parallel;
+mod table;
+mod testset;
+mod text;
+
+pub use parallel::{Parallel, parallel};
+pub use testset::{TestSet, testset};
+
+/// What a reader found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// System after system; within a system documents as they stood, segments in order.
+    pub segments: Vec<Segment>,
+    /// What the user should know before the run: empty translations, lines without a reference, ...
+    pub notes: Vec<String>,
+}
+
+impl Input {
+    /// Keeps the first `n` segments of each system.
+    pub fn limit(&mut self, n: usize) {
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        self.segments.retain(|segment| {
+            let count = seen.entry(segment.system.clone()).or_default();
+            *count += 1;
+            *count <= n
+        });
+    }
+
+    /// Checks what every reader promises, and puts the systems one after the other.
+    fn new(segments: Vec<Segment>, notes: Vec<String>, from: &Path) -> Result<Self, Error> {
+        if segments.is_empty() {
+            return Err(Error::Nothing(from.into()));
+        }
+        let mut systems: Vec<String> = Vec::new();
+        for segment in &segments {
+            if !systems.contains(&segment.system) {
+                systems.push(segment.system.clone());
+            }
+        }
+        let place = |s: &Segment| systems.iter().position(|system| *system == s.system);
+        let mut segments = segments;
+        segments.sort_by_key(place); // stable: a system's own order stays
+        Ok(Self { segments, notes })
+    }
+}
+
+/// Reads `FILE.jsonl` or `FILE.tsv`: source, hypothesis (or target), and optionally reference, system, doc,
+/// `seg_id`, `src_lang`, `tgt_lang`.
+///
+/// `pair` holds for lines that name no languages of their own.
+///
+/// # Errors
+/// [`Error`], naming the file, the line and what to do.
+pub fn table(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
+    let rows = match path.extension().and_then(|e| e.to_str()) {
+        Some("jsonl" | "ndjson") => table::jsonl(path)?,
+        Some("tsv" | "tab") => table::tsv(path)?,
+        _ => return Err(Error::Extension(path.into())),
+    };
+    table::segments(path, rows, pair)
+}
+
+/// Why an input cannot be judged.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read `{path}`: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("`{path}` line {line} is not UTF-8 at byte {byte} of the line{hint}")]
+    Utf8 { path: PathBuf, line: usize, byte: usize, hint: &'static str },
+    #[error(
+        "`{a}` has {n_a} lines but `{b}` has {n_b}\nhint: line N of every file must be about segment N{hint}"
+    )]
+    Lengths { a: PathBuf, n_a: usize, b: PathBuf, n_b: usize, hint: String },
+    #[error(
+        "`{path}` line {line}: the source is empty, so there is nothing to judge{more}\nhint: take the line \
+         out of every file; documents are told apart by `--docs`, not by empty lines"
+    )]
+    EmptySource { path: PathBuf, line: usize, more: String },
+    #[error("`{0}` holds no segment")]
+    Nothing(PathBuf),
+    #[error(
+        "`{0}` is neither `.jsonl` nor `.tsv`\nhint: plain text goes to `-s SOURCE.txt -t HYPOTHESIS.txt`"
+    )]
+    Extension(PathBuf),
+    #[error("`{path}` line {line}: {source}")]
+    Json { path: PathBuf, line: usize, source: serde_json::Error },
+    #[error("`{path}` line {line}: `{field}` is {found} but must be {wanted}")]
+    Field { path: PathBuf, line: usize, field: String, found: String, wanted: &'static str },
+    #[error("`{path}` line {line}: no field `{field}`{hint}")]
+    Missing { path: PathBuf, line: usize, field: &'static str, hint: String },
+    #[error(
+        "`{path}` line {line} has {found} fields but the header has {wanted}\nhint: fields are separated by \
+         single tabs, without quoting; a tab inside a text must be replaced"
+    )]
+    Columns { path: PathBuf, line: usize, found: usize, wanted: usize },
+    #[error("`{path}` line {line}: {source}")]
+    Lang { path: PathBuf, line: usize, source: lang::Error },
+    #[error(
+        "`{path}` line {line}: no languages are named\nhint: give `-l en-de`, or `src_lang` and `tgt_lang` on each line"
+    )]
+    NoPair { path: PathBuf, line: usize },
+    #[error(
+        "`{path}` line {line}: segment `{seg}` of document `{doc}` and system `{system}` was already on line \
+         {first}\nhint: `seg_id` must be unique within a document of a system"
+    )]
+    Duplicate { path: PathBuf, line: usize, first: usize, system: String, doc: String, seg: usize },
+    #[error(
+        "`{path}` line {line}: document `{doc}` goes on here, but its other segments ended on line \
+         {ended}\nhint: the segments of one document must stand together"
+    )]
+    Scattered { path: PathBuf, line: usize, doc: String, ended: usize },
+    #[error("two translations are both called `{system}`: `{a}` and `{b}`\nhint: rename one of the files")]
+    SameSystem { system: String, a: PathBuf, b: PathBuf },
+    #[error(
+        "`{dir}` has no `{missing}`\nhint: a test set holds sources/, documents/ and system-outputs/{pair}/{there}"
+    )]
+    Layout { dir: PathBuf, missing: String, pair: String, there: String },
+    #[error("no system `{system}` in `{dir}`\nhint: there are {there}")]
+    System { system: String, dir: PathBuf, there: String },
+}
+
+#[cfg(test)]
+mod tests;

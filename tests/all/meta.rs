@@ -4,22 +4,22 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
+use tribunal::meta::agreement::Agreement;
+use tribunal::meta::align::Aligned;
 use tribunal::meta::annotators;
+use tribunal::meta::average::{Coefficient, Grouping, average, groups, pearson_of_differences};
+use tribunal::meta::correlation::{Correlation, Undefined, kendall_b, kendall_c, pearson, spearman};
+use tribunal::meta::direction::{Brought, Direction, Selection};
+use tribunal::meta::lexical::{Bleu, Chrf, Tokenizer};
 use tribunal::meta::lint::{Claim, lint};
+use tribunal::meta::pairs::kendall_like;
+use tribunal::meta::probability::student_t_tail;
 use tribunal::meta::promptcue::score::score;
 use tribunal::meta::promptcue::{Report, ScoreOptions, answers, gold};
 use tribunal::meta::rating;
 use tribunal::meta::rubric::{self, Pooling};
 use tribunal::meta::scores::Scores;
 use tribunal::meta::significance::Resampling;
-use tribunal::meta::agreement::Agreement;
-use tribunal::meta::align::Aligned;
-use tribunal::meta::average::{Coefficient, Grouping, average, groups, pearson_of_differences};
-use tribunal::meta::correlation::{Correlation, Undefined, kendall_b, kendall_c, pearson, spearman};
-use tribunal::meta::direction::{Brought, Direction, Selection};
-use tribunal::meta::lexical::{Bleu, Chrf, Tokenizer};
-use tribunal::meta::pairs::kendall_like;
-use tribunal::meta::probability::student_t_tail;
 use tribunal::meta::spa::{Signs, soft_pairwise_accuracy};
 use tribunal::meta::task::{self, SetResult, TaskSet};
 use tribunal::meta::ties::TieTable;
@@ -106,6 +106,7 @@ fn lexical_scores_equal_sacrebleu() {
 }
 
 /// `TRIBUNAL_DATA`, or nothing after saying that it is not set.
+#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
 fn data() -> Option<PathBuf> {
     let dir = std::env::var_os("TRIBUNAL_DATA").map(PathBuf::from);
     if dir.is_none() {
@@ -115,6 +116,7 @@ fn data() -> Option<PathBuf> {
 }
 
 /// Check values that mt-metrics-eval computed on five systems and seven segments, beside the data.
+#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
 fn reference_values() -> Option<(Value, Aligned)> {
     let path = data()?.join("../fixtures/mtme_fixture.json");
     let Ok(text) = std::fs::read_to_string(&path) else {
@@ -321,16 +323,48 @@ fn promptcue(set: &str, scenario: &str, options: &ScoreOptions) -> Option<Report
 /// - PTB, DCS: one answer of a thousand.
 type Row = (&'static str, [Option<f64>; 4], [Option<f64>; 4]);
 const RUBRIC_TABLE_4: [Row; 10] = [
-    ("GEMBA", [Some(0.282), Some(0.223), Some(0.534), Some(0.280)], [Some(0.399), Some(0.252), Some(0.499), Some(0.200)]),
+    (
+        "GEMBA",
+        [Some(0.282), Some(0.223), Some(0.534), Some(0.280)],
+        [Some(0.399), Some(0.252), Some(0.499), Some(0.200)],
+    ),
     ("DQ-100", [Some(0.117), Some(0.123), None, None], [Some(0.565), Some(0.433), Some(0.694), None]),
-    ("DQ-4", [Some(0.250), Some(0.236), Some(0.440), Some(0.258)], [Some(0.644), Some(0.474), Some(0.736), Some(0.394)]),
+    (
+        "DQ-4",
+        [Some(0.250), Some(0.236), Some(0.440), Some(0.258)],
+        [Some(0.644), Some(0.474), Some(0.736), Some(0.394)],
+    ),
     ("DQ-8", [Some(0.134), Some(0.133), None, None], [Some(0.627), Some(0.465), Some(0.715), None]),
-    ("DC", [Some(0.285), Some(0.216), Some(0.534), Some(0.282)], [Some(0.427), Some(0.271), Some(0.498), Some(0.203)]),
-    ("DS", [Some(0.283), Some(0.225), Some(0.501), Some(0.258)], [Some(0.429), Some(0.274), Some(0.502), Some(0.204)]),
-    ("DCS", [Some(0.303), Some(0.233), Some(0.524), Some(0.276)], [Some(0.438), Some(0.286), Some(0.507), Some(0.210)]),
-    ("DR-100", [Some(0.259), Some(0.230), Some(0.506), Some(0.282)], [Some(0.574), Some(0.429), Some(0.674), Some(0.478)]),
-    ("DR-4", [Some(0.272), Some(0.236), Some(0.510), Some(0.283)], [Some(0.549), Some(0.409), Some(0.648), Some(0.346)]),
-    ("DR-8", [Some(0.263), Some(0.227), Some(0.509), Some(0.285)], [Some(0.597), Some(0.428), Some(0.667), Some(0.357)]),
+    (
+        "DC",
+        [Some(0.285), Some(0.216), Some(0.534), Some(0.282)],
+        [Some(0.427), Some(0.271), Some(0.498), Some(0.203)],
+    ),
+    (
+        "DS",
+        [Some(0.283), Some(0.225), Some(0.501), Some(0.258)],
+        [Some(0.429), Some(0.274), Some(0.502), Some(0.204)],
+    ),
+    (
+        "DCS",
+        [Some(0.303), Some(0.233), Some(0.524), Some(0.276)],
+        [Some(0.438), Some(0.286), Some(0.507), Some(0.210)],
+    ),
+    (
+        "DR-100",
+        [Some(0.259), Some(0.230), Some(0.506), Some(0.282)],
+        [Some(0.574), Some(0.429), Some(0.674), Some(0.478)],
+    ),
+    (
+        "DR-4",
+        [Some(0.272), Some(0.236), Some(0.510), Some(0.283)],
+        [Some(0.549), Some(0.409), Some(0.648), Some(0.346)],
+    ),
+    (
+        "DR-8",
+        [Some(0.263), Some(0.227), Some(0.509), Some(0.285)],
+        [Some(0.597), Some(0.428), Some(0.667), Some(0.357)],
+    ),
 ];
 
 #[test]
@@ -379,14 +413,22 @@ fn renumbered_answers_are_noticed() {
 fn table_5_of_rubric_mqm_is_reproduced_where_mis_is_not_needed() {
     let recorded = ScoreOptions { recorded: true, ..ScoreOptions::default() };
     let printed = [
-        ("GEMBA", 0.627, 0.000), ("DQ-4", 0.621, 0.158), ("DQ-8", 0.643, 0.143), ("DQ-100", 0.637, 0.129),
-        ("DC", 0.652, 0.000), ("DS", 0.645, 0.002), ("DCS", 0.663, 0.005), ("DR-4", 0.632, 0.099),
-        ("DR-8", 0.626, 0.113), ("DR-100", 0.631, 0.116),
+        ("GEMBA", 0.627, 0.000),
+        ("DQ-4", 0.621, 0.158),
+        ("DQ-8", 0.643, 0.143),
+        ("DQ-100", 0.637, 0.129),
+        ("DC", 0.652, 0.000),
+        ("DS", 0.645, 0.002),
+        ("DCS", 0.663, 0.005),
+        ("DR-4", 0.632, 0.099),
+        ("DR-8", 0.626, 0.113),
+        ("DR-100", 0.631, 0.116),
     ];
     for (scenario, precision, recall) in printed {
         let Some(of_gen) = promptcue("gen", scenario, &recorded) else { return };
         let of_ptb = promptcue("ptb", scenario, &recorded).unwrap();
-        let mean = (of_gen.mistranslation_precision.unwrap() + of_ptb.mistranslation_precision.unwrap() + 1.0) / 3.0;
+        let mean =
+            (of_gen.mistranslation_precision.unwrap() + of_ptb.mistranslation_precision.unwrap() + 1.0) / 3.0;
         close(mean, precision, 0.0011, &format!("{scenario} mistranslation"));
         close(of_ptb.no_error_recall.unwrap_or(0.0) / 3.0, recall, 0.0006, &format!("{scenario} no-error"));
     }
@@ -410,7 +452,9 @@ fn table_9_of_rubric_mqm_is_reproduced() {
         }
     }
     let Some(report) = promptcue("gen", "GEMBA", &recorded) else { return };
-    for (label, printed) in [("mistranslation", 42.63), ("omission", 9.75), ("punctuation", 9.54), ("word order", 3.01)] {
+    for (label, printed) in
+        [("mistranslation", 42.63), ("omission", 9.75), ("punctuation", 9.54), ("word order", 3.01)]
+    {
         close(report.category.distribution[label], printed, 0.0051, label);
     }
 }
@@ -420,9 +464,12 @@ fn table_9_of_rubric_mqm_is_reproduced() {
 #[test]
 fn figure_4_of_rubric_mqm_is_reproduced() {
     let Some(dir) = data() else { return };
-    let read = |model: &str| rubric::read(&dir.join(format!("promptcue/referenceA/review_{model}.jsonl"))).unwrap();
+    let read =
+        |model: &str| rubric::read(&dir.join(format!("promptcue/referenceA/review_{model}.jsonl"))).unwrap();
     let against = |rows: &[rubric::Reviewed], pooling| -> (Vec<f64>, Vec<f64>) {
-        rows.iter().map(|row| (row.sqm, rubric::score(row.review.as_deref().unwrap_or_default(), pooling))).unzip()
+        rows.iter()
+            .map(|row| (row.sqm, rubric::score(row.review.as_deref().unwrap_or_default(), pooling)))
+            .unzip()
     };
     let (sqm, mini) = against(&read("4omini"), Pooling::Mean);
     close(pearson(&sqm, &mini).unwrap().value, 0.351, 0.0006, "4o-mini, mean, Pearson");
@@ -459,7 +506,8 @@ fn figure_2_of_m_mad_and_the_raters_agree_with_the_data() {
 
 #[test]
 fn known_mistakes_are_recognised() {
-    let scores = [("RATE", "rate-scores/rate-src.{level}.score"), ("M-MAD", "m-mad-scores/M-MAD_{lp}.{level}.score")];
+    let scores =
+        [("RATE", "rate-scores/rate-src.{level}.score"), ("M-MAD", "m-mad-scores/M-MAD_{lp}.{level}.score")];
     let Some(mut en_de) = direction("en-de", &scores) else { return };
     let by_all_pairs = {
         let rate = en_de.segments(en_de.metric("RATE").unwrap(), false).unwrap().unwrap();

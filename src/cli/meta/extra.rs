@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::MetaArgs;
+use super::Args;
 use crate::meta::align::Aligned;
 use crate::meta::annotators::{self, RaterPair};
 use crate::meta::average::Grouping;
@@ -24,6 +24,7 @@ use crate::meta::task::SetResult;
 use crate::meta::{plot, verdicts};
 
 /// Flags of the parts.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExtraArgs {
     /// Held-out tie calibration, chance level and bootstrap interval of acc-eq.
@@ -104,7 +105,7 @@ const SLICED: [&str; 3] = ["seg:pearson@none", "seg:kendall-b@none", "seg:acc-eq
 ///
 /// # Errors
 /// Files that cannot be read, or scores that do not fit.
-pub fn compute(args: &MetaArgs, directions: &[Direction], result: &SetResult) -> Result<Extras> {
+pub fn compute(args: &Args, directions: &[Direction], result: &SetResult) -> Result<Extras> {
     let mut extras = Extras { lint: args.extra.lint.then(Vec::new), ..Extras::default() };
     let claims = claims(&args.extra.claim)?;
     for direction in directions {
@@ -157,7 +158,7 @@ fn claims(texts: &[String]) -> Result<Vec<Claim>> {
     texts.iter().map(parse).collect()
 }
 
-fn sliced(args: &MetaArgs, direction: &Direction, by: By) -> Result<Vec<Sliced>> {
+fn sliced(args: &Args, direction: &Direction, by: By) -> Result<Vec<Sliced>> {
     let names: Vec<&str> = if args.statistics.is_empty() {
         SLICED.to_vec()
     } else {
@@ -204,12 +205,12 @@ fn distribution(values: &[f64]) -> Option<Distribution> {
     Some(Distribution { summary: summary(values)?, bins: bins(values)? })
 }
 
-fn ratings(args: &MetaArgs, direction: &Direction) -> Result<Vec<(String, Ratings)>> {
+fn ratings(args: &Args, direction: &Direction) -> Result<Vec<(String, Ratings)>> {
     let files = direction.testset.rating_files(&args.gold)?;
     files.into_iter().map(|(rater, path)| Ok((rater, rating::read(&path)?))).collect()
 }
 
-fn rated_errors(args: &MetaArgs, direction: &Direction) -> Result<Option<Of<ErrorShares>>> {
+fn rated_errors(args: &Args, direction: &Direction) -> Result<Option<Of<ErrorShares>>> {
     let ratings = ratings(args, direction)?;
     if ratings.is_empty() {
         return Ok(None);
@@ -220,7 +221,7 @@ fn rated_errors(args: &MetaArgs, direction: &Direction) -> Result<Option<Of<Erro
     Ok(Some(of(direction, "human", error_shares(errors))))
 }
 
-fn raters(args: &MetaArgs, direction: &Direction) -> Result<Vec<Of<RaterPair>>> {
+fn raters(args: &Args, direction: &Direction) -> Result<Vec<Of<RaterPair>>> {
     let systems: Vec<String> = direction.machine.iter().cloned().collect();
     let raters: Vec<_> = ratings(args, direction)?
         .iter()
@@ -230,7 +231,7 @@ fn raters(args: &MetaArgs, direction: &Direction) -> Result<Vec<Of<RaterPair>>> 
     Ok(pairs.into_iter().map(|pair| of(direction, "human", pair)).collect())
 }
 
-fn spans(args: &MetaArgs, direction: &Direction) -> Result<Vec<Of<SpanReport>>> {
+fn spans(args: &Args, direction: &Direction) -> Result<Vec<Of<SpanReport>>> {
     if args.extra.spans.is_empty() {
         return Ok(Vec::new());
     }

@@ -1,60 +1,80 @@
 //! Tables of the parts of `tribunal meta` that were asked for. It computes nothing.
 
-use super::MetaArgs;
+use std::io::{self, Write};
+
+use super::Args;
 use super::extra::{Extras, Of, Sliced};
 use crate::cli::table::Table;
+use crate::meta::annotators::RaterPair;
 use crate::meta::fit::FitReport;
 use crate::meta::spans::PrecisionRecall;
 
 /// Prints every part that was computed.
-#[expect(clippy::print_stdout, reason = "this is what the command is for")]
-pub fn print(args: &MetaArgs, extras: &Extras) {
+///
+/// # Errors
+/// An output that cannot be written.
+pub fn print(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()> {
     let digits = args.digits;
-    let number = |value: f64| format!("{value:.digits$}");
-    let titled = |title: &str, table: Table| println!("\n{title}\n\n{table}");
+    for (title, table) in tables(extras, &|value| format!("{value:.digits$}")) {
+        write!(out, "\n{title}\n\n{table}")?;
+    }
+    if let Some(findings) = &extras.lint {
+        writeln!(
+            out,
+            "\nlint: {}",
+            if findings.is_empty() { "nothing found" } else { "known mistakes found" }
+        )?;
+        for finding in findings {
+            writeln!(out, "{} {}: {}: {}", finding.lp, finding.metric, finding.kind, finding.message)?;
+        }
+    }
+    extras.plots.iter().try_for_each(|path| writeln!(out, "wrote {}", path.display()))
+}
+
+fn tables(extras: &Extras, number: &dyn Fn(f64) -> String) -> Vec<(String, Table)> {
+    let mut tables = Vec::new();
     if !extras.slices.is_empty() {
-        titled("by slice", slices(&extras.slices, &number));
+        tables.push(("by slice (rated segments)".into(), slices(&extras.slices, number)));
     }
     if !extras.calibration.is_empty() {
         let fits = extras.calibration.iter().filter_map(|of| Some((of, of.found.as_ref().ok()?)));
-        titled("acc-eq by item: what the fitted threshold is worth", calibration(fits, &number));
+        let title = "acc-eq by item: what the fitted threshold is worth";
+        tables.push((title.into(), calibration(fits, number)));
     }
     if !extras.distributions.is_empty() {
-        titled(
-            "scores of rated translations (bins for penalty scores: 0, between, -5 and less)",
-            distributions(extras, &number),
-        );
-        titled("errors of the human raters", errors(extras, &number));
+        let title = "scores of rated translations (bins for penalty scores: 0, between, -5 and less)";
+        tables.push((title.into(), distributions(extras, number)));
+        tables.push(("errors of the human raters".into(), errors(extras, number)));
     }
-    if let Some(pairs) = &extras.annotators {
-        let mut table = Table::new();
-        table.head(["pair", "first", "second", "shared segments", "r of systems", "mean r of segments"]);
-        for pair in pairs {
-            let value = |r: Option<f64>| r.map_or_else(|| "-".into(), number);
-            let found = &pair.found;
-            table.row([
-                pair.lp.clone(),
-                found.first.clone(),
-                found.second.clone(),
-                found.shared.to_string(),
-                value(found.system_level),
-                value(found.segment_level),
-            ]);
+    match extras.annotators.as_deref() {
+        Some([]) => {
+            tables.push(("agreement of the human raters: no two share a segment".into(), Table::new()))
         }
-        titled("agreement of the human raters", table);
+        Some(pairs) => tables.push(("agreement of the human raters".into(), raters(pairs, number))),
+        None => {}
     }
     for of in &extras.spans {
-        titled(&format!("error spans of {} on {}", of.name, of.lp), spans(of, &number));
+        tables.push((format!("error spans of {} on {}", of.name, of.lp), spans(of, number)));
     }
-    if let Some(findings) = &extras.lint {
-        println!("\nlint: {}", if findings.is_empty() { "nothing found" } else { "known mistakes found" });
-        for finding in findings {
-            println!("{} {}: {}: {}", finding.lp, finding.metric, finding.kind, finding.message);
-        }
+    tables
+}
+
+fn raters(pairs: &[Of<RaterPair>], number: &dyn Fn(f64) -> String) -> Table {
+    let mut table = Table::new();
+    table.head(["pair", "first", "second", "shared segments", "r of systems", "mean r of segments"]);
+    let value = |r: Option<f64>| r.map_or_else(|| "-".into(), number);
+    for pair in pairs {
+        let found = &pair.found;
+        table.row([
+            pair.lp.clone(),
+            found.first.clone(),
+            found.second.clone(),
+            found.shared.to_string(),
+            value(found.system_level),
+            value(found.segment_level),
+        ]);
     }
-    for path in &extras.plots {
-        println!("wrote {}", path.display());
-    }
+    table
 }
 
 fn slices(rows: &[Sliced], number: &dyn Fn(f64) -> String) -> Table {

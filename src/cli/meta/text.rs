@@ -1,10 +1,11 @@
 //! Tables and JSON of `tribunal meta`'s main result. It computes nothing.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::MetaArgs;
+use super::Args;
 use super::extra::Extras;
 use crate::cli::table::Table;
 use crate::meta::direction::Direction;
@@ -12,18 +13,26 @@ use crate::meta::scores::SystemScoreOrigin;
 use crate::meta::task::{SetResult, TaskResult};
 
 /// Prints the tables of a task set and the notes below them.
-#[expect(clippy::print_stdout, reason = "this is what the command is for")]
-pub fn print_tables(args: &MetaArgs, directions: &[Direction], result: &SetResult) {
-    println!("{} · {} · human scores `{}`", result.name, args.testset.display(), args.gold);
+///
+/// # Errors
+/// An output that cannot be written.
+pub fn print_tables(
+    args: &Args,
+    directions: &[Direction],
+    result: &SetResult,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(out, "{} · {} · human scores `{}`", result.name, args.testset.display(), args.gold)?;
     for direction in directions {
-        println!("{}", describe(direction));
+        writeln!(out, "{}", describe(direction))?;
     }
-    println!();
-    print!("{}", main_table(args, result));
-    println!();
+    writeln!(out)?;
+    write!(out, "{}", main_table(args, result))?;
+    writeln!(out)?;
     for note in notes(args, directions, result) {
-        println!("{note}");
+        writeln!(out, "{note}")?;
     }
+    Ok(())
 }
 
 fn describe(direction: &Direction) -> String {
@@ -41,7 +50,7 @@ fn describe(direction: &Direction) -> String {
     )
 }
 
-fn main_table(args: &MetaArgs, result: &SetResult) -> Table {
+fn main_table(args: &Args, result: &SetResult) -> Table {
     let mut table = Table::new();
     let averaged = !result.average.is_empty();
     let before: Vec<String> = if averaged { vec![String::new(); 2] } else { vec![String::new()] };
@@ -94,7 +103,7 @@ fn row_order(result: &SetResult) -> Vec<String> {
     names
 }
 
-fn cell(args: &MetaArgs, task: &TaskResult, name: &str) -> String {
+fn cell(args: &Args, task: &TaskResult, name: &str) -> String {
     match task.values.get(name) {
         Some(Ok(measured)) => {
             let rank = task.ranks.iter().find(|ranked| ranked.name == name).map(|ranked| ranked.rank);
@@ -104,13 +113,13 @@ fn cell(args: &MetaArgs, task: &TaskResult, name: &str) -> String {
     }
 }
 
-fn with_rank(args: &MetaArgs, value: f64, rank: Option<usize>) -> String {
+fn with_rank(args: &Args, value: f64, rank: Option<usize>) -> String {
     let digits = args.digits;
     rank.map_or_else(|| format!("{value:.digits$}"), |rank| format!("{value:.digits$} ({rank})"))
 }
 
 /// What a reader must know to trust the table.
-fn notes(args: &MetaArgs, directions: &[Direction], result: &SetResult) -> Vec<String> {
+fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<String> {
     let mut notes = Vec::new();
     if !result.missing.is_empty() {
         notes.push(format!("no average: without data for {}", result.missing.join(", ")));
@@ -172,12 +181,12 @@ fn coverage_notes(direction: &Direction) -> Vec<String> {
 ///
 /// # Errors
 /// Numbers that JSON cannot hold.
-#[expect(clippy::print_stdout, reason = "this is what the command is for")]
 pub fn print_json(
-    args: &MetaArgs,
+    args: &Args,
     directions: &[Direction],
     result: &SetResult,
     extras: &Extras,
+    out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let describe = |direction: &Direction| -> Value {
         let metrics: Vec<Value> = direction
@@ -201,6 +210,6 @@ pub fn print_json(
         "result": result,
         "more": extras,
     });
-    println!("{}", serde_json::to_string_pretty(&object)?);
+    writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! Chat templates in the dialect that Hugging Face renders: Jinja with Python's methods, `raise_exception`,
 //! `tojson` as `json.dumps` prints, and `strftime_now` of a fixed date. It encodes nothing.
 
+use std::fmt::Write;
+
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value, context};
@@ -45,7 +47,7 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
             Speaker::User => "user",
             Speaker::Assistant => "assistant",
         };
-        [("role", Value::from(role)), ("content", Value::from(content))].into_iter().collect()
+        Value::from_pairs([("role", role), ("content", content)])
     };
     let messages: Vec<Value> =
         chat.turns.iter().zip(contents).map(|(turn, content)| message(turn.role, content)).collect();
@@ -55,6 +57,7 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
         add_generation_prompt => true,
         bos_token => &template.bos_token,
         eos_token => &template.eos_token,
+        ..Value::from(minijinja::value::Serde(&template.options))
     };
     compiled.render(context).map_err(|e| llm::Error::Template(reason(&e)))
 }
@@ -73,7 +76,8 @@ fn without_generation_tags(source: &str) -> String {
     for dash in ["", "-"] {
         for end in ["", "-"] {
             for (tag, plain) in [("generation", "if true"), ("endgeneration", "endif")] {
-                text = text.replace(&format!("{{%{dash} {tag} {end}%}}"), &format!("{{%{dash} {plain} {end}%}}"));
+                text = text
+                    .replace(&format!("{{%{dash} {tag} {end}%}}"), &format!("{{%{dash} {plain} {end}%}}"));
             }
         }
     }
@@ -152,11 +156,8 @@ impl Line {
     ) -> Result<(), Error> {
         out.push(self.open);
         for (i, item) in items.iter().enumerate() {
-            match (self.indent, i) {
-                (None, 0) => {}
-                (None, _) => out.push_str(", "),
-                (Some(_), 0) => {}
-                (Some(_), _) => out.push(','),
+            if i > 0 {
+                out.push_str(if self.indent.is_some() { "," } else { ", " });
             }
             self.new_line(self.depth + 1, out);
             each(item, out)?;
@@ -189,7 +190,7 @@ fn escape_non_ascii(text: &str) -> String {
             out.push(c);
         } else {
             for unit in c.encode_utf16(&mut units) {
-                out.push_str(&format!("\\u{unit:04x}"));
+                write!(out, "\\u{unit:04x}").expect("writing to a string cannot fail");
             }
         }
     }

@@ -7,9 +7,7 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::digits::Digits;
 use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
-use tokenizers::{
-    AddedToken, NormalizerWrapper, PreTokenizerWrapper, SplitDelimiterBehavior, Tokenizer,
-};
+use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, SplitDelimiterBehavior, Tokenizer};
 
 use super::{Error, Parts, acts_as_control, pieces};
 
@@ -47,6 +45,9 @@ const BYTE: i32 = 6;
 
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// The bytes of every token, by id.
+type TokenBytes = Vec<Box<[u8]>>;
 
 pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, Error> {
     check(vocab)?;
@@ -116,7 +117,7 @@ impl GgufVocab {
     }
 }
 
-fn byte_level(vocab: &GgufVocab) -> Result<(Tokenizer, Vec<Box<[u8]>>), Error> {
+fn byte_level(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
     let merges = vocab
         .merges
         .iter()
@@ -165,7 +166,7 @@ fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWr
     }
 }
 
-fn sentencepiece(vocab: &GgufVocab) -> Result<(Tokenizer, Vec<Box<[u8]>>), Error> {
+fn sentencepiece(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
     let merges = merges_from_scores(vocab);
     let mut builder = BPE::builder()
         .vocab_and_merges(vocab.vocabulary(), merges)

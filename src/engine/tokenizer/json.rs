@@ -42,7 +42,9 @@ fn piece_kind(data: &Tokenizer) -> Result<PieceKind, Error> {
         }
     }
     data.get_decoder().and_then(find).ok_or_else(|| {
-        Error::Json("its decoder is neither byte-level nor SentencePiece's, so tokens have no known bytes".into())
+        Error::Json(
+            "its decoder is neither byte-level nor SentencePiece's, so tokens have no known bytes".into(),
+        )
     })
 }
 

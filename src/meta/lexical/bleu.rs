@@ -77,7 +77,7 @@ impl Bleu {
         counts
     }
 
-    fn tokens(&self, text: &str) -> Vec<String> {
+    fn tokens(self, text: &str) -> Vec<String> {
         if self.lowercase { self.tokenizer.tokens(&text.to_lowercase()) } else { self.tokenizer.tokens(text) }
     }
 }

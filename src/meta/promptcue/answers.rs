@@ -71,9 +71,8 @@ static POINTS: LazyLock<Regex> =
 static HEADER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^\W*(critical|major|minor)\W*$").expect("the pattern is a constant that compiles")
 });
-static LABELLED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"^\s*(.*?)\s+-\s+(.*)$"#).expect("the pattern is a constant that compiles")
-});
+static LABELLED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^\s*(.*?)\s+-\s+(.*)$").expect("the pattern is a constant that compiles"));
 static QUOTED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"["“](.*?)["”]"#).expect("the pattern is a constant that compiles"));
 
@@ -136,9 +135,8 @@ pub fn find(review: &str, marked: &str, threshold: Option<u32>) -> Found {
     let severity = match (entry.label, entry.severity) {
         (Some(NO_ERROR), _) => NO_ERROR,
         (_, Severity::Major) => "major",
-        (_, Severity::Minor) => "minor",
         (_, Severity::Points(points)) if points >= threshold.unwrap_or(0) => "major",
-        (_, Severity::Points(_)) => "minor",
+        (_, Severity::Minor | Severity::Points(_)) => "minor",
         (_, Severity::Unsaid) => labels::NONE,
     };
     Found { category: entry.label.unwrap_or(labels::NONE).into(), severity: severity.into() }

@@ -203,7 +203,9 @@ mod tests {
 
     #[test]
     fn a_set_is_the_same_for_the_same_seed() {
-        let texts: Vec<String> = (0..20).map(|i| format!("word{i} is here and there in line {i}")).collect();
+        let texts: Vec<String> = (0..20)
+            .map(|i| ["a", "b", "c", "d", "e", "f", "g"].map(|word| format!("{word}{i}")).join(" "))
+            .collect();
         let rated: Vec<Rated> = texts
             .iter()
             .map(|text| Rated { source: text, reference: "", target: text, errors: &[] })

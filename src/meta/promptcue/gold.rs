@@ -36,8 +36,8 @@ pub fn read(path: &Path) -> Result<Vec<Cue>, Error> {
     };
     let mut ids: Vec<usize> = cues.iter().map(|cue| cue.id).collect();
     ids.sort_unstable();
-    if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Error::Unsuitable(format!("`{}` has id `{}` twice", path.display(), pair[0])));
+    if let Some([id, _]) = ids.array_windows().find(|[id, next]| id == next) {
+        return Err(Error::Unsuitable(format!("`{}` has id `{}` twice", path.display(), id)));
     }
     Ok(cues)
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Tier,
-    lanes::{Lanes, WIDTH, exp, sigmoid},
+    lanes::{Lanes, WIDTH, sigmoid},
     on_tier,
 };
 
@@ -49,21 +49,4 @@ fn by_lanes<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32], f: impl Fn(L) -
     let mut last = [0.0; WIDTH];
     f(L::load(&padded[0])).mul(L::load(&padded[1])).store(&mut last);
     out_tail.copy_from_slice(&last[..out_tail.len()]);
-}
-
-/// e^x of each element, for x at most 0.
-pub fn exp_in_place(tier: Tier, x: &mut [f32]) {
-    on_tier!(tier, exps<>(x: &mut [f32]));
-}
-
-#[inline(always)]
-fn exps<L: Lanes>(x: &mut [f32]) {
-    let (whole, tail) = x.as_chunks_mut::<WIDTH>();
-    for lanes in whole {
-        exp(L::load(lanes)).store(lanes);
-    }
-    let mut last = [0.0; WIDTH];
-    last[..tail.len()].copy_from_slice(tail);
-    exp(L::load(&last)).store(&mut last);
-    tail.copy_from_slice(&last[..tail.len()]);
 }

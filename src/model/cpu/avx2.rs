@@ -17,25 +17,25 @@ use super::unpack;
 /// # Safety
 /// The machine has AVX2, FMA and F16C.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn int8(panel: &Panel, tile: &Int8Tile, sums: &mut [Lanes]) {
-    match panel.format.quantized() {
-        Some((Codes::Eight, _)) => portable::int8(panel, tile, sums, &Bytes),
-        _ => portable::int8(panel, tile, sums, &SixBits),
+pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
+    match panels[0].format.quantized() {
+        Some((Codes::Eight, _)) => portable::int8(panels, tile, sums, &Bytes),
+        _ => portable::int8(panels, tile, sums, &SixBits),
     }
 }
 
 /// # Safety
 /// The machine has AVX2, FMA and F16C.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn bf16_pairs(panel: &Panel, x: &[[bf16; 2]], sums: &mut [Lanes]) {
-    portable::bf16_pairs(panel, x, sums);
+pub(super) unsafe fn bf16_pairs(panels: &[Panel], x: &[[bf16; 2]], sums: &mut [Lanes]) {
+    portable::bf16_pairs(panels, x, sums);
 }
 
 /// # Safety
 /// The machine has AVX2, FMA and F16C.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn floats(weights: &[Lanes], x: &[f32], sums: &mut [Lanes]) {
-    portable::floats(weights, x, sums);
+pub(super) unsafe fn floats(panels: &[&[Lanes]], x: &[f32], sums: &mut [Lanes]) {
+    portable::floats(panels, x, sums);
 }
 
 /// # Safety

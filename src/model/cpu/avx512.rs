@@ -1,46 +1,62 @@
-//! The AVX-512 tier: which kernel serves which format and height. The kernels are in `avx512/`.
+//! The AVX-512 tier: which kernel serves which format. The kernels are in `avx512/`.
 
 mod codes;
 mod floats;
 mod int8;
 mod scales;
+mod widen;
 
+use super::Format;
 use super::input::Int8Tile;
 use super::layout::Panel;
 use super::portable::Lanes;
-use super::{Format, unpack};
+use codes::{Eight, Five, Four, Six};
+use scales::{Minimum, Plain, Sixteen, Super};
 
 pub(super) use floats::{bf16_pairs, floats};
-
-/// Weights `k0..` of a panel as `f32`.
-///
-/// # Safety
-/// The machine has AVX-512 F and BW.
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) unsafe fn widen(panel: &Panel, k0: usize, weights: &mut [Lanes]) {
-    unpack::floats(panel, k0, weights);
-}
 
 /// Quantised weights by 8-bit activations.
 ///
 /// # Safety
 /// The machine has AVX-512 F, BW and VNNI.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(super) unsafe fn int8(panel: &Panel, tile: &Int8Tile, sums: &mut [Lanes]) {
-    use codes::{Eight, Five, Four, Six};
-    use scales::{Minimum, Plain, Sixteen, Super};
+pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match panels[0].format {
+            Format::Q8_0 => int8::product::<Eight, Plain<7>>(panels, tile, sums),
+            Format::Q4_0 => int8::product::<Four, Plain<3>>(panels, tile, sums),
+            Format::Q5_0 => int8::product::<Five, Plain<4>>(panels, tile, sums),
+            Format::Q4_1 => int8::product::<Four, Minimum>(panels, tile, sums),
+            Format::Q5_1 => int8::product::<Five, Minimum>(panels, tile, sums),
+            Format::Q4K => int8::product::<Four, Super>(panels, tile, sums),
+            Format::Q5K => int8::product::<Five, Super>(panels, tile, sums),
+            Format::Q6K => int8::product::<Six, Sixteen>(panels, tile, sums),
+            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
+        }
+    }
+}
+
+/// Weights of a panel from `k0` on as `f32`; `f32` itself needs none of this.
+///
+/// # Safety
+/// The machine has AVX-512 F, BW and VNNI.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+pub(super) unsafe fn widen(panel: &Panel, k0: usize, weights: &mut [Lanes]) {
     // SAFETY: the caller's promise.
     unsafe {
         match panel.format {
-            Format::Q8_0 => int8::product::<Eight, Plain<7>>(panel, tile, sums),
-            Format::Q4_0 => int8::product::<Four, Plain<3>>(panel, tile, sums),
-            Format::Q5_0 => int8::product::<Five, Plain<4>>(panel, tile, sums),
-            Format::Q4_1 => int8::product::<Four, Minimum>(panel, tile, sums),
-            Format::Q5_1 => int8::product::<Five, Minimum>(panel, tile, sums),
-            Format::Q4K => int8::product::<Four, Super>(panel, tile, sums),
-            Format::Q5K => int8::product::<Five, Super>(panel, tile, sums),
-            Format::Q6K => int8::product::<Six, Sixteen>(panel, tile, sums),
-            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
+            Format::Q8_0 => widen::blocks::<Eight, Plain<7>>(panel, k0, weights),
+            Format::Q4_0 => widen::blocks::<Four, Plain<3>>(panel, k0, weights),
+            Format::Q5_0 => widen::blocks::<Five, Plain<4>>(panel, k0, weights),
+            Format::Q4_1 => widen::blocks::<Four, Minimum>(panel, k0, weights),
+            Format::Q5_1 => widen::blocks::<Five, Minimum>(panel, k0, weights),
+            Format::Q4K => widen::blocks::<Four, Super>(panel, k0, weights),
+            Format::Q5K => widen::blocks::<Five, Super>(panel, k0, weights),
+            Format::Q6K => widen::blocks::<Six, Sixteen>(panel, k0, weights),
+            Format::F16 => widen::f16(panel, k0, weights),
+            Format::Bf16 => widen::bf16(panel, k0, weights),
+            Format::F32 => super::unpack::floats(panel, k0, weights),
         }
     }
 }

@@ -3,6 +3,8 @@
 //! One [`Input`] serves every layer that reads the same activations (q, k and v; gate and up). A row is coded
 //! from its own values alone. Within a tile the rows stand side by side, so that a kernel reads one stream.
 
+use std::ops::Range;
+
 use half::bf16;
 use rayon::prelude::*;
 
@@ -79,14 +81,15 @@ pub(super) struct Int8Tile<'a> {
 }
 
 impl Int8 {
-    pub(super) fn tile(&self, span: Span, k: usize) -> Int8Tile<'_> {
-        let blocks = k / BLOCK;
-        let range = span.first * blocks..(span.first + span.height) * blocks;
+    /// The values `range` (whole blocks) of the rows of a span.
+    pub(super) fn tile(&self, span: Span, k: usize, range: &Range<usize>) -> Int8Tile<'_> {
+        let first = span.first * (k / BLOCK) + range.start / BLOCK * span.height;
+        let at = first..first + range.len() / BLOCK * span.height;
         Int8Tile {
             height: span.height,
-            values: &self.values[range.clone()],
-            scales: &self.scales[range.clone()],
-            sums: &self.facts[range],
+            values: &self.values[at.clone()],
+            scales: &self.scales[at.clone()],
+            sums: &self.facts[at],
         }
     }
 }
@@ -159,18 +162,12 @@ struct Rows<'a> {
     k: usize,
 }
 
-impl Rows<'_> {
-    fn row(&self, row: usize) -> Option<&[f32]> {
-        (row < self.m).then(|| &self.x[row * self.k..][..self.k])
-    }
-}
-
 fn floats(rows: &Rows) -> Vec<f32> {
     let mut values = vec![0.0; padded(rows.m) * rows.k];
     for span in spans(rows.m) {
         let tile = &mut values[span.first * rows.k..][..span.height * rows.k];
         for r in 0..span.rows {
-            let row = rows.row(span.first + r).into_iter().flatten();
+            let row = &rows.x[(span.first + r) * rows.k..][..rows.k];
             tile[r..].iter_mut().step_by(span.height).zip(row).for_each(|(value, &x)| *value = x);
         }
     }
@@ -180,20 +177,26 @@ fn floats(rows: &Rows) -> Vec<f32> {
 fn pairs(rows: &Rows) -> Vec<[bf16; 2]> {
     let n_pairs = rows.k.div_ceil(2);
     let mut values = vec![[bf16::ZERO; 2]; padded(rows.m) * n_pairs];
+    let mut row = vec![bf16::ZERO; 2 * n_pairs];
     for span in spans(rows.m) {
         let tile = &mut values[span.first * n_pairs..][..span.height * n_pairs];
         for r in 0..span.rows {
-            let row = rows.row(span.first + r).into_iter().flat_map(|row| row.chunks(2));
-            tile[r..].iter_mut().step_by(span.height).zip(row).for_each(|(pair, x)| {
-                *pair = [bf16::from_f32(x[0]), x.get(1).map_or(bf16::ZERO, |&x| bf16::from_f32(x))];
-            });
+            let x = &rows.x[(span.first + r) * rows.k..][..rows.k];
+            row.iter_mut().zip(x).for_each(|(value, &x)| *value = nearest_bf16(x));
+            let pairs = row.as_chunks::<2>().0;
+            tile[r..].iter_mut().step_by(span.height).zip(pairs).for_each(|(pair, &x)| *pair = x);
         }
     }
     values
 }
 
-/// Blocks that one task quantises.
-const TASK_BLOCKS: usize = 512;
+/// To nearest even, without a branch.
+fn nearest_bf16(x: f32) -> bf16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    let quiet = bits >> 16 | 0x40;
+    bf16::from_bits(if x.is_nan() { quiet } else { rounded } as u16)
+}
 
 fn quantize(rows: &Rows, tier: Tier) -> Int8 {
     assert!(rows.k.is_multiple_of(BLOCK), "rows of `{}` values are no whole blocks of 32", rows.k);
@@ -201,80 +204,84 @@ fn quantize(rows: &Rows, tier: Tier) -> Int8 {
     let n = padded(rows.m) * blocks;
     let mut int8 =
         Int8 { values: vec![[0; BLOCK]; n], scales: vec![0.0; n], facts: vec![Sums::default(); n] };
-    let last = spans(rows.m).last().copied();
-    let task = |task: usize, values: &mut [[i8; BLOCK]], scales: &mut [f32], sums: &mut [Sums]| {
-        let first = task * TASK_BLOCKS;
-        for (i, ((values, scale), sums)) in values.iter_mut().zip(scales).zip(sums).enumerate() {
-            let Some((row, block)) = place(first + i, blocks, last) else { continue };
-            let Some(row) = rows.row(row) else { continue };
-            let x = row[block * BLOCK..][..BLOCK].try_into().expect("32 values were sliced");
-            (*scale, *sums) = quantize_block(x, values, tier);
-        }
-    };
-    if n <= TASK_BLOCKS {
-        task(0, &mut int8.values, &mut int8.scales, &mut int8.facts);
-        return int8;
+    let tile = (ROWS * blocks).max(1);
+    let tiles = (int8.values.chunks_mut(tile).zip(int8.scales.chunks_mut(tile)))
+        .zip(int8.facts.chunks_mut(tile))
+        .zip(spans(rows.m))
+        .map(|(((values, scales), facts), span)| (Blocks { values, scales, facts }, span));
+    if rows.m <= ROWS {
+        tiles.for_each(|(mut tile, span)| quantize_tile(rows, span, &mut tile, tier));
+    } else {
+        let tiles: Vec<_> = tiles.collect();
+        tiles.into_par_iter().for_each(|(mut tile, span)| quantize_tile(rows, span, &mut tile, tier));
     }
-    int8.values
-        .par_chunks_mut(TASK_BLOCKS)
-        .zip(int8.scales.par_chunks_mut(TASK_BLOCKS))
-        .zip(int8.facts.par_chunks_mut(TASK_BLOCKS))
-        .enumerate()
-        .for_each(|(i, ((values, scales), sums))| task(i, values, scales, sums));
     int8
 }
 
-/// The row and the block of `k` that stand at an index of the tiles.
-fn place(i: usize, blocks: usize, last: Option<Span>) -> Option<(usize, usize)> {
-    let tile = i / (ROWS * blocks);
-    let last = last?;
-    let height = if tile * ROWS == last.first { last.height } else { ROWS };
-    let within = i - tile * ROWS * blocks;
-    Some((tile * ROWS + within % height, within / height))
+/// One tile of [`Int8`], to be written.
+struct Blocks<'a> {
+    values: &'a mut [[i8; BLOCK]],
+    scales: &'a mut [f32],
+    facts: &'a mut [Sums],
 }
 
-fn quantize_block(x: &[f32; BLOCK], values: &mut [i8; BLOCK], tier: Tier) -> (f32, Sums) {
+fn quantize_tile(rows: &Rows, span: Span, tile: &mut Blocks, tier: Tier) {
     #[cfg(target_arch = "x86_64")]
     if tier >= Tier::Avx2 {
         // SAFETY: the caller asks for no tier above the machine's.
-        return unsafe { quantize_block_avx2(x, values) };
+        return unsafe { quantize_tile_avx2(rows, span, tile) };
     }
     let _ = tier;
-    quantize_block_plain(x, values)
+    quantize_tile_plain(rows, span, tile);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn quantize_block_avx2(x: &[f32; BLOCK], values: &mut [i8; BLOCK]) -> (f32, Sums) {
-    quantize_block_plain(x, values)
+fn quantize_tile_avx2(rows: &Rows, span: Span, tile: &mut Blocks) {
+    quantize_tile_plain(rows, span, tile);
+}
+
+#[inline(always)]
+fn quantize_tile_plain(rows: &Rows, span: Span, tile: &mut Blocks) {
+    for r in 0..span.rows {
+        let row = &rows.x[(span.first + r) * rows.k..][..rows.k];
+        for (b, x) in row.as_chunks::<BLOCK>().0.iter().enumerate() {
+            let at = b * span.height + r;
+            (tile.scales[at], tile.facts[at]) = quantize_block(x, &mut tile.values[at]);
+        }
+    }
 }
 
 /// Symmetric rounding to nearest even. A block of zeros (or of values so small that their scale has no
 /// inverse) is zero; a block with an infinity or a NaN has a scale that is not finite, so that its products
 /// are not finite either.
 #[inline(always)]
-fn quantize_block_plain(x: &[f32; BLOCK], values: &mut [i8; BLOCK]) -> (f32, Sums) {
+fn quantize_block(x: &[f32; BLOCK], values: &mut [i8; BLOCK]) -> (f32, Sums) {
     /// Adding 1.5 * 2^23 leaves the nearest integer in the low bits of the mantissa.
     const ROUND: f32 = 12_582_912.0;
-    // As integers, so that a NaN is the greatest.
-    let largest = x.iter().fold(0i32, |largest, x| largest.max((x.to_bits() & 0x7fff_ffff) as i32));
-    let largest = f32::from_bits(largest as u32);
+    // As integers, so that a NaN is the greatest; in eight lanes, so that the order suits vectors.
+    let mut lanes = [0i32; 8];
+    for eight in x.as_chunks::<8>().0 {
+        for (lane, x) in lanes.iter_mut().zip(eight) {
+            *lane = (*lane).max((x.to_bits() & 0x7fff_ffff) as i32);
+        }
+    }
+    let largest = f32::from_bits(lanes.into_iter().fold(0, i32::max) as u32);
     let inverse = 127.0 / largest;
     if inverse == f32::INFINITY {
         *values = [0; BLOCK];
         return (0.0, Sums::default());
     }
-    let scale = largest / 127.0;
-    let mut halves = [0i32; 2];
     let mut wide = [0i32; BLOCK];
     for (wide, x) in wide.iter_mut().zip(x) {
         let rounded = (x * inverse + ROUND).to_bits() as i32 - ROUND.to_bits() as i32;
         *wide = rounded.clamp(-127, 127);
     }
-    for (i, (value, wide)) in values.iter_mut().zip(wide).enumerate() {
+    for (value, wide) in values.iter_mut().zip(wide) {
         *value = wide as i8;
-        halves[i / 16] -= wide;
     }
+    let halves = [-wide[..16].iter().sum::<i32>(), -wide[16..].iter().sum::<i32>()];
     let negated = halves[0] + halves[1];
+    let scale = largest / 127.0;
     (scale, Sums { scaled: scale * -negated as f32, negated, halves })
 }

@@ -17,6 +17,8 @@
 //!
 //! Floats: `f32` and `f16` are `[k][16]`, `bf16` is `[k / 2][16][2]`.
 
+use std::ops::Range;
+
 use memmap2::MmapMut;
 
 use super::{Activations, Coding, Error};
@@ -197,16 +199,21 @@ impl Scales {
     }
 }
 
-/// Bytes of one panel: its values (or codes), then its scales.
-pub(super) fn panel_bytes(format: Format, k: usize) -> (usize, usize) {
-    let line = |bytes: usize| bytes.next_multiple_of(64);
+/// Bytes of the values (or codes) and of the scales of 16 outputs over `k`.
+fn bytes_of(format: Format, k: usize) -> (usize, usize) {
     match format.quantized() {
         Some((codes, scales)) => {
             let blocks = k / BLOCK;
-            (blocks * codes.bytes(), line(blocks / scales.blocks() * scales.bytes()))
+            (blocks * codes.bytes(), blocks / scales.blocks() * scales.bytes())
         }
-        None => (line(k.next_multiple_of(2) * LANES * format.block_bytes()), 0),
+        None => (k.next_multiple_of(2) * LANES * format.block_bytes(), 0),
     }
+}
+
+/// The same, in whole lines: what a panel takes.
+pub(super) fn panel_bytes(format: Format, k: usize) -> (usize, usize) {
+    let (values, scales) = bytes_of(format, k);
+    (values.next_multiple_of(64), scales.next_multiple_of(64))
 }
 
 /// One panel: 16 outputs over all of `k`.
@@ -218,6 +225,32 @@ pub(super) struct Panel<'a> {
     pub values: &'a [u8],
     /// Scales; empty for floats.
     pub scales: &'a [u8],
+}
+
+impl<'a> Panel<'a> {
+    /// The same outputs over `range` of `k`, which starts and ends with whole blocks.
+    pub fn part(self, range: Range<usize>) -> Self {
+        debug_assert!(range.start.is_multiple_of(self.format.block().max(2)), "whole blocks");
+        let (values, scales) = bytes_of(self.format, range.start);
+        let (n_values, n_scales) = bytes_of(self.format, range.len());
+        Self {
+            k: range.len(),
+            values: &self.values[values..][..n_values],
+            scales: &self.scales[scales..][..n_scales],
+            ..self
+        }
+    }
+
+    /// The weights of an `f32` panel, `[k][lane]`; `None` for other formats (and where bytes would have to be
+    /// swapped).
+    pub fn floats(&self) -> Option<&'a [[f32; LANES]]> {
+        if self.format != Format::F32 || cfg!(target_endian = "big") {
+            return None;
+        }
+        // SAFETY: any bits are an `f32`; `align_to` gives aligned values only.
+        let (before, floats, _) = unsafe { self.values.align_to::<[f32; LANES]>() };
+        before.is_empty().then(|| &floats[..self.k])
+    }
 }
 
 /// The panels of one matrix: all values, then all scales, in memory of huge pages where the system has them.

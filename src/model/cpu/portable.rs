@@ -15,14 +15,22 @@ pub(super) trait Dot {
     fn dot(&self, codes: &[[u32; LANES]], activations: &[i8]) -> [i32; LANES];
 }
 
-/// Quantised weights by 8-bit activations.
+/// Quantised weights of some panels by 8-bit activations; `sums` are the rows of the first panel, then of the
+/// next.
 ///
 /// For each block in turn, with `c` the codes, `a` the activations and `s` their scale:
 /// `sum = fma(c·a - offset Σa, d s, sum)`, then, where there is a minimum, `sum = fma(m, s Σa, sum)`. The
 /// first operand is an exact integer of at most 24 bits; `Q6_K` multiplies its two halves by their integer
 /// scales before they are added.
 #[inline(always)]
-pub(super) fn int8(panel: &Panel, tile: &Int8Tile, sums: &mut [Lanes], dot: &impl Dot) {
+pub(super) fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes], dot: &impl Dot) {
+    for (panel, sums) in panels.iter().zip(sums.chunks_mut(tile.height)) {
+        int8_panel(panel, tile, sums, dot);
+    }
+}
+
+#[inline(always)]
+fn int8_panel(panel: &Panel, tile: &Int8Tile, sums: &mut [Lanes], dot: &impl Dot) {
     let (codes, scales) = panel.format.quantized().expect("floats are not multiplied by 8-bit activations");
     let offset = panel.format.offset();
     let mut block = Block([[0; LANES]; 8]);
@@ -71,10 +79,16 @@ impl Dot for Plain {
     }
 }
 
-/// Weights `[k][lane]` by `f32` activations `[k][height]`, one fused operation per value along `k`.
-/// `sums` goes on from what it holds.
+/// Weights `[k][lane]` of some panels by `f32` activations `[k][height]`, one fused operation per value along
+/// `k`. `sums` go on from what they hold.
 #[inline(always)]
-pub(super) fn floats(weights: &[Lanes], x: &[f32], sums: &mut [Lanes]) {
+pub(super) fn floats(panels: &[&[Lanes]], x: &[f32], sums: &mut [Lanes]) {
+    let height = sums.len() / panels.len();
+    panels.iter().zip(sums.chunks_mut(height)).for_each(|(weights, sums)| float_panel(weights, x, sums));
+}
+
+#[inline(always)]
+fn float_panel(weights: &[Lanes], x: &[f32], sums: &mut [Lanes]) {
     let height = sums.len();
     let mut first = 0;
     while first < height {
@@ -107,7 +121,13 @@ pub(super) const CHUNK: usize = 256;
 /// `bf16` weights by `bf16` activations `[k / 2][height]`, in the order of `vdpbf16ps`: of each pair the
 /// second product first, each fused with the sum.
 #[inline(always)]
-pub(super) fn bf16_pairs(panel: &Panel, x: &[[bf16; 2]], sums: &mut [Lanes]) {
+pub(super) fn bf16_pairs(panels: &[Panel], x: &[[bf16; 2]], sums: &mut [Lanes]) {
+    let height = sums.len() / panels.len();
+    panels.iter().zip(sums.chunks_mut(height)).for_each(|(panel, sums)| bf16_panel(panel, x, sums));
+}
+
+#[inline(always)]
+fn bf16_panel(panel: &Panel, x: &[[bf16; 2]], sums: &mut [Lanes]) {
     let height = sums.len();
     let k = panel.k.next_multiple_of(2);
     let mut weights = [[0.0; LANES]; CHUNK];
@@ -121,6 +141,6 @@ pub(super) fn bf16_pairs(panel: &Panel, x: &[[bf16; 2]], sums: &mut [Lanes]) {
             wide.extend(pairs.iter().map(|pair| pair[1].to_f32()));
             wide.extend(pairs.iter().map(|pair| pair[0].to_f32()));
         }
-        floats(weights, &wide, sums);
+        float_panel(weights, &wide, sums);
     }
 }

@@ -7,8 +7,8 @@ use std::ops::Range;
 use half::bf16;
 use rayon::prelude::*;
 
-use super::input::{Coded, Int8Tile, ROWS, Span};
-use super::layout::{LANES, Panel};
+use super::input::{Coded, Int8Tile, ROWS, Span, Sums};
+use super::layout::{BLOCK, LANES, Panel};
 use super::portable::{self, CHUNK, Lanes};
 use super::{Format, Input, Packed, Tier, unpack};
 #[cfg(target_arch = "x86_64")]
@@ -26,7 +26,10 @@ pub struct Job<'a> {
 /// Tasks per thread: enough that a thread that was held up does not hold up the others.
 const TASKS: usize = 4;
 /// Activations that stay in the second-level cache while the panels pass by, in bytes.
-const RESIDENT: usize = 384 * 1024;
+const RESIDENT: usize = 448 * 1024;
+/// Values of `k` that are multiplied before the next panels have their turn, where there are many rows. A
+/// multiple of any format's block.
+const STRETCH: usize = 2048;
 
 /// `out = x wᵀ` for each job, all in one parallel region of the current rayon pool. A tier that the machine
 /// lacks falls to its best.
@@ -42,7 +45,7 @@ pub fn multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
     if n_threads == 1 {
         return parts.iter().for_each(|part| part.run(0..part.weights.storage.n_panels(), input, tier));
     }
-    let step = n_panels.div_ceil(n_threads * TASKS).max(1);
+    let step = n_panels.div_ceil(n_threads * TASKS).next_multiple_of(PAIR).max(PAIR);
     let tasks: Vec<(&Part, Range<usize>)> = parts.iter().flat_map(|part| part.ranges(step)).collect();
     tasks.into_par_iter().with_max_len(1).for_each(|(part, panels)| part.run(panels, input, tier));
 }
@@ -71,105 +74,158 @@ impl<'a> Part<'a> {
         (0..n_panels).step_by(step).map(move |first| (self, first..n_panels.min(first + step)))
     }
 
-    /// All rows of some panels.
+    /// All rows of some panels. A group of rows and a stretch of `k` at a time, so that the activations stay in
+    /// the second-level cache while the panels pass by; between stretches the sums wait in the output.
     fn run(&self, panels: Range<usize>, input: &Input, tier: Tier) {
-        let k = input.k();
-        let row_bytes = match input.coded {
-            Coded::Int8(_) => k + k / 2,
-            Coded::Bf16(_) => 2 * k,
-            Coded::F32(_) => 4 * k,
+        let (row_bytes, stretch) = match input.coded {
+            Coded::Int8(_) => (BLOCK + size_of::<Sums>() + 4, STRETCH),
+            Coded::Bf16(_) => (2 * BLOCK, STRETCH),
+            Coded::F32(_) => (4 * BLOCK, CHUNK),
         };
-        let resident = (RESIDENT / row_bytes.max(1) / ROWS).max(1);
-        for spans in input.spans().chunks(resident) {
-            for i in panels.clone() {
-                let panel = self.weights.storage.panel(i);
-                match &input.coded {
-                    Coded::Int8(int8) => {
-                        spans.iter().for_each(|&span| {
-                            self.tile(i, span, |sums| {
-                                int8_tile(tier, &panel, &int8.tile(span, k), sums);
-                            })
-                        });
-                    }
-                    Coded::Bf16(pairs) => {
-                        let n_pairs = k.div_ceil(2);
-                        spans.iter().for_each(|&span| {
-                            self.tile(i, span, |sums| {
-                                let x = &pairs[span.first * n_pairs..][..span.height * n_pairs];
-                                bf16_tile(tier, &panel, x, sums);
-                            })
-                        });
-                    }
-                    Coded::F32(values) => self.floats(i, &panel, spans, values, tier),
+        let k = input.k();
+        let stretch = if self.m <= ROWS && stretch != CHUNK { k.max(1) } else { stretch };
+        let group = (RESIDENT / (stretch.min(k).max(1) * row_bytes / BLOCK) / ROWS).max(1);
+        let mut room = vec![[0.0; LANES]; if stretch == CHUNK { PAIR * CHUNK } else { 0 }];
+        for spans in input.spans().chunks(group) {
+            for start in (0..k.max(1)).step_by(stretch) {
+                let range = start..k.min(start + stretch);
+                let now = Stretch { input, range: range.clone(), tier };
+                for first in panels.clone().step_by(PAIR) {
+                    let last = panels.end.min(first + PAIR) - 1;
+                    let part = |i| self.weights.storage.panel(i).part(range.clone());
+                    let both = [part(first), part(last)];
+                    let pair = Pair { first, panels: &both[..=last - first] };
+                    self.products(&pair, spans, &now, &mut room);
                 }
             }
         }
     }
 
-    /// One panel and one tile: sums from zero, then written.
-    fn tile(&self, panel: usize, span: Span, kernel: impl FnOnce(&mut [Lanes])) {
-        let mut sums = [[0.0; LANES]; ROWS];
-        kernel(&mut sums[..span.height]);
-        self.write(panel, span, &sums);
-    }
-
-    /// One panel and several tiles of exact activations: the weights are widened once for all of them.
-    fn floats(&self, panel_idx: usize, panel: &Panel, spans: &[Span], values: &[f32], tier: Tier) {
-        let mut weights = [[0.0; LANES]; CHUNK];
-        let mut sums = vec![[[0.0; LANES]; ROWS]; spans.len()];
-        for k0 in (0..panel.k).step_by(CHUNK) {
-            let weights = &mut weights[..CHUNK.min(panel.k - k0)];
-            widen(tier, panel, k0, weights);
-            for (span, sums) in spans.iter().zip(&mut sums) {
-                let x = &values[span.first * panel.k + k0 * span.height..][..weights.len() * span.height];
-                float_tile(tier, weights, x, &mut sums[..span.height]);
+    /// Two panels and several tiles, over one stretch of `k`.
+    fn products(&self, pair: &Pair, spans: &[Span], stretch: &Stretch, room: &mut [Lanes]) {
+        let Stretch { input, range, tier } = stretch;
+        let (k, tier) = (input.k(), *tier);
+        let panels = pair.panels;
+        match &input.coded {
+            Coded::Int8(int8) => spans.iter().for_each(|&span| {
+                let tile = int8.tile(span, k, range);
+                self.tile(pair, span, range, |sums| int8_tile(tier, panels, &tile, sums));
+            }),
+            Coded::Bf16(pairs) => spans.iter().for_each(|&span| {
+                let first = span.first * k.div_ceil(2) + range.start / 2 * span.height;
+                let x = &pairs[first..][..range.len().div_ceil(2) * span.height];
+                self.tile(pair, span, range, |sums| bf16_tile(tier, panels, x, sums));
+            }),
+            Coded::F32(values) => {
+                let (one, two) = room.split_at_mut(room.len() / PAIR);
+                let weights = [floats(tier, &panels[0], one), floats(tier, &panels[panels.len() - 1], two)];
+                for &span in spans {
+                    let x =
+                        &values[span.first * k + range.start * span.height..][..range.len() * span.height];
+                    self.tile(pair, span, range, |sums| float_tile(tier, &weights[..panels.len()], x, sums));
+                }
             }
         }
-        spans.iter().zip(&sums).for_each(|(&span, sums)| self.write(panel_idx, span, sums));
     }
 
-    fn write(&self, panel: usize, span: Span, sums: &[Lanes; ROWS]) {
+    /// Two panels and one tile: sums from zero, or from the stretch before, then written.
+    fn tile(&self, pair: &Pair, span: Span, range: &Range<usize>, kernel: impl FnOnce(&mut [Lanes])) {
+        self.expect_writes(pair, span);
+        let mut sums = [[0.0; LANES]; PAIR * ROWS];
+        let sums = &mut sums[..pair.panels.len() * span.height];
+        if range.start > 0 {
+            self.each_row(pair, span, sums, |sums, out| sums[..out.len()].copy_from_slice(out));
+        }
+        kernel(sums);
+        self.each_row(pair, span, sums, |sums, out| match out.first_chunk_mut() {
+            Some(out) => *out = *sums, // one store
+            None => out.copy_from_slice(&sums[..out.len()]),
+        });
+    }
+
+    /// Asks for the lines that `write` will fill. Their stores would otherwise wait for memory, and all later
+    /// stores behind them.
+    fn expect_writes(&self, pair: &Pair, span: Span) {
+        #[cfg(target_arch = "x86_64")]
+        for r in 0..span.rows {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            let at = (span.first + r) * self.weights.n + pair.first * LANES;
+            for p in 0..pair.panels.len() {
+                // SAFETY: a hint, whatever the address.
+                unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.out.wrapping_add(at + p * LANES).cast()) };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (pair, span);
+    }
+
+    /// The sums of each row beside their place in the output.
+    fn each_row(
+        &self,
+        pair: &Pair,
+        span: Span,
+        sums: &mut [Lanes],
+        mut act: impl FnMut(&mut Lanes, &mut [f32]),
+    ) {
         let n = self.weights.n;
-        let first = panel * LANES;
-        let columns = LANES.min(n - first);
-        for (r, sums) in sums[..span.rows].iter().enumerate() {
-            assert!(span.first + r < self.m, "a span has no row that the input lacks");
-            // SAFETY: `out` has `m n` values (checked in `new`), the row is below `m` and the columns below
-            // `n`; no other task writes these columns, and `out` is borrowed for as long as `self` lives.
-            let out = unsafe {
-                std::slice::from_raw_parts_mut(self.out.add((span.first + r) * n + first), columns)
-            };
-            out.copy_from_slice(&sums[..columns]);
+        for (p, sums) in sums.chunks_mut(span.height).enumerate() {
+            let first = (pair.first + p) * LANES;
+            let columns = LANES.min(n - first);
+            for (r, sums) in sums[..span.rows].iter_mut().enumerate() {
+                assert!(span.first + r < self.m, "a span has no row that the input lacks");
+                // SAFETY: `out` has `m n` values (checked in `new`), the row is below `m` and the columns below
+                // `n`; no other task touches these columns, and `out` is borrowed as long as `self` lives.
+                let out = unsafe {
+                    std::slice::from_raw_parts_mut(self.out.add((span.first + r) * n + first), columns)
+                };
+                act(sums, out);
+            }
         }
     }
 }
 
-fn int8_tile(tier: Tier, panel: &Panel, tile: &Int8Tile, sums: &mut [Lanes]) {
+/// Panels that meet a tile together: each activation is loaded once for both.
+const PAIR: usize = 2;
+
+/// Some of the values of all rows.
+struct Stretch<'a> {
+    input: &'a Input,
+    range: Range<usize>,
+    tier: Tier,
+}
+
+/// One or two neighbouring panels.
+struct Pair<'a> {
+    first: usize,
+    panels: &'a [Panel<'a>],
+}
+
+fn int8_tile(tier: Tier, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
     match tier {
         // SAFETY: `multiply` asks for no tier above the machine's.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx512 => unsafe { avx512::int8(panel, tile, sums) },
+        Tier::Avx512 => unsafe { avx512::int8(panels, tile, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx2 => unsafe { avx2::int8(panel, tile, sums) },
-        _ => portable::int8(panel, tile, sums, &portable::Plain),
+        Tier::Avx2 => unsafe { avx2::int8(panels, tile, sums) },
+        _ => portable::int8(panels, tile, sums, &portable::Plain),
     }
 }
 
-fn bf16_tile(tier: Tier, panel: &Panel, x: &[[bf16; 2]], sums: &mut [Lanes]) {
-    assert_eq!(panel.format, Format::Bf16, "bf16 activations meet bf16 weights");
+fn bf16_tile(tier: Tier, panels: &[Panel], x: &[[bf16; 2]], sums: &mut [Lanes]) {
+    assert_eq!(panels[0].format, Format::Bf16, "bf16 activations meet bf16 weights");
     match tier {
         // SAFETY: `multiply` asks for no tier above the machine's.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx512 => unsafe { avx512::bf16_pairs(panel, x, sums) },
+        Tier::Avx512 => unsafe { avx512::bf16_pairs(panels, x, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx2 => unsafe { avx2::bf16_pairs(panel, x, sums) },
-        _ => portable::bf16_pairs(panel, x, sums),
+        Tier::Avx2 => unsafe { avx2::bf16_pairs(panels, x, sums) },
+        _ => portable::bf16_pairs(panels, x, sums),
     }
 }
 
-fn float_tile(tier: Tier, weights: &[Lanes], x: &[f32], sums: &mut [Lanes]) {
+fn float_tile(tier: Tier, weights: &[&[Lanes]], x: &[f32], sums: &mut [Lanes]) {
     match tier {
         // SAFETY: `multiply` asks for no tier above the machine's.
         #[cfg(target_arch = "x86_64")]
@@ -181,14 +237,20 @@ fn float_tile(tier: Tier, weights: &[Lanes], x: &[f32], sums: &mut [Lanes]) {
     }
 }
 
-fn widen(tier: Tier, panel: &Panel, k0: usize, weights: &mut [Lanes]) {
+/// The weights of a panel as `f32`; `room` holds them where they are stored otherwise.
+fn floats<'a>(tier: Tier, panel: &Panel<'a>, room: &'a mut [Lanes]) -> &'a [Lanes] {
+    if let Some(weights) = panel.floats() {
+        return weights;
+    }
+    let room = &mut room[..panel.k];
     match tier {
         // SAFETY: `multiply` asks for no tier above the machine's.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx512 => unsafe { avx512::widen(panel, k0, weights) },
+        Tier::Avx512 => unsafe { avx512::widen(panel, 0, room) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx2 => unsafe { avx2::widen(panel, k0, weights) },
-        _ => unpack::floats(panel, k0, weights),
+        Tier::Avx2 => unsafe { avx2::widen(panel, 0, room) },
+        _ => unpack::floats(panel, 0, room),
     }
+    room
 }

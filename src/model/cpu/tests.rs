@@ -299,3 +299,26 @@ fn empty_inputs_are_no_error() {
     let nothing = Packed::pack(Format::Q8_0, 0, 32, &[]).unwrap();
     nothing.matmul(&[1.0; 32], 1, &mut [], Activations::Q8, Tier::detect());
 }
+
+#[test]
+fn every_half_is_widened_exactly() {
+    let bytes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+    let packed = Packed::pack(Format::F16, 1, 1 << 16, &bytes).unwrap();
+    let mut row = vec![0.0; 1 << 16];
+    packed.dequantize_row(0, &mut row);
+    for (bits, got) in (0..=u16::MAX).zip(row) {
+        let want = f16::from_bits(bits).to_f32();
+        assert!(
+            got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(),
+            "{bits:#x}: {got} for {want}"
+        );
+    }
+}
+
+/// Longer than any stretch of `k` that the schedule takes at a time, with more rows than one group.
+#[test]
+fn long_rows_keep_their_bits() {
+    for format in [Format::Q4K, Format::Q6K, Format::Bf16] {
+        check_invariance(format, 17, 2560, 130, 11);
+    }
+}

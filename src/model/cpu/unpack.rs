@@ -2,8 +2,6 @@
 //! for embeddings. Small always-inlined loops over 16 lanes, which the compiler turns into the vector
 //! instructions of whichever tier calls them; no operation is fused here, so all tiers get the same bits.
 
-use half::{bf16, f16};
-
 use super::Format;
 use super::layout::{BLOCK, Codes, LANES, Panel, Scales};
 
@@ -22,10 +20,12 @@ pub(super) struct BlockScales {
 
 #[inline(always)]
 fn line(bytes: &[u8], i: usize) -> [u32; LANES] {
-    let bytes: &[u8; 64] = bytes[i * 64..][..64].try_into().expect("64 bytes were sliced");
-    std::array::from_fn(|o| {
-        u32::from_le_bytes([bytes[4 * o], bytes[4 * o + 1], bytes[4 * o + 2], bytes[4 * o + 3]])
-    })
+    let bytes = bytes[i * 64..][..64].as_chunks::<4>().0;
+    let mut out = [0; LANES];
+    for o in 0..LANES {
+        out[o] = u32::from_le_bytes(bytes[o]);
+    }
+    out
 }
 
 /// The codes of block `b` of a quantised panel.
@@ -61,10 +61,25 @@ pub(super) fn codes(kind: Codes, panel: &Panel, b: usize, block: &mut Block) {
     }
 }
 
+/// `f16` to `f32`, exactly and without a branch, so that 16 lanes are converted together. The mantissa and
+/// exponent of an `f16`, read as an `f32`, are 2^112 too small; subnormals included.
+#[inline(always)]
+fn widened(half: u16) -> f32 {
+    const SCALE: f32 = f32::from_bits(0x7780_0000);
+    let magnitude = u32::from(half & 0x7fff);
+    let special = if magnitude >= 0x7c00 { 0x7f80_0000 } else { 0 };
+    let bits = (f32::from_bits(magnitude << 13) * SCALE).to_bits();
+    f32::from_bits(bits | special | u32::from(half & 0x8000) << 16)
+}
+
 #[inline(always)]
 fn halves(bytes: &[u8]) -> [f32; LANES] {
-    let bytes: &[u8; 32] = bytes[..32].try_into().expect("32 bytes were sliced");
-    std::array::from_fn(|o| f16::from_le_bytes([bytes[2 * o], bytes[2 * o + 1]]).to_f32())
+    let bytes = bytes[..32].as_chunks::<2>().0;
+    let mut out = [0.0; LANES];
+    for o in 0..LANES {
+        out[o] = widened(u16::from_le_bytes(bytes[o]));
+    }
+    out
 }
 
 /// The scales of block `b` of a quantised panel.
@@ -113,7 +128,8 @@ fn plain_floats(panel: &Panel, k0: usize, out: &mut [[f32; LANES]]) {
             Format::F16 => *out = halves(&panel.values[k * 32..]),
             Format::Bf16 => {
                 let pairs = line(panel.values, k / 2);
-                *out = pairs.map(|pair| bf16::from_bits((pair >> (16 * (k & 1))) as u16).to_f32());
+                *out = pairs
+                    .map(|pair| f32::from_bits(if k & 1 == 0 { pair << 16 } else { pair & 0xffff_0000 }));
             }
             _ => *out = line(panel.values, k).map(f32::from_bits),
         }

@@ -48,7 +48,10 @@ impl Codes for Eight {
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn unpack(at: *const u8) -> [__m512i; 8] {
         // SAFETY: eight lines, the caller's promise.
-        unsafe { [0, 1, 2, 3, 4, 5, 6, 7].map(|i| line(at, i)) }
+        unsafe {
+            let line = |i| line(at, i);
+            [line(0), line(1), line(2), line(3), line(4), line(5), line(6), line(7)]
+        }
     }
 }
 

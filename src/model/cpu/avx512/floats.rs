@@ -2,8 +2,8 @@
 //! registers.
 
 use std::arch::x86_64::{
-    __m512, __m512bh, _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_storeu_ps,
+    __m512, __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 use half::bf16;
@@ -11,88 +11,154 @@ use half::bf16;
 use crate::model::cpu::layout::Panel;
 use crate::model::cpu::portable::Lanes;
 
-/// Weights `[k][lane]` by activations `[k][height]`; `sums` goes on from what it holds.
+/// Rows whose sums stay in registers together.
+const ROWS: usize = 8;
+
+/// Runs `$kernel::<N, R>` over the rows of a tile, `ROWS` at a time. A height is 1, 2 or a multiple of 4.
+macro_rules! in_rows {
+    ($kernel:ident, $n:literal, $height:expr, ($($argument:expr),+)) => {
+        for first in (0..$height).step_by(ROWS) {
+            match $height - first {
+                1 => $kernel::<$n, 1>($($argument),+, first),
+                2 => $kernel::<$n, 2>($($argument),+, first),
+                4 => $kernel::<$n, 4>($($argument),+, first),
+                _ => $kernel::<$n, ROWS>($($argument),+, first),
+            }
+        }
+    };
+}
+
+/// Weights `[k][lane]` of one or two panels by activations `[k][height]`; `sums` (the rows of the first panel,
+/// then of the second) go on from what they hold.
 ///
 /// # Safety
 /// The machine has AVX-512 F.
 #[target_feature(enable = "avx512f")]
-pub(in crate::model::cpu) unsafe fn floats(weights: &[Lanes], x: &[f32], sums: &mut [Lanes]) {
-    assert_eq!(x.len(), weights.len() * sums.len(), "the same k");
-    // SAFETY: the caller's promise and the lengths above.
+pub(in crate::model::cpu) unsafe fn floats(panels: &[&[Lanes]], x: &[f32], sums: &mut [Lanes]) {
+    let height = sums.len() / panels.len();
+    assert!(panels.iter().all(|weights| weights.len() * height == x.len()), "the same k");
+    // SAFETY: the caller's promise and the lengths above; the rows from `first` on are below the height.
     unsafe {
-        match sums.len() {
-            1 => float_rows::<1>(weights, x, sums),
-            2 => float_rows::<2>(weights, x, sums),
-            4 => float_rows::<4>(weights, x, sums),
-            8 => float_rows::<8>(weights, x, sums),
-            12 => float_rows::<12>(weights, x, sums),
-            16 => float_rows::<16>(weights, x, sums),
-            height => unreachable!("no tile has {height} rows"),
+        match *panels {
+            [one] => in_rows!(float_rows, 1, height, ([one], x, sums)),
+            [one, two] => in_rows!(float_rows, 2, height, ([one, two], x, sums)),
+            _ => unreachable!("one or two panels"),
         }
     }
 }
 
 /// # Safety
-/// The machine has AVX-512 F; `sums` has `R` rows and `x` has `R` values for each weight.
+/// The machine has AVX-512 F; `sums` has `height` rows for each panel, `x` has `height` values for each
+/// weight, and `first + R <= height`.
 #[target_feature(enable = "avx512f")]
-unsafe fn float_rows<const R: usize>(weights: &[Lanes], x: &[f32], sums: &mut [Lanes]) {
+unsafe fn float_rows<const N: usize, const R: usize>(
+    panels: [&[Lanes]; N],
+    x: &[f32],
+    sums: &mut [Lanes],
+    first: usize,
+) {
+    let height = sums.len() / N;
     // SAFETY: the caller's promise; a row of sums and a row of weights have 16 values.
     unsafe {
-        let mut local: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(sums[r].as_ptr()));
-        for (k, weights) in weights.iter().enumerate() {
-            let weights = _mm512_loadu_ps(weights.as_ptr());
-            for (r, sum) in local.iter_mut().enumerate() {
-                *sum = _mm512_fmadd_ps(weights, _mm512_set1_ps(*x.get_unchecked(k * R + r)), *sum);
+        let mut local = load::<N, R>(sums, height, first);
+        for k in 0..panels[0].len() {
+            let weights = panels.map(|weights| _mm512_loadu_ps(weights.get_unchecked(k).as_ptr()));
+            for (r, sums) in local.iter_mut().enumerate() {
+                let x = _mm512_set1_ps(*x.get_unchecked(k * height + first + r));
+                for (sum, &weights) in sums.iter_mut().zip(&weights) {
+                    *sum = _mm512_fmadd_ps(weights, x, *sum);
+                }
             }
         }
-        for (sums, sum) in sums.iter_mut().zip(local) {
-            _mm512_storeu_ps(sums.as_mut_ptr(), sum);
+        store(&local, sums, height, first);
+    }
+}
+
+/// # Safety
+/// The machine has AVX-512 F.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load<const N: usize, const R: usize>(
+    sums: &[Lanes],
+    height: usize,
+    first: usize,
+) -> [[__m512; N]; R] {
+    let mut local = [[_mm512_setzero_ps(); N]; R];
+    for (r, local) in local.iter_mut().enumerate() {
+        for (p, local) in local.iter_mut().enumerate() {
+            // SAFETY: a row has 16 values.
+            *local = unsafe { _mm512_loadu_ps(sums[p * height + first + r].as_ptr()) };
+        }
+    }
+    local
+}
+
+/// # Safety
+/// The machine has AVX-512 F.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn store<const N: usize, const R: usize>(
+    local: &[[__m512; N]; R],
+    sums: &mut [Lanes],
+    height: usize,
+    first: usize,
+) {
+    for (r, local) in local.iter().enumerate() {
+        for (p, &local) in local.iter().enumerate() {
+            // SAFETY: a row has 16 values.
+            unsafe { _mm512_storeu_ps(sums[p * height + first + r].as_mut_ptr(), local) };
         }
     }
 }
 
-/// `bf16` weights `[k / 2][lane][2]` by activations `[k / 2][height][2]`.
+/// `bf16` weights `[k / 2][lane][2]` of one or two panels by activations `[k / 2][height][2]`.
 ///
 /// # Safety
 /// The machine has AVX-512 F and BF16.
 #[target_feature(enable = "avx512f,avx512bf16")]
-pub(in crate::model::cpu) unsafe fn bf16_pairs(panel: &Panel, x: &[[bf16; 2]], sums: &mut [Lanes]) {
-    let n_pairs = panel.k.div_ceil(2);
-    assert!(x.len() == n_pairs * sums.len() && panel.values.len() >= n_pairs * 64, "the same k");
-    let weights = panel.values.as_ptr();
-    // SAFETY: the caller's promise and the lengths above.
+pub(in crate::model::cpu) unsafe fn bf16_pairs(panels: &[Panel], x: &[[bf16; 2]], sums: &mut [Lanes]) {
+    let height = sums.len() / panels.len();
+    let n_pairs = x.len() / height;
+    assert!(panels.iter().all(|panel| panel.values.len() >= n_pairs * 64), "the same k");
+    // SAFETY: the caller's promise and the lengths above; the rows from `first` on are below the height.
     unsafe {
-        match sums.len() {
-            1 => pair_rows::<1>(weights, n_pairs, x, sums),
-            2 => pair_rows::<2>(weights, n_pairs, x, sums),
-            4 => pair_rows::<4>(weights, n_pairs, x, sums),
-            8 => pair_rows::<8>(weights, n_pairs, x, sums),
-            12 => pair_rows::<12>(weights, n_pairs, x, sums),
-            16 => pair_rows::<16>(weights, n_pairs, x, sums),
-            height => unreachable!("no tile has {height} rows"),
+        match panels {
+            [one] => in_rows!(pair_rows, 1, height, ([one.values.as_ptr()], x, sums)),
+            [one, two] => {
+                in_rows!(pair_rows, 2, height, ([one.values.as_ptr(), two.values.as_ptr()], x, sums));
+            }
+            _ => unreachable!("one or two panels"),
         }
     }
 }
 
 /// # Safety
-/// The machine has AVX-512 F and BF16; `weights` can be read for `64 n_pairs` bytes, `sums` has `R` rows and
-/// `x` has `R` pairs for each of the weights.
+/// The machine has AVX-512 F and BF16; `sums` has `height` rows for each panel, `x` has `height` pairs for
+/// each 64 bytes that can be read of each panel, and `first + R <= height`.
 #[target_feature(enable = "avx512f,avx512bf16")]
-unsafe fn pair_rows<const R: usize>(weights: *const u8, n_pairs: usize, x: &[[bf16; 2]], sums: &mut [Lanes]) {
+unsafe fn pair_rows<const N: usize, const R: usize>(
+    panels: [*const u8; N],
+    x: &[[bf16; 2]],
+    sums: &mut [Lanes],
+    first: usize,
+) {
+    let height = sums.len() / N;
+    let n_pairs = x.len() / height;
     let x: *const i32 = x.as_ptr().cast();
     // SAFETY: the caller's promise; a pair is as wide as an `i32`, whose alignment is not assumed; any bits are
     // a vector of `bf16`.
     unsafe {
-        let mut local: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(sums[r].as_ptr()));
+        let pairs = |bits: __m512i| std::mem::transmute::<__m512i, __m512bh>(bits);
+        let mut local = load::<N, R>(sums, height, first);
         for k in 0..n_pairs {
-            let weights: __m512bh = std::mem::transmute(_mm512_loadu_si512(weights.add(64 * k).cast()));
-            for (r, sum) in local.iter_mut().enumerate() {
-                let pair = _mm512_set1_epi32(x.add(k * R + r).read_unaligned());
-                *sum = _mm512_dpbf16_ps(*sum, weights, std::mem::transmute::<_, __m512bh>(pair));
+            let weights = panels.map(|panel| pairs(_mm512_loadu_si512(panel.add(64 * k).cast())));
+            for (r, sums) in local.iter_mut().enumerate() {
+                let x = pairs(_mm512_set1_epi32(x.add(k * height + first + r).read_unaligned()));
+                for (sum, &weights) in sums.iter_mut().zip(&weights) {
+                    *sum = _mm512_dpbf16_ps(*sum, weights, x);
+                }
             }
         }
-        for (sums, sum) in sums.iter_mut().zip(local) {
-            _mm512_storeu_ps(sums.as_mut_ptr(), sum);
-        }
+        store(&local, sums, height, first);
     }
 }

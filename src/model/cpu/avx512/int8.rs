@@ -1,30 +1,30 @@
 //! The loop over blocks of quantised weights: codes are unpacked once and serve all rows of the tile, whose
 //! sums stay in registers.
 
-use std::arch::x86_64::{__m512, _mm512_loadu_ps, _mm512_storeu_ps};
+use std::arch::x86_64::{__m512i, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_storeu_ps};
 
 use super::codes::Codes;
 use super::scales::{Activations, Scales};
 use crate::model::cpu::input::Int8Tile;
-use crate::model::cpu::layout::{BLOCK, Panel};
+use crate::model::cpu::layout::Panel;
 use crate::model::cpu::portable::Lanes;
 
-/// One panel by one tile of any height.
+/// One or two panels by one tile of any height; `sums` (the rows of the first panel, then of the second) go on
+/// from what they hold.
 ///
 /// # Safety
-/// The machine has AVX-512 F, BW and VNNI; the panel's format has codes `C` and scales `S`.
+/// The machine has AVX-512 F, BW and VNNI; the panels' format has codes `C` and scales `S`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(super) unsafe fn product<C: Codes, S: Scales>(panel: &Panel, tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the caller's promise.
+pub(super) unsafe fn product<C: Codes, S: Scales>(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
+    let blocks = tile.values.len() / tile.height;
+    assert_eq!(sums.len(), panels.len() * tile.height, "one row of sums for each row of the tile");
+    assert!(panels.iter().all(|panel| panel.values.len() == C::BYTES * blocks), "the same k");
+    // SAFETY: the caller's promise and the lengths above.
     unsafe {
-        match tile.height {
-            1 => rows::<C, S, 1>(panel, tile, sums),
-            2 => rows::<C, S, 2>(panel, tile, sums),
-            4 => rows::<C, S, 4>(panel, tile, sums),
-            8 => rows::<C, S, 8>(panel, tile, sums),
-            12 => rows::<C, S, 12>(panel, tile, sums),
-            16 => rows::<C, S, 16>(panel, tile, sums),
-            height => unreachable!("no tile has {height} rows"),
+        match panels {
+            [one] => rows::<C, S, 1>([one], tile, sums),
+            [one, two] => rows::<C, S, 2>([one, two], tile, sums),
+            _ => unreachable!("one or two panels"),
         }
     }
 }
@@ -32,22 +32,100 @@ pub(super) unsafe fn product<C: Codes, S: Scales>(panel: &Panel, tile: &Int8Tile
 /// # Safety
 /// As `product`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn rows<C: Codes, S: Scales, const R: usize>(panel: &Panel, tile: &Int8Tile, sums: &mut [Lanes]) {
-    let blocks = panel.k / BLOCK;
-    assert_eq!(sums.len(), R, "one row of sums for each row of the tile");
-    assert!(tile.values.len() == R * blocks && panel.values.len() == C::BYTES * blocks, "the same k");
-    // SAFETY: `sums` has `R` rows of 16 values; the panel has `blocks` blocks and the tile `R` times as many.
+unsafe fn rows<C: Codes, S: Scales, const N: usize>(
+    panels: [&Panel; N],
+    tile: &Int8Tile,
+    sums: &mut [Lanes],
+) {
+    // SAFETY: the caller's promise.
     unsafe {
-        let mut local: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(sums[r].as_ptr()));
-        for b in 0..blocks {
-            let codes = C::unpack(panel.values.as_ptr().add(b * C::BYTES));
-            let block = S::load(panel.scales.as_ptr(), b);
-            for (r, sum) in local.iter_mut().enumerate() {
-                *sum = S::add(block, &codes, Activations::new(tile, b * R + r), *sum);
+        match tile.height {
+            1 => few_rows::<C, S, N, 1>(panels, tile, sums),
+            2 => few_rows::<C, S, N, 2>(panels, tile, sums),
+            _ => many_rows::<C, S, N>(panels, tile, sums),
+        }
+    }
+}
+
+/// # Safety
+/// As `product`; `b` is a block of the panels.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn unpack<C: Codes, S: Scales, const N: usize>(
+    panels: [&Panel; N],
+    b: usize,
+) -> [([__m512i; 8], S::Block); N] {
+    // SAFETY: the caller's promise.
+    let one = |panel: &Panel| unsafe {
+        (C::unpack(panel.values.as_ptr().add(b * C::BYTES)), S::load(panel.scales.as_ptr(), b))
+    };
+    let mut blocks = [one(panels[0]); N];
+    for p in 1..N {
+        blocks[p] = one(panels[p]);
+    }
+    blocks
+}
+
+/// Sums in registers.
+///
+/// # Safety
+/// As `product`; the tile has `R` rows.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn few_rows<C: Codes, S: Scales, const N: usize, const R: usize>(
+    panels: [&Panel; N],
+    tile: &Int8Tile,
+    sums: &mut [Lanes],
+) {
+    let mut local = [[_mm512_setzero_ps(); N]; R];
+    // SAFETY: `sums` has `R` rows of 16 values for each panel; a panel has as many blocks as each row.
+    unsafe {
+        for (r, local) in local.iter_mut().enumerate() {
+            for (p, local) in local.iter_mut().enumerate() {
+                *local = _mm512_loadu_ps(sums[p * R + r].as_ptr());
             }
         }
-        for (sums, sum) in sums.iter_mut().zip(local) {
-            _mm512_storeu_ps(sums.as_mut_ptr(), sum);
+        for b in 0..tile.values.len() / R {
+            let blocks = unpack::<C, S, N>(panels, b);
+            for (r, sums) in local.iter_mut().enumerate() {
+                S::add(&blocks, Activations::new(tile, b * R + r), sums);
+            }
+        }
+        for (r, local) in local.iter().enumerate() {
+            for (p, &sum) in local.iter().enumerate() {
+                _mm512_storeu_ps(sums[p * R + r].as_mut_ptr(), sum);
+            }
+        }
+    }
+}
+
+/// Sums in memory (the first-level cache), so that the registers are free for the codes, which then serve any
+/// number of rows.
+///
+/// # Safety
+/// As `product`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn many_rows<C: Codes, S: Scales, const N: usize>(
+    panels: [&Panel; N],
+    tile: &Int8Tile,
+    sums: &mut [Lanes],
+) {
+    let height = tile.height;
+    let sums = sums.as_mut_ptr();
+    for b in 0..tile.values.len() / height {
+        // SAFETY: block `b` is in the panels and in each row of the tile; `sums` has `height` rows for each
+        // panel.
+        unsafe {
+            let blocks = unpack::<C, S, N>(panels, b);
+            for r in 0..height {
+                let mut local = [_mm512_setzero_ps(); N];
+                for (p, local) in local.iter_mut().enumerate() {
+                    *local = _mm512_loadu_ps(sums.add(p * height + r).cast());
+                }
+                S::add(&blocks, Activations::new(tile, b * height + r), &mut local);
+                for (p, sum) in local.into_iter().enumerate() {
+                    _mm512_storeu_ps(sums.add(p * height + r).cast(), sum);
+                }
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use std::arch::x86_64::{
     _mm512_mul_ps, _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
     _mm512_setzero_si512, _mm512_slli_epi32, _mm512_sub_ps,
 };
+use std::ops::Range;
 
 use crate::model::cpu::input::{Int8Tile, Sums};
 use crate::model::cpu::layout::{self, SUPER};
@@ -20,11 +21,17 @@ pub(super) trait Scales {
     /// The machine has AVX-512 F, BW and VNNI; block `b` is in the scales that start at `at`.
     unsafe fn load(at: *const u8, b: usize) -> Self::Block;
 
-    /// `sum` and the block's product with one row.
+    /// `sums` and the product of one row with a block of each of `N` panels.
     ///
     /// # Safety
     /// The machine has AVX-512 F, BW and VNNI; `x` is a block of a tile.
-    unsafe fn add(block: Self::Block, codes: &[__m512i; 8], x: Activations, sum: __m512) -> __m512;
+    unsafe fn add<const N: usize>(panels: &[(Codes, Self::Block); N], x: Activations, sums: &mut [__m512; N]);
+
+    /// What the codes of one half of the block, less their offset, are multiplied with, and what is added.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 F, BW and VNNI.
+    unsafe fn factors(block: Self::Block, half: usize) -> (__m512, __m512);
 }
 
 /// One block of one row of a tile.
@@ -52,18 +59,31 @@ impl Activations {
     }
 }
 
-/// `start` and the product of some groups with the activations from group `first` on.
+/// The codes of a block, unpacked: group `j` in register `j`.
+pub(super) type Codes = [__m512i; 8];
+
+/// `start` and the product of groups `first..first + groups` of each panel with one row. An activation is
+/// broadcast once for all panels: this machine loads one 512-bit register a cycle, as many as it multiplies.
 ///
 /// # Safety
-/// `x` is a block of a tile and `first + codes.len() <= 8`.
+/// `x` is a block of a tile and `first + groups <= 8`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn dot(start: __m512i, codes: &[__m512i], x: Activations, first: usize) -> __m512i {
-    codes.iter().enumerate().fold(start, |sum, (j, &codes)| {
+unsafe fn dot<const N: usize, B>(
+    start: __m512i,
+    panels: &[(Codes, B); N],
+    x: Activations,
+    groups: Range<usize>,
+) -> [__m512i; N] {
+    let mut sums = [start; N];
+    for j in groups {
         // SAFETY: eight groups of four activations in a block.
-        let four = unsafe { x.values.add(first + j).read_unaligned() };
-        _mm512_dpbusd_epi32(sum, codes, _mm512_set1_epi32(four))
-    })
+        let four = _mm512_set1_epi32(unsafe { x.values.add(j).read_unaligned() });
+        for (sum, (codes, _)) in sums.iter_mut().zip(panels) {
+            *sum = _mm512_dpbusd_epi32(*sum, codes[j], four);
+        }
+    }
+    sums
 }
 
 /// # Safety
@@ -76,15 +96,10 @@ unsafe fn halves(at: *const u8) -> __m512 {
 }
 
 /// `fma(integer, d scale, sum)`.
-///
-/// # Safety
-/// `x` is a block of a tile.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn scaled(integer: __m512i, d: __m512, x: Activations, sum: __m512) -> __m512 {
-    // SAFETY: the caller's promise.
-    let scale = unsafe { *x.scale };
-    _mm512_fmadd_ps(_mm512_cvtepi32_ps(integer), _mm512_mul_ps(d, _mm512_set1_ps(scale)), sum)
+fn scaled(integer: __m512i, d: __m512, scale: __m512, sum: __m512) -> __m512 {
+    _mm512_fmadd_ps(_mm512_cvtepi32_ps(integer), _mm512_mul_ps(d, scale), sum)
 }
 
 /// One scale; codes stand `1 << SHIFT` above their value.
@@ -102,12 +117,21 @@ impl<const SHIFT: u32> Scales for Plain<SHIFT> {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn add(d: __m512, codes: &[__m512i; 8], x: Activations, sum: __m512) -> __m512 {
+    unsafe fn add<const N: usize>(panels: &[(Codes, __m512); N], x: Activations, sums: &mut [__m512; N]) {
         // SAFETY: the caller's promise.
-        unsafe {
+        let (integers, scale) = unsafe {
             let start = _mm512_slli_epi32::<SHIFT>(_mm512_set1_epi32((*x.sums).negated));
-            scaled(dot(start, codes, x, 0), d, x, sum)
+            (dot(start, panels, x, 0..8), _mm512_set1_ps(*x.scale))
+        };
+        for p in 0..N {
+            sums[p] = scaled(integers[p], panels[p].1, scale, sums[p]);
         }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    unsafe fn factors(d: __m512, _half: usize) -> (__m512, __m512) {
+        (d, _mm512_setzero_ps())
     }
 }
 
@@ -123,11 +147,15 @@ impl Affine {
     /// `x` is a block of a tile.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn add(self, codes: &[__m512i; 8], x: Activations, sum: __m512) -> __m512 {
+    unsafe fn add<const N: usize>(panels: &[(Codes, Self); N], x: Activations, sums: &mut [__m512; N]) {
         // SAFETY: the caller's promise.
-        unsafe {
-            let sum = scaled(dot(_mm512_setzero_si512(), codes, x, 0), self.d, x, sum);
-            _mm512_fmadd_ps(self.minimum, _mm512_set1_ps((*x.sums).scaled), sum)
+        let (integers, scale, sum) = unsafe {
+            let integers = dot(_mm512_setzero_si512(), panels, x, 0..8);
+            (integers, _mm512_set1_ps(*x.scale), _mm512_set1_ps((*x.sums).scaled))
+        };
+        for p in 0..N {
+            let block = panels[p].1;
+            sums[p] = _mm512_fmadd_ps(block.minimum, sum, scaled(integers[p], block.d, scale, sums[p]));
         }
     }
 }
@@ -149,9 +177,15 @@ impl Scales for Minimum {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn add(block: Affine, codes: &[__m512i; 8], x: Activations, sum: __m512) -> __m512 {
+    unsafe fn add<const N: usize>(panels: &[(Codes, Affine); N], x: Activations, sums: &mut [__m512; N]) {
         // SAFETY: the caller's promise.
-        unsafe { block.add(codes, x, sum) }
+        unsafe { Affine::add(panels, x, sums) };
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    unsafe fn factors(block: Affine, _half: usize) -> (__m512, __m512) {
+        (block.d, block.minimum)
     }
 }
 
@@ -178,9 +212,15 @@ impl Scales for Super {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn add(block: Affine, codes: &[__m512i; 8], x: Activations, sum: __m512) -> __m512 {
+    unsafe fn add<const N: usize>(panels: &[(Codes, Affine); N], x: Activations, sums: &mut [__m512; N]) {
         // SAFETY: the caller's promise.
-        unsafe { block.add(codes, x, sum) }
+        unsafe { Affine::add(panels, x, sums) };
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    unsafe fn factors(block: Affine, _half: usize) -> (__m512, __m512) {
+        (block.d, block.minimum)
     }
 }
 
@@ -211,15 +251,24 @@ impl Scales for Sixteen {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn add(block: Pair, codes: &[__m512i; 8], x: Activations, sum: __m512) -> __m512 {
+    unsafe fn add<const N: usize>(panels: &[(Codes, Pair); N], x: Activations, sums: &mut [__m512; N]) {
         // SAFETY: the caller's promise.
-        unsafe {
+        let (first, last, scale) = unsafe {
             let start = |half: usize| _mm512_slli_epi32::<5>(_mm512_set1_epi32((*x.sums).halves[half]));
-            let first = dot(start(0), &codes[..4], x, 0);
-            let last = dot(start(1), &codes[4..], x, 4);
-            let first = _mm512_mullo_epi32(first, block.first);
-            let last = _mm512_mullo_epi32(last, block.last);
-            scaled(_mm512_add_epi32(first, last), block.d, x, sum)
+            (dot(start(0), panels, x, 0..4), dot(start(1), panels, x, 4..8), _mm512_set1_ps(*x.scale))
+        };
+        for p in 0..N {
+            let block = panels[p].1;
+            let first = _mm512_mullo_epi32(first[p], block.first);
+            let last = _mm512_mullo_epi32(last[p], block.last);
+            sums[p] = scaled(_mm512_add_epi32(first, last), block.d, scale, sums[p]);
         }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    unsafe fn factors(block: Pair, half: usize) -> (__m512, __m512) {
+        let scale = if half == 0 { block.first } else { block.last };
+        (_mm512_mul_ps(block.d, _mm512_cvtepi32_ps(scale)), _mm512_setzero_ps())
     }
 }

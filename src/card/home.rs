@@ -1,0 +1,234 @@
+//! Where models live on this machine: the folder of a card, the record of what was pulled into it, and the
+//! paths that the engine loads. It fetches nothing.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Card, Error, check, shelf};
+
+/// The record of a finished pull, in the model's folder.
+const RECEIPT: &str = "pulled.json";
+
+/// The folder of all models: `$TRIBUNAL_HOME`, or `tribunal` in the platform's cache folder
+/// (`~/.cache` on Linux, `~/Library/Caches` on macOS, `%LOCALAPPDATA%` on Windows).
+///
+/// # Errors
+/// [`Error::Homeless`] when the platform names no cache folder.
+pub fn home() -> Result<PathBuf, Error> {
+    match std::env::var_os("TRIBUNAL_HOME").filter(|value| !value.is_empty()) {
+        Some(folder) => Ok(folder.into()),
+        None => dirs::cache_dir().map(|cache| cache.join("tribunal")).ok_or(Error::Homeless),
+    }
+}
+
+/// A model whose files are on this machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Local {
+    pub card: Card,
+    pub folder: PathBuf,
+    /// A GGUF file, or the folder that holds `config.json` and the safetensors.
+    pub weights: PathBuf,
+    /// A `tokenizer.json`; `None` when the GGUF file holds the tokenizer.
+    pub tokenizer: Option<PathBuf>,
+    pub template: Template,
+    /// Of the weights; of several files, the hash over their sorted `hash  path` lines.
+    pub sha256: String,
+    /// The card, not only this machine's record, says what the weights are.
+    pub is_pinned: bool,
+    /// The commit the files came from, where they came from a hub repository.
+    pub revision: Option<String>,
+}
+
+/// Where a model's chat template is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Template {
+    /// In the model's own files: GGUF metadata, `chat_template.jinja` or `tokenizer_config.json`.
+    Model,
+    /// The card brings it.
+    Text(&'static str),
+}
+
+impl Local {
+    /// The first eight digits of [`Local::sha256`], with `-unpinned` behind when the card does not pin it: the
+    /// signature's field.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let short = self.sha256.get(..8).unwrap_or(&self.sha256);
+        if self.is_pinned { short.to_owned() } else { format!("{short}-unpinned") }
+    }
+}
+
+/// What of a model is on this machine, as far as sizes tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Absent,
+    /// A pull began and did not finish.
+    Partial,
+    /// All files are there, but no pull or verify has hashed them.
+    Unchecked,
+    /// A pull or verify hashed them, and their sizes are still the same.
+    Pulled,
+}
+
+/// What a pull put into a model's folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    pub card: String,
+    /// In words, as the source names itself.
+    pub source: String,
+    pub revision: Option<String>,
+    pub files: Vec<Received>,
+}
+
+/// One file of a [`Receipt`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    pub path: String,
+    pub size: u64,
+    pub sha256: String,
+}
+
+impl Receipt {
+    /// The record in a folder; `None` when there is none that can be read.
+    #[must_use]
+    pub fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(folder.join(RECEIPT)).ok()?).ok()
+    }
+
+    /// Puts the record into the folder, all at once.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(&self, folder: &Path) -> Result<(), Error> {
+        let path = folder.join(RECEIPT);
+        let temporary = folder.join(format!("{RECEIPT}.partial"));
+        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
+        let text = text.map_err(Error::io("write", &path))? + "\n";
+        fs::write(&temporary, text).map_err(Error::io("write", &temporary))?;
+        fs::rename(&temporary, &path).map_err(Error::io("rename to", &path))
+    }
+
+    fn is_intact(&self, folder: &Path) -> bool {
+        let same = |f: &Received| fs::metadata(folder.join(&f.path)).is_ok_and(|m| m.len() == f.size);
+        !self.files.is_empty() && self.files.iter().all(same)
+    }
+}
+
+impl Card {
+    /// Where this card's files belong under `home`.
+    #[must_use]
+    pub fn folder(&self, home: &Path) -> PathBuf {
+        home.join(self.name.replace([':', '/', '@'], "--"))
+    }
+
+    /// The model's files on this machine.
+    ///
+    /// # Errors
+    /// [`Error::NotPulled`] when one is missing; [`Error::Homeless`].
+    pub fn local(&self) -> Result<Local, Error> {
+        self.local_in(&home()?)
+    }
+
+    /// As [`Card::local`], under a given home.
+    ///
+    /// # Errors
+    /// [`Error::NotPulled`]; [`Error::Io`] when a file without a record cannot be hashed.
+    pub fn local_in(&self, home: &Path) -> Result<Local, Error> {
+        let folder = self.folder(home);
+        if !matches!(self.state_in(home), State::Unchecked | State::Pulled) {
+            return Err(Error::NotPulled { name: self.name.clone(), folder });
+        }
+        let receipt = Receipt::read(&folder);
+        let of_one_file = !self.is_safetensors();
+        let weights = if of_one_file { folder.join(&self.weights) } else { folder.clone() };
+        let pinned = self.files.iter().find(|f| f.path == self.weights).and_then(|f| f.sha256.digits());
+        let sha256 = match (pinned, &receipt) {
+            (Some(digits), _) => digits.to_owned(),
+            (None, Some(receipt)) => combined(&receipt.files),
+            (None, None) => check::sha256(&weights)?,
+        };
+        Ok(Local {
+            card: self.clone(),
+            weights,
+            tokenizer: (self.tokenizer != "model").then(|| folder.join(&self.tokenizer)),
+            template: shelf::template(&self.chat_template).map_or(Template::Model, Template::Text),
+            sha256,
+            is_pinned: pinned.is_some(),
+            revision: receipt.and_then(|r| r.revision),
+            folder,
+        })
+    }
+
+    /// What of the model is under `home`, without reading its files.
+    #[must_use]
+    pub fn state_in(&self, home: &Path) -> State {
+        let folder = self.folder(home);
+        if Receipt::read(&folder).is_some_and(|receipt| receipt.is_intact(&folder)) {
+            return State::Pulled;
+        }
+        let is_there = |f: &super::File| {
+            fs::metadata(folder.join(&f.path)).is_ok_and(|m| f.size.is_none_or(|size| size == m.len()))
+        };
+        // What safetensors a model has is known from its record alone.
+        if !self.is_safetensors() && self.files.iter().all(is_there) {
+            return State::Unchecked;
+        }
+        // A pull that got no byte leaves its lock alone.
+        let is_of_a_file =
+            |entry: std::io::Result<fs::DirEntry>| entry.is_ok_and(|e| e.file_name() != ".lock");
+        let has_bytes = fs::read_dir(&folder).is_ok_and(|mut entries| entries.any(is_of_a_file));
+        if has_bytes { State::Partial } else { State::Absent }
+    }
+}
+
+/// One hash for all weight files: of the only one its own, of several that of their list.
+fn combined(files: &[Received]) -> String {
+    let mut weights: Vec<_> = files.iter().filter(|f| is_weights(&f.path)).collect();
+    weights.sort_by(|a, b| a.path.cmp(&b.path));
+    if let [only] = weights.as_slice() {
+        return only.sha256.clone();
+    }
+    let list = weights.iter().fold(String::new(), |mut list, f| {
+        writeln!(list, "{}  {}", f.sha256, f.path).expect("a string takes all that is written");
+        list
+    });
+    check::sha256_of(list.as_bytes())
+}
+
+/// The first eight digits of the sha256 of a GGUF file, or of a folder's safetensors as [`Local::sha256`] has
+/// it, for models that no card describes.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn fingerprint(path: &Path) -> Result<String, Error> {
+    let digits = if path.is_dir() {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
+            let name = entry.map_err(Error::io("read", path))?.file_name().to_string_lossy().into_owned();
+            if is_weights(&name) {
+                let file = path.join(&name);
+                let size = fs::metadata(&file).map_err(Error::io("read", &file))?.len();
+                files.push(Received { sha256: check::sha256(&file)?, path: name, size });
+            }
+        }
+        combined(&files)
+    } else {
+        check::sha256(path)?
+    };
+    Ok(digits.get(..8).unwrap_or(&digits).to_owned())
+}
+
+fn is_weights(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|ending| ending == "safetensors" || ending == "gguf")
+}
+
+/// The path stays inside the folder it is joined to.
+pub(super) fn is_plain(path: &str) -> bool {
+    let path = Path::new(path);
+    path.file_name().is_some() && path.components().all(|part| matches!(part, Component::Normal(_)))
+}

@@ -1,0 +1,222 @@
+//! The Hugging Face hub as a source: what a repository holds at one commit, and its files from any offset.
+//! Addresses and credentials go through `hf-hub`; the bytes are read here, because they are hashed as they
+//! come and a connection that stands still must end.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Read, Write},
+    time::Duration,
+};
+
+use hf_hub::{
+    Repo, RepoType,
+    api::sync::{ApiBuilder, ApiRepo},
+};
+use serde::Deserialize;
+
+use super::{
+    Card, Error, Pin, Source,
+    pull::{Access, Item, Listing, Origin},
+};
+
+/// A hub that does not answer within this time is given up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// No bytes for this long, and the connection counts as broken.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Files that go with safetensors where a repository has them.
+const COMPANIONS: [&str; 2] = ["chat_template.jinja", "generation_config.json"];
+
+const INDEX: &str = "model.safetensors.index.json";
+const SINGLE: &str = "model.safetensors";
+
+/// An index names a few hundred tensors; more than this is none.
+const MAX_INDEX_BYTES: u64 = 64 << 20;
+
+/// One repository, reached with one set of credentials.
+pub(super) struct Hub {
+    repository: String,
+    revision: Pin,
+    paths: BTreeMap<String, String>,
+    access: Access,
+    agent: ureq::Agent,
+}
+
+/// The hub's answer about a repository; it has more fields than are of use.
+#[derive(Deserialize)]
+struct Answer {
+    sha: String,
+    siblings: Vec<Sibling>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Sibling {
+    rfilename: String,
+    size: Option<u64>,
+    lfs: Option<Lfs>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Lfs {
+    sha256: Option<String>,
+    size: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+impl Hub {
+    /// The repository of a hub source.
+    ///
+    /// # Panics
+    /// When the source is of another kind.
+    pub(super) fn new(source: Source, access: Access) -> Self {
+        let Source::Hub { repository, revision, paths } = source else {
+            unreachable!("only hub sources are made into a hub");
+        };
+        let agent = ureq::builder()
+            .try_proxy_from_env(true)
+            .timeout_connect(CONNECT_TIMEOUT)
+            .timeout_read(READ_TIMEOUT)
+            .redirect_auth_headers(ureq::RedirectAuthHeaders::SameHost)
+            .build();
+        Self { repository, revision, paths, access, agent }
+    }
+
+    fn at(&self, revision: &str) -> Result<ApiRepo, Error> {
+        let builder = ApiBuilder::new()
+            .with_endpoint(self.access.endpoint.clone())
+            .with_token(self.access.token.clone())
+            .with_progress(false);
+        let api = builder.build().map_err(|e| Error::origin(&self.name(), e.to_string()))?;
+        Ok(api.repo(Repo::with_revision(self.repository.clone(), RepoType::Model, revision.into())))
+    }
+
+    fn get(&self, url: &str, from: u64) -> Result<ureq::Response, Error> {
+        let mut request = self.agent.get(url).set("Accept-Encoding", "identity");
+        if let Some(token) = &self.access.token {
+            request = request.set("Authorization", &format!("Bearer {token}"));
+        }
+        if from > 0 {
+            request = request.set("Range", &format!("bytes={from}-"));
+        }
+        request.call().map_err(|error| self.refusal(&error))
+    }
+
+    fn refusal(&self, error: &ureq::Error) -> Error {
+        let (repository, endpoint) = (&self.repository, &self.access.endpoint);
+        let reason = match error {
+            ureq::Error::Status(401 | 403, _) => format!(
+                "access is refused; hint: accept the licence at {endpoint}/{repository} and set HF_TOKEN to a token \
+                 of that account"
+            ),
+            ureq::Error::Status(404, _) => "there is no such repository, revision or file".into(),
+            ureq::Error::Status(status, _) => format!("the hub answers with status {status}"),
+            ureq::Error::Transport(transport) => format!("the hub cannot be reached ({})", transport.kind()),
+        };
+        Error::origin(&self.name(), reason)
+    }
+
+    /// Everything in the repository at the wanted revision, and the commit that this is.
+    fn contents(&self) -> Result<Answer, Error> {
+        let repo = self.at(self.revision.digits().unwrap_or("main"))?;
+        // The address is hf-hub's; the request is ours, for the sake of its time limits.
+        let url = repo.info_request().query("blobs", "true").url().to_owned();
+        let answer = self.get(&url, 0)?;
+        answer
+            .into_json()
+            .map_err(|e| Error::origin(&self.name(), format!("the hub's answer is not understood: {e}")))
+    }
+
+    /// Names of the safetensors files, from the index or the single file.
+    fn weights(&self, answer: &Answer) -> Result<BTreeSet<String>, Error> {
+        let has = |name: &str| answer.siblings.iter().any(|s| s.rfilename == name);
+        if !has(INDEX) {
+            return Ok(BTreeSet::from([SINGLE.to_owned()]));
+        }
+        let url = self.at(&answer.sha)?.url(INDEX);
+        let mut text = String::new();
+        let unreadable =
+            |e: &dyn std::fmt::Display| Error::origin(&self.name(), format!("cannot read `{INDEX}`: {e}"));
+        let reader = self.get(&url, 0)?.into_reader();
+        reader.take(MAX_INDEX_BYTES).read_to_string(&mut text).map_err(|e| unreadable(&e))?;
+        let index: Index = serde_json::from_str(&text).map_err(|e| unreadable(&e))?;
+        let shards = index.weight_map.into_values();
+        Ok(shards.chain([INDEX.to_owned()]).collect())
+    }
+
+    fn item(&self, path: &str, pin: &Pin, size: Option<u64>, answer: &Answer) -> Result<Item, Error> {
+        let remote = self.paths.get(path).map_or(path, String::as_str);
+        let Some(sibling) = answer.siblings.iter().find(|s| s.rfilename == remote) else {
+            return Err(Error::origin(&self.name(), format!("the repository has no file `{remote}`")));
+        };
+        let (stated_sha256, stated_size) = match &sibling.lfs {
+            Some(lfs) => (lfs.sha256.clone(), lfs.size.or(sibling.size)),
+            None => (None, sibling.size),
+        };
+        if let (Some(expected), Some(actual)) = (pin.digits(), &stated_sha256)
+            && expected != actual
+        {
+            let (path, origin) = (path.to_owned(), self.name());
+            return Err(Error::Mismatch { path, origin, expected: expected.into(), actual: actual.clone() });
+        }
+        Ok(Item {
+            path: path.into(),
+            remote: format!("{}/{remote}", answer.sha),
+            size: size.or(stated_size),
+            sha256: pin.digits().map(str::to_owned).or(stated_sha256),
+        })
+    }
+}
+
+impl Origin for Hub {
+    fn name(&self) -> String {
+        format!("hub repository {}", self.repository)
+    }
+
+    fn list(&self, card: &Card) -> Result<Listing, Error> {
+        let answer = self.contents()?;
+        let mut items = Vec::new();
+        for file in &card.files {
+            items.push(self.item(&file.path, &file.sha256, file.size, &answer)?);
+        }
+        if card.is_safetensors() {
+            let has = |name: &&str| answer.siblings.iter().any(|s| s.rfilename == *name);
+            let companions = COMPANIONS.into_iter().filter(has).map(str::to_owned);
+            for path in self.weights(&answer)?.into_iter().chain(companions) {
+                items.push(self.item(&path, &Pin::Unpinned, None, &answer)?);
+            }
+        }
+        Ok(Listing { revision: Some(answer.sha), items })
+    }
+
+    fn send(&self, item: &Item, from: u64, to: &mut dyn Write) -> Result<(), Error> {
+        let Some((commit, remote)) = item.remote.split_once('/') else {
+            return Err(Error::origin(&self.name(), format!("`{}` names no commit", item.remote)));
+        };
+        let url = self.at(commit)?.url(remote);
+        let response = self.get(&url, from)?;
+        let skipped = if response.status() == 206 { 0 } else { from };
+        let mut body = response.into_reader();
+        let broken = |e: io::Error| Error::origin(&self.name(), format!("the connection broke: {e}"));
+        io::copy(&mut body.by_ref().take(skipped), &mut io::sink()).map_err(broken)?;
+        copy(&mut body, to, &item.path, &self.name())
+    }
+}
+
+/// Copies to the end and tells whose fault it was when that fails.
+pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write, path: &str, origin: &str) -> Result<(), Error> {
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let n = match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(Error::origin(origin, format!("`{path}` broke off: {e}"))),
+        };
+        to.write_all(&buffer[..n]).map_err(Error::io("write", path))?;
+    }
+}

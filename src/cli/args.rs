@@ -1,0 +1,285 @@
+//! Argument groups that several commands share. They hold what was typed; meaning comes later.
+
+use std::{path::PathBuf, str::FromStr};
+
+use clap::Args;
+
+use crate::{
+    judges::{Granularity, Preset, Settings},
+    llm::Sampling,
+    segment::{Lang, lang},
+};
+
+/// What is judged.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Input")]
+pub struct InputArgs {
+    /// Source text, one segment a line
+    #[arg(short, long, visible_alias = "sources", value_name = "FILE")]
+    pub source: Option<PathBuf>,
+    /// Translations, one segment a line, one file for each system
+    #[arg(short = 't', long, visible_aliases = ["translations", "hypotheses"], value_name = "FILE", num_args = 1..)]
+    pub hypothesis: Vec<PathBuf>,
+    /// Reference translation, for methods that use one
+    #[arg(short, long, visible_alias = "references", value_name = "FILE")]
+    pub reference: Option<PathBuf>,
+    /// Language pair: `en-de`, `en-sr_Cyrl_RS`
+    #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
+    pub pair: Option<Pair>,
+    /// Document of each line: `DOC`, or `DOMAIN DOC` as in mt-metrics-eval
+    #[arg(long, value_name = "FILE")]
+    pub docs: Option<PathBuf>,
+    /// JSONL or TSV: source, hypothesis (or target), [reference, system, doc, `seg_id`, `src_lang`, `tgt_lang`]
+    #[arg(long, value_name = "FILE.jsonl|FILE.tsv")]
+    pub input: Option<PathBuf>,
+    /// A folder in mt-metrics-eval's layout
+    #[arg(long, value_name = "DIR")]
+    pub testset: Option<PathBuf>,
+    /// Systems of the test set; default: all but references
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub systems: Vec<String>,
+    /// Only the first N segments of each system
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+}
+
+/// A language pair with the spelling that was typed: folders of test sets are named by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    pub given: String,
+    pub src: Lang,
+    pub tgt: Lang,
+}
+
+impl FromStr for Pair {
+    type Err = lang::Error;
+
+    fn from_str(given: &str) -> Result<Self, lang::Error> {
+        let (src, tgt) = lang::parse_pair(given)?;
+        Ok(Self { given: given.into(), src, tgt })
+    }
+}
+
+/// How it is judged.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Judge")]
+pub struct JudgeArgs {
+    /// The judging method (see `tribunal methods list`)
+    #[arg(long, value_name = "NAME[:option=value,...]")]
+    pub method: String,
+    /// What one prompt sees: seg, doc or 5doc; default: the method's own
+    #[arg(long)]
+    pub granularity: Option<Granularity>,
+    /// What to follow where paper and published code differ: paper, code or strict
+    #[arg(long, default_value = "strict")]
+    pub preset: Preset,
+    /// Severity weights: wmt, gemba, mmad, himate, ...; default: the method's own
+    #[arg(long, value_name = "PRESET")]
+    pub weights: Option<String>,
+    /// A folder whose files replace the method's prompts of the same name
+    #[arg(long, value_name = "DIR")]
+    pub prompts: Option<PathBuf>,
+    /// A file that replaces the method's shots
+    #[arg(long, value_name = "FILE")]
+    pub shots: Option<PathBuf>,
+}
+
+impl JudgeArgs {
+    /// The same for the judges' registry.
+    #[must_use]
+    pub fn settings(&self, sampling: &SamplingArgs) -> Settings {
+        Settings {
+            preset: self.preset,
+            granularity: self.granularity,
+            weights: self.weights.clone(),
+            prompts: self.prompts.clone(),
+            shots: self.shots.clone(),
+            max_tokens: sampling.max_tokens,
+        }
+    }
+}
+
+/// How answers are sampled.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Sampling")]
+pub struct SamplingArgs {
+    /// 0 takes the most likely token
+    #[arg(long, default_value_t = 0.0, value_name = "T", value_parser = temperature, allow_negative_numbers = true)]
+    pub temperature: f32,
+    /// Nucleus: the most likely tokens whose probability reaches this
+    #[arg(long, default_value_t = 1.0, value_name = "P", value_parser = top_p)]
+    pub top_p: f32,
+    /// Tokens of one answer, at most; default: the method's own
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub max_tokens: Option<usize>,
+    /// The same seed gives the same answers
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+}
+
+impl SamplingArgs {
+    /// The same for the panel.
+    #[must_use]
+    pub fn sampling(&self) -> Sampling {
+        let default = Sampling::default();
+        Sampling {
+            temperature: self.temperature,
+            top_p: self.top_p,
+            seed: self.seed,
+            max_tokens: self.max_tokens.unwrap_or(default.max_tokens),
+            stop: Vec::new(),
+        }
+    }
+
+    /// Its fields of the signature.
+    #[must_use]
+    pub fn signature(&self) -> Vec<(String, String)> {
+        let mut fields = vec![("temp".to_string(), self.temperature.to_string())];
+        if self.top_p < 1.0 {
+            fields.push(("top_p".into(), self.top_p.to_string()));
+        }
+        fields.push(("seed".into(), self.seed.to_string()));
+        fields
+    }
+}
+
+/// Which models judge.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct ModelArgs {
+    /// A card (see `tribunal models list`), a GGUF file, a safetensors folder, or `hf:REPO@REV`
+    #[arg(long, default_value = "qwen2.5-coder-1.5b-instruct", value_name = "CARD|PATH|hf:REPO@REV")]
+    pub model: String,
+    /// A different model for one role of an agent pipeline; may be repeated
+    #[arg(long, value_name = "ROLE=MODEL", value_parser = role)]
+    pub role: Vec<(String, String)>,
+    /// A chat template in the place of the model's own
+    #[arg(long, value_name = "FILE")]
+    pub chat_template: Option<PathBuf>,
+}
+
+/// How models run. None of it but number formats can move a score.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Engine")]
+pub struct EngineArgs {
+    /// auto, cpu, cuda or cuda:N
+    #[arg(long, default_value = "auto", value_parser = device)]
+    pub device: String,
+    /// COMET's habit: 0 is `--device cpu`, 1 is `--device cuda`
+    #[arg(long, hide = true, conflicts_with = "device", value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub gpus: Option<u8>,
+    /// Number format of weights that are not quantized
+    #[arg(long, default_value = "auto", value_parser = ["auto", "bf16", "f16", "f32"])]
+    pub dtype: String,
+    /// Number format of activations before quantized weights
+    #[arg(long, default_value = "q8", value_parser = ["q8", "float"])]
+    pub activations: String,
+    /// Number format of the KV cache
+    #[arg(long, default_value = "bf16", value_parser = ["bf16", "f16", "f32"])]
+    pub kv_dtype: String,
+    /// Memory for the KV cache, as `2GiB` or `800MiB`; default: what fits
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub kv_cache: Option<u64>,
+    /// Groups of segments in flight
+    #[arg(long, default_value = "64", value_name = "N", value_parser = positive)]
+    pub jobs: usize,
+    /// Rows that go through the model in one step, at most
+    #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = positive)]
+    pub batch: Option<usize>,
+    /// Threads of the CPU; default: all cores
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub threads: Option<usize>,
+    /// Compute every prompt from its start
+    #[arg(long)]
+    pub no_prefix_cache: bool,
+    /// Never guess answer tokens ahead
+    #[arg(long)]
+    pub no_drafts: bool,
+    /// Which CPU kernels run
+    #[arg(long, default_value = "auto", value_parser = ["auto", "avx512", "avx2", "portable"])]
+    pub cpu_tier: String,
+}
+
+impl EngineArgs {
+    /// The device, whichever way it was named.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        match self.gpus {
+            Some(0) => "cpu",
+            Some(_) => "cuda",
+            None => &self.device,
+        }
+    }
+}
+
+fn device(text: &str) -> Result<String, String> {
+    let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
+    let known = matches!(text, "auto" | "cpu" | "cuda") || text.strip_prefix("cuda:").is_some_and(is_number);
+    if known { Ok(text.into()) } else { Err("it must be auto, cpu, cuda or cuda:N".into()) }
+}
+
+fn role(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((role, model)) if !role.is_empty() && !model.is_empty() => Ok((role.into(), model.into())),
+        _ => Err("it must read ROLE=MODEL".into()),
+    }
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("it must be a whole number from 1".into()),
+        Ok(n) => Ok(n),
+    }
+}
+
+fn temperature(text: &str) -> Result<f32, String> {
+    let value = text.parse().ok().filter(|t: &f32| t.is_finite() && *t >= 0.0);
+    value.ok_or_else(|| "it must be a number from 0".into())
+}
+
+fn top_p(text: &str) -> Result<f32, String> {
+    let value = text.parse().ok().filter(|p: &f32| *p > 0.0 && *p <= 1.0);
+    value.ok_or_else(|| "it must be a number above 0, at most 1".into())
+}
+
+/// `800MiB`, `2G`, `2.5GiB`: units are powers of 1024, with or without `iB` or `B`.
+fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no size: write 2GiB or 800MiB");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor: u64 = match text[digits.len()..].to_lowercase().trim_end_matches('b').trim_end_matches('i') {
+        "" => 1,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1 << 30,
+        "t" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = digits.parse().ok().filter(|n: &f64| *n > 0.0 && n.is_finite()).ok_or_else(wrong)?;
+    Ok((number * factor as f64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(bytes("2GiB"), Ok(2 << 30));
+        assert_eq!(bytes("800m"), Ok(800 << 20));
+        assert_eq!(bytes("1.5G"), Ok(3 << 29));
+        assert_eq!(bytes("4096"), Ok(4096));
+        for wrong in ["", "G", "-1G", "2X", "nan"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn devices() {
+        for right in ["auto", "cpu", "cuda", "cuda:3"] {
+            assert_eq!(device(right).as_deref(), Ok(right));
+        }
+        for wrong in ["gpu", "cuda:", "cuda:x"] {
+            assert!(device(wrong).is_err());
+        }
+    }
+}

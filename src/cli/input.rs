@@ -1,0 +1,82 @@
+//! From the input arguments to segments: exactly one kind of input, complete.
+
+use anyhow::{Result, bail};
+
+use super::args::{InputArgs, Pair};
+use crate::segment::read::{self, Input, Parallel, TestSet};
+
+/// Reads the input that the arguments name.
+///
+/// # Errors
+/// Arguments that do not go together, and what the readers say.
+pub fn read(args: &InputArgs) -> Result<Input> {
+    let text = args.source.is_some() || !args.hypothesis.is_empty();
+    let mut input = match (text, &args.input, &args.testset) {
+        (true, None, None) => parallel(args)?,
+        (false, Some(file), None) => {
+            only_with_text(args, "--input")?;
+            no_systems(args)?;
+            let pair = args.pair.as_ref().map(|pair| (pair.src.clone(), pair.tgt.clone()));
+            read::table(file, pair.as_ref())?
+        }
+        (false, None, Some(dir)) => {
+            only_with_text(args, "--testset")?;
+            let Pair { given, src, tgt } = pair(args, "--testset")?.clone();
+            let systems = Some(args.systems.clone()).filter(|systems| !systems.is_empty());
+            read::testset(&TestSet { dir: dir.clone(), pair: (given, src, tgt), systems, reference: None })?
+        }
+        (false, None, None) => bail!(
+            "nothing to judge\nhint: give `-s SOURCE.txt -t HYPOTHESIS.txt -l en-de`, `--input FILE.jsonl`, or \
+             `--testset DIR -l en-de`"
+        ),
+        _ => bail!("`-s/-t`, `--input` and `--testset` exclude each other\nhint: give one of them"),
+    };
+    if let Some(n) = args.limit {
+        if n == 0 {
+            bail!("`--limit 0` leaves nothing to judge");
+        }
+        input.limit(n);
+    }
+    Ok(input)
+}
+
+fn parallel(args: &InputArgs) -> Result<Input> {
+    no_systems(args)?;
+    let Some(source) = args.source.clone() else {
+        bail!("`-t` needs the source text\nhint: add `-s SOURCE.txt`");
+    };
+    if args.hypothesis.is_empty() {
+        bail!("`-s` needs translations\nhint: add `-t HYPOTHESIS.txt`, one file for each system");
+    }
+    let pair = pair(args, "-s")?;
+    Ok(read::parallel(&Parallel {
+        source,
+        hypotheses: args.hypothesis.clone(),
+        reference: args.reference.clone(),
+        docs: args.docs.clone(),
+        pair: (pair.src.clone(), pair.tgt.clone()),
+    })?)
+}
+
+fn pair<'a>(args: &'a InputArgs, with: &str) -> Result<&'a Pair> {
+    match &args.pair {
+        Some(pair) => Ok(pair),
+        None => bail!("`{with}` needs the languages\nhint: add `-l en-de`; prompts name them"),
+    }
+}
+
+fn only_with_text(args: &InputArgs, kind: &str) -> Result<()> {
+    for (given, flag) in [(args.reference.is_some(), "-r"), (args.docs.is_some(), "--docs")] {
+        if given {
+            bail!("`{flag}` goes with `-s` and `-t`, not with `{kind}`, which brings its own");
+        }
+    }
+    Ok(())
+}
+
+fn no_systems(args: &InputArgs) -> Result<()> {
+    if !args.systems.is_empty() {
+        bail!("`--systems` goes with `--testset` only");
+    }
+    Ok(())
+}

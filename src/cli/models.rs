@@ -1,0 +1,283 @@
+//! `tribunal models`: the judge models' cards on the command line. Fetching and checking is in `card`.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "results and progress are for the terminal")]
+
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::Subcommand;
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+
+use crate::card::{
+    self, Card, Error, Pin, Source, State,
+    check::{self, Checked, Finding},
+    inspect,
+    pull::{self, Access, Item, Watch},
+};
+
+/// What to do with the judge models.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// All cards, and which of them are on this machine
+    List,
+    /// Fetch a model's files; resumes, checks every byte, leaves nothing half done in place
+    Pull {
+        /// A card's name, or `hf:OWNER/REPOSITORY@REVISION`
+        card: String,
+        /// No progress on standard error
+        #[arg(long)]
+        quiet: bool,
+    },
+    /// Hash a model's files again; exit code 1 when one is missing or not what it should be
+    Verify {
+        /// A card's name
+        card: String,
+    },
+    /// Everything that a card says, or what a model file says of itself
+    Show {
+        /// A card's name, a GGUF or safetensors file, or a folder of them
+        #[arg(value_name = "CARD|PATH")]
+        model: String,
+    },
+}
+
+/// Runs `tribunal models`.
+///
+/// # Errors
+/// What [`card`] reports.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::List => list(),
+        Command::Pull { card, quiet } => pull(&card, quiet),
+        Command::Verify { card } => verify(&card),
+        Command::Show { model } => show(&model),
+    }
+}
+
+fn list() -> anyhow::Result<ExitCode> {
+    let home = card::home::home()?;
+    let header = ["NAME", "WEIGHTS", "SIZE", "LICENCE", "SOURCES", "STATE"].map(str::to_owned);
+    let mut rows = vec![header];
+    for card in card::all()? {
+        let sources: Vec<_> = card.sources.iter().map(kind).collect();
+        rows.push([
+            card.name.clone(),
+            card.parameters.clone(),
+            card.size().map_or("?".into(), |size| HumanBytes(size).to_string()),
+            card.licence.name.clone(),
+            sources.join(", "),
+            in_words(card.state_in(&home)).into(),
+        ]);
+    }
+    print_table(&rows);
+    eprintln!("models are kept in {}", home.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn kind(source: &Source) -> &'static str {
+    match source {
+        Source::Hub { .. } => "hub",
+        Source::Packages { .. } => "packages",
+    }
+}
+
+fn in_words(state: State) -> &'static str {
+    match state {
+        State::Absent => "-",
+        State::Partial => "partial",
+        State::Unchecked => "unchecked",
+        State::Pulled => "pulled",
+    }
+}
+
+fn print_table<const N: usize>(rows: &[[String; N]]) {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    for row in rows {
+        let cells: Vec<_> =
+            row.iter().enumerate().map(|(i, cell)| format!("{cell:<width$}", width = width(i))).collect();
+        println!("{}", cells.join("  ").trim_end());
+    }
+}
+
+fn pull(name: &str, quiet: bool) -> anyhow::Result<ExitCode> {
+    let card = card::find(name)?;
+    let home = card::home::home()?;
+    let receipt = if quiet {
+        pull::pull(&card, &home, &Access::from_env(), &mut ())?
+    } else {
+        if let Some(note) = &card.licence.note {
+            eprintln!("{}: {} ({})", card.licence.name, note, card.licence.url);
+        }
+        pull::pull(&card, &home, &Access::from_env(), &mut Terminal::default())?
+    };
+    let pinned = |path: &str| card.files.iter().any(|f| f.path == path && f.sha256 != Pin::Unpinned);
+    let folder = card.folder(&home);
+    for file in &receipt.files {
+        let note = if pinned(&file.path) { "" } else { " (unpinned: recorded as received)" };
+        println!("{}  {}{note}", file.sha256, folder.join(&file.path).display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A progress bar for each file on standard error, and lines where that is no terminal.
+#[derive(Default)]
+struct Terminal {
+    bar: Option<ProgressBar>,
+}
+
+impl Terminal {
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) if !bar.is_finished() => bar.suspend(|| eprintln!("{line}")),
+            _ => eprintln!("{line}"),
+        }
+    }
+}
+
+impl Watch for Terminal {
+    fn trying(&mut self, origin: &str) {
+        self.say(&format!("asking {origin}"));
+    }
+
+    fn gave_up(&mut self, _origin: &str, error: &Error) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        self.say(&format!("not from there: {error}"));
+    }
+
+    fn began(&mut self, item: &Item, there: u64) {
+        let size = item.size.map_or("unknown size".into(), |size| HumanBytes(size).to_string());
+        let kept =
+            if there > 0 { format!(", {} kept from before", HumanBytes(there)) } else { String::new() };
+        self.say(&format!("getting {} ({size}{kept})", item.path));
+        if !std::io::stderr().is_terminal() {
+            return;
+        }
+        let style = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
+        let bar = ProgressBar::new(item.size.unwrap_or(0));
+        bar.set_style(style.expect("the template is constant and tested by use"));
+        bar.set_position(there);
+        bar.enable_steady_tick(Duration::from_millis(500));
+        self.bar = Some(bar);
+    }
+
+    fn advanced(&mut self, n_bytes: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc(n_bytes);
+        }
+    }
+
+    fn finished(&mut self, item: &Item) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        self.say(&format!("{} is in place", item.path));
+    }
+}
+
+fn verify(name: &str) -> anyhow::Result<ExitCode> {
+    let card = card::find(name)?;
+    let home = card::home::home()?;
+    let checked = check::verify(&card, &home, &mut |_| ())?;
+    for file in &checked {
+        println!("{}", finding(file));
+    }
+    let is_good = checked.iter().all(|c| c.finding.is_good());
+    if !is_good {
+        eprintln!("hint: `tribunal models pull {}` fetches what is missing or wrong", card.name);
+    }
+    Ok(ExitCode::from(u8::from(!is_good)))
+}
+
+fn finding(checked: &Checked) -> String {
+    let path = &checked.path;
+    match &checked.finding {
+        Finding::Ok => format!("ok        {path}"),
+        Finding::AsPulled => format!("ok        {path} (unpinned: as it was pulled)"),
+        Finding::Unknown { actual } => {
+            format!("unknown   {path} has {actual}, but neither card nor record pins it")
+        }
+        Finding::Mismatch { expected, actual } => {
+            format!("mismatch  {path} expected {expected} actual {actual}")
+        }
+        Finding::Missing => format!("missing   {path}"),
+    }
+}
+
+fn show(model: &str) -> anyhow::Result<ExitCode> {
+    let path = PathBuf::from(model);
+    match card::find(model) {
+        Ok(card) => show_card(&card)?,
+        Err(_) if path.exists() => show_file(&path)?,
+        Err(error) => return Err(error.into()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_card(card: &Card) -> anyhow::Result<()> {
+    let home = card::home::home()?;
+    let line = |key: &str, value: &str| println!("{key:<14}{value}");
+    line("name", &card.name);
+    line("title", &card.title);
+    line("architecture", &card.architecture);
+    line("weights", &format!("{} ({})", card.parameters, card.weights));
+    line("languages", &card.languages);
+    line("context", &format!("{} tokens", card.context));
+    line("licence", &format!("{} {}", card.licence.name, card.licence.url));
+    card.licence.note.iter().for_each(|note| line("", note));
+    line("tokenizer", &card.tokenizer);
+    line("template", &card.chat_template);
+    card.chat_options.iter().for_each(|(key, value)| line("", &format!("{key} = {value}")));
+    line("stop", &card.stop.join(" "));
+    for file in &card.files {
+        let size = file.size.map_or(String::new(), |size| format!("  {size} bytes"));
+        line("file", &format!("{}{size}  sha256 {}", file.path, pin(&file.sha256)));
+    }
+    if card.is_safetensors() {
+        line("file", "safetensors as the repository's index names them  sha256 unpinned");
+    }
+    card.sources.iter().for_each(|source| line("source", &describe(source)));
+    line("folder", &card.folder(&home).display().to_string());
+    line("state", in_words(card.state_in(&home)));
+    if let Ok(local) = card.local_in(&home) {
+        line("fingerprint", &local.fingerprint());
+        local.revision.iter().for_each(|commit| line("commit", commit));
+    }
+    Ok(())
+}
+
+fn pin(pin: &Pin) -> &str {
+    pin.digits().unwrap_or("unpinned")
+}
+
+fn describe(source: &Source) -> String {
+    match source {
+        Source::Hub { repository, revision, .. } => format!("hub {repository}, revision {}", pin(revision)),
+        Source::Packages { package, version, parts, .. } => {
+            format!("packages {package} {version}, {parts} part{}", if *parts == 1 { "" } else { "s" })
+        }
+    }
+}
+
+fn show_file(path: &Path) -> anyhow::Result<()> {
+    let description = inspect::describe(path)?;
+    println!("{}  {}  {}", path.display(), description.format, HumanBytes(description.size));
+    for (dtype, (n_tensors, n_weights)) in &description.tensors {
+        println!("{dtype:<8}{n_tensors} tensors, {n_weights} weights");
+    }
+    let width = description.metadata.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+    for (key, value) in &description.metadata {
+        println!("{key:<width$}  {value}");
+    }
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! `tribunal score`: translations to verdicts. Judging is in `run`; here are arguments, signature, printing.
+
+use std::{
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use super::{
+    args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs},
+    input,
+    panel::{Seat, Seated},
+};
+use crate::{
+    judges::{Grouping, Judge, registry},
+    report::{self, Detail, Look},
+    run::{self, Options, Outcome, Shard, Show, Signature, folder::InputId},
+    segment::{Segment, read::Input},
+};
+
+/// Judge translations.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub judge: JudgeArgs,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
+    #[command(flatten)]
+    pub engine: EngineArgs,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// What a run leaves behind and prints.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Run")]
+pub struct RunArgs {
+    /// The run folder; the same command goes on where it stopped. Default: out/METHOD-MODEL-HASH
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Judge one part of N, from 1; `tribunal merge` joins the parts
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Count tokens and calls, and judge nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// No progress and no notes
+    #[arg(long)]
+    pub quiet: bool,
+    /// Print the systems' scores only
+    #[arg(long)]
+    pub only_system: bool,
+    /// Write verdicts in the shape of COMET's `--to_json` too
+    #[arg(long, value_name = "FILE")]
+    pub to_json: Option<PathBuf>,
+    /// How results are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// A table of systems, then the errors found
+    #[default]
+    Text,
+    /// One JSON object
+    Json,
+    /// One row for each segment
+    Tsv,
+}
+
+/// Runs `tribunal score`.
+///
+/// # Errors
+/// Bad input, a model that cannot be run, a run folder that cannot be written.
+pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
+    let Input { segments, notes } = input::read(&args.input)?;
+    let judge = registry::build(&args.judge.method, &args.judge.settings(&args.sampling))?;
+    if !args.run.quiet {
+        for note in notes.iter().map(String::as_str).chain(no_documents(judge.as_ref(), &segments)) {
+            writeln!(std::io::stderr(), "note: {note}")?;
+        }
+    }
+    let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
+    let signature = signature(judge.as_ref(), &seated, args);
+    let options = options(args, &signature, &segments)?;
+    if args.run.dry_run {
+        let plan = run::plan(&seated.panel, judge.as_ref(), &segments, &options)?;
+        return dry_run(&plan, &seated, &signature, out);
+    }
+    if !args.run.quiet {
+        writeln!(std::io::stderr(), "run folder: {}", options.out.display())?;
+    }
+    let outcome = run::run(&seated.panel, judge.as_ref(), &segments, &signature, &options)?;
+    if let Some(path) = &args.run.to_json {
+        let json = serde_json::to_vec_pretty(&report::comet_json(&outcome.records, &segments))?;
+        run::folder::replace(path, |file| file.write_all(&json))?;
+    }
+    print(&outcome, args.run.format, detail(args), out)?;
+    Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn detail(args: &Args) -> Detail {
+    if args.run.only_system { Detail::Systems } else { Detail::Units }
+}
+
+/// What a user of a document-level method should know when the input names no documents.
+fn no_documents(judge: &dyn Judge, segments: &[Segment]) -> Option<&'static str> {
+    let wants = matches!(judge.group(), Grouping::Document | Grouping::FiveDocuments);
+    (wants && segments.iter().all(|s| s.doc.is_empty())).then_some(
+        "the input names no documents, so every segment is judged without context (hint: `--docs FILE`, or \
+         `doc` on each line)",
+    )
+}
+
+/// The whole signature: the judge's fields up to its prompts, the models, the prompts and weights, sampling.
+fn signature(judge: &dyn Judge, seated: &Seated, args: &Args) -> Signature {
+    let judge: Vec<(String, String)> = judge.signature().into_iter().map(|(k, v)| (k.into(), v)).collect();
+    let at = judge.iter().position(|(key, _)| key == "prompts").unwrap_or(judge.len());
+    let (method, prompts) = judge.split_at(at);
+    let sampling = args.sampling.signature();
+    let fields = method.iter().chain(&seated.signature).chain(prompts).chain(&sampling);
+    let signature = fields.fold(Signature::new(), |signature, (key, value)| signature.with(key, value));
+    signature.with("v", env!("CARGO_PKG_VERSION"))
+}
+
+fn options(args: &Args, signature: &Signature, segments: &[Segment]) -> Result<Options> {
+    let shard = args.run.shard.unwrap_or(Shard::WHOLE);
+    let out = args.run.out.clone().unwrap_or_else(|| default_out(signature, segments, shard));
+    if out.as_os_str().is_empty() {
+        bail!("`--out` is empty");
+    }
+    Ok(Options {
+        out,
+        shard,
+        jobs: args.engine.jobs,
+        seed: args.sampling.seed,
+        command: std::env::args().collect(),
+        show: if args.run.quiet { Show::Quiet } else { Show::Auto },
+    })
+}
+
+/// A folder that the same command finds again: named by method, model, and a hash of signature and input.
+fn default_out(signature: &Signature, segments: &[Segment], shard: Shard) -> PathBuf {
+    let id = format!("{signature}\n{}", InputId::of(segments).sha256);
+    let hash = run::folder::hex(&Sha256::digest(id)[..4]);
+    let plain = |key: &str| {
+        let value = signature.get(key).unwrap_or(key);
+        value
+            .chars()
+            .map(|c| if c.is_alphanumeric() || "-.".contains(c) { c } else { '_' })
+            .collect::<String>()
+    };
+    let part =
+        if shard == Shard::WHOLE { String::new() } else { format!("-{}of{}", shard.index, shard.count) };
+    PathBuf::from("out").join(format!("{}-{}-{hash}{part}", plain("method"), plain("model")))
+}
+
+fn dry_run(
+    plan: &run::Plan,
+    seated: &Seated,
+    signature: &Signature,
+    out: &mut dyn Write,
+) -> Result<ExitCode> {
+    let own = plan.rows().into_iter().map(|(name, value)| (name.to_string(), value));
+    let rows: Vec<(String, String)> = own.chain((seated.estimate)(plan)).collect();
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let right = rows.iter().map(|(_, value)| value.chars().count()).max().unwrap_or(0);
+    for (name, value) in rows {
+        writeln!(out, "{name:<width$}  {value:>right$}")?;
+    }
+    writeln!(out, "\n{signature}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what a run came to.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn print(outcome: &Outcome, format: Format, detail: Detail, out: &mut dyn Write) -> Result<()> {
+    let (summary, records) = (&outcome.summary, &outcome.records);
+    let text = match format {
+        Format::Text => report::text(summary, records, detail, look()),
+        Format::Json => report::json(summary, records, detail),
+        Format::Tsv => report::tsv(summary, records, detail),
+    };
+    out.write_all(text.as_bytes())?;
+    out.flush().context("cannot write the results to standard output")
+}
+
+/// Colours only for a terminal whose user has not set `NO_COLOR`; lines as wide as it, within reason.
+fn look() -> Look {
+    let off = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let terminal = std::io::stdout().is_terminal();
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    let width = if terminal { columns.unwrap_or(100).clamp(50, 140) } else { 100 };
+    Look { width, colour: terminal && !dumb && !off("NO_COLOR") }
+}

@@ -1,0 +1,156 @@
+//! A text that spans are copied from, cut into chunks at grapheme boundaries and spelled as in JSON. It
+//! builds no grammar.
+
+use memchr::memmem;
+use unicode_segmentation::UnicodeSegmentation;
+
+/// A text as the content of a JSON string, with the places where a span may begin and end.
+pub(super) struct SpanText {
+    /// Each grapheme, escaped.
+    chunks: Vec<String>,
+    /// All chunks joined.
+    escaped: Vec<u8>,
+    /// Where each chunk begins in `escaped`, and the end of the last.
+    starts: Vec<usize>,
+    /// Code points before each chunk, and in all.
+    n_chars: Vec<usize>,
+    /// The first of the shortest chunks.
+    shortest: Option<usize>,
+}
+
+impl std::fmt::Debug for SpanText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SpanText").field("chunks", &self.chunks.len()).finish_non_exhaustive()
+    }
+}
+
+impl SpanText {
+    pub(super) fn new(text: &str) -> Self {
+        let mut all = Self {
+            chunks: Vec::new(),
+            escaped: Vec::new(),
+            starts: vec![0],
+            n_chars: vec![0],
+            shortest: None,
+        };
+        let mut n_chars = 0;
+        for grapheme in text.graphemes(true) {
+            let quoted = serde_json::Value::from(grapheme).to_string();
+            let chunk = &quoted[1..quoted.len() - 1];
+            all.escaped.extend_from_slice(chunk.as_bytes());
+            all.starts.push(all.escaped.len());
+            n_chars += grapheme.chars().count();
+            all.n_chars.push(n_chars);
+            all.chunks.push(chunk.to_owned());
+        }
+        all.shortest = (0..all.chunks.len()).min_by_key(|&i| all.chunks[i].len());
+        all
+    }
+
+    /// Code points of the text.
+    pub(super) fn len(&self) -> usize {
+        *self.n_chars.last().expect("it begins with a zero")
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    pub(super) fn chunks(&self) -> &[String] {
+        &self.chunks
+    }
+
+    /// Whether this escaped content is a run of whole chunks of so many code points.
+    pub(super) fn holds(&self, content: &[u8], min: usize, max: Option<usize>) -> bool {
+        if content.is_empty() {
+            return min == 0;
+        }
+        self.places(content).any(|first| {
+            let last = self.starts.binary_search(&(self.starts[first] + content.len()));
+            last.is_ok_and(|last| {
+                let n = self.n_chars[last] - self.n_chars[first];
+                n >= min && max.is_none_or(|max| n <= max)
+            })
+        })
+    }
+
+    /// The shortest bytes that make this beginning of a content a whole one, the closing quote left out.
+    pub(super) fn shortest_end(&self, content: &[u8], min: usize, max: Option<usize>) -> Option<&[u8]> {
+        if content.is_empty() && min == 0 {
+            return Some(&[]);
+        }
+        if content.is_empty() && min <= 1 && max.is_none() {
+            let chunk = self.shortest?;
+            return Some(&self.escaped[self.starts[chunk]..self.starts[chunk + 1]]);
+        }
+        let mut best: Option<&[u8]> = None;
+        for first in self.places(content) {
+            let Some(end) = self.end_at(first, content.len(), min, max) else { continue };
+            if end.is_empty() {
+                return Some(end);
+            }
+            if best.is_none_or(|best| end.len() < best.len()) {
+                best = Some(end);
+            }
+        }
+        best
+    }
+
+    /// What completes a content of this length that begins at a chunk.
+    fn end_at(&self, first: usize, length: usize, min: usize, max: Option<usize>) -> Option<&[u8]> {
+        let from = self.starts[first] + length;
+        let mut last = self.starts.partition_point(|&start| start < from).max(first + 1);
+        let n_chars = |last: usize| self.n_chars[last] - self.n_chars[first];
+        while n_chars(last) < min && last < self.chunks.len() {
+            last += 1;
+        }
+        let fits = n_chars(last) >= min && max.is_none_or(|max| n_chars(last) <= max);
+        fits.then(|| &self.escaped[from..self.starts[last]])
+    }
+
+    /// A bound on the length of every shortest end, quotes included.
+    pub(super) fn most(&self, min: usize) -> usize {
+        let longest = self.chunks.iter().map(String::len).max().unwrap_or(0);
+        longest * min.max(1) + 2
+    }
+
+    /// The chunks at which these bytes stand in the text, overlapping ones included.
+    fn places<'a>(&'a self, content: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+        let finder = memmem::Finder::new(content);
+        let mut from = 0;
+        let found = std::iter::from_fn(move || {
+            let at = from + finder.find(self.escaped.get(from..)?)?;
+            from = at + 1;
+            Some(at)
+        });
+        found.filter_map(|at| self.starts[..self.chunks.len()].binary_search(&at).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_graphemes_in_json_spelling() {
+        let text = SpanText::new("e\u{301}\"\n👩‍👩‍👧\u{1}");
+        assert_eq!(text.chunks(), ["e\u{301}", "\\\"", "\\n", "👩‍👩‍👧", "\\u0001"]);
+        assert_eq!(text.len(), 2 + 1 + 1 + 5 + 1);
+    }
+
+    #[test]
+    fn ends_are_shortest_and_whole() {
+        let text = SpanText::new("wäre die \"wä\"");
+        let end = |content: &str, min| text.shortest_end(content.as_bytes(), min, None).map(<[u8]>::to_vec);
+        assert_eq!(end("", 1), Some(b"w".to_vec()));
+        assert_eq!(end("", 0), Some(Vec::new()));
+        assert_eq!(end("wä", 1), Some(Vec::new()));
+        assert_eq!(end("wä", 3), Some(b"r".to_vec()));
+        assert_eq!(end("die \\", 1), Some(b"\"".to_vec()));
+        assert_eq!(end("nie", 1), None);
+        assert_eq!(text.shortest_end(b"w\xc3", 1, None), Some(&b"\xa4"[..]));
+        assert!(text.holds("die \\\"w".as_bytes(), 1, None));
+        assert!(!text.holds(b"die \\", 1, None) && !text.holds(b"", 1, None) && text.holds(b"", 0, None));
+        assert!(!text.holds("wäre".as_bytes(), 1, Some(3)));
+    }
+}

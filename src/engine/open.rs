@@ -1,0 +1,192 @@
+//! From files to a running engine: weights, tokenizer, chat template, cache. It runs no step.
+
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use candle_core::{
+    Device,
+    quantized::{GgmlDType, gguf_file::Value},
+};
+use sha2::{Digest, Sha256};
+
+use crate::model::{
+    BLOCK, Config, Decoder, KvCache, Weights,
+    cpu::{Activations, Format, Tier},
+};
+
+use super::{
+    Engine, Error, Facts, MAX_CONTEXT, Options,
+    chat::ChatTemplate,
+    grammar::Vocabulary,
+    memory, start,
+    tokenizer::{GgufVocab, Tokenizer},
+};
+
+/// Loads everything and starts the engine's thread.
+pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engine, Error> {
+    let config = weights.config();
+    let text = |reason: String| Error::Text { path: path.display().to_string(), reason };
+    let tokenizer = tokenizer(path, weights, options).map_err(text)?;
+    let source = template_source(path, weights, options).map_err(text)?;
+    let template = source.as_deref().map(|source| ChatTemplate::new(source, &tokenizer)).transpose();
+    let template = template.map_err(|e| text(e.to_string()))?;
+    let template = template.map(|t| t.with_options(&options.chat_options));
+    let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
+    let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(weights.n_bytes()));
+    let n_blocks = blocks(config, context, kv_bytes, options)?;
+    let model = Arc::new(Decoder::load(weights, &Device::Cpu, options.compute)?);
+    let tokenizer = Arc::new(tokenizer);
+    let facts = Facts {
+        dtype: dtype(weights),
+        activations: if options.compute.activations == Activations::Q8 { "q8" } else { "float" },
+        kv: options.kv.name(),
+        device: "cpu".into(),
+        tier: tier(weights, options),
+        context,
+        template: source
+            .map_or("none".into(), |source| digits(&(source + &options.chat_options.to_string()))),
+        weight_bytes: weights.n_bytes(),
+        kv_bytes: n_blocks * KvCache::block_bytes(config, options.kv),
+    };
+    let inbox = start(model, n_blocks, options)?;
+    let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
+    Ok(Engine { inbox, tokenizer, template, vocabulary, facts })
+}
+
+/// Blocks of the cache; at least one sequence of the full context must fit.
+fn blocks(config: &Config, context: usize, kv_bytes: usize, options: &Options) -> Result<usize, Error> {
+    let block_bytes = KvCache::block_bytes(config, options.kv);
+    let (have, need) = (kv_bytes / block_bytes, context.div_ceil(BLOCK));
+    if have < need {
+        return Err(Error::Cache {
+            given: memory::size(kv_bytes),
+            fits: have * BLOCK,
+            context,
+            needed: memory::size(need * block_bytes),
+        });
+    }
+    // More than every row can fill would lie idle.
+    Ok(have.min(need * options.n_rows.max(1)))
+}
+
+fn tokenizer(path: &Path, weights: &Weights, options: &Options) -> Result<Tokenizer, String> {
+    let template = options.chat_template.as_deref();
+    let tokenizer = if let Some(metadata) = weights.metadata() {
+        Tokenizer::from_gguf(&vocabulary(metadata), template)
+    } else {
+        let json = std::fs::read(path.join("tokenizer.json")).map_err(|e| {
+            format!("`tokenizer.json`: {e}; hint: the folder needs the model's tokenizer beside its weights")
+        })?;
+        let config = std::fs::read(path.join("tokenizer_config.json")).ok();
+        let own = template_file(path)?;
+        Tokenizer::from_json(&json, config.as_deref(), template.or(own.as_deref()))
+    };
+    let tokenizer = tokenizer.map_err(|e| e.to_string())?;
+    tokenizer.with_stop_tokens(&options.stop_tokens).map_err(|e| e.to_string())
+}
+
+/// A template of its own file beside the weights.
+fn template_file(path: &Path) -> Result<Option<String>, String> {
+    let file = path.join("chat_template.jinja");
+    if !file.exists() {
+        return Ok(None);
+    }
+    std::fs::read_to_string(&file).map(Some).map_err(|e| format!("`chat_template.jinja`: {e}"))
+}
+
+/// The chat template in force: the option's, the file's, or the one in the tokenizer's settings.
+fn template_source(path: &Path, weights: &Weights, options: &Options) -> Result<Option<String>, String> {
+    if options.chat_template.is_some() {
+        return Ok(options.chat_template.clone());
+    }
+    if let Some(metadata) = weights.metadata() {
+        return Ok(string(metadata, "tokenizer.chat_template"));
+    }
+    if let Some(own) = template_file(path)? {
+        return Ok(Some(own));
+    }
+    let Ok(config) = std::fs::read(path.join("tokenizer_config.json")) else { return Ok(None) };
+    let config: serde_json::Value =
+        serde_json::from_slice(&config).map_err(|e| format!("`tokenizer_config.json` is not JSON: {e}"))?;
+    let template = &config["chat_template"];
+    // Some checkpoints name several; the default one is for chats.
+    let listed = || template.as_array()?.iter().find(|t| t["name"] == "default")?["template"].as_str();
+    Ok(template.as_str().or_else(listed).map(str::to_owned))
+}
+
+fn vocabulary(metadata: &HashMap<String, Value>) -> GgufVocab {
+    let get = |key: &str| metadata.get(&format!("tokenizer.ggml.{key}"));
+    let list = |key: &str| get(key).and_then(|v| v.to_vec().ok()).map_or(&[][..], Vec::as_slice);
+    let strings = |key| list(key).iter().filter_map(|v| v.to_string().ok().cloned()).collect();
+    let id = |key| get(key).and_then(crate::model::config::gguf::whole).map(|id| id as u32);
+    GgufVocab {
+        model: string(metadata, "tokenizer.ggml.model").unwrap_or_default(),
+        pre: string(metadata, "tokenizer.ggml.pre").unwrap_or_default(),
+        tokens: strings("tokens"),
+        scores: list("scores").iter().filter_map(|v| v.to_f32().ok()).collect(),
+        token_types: list("token_type").iter().filter_map(|v| v.to_i32().ok()).collect(),
+        merges: strings("merges"),
+        bos: id("bos_token_id"),
+        eos: id("eos_token_id"),
+        eot: id("eot_token_id"),
+        unknown: id("unknown_token_id"),
+        add_bos: get("add_bos_token").and_then(|v| v.to_bool().ok()),
+        add_space_prefix: get("add_space_prefix").and_then(|v| v.to_bool().ok()),
+        chat_template: string(metadata, "tokenizer.chat_template"),
+    }
+}
+
+fn string(metadata: &HashMap<String, Value>, key: &str) -> Option<String> {
+    metadata.get(key).and_then(|v| v.to_string().ok()).cloned()
+}
+
+/// The first digits of a text's sha256.
+fn digits(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    format!("{:08x}", u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]))
+}
+
+/// GGUF's own name for the mix of types; else the type that most bytes have.
+fn dtype(weights: &Weights) -> String {
+    let kind = weights
+        .metadata()
+        .and_then(|m| m.get("general.file_type"))
+        .and_then(crate::model::config::gguf::whole);
+    let named = match kind {
+        Some(14) => "q4_k_s",
+        Some(15) => "q4_k_m",
+        Some(16) => "q5_k_s",
+        Some(17) => "q5_k_m",
+        _ => "",
+    };
+    if !named.is_empty() {
+        return named.into();
+    }
+    let mut bytes: HashMap<GgmlDType, usize> = HashMap::new();
+    for (_, dtype, shape) in weights.tensors() {
+        let n = shape.iter().product::<usize>() / dtype.block_size() * dtype.type_size();
+        *bytes.entry(dtype).or_default() += n;
+    }
+    let most = bytes.into_iter().max_by_key(|&(dtype, n)| (n, format!("{dtype:?}")));
+    most.map_or("none".into(), |(dtype, _)| name(dtype))
+}
+
+fn name(dtype: GgmlDType) -> String {
+    match dtype {
+        GgmlDType::Q4K => "q4_k".into(),
+        GgmlDType::Q5K => "q5_k".into(),
+        GgmlDType::Q6K => "q6_k".into(),
+        other => format!("{other:?}").to_lowercase(),
+    }
+}
+
+/// The tier's name, when a format of the checkpoint lets it move a bit.
+fn tier(weights: &Weights, options: &Options) -> Option<&'static str> {
+    let exact = options.compute.activations == Activations::Float;
+    let matters =
+        weights.tensors().any(|(_, dtype, _)| dtype == GgmlDType::BF16 && Format::Bf16.tier_matters());
+    (matters && !exact).then_some(match options.compute.tier {
+        Tier::Portable => "portable",
+        Tier::Avx2 => "avx2",
+        Tier::Avx512 => "avx512",
+    })
+}

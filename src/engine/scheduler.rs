@@ -1,0 +1,267 @@
+//! Who runs in the next step: admission, chunked prefill, decoding, and the books of the prefix tree.
+//! Integers only; it sees no tensor, no text and no clock.
+
+use std::collections::VecDeque;
+
+use crate::model::BLOCK;
+
+use super::{
+    radix::{Match, Radix},
+    sequence::{Ask, Fork, SeqId, Sequence},
+};
+
+/// Limits of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Sequences in flight.
+    pub n_rows: usize,
+    /// Tokens of a step, over all sequences; every running row has its own one on top.
+    pub n_tokens: usize,
+    /// Look for known prefixes.
+    pub prefix_cache: bool,
+}
+
+/// Admits sequences and decides what each step computes.
+#[derive(Debug)]
+pub struct Scheduler {
+    limits: Limits,
+    radix: Radix,
+    waiting: VecDeque<Waiting>,
+    running: Vec<Sequence>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ask: Ask,
+    /// What the tree held of it when it came, marked as wanted.
+    wanted: Match,
+}
+
+/// One step's work.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Cache copies to make first.
+    pub copies: Vec<BlockCopy>,
+    pub chunks: Vec<Chunk>,
+}
+
+/// The first tokens of one block copied to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockCopy {
+    pub from: u32,
+    pub to: u32,
+}
+
+/// Tokens of one sequence that a step computes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    pub id: SeqId,
+    pub position: usize,
+    pub tokens: Vec<u32>,
+    pub blocks: Vec<u32>,
+    /// The first of the chunk's tokens whose logits are wanted; the chunk's length when none is.
+    pub logits_from: usize,
+}
+
+impl Scheduler {
+    /// A scheduler over `n_blocks` blocks of cache.
+    #[must_use]
+    pub fn new(limits: Limits, n_blocks: usize) -> Self {
+        Self { limits, radix: Radix::new(n_blocks), waiting: VecDeque::new(), running: Vec::new() }
+    }
+
+    /// Queues a sequence. It must fit the cache on its own.
+    pub fn add(&mut self, ask: Ask) {
+        let wanted = self.known(&ask);
+        self.radix.want(&nodes(&wanted));
+        self.waiting.push_back(Waiting { ask, wanted });
+    }
+
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+
+    /// What the tree holds of a sequence; tokens whose logits are wanted are computed in any case.
+    fn known(&self, ask: &Ask) -> Match {
+        if !self.limits.prefix_cache {
+            return Match::default();
+        }
+        self.radix.find(&ask.tokens, ask.logits_from.min(ask.tokens.len() - 1))
+    }
+
+    /// The next step: every row that can move gets a share of the step's tokens, decoding rows first.
+    pub fn next_step(&mut self) -> Step {
+        self.admit();
+        let mut step = Step::default();
+        let mut budget = self.limits.n_tokens;
+        let mut order: Vec<usize> = (0..self.running.len()).collect();
+        order.sort_by_key(|&i| (self.running[i].n_pending() > 1, self.running[i].id));
+        for i in order {
+            if !self.is_ready(&self.running[i]) {
+                continue;
+            }
+            self.take_fork(i, &mut step);
+            let sequence = &self.running[i];
+            let n = if sequence.n_pending() == 1 { 1 } else { sequence.n_pending().min(budget) };
+            budget = budget.saturating_sub(n);
+            if n > 0 {
+                step.chunks.push(chunk(sequence, n));
+            }
+        }
+        step
+    }
+
+    /// Admits waiting sequences in order, as long as rows and blocks are there.
+    fn admit(&mut self) {
+        while self.running.len() < self.limits.n_rows {
+            let Some(Waiting { ask, wanted }) = self.waiting.pop_front() else { return };
+            let Some(sequence) = self.seat(&ask) else {
+                self.waiting.push_front(Waiting { ask, wanted });
+                return;
+            };
+            self.radix.unwant(&nodes(&wanted));
+            self.running.push(sequence);
+        }
+    }
+
+    /// Gives a sequence its blocks and enters its prompt in the tree, where others find it at once: those
+    /// that share it wait until it is computed instead of computing it again.
+    fn seat(&mut self, ask: &Ask) -> Option<Sequence> {
+        let known = self.known(ask);
+        let held = nodes(&known);
+        self.radix.lock(&held);
+        let n_shared = known.path.len();
+        let Some(own) = self.radix.allocate(ask.n_blocks() - n_shared) else {
+            self.radix.unlock(&held);
+            return None;
+        };
+        let mut blocks: Vec<u32> = known.path.iter().map(|&id| self.radix.block(id)).collect();
+        blocks.extend(own);
+        let mut sequence = Sequence {
+            id: ask.id,
+            tokens: ask.tokens.clone(),
+            n_prompt: ask.n_prompt,
+            n_done: known.n_tokens(),
+            n_cached: known.n_tokens(),
+            logits_from: ask.logits_from,
+            blocks,
+            path: known.path,
+            n_shared,
+            fork: known.tail.map(|(from, n_tokens)| Fork { from, n_tokens }),
+        };
+        if self.limits.prefix_cache {
+            self.grow_path(&mut sequence);
+        }
+        Some(sequence)
+    }
+
+    /// Enters the sequence's known tokens in the tree, block by block.
+    fn grow_path(&mut self, sequence: &mut Sequence) {
+        while sequence.path.len() * BLOCK < sequence.tokens.len() {
+            let idx = sequence.path.len();
+            let parent = idx.checked_sub(1).map(|i| sequence.path[i]);
+            let node = self.radix.insert(parent, sequence.block_tokens(idx), sequence.blocks[idx]);
+            sequence.path.push(node);
+        }
+    }
+
+    /// Whether all that the sequence shares has been computed.
+    fn is_ready(&self, sequence: &Sequence) -> bool {
+        let whole = |&id: &u32| self.radix.n_ready(id) == BLOCK;
+        sequence.path[..sequence.n_shared].iter().rev().all(whole)
+            && sequence.fork.is_none_or(|fork| self.radix.n_ready(fork.from) >= fork.n_tokens)
+    }
+
+    /// Copies the start of the forked block, once.
+    fn take_fork(&mut self, i: usize, step: &mut Step) {
+        let sequence = &mut self.running[i];
+        let Some(fork) = sequence.fork.take() else { return };
+        step.copies
+            .push(BlockCopy { from: self.radix.block(fork.from), to: sequence.blocks[sequence.n_shared] });
+        self.radix.unlock(&[fork.from]);
+    }
+
+    /// Books a step as computed.
+    ///
+    /// # Panics
+    /// When the step is of a sequence that has ended.
+    pub fn computed(&mut self, step: &Step) {
+        for chunk in &step.chunks {
+            let sequence =
+                self.running.iter_mut().find(|s| s.id == chunk.id).expect("a chunk of a running row");
+            sequence.n_done += chunk.tokens.len();
+            let first = chunk.position / BLOCK;
+            let last = (sequence.n_done - 1) / BLOCK;
+            for (idx, &node) in sequence.path.iter().enumerate().take(last + 1).skip(first) {
+                self.radix.set_ready(node, sequence.n_done - idx * BLOCK);
+            }
+        }
+    }
+
+    /// Appends a token to a running sequence.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn push(&mut self, id: SeqId, token: u32) {
+        let sequence = self.running.iter_mut().find(|s| s.id == id).expect("a running row");
+        sequence.tokens.push(token);
+    }
+
+    /// Ends a sequence: what was computed of it stays in the tree until its blocks are needed.
+    ///
+    /// # Panics
+    /// When it has ended already.
+    pub fn finish(&mut self, id: SeqId) -> Sequence {
+        let at = self.running.iter().position(|s| s.id == id).expect("a running row");
+        let mut sequence = self.running.remove(at);
+        if self.limits.prefix_cache {
+            self.keep(&mut sequence);
+        }
+        self.radix.unlock(&sequence.path);
+        self.radix.release(&sequence.blocks[sequence.path.len()..]);
+        sequence
+    }
+
+    /// Enters the computed part of the answer in the tree, so that the conversation's next turn finds it.
+    fn keep(&mut self, sequence: &mut Sequence) {
+        // The last token was chosen but never computed.
+        sequence.tokens.truncate(sequence.n_done);
+        if let Some(&leaf) = sequence.path.last() {
+            let tokens = sequence.block_tokens(sequence.path.len() - 1);
+            self.radix.extend(leaf, &tokens[self.radix.n_tokens(leaf)..]);
+        }
+        self.grow_path(sequence);
+        for (idx, &node) in sequence.path.iter().enumerate().skip(sequence.n_shared) {
+            self.radix.set_ready(node, sequence.n_done - idx * BLOCK);
+        }
+    }
+
+    /// Checks the books.
+    ///
+    /// # Errors
+    /// What does not add up.
+    pub fn check_integrity(&self) -> Result<(), String> {
+        let private: Vec<u32> =
+            self.running.iter().flat_map(|s| s.blocks[s.path.len()..].iter().copied()).collect();
+        self.radix.check_integrity(&private)
+    }
+}
+
+fn nodes(known: &Match) -> Vec<u32> {
+    known.path.iter().copied().chain(known.tail.map(|tail| tail.0)).collect()
+}
+
+fn chunk(sequence: &Sequence, n: usize) -> Chunk {
+    let position = sequence.n_done;
+    Chunk {
+        id: sequence.id,
+        position,
+        tokens: sequence.tokens[position..position + n].to_vec(),
+        blocks: sequence.blocks.clone(),
+        logits_from: sequence.logits_from.saturating_sub(position).min(n),
+    }
+}
+
+#[cfg(test)]
+mod tests;

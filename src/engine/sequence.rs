@@ -1,0 +1,75 @@
+//! One sequence of tokens on its way through the model: what is known of it, what is computed, and the blocks
+//! that hold it. Integers only; it knows no text and no grammar.
+
+use crate::model::BLOCK;
+
+use super::radix::NodeId;
+
+/// Names a sequence for as long as it lives.
+pub type SeqId = u64;
+
+/// A sequence that the scheduler has admitted.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    pub id: SeqId,
+    /// Prompt, then what is known of the answer.
+    pub tokens: Vec<u32>,
+    pub n_prompt: usize,
+    /// Tokens whose keys and values are in the cache.
+    pub n_done: usize,
+    /// Prompt tokens that came from the cache.
+    pub n_cached: usize,
+    /// The next-token logits of this position and all later ones are wanted.
+    pub logits_from: usize,
+    /// One entry per block of the sequence, shared ones first.
+    pub blocks: Vec<u32>,
+    /// Tree nodes of the first blocks: shared ones, then the prompt's own.
+    pub path: Vec<NodeId>,
+    /// How many of `path` were there before.
+    pub n_shared: usize,
+    /// Tokens that must be copied from another node's block before anything is computed.
+    pub fork: Option<Fork>,
+}
+
+/// The start of a block that is taken over from a node of the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fork {
+    pub from: NodeId,
+    pub n_tokens: usize,
+}
+
+impl Sequence {
+    /// Tokens that could be computed now.
+    #[must_use]
+    pub fn n_pending(&self) -> usize {
+        self.tokens.len() - self.n_done
+    }
+
+    /// The tokens of one block, as far as they are known.
+    #[must_use]
+    pub fn block_tokens(&self, block_idx: usize) -> &[u32] {
+        let end = self.tokens.len().min((block_idx + 1) * BLOCK);
+        &self.tokens[block_idx * BLOCK..end]
+    }
+}
+
+/// What a new sequence asks for.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub id: SeqId,
+    /// Prompt, then the given part of the answer.
+    pub tokens: Vec<u32>,
+    pub n_prompt: usize,
+    /// Tokens that may still be added.
+    pub n_more: usize,
+    /// The next-token logits of this position and all later ones are wanted.
+    pub logits_from: usize,
+}
+
+impl Ask {
+    /// Blocks that the whole sequence may come to need.
+    #[must_use]
+    pub fn n_blocks(&self) -> usize {
+        (self.tokens.len() + self.n_more).div_ceil(BLOCK)
+    }
+}

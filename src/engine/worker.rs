@@ -1,0 +1,131 @@
+//! The engine's one thread: takes what has come in, runs steps, answers.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, mpsc::Receiver},
+};
+
+use rayon::prelude::*;
+
+use crate::{
+    llm,
+    model::{Decoder, Input, KvCache, Span, cpu::Tier},
+};
+
+use super::{
+    answer::Answer,
+    scheduler::{Scheduler, Step},
+    sequence::{Ask, SeqId},
+};
+
+/// A question on its way to the worker; the worker names it.
+pub struct Request {
+    pub ask: Ask,
+    pub answer: Answer,
+}
+
+/// Everything that the engine's thread owns.
+pub struct Worker {
+    pub model: Arc<Decoder>,
+    pub cache: KvCache,
+    pub scheduler: Scheduler,
+    pub inbox: Receiver<Request>,
+    pub tier: Tier,
+    pub answers: HashMap<SeqId, Answer>,
+    pub n_named: SeqId,
+}
+
+impl Worker {
+    /// Runs until every asker is gone.
+    pub fn run(mut self) {
+        while self.receive() {
+            let step = self.scheduler.next_step();
+            match self.forward(&step) {
+                Ok(logits) => self.finish(&step, &logits),
+                Err(error) => return self.give_up(&llm::Error::Engine(error.to_string())),
+            }
+        }
+    }
+
+    /// Takes in what has come; waits when there is nothing to do. False when nothing can come any more.
+    fn receive(&mut self) -> bool {
+        while self.scheduler.is_idle() {
+            let Ok(request) = self.inbox.recv() else { return false };
+            self.enqueue(request);
+        }
+        while let Ok(request) = self.inbox.try_recv() {
+            self.enqueue(request);
+        }
+        true
+    }
+
+    fn enqueue(&mut self, mut request: Request) {
+        self.n_named += 1;
+        request.ask.id = self.n_named;
+        self.answers.insert(self.n_named, request.answer);
+        self.scheduler.add(request.ask);
+    }
+
+    /// Runs the model; gives the wanted logits, row after row.
+    fn forward(&mut self, step: &Step) -> Result<Vec<f32>, crate::model::Error> {
+        for copy in &step.copies {
+            self.cache.copy_block(copy.from, copy.to)?;
+        }
+        let mut input = Input::default();
+        for chunk in &step.chunks {
+            let first = input.tokens.len();
+            input
+                .logit_rows
+                .extend((first + chunk.logits_from..first + chunk.tokens.len()).map(|row| row as u32));
+            input.tokens.extend_from_slice(&chunk.tokens);
+            let span =
+                Span { n_tokens: chunk.tokens.len(), position: chunk.position, blocks: chunk.blocks.clone() };
+            input.spans.push(span);
+        }
+        let logits = self.model.forward(&input, &mut self.cache)?;
+        Ok(logits.flatten_all()?.to_vec1()?)
+    }
+
+    /// Books the step, lets every answer take its rows, and sends those that are over.
+    fn finish(&mut self, step: &Step, logits: &[f32]) {
+        self.scheduler.computed(step);
+        let n_vocab = self.model.config().vocab;
+        let mut rows = logits.chunks_exact(n_vocab);
+        let mut work = Vec::new();
+        for chunk in &step.chunks {
+            let rows: Vec<&[f32]> = rows.by_ref().take(chunk.tokens.len() - chunk.logits_from).collect();
+            if !rows.is_empty() {
+                let answer = self.answers.remove(&chunk.id).expect("a running row has an answer");
+                work.push((chunk.id, answer, rows));
+            }
+        }
+        let tier = self.tier;
+        let outcomes: Vec<(SeqId, Answer, Option<u32>)> = work
+            .into_par_iter()
+            .map(|(id, mut answer, rows)| {
+                let next = rows.iter().map(|row| answer.take(row, tier)).last().flatten();
+                (id, answer, next)
+            })
+            .collect();
+        for (id, answer, next) in outcomes {
+            if answer.is_over() {
+                answer.send(&self.scheduler.finish(id));
+                continue;
+            }
+            if let Some(token) = next {
+                self.scheduler.push(id, token);
+            }
+            self.answers.insert(id, answer);
+        }
+    }
+
+    /// Tells everybody who waits, now or later, that the engine has failed.
+    fn give_up(mut self, error: &llm::Error) {
+        for (_, answer) in self.answers.drain() {
+            answer.send_error(error);
+        }
+        while let Ok(request) = self.inbox.recv() {
+            request.answer.send_error(error);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! GEMBA-DA: one prompt asks for a score of 0 to 100. Kocmi and Federmann, "Large Language Models Are
+//! State-of-the-Art Evaluators of Translation Quality" (EAMT 2023); the JSON prompt is RATE's Figure 24. It
+//! finds no error spans.
+//!
+//! Differs:
+//! - Prompt. Code: ends in `Score: `, a bare number is expected. RATE: JSON. Ours: `code` as the code,
+//!   `paper` and `strict` as RATE.
+//! - Answer. Code: exactly one run of digits in all of it (so `-5` is 5 and `85.5` is nothing), or `NN/100`.
+//!   RATE: unsaid.
+//!   Ours: `paper` reads the JSON object that was asked for, a fraction allowed; `strict` can only be a whole
+//!   number of 0 to 100.
+//! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then none. `code` the same, then
+//!   `unparsable`; the other presets ask once.
+//! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Error, Judge, Method, Panel, Verdict, in_parallel,
+    prompt::{File, Prompts},
+    reading,
+    registry::Calls,
+    setup::{self, Granularity, Options, Preset, Settings},
+};
+use crate::{
+    llm::{Chat, Finish, Form, Reply, Sampling},
+    segment::Segment,
+};
+
+const PAPER: File = File { name: "gemba_da/paper.j2", text: include_str!("gemba_da/paper.j2") };
+const CODE: File = File { name: "gemba_da/code.j2", text: include_str!("gemba_da/code.j2") };
+const FORM: File = File { name: "gemba_da/form.json", text: include_str!("gemba_da/form.json") };
+
+/// Answer tokens of one question: a number, or one in a small object.
+const BUDGET: usize = 64;
+
+/// What `tribunal methods show gemba-da` says.
+pub const METHOD: Method = Method {
+    name: "gemba-da",
+    summary: "a direct score of 0 to 100 from one prompt, without errors",
+    citation: "Kocmi and Federmann 2023, GEMBA-DA; RATE, Figure 24 (JSON)",
+    stages: &["assess"],
+    roles: &["annotator"],
+    calls: Calls { least: 1, typical: 1, most: 11 },
+    scale: "0 to 100, higher is better",
+    granularities: &[Granularity::Seg],
+    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
+    weights: None,
+    options: &[],
+    build: |settings, _: &Options| Ok(Box::new(GembaDa::new(settings)?)),
+};
+
+/// GEMBA-DA as it was asked for.
+pub struct GembaDa {
+    prompts: Prompts,
+    preset: Preset,
+    form: Form,
+    budget: usize,
+}
+
+impl Judge for GembaDa {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        in_parallel(group, |idx, segment| {
+            let score = self.assess(&panel.about(idx), segment)?;
+            Ok(Verdict { score, raw: score, quality_score: Some(score), errors: Vec::new() })
+        })
+    }
+
+    fn signature(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("method", METHOD.name.into()),
+            ("preset", self.preset.to_string()),
+            ("granularity", Granularity::Seg.to_string()),
+            ("prompts", self.prompts.hash().to_owned()),
+        ]
+    }
+
+    fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
+        let asked = group.iter().filter(|segment| !is_empty(segment));
+        asked.filter_map(|segment| Some((self.chat(segment).ok()?, self.budget))).collect()
+    }
+}
+
+impl GembaDa {
+    /// Reads the settings and the prompts.
+    ///
+    /// # Errors
+    /// What [`super::registry::build`] names; weights and shots, which the method does not have.
+    pub fn new(settings: &Settings) -> Result<Self, setup::Error> {
+        if settings.weights.is_some() || settings.shots.is_some() {
+            let reason = "gemba-da names no errors and has no shots; hint: leave weights and shots out";
+            return Err(setup::Error::Conflict(reason.into()));
+        }
+        let files = match settings.preset {
+            Preset::Code => vec![CODE],
+            Preset::Paper => vec![PAPER],
+            Preset::Strict => vec![PAPER, FORM],
+        };
+        let prompts = Prompts::load(&files, settings)?;
+        let form = match settings.preset {
+            Preset::Strict => {
+                let schema = prompts.render(FORM, ()).map_err(setup::Error::from_prompt)?;
+                let unfit = |e: serde_json::Error| setup::Error::Prompt {
+                    file: FORM.name.into(),
+                    reason: e.to_string(),
+                };
+                Form::json(serde_json::from_str(&schema).map_err(unfit)?)
+            }
+            Preset::Paper | Preset::Code => Form::Text,
+        };
+        let budget = settings.max_tokens.unwrap_or(BUDGET);
+        let judge = Self { prompts, preset: settings.preset, form, budget };
+        judge
+            .render(Query { source_lang: "", source: "", target_lang: "", target: "" })
+            .map_err(setup::Error::from_prompt)?;
+        Ok(judge)
+    }
+
+    fn assess(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
+        if is_empty(segment) {
+            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        }
+        let chat = self.chat(segment)?;
+        if self.preset == Preset::Code {
+            return self.assess_as_code(panel, &chat);
+        }
+        let reply = self.ask(panel, &chat, panel.sampling.temperature)?;
+        read_json(reading::whole(&reply, self.budget)?)
+    }
+
+    /// GEMBA's loop: hotter and hotter until an answer holds a number.
+    fn assess_as_code(&self, panel: &Panel, chat: &Chat) -> Result<f64, Error> {
+        let mut last = String::new();
+        for tenths in 0..=10u8 {
+            let reply = self.ask(panel, chat, f32::from(tenths) / 10.0)?;
+            // An answer that was cut counts as none.
+            let text = if reply.finish == Finish::Length { "" } else { reply.text.as_str() };
+            if let Some(score) = read_number(text) {
+                return Ok(score);
+            }
+            last = reply.text;
+        }
+        Err(reading::unusable(&last, "no single number in eleven answers, the last"))
+    }
+
+    fn ask(&self, panel: &Panel, chat: &Chat, temperature: f32) -> Result<Reply, Error> {
+        let sampling = Sampling { max_tokens: self.budget, temperature, ..panel.sampling.clone() };
+        Ok(panel.ask_with("annotator", "assess", chat, &self.form, &sampling)?)
+    }
+
+    fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
+        self.render(Query {
+            source_lang: segment.src_lang.name(),
+            source: &segment.source,
+            target_lang: segment.tgt_lang.name(),
+            target: &segment.hypothesis,
+        })
+    }
+
+    fn render(&self, query: Query) -> Result<Chat, Error> {
+        let file = if self.preset == Preset::Code { CODE } else { PAPER };
+        Ok(Chat::new().user(self.prompts.render(file, query)?))
+    }
+}
+
+/// The values of the prompt.
+#[derive(Serialize)]
+struct Query<'a> {
+    source_lang: &'a str,
+    source: &'a str,
+    target_lang: &'a str,
+    target: &'a str,
+}
+
+fn is_empty(segment: &Segment) -> bool {
+    segment.source.trim().is_empty() && segment.hypothesis.trim().is_empty()
+}
+
+/// `{"score": NUMBER}` with a number of 0 to 100.
+fn read_json(text: &str) -> Result<f64, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Answer {
+        score: f64,
+    }
+    let Answer { score } = reading::json(text)?;
+    if (0.0..=100.0).contains(&score) {
+        return Ok(score);
+    }
+    Err(reading::unusable(text, &format!("score `{score}` is not in 0 to 100")))
+}
+
+/// The number that GEMBA finds in an answer: the only run of digits, or the first of `NN/100` and nothing else;
+/// at most 100.
+///
+/// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list can add
+/// nothing to the first rule.
+fn read_number(answer: &str) -> Option<f64> {
+    let digits = |run: &&str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
+    let mut runs = answer.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
+    let number = match (runs.next()?, runs.next()) {
+        (run, None) => run,
+        // Python's `$` also stands before a last newline.
+        _ => answer.strip_suffix('\n').unwrap_or(answer).strip_suffix("/100").filter(digits)?,
+    };
+    number.parse::<u64>().ok().filter(|score| *score <= 100).map(|score| score as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_that_gemba_finds() {
+        let check =
+            |answer: &str, expected: Option<f64>| assert_eq!(read_number(answer), expected, "{answer}");
+        check("85", Some(85.0));
+        check("Score: 85.", Some(85.0));
+        check("-5", Some(5.0));
+        check("[\"90\"]", Some(90.0));
+        check("['90']", Some(90.0));
+        check("85.5", None);
+        check("95 out of 100", None);
+        check("95/100", Some(95.0));
+        check("95/100\n", Some(95.0));
+        check("Score: 95/100", None);
+        check("/100", Some(100.0));
+        check("101", None);
+        check("Score: 85, with 2 errors", None);
+        check("", None);
+        check("99999999999999999999999", None);
+    }
+
+    #[test]
+    fn the_number_of_the_json() {
+        assert_eq!(read_json(" {\"score\": 71.5}\n").unwrap().to_bits(), 71.5f64.to_bits());
+        for bad in ["{\"score\": 101}", "{\"score\": \"71\"}", "{\"score\": 71, \"why\": 1}", "71", ""] {
+            assert!(matches!(read_json(bad), Err(Error::Unparsable(_))), "{bad}");
+        }
+        assert!(matches!(read_json("I cannot rate this."), Err(Error::Refused(_))));
+    }
+}

@@ -1,0 +1,369 @@
+//! GEMBA-MQM: one prompt asks for all errors of a translation by severity. Kocmi and Federmann, "GEMBA-MQM:
+//! Detecting Translation Quality Error Spans with GPT-4" (WMT 2023). Text form: M-MAD Figures 4 and 5; its
+//! zero-shot variant: RATE Figure 23; JSON form: "FSP" Figures 9 to 12, without explanations B.2, with direct
+//! assessment Figure 5. It does not focus on single sentences of a document: [`super::fsp`] does.
+//!
+//! Differs:
+//! - Unusable answers. Code: perfect (0), for it reads any answer; see [`code`]. Papers: silent. Ours: `code`
+//!   the same; `paper` reads as the code does, but an answer without any block is missing; `strict` reads
+//!   with [`parse`] and has a reason for every missing verdict.
+//! - Third shot. Papers print 商场 where the code has 卖场; each preset has its own. In the code an answer of a
+//!   shot ends in a newline, in the papers and ours it does not.
+//! - `locale convention`. The code's parser knows it, no prompt offers it. Ours reads it.
+//! - A cut answer. Code: asks again with 200 tokens more, without bound. Ours: `code` up to
+//!   [`CODE_MAX_TOKENS`], other presets never; then `truncated`.
+//! - Zero-shot has no system message in RATE's figure, and so here.
+//! - JSON form. Printed: free JSON, the span before category and severity, optional and possibly empty.
+//!   `paper` enforces that schema. `strict`: category first, so that an omission takes its span from the
+//!   source and all else from the translation, verbatim and not empty; types from the list in the prompt;
+//!   explanations of at most 200 characters; at most 10 errors for a segment (5 a segment, up to 100, in
+//!   longer texts); answers on one line. The omission spans of its shots come from the text form's shots.
+//!   Figure 9 misplaces `required`; `paper` shows it as printed.
+//! - Direct assessment (`da=on`) on this prompt is not printed; ours adds Figure 13's `quality_score`.
+//! - Spans of the text form are free text: one that is in neither text keeps its words and has no offsets.
+//! - Weights of the JSON form are printed nowhere; ours are `gemba` by default.
+//! - Longer texts (`doc`, `5doc`): segments are joined by a newline; one verdict, offsets in the joined text.
+//! - A unit whose source and hypothesis are both empty is not asked about: it has no verdict. With one of
+//!   them empty, `strict` JSON can name no span of it.
+
+use serde::Serialize;
+
+use super::{
+    Error, Grouping, Judge, Method, Panel, Unit, Verdict,
+    fsp::answer::{Layout, Target},
+    in_parallel,
+    prompt::{File, Prompts},
+    reading,
+    registry::Calls,
+    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    shots::{self, Shot},
+};
+use crate::{
+    llm::{Chat, Finish, Form, Reply, Sampling},
+    mqm::{self, weights::Weights},
+    segment::Segment,
+};
+
+pub mod code;
+
+pub mod parse;
+
+const SYSTEM: File = File { name: "gemba_mqm/system.j2", text: include_str!("gemba_mqm/system.j2") };
+const TEXT: File = File { name: "gemba_mqm/text.j2", text: include_str!("gemba_mqm/text.j2") };
+const ZERO_SHOT: File = File { name: "gemba_mqm/zero_shot.j2", text: include_str!("gemba_mqm/zero_shot.j2") };
+const ANSWER: File = File { name: "gemba_mqm/answer.j2", text: include_str!("gemba_mqm/answer.j2") };
+const SHOTS: File = File { name: "gemba_mqm/shots.jsonl", text: include_str!("gemba_mqm/shots.jsonl") };
+const SHOTS_CODE: File =
+    File { name: "gemba_mqm/shots.code.jsonl", text: include_str!("gemba_mqm/shots.code.jsonl") };
+const JSON: File = File { name: "gemba_mqm/json.j2", text: include_str!("gemba_mqm/json.j2") };
+
+/// Answer tokens of one text question in GEMBA's code, and how many more it asks for when they do not do.
+const CODE_BUDGET: usize = 500;
+const CODE_STEP: usize = 200;
+/// The most answer tokens that `code` asks for; GEMBA has no bound.
+pub const CODE_MAX_TOKENS: usize = 1500;
+
+/// What `tribunal methods show gemba-mqm` says.
+pub const METHOD: Method = Method {
+    name: "gemba-mqm",
+    summary: "all errors of a translation from one prompt, as text or as JSON",
+    citation: "Kocmi and Federmann 2023, GEMBA-MQM (text); FSP paper, Figures 9 to 12 (JSON); RATE, Figure 23 \
+               (zero-shot text)",
+    stages: &["annotate"],
+    roles: &["annotator"],
+    // As `code`, a cut answer is asked for again.
+    calls: Calls { least: 1, typical: 1, most: 6 },
+    scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
+    granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
+    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
+    weights: Some("gemba"),
+    options: &[
+        Choice { name: "form", values: &["text", "json"], meaning: "layout of prompt and answer" },
+        Choice { name: "shots", values: &["3", "0"], meaning: "worked examples before the question" },
+        Choice { name: "explain", values: &["on", "off"], meaning: "JSON: ask why each span is an error" },
+        Choice {
+            name: "da",
+            values: &["off", "on"],
+            meaning: "JSON: ask for a score of 0 to 100 and use it",
+        },
+    ],
+    build: |settings, options| Ok(Box::new(GembaMqm::new(settings, options)?)),
+};
+
+/// GEMBA-MQM as it was asked for.
+pub struct GembaMqm {
+    prompts: Prompts,
+    preset: Preset,
+    granularity: Granularity,
+    weights: &'static Weights,
+    shots: Vec<Shot>,
+    /// `None` is the text form.
+    json: Option<Layout>,
+    max_tokens: Option<usize>,
+}
+
+/// The texts of one unit: a segment, or the segments of a group joined.
+struct Texts<'a> {
+    source_lang: &'a str,
+    source: String,
+    target_lang: &'a str,
+    target: String,
+    n_segments: usize,
+}
+
+impl Judge for GembaMqm {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        in_parallel(&self.units(group), |idx, texts| self.judge_unit(&panel.about(idx), texts))
+    }
+
+    fn group(&self) -> Grouping {
+        self.granularity.grouping()
+    }
+
+    fn unit(&self) -> Unit {
+        self.granularity.unit()
+    }
+
+    fn signature(&self) -> Vec<(&'static str, String)> {
+        let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+        let mut fields = vec![
+            ("method", METHOD.name.into()),
+            ("form", if self.json.is_some() { "json" } else { "text" }.into()),
+            ("shots", self.shots.len().to_string()),
+        ];
+        if let Some(layout) = &self.json {
+            fields.extend([("explain", on_off(layout.explain)), ("da", on_off(layout.quality))]);
+        }
+        fields.extend([
+            ("preset", self.preset.to_string()),
+            ("granularity", self.granularity.to_string()),
+            ("prompts", self.prompts.hash().to_owned()),
+            ("weights", self.weights.name.into()),
+        ]);
+        fields
+    }
+
+    fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
+        let chats = self.units(group).into_iter().filter(|texts| !texts.is_empty());
+        chats.filter_map(|texts| Some((self.chat(&texts).ok()?, self.budget()))).collect()
+    }
+}
+
+impl GembaMqm {
+    /// Reads the settings, the prompts and the shots.
+    ///
+    /// # Errors
+    /// What [`super::registry::build`] names, and options that do not go together.
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let is_json = options.get("form") == "json";
+        check_options(settings, options, is_json)?;
+        let json = is_json.then(|| Layout {
+            is_strict: settings.preset == Preset::Strict,
+            explain: options.is_on("explain"),
+            quality: options.is_on("da"),
+            target: Target::Translation,
+        });
+        let shots_file = match (&json, settings.preset) {
+            _ if !options.has_shots(settings)? => None,
+            (Some(layout), _) => Some(layout.shots_file()),
+            (None, Preset::Code) => Some(SHOTS_CODE),
+            (None, _) => Some(SHOTS),
+        };
+        let mut files = match &json {
+            Some(layout) => [&[JSON], layout.files().as_slice()].concat(),
+            None if shots_file.is_none() => vec![ZERO_SHOT],
+            None => vec![SYSTEM, TEXT, ANSWER],
+        };
+        files.extend(shots_file);
+        let prompts = Prompts::load(&files, settings)?;
+        let judge = Self {
+            shots: shots::load(&prompts, shots_file, settings)?,
+            prompts,
+            preset: settings.preset,
+            granularity: settings.granularity.unwrap_or_default(),
+            weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
+            json,
+            max_tokens: settings.max_tokens,
+        };
+        judge.chat(&Texts::sample()).map_err(setup::Error::from_prompt)?;
+        Ok(judge)
+    }
+
+    fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
+        if texts.is_empty() {
+            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        }
+        let chat = self.chat(texts)?;
+        let Some(layout) = self.json else { return self.judge_text(panel, texts, &chat) };
+        let form = layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
+        let reply = ask(panel, &chat, &form, self.budget())?;
+        let answer = layout.read(reading::whole(&reply, self.budget())?)?;
+        Ok(answer.verdict(&texts.source, &texts.target, self.weights, layout.quality))
+    }
+
+    fn judge_text(&self, panel: &Panel, texts: &Texts, chat: &Chat) -> Result<Verdict, Error> {
+        let (source, target) = (&texts.source, &texts.target);
+        let errors = match self.preset {
+            Preset::Code => return self.judge_as_code(panel, texts, chat),
+            Preset::Paper => {
+                let reply = ask(panel, chat, &Form::Text, self.budget())?;
+                let answer = reading::whole(&reply, self.budget())?;
+                let blocks = code::read(answer);
+                if blocks.n_headers == 0 && blocks.entries.is_empty() {
+                    return Err(reading::unusable(answer, "no block of critical, major or minor errors"));
+                }
+                blocks.errors()
+            }
+            Preset::Strict => {
+                let reply = ask(panel, chat, &Form::Text, self.budget())?;
+                parse::read(reading::whole(&reply, self.budget())?, source, target)?
+            }
+        };
+        let (errors, score) = mqm::assess(errors, source, target, self.weights);
+        Ok(Verdict { score, raw: score, quality_score: None, errors })
+    }
+
+    /// GEMBA's own loop, reading and score; the errors are located besides.
+    fn judge_as_code(&self, panel: &Panel, texts: &Texts, chat: &Chat) -> Result<Verdict, Error> {
+        let mut budget = self.budget();
+        let mut reply = ask(panel, chat, &Form::Text, budget)?;
+        while reply.finish == Finish::Length && budget + CODE_STEP <= CODE_MAX_TOKENS {
+            budget += CODE_STEP;
+            reply = ask(panel, chat, &Form::Text, budget)?;
+        }
+        let blocks = code::read(reading::whole(&reply, budget)?);
+        let mut errors = blocks.errors();
+        mqm::locate::place(&mut errors, &texts.source, &texts.target);
+        Ok(Verdict { score: blocks.score(), raw: blocks.score(), quality_score: None, errors })
+    }
+
+    /// The question about one unit.
+    fn chat(&self, texts: &Texts) -> Result<Chat, Error> {
+        if let Some(layout) = self.json {
+            return self.json_chat(layout, texts);
+        }
+        if self.shots.is_empty() {
+            return Ok(Chat::new().user(self.prompts.render(ZERO_SHOT, texts.query())?));
+        }
+        let mut chat = Chat::new().system(self.prompts.render(SYSTEM, ())?);
+        for shot in &self.shots {
+            let answer = self.prompts.render(ANSWER, shot)?;
+            let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
+            chat = chat.user(self.prompts.render(TEXT, Query::of_shot(shot))?).assistant(answer);
+        }
+        Ok(chat.user(self.prompts.render(TEXT, texts.query())?))
+    }
+
+    fn json_chat(&self, layout: Layout, texts: &Texts) -> Result<Chat, Error> {
+        #[derive(Serialize)]
+        struct JsonQuery<'a> {
+            #[serde(flatten)]
+            query: Query<'a>,
+            strict: bool,
+            quality: bool,
+            schema: String,
+            shots: Vec<super::fsp::answer::ShownShot<'a>>,
+        }
+        let query = JsonQuery {
+            query: texts.query(),
+            strict: layout.is_strict,
+            quality: layout.quality,
+            schema: layout.schema(&self.prompts, texts.max_errors())?,
+            shots: layout.shown(&self.shots),
+        };
+        Ok(Chat::new().user(self.prompts.render(JSON, query)?))
+    }
+
+    /// The most tokens that one answer may take.
+    fn budget(&self) -> usize {
+        let own = match (&self.json, self.granularity) {
+            (None, _) if self.preset == Preset::Code => CODE_BUDGET,
+            (None, Granularity::Seg) => 512,
+            (_, Granularity::Seg | Granularity::Doc) => 2048,
+            (_, Granularity::FiveDoc) => 4096,
+        };
+        self.max_tokens.unwrap_or(own)
+    }
+
+    /// What each verdict of the group is about.
+    fn units<'a>(&self, group: &'a [Segment]) -> Vec<Texts<'a>> {
+        match self.unit() {
+            Unit::Segment => group.chunks(1).filter_map(Texts::join).collect(),
+            Unit::Group => Texts::join(group).into_iter().collect(),
+        }
+    }
+}
+
+fn ask(panel: &Panel, chat: &Chat, form: &Form, max_tokens: usize) -> Result<Reply, Error> {
+    let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
+    Ok(panel.ask_with("annotator", "annotate", chat, form, &sampling)?)
+}
+
+/// Options that do not go together.
+fn check_options(settings: &Settings, options: &Options, is_json: bool) -> Result<(), setup::Error> {
+    let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
+    if is_json && settings.preset == Preset::Code {
+        return conflict("the JSON form has no published code; hint: use preset `paper` or `strict`");
+    }
+    if !is_json && (options.is_given("explain") || options.is_on("da")) {
+        return conflict("`explain` and `da` are options of the JSON form; hint: add form=json");
+    }
+    if settings.preset == Preset::Code && settings.weights.as_deref().is_some_and(|w| w != "gemba") {
+        return conflict("preset `code` has GEMBA's own weights; hint: leave the weights out");
+    }
+    Ok(())
+}
+
+/// The values of a prompt about one translation.
+#[derive(Clone, Copy, Serialize)]
+struct Query<'a> {
+    source_lang: &'a str,
+    source: &'a str,
+    target_lang: &'a str,
+    target: &'a str,
+}
+
+impl<'a> Query<'a> {
+    fn of_shot(shot: &'a Shot) -> Self {
+        Self {
+            source_lang: &shot.source_lang,
+            source: &shot.source,
+            target_lang: &shot.target_lang,
+            target: &shot.target,
+        }
+    }
+}
+
+impl<'a> Texts<'a> {
+    /// The segments of one unit, joined by newlines; `None` when there are none.
+    fn join(segments: &'a [Segment]) -> Option<Self> {
+        let first = segments.first()?;
+        let join = |text: fn(&Segment) -> &str| segments.iter().map(text).collect::<Vec<_>>().join("\n");
+        Some(Self {
+            source_lang: first.src_lang.name(),
+            source: join(|s| &s.source),
+            target_lang: first.tgt_lang.name(),
+            target: join(|s| &s.hypothesis),
+            n_segments: segments.len(),
+        })
+    }
+
+    /// Texts that try a prompt out.
+    fn sample() -> Self {
+        Self { source_lang: "", source: "a".into(), target_lang: "", target: "b".into(), n_segments: 1 }
+    }
+
+    fn query(&self) -> Query<'_> {
+        let Self { source_lang, target_lang, .. } = self;
+        Query { source_lang, source: &self.source, target_lang, target: &self.target }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.source.trim().is_empty() && self.target.trim().is_empty()
+    }
+
+    /// The most errors that `strict` lets an answer name: WMT's annotators mark up to five a segment.
+    fn max_errors(&self) -> usize {
+        (5 * self.n_segments).clamp(10, 100)
+    }
+}

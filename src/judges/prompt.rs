@@ -1,0 +1,140 @@
+//! Prompt files: embedded, replaced by those of a folder on request, rendered, and hashed for the signature.
+//! It knows no method: each judge lists the files that it uses.
+
+use std::{fs, path::Path};
+
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, value::Serde};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::{Error, setup, setup::Settings};
+
+/// A file beside a judge: a template (`.j2`), a schema (`.json`) or shots (`.jsonl`).
+#[derive(Clone, Copy, Debug)]
+pub struct File {
+    /// Relative to the judges' folder; a `--prompts` folder replaces it under the same name.
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+/// The files of one method as they are in force.
+pub struct Prompts {
+    templates: Environment<'static>,
+    hash: String,
+}
+
+impl Prompts {
+    /// Loads a method's files. The one named `.jsonl` is replaced by the settings' shots, any by a file of
+    /// the same name in the settings' folder.
+    ///
+    /// # Errors
+    /// [`setup::Error::Read`], [`setup::Error::Prompt`] for a template with a fault of syntax, and
+    /// [`setup::Error::NoPrompts`] when the folder replaces nothing.
+    pub fn load(files: &[File], settings: &Settings) -> Result<Self, setup::Error> {
+        let mut templates = Environment::new();
+        templates.set_auto_escape_callback(|_| AutoEscape::None);
+        templates.set_undefined_behavior(UndefinedBehavior::Strict);
+        let mut sha = Sha256::new();
+        let mut n_replaced = 0;
+        for file in files {
+            let replaced = replacement(file, settings)?;
+            n_replaced += usize::from(replaced.is_some());
+            let text = replaced.unwrap_or_else(|| file.text.to_owned());
+            sha.update((file.name.len() as u64).to_le_bytes());
+            sha.update(file.name);
+            sha.update((text.len() as u64).to_le_bytes());
+            sha.update(&text);
+            templates
+                .add_template_owned(file.name, as_template(file.name, text))
+                .map_err(|e| setup::Error::Prompt { file: file.name.into(), reason: reason(&e) })?;
+        }
+        if let Some(dir) = settings.prompts.as_ref().filter(|_| n_replaced == 0) {
+            let known = files.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
+            return Err(setup::Error::NoPrompts { dir: dir.clone(), known });
+        }
+        let digest = sha.finalize();
+        let hash = format!("{:08x}", u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]));
+        Ok(Self { templates, hash })
+    }
+
+    /// The first eight hexadecimal digits of the SHA-256 of all files in force.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// A template with its values filled in; the file's last newline is no part of it.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the template asks for a value that the method does not give.
+    pub fn render(&self, file: File, values: impl Serialize) -> Result<String, Error> {
+        let template = self.templates.get_template(file.name);
+        let text = template.and_then(|template| template.render(Serde(values)));
+        text.map_err(|e| Error::Failed(format!("prompt `{}`: {}", file.name, reason(&e))))
+    }
+}
+
+/// What replaces a file, if anything does.
+fn replacement(file: &File, settings: &Settings) -> Result<Option<String>, setup::Error> {
+    let is_shots = Path::new(file.name).extension().is_some_and(|e| e == "jsonl");
+    let path = match (&settings.shots, &settings.prompts) {
+        (Some(shots), _) if is_shots => shots.clone(),
+        (_, Some(dir)) if dir.join(file.name).exists() => dir.join(file.name),
+        _ => return Ok(None),
+    };
+    fs::read_to_string(&path).map(Some).map_err(|source| setup::Error::Read { file: path, source })
+}
+
+/// Schemas and shots are text, not templates: nothing in them is filled in.
+fn as_template(name: &str, text: String) -> String {
+    if Path::new(name).extension().is_some_and(|e| e == "j2") {
+        return text;
+    }
+    format!("{{% raw %}}{text}{{% endraw %}}")
+}
+
+/// An error of the template engine on one line, with its line number.
+fn reason(error: &minijinja::Error) -> String {
+    let at = error.line().map_or(String::new(), |line| format!(" (line {line})"));
+    error.detail().map_or_else(|| error.kind().to_string(), ToOwned::to_owned) + &at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELLO: File = File { name: "x/hello.j2", text: "Hello {{ name }}!\n" };
+    const SHOTS: File = File { name: "x/shots.jsonl", text: "{{ not a template }}\n" };
+
+    #[test]
+    fn embedded_files() {
+        let prompts = Prompts::load(&[HELLO, SHOTS], &Settings::default()).unwrap();
+        let name = serde_json::json!({ "name": "<b>" });
+        assert_eq!(prompts.render(HELLO, &name).unwrap(), "Hello <b>!", "nothing is escaped");
+        assert_eq!(prompts.render(SHOTS, ()).unwrap().trim(), "{{ not a template }}");
+        let missing = prompts.render(HELLO, serde_json::json!({})).unwrap_err().to_string();
+        assert!(missing.contains("x/hello.j2"), "{missing}");
+    }
+
+    #[test]
+    fn a_folder_and_a_file_of_shots_replace_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Settings { prompts: Some(dir.path().into()), ..Settings::default() };
+        let load = |settings: &Settings| Prompts::load(&[HELLO, SHOTS], settings);
+        assert!(load(&folder).err().unwrap().to_string().contains("x/hello.j2, x/shots.jsonl"));
+
+        fs::create_dir(dir.path().join("x")).unwrap();
+        fs::write(dir.path().join("x/hello.j2"), "Hi {{ name }}").unwrap();
+        let ours = load(&folder).unwrap();
+        assert_eq!(ours.render(HELLO, serde_json::json!({ "name": "A" })).unwrap(), "Hi A");
+        assert_ne!(ours.hash(), load(&Settings::default()).unwrap().hash());
+
+        let shots = dir.path().join("mine.jsonl");
+        fs::write(&shots, "{}").unwrap();
+        let theirs = load(&Settings { shots: Some(shots), ..Settings::default() }).unwrap();
+        assert_eq!(theirs.render(SHOTS, ()).unwrap(), "{}");
+
+        fs::write(dir.path().join("x/hello.j2"), "Hi {{ name").unwrap();
+        assert!(load(&folder).err().unwrap().to_string().starts_with("prompt `x/hello.j2` cannot be used"));
+    }
+}

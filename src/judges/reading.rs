@@ -1,0 +1,89 @@
+//! What every judge checks of an answer before it reads it: is it whole, is it a refusal, is it the JSON that
+//! was asked for. It knows no method's layout.
+
+use serde::de::DeserializeOwned;
+
+use super::Error;
+use crate::llm::{Finish, Reply};
+
+/// How models begin when they decline.
+const REFUSALS: &[&str] = &[
+    "i'm sorry",
+    "i am sorry",
+    "sorry,",
+    "i apologize, but",
+    "i apologise, but",
+    "i cannot",
+    "i can't",
+    "i can not",
+    "i'm unable",
+    "i am unable",
+    "i'm not able",
+    "i am not able",
+    "i won't",
+    "i will not",
+    "as an ai",
+    "unfortunately, i",
+];
+
+/// The text of an answer that its budget did not cut.
+///
+/// # Errors
+/// [`Error::Truncated`].
+pub fn whole(reply: &Reply, max_tokens: usize) -> Result<&str, Error> {
+    if reply.finish == Finish::Length { Err(Error::Truncated(max_tokens)) } else { Ok(&reply.text) }
+}
+
+/// An answer read as JSON of exactly this type, with spaces around it and nothing else.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Unparsable`] with the reason.
+pub fn json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    serde_json::from_str(text.trim()).map_err(|e| unusable(text, &format!("not the JSON asked for, {e}")))
+}
+
+/// Why an answer cannot be used: a refusal where it is plainly one, else unparsable for this reason.
+#[must_use]
+pub fn unusable(text: &str, reason: &str) -> Error {
+    let start = text.trim_start().to_lowercase().replace('’', "'");
+    if REFUSALS.iter().any(|refusal| start.starts_with(refusal)) {
+        return Error::Refused(head(text));
+    }
+    Error::Unparsable(format!("{reason}: `{}`", head(text)))
+}
+
+/// The first 80 characters, on one line.
+fn head(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(80) {
+        Some((cut, _)) => format!("{}...", &line[..cut]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_from_nonsense() {
+        assert!(matches!(unusable("I’m sorry, but I can't help.", "r"), Error::Refused(_)));
+        assert!(matches!(unusable("  As an AI, ...", "r"), Error::Refused(_)));
+        assert!(matches!(unusable("The translation is sorry.", "r"), Error::Unparsable(_)));
+        let long = unusable(&"x y\n".repeat(60), "no blocks").to_string();
+        assert!(long.starts_with("no blocks: `x y x y") && long.ends_with("...`"), "{long}");
+    }
+
+    #[test]
+    fn json_of_the_type_only() {
+        assert_eq!(json::<Vec<u8>>(" [1,2]\n").unwrap(), [1, 2]);
+        assert!(matches!(json::<Vec<u8>>("[1,2] ok"), Err(Error::Unparsable(_))));
+        assert!(matches!(json::<Vec<u8>>("I cannot do that"), Err(Error::Refused(_))));
+    }
+
+    #[test]
+    fn a_cut_answer_is_no_answer() {
+        let reply = Reply { finish: Finish::Length, ..Reply::default() };
+        assert!(matches!(whole(&reply, 7), Err(Error::Truncated(7))));
+    }
+}

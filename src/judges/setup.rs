@@ -1,0 +1,258 @@
+//! How a judge is asked for: flags, `NAME:option=value,...`, and what is wrong with a request.
+//! It judges nothing and reads no prompt.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Grouping, Method, Unit};
+use crate::mqm;
+
+/// Which of its descriptions a method follows where they differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// As the paper prints it.
+    Paper,
+    /// As the authors' published code does it, faults included.
+    Code,
+    /// Ours: answers hold by construction or are read without guessing; what cannot be used is missing.
+    #[default]
+    Strict,
+}
+
+/// What one prompt sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Granularity {
+    #[default]
+    Seg,
+    Doc,
+    #[serde(rename = "5doc")]
+    FiveDoc,
+}
+
+impl Preset {
+    /// The name on the command line and in the signature.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Paper => "paper",
+            Self::Code => "code",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+impl Granularity {
+    /// The name on the command line and in the signature.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Seg => "seg",
+            Self::Doc => "doc",
+            Self::FiveDoc => "5doc",
+        }
+    }
+
+    /// What must be judged together so that one prompt can see this much.
+    #[must_use]
+    pub fn grouping(self) -> Grouping {
+        match self {
+            Self::Seg => Grouping::Segment,
+            Self::Doc => Grouping::Document,
+            Self::FiveDoc => Grouping::FiveDocuments,
+        }
+    }
+
+    /// What one verdict is about when a single prompt covers all that it sees.
+    #[must_use]
+    pub fn unit(self) -> Unit {
+        if self == Self::Seg { Unit::Segment } else { Unit::Group }
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Granularity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Preset {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let all = [Self::Paper, Self::Code, Self::Strict];
+        all.into_iter().find(|p| p.name() == text).ok_or_else(|| Error::Value {
+            option: "preset".into(),
+            value: text.into(),
+            known: "paper, code, strict".into(),
+        })
+    }
+}
+
+impl FromStr for Granularity {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let all = [Self::Seg, Self::Doc, Self::FiveDoc];
+        all.into_iter().find(|g| g.name() == text).ok_or_else(|| Error::Value {
+            option: "granularity".into(),
+            value: text.into(),
+            known: "seg, doc, 5doc".into(),
+        })
+    }
+}
+
+/// What every method can be told by flags. `None` is the method's own default.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    pub preset: Preset,
+    pub granularity: Option<Granularity>,
+    /// A name of [`mqm::weights::PRESETS`].
+    pub weights: Option<String>,
+    /// A folder whose files replace the method's prompts of the same relative name.
+    pub prompts: Option<PathBuf>,
+    /// A file of shots (see [`super::shots`]) that replaces the method's own.
+    pub shots: Option<PathBuf>,
+    /// Answer tokens of one question.
+    pub max_tokens: Option<usize>,
+}
+
+/// One option of a method and the values that it takes, the default first.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Choice {
+    pub name: &'static str,
+    pub values: &'static [&'static str],
+    pub meaning: &'static str,
+}
+
+/// The options of one request; those that were not given have their default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    values: BTreeMap<&'static str, &'static str>,
+    given: Vec<&'static str>,
+}
+
+impl Options {
+    /// Reads `option=value,...` against the options that a method has.
+    ///
+    /// # Errors
+    /// [`Error::Option`], [`Error::Value`] or [`Error::Syntax`]; they list what exists.
+    pub fn parse(method: &Method, text: &str) -> Result<Self, Error> {
+        let mut options = Self {
+            values: method.options.iter().map(|choice| (choice.name, choice.values[0])).collect(),
+            given: Vec::new(),
+        };
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').ok_or_else(|| Error::Syntax(part.into()))?;
+            let choice = find_choice(method, name.trim())?;
+            let value = value.trim();
+            let known = choice.values.iter().find(|v| **v == value).ok_or_else(|| Error::Value {
+                option: format!("option `{}`", choice.name),
+                value: value.into(),
+                known: choice.values.join(", "),
+            })?;
+            if options.given.contains(&choice.name) {
+                return Err(Error::Conflict(format!("option `{}` is given twice", choice.name)));
+            }
+            options.values.insert(choice.name, known);
+            options.given.push(choice.name);
+        }
+        Ok(options)
+    }
+
+    /// The value of an option that the method has.
+    ///
+    /// # Panics
+    /// When the method's descriptor lacks the option.
+    #[must_use]
+    pub fn get(&self, name: &str) -> &'static str {
+        self.values.get(name).copied().expect("a judge asks for the options of its own descriptor")
+    }
+
+    /// Whether an option of the values `on` and `off` is on.
+    #[must_use]
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name) == "on"
+    }
+
+    /// Whether the option `shots` and the settings ask for shots.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when a file of shots is given together with `shots=0`.
+    pub fn has_shots(&self, settings: &Settings) -> Result<bool, Error> {
+        match (self.get("shots"), &settings.shots) {
+            ("0", Some(file)) => {
+                let reason = format!("`shots=0` and the shots of `{}`; hint: leave one out", file.display());
+                Err(Error::Conflict(reason))
+            }
+            (shots, _) => Ok(shots != "0"),
+        }
+    }
+
+    /// Whether the request named the option.
+    #[must_use]
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given.contains(&name)
+    }
+}
+
+fn find_choice<'m>(method: &'m Method, name: &str) -> Result<&'m Choice, Error> {
+    let plain = name.replace('_', "-");
+    method.options.iter().find(|choice| choice.name == plain).ok_or_else(|| Error::Option {
+        method: method.name.into(),
+        name: name.into(),
+        known: method.options.iter().map(|choice| choice.name).collect::<Vec<_>>().join(", "),
+        nearest: nearest(&plain, method.options.iter().map(|choice| choice.name)),
+    })
+}
+
+/// ` did you mean `x`?` when one of the names is close.
+pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
+    let close = known
+        .map(|other| (strsim::normalized_damerau_levenshtein(name, other), other))
+        .filter(|(similarity, _)| *similarity > 0.6)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    close.map_or(String::new(), |(_, other)| format!("; did you mean `{other}`?"))
+}
+
+/// Why a judge cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("no method is called `{name}`{nearest}; hint: {known}")]
+    Method { name: String, known: String, nearest: String },
+    #[error("`{method}` has no option `{name}`{nearest}; hint: its options are {known}")]
+    Option { method: String, name: String, known: String, nearest: String },
+    #[error("{option} cannot be `{value}`; hint: {known}")]
+    Value { option: String, value: String, known: String },
+    #[error("`{0}` is no option; hint: write NAME:option=value,option=value")]
+    Syntax(String),
+    #[error("{0}")]
+    Conflict(String),
+    #[error(transparent)]
+    Weights(#[from] mqm::Error),
+    #[error("cannot read `{}`: {source}", file.display())]
+    Read { file: PathBuf, source: std::io::Error },
+    #[error("no file in `{}` has the name of a prompt of this method; hint: {known}", dir.display())]
+    NoPrompts { dir: PathBuf, known: String },
+    #[error("prompt `{file}` cannot be used: {reason}")]
+    Prompt { file: String, reason: String },
+    #[error("`{file}` line {line}: {reason}")]
+    Shot { file: String, line: usize, reason: String },
+    #[error("{0}; hint: a template may only use the values that the method gives")]
+    Template(super::Error),
+}
+
+impl Error {
+    /// A prompt that cannot be filled in, found out before any question is asked.
+    pub(super) fn from_prompt(error: super::Error) -> Self {
+        Self::Template(error)
+    }
+}

@@ -1,0 +1,75 @@
+//! Shots: worked examples that stand before the question. One JSON object a line:
+//! `{"source_lang","source","target_lang","target","errors":[{"category","span","severity","explanation"}]}`,
+//! with languages by their English names. How an example is written into a prompt is each method's affair.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    prompt::{File, Prompts},
+    setup::{self, Settings},
+};
+use crate::mqm::Severity;
+
+/// One example and the errors that its answer names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shot {
+    pub source_lang: String,
+    pub source: String,
+    pub target_lang: String,
+    pub target: String,
+    pub errors: Vec<ShotError>,
+}
+
+/// One error of an example.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShotError {
+    /// The typology's path: `accuracy/omission`.
+    pub category: String,
+    pub span: String,
+    pub severity: Severity,
+    #[serde(default)]
+    pub explanation: String,
+}
+
+/// The shots of a file that is in force; none without a file.
+///
+/// # Errors
+/// As [`read`].
+pub fn load(prompts: &Prompts, file: Option<File>, settings: &Settings) -> Result<Vec<Shot>, setup::Error> {
+    let Some(file) = file else { return Ok(Vec::new()) };
+    let text = prompts.render(file, ()).map_err(setup::Error::from_prompt)?;
+    let name = settings.shots.as_ref().map_or(file.name.into(), |path| path.display().to_string());
+    read(&name, &text)
+}
+
+/// Reads shots, one a line; empty lines are skipped.
+///
+/// # Errors
+/// [`setup::Error::Shot`] with the line that is not a shot.
+pub fn read(file: &str, text: &str) -> Result<Vec<Shot>, setup::Error> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(idx, line)| {
+            serde_json::from_str(line).map_err(|e| setup::Error::Shot {
+                file: file.into(),
+                line: idx + 1,
+                reason: e.to_string(),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_line_that_is_no_shot() {
+        let good = r#"{"source_lang":"a","source":"b","target_lang":"c","target":"d","errors":[]}"#;
+        assert_eq!(read("f", &format!("{good}\n\n{good}\n")).unwrap().len(), 2);
+        let error = read("f.jsonl", &format!("{good}\n{{}}\n")).unwrap_err().to_string();
+        assert!(error.starts_with("`f.jsonl` line 2: missing field"), "{error}");
+    }
+}

@@ -1,0 +1,174 @@
+//! The text report: systems side by side, then the errors found, marked in their texts.
+
+use std::fmt::Write;
+
+use super::{Detail, marked};
+use crate::{
+    mqm::{ErrorSpan, Severity, Side},
+    run::{Record, Status, Summary, summary::SystemSummary},
+};
+
+/// Units whose errors are shown; the others are in `verdicts.jsonl`.
+const SHOWN: usize = 40;
+
+/// Where the text is going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Columns.
+    pub width: usize,
+    pub colour: bool,
+}
+
+/// The whole report.
+#[must_use]
+pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -> String {
+    let mut out = table(&summary.systems, look);
+    missing(&mut out, summary);
+    if detail == Detail::Units {
+        units(&mut out, records, look);
+    }
+    let _ = writeln!(out, "\n{}", paint(&summary.signature, "\x1b[2m", look));
+    out
+}
+
+fn table(systems: &[SystemSummary], look: Look) -> String {
+    let quality = systems.iter().any(|s| s.quality_score.is_some());
+    let neutral = systems.iter().any(|s| s.neutral > 0.0);
+    let mut header = vec!["system", "segments", "score"];
+    header.extend(quality.then_some("quality"));
+    header.extend(["coverage", "critical", "major", "minor"]);
+    header.extend(neutral.then_some("neutral"));
+    let mut rows = vec![header.iter().map(|name| (*name).to_string()).collect::<Vec<_>>()];
+    for s in systems {
+        let mut row = vec![s.system.clone(), s.units.to_string(), score(s.score)];
+        row.extend(quality.then(|| s.quality_score.map_or("-".into(), |q| format!("{q:.1}"))));
+        row.push(format!("{}%", percent(s)));
+        row.extend([s.critical, s.major, s.minor].map(|n| format!("{n:.2}")));
+        row.extend(neutral.then(|| format!("{:.2}", s.neutral)));
+        rows.push(row);
+    }
+    let mut out = aligned(&rows, look);
+    out += "score: the mean over segments with a verdict, higher is better; errors are counted per segment\n";
+    out
+}
+
+/// Whole percent, and never 100 while a verdict is missing.
+fn percent(system: &SystemSummary) -> u32 {
+    (system.coverage() * 100.0).floor() as u32
+}
+
+fn score(score: Option<f64>) -> String {
+    score.map_or("-".into(), |score| format!("{score:.2}"))
+}
+
+/// Columns under their names: the first one left, the others right.
+fn aligned(rows: &[Vec<String>], look: Look) -> String {
+    let width = |i: usize| rows.iter().map(|row| marked::columns(&row[i])).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    let mut out = String::new();
+    for (n, row) in rows.iter().enumerate() {
+        let mut line = String::new();
+        for (i, cell) in row.iter().enumerate() {
+            let pad = " ".repeat(widths[i] - marked::columns(cell));
+            line += &if i == 0 { [cell, pad.as_str()].concat() } else { ["  ", &pad, cell].concat() };
+        }
+        out += &if n == 0 { paint(&line, "\x1b[1m", look) } else { line };
+        out.push('\n');
+    }
+    out
+}
+
+/// Units without a verdict, by reason.
+fn missing(out: &mut String, summary: &Summary) {
+    let reasons: Vec<String> = (summary.statuses.iter())
+        .filter(|(status, _)| **status != Status::Ok)
+        .map(|(status, n)| format!("{n} {}", status.name()))
+        .collect();
+    if !reasons.is_empty() {
+        let n = summary.units - summary.scored;
+        let _ = writeln!(out, "without a verdict: {n} of {} ({})", summary.units, reasons.join(", "));
+    }
+}
+
+fn units(out: &mut String, records: &[Record], look: Look) {
+    let telling: Vec<&Record> =
+        records.iter().filter(|r| !r.errors.is_empty() || r.status != Status::Ok).collect();
+    for record in telling.iter().take(SHOWN) {
+        unit(out, record, look);
+    }
+    if telling.len() > SHOWN {
+        let more = telling.len() - SHOWN;
+        let _ = writeln!(out, "\n... and {more} more segments with errors; verdicts.jsonl has them all");
+    }
+    let clean = records.len() - telling.len();
+    if clean > 0 {
+        let _ = writeln!(out, "\n{clean} of {} segments without errors", records.len());
+    }
+}
+
+fn unit(out: &mut String, record: &Record, look: Look) {
+    let mut title = record.system.clone();
+    if !record.doc.is_empty() {
+        let _ = write!(title, " · {}", record.doc);
+    }
+    if let Some(seg) = record.seg {
+        let _ = write!(title, " · segment {seg}");
+    }
+    let mut verdict = match record.score {
+        Some(value) => format!("score {}", score(Some(value))),
+        None => format!("no verdict: {}", record.status.name()),
+    };
+    if let Some(quality) = record.quality_score {
+        let _ = write!(verdict, ", quality {quality:.0}");
+    }
+    let _ = writeln!(out, "\n{}  {verdict}", paint(&title, "\x1b[1m", look));
+    labelled(out, &record.src_lang.to_string(), &record.source, &record.errors, Side::Source, look);
+    labelled(out, &record.tgt_lang.to_string(), &record.hypothesis, &record.errors, Side::Target, look);
+    if let Some(reason) = &record.reason {
+        labelled(out, "why", reason, &[], Side::Target, look);
+    }
+    for error in &record.errors {
+        one_error(out, error, look);
+    }
+}
+
+/// Width of the labels before texts.
+const LABEL: usize = 12;
+
+fn labelled(out: &mut String, label: &str, text: &str, errors: &[ErrorSpan], side: Side, look: Look) {
+    let lines = marked::lines(text, errors, side, look.width.saturating_sub(LABEL + 2).max(20), look.colour);
+    for (i, line) in lines.iter().enumerate() {
+        let label = if i == 0 { label } else { "" };
+        let _ = writeln!(out, "  {label:<LABEL$}{line}");
+    }
+}
+
+fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
+    let severity = match error.severity {
+        Severity::Critical => "critical",
+        Severity::Major => "major",
+        Severity::Minor => "minor",
+        Severity::Neutral => "neutral",
+    };
+    let pad = " ".repeat(LABEL - severity.len());
+    let mut line =
+        format!("  {}{pad}{}", paint(severity, marked::ansi(error.severity), look), error.category);
+    if !error.span.is_empty() {
+        let _ = write!(line, " `{}`", error.span.replace('\n', "⏎"));
+        let place = match (error.side, error.start) {
+            (_, None) => " (not in the text)",
+            (Side::Source, _) => " in the source",
+            (Side::Target, _) if error.ambiguous => " (it occurs more than once)",
+            (Side::Target, _) => "",
+        };
+        line += place;
+    }
+    let _ = writeln!(out, "{line}");
+    if let Some(explanation) = error.explanation.as_deref().filter(|text| !text.trim().is_empty()) {
+        labelled(out, "", explanation, &[], Side::Target, look);
+    }
+}
+
+fn paint(text: &str, style: &str, look: Look) -> String {
+    if look.colour { format!("{style}{text}{}", marked::RESET) } else { text.into() }
+}

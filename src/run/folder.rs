@@ -1,0 +1,245 @@
+//! A run folder: its files, its lock, and `run.json`. It does not know how a run is made.
+
+use std::{
+    fmt::Write as _,
+    fs::{File, TryLockError},
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Error, Signature, record::UnitKey};
+use crate::segment::Segment;
+
+/// A folder that this process alone writes, until it is dropped.
+#[derive(Debug)]
+pub struct Folder {
+    dir: PathBuf,
+    lock: File,
+}
+
+/// `run.json`: what the run is, field by field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFile {
+    pub signature: Signature,
+    /// The command line that started the run.
+    pub command: Vec<String>,
+    /// `I/N`; `1/1` is the whole input.
+    pub shard: String,
+    pub input: InputId,
+    /// All units of the whole input (other shards' too) in the order of `verdicts.jsonl`.
+    pub units: Vec<DocUnits>,
+}
+
+/// Which input a run judges.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputId {
+    pub segments: usize,
+    pub systems: usize,
+    /// Of all segments with their references, one JSON line each.
+    pub sha256: String,
+}
+
+/// The units of one document of one system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DocUnits {
+    pub system: String,
+    pub src_lang: String,
+    pub tgt_lang: String,
+    pub doc: String,
+    pub segs: Vec<Option<usize>>,
+}
+
+impl InputId {
+    /// Identifies an input.
+    #[must_use]
+    pub fn of(segments: &[Segment]) -> Self {
+        let mut hash = Sha256::new();
+        for segment in segments {
+            hash.update(json_lines(std::slice::from_ref(segment)));
+        }
+        let mut systems: Vec<&str> = segments.iter().map(|s| s.system.as_str()).collect();
+        systems.sort_unstable();
+        systems.dedup();
+        Self { segments: segments.len(), systems: systems.len(), sha256: hex(&hash.finalize()) }
+    }
+}
+
+/// Things of this room as JSON, one a line.
+pub(super) fn json_lines<T: Serialize>(items: &[T]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for item in items {
+        serde_json::to_writer(&mut bytes, item).expect("strings and numbers into memory");
+        bytes.push(b'\n');
+    }
+    bytes
+}
+
+/// Bytes in lower-case hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a string takes everything
+        text
+    })
+}
+
+impl RunFile {
+    /// Packs units, which stand in verdict order, document by document.
+    #[must_use]
+    pub fn pack(keys: &[UnitKey]) -> Vec<DocUnits> {
+        let mut units: Vec<DocUnits> = Vec::new();
+        for key in keys {
+            let same = |u: &&mut DocUnits| {
+                (&u.system, &u.src_lang, &u.tgt_lang, &u.doc)
+                    == (&key.system, &key.src_lang, &key.tgt_lang, &key.doc)
+            };
+            match units.last_mut().filter(same) {
+                Some(doc) => doc.segs.push(key.seg),
+                None => units.push(DocUnits {
+                    system: key.system.clone(),
+                    src_lang: key.src_lang.clone(),
+                    tgt_lang: key.tgt_lang.clone(),
+                    doc: key.doc.clone(),
+                    segs: vec![key.seg],
+                }),
+            }
+        }
+        units
+    }
+
+    /// All units of the whole input in verdict order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<UnitKey> {
+        let of_doc = |doc: &DocUnits| {
+            let doc = doc.clone();
+            doc.segs.clone().into_iter().map(move |seg| UnitKey {
+                system: doc.system.clone(),
+                src_lang: doc.src_lang.clone(),
+                tgt_lang: doc.tgt_lang.clone(),
+                doc: doc.doc.clone(),
+                seg,
+            })
+        };
+        self.units.iter().flat_map(of_doc).collect()
+    }
+
+    /// Reads the `run.json` of a folder.
+    ///
+    /// # Errors
+    /// [`Error::NoRun`] when there is none, [`Error::Damaged`] when it cannot be parsed.
+    pub fn read(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join("run.json");
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
+            Err(source) => return Err(Error::Io { action: "read", path, source }),
+        };
+        serde_json::from_str(&text).map_err(|source| Error::Damaged {
+            line: source.line(),
+            path,
+            reason: source.to_string(),
+        })
+    }
+
+    /// Checks that a run that is there is the one that is wanted now.
+    fn same(&self, there: &Self, dir: &Path) -> Result<(), Error> {
+        let dir = dir.to_path_buf();
+        let differences = self.signature.differences(&there.signature);
+        if !differences.is_empty() {
+            let lines: Vec<String> = differences.iter().map(|d| format!("\n  {d}")).collect();
+            return Err(Error::OtherSignature { dir, differences: lines.concat() });
+        }
+        if self.input != there.input {
+            let id = |id: &InputId| {
+                format!("{} segments, systems: {}, sha256 `{:.12}`", id.segments, id.systems, id.sha256)
+            };
+            return Err(Error::OtherInput { dir, there: id(&there.input), here: id(&self.input) });
+        }
+        if self.shard != there.shard {
+            return Err(Error::OtherShard { dir, there: there.shard.clone(), here: self.shard.clone() });
+        }
+        Ok(())
+    }
+}
+
+impl Folder {
+    /// Makes the folder where there is none, and locks it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be written, [`Error::Locked`] when another process writes it.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        std::fs::create_dir_all(dir).map_err(|source| Error::Io {
+            action: "create",
+            path: dir.into(),
+            source,
+        })?;
+        let path = dir.join(".lock");
+        let io = |source| Error::Io { action: "write", path: path.clone(), source };
+        let lock = File::create(&path).map_err(io)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { dir: dir.into(), lock }),
+            Err(TryLockError::WouldBlock) => Err(Error::Locked(dir.into())),
+            Err(TryLockError::Error(source)) => Err(io(source)),
+        }
+    }
+
+    /// The path of a file in it.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Writes `run.json`, or checks that the one that is there is the same run.
+    ///
+    /// # Errors
+    /// [`Error::OtherSignature`], [`Error::OtherInput`], [`Error::OtherShard`]; [`Error::NoRun`] when the
+    /// folder has a journal that nothing explains; [`Error::Io`].
+    pub fn claim(&self, run: &RunFile) -> Result<(), Error> {
+        match RunFile::read(&self.dir) {
+            Ok(there) => run.same(&there, &self.dir),
+            Err(Error::NoRun(_)) if !self.path("journal.jsonl").exists() => {
+                self.write("run.json", &json_lines(std::slice::from_ref(run)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces a file as a whole: it is either the old one or the new one, whatever happens.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        replace(&self.path(name), |file| file.write_all(bytes))
+    }
+}
+
+impl Drop for Folder {
+    /// Unlocks by name: a child process that is being started at this moment may still hold the file open.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock(); // closing it would unlock it too
+    }
+}
+
+/// Replaces a file atomically by what `fill` writes.
+///
+/// # Errors
+/// [`Error::Io`]; the old file is then still there.
+pub fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
+    let io = |source| Error::Io { action: "write", path: path.into(), source };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.new"));
+    let write = || {
+        let mut file = std::io::BufWriter::new(File::create(&temporary)?);
+        fill(&mut file)?;
+        file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    let written = write();
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary); // what cannot be written may not be removable either
+    }
+    written.map_err(io)
+}

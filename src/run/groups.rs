@@ -1,0 +1,276 @@
+//! Which segments are judged together, in which order their verdicts are written, and which shard judges
+//! them. It depends on the input and the seed alone, never on a model or a clock.
+
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+use super::record::UnitKey;
+use crate::{
+    judges::{Grouping, Unit},
+    segment::Segment,
+};
+
+/// Documents in one group of [`Grouping::FiveDocuments`].
+const DOCS_IN_GROUP: usize = 5;
+
+/// Tokens of a prompt around a segment, roughly: what a segment costs even when it is short.
+const TOKENS_AROUND: usize = 64;
+
+/// Indices of segments that are judged together, in order.
+pub type Group = Vec<usize>;
+
+/// Splits an input into groups, in the order of the input.
+#[must_use]
+pub fn groups(segments: &[Segment], grouping: Grouping, seed: u64) -> Vec<Group> {
+    match grouping {
+        Grouping::Segment => (0..segments.len()).map(|i| vec![i]).collect(),
+        Grouping::Document => documents(segments),
+        Grouping::FiveDocuments => five_documents(segments, seed),
+        Grouping::Source => sources(segments),
+    }
+}
+
+fn documents(segments: &[Segment]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut of_doc: BTreeMap<(&str, String, &str), usize> = BTreeMap::new();
+    for (i, segment) in segments.iter().enumerate() {
+        if segment.doc.is_empty() {
+            groups.push(vec![i]);
+            continue;
+        }
+        let at = *of_doc.entry((&segment.system, languages(segment), &segment.doc)).or_insert(groups.len());
+        if at == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[at].push(i);
+    }
+    groups
+}
+
+/// Documents of one system and language pair in an order drawn by the seed, five by five. Systems with the
+/// same number of documents draw the same order, so their groups can be compared.
+fn five_documents(segments: &[Segment], seed: u64) -> Vec<Group> {
+    let mut of_system: Vec<((String, String), Vec<Group>)> = Vec::new();
+    for doc in documents(segments) {
+        let first = &segments[doc[0]];
+        let system = (first.system.clone(), languages(first));
+        match of_system.iter_mut().find(|(key, _)| *key == system) {
+            Some((_, docs)) => docs.push(doc),
+            None => of_system.push((system, vec![doc])),
+        }
+    }
+    let mut groups = Vec::new();
+    for (_, mut docs) in of_system {
+        shuffle(&mut docs, seed);
+        groups.extend(docs.chunks(DOCS_IN_GROUP).map(<[Group]>::concat));
+    }
+    groups
+}
+
+fn sources(segments: &[Segment]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut of_source: BTreeMap<(String, &str, usize, &str), usize> = BTreeMap::new();
+    for (i, segment) in segments.iter().enumerate() {
+        let source = (languages(segment), segment.doc.as_str(), segment.seg, segment.source.as_str());
+        let at = *of_source.entry(source).or_insert(groups.len());
+        if at == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[at].push(i);
+    }
+    groups
+}
+
+fn languages(segment: &Segment) -> String {
+    format!("{}-{}", segment.src_lang, segment.tgt_lang)
+}
+
+/// Fisher and Yates, with a counter-based generator.
+fn shuffle<T>(items: &mut [T], seed: u64) {
+    for i in (1..items.len()).rev() {
+        let at = split_mix(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ i as u64) % (i as u64 + 1);
+        items.swap(i, at as usize);
+    }
+}
+
+/// Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
+fn split_mix(counter: u64) -> u64 {
+    let mut z = counter.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The units of all groups in the order of `verdicts.jsonl`: system by name, its documents as they stand in
+/// the input, segment.
+#[must_use]
+pub fn in_verdict_order(segments: &[Segment], groups: &[Group], unit: Unit) -> Vec<UnitKey> {
+    let doc =
+        |key: &UnitKey| (key.system.clone(), key.src_lang.clone(), key.tgt_lang.clone(), key.doc.clone());
+    let mut keys: Vec<UnitKey> = Vec::with_capacity(segments.len());
+    let mut first_line: BTreeMap<_, usize> = BTreeMap::new();
+    for group in groups {
+        let first = group.iter().copied().min().unwrap_or(0);
+        for (i, key) in UnitKey::of_group(&members(segments, group), unit).into_iter().enumerate() {
+            let line = if unit == Unit::Segment { group[i] } else { first };
+            first_line.entry(doc(&key)).and_modify(|at| *at = line.min(*at)).or_insert(line);
+            keys.push(key);
+        }
+    }
+    keys.sort_by_cached_key(|key| (key.system.clone(), first_line[&doc(key)], key.seg));
+    keys
+}
+
+/// The segments of a group.
+#[must_use]
+pub fn members(segments: &[Segment], group: &Group) -> Vec<Segment> {
+    group.iter().map(|&i| segments[i].clone()).collect()
+}
+
+/// One part of a run: `1/3` is the first of three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1 to `count`.
+    pub index: usize,
+    pub count: usize,
+}
+
+/// Why a text names no shard.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no shard\nhint: write `I/N` with I from 1 to N: `--shard 1/3`, `--shard 2/3`, `--shard 3/3`"
+)]
+pub struct ShardError(String);
+
+impl Shard {
+    /// The whole run.
+    pub const WHOLE: Self = Self { index: 1, count: 1 };
+
+    /// The groups of this shard, in order. Groups are dealt, largest first, to the shard with the fewest
+    /// estimated tokens so far, so shards differ by at most the largest group.
+    #[must_use]
+    pub fn choose(self, segments: &[Segment], groups: &[Group]) -> Vec<usize> {
+        let costs: Vec<usize> = groups.iter().map(|group| estimated_tokens(segments, group)).collect();
+        let mut largest_first: Vec<usize> = (0..groups.len()).collect();
+        largest_first.sort_by_key(|&i| (std::cmp::Reverse(costs[i]), i));
+        let mut loads = vec![0_usize; self.count];
+        let mut chosen = Vec::new();
+        for i in largest_first {
+            let lightest = (0..self.count).min_by_key(|&shard| loads[shard]).unwrap_or(0);
+            loads[lightest] += costs[i];
+            if lightest + 1 == self.index {
+                chosen.push(i);
+            }
+        }
+        chosen.sort_unstable();
+        chosen
+    }
+}
+
+/// A quarter of the bytes, and what stands around each segment: good enough to balance shards, and the same
+/// on every machine.
+fn estimated_tokens(segments: &[Segment], group: &Group) -> usize {
+    group.iter().map(|&i| (segments[i].source.len() + segments[i].hypothesis.len()) / 4 + TOKENS_AROUND).sum()
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = ShardError;
+
+    fn from_str(text: &str) -> Result<Self, ShardError> {
+        let wrong = || ShardError(text.into());
+        let (index, count) = text.split_once('/').ok_or_else(wrong)?;
+        let index: usize = index.parse().map_err(|_| wrong())?;
+        let count: usize = count.parse().map_err(|_| wrong())?;
+        if index == 0 || index > count {
+            return Err(wrong());
+        }
+        Ok(Self { index, count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::segment::Lang;
+
+    fn segment(system: &str, doc: &str, seg: usize) -> Segment {
+        Segment {
+            system: system.into(),
+            doc: doc.into(),
+            seg,
+            src_lang: Lang::parse("en").unwrap(),
+            tgt_lang: Lang::parse("de").unwrap(),
+            source: format!("source {seg}"),
+            hypothesis: "x".repeat(seg * 7 % 50),
+            reference: None,
+        }
+    }
+
+    fn input() -> Vec<Segment> {
+        let docs = ["d1", "d1", "d0", "", "", "d2", "d3", "d4", "d5", "d6"];
+        let systems = ["b", "a"];
+        systems.iter().flat_map(|s| docs.iter().enumerate().map(|(i, d)| segment(s, d, i))).collect()
+    }
+
+    #[test]
+    fn each_grouping() {
+        let segments = input();
+        assert_eq!(groups(&segments, Grouping::Segment, 0).len(), 20);
+        let docs = groups(&segments, Grouping::Document, 0);
+        assert_eq!(docs[..5], [vec![0, 1], vec![2], vec![3], vec![4], vec![5]]);
+        assert_eq!(groups(&segments, Grouping::Source, 0)[2], [2, 12]);
+        let five = groups(&segments, Grouping::FiveDocuments, 7);
+        assert_eq!(five.len(), 4);
+        let shift: Vec<usize> = five[0].iter().map(|i| i + 10).collect();
+        assert_eq!(five[2], shift, "the second system draws the same documents");
+        assert_ne!(five, groups(&segments, Grouping::FiveDocuments, 8));
+    }
+
+    #[test]
+    fn verdicts_stand_by_system_document_and_segment() {
+        let segments = input();
+        let groups = groups(&segments, Grouping::Document, 0);
+        let keys = in_verdict_order(&segments, &groups, Unit::Segment);
+        let shown: Vec<String> =
+            keys[..6].iter().map(|k| format!("{}/{}/{}", k.system, k.doc, k.seg.unwrap())).collect();
+        assert_eq!(shown, ["a/d1/0", "a/d1/1", "a/d0/2", "a//3", "a//4", "a/d2/5"]);
+    }
+
+    #[test]
+    fn shards_parse() {
+        assert_eq!("2/3".parse(), Ok(Shard { index: 2, count: 3 }));
+        for wrong in ["0/3", "4/3", "1", "a/b", "1/0", "-1/2"] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn shards_split_the_groups_evenly(sizes in prop::collection::vec(0_usize..400, 1..60), count in 1_usize..6) {
+            let segments: Vec<Segment> = sizes
+                .iter()
+                .enumerate()
+                .map(|(i, &n)| Segment { source: "x".repeat(n), ..segment("a", "", i) })
+                .collect();
+            let groups = groups(&segments, Grouping::Segment, 0);
+            let mut all = Vec::new();
+            let mut loads = Vec::new();
+            for index in 1..=count {
+                let chosen = Shard { index, count }.choose(&segments, &groups);
+                loads.push(chosen.iter().map(|&g| estimated_tokens(&segments, &groups[g])).sum::<usize>());
+                all.extend(chosen);
+            }
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..groups.len()).collect::<Vec<_>>());
+            let largest = groups.iter().map(|g| estimated_tokens(&segments, g)).max().unwrap();
+            prop_assert!(loads.iter().max().unwrap() - loads.iter().min().unwrap() <= largest);
+        }
+    }
+}

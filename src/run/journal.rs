@@ -1,0 +1,272 @@
+//! The journal: a group's records appended and flushed as soon as it is judged, and what a later run keeps
+//! of them. Order in it means nothing; `verdicts.jsonl` is the ordered copy.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Error,
+    folder::{self, Folder, hex, json_lines},
+    record::{Record, Status, UnitKey},
+    summary::Cost,
+};
+use crate::{
+    judges::Call,
+    llm::{Chat, Finish, Usage},
+};
+
+pub const JOURNAL: &str = "journal.jsonl";
+pub const CALLS: &str = "calls.jsonl";
+
+/// The two appended files of a run.
+pub struct Journal<W: Write = File> {
+    pub records: W,
+    pub calls: W,
+    pub dir: PathBuf,
+}
+
+/// One line of `calls.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallLine {
+    /// Number of the group in the whole input, from 0.
+    pub group: usize,
+    pub system: String,
+    pub doc: String,
+    /// `None` when the question was about the whole group.
+    pub seg: Option<usize>,
+    pub role: String,
+    pub stage: String,
+    /// Of the chat as JSON with a line end.
+    pub prompt_sha256: String,
+    pub chat: Chat,
+    pub reply: String,
+    pub finish: Finish,
+    /// Ids of the answer's tokens.
+    pub tokens: Vec<u32>,
+    /// Natural log of the model's probability of each answer token, over the whole vocabulary.
+    pub logprobs: Vec<f64>,
+    pub usage: Usage,
+    pub seconds: f64,
+}
+
+impl CallLine {
+    /// The line of a call that a group with these units caused.
+    #[must_use]
+    pub fn new(group: usize, units: &[UnitKey], call: Call) -> Self {
+        let unit = call.unit.and_then(|unit| units.get(unit));
+        let first = unit.or(units.first());
+        let chat = json_lines(std::slice::from_ref(&call.chat));
+        Self {
+            group,
+            system: first.map_or_else(String::new, |key| key.system.clone()),
+            doc: first.map_or_else(String::new, |key| key.doc.clone()),
+            seg: unit.or(Some(units).filter(|u| u.len() == 1).and(first)).and_then(|key| key.seg),
+            role: call.role,
+            stage: call.stage,
+            prompt_sha256: hex(&Sha256::digest(chat)),
+            chat: call.chat,
+            reply: call.reply.text,
+            finish: call.reply.finish,
+            tokens: call.reply.tokens.iter().map(|token| token.id).collect(),
+            logprobs: call.reply.tokens.iter().map(|token| token.logprob).collect(),
+            usage: call.reply.usage,
+            seconds: call.seconds,
+        }
+    }
+}
+
+impl<W: Write> Journal<W> {
+    /// Appends a group: its calls first, so that every record has its calls, then its records in one write.
+    ///
+    /// # Errors
+    /// [`Error::Append`]: what was appended before is safe, and the torn rest is dropped on resuming.
+    pub fn append(&mut self, records: &[Record], calls: &[CallLine]) -> Result<(), Error> {
+        let append = |file: &mut W, bytes: &[u8], name: &str| {
+            file.write_all(bytes)
+                .and_then(|()| file.flush())
+                .map_err(|source| Error::Append { path: self.dir.join(name), source })
+        };
+        append(&mut self.calls, &json_lines(calls), CALLS)?;
+        append(&mut self.records, &json_lines(records), JOURNAL)
+    }
+}
+
+/// What a folder already holds of a run.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Groups whose every unit has a record.
+    pub groups: BTreeSet<usize>,
+    /// Their units.
+    pub units: usize,
+    pub cost: Cost,
+}
+
+/// Opens the journal of a folder for appending. Kept are the groups that are complete; dropped are a torn last
+/// line, groups that were cut off, and groups in which something [`Status::Failed`], so that they are judged again.
+///
+/// # Errors
+/// [`Error::Damaged`] for a line before the last that is no record, [`Error::Foreign`] for a unit that is not
+/// in the input, [`Error::Io`].
+pub fn resume(folder: &Folder, units: &[Vec<UnitKey>]) -> Result<(Journal, Done), Error> {
+    let path = folder.path(JOURNAL);
+    let text = read(&path)?;
+    let kept = keep(&path, &text, units)?;
+    if kept.dropped {
+        folder::replace(&path, |file| kept.lines.iter().try_for_each(|line| writeln!(file, "{line}")))?;
+    }
+    let cost = keep_calls(&folder.path(CALLS), &kept.groups)?;
+    let open = |name: &str| {
+        let path = folder.path(name);
+        let file = File::options().create(true).append(true).open(&path);
+        file.map_err(|source| Error::Io { action: "append to", path, source })
+    };
+    let journal = Journal { records: open(JOURNAL)?, calls: open(CALLS)?, dir: folder.path("") };
+    let units = kept.groups.iter().map(|&group| units[group].len()).sum();
+    Ok((journal, Done { groups: kept.groups, units, cost }))
+}
+
+struct Kept<'a> {
+    groups: BTreeSet<usize>,
+    lines: Vec<&'a str>,
+    dropped: bool,
+}
+
+fn keep<'a>(path: &Path, text: &'a str, units: &[Vec<UnitKey>]) -> Result<Kept<'a>, Error> {
+    let group_of: BTreeMap<&UnitKey, usize> =
+        units.iter().enumerate().flat_map(|(group, keys)| keys.iter().map(move |key| (key, group))).collect();
+    let mut of_group: BTreeMap<usize, (BTreeSet<UnitKey>, bool)> = BTreeMap::new();
+    let mut lines: Vec<(usize, &str)> = Vec::new();
+    for (line, content) in whole_lines(text).enumerate() {
+        let record = parse(path, line + 1, content)?;
+        let key = record.key();
+        let Some(&group) = group_of.get(&key) else {
+            return Err(Error::Foreign { path: path.into(), line: line + 1, key: Box::new(key) });
+        };
+        let (seen, failed) = of_group.entry(group).or_default();
+        if !seen.insert(key) {
+            return Err(Error::Damaged {
+                path: path.into(),
+                line: line + 1,
+                reason: "the unit is there twice".into(),
+            });
+        }
+        *failed |= record.status == Status::Failed;
+        lines.push((group, content));
+    }
+    let groups: BTreeSet<usize> = of_group
+        .into_iter()
+        .filter(|(group, (seen, failed))| seen.len() == units[*group].len() && !failed)
+        .map(|(group, _)| group)
+        .collect();
+    let lines: Vec<&str> =
+        lines.into_iter().filter(|(g, _)| groups.contains(g)).map(|(_, line)| line).collect();
+    let dropped = lines.iter().map(|line| line.len() + 1).sum::<usize>() != text.len();
+    Ok(Kept { groups, lines, dropped })
+}
+
+/// The lines that end; a rest without a line end was torn off while it was written.
+fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
+}
+
+fn parse(path: &Path, line: usize, content: &str) -> Result<Record, Error> {
+    serde_json::from_str(content).map_err(|error| Error::Damaged {
+        path: path.into(),
+        line,
+        reason: error.to_string(),
+    })
+}
+
+/// The text of a journal; none when there is no file. A code point that was cut in half ends it.
+fn read(path: &Path) -> Result<String, Error> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(source) => return Err(Error::Io { action: "read", path: path.into(), source }),
+    };
+    let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let torn = String::from_utf8_lossy(&bytes[end..]).into_owned();
+    match String::from_utf8(bytes[..end].to_vec()) {
+        Ok(whole) => Ok(whole + &torn),
+        Err(error) => {
+            let valid = &bytes[..error.utf8_error().valid_up_to()];
+            let line = valid.split(|&byte| byte == b'\n').count();
+            Err(Error::Damaged { path: path.into(), line, reason: "not UTF-8".into() })
+        }
+    }
+}
+
+/// Drops the calls of groups that will be judged again, and sums up the cost of the rest. Where nothing is to
+/// be dropped, the file, which can be large, stays as it is.
+fn keep_calls(path: &Path, done: &BTreeSet<usize>) -> Result<Cost, Error> {
+    let mut cost = Cost::default();
+    if !path.exists() {
+        return Ok(cost);
+    }
+    let mut dropped = false;
+    let counted = kept_calls(path, done, |line| {
+        match line {
+            Ok((_, call)) => cost.add(&call.usage, call.seconds),
+            Err(()) => dropped = true,
+        }
+        Ok(())
+    });
+    counted.map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
+    if dropped {
+        folder::replace(path, |file| {
+            kept_calls(path, done, |line| {
+                line.map_or(Ok(()), |(bytes, _)| file.write_all(bytes).and_then(|()| file.write_all(b"\n")))
+            })
+        })?;
+    }
+    Ok(cost)
+}
+
+/// What a call cost.
+#[derive(Deserialize)]
+struct CallCost {
+    group: usize,
+    usage: Usage,
+    seconds: f64,
+}
+
+/// Goes through the lines of `calls.jsonl`: `Ok` is a call of a group that is done, `Err` is to be dropped.
+fn kept_calls(
+    path: &Path,
+    done: &BTreeSet<usize>,
+    mut visit: impl FnMut(Result<(&[u8], CallCost), ()>) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut file = BufReader::new(File::open(path)?);
+    let mut line = Vec::new();
+    while file.read_until(b'\n', &mut line)? > 0 {
+        let whole = line.strip_suffix(b"\n").unwrap_or_default();
+        match serde_json::from_slice::<CallCost>(whole) {
+            Ok(call) if done.contains(&call.group) => visit(Ok((whole, call)))?,
+            _ => visit(Err(()))?,
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+/// The records of a journal or verdicts file with the very lines they stand on.
+///
+/// # Errors
+/// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line that is no record.
+pub fn records(path: &Path) -> Result<Vec<(Record, String)>, Error> {
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
+        action: "read",
+        path: path.into(),
+        source,
+    })?;
+    let parsed =
+        whole_lines(&text).enumerate().map(|(i, line)| Ok((parse(path, i + 1, line)?, line.to_string())));
+    parsed.collect()
+}

@@ -1,0 +1,206 @@
+//! One line of `journal.jsonl` and `verdicts.jsonl`: a unit and what was said of it.
+//! Times and cache counts are not in it, so its bytes never change.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    judges::{self, Direction, Judge, Unit, Verdict},
+    mqm::ErrorSpan,
+    segment::{Lang, Segment, joined},
+};
+
+/// A unit with its verdict, or with the reason why it has none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub system: String,
+    /// The document; several joined by `+`; empty when none is named.
+    pub doc: String,
+    /// `None` when the unit is a document or more.
+    pub seg: Option<usize>,
+    pub src_lang: Lang,
+    pub tgt_lang: Lang,
+    pub source: String,
+    pub hypothesis: String,
+    /// Higher is better; `None` unless `status` is `ok`.
+    pub score: Option<f64>,
+    /// The method's own scale and sign.
+    pub raw: Option<f64>,
+    /// Of `raw`; `score` is always higher for the better.
+    pub direction: Direction,
+    /// Direct assessment 0..=100 where the method asks for one; higher is better.
+    pub quality_score: Option<f64>,
+    pub errors: Vec<ErrorSpan>,
+    pub status: Status,
+    pub reason: Option<String>,
+    /// How many times a model was asked for this unit.
+    pub n_calls: usize,
+}
+
+/// Whether a unit has a verdict, and if not, why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Ok,
+    Unparsable,
+    Refused,
+    Truncated,
+    TooLong,
+    /// The engine or the judge failed; judged again when the run is resumed.
+    Failed,
+}
+
+impl Status {
+    /// As it is written in records and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unparsable => "unparsable",
+            Self::Refused => "refused",
+            Self::Truncated => "truncated",
+            Self::TooLong => "too_long",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl From<&judges::Error> for Status {
+    fn from(error: &judges::Error) -> Self {
+        match error {
+            judges::Error::Unparsable(_) => Self::Unparsable,
+            judges::Error::Refused(_) => Self::Refused,
+            judges::Error::Truncated(_) => Self::Truncated,
+            judges::Error::TooLong(_) => Self::TooLong,
+            judges::Error::Failed(_) => Self::Failed,
+        }
+    }
+}
+
+/// What a verdict is about, unique within a run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct UnitKey {
+    pub system: String,
+    pub src_lang: String,
+    pub tgt_lang: String,
+    pub doc: String,
+    pub seg: Option<usize>,
+}
+
+impl UnitKey {
+    /// The units of a group, in order.
+    #[must_use]
+    pub fn of_group(group: &[Segment], unit: Unit) -> Vec<Self> {
+        match (unit, group) {
+            (_, []) => Vec::new(),
+            (Unit::Segment, group) => group.iter().map(Self::of_segment).collect(),
+            (Unit::Group, [first, ..]) => {
+                vec![Self { doc: doc_names(group), seg: None, ..Self::of_segment(first) }]
+            }
+        }
+    }
+
+    /// The unit that is one segment.
+    #[must_use]
+    pub fn of_segment(segment: &Segment) -> Self {
+        Self {
+            system: segment.system.clone(),
+            src_lang: segment.src_lang.to_string(),
+            tgt_lang: segment.tgt_lang.to_string(),
+            doc: segment.doc.clone(),
+            seg: Some(segment.seg),
+        }
+    }
+}
+
+/// The documents of a group, joined by `+`; a segment without a document goes by its number.
+fn doc_names(group: &[Segment]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for segment in group {
+        let name = if segment.doc.is_empty() { segment.seg.to_string() } else { segment.doc.clone() };
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+    }
+    names.join("+")
+}
+
+impl Record {
+    /// The unit that the record is about.
+    #[must_use]
+    pub fn key(&self) -> UnitKey {
+        UnitKey {
+            system: self.system.clone(),
+            src_lang: self.src_lang.to_string(),
+            tgt_lang: self.tgt_lang.to_string(),
+            doc: self.doc.clone(),
+            seg: self.seg,
+        }
+    }
+
+    /// The records of a group from what its judge said; one for each unit, whatever the judge returned.
+    #[must_use]
+    pub fn of_group(
+        group: &[Segment],
+        judge: &dyn Judge,
+        verdicts: Vec<Result<Verdict, judges::Error>>,
+        n_calls: &[usize],
+    ) -> Vec<Self> {
+        let unit = judge.unit();
+        let keys = UnitKey::of_group(group, unit);
+        let verdicts = one_for_each(keys.len(), verdicts);
+        let texts = |i: usize| match unit {
+            Unit::Segment => (group[i].source.clone(), group[i].hypothesis.clone()),
+            Unit::Group => joined(group),
+        };
+        let units = keys.into_iter().zip(verdicts).enumerate();
+        units
+            .map(|(i, (key, verdict))| {
+                let (source, hypothesis) = texts(i);
+                let blank = Self {
+                    system: key.system,
+                    doc: key.doc,
+                    seg: key.seg,
+                    src_lang: group[i].src_lang.clone(),
+                    tgt_lang: group[i].tgt_lang.clone(),
+                    source,
+                    hypothesis,
+                    score: None,
+                    raw: None,
+                    direction: judge.direction(),
+                    quality_score: None,
+                    errors: Vec::new(),
+                    status: Status::Ok,
+                    reason: None,
+                    n_calls: n_calls.get(i).copied().unwrap_or(0),
+                };
+                blank.said(verdict)
+            })
+            .collect()
+    }
+
+    fn said(self, verdict: Result<Verdict, judges::Error>) -> Self {
+        match verdict {
+            Ok(v) if v.score.is_finite() && v.raw.is_finite() => Self {
+                // Adding 0 turns -0, which some printers show as such, into 0.
+                score: Some(v.score + 0.0),
+                raw: Some(v.raw + 0.0),
+                quality_score: v.quality_score.filter(|q| q.is_finite()),
+                errors: v.errors,
+                ..self
+            },
+            Ok(v) => self.said(Err(judges::Error::Failed(format!("the score is no number: `{}`", v.score)))),
+            Err(error) => Self { status: Status::from(&error), reason: Some(error.to_string()), ..self },
+        }
+    }
+}
+
+fn one_for_each(
+    n: usize,
+    verdicts: Vec<Result<Verdict, judges::Error>>,
+) -> Vec<Result<Verdict, judges::Error>> {
+    if verdicts.len() == n {
+        return verdicts;
+    }
+    let reason = format!("the judge gave {} verdicts for {n} units", verdicts.len());
+    vec![Err(judges::Error::Failed(reason)); n]
+}

@@ -1,0 +1,144 @@
+//! The signature of a run: everything that can move a score, as `key:value|key:value`.
+//! It does not decide what belongs in it: judges, the engine and the command line bring their fields.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Ordered fields. Two runs whose signatures are equal give the same verdicts on the same input.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Map<String, Value>", try_from = "Map<String, Value>")]
+pub struct Signature {
+    fields: Vec<(String, String)>,
+}
+
+/// A field that two signatures do not share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub key: String,
+    pub there: Option<String>,
+    pub here: Option<String>,
+}
+
+/// Why a text is no signature.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no signature field\nhint: a signature reads `key:value|key:value`")]
+pub struct ParseError(String);
+
+impl Signature {
+    /// An empty signature.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same signature with one more field; a key that is there already gets the new value in its place.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        let (key, value) = (key.into(), value.into());
+        match self.fields.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, old)) => *old = value,
+            None => self.fields.push((key, value)),
+        }
+        self
+    }
+
+    /// The fields in order.
+    #[must_use]
+    pub fn fields(&self) -> &[(String, String)] {
+        &self.fields
+    }
+
+    /// The value of a field.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.fields.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
+    /// What differs from another signature (`there`), in order of keys; the order of fields does not count.
+    #[must_use]
+    pub fn differences(&self, there: &Self) -> Vec<Difference> {
+        let keys = self.fields.iter().chain(&there.fields).map(|(key, _)| key);
+        let mut differences: Vec<Difference> = Vec::new();
+        for key in keys {
+            let (here, there) = (self.get(key).map(String::from), there.get(key).map(String::from));
+            if here != there && differences.iter().all(|d| d.key != *key) {
+                differences.push(Difference { key: key.clone(), there, here });
+            }
+        }
+        differences
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = |value: &Option<String>| value.as_ref().map_or("-".into(), |v| format!("`{v}`"));
+        write!(f, "{}: {} there, {} now", self.key, value(&self.there), value(&self.here))
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (key, value)) in self.fields.iter().enumerate() {
+            let bar = if i == 0 { "" } else { "|" };
+            write!(f, "{bar}{key}:{}", value.replace('%', "%25").replace('|', "%7C"))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Signature {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut signature = Self::new();
+        for field in text.split('|').filter(|field| !field.is_empty()) {
+            let (key, value) = field.split_once(':').ok_or_else(|| ParseError(field.into()))?;
+            signature = signature.with(key, value.replace("%7C", "|").replace("%25", "%"));
+        }
+        Ok(signature)
+    }
+}
+
+impl From<Signature> for Map<String, Value> {
+    fn from(signature: Signature) -> Self {
+        signature.fields.into_iter().map(|(key, value)| (key, Value::String(value))).collect()
+    }
+}
+
+impl TryFrom<Map<String, Value>> for Signature {
+    type Error = ParseError;
+
+    fn try_from(map: Map<String, Value>) -> Result<Self, ParseError> {
+        let mut signature = Self::new();
+        for (key, value) in map {
+            let Value::String(value) = value else { return Err(ParseError(key)) };
+            signature = signature.with(key, value);
+        }
+        Ok(signature)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_and_parses_back() {
+        let signature = Signature::new().with("method", "fsp").with("device", "cuda:0").with("odd", "a|b%");
+        assert_eq!(signature.to_string(), "method:fsp|device:cuda:0|odd:a%7Cb%25");
+        assert_eq!(signature.to_string().parse::<Signature>().unwrap(), signature);
+        let json = serde_json::to_string(&signature).unwrap();
+        assert_eq!(serde_json::from_str::<Signature>(&json).unwrap(), signature);
+        assert!("method".parse::<Signature>().is_err());
+    }
+
+    #[test]
+    fn differences_name_the_field() {
+        let there: Signature = "method:fsp|shots:3|seed:0".parse().unwrap();
+        let here: Signature = "shots:0|method:fsp|temp:0".parse().unwrap();
+        let shown: Vec<String> = here.differences(&there).iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["shots: `3` there, `0` now", "temp: - there, `0` now", "seed: `0` there, - now"]);
+    }
+}

@@ -1,0 +1,132 @@
+//! `summary.json`: systems side by side, and what the run cost. It says nothing of significance.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Signature,
+    record::{Record, Status},
+};
+use crate::{llm::Usage, mqm::Severity};
+
+/// What a run comes to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    pub signature: String,
+    pub units: usize,
+    /// Units with a verdict.
+    pub scored: usize,
+    /// Units by status.
+    pub statuses: BTreeMap<Status, usize>,
+    /// Sorted by name.
+    pub systems: Vec<SystemSummary>,
+    pub cost: Cost,
+}
+
+/// What a run says of one system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SystemSummary {
+    pub system: String,
+    pub units: usize,
+    pub scored: usize,
+    /// Mean over the units that have a score; higher is better; `None` when none has.
+    pub score: Option<f64>,
+    /// Mean of the units' direct assessments 0..=100, where the method asks for them.
+    pub quality_score: Option<f64>,
+    /// Errors for each unit that has a verdict.
+    pub critical: f64,
+    pub major: f64,
+    pub minor: f64,
+    pub neutral: f64,
+}
+
+/// What the model was asked, and how long it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    pub calls: usize,
+    pub usage: Usage,
+    /// Sum over calls; calls that ran side by side count each.
+    pub call_seconds: f64,
+    /// Of the process that finished the run.
+    pub wall_seconds: f64,
+}
+
+impl Cost {
+    /// Counts one call.
+    pub fn add(&mut self, usage: &Usage, seconds: f64) {
+        self.calls += 1;
+        self.call_seconds += seconds;
+        let sum = &mut self.usage;
+        sum.computed += usage.computed;
+        sum.cached += usage.cached;
+        sum.generated += usage.generated;
+        sum.forced += usage.forced;
+        sum.drafted += usage.drafted;
+        sum.accepted += usage.accepted;
+    }
+
+    /// The same with another run's cost added.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        let calls = self.calls + other.calls;
+        self.add(&other.usage, other.call_seconds);
+        Self { calls, wall_seconds: self.wall_seconds + other.wall_seconds, ..self }
+    }
+}
+
+impl SystemSummary {
+    /// Share of units with a verdict, 0..=1.
+    #[must_use]
+    pub fn coverage(&self) -> f64 {
+        if self.units == 0 { 0.0 } else { self.scored as f64 / self.units as f64 }
+    }
+}
+
+impl Summary {
+    /// Sums up records in the order of `verdicts.jsonl`.
+    #[must_use]
+    pub fn of(records: &[Record], signature: &Signature, cost: Cost) -> Self {
+        let mut of_system: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+        let mut statuses: BTreeMap<Status, usize> = BTreeMap::new();
+        for record in records {
+            of_system.entry(&record.system).or_default().push(record);
+            *statuses.entry(record.status).or_default() += 1;
+        }
+        Self {
+            signature: signature.to_string(),
+            units: records.len(),
+            scored: statuses.get(&Status::Ok).copied().unwrap_or(0),
+            statuses,
+            systems: of_system
+                .into_iter()
+                .map(|(system, records)| system_summary(system, &records))
+                .collect(),
+            cost,
+        }
+    }
+}
+
+fn system_summary(system: &str, records: &[&Record]) -> SystemSummary {
+    let scores: Vec<f64> = records.iter().filter_map(|r| r.score).collect();
+    let quality: Vec<f64> = records.iter().filter_map(|r| r.quality_score).collect();
+    let per_unit = |severity: Severity| {
+        let errors = records.iter().flat_map(|r| &r.errors).filter(|e| e.severity == severity).count();
+        errors as f64 / scores.len().max(1) as f64
+    };
+    SystemSummary {
+        system: system.into(),
+        units: records.len(),
+        scored: scores.len(),
+        score: mean(&scores),
+        quality_score: mean(&quality),
+        critical: per_unit(Severity::Critical),
+        major: per_unit(Severity::Major),
+        minor: per_unit(Severity::Minor),
+        neutral: per_unit(Severity::Neutral),
+    }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}

@@ -1,0 +1,153 @@
+//! Parallel text: one segment a line in a source file and in one file for each system.
+//! It aligns nothing: line N is segment N.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use super::{Error, Input, text};
+use crate::segment::{Lang, Segment};
+
+/// The files of a parallel text.
+#[derive(Clone, Debug)]
+pub struct Parallel {
+    pub source: PathBuf,
+    /// One file for each system; the file's stem is the system's name.
+    pub hypotheses: Vec<PathBuf>,
+    pub reference: Option<PathBuf>,
+    /// `DOC` or mt-metrics-eval's `DOMAIN DOC` on each line; without it every segment stands alone.
+    pub docs: Option<PathBuf>,
+    pub pair: (Lang, Lang),
+}
+
+/// Reads a parallel text.
+///
+/// # Errors
+/// [`Error`]: files that cannot be read, line counts that differ, empty sources, scattered documents.
+pub fn parallel(files: &Parallel) -> Result<Input, Error> {
+    let sources = sources(&files.source)?;
+    let docs = files.docs.as_deref().map(|path| docs(path, &files.source, sources.len())).transpose()?;
+    let mut notes = Vec::new();
+    let references = match &files.reference {
+        Some(path) => Some(references(path, &files.source, sources.len(), &mut notes)?),
+        None => None,
+    };
+    let systems = systems(&files.hypotheses)?;
+    let mut segments = Vec::with_capacity(sources.len() * systems.len());
+    for (system, path) in systems {
+        let hypotheses = text::lines(path)?;
+        same_length(&files.source, sources.len(), path, hypotheses.len())?;
+        note_empty(path, &hypotheses, &mut notes);
+        for (seg, hypothesis) in hypotheses.into_iter().enumerate() {
+            segments.push(Segment {
+                system: system.clone(),
+                doc: docs.as_ref().map_or_else(String::new, |docs| docs[seg].clone()),
+                seg,
+                src_lang: files.pair.0.clone(),
+                tgt_lang: files.pair.1.clone(),
+                source: sources[seg].clone(),
+                hypothesis,
+                reference: references.as_ref().and_then(|lines| lines[seg].clone()),
+            });
+        }
+    }
+    Input::new(segments, notes, &files.source)
+}
+
+/// The lines of a source file; none of them is empty.
+pub fn sources(path: &Path) -> Result<Vec<String>, Error> {
+    let sources = text::lines(path)?;
+    let empty: Vec<usize> = (0..sources.len()).filter(|&i| sources[i].trim().is_empty()).collect();
+    match empty.as_slice() {
+        [] => Ok(sources),
+        [first, rest @ ..] => {
+            let more =
+                if rest.is_empty() { String::new() } else { format!(" ({} more such lines)", rest.len()) };
+            Err(Error::EmptySource { path: path.into(), line: first + 1, more })
+        }
+    }
+}
+
+/// The document of each line: its last field, after an optional domain.
+pub fn docs(path: &Path, source: &Path, n_sources: usize) -> Result<Vec<String>, Error> {
+    let lines = text::lines(path)?;
+    same_length(source, n_sources, path, lines.len())?;
+    let mut docs: Vec<String> = Vec::with_capacity(lines.len());
+    let mut last_line: BTreeMap<String, usize> = BTreeMap::new();
+    for (i, line) in lines.iter().enumerate() {
+        let Some(doc) = line.split_whitespace().last() else {
+            return Err(Error::Missing { path: path.into(), line: i + 1, field: "doc", hint: String::new() });
+        };
+        if let Some(&ended) = last_line.get(doc)
+            && ended != i
+        {
+            return Err(Error::Scattered { path: path.into(), line: i + 1, doc: doc.into(), ended });
+        }
+        last_line.insert(doc.into(), i + 1);
+        docs.push(doc.into());
+    }
+    Ok(docs)
+}
+
+/// The reference of each line; an empty line is no reference.
+pub fn references(
+    path: &Path,
+    source: &Path,
+    n_sources: usize,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Option<String>>, Error> {
+    let lines = text::lines(path)?;
+    same_length(source, n_sources, path, lines.len())?;
+    let references: Vec<Option<String>> =
+        lines.into_iter().map(|line| Some(line).filter(|line| !line.trim().is_empty())).collect();
+    let missing: Vec<usize> = (0..references.len()).filter(|&i| references[i].is_none()).collect();
+    if !missing.is_empty() {
+        notes.push(format!("`{}` has no reference on {}", path.display(), line_list(&missing)));
+    }
+    Ok(references)
+}
+
+pub fn same_length(a: &Path, n_a: usize, b: &Path, n_b: usize) -> Result<(), Error> {
+    if n_a == n_b {
+        return Ok(());
+    }
+    let first = n_a.min(n_b) + 1;
+    let hint = format!("; the files part at line {first} or before it");
+    Err(Error::Lengths { a: a.into(), n_a, b: b.into(), n_b, hint })
+}
+
+/// An empty translation is a legal one (and a bad one); the user hears of it.
+pub fn note_empty(path: &Path, hypotheses: &[String], notes: &mut Vec<String>) {
+    let empty: Vec<usize> = (0..hypotheses.len()).filter(|&i| hypotheses[i].trim().is_empty()).collect();
+    if !empty.is_empty() {
+        notes.push(format!(
+            "`{}` has an empty translation on {}; it is judged as such",
+            path.display(),
+            line_list(&empty)
+        ));
+    }
+}
+
+/// `line 3`, `lines 3, 5 and 8`, `lines 3, 5, 8 and 12 more`, from indices that start at 0.
+pub fn line_list(indices: &[usize]) -> String {
+    let shown: Vec<String> = indices.iter().take(3).map(|i| (i + 1).to_string()).collect();
+    match (shown.as_slice(), indices.len()) {
+        ([one], _) => format!("line {one}"),
+        (_, n) if n > 3 => format!("lines {} and {} more", shown.join(", "), n - 3),
+        ([most @ .., last], _) => format!("lines {} and {last}", most.join(", ")),
+        ([], _) => "no line".into(),
+    }
+}
+
+fn systems(hypotheses: &[PathBuf]) -> Result<Vec<(String, &Path)>, Error> {
+    let mut systems: Vec<(String, &Path)> = Vec::new();
+    for path in hypotheses {
+        let system = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        if let Some((_, a)) = systems.iter().find(|(other, _)| *other == system) {
+            return Err(Error::SameSystem { system, a: a.into(), b: path.clone() });
+        }
+        systems.push((system, path));
+    }
+    Ok(systems)
+}

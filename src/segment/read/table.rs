@@ -1,0 +1,217 @@
+//! JSONL and TSV: one translated segment a row, with its fields by name.
+//! Fields that it does not know are left alone.
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde_json::{Map, Value};
+
+use super::{Error, Input, parallel, text};
+use crate::segment::{Lang, Segment};
+
+/// One row: its line in the file and its fields.
+pub struct Row {
+    line: usize,
+    fields: Map<String, Value>,
+}
+
+/// The names under which a field may come: ours, then those of COMET, of `MetricX` and of mt-metrics-eval.
+const SOURCE: &[&str] = &["source", "src"];
+const HYPOTHESIS: &[&str] = &["hypothesis", "target", "mt", "translation"];
+const REFERENCE: &[&str] = &["reference", "ref"];
+const SYSTEM: &[&str] = &["system", "system_id"];
+const DOC: &[&str] = &["doc", "document_id"];
+const SEG: &[&str] = &["seg_id", "segment_id"];
+const SRC_LANG: &[&str] = &["src_lang"];
+const TGT_LANG: &[&str] = &["tgt_lang"];
+
+pub fn jsonl(path: &Path) -> Result<Vec<Row>, Error> {
+    let text = text::whole(path)?;
+    let mut rows = Vec::new();
+    for (i, line) in text.split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let value: Value = serde_json::from_str(line).map_err(|source| Error::Json {
+            path: path.into(),
+            line: i + 1,
+            source,
+        })?;
+        let Value::Object(fields) = value else {
+            return Err(Error::Field {
+                path: path.into(),
+                line: i + 1,
+                field: "line".into(),
+                found: describe(&value),
+                wanted: "a JSON object",
+            });
+        };
+        rows.push(Row { line: i + 1, fields });
+    }
+    Ok(rows)
+}
+
+pub fn tsv(path: &Path) -> Result<Vec<Row>, Error> {
+    let text = text::whole(path)?;
+    let mut lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).enumerate();
+    let header: Vec<&str> =
+        lines.next().map(|(_, line)| line.split('\t').map(str::trim).collect()).unwrap_or_default();
+    for names in [SOURCE, HYPOTHESIS] {
+        if !names.iter().any(|name| header.contains(name)) {
+            let hint = format!(
+                "\nhint: the first line must name the columns, separated by tabs; it has {}",
+                header.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            );
+            return Err(Error::Missing { path: path.into(), line: 1, field: names[0], hint });
+        }
+    }
+    let mut rows = Vec::new();
+    for (i, line) in lines.filter(|(_, line)| !line.is_empty()) {
+        let values: Vec<&str> = line.split('\t').collect();
+        if values.len() != header.len() {
+            let (found, wanted) = (values.len(), header.len());
+            return Err(Error::Columns { path: path.into(), line: i + 1, found, wanted });
+        }
+        let fields = header.iter().zip(values).map(|(k, v)| ((*k).to_string(), Value::from(v))).collect();
+        rows.push(Row { line: i + 1, fields });
+    }
+    Ok(rows)
+}
+
+/// Turns rows into segments and checks that ids are unique and documents contiguous.
+pub fn segments(path: &Path, rows: Vec<Row>, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
+    let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let mut next_seg: BTreeMap<String, usize> = BTreeMap::new();
+    let mut order = Order::default();
+    let (mut segments, mut empty) = (Vec::new(), Vec::new());
+    for row in rows {
+        let row = In { path, row: &row };
+        let source = row.required(SOURCE)?;
+        let hypothesis = row.required(HYPOTHESIS)?;
+        if source.trim().is_empty() {
+            return Err(Error::EmptySource { path: path.into(), line: row.row.line, more: String::new() });
+        }
+        if hypothesis.trim().is_empty() {
+            empty.push(row.row.line - 1);
+        }
+        let system = row.text(SYSTEM)?.filter(|s| !s.is_empty()).unwrap_or_else(|| stem.clone());
+        let position = next_seg.entry(system.clone()).or_default();
+        let seg = row.seg()?.unwrap_or(*position);
+        *position += 1;
+        let (src_lang, tgt_lang) = row.languages(pair)?;
+        let segment = Segment {
+            system,
+            doc: row.text(DOC)?.unwrap_or_default(),
+            seg,
+            src_lang,
+            tgt_lang,
+            source,
+            hypothesis,
+            reference: row.text(REFERENCE)?.filter(|r| !r.trim().is_empty()),
+        };
+        order.check(&segment, path, row.row.line)?;
+        segments.push(segment);
+    }
+    let mut notes = Vec::new();
+    if !empty.is_empty() {
+        let lines = parallel::line_list(&empty);
+        notes.push(format!("`{}` has an empty translation on {lines}; it is judged as such", path.display()));
+    }
+    Input::new(segments, notes, path)
+}
+
+/// What has been seen of each system, to find duplicates and scattered documents.
+#[derive(Default)]
+struct Order {
+    /// (system, languages, doc, seg) -> line.
+    lines: BTreeMap<(String, String, String, usize), usize>,
+    /// (system, languages) -> its documents with the line of the last segment; the last one is open.
+    docs: BTreeMap<(String, String), Vec<(String, usize)>>,
+}
+
+impl Order {
+    fn check(&mut self, segment: &Segment, path: &Path, line: usize) -> Result<(), Error> {
+        let (system, doc, seg) = (segment.system.clone(), segment.doc.clone(), segment.seg);
+        let languages = format!("{}-{}", segment.src_lang, segment.tgt_lang);
+        let id = (system.clone(), languages.clone(), doc.clone(), seg);
+        if let Some(first) = self.lines.insert(id, line) {
+            return Err(Error::Duplicate { path: path.into(), line, first, system, doc, seg });
+        }
+        if doc.is_empty() {
+            return Ok(());
+        }
+        let docs = self.docs.entry((system, languages)).or_default();
+        match docs.iter().position(|(name, _)| *name == doc) {
+            Some(at) if at + 1 == docs.len() => docs[at].1 = line,
+            Some(at) => return Err(Error::Scattered { path: path.into(), line, doc, ended: docs[at].1 }),
+            None => docs.push((doc, line)),
+        }
+        Ok(())
+    }
+}
+
+/// A row with the file it stands in, for messages.
+struct In<'a> {
+    path: &'a Path,
+    row: &'a Row,
+}
+
+impl In<'_> {
+    fn find(&self, names: &[&str]) -> Option<(String, &Value)> {
+        names.iter().find_map(|name| Some(((*name).to_string(), self.row.fields.get(*name)?)))
+    }
+
+    fn wrong(&self, field: String, found: &Value, wanted: &'static str) -> Error {
+        let (path, line) = (self.path.into(), self.row.line);
+        Error::Field { path, line, field, found: describe(found), wanted }
+    }
+
+    fn required(&self, names: &'static [&'static str]) -> Result<String, Error> {
+        let (path, line) = (self.path.to_path_buf(), self.row.line);
+        let hint = || format!("\nhint: it may also be called `{}`", names[1..].join("`, `"));
+        self.text(names)?.ok_or_else(|| Error::Missing { path, line, field: names[0], hint: hint() })
+    }
+
+    fn text(&self, names: &[&str]) -> Result<Option<String>, Error> {
+        match self.find(names) {
+            None | Some((_, Value::Null)) => Ok(None),
+            Some((_, Value::String(text))) => Ok(Some(text.clone())),
+            Some((field, other)) => Err(self.wrong(field, other, "a string")),
+        }
+    }
+
+    fn seg(&self) -> Result<Option<usize>, Error> {
+        let wanted = "a whole number from 0";
+        match self.find(SEG) {
+            None | Some((_, Value::Null)) => Ok(None),
+            Some((field, value)) => {
+                let number = match value {
+                    Value::String(text) => text.trim().parse().ok(),
+                    other => other.as_u64().map(|n| n as usize),
+                };
+                number.map(Some).ok_or_else(|| self.wrong(field, value, wanted))
+            }
+        }
+    }
+
+    fn languages(&self, pair: Option<&(Lang, Lang)>) -> Result<(Lang, Lang), Error> {
+        let (path, line) = (self.path.to_path_buf(), self.row.line);
+        let read = |names, default: Option<&Lang>| -> Result<Lang, Error> {
+            match self.text(names)?.filter(|code| !code.is_empty()) {
+                Some(code) => {
+                    Lang::parse(&code).map_err(|source| Error::Lang { path: path.clone(), line, source })
+                }
+                None => default.cloned().ok_or(Error::NoPair { path: path.clone(), line }),
+            }
+        };
+        Ok((read(SRC_LANG, pair.map(|p| &p.0))?, read(TGT_LANG, pair.map(|p| &p.1))?))
+    }
+}
+
+/// A JSON value in words, for messages.
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(b) => format!("`{b}`"),
+        Value::Number(n) => format!("the number `{n}`"),
+        Value::String(s) => format!("the text `{s}`"),
+        Value::Array(_) => "a list".into(),
+        Value::Object(_) => "an object".into(),
+    }
+}

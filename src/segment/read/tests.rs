@@ -1,0 +1,256 @@
+//! Readers on small files, good and bad. Every message that a user can meet stands here.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::segment::lang::parse_pair;
+
+struct Dir(tempfile::TempDir);
+
+impl Dir {
+    fn with(files: &[(&str, &[u8])]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+        Self(dir)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A message with the temporary folder's name taken out.
+    fn message(&self, result: Result<Input, Error>) -> String {
+        result.unwrap_err().to_string().replace(&self.0.path().display().to_string(), "DIR")
+    }
+
+    fn notes(&self, input: &Input) -> Vec<String> {
+        let dir = self.0.path().display().to_string();
+        input.notes.iter().map(|note| note.replace(&dir, "DIR")).collect()
+    }
+
+    fn parallel(&self, hypotheses: &[&str]) -> Parallel {
+        let exists = |name: &str| Some(self.path(name)).filter(|path| path.exists());
+        Parallel {
+            source: self.path("src.txt"),
+            hypotheses: hypotheses.iter().map(|name| self.path(name)).collect(),
+            reference: exists("ref.txt"),
+            docs: exists("docs.txt"),
+            pair: parse_pair("en-de").unwrap(),
+        }
+    }
+}
+
+fn parallel_message(files: &[(&str, &[u8])]) -> String {
+    let dir = Dir::with(files);
+    dir.message(parallel(&dir.parallel(&["a.txt"])))
+}
+
+fn table_message(name: &str, text: &str) -> String {
+    let dir = Dir::with(&[(name, text.as_bytes())]);
+    dir.message(table(&dir.path(name), None))
+}
+
+#[test]
+fn parallel_text_with_everything() {
+    let dir = Dir::with(&[
+        ("src.txt", "\u{feff}One.\r\nTwo.\r\nThree.".as_bytes()),
+        ("a.txt", "Eins.\nZwei. \nDrei.\n".as_bytes()),
+        ("b.txt", "Eins!\n\nDrei!\n".as_bytes()),
+        ("ref.txt", "Eins.\n\nDrei.\n".as_bytes()),
+        ("docs.txt", b"news\tone\nnews\tone\nspeech\ttwo\n"),
+    ]);
+    let input = parallel(&dir.parallel(&["b.txt", "a.txt"])).unwrap();
+    let shown: Vec<String> = input
+        .segments
+        .iter()
+        .map(|s| {
+            format!("{} {} {} {:?} {:?} {:?}", s.system, s.doc, s.seg, s.source, s.hypothesis, s.reference)
+        })
+        .collect();
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    b one 0 "One." "Eins!" Some("Eins.")
+    b one 1 "Two." "" None
+    b two 2 "Three." "Drei!" Some("Drei.")
+    a one 0 "One." "Eins." Some("Eins.")
+    a one 1 "Two." "Zwei." None
+    a two 2 "Three." "Drei." Some("Drei.")
+    "#);
+    insta::assert_snapshot!(dir.notes(&input).join("\n"), @"
+    `DIR/ref.txt` has no reference on line 2
+    `DIR/b.txt` has an empty translation on line 2; it is judged as such
+    ");
+}
+
+#[test]
+fn limit_counts_for_each_system() {
+    let dir = Dir::with(&[("src.txt", b"1\n2\n3\n"), ("a.txt", b"1\n2\n3\n"), ("b.txt", b"1\n2\n3\n")]);
+    let mut input = parallel(&dir.parallel(&["a.txt", "b.txt"])).unwrap();
+    input.limit(2);
+    let kept: Vec<_> = input.segments.iter().map(|s| (s.system.as_str(), s.seg)).collect();
+    assert_eq!(kept, [("a", 0), ("a", 1), ("b", 0), ("b", 1)]);
+}
+
+#[test]
+fn bad_parallel_text() {
+    insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n2\n3\n"), ("a.txt", b"1\n2\n")]), @"
+    `DIR/src.txt` has 3 lines but `DIR/a.txt` has 2
+    hint: line N of every file must be about segment N; the files part at line 3 or before it
+    ");
+    insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n\n3\n\n"), ("a.txt", b"1\n2\n3\n4\n")]), @"
+    `DIR/src.txt` line 2: the source is empty, so there is nothing to judge (1 more such lines)
+    hint: take the line out of every file; documents are told apart by `--docs`, not by empty lines
+    ");
+    insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n2\n"), ("a.txt", b"1\nGr\xfc\xdfe\n")]), @"
+    `DIR/a.txt` line 2 is not UTF-8 at byte 3 of the line
+    hint: convert the file, for example: iconv -f WINDOWS-1252 -t UTF-8
+    ");
+    insta::assert_snapshot!(parallel_message(&[("src.txt", b"\xff\xfe1\0\n\0"), ("a.txt", b"1\n")]), @"
+    `DIR/src.txt` line 1 is not UTF-8 at byte 1 of the line
+    hint: the file is UTF-16; convert it: iconv -f UTF-16 -t UTF-8
+    ");
+    insta::assert_snapshot!(parallel_message(&[("src.txt", b""), ("a.txt", b"")]), @"`DIR/src.txt` holds no segment");
+    insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n")]),
+        @"cannot read `DIR/a.txt`: No such file or directory (os error 2)");
+    let files: &[(&str, &[u8])] =
+        &[("src.txt", b"1\n2\n3\n"), ("a.txt", b"1\n2\n3\n"), ("docs.txt", b"x\ny\nx\n")];
+    insta::assert_snapshot!(parallel_message(files), @"
+    `DIR/docs.txt` line 3: document `x` goes on here, but its other segments ended on line 1
+    hint: the segments of one document must stand together
+    ");
+    let dir = Dir::with(&[("src.txt", b"1\n"), ("x/a.txt", b"1\n"), ("y/a.txt", b"1\n")]);
+    insta::assert_snapshot!(dir.message(parallel(&dir.parallel(&["x/a.txt", "y/a.txt"]))), @"
+    two translations are both called `a`: `DIR/x/a.txt` and `DIR/y/a.txt`
+    hint: rename one of the files
+    ");
+}
+
+#[test]
+fn jsonl_and_tsv_say_the_same() {
+    let jsonl = r#"{"source":"One.","target":"Eins.","system":"x","doc":"d","seg_id":4,"src_lang":"en","tgt_lang":"de"}
+{"source":"Two.","hypothesis":"Zwei.","system":"x","doc":"d","seg_id":5,"src_lang":"en","tgt_lang":"de","reference":"Zwei!"}
+"#;
+    let tsv = "source\ttarget\tsystem\tdoc\tseg_id\tsrc_lang\ttgt_lang\treference\n\
+               One.\tEins.\tx\td\t4\ten\tde\t\r\nTwo.\tZwei.\tx\td\t5\ten\tde\tZwei!\r\n";
+    let dir = Dir::with(&[("in.jsonl", jsonl.as_bytes()), ("in.tsv", tsv.as_bytes())]);
+    let from_json = table(&dir.path("in.jsonl"), None).unwrap();
+    assert_eq!(from_json, table(&dir.path("in.tsv"), None).unwrap());
+    assert_eq!(from_json.segments[1].reference.as_deref(), Some("Zwei!"));
+    assert_eq!(from_json.segments[1].seg, 5);
+}
+
+#[test]
+fn rows_of_two_systems_may_alternate() {
+    let rows = r#"{"src":"1","mt":"a1","system":"a"}
+{"src":"1","mt":"b1","system":"b"}
+{"src":"2","mt":"a2","system":"a"}
+{"src":"2","mt":"b2","system":"b"}"#;
+    let dir = Dir::with(&[("in.jsonl", rows.as_bytes())]);
+    let pair = parse_pair("en-de").unwrap();
+    let input = table(&dir.path("in.jsonl"), Some(&pair)).unwrap();
+    let order: Vec<_> = input.segments.iter().map(|s| (s.hypothesis.as_str(), s.seg)).collect();
+    assert_eq!(order, [("a1", 0), ("a2", 1), ("b1", 0), ("b2", 1)]);
+}
+
+#[test]
+fn bad_rows() {
+    let jsonl = |text: &str| table_message("in.jsonl", text);
+    insta::assert_snapshot!(jsonl("{\"source\": \"x\"\n"), @"`DIR/in.jsonl` line 1: EOF while parsing an object at line 1 column 14");
+    insta::assert_snapshot!(jsonl("\n[1]\n"), @"`DIR/in.jsonl` line 2: `line` is a list but must be a JSON object");
+    insta::assert_snapshot!(jsonl(r#"{"source":"x","hypothesis":7}"#),
+        @"`DIR/in.jsonl` line 1: `hypothesis` is the number `7` but must be a string");
+    insta::assert_snapshot!(jsonl(r#"{"source":"x"}"#), @"
+    `DIR/in.jsonl` line 1: no field `hypothesis`
+    hint: it may also be called `target`, `mt`, `translation`
+    ");
+    insta::assert_snapshot!(jsonl(r#"{"source":"x","hypothesis":"y","seg_id":-1}"#),
+        @"`DIR/in.jsonl` line 1: `seg_id` is the number `-1` but must be a whole number from 0");
+    insta::assert_snapshot!(jsonl(r#"{"source":"x","hypothesis":"y"}"#), @"
+    `DIR/in.jsonl` line 1: no languages are named
+    hint: give `-l en-de`, or `src_lang` and `tgt_lang` on each line
+    ");
+    insta::assert_snapshot!(jsonl(r#"{"source":"x","hypothesis":"y","src_lang":"en","tgt_lang":"cz"}"#), @"
+    `DIR/in.jsonl` line 1: unknown language code `cz`
+    hint: did you mean `cs` (Czech)?
+    ");
+    let row = |doc: &str, seg: usize| {
+        let text = r#""source":"x","hypothesis":"y","src_lang":"en","tgt_lang":"de""#;
+        format!("{{{text},\"doc\":\"{doc}\",\"seg_id\":{seg}}}\n")
+    };
+    insta::assert_snapshot!(jsonl(&[row("d", 1), row("d", 1)].concat()), @"
+    `DIR/in.jsonl` line 2: segment `1` of document `d` and system `in` was already on line 1
+    hint: `seg_id` must be unique within a document of a system
+    ");
+    insta::assert_snapshot!(jsonl(&[row("d", 1), row("e", 2), row("d", 3)].concat()), @"
+    `DIR/in.jsonl` line 3: document `d` goes on here, but its other segments ended on line 1
+    hint: the segments of one document must stand together
+    ");
+    insta::assert_snapshot!(table_message("in.tsv", "src\tsystem\n"), @"
+    `DIR/in.tsv` line 1: no field `hypothesis`
+    hint: the first line must name the columns, separated by tabs; it has `src`, `system`
+    ");
+    insta::assert_snapshot!(table_message("in.tsv", "src\tmt\na\tb\tc\n"), @"
+    `DIR/in.tsv` line 2 has 3 fields but the header has 2
+    hint: fields are separated by single tabs, without quoting; a tab inside a text must be replaced
+    ");
+    insta::assert_snapshot!(table_message("in.csv", ""), @"
+    `DIR/in.csv` is neither `.jsonl` nor `.tsv`
+    hint: plain text goes to `-s SOURCE.txt -t HYPOTHESIS.txt`
+    ");
+}
+
+fn small_testset() -> Dir {
+    Dir::with(&[
+        ("sources/en-de.txt", b"1\n2\n"),
+        ("documents/en-de.docs", b"news\td1\nnews\td2\n"),
+        ("references/en-de.refA.txt", b"r1\nr2\n"),
+        ("system-outputs/en-de/refA.txt", b"r1\nr2\n"),
+        ("system-outputs/en-de/b.txt", b"b1\nb2\n"),
+        ("system-outputs/en-de/a.txt", b"a1\n[No translation supplied]\n"),
+    ])
+}
+
+fn choice(dir: &Dir, pair: &str) -> TestSet {
+    let (src, tgt) = parse_pair(pair).unwrap();
+    TestSet { dir: dir.0.path().into(), pair: (pair.into(), src, tgt), systems: None, reference: None }
+}
+
+#[test]
+fn a_testset_without_its_references() {
+    let dir = small_testset();
+    let input = testset(&TestSet { reference: Some("refA".into()), ..choice(&dir, "en-de") }).unwrap();
+    let read: Vec<_> = input
+        .segments
+        .iter()
+        .map(|s| (s.system.as_str(), s.doc.as_str(), s.seg, s.hypothesis.as_str(), s.reference.as_deref()))
+        .collect();
+    assert_eq!(
+        read,
+        [
+            ("a", "d1", 0, "a1", Some("r1")),
+            ("b", "d1", 0, "b1", Some("r1")),
+            ("b", "d2", 1, "b2", Some("r2"))
+        ]
+    );
+    insta::assert_snapshot!(dir.notes(&input).join("\n"),
+        @"`DIR/system-outputs/en-de/a.txt` has no translation on line 2; it gets no verdict there");
+    let one = testset(&TestSet { systems: Some(vec!["refA".into()]), ..choice(&dir, "en-de") }).unwrap();
+    assert_eq!(one.segments.len(), 2);
+}
+
+#[test]
+fn bad_testsets() {
+    let dir = small_testset();
+    insta::assert_snapshot!(dir.message(testset(&choice(&dir, "zh-en"))), @"
+    `DIR` has no `sources/zh-en.txt`
+    hint: a test set holds sources/, documents/ and system-outputs/zh-en/; sources/ has `en-de.txt`
+    ");
+    let unknown = TestSet { systems: Some(vec!["c".into()]), ..choice(&dir, "en-de") };
+    insta::assert_snapshot!(dir.message(testset(&unknown)), @"
+    no system `c` in `DIR/system-outputs/en-de`
+    hint: there are `a`, `b`, `refA`
+    ");
+}

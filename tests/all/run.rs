@@ -1,0 +1,310 @@
+//! Runs against a scripted model: the bytes of `verdicts.jsonl` do not depend on jobs, shards or kills.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::Ordering,
+};
+
+use proptest::prelude::*;
+use tribunal::{
+    judges::{Grouping, Unit},
+    run::{self, Error, Options, Outcome, Shard, Show, Signature, Status},
+    segment::Segment,
+};
+
+use crate::tiny_judge::{Scripted, TinyJudge, panel, seated, segments};
+
+fn options(out: &Path) -> Options {
+    Options {
+        out: out.into(),
+        shard: Shard::WHOLE,
+        jobs: 1,
+        seed: 0,
+        command: vec!["tribunal".into(), "score".into()],
+        show: Show::Quiet,
+    }
+}
+
+fn signature() -> Signature {
+    "method:tiny|model:scripted|seed:0".parse().unwrap()
+}
+
+fn go(segments: &[Segment], options: &Options) -> Result<Outcome, Error> {
+    run::run(&panel().0, &TinyJudge::by(Grouping::Document), segments, &signature(), options)
+}
+
+fn bytes(dir: &Path) -> String {
+    fs::read_to_string(dir.join("verdicts.jsonl")).unwrap()
+}
+
+fn message(dir: &Path, result: Result<Outcome, Error>) -> String {
+    result.unwrap_err().to_string().replace(&dir.display().to_string(), "DIR")
+}
+
+#[test]
+fn a_run_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let outcome = go(&segments(), &options(dir.path())).unwrap();
+    assert!(!outcome.complete());
+    insta::assert_snapshot!("verdicts", bytes(dir.path()));
+    let mut run: serde_json::Value =
+        serde_json::from_slice(&fs::read(dir.path().join("run.json")).unwrap()).unwrap();
+    run["input"]["sha256"] = "HASH".into();
+    insta::assert_snapshot!("run.json", serde_json::to_string_pretty(&run).unwrap());
+    let mut summary = outcome.summary;
+    summary.cost.call_seconds = 0.0;
+    summary.cost.wall_seconds = 0.0;
+    insta::assert_snapshot!("summary.json", serde_json::to_string_pretty(&summary).unwrap());
+    let calls = fs::read_to_string(dir.path().join("calls.jsonl")).unwrap();
+    let first: serde_json::Value = serde_json::from_str(calls.lines().next().unwrap()).unwrap();
+    let keys: Vec<&String> = first.as_object().unwrap().keys().collect();
+    insta::assert_snapshot!(format!("{keys:?}"), @r#"["group", "system", "doc", "seg", "role", "stage", "prompt_sha256", "chat", "reply", "finish", "tokens", "logprobs", "usage", "seconds"]"#);
+    assert_eq!(calls.lines().count(), 12);
+    assert_eq!(run::verdicts(dir.path()).unwrap(), outcome.records);
+}
+
+#[test]
+fn jobs_change_no_byte() {
+    let (one, eight) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    go(&segments(), &options(one.path())).unwrap();
+    go(&segments(), &Options { jobs: 8, ..options(eight.path()) }).unwrap();
+    assert_eq!(bytes(one.path()), bytes(eight.path()));
+}
+
+#[test]
+fn a_finished_run_asks_nothing_again() {
+    let dir = tempfile::tempdir().unwrap();
+    go(&segments(), &options(dir.path())).unwrap();
+    let before = bytes(dir.path());
+    let (panel, model) = panel();
+    let again =
+        run::run(&panel, &TinyJudge::by(Grouping::Document), &segments(), &signature(), &options(dir.path()));
+    assert_eq!(again.unwrap().resumed, 16);
+    assert_eq!(model.asked.load(Ordering::SeqCst), 0);
+    assert_eq!(bytes(dir.path()), before);
+}
+
+#[test]
+fn failures_of_the_engine_are_judged_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (broken, _) = seated(Scripted { fails_after: Some(5), ..Scripted::default() });
+    let judge = TinyJudge::by(Grouping::Segment);
+    let first = run::run(&broken, &judge, &segments(), &signature(), &options(dir.path())).unwrap();
+    assert_eq!(first.summary.statuses[&Status::Failed], 9);
+    let reason = first.records.iter().find_map(|r| r.reason.clone().filter(|_| r.status == Status::Failed));
+    assert_eq!(reason.unwrap(), "the engine failed: out of luck");
+    run::run(&panel().0, &judge, &segments(), &signature(), &options(dir.path())).unwrap();
+    let whole = tempfile::tempdir().unwrap();
+    run::run(&panel().0, &judge, &segments(), &signature(), &options(whole.path())).unwrap();
+    assert_eq!(bytes(dir.path()), bytes(whole.path()));
+}
+
+fn shards(root: &Path, count: usize, grouping: Grouping) -> Vec<PathBuf> {
+    let of = |index: usize| {
+        let dir = root.join(format!("shard{index}"));
+        let options = Options { shard: Shard { index, count }, jobs: 2, ..options(&dir) };
+        run::run(&panel().0, &TinyJudge::by(grouping), &segments(), &signature(), &options).unwrap();
+        dir
+    };
+    (1..=count).map(of).collect()
+}
+
+#[test]
+fn merged_shards_are_the_unsharded_run() {
+    for grouping in [Grouping::Segment, Grouping::Document, Grouping::FiveDocuments, Grouping::Source] {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = dir.path().join("whole");
+        let judge = TinyJudge::by(grouping);
+        run::run(&panel().0, &judge, &segments(), &signature(), &options(&whole)).unwrap();
+        let mut parts = shards(dir.path(), 3, grouping);
+        parts.reverse();
+        let merged = dir.path().join("merged");
+        run::merge(&parts, &merged, &["tribunal".into(), "merge".into()]).unwrap();
+        assert_eq!(bytes(&whole), bytes(&merged), "{grouping:?}");
+        let calls = |dir: &Path| fs::read_to_string(dir.join("calls.jsonl")).unwrap().lines().count();
+        assert_eq!(calls(&whole), calls(&merged));
+        assert_eq!(go_on(&merged, grouping).resumed, 16, "a merged folder is a whole run");
+    }
+}
+
+fn go_on(dir: &Path, grouping: Grouping) -> Outcome {
+    run::run(&panel().0, &TinyJudge::by(grouping), &segments(), &signature(), &options(dir)).unwrap()
+}
+
+#[test]
+fn what_cannot_be_merged() {
+    let root = tempfile::tempdir().unwrap();
+    let parts = shards(root.path(), 3, Grouping::Segment);
+    let merge = |dirs: &[&PathBuf], out: &str| {
+        let dirs: Vec<PathBuf> = dirs.iter().map(|dir| (*dir).clone()).collect();
+        message(root.path(), run::merge(&dirs, &root.path().join(out), &[]))
+    };
+    insta::assert_snapshot!(merge(&[&parts[0], &parts[2]], "m1"), @"
+    5 of 16 segments are in none of the folders, the first is 2 of document `news` and system `alpha`
+    hint: finish these shards first: 2/3
+    ");
+    insta::assert_snapshot!(merge(&[&parts[0], &parts[1], &parts[0]], "m2"), @"
+    `DIR/shard1` and `DIR/shard1` both judged segment 2 of document `news` and system `zeta`
+    hint: give each shard once
+    ");
+    let other = root.path().join("other");
+    let options = Options { shard: Shard { index: 2, count: 2 }, ..options(&other) };
+    let judge = TinyJudge::by(Grouping::Segment);
+    let seed_1 = signature().with("seed", "1");
+    run::run(&panel().0, &judge, &segments()[..9], &seed_1, &options).unwrap();
+    insta::assert_snapshot!(merge(&[&parts[0], &other], "m3"), @"
+    `DIR/shard1` and `DIR/other` are not parts of one run:
+      seed: `0` there, `1` now
+      they judged different inputs
+      shard: `1/3` there, `2/2` now
+    ");
+    insta::assert_snapshot!(merge(&[&root.path().join("nothing")], "m4"), @"`DIR/nothing` holds no `run.json`, so it is no run folder");
+}
+
+#[test]
+fn another_run_in_the_folder_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    go(&segments(), &options(dir.path())).unwrap();
+    let before = bytes(dir.path());
+    let judge = TinyJudge::by(Grouping::Document);
+    let other = signature().with("seed", "1").with("temp", "0.5");
+    let refused = run::run(&panel().0, &judge, &segments(), &other, &options(dir.path()));
+    insta::assert_snapshot!(message(dir.path(), refused), @"
+    `DIR` holds a run with another signature:
+      seed: `0` there, `1` now
+      temp: - there, `0.5` now
+    hint: give another `--out`, or the options of that run
+    ");
+    let refused = message(dir.path(), go(&segments()[..3], &options(dir.path())));
+    insta::assert_snapshot!(mask_hashes(&refused), @"
+    `DIR` holds a run on another input: 16 segments, systems: 2, sha256 `HASH`; now 3 segments, systems: 1, sha256 `HASH`
+    hint: give another `--out`
+    ");
+    let shard = Options { shard: Shard { index: 1, count: 2 }, ..options(dir.path()) };
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &shard)), @"
+    `DIR` holds shard `1/1`, not `1/2`
+    hint: each shard needs its own `--out`
+    ");
+    assert_eq!(bytes(dir.path()), before);
+}
+
+fn mask_hashes(text: &str) -> String {
+    let mut parts: Vec<&str> = text.split('`').collect();
+    for part in &mut parts {
+        if part.len() == 12 && part.chars().all(|c| c.is_ascii_hexdigit()) {
+            *part = "HASH";
+        }
+    }
+    parts.join("`")
+}
+
+#[test]
+fn a_folder_in_use_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = run::folder::Folder::open(dir.path()).unwrap();
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"
+    another process writes `DIR`
+    hint: wait for it, or give another `--out`
+    ");
+    drop(held);
+    go(&segments(), &options(dir.path())).unwrap();
+}
+
+#[test]
+fn damage_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    go(&segments(), &options(dir.path())).unwrap();
+    let journal = dir.path().join("journal.jsonl");
+    let whole = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, whole.replacen("\"score\"", "\"sc", 1)).unwrap();
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"
+    `DIR/journal.jsonl` line 1 is damaged: expected `:` at line 1 column 127
+    hint: take the line out; its segment is then judged again
+    ");
+    fs::remove_file(dir.path().join("run.json")).unwrap();
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"`DIR` holds no `run.json`, so it is no run folder");
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(&file))), @"cannot create `DIR/file`: File exists (os error 17)");
+}
+
+#[test]
+fn a_full_disk_loses_nothing() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut journal = run::journal::Journal { records: Full, calls: Full, dir: "out".into() };
+    insta::assert_snapshot!(journal.append(&[], &[]).map_or_else(|e| e.to_string(), |()| "nothing to write".into()), @"nothing to write");
+    let dir = tempfile::tempdir().unwrap();
+    let record = go(&segments(), &options(dir.path())).unwrap().records.remove(0);
+    insta::assert_snapshot!(journal.append(&[record], &[]).unwrap_err(), @"
+    cannot append to `out/journal.jsonl`: no storage space
+    hint: what was judged before is safe; make room and run the same command again to go on
+    ");
+}
+
+#[test]
+fn a_verdict_on_a_whole_document() {
+    let dir = tempfile::tempdir().unwrap();
+    let judge = TinyJudge { grouping: Grouping::FiveDocuments, unit: Unit::Group };
+    let outcome = run::run(&panel().0, &judge, &segments(), &signature(), &options(dir.path())).unwrap();
+    let shown: Vec<String> = outcome
+        .records
+        .iter()
+        .map(|r| format!("{} {:?} {:?} {}", r.system, r.doc, r.seg, r.n_calls))
+        .collect();
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    alpha "news+5+chat+speech" None 0
+    zeta "news+5+chat+speech" None 0
+    "#);
+    assert_eq!(outcome.records[0].source.lines().count(), 8);
+}
+
+#[test]
+fn a_plan_counts_without_asking() {
+    let dir = tempfile::tempdir().unwrap();
+    let (panel, model) = panel();
+    let judge = TinyJudge::by(Grouping::Document);
+    let plan = run::plan(&panel, &judge, &segments(), &options(&dir.path().join("never"))).unwrap();
+    let rows: Vec<String> = plan.rows().iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    insta::assert_snapshot!(rows.join("\n"), @"
+    segments: 16
+    groups judged together: 8
+    verdicts: 16
+    model calls, at least: 16
+    prompt tokens: 362
+    longest prompt, tokens: 31
+    longest prompt and answer, tokens: 47
+    answer tokens, at most: 256
+    ");
+    assert_eq!(model.asked.load(Ordering::SeqCst), 0);
+    assert!(!dir.path().join("never").exists());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// A kill leaves a journal cut at any byte, and calls cut at any other.
+    #[test]
+    fn killed_and_resumed_is_never_killed(cut in 0.0..1.0_f64, calls_cut in 0.0..1.0_f64, jobs in 1_usize..5) {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = go(&segments(), &Options { jobs, ..options(dir.path()) }).unwrap();
+        let before = bytes(dir.path());
+        for (name, cut) in [("journal.jsonl", cut), ("calls.jsonl", calls_cut)] {
+            let path = dir.path().join(name);
+            let content = fs::read(&path).unwrap();
+            fs::write(&path, &content[..(content.len() as f64 * cut) as usize]).unwrap();
+        }
+        fs::remove_file(dir.path().join("verdicts.jsonl")).unwrap();
+        let resumed = go(&segments(), &Options { jobs, ..options(dir.path()) }).unwrap();
+        prop_assert_eq!(bytes(dir.path()), before);
+        prop_assert!(resumed.resumed < whole.records.len());
+        prop_assert_eq!(resumed.records, whole.records);
+    }
+}

@@ -1,0 +1,76 @@
+//! An `Llm` that answers from a script and records what it was asked. It models nothing.
+
+use std::sync::{Arc, Mutex};
+
+use tribunal::llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Weighed};
+
+/// What a question holds and the answers to it, one after the other; the last one again and again.
+struct Scene {
+    needle: String,
+    replies: Vec<Reply>,
+    n_asked: usize,
+}
+
+/// The script: the first scene whose needle is in the last turn answers.
+#[derive(Default)]
+pub struct Script {
+    scenes: Mutex<Vec<Scene>>,
+    asked: Mutex<Vec<(Chat, Form, Sampling)>>,
+}
+
+impl Script {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A model that says the same to everything.
+    pub fn says(answer: &str) -> Arc<Self> {
+        Arc::new(Self::new().on("", &[answer]))
+    }
+
+    /// Answers questions that hold the needle.
+    pub fn on(self, needle: &str, answers: &[&str]) -> Self {
+        let replies = answers.iter().map(|text| Reply { text: (*text).into(), ..Reply::default() }).collect();
+        self.scenes.lock().unwrap().push(Scene { needle: needle.into(), replies, n_asked: 0 });
+        self
+    }
+
+    /// Answers questions that hold the needle, with answers that are cut while `n_cut` lasts.
+    pub fn cut(self, needle: &str, answer: &str, n_cut: usize) -> Self {
+        let this = self.on(needle, &vec![answer; n_cut + 1]);
+        let mut scenes = this.scenes.lock().unwrap();
+        for reply in scenes.last_mut().unwrap().replies.iter_mut().take(n_cut) {
+            reply.finish = Finish::Length;
+        }
+        drop(scenes);
+        this
+    }
+
+    /// All questions so far, by the text of their last turn.
+    pub fn asked(&self) -> Vec<(Chat, Form, Sampling)> {
+        let mut asked = self.asked.lock().unwrap().clone();
+        asked.sort_by(|a, b| a.0.turns.last().map(|t| &t.content).cmp(&b.0.turns.last().map(|t| &t.content)));
+        asked
+    }
+}
+
+impl Llm for Script {
+    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error> {
+        self.asked.lock().unwrap().push((chat.clone(), form.clone(), sampling.clone()));
+        let question = chat.turns.last().map_or("", |turn| turn.content.as_str());
+        let mut scenes = self.scenes.lock().unwrap();
+        let scene = scenes.iter_mut().find(|scene| question.contains(&scene.needle));
+        let Some(scene) = scene else { return Err(Error::Engine("the script has no answer".into())) };
+        let reply = scene.replies[scene.n_asked.min(scene.replies.len() - 1)].clone();
+        scene.n_asked += 1;
+        Ok(reply)
+    }
+
+    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, Error> {
+        Err(Error::Engine("the script weighs nothing".into()))
+    }
+
+    fn count(&self, chat: &Chat) -> Result<usize, Error> {
+        Ok(chat.turns.iter().map(|turn| turn.content.split_whitespace().count()).sum())
+    }
+}
