@@ -13,7 +13,7 @@ mod packages;
 pub mod pull;
 mod shelf;
 
-pub use home::{Local, State, Template};
+pub use home::{Local, State, Template, fingerprint};
 
 /// A judge model: everything that is known of it before its files are here.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

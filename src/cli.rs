@@ -5,6 +5,7 @@ use std::{io::Write, process::ExitCode};
 use clap::{Parser, Subcommand};
 
 pub mod args;
+pub mod ask;
 pub mod input;
 pub mod merge;
 pub mod methods;
@@ -27,6 +28,8 @@ pub struct Cli {
 enum Command {
     /// Judge translations: verdicts for every segment, a score for every system
     Score(Box<score::Args>),
+    /// Ask a model one question, with ids and log-probabilities
+    Ask(Box<ask::Args>),
     /// Join the run folders of shards into one
     Merge(merge::Args),
     /// The judging methods: list, show
@@ -73,6 +76,7 @@ impl Cli {
     pub fn run(self, seat: panel::Seat, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Score(args) => score::run(&args, seat, out),
+            Command::Ask(args) => ask::run(&args, out),
             Command::Merge(args) => merge::run(&args, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args),

@@ -65,6 +65,8 @@ pub struct Options {
     pub threads: Option<usize>,
     /// A chat template in place of the model's.
     pub chat_template: Option<String>,
+    /// Further variables of the chat template (`{"enable_thinking": false}`).
+    pub chat_options: serde_json::Value,
     /// Tokens that end a turn beside the model's own.
     pub stop_tokens: Vec<String>,
 }
@@ -84,6 +86,7 @@ impl Default for Options {
             prefix_cache: true,
             threads: None,
             chat_template: None,
+            chat_options: serde_json::Value::Null,
             stop_tokens: Vec::new(),
         }
     }
@@ -150,7 +153,11 @@ impl Engine {
         &self.tokenizer
     }
 
-    fn ids(&self, chat: &Chat) -> Result<Vec<u32>, llm::Error> {
+    /// The ids of a chat as the model reads it.
+    ///
+    /// # Errors
+    /// [`llm::Error::Template`] when the chat template refuses it.
+    pub fn prompt_ids(&self, chat: &Chat) -> Result<Vec<u32>, llm::Error> {
         chat::encode(chat, self.template.as_ref(), &self.tokenizer)
     }
 
@@ -183,7 +190,7 @@ fn wait(receiver: &Receiver<Result<Reply, llm::Error>>) -> Result<Reply, llm::Er
 
 impl Llm for Engine {
     fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
-        let tokens = self.ids(chat)?;
+        let tokens = self.prompt_ids(chat)?;
         self.check_length(tokens.len(), sampling.max_tokens)?;
         let grammar = self.vocabulary.grammar(form)?;
         let n_prompt = tokens.len();
@@ -195,7 +202,7 @@ impl Llm for Engine {
     }
 
     fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
-        let prompt = self.ids(chat)?;
+        let prompt = self.prompt_ids(chat)?;
         let n_prompt = prompt.len();
         let mut waiting = Vec::new();
         for text in continuations {
@@ -217,7 +224,7 @@ impl Llm for Engine {
     }
 
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
-        Ok(self.ids(chat)?.len())
+        Ok(self.prompt_ids(chat)?.len())
     }
 }
 

@@ -13,9 +13,14 @@ pub mod weights;
 
 pub mod cpu;
 
+pub mod cuda;
+
+pub mod device;
+
 pub use cache::{BLOCK, KvCache, KvType};
 pub use config::Config;
 pub use decoder::{Decoder, Input, Span};
+pub use device::device;
 pub use layers::linear::Compute;
 pub use weights::Weights;
 

@@ -2,6 +2,7 @@
 //! and repairs nothing.
 
 use std::{
+    fmt::Write as _,
     fs,
     io::{self, Read, Write},
     path::Path,
@@ -185,5 +186,8 @@ pub(super) fn each_chunk(from: &mut dyn Read, seen: &mut dyn FnMut(&[u8])) -> io
 }
 
 fn digits(hasher: Sha256) -> String {
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hasher.finalize().iter().fold(String::new(), |mut digits, byte| {
+        write!(digits, "{byte:02x}").expect("a string takes all that is written");
+        digits
+    })
 }

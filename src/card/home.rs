@@ -107,7 +107,8 @@ impl Receipt {
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(RECEIPT);
         let temporary = folder.join(format!("{RECEIPT}.partial"));
-        let text = serde_json::to_string_pretty(self).expect("strings and numbers are always JSON") + "\n";
+        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
+        let text = text.map_err(Error::io("write", &path))? + "\n";
         fs::write(&temporary, text).map_err(Error::io("write", &temporary))?;
         fs::rename(&temporary, &path).map_err(Error::io("rename to", &path))
     }
@@ -194,6 +195,29 @@ fn combined(files: &[Received]) -> String {
         list
     });
     check::sha256_of(list.as_bytes())
+}
+
+/// The first eight digits of the sha256 of a GGUF file, or of a folder's safetensors as [`Local::sha256`] has
+/// it, for models that no card describes.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn fingerprint(path: &Path) -> Result<String, Error> {
+    let digits = if path.is_dir() {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
+            let name = entry.map_err(Error::io("read", path))?.file_name().to_string_lossy().into_owned();
+            if is_weights(&name) {
+                let file = path.join(&name);
+                let size = fs::metadata(&file).map_err(Error::io("read", &file))?.len();
+                files.push(Received { sha256: check::sha256(&file)?, path: name, size });
+            }
+        }
+        combined(&files)
+    } else {
+        check::sha256(path)?
+    };
+    Ok(digits.get(..8).unwrap_or(&digits).to_owned())
 }
 
 fn is_weights(path: &str) -> bool {

@@ -23,7 +23,7 @@ use super::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// No bytes for this long, and the connection counts as broken.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Files that go with safetensors where a repository has them.
 const COMPANIONS: [&str; 2] = ["chat_template.jinja", "generation_config.json"];

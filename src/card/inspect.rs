@@ -46,7 +46,7 @@ pub fn describe(path: &Path) -> Result<Description, Error> {
     Ok(Description { size, ..description })
 }
 
-fn unreadable(path: &Path, reason: impl ToString) -> Error {
+fn unreadable(path: &Path, reason: &(impl ToString + ?Sized)) -> Error {
     Error::Unreadable { path: path.into(), reason: reason.to_string() }
 }
 
@@ -75,7 +75,7 @@ fn describe_folder(folder: &Path) -> Result<Description, Error> {
 
 fn describe_gguf(path: &Path) -> Result<Description, Error> {
     let mut file = fs::File::open(path).map_err(Error::io("open", path))?;
-    let content = Content::read(&mut file).map_err(|e| unreadable(path, e))?;
+    let content = Content::read(&mut file).map_err(|e| unreadable(path, &e))?;
     let mut description = Description { format: "gguf", ..Description::default() };
     description.metadata =
         content.metadata.iter().map(|(key, value)| (key.clone(), in_words(value))).collect();
@@ -93,7 +93,7 @@ fn describe_safetensors(path: &Path) -> Result<Description, Error> {
     let mut head = Vec::new();
     let mut length = [0; 8];
     let mut reader = file;
-    reader.read_exact(&mut length).map_err(|e| unreadable(path, e))?;
+    reader.read_exact(&mut length).map_err(|e| unreadable(path, &e))?;
     let n_header = u64::from_le_bytes(length);
     if n_header > MAX_HEADER_BYTES {
         return Err(unreadable(
@@ -103,7 +103,7 @@ fn describe_safetensors(path: &Path) -> Result<Description, Error> {
     }
     head.extend_from_slice(&length);
     reader.take(n_header).read_to_end(&mut head).map_err(Error::io("read", path))?;
-    let (_, header) = safetensors::SafeTensors::read_metadata(&head).map_err(|e| unreadable(path, e))?;
+    let (_, header) = safetensors::SafeTensors::read_metadata(&head).map_err(|e| unreadable(path, &e))?;
     let mut description = Description { format: "safetensors", ..Description::default() };
     let metadata = header.metadata().clone().unwrap_or_default();
     description.metadata = metadata.into_iter().map(|(key, value)| (key, cut(&value))).collect();

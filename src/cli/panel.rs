@@ -1,9 +1,26 @@
 //! From the model and engine arguments to a panel: the one place where the command line meets the engine.
 
-use anyhow::{Result, bail};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
 
 use super::args::{EngineArgs, ModelArgs};
-use crate::{judges::Panel, llm::Sampling, run::Plan};
+use crate::{
+    card::{self, Template},
+    engine::{Engine, Facts, Options},
+    judges::Panel,
+    llm::{Chat, Form, Llm, Sampling},
+    model::{
+        Compute, KvType,
+        cpu::{Activations, Format, Tier},
+    },
+    run::Plan,
+};
 
 /// A panel with what the command line must know of its models.
 pub struct Seated {
@@ -20,10 +37,183 @@ pub type Estimate = Box<dyn Fn(&Plan) -> Vec<(String, String)>>;
 /// How a command gets its panel: [`panel`], or a script in tests.
 pub type Seat = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<Seated>;
 
-/// Loads the models that the arguments name.
+/// Loads the models that the arguments name, each once.
 ///
 /// # Errors
 /// A model that cannot be found, read or run here.
-pub fn panel(model: &ModelArgs, engine: &EngineArgs, _sampling: Sampling) -> Result<Seated> {
-    bail!("no engine can run `{}` on `{}` in this build", model.model, engine.device())
+pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Result<Seated> {
+    let main = open(&model.model, model.chat_template.as_deref(), engine)?;
+    let mut signature = main.fields("");
+    let mut panel = Panel::new(main.engine.clone(), sampling);
+    let mut loaded = BTreeMap::from([(model.model.clone(), main.engine.clone())]);
+    let mut named = BTreeSet::new();
+    for (role, name) in &model.role {
+        if !named.insert(role) {
+            bail!("the role `{role}` is given twice");
+        }
+        if !loaded.contains_key(name) {
+            let other = open(name, None, engine)?;
+            loaded.insert(name.clone(), other.engine.clone());
+            signature.extend(other.fields(&format!("{role}.")));
+        }
+        panel = panel.seat(role, loaded[name].clone());
+    }
+    let engine = main.engine;
+    Ok(Seated { panel, signature, estimate: Box::new(move |plan| estimate(&engine, plan)) })
+}
+
+/// An engine with what its model is called.
+pub struct Opened {
+    pub engine: Arc<Engine>,
+    /// The card's name, or the file's stem.
+    pub name: String,
+    /// The first digits of the weights' sha256.
+    pub sha256: String,
+}
+
+impl Opened {
+    /// The engine's fields of the signature, with a role before each name where it plays only that.
+    fn fields(&self, role: &str) -> Vec<(String, String)> {
+        let Facts { dtype, activations, kv, device, tier, context, template, .. } = self.engine.facts();
+        let fields = [
+            ("model", self.name.clone()),
+            ("sha256", self.sha256.clone()),
+            ("dtype", dtype.clone()),
+            ("act", (*activations).to_owned()),
+            ("kv", (*kv).to_owned()),
+            ("device", device.clone()),
+        ];
+        let tier = tier.map(|tier| ("tier", tier.to_owned()));
+        let rest = [("context", context.to_string()), ("template", template.clone())];
+        let all = fields.into_iter().chain(tier).chain(rest);
+        all.map(|(name, value)| (format!("{role}{name}"), value)).collect()
+    }
+}
+
+/// Where a model's files are and what its card says of them.
+struct Found {
+    weights: PathBuf,
+    name: String,
+    sha256: String,
+    options: Options,
+}
+
+/// Opens a model by card, path or hub repository.
+///
+/// # Errors
+/// A model that cannot be found, read or run here.
+pub fn open(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Opened> {
+    let mut found = find(name, options(args)?)?;
+    if let Some(file) = template {
+        let text = std::fs::read_to_string(file).with_context(|| format!("`{}`", file.display()))?;
+        found.options.chat_template = Some(text);
+    }
+    let engine = Engine::open(&found.weights, &found.options)?;
+    Ok(Opened { engine: Arc::new(engine), name: found.name, sha256: found.sha256 })
+}
+
+/// Takes a path that exists for what it is, anything else for a card's name.
+fn find(name: &str, mut options: Options) -> Result<Found> {
+    let path = Path::new(name);
+    if path.exists() {
+        let stem = if path.is_dir() { path.file_name() } else { path.file_stem() };
+        let called = stem.map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+        let sha256 = card::fingerprint(path)?;
+        return Ok(Found { weights: path.into(), name: called, sha256, options });
+    }
+    if name.contains('/') && !name.starts_with("hf:") || name.ends_with(".gguf") {
+        bail!("`{name}`: no such file or folder");
+    }
+    let local = card::find(name)?.local()?;
+    options.stop_tokens.clone_from(&local.card.stop);
+    options.chat_options = serde_json::to_value(&local.card.chat_options)?;
+    if let Template::Text(text) = local.template {
+        options.chat_template = Some(text.to_owned());
+    }
+    let sha256 = local.fingerprint();
+    Ok(Found { weights: local.weights, name: local.card.name, sha256, options })
+}
+
+/// The engine's options; what can be refused is refused before anything is loaded.
+fn options(args: &EngineArgs) -> Result<Options> {
+    let device = crate::model::device(args.device())?;
+    if !device.is_cpu() && args.device() != "auto" {
+        bail!(
+            "`{}`: the decoder does not run on a GPU yet, only RMSNorm does; hint: `--device cpu`",
+            args.device()
+        );
+    }
+    let tier = match args.cpu_tier.as_str() {
+        "avx512" => Tier::Avx512,
+        "avx2" => Tier::Avx2,
+        "portable" => Tier::Portable,
+        _ => Tier::detect(),
+    };
+    if tier > Tier::detect() {
+        bail!("`--cpu-tier {}`: this processor lacks it; hint: `auto` takes the best it has", args.cpu_tier);
+    }
+    let activations = if args.activations == "float" { Activations::Float } else { Activations::Q8 };
+    let floats = match args.dtype.as_str() {
+        "bf16" => Some(Format::Bf16),
+        "f16" => Some(Format::F16),
+        "f32" => Some(Format::F32),
+        _ => None,
+    };
+    let kv = match args.kv_dtype.as_str() {
+        "f16" => KvType::F16,
+        "f32" => KvType::F32,
+        _ => KvType::Bf16,
+    };
+    let default = Options::default();
+    Ok(Options {
+        compute: Compute { tier, activations, floats },
+        kv,
+        kv_bytes: args.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        n_rows: args.batch.unwrap_or(default.n_rows),
+        prefix_cache: !args.no_prefix_cache,
+        threads: args.threads,
+        ..default
+    })
+}
+
+/// Memory and time that a plan will take: the time from a short trial on this machine.
+fn estimate(engine: &Engine, plan: &Plan) -> Vec<(String, String)> {
+    let facts = engine.facts();
+    let gib = |bytes: usize| format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30));
+    let mut rows =
+        vec![("weights".to_owned(), gib(facts.weight_bytes)), ("KV cache".to_owned(), gib(facts.kv_bytes))];
+    if let Some((prefill, decode)) = pace(engine) {
+        let hours = |answers: usize| (plan.prompt_tokens as f64 / prefill + answers as f64 / decode) / 3600.0;
+        rows.push((
+            "pace".to_owned(),
+            format!("{prefill:.0} prompt and {decode:.0} answer tokens/s, by a short trial"),
+        ));
+        let (none, all) = (hours(0), hours(plan.answer_tokens));
+        rows.push(("hours".to_owned(), format!("{none:.2} to {all:.2}, if no prefix is shared")));
+    }
+    rows
+}
+
+/// Prompt tokens and answer tokens a second, eight answers side by side. `None` when the trial fails.
+fn pace(engine: &Engine) -> Option<(f64, f64)> {
+    let words: String = (0..400).map(|i| format!("{} ", i * 7919 % 1009)).collect();
+    let time = |n_rows: usize, max_tokens: usize, prompt: &str| {
+        let start = Instant::now();
+        let ask = |row: usize| {
+            let sampling = Sampling { max_tokens, temperature: 1.0, seed: row as u64, ..Sampling::default() };
+            engine.ask(&Chat::raw(format!("{row} {prompt}")), &Form::Text, &sampling).ok()
+        };
+        let replies: Option<Vec<_>> = std::thread::scope(|scope| {
+            let asked: Vec<_> = (0..n_rows).map(|row| scope.spawn(move || ask(row))).collect();
+            asked.into_iter().map(|thread| thread.join().ok().flatten()).collect()
+        });
+        let (prompt, answer) = replies?
+            .iter()
+            .fold((0, 0), |sum, reply| (sum.0 + reply.usage.computed, sum.1 + reply.tokens.len()));
+        Some((prompt, answer, start.elapsed().as_secs_f64()))
+    };
+    let (prompt, _, seconds) = time(1, 1, &words)?;
+    let prefill = prompt as f64 / seconds;
+    let (prompt, answer, seconds) = time(8, 16, "Tell me a story.")?;
+    Some((prefill, answer as f64 / (seconds - prompt as f64 / prefill).max(1e-3)))
 }

@@ -76,13 +76,18 @@ impl Answer {
         };
         let left = sampling.max_tokens.saturating_sub(index);
         let mask = match grammar {
-            Some(grammar) if left <= grammar.closing_reserve() => Some(grammar.closing_mask()?),
             Some(grammar) => Some(grammar.mask()?),
             None => None,
         };
-        let choice = sampler::choose(logits, mask, sampling, self.stream, index, tier).ok_or_else(|| {
-            llm::Error::Engine("the form allows no token, or the logits are not numbers".into())
-        })?;
+        let mut choice =
+            sampler::choose(logits, mask, sampling, self.stream, index, tier).ok_or_else(|| {
+                llm::Error::Engine("the form allows no token, or the logits are not numbers".into())
+            })?;
+        let id = grammar.as_mut().map_or(choice.id, |grammar| grammar.within(choice.id, left));
+        if id != choice.id {
+            // The budget leaves room for the shortest end alone, and this is its next token.
+            choice = Choice { id, logprob: sampler::weigh(logits, id, tier), masked_logprob: 0.0 };
+        }
         let stops = self.tokenizer.stops().contains(&choice.id);
         if let (Some(grammar), false) = (grammar, stops) {
             grammar.advance(choice.id)?;
@@ -97,7 +102,7 @@ impl Answer {
     /// Ends the answer where it must end; else gives the token on to the next step.
     fn go_on(&mut self, id: u32) -> Option<u32> {
         let Task::Generate { grammar, sampling } = &mut self.task else { return None };
-        if grammar.as_mut().is_some_and(Grammar::must_stop) {
+        if grammar.as_ref().is_some_and(Grammar::must_stop) {
             self.finish = Some(Finish::Form);
         } else if let Some(at) = stop_at(&self.bytes, &sampling.stop) {
             self.bytes.truncate(at);

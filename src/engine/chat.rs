@@ -18,6 +18,8 @@ pub struct ChatTemplate {
     /// What the template may read beside the messages.
     bos_token: String,
     eos_token: String,
+    /// Further variables, by name.
+    options: serde_json::Map<String, serde_json::Value>,
 }
 
 impl ChatTemplate {
@@ -39,7 +41,15 @@ impl ChatTemplate {
             environment: template::environment(source)?,
             bos_token: bos_token.to_owned(),
             eos_token: eos_token.to_owned(),
+            options: serde_json::Map::new(),
         })
+    }
+
+    /// The same template with further variables (`{"enable_thinking": false}`); `null` adds none.
+    #[must_use]
+    pub fn with_options(mut self, options: &serde_json::Value) -> Self {
+        self.options = options.as_object().cloned().unwrap_or_default();
+        self
     }
 
     /// The text that the template makes of a chat, up to and with the assistant's opening and the prefill.

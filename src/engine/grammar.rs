@@ -70,7 +70,7 @@ impl Vocabulary {
         };
         let parser = self.factory.create_parser(grammar).map_err(|e| Error::Form(e.to_string()))?;
         Ok(Some(Grammar {
-            matcher: Matcher::new(Ok(parser)),
+            matcher: Box::new(Matcher::new(Ok(parser))),
             closer: Arc::new(closer),
             environment: Arc::clone(&self.environment),
             tokenizer: Arc::clone(&self.tokenizer),
@@ -112,7 +112,7 @@ fn mentions(value: &serde_json::Value, key: &str) -> bool {
 /// A form and how far one answer has got in it. A clone goes its own way.
 #[derive(Clone)]
 pub struct Grammar {
-    matcher: Matcher,
+    matcher: Box<Matcher>,
     closer: Arc<Closer>,
     environment: TokEnv,
     tokenizer: Arc<Tokenizer>,
@@ -191,6 +191,7 @@ impl Grammar {
     /// How many tokens the answer needs from here at the least, without a stop token: the smallest budget
     /// that [`Grammar::within`] can keep. `None` when the form's end is not known (a schema beyond our own
     /// compiler) or out of reach.
+    #[must_use]
     pub fn least_tokens(&self) -> Option<usize> {
         self.shortest_end().map(|tokens| tokens.len())
     }

@@ -29,6 +29,7 @@ pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engin
     let source = template_source(path, weights, options).map_err(text)?;
     let template = source.as_deref().map(|source| ChatTemplate::new(source, &tokenizer)).transpose();
     let template = template.map_err(|e| text(e.to_string()))?;
+    let template = template.map(|t| t.with_options(&options.chat_options));
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
     let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(weights.n_bytes()));
     let n_blocks = blocks(config, context, kv_bytes, options)?;
@@ -41,7 +42,8 @@ pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engin
         device: "cpu".into(),
         tier: tier(weights, options),
         context,
-        template: source.map_or("none".into(), |source| digits(&source)),
+        template: source
+            .map_or("none".into(), |source| digits(&(source + &options.chat_options.to_string()))),
         weight_bytes: weights.n_bytes(),
         kv_bytes: n_blocks * KvCache::block_bytes(config, options.kv),
     };

@@ -79,7 +79,7 @@ impl Decoder {
     pub fn load(weights: &Weights, device: &Device, compute: Compute) -> Result<Self, Error> {
         let config = weights.config().clone();
         let (vocab, hidden) = (config.vocab, config.hidden);
-        let embed_tokens = Embedding::load(weights, "model.embed_tokens.weight", vocab, hidden)?;
+        let embed_tokens = Embedding::load(weights, "model.embed_tokens.weight", [vocab, hidden], compute)?;
         let lm_head = if config.tied {
             Linear::tied(&embed_tokens, compute)
         } else {

@@ -127,7 +127,7 @@ impl Weights {
 }
 
 /// Little-endian floats of any width as f32; `None` for quantised types.
-fn floats(dtype: GgmlDType, bytes: &[u8]) -> Option<Vec<f32>> {
+pub(super) fn floats(dtype: GgmlDType, bytes: &[u8]) -> Option<Vec<f32>> {
     let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
     match dtype {
         GgmlDType::F32 => {

@@ -1,6 +1,7 @@
 //! The integration binary: one module per room.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod architecture;
 mod judges;
 mod matmul;
 mod model;

@@ -57,6 +57,7 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
         add_generation_prompt => true,
         bos_token => &template.bos_token,
         eos_token => &template.eos_token,
+        ..Value::from(minijinja::value::Serde(&template.options))
     };
     compiled.render(context).map_err(|e| llm::Error::Template(reason(&e)))
 }

@@ -7,6 +7,7 @@ use candle_core::{Storage, Tensor, quantized::GgmlDType};
 use crate::model::{
     Error, Weights,
     cpu::{Activations, Format, Input, Job, Packed, Tier, multiply},
+    weights,
 };
 
 use super::floats;
@@ -16,11 +17,13 @@ use super::floats;
 pub struct Compute {
     pub tier: Tier,
     pub activations: Activations,
+    /// Holds weights that are stored as floats in another float format.
+    pub floats: Option<Format>,
 }
 
 impl Default for Compute {
     fn default() -> Self {
-        Self { tier: Tier::detect(), activations: Activations::Q8 }
+        Self { tier: Tier::detect(), activations: Activations::Q8, floats: None }
     }
 }
 
@@ -53,7 +56,10 @@ impl<const N: usize> Linear<N> {
         for (name, n) in parts {
             let bias_name = format!("{name}.bias");
             let bias = if weights.contains(&bias_name) { Some(weights.floats(&bias_name, n)?) } else { None };
-            loaded.push(Part { weights: Arc::new(packed(weights, &format!("{name}.weight"), n, k)?), bias });
+            loaded.push(Part {
+                weights: Arc::new(packed(weights, &format!("{name}.weight"), [n, k], compute.floats)?),
+                bias,
+            });
         }
         let Ok(parts) = loaded.try_into() else { unreachable!("one part was loaded for each name") };
         Ok(Self { parts, compute })
@@ -83,7 +89,7 @@ impl<const N: usize> Linear<N> {
 
     /// The products, the input coded once for all parts that want it coded alike.
     fn multiply(&self, x: &[f32], m: usize, k: usize) -> [Vec<f32>; N] {
-        let Compute { tier, activations } = self.compute;
+        let Compute { tier, activations, .. } = self.compute;
         let coding = |part: &Part| part.weights.format().coding(activations);
         let mut outs: [Vec<f32>; N] = std::array::from_fn(|i| vec![0.0; m * self.parts[i].weights.n()]);
         let mut waiting: Vec<(&Part, &mut Vec<f32>)> = self.parts.iter().zip(&mut outs).collect();
@@ -116,8 +122,8 @@ pub struct Embedding {
 impl Embedding {
     /// # Errors
     /// A missing tensor or another shape than `[n, k]`.
-    pub fn load(weights: &Weights, name: &str, n: usize, k: usize) -> Result<Self, Error> {
-        Ok(Self { table: Arc::new(packed(weights, name, n, k)?) })
+    pub fn load(weights: &Weights, name: &str, shape: [usize; 2], compute: Compute) -> Result<Self, Error> {
+        Ok(Self { table: Arc::new(packed(weights, name, shape, compute.floats)?) })
     }
 
     /// Shape: `[tokens]` -> `[tokens, k]`.
@@ -137,12 +143,30 @@ impl Embedding {
     }
 }
 
-fn packed(weights: &Weights, name: &str, n: usize, k: usize) -> Result<Packed, Error> {
+fn packed(
+    weights: &Weights,
+    name: &str,
+    [n, k]: [usize; 2],
+    floats: Option<Format>,
+) -> Result<Packed, Error> {
     let stored = weights.get(name, &[n, k])?;
     let bad = |reason: String| weights.bad(name, &reason);
-    let format =
-        format(stored.dtype).ok_or_else(|| bad(format!("is {:?}, which is not supported", stored.dtype)))?;
-    Packed::pack(format, n, k, &stored.bytes).map_err(|e| bad(e.to_string()))
+    let format = format(stored.dtype);
+    let format = format.ok_or_else(|| bad(format!("is {:?}, which is not supported", stored.dtype)))?;
+    let (format, bytes) = match (floats, weights::floats(stored.dtype, &stored.bytes)) {
+        (Some(wanted), Some(values)) if wanted != format => (wanted, encode(wanted, &values).into()),
+        _ => (format, stored.bytes),
+    };
+    Packed::pack(format, n, k, &bytes).map_err(|e| bad(e.to_string()))
+}
+
+/// Little-endian bytes of values in a float format.
+fn encode(format: Format, values: &[f32]) -> Vec<u8> {
+    match format {
+        Format::Bf16 => values.iter().flat_map(|&x| half::bf16::from_f32(x).to_le_bytes()).collect(),
+        Format::F16 => values.iter().flat_map(|&x| half::f16::from_f32(x).to_le_bytes()).collect(),
+        _ => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+    }
 }
 
 fn format(dtype: GgmlDType) -> Option<Format> {

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# What CI checks of the CUDA side, on a machine without a GPU:
+#   each kernel compiles to PTX (warnings are errors) and on to machine code (spilled registers are errors);
+#   each kernel's host test passes; the stand-ins for the CUDA libraries find a library and say when there is none;
+#   the Rust code type-checks with the feature `cuda`.
+# Everything it needs goes to .cuda/ and target/ (both git-ignored). The last line counts what passed and failed.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+scripts/cuda/toolkit.sh || exit 2
+. .cuda/env
+build=.cuda/build
+mkdir -p "$build"
+
+passed=0 failed=0
+check() { # check NAME COMMAND...: its output is shown when it fails
+  if "${@:2}" >"$build/log" 2>&1; then
+    passed=$((passed + 1))
+    echo "ok      $1"
+  else
+    failed=$((failed + 1))
+    echo "FAILED  $1"
+    cat "$build/log"
+  fi
+}
+
+cuda() { "$REAL_NVCC" -O3 -std=c++17 -Werror all-warnings "$@"; }
+ptx() { cuda -gencode=arch=compute_90a,code=compute_90a -ptx "$1" -o "$build/out.ptx"; }
+cubin() {
+  cuda -gencode=arch=compute_90a,code=sm_90a -cubin -Xptxas -warn-spills,-warn-lmem-usage,-Werror \
+    "$1" -o "$build/out.cubin"
+}
+
+host_test() { # host_test NAME: the golden file of that name, where there is one, is its argument
+  g++ -std=c++17 -O1 -ffp-contract=off -Wall -Werror -Wno-unknown-pragmas -isystem "$CUDA_HOME/include" \
+    "kernels/tests/$1.cpp" -o "$build/$1" && "$build/$1" "tests/golden/$1.json"
+}
+
+stand_ins() {
+  gcc -O1 -Wall -Werror scripts/cuda/stubs_test.c -L"$CUDA_HOME/lib/stubs" -lcuda -lcublas -o "$build/stubs_test" &&
+    gcc -shared -fPIC -Wall -Werror -DLIBRARY scripts/cuda/stubs_test.c -o "$build/libcuda.so.1" &&
+    "$build/stubs_test" missing &&
+    LD_LIBRARY_PATH=$build "$build/stubs_test" found
+}
+
+type_check() { # release: build scripts and macros are then not optimized, and code is not generated at all
+  mkdir -p "$build/stub"
+  ln -sf "$PWD/scripts/cuda/nvcc-stub" "$build/stub/nvcc"
+  PATH=$PWD/$build/stub:$PATH NVCC=$PWD/$build/stub/nvcc \
+    cargo check --release --lib --bins --tests --locked --features cuda --target-dir target/cuda-check
+}
+
+for kernel in kernels/*.cu; do
+  name=$(basename "$kernel" .cu)
+  check "$name: PTX" ptx "$kernel"
+  check "$name: machine code" cubin "$kernel"
+  check "$name: host test" host_test "$name"
+done
+check "host.h: host test" host_test host
+check "stand-ins for the CUDA libraries" stand_ins
+check "cargo check --features cuda" type_check
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

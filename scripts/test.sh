@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Everything that CI runs: format, clippy with warnings as errors, all tests, doc tests, and the CUDA side
+# without a GPU. It fetches the small test model and the CUDA compiler itself; both stay in git-ignored or cache
+# folders and later runs are short. `TRIBUNAL_DATA` may name a folder with the published test data; tests that
+# want it say so when it is not set.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+die() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+command -v cargo >/dev/null || die "no \`cargo\` on PATH; hint: install Rust from https://rustup.rs"
+for component in fmt clippy; do
+  cargo "$component" --version >/dev/null 2>&1 && continue
+  command -v rustup >/dev/null || die "no \`cargo $component\`; hint: install rustfmt and clippy"
+  rustup component add rustfmt clippy
+done
+
+step "format"
+cargo fmt --check
+
+step "clippy"
+cargo clippy --locked --all-targets -- -D warnings
+
+step "test model"
+cargo run --locked --quiet -- models pull --quiet smollm2-135m-instruct
+
+step "tests"
+cargo test --locked --lib --bins --tests --no-fail-fast
+
+step "doc tests"
+cargo test --locked --doc
+
+if [ -x scripts/cuda/check.sh ]; then
+  step "CUDA, without a GPU"
+  scripts/cuda/check.sh
+fi
+
+step "all passed"

@@ -1,0 +1,149 @@
+//! `tribunal ask`: one question with ids, text and log-probabilities, to look at a model or to check the
+//! engine against another.
+
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::{
+    args::{EngineArgs, ModelArgs, SamplingArgs},
+    panel,
+};
+use crate::{
+    engine::Engine,
+    llm::{Chat, Finish, Form, Llm, Reply, Token, Turn},
+};
+
+/// What is asked, and what the answer must look like.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// A text file that is the whole prompt: no chat template, control tokens in it act as such
+    #[arg(long, value_name = "FILE", conflicts_with = "chat", required_unless_present = "chat")]
+    raw: Option<PathBuf>,
+    /// A JSON file with the conversation: `[{"role": "user", "content": "..."}, ...]`
+    #[arg(long, value_name = "FILE.json")]
+    chat: Option<PathBuf>,
+    /// What the answer must look like
+    #[arg(long, value_enum, default_value_t = FormName::Text)]
+    form: FormName,
+    /// The form's file: a JSON schema, a regular expression, or choices one a line
+    #[arg(long, value_name = "FILE", required_if_eq_any([("form", "json"), ("form", "regex"), ("form", "choice")]))]
+    schema: Option<PathBuf>,
+    /// A JSON object of texts that the schema's `substringOf` names, or a plain text named `text`
+    #[arg(long, value_name = "FILE")]
+    spans_from: Option<PathBuf>,
+    /// A text file whose tokens are weighed after the prompt instead of generating
+    #[arg(long, value_name = "FILE")]
+    continuation: Option<PathBuf>,
+    /// Print ids, tokens and log-probabilities as one JSON line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FormName {
+    Text,
+    Json,
+    Regex,
+    Choice,
+}
+
+/// Runs `tribunal ask`.
+///
+/// # Errors
+/// Files that cannot be read, a model that cannot be opened, a form that cannot be compiled.
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    let (chat, form) = (args.conversation()?, args.form()?);
+    let opened = panel::open(&args.model.model, args.model.chat_template.as_deref(), &args.engine)?;
+    let reply = match &args.continuation {
+        Some(file) => weigh(&opened.engine, &chat, &read(file)?)?,
+        None => opened.engine.ask(&chat, &form, &args.sampling.sampling())?,
+    };
+    if args.json {
+        writeln!(out, "{}", record(&opened.name, &reply))?;
+    } else {
+        writeln!(out, "{}", reply.text)?;
+    }
+    Ok(ExitCode::from(u8::from(reply.finish == Finish::Length)))
+}
+
+/// A given continuation as a reply, so that both print alike.
+fn weigh(engine: &Engine, chat: &Chat, text: &str) -> Result<Reply> {
+    let weighed = engine.weigh(chat, &[text.to_owned()])?.remove(0);
+    let prompt_ids = engine.prompt_ids(chat)?;
+    Ok(Reply { text: weighed.text, tokens: weighed.tokens, prompt_ids, ..Reply::default() })
+}
+
+fn record(model: &str, reply: &Reply) -> Value {
+    let token = |token: &Token| {
+        json!({
+            "id": token.id,
+            "text": token.text,
+            "logprob": token.logprob,
+            "masked_logprob": token.masked_logprob,
+            "source": token.source,
+        })
+    };
+    json!({
+        "model": model,
+        "prompt_tokens": reply.prompt_ids,
+        "text": reply.text,
+        "tokens": reply.tokens.iter().map(token).collect::<Vec<_>>(),
+        "finish": reply.finish,
+        "computed": reply.usage.computed,
+        "cached": reply.usage.cached,
+    })
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("`{}`", path.display()))
+}
+
+fn read_json(path: &Path) -> Result<Value> {
+    serde_json::from_str(&read(path)?).with_context(|| format!("`{}` is not JSON", path.display()))
+}
+
+impl Args {
+    fn conversation(&self) -> Result<Chat> {
+        if let Some(file) = &self.raw {
+            return Ok(Chat::raw(read(file)?));
+        }
+        let Some(file) = &self.chat else { bail!("give a prompt with `--raw FILE` or `--chat FILE.json`") };
+        let json = read_json(file)?;
+        let turns = json.get("messages").or_else(|| json.get("turns")).unwrap_or(&json).clone();
+        let turns: Vec<Turn> = serde_json::from_value(turns).with_context(|| {
+            format!("`{}`: a list of {{\"role\", \"content\"}} was expected", file.display())
+        })?;
+        Ok(Chat { turns, ..Chat::default() })
+    }
+
+    fn form(&self) -> Result<Form> {
+        let Some(file) = &self.schema else { return Ok(Form::Text) };
+        Ok(match self.form {
+            FormName::Text => bail!("`--schema` needs `--form json`, `regex` or `choice`"),
+            FormName::Json => Form::Json { schema: read_json(file)?, texts: self.texts()? },
+            FormName::Regex => Form::Regex(read(file)?.trim_end_matches('\n').to_owned()),
+            FormName::Choice => Form::Choice(read(file)?.lines().map(str::to_owned).collect()),
+        })
+    }
+
+    fn texts(&self) -> Result<BTreeMap<String, String>> {
+        let Some(file) = &self.spans_from else { return Ok(BTreeMap::new()) };
+        let text = read(file)?;
+        let named = serde_json::from_str(&text);
+        Ok(named.unwrap_or_else(|_| BTreeMap::from([("text".to_owned(), text)])))
+    }
+}

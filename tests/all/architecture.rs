@@ -1,0 +1,266 @@
+//! The rules of ARCHITECTURE.md that a program can check, over the text of `src/`. It knows names and lines,
+//! not types: what a type alone could break is for review.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+mod source;
+
+use source::Source;
+
+/// Who may import whom. A room that is not here is not part of the house.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("main", &["cli"]),
+    (
+        "cli",
+        &["run", "meta", "report", "bench", "engine", "judges", "card", "evidence", "segment", "llm", "mqm"],
+    ),
+    ("run", &["judges", "llm", "segment", "mqm"]),
+    ("judges", &["llm", "mqm", "segment"]),
+    ("engine", &["llm", "model"]),
+    ("model", &[]),
+    ("report", &["meta", "run", "mqm", "segment"]),
+    ("bench", &["engine", "llm", "judges", "segment"]),
+    ("mqm", &["segment"]),
+    ("meta", &[]),
+    ("llm", &[]),
+    ("segment", &[]),
+    ("card", &[]),
+    ("evidence", &[]),
+];
+
+/// One file may do more than its room.
+const EXCEPTIONS: &[(&str, &str)] = &[("judges/rate", "evidence")];
+
+const MAX_LINES: usize = 500;
+
+/// Words that name no responsibility.
+const EMPTY_NAMES: &[&str] =
+    &["utils", "util", "common", "helpers", "types", "misc", "manager", "service", "handler"];
+
+/// Folders and files where `unsafe` is at home.
+const UNSAFE_HOMES: &[&str] = &["model/cpu", "model/cuda", "model/weights"];
+
+/// Where the `cuda` feature may be asked for: its own files, and where a device is chosen.
+const CUDA_HOMES: &[&str] = &["model/cuda", "model/device", "model.rs"];
+
+/// The engine's bookkeeping, which holds integers only.
+const INTEGER_FILES: &[&str] = &["engine/blocks", "engine/radix", "engine/scheduler"];
+
+/// A literal in a judge that is longer than this reads like a prompt.
+const MAX_LITERAL_CHARS: usize = 240;
+
+/// How a prompt addresses a model.
+const PROMPT_CUES: &[&str] = &[
+    "You are a",
+    "You are an",
+    "You will be given",
+    "Your task is",
+    "Please identify",
+    "Based on the source segment",
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// All Rust files of the library and the binary.
+fn sources() -> Vec<Source> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                found.push(Source::read(&self::folder(), &path));
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(found.len() > 10, "src/ was not found");
+    found
+}
+
+/// Fails with all offences at once.
+fn expect_none(rule: &str, offences: impl IntoIterator<Item = String>) {
+    let offences: Vec<_> = offences.into_iter().collect();
+    assert!(offences.is_empty(), "{rule}:\n  {}", offences.join("\n  "));
+}
+
+fn is_in(path: &str, homes: &[&str]) -> bool {
+    homes.iter().any(|home| path.starts_with(home))
+}
+
+/// `path:line: text` of each code line that `is_offence` finds.
+fn lines_where<'a>(
+    source: &'a Source,
+    is_offence: impl Fn(&str) -> bool + 'a,
+) -> impl Iterator<Item = String> + 'a {
+    let lines = source.code.lines().enumerate();
+    lines
+        .filter(move |(_, line)| is_offence(line))
+        .map(|(i, line)| format!("{}:{}: {}", source.path, i + 1, line.trim()))
+}
+
+#[test]
+fn rooms_import_only_what_they_may() {
+    let mut offences = Vec::new();
+    for source in sources().iter().filter(|s| s.room() != "lib") {
+        let Some((_, allowed)) = MAY_IMPORT.iter().find(|(room, _)| *room == source.room()) else {
+            offences.push(format!("{}: the room `{}` is not in the table", source.path, source.room()));
+            continue;
+        };
+        for (line, target) in source.imports() {
+            let is_excepted =
+                EXCEPTIONS.iter().any(|(path, to)| source.path.starts_with(path) && *to == target);
+            if target != source.room() && !allowed.contains(&target.as_str()) && !is_excepted {
+                offences.push(format!(
+                    "{}:{line}: `{}` may not import `{target}`",
+                    source.path,
+                    source.room()
+                ));
+            }
+        }
+    }
+    expect_none("imports between rooms", offences);
+}
+
+#[test]
+fn every_file_says_first_what_it_is() {
+    let silent = sources().into_iter().filter(|s| !s.text.starts_with("//! ")).map(|s| s.path);
+    expect_none("the first line is `//! ` and what the file is", silent);
+}
+
+#[test]
+fn files_end_before_they_are_too_long() {
+    let long = sources().into_iter().filter(|s| s.code.lines().count() > MAX_LINES && !s.is_test());
+    expect_none("500 lines, tests apart", long.map(|s| format!("{}: {}", s.path, s.code.lines().count())));
+}
+
+#[test]
+fn no_module_is_called_after_nothing() {
+    let offences = sources().into_iter().filter(|s| {
+        let parts: Vec<_> = s.path.trim_end_matches(".rs").split('/').collect();
+        parts.iter().any(|part| EMPTY_NAMES.contains(part)) || parts.last() == Some(&"mod")
+    });
+    expect_none("module names", offences.map(|s| s.path));
+}
+
+#[test]
+fn unsafe_stays_at_home_and_says_why_it_is_sound() {
+    let mut offences = Vec::new();
+    for source in sources() {
+        let lines: Vec<_> = source.text.lines().collect();
+        for (i, line) in source.code.lines().enumerate() {
+            let opens = line.contains("unsafe {") || line.contains("unsafe impl");
+            if (opens || line.contains("unsafe fn")) && !is_in(&source.path, UNSAFE_HOMES) {
+                offences.push(format!("{}:{}: unsafe outside its homes", source.path, i + 1));
+            }
+            let above = &lines[i.saturating_sub(8)..=i];
+            if opens && !above.iter().any(|line| line.contains("SAFETY:")) {
+                offences.push(format!("{}:{}: no `// SAFETY:` above", source.path, i + 1));
+            }
+        }
+    }
+    expect_none("unsafe", offences);
+}
+
+#[test]
+fn the_cuda_feature_is_asked_for_in_one_place() {
+    let mut offences = Vec::new();
+    for source in sources().iter().filter(|s| !is_in(&s.path, CUDA_HOMES)) {
+        let lines: Vec<_> = source.code.lines().collect();
+        let asked = source
+            .literals
+            .iter()
+            .filter(|(line, text)| text == "cuda" && lines[line - 1].contains("feature"));
+        offences.extend(asked.map(|(line, _)| format!("{}:{line}", source.path)));
+    }
+    expect_none("cfg(feature = \"cuda\")", offences);
+}
+
+#[test]
+fn prompts_are_files() {
+    let mut offences = Vec::new();
+    for source in sources().iter().filter(|s| !s.is_test()) {
+        for (line, literal) in &source.literals {
+            let is_long = source.room() == "judges" && literal.chars().count() > MAX_LITERAL_CHARS;
+            if is_long || PROMPT_CUES.iter().any(|cue| literal.contains(cue)) {
+                let beginning: String = literal.chars().take(60).collect();
+                offences.push(format!("{}:{line}: {beginning:?}", source.path));
+            }
+        }
+    }
+    expect_none("text that reads like a prompt belongs into a file beside its judge", offences);
+}
+
+#[test]
+fn only_the_command_line_prints() {
+    let prints = |line: &str| {
+        ["println!(", "print!(", "eprintln!(", "eprint!(", "dbg!("].iter().any(|m| line.contains(m))
+    };
+    let sources = sources();
+    let quiet = sources.iter().filter(|s| !["cli", "main"].contains(&s.room()) && !s.is_test());
+    expect_none("printing outside cli", quiet.flat_map(|s| lines_where(s, prints)));
+}
+
+#[test]
+fn only_model_cards_reach_the_network() {
+    let reaches = |line: &str| {
+        ["ureq::", "hf_hub::", "TcpStream", "TcpListener"].iter().any(|word| line.contains(word))
+    };
+    let sources = sources();
+    let others = sources.iter().filter(|s| s.room() != "card" && !s.is_test());
+    expect_none("network outside `models pull`", others.flat_map(|s| lines_where(s, reaches)));
+}
+
+#[test]
+fn nothing_depends_on_the_day_or_on_chance() {
+    let words = [
+        "SystemTime::now",
+        "thread_rng",
+        "rand::rng(",
+        "from_entropy",
+        "from_os_rng",
+        "static mut",
+        "OnceLock",
+    ];
+    let sources = sources();
+    let hits = sources.iter().filter(|s| !s.is_test());
+    expect_none(
+        "clock, chance, globals",
+        hits.flat_map(|s| lines_where(s, move |l| words.iter().any(|w| l.contains(w)))),
+    );
+}
+
+#[test]
+fn the_engines_books_hold_integers() {
+    let holds_tensors =
+        |line: &str| ["Tensor", "candle_core", "f32", "f64"].iter().any(|word| line.contains(word));
+    let sources = sources();
+    let books = sources.iter().filter(|s| is_in(&s.path, INTEGER_FILES) && !s.is_test());
+    expect_none("blocks, radix and scheduler", books.flat_map(|s| lines_where(s, holds_tensors)));
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let later = |line: &str| ["todo!(", "unimplemented!(", "#[ignore"].iter().any(|word| line.contains(word));
+    expect_none("left for later", sources().iter().flat_map(|s| lines_where(s, later).collect::<Vec<_>>()));
+}
+
+#[test]
+fn the_library_is_the_rooms_of_the_table() {
+    let text = fs::read_to_string(folder().join("lib.rs")).unwrap();
+    let declared: BTreeSet<_> =
+        text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    let known: BTreeSet<_> = MAY_IMPORT.iter().map(|(room, _)| *room).collect();
+    expect_none(
+        "rooms that are not in the table",
+        declared.difference(&known).map(|room| (*room).to_owned()),
+    );
+}
