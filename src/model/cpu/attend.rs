@@ -18,8 +18,8 @@ pub const SPLIT: usize = 256;
 
 const SPLIT_BLOCKS: usize = SPLIT / BLOCK;
 
-/// Queries that share one pass over the keys in registers.
-const QUADS: usize = 8;
+/// Queries that share one pass over the keys in registers: enough sums in flight to hide the latency of each.
+pub const TOGETHER: usize = 8;
 
 /// One layer's cache and shape.
 #[derive(Clone, Copy)]
@@ -187,15 +187,19 @@ impl<S: Stored> Run<'_, S> {
         let n = self.rows.len() * self.group;
         for (at, &block) in blocks.iter().enumerate().skip(lo) {
             let keys = self.cached.block(self.cached.keys, block, self.head).as_chunks::<WIDTH>().0;
-            let mut q = self.first_query;
-            let end = self.first_query + n;
-            while q + QUADS <= end {
-                dots::<L, S, QUADS>(keys, &queries[q * dim..], dim, &mut scores[q * SPLIT + at * BLOCK..]);
-                q += QUADS;
-            }
-            while q < end {
-                dots::<L, S, 1>(keys, &queries[q * dim..], dim, &mut scores[q * SPLIT + at * BLOCK..]);
-                q += 1;
+            for first in (0..n).step_by(TOGETHER) {
+                let q = self.first_query + first;
+                let (queries, scores) = (&queries[q * dim..], &mut scores[q * SPLIT + at * BLOCK..]);
+                match n - first {
+                    1 => dots::<L, S, 1>(keys, queries, dim, scores),
+                    2 => dots::<L, S, 2>(keys, queries, dim, scores),
+                    3 => dots::<L, S, 3>(keys, queries, dim, scores),
+                    4 => dots::<L, S, 4>(keys, queries, dim, scores),
+                    5 => dots::<L, S, 5>(keys, queries, dim, scores),
+                    6 => dots::<L, S, 6>(keys, queries, dim, scores),
+                    7 => dots::<L, S, 7>(keys, queries, dim, scores),
+                    _ => dots::<L, S, TOGETHER>(keys, queries, dim, scores),
+                }
             }
         }
     }
@@ -245,19 +249,18 @@ impl<S: Stored> Run<'_, S> {
     #[inline(always)]
     fn weigh_values<L: Lanes>(&self, blocks: &[u32], keys: (usize, usize), scratch: &mut Scratch) {
         let dim = self.cached.head_dim;
-        let end = self.first_query + self.rows.len() * self.group;
-        let mut q = self.first_query;
-        while q < end {
-            let wide = if q + 4 <= end { 4 } else { 1 };
+        let n = self.rows.len() * self.group;
+        for first in (0..n).step_by(4) {
+            let (q, wide) = (self.first_query + first, 4.min(n - first));
             let weights = &scratch.scores[q * SPLIT..(q + wide) * SPLIT];
             let part = &mut scratch.part[q * dim..(q + wide) * dim];
-            let values = |block: u32| self.cached.block(self.cached.values, block, self.head);
-            if wide == 4 {
-                sums::<L, S, 4>(blocks, &values, keys, weights, part, dim);
-            } else {
-                sums::<L, S, 1>(blocks, &values, keys, weights, part, dim);
+            let values = Values { cached: self.cached, head: self.head, blocks };
+            match wide {
+                1 => sums::<L, S, 1>(values, keys, weights, part),
+                2 => sums::<L, S, 2>(values, keys, weights, part),
+                3 => sums::<L, S, 3>(values, keys, weights, part),
+                _ => sums::<L, S, 4>(values, keys, weights, part),
             }
-            q += wide;
         }
     }
 
@@ -309,39 +312,35 @@ fn dots<L: Lanes, S: Stored, const N: usize>(
     }
 }
 
+/// The values of one split under one head.
+#[derive(Clone, Copy)]
+struct Values<'a, S> {
+    cached: Cached<'a, S>,
+    head: usize,
+    blocks: &'a [u32],
+}
+
 /// Sums of values of keys `from..to` of a split under the weights of `N` queries, key by key in order.
 ///
-/// Shape: `weights` `[N, SPLIT]`, `part` `[N, dim]`.
+/// Shape: `weights` `[N, SPLIT]`, `part` `[N, head_dim]`.
 #[inline(always)]
-fn sums<'a, L: Lanes, S: Stored + 'a, const N: usize>(
-    blocks: &[u32],
-    values: &impl Fn(u32) -> &'a [S],
+fn sums<L: Lanes, S: Stored, const N: usize>(
+    values: Values<'_, S>,
     (from, to): (usize, usize),
     weights: &[f32],
     part: &mut [f32],
-    dim: usize,
 ) {
     const WIDE: usize = 4;
+    let dim = values.cached.head_dim;
     let n_vectors = dim / WIDTH;
     for first in (0..n_vectors).step_by(WIDE) {
         let wide = WIDE.min(n_vectors - first);
         let mut acc = [[L::splat(0.0); WIDE]; N];
         for block_idx in from / BLOCK..to.div_ceil(BLOCK) {
-            let block = values(blocks[block_idx]);
-            let keys = from.max(block_idx * BLOCK)..to.min((block_idx + 1) * BLOCK);
-            for key in keys {
-                let row = &block[(key % BLOCK) * dim..][..dim];
-                let row = &row.as_chunks::<WIDTH>().0[first..first + wide];
-                if wide == WIDE {
-                    step::<L, S, N, WIDE>(row, weights, key, &mut acc);
-                } else {
-                    for (v, lanes) in row.iter().enumerate() {
-                        let value: L = S::load(lanes);
-                        for (i, acc) in acc.iter_mut().enumerate() {
-                            acc[v] = L::splat(weights[i * SPLIT + key]).mul_add(value, acc[v]);
-                        }
-                    }
-                }
+            let block = values.cached.block(values.cached.values, values.blocks[block_idx], values.head);
+            for key in from.max(block_idx * BLOCK)..to.min((block_idx + 1) * BLOCK) {
+                let row = block[(key % BLOCK) * dim..][..dim].as_chunks::<WIDTH>().0;
+                step::<L, S, N, WIDE>(&row[first..first + wide], weights, key, &mut acc);
             }
         }
         for (i, acc) in acc.iter().enumerate() {
@@ -353,7 +352,7 @@ fn sums<'a, L: Lanes, S: Stored + 'a, const N: usize>(
     }
 }
 
-/// One key's part of [`sums`], all of `M` vectors in registers.
+/// One key's part of [`sums`], at most `M` vectors in registers.
 #[inline(always)]
 fn step<L: Lanes, S: Stored, const N: usize, const M: usize>(
     row: &[[S; WIDTH]],
@@ -361,11 +360,14 @@ fn step<L: Lanes, S: Stored, const N: usize, const M: usize>(
     key: usize,
     acc: &mut [[L; M]; N],
 ) {
-    let values: [L; M] = std::array::from_fn(|v| S::load(&row[v]));
-    for i in 0..N {
+    let mut values = [L::splat(0.0); M];
+    for (value, lanes) in values.iter_mut().zip(row) {
+        *value = S::load(lanes);
+    }
+    for (i, acc) in acc.iter_mut().enumerate() {
         let weight = L::splat(weights[i * SPLIT + key]);
-        for v in 0..M {
-            acc[i][v] = weight.mul_add(values[v], acc[i][v]);
+        for (acc, value) in acc.iter_mut().zip(values) {
+            *acc = weight.mul_add(value, *acc);
         }
     }
 }
