@@ -255,11 +255,19 @@ impl<S: Stored> Run<'_, S> {
             let weights = &scratch.scores[q * SPLIT..(q + wide) * SPLIT];
             let part = &mut scratch.part[q * dim..(q + wide) * dim];
             let values = Values { cached: self.cached, head: self.head, blocks };
-            match wide {
-                1 => sums::<L, S, 1>(values, keys, weights, part),
-                2 => sums::<L, S, 2>(values, keys, weights, part),
-                3 => sums::<L, S, 3>(values, keys, weights, part),
-                _ => sums::<L, S, 4>(values, keys, weights, part),
+            match (wide, dim / WIDTH % 4) {
+                (4, 0) => sums::<L, S, 4, 4>(values, keys, weights, part),
+                (4, 2) => sums::<L, S, 4, 2>(values, keys, weights, part),
+                (4, _) => sums::<L, S, 4, 1>(values, keys, weights, part),
+                (3, 0) => sums::<L, S, 3, 4>(values, keys, weights, part),
+                (3, 2) => sums::<L, S, 3, 2>(values, keys, weights, part),
+                (3, _) => sums::<L, S, 3, 1>(values, keys, weights, part),
+                (2, 0) => sums::<L, S, 2, 4>(values, keys, weights, part),
+                (2, 2) => sums::<L, S, 2, 2>(values, keys, weights, part),
+                (2, _) => sums::<L, S, 2, 1>(values, keys, weights, part),
+                (_, 0) => sums::<L, S, 1, 4>(values, keys, weights, part),
+                (_, 2) => sums::<L, S, 1, 2>(values, keys, weights, part),
+                _ => sums::<L, S, 1, 1>(values, keys, weights, part),
             }
         }
     }
@@ -299,10 +307,12 @@ fn dots<L: Lanes, S: Stored, const N: usize>(
     dim: usize,
     scores: &mut [f32],
 ) {
-    let queries: [&[f32]; N] = std::array::from_fn(|i| &queries[i * dim..(i + 1) * dim]);
+    let keys = &keys[..dim];
+    // Slices of the keys' own length, so that no bound is checked in the loop.
+    let queries: [&[f32]; N] = std::array::from_fn(|i| &queries[i * dim..][..keys.len()]);
     let mut sums = [L::splat(0.0); N];
-    for (d, key) in keys.iter().enumerate().take(dim) {
-        let key: L = S::load(key);
+    for d in 0..keys.len() {
+        let key: L = S::load(&keys[d]);
         for i in 0..N {
             sums[i] = L::splat(queries[i][d]).mul_add(key, sums[i]);
         }
@@ -320,54 +330,39 @@ struct Values<'a, S> {
     blocks: &'a [u32],
 }
 
-/// Sums of values of keys `from..to` of a split under the weights of `N` queries, key by key in order.
+/// Sums of values of keys `from..to` of a split under the weights of `N` queries, key by key in order, `M`
+/// vectors of the head at a time in registers.
 ///
 /// Shape: `weights` `[N, SPLIT]`, `part` `[N, head_dim]`.
 #[inline(always)]
-fn sums<L: Lanes, S: Stored, const N: usize>(
+fn sums<L: Lanes, S: Stored, const N: usize, const M: usize>(
     values: Values<'_, S>,
     (from, to): (usize, usize),
     weights: &[f32],
     part: &mut [f32],
 ) {
-    const WIDE: usize = 4;
     let dim = values.cached.head_dim;
-    let n_vectors = dim / WIDTH;
-    for first in (0..n_vectors).step_by(WIDE) {
-        let wide = WIDE.min(n_vectors - first);
-        let mut acc = [[L::splat(0.0); WIDE]; N];
+    for first in (0..dim / WIDTH).step_by(M) {
+        let mut acc = [[L::splat(0.0); M]; N];
         for block_idx in from / BLOCK..to.div_ceil(BLOCK) {
             let block = values.cached.block(values.cached.values, values.blocks[block_idx], values.head);
-            for key in from.max(block_idx * BLOCK)..to.min((block_idx + 1) * BLOCK) {
-                let row = block[(key % BLOCK) * dim..][..dim].as_chunks::<WIDTH>().0;
-                step::<L, S, N, WIDE>(&row[first..first + wide], weights, key, &mut acc);
+            let base = block_idx * BLOCK;
+            for key in from.max(base)..to.min(base + BLOCK) {
+                let row = block[(key - base) * dim + first * WIDTH..].as_chunks::<WIDTH>().0;
+                let row: &[[S; WIDTH]; M] = row.first_chunk().expect("the head's vectors");
+                for i in 0..N {
+                    let weight = L::splat(weights[i * SPLIT + key]);
+                    for v in 0..M {
+                        acc[i][v] = weight.mul_add(S::load(&row[v]), acc[i][v]);
+                    }
+                }
             }
         }
-        for (i, acc) in acc.iter().enumerate() {
-            for (v, lanes) in acc.iter().enumerate().take(wide) {
+        for i in 0..N {
+            for v in 0..M {
                 let at = i * dim + (first + v) * WIDTH;
-                lanes.store(part[at..].first_chunk_mut().expect("a vector of the head"));
+                acc[i][v].store(part[at..].first_chunk_mut().expect("a vector of the head"));
             }
-        }
-    }
-}
-
-/// One key's part of [`sums`], at most `M` vectors in registers.
-#[inline(always)]
-fn step<L: Lanes, S: Stored, const N: usize, const M: usize>(
-    row: &[[S; WIDTH]],
-    weights: &[f32],
-    key: usize,
-    acc: &mut [[L; M]; N],
-) {
-    let mut values = [L::splat(0.0); M];
-    for (value, lanes) in values.iter_mut().zip(row) {
-        *value = S::load(lanes);
-    }
-    for (i, acc) in acc.iter_mut().enumerate() {
-        let weight = L::splat(weights[i * SPLIT + key]);
-        for (acc, value) in acc.iter_mut().zip(values) {
-            *acc = weight.mul_add(value, *acc);
         }
     }
 }
