@@ -41,7 +41,7 @@ fn questions() -> Vec<(Chat, Form, Sampling)> {
             1 => Form::Json { schema: schema.clone(), texts },
             _ => Form::Choice(vec!["yes".into(), "no".into(), "yes, but".into()]),
         };
-        let temperature = if i % 2 == 0 { 0.0 } else { 0.8 };
+        let temperature = if i.is_multiple_of(2) { 0.0 } else { 0.8 };
         (
             chat,
             form,
@@ -130,12 +130,12 @@ fn weighing_an_answer_gives_the_log_probabilities_of_generating_it() {
         // Tokens of a text of random bytes need not come back from the text; single letters do.
         let given = ["a".to_owned(), "yes".to_owned(), String::new()];
         let weighed = engine.weigh(&chat, &given).unwrap();
-        assert_eq!(weighed.iter().map(|w| w.tokens.len() > 0).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!(weighed.iter().map(|w| !w.tokens.is_empty()).collect::<Vec<_>>(), [true, true, false]);
         let again = engine.weigh(&chat, &given).unwrap();
         assert_eq!(weighed, again);
         let first = &reply.tokens[0];
         if first.text.len() == 1 && first.text.is_ascii() {
-            let alone = engine.weigh(&chat, &[first.text.clone()]).unwrap();
+            let alone = engine.weigh(&chat, std::slice::from_ref(&first.text)).unwrap();
             assert_eq!(alone[0].tokens[0].logprob.to_bits(), first.logprob.to_bits());
         }
     }

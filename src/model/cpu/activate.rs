@@ -42,7 +42,7 @@ impl Nonlinearity for GeluTanh {
     #[inline(always)]
     fn apply<L: Lanes>(x: L) -> L {
         let cubic = x.mul(x).mul(x).mul_add(L::splat(0.044_715), x);
-        x.mul(sigmoid(cubic.mul(L::splat(1.595_769_1))))
+        x.mul(sigmoid(cubic.mul(L::splat(1.595_769))))
     }
 }
 

@@ -204,9 +204,10 @@ impl<S: Stored> Run<'_, S> {
         }
     }
 
-    /// Turns scores into weights, and gives for each query the factors on what was and on what comes.
+    /// Turns scores into weights, and gives for each query the factors on what was and on what comes; `None`
+    /// when it sees no key of the split.
     #[inline(always)]
-    fn soften<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch) -> Vec<(f32, f32)> {
+    fn soften<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch) -> Vec<Option<(f32, f32)>> {
         let base = self.split * SPLIT;
         let mut factors = Vec::with_capacity(self.rows.len() * self.group);
         for i in 0..self.rows.len() * self.group {
@@ -226,7 +227,7 @@ impl<S: Stored> Run<'_, S> {
             let peak = lanes::largest(top);
             if peak == f32::NEG_INFINITY {
                 scores.as_flattened_mut().fill(0.0);
-                factors.push((1.0, 0.0));
+                factors.push(None);
                 continue;
             }
             let mut sums = L::splat(0.0);
@@ -240,7 +241,7 @@ impl<S: Stored> Run<'_, S> {
             let (keep, take) = (scalar_exp::<L>(was - now), scalar_exp::<L>(peak - now));
             scratch.peak[query] = now;
             scratch.total[query] = scratch.total[query].mul_add(keep, total * take);
-            factors.push((keep, take));
+            factors.push(Some((keep, take)));
         }
         factors
     }
@@ -274,12 +275,10 @@ impl<S: Stored> Run<'_, S> {
 
     /// `out = out * keep + part * take`.
     #[inline(always)]
-    fn merge<L: Lanes>(&self, factors: &[(f32, f32)], out: &mut [f32], scratch: &Scratch) {
+    fn merge<L: Lanes>(&self, factors: &[Option<(f32, f32)>], out: &mut [f32], scratch: &Scratch) {
         let dim = self.cached.head_dim;
-        for (i, &(keep, take)) in factors.iter().enumerate() {
-            if take == 0.0 && keep == 1.0 {
-                continue;
-            }
+        for (i, &factors) in factors.iter().enumerate() {
+            let Some((keep, take)) = factors else { continue };
             let at = (self.first_query + i) * dim;
             let (part, out) = (&scratch.part[at..at + dim], &mut out[at..at + dim]);
             for (part, out) in part.as_chunks::<WIDTH>().0.iter().zip(out.as_chunks_mut::<WIDTH>().0) {
@@ -358,10 +357,10 @@ fn sums<L: Lanes, S: Stored, const N: usize, const M: usize>(
                 }
             }
         }
-        for i in 0..N {
-            for v in 0..M {
+        for (i, acc) in acc.iter().enumerate() {
+            for (v, lanes) in acc.iter().enumerate() {
                 let at = i * dim + (first + v) * WIDTH;
-                acc[i][v].store(part[at..].first_chunk_mut().expect("a vector of the head"));
+                lanes.store(part[at..].first_chunk_mut().expect("a vector of the head"));
             }
         }
     }
