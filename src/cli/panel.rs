@@ -12,13 +12,9 @@ use anyhow::{Context, Result, bail};
 use super::args::{EngineArgs, ModelArgs};
 use crate::{
     card::{self, Template},
-    engine::{Engine, Facts, Options},
+    engine::{Activations, Compute, Engine, Facts, Format, KvType, Options, Tier, device},
     judges::Panel,
     llm::{Chat, Form, Llm, Sampling},
-    model::{
-        Compute, KvType,
-        cpu::{Activations, Format, Tier},
-    },
     run::Plan,
 };
 
@@ -137,7 +133,7 @@ fn find(name: &str, mut options: Options) -> Result<Found> {
 
 /// The engine's options; what can be refused is refused before anything is loaded.
 fn options(args: &EngineArgs) -> Result<Options> {
-    let device = crate::model::device(args.device())?;
+    let device = device(args.device())?;
     if !device.is_cpu() && args.device() != "auto" {
         bail!(
             "`{}`: the decoder does not run on a GPU yet, only RMSNorm does; hint: `--device cpu`",
