@@ -6,12 +6,16 @@ use clap::{Parser, Subcommand};
 
 pub mod args;
 pub mod ask;
+pub mod compare;
 pub mod input;
 pub mod merge;
+pub mod meta;
 pub mod methods;
 pub mod models;
 pub mod panel;
+pub mod promptcue;
 pub mod score;
+mod table;
 
 /// Judges machine translation with open-weight LLMs, in one process.
 ///
@@ -32,6 +36,13 @@ enum Command {
     Ask(Box<ask::Args>),
     /// Join the run folders of shards into one
     Merge(merge::Args),
+    /// Systems side by side, with paired significance
+    Compare(compare::Args),
+    /// How well metrics and judges agree with human raters
+    Meta(Box<meta::Args>),
+    /// Meta-evaluation with marked errors: build sets, score answers
+    #[command(subcommand)]
+    Promptcue(promptcue::Command),
     /// The judging methods: list, show
     Methods(methods::Args),
     /// The judge models: list, pull, verify, show
@@ -78,6 +89,9 @@ impl Cli {
             Command::Score(args) => score::run(&args, seat, out),
             Command::Ask(args) => ask::run(&args, out),
             Command::Merge(args) => merge::run(&args, out),
+            Command::Compare(args) => compare::run(&args, out),
+            Command::Meta(args) => meta::run(&args, out),
+            Command::Promptcue(command) => promptcue::run(&command, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args),
         }

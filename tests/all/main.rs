@@ -7,6 +7,8 @@ mod engine;
 mod first_light;
 mod judges;
 mod matmul;
+mod meta;
+mod meta_cli;
 mod model;
 mod read;
 mod run;

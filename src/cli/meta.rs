@@ -1,0 +1,180 @@
+//! `tribunal meta`: reads the arguments, loads a test set, prints tables or JSON. Every statistic is computed
+//! in the room `meta`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use crate::meta::align::MissingPolicy;
+use crate::meta::direction::{Brought, Direction, Selection};
+use crate::meta::significance::Resampling;
+use crate::meta::statistic::Statistic;
+use crate::meta::task::{self, TaskSet};
+
+mod extra;
+mod more;
+mod text;
+
+/// How well metrics and judges agree with human raters.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Folder in the layout of mt-metrics-eval.
+    #[arg(long, value_name = "DIR")]
+    pub testset: PathBuf,
+    /// Language pairs.
+    #[arg(short = 'l', long = "lp", value_name = "LP", value_delimiter = ',', required = true)]
+    pub pairs: Vec<String>,
+    /// Human scores to agree with: the NAME of `LP.NAME.seg.score`.
+    #[arg(long, default_value = "mqm", value_name = "NAME")]
+    pub gold: String,
+    /// Scores from outside the folder; PATTERN may hold {lp}, {level} (seg, sys) and {system}, or be a run's folder.
+    #[arg(long, value_name = "NAME=PATTERN")]
+    pub scores: Vec<String>,
+    /// Scores of `--scores` of which lower is better.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub negate: Vec<String>,
+    /// The folder's metrics to show, by NAME or NAME-REF; all by default, `none` for none.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub metrics: Vec<String>,
+    /// Systems to compare on; all machine systems by default.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub systems: Vec<String>,
+    /// The reference that the metrics were given, where a task counts human translations as systems.
+    #[arg(long, value_name = "NAME")]
+    pub reference: Option<String>,
+    /// What stands in for a missing verdict: drop, lowest.
+    #[arg(long, default_value = "drop", value_name = "POLICY")]
+    pub missing: String,
+    /// Task set with its weights: wmt23, wmt24, mmad, rate.
+    #[arg(long, value_name = "SET")]
+    pub task: Option<String>,
+    /// Single statistics, LEVEL:NAME[@GROUPING], such as seg:acc-eq@item.
+    #[arg(long = "stat", value_name = "STATISTIC", value_delimiter = ',')]
+    pub statistics: Vec<String>,
+    /// Slices: domain, doc or length (of the source: up to 12, up to 27, more tokens).
+    #[arg(long, value_name = "SLICE")]
+    pub by: Option<String>,
+    /// Test all differences between metrics by permutation; adds ranks and clusters.
+    #[arg(long)]
+    pub significance: bool,
+    /// Resamples of the tests.
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub resamples: usize,
+    /// Stop a test at the end of a block of so many resamples once it is clear (p below .02 or above .5).
+    #[arg(long, value_name = "N")]
+    pub block: Option<usize>,
+    /// Seed of everything drawn.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+    #[command(flatten)]
+    pub extra: extra::ExtraArgs,
+    /// Digits after the point in tables; JSON has all.
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub digits: usize,
+    /// One JSON object instead of tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Arguments or files that do not fit together.
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    let selection = selection(args)?;
+    let set = task_set(args)?;
+    let directions = load(args, &selection, &set)?;
+    let significance = args.significance.then_some(Resampling {
+        resamples: args.resamples.max(1),
+        block: args.block,
+        seed: args.seed,
+    });
+    let result = task::run(&set, &directions, significance)?;
+    let extras = extra::compute(args, &directions, &result)?;
+    if args.json {
+        text::print_json(args, &directions, &result, &extras, out)?;
+    } else {
+        text::print_tables(args, &directions, &result, out)?;
+        more::print(args, &extras, out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn selection(args: &Args) -> Result<Selection> {
+    let mut brought = Vec::with_capacity(args.scores.len());
+    for scores in &args.scores {
+        let (name, pattern) = scores.split_once('=').with_context(|| {
+            format!("`{scores}` is not NAME=PATTERN; hint: --scores 'M-MAD=scores/{{lp}}.{{level}}.score'")
+        })?;
+        brought.push(Brought {
+            name: name.into(),
+            pattern: pattern.into(),
+            negate: args.negate.iter().any(|n| n == name),
+        });
+    }
+    if let Some(unknown) = args.negate.iter().find(|name| !brought.iter().any(|one| one.name == **name)) {
+        bail!("--negate names `{unknown}`, which no --scores brings");
+    }
+    let missing = match args.missing.as_str() {
+        "drop" => MissingPolicy::Drop,
+        "lowest" => MissingPolicy::Lowest,
+        other => bail!("unknown policy `{other}` for missing verdicts; hint: drop, lowest"),
+    };
+    let only_brought = args.metrics == ["none"];
+    Ok(Selection {
+        gold: args.gold.clone(),
+        brought,
+        metrics: if only_brought { Vec::new() } else { args.metrics.clone() },
+        only_brought,
+        systems: args.systems.clone(),
+        missing,
+        reference: args.reference.clone(),
+    })
+}
+
+fn task_set(args: &Args) -> Result<TaskSet> {
+    if let Some(name) = &args.task {
+        if !args.statistics.is_empty() {
+            bail!("--task and --stat cannot be combined; hint: run twice");
+        }
+        return Ok(TaskSet::named(name, &args.pairs)?);
+    }
+    if args.statistics.is_empty() {
+        return Ok(TaskSet::overview(&args.pairs));
+    }
+    let statistics: Result<Vec<Statistic>, _> = args.statistics.iter().map(|name| name.parse()).collect();
+    Ok(TaskSet::of_statistics(&statistics?, &args.pairs))
+}
+
+/// Loads the pairs asked for. A score file that exists for some of them only is no error where a task set
+/// spans several; one that exists for none is.
+fn load(args: &Args, selection: &Selection, set: &TaskSet) -> Result<Vec<Direction>> {
+    let mut directions = Vec::with_capacity(args.pairs.len());
+    for lp in &args.pairs {
+        let mut selection = selection.clone();
+        if set.name == "wmt24" && lp == "en-de" && selection.reference.is_none() {
+            selection.reference = Some("refB".into());
+        }
+        if args.pairs.len() > 1 {
+            selection.brought.retain(|one| brought_for(one, lp));
+        }
+        directions.push(Direction::load(&args.testset, lp, &selection)?);
+    }
+    for one in &selection.brought {
+        if !directions.iter().any(|direction| direction.metric(&one.name).is_some()) {
+            bail!("no score file of `{}` at `{}`", one.name, one.pattern);
+        }
+    }
+    if directions.iter().all(|direction| direction.metrics.is_empty()) {
+        bail!("no metric to evaluate; hint: --scores NAME=PATTERN, or a test set with metric-scores");
+    }
+    Ok(directions)
+}
+
+fn brought_for(one: &Brought, lp: &str) -> bool {
+    let pattern = one.pattern.replace("{lp}", lp);
+    let there = |level: &str| std::path::Path::new(&pattern.replace("{level}", level)).exists();
+    pattern.contains("{system}") || there("seg") || there("sys")
+}

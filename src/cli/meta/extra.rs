@@ -1,0 +1,288 @@
+//! The parts of `tribunal meta` that are asked for one by one: slices, calibration, lint, distributions,
+//! raters, spans, plots.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::Args;
+use crate::meta::align::Aligned;
+use crate::meta::annotators::{self, RaterPair};
+use crate::meta::average::Grouping;
+use crate::meta::correlation::Undefined;
+use crate::meta::direction::Direction;
+use crate::meta::distribution::{Bins, ErrorShares, Summary, bins, error_shares, summary};
+use crate::meta::fit::{FitReport, examine};
+use crate::meta::lint::{Claim, Finding, lint};
+use crate::meta::rating::{self, Ratings};
+use crate::meta::scores::Scores;
+use crate::meta::slices::By;
+use crate::meta::spans::report::{SpanReport, compare};
+use crate::meta::statistic::{Measured, Statistic};
+use crate::meta::task::SetResult;
+use crate::meta::{plot, verdicts};
+
+/// Flags of the parts.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+#[derive(Clone, Debug, clap::Args)]
+pub struct ExtraArgs {
+    /// Held-out tie calibration, chance level and bootstrap interval of acc-eq.
+    #[arg(long)]
+    pub calibration: bool,
+    /// Look for known mistakes in the scores.
+    #[arg(long)]
+    pub lint: bool,
+    /// A published acc-eq (0 to 1) that --lint should explain.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub claim: Vec<String>,
+    /// Distributions of scores, and of the raters' errors by severity and type.
+    #[arg(long)]
+    pub distributions: bool,
+    /// Agreement of the human raters with each other.
+    #[arg(long)]
+    pub annotators: bool,
+    /// Error spans of a run of ours (or a verdicts file) against the raters' spans.
+    #[arg(long, value_name = "NAME=DIR")]
+    pub spans: Vec<String>,
+    /// Write plots as SVG files into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Extras {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Sliced>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calibration: Vec<Of<Result<FitReport, Undefined>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lint: Option<Vec<Finding>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub distributions: Vec<Of<Distribution>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Of<ErrorShares>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotators: Option<Vec<Of<RaterPair>>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<Of<SpanReport>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plots: Vec<PathBuf>,
+}
+
+/// Something about one metric (or about the raters) on one language pair.
+#[derive(Clone, Debug, Serialize)]
+pub struct Of<T> {
+    pub lp: String,
+    pub name: String,
+    pub found: T,
+}
+
+/// One statistic of one metric on one slice.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sliced {
+    pub lp: String,
+    pub slice: String,
+    pub n_segments: usize,
+    pub metric: String,
+    pub statistic: String,
+    pub value: Result<Measured, Undefined>,
+}
+
+/// How the scores of a metric, or of the raters, are distributed over rated translations.
+#[derive(Clone, Debug, Serialize)]
+pub struct Distribution {
+    pub summary: Summary,
+    /// Meaningful for penalty scores: 0 best, negative worse.
+    pub bins: Bins,
+}
+
+/// Statistics shown by slice where none is named.
+const SLICED: [&str; 3] = ["seg:pearson@none", "seg:kendall-b@none", "seg:acc-eq@item"];
+
+/// Computes what was asked for.
+///
+/// # Errors
+/// Files that cannot be read, or scores that do not fit.
+pub fn compute(args: &Args, directions: &[Direction], result: &SetResult) -> Result<Extras> {
+    let mut extras = Extras { lint: args.extra.lint.then(Vec::new), ..Extras::default() };
+    let claims = claims(&args.extra.claim)?;
+    for direction in directions {
+        if let Some(by) = &args.by {
+            extras.slices.extend(sliced(args, direction, By::named(by)?)?);
+        }
+        if args.extra.calibration {
+            for (metric, scores) in aligned(direction)? {
+                extras.calibration.push(of(direction, &metric.name, examine(&scores, args.seed)));
+            }
+        }
+        if let Some(findings) = &mut extras.lint {
+            findings.extend(lint(direction, &claims)?);
+        }
+        if args.extra.distributions {
+            extras.distributions.extend(distributions(direction)?);
+            extras.errors.extend(rated_errors(args, direction)?);
+        }
+        if args.extra.annotators {
+            extras.annotators.get_or_insert_default().extend(raters(args, direction)?);
+        }
+        extras.spans.extend(spans(args, direction)?);
+    }
+    if let Some(dir) = &args.extra.plots {
+        extras.plots = plots(dir, directions, result)?;
+    }
+    Ok(extras)
+}
+
+fn of<T>(direction: &Direction, name: &str, found: T) -> Of<T> {
+    Of { lp: direction.lp().to_owned(), name: name.to_owned(), found }
+}
+
+fn aligned(direction: &Direction) -> Result<Vec<(&Scores, Aligned)>> {
+    let mut all = Vec::new();
+    for metric in &direction.metrics {
+        if let Some(scores) = direction.segments(metric, false)? {
+            all.push((metric, scores));
+        }
+    }
+    Ok(all)
+}
+
+fn claims(texts: &[String]) -> Result<Vec<Claim>> {
+    let parse = |text: &String| {
+        let (metric, value) = text.split_once('=').with_context(|| format!("`{text}` is not NAME=VALUE"))?;
+        let acc_eq: f64 = value.parse().with_context(|| format!("`{value}` in `{text}` is not a number"))?;
+        Ok(Claim { metric: metric.to_owned(), acc_eq })
+    };
+    texts.iter().map(parse).collect()
+}
+
+fn sliced(args: &Args, direction: &Direction, by: By) -> Result<Vec<Sliced>> {
+    let names: Vec<&str> = if args.statistics.is_empty() {
+        SLICED.to_vec()
+    } else {
+        args.statistics.iter().map(String::as_str).collect()
+    };
+    let slices = by.slices(&direction.testset)?;
+    let mut rows = Vec::new();
+    for (metric, scores) in aligned(direction)? {
+        for (slice, segments) in &slices {
+            let part = scores.select(segments);
+            for name in &names {
+                let statistic: Statistic = name.parse()?;
+                rows.push(Sliced {
+                    lp: direction.lp().into(),
+                    slice: slice.clone(),
+                    n_segments: part.coverage().rated_segments,
+                    metric: metric.name.clone(),
+                    statistic: statistic.to_string(),
+                    value: statistic.of_segments(&part),
+                });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn distributions(direction: &Direction) -> Result<Vec<Of<Distribution>>> {
+    let mut all = Vec::new();
+    let mut gold_done = false;
+    for (metric, scores) in aligned(direction)? {
+        let cells = || scores.gold.iter().zip(&scores.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?)));
+        if !gold_done {
+            let gold: Vec<f64> = scores.gold.iter().flatten().copied().collect();
+            all.extend(distribution(&gold).map(|found| of(direction, "human", found)));
+            gold_done = true;
+        }
+        let values: Vec<f64> = cells().map(|(_, metric)| metric).collect();
+        all.extend(distribution(&values).map(|found| of(direction, &metric.name, found)));
+    }
+    Ok(all)
+}
+
+fn distribution(values: &[f64]) -> Option<Distribution> {
+    Some(Distribution { summary: summary(values)?, bins: bins(values)? })
+}
+
+fn ratings(args: &Args, direction: &Direction) -> Result<Vec<(String, Ratings)>> {
+    let files = direction.testset.rating_files(&args.gold)?;
+    files.into_iter().map(|(rater, path)| Ok((rater, rating::read(&path)?))).collect()
+}
+
+fn rated_errors(args: &Args, direction: &Direction) -> Result<Option<Of<ErrorShares>>> {
+    let ratings = ratings(args, direction)?;
+    if ratings.is_empty() {
+        return Ok(None);
+    }
+    let columns = ratings.iter().flat_map(|(_, rater)| rater.iter());
+    let machine = columns.filter(|(system, _)| direction.machine.contains(*system));
+    let errors = machine.flat_map(|(_, column)| column.iter().flatten().flatten());
+    Ok(Some(of(direction, "human", error_shares(errors))))
+}
+
+fn raters(args: &Args, direction: &Direction) -> Result<Vec<Of<RaterPair>>> {
+    let systems: Vec<String> = direction.machine.iter().cloned().collect();
+    let raters: Vec<_> = ratings(args, direction)?
+        .iter()
+        .map(|(name, ratings)| annotators::rater(name, ratings, &systems))
+        .collect();
+    let pairs = annotators::agreement(&raters);
+    Ok(pairs.into_iter().map(|pair| of(direction, "human", pair)).collect())
+}
+
+fn spans(args: &Args, direction: &Direction) -> Result<Vec<Of<SpanReport>>> {
+    if args.extra.spans.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ratings: Vec<Ratings> = ratings(args, direction)?.into_iter().map(|(_, ratings)| ratings).collect();
+    let documents: Vec<String> = direction.testset.places.iter().map(|place| place.doc.clone()).collect();
+    let mut reports = Vec::new();
+    for text in &args.extra.spans {
+        let (name, path) = text.split_once('=').with_context(|| format!("`{text}` is not NAME=DIR"))?;
+        let mut verdicts = verdicts::read(Path::new(path))?;
+        verdicts.retain(|v| format!("{}-{}", v.src_lang, v.tgt_lang) == direction.lp());
+        if !verdicts.is_empty() {
+            reports.push(of(direction, name, compare(name, &verdicts, &ratings, &documents)));
+        }
+    }
+    Ok(reports)
+}
+
+fn plots(dir: &Path, directions: &[Direction], result: &SetResult) -> Result<Vec<PathBuf>> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+    let mut written = Vec::new();
+    let mut write = |name: String, svg: String| -> Result<()> {
+        let path = dir.join(name.replace(['/', '+', ':', '@'], "_"));
+        std::fs::write(&path, svg).with_context(|| format!("cannot write `{}`", path.display()))?;
+        written.push(path);
+        Ok(())
+    };
+    for direction in directions {
+        for (metric, scores) in aligned(direction)? {
+            let epsilon = Statistic::AccEq(Grouping::Item).of_segments(&scores).ok().and_then(|m| m.epsilon);
+            let (gold, values): (Vec<f64>, Vec<f64>) =
+                scores.gold.iter().zip(&scores.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?))).unzip();
+            let title = format!("{} · {}", direction.lp(), metric.name);
+            write(
+                format!("scatter_{}_{}.svg", direction.lp(), metric.name),
+                plot::scatter(&title, &gold, &values, epsilon),
+            )?;
+            write(
+                format!("scores_{}_{}.svg", direction.lp(), metric.name),
+                plot::histogram(&title, &values),
+            )?;
+        }
+    }
+    for task in result.tasks.iter().filter(|task| !task.ranks.is_empty()) {
+        let title = format!("{} · {}", task.pairs.join("+"), task.statistic);
+        write(
+            format!("ranks_{}_{}.svg", task.pairs.join("_"), task.statistic),
+            plot::clusters(&title, &task.ranks),
+        )?;
+    }
+    if !result.average.is_empty() {
+        write(format!("ranks_{}.svg", result.name), plot::clusters(&result.name, &result.average))?;
+    }
+    Ok(written)
+}

@@ -1,0 +1,222 @@
+//! `tribunal promptcue`: builds PROMPTCUE sets and scores answers to them. Asking a model is `run`'s.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+
+use super::table::Table;
+use crate::meta::promptcue::build::{Plan, Rated, Set, build};
+use crate::meta::promptcue::score::{Report, ScoreOptions, score};
+use crate::meta::promptcue::{answers, gold};
+use crate::meta::rating::{self, Ratings};
+use crate::meta::testset::TestSet;
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Make a GEN, PTB or MIS set from a rated test set.
+    Build(BuildArgs),
+    /// Score answers against a set.
+    Score(ScoreArgs),
+}
+
+/// Which set, from what.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BuildArgs {
+    /// Folder in the layout of mt-metrics-eval, with `.seg.rating` files.
+    #[arg(long, value_name = "DIR")]
+    pub testset: PathBuf,
+    #[arg(short = 'l', long = "lp", value_name = "LP")]
+    pub pair: String,
+    /// gen (every label), ptb (perfect and perturbed), mis (mistranslation alone).
+    #[arg(long, value_name = "SET")]
+    pub set: String,
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub out: PathBuf,
+    /// Human ratings: the NAME of `LP.NAME.RATER.seg.rating`.
+    #[arg(long, default_value = "mqm", value_name = "NAME")]
+    pub gold: String,
+    /// Cues of each label (gen), or of the whole set; by default as in the paper.
+    #[arg(long, value_name = "N")]
+    pub size: Option<usize>,
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+    /// Names of the languages, for the prompts.
+    #[arg(long, value_name = "NAME")]
+    pub source_lang: Option<String>,
+    #[arg(long, value_name = "NAME")]
+    pub target_lang: Option<String>,
+}
+
+/// Which answers, against what.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ScoreArgs {
+    /// The set: CSV or JSONL.
+    #[arg(long, value_name = "FILE")]
+    pub gold: PathBuf,
+    /// Answers: JSONL, or a folder that `promptcue run` wrote.
+    #[arg(long, value_name = "FILE|DIR")]
+    pub answers: PathBuf,
+    /// Prompt scenario; by default the file name up to the first underscore.
+    #[arg(long, value_name = "NAME")]
+    pub scenario: Option<String>,
+    /// Take the labels recorded beside the answers instead of reading the answers.
+    #[arg(long)]
+    pub recorded: bool,
+    /// Least points of a major error; by default the scenario's own.
+    #[arg(long, value_name = "N")]
+    pub threshold: Option<u32>,
+    /// Pair answers with cues by the marked spans where ids were renumbered.
+    #[arg(long)]
+    pub realign: bool,
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Files or arguments that do not fit together.
+pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
+    match command {
+        Command::Build(args) => build_set(args)?,
+        Command::Score(args) => score_answers(args, out)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn score_answers(args: &ScoreArgs, out: &mut dyn Write) -> Result<()> {
+    let cues = gold::read(&args.gold)?;
+    let given = answers::read(&args.answers)?;
+    let stem = args.answers.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let scenario =
+        args.scenario.clone().unwrap_or_else(|| stem.split('_').next().unwrap_or_default().to_owned());
+    let options =
+        ScoreOptions { scenario, recorded: args.recorded, threshold: args.threshold, realign: args.realign };
+    let report = score(&cues, &given, &options)?;
+    print_report(args, &report, out)
+}
+
+fn print_report(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Result<()> {
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.head([report.scenario.as_str(), "accuracy", "macro-F1", "classes"]);
+    for (name, found) in [("category", &report.category), ("severity", &report.severity)] {
+        table.row([
+            name.to_owned(),
+            format!("{:.3}", found.accuracy),
+            format!("{:.3}", found.macro_f1),
+            found.n_classes.to_string(),
+        ]);
+    }
+    writeln!(out, "{table}")?;
+    let mut labels = Table::new();
+    labels.head(["predicted", "%"]);
+    for found in [&report.severity, &report.category] {
+        let mut shares: Vec<(&String, &f64)> = found.distribution.iter().collect();
+        shares.sort_by(|a, b| b.1.total_cmp(a.1));
+        for (label, share) in shares {
+            labels.row([label.clone(), format!("{share:.2}")]);
+        }
+    }
+    writeln!(out, "{labels}")?;
+    let value = |v: Option<f64>| v.map_or_else(|| "-".into(), |v| format!("{v:.3}"));
+    writeln!(
+        out,
+        "precision of major {}, of mistranslation {}; recall of no-error {}; without an answer about the span {:.2}%",
+        value(report.major_precision),
+        value(report.mistranslation_precision),
+        value(report.no_error_recall),
+        100.0 * report.unanswered
+    )?;
+    if let (Some(threshold), Some((best, accuracy))) = (report.threshold, report.best_threshold) {
+        writeln!(
+            out,
+            "major from {threshold} points; the best threshold here would be {best} (accuracy {accuracy:.3})"
+        )?;
+    }
+    if report.cues_without_answer > 0 {
+        writeln!(out, "{} cues have no answer and are left out", report.cues_without_answer)?;
+    }
+    let (by_id, realigned) = report.spans_named;
+    if realigned > by_id + report.n / 10 && !args.realign {
+        writeln!(
+            out,
+            "warning: {by_id} of {} answers name their cue's span, {realigned} would name it if ids were renumbered after rows were lost; hint: --realign",
+            report.n
+        )?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stderr, reason = "progress goes to stderr")]
+fn build_set(args: &BuildArgs) -> Result<()> {
+    let testset = TestSet::open(&args.testset, &args.pair)?;
+    let (set, size) = match args.set.as_str() {
+        "gen" => (Set::Gen, 100),
+        "ptb" => (Set::Ptb, 1000),
+        "mis" => (Set::Mis, 1000),
+        other => bail!("unknown set `{other}`; hint: gen, ptb, mis"),
+    };
+    let raters: Result<Vec<Ratings>> =
+        testset.rating_files(&args.gold)?.into_iter().map(|(_, path)| Ok(rating::read(&path)?)).collect();
+    let raters = raters?;
+    if raters.is_empty() {
+        bail!("no rating files of `{}` for `{}`", args.gold, args.pair);
+    }
+    let (source, target) = args.pair.split_once('-').context("a language pair is like en-de")?;
+    let plan = Plan {
+        set,
+        size: args.size.unwrap_or(size),
+        seed: args.seed,
+        source_lang: args.source_lang.clone().unwrap_or_else(|| source.to_owned()),
+        target_lang: args.target_lang.clone().unwrap_or_else(|| target.to_owned()),
+    };
+    let texts = Texts::read(&testset)?;
+    let cues = build(&texts.rated(&raters), &plan)?;
+    let mut lines = Vec::new();
+    for cue in &cues {
+        writeln!(lines, "{}", serde_json::to_string(cue)?)?;
+    }
+    std::fs::write(&args.out, lines).with_context(|| format!("cannot write `{}`", args.out.display()))?;
+    eprintln!("wrote {} cues to {}", cues.len(), args.out.display());
+    Ok(())
+}
+
+/// Everything that rated translations borrow from.
+struct Texts {
+    sources: Vec<String>,
+    reference: Vec<String>,
+    outputs: Vec<(String, Vec<String>)>,
+}
+
+impl Texts {
+    fn read(testset: &TestSet) -> Result<Self> {
+        let reference = testset.references.first().context("the test set has no reference")?;
+        let machine = testset.machine_systems();
+        let outputs: Result<Vec<_>> =
+            machine.into_iter().map(|system| Ok((system.clone(), testset.output(&system)?))).collect();
+        Ok(Self { sources: testset.sources()?, reference: testset.reference(reference)?, outputs: outputs? })
+    }
+
+    /// The translations that some rater rated; of several ratings the first.
+    fn rated<'a>(&'a self, raters: &'a [Ratings]) -> Vec<Rated<'a>> {
+        let mut rated = Vec::new();
+        for (system, output) in &self.outputs {
+            for (segment, target) in output.iter().enumerate() {
+                let errors = raters.iter().find_map(|rater| rater.get(system)?.get(segment)?.as_ref());
+                if let Some(errors) = errors {
+                    let (source, reference) = (&self.sources[segment], &self.reference[segment]);
+                    rated.push(Rated { source, reference, target, errors });
+                }
+            }
+        }
+        rated
+    }
+}

@@ -1,0 +1,115 @@
+//! Plain text tables for the terminal: aligned columns, a rule under the head, no colour. It knows nothing
+//! about what it prints.
+
+use std::fmt;
+
+/// Rows of cells; numbers are set flush right, the first column flush left.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Head lines above the columns; a cell that repeats its left neighbour is left blank.
+    heads: Vec<Vec<String>>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn head<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.heads.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.heads.iter().chain(&self.rows).map(Vec::len).max().unwrap_or(0);
+        let last_head = self.heads.len().saturating_sub(1);
+        (0..columns)
+            .map(|column| {
+                let heads = self.heads.iter().enumerate().filter_map(|(line, cells)| {
+                    // A head that spans its right neighbours does not widen its own column.
+                    (line == last_head).then(|| cells.get(column)).flatten()
+                });
+                let rows = self.rows.iter().filter_map(|cells| cells.get(column));
+                heads.chain(rows).map(|cell| cell.chars().count()).max().unwrap_or(0)
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut widths = self.widths();
+        let last = self.heads.len().saturating_sub(1);
+        widen_for_groups(&self.heads[..last.min(self.heads.len())], &mut widths);
+        for (line, cells) in self.heads.iter().enumerate() {
+            if line < last { group_line(f, cells, &widths)? } else { line_of(f, cells, &widths)? }
+        }
+        if !self.heads.is_empty() {
+            writeln!(f, "{}", "─".repeat(widths.iter().map(|w| w + 2).sum::<usize>().saturating_sub(2)))?;
+        }
+        self.rows.iter().try_for_each(|cells| line_of(f, cells, &widths))
+    }
+}
+
+/// Runs of equal cells in a head line: the cell and how many columns it spans.
+fn spans(cells: &[String]) -> Vec<(&str, usize)> {
+    cells.chunk_by(|a, b| a == b).map(|run| (run[0].as_str(), run.len())).collect()
+}
+
+fn widen_for_groups(heads: &[Vec<String>], widths: &mut [usize]) {
+    for cells in heads {
+        let mut column = 0;
+        for (cell, span) in spans(cells) {
+            let width = widths[column..column + span].iter().map(|w| w + 2).sum::<usize>().saturating_sub(2);
+            let lacking = cell.chars().count().saturating_sub(width);
+            widths[column + span - 1] += lacking;
+            column += span;
+        }
+    }
+}
+
+fn group_line(f: &mut fmt::Formatter<'_>, cells: &[String], widths: &[usize]) -> fmt::Result {
+    let mut parts = Vec::with_capacity(cells.len());
+    let mut column = 0;
+    for (cell, span) in spans(cells) {
+        let width = widths[column..column + span].iter().map(|w| w + 2).sum::<usize>().saturating_sub(2);
+        parts.push(format!("{cell:<width$}"));
+        column += span;
+    }
+    writeln!(f, "{}", parts.join("  ").trim_end())
+}
+
+fn line_of(f: &mut fmt::Formatter<'_>, cells: &[String], widths: &[usize]) -> fmt::Result {
+    let part = |(column, (cell, width)): (usize, (&String, &usize))| {
+        let width = *width;
+        if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+    };
+    let parts: Vec<String> = cells.iter().zip(widths).enumerate().map(part).collect();
+    writeln!(f, "{}", parts.join("  ").trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_under_their_heads() {
+        let mut table = Table::new();
+        table.head(["", "en-de", "en-de", "zh-en"]);
+        table.head(["metric", "acc", "r", "acc"]);
+        table.row(["BLEU", "0.894", "0.917", "0.781"]);
+        table.row(["a longer name", "0.9", "-1", "0"]);
+        insta::assert_snapshot!(table.to_string(), @r"
+                       en-de         zh-en
+        metric           acc      r    acc
+        ──────────────────────────────────
+        BLEU           0.894  0.917  0.781
+        a longer name    0.9     -1      0
+        ");
+    }
+}

@@ -1,0 +1,248 @@
+//! Every metric of a task against every other: which differences are more than chance. It ranks nothing;
+//! `significance::ranks` reads its p-values.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::Error;
+use super::agreement::Agreement;
+use super::align::{Aligned, AlignedSystems};
+use super::average::{Grouping, average, pearson_of_differences};
+use super::correlation::Undefined;
+use super::direction::Direction;
+use super::significance::permutation::{PairCells, perm_both, standardised};
+use super::significance::ranks::best_first;
+use super::significance::{Comparison, Resampling};
+use super::spa::Signs;
+use super::statistic::{Measured, Statistic};
+use super::task::Task;
+
+/// The tested differences of a task.
+#[derive(Clone, Debug, Serialize)]
+pub struct Contest {
+    pub comparisons: Vec<Duel>,
+    /// Why nothing was tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub untested: Option<&'static str>,
+}
+
+/// Two metrics, the better one first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Duel {
+    pub better: String,
+    pub worse: String,
+    #[serde(flatten)]
+    pub comparison: Comparison,
+}
+
+impl Contest {
+    /// One-sided p-values by (better, worse).
+    #[must_use]
+    pub fn p_values(&self) -> BTreeMap<(String, String), f64> {
+        let key = |duel: &Duel| (duel.better.clone(), duel.worse.clone());
+        self.comparisons.iter().map(|duel| (key(duel), duel.comparison.p)).collect()
+    }
+
+    fn null(&self, better: &str, worse: &str) -> Option<(&[f64], f64)> {
+        let forward = |duel: &&Duel| duel.better == better && duel.worse == worse;
+        if let Some(duel) = self.comparisons.iter().find(forward) {
+            return Some((&duel.comparison.null, 1.0));
+        }
+        let duel = self.comparisons.iter().find(|duel| duel.better == worse && duel.worse == better)?;
+        Some((&duel.comparison.null, -1.0))
+    }
+}
+
+/// Tests all pairs of metrics that have a value in the task.
+///
+/// # Errors
+/// Scores that do not fit the human ones.
+pub fn hold(
+    task: &Task,
+    directions: &[&Direction],
+    values: &BTreeMap<String, Result<Measured, Undefined>>,
+    resampling: Resampling,
+) -> Result<Contest, Error> {
+    let none = |untested| Ok(Contest { comparisons: Vec::new(), untested: Some(untested) });
+    if matches!(task.statistic, Statistic::AccEq(Grouping::None | Grouping::Sys)) {
+        return none("the pairs test is defined for acc-eq by item");
+    }
+    if matches!(task.statistic, Statistic::Mae(_) | Statistic::Mse(_) | Statistic::KendallLike(_)) {
+        return none("no permutation test is defined for this statistic");
+    }
+    let scores: Vec<(String, f64)> =
+        values.iter().filter_map(|(name, value)| Some((name.clone(), value.ok()?.value))).collect();
+    let order = best_first(&scores);
+    let pairs: Vec<(&str, &str)> = order
+        .iter()
+        .enumerate()
+        .flat_map(|(i, better)| order[i + 1..].iter().map(|worse| (better.0.as_str(), worse.0.as_str())))
+        .collect();
+    let epsilon = |name: &str| values[name].ok().and_then(|value| value.epsilon).unwrap_or(0.0);
+    let duels: Result<Vec<Option<Duel>>, Error> = pairs
+        .par_iter()
+        .map(|(better, worse)| {
+            let sides = Sides { task, directions, better, worse, resampling };
+            let comparison = sides.compare((epsilon(better), epsilon(worse)))?;
+            Ok(comparison.map(|comparison| Duel {
+                better: (*better).to_owned(),
+                worse: (*worse).to_owned(),
+                comparison,
+            }))
+        })
+        .collect();
+    Ok(Contest { comparisons: duels?.into_iter().flatten().collect(), untested: None })
+}
+
+/// P-values of weighted averages over tasks: the stored differences of all tasks, averaged draw by draw. A
+/// task that stopped early repeats its draws.
+///
+/// Source: mt-metrics-eval `AverageCorrMatrix`.
+#[must_use]
+pub fn average_p_values(
+    contests: &[&Contest],
+    weights: &[f64],
+    averages: &[(String, f64)],
+) -> BTreeMap<(String, String), f64> {
+    let order = best_first(averages);
+    let total: f64 = weights.iter().sum();
+    let mut p_values = BTreeMap::new();
+    for (i, (better, high)) in order.iter().enumerate() {
+        for (worse, low) in &order[i + 1..] {
+            let nulls: Option<Vec<_>> = contests.iter().map(|contest| contest.null(better, worse)).collect();
+            let Some(nulls) = nulls else { continue };
+            let longest = nulls.iter().map(|(null, _)| null.len()).max().unwrap_or(0);
+            let drawn = |index: usize| -> f64 {
+                let parts = nulls.iter().zip(weights);
+                parts.map(|((null, sign), weight)| sign * weight * null[index % null.len()]).sum::<f64>()
+                    / total
+            };
+            let hits = (0..longest).filter(|index| drawn(*index) >= high - low).count();
+            p_values.insert((better.clone(), worse.clone()), hits as f64 / longest.max(1) as f64);
+        }
+    }
+    p_values
+}
+
+/// Two metrics under one task.
+struct Sides<'a> {
+    task: &'a Task,
+    directions: &'a [&'a Direction],
+    better: &'a str,
+    worse: &'a str,
+    resampling: Resampling,
+}
+
+impl Sides<'_> {
+    fn compare(&self, epsilons: (f64, f64)) -> Result<Option<Comparison>, Error> {
+        if self.task.statistic.is_of_systems() {
+            return self.compare_systems();
+        }
+        let [direction] = self.directions else { return Ok(None) };
+        let aligned = |name: &str| match direction.metric(name) {
+            Some(metric) => direction.segments(metric, self.task.humans),
+            None => Ok(None),
+        };
+        let (Some(first), Some(second)) = (aligned(self.better)?, aligned(self.worse)?) else {
+            return Ok(None);
+        };
+        let mask: Vec<bool> =
+            first.metric.iter().zip(&second.metric).map(|(a, b)| a.is_some() && b.is_some()).collect();
+        Ok(match self.task.statistic {
+            Statistic::AccEq(_) => {
+                let cells = PairCells::new(&first, epsilons.0, &mask);
+                Some(cells.compare(&PairCells::new(&second, epsilons.1, &mask), self.resampling))
+            }
+            Statistic::Soft => self.compare_soft(&first, &second),
+            statistic => self.compare_segments(statistic, &first, &second, &mask),
+        })
+    }
+
+    /// System scores of all the task's pairs, standardised pair by pair, swapped system by system.
+    fn compare_systems(&self) -> Result<Option<Comparison>, Error> {
+        let mut gold: Vec<Vec<f64>> = Vec::new();
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for direction in self.directions {
+            let (Some(a), Some(b)) = (direction.metric(self.better), direction.metric(self.worse)) else {
+                return Ok(None);
+            };
+            let a = direction.system_scores(a, self.task.humans)?;
+            let b = direction.system_scores(b, self.task.humans)?;
+            first.extend(standardised(&a.metric));
+            second.extend(standardised(&b.metric));
+            gold.push(a.gold);
+        }
+        let statistic = |scores: &[f64]| system_statistic(self.task.statistic, &gold, scores);
+        // Already standardised by pair; doing it again over all pairs only scales both alike.
+        Ok(perm_both(&first, &second, self.resampling, statistic))
+    }
+
+    fn compare_segments(
+        &self,
+        statistic: Statistic,
+        first: &Aligned,
+        second: &Aligned,
+        mask: &[bool],
+    ) -> Option<Comparison> {
+        let both: Vec<usize> =
+            (0..mask.len()).filter(|cell| mask[*cell] && first.gold[*cell].is_some()).collect();
+        let pick =
+            |scores: &Aligned| -> Vec<f64> { both.iter().filter_map(|cell| scores.metric[*cell]).collect() };
+        let value = |scores: &[f64]| {
+            let mut filled = Aligned { metric: vec![None; mask.len()], ..first.clone() };
+            for (cell, score) in both.iter().zip(scores) {
+                filled.metric[*cell] = Some(*score);
+            }
+            segment_statistic(statistic, &filled)
+        };
+        let gold: Vec<f64> = both.iter().filter_map(|cell| first.gold[*cell]).collect();
+        match statistic {
+            // The most used one needs no regrouping.
+            Statistic::Segment(super::average::Coefficient::Pearson, Grouping::None) => {
+                let direct =
+                    |scores: &[f64]| super::correlation::pearson(&gold, scores).ok().map(|r| r.value);
+                perm_both(&pick(first), &pick(second), self.resampling, direct)
+            }
+            _ => perm_both(&pick(first), &pick(second), self.resampling, value),
+        }
+    }
+
+    fn compare_soft(&self, first: &Aligned, second: &Aligned) -> Option<Comparison> {
+        let shared: Vec<usize> =
+            first.shared_segments().into_iter().filter(|s| second.shared_segments().contains(s)).collect();
+        if shared.is_empty() {
+            return None;
+        }
+        let (first, second) = (first.select(&shared), second.select(&shared));
+        let signs = Signs::new(shared.len());
+        let single = |values: &[f64]| -> Vec<f32> { values.iter().map(|x| *x as f32).collect() };
+        let flat = |values: &[Option<f64>]| -> Vec<f64> { values.iter().flatten().copied().collect() };
+        let gold = signs.p_values(&single(&flat(&first.gold)), first.n_systems());
+        Some(signs.compare(&gold, &flat(&first.metric), &flat(&second.metric), self.resampling))
+    }
+}
+
+fn system_statistic(statistic: Statistic, gold: &[Vec<f64>], scores: &[f64]) -> Option<f64> {
+    if let [gold] = gold {
+        let systems = AlignedSystems { systems: Vec::new(), gold: gold.clone(), metric: scores.to_vec() };
+        return statistic.of_systems(&systems).ok().map(|measured| measured.value);
+    }
+    let mut start = 0;
+    let parts = gold.iter().map(|gold| {
+        start += gold.len();
+        Agreement::of(gold, &scores[start - gold.len()..start])
+    });
+    Agreement::pooled(parts).ok()
+}
+
+fn segment_statistic(statistic: Statistic, scores: &Aligned) -> Option<f64> {
+    match statistic {
+        Statistic::Segment(coefficient, grouping) => {
+            average(scores, grouping, coefficient).ok().map(|a| a.value)
+        }
+        Statistic::Differences => pearson_of_differences(scores).ok().map(|a| a.value),
+        _ => None,
+    }
+}

@@ -1,0 +1,25 @@
+//! Lexical baselines, BLEU and chrF, equal to sacreBLEU's. They judge nothing but surface overlap; they are
+//! here to be compared with.
+//!
+//! Source: sacreBLEU 2.6 `metrics/bleu.py`, `metrics/chrf.py`; Post, A Call for Clarity in Reporting BLEU
+//! Scores, 2018; Popović, chrF, 2015.
+
+pub mod bleu;
+pub mod chrf;
+pub mod tokenize;
+
+pub use bleu::{Bleu, BleuCounts};
+pub use chrf::{Chrf, ChrfCounts};
+pub use tokenize::Tokenizer;
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// How often each n-gram occurs.
+fn ngrams<T: Eq + Hash>(items: &[T], order: usize) -> HashMap<&[T], u64> {
+    let mut counts = HashMap::new();
+    for window in items.windows(order) {
+        *counts.entry(window).or_insert(0) += 1;
+    }
+    counts
+}

@@ -1,0 +1,148 @@
+//! Mistakes that published numbers contain, recognised from the scores and from a claimed value.
+
+use serde::Serialize;
+
+use super::Error;
+use super::average::Grouping;
+use super::correlation::pearson;
+use super::direction::Direction;
+use super::scores::{Scores, SystemScoreOrigin};
+use super::ties::TieTable;
+
+/// A likely mistake.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    pub lp: String,
+    pub metric: String,
+    pub kind: &'static str,
+    pub message: String,
+}
+
+/// A published value of acc-eq to be explained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    pub metric: String,
+    pub acc_eq: f64,
+}
+
+/// Half a unit in the third digit: what a printed value may differ by.
+const PRINTED: f64 = 0.000_51;
+
+/// Looks at every metric of a direction, and at the claims about them.
+///
+/// # Errors
+/// Scores that do not fit the human ones.
+pub fn lint(direction: &Direction, claims: &[Claim]) -> Result<Vec<Finding>, Error> {
+    let mut findings = Vec::new();
+    for metric in &direction.metrics {
+        let found =
+            |kind, message| Finding { lp: direction.lp().into(), metric: metric.name.clone(), kind, message };
+        findings.extend(flipped_sign(direction, metric)?.map(|message| found("flipped-sign", message)));
+        findings
+            .extend(summed_systems(direction, metric).map(|message| found("summed-system-scores", message)));
+        findings.extend(filler(direction, metric).map(|message| found("filler-scores", message)));
+        for claim in claims.iter().filter(|claim| claim.metric == metric.name) {
+            findings.extend(explain(direction, metric, claim)?.map(|(kind, message)| found(kind, message)));
+        }
+    }
+    Ok(findings)
+}
+
+fn flipped_sign(direction: &Direction, metric: &Scores) -> Result<Option<String>, Error> {
+    let systems = direction.system_scores(metric, false)?;
+    let level = |r: f64, level: &str| {
+        (r < -0.3).then(|| {
+            format!("Pearson {r:.3} at {level} level; is lower better? hint: --negate {}", metric.name)
+        })
+    };
+    if let Some(segments) = direction.segments(metric, false)? {
+        let (gold, scores): (Vec<f64>, Vec<f64>) =
+            segments.gold.iter().zip(&segments.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?))).unzip();
+        if let Some(message) = pearson(&gold, &scores).ok().and_then(|r| level(r.value, "segment")) {
+            return Ok(Some(message));
+        }
+    }
+    Ok(pearson(&systems.gold, &systems.metric).ok().and_then(|r| level(r.value, "system")))
+}
+
+/// System scores that are sums rank like means only where all systems are covered alike.
+fn summed_systems(direction: &Direction, metric: &Scores) -> Option<String> {
+    if metric.system_origin == SystemScoreOrigin::MeanOfSegments {
+        return None;
+    }
+    let segments = metric.segments.as_ref()?;
+    let mut counts = Vec::new();
+    for system in &direction.machine {
+        let scores: Vec<f64> = segments.get(system)?.iter().flatten().copied().collect();
+        let (sum, given) = (scores.iter().sum::<f64>(), metric.systems.get(system).copied().flatten()?);
+        let is_sum = (sum - given).abs() <= 1e-6 * sum.abs().max(1.0);
+        if !is_sum || scores.len() < 2 || given == 0.0 {
+            return None;
+        }
+        counts.push(scores.len());
+    }
+    let (least, most) = (counts.iter().min()?, counts.iter().max()?);
+    Some(if least == most {
+        format!(
+            "system scores are sums over {least} segments each: they rank like means here, only because coverage is equal"
+        )
+    } else {
+        format!(
+            "system scores are sums over {least} to {most} segments: a system with more segments scores more; hint: use means"
+        )
+    })
+}
+
+/// One value at nearly all segments that no rater saw, and hardly anywhere else.
+fn filler(direction: &Direction, metric: &Scores) -> Option<String> {
+    let (gold, scores) = (direction.gold.segments.as_ref()?, metric.segments.as_ref()?);
+    let mut unrated = Vec::new();
+    let mut rated = Vec::new();
+    for system in &direction.machine {
+        for (gold, score) in gold.get(system)?.iter().zip(scores.get(system)?) {
+            if let Some(score) = score {
+                if gold.is_some() { rated.push(*score) } else { unrated.push(*score) }
+            }
+        }
+    }
+    let value = *unrated.first()?;
+    let share =
+        |scores: &[f64]| scores.iter().filter(|score| **score == value).count() as f64 / scores.len() as f64;
+    let filled = unrated.len() >= 10 && share(&unrated) > 0.99 && share(&rated) < 0.5;
+    filled.then(|| {
+        format!(
+            "{} segments without human score all have {value}: filler, harmless only where they are left out",
+            unrated.len()
+        )
+    })
+}
+
+fn explain(
+    direction: &Direction,
+    metric: &Scores,
+    claim: &Claim,
+) -> Result<Option<(&'static str, String)>, Error> {
+    let Some(scores) = direction.segments(metric, false)? else { return Ok(None) };
+    let fit = |grouping| {
+        let table = TieTable::new(&scores, grouping);
+        table.calibrate(&table.whole()).map(|fit| fit.accuracy)
+    };
+    let near = |value: f64| (value - claim.acc_eq).abs() < PRINTED;
+    let Ok(by_item) = fit(Grouping::Item) else { return Ok(None) };
+    if near(by_item) {
+        let message = format!(
+            "acc-eq {:.3} is by item, its threshold fitted on the test scores: in-sample, so optimistic",
+            claim.acc_eq
+        );
+        return Ok(Some(("epsilon-fitted-on-test", message)));
+    }
+    if fit(Grouping::None).is_ok_and(near) {
+        let message = format!(
+            "acc-eq {:.3} comes from all pairs of all segments; by item it is {by_item:.3}",
+            claim.acc_eq
+        );
+        return Ok(Some(("acc-eq-not-by-item", message)));
+    }
+    let message = format!("acc-eq {:.3} is neither by item ({by_item:.3}) nor over all pairs", claim.acc_eq);
+    Ok(Some(("claim-not-reproduced", message)))
+}

@@ -1,0 +1,279 @@
+//! Scores of systems, and the readers of score files: `SYSTEM SCORE` lines, one column, JSONL. A line that
+//! cannot be read is an error with its number; nothing is skipped and nothing is repaired.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::Error;
+
+/// Scores of each system's segments in test-set order; `None` where there is no score.
+pub type SegmentScores = BTreeMap<String, Vec<Option<f64>>>;
+
+/// One score for each system.
+pub type SystemScores = BTreeMap<String, Option<f64>>;
+
+/// Where a system-level score comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SystemScoreOrigin {
+    /// Read from a system-level file.
+    File,
+    /// Mean over the system's scored segments.
+    MeanOfSegments,
+}
+
+/// The scores of one metric, or of the human raters, on one language pair.
+///
+/// Direction: higher is better.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scores {
+    pub name: String,
+    /// `None` when only system-level scores were given.
+    pub segments: Option<SegmentScores>,
+    pub systems: SystemScores,
+    pub system_origin: SystemScoreOrigin,
+}
+
+impl Scores {
+    /// Scores from what files hold; system scores that are not given are the means of the segments'.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        segments: Option<SegmentScores>,
+        systems: Option<SystemScores>,
+    ) -> Self {
+        let system_origin = match systems {
+            Some(_) => SystemScoreOrigin::File,
+            None => SystemScoreOrigin::MeanOfSegments,
+        };
+        let systems = systems.unwrap_or_else(|| segments.as_ref().map(mean_scores).unwrap_or_default());
+        Self { name: name.into(), segments, systems, system_origin }
+    }
+
+    /// The same scores with the sign turned: for metrics where lower is better.
+    #[must_use]
+    pub fn negated(mut self) -> Self {
+        for score in self.segments.iter_mut().flat_map(BTreeMap::values_mut).flatten().flatten() {
+            *score = 0.0 - *score;
+        }
+        for score in self.systems.values_mut().flatten() {
+            *score = 0.0 - *score;
+        }
+        self
+    }
+}
+
+/// The mean over each system's scored segments; `None` for a system without one.
+#[must_use]
+pub fn mean_scores(segments: &SegmentScores) -> SystemScores {
+    let mean = |scores: &Vec<Option<f64>>| {
+        let scored: Vec<f64> = scores.iter().flatten().copied().collect();
+        (!scored.is_empty()).then(|| super::correlation::mean(&scored))
+    };
+    segments.iter().map(|(system, scores)| (system.clone(), mean(scores))).collect()
+}
+
+/// What one score file holds, before a test set gives it meaning.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScoreFile {
+    /// `SYSTEM SCORE` lines or JSONL: scores in file order, or by their segment number.
+    Named(SegmentScores),
+    /// One column: the scores of a single system, which the file does not name.
+    Column(Vec<Option<f64>>),
+}
+
+#[derive(Deserialize)]
+struct JsonScore {
+    system: Option<String>,
+    #[serde(alias = "seg_id", alias = "segment_id")]
+    seg: Option<usize>,
+    score: Option<f64>,
+    status: Option<String>,
+    src_lang: Option<String>,
+    tgt_lang: Option<String>,
+}
+
+/// Reads a score file; `lp` chooses the lines of a JSONL file that names languages.
+///
+/// # Errors
+/// Unreadable files, and the first line that holds no system and score, a system with a space, or a score
+/// that is not finite.
+pub fn read(path: &Path, lp: Option<&str>) -> Result<ScoreFile, Error> {
+    let text = read_text(path)?;
+    let first = text.lines().find(|line| !line.trim().is_empty()).ok_or_else(|| Error::Empty(path.into()))?;
+    if first.trim_start().starts_with('{') {
+        return read_jsonl(path, &text, lp);
+    }
+    if first.split_whitespace().count() == 1 {
+        let column = lines(&text).map(|(number, line)| parse_score(path, number, line.trim()));
+        return column.collect::<Result<_, _>>().map(ScoreFile::Column);
+    }
+    read_named(path, &text).map(ScoreFile::Named)
+}
+
+/// Reads a file of one score a system.
+///
+/// # Errors
+/// As [`read`], and a system with more than one line.
+pub fn read_systems(path: &Path) -> Result<SystemScores, Error> {
+    let mut systems = SystemScores::new();
+    for (system, scores) in read_named(path, &read_text(path)?)? {
+        let [score] = scores[..] else {
+            return Err(Error::NotSystemLevel { path: path.into(), system, lines: scores.len() });
+        };
+        systems.insert(system, score);
+    }
+    Ok(systems)
+}
+
+fn read_named(path: &Path, text: &str) -> Result<SegmentScores, Error> {
+    let mut scores = SegmentScores::new();
+    for (number, line) in lines(text) {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        match fields[..] {
+            [system, score] => {
+                let score = parse_score(path, number, score)?;
+                match scores.get_mut(system) {
+                    Some(column) => column.push(score),
+                    None => drop(scores.insert(system.to_owned(), vec![score])),
+                }
+            }
+            [_, _, ..] => return Err(line_error(path, number, spaced_system(line))),
+            _ => return Err(line_error(path, number, format!("`{line}` is not `SYSTEM SCORE`"))),
+        }
+    }
+    Ok(scores)
+}
+
+fn spaced_system(line: &str) -> String {
+    format!(
+        "`{}` has more than two fields; hint: fields are split at white space, so a system's name cannot \
+         hold a space",
+        line.trim()
+    )
+}
+
+fn read_jsonl(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Error> {
+    let mut scores: BTreeMap<String, BTreeMap<usize, Option<f64>>> = BTreeMap::new();
+    let mut named = false;
+    for (number, line) in lines(text) {
+        let row: JsonScore =
+            serde_json::from_str(line).map_err(|error| line_error(path, number, error.to_string()))?;
+        if !same_pair(&row, lp) {
+            continue;
+        }
+        named |= row.system.is_some();
+        let column = scores.entry(row.system.clone().unwrap_or_default()).or_default();
+        let seg = row.seg.unwrap_or(column.len());
+        if row.score.is_none() && row.status.as_deref() == Some("ok") {
+            return Err(line_error(path, number, "status `ok` without a score".to_owned()));
+        }
+        if column.insert(seg, row.score).is_some() {
+            return Err(line_error(path, number, format!("segment `{seg}` has a second score")));
+        }
+    }
+    let mut columns = SegmentScores::new();
+    for (system, column) in scores {
+        let last = column.last_key_value().map_or(0, |(seg, _)| seg + 1);
+        columns.insert(system, (0..last).map(|seg| column.get(&seg).copied().flatten()).collect());
+    }
+    if named {
+        Ok(ScoreFile::Named(columns))
+    } else {
+        Ok(ScoreFile::Column(columns.remove("").unwrap_or_default()))
+    }
+}
+
+fn same_pair(row: &JsonScore, lp: Option<&str>) -> bool {
+    match (&row.src_lang, &row.tgt_lang, lp) {
+        (Some(source), Some(target), Some(lp)) => format!("{source}-{target}") == lp,
+        _ => true,
+    }
+}
+
+fn parse_score(path: &Path, number: usize, text: &str) -> Result<Option<f64>, Error> {
+    if text == "None" {
+        return Ok(None);
+    }
+    match text.parse::<f64>() {
+        Ok(score) if score.is_finite() => Ok(Some(score + 0.0)),
+        Ok(score) => Err(line_error(
+            path,
+            number,
+            format!("the score `{score}` is not finite; hint: write `None` where there is no score"),
+        )),
+        Err(_) => Err(line_error(path, number, format!("`{text}` is not a score"))),
+    }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line))
+        .filter(|(_, line)| !line.trim().is_empty())
+}
+
+pub(crate) fn line_error(path: &Path, line: usize, what: String) -> Error {
+    Error::Line { path: path.into(), line, what }
+}
+
+pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::Read { path: PathBuf::from(path), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Result<ScoreFile, &str>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.score");
+        std::fs::write(&path, text).unwrap();
+        match (read(&path, Some("en-de")), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Err(error), Err(part)) => {
+                assert!(error.to_string().contains(part), "`{error}` lacks `{part}`");
+            }
+            (found, expected) => panic!("{found:?} is not {expected:?}"),
+        }
+    }
+
+    fn named(columns: &[(&str, &[Option<f64>])]) -> ScoreFile {
+        ScoreFile::Named(columns.iter().map(|(name, scores)| ((*name).to_owned(), scores.to_vec())).collect())
+    }
+
+    #[test]
+    fn system_score_lines() {
+        check("A\t1\nB 2.5\nA None\n", Ok(named(&[("A", &[Some(1.0), None]), ("B", &[Some(2.5)])])));
+    }
+
+    #[test]
+    fn one_column() {
+        check("1\nNone\n-3\n", Ok(ScoreFile::Column(vec![Some(1.0), None, Some(-3.0)])));
+    }
+
+    #[test]
+    fn verdict_lines_stand_by_their_segment() {
+        check(
+            "{\"system\":\"A\",\"seg\":1,\"score\":-5.0,\"status\":\"ok\",\"src_lang\":\"en\",\"tgt_lang\":\"de\"}\n\
+             {\"system\":\"A\",\"seg\":0,\"score\":null,\"status\":\"refused\"}\n\
+             {\"system\":\"A\",\"seg\":0,\"score\":1,\"src_lang\":\"zh\",\"tgt_lang\":\"en\"}\n",
+            Ok(named(&[("A", &[None, Some(-5.0)])])),
+        );
+    }
+
+    #[test]
+    fn bad_lines_name_themselves() {
+        check("A 1\nBig System 2\n", Err("x.score:2: `Big System 2` has more than two fields"));
+        check("A 1\nA NaN\n", Err("x.score:2: the score `NaN` is not finite"));
+        check("A 1\nA x\n", Err("x.score:2: `x` is not a score"));
+        check("A 1\nA\n", Err("x.score:2: `A` is not `SYSTEM SCORE`"));
+        check("", Err("holds no line"));
+        check(
+            "{\"system\":\"A\",\"seg\":0,\"score\":1}\n{\"system\":\"A\",\"seg\":0,\"score\":2}\n",
+            Err("second score"),
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! Is one metric better than another, or one system than another, beyond chance? Seeded throughout: the same
+//! scores and seed give the same p-value on every machine and with every number of threads.
+
+use serde::Serialize;
+
+pub mod paired;
+pub mod permutation;
+pub mod ranks;
+pub mod williams;
+
+/// How many resamples, and whether to stop before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Resampling {
+    pub resamples: usize,
+    /// After every so many resamples, stop when p is already below 0.02 or above 0.5. The official results
+    /// of the shared tasks used 100; `None` draws all.
+    pub block: Option<usize>,
+    pub seed: u64,
+}
+
+impl Default for Resampling {
+    fn default() -> Self {
+        Self { resamples: 1000, block: None, seed: 0 }
+    }
+}
+
+/// A difference between two metrics and how often chance gives as large a one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Statistic of the first less that of the second; not negative.
+    pub delta: f64,
+    /// One-sided: the share of resamples with a difference of at least `delta`. Range: 0 to 1.
+    pub p: f64,
+    /// The differences that chance gave, in the order drawn.
+    #[serde(skip)]
+    pub null: Vec<f64>,
+}
+
+impl Comparison {
+    pub(crate) fn new(delta: f64, null: Vec<f64>) -> Self {
+        let p = share_of(&null, |difference| difference >= delta);
+        Self { delta, p, null }
+    }
+}
+
+fn share_of(values: &[f64], hit: impl Fn(f64) -> bool) -> f64 {
+    values.iter().filter(|value| hit(**value)).count() as f64 / values.len().max(1) as f64
+}
+
+impl Resampling {
+    /// Draws `one(index)` for each resample, in parallel, stopping at block ends where that is asked for.
+    pub(crate) fn draw(&self, delta: f64, one: impl Fn(u64) -> f64 + Sync) -> Vec<f64> {
+        use rayon::prelude::*;
+        let block = self.block.unwrap_or(self.resamples).max(1);
+        let mut null = Vec::with_capacity(self.resamples);
+        while null.len() < self.resamples {
+            let end = (null.len() + block).min(self.resamples);
+            let drawn: Vec<f64> = (null.len() as u64..end as u64).into_par_iter().map(&one).collect();
+            null.extend(drawn);
+            let p = share_of(&null, |difference| difference >= delta);
+            if self.block.is_some() && !(0.02..=0.5).contains(&p) {
+                break;
+            }
+        }
+        null
+    }
+}

@@ -1,0 +1,311 @@
+//! The statistics by name: what each computes, of which scores, and how two metrics are compared under it.
+//! The formulas stand in `correlation`, `pairs`, `average`, `ties`, `agreement`, `spa` and `deviation`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use super::Error;
+use super::agreement::Agreement;
+use super::align::{Aligned, AlignedSystems};
+use super::average::{Averaged, Coefficient, Grouping, average, groups, pearson_of_differences};
+use super::correlation::{Correlation, Undefined, kendall_b, pearson, spearman};
+use super::deviation::{Deviation, Normalisation, deviation};
+use super::direction::Direction;
+use super::pairs::kendall_like;
+use super::scores::Scores;
+use super::spa::soft_pairwise_accuracy;
+use super::ties::TieTable;
+
+/// A statistic of one metric on one language pair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Statistic {
+    /// Pairwise accuracy of systems.
+    Accuracy,
+    SystemPearson,
+    SystemSpearman,
+    SystemKendall,
+    /// Soft pairwise accuracy.
+    Soft,
+    /// A coefficient of segment scores, averaged over groups.
+    Segment(Coefficient, Grouping),
+    /// Accuracy with credit for ties at the fitted threshold.
+    AccEq(Grouping),
+    /// Pearson over within-segment differences.
+    Differences,
+    /// WMT20's Kendall-like statistic, at the threshold.
+    KendallLike(f64),
+    /// Mean absolute error.
+    Mae(Normalisation),
+    /// Mean squared error.
+    Mse(Normalisation),
+}
+
+/// A statistic's value and what it rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    pub value: f64,
+    /// Two-sided p-value against no correlation (mean over groups), for the coefficients that have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p: Option<f64>,
+    /// The fitted tie threshold. Unit: the metric's scores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// What was counted: pairs of systems, systems, groups or cells.
+    pub n: usize,
+    /// Groups left out of the mean because a side was constant.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub n_undefined: usize,
+    /// Rated segments left out because a system lacks a score.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub n_dropped: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+impl Statistic {
+    /// Computes the statistic for a metric of a direction.
+    ///
+    /// # Errors
+    /// Outer: scores that do not fit the human ones. Inner: why the value is undefined.
+    pub fn measure(
+        self,
+        direction: &Direction,
+        metric: &Scores,
+        humans: bool,
+    ) -> Result<Result<Measured, Undefined>, Error> {
+        if self.is_of_systems() {
+            return Ok(self.of_systems(&direction.system_scores(metric, humans)?));
+        }
+        let aligned = direction.segments(metric, humans)?;
+        Ok(aligned.ok_or(Undefined::NoScores).and_then(|scores| self.of_segments(&scores)))
+    }
+
+    /// Whether the statistic reads system scores only.
+    #[must_use]
+    pub fn is_of_systems(self) -> bool {
+        matches!(self, Self::Accuracy | Self::SystemPearson | Self::SystemSpearman | Self::SystemKendall)
+    }
+
+    /// The statistic on system scores.
+    ///
+    /// # Errors
+    /// Why it is undefined.
+    pub fn of_systems(self, scores: &AlignedSystems) -> Result<Measured, Undefined> {
+        let correlated = |result: Result<Correlation, Undefined>| {
+            let found = result?;
+            Ok(Measured { p: Some(found.p), ..Measured::new(found.value, scores.gold.len()) })
+        };
+        match self {
+            Self::SystemPearson => correlated(pearson(&scores.gold, &scores.metric)),
+            Self::SystemSpearman => correlated(spearman(&scores.gold, &scores.metric)),
+            Self::SystemKendall => correlated(kendall_b(&scores.gold, &scores.metric)),
+            _ => {
+                let agreement = Agreement::of_systems(scores);
+                Agreement::pooled([agreement]).map(|value| Measured::new(value, agreement.pairs as usize))
+            }
+        }
+    }
+
+    /// The statistic on segment scores; system statistics are taken on the means of the compared cells.
+    ///
+    /// # Errors
+    /// Why it is undefined.
+    pub fn of_segments(self, scores: &Aligned) -> Result<Measured, Undefined> {
+        match self {
+            Self::Segment(coefficient, grouping) => {
+                average(scores, grouping, coefficient).map(Measured::from)
+            }
+            Self::Differences => pearson_of_differences(scores).map(Measured::from),
+            Self::AccEq(grouping) => {
+                let table = TieTable::new(scores, grouping);
+                let fit = table.calibrate(&table.whole())?;
+                Ok(Measured { epsilon: Some(fit.epsilon), ..Measured::new(fit.accuracy, fit.n_groups) })
+            }
+            Self::Soft => {
+                let soft = soft_pairwise_accuracy(scores)?;
+                Ok(Measured { n_dropped: soft.n_dropped, ..Measured::new(soft.value, soft.n_pairs) })
+            }
+            Self::KendallLike(threshold) => {
+                let (value, pairs) =
+                    kendall_like(&groups(scores, Grouping::Item), threshold).ok_or(Undefined::NoPair)?;
+                Ok(Measured::new(value, pairs as usize))
+            }
+            Self::Mae(normalisation) => deviation(scores, normalisation).map(|d| Measured::new(d.mae, d.n)),
+            Self::Mse(normalisation) => {
+                deviation(scores, normalisation).map(|Deviation { mse, n, .. }| Measured::new(mse, n))
+            }
+            _ => self.of_systems(&scores.system_means()),
+        }
+    }
+
+    /// Whether a lower value is better: errors, where correlations and accuracies rise.
+    #[must_use]
+    pub fn lower_is_better(self) -> bool {
+        matches!(self, Self::Mae(_) | Self::Mse(_))
+    }
+
+    /// The value on 0..1: accuracies as they are, coefficients by (r + 1) / 2, as mt-metrics-eval averages.
+    #[must_use]
+    pub fn mapped(self, value: f64) -> f64 {
+        if self.is_accuracy() { value } else { f64::midpoint(value, 1.0) }
+    }
+
+    /// Whether the range is 0..1 from the start.
+    #[must_use]
+    pub fn is_accuracy(self) -> bool {
+        matches!(
+            self,
+            Self::Accuracy | Self::Soft | Self::AccEq(_) | Self::Segment(Coefficient::Acc23 { .. }, _)
+        )
+    }
+}
+
+impl Measured {
+    pub(crate) fn new(value: f64, n: usize) -> Self {
+        Self { value, p: None, epsilon: None, n, n_undefined: 0, n_dropped: 0 }
+    }
+}
+
+impl From<Averaged> for Measured {
+    fn from(averaged: Averaged) -> Self {
+        let Averaged { value, p, n_groups, n_undefined } = averaged;
+        Self { p, n_undefined, ..Self::new(value, n_groups) }
+    }
+}
+
+impl fmt::Display for Statistic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accuracy => f.write_str("sys:accuracy"),
+            Self::SystemPearson => f.write_str("sys:pearson"),
+            Self::SystemSpearman => f.write_str("sys:spearman"),
+            Self::SystemKendall => f.write_str("sys:kendall"),
+            Self::Soft => f.write_str("sys:spa"),
+            Self::Differences => f.write_str("seg:pearson-diff"),
+            Self::KendallLike(threshold) => write!(f, "seg:kendall-like@{threshold}"),
+            Self::AccEq(grouping) => write!(f, "seg:acc-eq@{}", grouping_name(*grouping)),
+            Self::Segment(coefficient, grouping) => {
+                write!(f, "seg:{}@{}", coefficient_name(*coefficient), grouping_name(*grouping))
+            }
+            Self::Mae(normalisation) => write!(f, "seg:mae@{}", normalisation_name(*normalisation)),
+            Self::Mse(normalisation) => write!(f, "seg:mse@{}", normalisation_name(*normalisation)),
+        }
+    }
+}
+
+impl FromStr for Statistic {
+    type Err = Error;
+
+    /// Reads `LEVEL:NAME[@GROUPING]`; the grouping is `none` unless given, `item` for acc-eq.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (name, option) = text.split_once('@').map_or((text, None), |(name, option)| (name, Some(option)));
+        let grouped = |coefficient| Ok(Self::Segment(coefficient, grouping(text, option.unwrap_or("none"))?));
+        match name {
+            "sys:accuracy" => Ok(Self::Accuracy),
+            "sys:pearson" => Ok(Self::SystemPearson),
+            "sys:spearman" => Ok(Self::SystemSpearman),
+            "sys:kendall" => Ok(Self::SystemKendall),
+            "sys:spa" => Ok(Self::Soft),
+            "seg:pearson-diff" => Ok(Self::Differences),
+            "seg:acc-eq" => Ok(Self::AccEq(grouping(text, option.unwrap_or("item"))?)),
+            "seg:pearson" => grouped(Coefficient::Pearson),
+            "seg:spearman" => grouped(Coefficient::Spearman),
+            "seg:kendall-b" => grouped(Coefficient::KendallB),
+            "seg:kendall-c" => grouped(Coefficient::KendallC),
+            "seg:tau23" => grouped(Coefficient::Tau23 { epsilon: 0.0 }),
+            "seg:acc23" => grouped(Coefficient::Acc23 { epsilon: 0.0 }),
+            "seg:mae" => Ok(Self::Mae(normalisation(text, option.unwrap_or("minmax"))?)),
+            "seg:mse" => Ok(Self::Mse(normalisation(text, option.unwrap_or("minmax"))?)),
+            "seg:kendall-like" => {
+                let threshold = option.unwrap_or("0").parse().map_err(|_| unknown(text))?;
+                Ok(Self::KendallLike(threshold))
+            }
+            _ => Err(unknown(text)),
+        }
+    }
+}
+
+fn unknown(text: &str) -> Error {
+    Error::Unsuitable(format!(
+        "unknown statistic `{text}`; hint: sys:{{accuracy,pearson,spearman,kendall,spa}}, \
+         seg:{{pearson,spearman,kendall-b,kendall-c,tau23,acc23,acc-eq}}@{{none,sys,item}}, seg:pearson-diff, \
+         seg:kendall-like@THRESHOLD, seg:{{mae,mse}}@{{raw,minmax,mqm25}}"
+    ))
+}
+
+fn grouping(text: &str, name: &str) -> Result<Grouping, Error> {
+    [Grouping::None, Grouping::Sys, Grouping::Item]
+        .into_iter()
+        .find(|grouping| grouping_name(*grouping) == name)
+        .ok_or_else(|| unknown(text))
+}
+
+fn normalisation(text: &str, name: &str) -> Result<Normalisation, Error> {
+    [Normalisation::Raw, Normalisation::MinMax, Normalisation::Mqm25]
+        .into_iter()
+        .find(|normalisation| normalisation_name(*normalisation) == name)
+        .ok_or_else(|| unknown(text))
+}
+
+fn grouping_name(grouping: Grouping) -> &'static str {
+    match grouping {
+        Grouping::None => "none",
+        Grouping::Sys => "sys",
+        Grouping::Item => "item",
+    }
+}
+
+fn normalisation_name(normalisation: Normalisation) -> &'static str {
+    match normalisation {
+        Normalisation::Raw => "raw",
+        Normalisation::MinMax => "minmax",
+        Normalisation::Mqm25 => "mqm25",
+    }
+}
+
+fn coefficient_name(coefficient: Coefficient) -> &'static str {
+    match coefficient {
+        Coefficient::Pearson => "pearson",
+        Coefficient::Spearman => "spearman",
+        Coefficient::KendallB => "kendall-b",
+        Coefficient::KendallC => "kendall-c",
+        Coefficient::Tau23 { .. } => "tau23",
+        Coefficient::Acc23 { .. } => "acc23",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for name in [
+            "sys:accuracy",
+            "sys:pearson",
+            "sys:spearman",
+            "sys:kendall",
+            "sys:spa",
+            "seg:pearson@none",
+            "seg:spearman@sys",
+            "seg:kendall-b@item",
+            "seg:kendall-c@none",
+            "seg:tau23@item",
+            "seg:acc23@item",
+            "seg:acc-eq@item",
+            "seg:pearson-diff",
+            "seg:kendall-like@25",
+            "seg:mae@minmax",
+            "seg:mse@mqm25",
+        ] {
+            assert_eq!(name.parse::<Statistic>().unwrap().to_string(), name);
+        }
+        assert!("seg:pearson@doc".parse::<Statistic>().is_err());
+        assert!("pearson".parse::<Statistic>().is_err());
+    }
+}

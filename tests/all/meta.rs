@@ -1,0 +1,547 @@
+//! Meta-evaluation against what scipy, numpy, sacreBLEU and mt-metrics-eval computed, and against the tables
+//! of the papers. The real data is read from `TRIBUNAL_DATA`; without it those tests say so and pass.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tribunal::meta::agreement::Agreement;
+use tribunal::meta::align::Aligned;
+use tribunal::meta::annotators;
+use tribunal::meta::average::{Coefficient, Grouping, average, groups, pearson_of_differences};
+use tribunal::meta::correlation::{Correlation, Undefined, kendall_b, kendall_c, pearson, spearman};
+use tribunal::meta::direction::{Brought, Direction, Selection};
+use tribunal::meta::lexical::{Bleu, Chrf, Tokenizer};
+use tribunal::meta::lint::{Claim, lint};
+use tribunal::meta::pairs::kendall_like;
+use tribunal::meta::probability::student_t_tail;
+use tribunal::meta::promptcue::score::score;
+use tribunal::meta::promptcue::{Report, ScoreOptions, answers, gold};
+use tribunal::meta::rating;
+use tribunal::meta::rubric::{self, Pooling};
+use tribunal::meta::scores::Scores;
+use tribunal::meta::significance::Resampling;
+use tribunal::meta::spa::{Signs, soft_pairwise_accuracy};
+use tribunal::meta::task::{self, SetResult, TaskSet};
+use tribunal::meta::ties::TieTable;
+
+fn golden() -> Value {
+    serde_json::from_str(include_str!("../golden/meta.json")).unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+fn close(found: f64, expected: f64, tolerance: f64, what: &str) {
+    assert!((found - expected).abs() <= tolerance, "{what}: {found} is not {expected}");
+}
+
+#[test]
+fn correlations_equal_scipy() {
+    type Function = fn(&[f64], &[f64]) -> Result<Correlation, Undefined>;
+    let functions: [(&str, Function); 4] =
+        [("pearson", pearson), ("spearman", spearman), ("kendall_b", kendall_b), ("kendall_c", kendall_c)];
+    for case in golden()["correlations"].as_array().unwrap() {
+        let (gold, metric) = (numbers(&case["gold"]), numbers(&case["metric"]));
+        for (name, function) in functions {
+            let found = function(&gold, &metric).unwrap();
+            let expected = numbers(&case[name]);
+            let what = format!("{name} of {} values", gold.len());
+            close(found.value, expected[0], 1e-12, &what);
+            // A correlation of one up to rounding leaves a p-value of the rounding's size.
+            close(found.p, expected[1], 1e-7, &what);
+        }
+    }
+}
+
+#[test]
+fn student_tails_equal_scipy() {
+    for case in golden()["student_t_tails"].as_array().unwrap() {
+        let [t, dof, expected] = numbers(case)[..] else { panic!("not a triple") };
+        close(student_t_tail(t, dof), expected, 1e-12, &format!("t({t}, {dof})"));
+    }
+}
+
+#[test]
+fn p_values_of_soft_accuracy_equal_numpy_bit_for_bit() {
+    let golden = &golden()["soft"];
+    let rows: Vec<Vec<f64>> = golden["scores"].as_array().unwrap().iter().map(numbers).collect();
+    let scores: Vec<f32> = rows.iter().flatten().map(|x| *x as f32).collect();
+    assert_eq!(Signs::new(rows[0].len()).p_values(&scores, rows.len()), numbers(&golden["p_values"]));
+}
+
+#[test]
+fn lexical_scores_equal_sacrebleu() {
+    let golden = &golden()["lexical"];
+    let texts = |key: &str| -> Vec<String> {
+        golden[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let (hypotheses, references) = (texts("hypotheses"), texts("references"));
+    let pairs = || hypotheses.iter().map(String::as_str).zip(references.iter().map(String::as_str));
+    for (name, expected) in golden["bleu"].as_object().unwrap() {
+        let bleu = Bleu { tokenizer: Tokenizer::named(name).unwrap(), lowercase: false };
+        for (text, tokens) in hypotheses.iter().zip(expected["tokens"].as_array().unwrap()) {
+            assert_eq!(bleu.tokenizer.apply(text), tokens.as_str().unwrap(), "{name}");
+        }
+        close(bleu.corpus(pairs()), expected["corpus"].as_f64().unwrap(), 1e-9, name);
+        let lower = Bleu { lowercase: true, ..bleu };
+        close(lower.corpus(pairs()), expected["lowercase"].as_f64().unwrap(), 1e-9, name);
+        for ((hypothesis, reference), expected) in pairs().zip(numbers(&expected["sentences"])) {
+            close(bleu.sentence(hypothesis, &[reference]), expected, 1e-9, hypothesis);
+        }
+    }
+    let plain = Chrf::default();
+    let kinds = [
+        ("chrF2", plain),
+        ("chrF2++", Chrf { word_order: 2, ..plain }),
+        ("chrF2s", Chrf { whitespace: true, ..plain }),
+    ];
+    for (name, chrf) in kinds {
+        let expected = &golden["chrf"][name];
+        close(chrf.corpus(pairs()), expected["corpus"].as_f64().unwrap(), 1e-9, name);
+        for ((hypothesis, reference), expected) in pairs().zip(numbers(&expected["sentences"])) {
+            close(chrf.sentence(hypothesis, &[reference]), expected, 1e-9, hypothesis);
+        }
+    }
+}
+
+/// `TRIBUNAL_DATA`, or nothing after saying that it is not set.
+#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
+fn data() -> Option<PathBuf> {
+    let dir = std::env::var_os("TRIBUNAL_DATA").map(PathBuf::from);
+    if dir.is_none() {
+        eprintln!("TRIBUNAL_DATA is not set: the check against real data did not run");
+    }
+    dir
+}
+
+/// Check values that mt-metrics-eval computed on five systems and seven segments, beside the data.
+#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
+fn reference_values() -> Option<(Value, Aligned)> {
+    let path = data()?.join("../fixtures/mtme_fixture.json");
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        eprintln!("no reference values beside TRIBUNAL_DATA: the check did not run");
+        return None;
+    };
+    let values: Value = serde_json::from_str(&text).unwrap();
+    let cells = |key: &str| -> Vec<Option<f64>> {
+        let rows = values["input"][key].as_array().unwrap();
+        rows.iter().flat_map(|row| row.as_array().unwrap()).map(Value::as_f64).collect()
+    };
+    let systems = (0..5).map(|system| format!("s{system}")).collect();
+    let scores = Aligned { systems, n_segments: 7, gold: cells("gold"), metric: cells("metric") };
+    Some((values, scores))
+}
+
+#[test]
+fn averaged_coefficients_equal_mt_metrics_eval() {
+    let Some((values, scores)) = reference_values() else { return };
+    let coefficients = [
+        ("pearson", Coefficient::Pearson),
+        ("spearman", Coefficient::Spearman),
+        ("kendall_b", Coefficient::KendallB),
+        ("kendall_c", Coefficient::KendallC),
+        ("KendallVariants.b", Coefficient::KendallB),
+        ("KendallVariants.23", Coefficient::Tau23 { epsilon: 0.0 }),
+        ("KendallVariants.acc23", Coefficient::Acc23 { epsilon: 0.0 }),
+        ("KendallVariants.acc23.eps10", Coefficient::Acc23 { epsilon: 10.0 }),
+    ];
+    for (grouping, by) in [(Grouping::None, "none"), (Grouping::Sys, "sys"), (Grouping::Item, "item")] {
+        for (name, coefficient) in coefficients {
+            let what = format!("{name}.{by}");
+            let expected = numbers(&values[&what]);
+            let found = average(&scores, grouping, coefficient).unwrap();
+            close(found.value, expected[0], 1e-12, &what);
+            close(found.n_groups as f64, expected[2], 0.0, &what);
+            if !name.starts_with("KendallVariants") {
+                // A row whose correlation rounds to one leaves a p-value of the rounding's size there.
+                close(found.p.unwrap(), expected[1], 1e-7, &what);
+            }
+        }
+        let table = TieTable::new(&scores, grouping);
+        let fit = table.calibrate(&table.whole()).unwrap();
+        close(fit.accuracy, values[format!("TiesOpt.acc23.{by}")]["tau"].as_f64().unwrap(), 1e-9, by);
+        close(fit.epsilon, values[format!("TiesOpt.acc23.{by}")]["eps"].as_f64().unwrap(), 0.0, by);
+        close(fit.tau(), values[format!("TiesOpt.23.{by}")]["tau"].as_f64().unwrap(), 1e-9, by);
+        close(fit.epsilon, values[format!("TiesOpt.23.{by}")]["eps"].as_f64().unwrap(), 0.0, by);
+    }
+}
+
+#[test]
+fn the_other_statistics_equal_mt_metrics_eval() {
+    let Some((values, scores)) = reference_values() else { return };
+    let differences = pearson_of_differences(&scores).unwrap();
+    let expected = numbers(&values["pearson_pdp.item"]);
+    close(differences.value, expected[0], 1e-12, "pdp");
+    close(differences.p.unwrap(), expected[1], 1e-9 * expected[1], "pdp p");
+    // Recorded under the name of threshold 25, but it is the value that leaves out the gold ties alone.
+    let (value, pairs) = kendall_like(&groups(&scores, Grouping::Item), 1.0).unwrap();
+    let expected = numbers(&values["kendall_like25.item"]);
+    close(value, expected[0], 1e-12, "Kendall-like");
+    close(pairs as f64, expected[2], 0.0, "Kendall-like pairs");
+    let means = scores.system_means();
+    let agreement = Agreement::of_systems(&means);
+    assert_eq!(agreement.pairs, values["sys_pairwise_accuracy"]["pairs"].as_u64().unwrap());
+    let soft = soft_pairwise_accuracy(&scores).unwrap();
+    assert_eq!(
+        (soft.n_segments, soft.n_dropped),
+        (5, 2),
+        "segments that a system lacks are dropped, not shifted"
+    );
+    let filled = Aligned { gold: scores.gold.iter().map(|g| g.or(Some(0.0))).collect(), ..scores };
+    close(
+        soft_pairwise_accuracy(&filled).unwrap().value,
+        values["SPA.none_as_0"].as_f64().unwrap(),
+        1e-9,
+        "SPA",
+    );
+}
+
+fn direction(lp: &str, scores: &[(&str, &str)]) -> Option<Direction> {
+    let testset = data()?.join("wmt23");
+    let bring = |(name, pattern): &(&str, &str)| Brought {
+        name: (*name).to_owned(),
+        pattern: testset.join(pattern).display().to_string(),
+        negate: false,
+    };
+    let selection =
+        Selection { gold: "mqm".into(), brought: scores.iter().map(bring).collect(), ..Selection::default() };
+    Some(Direction::load(&testset, lp, &selection).unwrap())
+}
+
+fn value(result: &SetResult, pairs: &str, statistic: &str, metric: &str) -> f64 {
+    let task = result.tasks.iter().find(|task| task.pairs.join("+") == pairs && task.statistic == statistic);
+    task.unwrap_or_else(|| panic!("no {statistic} on {pairs}")).values[metric].unwrap().value
+}
+
+/// M-MAD, Table 2: Meta, then accuracy, Pearson, acc-t and segment Pearson on zh-en and on en-de. One cell is
+/// not the printed one: XCOMET-Ensemble's last is printed 0.675, and its Meta only agrees with 0.695.
+const MMAD_TABLE_2: [(&str, [f64; 9]); 14] = [
+    ("chrF", [0.695, 0.762, 0.809, 0.485, 0.063, 0.818, 0.866, 0.519, 0.232]),
+    ("BLEU", [0.703, 0.781, 0.734, 0.472, 0.119, 0.894, 0.917, 0.520, 0.192]),
+    ("BERTscore", [0.736, 0.857, 0.810, 0.499, 0.236, 0.879, 0.891, 0.528, 0.325]),
+    ("MaTESe", [0.778, 0.914, 0.889, 0.479, 0.511, 0.848, 0.918, 0.528, 0.554]),
+    ("COMET", [0.781, 0.857, 0.898, 0.514, 0.396, 0.970, 0.990, 0.574, 0.432]),
+    ("BLEURT-20", [0.782, 0.857, 0.880, 0.518, 0.378, 0.970, 0.990, 0.572, 0.484]),
+    ("MetricX-23", [0.808, 0.895, 0.873, 0.531, 0.625, 0.909, 0.977, 0.603, 0.585]),
+    ("XCOMET-Ensemble", [0.826, 0.905, 0.927, 0.543, 0.650, 0.939, 0.980, 0.604, 0.695]),
+    ("CometKiwi", [0.793, 0.876, 0.963, 0.525, 0.442, 0.985, 0.946, 0.569, 0.475]),
+    ("MetricX-23-QE", [0.806, 0.867, 0.859, 0.527, 0.647, 0.924, 0.969, 0.596, 0.626]),
+    ("XCOMET-QE-Ensemble", [0.818, 0.886, 0.892, 0.533, 0.647, 0.955, 0.974, 0.588, 0.679]),
+    ("EAPrompt", [0.772, 0.876, 0.907, 0.452, 0.516, 0.939, 0.962, 0.471, 0.520]),
+    ("GEMBA-MQM", [0.784, 0.933, 0.986, 0.472, 0.475, 0.970, 0.973, 0.474, 0.429]),
+    ("M-MAD", [0.814, 0.933, 0.987, 0.517, 0.577, 0.970, 0.979, 0.555, 0.552]),
+];
+
+#[test]
+fn table_2_of_m_mad_is_reproduced() {
+    let scores = [
+        ("M-MAD", "m-mad-scores/M-MAD_{lp}.{level}.score"),
+        ("EAPrompt", "m-mad-scores/EAPrompt_{lp}.{level}.score"),
+        ("GEMBA-MQM", "m-mad-scores/GEMBA-MQM_{lp}.{level}.score"),
+    ];
+    let Some(en_de) = direction("en-de", &scores) else { return };
+    let zh_en = direction("zh-en", &scores).unwrap();
+    let set = TaskSet::named("mmad", &["en-de".to_owned(), "zh-en".to_owned()]).unwrap();
+    let result = task::run(&set, &[en_de, zh_en], None).unwrap();
+    for (metric, printed) in MMAD_TABLE_2 {
+        let average = result.average.iter().find(|ranked| ranked.name == metric).unwrap().value;
+        close(average, printed[0], 0.0005, &format!("{metric} Meta"));
+        for (pair, cells) in ["zh-en", "en-de"].iter().zip(printed[1..].chunks(4)) {
+            let statistics = ["sys:accuracy", "sys:pearson", "seg:acc-eq@item", "seg:pearson@none"];
+            for (statistic, printed) in statistics.iter().zip(cells) {
+                let found = value(&result, pair, statistic, metric);
+                close(found, *printed, 0.000_501, &format!("{metric} {pair} {statistic}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn table_6_of_m_mad_maps_pearson_before_it_averages() {
+    let scores = [("M-MAD", "m-mad-scores/M-MAD_{lp}.{level}.score")];
+    let Some(zh_en) = direction("zh-en", &scores) else { return };
+    let set = TaskSet::named("mmad", &["zh-en".to_owned()]).unwrap();
+    let result = task::run(&set, &[zh_en], None).unwrap();
+    let meta = result.average.iter().find(|ranked| ranked.name == "M-MAD").unwrap().value;
+    close(meta, 0.808, 0.0005, "Meta");
+}
+
+#[test]
+fn table_5_of_rate_is_reproduced() {
+    let Some(en_de) = direction("en-de", &[("RATE", "rate-scores/rate-src.{level}.score")]) else { return };
+    let set = TaskSet::named("rate", &["en-de".to_owned()]).unwrap();
+    let result = task::run(&set, &[en_de], None).unwrap();
+    for (statistic, printed) in
+        [("sys:accuracy", 98.5), ("sys:pearson", 99.0), ("seg:acc-eq@item", 52.3), ("seg:pearson@none", 38.9)]
+    {
+        close(100.0 * value(&result, "en-de", statistic, "RATE"), printed, 0.0501, statistic);
+    }
+}
+
+#[test]
+fn a_task_set_without_all_its_data_has_no_average() {
+    let Some(en_de) = direction("en-de", &[]) else { return };
+    let set = TaskSet::named("wmt23", &[]).unwrap();
+    let result = task::run(&set, &[en_de], None).unwrap();
+    assert!(result.average.is_empty());
+    assert!(result.missing.iter().any(|task| task == "sys:pearson he-en"), "{:?}", result.missing);
+}
+
+#[test]
+fn bleu_and_chrf_of_the_shared_task_are_recomputed() {
+    let Some(en_de) = direction("en-de", &[]) else { return };
+    let references = en_de.testset.reference("refA").unwrap();
+    for system in ["GPT4-5shot", "NLLB_Greedy"] {
+        let outputs = en_de.testset.output(system).unwrap();
+        for (name, score) in [
+            ("BLEU", (|h: &str, r: &str| Bleu::default().sentence(h, &[r])) as fn(&str, &str) -> f64),
+            ("chrF", |h, r| Chrf::default().sentence(h, &[r])),
+        ] {
+            let recorded = &en_de.metric(name).unwrap().segments.as_ref().unwrap()[system];
+            for (index, (output, reference)) in outputs.iter().zip(&references).enumerate() {
+                let expected = recorded[index].unwrap();
+                close(score(output, reference), expected, 1e-6, &format!("{name} {system} {index}"));
+            }
+        }
+    }
+}
+
+fn promptcue(set: &str, scenario: &str, options: &ScoreOptions) -> Option<Report> {
+    let dir = data()?.join("promptcue");
+    let cues = gold::read(&dir.join(format!("{set}.csv"))).unwrap();
+    let given = answers::read(&dir.join("gpt_review").join(format!("{scenario}_{set}.jsonl"))).unwrap();
+    let options = ScoreOptions { scenario: scenario.to_owned(), ..options.clone() };
+    Some(score(&cues, &given, &options).unwrap())
+}
+
+/// RUBRIC-MQM, Table 4, on GEN and PTB: category accuracy and F1, severity accuracy and F1. `None` where the
+/// recorded answers do not give the printed figure:
+/// - GEN, DQ-8 and DQ-100, severity: 13 answers are lost and the others renumbered, so that from answer 160 on
+///   an id no longer meets its own cue. The category figures are those of the shifted pairs.
+/// - PTB, DQ-8 and DQ-100, severity F1: computed at another threshold than the recorded labels (below).
+/// - PTB, DCS: one answer of a thousand.
+type Row = (&'static str, [Option<f64>; 4], [Option<f64>; 4]);
+const RUBRIC_TABLE_4: [Row; 10] = [
+    (
+        "GEMBA",
+        [Some(0.282), Some(0.223), Some(0.534), Some(0.280)],
+        [Some(0.399), Some(0.252), Some(0.499), Some(0.200)],
+    ),
+    ("DQ-100", [Some(0.117), Some(0.123), None, None], [Some(0.565), Some(0.433), Some(0.694), None]),
+    (
+        "DQ-4",
+        [Some(0.250), Some(0.236), Some(0.440), Some(0.258)],
+        [Some(0.644), Some(0.474), Some(0.736), Some(0.394)],
+    ),
+    ("DQ-8", [Some(0.134), Some(0.133), None, None], [Some(0.627), Some(0.465), Some(0.715), None]),
+    (
+        "DC",
+        [Some(0.285), Some(0.216), Some(0.534), Some(0.282)],
+        [Some(0.427), Some(0.271), Some(0.498), Some(0.203)],
+    ),
+    (
+        "DS",
+        [Some(0.283), Some(0.225), Some(0.501), Some(0.258)],
+        [Some(0.429), Some(0.274), Some(0.502), Some(0.204)],
+    ),
+    (
+        "DCS",
+        [Some(0.303), Some(0.233), Some(0.524), Some(0.276)],
+        [Some(0.438), Some(0.286), Some(0.507), Some(0.210)],
+    ),
+    (
+        "DR-100",
+        [Some(0.259), Some(0.230), Some(0.506), Some(0.282)],
+        [Some(0.574), Some(0.429), Some(0.674), Some(0.478)],
+    ),
+    (
+        "DR-4",
+        [Some(0.272), Some(0.236), Some(0.510), Some(0.283)],
+        [Some(0.549), Some(0.409), Some(0.648), Some(0.346)],
+    ),
+    (
+        "DR-8",
+        [Some(0.263), Some(0.227), Some(0.509), Some(0.285)],
+        [Some(0.597), Some(0.428), Some(0.667), Some(0.357)],
+    ),
+];
+
+#[test]
+fn table_4_of_rubric_mqm_is_reproduced() {
+    let recorded = ScoreOptions { recorded: true, ..ScoreOptions::default() };
+    for (scenario, gen_cells, ptb_cells) in RUBRIC_TABLE_4 {
+        for (set, cells) in [("gen", gen_cells), ("ptb", ptb_cells)] {
+            let Some(report) = promptcue(set, scenario, &recorded) else { return };
+            let (category, severity) = (&report.category, &report.severity);
+            let found = [category.accuracy, category.macro_f1, severity.accuracy, severity.macro_f1];
+            for (column, (found, printed)) in found.into_iter().zip(cells).enumerate() {
+                let Some(printed) = printed else { continue };
+                // One answer of a thousand lies between ours and the paper's DCS and DQ-8 on PTB.
+                let tolerance = if set == "ptb" { 0.0024 } else { 0.0006 };
+                close(found, printed, tolerance, &format!("{scenario} {set} column {column}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_severity_figures_of_the_q_scenarios_need_their_threshold() {
+    for (scenario, threshold, printed) in [("DQ-100", 34, 0.459), ("DQ-8", 3, 0.355)] {
+        let options = ScoreOptions { recorded: true, threshold: Some(threshold), ..ScoreOptions::default() };
+        let Some(report) = promptcue("ptb", scenario, &options) else { return };
+        close(report.severity.macro_f1, printed, 0.003, scenario);
+    }
+}
+
+#[test]
+fn renumbered_answers_are_noticed() {
+    for scenario in ["DQ-8", "DQ-100"] {
+        let Some(report) = promptcue("gen", scenario, &ScoreOptions::default()) else { return };
+        let (by_id, realigned) = report.spans_named;
+        assert_eq!((report.n, report.cues_without_answer), (951, 13));
+        assert!(by_id < 400 && realigned > 850, "{scenario}: {by_id} {realigned}");
+    }
+    let intact = promptcue("gen", "DQ-4", &ScoreOptions::default()).unwrap();
+    assert_eq!(intact.spans_named.0, intact.spans_named.1);
+}
+
+/// RUBRIC-MQM, Table 5: means over GEN, PTB and MIS. MIS is mistranslation alone, so there precision of
+/// mistranslation is 1 and recall of no-error counts as 0; precision of major needs its answers, which are
+/// not recorded.
+#[test]
+fn table_5_of_rubric_mqm_is_reproduced_where_mis_is_not_needed() {
+    let recorded = ScoreOptions { recorded: true, ..ScoreOptions::default() };
+    let printed = [
+        ("GEMBA", 0.627, 0.000),
+        ("DQ-4", 0.621, 0.158),
+        ("DQ-8", 0.643, 0.143),
+        ("DQ-100", 0.637, 0.129),
+        ("DC", 0.652, 0.000),
+        ("DS", 0.645, 0.002),
+        ("DCS", 0.663, 0.005),
+        ("DR-4", 0.632, 0.099),
+        ("DR-8", 0.626, 0.113),
+        ("DR-100", 0.631, 0.116),
+    ];
+    for (scenario, precision, recall) in printed {
+        let Some(of_gen) = promptcue("gen", scenario, &recorded) else { return };
+        let of_ptb = promptcue("ptb", scenario, &recorded).unwrap();
+        let mean =
+            (of_gen.mistranslation_precision.unwrap() + of_ptb.mistranslation_precision.unwrap() + 1.0) / 3.0;
+        close(mean, precision, 0.0011, &format!("{scenario} mistranslation"));
+        close(of_ptb.no_error_recall.unwrap_or(0.0) / 3.0, recall, 0.0006, &format!("{scenario} no-error"));
+    }
+}
+
+#[test]
+fn table_9_of_rubric_mqm_is_reproduced() {
+    let recorded = ScoreOptions { recorded: true, ..ScoreOptions::default() };
+    let severities = [
+        ("gen", "GEMBA", [63.59, 18.57, 13.28, 4.56]),
+        ("gen", "DR-100", [41.91, 37.66, 0.62, 19.81]),
+        ("gen", "DQ-100", [25.03, 12.93, 0.21, 61.83]),
+        ("ptb", "DQ-100", [62.20, 18.40, 0.0, 19.40]),
+        ("ptb", "DR-8", [58.00, 24.80, 0.20, 17.00]),
+    ];
+    for (set, scenario, printed) in severities {
+        let Some(report) = promptcue(set, scenario, &recorded) else { return };
+        for (label, printed) in ["major", "minor", "none", "no-error"].into_iter().zip(printed) {
+            let found = report.severity.distribution.get(label).copied().unwrap_or(0.0);
+            close(found, printed, 0.0051, &format!("{set} {scenario} {label}"));
+        }
+    }
+    let Some(report) = promptcue("gen", "GEMBA", &recorded) else { return };
+    for (label, printed) in
+        [("mistranslation", 42.63), ("omission", 9.75), ("punctuation", 9.54), ("word order", 3.01)]
+    {
+        close(report.category.distribution[label], printed, 0.0051, label);
+    }
+}
+
+/// RUBRIC-MQM, Figure 4, as far as the text prints figures. GEMBA's are cut, not rounded, to three digits;
+/// Kendall of the sum is printed .244 and is .243.
+#[test]
+fn figure_4_of_rubric_mqm_is_reproduced() {
+    let Some(dir) = data() else { return };
+    let read =
+        |model: &str| rubric::read(&dir.join(format!("promptcue/referenceA/review_{model}.jsonl"))).unwrap();
+    let against = |rows: &[rubric::Reviewed], pooling| -> (Vec<f64>, Vec<f64>) {
+        rows.iter()
+            .map(|row| (row.sqm, rubric::score(row.review.as_deref().unwrap_or_default(), pooling)))
+            .unzip()
+    };
+    let (sqm, mini) = against(&read("4omini"), Pooling::Mean);
+    close(pearson(&sqm, &mini).unwrap().value, 0.351, 0.0006, "4o-mini, mean, Pearson");
+    let (sqm, sum) = against(&read("4o"), Pooling::Sum);
+    close(spearman(&sqm, &sum).unwrap().value, 0.352, 0.0006, "4o, sum, Spearman");
+    close(kendall_b(&sqm, &sum).unwrap().value, 0.244, 0.0012, "4o, sum, Kendall");
+    let (sqm, gemba): (Vec<f64>, Vec<f64>) = read("4o").iter().map(|row| (row.sqm, row.gemba)).unzip();
+    close(pearson(&sqm, &gemba).unwrap().value, 0.099, 0.001, "GEMBA Pearson");
+    close(spearman(&sqm, &gemba).unwrap().value, 0.109, 0.0006, "GEMBA Spearman");
+    close(kendall_b(&sqm, &gemba).unwrap().value, 0.080, 0.001, "GEMBA Kendall");
+}
+
+#[test]
+fn figure_2_of_m_mad_and_the_raters_agree_with_the_data() {
+    let Some(zh_en) = direction("zh-en", &[]) else { return };
+    let systems: Vec<String> = zh_en.machine.iter().cloned().collect();
+    let files = zh_en.testset.rating_files("mqm").unwrap();
+    assert_eq!(files.len(), 8);
+    let ratings = rating::read(&files[0].1).unwrap();
+    // A rater's scores are the human scores wherever this rater is the only one.
+    let rater = annotators::rater("rater1", &ratings, &systems);
+    let gold = zh_en.gold.segments.as_ref().unwrap();
+    let (mut same, mut rated) = (0, 0);
+    for (system, row) in systems.iter().zip(&rater.scores) {
+        for (score, gold) in row.iter().zip(&gold[system]) {
+            if let (Some(score), Some(gold)) = (score, gold) {
+                rated += 1;
+                same += u32::from((score - gold).abs() < 1e-9);
+            }
+        }
+    }
+    assert!(rated > 1000 && f64::from(same) / f64::from(rated) > 0.9, "{same} of {rated}");
+}
+
+#[test]
+fn known_mistakes_are_recognised() {
+    let scores =
+        [("RATE", "rate-scores/rate-src.{level}.score"), ("M-MAD", "m-mad-scores/M-MAD_{lp}.{level}.score")];
+    let Some(mut en_de) = direction("en-de", &scores) else { return };
+    let by_all_pairs = {
+        let rate = en_de.segments(en_de.metric("RATE").unwrap(), false).unwrap().unwrap();
+        let table = TieTable::new(&rate, Grouping::None);
+        table.calibrate(&table.whole()).unwrap().accuracy
+    };
+    let flipped = en_de.metric("COMET").unwrap().clone().negated();
+    en_de.metrics.push(Scores { name: "COMET-flipped".into(), ..flipped });
+    let claims = [
+        Claim { metric: "RATE".into(), acc_eq: by_all_pairs },
+        Claim { metric: "M-MAD".into(), acc_eq: 0.555 },
+        Claim { metric: "BLEU".into(), acc_eq: 0.9 },
+    ];
+    let findings = lint(&en_de, &claims).unwrap();
+    let kinds = |metric: &str| -> Vec<&str> {
+        findings.iter().filter(|finding| finding.metric == metric).map(|finding| finding.kind).collect()
+    };
+    assert!(kinds("RATE").contains(&"acc-eq-not-by-item") && kinds("RATE").contains(&"summed-system-scores"));
+    assert!(kinds("M-MAD").contains(&"filler-scores") && kinds("M-MAD").contains(&"epsilon-fitted-on-test"));
+    assert_eq!(kinds("COMET-flipped"), ["flipped-sign"]);
+    assert_eq!(kinds("BLEU"), ["claim-not-reproduced"]);
+    assert!(kinds("COMET").is_empty());
+}
+
+#[test]
+fn significance_does_not_depend_on_the_number_of_threads() {
+    let Some(en_de) = direction("en-de", &[]) else { return };
+    let set = TaskSet::named("mmad", &["en-de".to_owned()]).unwrap();
+    let resampling = Resampling { resamples: 100, block: None, seed: 11 };
+    let directions = [en_de];
+    let on = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let result = pool.install(|| task::run(&set, &directions, Some(resampling)).unwrap());
+        serde_json::to_string(&result).unwrap()
+    };
+    assert_eq!(on(1), on(2));
+}

@@ -1,0 +1,201 @@
+//! `tribunal meta`, `compare` and `promptcue` as a user calls them, on a small test set written here: tables,
+//! JSON, exit codes, and what bad input is told. The numbers can be checked by hand.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::Value;
+use tribunal::cli;
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// Three systems and a reference, four segments in two documents; the third segment has no human score.
+fn testset() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    write(&at("documents/en-de.docs"), "news\td1\nnews\td1\nspeech\td2\nspeech\td2\n");
+    write(&at("sources/en-de.txt"), "one\ntwo words\nthree\nfour\n");
+    for system in ["A", "B", "C", "refA"] {
+        write(&at(&format!("system-outputs/en-de/{system}.txt")), "eins\nzwei Worte\ndrei\nvier\n");
+    }
+    write(&at("references/en-de.refA.txt"), "eins\nzwei Worte\ndrei\nvier\n");
+    let columns = |rows: [(&str, [&str; 4]); 3]| -> String {
+        rows.iter().flat_map(|(system, row)| row.iter().map(move |x| format!("{system}\t{x}\n"))).collect()
+    };
+    write(
+        &at("human-scores/en-de.mqm.seg.score"),
+        &columns([("A", ["0", "-1", "None", "0"]), ("B", ["-5", "-1", "None", "-1"]), ("C", ["-6", "-10", "None", "-5"])]),
+    );
+    write(
+        &at("metric-scores/en-de/Good-src.seg.score"),
+        &columns([("A", ["9", "8", "1", "9"]), ("B", ["5", "8", "1", "8"]), ("C", ["4", "1", "9", "4"])]),
+    );
+    write(
+        &at("metric-scores/en-de/Flat-src.seg.score"),
+        &columns([("A", ["1", "1", "1", "1"]), ("B", ["1", "1", "1", "1"]), ("C", ["1", "1", "1", "1"])]),
+    );
+    dir
+}
+
+fn run(arguments: &[&str]) -> Result<(String, ExitCode), String> {
+    let argv = std::iter::once("tribunal").chain(arguments.iter().copied()).map(str::to_owned);
+    let parsed = cli::parse(argv).map_err(|error| error.to_string())?;
+    let mut out = Vec::new();
+    match parsed.run(cli::panel::panel, &mut out) {
+        Ok(code) => Ok((String::from_utf8(out).unwrap(), code)),
+        Err(error) => Err(cli::explain(&error)),
+    }
+}
+
+fn meta(dir: &Path, arguments: &[&str]) -> Result<String, String> {
+    let testset = dir.display().to_string();
+    let all: Vec<&str> = ["meta", "--testset", &testset].into_iter().chain(arguments.iter().copied()).collect();
+    run(&all).map(|(text, _)| text.replace(&testset, "DIR"))
+}
+
+#[test]
+fn a_table_says_what_it_rests_on() {
+    let dir = testset();
+    let text = meta(
+        dir.path(),
+        &["-l", "en-de", "--stat", "sys:accuracy,sys:spa,seg:acc-eq,seg:pearson@none"],
+    );
+    insta::assert_snapshot!(text.unwrap(), @"");
+}
+
+#[test]
+fn json_holds_every_digit_and_every_reason() {
+    let dir = testset();
+    let text = meta(dir.path(), &["-l", "en-de", "--task", "mmad", "--significance", "--resamples", "50", "--json"]);
+    let json: Value = serde_json::from_str(&text.unwrap()).unwrap();
+    let tasks = json["result"]["tasks"].as_array().unwrap();
+    let accuracy = tasks.iter().find(|task| task["statistic"] == "sys:accuracy").unwrap();
+    assert_eq!(accuracy["values"]["Good"]["Ok"]["value"], 1.0);
+    assert_eq!(accuracy["contest"]["comparisons"][0]["better"], "Good");
+    let pearson = tasks.iter().find(|task| task["statistic"] == "seg:pearson@none").unwrap();
+    assert_eq!(pearson["values"]["Flat"]["Err"], "constant-metric");
+    assert_eq!(json["result"]["incomplete"][0], "Flat");
+    assert_eq!(json["directions"][0]["metrics"][1]["coverage"]["rated"], 9);
+}
+
+#[test]
+fn the_parts_are_printed_when_asked_for() {
+    let dir = testset();
+    let plots = dir.path().join("plots");
+    let arguments = [
+        "-l", "en-de", "--stat", "seg:pearson@none", "--by", "domain", "--calibration", "--lint",
+        "--distributions", "--plots", &plots.display().to_string(),
+    ];
+    let text = meta(dir.path(), &arguments).unwrap();
+    for part in ["news (2)", "speech (1)", "held out", "lint: nothing found", "HQ", "wrote"] {
+        assert!(text.contains(part), "`{part}` is not in {text}");
+    }
+    assert!(plots.join("scatter_en-de_Good.svg").is_file());
+}
+
+#[test]
+fn bad_input_is_told_plainly() {
+    let dir = testset();
+    let bad = dir.path().join("bad.score");
+    let scores = format!("X={}", bad.display());
+    let tell = |text: &str, arguments: &[&str]| {
+        write(&bad, text);
+        let all: Vec<&str> = ["-l", "en-de", "--scores", &scores].into_iter().chain(arguments.iter().copied()).collect();
+        meta(dir.path(), &all).unwrap_err()
+    };
+    let whole = "A 1\nA 1\nA 1\nA 1\nB 1\nB 1\nB 1\nB 1\n";
+    for (text, expected) in [
+        ("A 1\nBig System 2\n", "bad.score:2: `Big System 2` has more than two fields"),
+        ("A 1\nA 2\n", "has 2 scores for system `A`, the test set has 4 segments"),
+        ("A NaN\n", "the score `NaN` is not finite"),
+        ("1\n2\n3\n4\n", "has one column and names no system"),
+        (whole, "no scores for system `C`, which the human raters scored"),
+        ("Z 1\nZ 1\nZ 1\nZ 1\n", "scores a system `Z` that `en-de` does not have"),
+    ] {
+        let told = tell(text, &[]);
+        assert!(told.contains(expected), "`{told}` lacks `{expected}`");
+    }
+    for (arguments, expected) in [
+        (vec!["-l", "xx-yy"], "no language pair `xx-yy`; hint: it has en-de"),
+        (vec!["-l", "en-de", "--gold", "esa"], "no human scores `esa` for `en-de`; hint: there are mqm"),
+        (vec!["-l", "en-de", "--metrics", "Nix"], "no metric `Nix` for `en-de`; hint: there are Flat-src, Good-src"),
+        (vec!["-l", "en-de", "--stat", "pearson"], "unknown statistic `pearson`"),
+        (vec!["-l", "en-de", "--task", "wmt99"], "unknown task set `wmt99`"),
+        (vec!["-l", "en-de", "--systems", "Q"], "no system `Q` in `en-de`"),
+        (vec!["-l", "en-de", "--scores", "nix"], "`nix` is not NAME=PATTERN"),
+    ] {
+        let told = meta(dir.path(), &arguments).unwrap_err();
+        assert!(told.contains(expected), "`{told}` lacks `{expected}`");
+    }
+}
+
+#[test]
+fn missing_verdicts_are_counted_and_shift_nothing() {
+    let dir = testset();
+    let verdicts = dir.path().join("run/verdicts.jsonl");
+    let line = |system: &str, seg: usize, score: Option<i32>| {
+        let status = if score.is_some() { "ok" } else { "refused" };
+        format!(
+            "{{\"system\":\"{system}\",\"doc\":\"d1\",\"seg\":{seg},\"src_lang\":\"en\",\"tgt_lang\":\"de\",\
+             \"source\":\"s\",\"hypothesis\":\"h\",\"score\":{},\"errors\":[],\"status\":\"{status}\"}}\n",
+            score.map_or_else(|| "null".to_owned(), |score| score.to_string())
+        )
+    };
+    let mut text = String::new();
+    for (system, scores) in [("A", [9, 8, 1, 9]), ("B", [5, 8, 1, 8]), ("C", [4, 1, 9, 4])] {
+        for (seg, score) in scores.into_iter().enumerate() {
+            text += &line(system, seg, (system != "C" || seg != 1).then_some(score));
+        }
+    }
+    write(&verdicts, &text);
+    let scores = format!("Ours={}", verdicts.parent().unwrap().display());
+    let told = meta(dir.path(), &["-l", "en-de", "--metrics", "none", "--scores", &scores, "--stat", "seg:acc-eq"]);
+    let told = told.unwrap();
+    assert!(told.contains("en-de Ours: 1 of 9 rated translations have no score and are left out"), "{told}");
+    let (told, code) = run(&["compare", &verdicts.parent().unwrap().display().to_string()]).unwrap();
+    assert_eq!(code, ExitCode::from(1), "a verdict is missing");
+    assert!(told.lines().nth(2).unwrap().starts_with("A"), "{told}");
+}
+
+#[test]
+fn compare_reads_columns_and_gives_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        write(&dir.path().join(name), text);
+        dir.path().join(name).display().to_string()
+    };
+    let (one, two) = (file("one.txt", "1\n2\n3\n4\n"), file("two.txt", "0\n1\n2\n3\n"));
+    let (text, code) = run(&["compare", &one, &two, "--json"]).unwrap();
+    assert_eq!(code, ExitCode::SUCCESS);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["baseline"], "one");
+    let test = &json["systems"][1]["against_baseline"];
+    assert_eq!((&test["difference"], &test["n_segments"]), (&Value::from(-1.0), &Value::from(4)));
+    assert!(run(&["compare", &one]).unwrap_err().contains("only one system"));
+}
+
+#[test]
+fn promptcue_scores_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let gold = dir.path().join("set.csv");
+    write(
+        &gold,
+        "id,source,reference,target,error_span,category,severity,source_lang,target_lang\n\
+         0,s,r,\"a, <v>b</v>\",b,mistranslation,major,x,y\n1,s,r,<v>c</v> d,c,no-error,no-error,x,y\n",
+    );
+    let answers = dir.path().join("DR-100_set.jsonl");
+    write(
+        &answers,
+        "{\"id\":0,\"review\":\"\\\"b\\\" - mistranslation - 73\"}\n{\"id\":1,\"review\":\"\\\"c\\\" - grammar - 10\"}\n",
+    );
+    let (gold, answers) = (gold.display().to_string(), answers.display().to_string());
+    let (text, _) = run(&["promptcue", "score", "--gold", &gold, "--answers", &answers, "--json"]).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&json["scenario"], &json["category"]["accuracy"]), (&Value::from("DR-100"), &Value::from(0.5)));
+    assert_eq!((&json["major_precision"], &json["no_error_recall"]), (&Value::from(1.0), &Value::from(0.0)));
+    let unknown = run(&["promptcue", "score", "--gold", &gold, "--answers", &answers, "--scenario", "XX"]);
+    assert!(unknown.unwrap_err().contains("unknown scenario `XX`"));
+}
