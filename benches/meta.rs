@@ -27,13 +27,17 @@ fn main() {
     let resampling = Resampling { resamples: size("resamples", 1000), ..Resampling::default() };
     let metrics: Vec<Aligned> =
         (0..size("metrics", 13)).map(|index| synthetic(systems, segments, index as u64)).collect();
-    println!("{systems} systems, {segments} segments, {} metrics, {} resamples", metrics.len(), resampling.resamples);
+    println!(
+        "{systems} systems, {segments} segments, {} metrics, {} resamples",
+        metrics.len(),
+        resampling.resamples
+    );
 
     let fits: Vec<f64> = timed("calibrate, by item", || {
         metrics.iter().filter_map(|scores| fit(scores, Grouping::Item)).collect()
     });
     timed("calibrate one metric, all pairs at once", || fit(&metrics[0], Grouping::None));
-    timed("soft pairwise accuracy of one metric", || soft_pairwise_accuracy(&metrics[0]));
+    let _ = timed("soft pairwise accuracy of one metric", || soft_pairwise_accuracy(&metrics[0]));
     let pairs: Vec<(usize, usize)> =
         (0..metrics.len()).flat_map(|i| (i + 1..metrics.len()).map(move |j| (i, j))).collect();
     timed("PERM-BOTH, segment Pearson, all pairs of metrics", || {
@@ -45,8 +49,11 @@ fn main() {
     });
     timed("pairs test, acc-eq, all pairs of metrics", || {
         let mask = vec![true; systems * segments];
-        let cells: Vec<PairCells> =
-            metrics.iter().zip(&fits).map(|(scores, epsilon)| PairCells::new(scores, *epsilon, &mask)).collect();
+        let cells: Vec<PairCells> = metrics
+            .iter()
+            .zip(&fits)
+            .map(|(scores, epsilon)| PairCells::new(scores, *epsilon, &mask))
+            .collect();
         pairs.par_iter().map(|(i, j)| cells[*i].compare(&cells[*j], resampling).p).sum::<f64>()
     });
 }

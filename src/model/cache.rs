@@ -2,7 +2,8 @@
 
 use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Tensor};
 
-pub use super::cpu::attend::BLOCK;use half::{bf16, f16, vec::HalfBitsVecExt};
+pub use super::cpu::attend::BLOCK;
+use half::{bf16, f16, vec::HalfBitsVecExt};
 
 use super::{Config, Error};
 

@@ -41,8 +41,12 @@ fn questions() -> Vec<(Chat, Form, Sampling)> {
             1 => Form::Json { schema: schema.clone(), texts },
             _ => Form::Choice(vec!["yes".into(), "no".into(), "yes, but".into()]),
         };
-        let temperature = if i % 2 == 0 { 0.0 } else { 0.8 };
-        (chat, form, Sampling { temperature, seed: i as u64, max_tokens: 12 + 5 * (i % 20), ..Sampling::default() })
+        let temperature = if i.is_multiple_of(2) { 0.0 } else { 0.8 };
+        (
+            chat,
+            form,
+            Sampling { temperature, seed: i as u64, max_tokens: 12 + 5 * (i % 20), ..Sampling::default() },
+        )
     };
     (0..24).map(ask).collect()
 }
@@ -118,18 +122,20 @@ fn constrained_answers_are_valid_however_short_the_budget() {
 fn weighing_an_answer_gives_the_log_probabilities_of_generating_it() {
     let exact = Compute { activations: Activations::Float, ..Compute::default() };
     for compute in [Compute::default(), exact] {
-        let engine = Engine::open(&tiny("llama"), &Options { compute, kv: KvType::F32, ..options() }).unwrap();
+        let engine =
+            Engine::open(&tiny("llama"), &Options { compute, kv: KvType::F32, ..options() }).unwrap();
         let chat = Chat::new().user("Is it good?");
-        let reply = engine.ask(&chat, &Form::Text, &Sampling { max_tokens: 9, ..Sampling::default() }).unwrap();
+        let reply =
+            engine.ask(&chat, &Form::Text, &Sampling { max_tokens: 9, ..Sampling::default() }).unwrap();
         // Tokens of a text of random bytes need not come back from the text; single letters do.
         let given = ["a".to_owned(), "yes".to_owned(), String::new()];
         let weighed = engine.weigh(&chat, &given).unwrap();
-        assert_eq!(weighed.iter().map(|w| w.tokens.len() > 0).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!(weighed.iter().map(|w| !w.tokens.is_empty()).collect::<Vec<_>>(), [true, true, false]);
         let again = engine.weigh(&chat, &given).unwrap();
         assert_eq!(weighed, again);
         let first = &reply.tokens[0];
         if first.text.len() == 1 && first.text.is_ascii() {
-            let alone = engine.weigh(&chat, &[first.text.clone()]).unwrap();
+            let alone = engine.weigh(&chat, std::slice::from_ref(&first.text)).unwrap();
             assert_eq!(alone[0].tokens[0].logprob.to_bits(), first.logprob.to_bits());
         }
     }
@@ -149,7 +155,8 @@ fn what_is_too_long_is_said_and_the_rest_goes_on() {
     let engine = Engine::open(&tiny("qwen2"), &options()).unwrap();
     let long = engine.ask(&Chat::new().user("x".repeat(2000)), &Form::Text, &Sampling::default());
     assert!(matches!(long, Err(Error::TooLong { context: 640, .. })), "{long:?}");
-    let short = engine.ask(&Chat::new().user("x"), &Form::Text, &Sampling { max_tokens: 2, ..Sampling::default() });
+    let short =
+        engine.ask(&Chat::new().user("x"), &Form::Text, &Sampling { max_tokens: 2, ..Sampling::default() });
     assert!(short.is_ok());
 }
 

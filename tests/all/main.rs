@@ -4,6 +4,7 @@
 mod architecture;
 mod broken;
 mod engine;
+mod first_light;
 mod judges;
 mod matmul;
 mod meta;

@@ -27,7 +27,11 @@ fn testset() -> tempfile::TempDir {
     };
     write(
         &at("human-scores/en-de.mqm.seg.score"),
-        &columns([("A", ["0", "-1", "None", "0"]), ("B", ["-5", "-1", "None", "-1"]), ("C", ["-6", "-10", "None", "-5"])]),
+        &columns([
+            ("A", ["0", "-1", "None", "0"]),
+            ("B", ["-5", "-1", "None", "-1"]),
+            ("C", ["-6", "-10", "None", "-5"]),
+        ]),
     );
     write(
         &at("metric-scores/en-de/Good-src.seg.score"),
@@ -52,24 +56,24 @@ fn run(arguments: &[&str]) -> Result<(String, ExitCode), String> {
 
 fn meta(dir: &Path, arguments: &[&str]) -> Result<String, String> {
     let testset = dir.display().to_string();
-    let all: Vec<&str> = ["meta", "--testset", &testset].into_iter().chain(arguments.iter().copied()).collect();
+    let all: Vec<&str> =
+        ["meta", "--testset", &testset].into_iter().chain(arguments.iter().copied()).collect();
     run(&all).map(|(text, _)| text.replace(&testset, "DIR"))
 }
 
 #[test]
 fn a_table_says_what_it_rests_on() {
     let dir = testset();
-    let text = meta(
-        dir.path(),
-        &["-l", "en-de", "--stat", "sys:accuracy,sys:spa,seg:acc-eq,seg:pearson@none"],
-    );
+    let text =
+        meta(dir.path(), &["-l", "en-de", "--stat", "sys:accuracy,sys:spa,seg:acc-eq,seg:pearson@none"]);
     insta::assert_snapshot!(text.unwrap(), @"");
 }
 
 #[test]
 fn json_holds_every_digit_and_every_reason() {
     let dir = testset();
-    let text = meta(dir.path(), &["-l", "en-de", "--task", "mmad", "--significance", "--resamples", "50", "--json"]);
+    let text =
+        meta(dir.path(), &["-l", "en-de", "--task", "mmad", "--significance", "--resamples", "50", "--json"]);
     let json: Value = serde_json::from_str(&text.unwrap()).unwrap();
     let tasks = json["result"]["tasks"].as_array().unwrap();
     let accuracy = tasks.iter().find(|task| task["statistic"] == "sys:accuracy").unwrap();
@@ -86,8 +90,17 @@ fn the_parts_are_printed_when_asked_for() {
     let dir = testset();
     let plots = dir.path().join("plots");
     let arguments = [
-        "-l", "en-de", "--stat", "seg:pearson@none", "--by", "domain", "--calibration", "--lint",
-        "--distributions", "--plots", &plots.display().to_string(),
+        "-l",
+        "en-de",
+        "--stat",
+        "seg:pearson@none",
+        "--by",
+        "domain",
+        "--calibration",
+        "--lint",
+        "--distributions",
+        "--plots",
+        &plots.display().to_string(),
     ];
     let text = meta(dir.path(), &arguments).unwrap();
     for part in ["news (2)", "speech (1)", "held out", "lint: nothing found", "HQ", "wrote"] {
@@ -103,7 +116,8 @@ fn bad_input_is_told_plainly() {
     let scores = format!("X={}", bad.display());
     let tell = |text: &str, arguments: &[&str]| {
         write(&bad, text);
-        let all: Vec<&str> = ["-l", "en-de", "--scores", &scores].into_iter().chain(arguments.iter().copied()).collect();
+        let all: Vec<&str> =
+            ["-l", "en-de", "--scores", &scores].into_iter().chain(arguments.iter().copied()).collect();
         meta(dir.path(), &all).unwrap_err()
     };
     let whole = "A 1\nA 1\nA 1\nA 1\nB 1\nB 1\nB 1\nB 1\n";
@@ -121,7 +135,10 @@ fn bad_input_is_told_plainly() {
     for (arguments, expected) in [
         (vec!["-l", "xx-yy"], "no language pair `xx-yy`; hint: it has en-de"),
         (vec!["-l", "en-de", "--gold", "esa"], "no human scores `esa` for `en-de`; hint: there are mqm"),
-        (vec!["-l", "en-de", "--metrics", "Nix"], "no metric `Nix` for `en-de`; hint: there are Flat-src, Good-src"),
+        (
+            vec!["-l", "en-de", "--metrics", "Nix"],
+            "no metric `Nix` for `en-de`; hint: there are Flat-src, Good-src",
+        ),
         (vec!["-l", "en-de", "--stat", "pearson"], "unknown statistic `pearson`"),
         (vec!["-l", "en-de", "--task", "wmt99"], "unknown task set `wmt99`"),
         (vec!["-l", "en-de", "--systems", "Q"], "no system `Q` in `en-de`"),
@@ -152,12 +169,13 @@ fn missing_verdicts_are_counted_and_shift_nothing() {
     }
     write(&verdicts, &text);
     let scores = format!("Ours={}", verdicts.parent().unwrap().display());
-    let told = meta(dir.path(), &["-l", "en-de", "--metrics", "none", "--scores", &scores, "--stat", "seg:acc-eq"]);
+    let told =
+        meta(dir.path(), &["-l", "en-de", "--metrics", "none", "--scores", &scores, "--stat", "seg:acc-eq"]);
     let told = told.unwrap();
     assert!(told.contains("en-de Ours: 1 of 9 rated translations have no score and are left out"), "{told}");
     let (told, code) = run(&["compare", &verdicts.parent().unwrap().display().to_string()]).unwrap();
     assert_eq!(code, ExitCode::from(1), "a verdict is missing");
-    assert!(told.lines().nth(2).unwrap().starts_with("A"), "{told}");
+    assert!(told.lines().nth(2).unwrap().starts_with('A'), "{told}");
 }
 
 #[test]
@@ -194,7 +212,10 @@ fn promptcue_scores_answers() {
     let (gold, answers) = (gold.display().to_string(), answers.display().to_string());
     let (text, _) = run(&["promptcue", "score", "--gold", &gold, "--answers", &answers, "--json"]).unwrap();
     let json: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((&json["scenario"], &json["category"]["accuracy"]), (&Value::from("DR-100"), &Value::from(0.5)));
+    assert_eq!(
+        (&json["scenario"], &json["category"]["accuracy"]),
+        (&Value::from("DR-100"), &Value::from(0.5))
+    );
     assert_eq!((&json["major_precision"], &json["no_error_recall"]), (&Value::from(1.0), &Value::from(0.0)));
     let unknown = run(&["promptcue", "score", "--gold", &gold, "--answers", &answers, "--scenario", "XX"]);
     assert!(unknown.unwrap_err().contains("unknown scenario `XX`"));

@@ -48,7 +48,7 @@ fn tables(extras: &Extras, number: &dyn Fn(f64) -> String) -> Vec<(String, Table
     }
     match extras.annotators.as_deref() {
         Some([]) => {
-            tables.push(("agreement of the human raters: no two share a segment".into(), Table::new()))
+            tables.push(("agreement of the human raters: no two share a segment".into(), Table::new()));
         }
         Some(pairs) => tables.push(("agreement of the human raters".into(), raters(pairs, number))),
         None => {}

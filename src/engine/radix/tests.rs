@@ -16,7 +16,9 @@ impl Dice {
 fn prompt(dice: &mut Dice) -> Vec<u32> {
     let (family, parts_at, length) = (dice.roll(4), dice.roll(60), 1 + dice.roll(70));
     let own = dice.roll(3);
-    (0..length).map(|i| (i % 5 + 10 * family + if i >= parts_at { 100 * (own + 1) } else { 0 }) as u32).collect()
+    (0..length)
+        .map(|i| (i % 5 + 10 * family + if i >= parts_at { 100 * (own + 1) } else { 0 }) as u32)
+        .collect()
 }
 
 struct Held {
