@@ -7,6 +7,7 @@
 #[path = "matmul/peer.rs"]
 mod peer;
 
+use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -88,14 +89,16 @@ fn shape(options: &Options, limits: &Limits, (n, k): (usize, usize), mode: Activ
             };
             let mut cell = format!("{:.0}", speed / 1e9);
             if let Some(peak) = peak {
-                cell += &format!(" ({:.2})", speed / peak);
+                write!(cell, " ({:.2})", speed / peak).expect("a string takes all that is written");
             }
             if m == 1 {
-                cell += &format!(" {:.2} bw", packed[0].bytes() as f64 / time / limits.memory);
+                write!(cell, " {:.2} bw", packed[0].bytes() as f64 / time / limits.memory)
+                    .expect("a string takes all that is written");
             }
             if let Some(layer) = &candle {
                 let time = least(CELL, || layer.forward(&x, m));
-                cell += &format!(" [{:.0}]", 2.0 * (m * n * k) as f64 / time / 1e9);
+                write!(cell, " [{:.0}]", 2.0 * (m * n * k) as f64 / time / 1e9)
+                    .expect("a string takes all that is written");
             }
             print!("{cell:>28}");
         }
@@ -113,7 +116,7 @@ fn limits(n_threads: usize) -> Limits {
                 / least(CELL, || {
                     on_all(n_threads, |_| {
                         black_box(peak.run(ROUNDS));
-                    })
+                    });
                 }),
         )
     };

@@ -25,6 +25,10 @@ cargo clippy --locked --all-targets -- -D warnings
 step "test model"
 cargo run --locked --quiet -- models pull --quiet smollm2-135m-instruct
 
+step "tokenizers to compare with"
+scripts/tokenizers.sh target/tokenizers qwen2_5 gemma3
+export TRIBUNAL_TOKENIZERS="$PWD/target/tokenizers"
+
 step "tests"
 cargo test --locked --lib --bins --tests --no-fail-fast
 

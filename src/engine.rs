@@ -37,7 +37,14 @@ use std::{
 
 use crate::{
     llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Weighed},
-    model::{Compute, Decoder, KvType, Weights},
+    model::{Decoder, Weights},
+};
+
+/// What [`Options`] are made of.
+pub use crate::model::{
+    Compute, KvType,
+    cpu::{Activations, Format, Tier},
+    device,
 };
 
 use answer::{Answer, Task};

@@ -178,8 +178,11 @@ impl Card {
         if !self.is_safetensors() && self.files.iter().all(is_there) {
             return State::Unchecked;
         }
-        let has_entries = fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some());
-        if has_entries { State::Partial } else { State::Absent }
+        // A pull that got no byte leaves its lock alone.
+        let is_of_a_file =
+            |entry: std::io::Result<fs::DirEntry>| entry.is_ok_and(|e| e.file_name() != ".lock");
+        let has_bytes = fs::read_dir(&folder).is_ok_and(|mut entries| entries.any(is_of_a_file));
+        if has_bytes { State::Partial } else { State::Absent }
     }
 }
 

@@ -12,13 +12,9 @@ use anyhow::{Context, Result, bail};
 use super::args::{EngineArgs, ModelArgs};
 use crate::{
     card::{self, Template},
-    engine::{Engine, Facts, Options},
+    engine::{Activations, Compute, Engine, Facts, Format, KvType, Options, Tier, device},
     judges::Panel,
     llm::{Chat, Form, Llm, Sampling},
-    model::{
-        Compute, KvType,
-        cpu::{Activations, Format, Tier},
-    },
     run::Plan,
 };
 
@@ -121,7 +117,8 @@ fn find(name: &str, mut options: Options) -> Result<Found> {
         let sha256 = card::fingerprint(path)?;
         return Ok(Found { weights: path.into(), name: called, sha256, options });
     }
-    if name.contains('/') && !name.starts_with("hf:") || name.ends_with(".gguf") {
+    let is_file = path.extension().is_some_and(|ending| ending == "gguf");
+    if is_file || name.contains('/') && !name.starts_with("hf:") {
         bail!("`{name}`: no such file or folder");
     }
     let local = card::find(name)?.local()?;
@@ -136,7 +133,7 @@ fn find(name: &str, mut options: Options) -> Result<Found> {
 
 /// The engine's options; what can be refused is refused before anything is loaded.
 fn options(args: &EngineArgs) -> Result<Options> {
-    let device = crate::model::device(args.device())?;
+    let device = device(args.device())?;
     if !device.is_cpu() && args.device() != "auto" {
         bail!(
             "`{}`: the decoder does not run on a GPU yet, only RMSNorm does; hint: `--device cpu`",
@@ -196,7 +193,7 @@ fn estimate(engine: &Engine, plan: &Plan) -> Vec<(String, String)> {
 
 /// Prompt tokens and answer tokens a second, eight answers side by side. `None` when the trial fails.
 fn pace(engine: &Engine) -> Option<(f64, f64)> {
-    let words: String = (0..400).map(|i| format!("{} ", i * 7919 % 1009)).collect();
+    let words = (0..400).map(|i| (i * 7919 % 1009).to_string()).collect::<Vec<_>>().join(" ");
     let time = |n_rows: usize, max_tokens: usize, prompt: &str| {
         let start = Instant::now();
         let ask = |row: usize| {

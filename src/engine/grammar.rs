@@ -58,8 +58,8 @@ impl Vocabulary {
         let (grammar, closer) = match form {
             Form::Text => return Ok(None),
             Form::Json { schema, texts } => match schema::shape(schema, texts) {
-                Ok(shape) => (TopLevelGrammar::from_lark(lark::json(&shape)), Closer::Json(shape)),
-                Err(Refusal::Unknown(what)) => (general_json(schema, &what)?, Closer::Unknown),
+                Ok(shape) => (TopLevelGrammar::from_lark(lark::json(&shape)), Closer::json(shape)),
+                Err(Refusal::Unknown(what)) => (general_json(schema, &what)?, Closer::unknown()),
                 Err(Refusal::Wrong(what)) => return Err(Error::Form(what)),
             },
             Form::Regex(source) => whole(Pattern::new(source).map_err(Error::Form)?),
@@ -83,7 +83,7 @@ impl Vocabulary {
 }
 
 fn whole(pattern: Pattern) -> (TopLevelGrammar, Closer) {
-    (TopLevelGrammar::from_lark(lark::whole(&pattern)), Closer::Whole(pattern))
+    (TopLevelGrammar::from_lark(lark::whole(&pattern)), Closer::whole(pattern))
 }
 
 /// A schema beyond our own compiler, by llguidance's: no spans, and its end in time is not promised.
@@ -205,7 +205,8 @@ impl Grammar {
     #[must_use]
     pub fn within(&mut self, token: u32, budget: usize) -> u32 {
         let planned = self.plan.as_ref().is_some_and(|plan| plan.first() == Some(&token));
-        if planned || self.tokenizer.stops().contains(&token) {
+        // No token is shorter than a byte, so a budget above this bound holds every end.
+        if planned || budget > self.closer.most() || self.tokenizer.stops().contains(&token) {
             return token;
         }
         let mut after = self.answer.clone();

@@ -141,7 +141,8 @@ fn string(metadata: &HashMap<String, Value>, key: &str) -> Option<String> {
 
 /// The first digits of a text's sha256.
 fn digits(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    let digest = Sha256::digest(text.as_bytes());
+    format!("{:08x}", u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]))
 }
 
 /// GGUF's own name for the mix of types; else the type that most bytes have.

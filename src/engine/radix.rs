@@ -118,6 +118,9 @@ impl Radix {
     }
 
     /// Undoes [`Radix::lock`]; the nodes become the most recently used.
+    ///
+    /// # Panics
+    /// When a node is unlocked more often than it was locked.
     pub fn unlock(&mut self, nodes: &[NodeId]) {
         self.clock += 1;
         let now = self.clock;
@@ -302,3 +305,6 @@ impl Radix {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,7 +91,7 @@ impl Scheduler {
     }
 
     /// The next step: every row that can move gets a share of the step's tokens, decoding rows first.
-    pub fn next(&mut self) -> Step {
+    pub fn next_step(&mut self) -> Step {
         self.admit();
         let mut step = Step::default();
         let mut budget = self.limits.n_tokens;
@@ -116,16 +116,12 @@ impl Scheduler {
     fn admit(&mut self) {
         while self.running.len() < self.limits.n_rows {
             let Some(Waiting { ask, wanted }) = self.waiting.pop_front() else { return };
-            match self.seat(&ask) {
-                Some(sequence) => {
-                    self.radix.unwant(&nodes(&wanted));
-                    self.running.push(sequence);
-                }
-                None => {
-                    self.waiting.push_front(Waiting { ask, wanted });
-                    return;
-                }
-            }
+            let Some(sequence) = self.seat(&ask) else {
+                self.waiting.push_front(Waiting { ask, wanted });
+                return;
+            };
+            self.radix.unwant(&nodes(&wanted));
+            self.running.push(sequence);
         }
     }
 
@@ -187,6 +183,9 @@ impl Scheduler {
     }
 
     /// Books a step as computed.
+    ///
+    /// # Panics
+    /// When the step is of a sequence that has ended.
     pub fn computed(&mut self, step: &Step) {
         for chunk in &step.chunks {
             let sequence =
@@ -201,12 +200,18 @@ impl Scheduler {
     }
 
     /// Appends a token to a running sequence.
+    ///
+    /// # Panics
+    /// When it has ended.
     pub fn push(&mut self, id: SeqId, token: u32) {
         let sequence = self.running.iter_mut().find(|s| s.id == id).expect("a running row");
         sequence.tokens.push(token);
     }
 
     /// Ends a sequence: what was computed of it stays in the tree until its blocks are needed.
+    ///
+    /// # Panics
+    /// When it has ended already.
     pub fn finish(&mut self, id: SeqId) -> Sequence {
         let at = self.running.iter().position(|s| s.id == id).expect("a running row");
         let mut sequence = self.running.remove(at);
@@ -257,3 +262,6 @@ fn chunk(sequence: &Sequence, n: usize) -> Chunk {
         logits_from: sequence.logits_from.saturating_sub(position).min(n),
     }
 }
+
+#[cfg(test)]
+mod tests;

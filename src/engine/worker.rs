@@ -39,7 +39,7 @@ impl Worker {
     /// Runs until every asker is gone.
     pub fn run(mut self) {
         while self.receive() {
-            let step = self.scheduler.next();
+            let step = self.scheduler.next_step();
             match self.forward(&step) {
                 Ok(logits) => self.finish(&step, &logits),
                 Err(error) => return self.give_up(&llm::Error::Engine(error.to_string())),

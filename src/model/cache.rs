@@ -3,6 +3,8 @@
 use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Tensor};
 
 pub use super::cpu::attend::BLOCK;
+use half::{bf16, f16, vec::HalfBitsVecExt};
+
 use super::{Config, Error};
 
 /// Number type of the cached keys and values.
@@ -22,6 +24,16 @@ impl KvType {
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
             Self::F32 => "f32",
+        }
+    }
+
+    /// Zeros that take no memory until they are written to: the system hands out such pages lazily.
+    fn zeros(self, shape: (usize, usize, usize, usize), device: &Device) -> candle_core::Result<Tensor> {
+        let n = shape.0 * shape.1 * shape.2 * shape.3;
+        match self {
+            Self::Bf16 => Tensor::from_vec(vec![0_u16; n].reinterpret_into::<bf16>(), shape, device),
+            Self::F16 => Tensor::from_vec(vec![0_u16; n].reinterpret_into::<f16>(), shape, device),
+            Self::F32 => Tensor::from_vec(vec![0_f32; n], shape, device),
         }
     }
 
@@ -52,7 +64,7 @@ impl KvCache {
     pub fn new(config: &Config, n_blocks: usize, kind: KvType, device: &Device) -> Result<Self, Error> {
         let (heads, dim) = (config.n_kv_heads, config.head_dim);
         let layers = |shape: (usize, usize, usize, usize)| -> Result<Vec<Tensor>, Error> {
-            (0..config.n_layers).map(|_| Ok(Tensor::zeros(shape, kind.dtype(), device)?)).collect()
+            (0..config.n_layers).map(|_| Ok(kind.zeros(shape, device)?)).collect()
         };
         let keys = layers((n_blocks, heads, dim, BLOCK))?;
         Ok(Self { keys, values: layers((n_blocks, heads, BLOCK, dim))?, n_blocks })

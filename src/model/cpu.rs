@@ -222,12 +222,10 @@ macro_rules! on_tier {
         #[cfg(target_arch = "x86_64")]
         {
             #[target_feature(enable = "avx512f,avx512bw,avx2,fma,f16c")]
-            #[allow(clippy::too_many_arguments, reason = "the kernel's own")]
             fn avx512<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx512 $(, $l)*>($($arg),*)
             }
             #[target_feature(enable = "avx2,fma,f16c")]
-            #[allow(clippy::too_many_arguments, reason = "the kernel's own")]
             fn avx2<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx2 $(, $l)*>($($arg),*)
             }

@@ -260,7 +260,9 @@ impl Load<'_> {
     fn norm_weight(&self, name: &str, n: usize) -> Result<Vec<f32>, Error> {
         let mut values = self.weights.floats(&format!("{name}.weight"), n)?;
         if self.config.arch == Arch::Gemma3 && self.weights.metadata().is_none() {
-            values.iter_mut().for_each(|w| *w += 1.0);
+            for w in &mut values {
+                *w += 1.0;
+            }
         }
         Ok(values)
     }

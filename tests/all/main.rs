@@ -2,6 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod broken;
+mod engine;
+mod first_light;
 mod judges;
 mod matmul;
 mod model;

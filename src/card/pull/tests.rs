@@ -415,6 +415,7 @@ fn a_hub_that_is_not_there_is_one_line() {
     let text = error.to_string();
     assert!(text.contains("hub repository zoo/fox: the hub cannot be reached"), "{text}");
     assert_eq!(text.lines().count(), 2, "{text}");
+    assert_eq!(fox().state_in(home.path()), State::Absent);
 }
 
 #[test]

@@ -5,23 +5,64 @@ use super::regex::Pattern;
 use super::schema::{Brackets, Property, Shape};
 
 /// What the form is made of, for closing.
-pub(super) enum Closer {
+pub(super) struct Closer {
+    form: Made,
+    most: usize,
+}
+
+enum Made {
     Json(Shape),
     Whole(Pattern),
-    /// The form was compiled by other means; how it ends is not known.
-    Unknown,
+    /// By other means: how it ends is not known.
+    Elsewhere,
 }
 
 impl Closer {
+    pub(super) fn json(shape: Shape) -> Self {
+        Self { most: most(&shape), form: Made::Json(shape) }
+    }
+
+    pub(super) fn whole(pattern: Pattern) -> Self {
+        Self { most: pattern.most(), form: Made::Whole(pattern) }
+    }
+
+    pub(super) fn unknown() -> Self {
+        Self { most: usize::MAX, form: Made::Elsewhere }
+    }
+
+    /// A bound on the length of every shortest end; `usize::MAX` when none is known.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
     /// The shortest bytes that make `answer` complete: empty when it is. `None` when the answer is no
     /// beginning of a conforming one, or when its shortest end is not known.
     pub(super) fn shortest_end(&self, answer: &[u8]) -> Option<Vec<u8>> {
-        let outcomes = match self {
-            Self::Json(shape) => read(shape, answer, 0),
-            Self::Whole(pattern) => scalar(pattern, answer, 0),
-            Self::Unknown => return None,
+        let outcomes = match &self.form {
+            Made::Json(shape) => read(shape, answer, 0),
+            Made::Whole(pattern) => scalar(pattern, answer, 0),
+            Made::Elsewhere => return None,
         };
         outcomes.shortest(answer.len())
+    }
+}
+
+/// A bound on the length of every shortest end of a shape: all of its parts, each at its longest.
+fn most(shape: &Shape) -> usize {
+    match shape {
+        Shape::Scalar(pattern) => pattern.most(),
+        Shape::Span { texts, min, .. } => texts.iter().map(|text| text.most(*min)).max().unwrap_or(0),
+        Shape::Array { item, min, brackets, .. } => {
+            let lead = brackets.open.len().max(brackets.separator.len());
+            let items = most(item).saturating_add(lead).saturating_mul((*min).max(1));
+            items.saturating_add(brackets.close.len())
+        }
+        Shape::Object { properties, brackets } => {
+            let lead = brackets.open.len().max(brackets.separator.len());
+            let members = properties.iter().map(|p| most(&p.shape).saturating_add(lead + p.key.len()));
+            members.fold(brackets.close.len(), usize::saturating_add)
+        }
+        Shape::AnyOf(shapes) => shapes.iter().map(most).max().unwrap_or(0),
     }
 }
 

@@ -22,6 +22,8 @@ const MAX_STATES: usize = 50_000;
 pub(super) struct Pattern {
     /// The body of a terminal in llguidance's Lark dialect.
     lark: String,
+    /// No unfinished value needs more bytes than this to its end.
+    most: usize,
     automaton: Arc<Mutex<Automaton>>,
 }
 
@@ -49,14 +51,20 @@ impl std::fmt::Debug for Pattern {
 impl Pattern {
     /// A regular expression that a whole value must match.
     pub(super) fn new(source: &str) -> Result<Self, String> {
-        Self::of(lark_regex(source), &RegexAst::Regex(source.to_owned()))
+        Self::of(lark_regex(source), &RegexAst::Regex(source.to_owned()), usize::MAX)
+    }
+
+    /// A number, spelled as [`integer`] and [`number`] do.
+    pub(super) fn number(source: &str) -> Result<Self, String> {
+        Ok(Self { most: 24, ..Self::new(source)? })
     }
 
     /// One of these texts.
     pub(super) fn literals(texts: &[String]) -> Result<Self, String> {
         let lark: Vec<String> = texts.iter().map(|text| lark_string(text)).collect();
         let ast = texts.iter().map(|text| RegexAst::Literal(text.clone())).collect();
-        Self::of(format!("({})", lark.join(" | ")), &RegexAst::Or(ast))
+        let most = texts.iter().map(String::len).max().unwrap_or(0);
+        Self::of(format!("({})", lark.join(" | ")), &RegexAst::Or(ast), most)
     }
 
     /// A JSON string of so many code points.
@@ -66,7 +74,9 @@ impl Pattern {
             (min, None) => format!("{{{min},}}"),
             (min, Some(max)) => format!("{{{min},{max}}}"),
         };
-        Self::new(&format!("\"{JSON_CHARACTER}{times}\""))
+        // The rest of one character, the missing ones, two quotes.
+        let most = 6 + min + 2;
+        Ok(Self { most, ..Self::new(&format!("\"{JSON_CHARACTER}{times}\""))? })
     }
 
     /// A JSON string whose content matches a JSON Schema `pattern` and needs no escapes. As in JSON Schema,
@@ -88,22 +98,27 @@ impl Pattern {
         let both =
             RegexAst::And(vec![RegexAst::Regex(content.clone()), RegexAst::Regex(NEEDS_NO_ESCAPE.into())]);
         let lark = format!("\"\\\"\" ({} & {}) \"\\\"\"", lark_regex(&content), lark_regex(NEEDS_NO_ESCAPE));
-        Self::of(lark, &RegexAst::Concat(vec![quote(), both, quote()]))
+        Self::of(lark, &RegexAst::Concat(vec![quote(), both, quote()]), usize::MAX)
     }
 
-    fn of(lark: String, ast: &RegexAst) -> Result<Self, String> {
+    fn of(lark: String, ast: &RegexAst, most: usize) -> Result<Self, String> {
         let mut builder = RegexBuilder::new();
         let expression = builder.mk(ast).map_err(|e| e.to_string())?;
         let mut regex = builder.into_regex_limited(expression, 1_000_000).map_err(|e| e.to_string())?;
         if regex.always_empty() {
             return Err(format!("nothing matches {lark}"));
         }
-        Ok(Self { lark, automaton: Arc::new(Mutex::new(Automaton { regex, ends: HashMap::new() })) })
+        Ok(Self { lark, most, automaton: Arc::new(Mutex::new(Automaton { regex, ends: HashMap::new() })) })
     }
 
     /// The body of a terminal.
     pub(super) fn lark(&self) -> &str {
         &self.lark
+    }
+
+    /// A bound on the length of every shortest end; `usize::MAX` when none is known.
+    pub(super) fn most(&self) -> usize {
+        self.most
     }
 
     /// Reads as far as the pattern goes.

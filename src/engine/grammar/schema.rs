@@ -303,7 +303,7 @@ fn number(schema: &Map<String, Value>, whole: bool) -> Found {
         return Err(wrong("`maximum` is below `minimum`"));
     }
     let source = if whole { regex::integer(min, max) } else { regex::number(min, max) };
-    Ok(Some(Shape::Scalar(Pattern::new(&source).map_err(wrong)?)))
+    Ok(Some(Shape::Scalar(Pattern::number(&source).map_err(wrong)?)))
 }
 
 fn whole_number(value: f64) -> Option<i64> {

@@ -1,6 +1,7 @@
 //! A text that spans are copied from, cut into chunks at grapheme boundaries and spelled as in JSON. It
 //! builds no grammar.
 
+use memchr::memmem;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// A text as the content of a JSON string, with the places where a span may begin and end.
@@ -13,6 +14,8 @@ pub(super) struct SpanText {
     starts: Vec<usize>,
     /// Code points before each chunk, and in all.
     n_chars: Vec<usize>,
+    /// The first of the shortest chunks.
+    shortest: Option<usize>,
 }
 
 impl std::fmt::Debug for SpanText {
@@ -23,7 +26,13 @@ impl std::fmt::Debug for SpanText {
 
 impl SpanText {
     pub(super) fn new(text: &str) -> Self {
-        let mut all = Self { chunks: Vec::new(), escaped: Vec::new(), starts: vec![0], n_chars: vec![0] };
+        let mut all = Self {
+            chunks: Vec::new(),
+            escaped: Vec::new(),
+            starts: vec![0],
+            n_chars: vec![0],
+            shortest: None,
+        };
         let mut n_chars = 0;
         for grapheme in text.graphemes(true) {
             let quoted = serde_json::Value::from(grapheme).to_string();
@@ -34,6 +43,7 @@ impl SpanText {
             all.n_chars.push(n_chars);
             all.chunks.push(chunk.to_owned());
         }
+        all.shortest = (0..all.chunks.len()).min_by_key(|&i| all.chunks[i].len());
         all
     }
 
@@ -69,25 +79,51 @@ impl SpanText {
         if content.is_empty() && min == 0 {
             return Some(&[]);
         }
-        let ends = self.places(content).filter_map(|first| {
-            let from = self.starts[first] + content.len();
-            let mut last = self.starts.partition_point(|&start| start < from);
-            while last < self.chunks.len()
-                && (last == first || self.n_chars[last] - self.n_chars[first] < min)
-            {
-                last += 1;
+        if content.is_empty() && min <= 1 && max.is_none() {
+            let chunk = self.shortest?;
+            return Some(&self.escaped[self.starts[chunk]..self.starts[chunk + 1]]);
+        }
+        let mut best: Option<&[u8]> = None;
+        for first in self.places(content) {
+            let Some(end) = self.end_at(first, content.len(), min, max) else { continue };
+            if end.is_empty() {
+                return Some(end);
             }
-            let n = self.n_chars[last] - self.n_chars[first];
-            let fits = n >= min.max(1) && max.is_none_or(|max| n <= max);
-            fits.then(|| &self.escaped[from..self.starts[last]])
-        });
-        ends.min_by_key(|end| end.len())
+            if best.is_none_or(|best| end.len() < best.len()) {
+                best = Some(end);
+            }
+        }
+        best
     }
 
-    /// The chunks at which these bytes stand in the text.
+    /// What completes a content of this length that begins at a chunk.
+    fn end_at(&self, first: usize, length: usize, min: usize, max: Option<usize>) -> Option<&[u8]> {
+        let from = self.starts[first] + length;
+        let mut last = self.starts.partition_point(|&start| start < from).max(first + 1);
+        let n_chars = |last: usize| self.n_chars[last] - self.n_chars[first];
+        while n_chars(last) < min && last < self.chunks.len() {
+            last += 1;
+        }
+        let fits = n_chars(last) >= min && max.is_none_or(|max| n_chars(last) <= max);
+        fits.then(|| &self.escaped[from..self.starts[last]])
+    }
+
+    /// A bound on the length of every shortest end, quotes included.
+    pub(super) fn most(&self, min: usize) -> usize {
+        let longest = self.chunks.iter().map(String::len).max().unwrap_or(0);
+        longest * min.max(1) + 2
+    }
+
+    /// The chunks at which these bytes stand in the text, overlapping ones included.
     fn places<'a>(&'a self, content: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-        let starts = self.starts[..self.chunks.len()].iter().enumerate();
-        starts.filter(|(_, start)| self.escaped[**start..].starts_with(content)).map(|(chunk, _)| chunk)
+        let finder = memmem::Finder::new(content);
+        let mut from = 0;
+        let found = std::iter::from_fn(move || {
+            let at = from + finder.find(self.escaped.get(from..)?)?;
+            from = at + 1;
+            Some(at)
+        });
+        found.filter_map(|at| self.starts[..self.chunks.len()].binary_search(&at).ok())
     }
 }
 

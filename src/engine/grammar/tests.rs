@@ -193,8 +193,8 @@ fn random_walks_conform_with_a_real_vocabulary() {
         let Some(tokenizer) = model(card) else { continue };
         let vocabulary = Vocabulary::new(&Arc::new(tokenizer), 0).unwrap();
         for (which, schema) in schemas().iter().enumerate() {
-            for seed in 0..15 {
-                check_walk(&vocabulary, schema, seed * 7 % 90, (1000 * which + seed) as u64);
+            for seed in 0..6 {
+                check_walk(&vocabulary, schema, seed * 17, (1000 * which + seed) as u64);
             }
         }
     }
@@ -218,7 +218,7 @@ fn the_least_answer_is_what_it_says() {
         (json!({"type": "string", "substringOf": "none", "minLength": 0}), "\"\""),
     ] {
         let shape = schema::shape(&schema, &texts()).unwrap();
-        let end = Closer::Json(shape).shortest_end(b"").unwrap();
+        let end = Closer::json(shape).shortest_end(b"").unwrap();
         assert_eq!(String::from_utf8(end).unwrap(), want);
     }
 }
@@ -395,7 +395,7 @@ fn a_document_of_spans_compiles() {
             );
             (slowest, total) = (took.max(slowest), total + took);
             let started = Instant::now();
-            assert_eq!(grammar.within(id, 100), id);
+            assert_eq!(grammar.within(id, 5), id);
             checks += started.elapsed();
             grammar.advance(id).unwrap();
         }

@@ -1,11 +1,9 @@
 //! [`Config`] from GGUF metadata; it reads no tensor.
 
-use std::collections::HashMap;
-
 use candle_core::quantized::gguf_file::Value;
 
 use super::{Activation, Arch, Config, Rope, Scaling};
-use crate::model::Error;
+use crate::model::{Error, weights::Metadata};
 
 /// What the metadata leaves to the tensors.
 pub struct Tensors {
@@ -21,7 +19,7 @@ pub struct Tensors {
 ///
 /// # Errors
 /// Names the key that is missing or has an unexpected value; `path` is for the message.
-pub fn from_gguf(path: &str, metadata: &HashMap<String, Value>, tensors: Tensors) -> Result<Config, Error> {
+pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Config, Error> {
     let general = metadata.get("general.architecture").and_then(|v| v.to_string().ok());
     let name = general.map_or("", String::as_str);
     let arch = match name {
@@ -71,7 +69,7 @@ pub fn from_gguf(path: &str, metadata: &HashMap<String, Value>, tensors: Tensors
 
 struct Reader<'a> {
     path: &'a str,
-    metadata: &'a HashMap<String, Value>,
+    metadata: &'a Metadata,
     prefix: &'a str,
 }
 
@@ -122,6 +120,7 @@ impl Reader<'_> {
 }
 
 /// Any of GGUF's integer types.
+#[must_use]
 pub fn whole(value: &Value) -> Option<usize> {
     match *value {
         Value::U8(v) => Some(v.into()),

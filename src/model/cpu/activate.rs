@@ -20,33 +20,55 @@ pub fn gelu_mul(tier: Tier, gate: &[f32], up: &[f32], out: &mut [f32]) {
     on_tier!(tier, gelu<>(gate: &[f32], up: &[f32], out: &mut [f32]));
 }
 
+/// A nonlinearity. A type, not a closure: only what is inlined into a function that enables the instructions
+/// may use them, and calls through `Fn` are not.
+trait Nonlinearity {
+    fn apply<L: Lanes>(x: L) -> L;
+}
+
+struct Silu;
+
+impl Nonlinearity for Silu {
+    #[inline(always)]
+    fn apply<L: Lanes>(x: L) -> L {
+        x.mul(sigmoid(x))
+    }
+}
+
+struct GeluTanh;
+
+impl Nonlinearity for GeluTanh {
+    /// 0.5 x (1 + tanh u) is x times the logistic function of 2 u.
+    #[inline(always)]
+    fn apply<L: Lanes>(x: L) -> L {
+        let cubic = x.mul(x).mul(x).mul_add(L::splat(0.044_715), x);
+        x.mul(sigmoid(cubic.mul(L::splat(1.595_769))))
+    }
+}
+
 #[inline(always)]
 fn silu<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    by_lanes::<L>(gate, up, out, |x| x.mul(sigmoid(x)));
+    by_lanes::<L, Silu>(gate, up, out);
 }
 
 #[inline(always)]
 fn gelu<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    // 0.5 x (1 + tanh u) is x times the logistic function of 2 u.
-    by_lanes::<L>(gate, up, out, |x| {
-        let cubic = x.mul(x).mul(x).mul_add(L::splat(0.044_715), x);
-        x.mul(sigmoid(cubic.mul(L::splat(1.595_769_1))))
-    });
+    by_lanes::<L, GeluTanh>(gate, up, out);
 }
 
 /// `out = f(gate) * up`, the tail padded with zeros so that every element takes the same path.
 #[inline(always)]
-fn by_lanes<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32], f: impl Fn(L) -> L) {
+fn by_lanes<L: Lanes, F: Nonlinearity>(gate: &[f32], up: &[f32], out: &mut [f32]) {
     let (gates, gate_tail) = gate.as_chunks::<WIDTH>();
     let (ups, up_tail) = up.as_chunks::<WIDTH>();
     let (outs, out_tail) = out.as_chunks_mut::<WIDTH>();
     for ((gate, up), out) in gates.iter().zip(ups).zip(outs) {
-        f(L::load(gate)).mul(L::load(up)).store(out);
+        F::apply(L::load(gate)).mul(L::load(up)).store(out);
     }
     let mut padded = [[0.0; WIDTH]; 2];
     padded[0][..gate_tail.len()].copy_from_slice(gate_tail);
     padded[1][..up_tail.len()].copy_from_slice(up_tail);
     let mut last = [0.0; WIDTH];
-    f(L::load(&padded[0])).mul(L::load(&padded[1])).store(&mut last);
+    F::apply(L::load(&padded[0])).mul(L::load(&padded[1])).store(&mut last);
     out_tail.copy_from_slice(&last[..out_tail.len()]);
 }

@@ -18,8 +18,8 @@ pub const SPLIT: usize = 256;
 
 const SPLIT_BLOCKS: usize = SPLIT / BLOCK;
 
-/// Queries that share one pass over the keys in registers.
-const QUADS: usize = 8;
+/// Queries that share one pass over the keys in registers: enough sums in flight to hide the latency of each.
+pub const TOGETHER: usize = 8;
 
 /// One layer's cache and shape.
 #[derive(Clone, Copy)]
@@ -187,22 +187,27 @@ impl<S: Stored> Run<'_, S> {
         let n = self.rows.len() * self.group;
         for (at, &block) in blocks.iter().enumerate().skip(lo) {
             let keys = self.cached.block(self.cached.keys, block, self.head).as_chunks::<WIDTH>().0;
-            let mut q = self.first_query;
-            let end = self.first_query + n;
-            while q + QUADS <= end {
-                dots::<L, S, QUADS>(keys, &queries[q * dim..], dim, &mut scores[q * SPLIT + at * BLOCK..]);
-                q += QUADS;
-            }
-            while q < end {
-                dots::<L, S, 1>(keys, &queries[q * dim..], dim, &mut scores[q * SPLIT + at * BLOCK..]);
-                q += 1;
+            for first in (0..n).step_by(TOGETHER) {
+                let q = self.first_query + first;
+                let (queries, scores) = (&queries[q * dim..], &mut scores[q * SPLIT + at * BLOCK..]);
+                match n - first {
+                    1 => dots::<L, S, 1>(keys, queries, dim, scores),
+                    2 => dots::<L, S, 2>(keys, queries, dim, scores),
+                    3 => dots::<L, S, 3>(keys, queries, dim, scores),
+                    4 => dots::<L, S, 4>(keys, queries, dim, scores),
+                    5 => dots::<L, S, 5>(keys, queries, dim, scores),
+                    6 => dots::<L, S, 6>(keys, queries, dim, scores),
+                    7 => dots::<L, S, 7>(keys, queries, dim, scores),
+                    _ => dots::<L, S, TOGETHER>(keys, queries, dim, scores),
+                }
             }
         }
     }
 
-    /// Turns scores into weights, and gives for each query the factors on what was and on what comes.
+    /// Turns scores into weights, and gives for each query the factors on what was and on what comes; `None`
+    /// when it sees no key of the split.
     #[inline(always)]
-    fn soften<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch) -> Vec<(f32, f32)> {
+    fn soften<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch) -> Vec<Option<(f32, f32)>> {
         let base = self.split * SPLIT;
         let mut factors = Vec::with_capacity(self.rows.len() * self.group);
         for i in 0..self.rows.len() * self.group {
@@ -222,7 +227,7 @@ impl<S: Stored> Run<'_, S> {
             let peak = lanes::largest(top);
             if peak == f32::NEG_INFINITY {
                 scores.as_flattened_mut().fill(0.0);
-                factors.push((1.0, 0.0));
+                factors.push(None);
                 continue;
             }
             let mut sums = L::splat(0.0);
@@ -236,7 +241,7 @@ impl<S: Stored> Run<'_, S> {
             let (keep, take) = (scalar_exp::<L>(was - now), scalar_exp::<L>(peak - now));
             scratch.peak[query] = now;
             scratch.total[query] = scratch.total[query].mul_add(keep, total * take);
-            factors.push((keep, take));
+            factors.push(Some((keep, take)));
         }
         factors
     }
@@ -245,30 +250,35 @@ impl<S: Stored> Run<'_, S> {
     #[inline(always)]
     fn weigh_values<L: Lanes>(&self, blocks: &[u32], keys: (usize, usize), scratch: &mut Scratch) {
         let dim = self.cached.head_dim;
-        let end = self.first_query + self.rows.len() * self.group;
-        let mut q = self.first_query;
-        while q < end {
-            let wide = if q + 4 <= end { 4 } else { 1 };
+        let n = self.rows.len() * self.group;
+        for first in (0..n).step_by(4) {
+            let (q, wide) = (self.first_query + first, 4.min(n - first));
             let weights = &scratch.scores[q * SPLIT..(q + wide) * SPLIT];
             let part = &mut scratch.part[q * dim..(q + wide) * dim];
-            let values = |block: u32| self.cached.block(self.cached.values, block, self.head);
-            if wide == 4 {
-                sums::<L, S, 4>(blocks, &values, keys, weights, part, dim);
-            } else {
-                sums::<L, S, 1>(blocks, &values, keys, weights, part, dim);
+            let values = Values { cached: self.cached, head: self.head, blocks };
+            match (wide, dim / WIDTH % 4) {
+                (4, 0) => sums::<L, S, 4, 4>(values, keys, weights, part),
+                (4, 2) => sums::<L, S, 4, 2>(values, keys, weights, part),
+                (4, _) => sums::<L, S, 4, 1>(values, keys, weights, part),
+                (3, 0) => sums::<L, S, 3, 4>(values, keys, weights, part),
+                (3, 2) => sums::<L, S, 3, 2>(values, keys, weights, part),
+                (3, _) => sums::<L, S, 3, 1>(values, keys, weights, part),
+                (2, 0) => sums::<L, S, 2, 4>(values, keys, weights, part),
+                (2, 2) => sums::<L, S, 2, 2>(values, keys, weights, part),
+                (2, _) => sums::<L, S, 2, 1>(values, keys, weights, part),
+                (_, 0) => sums::<L, S, 1, 4>(values, keys, weights, part),
+                (_, 2) => sums::<L, S, 1, 2>(values, keys, weights, part),
+                _ => sums::<L, S, 1, 1>(values, keys, weights, part),
             }
-            q += wide;
         }
     }
 
     /// `out = out * keep + part * take`.
     #[inline(always)]
-    fn merge<L: Lanes>(&self, factors: &[(f32, f32)], out: &mut [f32], scratch: &Scratch) {
+    fn merge<L: Lanes>(&self, factors: &[Option<(f32, f32)>], out: &mut [f32], scratch: &Scratch) {
         let dim = self.cached.head_dim;
-        for (i, &(keep, take)) in factors.iter().enumerate() {
-            if take == 0.0 && keep == 1.0 {
-                continue;
-            }
+        for (i, &factors) in factors.iter().enumerate() {
+            let Some((keep, take)) = factors else { continue };
             let at = (self.first_query + i) * dim;
             let (part, out) = (&scratch.part[at..at + dim], &mut out[at..at + dim]);
             for (part, out) in part.as_chunks::<WIDTH>().0.iter().zip(out.as_chunks_mut::<WIDTH>().0) {
@@ -296,10 +306,12 @@ fn dots<L: Lanes, S: Stored, const N: usize>(
     dim: usize,
     scores: &mut [f32],
 ) {
-    let queries: [&[f32]; N] = std::array::from_fn(|i| &queries[i * dim..(i + 1) * dim]);
+    let keys = &keys[..dim];
+    // Slices of the keys' own length, so that no bound is checked in the loop.
+    let queries: [&[f32]; N] = std::array::from_fn(|i| &queries[i * dim..][..keys.len()]);
     let mut sums = [L::splat(0.0); N];
-    for (d, key) in keys.iter().enumerate().take(dim) {
-        let key: L = S::load(key);
+    for d in 0..keys.len() {
+        let key: L = S::load(&keys[d]);
         for i in 0..N {
             sums[i] = L::splat(queries[i][d]).mul_add(key, sums[i]);
         }
@@ -309,63 +321,47 @@ fn dots<L: Lanes, S: Stored, const N: usize>(
     }
 }
 
-/// Sums of values of keys `from..to` of a split under the weights of `N` queries, key by key in order.
+/// The values of one split under one head.
+#[derive(Clone, Copy)]
+struct Values<'a, S> {
+    cached: Cached<'a, S>,
+    head: usize,
+    blocks: &'a [u32],
+}
+
+/// Sums of values of keys `from..to` of a split under the weights of `N` queries, key by key in order, `M`
+/// vectors of the head at a time in registers.
 ///
-/// Shape: `weights` `[N, SPLIT]`, `part` `[N, dim]`.
+/// Shape: `weights` `[N, SPLIT]`, `part` `[N, head_dim]`.
 #[inline(always)]
-fn sums<'a, L: Lanes, S: Stored + 'a, const N: usize>(
-    blocks: &[u32],
-    values: &impl Fn(u32) -> &'a [S],
+fn sums<L: Lanes, S: Stored, const N: usize, const M: usize>(
+    values: Values<'_, S>,
     (from, to): (usize, usize),
     weights: &[f32],
     part: &mut [f32],
-    dim: usize,
 ) {
-    const WIDE: usize = 4;
-    let n_vectors = dim / WIDTH;
-    for first in (0..n_vectors).step_by(WIDE) {
-        let wide = WIDE.min(n_vectors - first);
-        let mut acc = [[L::splat(0.0); WIDE]; N];
+    let dim = values.cached.head_dim;
+    for first in (0..dim / WIDTH).step_by(M) {
+        let mut acc = [[L::splat(0.0); M]; N];
         for block_idx in from / BLOCK..to.div_ceil(BLOCK) {
-            let block = values(blocks[block_idx]);
-            let keys = from.max(block_idx * BLOCK)..to.min((block_idx + 1) * BLOCK);
-            for key in keys {
-                let row = &block[(key % BLOCK) * dim..][..dim];
-                let row = &row.as_chunks::<WIDTH>().0[first..first + wide];
-                if wide == WIDE {
-                    step::<L, S, N, WIDE>(row, weights, key, &mut acc);
-                } else {
-                    for (v, lanes) in row.iter().enumerate() {
-                        let value: L = S::load(lanes);
-                        for (i, acc) in acc.iter_mut().enumerate() {
-                            acc[v] = L::splat(weights[i * SPLIT + key]).mul_add(value, acc[v]);
-                        }
+            let block = values.cached.block(values.cached.values, values.blocks[block_idx], values.head);
+            let base = block_idx * BLOCK;
+            for key in from.max(base)..to.min(base + BLOCK) {
+                let row = block[(key - base) * dim + first * WIDTH..].as_chunks::<WIDTH>().0;
+                let row: &[[S; WIDTH]; M] = row.first_chunk().expect("the head's vectors");
+                for i in 0..N {
+                    let weight = L::splat(weights[i * SPLIT + key]);
+                    for v in 0..M {
+                        acc[i][v] = weight.mul_add(S::load(&row[v]), acc[i][v]);
                     }
                 }
             }
         }
         for (i, acc) in acc.iter().enumerate() {
-            for (v, lanes) in acc.iter().enumerate().take(wide) {
+            for (v, lanes) in acc.iter().enumerate() {
                 let at = i * dim + (first + v) * WIDTH;
                 lanes.store(part[at..].first_chunk_mut().expect("a vector of the head"));
             }
-        }
-    }
-}
-
-/// One key's part of [`sums`], all of `M` vectors in registers.
-#[inline(always)]
-fn step<L: Lanes, S: Stored, const N: usize, const M: usize>(
-    row: &[[S; WIDTH]],
-    weights: &[f32],
-    key: usize,
-    acc: &mut [[L; M]; N],
-) {
-    let values: [L; M] = std::array::from_fn(|v| S::load(&row[v]));
-    for i in 0..N {
-        let weight = L::splat(weights[i * SPLIT + key]);
-        for v in 0..M {
-            acc[i][v] = weight.mul_add(values[v], acc[i][v]);
         }
     }
 }

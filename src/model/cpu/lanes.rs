@@ -13,17 +13,25 @@ pub trait Lanes: Copy {
     fn store(self, out: &mut [f32; WIDTH]);
     fn load_bf16(x: &[bf16; WIDTH]) -> Self;
     fn load_f16(x: &[f16; WIDTH]) -> Self;
+    #[must_use]
     fn add(self, other: Self) -> Self;
+    #[must_use]
     fn sub(self, other: Self) -> Self;
+    #[must_use]
     fn mul(self, other: Self) -> Self;
+    #[must_use]
     fn div(self, other: Self) -> Self;
     /// `self * by + plus`, rounded once.
+    #[must_use]
     fn mul_add(self, by: Self, plus: Self) -> Self;
+    #[must_use]
     fn max(self, other: Self) -> Self;
     /// The lane's bits, as an integer, shifted left by 23 and added to `self`'s bits: `self * 2^n` when the
     /// low bits of `shift` hold n.
+    #[must_use]
     fn scale_exponent(self, shift: Self) -> Self;
     /// `self` where `test >= bound`, else 0.
+    #[must_use]
     fn keep_at_least(self, test: Self, bound: Self) -> Self;
 }
 
@@ -188,7 +196,15 @@ pub use x86::{Avx2, Avx512};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use std::arch::x86_64::*;
+    use std::arch::x86_64::{
+        __m256, __m512, _CMP_GE_OQ, _mm_loadu_si128, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps,
+        _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps,
+        _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps, _mm256_mul_ps,
+        _mm256_set1_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps, _mm512_add_epi32, _mm512_add_ps,
+        _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepu16_epi32, _mm512_cvtph_ps,
+        _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_mul_ps,
+        _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
+    };
 
     use super::{Lanes, WIDTH, bf16, f16};
 

@@ -7,12 +7,16 @@ use rayon::prelude::*;
 use super::{floats, rotary::Heads};
 use crate::model::cpu::{
     Tier,
-    attend::{Cached, Row, Scratch, attend},
+    attend::{Cached, Row, Scratch, TOGETHER, attend},
     lanes::Stored,
 };
 
-/// Queries that a tile should hold, so that keys are read for many at once and scores stay in the cache.
-const TILE: usize = 32;
+/// Rows of a tile: their queries fill whole registers' worth, many share one reading of the keys, and their
+/// scores stay in the second-level cache.
+fn rows_a_tile(group: usize) -> usize {
+    let whole = (1..=TOGETHER).find(|rows| (rows * group).is_multiple_of(TOGETHER)).unwrap_or(TOGETHER);
+    whole * (24_usize.div_ceil(whole * group)).max(1)
+}
 
 /// Softmax of queries and keys, times values.
 ///
@@ -55,7 +59,7 @@ impl Attend<'_> {
         let Heads { n_heads, n_kv_heads, head_dim } = self.heads;
         let (group, width) = (n_heads / n_kv_heads, n_heads * head_dim);
         let cached = Cached { keys, values, n_kv_heads, head_dim, window: self.window };
-        let rows_a_tile = (TILE / group).max(1);
+        let rows_a_tile = rows_a_tile(group);
         let tasks: Vec<(usize, usize)> = (0..self.rows.len())
             .step_by(rows_a_tile)
             .flat_map(|first| (0..n_kv_heads).map(move |head| (first, head)))

@@ -83,7 +83,9 @@ impl CustomOp1 for Queries<'_> {
         out.par_chunks_mut(n_heads * head_dim).enumerate().for_each(|(token, row)| {
             for head in row.chunks_exact_mut(head_dim) {
                 self.turn.apply(token, head);
-                head.iter_mut().for_each(|x| *x *= self.scale);
+                for x in head.iter_mut() {
+                    *x *= self.scale;
+                }
             }
         });
         Ok((CpuStorage::F32(out), layout.shape().clone()))

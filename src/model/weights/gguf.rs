@@ -53,12 +53,13 @@ fn reason(error: &candle_core::Error) -> String {
 
 /// A tensor's bytes, checked to lie within the file.
 fn range(name: &str, info: &TensorInfo, base: usize, len: usize) -> Result<(usize, usize), String> {
-    let (elements, block) = (info.shape.elem_count(), info.ggml_dtype.block_size());
+    let block = info.ggml_dtype.block_size();
     let row = info.shape.dims().last().copied().unwrap_or(0);
     if row == 0 || !row.is_multiple_of(block) {
         return Err(format!("tensor `{name}` has rows of {row}, not a multiple of its block of {block}"));
     }
-    let size = (elements / block).checked_mul(info.ggml_dtype.type_size());
+    let elements = info.shape.dims().iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
+    let size = elements.and_then(|n| (n / block).checked_mul(info.ggml_dtype.type_size()));
     let start = usize::try_from(info.offset).ok().and_then(|offset| base.checked_add(offset));
     let end = start.zip(size).and_then(|(start, size)| start.checked_add(size));
     match start.zip(end) {
@@ -91,9 +92,8 @@ fn canonical(name: &str, arch: Option<&str>) -> String {
         "attn_q_norm" => "self_attn.q_norm",
         "attn_k_norm" => "self_attn.k_norm",
         "attn_norm" => "input_layernorm",
-        "post_attention_norm" => "post_attention_layernorm",
         "ffn_norm" if gemma => "pre_feedforward_layernorm",
-        "ffn_norm" => "post_attention_layernorm",
+        "post_attention_norm" | "ffn_norm" => "post_attention_layernorm",
         "post_ffw_norm" => "post_feedforward_layernorm",
         "ffn_gate" => "mlp.gate_proj",
         "ffn_up" => "mlp.up_proj",

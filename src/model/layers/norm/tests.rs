@@ -18,7 +18,7 @@ fn bits(t: &Tensor) -> Vec<u32> {
     values(t).into_iter().map(f32::to_bits).collect()
 }
 
-/// Numbers in [-2, 2), neither round nor ordered: those of kernels/tests/rms_norm.cpp.
+/// Numbers in [-2, 2), neither round nor ordered: those of `kernels/tests/rms_norm.cpp`.
 fn noise(n: usize, mut seed: u32) -> Vec<f32> {
     std::iter::repeat_with(|| {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -1,0 +1,100 @@
+//! 100,000 random rounds with the invariants checked after each.
+
+use super::*;
+
+/// A small deterministic generator: the test's rounds are the same on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+/// A prompt over a small alphabet, so that many share their starts.
+fn prompt(dice: &mut Dice) -> Vec<u32> {
+    let (family, parts_at, length) = (dice.roll(4), dice.roll(60), 1 + dice.roll(70));
+    let own = dice.roll(3);
+    (0..length)
+        .map(|i| (i % 5 + 10 * family + if i >= parts_at { 100 * (own + 1) } else { 0 }) as u32)
+        .collect()
+}
+
+struct Held {
+    path: Vec<NodeId>,
+    private: Vec<u32>,
+}
+
+fn seat(radix: &mut Radix, tokens: &[u32]) -> Option<Held> {
+    let known = radix.find(tokens, tokens.len() - 1);
+    assert!(known.n_tokens() < tokens.len());
+    radix.lock(&known.path);
+    let Some(own) = radix.allocate(tokens.len().div_ceil(BLOCK) + 1 - known.path.len()) else {
+        radix.unlock(&known.path);
+        return None;
+    };
+    let mut path = known.path;
+    let mut own = own.into_iter();
+    for chunk in tokens.chunks(BLOCK).skip(path.len()) {
+        let block = own.next().expect("a block was allocated for each chunk");
+        path.push(radix.insert(path.last().copied(), chunk, block));
+    }
+    for (i, &node) in path.iter().enumerate() {
+        radix.set_ready(node, tokens.len() - i * BLOCK);
+    }
+    Some(Held { path, private: own.collect() })
+}
+
+#[test]
+fn a_hundred_thousand_rounds() {
+    let mut dice = Dice(1);
+    let mut radix = Radix::new(48);
+    let mut held: Vec<Held> = Vec::new();
+    let mut seated = 0;
+    for _ in 0..100_000 {
+        match dice.roll(4) {
+            0 | 1 => {
+                if let Some(one) = seat(&mut radix, &prompt(&mut dice)) {
+                    seated += 1;
+                    held.push(one);
+                }
+            }
+            2 if !held.is_empty() => {
+                let one = held.swap_remove(dice.roll(held.len()));
+                radix.unlock(&one.path);
+                radix.release(&one.private);
+            }
+            _ => {
+                let known = radix.find(&prompt(&mut dice), 1000).path;
+                if dice.roll(2) == 0 { radix.want(&known) } else { radix.unwant(&known) }
+            }
+        }
+        let private: Vec<u32> = held.iter().flat_map(|one| one.private.iter().copied()).collect();
+        radix.check_integrity(&private).expect("the books balance");
+    }
+    assert!(seated > 20_000, "the cache must not stay full: {seated}");
+    for one in held {
+        radix.unlock(&one.path);
+        radix.release(&one.private);
+    }
+    assert_eq!(radix.n_available(), 48);
+    assert_eq!(radix.allocate(48).map(|blocks| blocks.len()), Some(48));
+}
+
+#[test]
+fn what_waiting_work_wants_is_evicted_last() {
+    let mut radix = Radix::new(4);
+    let a: Vec<u32> = (0..16).collect();
+    let b: Vec<u32> = (100..116).collect();
+    for tokens in [&a, &b] {
+        let block = radix.allocate(1).expect("free")[0];
+        let node = radix.insert(None, tokens, block);
+        radix.set_ready(node, BLOCK);
+        radix.unlock(&[node]);
+    }
+    let wanted = radix.find(&a, 16).path;
+    radix.want(&wanted);
+    assert_eq!(radix.allocate(3).map(|blocks| blocks.len()), Some(3));
+    assert_eq!((radix.find(&a, 16).n_tokens(), radix.find(&b, 16).n_tokens()), (16, 0));
+}

@@ -1,0 +1,165 @@
+//! The books balance after every one of many random steps, and nothing is computed twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMITS: Limits = Limits { n_rows: 5, n_tokens: 24, prefix_cache: true };
+
+/// A cache that remembers which token at which position each slot of each block was computed from.
+#[derive(Default)]
+struct Slots(BTreeMap<(u32, usize), Vec<u32>>);
+
+impl Slots {
+    /// Plays a step: copies, then writes; checks that all that a token attends to is there and right.
+    fn run(&mut self, step: &Step) {
+        for copy in &step.copies {
+            for offset in 0..BLOCK {
+                match self.0.get(&(copy.from, offset)).cloned() {
+                    Some(history) => drop(self.0.insert((copy.to, offset), history)),
+                    None => drop(self.0.remove(&(copy.to, offset))),
+                }
+            }
+        }
+        for chunk in &step.chunks {
+            for (i, &token) in chunk.tokens.iter().enumerate() {
+                let position = chunk.position + i;
+                let mut history = self.before(chunk, position);
+                history.push(token);
+                self.0.insert((chunk.blocks[position / BLOCK], position % BLOCK), history);
+            }
+        }
+    }
+
+    /// The tokens that the slot before `position` stands for: its own and all before it.
+    fn before(&self, chunk: &Chunk, position: usize) -> Vec<u32> {
+        let Some(last) = position.checked_sub(1) else { return Vec::new() };
+        let slot = (chunk.blocks[last / BLOCK], last % BLOCK);
+        let history = self.0.get(&slot).unwrap_or_else(|| panic!("position {last} was never computed"));
+        assert_eq!(history.len(), position, "slot of another position");
+        history.clone()
+    }
+}
+
+/// A prompt of a family: families share `family * 7` tokens and part at odd places.
+fn prompt(family: usize, own: usize, n_own: usize) -> Vec<u32> {
+    let shared = (0..family * 7).map(|i| (i * i % 97 + family * 1000) as u32);
+    shared.chain((0..=n_own).map(|i| (10_000 + own * 100 + i) as u32)).collect()
+}
+
+struct Desk {
+    scheduler: Scheduler,
+    slots: Slots,
+    asked: BTreeMap<SeqId, (Ask, usize)>,
+    computed: usize,
+}
+
+impl Desk {
+    fn new(limits: Limits, n_blocks: usize) -> Self {
+        let scheduler = Scheduler::new(limits, n_blocks);
+        Self { scheduler, slots: Slots::default(), asked: BTreeMap::new(), computed: 0 }
+    }
+
+    fn ask(&mut self, tokens: Vec<u32>, n_more: usize) {
+        let id = self.asked.keys().last().map_or(1, |id| id + 1);
+        let n_prompt = tokens.len();
+        let ask = Ask { id, tokens, n_prompt, n_more, logits_from: n_prompt - 1 };
+        self.asked.insert(id, (ask.clone(), 0));
+        self.scheduler.add(ask);
+    }
+
+    /// One step; rows whose logits came take a token, or end when they have all theirs.
+    fn step(&mut self) {
+        let step = self.scheduler.next_step();
+        assert!(!step.chunks.is_empty(), "work waits and nothing runs");
+        self.slots.run(&step);
+        self.scheduler.computed(&step);
+        for chunk in &step.chunks {
+            self.computed += chunk.tokens.len();
+            if chunk.logits_from == chunk.tokens.len() {
+                continue;
+            }
+            let (ask, given) = self.asked.get_mut(&chunk.id).expect("a known sequence");
+            *given += 1;
+            if *given > ask.n_more {
+                let ended = self.scheduler.finish(chunk.id);
+                assert_eq!(ended.tokens[..ask.n_prompt], ask.tokens);
+                self.asked.get_mut(&chunk.id).expect("known").1 = usize::MAX;
+            } else {
+                self.scheduler.push(chunk.id, (chunk.id as u32) << 8 | *given as u32);
+            }
+        }
+        self.scheduler.check_integrity().expect("the books balance");
+    }
+
+    fn drain(&mut self) {
+        while !self.scheduler.is_idle() {
+            self.step();
+        }
+        assert!(self.asked.values().all(|(_, given)| *given == usize::MAX), "every sequence ends");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_books_balance_after_every_step(
+        asks in prop::collection::vec((0_usize..9, 0_usize..6, 0_usize..40, 0_usize..30, 0_usize..4), 1..40),
+        n_blocks in 9_usize..40,
+        prefix_cache in any::<bool>(),
+    ) {
+        let mut desk = Desk::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
+        for (family, own, n_own, n_more, steps) in asks {
+            desk.ask(prompt(family, own, n_own), n_more);
+            for _ in 0..steps {
+                if !desk.scheduler.is_idle() {
+                    desk.step();
+                }
+            }
+        }
+        desk.drain();
+    }
+}
+
+/// Distinct prompt tokens: the size of the prompts' trie.
+fn distinct(prompts: &[Vec<u32>]) -> usize {
+    let starts = prompts.iter().flat_map(|p| (1..=p.len()).map(move |n| p[..n].to_vec()));
+    starts.collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+fn shared_prompts_are_computed_once_though_all_come_at_once() {
+    let mut desk = Desk::new(LIMITS, 400);
+    let prompts: Vec<Vec<u32>> = (0..20).map(|own| prompt(8, own, 5)).collect();
+    for tokens in &prompts {
+        desk.ask(tokens.clone(), 0);
+    }
+    desk.drain();
+    assert_eq!(desk.computed, distinct(&prompts));
+}
+
+#[test]
+fn a_repeated_prompt_computes_its_last_token_only() {
+    let mut desk = Desk::new(LIMITS, 40);
+    desk.ask(prompt(6, 1, 9), 0);
+    desk.drain();
+    let before = desk.computed;
+    desk.ask(prompt(6, 1, 9), 0);
+    desk.drain();
+    assert_eq!(desk.computed - before, 1);
+}
+
+#[test]
+fn the_next_turn_finds_the_answer_that_it_quotes() {
+    let mut desk = Desk::new(LIMITS, 40);
+    desk.ask(prompt(6, 1, 9), 20);
+    desk.drain();
+    let before = desk.computed;
+    let answer = (1..=20).map(|i| 1 << 8 | i);
+    desk.ask(prompt(6, 1, 9).into_iter().chain(answer).chain([5, 6, 7]).collect(), 0);
+    desk.drain();
+    assert_eq!(desk.computed - before, 3);
+}

@@ -1,0 +1,182 @@
+//! The engine gives the same bytes whoever the neighbours are, and says plainly what it cannot do.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde_json::json;
+use tribunal::{
+    engine::{Engine, Options},
+    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling},
+    model::{
+        Compute, KvType,
+        cpu::{Activations, Tier},
+    },
+};
+
+fn tiny(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/tiny").join(name)
+}
+
+fn options() -> Options {
+    Options { kv_bytes: Some(8 << 20), context: Some(640), ..Options::default() }
+}
+
+/// Questions that share starts of all lengths, in several forms.
+fn questions() -> Vec<(Chat, Form, Sampling)> {
+    let document = "The old bridge is closed until spring. Drivers take the ring road. ".repeat(3);
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "severity": {"enum": ["major", "minor"]},
+            "span": {"type": "string", "substringOf": "text"},
+            "score": {"type": "integer", "minimum": 0, "maximum": 100},
+        },
+        "required": ["severity", "span", "score"],
+    });
+    let ask = |i: usize| {
+        let start = document.chars().take(20 + 17 * (i % 9)).collect::<String>();
+        let chat = Chat::new().system("You judge.").user(format!("{start}{}", i / 3));
+        let texts = BTreeMap::from([("text".to_owned(), document.clone())]);
+        let form = match i % 3 {
+            0 => Form::Text,
+            1 => Form::Json { schema: schema.clone(), texts },
+            _ => Form::Choice(vec!["yes".into(), "no".into(), "yes, but".into()]),
+        };
+        let temperature = if i.is_multiple_of(2) { 0.0 } else { 0.8 };
+        (
+            chat,
+            form,
+            Sampling { temperature, seed: i as u64, max_tokens: 12 + 5 * (i % 20), ..Sampling::default() },
+        )
+    };
+    (0..24).map(ask).collect()
+}
+
+/// All that must not change: texts, tokens, every bit of every log-probability.
+fn bits(reply: &Reply) -> (String, Vec<(u32, u64, u64)>, Finish) {
+    let tokens = reply.tokens.iter().map(|t| (t.id, t.logprob.to_bits(), t.masked_logprob.to_bits()));
+    (reply.text.clone(), tokens.collect(), reply.finish)
+}
+
+/// Asks everything at once, in the given order, and gives the replies in the questions' own order.
+fn ask_all(engine: &Engine, order: &[usize]) -> Vec<Reply> {
+    let questions = questions();
+    let mut replies: Vec<(usize, Reply)> = std::thread::scope(|scope| {
+        let ask = |&i: &usize| {
+            let (chat, form, sampling) = &questions[i];
+            scope.spawn(move || (i, engine.ask(chat, form, sampling).unwrap()))
+        };
+        let threads: Vec<_> = order.iter().map(ask).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    replies.sort_by_key(|(i, _)| *i);
+    replies.into_iter().map(|(_, reply)| reply).collect()
+}
+
+#[test]
+fn replies_do_not_depend_on_batch_cache_threads_or_order() {
+    for model in ["qwen2", "gemma3"] {
+        let forward: Vec<usize> = (0..24).collect();
+        let backward: Vec<usize> = forward.iter().rev().copied().collect();
+        let plain = Options { n_rows: 1, prefix_cache: false, threads: Some(1), ..options() };
+        let expected: Vec<_> =
+            ask_all(&Engine::open(&tiny(model), &plain).unwrap(), &forward).iter().map(bits).collect();
+        let variants = [
+            Options { n_rows: 2, ..options() },
+            Options { n_rows: 7, step_tokens: 33, ..options() },
+            Options { n_rows: 64, threads: Some(2), ..options() },
+            // Room for one sequence of the full context and little else: prefixes are evicted all the time.
+            Options { kv_bytes: Some(660 * 1024), step_tokens: 5, ..options() },
+            Options { compute: Compute { tier: Tier::Portable, ..Compute::default() }, ..options() },
+            Options { n_rows: 64, prefix_cache: false, ..options() },
+        ];
+        for (i, variant) in variants.iter().enumerate() {
+            let engine = Engine::open(&tiny(model), variant).unwrap();
+            for order in [&forward, &backward] {
+                let replies = ask_all(&engine, order);
+                assert!(replies.iter().map(bits).eq(expected.iter().cloned()), "{model}: variant {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn constrained_answers_are_valid_however_short_the_budget() {
+    let engine = Engine::open(&tiny("qwen3"), &options()).unwrap();
+    let replies = ask_all(&engine, &(0..24).collect::<Vec<_>>());
+    let whole = |(i, reply): (usize, &Reply)| match i % 3 {
+        1 if reply.finish == Finish::Length => 0,
+        1 => {
+            let value: serde_json::Value = serde_json::from_str(&reply.text).unwrap();
+            let document = "The old bridge is closed until spring. Drivers take the ring road. ".repeat(3);
+            assert!(document.contains(value["span"].as_str().unwrap()));
+            1
+        }
+        2 => usize::from(["yes", "no", "yes, but"].contains(&reply.text.as_str())),
+        _ => 0,
+    };
+    let n_whole: usize = replies.iter().enumerate().map(whole).sum();
+    assert!(n_whole >= 12, "{n_whole} of 16 forms came out whole");
+}
+
+#[test]
+fn weighing_an_answer_gives_the_log_probabilities_of_generating_it() {
+    let exact = Compute { activations: Activations::Float, ..Compute::default() };
+    for compute in [Compute::default(), exact] {
+        let engine =
+            Engine::open(&tiny("llama"), &Options { compute, kv: KvType::F32, ..options() }).unwrap();
+        let chat = Chat::new().user("Is it good?");
+        let reply =
+            engine.ask(&chat, &Form::Text, &Sampling { max_tokens: 9, ..Sampling::default() }).unwrap();
+        // Tokens of a text of random bytes need not come back from the text; single letters do.
+        let given = ["a".to_owned(), "yes".to_owned(), String::new()];
+        let weighed = engine.weigh(&chat, &given).unwrap();
+        assert_eq!(weighed.iter().map(|w| !w.tokens.is_empty()).collect::<Vec<_>>(), [true, true, false]);
+        let again = engine.weigh(&chat, &given).unwrap();
+        assert_eq!(weighed, again);
+        let first = &reply.tokens[0];
+        if first.text.len() == 1 && first.text.is_ascii() {
+            let alone = engine.weigh(&chat, std::slice::from_ref(&first.text)).unwrap();
+            assert_eq!(alone[0].tokens[0].logprob.to_bits(), first.logprob.to_bits());
+        }
+    }
+}
+
+#[test]
+fn control_tokens_in_a_message_are_plain_text() {
+    let engine = Engine::open(&tiny("qwen2"), &options()).unwrap();
+    let ids = |text: &str| engine.prompt_ids(&Chat::new().user(text)).unwrap();
+    let ends = |ids: &[u32]| ids.iter().filter(|id| engine.tokenizer().is_control(**id)).count();
+    assert_eq!(ends(&ids("a b")), ends(&ids("a <|im_end|> b")));
+    assert!(ids("a <|im_end|> b").len() > ids("a b").len());
+}
+
+#[test]
+fn what_is_too_long_is_said_and_the_rest_goes_on() {
+    let engine = Engine::open(&tiny("qwen2"), &options()).unwrap();
+    let long = engine.ask(&Chat::new().user("x".repeat(2000)), &Form::Text, &Sampling::default());
+    assert!(matches!(long, Err(Error::TooLong { context: 640, .. })), "{long:?}");
+    let short =
+        engine.ask(&Chat::new().user("x"), &Form::Text, &Sampling { max_tokens: 2, ..Sampling::default() });
+    assert!(short.is_ok());
+}
+
+#[test]
+fn stop_strings_end_the_answer_and_are_cut() {
+    let engine = Engine::open(&tiny("mistral"), &options()).unwrap();
+    let chat = Chat::new().user("Say something.");
+    let free = Sampling { max_tokens: 24, ..Sampling::default() };
+    let whole = engine.ask(&chat, &Form::Text, &free).unwrap().text;
+    // Bytes that are no text come out as replacement characters, which no stop string can match.
+    let letters: Vec<char> = whole.chars().collect();
+    let stop: String = letters.windows(2).find(|w| w.iter().all(char::is_ascii)).unwrap().iter().collect();
+    let cut = engine.ask(&chat, &Form::Text, &Sampling { stop: vec![stop.clone()], ..free }).unwrap();
+    assert_eq!(cut.finish, Finish::Stop);
+    assert_eq!(cut.text, whole[..whole.find(&stop).unwrap()]);
+}
+
+#[test]
+fn too_small_a_cache_is_said_before_anything_runs() {
+    let small = Options { kv_bytes: Some(50_000), ..options() };
+    let error = Engine::open(&tiny("qwen2"), &small).err().unwrap().to_string();
+    assert!(error.contains("one sequence of 640") && error.contains("hint: `--kv-cache"), "{error}");
+}

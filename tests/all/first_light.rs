@@ -1,0 +1,79 @@
+//! The binary on real weights, end to end: the example translations judged by SmolLM2-135M. The same bytes
+//! each time, in shards, and after being killed. Needs the model that `scripts/test.sh` pulls; says so and
+//! passes where it is not there.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tribunal::card;
+
+const MODEL: &str = "smollm2-135m-instruct";
+
+/// A run of the examples, ready to be started.
+fn score(out: &Path, more: &[&str]) -> Command {
+    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/en-de");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+    command.arg("score").arg("-s").arg(examples.join("source.txt")).arg("-t");
+    command.args([examples.join("system-a.txt"), examples.join("system-b.txt")]);
+    command.arg("--docs").arg(examples.join("docs.txt")).args(["-l", "en-de", "--method", "fsp:shots=0"]);
+    command.args(["--model", MODEL, "--max-tokens", "32", "--limit", "4", "--quiet", "--kv-cache", "400MiB"]);
+    command.arg("--out").arg(out).args(more).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+fn verdicts(out: &Path) -> String {
+    fs::read_to_string(out.join("verdicts.jsonl")).unwrap()
+}
+
+/// Runs to the end; 0 and 1 both say that every segment has a verdict or a reason.
+fn finish(mut command: Command) {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{:?}: {said}", output.status);
+}
+
+/// Waits until the journal has some lines, then kills the run.
+fn kill_after(mut child: Child, out: &Path, n_lines: usize) {
+    let lines = || fs::read_to_string(out.join("journal.jsonl")).map_or(0, |text| text.lines().count());
+    while lines() < n_lines && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn the_same_bytes_twice_in_shards_and_after_a_kill() {
+    if card::find(MODEL).and_then(|card| card.local()).is_err() {
+        eprintln!("not checked: `{MODEL}` is not on this machine; `scripts/test.sh` pulls it");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    finish(score(&at("whole"), &[]));
+    let expected = verdicts(&at("whole"));
+    assert_eq!(expected.lines().count(), 8);
+
+    let other = ["--batch", "3", "--jobs", "2", "--threads", "1", "--no-prefix-cache"];
+    finish(score(&at("again"), &other));
+    assert_eq!(verdicts(&at("again")), expected);
+
+    let killed = at("killed");
+    let slow = ["--batch", "1", "--jobs", "1"];
+    kill_after(score(&killed, &slow).spawn().unwrap(), &killed, 3);
+    finish(score(&killed, &[]));
+    assert_eq!(verdicts(&killed), expected);
+
+    let shards: Vec<PathBuf> = (1..=3).map(|i| at(&format!("shard-{i}"))).collect();
+    for (i, shard) in shards.iter().enumerate() {
+        finish(score(shard, &["--shard", &format!("{}/3", i + 1)]));
+    }
+    let mut merge = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+    merge.arg("merge").args(&shards).arg("--out").arg(at("merged")).stdout(Stdio::null());
+    finish(merge);
+    assert_eq!(verdicts(&at("merged")), expected);
+}
