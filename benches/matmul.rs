@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
-use tribunal::model::cpu::peak::{self, Peak};
+use tribunal::model::cpu::peak::{Memory, Peak};
 use tribunal::model::cpu::{Activations, Format, Packed, Tier};
 
 /// How long one cell is measured; the least of its times counts, since the machine may be shared.
@@ -120,18 +120,17 @@ fn limits(n_threads: usize) -> Limits {
                 }),
         )
     };
-    let memory: Vec<u64> = (0..32 << 20).collect();
-    let piece = memory.len() / n_threads;
+    let memory = Memory::new(256 << 20).expect("memory to read");
     let time = least(4 * CELL, || {
         on_all(n_threads, |i| {
-            black_box(peak::read(&memory[i * piece..][..piece]));
+            black_box(memory.read(i, n_threads));
         });
     });
     Limits {
         int8: operations(Peak::Int8),
         bf16: operations(Peak::Bf16),
         f32: operations(Peak::F32),
-        memory: size_of_val(memory.as_slice()) as f64 / time,
+        memory: memory.bytes() as f64 / time,
     }
 }
 

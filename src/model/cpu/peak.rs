@@ -1,6 +1,8 @@
 //! Work that does nothing but run the machine at its limits: what kernels are measured against. It reads no
 //! clock; who calls it does.
 
+use memmap2::MmapMut;
+
 use super::Tier;
 
 /// A limit of one core.
@@ -45,28 +47,74 @@ impl Peak {
     }
 }
 
-/// Reads all of `memory` once, as fast as one thread can. Returns a value that depends on each byte.
-#[must_use]
-pub fn read(memory: &[u64]) -> u64 {
-    let mut sums = [0u64; 32];
-    let (blocks, rest) = memory.as_chunks::<32>();
-    for block in blocks {
-        for (sum, word) in sums.iter_mut().zip(block) {
-            *sum ^= word;
-        }
+/// Memory to be read, in huge pages as packed weights are.
+#[derive(Debug)]
+pub struct Memory(MmapMut);
+
+impl Memory {
+    /// Fills `bytes` bytes.
+    ///
+    /// # Errors
+    /// When there is not so much.
+    pub fn new(bytes: usize) -> std::io::Result<Self> {
+        let mut memory = MmapMut::map_anon(bytes)?;
+        #[cfg(target_os = "linux")]
+        let _ = memory.advise(memmap2::Advice::HugePage); // only a hint
+        memory.fill(1);
+        Ok(Self(memory))
     }
-    sums.iter().chain(rest).fold(0, |sum, word| sum ^ word)
+
+    /// Bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Reads part `i` of `n` once, as fast as one thread can. Returns a value that depends on each byte.
+    ///
+    /// # Panics
+    /// When `i >= n`.
+    #[must_use]
+    pub fn read(&self, i: usize, n: usize) -> u64 {
+        assert!(i < n, "part {i} of {n}");
+        let part = self.0.len() / n;
+        let part = &self.0[i * part..][..part];
+        #[cfg(target_arch = "x86_64")]
+        if Tier::detect() == Tier::Avx512 {
+            // SAFETY: the machine has the AVX-512 tier.
+            return unsafe { x86::read(part) };
+        }
+        part.as_chunks::<8>().0.iter().fold(0, |sum, word| sum ^ u64::from_ne_bytes(*word))
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m512bh, _mm256_fmadd_ps, _mm256_set1_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps,
-        _mm512_set1_epi32, _mm512_set1_ps,
+        __m512bh, _MM_HINT_T0, _mm_prefetch, _mm256_fmadd_ps, _mm256_set1_ps, _mm512_dpbf16_ps,
+        _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_si512, _mm512_reduce_add_epi64, _mm512_set1_epi32,
+        _mm512_set1_ps, _mm512_xor_si512,
     };
     use std::hint::black_box;
 
     use super::CHAINS;
+
+    /// Four streams side by side, each line asked for ahead of its use.
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn read(memory: &[u8]) -> u64 {
+        const STREAMS: usize = 4;
+        let lines = memory.len() / STREAMS / 64;
+        let mut sums = [_mm512_set1_epi32(0); STREAMS];
+        for line in 0..lines {
+            for (stream, sum) in sums.iter_mut().enumerate() {
+                let at = memory[(stream * lines + line) * 64..][..64].as_ptr();
+                _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(2048).cast());
+                // SAFETY: 64 bytes were sliced.
+                *sum = _mm512_xor_si512(*sum, unsafe { _mm512_loadu_si512(at.cast()) });
+            }
+        }
+        sums.into_iter().fold(0, |sum, lanes| sum ^ _mm512_reduce_add_epi64(lanes) as u64)
+    }
 
     /// Products of one register.
     #[target_feature(enable = "avx512f,avx512vnni")]

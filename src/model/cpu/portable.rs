@@ -115,8 +115,9 @@ fn float_rows<const R: usize>(weights: &[Lanes], x: &[f32], height: usize, sums:
     R
 }
 
-/// Values of `k` that are widened at a time.
-pub(super) const CHUNK: usize = 256;
+/// Values of `k` that are widened at a time, if a block has no more: two panels of them fit the first-level cache
+/// beside what they are read from.
+pub(super) const CHUNK: usize = 128;
 
 /// `bf16` weights by `bf16` activations `[k / 2][height]`, in the order of `vdpbf16ps`: of each pair the
 /// second product first, each fused with the sum.

@@ -74,37 +74,43 @@ impl<'a> Part<'a> {
         (0..n_panels).step_by(step).map(move |first| (self, first..n_panels.min(first + step)))
     }
 
-    /// All rows of some panels. A group of rows and a stretch of `k` at a time, so that the activations stay in
-    /// the second-level cache while the panels pass by; between stretches the sums wait in the output.
+    /// All rows of some panels. With many rows, a group of rows and a stretch of `k` at a time, so that the
+    /// activations stay in the second-level cache while the panels pass by, and the sums wait in the output
+    /// between stretches; with few, panel after panel, so that the weights are one stream.
     fn run(&self, panels: Range<usize>, input: &Input, tier: Tier) {
+        let k = input.k().max(1);
         let (row_bytes, stretch) = match input.coded {
-            Coded::Int8(_) => (BLOCK + size_of::<Sums>() + 4, STRETCH),
-            Coded::Bf16(_) => (2 * BLOCK, STRETCH),
-            Coded::F32(_) => (4 * BLOCK, CHUNK),
+            Coded::Int8(_) => (BLOCK + size_of::<Sums>() + 4, if self.m > ROWS { STRETCH } else { k }),
+            Coded::Bf16(_) => (2 * BLOCK, if self.m > ROWS { STRETCH } else { k }),
+            Coded::F32(_) => (4 * BLOCK, self.weights.format.block().max(CHUNK)),
         };
-        let k = input.k();
-        let stretch = if self.m <= ROWS && stretch != CHUNK { k.max(1) } else { stretch };
-        let group = (RESIDENT / (stretch.min(k).max(1) * row_bytes / BLOCK) / ROWS).max(1);
-        let mut room = vec![[0.0; LANES]; if stretch == CHUNK { PAIR * CHUNK } else { 0 }];
+        let group = (RESIDENT / (stretch.min(k) * row_bytes).div_ceil(BLOCK) / ROWS).max(1);
+        let mut room = match input.coded {
+            Coded::F32(_) => vec![[0.0; LANES]; PAIR * stretch],
+            _ => Vec::new(),
+        };
+        let mut step = |spans: &[Span], first: usize, start: usize| {
+            let stretch = Stretch { input, range: start..input.k().min(start + stretch), tier };
+            self.products(first..panels.end.min(first + PAIR), spans, &stretch, &mut room);
+        };
+        let firsts = panels.clone().step_by(PAIR);
+        let starts = (0..k).step_by(stretch);
         for spans in input.spans().chunks(group) {
-            for start in (0..k.max(1)).step_by(stretch) {
-                let range = start..k.min(start + stretch);
-                let now = Stretch { input, range: range.clone(), tier };
-                for first in panels.clone().step_by(PAIR) {
-                    let last = panels.end.min(first + PAIR) - 1;
-                    let part = |i| self.weights.storage.panel(i).part(range.clone());
-                    let both = [part(first), part(last)];
-                    let pair = Pair { first, panels: &both[..=last - first] };
-                    self.products(&pair, spans, &now, &mut room);
-                }
+            if self.m <= ROWS {
+                firsts.clone().for_each(|first| starts.clone().for_each(|start| step(spans, first, start)));
+            } else {
+                starts.clone().for_each(|start| firsts.clone().for_each(|first| step(spans, first, start)));
             }
         }
     }
 
     /// Two panels and several tiles, over one stretch of `k`.
-    fn products(&self, pair: &Pair, spans: &[Span], stretch: &Stretch, room: &mut [Lanes]) {
+    fn products(&self, panels: Range<usize>, spans: &[Span], stretch: &Stretch, room: &mut [Lanes]) {
         let Stretch { input, range, tier } = stretch;
         let (k, tier) = (input.k(), *tier);
+        let part = |i| self.weights.storage.panel(i).part(range.clone());
+        let both = [part(panels.start), part(panels.end - 1)];
+        let pair = &Pair { first: panels.start, panels: &both[..panels.len()] };
         let panels = pair.panels;
         match &input.coded {
             Coded::Int8(int8) => spans.iter().for_each(|&span| {

@@ -1,12 +1,14 @@
 //! The loop over blocks of quantised weights: codes are unpacked once and serve all rows of the tile, whose
 //! sums stay in registers.
 
-use std::arch::x86_64::{__m512i, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_storeu_ps};
+use std::arch::x86_64::{
+    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+};
 
 use super::codes::Codes;
 use super::scales::{Activations, Scales};
 use crate::model::cpu::input::Int8Tile;
-use crate::model::cpu::layout::Panel;
+use crate::model::cpu::layout::{BLOCK, Panel};
 use crate::model::cpu::portable::Lanes;
 
 /// One or two panels by one tile of any height; `sums` (the rows of the first panel, then of the second) go on
@@ -66,6 +68,25 @@ unsafe fn unpack<C: Codes, S: Scales, const N: usize>(
     blocks
 }
 
+/// How far ahead of its use a line is asked for, in bytes.
+const AHEAD: usize = 2048;
+
+/// Asks for what the panel's blocks will read soon, and towards its end for the start of the panel after next
+/// (panels lie side by side and go in pairs). With few rows the product is as fast as memory, and the machine's
+/// own guesses end at each page.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn expect_reads<C: Codes>(panel: &Panel, b: usize) {
+    let ask = |from: &[u8], at: usize| {
+        let at = if at < from.len() { at } else { at + from.len() };
+        _mm_prefetch::<_MM_HINT_T0>(from.as_ptr().wrapping_add(at).cast());
+    };
+    for line in (0..C::BYTES).step_by(64) {
+        ask(panel.values, b * C::BYTES + line + AHEAD);
+    }
+    ask(panel.scales, b * panel.scales.len() * BLOCK / panel.k + AHEAD / 4);
+}
+
 /// Sums in registers.
 ///
 /// # Safety
@@ -85,6 +106,9 @@ unsafe fn few_rows<C: Codes, S: Scales, const N: usize, const R: usize>(
             }
         }
         for b in 0..tile.values.len() / R {
+            for panel in panels {
+                expect_reads::<C>(panel, b);
+            }
             let blocks = unpack::<C, S, N>(panels, b);
             for (r, sums) in local.iter_mut().enumerate() {
                 S::add(&blocks, Activations::new(tile, b * R + r), sums);
