@@ -66,7 +66,7 @@ fn a_table_says_what_it_rests_on() {
     let dir = testset();
     let text =
         meta(dir.path(), &["-l", "en-de", "--stat", "sys:accuracy,sys:spa,seg:acc-eq,seg:pearson@none"]);
-    insta::assert_snapshot!(text.unwrap(), @r#"
+    insta::assert_snapshot!(text.unwrap(), @r"
     statistics · DIR · human scores `mqm`
     en-de: 3 systems in the order of their names, 3 of 4 segments rated
 
@@ -81,7 +81,7 @@ fn a_table_says_what_it_rests_on() {
     en-de Flat: system scores are means of its segment scores
     en-de Good: system scores are means of its segment scores
     acc-eq: one tie threshold a metric, fitted on these same scores (--calibration shows by how much that flatters)
-    "#);
+    ");
 }
 
 #[test]
