@@ -44,18 +44,20 @@ LIBRARIES = [
 SOURCE = r"""
 #include <dlfcn.h>
 #include <stddef.h>
-#include <stdio.h>
 
-static const struct { const char *name; int text; } functions[] = {
+enum { STATUS, TEXT, TEXT_OUT }; /* what a function gives back: a status, a text, a text through its 2nd argument */
+static const struct { const char *name; int gives; } functions[] = {
 %(functions)s
 };
 extern void *jump_%(link)s[];
-static char message[128];
+static const char message[] = "%(file)s or a function of it is missing";
 
 static long missing(void) { return %(missing)d; }
-static const char *missing_text(void) {
-    snprintf(message, sizeof message, "%(file)s or a function of it is missing");
-    return message;
+static const char *missing_text(void) { return message; }
+static long missing_text_out(long status, const char **text) {
+    (void)status;
+    *text = message;
+    return 0;
 }
 
 /* Two threads may find the same address at the same time: both write the same word. */
@@ -63,7 +65,10 @@ __attribute__((used)) static void *find_%(link)s(size_t i) {
     static void *volatile library;
     if (!library) library = dlopen("%(file)s", RTLD_NOW | RTLD_GLOBAL);
     void *found = library ? dlsym(library, functions[i].name) : NULL;
-    if (!found) return functions[i].text ? (void *)missing_text : (void *)missing;
+    if (!found) {
+        const int gives = functions[i].gives;
+        return gives == TEXT ? (void *)missing_text : gives == TEXT_OUT ? (void *)missing_text_out : (void *)missing;
+    }
     return jump_%(link)s[i] = found;
 }
 
@@ -93,11 +98,13 @@ FRAME = 8 * 16 + 8 * 7 + 8  # eight vectors, seven integers, and a word that kee
 
 
 def functions(cudarc, module):
-    """{function: whether it returns a C string}, from the signatures in cudarc's bindings."""
+    """{function: what it gives back, as SOURCE's enum says}, from the signatures in cudarc's bindings."""
     text = (cudarc / "src" / module / "sys" / "mod.rs").read_text(encoding="utf-8")
     found = re.findall(r"pub unsafe fn (\w+)\s*\([^{;]*?\)\s*(?:->\s*([^{;]+?))?\s*\{", text)
     ours = {"culib", "is_culib_present"}  # cudarc's own
-    return {name: "*const" in result and "c_char" in result for name, result in found if name not in ours}
+    gives = {n: "TEXT" if "*const" in result and "c_char" in result else "STATUS" for n, result in found}
+    gives.update({n: "TEXT_OUT" for n in ("cuGetErrorName", "cuGetErrorString") if n in gives})
+    return {n: g for n, g in gives.items() if n not in ours}
 
 
 def frame():
@@ -113,7 +120,7 @@ def frame():
 def write(library, names, out):
     save, restore, index_at = frame()
     source = SOURCE % {
-        "functions": "\n".join(f'    {{"{n}", {int(text)}}},' for n, text in names.items()),
+        "functions": "\n".join(f'    {{"{n}", {gives}}},' for n, gives in names.items()),
         "stubs": "\n".join(
             STUB.format(name=n, link=library.link, i=i, at=8 * i) for i, n in enumerate(names)
         ),

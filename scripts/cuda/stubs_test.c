@@ -19,6 +19,7 @@ int cuMemcpyPeerAsync(long a, long b, long c, long d, long e, long f, long g, do
 int cuInit(unsigned flags);
 int cuMemcpyPeerAsync(long a, long b, long c, long d, long e, long f, long g, double s, double t, double u,
                       double v, double w, double x, double y, double z);
+int cuGetErrorString(int status, const char **text);
 const char *cublasGetStatusString(int status);
 
 static int failed;
@@ -32,6 +33,9 @@ int main(int argc, char **argv) {
     same("cuInit", cuInit(call), found ? 1000 + call : 100);
     same("cuMemcpyPeerAsync", cuMemcpyPeerAsync(1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7, 8), found ? 7 : 100);
   }
+  const char *text = ""; /* the library above has no cuGetErrorString: a text all the same, not a wild pointer */
+  same("cuGetErrorString", cuGetErrorString(100, &text), 0);
+  same("its text", strstr(text, "libcuda.so.1") != NULL, 1);
   /* libcublas is in neither case there */
   same("cublasGetStatusString", strstr(cublasGetStatusString(0), "libcublas.so.13") != NULL, 1);
   return failed;
