@@ -135,7 +135,7 @@ pub struct Facts {
     /// The tier, where it can move a bit.
     pub tier: Option<&'static str>,
     pub context: usize,
-    /// The first digits of the chat template's sha256; `none` without one.
+    /// The first digits of the chat template's sha256, with the date it is told where it asks; `none` without one.
     pub template: String,
     pub weight_bytes: usize,
     pub kv_bytes: usize,

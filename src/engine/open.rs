@@ -15,7 +15,7 @@ use crate::model::{
 
 use super::{
     Engine, Error, Facts, MAX_CONTEXT, Options,
-    chat::ChatTemplate,
+    chat::{ChatTemplate, TEMPLATE_DATE},
     grammar::Vocabulary,
     memory, start,
     tokenizer::{GgufVocab, Tokenizer},
@@ -42,8 +42,7 @@ pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engin
         device: "cpu".into(),
         tier: tier(weights, options),
         context,
-        template: source
-            .map_or("none".into(), |source| digits(&(source + &options.chat_options.to_string()))),
+        template: source.map_or("none".into(), |source| signed(&source, &options.chat_options)),
         weight_bytes: weights.n_bytes(),
         kv_bytes: n_blocks * KvCache::block_bytes(config, options.kv),
     };
@@ -137,6 +136,12 @@ fn vocabulary(metadata: &HashMap<String, Value>) -> GgufVocab {
 
 fn string(metadata: &HashMap<String, Value>, key: &str) -> Option<String> {
     metadata.get(key).and_then(|v| v.to_string().ok()).cloned()
+}
+
+/// A template's hash with its options, and the day it is told is today where it asks for that.
+fn signed(source: &str, options: &serde_json::Value) -> String {
+    let hash = digits(&format!("{source}{options}"));
+    if source.contains("strftime_now") { format!("{hash}@{TEMPLATE_DATE}") } else { hash }
 }
 
 /// The first digits of a text's sha256.
