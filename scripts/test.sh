@@ -22,8 +22,13 @@ cargo fmt --check
 step "clippy"
 cargo clippy --locked --all-targets -- -D warnings
 
+step "build"
+cargo test --locked --lib --bins --tests --no-run
+
 step "test model"
-cargo run --locked --quiet -- models pull --quiet smollm2-135m-instruct
+# The binary that the tests were just built with: `cargo run` would build every dependency once more, because
+# without the tests' own dependencies their features differ.
+"${CARGO_TARGET_DIR:-target}/debug/tribunal" models pull --quiet smollm2-135m-instruct
 
 step "tokenizers to compare with"
 scripts/tokenizers.sh target/tokenizers qwen2_5 gemma3
