@@ -125,7 +125,8 @@ pub struct Settings {
     pub max_tokens: Option<usize>,
 }
 
-/// One option of a method and the values that it takes, the default first.
+/// One option of a method and the values that it takes, the default first. `<number>` among them stands for
+/// any number that is not negative, `<file>` for any path.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Choice {
     pub name: &'static str,
@@ -133,10 +134,20 @@ pub struct Choice {
     pub meaning: &'static str,
 }
 
+impl Choice {
+    fn takes(&self, value: &str) -> bool {
+        self.values.iter().any(|known| match *known {
+            "<number>" => value.parse::<f64>().is_ok_and(|n| n.is_finite() && n >= 0.0),
+            "<file>" => !value.is_empty(),
+            word => word == value,
+        })
+    }
+}
+
 /// The options of one request; those that were not given have their default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    values: BTreeMap<&'static str, &'static str>,
+    values: BTreeMap<&'static str, String>,
     given: Vec<&'static str>,
 }
 
@@ -147,22 +158,24 @@ impl Options {
     /// [`Error::Option`], [`Error::Value`] or [`Error::Syntax`]; they list what exists.
     pub fn parse(method: &Method, text: &str) -> Result<Self, Error> {
         let mut options = Self {
-            values: method.options.iter().map(|choice| (choice.name, choice.values[0])).collect(),
+            values: method.options.iter().map(|choice| (choice.name, choice.values[0].to_owned())).collect(),
             given: Vec::new(),
         };
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').ok_or_else(|| Error::Syntax(part.into()))?;
             let choice = find_choice(method, name.trim())?;
             let value = value.trim();
-            let known = choice.values.iter().find(|v| **v == value).ok_or_else(|| Error::Value {
-                option: format!("option `{}`", choice.name),
-                value: value.into(),
-                known: choice.values.join(", "),
-            })?;
+            if !choice.takes(value) {
+                return Err(Error::Value {
+                    option: format!("option `{}`", choice.name),
+                    value: value.into(),
+                    known: choice.values.join(", "),
+                });
+            }
             if options.given.contains(&choice.name) {
                 return Err(Error::Conflict(format!("option `{}` is given twice", choice.name)));
             }
-            options.values.insert(choice.name, known);
+            options.values.insert(choice.name, value.to_owned());
             options.given.push(choice.name);
         }
         Ok(options)
@@ -173,8 +186,17 @@ impl Options {
     /// # Panics
     /// When the method's descriptor lacks the option.
     #[must_use]
-    pub fn get(&self, name: &str) -> &'static str {
-        self.values.get(name).copied().expect("a judge asks for the options of its own descriptor")
+    pub fn get(&self, name: &str) -> &str {
+        self.values.get(name).expect("a judge asks for the options of its own descriptor")
+    }
+
+    /// The value of an option of numbers; `None` when it is one of its words.
+    ///
+    /// # Panics
+    /// As [`Options::get`].
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.get(name).parse().ok()
     }
 
     /// Whether an option of the values `on` and `off` is on.
