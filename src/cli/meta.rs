@@ -177,7 +177,9 @@ fn load(args: &Args, selection: &Selection, set: &TaskSet) -> Result<Vec<Directi
         }
     }
     if directions.iter().all(|direction| direction.metrics.is_empty()) {
-        bail!("no metric to evaluate; hint: --scores NAME=PATTERN, --lexical bleu,chrf, or a test set with metric-scores");
+        bail!(
+            "no metric to evaluate; hint: --scores NAME=PATTERN, --lexical bleu,chrf, or a test set with metric-scores"
+        );
     }
     Ok(directions)
 }

@@ -57,11 +57,7 @@ impl Aligned {
     ///
     /// # Errors
     /// A system that the metric lacks altogether, or score lists of different lengths.
-    pub fn new(
-        gold: &Scores,
-        metric: &Scores,
-        keep: &BTreeSet<String>,
-    ) -> Result<Option<Self>, Error> {
+    pub fn new(gold: &Scores, metric: &Scores, keep: &BTreeSet<String>) -> Result<Option<Self>, Error> {
         let (Some(gold_scores), Some(metric_scores)) = (&gold.segments, &metric.segments) else {
             return Ok(None);
         };

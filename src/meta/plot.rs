@@ -46,11 +46,15 @@ pub fn scatter(title: &str, gold: &[f64], metric: &[f64], epsilon: Option<f64>) 
             *cy as f64 / 2.0
         );
     }
-    let mut legend = vec![("#2a6f97", format!("{} translations, darker where several fall together", gold.len()))];
+    let mut legend =
+        vec![("#2a6f97", format!("{} translations, darker where several fall together", gold.len()))];
     if let (Some((slope, start)), Some(epsilon)) = (least_squares(gold, metric), epsilon) {
         let ends = [x.low, x.high].map(|value| (x.place(value), start + slope * value));
         band(&mut svg, &y, ends, epsilon);
-        legend.push(("#d1495b", format!("least squares; band: scores up to {epsilon:.4} apart count as tied")));
+        legend.push((
+            "#f2c14e",
+            format!("band at the line of least squares (red): scores up to {epsilon:.4} apart count as tied"),
+        ));
     }
     key(&mut svg, &legend);
     svg + "</svg>\n"
@@ -141,7 +145,11 @@ pub fn clusters(title: &str, ranked: &[Ranked]) -> String {
         cluster_row(&mut svg, &x, metric, TOP + row as f64 * ROW, left);
         if row > 0 && ranked[row - 1].rank != metric.rank {
             let top = TOP + row as f64 * ROW;
-            let _ = writeln!(svg, "<line x1=\"8\" x2=\"{}\" y1=\"{top:.1}\" y2=\"{top:.1}\" stroke=\"#567\"/>", WIDTH - 8.0);
+            let _ = writeln!(
+                svg,
+                "<line x1=\"8\" x2=\"{}\" y1=\"{top:.1}\" y2=\"{top:.1}\" stroke=\"#567\"/>",
+                WIDTH - 8.0
+            );
         }
     }
     let _ = writeln!(

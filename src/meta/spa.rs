@@ -104,8 +104,7 @@ impl Signs {
         let mut random = Pcg64::new(SEED);
         // numpy rounds half to even: exactly one half becomes 0.
         let sign = |bit: bool| if bit { 1.0 } else { -1.0 };
-        let signs: Vec<f32> =
-            (0..RESAMPLES * n_segments).map(|_| sign(random.next_f32() > 0.5)).collect();
+        let signs: Vec<f32> = (0..RESAMPLES * n_segments).map(|_| sign(random.next_f32() > 0.5)).collect();
         let bytes = packed(&signs, n_segments);
         Self { n_segments, signs, bytes }
     }

@@ -229,7 +229,9 @@ fn errors(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
             .collect();
         let counts = found.iter().map(|shares| shares.map_or_else(|| "-".into(), |s| s.n.to_string()));
         table.row([lp.clone(), "all".into(), "number".into()].into_iter().chain(counts));
-        for (what, pick) in [("severity", severities as fn(&ErrorShares) -> &BTreeMap<String, f64>), ("type", types)] {
+        for (what, pick) in
+            [("severity", severities as fn(&ErrorShares) -> &BTreeMap<String, f64>), ("type", types)]
+        {
             let kinds: BTreeSet<&String> = found.iter().flatten().flat_map(|s| pick(s).keys()).collect();
             for kind in kinds {
                 let share = |shares: &Option<&ErrorShares>| {

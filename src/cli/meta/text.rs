@@ -30,11 +30,11 @@ pub fn print_tables(
     }
     writeln!(out)?;
     write!(out, "{}", main_table(args, result).fitted(args.width))?;
-    writeln!(out)?;
-    for note in notes(args, directions, result) {
-        writeln!(out, "{note}")?;
+    let notes = notes(args, directions, result);
+    if !notes.is_empty() {
+        writeln!(out)?;
     }
-    Ok(())
+    notes.iter().try_for_each(|note| writeln!(out, "{note}"))
 }
 
 fn describe(direction: &Direction) -> String {
@@ -45,9 +45,12 @@ fn describe(direction: &Direction) -> String {
         (0..direction.testset.n_segments()).filter(rated).count()
     });
     format!(
-        "{}: {} systems in the order of their names, {rated} of {} segments rated",
+        "{}: {}, {rated} of {} segments rated",
         direction.lp(),
-        direction.machine.len(),
+        match direction.machine.len() {
+            1 => "1 system".to_owned(),
+            n => format!("{n} systems in the order of their names"),
+        },
         direction.testset.n_segments()
     )
 }
@@ -140,6 +143,9 @@ fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<Strin
             notes.push(format!("{} {}: not tested: {untested}", task.pairs.join("+"), task.statistic));
         }
     }
+    for direction in directions.iter().filter(|direction| direction.machine.len() == 1) {
+        notes.push(format!("{}: a single system: there is nothing to compare it with", direction.lp()));
+    }
     notes.extend(directions.iter().flat_map(coverage_notes));
     notes.extend(directions.iter().filter_map(means_note));
     notes.extend(result.tasks.iter().filter_map(dropped_note));
@@ -180,9 +186,11 @@ fn coverage_notes(direction: &Direction) -> Vec<String> {
 
 fn means_note(direction: &Direction) -> Option<String> {
     let means = |metric: &&Scores| metric.system_origin == SystemScoreOrigin::MeanOfSegments;
-    let names: Vec<&str> = direction.metrics.iter().filter(means).map(|metric| metric.name.as_str()).collect();
+    let names: Vec<&str> =
+        direction.metrics.iter().filter(means).map(|metric| metric.name.as_str()).collect();
     let lp = direction.lp();
-    (!names.is_empty()).then(|| format!("{lp}: system scores are means of segment scores for {}", names.join(", ")))
+    (!names.is_empty())
+        .then(|| format!("{lp}: system scores are means of segment scores for {}", names.join(", ")))
 }
 
 /// Rated segments that soft pairwise accuracy cannot use.
@@ -194,7 +202,10 @@ fn dropped_note(task: &TaskResult) -> Option<String> {
     let dropped: Vec<String> = task.values.iter().filter_map(dropped).collect();
     let what = format!("{} {}", task.pairs.join("+"), task.statistic);
     (!dropped.is_empty()).then(|| {
-        format!("{what}: rated segments left out because some system has no score there: {}", dropped.join(", "))
+        format!(
+            "{what}: rated segments left out because some system has no score there: {}",
+            dropped.join(", ")
+        )
     })
 }
 

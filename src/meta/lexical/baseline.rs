@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use rayon::prelude::*;
+
 use super::{Bleu, Chrf, Tokenizer};
 use crate::meta::Error;
 use crate::meta::scores::{Scores, SegmentScores, SystemScoreOrigin, SystemScores};
@@ -36,14 +38,19 @@ impl Baseline {
         let name = chosen(testset, reference)?;
         let references = testset.reference(name)?;
         let tokenizer = self.tokenizer(&testset.lp);
+        let translations = testset.systems.par_iter().filter(|system| *system != name);
+        let judged: Result<Vec<_>, Error> = translations
+            .map(|system| {
+                let output = testset.output(system)?;
+                let references = references.iter().map(String::as_str);
+                let pairs: Vec<(&str, &str)> = output.iter().map(String::as_str).zip(references).collect();
+                Ok((system.clone(), self.judge(tokenizer, &pairs)))
+            })
+            .collect();
         let (mut segments, mut systems) = (SegmentScores::new(), SystemScores::new());
-        for system in testset.systems.iter().filter(|system| *system != name) {
-            let output = testset.output(system)?;
-            let pairs: Vec<(&str, &str)> =
-                output.iter().map(String::as_str).zip(references.iter().map(String::as_str)).collect();
-            let (column, whole) = self.judge(tokenizer, &pairs);
+        for (system, (column, whole)) in judged? {
             segments.insert(system.clone(), column.into_iter().map(Some).collect());
-            systems.insert(system.clone(), Some(whole));
+            systems.insert(system, Some(whole));
         }
         let scores = Scores::new(format!("{}:{name}", self.named(tokenizer)), Some(segments), Some(systems));
         Ok(Scores { system_origin: SystemScoreOrigin::Corpus, ..scores })
@@ -98,7 +105,8 @@ impl fmt::Display for Baseline {
         match self {
             Self::Bleu(None) => f.write_str("bleu"),
             Self::Bleu(Some(tokenizer)) => {
-                let name = TOKENIZERS.iter().find(|(_, known)| known == tokenizer).map_or("", |(name, _)| name);
+                let name =
+                    TOKENIZERS.iter().find(|(_, known)| known == tokenizer).map_or("", |(name, _)| name);
                 write!(f, "bleu:{name}")
             }
             Self::Chrf => f.write_str("chrf"),

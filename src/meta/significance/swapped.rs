@@ -122,8 +122,7 @@ impl Merged {
         }
         [0, 1].map(|side| {
             let defined = gold_square > 0.0 && squares[side] > 0.0;
-            defined
-                .then(|| (products[side] / (gold_square.sqrt() * squares[side].sqrt())).clamp(-1.0, 1.0))
+            defined.then(|| (products[side] / (gold_square.sqrt() * squares[side].sqrt())).clamp(-1.0, 1.0))
         })
     }
 
@@ -224,8 +223,7 @@ mod tests {
     fn a_metric_does_not_beat_itself() {
         let (gold, scores) = ([1.0, 2.0, 2.0, 4.0], [3.0, 1.0, 3.0, 5.0]);
         for coefficient in [RankCoefficient::Spearman, RankCoefficient::KendallB] {
-            let test =
-                perm_both_ranks(coefficient, &gold, &scores, &scores, Resampling::default()).unwrap();
+            let test = perm_both_ranks(coefficient, &gold, &scores, &scores, Resampling::default()).unwrap();
             assert_eq!((test.delta, test.p), (0.0, 1.0));
         }
     }
