@@ -3,7 +3,6 @@
 //! take about half a minute; a test's time grows with its resamples.
 //!
 //! `cargo bench --bench meta [-- FILTER]`
-#![expect(missing_docs, reason = "criterion's macros write public items")]
 
 use std::hint::black_box;
 use std::time::Duration;

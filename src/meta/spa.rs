@@ -89,7 +89,7 @@ pub fn agreement(gold: &[f64], metric: &[f64]) -> f64 {
 pub struct Signs {
     n_segments: usize,
     /// Plus and minus one. Shape: `[RESAMPLES * n_segments]`, a row a vector.
-    signs: Vec<f32>,
+    vectors: Vec<f32>,
     /// The same signs in bits, 1 for plus, eight segments a byte. Shape: `[n_segments / 8, RESAMPLES]`.
     bytes: Vec<u8>,
 }
@@ -104,9 +104,9 @@ impl Signs {
         let mut random = Pcg64::new(SEED);
         // numpy rounds half to even: exactly one half becomes 0.
         let sign = |bit: bool| if bit { 1.0 } else { -1.0 };
-        let signs: Vec<f32> = (0..RESAMPLES * n_segments).map(|_| sign(random.next_f32() > 0.5)).collect();
-        let bytes = packed(&signs, n_segments);
-        Self { n_segments, signs, bytes }
+        let vectors: Vec<f32> = (0..RESAMPLES * n_segments).map(|_| sign(random.next_f32() > 0.5)).collect();
+        let bytes = packed(&vectors, n_segments);
+        Self { n_segments, vectors, bytes }
     }
 
     /// The one-sided p-value of each pair of systems (i, j), i < j, row by row: the share of sign vectors
@@ -123,7 +123,7 @@ impl Signs {
     /// Signed sums of each system under each vector, rounded once. Shape: `[RESAMPLES, systems]`.
     fn exact_sums(&self, scores: &[f32]) -> Vec<f32> {
         let rows: Vec<&[f32]> = scores.chunks_exact(self.n_segments).collect();
-        let vectors = self.signs.chunks_exact(self.n_segments);
+        let vectors = self.vectors.chunks_exact(self.n_segments);
         vectors.flat_map(|signs| rows.iter().map(move |row| exact_dot(row, signs))).collect()
     }
 

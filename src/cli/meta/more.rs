@@ -234,11 +234,11 @@ fn errors(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
         {
             let kinds: BTreeSet<&String> = found.iter().flatten().flat_map(|s| pick(s).keys()).collect();
             for kind in kinds {
-                let share = |shares: &Option<&ErrorShares>| {
+                let share = |shares: Option<&ErrorShares>| {
                     shares.map_or_else(|| "-".into(), |s| number(pick(s).get(kind).copied().unwrap_or(0.0)))
                 };
                 let cells = [lp.clone(), what.to_owned(), kind.clone()];
-                table.row(cells.into_iter().chain(found.iter().map(share)));
+                table.row(cells.into_iter().chain(found.iter().copied().map(share)));
             }
         }
     }

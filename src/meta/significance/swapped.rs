@@ -57,7 +57,9 @@ impl Gold {
         order.sort_by(|&a, &b| by_value(scores[a], scores[b]));
         let (mut classes, mut n_classes, mut tied_pairs) = (vec![0; scores.len()], 0, 0);
         for run in order.chunk_by(|&a, &b| scores[a] == scores[b]) {
-            run.iter().for_each(|&cell| classes[cell] = n_classes);
+            for &cell in run {
+                classes[cell] = n_classes;
+            }
             n_classes += 1;
             tied_pairs += pairs_of(run.len() as u64);
         }
