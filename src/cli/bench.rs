@@ -310,7 +310,9 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
         requests::of_judge(judge.as_ref(), &groups)
     };
     if let Some(n) = args.max_tokens {
-        requests.iter_mut().for_each(|request| request.max_tokens = n);
+        for request in &mut requests {
+            request.max_tokens = n;
+        }
     }
     if requests.is_empty() {
         return Err(crate::bench::Error::Nothing.into());
