@@ -30,6 +30,8 @@ pub mod gemba_da;
 
 pub mod fsp;
 
+pub mod m_mad;
+
 pub mod prompt;
 
 pub mod shots;

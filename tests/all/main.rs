@@ -3,9 +3,11 @@
 
 mod architecture;
 mod broken;
+mod cast;
 mod engine;
 mod first_light;
 mod judges;
+mod m_mad;
 mod matmul;
 mod meta;
 mod meta_cli;
