@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 pub mod args;
 pub mod ask;
+pub mod calibrate;
 pub mod compare;
 pub mod input;
 pub mod merge;
@@ -43,6 +44,8 @@ enum Command {
     /// Meta-evaluation with marked errors: build sets, score answers
     #[command(subcommand)]
     Promptcue(promptcue::Command),
+    /// Fit HiMATE's stage-transition threshold on a validation set
+    Calibrate(Box<calibrate::Args>),
     /// The judging methods: list, show
     Methods(methods::Args),
     /// The judge models: list, pull, verify, show
@@ -92,6 +95,7 @@ impl Cli {
             Command::Compare(args) => compare::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, out),
+            Command::Calibrate(args) => calibrate::run(&args, seat, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args),
         }

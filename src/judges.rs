@@ -32,6 +32,8 @@ pub mod fsp;
 
 pub mod m_mad;
 
+pub mod himate;
+
 pub mod prompt;
 
 pub mod shots;

@@ -404,11 +404,8 @@ fn options_that_do_not_go_together() {
     );
     let signature = |options: &str, settings: &Settings| -> String {
         let fields = registry::build(&format!("m-mad:{options}"), settings).unwrap().signature();
-        fields
-            .into_iter()
-            .filter(|(key, _)| *key != "prompts")
-            .map(|(key, value)| format!("{key}:{value}|"))
-            .collect()
+        let shown = fields.iter().filter(|(key, _)| *key != "prompts");
+        shown.flat_map(|(key, value)| [key, ":", value.as_str(), "|"]).collect()
     };
     let dir = tempfile::tempdir().unwrap();
     let shots = dir.path().join("mine.jsonl");

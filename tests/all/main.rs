@@ -6,6 +6,7 @@ mod broken;
 mod cast;
 mod engine;
 mod first_light;
+mod himate;
 mod judges;
 mod m_mad;
 mod matmul;
