@@ -16,6 +16,7 @@ pub mod models;
 pub mod panel;
 pub mod promptcue;
 pub mod score;
+pub mod show;
 mod table;
 
 /// Judges machine translation with open-weight LLMs, in one process.
@@ -37,6 +38,8 @@ enum Command {
     Ask(Box<ask::Args>),
     /// Join the run folders of shards into one
     Merge(merge::Args),
+    /// The whole conversation behind one verdict
+    Show(show::Args),
     /// Systems side by side, with paired significance
     Compare(compare::Args),
     /// How well metrics and judges agree with human raters
@@ -92,6 +95,7 @@ impl Cli {
             Command::Score(args) => score::run(&args, seat, out),
             Command::Ask(args) => ask::run(&args, out),
             Command::Merge(args) => merge::run(&args, out),
+            Command::Show(args) => show::run(&args, out),
             Command::Compare(args) => compare::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, out),

@@ -20,6 +20,7 @@ use tribunal::{
 use crate::cast::Cast;
 
 /// A panel for `tribunal calibrate`.
+#[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
 fn seat(_: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<Seated> {
     let cast = Cast::new()
         .sure(&[COMPARE, "Accuracy/"], &[(CORRECTED, &[-0.5, -0.25])])

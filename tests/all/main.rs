@@ -17,4 +17,5 @@ mod read;
 mod run;
 mod score;
 mod scripted;
+mod show;
 mod tiny_judge;
