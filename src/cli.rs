@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 pub mod args;
 pub mod ask;
+pub mod bench;
 pub mod calibrate;
 pub mod compare;
 pub mod input;
@@ -49,6 +50,9 @@ enum Command {
     Promptcue(promptcue::Command),
     /// Fit HiMATE's stage-transition threshold on a validation set
     Calibrate(Box<calibrate::Args>),
+    /// What this machine can do, what the engine makes of it, and whether the bytes hold
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// The judging methods: list, show
     Methods(methods::Args),
     /// The judge models: list, pull, verify, show
@@ -100,6 +104,7 @@ impl Cli {
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, out),
             Command::Calibrate(args) => calibrate::run(&args, seat, out),
+            Command::Bench(command) => bench::run(&command, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args),
         }
