@@ -30,6 +30,10 @@ pub mod gemba_da;
 
 pub mod fsp;
 
+pub mod m_mad;
+
+pub mod himate;
+
 pub mod prompt;
 
 pub mod shots;

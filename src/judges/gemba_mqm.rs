@@ -189,6 +189,12 @@ impl GembaMqm {
         Ok(judge)
     }
 
+    /// Judges one segment for another method; calls are recorded as the panel says.
+    pub(super) fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+        let texts = Texts::join(std::slice::from_ref(segment));
+        self.judge_unit(panel, &texts.expect("there is one segment"))
+    }
+
     fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
         if texts.is_empty() {
             return Err(Error::Failed("source and hypothesis are both empty".into()));

@@ -3,12 +3,13 @@
 use serde::Serialize;
 
 use super::{
-    Judge, fsp, gemba_da, gemba_mqm,
+    Judge, fsp, gemba_da, gemba_mqm, himate, m_mad,
     setup::{self, Choice, Granularity, Options, Preset, Settings},
 };
 
 /// All methods, in the order of `tribunal methods list`. A new judge is one more line here.
-pub const METHODS: &[&Method] = &[&gemba_mqm::METHOD, &gemba_da::METHOD, &fsp::METHOD];
+pub const METHODS: &[&Method] =
+    &[&gemba_mqm::METHOD, &gemba_da::METHOD, &fsp::METHOD, &m_mad::METHOD, &himate::METHOD];
 
 /// What `tribunal methods show` says of a method.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -3,9 +3,12 @@
 
 mod architecture;
 mod broken;
+mod cast;
 mod engine;
 mod first_light;
+mod himate;
 mod judges;
+mod m_mad;
 mod matmul;
 mod meta;
 mod meta_cli;
@@ -14,4 +17,5 @@ mod read;
 mod run;
 mod score;
 mod scripted;
+mod show;
 mod tiny_judge;
