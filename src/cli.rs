@@ -15,6 +15,7 @@ pub mod models;
 pub mod panel;
 pub mod promptcue;
 pub mod score;
+pub mod search;
 mod table;
 
 /// Judges machine translation with open-weight LLMs, in one process.
@@ -43,6 +44,8 @@ enum Command {
     /// Meta-evaluation with marked errors: build sets, score answers
     #[command(subcommand)]
     Promptcue(promptcue::Command),
+    /// Evidence for the search agent: build an index, query it
+    Search(search::Args),
     /// The judging methods: list, show
     Methods(methods::Args),
     /// The judge models: list, pull, verify, show
@@ -92,6 +95,7 @@ impl Cli {
             Command::Compare(args) => compare::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, out),
+            Command::Search(args) => search::run(&args, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args),
         }
