@@ -3,12 +3,20 @@
 use serde::Serialize;
 
 use super::{
-    Judge, fsp, gemba_da, gemba_mqm,
+    Judge, difficulty, fsp, gemba_da, gemba_mqm, rate,
     setup::{self, Choice, Granularity, Options, Preset, Settings},
+    thinking,
 };
 
 /// All methods, in the order of `tribunal methods list`. A new judge is one more line here.
-pub const METHODS: &[&Method] = &[&gemba_mqm::METHOD, &gemba_da::METHOD, &fsp::METHOD];
+pub const METHODS: &[&Method] = &[
+    &gemba_mqm::METHOD,
+    &gemba_da::METHOD,
+    &fsp::METHOD,
+    &rate::METHOD,
+    &difficulty::METHOD,
+    &thinking::METHOD,
+];
 
 /// What `tribunal methods show` says of a method.
 #[derive(Clone, Copy, Debug, Serialize)]
