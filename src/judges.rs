@@ -44,6 +44,10 @@ pub mod pairwise;
 
 pub mod expected;
 
+pub mod confidence;
+
+pub mod samples;
+
 mod reading;
 
 pub use registry::Method;

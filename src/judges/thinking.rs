@@ -159,7 +159,7 @@ impl Thinking {
         let form = self.layout.form(&self.prompts, MAX_ERRORS, &segment.source, &segment.hypothesis)?;
         let sampling = self.sampling(panel, self.budget);
         let reply = panel.ask_with("annotator", "answer", &chat, &form, &sampling)?;
-        let answer = self.layout.read(reading::whole(&reply, self.budget)?)?;
+        let answer = self.layout.read(reading::whole(&reply, self.budget)?)?.weighed(&reply);
         Ok(answer.verdict(&segment.source, &segment.hypothesis, self.weights, self.layout.quality))
     }
 

@@ -13,13 +13,13 @@ use super::{
 use crate::{
     evidence::Passage,
     judges::{
-        Error, expected,
+        Error, confidence, expected,
         pairwise::{self, Order},
         prompt::File,
         reading,
         setup::Preset,
     },
-    llm::{Chat, Form, Sampling},
+    llm::{Chat, Form, Reply, Sampling},
     mqm::{ErrorSpan, Severity, Side, locate},
 };
 
@@ -91,6 +91,9 @@ struct Failed {
     target_segment: String,
     #[serde(default)]
     issue: String,
+    /// Of the target segment, or of the source segment where there is no other.
+    #[serde(skip)]
+    confidence: Option<f64>,
 }
 
 /// What the comparison agent answers.
@@ -112,6 +115,29 @@ struct Summary {
 }
 
 impl Evaluation {
+    /// Reads an answer, with how sure the model was of each span.
+    fn read(reply: &Reply) -> Result<Self, Error> {
+        let mut evaluation: Self = read("evaluate", &reply.text)?;
+        let Self { score, confidence, .. } = evaluation;
+        if !(0..=4).contains(&score) || !(0.0..=1.0).contains(&confidence) {
+            let reason =
+                format!("evaluate: score `{score}` or confidence `{confidence}` is out of its range");
+            return Err(reading::unusable(&reply.text, &reason));
+        }
+        let in_source = confidence::of_values(reply, "source_segment");
+        let in_target = confidence::of_values(reply, "target_segment");
+        // Spans that leave a segment out would shift what follows.
+        let n = evaluation.error_spans.len();
+        if in_source.len() == n && in_target.len() == n {
+            for (failed, (source, target)) in
+                evaluation.error_spans.iter_mut().zip(in_source.into_iter().zip(in_target))
+            {
+                failed.confidence = target.or(source);
+            }
+        }
+        Ok(evaluation)
+    }
+
     /// The error spans, neutral and located; one without a target segment stands in the source.
     #[must_use]
     pub fn errors(self, source: &str, target: &str) -> Vec<ErrorSpan> {
@@ -119,7 +145,8 @@ impl Evaluation {
             let in_source = failed.target_segment.is_empty() && !failed.source_segment.is_empty();
             let span = if in_source { failed.source_segment } else { failed.target_segment };
             let side = if in_source { Side::Source } else { Side::Target };
-            ErrorSpan { side, ..ErrorSpan::new("other", span, Severity::Neutral).explained(failed.issue) }
+            let error = ErrorSpan::new("other", span, Severity::Neutral).explained(failed.issue);
+            ErrorSpan { side, confidence: failed.confidence, ..error }
         };
         let mut errors: Vec<ErrorSpan> = self.error_spans.into_iter().map(to_error).collect();
         locate::place(&mut errors, source, target);
@@ -139,8 +166,8 @@ impl Session<'_> {
         let chat = Chat::new().system(self.judge.prompts.render(SEARCH, prompt)?).user(query);
         let (form, stop) =
             if strict { (self.form_of(SEARCH_FORM)?, None) } else { (Form::Text, Some(tools::CALL_END)) };
-        let text = self.ask(Roles::SEARCH, &stage("search", round), &chat, &form, stop)?;
-        let text = tools::closed(&text);
+        let reply = self.ask(Roles::SEARCH, &stage("search", round), &chat, &form, stop)?;
+        let text = tools::closed(&reply.text);
         let queries = if strict {
             read_queries(&text)?
         } else {
@@ -157,8 +184,8 @@ impl Session<'_> {
         let results = self.judge.prompts.render(SUMMARIZE, json!({ "passages": passages }))?;
         let chat = chat.assistant(text).user(results);
         let form = if strict { self.form_of(SUMMARY_FORM)? } else { Form::Text };
-        let text = self.ask(Roles::SEARCH, &stage("summarize", round), &chat, &form, None)?;
-        let summary: Summary = read("summarize", &text)?;
+        let reply = self.ask(Roles::SEARCH, &stage("summarize", round), &chat, &form, None)?;
+        let summary: Summary = read("summarize", &reply.text)?;
         self.memory.note(query, &summary.answer);
         Ok(json!(summary))
     }
@@ -192,13 +219,8 @@ impl Session<'_> {
             }
             _ => Form::Text,
         };
-        let text = self.ask(Roles::EVALUATOR, &stage("evaluate", round), &chat, &form, None)?;
-        let mut evaluation: Evaluation = read("evaluate", &text)?;
-        let Evaluation { score, confidence, .. } = evaluation;
-        if !(0..=4).contains(&score) || !(0.0..=1.0).contains(&confidence) {
-            let reason = format!("score `{score}` or confidence `{confidence}` is out of its range");
-            return Err(reading::unusable(&text, &reason));
-        }
+        let reply = self.ask(Roles::EVALUATOR, &stage("evaluate", round), &chat, &form, None)?;
+        let mut evaluation = Evaluation::read(&reply)?;
         if self.judge.expected {
             evaluation.expected_score = Some(self.expected_score(round, &chat)?);
         }
@@ -279,13 +301,13 @@ impl Session<'_> {
         let chat = Chat::new().system(prompts.render(COMPARISON, ())?).user(prompts.render(COMPARE, values)?);
         let form = if self.judge.is_strict() { self.form_of(COMPARISON_FORM)? } else { Form::Text };
         let name = if order == Order::AsGiven { "compare" } else { "compare-swapped" };
-        let text = self.ask(Roles::COMPARER, &stage(name, round), &chat, &form, None)?;
-        let Comparison { winner, rationale } = read("compare", &text)?;
+        let reply = self.ask(Roles::COMPARER, &stage(name, round), &chat, &form, None)?;
+        let Comparison { winner, rationale } = read("compare", &reply.text)?;
         let outcome = match (winner.as_str(), order) {
             ("A", Order::AsGiven) | ("B", Order::Swapped) => Outcome::Win,
             ("B", Order::AsGiven) | ("A", Order::Swapped) => Outcome::Lose,
             ("Tie", _) => Outcome::Tie,
-            _ => return Err(reading::unusable(&text, &format!("compare: winner `{winner}`"))),
+            _ => return Err(reading::unusable(&reply.text, &format!("compare: winner `{winner}`"))),
         };
         Ok((outcome, rationale))
     }
@@ -297,12 +319,13 @@ impl Session<'_> {
         chat: &Chat,
         form: &Form,
         stop: Option<&str>,
-    ) -> Result<String, Error> {
+    ) -> Result<Reply, Error> {
         let max_tokens = self.judge.budget(BUDGET);
         let stop = stop.into_iter().map(ToOwned::to_owned).collect();
         let sampling = Sampling { max_tokens, stop, ..self.panel.sampling.clone() };
         let reply = self.panel.ask_with(role, stage, chat, form, &sampling)?;
-        Ok(reading::whole(&reply, max_tokens)?.to_owned())
+        reading::whole(&reply, max_tokens)?;
+        Ok(reply)
     }
 
     fn form_of(&self, file: File) -> Result<Form, Error> {
