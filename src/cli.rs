@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 pub mod args;
 pub mod ask;
+pub mod bench;
 pub mod compare;
 pub mod input;
 pub mod merge;
@@ -46,6 +47,9 @@ enum Command {
     Promptcue(promptcue::Command),
     /// Evidence for the search agent: build an index, query it
     Search(search::Args),
+    /// What this machine can do, what the engine makes of it, and whether the bytes hold
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// The judging methods: list, show
     Methods(methods::Args),
     /// The judge models: list, pull, verify, show
@@ -96,6 +100,7 @@ impl Cli {
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, out),
             Command::Search(args) => search::run(&args, out),
+            Command::Bench(command) => bench::run(&command, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args),
         }
