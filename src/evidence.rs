@@ -14,7 +14,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tantivy::{
-    DocId, IndexReader, IndexWriter, Score, SegmentReader, TantivyDocument, TantivyError, Term,
+    DocId, IndexReader, IndexWriter, ReloadPolicy, Score, SegmentReader, TantivyDocument, TantivyError, Term,
     collector::TopDocs,
     doc,
     indexer::NoMergePolicy,
@@ -171,7 +171,9 @@ impl Index {
             origin: field("origin")?,
             ordinal: field("ordinal")?,
         };
-        Ok(Self { manifest, reader: index.reader()?, fields })
+        // The folder does not change: nothing has to watch it.
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        Ok(Self { manifest, reader, fields })
     }
 
     /// What the folder says of itself.

@@ -47,7 +47,8 @@ pub struct Turn {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chat {
     pub turns: Vec<Turn>,
-    /// What the assistant thinks before it answers, of models that do; it stands before the prefill.
+    /// What the assistant thinks before it answers, of models that do; it stands before the prefill. Not for a
+    /// raw prompt, which holds its thoughts itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thought: Option<Thought>,
     /// Text of the assistant's answer that is already there; the reply continues it.

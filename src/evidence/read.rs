@@ -85,6 +85,8 @@ fn read_file(path: &Path, name: String, take: &mut Take, skipped: &mut Skipped) 
         "md" | "markdown" => file.markdown(take)?,
         "jsonl" | "ndjson" => file.json_lines(take, skipped)?,
         "tsv" => file.tsv(take, skipped)?,
+        // What WikiExtractor calls its files.
+        "" if file_name(path).starts_with("wiki_") => file.json_lines(take, skipped)?,
         _ => return Ok(false),
     }
     Ok(true)

@@ -19,6 +19,7 @@ fn documents(dir: &Path) {
         "plain.txt",
         "\u{feff}First paragraph\nof two lines.\n\nSecond paragraph about 置顶评论, the pinned comment.\n",
     );
+    write("wiki/wiki_00", "{\"title\": \"Bagpipe\", \"text\": \"The Great Highland bagpipe.\"}\n");
     write("picture.png", "no text");
     write(".hidden.txt", "hidden");
 }
@@ -44,7 +45,7 @@ fn finds_each_kind_of_document_in_several_languages() {
     let dir = tempfile::tempdir().unwrap();
     let (index, manifest, skipped) = index(dir.path());
     assert_eq!(skipped, read::Skipped { files: 1, entries: 2 });
-    assert_eq!(manifest.passages, 8);
+    assert_eq!(manifest.passages, 9);
     let check = |query: &str, title: &str, origin: &str| {
         let hits = found(&index, query);
         let best = hits.first().unwrap_or_else(|| panic!("nothing for {query}"));
@@ -53,6 +54,7 @@ fn finds_each_kind_of_document_in_several_languages() {
     check("what are shetland PONIES or pony", "Shetland pony", "wiki/dump.jsonl:1");
     check("夺笋啊 meaning slang", "夺笋", "wiki/dump.jsonl:3");
     check("老师的群号", "群号", "terms.tsv:2");
+    check("bagpipe", "Bagpipe", "wiki/wiki_00:1");
     check("Ufer", "bank", "terms.tsv:3");
     check("内卷", "notes: Slang", "notes.md:4");
     check("orient", "notes: Poetry", "notes.md:7");

@@ -205,11 +205,19 @@ fn expected_scores() {
 #[test]
 fn answers_hold_by_construction_with_a_model_of_noise() {
     let model = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2");
-    let options = Options { kv_bytes: Some(64 << 20), context: Some(16384), ..Options::default() };
+    let options = Options { kv_bytes: Some(16 << 20), context: Some(2048), ..Options::default() };
     let engine = Arc::new(Engine::open(&model, &options).unwrap());
-    let settings = Settings { max_tokens: Some(100), ..Settings::default() };
+    // Noise needs no long instructions.
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["rate/core.j2", "rate/evaluation.j2", "difficulty/difficulty.j2", "thinking/thinking.j2"] {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "Judge.").unwrap();
+    }
+    let settings =
+        Settings { max_tokens: Some(160), prompts: Some(dir.path().into()), ..Settings::default() };
     let mut shown = String::new();
-    for request in ["rate:rounds=1,skip=both,expected=on", "difficulty", "thinking:budget=20"] {
+    for request in ["rate:rounds=2,expected=on", "difficulty", "thinking:budget=20"] {
         let judge = registry::build(request, &settings).unwrap();
         let panel = Panel::new(engine.clone(), Sampling { temperature: 1.0, seed: 3, ..Sampling::default() });
         let verdict = judge.judge(&panel, &[segment()]).remove(0);
@@ -218,7 +226,7 @@ fn answers_hold_by_construction_with_a_model_of_noise() {
         writeln!(shown, "{request}: {}", stages.join(" ")).unwrap();
     }
     insta::assert_snapshot!(shown, @"
-    rate:rounds=1,skip=both,expected=on: core@1 evaluate@1 expect@1 core@2
+    rate:rounds=2,expected=on: core@1 evaluate@1 expect@1 core@2 evaluate@2 expect@2 core@3
     difficulty: rate
     thinking:budget=20: think answer
     ");
