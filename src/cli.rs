@@ -17,6 +17,7 @@ pub mod models;
 pub mod panel;
 pub mod promptcue;
 pub mod score;
+pub mod search;
 pub mod show;
 mod table;
 
@@ -50,6 +51,8 @@ enum Command {
     Promptcue(promptcue::Command),
     /// Fit HiMATE's stage-transition threshold on a validation set
     Calibrate(Box<calibrate::Args>),
+    /// Evidence for the search agent: build an index, query it
+    Search(search::Args),
     /// What this machine can do, what the engine makes of it, and whether the bytes hold
     #[command(subcommand)]
     Bench(bench::Command),
@@ -104,6 +107,7 @@ impl Cli {
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, out),
             Command::Calibrate(args) => calibrate::run(&args, seat, out),
+            Command::Search(args) => search::run(&args, out),
             Command::Bench(command) => bench::run(&command, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args),

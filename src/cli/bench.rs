@@ -300,6 +300,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
             preset: args.judge.preset,
             weights: None,
             prompts: None,
+            samples: 1,
             shots: None,
         };
         let sampling = SamplingArgs { temperature: 0.0, top_p: 1.0, max_tokens: args.max_tokens, seed: 0 };

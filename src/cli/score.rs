@@ -15,7 +15,7 @@ use super::{
     panel::{Seat, Seated},
 };
 use crate::{
-    judges::{Grouping, Judge, registry},
+    judges::{Grouping, Judge, registry, samples::Samples},
     report::{self, Detail, Look},
     run::{self, Options, Outcome, Shard, Show, Signature, folder::InputId},
     segment::{Segment, read::Input},
@@ -84,6 +84,7 @@ pub enum Format {
 pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     let Input { segments, notes } = input::read(&args.input)?;
     let judge = registry::build(&args.judge.method, &args.judge.settings(&args.sampling))?;
+    let judge = Samples::of(judge, args.judge.samples, &args.sampling.sampling())?;
     if !args.run.quiet {
         for note in notes.iter().map(String::as_str).chain(no_documents(judge.as_ref(), &segments)) {
             writeln!(std::io::stderr(), "note: {note}")?;

@@ -174,7 +174,7 @@ impl Fsp {
         let form = self.layout.form(&self.prompts, MAX_ERRORS, source, &segment.hypothesis)?;
         let sampling = Sampling { max_tokens: self.budget, ..panel.sampling.clone() };
         let reply = panel.ask_with("annotator", "focus", &chat, &form, &sampling)?;
-        let answer = self.layout.read(reading::whole(&reply, self.budget)?)?;
+        let answer = self.layout.read(reading::whole(&reply, self.budget)?)?.weighed(&reply);
         Ok(answer.verdict(&segment.source, &segment.hypothesis, self.weights, self.scores_by_quality))
     }
 

@@ -11,16 +11,18 @@
 //!   number of 0 to 100.
 //! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then none. `code` the same, then
 //!   `unparsable`; the other presets ask once.
+//! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact probabilities of
+//!   all of 0 to 100 as the JSON's number; `raw` stays the number that the model wrote.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Error, Judge, Method, Panel, Verdict, in_parallel,
+    Error, Judge, Method, Panel, Verdict, expected, in_parallel,
     prompt::{File, Prompts},
     reading,
     registry::Calls,
-    setup::{self, Granularity, Options, Preset, Settings},
+    setup::{self, Choice, Granularity, Options, Preset, Settings},
 };
 use crate::{
     llm::{Chat, Finish, Form, Reply, Sampling},
@@ -39,15 +41,20 @@ pub const METHOD: Method = Method {
     name: "gemba-da",
     summary: "a direct score of 0 to 100 from one prompt, without errors",
     citation: "Kocmi and Federmann 2023, GEMBA-DA; RATE, Figure 24 (JSON)",
-    stages: &["assess"],
+    stages: &["assess", "expect"],
     roles: &["annotator"],
+    // As `code`, up to eleven; with score=expected, one more that weighs all scores.
     calls: Calls { least: 1, typical: 1, most: 11 },
     scale: "0 to 100, higher is better",
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,
-    options: &[],
-    build: |settings, _: &Options| Ok(Box::new(GembaDa::new(settings)?)),
+    options: &[Choice {
+        name: "score",
+        values: &["greedy", "expected"],
+        meaning: "the number that is written, or the mean of its distribution",
+    }],
+    build: |settings, options| Ok(Box::new(GembaDa::new(settings, options)?)),
 };
 
 /// GEMBA-DA as it was asked for.
@@ -55,24 +62,28 @@ pub struct GembaDa {
     prompts: Prompts,
     preset: Preset,
     form: Form,
+    expected: bool,
     budget: usize,
 }
 
 impl Judge for GembaDa {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
-            let score = self.assess(&panel.about(idx), segment)?;
-            Ok(Verdict { score, raw: score, quality_score: Some(score), errors: Vec::new() })
+            let panel = panel.about(idx);
+            let raw = self.assess(&panel, segment)?;
+            let score = if self.expected { self.expect(&panel, segment)? } else { raw };
+            Ok(Verdict { score, raw, quality_score: Some(raw), errors: Vec::new() })
         })
     }
 
     fn signature(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("method", METHOD.name.into()),
+        let score = self.expected.then(|| ("score", "expected".to_owned()));
+        let fields = [
             ("preset", self.preset.to_string()),
             ("granularity", Granularity::Seg.to_string()),
             ("prompts", self.prompts.hash().to_owned()),
-        ]
+        ];
+        [("method", METHOD.name.to_owned())].into_iter().chain(score).chain(fields).collect()
     }
 
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
@@ -86,9 +97,15 @@ impl GembaDa {
     ///
     /// # Errors
     /// What [`super::registry::build`] names; weights and shots, which the method does not have.
-    pub fn new(settings: &Settings) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
             let reason = "gemba-da names no errors and has no shots; hint: leave weights and shots out";
+            return Err(setup::Error::Conflict(reason.into()));
+        }
+        let expected = options.get("score") == "expected";
+        if expected && settings.preset == Preset::Code {
+            let reason =
+                "preset `code` asks for no JSON, so its scores cannot be weighed; hint: use another preset";
             return Err(setup::Error::Conflict(reason.into()));
         }
         let files = match settings.preset {
@@ -109,7 +126,7 @@ impl GembaDa {
             Preset::Paper | Preset::Code => Form::Text,
         };
         let budget = settings.max_tokens.unwrap_or(BUDGET);
-        let judge = Self { prompts, preset: settings.preset, form, budget };
+        let judge = Self { prompts, preset: settings.preset, form, expected, budget };
         judge
             .render(Query { source_lang: "", source: "", target_lang: "", target: "" })
             .map_err(setup::Error::from_prompt)?;
@@ -126,6 +143,12 @@ impl GembaDa {
         }
         let reply = self.ask(panel, &chat, panel.sampling.temperature)?;
         read_json(reading::whole(&reply, self.budget)?)
+    }
+
+    /// The mean of the score's distribution.
+    fn expect(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
+        let values: Vec<_> = (0..=100).map(|score| (f64::from(score), format!("{score}}}"))).collect();
+        expected::score(panel, "annotator", "expect", &self.chat(segment)?, "{\"score\": ", &values)
     }
 
     /// GEMBA's loop: hotter and hotter until an answer holds a number.

@@ -3,13 +3,22 @@
 use serde::Serialize;
 
 use super::{
-    Judge, fsp, gemba_da, gemba_mqm, himate, m_mad,
+    Judge, difficulty, fsp, gemba_da, gemba_mqm, himate, m_mad, rate,
     setup::{self, Choice, Granularity, Options, Preset, Settings},
+    thinking,
 };
 
 /// All methods, in the order of `tribunal methods list`. A new judge is one more line here.
-pub const METHODS: &[&Method] =
-    &[&gemba_mqm::METHOD, &gemba_da::METHOD, &fsp::METHOD, &m_mad::METHOD, &himate::METHOD];
+pub const METHODS: &[&Method] = &[
+    &gemba_mqm::METHOD,
+    &gemba_da::METHOD,
+    &fsp::METHOD,
+    &m_mad::METHOD,
+    &himate::METHOD,
+    &rate::METHOD,
+    &difficulty::METHOD,
+    &thinking::METHOD,
+];
 
 /// What `tribunal methods show` says of a method.
 #[derive(Clone, Copy, Debug, Serialize)]

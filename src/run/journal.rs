@@ -213,7 +213,7 @@ fn keep_calls(path: &Path, done: &BTreeSet<usize>) -> Result<Cost, Error> {
     let mut dropped = false;
     let counted = kept_calls(path, done, |line| {
         match line {
-            Ok((_, call)) => cost.add(&call.usage, call.seconds),
+            Ok((_, call)) => cost.add(&call.stage, &call.usage, call.seconds),
             Err(()) => dropped = true,
         }
         Ok(())
@@ -233,6 +233,7 @@ fn keep_calls(path: &Path, done: &BTreeSet<usize>) -> Result<Cost, Error> {
 #[derive(Deserialize)]
 struct CallCost {
     group: usize,
+    stage: String,
     usage: Usage,
     seconds: f64,
 }

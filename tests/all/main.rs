@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod beyond;
 mod broken;
 mod cast;
 mod engine;
@@ -13,9 +14,11 @@ mod matmul;
 mod meta;
 mod meta_cli;
 mod model;
+mod rate;
 mod read;
 mod run;
 mod score;
 mod scripted;
 mod show;
+mod thinking;
 mod tiny_judge;
