@@ -28,6 +28,12 @@ pub mod gemba_mqm;
 
 pub mod gemba_da;
 
+pub mod gemba_scales;
+
+pub mod gemba_esa;
+
+pub mod eaprompt;
+
 pub mod fsp;
 
 pub mod prompt;

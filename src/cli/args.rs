@@ -7,7 +7,7 @@ use clap::Args;
 use crate::{
     judges::{Granularity, Preset, Settings},
     llm::Sampling,
-    segment::{Lang, lang},
+    segment::{Lang, Segment, lang},
 };
 
 /// What is judged.
@@ -20,8 +20,8 @@ pub struct InputArgs {
     /// Translations, one segment a line, one file for each system
     #[arg(short = 't', long, visible_aliases = ["translations", "hypotheses"], value_name = "FILE", num_args = 1..)]
     pub hypothesis: Vec<PathBuf>,
-    /// Reference translation, for methods that use one
-    #[arg(short, long, visible_alias = "references", value_name = "FILE")]
+    /// Reference translation, for methods that use one; with `--testset` its name, such as refA
+    #[arg(short, long, visible_alias = "references", value_name = "FILE|NAME")]
     pub reference: Option<PathBuf>,
     /// Language pair: `en-de`, `en-sr_Cyrl_RS`
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
@@ -85,9 +85,9 @@ pub struct JudgeArgs {
 }
 
 impl JudgeArgs {
-    /// The same for the judges' registry.
+    /// The same for the judges' registry, about these segments.
     #[must_use]
-    pub fn settings(&self, sampling: &SamplingArgs) -> Settings {
+    pub fn settings(&self, sampling: &SamplingArgs, segments: &[Segment]) -> Settings {
         Settings {
             preset: self.preset,
             granularity: self.granularity,
@@ -95,6 +95,7 @@ impl JudgeArgs {
             prompts: self.prompts.clone(),
             shots: self.shots.clone(),
             max_tokens: sampling.max_tokens,
+            has_references: segments.iter().all(|segment| segment.reference.is_some()),
         }
     }
 }

@@ -83,7 +83,7 @@ pub enum Format {
 /// Bad input, a model that cannot be run, a run folder that cannot be written.
 pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     let Input { segments, notes } = input::read(&args.input)?;
-    let judge = registry::build(&args.judge.method, &args.judge.settings(&args.sampling))?;
+    let judge = registry::build(&args.judge.method, &args.judge.settings(&args.sampling, &segments))?;
     if !args.run.quiet {
         for note in notes.iter().map(String::as_str).chain(no_documents(judge.as_ref(), &segments)) {
             writeln!(std::io::stderr(), "note: {note}")?;

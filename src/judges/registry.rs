@@ -3,12 +3,21 @@
 use serde::Serialize;
 
 use super::{
-    Judge, fsp, gemba_da, gemba_mqm,
+    Judge, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales,
     setup::{self, Choice, Granularity, Options, Preset, Settings},
 };
 
 /// All methods, in the order of `tribunal methods list`. A new judge is one more line here.
-pub const METHODS: &[&Method] = &[&gemba_mqm::METHOD, &gemba_da::METHOD, &fsp::METHOD];
+pub const METHODS: &[&Method] = &[
+    &gemba_mqm::METHOD,
+    &gemba_da::METHOD,
+    &gemba_scales::SQM,
+    &gemba_scales::STARS,
+    &gemba_scales::CLASSES,
+    &gemba_esa::METHOD,
+    &eaprompt::METHOD,
+    &fsp::METHOD,
+];
 
 /// What `tribunal methods show` says of a method.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -14,6 +14,7 @@ use crate::meta::correlation::Undefined;
 use crate::meta::direction::Direction;
 use crate::meta::distribution::{Bins, ErrorShares, Summary, bins, error_shares, summary};
 use crate::meta::fit::{FitReport, examine};
+use crate::meta::latent::{self, Latent};
 use crate::meta::lint::{Claim, Finding, lint};
 use crate::meta::rating::{self, Ratings};
 use crate::meta::scores::Scores;
@@ -21,6 +22,7 @@ use crate::meta::slices::By;
 use crate::meta::spans::report::{SpanReport, compare};
 use crate::meta::statistic::{Measured, Statistic};
 use crate::meta::task::SetResult;
+use crate::meta::verdicts::Verdict;
 use crate::meta::{plot, verdicts};
 
 /// Flags of the parts.
@@ -45,6 +47,10 @@ pub struct ExtraArgs {
     /// Error spans of a run of ours (or a verdicts file) against the raters' spans.
     #[arg(long, value_name = "NAME=DIR")]
     pub spans: Vec<String>,
+    /// Search what a major error should cost over the errors of a run of ours, such as one of eaprompt; the
+    /// first --stat is what the weight should make best (default seg:acc-eq@item).
+    #[arg(long, value_name = "NAME=DIR")]
+    pub latent_weight: Vec<String>,
     /// Write plots as SVG files into this folder.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
@@ -67,6 +73,8 @@ pub struct Extras {
     pub annotators: Option<Vec<Of<RaterPair>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Of<SpanReport>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latent: Vec<Of<Result<Latent, Undefined>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plots: Vec<PathBuf>,
 }
@@ -101,6 +109,9 @@ pub struct Distribution {
 /// Statistics shown by slice where none is named.
 const SLICED: [&str; 3] = ["seg:pearson@none", "seg:kendall-b@none", "seg:acc-eq@item"];
 
+/// What `--latent-weight` makes best where no statistic is named.
+const LATENT: &str = "seg:acc-eq@item";
+
 /// Computes what was asked for.
 ///
 /// # Errors
@@ -128,6 +139,7 @@ pub fn compute(args: &Args, directions: &[Direction], result: &SetResult) -> Res
             extras.annotators.get_or_insert_default().extend(raters(args, direction)?);
         }
         extras.spans.extend(spans(args, direction)?);
+        extras.latent.extend(latent_weights(args, direction)?);
     }
     if let Some(dir) = &args.extra.plots {
         extras.plots = plots(dir, directions, result)?;
@@ -239,14 +251,32 @@ fn spans(args: &Args, direction: &Direction) -> Result<Vec<Of<SpanReport>>> {
     let documents: Vec<String> = direction.testset.places.iter().map(|place| place.doc.clone()).collect();
     let mut reports = Vec::new();
     for text in &args.extra.spans {
-        let (name, path) = text.split_once('=').with_context(|| format!("`{text}` is not NAME=DIR"))?;
-        let mut verdicts = verdicts::read(Path::new(path))?;
-        verdicts.retain(|v| format!("{}-{}", v.src_lang, v.tgt_lang) == direction.lp());
+        let (name, verdicts) = verdicts_of(text, direction)?;
         if !verdicts.is_empty() {
             reports.push(of(direction, name, compare(name, &verdicts, &ratings, &documents)));
         }
     }
     Ok(reports)
+}
+
+fn latent_weights(args: &Args, direction: &Direction) -> Result<Vec<Of<Result<Latent, Undefined>>>> {
+    let statistic = args.statistics.first().map_or(LATENT, String::as_str).parse()?;
+    let mut found = Vec::new();
+    for text in &args.extra.latent_weight {
+        let (name, verdicts) = verdicts_of(text, direction)?;
+        if !verdicts.is_empty() {
+            found.push(of(direction, name, latent::search(name, &verdicts, direction, statistic)?));
+        }
+    }
+    Ok(found)
+}
+
+/// The verdicts of `NAME=DIR` on this language pair.
+fn verdicts_of<'a>(text: &'a str, direction: &Direction) -> Result<(&'a str, Vec<Verdict>)> {
+    let (name, path) = text.split_once('=').with_context(|| format!("`{text}` is not NAME=DIR"))?;
+    let mut verdicts = verdicts::read(Path::new(path))?;
+    verdicts.retain(|v| format!("{}-{}", v.src_lang, v.tgt_lang) == direction.lp());
+    Ok((name, verdicts))
 }
 
 fn plots(dir: &Path, directions: &[Direction], result: &SetResult) -> Result<Vec<PathBuf>> {

@@ -96,15 +96,13 @@ impl Layout {
     ) -> Result<Form, Error> {
         let file = if self.is_strict { SCHEMA_STRICT } else { FORM_PAPER };
         let rendered = self.render(prompts, file, max_errors)?;
-        let mut schema: Value = serde_json::from_str(&rendered)
+        let schema: Value = serde_json::from_str(&rendered)
             .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))?;
-        let mut texts = BTreeMap::from([
+        let texts = BTreeMap::from([
             ("source".to_owned(), source.to_owned()),
             (self.target.tag().into(), target.into()),
         ]);
-        texts.retain(|_, text| !text.is_empty());
-        restrict_to(&mut schema, &texts);
-        Ok(Form::Json { schema, texts })
+        Ok(form_about(schema, texts))
     }
 
     fn render(self, prompts: &Prompts, file: File, max_errors: usize) -> Result<String, Error> {
@@ -172,6 +170,14 @@ impl Layout {
             _ => Ok(answer),
         }
     }
+}
+
+/// A JSON form with spans of these texts; those of an empty text are taken out of the schema.
+#[must_use]
+pub fn form_about(mut schema: Value, mut texts: BTreeMap<String, String>) -> Form {
+    texts.retain(|_, text| !text.is_empty());
+    restrict_to(&mut schema, &texts);
+    Form::Json { schema, texts }
 }
 
 /// Takes the spans of absent texts out of a schema: alternatives that need one go, lists of texts shrink, and
