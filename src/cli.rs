@@ -91,7 +91,7 @@ impl Cli {
             Command::Merge(args) => merge::run(&args, out),
             Command::Compare(args) => compare::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
-            Command::Promptcue(command) => promptcue::run(&command, out),
+            Command::Promptcue(command) => promptcue::run(&command, seat, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args),
         }

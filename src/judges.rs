@@ -34,6 +34,8 @@ pub mod gemba_esa;
 
 pub mod eaprompt;
 
+pub mod rubric_mqm;
+
 pub mod fsp;
 
 pub mod prompt;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    Judge, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales,
+    Judge, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, rubric_mqm,
     setup::{self, Choice, Granularity, Options, Preset, Settings},
 };
 
@@ -16,6 +16,7 @@ pub const METHODS: &[&Method] = &[
     &gemba_scales::CLASSES,
     &gemba_esa::METHOD,
     &eaprompt::METHOD,
+    &rubric_mqm::METHOD,
     &fsp::METHOD,
 ];
 

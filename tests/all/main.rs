@@ -7,6 +7,7 @@ mod engine;
 mod first_light;
 mod judges;
 mod judges_one_prompt;
+mod judges_rubric;
 mod matmul;
 mod meta;
 mod meta_cli;

@@ -188,7 +188,10 @@ fn restrict_to(schema: &mut Value, texts: &BTreeMap<String, String>) {
         Value::Array(items) => items.iter_mut().for_each(|item| restrict_to(item, texts)),
         Value::Object(object) => {
             if let Some(Value::Array(alternatives)) = object.get_mut("anyOf") {
-                let span = |a: &Value| a.pointer("/properties/error_span/substringOf").cloned();
+                let span = |a: &Value| {
+                    let property = |name: &str| a.pointer(&format!("/properties/{name}/substringOf"));
+                    property("error_span").or_else(|| property("span")).cloned()
+                };
                 alternatives.retain(|a| !span(a).as_ref().is_some_and(is_absent));
             }
             if let Some(Value::Array(names)) = object.get_mut("substringOf") {
