@@ -38,6 +38,8 @@ pub mod rubric_mqm;
 
 pub mod fsp;
 
+pub mod gmicl;
+
 pub mod prompt;
 
 pub mod shots;

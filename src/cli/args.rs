@@ -79,8 +79,8 @@ pub struct JudgeArgs {
     /// A folder whose files replace the method's prompts of the same name
     #[arg(long, value_name = "DIR")]
     pub prompts: Option<PathBuf>,
-    /// A file that replaces the method's shots
-    #[arg(long, value_name = "FILE")]
+    /// A file that replaces the method's shots; for gmicl rated translations to draw them from
+    #[arg(long, value_name = "FILE|DIR")]
     pub shots: Option<PathBuf>,
 }
 
@@ -95,6 +95,7 @@ impl JudgeArgs {
             prompts: self.prompts.clone(),
             shots: self.shots.clone(),
             max_tokens: sampling.max_tokens,
+            seed: sampling.seed,
             has_references: segments.iter().all(|segment| segment.reference.is_some()),
         }
     }

@@ -150,6 +150,9 @@ impl RubricMqm {
     ///
     /// # Errors
     /// What [`super::registry::build`] names, and options that do not go together.
+    ///
+    /// # Panics
+    /// When [`METHOD`] offers a scenario that does not exist.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let scenario =
             Scenario::named(options.get("scenario")).expect("the options are the scenarios' names");

@@ -119,10 +119,13 @@ pub struct Settings {
     pub weights: Option<String>,
     /// A folder whose files replace the method's prompts of the same relative name.
     pub prompts: Option<PathBuf>,
-    /// A file of shots (see [`super::shots`]) that replaces the method's own.
+    /// A file of shots (see [`super::shots`]) that replaces the method's own; `gmicl` draws its own from a
+    /// rated test set.
     pub shots: Option<PathBuf>,
     /// Answer tokens of one question.
     pub max_tokens: Option<usize>,
+    /// What is drawn for the run, such as examples, is drawn by this.
+    pub seed: u64,
     /// Whether every segment of the input has a reference translation.
     pub has_references: bool,
 }

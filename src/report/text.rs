@@ -112,8 +112,10 @@ fn categories(out: &mut String, systems: &[SystemSummary], look: Look) {
     rows[0].extend(systems.iter().map(|s| s.system.clone()));
     for name in names {
         let shown = name.split_once('/').map_or_else(|| name.clone(), |(_, sub)| format!("  {sub}"));
-        let cells =
-            systems.iter().map(|s| of(s, name)).map(|sum| format!("{} ({})", sum.penalty, sum.errors));
+        let cells = systems
+            .iter()
+            .map(|s| of(s, name))
+            .map(|sum| format!("{} ({})", (sum.penalty * 100.0).round() / 100.0, sum.errors));
         rows.push(std::iter::once(shown).chain(cells).collect());
     }
     let _ = write!(out, "\n{}", aligned(&rows, look));

@@ -109,6 +109,7 @@ fn options() {
     assert_eq!(chat.turns[2].content, r#"{"errors":[{"category":"grammar","span":"t","severity":9}]}"#);
 }
 
+#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
 fn recorded(file: &str) -> Option<Vec<Value>> {
     let Some(data) = std::env::var_os("TRIBUNAL_DATA") else {
         eprintln!("TRIBUNAL_DATA is not set: the authors' recorded answers are not read");
@@ -275,6 +276,49 @@ fn seat(
         signature: vec![("model".into(), "script".into())],
         estimate: Box::new(|_| Vec::new()),
     })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it stands in for a function that loads a model")]
+fn annotator(
+    _: &cli::args::ModelArgs,
+    _: &cli::args::EngineArgs,
+    sampling: Sampling,
+) -> anyhow::Result<cli::panel::Seated> {
+    let script = Script::new().on("Heim", &["\"Heim\" - mistranslation - 60\n\"ging\" - omission - 20"]);
+    let panel = tribunal::judges::Panel::new(Arc::new(script.on("", &["\"zu\" - grammar - 90"])), sampling);
+    Ok(cli::panel::Seated { panel, signature: Vec::new(), estimate: Box::new(|_| Vec::new()) })
+}
+
+/// Figure 6: a system's points by category.
+#[test]
+fn a_report_by_category() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("input.jsonl");
+    let line = |seg: usize, hypothesis: &str| {
+        let line = serde_json::json!({
+            "source": "He went home.", "hypothesis": hypothesis, "system": "A", "doc": "d", "seg_id": seg,
+            "src_lang": "en", "tgt_lang": "de",
+        });
+        format!("{line}\n")
+    };
+    std::fs::write(&input, line(0, "Er ging Heim.") + &line(1, "Er ging zu.")).unwrap();
+    let paths = [input.display().to_string(), "--out".into(), dir.path().join("run").display().to_string()];
+    let words = [
+        "tribunal",
+        "score",
+        "--quiet",
+        "--only-system",
+        "--method",
+        "rubric-mqm",
+        "--preset",
+        "paper",
+        "--input",
+    ];
+    let arguments = words.iter().map(|word| (*word).to_owned()).chain(paths);
+    let mut out = Vec::new();
+    cli::parse(arguments).unwrap().run(annotator, &mut out).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    insta::assert_snapshot!("rubric_categories", out.split("prompts:").next().unwrap());
 }
 
 #[test]

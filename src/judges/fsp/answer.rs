@@ -274,15 +274,21 @@ impl Answer {
     /// The verdict about these texts: raw and score are the quality score, or the weighed errors.
     #[must_use]
     pub fn verdict(self, source: &str, target: &str, weights: &Weights, scores_by_quality: bool) -> Verdict {
+        let (errors, quality_score) = self.into_parts();
+        let (errors, penalty) = mqm::assess(errors, source, target, weights);
+        let score = quality_score.filter(|_| scores_by_quality).unwrap_or(penalty);
+        Verdict { score, raw: score, quality_score, errors }
+    }
+
+    /// The errors, not yet located and weighed, and the quality score.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<ErrorSpan>, Option<f64>) {
         let to_error = |entry: Entry| {
             let category = typology::join(entry.error_category.name(), &entry.error_type);
             ErrorSpan::new(&category, entry.error_span, entry.severity.into()).explained(entry.explanation)
         };
         let errors = self.errors.into_iter().map(to_error).collect();
-        let (errors, penalty) = mqm::assess(errors, source, target, weights);
-        let quality_score = self.quality_score.map(|score| score as f64);
-        let score = quality_score.filter(|_| scores_by_quality).unwrap_or(penalty);
-        Verdict { score, raw: score, quality_score, errors }
+        (errors, self.quality_score.map(|score| score as f64))
     }
 }
 

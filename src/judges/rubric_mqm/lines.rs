@@ -48,7 +48,7 @@ fn entry(line: &str) -> Option<Entry<'_>> {
     let (rest, points) = line.rsplit_once(['-', '–', ':'])?;
     let points = points.trim().split('/').next().and_then(|points| points.trim().parse().ok())?;
     let rest = rest.trim_end();
-    let cut = rest.rfind("\"").or(rest.rfind('”')).map(|at| {
+    let cut = rest.rfind('"').or(rest.rfind('”')).map(|at| {
         let end = at + rest[at..].chars().next().map_or(0, char::len_utf8);
         (&rest[..end], &rest[end..])
     });
