@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 pub mod args;
 pub mod ask;
+pub mod bench;
 pub mod compare;
 pub mod input;
 pub mod merge;
@@ -43,6 +44,9 @@ enum Command {
     /// Meta-evaluation with marked errors: build sets, score answers
     #[command(subcommand)]
     Promptcue(promptcue::Command),
+    /// What this machine can do, what the engine makes of it, and whether the bytes hold
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// The judging methods: list, show
     Methods(methods::Args),
     /// The judge models: list, pull, verify, show
@@ -92,6 +96,7 @@ impl Cli {
             Command::Compare(args) => compare::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, seat, out),
+            Command::Bench(command) => bench::run(&command, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args),
         }

@@ -3,7 +3,8 @@
 //!
 //! In reading order: [`chat`] and [`tokenizer`] turn a conversation into ids; [`grammar`] says which tokens
 //! the form allows; a [`sequence`] waits in the [`scheduler`], which shares blocks through [`radix`]; the
-//! [`worker`]'s loop runs the model; an [`answer`] takes its logits through the [`sampler`].
+//! [`worker`]'s loop runs the model; an [`answer`] takes its logits through the [`sampler`] and guesses ahead by
+//! [`draft`].
 
 pub mod tokenizer;
 
@@ -18,6 +19,8 @@ pub mod radix;
 pub mod scheduler;
 
 pub mod sampler;
+
+pub mod draft;
 
 pub mod answer;
 
@@ -68,6 +71,8 @@ pub struct Options {
     /// Positions of one sequence; `None` takes the model's, at most [`MAX_CONTEXT`].
     pub context: Option<usize>,
     pub prefix_cache: bool,
+    /// Guess ahead and let the model confirm.
+    pub drafts: bool,
     /// Threads that compute; `None` takes all.
     pub threads: Option<usize>,
     /// A chat template in place of the model's.
@@ -91,6 +96,7 @@ impl Default for Options {
             step_tokens: 512,
             context: None,
             prefix_cache: true,
+            drafts: true,
             threads: None,
             chat_template: None,
             chat_options: serde_json::Value::Null,
@@ -181,10 +187,14 @@ impl Engine {
     }
 
     /// Hands a request to the worker.
-    fn send(&self, ask: Ask, task: Task) -> Result<Receiver<Result<Reply, llm::Error>>, llm::Error> {
+    fn send(&self, mut ask: Ask, task: Task) -> Result<Receiver<Result<Reply, llm::Error>>, llm::Error> {
         let (sender, receiver) = sync_channel(1);
         let prompt = &ask.tokens[..ask.n_prompt];
         let answer = Answer::new(task, prompt, self.tokenizer.clone(), sender);
+        // What the form forces at the start is computed with the prompt.
+        let forced = answer.ids();
+        ask.n_more = ask.n_more.saturating_sub(forced.len());
+        ask.tokens.extend(forced);
         let gone = |_| llm::Error::Engine("the engine's thread has ended".into());
         self.inbox.send(Request { ask, answer }).map_err(gone)?;
         Ok(receiver)
@@ -251,6 +261,7 @@ fn start(model: Arc<Decoder>, n_blocks: usize, options: &Options) -> Result<Send
         inbox,
         tier: options.compute.tier,
         answers: std::collections::HashMap::new(),
+        drafts: options.drafts,
         n_named: 0,
     };
     let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or(0));

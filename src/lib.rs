@@ -29,4 +29,6 @@ pub mod engine;
 
 pub mod model;
 
+pub mod bench;
+
 pub mod cli;

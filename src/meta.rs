@@ -65,6 +65,8 @@ pub enum Error {
     Empty(PathBuf),
     #[error("{}:{line}: {what}", path.display())]
     Line { path: PathBuf, line: usize, what: String },
+    #[error("`{}` is no test set: it has no folder `documents`; hint: the layout is that of mt-metrics-eval", .0.display())]
+    NoTestSet(PathBuf),
     #[error("`{dir}` has no language pair `{lp}`; hint: it has {known}", dir = dir.display())]
     NoLanguagePair { dir: PathBuf, lp: String, known: String },
     #[error("no human scores `{gold}` for `{lp}`; hint: there are {known}")]

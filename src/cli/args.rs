@@ -7,7 +7,7 @@ use clap::Args;
 use crate::{
     judges::{Granularity, Preset, Settings},
     llm::Sampling,
-    segment::{Lang, Segment, lang},
+    segment::{Lang, lang},
 };
 
 /// What is judged.
@@ -85,9 +85,9 @@ pub struct JudgeArgs {
 }
 
 impl JudgeArgs {
-    /// The same for the judges' registry, about these segments.
+    /// The same for the judges' registry; of the input it knows nothing yet.
     #[must_use]
-    pub fn settings(&self, sampling: &SamplingArgs, segments: &[Segment]) -> Settings {
+    pub fn settings(&self, sampling: &SamplingArgs) -> Settings {
         Settings {
             preset: self.preset,
             granularity: self.granularity,
@@ -96,7 +96,7 @@ impl JudgeArgs {
             shots: self.shots.clone(),
             max_tokens: sampling.max_tokens,
             seed: sampling.seed,
-            has_references: segments.iter().all(|segment| segment.reference.is_some()),
+            has_references: false,
         }
     }
 }

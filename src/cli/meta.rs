@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::meta::align::MissingPolicy;
 use crate::meta::direction::{Brought, Direction, Selection};
+use crate::meta::lexical::baseline::Baseline;
 use crate::meta::significance::Resampling;
 use crate::meta::statistic::Statistic;
 use crate::meta::task::{self, TaskSet};
@@ -41,10 +42,13 @@ pub struct Args {
     /// Systems to compare on; all machine systems by default.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub systems: Vec<String>,
-    /// The reference that the metrics were given, where a task counts human translations as systems.
+    /// Baselines to compute from the texts: bleu, bleu:TOKENIZER (13a, intl, zh, char, none), chrf, chrf++.
+    #[arg(long, value_name = "METRIC", value_delimiter = ',')]
+    pub lexical: Vec<String>,
+    /// The reference of `--lexical`, and the one that is no system where a task counts human translations.
     #[arg(long, value_name = "NAME")]
     pub reference: Option<String>,
-    /// What stands in for a missing verdict: drop, lowest.
+    /// Segments that a metric did not score: drop (left out), lowest (the metric's lowest score).
     #[arg(long, default_value = "drop", value_name = "POLICY")]
     pub missing: String,
     /// Task set with its weights: wmt23, wmt24, mmad, rate.
@@ -73,6 +77,9 @@ pub struct Args {
     /// Digits after the point in tables; JSON has all.
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub digits: usize,
+    /// Columns that tables may take; by default the terminal's, without limit where the output is no terminal.
+    #[arg(long, value_name = "N")]
+    pub width: Option<usize>,
     /// One JSON object instead of tables.
     #[arg(long)]
     pub json: bool,
@@ -122,10 +129,12 @@ fn selection(args: &Args) -> Result<Selection> {
         "lowest" => MissingPolicy::Lowest,
         other => bail!("unknown policy `{other}` for missing verdicts; hint: drop, lowest"),
     };
+    let lexical: Result<Vec<Baseline>, _> = args.lexical.iter().map(|name| name.parse()).collect();
     let only_brought = args.metrics == ["none"];
     Ok(Selection {
         gold: args.gold.clone(),
         brought,
+        lexical: lexical?,
         metrics: if only_brought { Vec::new() } else { args.metrics.clone() },
         only_brought,
         systems: args.systems.clone(),
@@ -168,7 +177,9 @@ fn load(args: &Args, selection: &Selection, set: &TaskSet) -> Result<Vec<Directi
         }
     }
     if directions.iter().all(|direction| direction.metrics.is_empty()) {
-        bail!("no metric to evaluate; hint: --scores NAME=PATTERN, or a test set with metric-scores");
+        bail!(
+            "no metric to evaluate; hint: --scores NAME=PATTERN, --lexical bleu,chrf, or a test set with metric-scores"
+        );
     }
     Ok(directions)
 }

@@ -87,11 +87,11 @@ impl Opened {
 }
 
 /// Where a model's files are and what its card says of them.
-struct Found {
-    weights: PathBuf,
-    name: String,
-    sha256: String,
-    options: Options,
+pub struct Found {
+    pub weights: PathBuf,
+    pub name: String,
+    pub sha256: String,
+    pub options: Options,
 }
 
 /// Opens a model by card, path or hub repository.
@@ -99,17 +99,26 @@ struct Found {
 /// # Errors
 /// A model that cannot be found, read or run here.
 pub fn open(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Opened> {
-    let mut found = find(name, options(args)?)?;
-    if let Some(file) = template {
-        let text = std::fs::read_to_string(file).with_context(|| format!("`{}`", file.display()))?;
-        found.options.chat_template = Some(text);
-    }
+    let found = find(name, template, args)?;
     let engine = Engine::open(&found.weights, &found.options)?;
     Ok(Opened { engine: Arc::new(engine), name: found.name, sha256: found.sha256 })
 }
 
+/// A model's files and what it is to be run with, before anything is loaded.
+///
+/// # Errors
+/// As [`open`].
+pub fn find(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Found> {
+    let mut found = locate(name, options(args)?)?;
+    if let Some(file) = template {
+        let text = std::fs::read_to_string(file).with_context(|| format!("`{}`", file.display()))?;
+        found.options.chat_template = Some(text);
+    }
+    Ok(found)
+}
+
 /// Takes a path that exists for what it is, anything else for a card's name.
-fn find(name: &str, mut options: Options) -> Result<Found> {
+fn locate(name: &str, mut options: Options) -> Result<Found> {
     let path = Path::new(name);
     if path.exists() {
         let stem = if path.is_dir() { path.file_name() } else { path.file_stem() };
@@ -132,7 +141,10 @@ fn find(name: &str, mut options: Options) -> Result<Found> {
 }
 
 /// The engine's options; what can be refused is refused before anything is loaded.
-fn options(args: &EngineArgs) -> Result<Options> {
+///
+/// # Errors
+/// A device or tier that is not here.
+pub fn options(args: &EngineArgs) -> Result<Options> {
     let device = device(args.device())?;
     if !device.is_cpu() && args.device() != "auto" {
         bail!(
@@ -168,6 +180,7 @@ fn options(args: &EngineArgs) -> Result<Options> {
         kv_bytes: args.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         n_rows: args.batch.unwrap_or(default.n_rows),
         prefix_cache: !args.no_prefix_cache,
+        drafts: !args.no_drafts,
         threads: args.threads,
         ..default
     })

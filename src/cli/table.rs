@@ -25,6 +25,49 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
+    /// The table in parts, one below the other, each with the first column and at most `width` wide where its
+    /// cells allow it.
+    #[must_use]
+    pub fn within(&self, width: usize) -> String {
+        let widths = self.widths();
+        let mut parts: Vec<Vec<usize>> = Vec::new();
+        let mut taken = usize::MAX;
+        for (column, needed) in widths.iter().enumerate().skip(1) {
+            match parts.last_mut() {
+                Some(part) if taken.saturating_add(needed + 2) <= width => {
+                    part.push(column);
+                    taken += needed + 2;
+                }
+                _ => {
+                    parts.push(vec![0, column]);
+                    taken = widths[0] + needed + 2;
+                }
+            }
+        }
+        if parts.len() < 2 {
+            return self.to_string();
+        }
+        let printed: Vec<String> = parts.iter().map(|columns| self.columns(columns).to_string()).collect();
+        printed.join("\n")
+    }
+
+    /// As [`Table::within`] the given width, or the terminal's where there is one.
+    #[must_use]
+    pub fn fitted(&self, width: Option<usize>) -> String {
+        use std::io::IsTerminal;
+        let stdout = std::io::stdout();
+        let terminal = || stdout.is_terminal().then(|| terminal_size::terminal_size_of(&stdout)).flatten();
+        let width = width.or_else(|| terminal().map(|(columns, _)| usize::from(columns.0)));
+        width.map_or_else(|| self.to_string(), |width| self.within(width))
+    }
+
+    fn columns(&self, columns: &[usize]) -> Self {
+        let pick = |cells: &Vec<String>| {
+            columns.iter().filter_map(|column| cells.get(*column)).cloned().collect::<Vec<_>>()
+        };
+        Self { heads: self.heads.iter().map(pick).collect(), rows: self.rows.iter().map(pick).collect() }
+    }
+
     fn widths(&self) -> Vec<usize> {
         let columns = self.heads.iter().chain(&self.rows).map(Vec::len).max().unwrap_or(0);
         let last_head = self.heads.len().saturating_sub(1);
@@ -111,5 +154,25 @@ mod tests {
         BLEU           0.894  0.917  0.781
         a longer name    0.9     -1      0
         ");
+    }
+
+    #[test]
+    fn a_wide_table_is_printed_in_parts() {
+        let mut table = Table::new();
+        table.head(["", "sys", "sys", "seg"]);
+        table.head(["metric", "acc", "r", "acc-eq"]);
+        table.row(["BLEU", "0.894", "0.917", "0.781"]);
+        insta::assert_snapshot!(table.within(20), @r"
+                sys
+        metric    acc      r
+        ────────────────────
+        BLEU    0.894  0.917
+
+                seg
+        metric  acc-eq
+        ──────────────
+        BLEU     0.781
+        ");
+        assert_eq!(table.within(28), table.to_string());
     }
 }

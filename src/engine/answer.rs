@@ -1,6 +1,9 @@
 //! An answer while it is being generated: its form, its budget, its tokens. It knows no block and no batch.
 
-use std::sync::{Arc, mpsc::SyncSender};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, mpsc::SyncSender},
+};
 
 use crate::{
     llm::{self, Finish, Reply, Sampling, Token, TokenSource, Usage},
@@ -8,6 +11,7 @@ use crate::{
 };
 
 use super::{
+    draft,
     grammar::Grammar,
     sampler::{self, Choice, Stream},
     sequence::Sequence,
@@ -26,7 +30,14 @@ pub enum Task {
 pub struct Answer {
     task: Task,
     stream: Stream,
+    /// Prompt and noted tokens.
+    context: Vec<u32>,
+    n_prompt: usize,
     tokens: Vec<Token>,
+    /// What is expected after the noted tokens: forced ones, which the grammar has taken already, then guesses.
+    ahead: VecDeque<u32>,
+    n_forced: usize,
+    usage: Usage,
     bytes: Vec<u8>,
     tokenizer: Arc<Tokenizer>,
     reply: SyncSender<Result<Reply, llm::Error>>,
@@ -43,37 +54,102 @@ impl Answer {
         reply: SyncSender<Result<Reply, llm::Error>>,
     ) -> Self {
         let seed = if let Task::Generate { sampling, .. } = &task { sampling.seed } else { 0 };
-        let stream = Stream::new(seed, prompt);
-        let (tokens, bytes) = (Vec::new(), Vec::new());
-        Self { task, stream, tokens, bytes, tokenizer, reply, finish: None, failed: None }
+        let mut answer = Self {
+            task,
+            stream: Stream::new(seed, prompt),
+            context: prompt.to_vec(),
+            n_prompt: prompt.len(),
+            tokens: Vec::new(),
+            ahead: VecDeque::new(),
+            n_forced: 0,
+            usage: Usage::default(),
+            bytes: Vec::new(),
+            tokenizer,
+            reply,
+            finish: None,
+            failed: None,
+        };
+        if let Err(error) = answer.force() {
+            answer.fail(error);
+        }
+        answer
     }
 
-    /// Takes one row of logits. Gives the token to append, if the answer goes on.
-    pub fn take(&mut self, logits: &[f32], tier: Tier) -> Option<u32> {
-        match self.choose(logits, tier) {
-            Ok(Some(id)) => self.go_on(id),
-            Ok(None) => None,
-            Err(error) => {
-                self.failed = Some(error);
-                self.finish = Some(Finish::Stop);
-                None
+    /// The answer's ids as they should stand in the sequence: noted, forced and guessed ones.
+    #[must_use]
+    pub fn ids(&self) -> Vec<u32> {
+        self.context[self.n_prompt..].iter().chain(&self.ahead).copied().collect()
+    }
+
+    /// Tokens that stand.
+    #[must_use]
+    pub fn n_noted(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether the model writes the answer; otherwise it weighs a given one.
+    #[must_use]
+    pub fn is_generated(&self) -> bool {
+        matches!(self.task, Task::Generate { .. })
+    }
+
+    /// Takes the logits of neighbouring positions: those after the noted tokens and after as many of the
+    /// expected ones as were computed. Rows after a wrong guess are void. Then guesses up to `n_drafts` tokens.
+    pub fn take(&mut self, rows: &[&[f32]], n_drafts: usize, tier: Tier) {
+        for row in rows {
+            if self.is_over() {
+                break;
             }
+            let as_expected = self.take_row(row, tier).unwrap_or_else(|error| {
+                self.fail(error);
+                false
+            });
+            if !as_expected {
+                break;
+            }
+        }
+        if self.is_over() {
+            self.ahead.clear();
+        } else if self.ahead.is_empty() {
+            self.draft(n_drafts);
         }
     }
 
-    /// Notes the next token. `None` when the model ended its turn or all given tokens are weighed.
-    fn choose(&mut self, logits: &[f32], tier: Tier) -> Result<Option<u32>, llm::Error> {
+    /// Takes one row of logits. False when the next row stands on a token that is not the answer's.
+    fn take_row(&mut self, logits: &[f32], tier: Tier) -> Result<bool, llm::Error> {
+        if let Task::Weigh { ids } = &self.task {
+            let (id, is_last) = (ids[self.tokens.len()], self.tokens.len() + 1 == ids.len());
+            let logprob = sampler::weigh(logits, id, tier);
+            self.note(Choice { id, logprob, masked_logprob: logprob }, TokenSource::Sampled);
+            self.finish = is_last.then_some(Finish::Stop);
+            return Ok(true);
+        }
+        let expected = self.ahead.pop_front();
+        if self.n_forced > 0 {
+            let id = expected.expect("forced tokens are ahead");
+            let choice = Choice { id, logprob: sampler::weigh(logits, id, tier), masked_logprob: 0.0 };
+            self.n_forced -= 1;
+            self.usage.forced += 1;
+            self.note(choice, TokenSource::Forced);
+            self.check_end();
+            return Ok(true);
+        }
+        let Some(choice) = self.choose(logits, tier)? else { return Ok(false) };
+        let guessed = expected == Some(choice.id);
+        self.usage.accepted += usize::from(guessed);
+        self.note(choice, if guessed { TokenSource::Drafted } else { TokenSource::Sampled });
+        if !guessed {
+            self.ahead.clear();
+        }
+        let still = self.force()?;
+        self.check_end();
+        Ok(guessed && still)
+    }
+
+    /// Chooses the next token. `None` when the model ended its turn.
+    fn choose(&mut self, logits: &[f32], tier: Tier) -> Result<Option<Choice>, llm::Error> {
         let index = self.tokens.len();
-        let (grammar, sampling) = match &mut self.task {
-            Task::Generate { grammar, sampling } => (grammar, sampling),
-            Task::Weigh { ids } => {
-                let (id, is_last) = (ids[index], index + 1 == ids.len());
-                let logprob = sampler::weigh(logits, id, tier);
-                self.note(Choice { id, logprob, masked_logprob: logprob });
-                self.finish = is_last.then_some(Finish::Stop);
-                return Ok(None);
-            }
-        };
+        let Task::Generate { grammar, sampling } = &mut self.task else { return Ok(None) };
         let left = sampling.max_tokens.saturating_sub(index);
         let mask = match grammar {
             Some(grammar) => Some(grammar.mask()?),
@@ -88,20 +164,43 @@ impl Answer {
             // The budget leaves room for the shortest end alone, and this is its next token.
             choice = Choice { id, logprob: sampler::weigh(logits, id, tier), masked_logprob: 0.0 };
         }
-        let stops = self.tokenizer.stops().contains(&choice.id);
-        if let (Some(grammar), false) = (grammar, stops) {
-            grammar.advance(choice.id)?;
-        }
-        self.note(choice);
-        if stops {
+        if self.tokenizer.stops().contains(&id) {
+            self.note(choice, TokenSource::Sampled);
             self.finish = Some(Finish::Stop);
+            return Ok(None);
         }
-        Ok((!stops).then_some(choice.id))
+        if let Some(grammar) = grammar {
+            grammar.advance(id)?;
+        }
+        Ok(Some(choice))
     }
 
-    /// Ends the answer where it must end; else gives the token on to the next step.
-    fn go_on(&mut self, id: u32) -> Option<u32> {
-        let Task::Generate { grammar, sampling } = &mut self.task else { return None };
+    /// Puts what the form forces first among the expected tokens. False when that was not what was guessed.
+    fn force(&mut self) -> Result<bool, llm::Error> {
+        let Task::Generate { grammar: Some(grammar), sampling } = &mut self.task else { return Ok(true) };
+        let forced = grammar.force(sampling.max_tokens.saturating_sub(self.tokens.len()))?;
+        self.n_forced = forced.len();
+        let same = self.ahead.iter().zip(&forced).take_while(|(guess, forced)| guess == forced).count();
+        if same < forced.len() {
+            self.ahead = forced.into();
+        }
+        Ok(same == self.n_forced)
+    }
+
+    /// Guesses on where nothing is expected.
+    fn draft(&mut self, n: usize) {
+        let Task::Generate { grammar, sampling } = &self.task else { return };
+        let left = sampling.max_tokens.saturating_sub(self.tokens.len() + 1);
+        self.ahead = draft::guess(&self.context, grammar.as_ref(), n.min(left)).into();
+        self.usage.drafted += self.ahead.len();
+    }
+
+    /// Ends the answer where it must end, unless forced tokens are still to come.
+    fn check_end(&mut self) {
+        let Task::Generate { grammar, sampling } = &mut self.task else { return };
+        if self.n_forced > 0 {
+            return;
+        }
         if grammar.as_ref().is_some_and(Grammar::must_stop) {
             self.finish = Some(Finish::Form);
         } else if let Some(at) = stop_at(&self.bytes, &sampling.stop) {
@@ -111,16 +210,21 @@ impl Answer {
             let whole = grammar.as_mut().is_some_and(Grammar::may_stop);
             self.finish = Some(if whole { Finish::Form } else { Finish::Length });
         }
-        self.finish.is_none().then_some(id)
     }
 
-    fn note(&mut self, choice: Choice) {
+    fn note(&mut self, choice: Choice, source: TokenSource) {
         let Choice { id, logprob, masked_logprob } = choice;
         if !self.tokenizer.stops().contains(&id) {
             self.bytes.extend_from_slice(self.tokenizer.bytes(id));
         }
-        let (text, source) = (self.tokenizer.decode(&[id]), TokenSource::Sampled);
+        let text = self.tokenizer.decode(&[id]);
+        self.context.push(id);
         self.tokens.push(Token { id, text, logprob, masked_logprob, source });
+    }
+
+    fn fail(&mut self, error: llm::Error) {
+        self.failed = Some(error);
+        self.finish = Some(Finish::Stop);
     }
 
     /// Whether the answer has ended.
@@ -134,8 +238,8 @@ impl Answer {
         let usage = Usage {
             computed: sequence.n_prompt - sequence.n_cached.min(sequence.n_prompt),
             cached: sequence.n_cached.min(sequence.n_prompt),
-            generated: if matches!(self.task, Task::Weigh { .. }) { 0 } else { self.tokens.len() },
-            ..Usage::default()
+            generated: if self.is_generated() { self.tokens.len() } else { 0 },
+            ..self.usage
         };
         let reply = Reply {
             text: String::from_utf8_lossy(&self.bytes).into_owned(),

@@ -22,6 +22,7 @@ mod span;
 use closing::Closer;
 use regex::Pattern;
 use schema::Refusal;
+use span::SpanText;
 
 /// A tokenizer's vocabulary, ready to be constrained: it compiles forms.
 pub struct Vocabulary {
@@ -55,10 +56,14 @@ impl Vocabulary {
     /// # Errors
     /// [`Error::Form`] says what in the form is wrong or not supported.
     pub fn grammar(&self, form: &Form) -> Result<Option<Grammar>, Error> {
+        let mut texts = Vec::new();
         let (grammar, closer) = match form {
             Form::Text => return Ok(None),
-            Form::Json { schema, texts } => match schema::shape(schema, texts) {
-                Ok(shape) => (TopLevelGrammar::from_lark(lark::json(&shape)), Closer::json(shape)),
+            Form::Json { schema, texts: named } => match schema::shape(schema, named) {
+                Ok(shape) => {
+                    texts = shape.texts();
+                    (TopLevelGrammar::from_lark(lark::json(&shape)), Closer::json(shape))
+                }
                 Err(Refusal::Unknown(what)) => (general_json(schema, &what)?, Closer::unknown()),
                 Err(Refusal::Wrong(what)) => return Err(Error::Form(what)),
             },
@@ -72,6 +77,7 @@ impl Vocabulary {
         Ok(Some(Grammar {
             matcher: Box::new(Matcher::new(Ok(parser))),
             closer: Arc::new(closer),
+            texts: texts.into(),
             environment: Arc::clone(&self.environment),
             tokenizer: Arc::clone(&self.tokenizer),
             mask: vec![0; self.n_logits.max(self.tokenizer.vocab_size()).div_ceil(32)],
@@ -114,6 +120,8 @@ fn mentions(value: &serde_json::Value, key: &str) -> bool {
 pub struct Grammar {
     matcher: Box<Matcher>,
     closer: Arc<Closer>,
+    /// The texts that spans are copied from.
+    texts: Arc<[Arc<SpanText>]>,
     environment: TokEnv,
     tokenizer: Arc<Tokenizer>,
     mask: Vec<u32>,
@@ -182,10 +190,42 @@ impl Grammar {
         self.must_stop() || self.matcher.is_accepting().unwrap_or(false)
     }
 
-    /// The tokens that must come next, in the model's own tokenization; empty when there is a choice.
+    /// Takes the tokens that must come next and gives them back, in the model's own tokenization: of several
+    /// spellings of the same forced bytes, the tokenizer's. Empty when there is a choice, when the tokens
+    /// exceed the budget, or when they would leave too little of it for the shortest end.
+    ///
+    /// # Errors
+    /// As [`Grammar::advance`].
+    pub fn force(&mut self, budget: usize) -> Result<Vec<u32>, Error> {
+        let forced = if self.must_stop() { Vec::new() } else { self.matcher.compute_ff_tokens() };
+        if forced.is_empty() || forced.len() > budget {
+            return Ok(Vec::new());
+        }
+        let plan = self.plan.clone();
+        for &token in &forced {
+            self.advance(token)?;
+        }
+        let left = budget - forced.len();
+        if left < self.closer.most() && self.least_tokens().is_some_and(|least| least > left) {
+            self.rollback(forced.len())?;
+            self.plan = plan;
+            return Ok(Vec::new());
+        }
+        Ok(forced)
+    }
+
+    /// At most `n` tokens of the text that the answer seems to be copying a span from: what follows there
+    /// after the part that is copied. A guess; the form may allow other tokens.
     #[must_use]
-    pub fn forced(&mut self) -> Vec<u32> {
-        if self.must_stop() { Vec::new() } else { self.matcher.compute_ff_tokens() }
+    pub fn copied(&self, n: usize) -> Vec<u32> {
+        let Some(content) = closing::open_string(&self.answer) else { return Vec::new() };
+        let Some(rest) = self.texts.iter().find_map(|text| text.following(content)) else {
+            return Vec::new();
+        };
+        // A token is seldom longer; what is cut off is not guessed.
+        let mut tokens = self.tokens(&rest[..rest.len().min(n * 12)]);
+        tokens.truncate(n);
+        tokens
     }
 
     /// How many tokens the answer needs from here at the least, without a stop token: the smallest budget

@@ -15,7 +15,7 @@ use super::{
 pub struct Limits {
     /// Sequences in flight.
     pub n_rows: usize,
-    /// Tokens of a step, over all sequences; every running row has its own one on top.
+    /// Prompt tokens of a step, over all sequences; what rows have pending of their answers comes on top.
     pub n_tokens: usize,
     /// Look for known prefixes.
     pub prefix_cache: bool,
@@ -96,14 +96,15 @@ impl Scheduler {
         let mut step = Step::default();
         let mut budget = self.limits.n_tokens;
         let mut order: Vec<usize> = (0..self.running.len()).collect();
-        order.sort_by_key(|&i| (self.running[i].n_pending() > 1, self.running[i].id));
+        order.sort_by_key(|&i| (!self.running[i].is_answering(), self.running[i].id));
         for i in order {
             if !self.is_ready(&self.running[i]) {
                 continue;
             }
             self.take_fork(i, &mut step);
             let sequence = &self.running[i];
-            let n = if sequence.n_pending() == 1 { 1 } else { sequence.n_pending().min(budget) };
+            let pending = sequence.n_pending();
+            let n = if sequence.is_answering() { pending } else { pending.min(budget) };
             budget = budget.saturating_sub(n);
             if n > 0 {
                 step.chunks.push(chunk(sequence, n));
@@ -199,13 +200,20 @@ impl Scheduler {
         }
     }
 
-    /// Appends a token to a running sequence.
+    /// Sets the answer of a running sequence: `n_noted` tokens that stand, then those that are forced or guessed
+    /// to follow. What was computed after the last token that stands, or of other tokens, is computed anew.
     ///
     /// # Panics
     /// When it has ended.
-    pub fn push(&mut self, id: SeqId, token: u32) {
+    pub fn set_answer(&mut self, id: SeqId, answer: &[u32], n_noted: usize) {
         let sequence = self.running.iter_mut().find(|s| s.id == id).expect("a running row");
-        sequence.tokens.push(token);
+        let n_prompt = sequence.n_prompt;
+        let old = &sequence.tokens[n_prompt..];
+        let n_same = n_prompt + old.iter().zip(answer).take_while(|(old, new)| old == new).count();
+        sequence.tokens.truncate(n_prompt);
+        sequence.tokens.extend_from_slice(answer);
+        // The logits after the last token that stands are still to come.
+        sequence.n_done = sequence.n_done.min(n_same).min(n_prompt + n_noted.max(1) - 1);
     }
 
     /// Ends a sequence: what was computed of it stays in the tree until its blocks are needed.
@@ -225,7 +233,7 @@ impl Scheduler {
 
     /// Enters the computed part of the answer in the tree, so that the conversation's next turn finds it.
     fn keep(&mut self, sequence: &mut Sequence) {
-        // The last token was chosen but never computed.
+        // A last token may have been chosen but never computed.
         sequence.tokens.truncate(sequence.n_done);
         if let Some(&leaf) = sequence.path.last() {
             let tokens = sequence.block_tokens(sequence.path.len() - 1);

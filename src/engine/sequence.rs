@@ -12,7 +12,7 @@ pub type SeqId = u64;
 #[derive(Clone, Debug)]
 pub struct Sequence {
     pub id: SeqId,
-    /// Prompt, then what is known of the answer.
+    /// Prompt, then the answer as far as it is chosen, forced or guessed.
     pub tokens: Vec<u32>,
     pub n_prompt: usize,
     /// Tokens whose keys and values are in the cache.
@@ -43,6 +43,12 @@ impl Sequence {
     #[must_use]
     pub fn n_pending(&self) -> usize {
         self.tokens.len() - self.n_done
+    }
+
+    /// Whether the whole prompt is computed, so that each pending token is one of the answer.
+    #[must_use]
+    pub fn is_answering(&self) -> bool {
+        self.n_done >= self.n_prompt
     }
 
     /// The tokens of one block, as far as they are known.

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, mpsc::Receiver},
 };
 
+use candle_core::{CpuStorage, Storage, Tensor};
 use rayon::prelude::*;
 
 use crate::{
@@ -14,6 +15,7 @@ use crate::{
 
 use super::{
     answer::Answer,
+    draft,
     scheduler::{Scheduler, Step},
     sequence::{Ask, SeqId},
 };
@@ -32,6 +34,8 @@ pub struct Worker {
     pub inbox: Receiver<Request>,
     pub tier: Tier,
     pub answers: HashMap<SeqId, Answer>,
+    /// Whether answers guess ahead.
+    pub drafts: bool,
     pub n_named: SeqId,
 }
 
@@ -40,9 +44,10 @@ impl Worker {
     pub fn run(mut self) {
         while self.receive() {
             let step = self.scheduler.next_step();
-            match self.forward(&step) {
-                Ok(logits) => self.finish(&step, &logits),
-                Err(error) => return self.give_up(&llm::Error::Engine(error.to_string())),
+            let done =
+                self.forward(&step).and_then(|logits| with_floats(&logits, |rows| self.finish(&step, rows)));
+            if let Err(error) = done {
+                return self.give_up(&llm::Error::Engine(error.to_string()));
             }
         }
     }
@@ -66,8 +71,10 @@ impl Worker {
         self.scheduler.add(request.ask);
     }
 
-    /// Runs the model; gives the wanted logits, row after row.
-    fn forward(&mut self, step: &Step) -> Result<Vec<f32>, crate::model::Error> {
+    /// Runs the model; gives the wanted logits.
+    ///
+    /// Shape: `[rows, vocab]`.
+    fn forward(&mut self, step: &Step) -> Result<Tensor, crate::model::Error> {
         for copy in &step.copies {
             self.cache.copy_block(copy.from, copy.to)?;
         }
@@ -82,8 +89,7 @@ impl Worker {
                 Span { n_tokens: chunk.tokens.len(), position: chunk.position, blocks: chunk.blocks.clone() };
             input.spans.push(span);
         }
-        let logits = self.model.forward(&input, &mut self.cache)?;
-        Ok(logits.flatten_all()?.to_vec1()?)
+        self.model.forward(&input, &mut self.cache)
     }
 
     /// Books the step, lets every answer take its rows, and sends those that are over.
@@ -99,23 +105,24 @@ impl Worker {
                 work.push((chunk.id, answer, rows));
             }
         }
+        let n_drafts = if self.drafts { draft::share(work.len()) } else { 0 };
         let tier = self.tier;
-        let outcomes: Vec<(SeqId, Answer, Option<u32>)> = work
+        let outcomes: Vec<(SeqId, Answer)> = work
             .into_par_iter()
             .map(|(id, mut answer, rows)| {
-                let next = rows.iter().map(|row| answer.take(row, tier)).last().flatten();
-                (id, answer, next)
+                answer.take(&rows, n_drafts, tier);
+                (id, answer)
             })
             .collect();
-        for (id, answer, next) in outcomes {
+        for (id, answer) in outcomes {
+            if answer.is_generated() {
+                self.scheduler.set_answer(id, &answer.ids(), answer.n_noted());
+            }
             if answer.is_over() {
                 answer.send(&self.scheduler.finish(id));
-                continue;
+            } else {
+                self.answers.insert(id, answer);
             }
-            if let Some(token) = next {
-                self.scheduler.push(id, token);
-            }
-            self.answers.insert(id, answer);
         }
     }
 
@@ -128,4 +135,16 @@ impl Worker {
             request.answer.send_error(error);
         }
     }
+}
+
+/// Reads a tensor's values where they lie, if that is this machine's memory.
+fn with_floats<R>(tensor: &Tensor, read: impl FnOnce(&[f32]) -> R) -> Result<R, crate::model::Error> {
+    let (storage, layout) = tensor.storage_and_layout();
+    if let (Storage::Cpu(CpuStorage::F32(values)), Some((from, to))) =
+        (&*storage, layout.contiguous_offsets())
+    {
+        return Ok(read(&values[from..to]));
+    }
+    drop(storage);
+    Ok(read(&tensor.flatten_all()?.to_vec1()?))
 }

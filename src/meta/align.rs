@@ -57,16 +57,10 @@ impl Aligned {
     ///
     /// # Errors
     /// A system that the metric lacks altogether, or score lists of different lengths.
-    pub fn new(
-        gold: &Scores,
-        metric: &Scores,
-        keep: &BTreeSet<String>,
-        missing: MissingPolicy,
-    ) -> Result<Option<Self>, Error> {
+    pub fn new(gold: &Scores, metric: &Scores, keep: &BTreeSet<String>) -> Result<Option<Self>, Error> {
         let (Some(gold_scores), Some(metric_scores)) = (&gold.segments, &metric.segments) else {
             return Ok(None);
         };
-        let floor = lowest(metric);
         let mut aligned = Self { systems: Vec::new(), n_segments: 0, gold: Vec::new(), metric: Vec::new() };
         for (system, rated) in gold_scores.iter().filter(|(system, _)| keep.contains(*system)) {
             if rated.iter().all(Option::is_none) {
@@ -85,10 +79,7 @@ impl Aligned {
             aligned.n_segments = rated.len();
             aligned.systems.push(system.clone());
             aligned.gold.extend(rated);
-            aligned.metric.extend(scored.iter().map(|score| match missing {
-                MissingPolicy::Drop => *score,
-                MissingPolicy::Lowest => score.or(floor),
-            }));
+            aligned.metric.extend(scored);
         }
         Ok(Some(aligned))
     }
@@ -186,11 +177,6 @@ fn missing_system(metric: &Scores, system: &str) -> Error {
     Error::MissingSystem { metric: metric.name.clone(), system: system.into(), hint }
 }
 
-fn lowest(metric: &Scores) -> Option<f64> {
-    let scores = metric.segments.iter().flat_map(|columns| columns.values()).flatten().flatten();
-    scores.copied().min_by(f64::total_cmp)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,7 +196,7 @@ mod tests {
     fn a_gap_shifts_nothing() {
         let gold = scores("mqm", &[("b", &[Some(1.0), None]), ("a", &[Some(3.0), Some(4.0)])]);
         let metric = scores("m", &[("a", &[Some(30.0), None]), ("b", &[Some(10.0), Some(20.0)])]);
-        let aligned = Aligned::new(&gold, &metric, &keep(&["a", "b"]), MissingPolicy::Drop).unwrap().unwrap();
+        let aligned = Aligned::new(&gold, &metric, &keep(&["a", "b"])).unwrap().unwrap();
         assert_eq!(aligned.systems, ["a", "b"]);
         assert_eq!(aligned.cell(0, 0), Some((3.0, 30.0)));
         assert_eq!(aligned.cell(0, 1), None);
@@ -222,17 +208,20 @@ mod tests {
 
     #[test]
     fn lowest_fills_with_the_worst_score_of_the_metric() {
-        let gold = scores("mqm", &[("a", &[Some(3.0), Some(4.0)])]);
-        let metric = scores("m", &[("a", &[None, Some(-7.0)])]);
-        let aligned = Aligned::new(&gold, &metric, &keep(&["a"]), MissingPolicy::Lowest).unwrap().unwrap();
-        assert_eq!(aligned.metric, [Some(-7.0), Some(-7.0)]);
+        let gold = scores("mqm", &[("a", &[Some(3.0), Some(4.0), None])]);
+        let metric = scores("m", &[("a", &[None, Some(-7.0), None]), ("b", &[Some(-9.0), None, None])]);
+        let metric = metric.filled_with_lowest(&gold);
+        let aligned = Aligned::new(&gold, &metric, &keep(&["a"])).unwrap().unwrap();
+        assert_eq!(aligned.metric, [Some(-9.0), Some(-7.0), None]);
+        // The system's mean follows; what no rater saw is filled nowhere.
+        assert_eq!((metric.systems["a"], metric.n_filled), (Some(-8.0), 1));
     }
 
     #[test]
     fn a_system_without_scores_is_an_error() {
         let gold = scores("mqm", &[("a", &[Some(3.0)]), ("b", &[Some(3.0)])]);
         let metric = scores("m", &[("a", &[Some(1.0)])]);
-        let error = Aligned::new(&gold, &metric, &keep(&["a", "b"]), MissingPolicy::Drop).unwrap_err();
+        let error = Aligned::new(&gold, &metric, &keep(&["a", "b"])).unwrap_err();
         assert!(error.to_string().contains("no scores for system `b`"), "{error}");
         assert!(AlignedSystems::new(&gold, &metric, &keep(&["a", "b"])).is_err());
         assert!(AlignedSystems::new(&gold, &metric, &keep(&["a"])).is_ok());
@@ -242,7 +231,7 @@ mod tests {
     fn lists_of_different_lengths_are_an_error() {
         let gold = scores("mqm", &[("a", &[Some(3.0), None])]);
         let metric = scores("m", &[("a", &[Some(1.0)])]);
-        let error = Aligned::new(&gold, &metric, &keep(&["a"]), MissingPolicy::Drop).unwrap_err();
+        let error = Aligned::new(&gold, &metric, &keep(&["a"])).unwrap_err();
         assert!(error.to_string().contains("1 segments for system `a`"), "{error}");
     }
 }

@@ -6,7 +6,10 @@
 use serde::Serialize;
 
 use super::align::Aligned;
-use super::correlation::{Undefined, kendall_b, kendall_c, pearson, spearman};
+use super::correlation::{
+    Undefined, kendall_b, kendall_b_value, kendall_c, kendall_c_value, pearson, pearson_value, spearman,
+    spearman_value,
+};
 use super::pairs::PairCounts;
 use super::probability::correlation_p;
 
@@ -124,6 +127,20 @@ impl Coefficient {
             }
         };
         Ok((correlation.value, Some(correlation.p)))
+    }
+}
+
+impl Coefficient {
+    /// The coefficient of one vector, without a p-value.
+    pub(crate) fn value(self, gold: &[f64], metric: &[f64]) -> Option<f64> {
+        match self {
+            Self::Pearson => pearson_value(gold, metric).ok(),
+            Self::Spearman => spearman_value(gold, metric).ok(),
+            Self::KendallB => kendall_b_value(gold, metric).ok(),
+            Self::KendallC => kendall_c_value(gold, metric).ok(),
+            Self::Tau23 { epsilon } => pairs(gold, metric, epsilon).tau23(),
+            Self::Acc23 { epsilon } => pairs(gold, metric, epsilon).acc23(),
+        }
     }
 }
 

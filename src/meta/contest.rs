@@ -9,11 +9,12 @@ use serde::Serialize;
 use super::Error;
 use super::agreement::Agreement;
 use super::align::{Aligned, AlignedSystems};
-use super::average::{Grouping, average, pearson_of_differences};
-use super::correlation::Undefined;
+use super::average::{Coefficient, Grouping, pearson_of_differences};
+use super::correlation::{Undefined, pearson_value};
 use super::direction::Direction;
 use super::significance::permutation::{PairCells, perm_both, standardised};
 use super::significance::ranks::best_first;
+use super::significance::swapped::{RankCoefficient, perm_both_ranks};
 use super::significance::{Comparison, Resampling};
 use super::spa::Signs;
 use super::statistic::{Measured, Statistic};
@@ -190,22 +191,25 @@ impl Sides<'_> {
             (0..mask.len()).filter(|cell| mask[*cell] && first.gold[*cell].is_some()).collect();
         let pick =
             |scores: &Aligned| -> Vec<f64> { both.iter().filter_map(|cell| scores.metric[*cell]).collect() };
-        let value = |scores: &[f64]| {
-            let mut filled = Aligned { metric: vec![None; mask.len()], ..first.clone() };
-            for (cell, score) in both.iter().zip(scores) {
-                filled.metric[*cell] = Some(*score);
-            }
-            segment_statistic(statistic, &filled)
-        };
         let gold: Vec<f64> = both.iter().filter_map(|cell| first.gold[*cell]).collect();
+        let (one, other) = (pick(first), pick(second));
+        let ranks = |coefficient| perm_both_ranks(coefficient, &gold, &one, &other, self.resampling);
         match statistic {
-            // The most used one needs no regrouping.
-            Statistic::Segment(super::average::Coefficient::Pearson, Grouping::None) => {
-                let direct =
-                    |scores: &[f64]| super::correlation::pearson(&gold, scores).ok().map(|r| r.value);
-                perm_both(&pick(first), &pick(second), self.resampling, direct)
+            Statistic::Segment(Coefficient::Pearson, Grouping::None) => {
+                perm_both(&one, &other, self.resampling, |scores| pearson_value(&gold, scores).ok())
             }
-            _ => perm_both(&pick(first), &pick(second), self.resampling, value),
+            Statistic::Segment(Coefficient::Spearman, Grouping::None) => ranks(RankCoefficient::Spearman),
+            Statistic::Segment(Coefficient::KendallB, Grouping::None) => ranks(RankCoefficient::KendallB),
+            Statistic::Segment(coefficient, grouping) => {
+                let groups = Groups::new(grouping, first.n_segments, &both, &gold);
+                perm_both(&one, &other, self.resampling, |scores| groups.mean(coefficient, scores))
+            }
+            Statistic::Differences => perm_both(&one, &other, self.resampling, |scores| {
+                let mut filled = Aligned { metric: vec![None; mask.len()], ..first.clone() };
+                both.iter().zip(scores).for_each(|(cell, score)| filled.metric[*cell] = Some(*score));
+                pearson_of_differences(&filled).ok().map(|found| found.value)
+            }),
+            _ => None,
         }
     }
 
@@ -237,12 +241,41 @@ fn system_statistic(statistic: Statistic, gold: &[Vec<f64>], scores: &[f64]) -> 
     Agreement::pooled(parts).ok()
 }
 
-fn segment_statistic(statistic: Statistic, scores: &Aligned) -> Option<f64> {
-    match statistic {
-        Statistic::Segment(coefficient, grouping) => {
-            average(scores, grouping, coefficient).ok().map(|a| a.value)
+/// Which of the compared cells make a group, found once for all resamples.
+struct Groups {
+    /// Positions among the compared cells, and the raters' scores there.
+    groups: Vec<(Vec<usize>, Vec<f64>)>,
+}
+
+impl Groups {
+    /// `cells` are indices into `[systems, n_segments]`, ascending; groups of one are left out.
+    fn new(grouping: Grouping, n_segments: usize, cells: &[usize], gold: &[f64]) -> Self {
+        let mut groups: BTreeMap<usize, (Vec<usize>, Vec<f64>)> = BTreeMap::new();
+        for (position, (cell, gold)) in cells.iter().zip(gold).enumerate() {
+            let key = match grouping {
+                Grouping::None => 0,
+                Grouping::Sys => cell / n_segments,
+                Grouping::Item => cell % n_segments,
+            };
+            let group = groups.entry(key).or_default();
+            group.0.push(position);
+            group.1.push(*gold);
         }
-        Statistic::Differences => pearson_of_differences(scores).ok().map(|a| a.value),
-        _ => None,
+        Self { groups: groups.into_values().filter(|(positions, _)| positions.len() > 1).collect() }
+    }
+
+    /// Mean over the groups where the coefficient is defined.
+    fn mean(&self, coefficient: Coefficient, scores: &[f64]) -> Option<f64> {
+        let mut metric = Vec::new();
+        let (mut sum, mut n) = (0.0, 0_u32);
+        for (positions, gold) in &self.groups {
+            metric.clear();
+            metric.extend(positions.iter().map(|position| scores[*position]));
+            if let Some(value) = coefficient.value(gold, &metric) {
+                sum += value;
+                n += 1;
+            }
+        }
+        (n > 0).then(|| sum / f64::from(n))
     }
 }

@@ -51,6 +51,12 @@ pub struct Correlation {
 /// assert!(pearson(&[1.0, 2.0], &[4.0, 4.0]).is_err());
 /// ```
 pub fn pearson(gold: &[f64], metric: &[f64]) -> Result<Correlation, Undefined> {
+    let value = pearson_value(gold, metric)?;
+    Ok(Correlation { value, p: correlation_p(value, gold.len()) })
+}
+
+/// [`pearson`] without its p-value, which costs more than the coefficient on short vectors.
+pub(crate) fn pearson_value(gold: &[f64], metric: &[f64]) -> Result<f64, Undefined> {
     check_variance(gold, metric)?;
     let (gold_mean, metric_mean) = (mean(gold), mean(metric));
     let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
@@ -60,8 +66,7 @@ pub fn pearson(gold: &[f64], metric: &[f64]) -> Result<Correlation, Undefined> {
         yy += dy * dy;
         xy += dx * dy;
     }
-    let value = (xy / (xx.sqrt() * yy.sqrt())).clamp(-1.0, 1.0);
-    Ok(Correlation { value, p: correlation_p(value, gold.len()) })
+    Ok((xy / (xx.sqrt() * yy.sqrt())).clamp(-1.0, 1.0))
 }
 
 /// Rank correlation: Pearson over ranks, tied values sharing their mean rank.
@@ -77,8 +82,14 @@ pub fn pearson(gold: &[f64], metric: &[f64]) -> Result<Correlation, Undefined> {
 /// assert!((spearman(&[1.0, 2.0, 3.0], &[20.0, 10.0, 90.0]).unwrap().value - 0.5).abs() < 1e-15);
 /// ```
 pub fn spearman(gold: &[f64], metric: &[f64]) -> Result<Correlation, Undefined> {
+    let value = spearman_value(gold, metric)?;
+    Ok(Correlation { value, p: correlation_p(value, gold.len()) })
+}
+
+/// [`spearman`] without its p-value.
+pub(crate) fn spearman_value(gold: &[f64], metric: &[f64]) -> Result<f64, Undefined> {
     check_variance(gold, metric)?;
-    pearson(&ranks(gold), &ranks(metric))
+    pearson_value(&ranks(gold), &ranks(metric))
 }
 
 /// Kendall's tau-b: pairs tied in one vector shrink the denominator.
@@ -117,10 +128,26 @@ pub fn kendall_b(gold: &[f64], metric: &[f64]) -> Result<Correlation, Undefined>
 pub fn kendall_c(gold: &[f64], metric: &[f64]) -> Result<Correlation, Undefined> {
     check_variance(gold, metric)?;
     let pairs = PairCounts::count(gold, metric);
+    let value = tau_c(gold, metric, &pairs);
+    Ok(Correlation { value, p: kendall_p(gold, metric, &pairs) })
+}
+
+/// [`kendall_b`] without its p-value.
+pub(crate) fn kendall_b_value(gold: &[f64], metric: &[f64]) -> Result<f64, Undefined> {
+    check_variance(gold, metric)?;
+    PairCounts::count(gold, metric).tau_b().ok_or(Undefined::NoPair)
+}
+
+/// [`kendall_c`] without its p-value.
+pub(crate) fn kendall_c_value(gold: &[f64], metric: &[f64]) -> Result<f64, Undefined> {
+    check_variance(gold, metric)?;
+    Ok(tau_c(gold, metric, &PairCounts::count(gold, metric)))
+}
+
+fn tau_c(gold: &[f64], metric: &[f64], pairs: &PairCounts) -> f64 {
     let classes = distinct(gold).min(distinct(metric)) as f64;
     let n = gold.len() as f64;
-    let value = 2.0 * pairs.balance() as f64 / (n * n * (classes - 1.0) / classes);
-    Ok(Correlation { value: value.clamp(-1.0, 1.0), p: kendall_p(gold, metric, &pairs) })
+    (2.0 * pairs.balance() as f64 / (n * n * (classes - 1.0) / classes)).clamp(-1.0, 1.0)
 }
 
 /// Ranks from 1; tied values share the mean of their ranks.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::Error;
 use super::align::{Aligned, AlignedSystems, MissingPolicy};
+use super::lexical::baseline::Baseline;
 use super::scores::Scores;
 use super::testset::{MetricName, TestSet};
 
@@ -20,7 +21,6 @@ pub struct Direction {
     pub machine: BTreeSet<String>,
     /// Systems with the human translations that are neither the standard reference nor an outlier.
     pub with_humans: BTreeSet<String>,
-    pub missing: MissingPolicy,
 }
 
 /// Scores that the user brings: a name and where the files are.
@@ -39,6 +39,8 @@ pub struct Selection {
     pub brought: Vec<Brought>,
     /// Metrics of the folder, by `NAME` or `NAME-REF`; empty for all.
     pub metrics: Vec<String>,
+    /// Lexical baselines to compute from the texts.
+    pub lexical: Vec<Baseline>,
     /// Leave the folder's own metrics out.
     pub only_brought: bool,
     /// Systems to compare on; empty for all.
@@ -63,6 +65,12 @@ impl Direction {
         if !selection.only_brought {
             metrics.extend(folder_scores(&testset, selection)?);
         }
+        for baseline in &selection.lexical {
+            metrics.push(baseline.scores(&testset, selection.reference.as_deref())?);
+        }
+        if selection.missing == MissingPolicy::Lowest {
+            metrics = metrics.into_iter().map(|metric| metric.filled_with_lowest(&gold)).collect();
+        }
         metrics.sort_by(|a, b| a.name.cmp(&b.name));
         let chosen = |default: BTreeSet<String>| {
             // Systems that are named are compared, human ones too.
@@ -80,7 +88,6 @@ impl Direction {
             testset,
             gold,
             metrics,
-            missing: selection.missing,
         })
     }
 
@@ -100,7 +107,7 @@ impl Direction {
     /// # Errors
     /// As [`Aligned::new`].
     pub fn segments(&self, metric: &Scores, humans: bool) -> Result<Option<Aligned>, Error> {
-        Aligned::new(&self.gold, metric, self.systems(humans), self.missing)
+        Aligned::new(&self.gold, metric, self.systems(humans))
     }
 
     /// System scores side by side.

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::rating::RatedError;
-
 /// Shares of high, medium and low quality. Each range: 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bins {
@@ -18,7 +16,8 @@ pub struct Bins {
     pub n: usize,
 }
 
-/// M-MAD's bins of penalty scores (0 best, negative worse); `None` without a score.
+/// M-MAD's bins of penalty scores (0 best, negative worse); `None` without a score, and for scores on
+/// another scale: any above 0.
 ///
 /// Source: M-MAD, Figure 2.
 ///
@@ -26,13 +25,15 @@ pub struct Bins {
 /// use tribunal::meta::distribution::bins;
 /// let bins = bins(&[0.0, -0.1, -4.9, -5.0]).unwrap();
 /// assert_eq!((bins.high, bins.medium, bins.low), (0.25, 0.5, 0.25));
+/// assert!(tribunal::meta::distribution::bins(&[85.0, -1.0]).is_none());
 /// ```
 #[must_use]
 pub fn bins(scores: &[f64]) -> Option<Bins> {
     let share = |wanted: fn(f64) -> bool| {
         scores.iter().filter(|score| wanted(**score)).count() as f64 / scores.len() as f64
     };
-    (!scores.is_empty()).then(|| Bins {
+    let penalties = scores.iter().all(|score| *score <= 0.0);
+    (penalties && !scores.is_empty()).then(|| Bins {
         high: share(|s| s >= 0.0),
         medium: share(|s| s < 0.0 && s > -5.0),
         low: share(|s| s <= -5.0),
@@ -87,14 +88,20 @@ pub struct ErrorShares {
     pub types: BTreeMap<String, f64>,
 }
 
-/// Counts errors by severity and type, lower case.
+/// Counts errors, given by severity and category, by severity and type, lower case.
+///
+/// ```
+/// use tribunal::meta::distribution::error_shares;
+/// let shares = error_shares([("Major", "Accuracy/Omission"), ("minor", "accuracy/mistranslation")]);
+/// assert_eq!((shares.n, shares.severities["major"], shares.types["accuracy"]), (2, 0.5, 1.0));
+/// ```
 #[must_use]
-pub fn error_shares<'a>(errors: impl IntoIterator<Item = &'a RatedError>) -> ErrorShares {
+pub fn error_shares<'a>(errors: impl IntoIterator<Item = (&'a str, &'a str)>) -> ErrorShares {
     let mut shares = ErrorShares::default();
-    for error in errors {
+    for (severity, category) in errors {
         shares.n += 1;
-        *shares.severities.entry(error.severity.to_lowercase()).or_default() += 1.0;
-        let category = error.category.to_lowercase();
+        *shares.severities.entry(severity.to_lowercase()).or_default() += 1.0;
+        let category = category.to_lowercase();
         let first = category.split('/').next().unwrap_or_default();
         *shares.types.entry(first.to_owned()).or_default() += 1.0;
     }

@@ -4,6 +4,7 @@
 //! Source: sacreBLEU 2.6 `metrics/bleu.py`, `metrics/chrf.py`; Post, A Call for Clarity in Reporting BLEU
 //! Scores, 2018; Popović, chrF, 2015.
 
+pub mod baseline;
 pub mod bleu;
 pub mod chrf;
 pub mod tokenize;

@@ -22,6 +22,8 @@ pub enum SystemScoreOrigin {
     File,
     /// Mean over the system's scored segments.
     MeanOfSegments,
+    /// Computed over all segments at once, as BLEU is.
+    Corpus,
 }
 
 /// The scores of one metric, or of the human raters, on one language pair.
@@ -34,6 +36,8 @@ pub struct Scores {
     pub segments: Option<SegmentScores>,
     pub systems: SystemScores,
     pub system_origin: SystemScoreOrigin,
+    /// Missing segment scores that got the metric's lowest one.
+    pub n_filled: usize,
 }
 
 impl Scores {
@@ -49,7 +53,27 @@ impl Scores {
             None => SystemScoreOrigin::MeanOfSegments,
         };
         let systems = systems.unwrap_or_else(|| segments.as_ref().map(mean_scores).unwrap_or_default());
-        Self { name: name.into(), segments, systems, system_origin }
+        Self { name: name.into(), segments, systems, system_origin, n_filled: 0 }
+    }
+
+    /// The same scores, where the raters scored and this metric did not with its lowest score; means over
+    /// segments follow.
+    #[must_use]
+    pub fn filled_with_lowest(mut self, gold: &Self) -> Self {
+        let (Some(columns), Some(rated)) = (&mut self.segments, &gold.segments) else { return self };
+        let scores = columns.values().flatten().flatten();
+        let Some(lowest) = scores.copied().min_by(f64::total_cmp) else { return self };
+        for (system, column) in columns.iter_mut() {
+            let Some(rated) = rated.get(system) else { continue };
+            for (score, _) in column.iter_mut().zip(rated).filter(|(s, gold)| s.is_none() && gold.is_some()) {
+                *score = Some(lowest);
+                self.n_filled += 1;
+            }
+        }
+        if self.system_origin == SystemScoreOrigin::MeanOfSegments {
+            self.systems = mean_scores(columns);
+        }
+        self
     }
 
     /// The same scores with the sign turned: for metrics where lower is better.

@@ -6,6 +6,7 @@ use serde::Serialize;
 pub mod paired;
 pub mod permutation;
 pub mod ranks;
+pub mod swapped;
 pub mod williams;
 
 /// How many resamples, and whether to stop before.

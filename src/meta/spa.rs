@@ -89,8 +89,13 @@ pub fn agreement(gold: &[f64], metric: &[f64]) -> f64 {
 pub struct Signs {
     n_segments: usize,
     /// Plus and minus one. Shape: `[RESAMPLES * n_segments]`, a row a vector.
-    signs: Vec<f32>,
+    vectors: Vec<f32>,
+    /// The same signs in bits, 1 for plus, eight segments a byte. Shape: `[n_segments / 8, RESAMPLES]`.
+    bytes: Vec<u8>,
 }
+
+/// Segments whose signs share a byte.
+const CHUNK: usize = 8;
 
 impl Signs {
     /// The vectors of `numpy.random.default_rng(4).random((1000, n), dtype=float32)`, rounded to 0 and 1.
@@ -99,8 +104,9 @@ impl Signs {
         let mut random = Pcg64::new(SEED);
         // numpy rounds half to even: exactly one half becomes 0.
         let sign = |bit: bool| if bit { 1.0 } else { -1.0 };
-        let signs = (0..RESAMPLES * n_segments).map(|_| sign(random.next_f32() > 0.5)).collect();
-        Self { n_segments, signs }
+        let vectors: Vec<f32> = (0..RESAMPLES * n_segments).map(|_| sign(random.next_f32() > 0.5)).collect();
+        let bytes = packed(&vectors, n_segments);
+        Self { n_segments, vectors, bytes }
     }
 
     /// The one-sided p-value of each pair of systems (i, j), i < j, row by row: the share of sign vectors
@@ -111,19 +117,39 @@ impl Signs {
     pub fn p_values(&self, scores: &[f32], n_systems: usize) -> Vec<f64> {
         let total = |row: &[f32]| row.iter().map(|x| f64::from(*x)).sum::<f64>() as f32;
         let totals: Vec<f32> = scores.chunks_exact(self.n_segments).map(total).collect();
-        shares_reached(&totals, &self.signed_sums(scores, exact_dot), n_systems)
+        shares_reached(&totals, &self.exact_sums(scores), n_systems)
     }
 
-    /// Signed sums of each system under each vector. Shape: `[RESAMPLES, systems]`.
-    fn signed_sums(&self, scores: &[f32], dot: fn(&[f32], &[f32]) -> f32) -> Vec<f32> {
+    /// Signed sums of each system under each vector, rounded once. Shape: `[RESAMPLES, systems]`.
+    fn exact_sums(&self, scores: &[f32]) -> Vec<f32> {
         let rows: Vec<&[f32]> = scores.chunks_exact(self.n_segments).collect();
-        let vectors = self.signs.chunks_exact(self.n_segments);
-        vectors.flat_map(|signs| rows.iter().map(move |row| dot(row, signs))).collect()
+        let vectors = self.vectors.chunks_exact(self.n_segments);
+        vectors.flat_map(|signs| rows.iter().map(move |row| exact_dot(row, signs))).collect()
+    }
+
+    /// As [`Signs::exact_sums`] in single precision: eight segments have only 256 signed sums a system, so
+    /// these are listed once and each vector adds the one that its byte names.
+    fn fast_sums(&self, scores: &[f32], n_systems: usize) -> Vec<f32> {
+        let mut sums = vec![0.0; RESAMPLES * n_systems]; // [RESAMPLES, systems]
+        let mut table = vec![0.0; 256 * n_systems]; // [byte, systems]
+        for (chunk, bytes) in self.bytes.chunks_exact(RESAMPLES).enumerate() {
+            let start = chunk * CHUNK;
+            let width = CHUNK.min(self.n_segments - start);
+            let columns = |segment: usize| {
+                (0..n_systems).map(move |system| scores[system * self.n_segments + start + segment])
+            };
+            list_signed_sums(&mut table, n_systems, width, columns);
+            for (sums, byte) in sums.chunks_exact_mut(n_systems).zip(bytes) {
+                let listed = &table[usize::from(*byte) * n_systems..][..n_systems];
+                sums.iter_mut().zip(listed).for_each(|(sum, part)| *sum += part);
+            }
+        }
+        sums
     }
 
     /// PERM-BOTH for two metrics on the same cells, shape `[systems, segments]`, against the raters'
     /// p-values. A swap changes the signed sums of both metrics by the same amount, so each resample costs
-    /// one product; sums of resamples are taken in single precision, in a fixed order of eight lanes.
+    /// one product; sums of resamples are taken in single precision, in a fixed order.
     #[must_use]
     pub fn compare(&self, gold: &[f64], first: &[f64], second: &[f64], resampling: Resampling) -> Comparison {
         let single =
@@ -131,12 +157,12 @@ impl Signs {
         let (first, second) = (single(first), single(second));
         let n_systems = first.len() / self.n_segments;
         let soft = |scores: &[f32]| agreement(gold, &self.p_values(scores, n_systems));
-        let sums = [&first, &second].map(|scores| self.signed_sums(scores, exact_dot));
+        let sums = [&first, &second].map(|scores| self.exact_sums(scores));
         let totals = [&first, &second].map(|scores| row_totals(scores, self.n_segments));
         let delta = soft(&first) - soft(&second);
         let null = resampling.draw(delta, |index| {
             let moved = swapped_differences(&first, &second, &mut Pcg64::stream(resampling.seed, index));
-            let moved_sums = self.signed_sums(&moved, lane_dot);
+            let moved_sums = self.fast_sums(&moved, n_systems);
             let moved_totals = row_totals(&moved, self.n_segments);
             let side = |which: usize, sign: f32| {
                 let shift = |base: &[f32], moved: &[f32]| -> Vec<f32> {
@@ -151,17 +177,61 @@ impl Signs {
     }
 }
 
-/// For each pair of systems, the share of sign vectors whose signed difference reaches the plain one.
-fn shares_reached(totals: &[f32], sums: &[f32], n_systems: usize) -> Vec<f64> {
-    let mut shares = Vec::with_capacity(n_systems * n_systems.saturating_sub(1) / 2);
-    for i in 0..n_systems {
-        for j in i + 1..n_systems {
-            let observed = totals[i] - totals[j];
-            let reached = sums.chunks_exact(n_systems).filter(|sums| sums[i] - sums[j] >= observed);
-            shares.push(reached.count() as f64 / RESAMPLES as f64);
+/// Signs in bits, chunk by chunk. Shape: `[n_segments / 8, RESAMPLES]`.
+fn packed(signs: &[f32], n_segments: usize) -> Vec<u8> {
+    let byte = |signs: &[f32]| {
+        signs.iter().enumerate().fold(0_u8, |byte, (bit, sign)| byte | (u8::from(*sign > 0.0) << bit))
+    };
+    let chunks = (0..n_segments).step_by(CHUNK);
+    chunks
+        .flat_map(|start| {
+            let end = (start + CHUNK).min(n_segments);
+            signs.chunks_exact(n_segments).map(move |vector| byte(&vector[start..end]))
+        })
+        .collect()
+}
+
+/// All signed sums of up to eight columns, by the byte of their signs: each follows from the one without its
+/// highest plus. Shape of `table`: `[256, systems]`.
+fn list_signed_sums<C: Iterator<Item = f32>>(
+    table: &mut [f32],
+    n_systems: usize,
+    width: usize,
+    columns: impl Fn(usize) -> C,
+) {
+    table[..n_systems].fill(0.0);
+    for segment in 0..width {
+        table[..n_systems].iter_mut().zip(columns(segment)).for_each(|(sum, score)| *sum -= score);
+    }
+    for segment in 0..width {
+        let twice: Vec<f32> = columns(segment).map(|score| 2.0 * score).collect();
+        let (without, with) = table.split_at_mut(n_systems << segment);
+        for (with, without) in with.chunks_exact_mut(n_systems).zip(without.chunks_exact(n_systems)) {
+            for ((with, without), twice) in with.iter_mut().zip(without).zip(&twice) {
+                *with = without + twice;
+            }
         }
     }
-    shares
+}
+
+/// For each pair of systems, the share of sign vectors whose signed difference reaches the plain one.
+fn shares_reached(totals: &[f32], sums: &[f32], n_systems: usize) -> Vec<f64> {
+    let pairs: Vec<(usize, usize)> =
+        (0..n_systems).flat_map(|i| (i + 1..n_systems).map(move |j| (i, j))).collect();
+    let observed: Vec<f32> = pairs.iter().map(|(i, j)| totals[*i] - totals[*j]).collect();
+    let mut reached = vec![0_u32; pairs.len()];
+    for sums in sums.chunks_exact(n_systems) {
+        let (mut reached, mut observed) = (&mut reached[..], &observed[..]);
+        for (i, sum) in sums.iter().enumerate() {
+            let (counts, later_counts) = reached.split_at_mut(n_systems - 1 - i);
+            let (limits, later_limits) = observed.split_at(n_systems - 1 - i);
+            for ((count, limit), other) in counts.iter_mut().zip(limits).zip(&sums[i + 1..]) {
+                *count += u32::from(sum - other >= *limit);
+            }
+            (reached, observed) = (later_counts, later_limits);
+        }
+    }
+    reached.into_iter().map(|count| f64::from(count) / RESAMPLES as f64).collect()
 }
 
 /// What a coin for each cell moves from the second metric's scores into the first's.
@@ -185,19 +255,6 @@ fn exact_dot(row: &[f32], signs: &[f32]) -> f32 {
     row.iter().zip(signs).map(|(x, sign)| f64::from(x * sign)).sum::<f64>() as f32
 }
 
-fn lane_dot(row: &[f32], signs: &[f32]) -> f32 {
-    let mut lanes = [0.0_f32; 8];
-    let (rows, row_rest) = row.as_chunks::<8>();
-    let (sign_rows, sign_rest) = signs.as_chunks::<8>();
-    for (row, signs) in rows.iter().zip(sign_rows) {
-        for (lane, (x, sign)) in lanes.iter_mut().zip(row.iter().zip(signs)) {
-            *lane += x * sign;
-        }
-    }
-    let rest: f32 = row_rest.iter().zip(sign_rest).map(|(x, sign)| x * sign).sum();
-    lanes.iter().sum::<f32>() + rest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,10 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn lanes_sum_what_the_plain_loop_sums() {
-        let row: Vec<f32> = (0..37_u8).map(f32::from).collect();
-        let signs: Vec<f32> = (0..37).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 }).collect();
-        assert_eq!(lane_dot(&row, &signs), exact_dot(&row, &signs));
+    fn listed_sums_are_the_plain_sums() {
+        // Whole numbers: both orders of summation are exact. 13 segments leave a chunk of five.
+        for n_segments in [1, 8, 13, 24] {
+            let signs = Signs::new(n_segments);
+            let scores: Vec<f32> = (0..3 * n_segments).map(|i| (i * 7 % 11) as f32 - 4.0).collect();
+            assert_eq!(signs.fast_sums(&scores, 3), signs.exact_sums(&scores), "{n_segments} segments");
+        }
     }
 
     #[test]

@@ -136,7 +136,9 @@ fn mmad(pairs: &[String]) -> TaskSet {
     let mut tasks = vec![pooled];
     let mut beside = Vec::new();
     for lp in pairs {
-        beside.push(task(lp, Statistic::Accuracy));
+        if pairs.len() > 1 {
+            beside.push(task(lp, Statistic::Accuracy));
+        }
         tasks
             .extend([Statistic::SystemPearson, ACC_EQ, SEGMENT_PEARSON].map(|statistic| task(lp, statistic)));
     }

@@ -47,6 +47,9 @@ impl TestSet {
     /// A folder without that pair (the message names the pairs that are there) or an unreadable file.
     pub fn open(dir: &Path, lp: &str) -> Result<Self, Error> {
         let docs = dir.join("documents").join(format!("{lp}.docs"));
+        if !dir.join("documents").is_dir() {
+            return Err(Error::NoTestSet(dir.into()));
+        }
         if !docs.is_file() {
             return Err(Error::NoLanguagePair {
                 dir: dir.into(),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde_json::json;
 use tribunal::{
     engine::{Engine, Options},
-    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling},
+    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Usage},
     model::{
         Compute, KvType,
         cpu::{Activations, Tier},
@@ -77,11 +77,13 @@ fn replies_do_not_depend_on_batch_cache_threads_or_order() {
     for model in ["qwen2", "gemma3"] {
         let forward: Vec<usize> = (0..24).collect();
         let backward: Vec<usize> = forward.iter().rev().copied().collect();
-        let plain = Options { n_rows: 1, prefix_cache: false, threads: Some(1), ..options() };
+        let plain = Options { n_rows: 1, prefix_cache: false, drafts: false, threads: Some(1), ..options() };
         let expected: Vec<_> =
             ask_all(&Engine::open(&tiny(model), &plain).unwrap(), &forward).iter().map(bits).collect();
         let variants = [
+            Options { n_rows: 1, ..options() },
             Options { n_rows: 2, ..options() },
+            Options { n_rows: 3, drafts: false, ..options() },
             Options { n_rows: 7, step_tokens: 33, ..options() },
             Options { n_rows: 64, threads: Some(2), ..options() },
             // Room for one sequence of the full context and little else: prefixes are evicted all the time.
@@ -94,6 +96,14 @@ fn replies_do_not_depend_on_batch_cache_threads_or_order() {
             for order in [&forward, &backward] {
                 let replies = ask_all(&engine, order);
                 assert!(replies.iter().map(bits).eq(expected.iter().cloned()), "{model}: variant {i}");
+                let sum = |part: fn(&Usage) -> usize| replies.iter().map(|r| part(&r.usage)).sum::<usize>();
+                assert!(sum(|u| u.forced) > 20, "{model}: the schema forces its keys");
+                let guesses = (sum(|u| u.drafted), sum(|u| u.accepted));
+                if variant.n_rows == 1 {
+                    assert!(guesses.0 > guesses.1 && guesses.1 > 0, "{model}: right and wrong, {guesses:?}");
+                } else if !variant.drafts {
+                    assert_eq!(guesses, (0, 0));
+                }
             }
         }
     }

@@ -307,6 +307,28 @@ fn bleu_and_chrf_of_the_shared_task_are_recomputed() {
     }
 }
 
+#[test]
+fn computed_baselines_equal_those_of_the_shared_task() {
+    let Some(dir) = data() else { return };
+    let selection = Selection {
+        gold: "mqm".into(),
+        metrics: vec!["BLEU".into(), "chrF".into()],
+        lexical: ["bleu", "chrf"].map(|name| name.parse().unwrap()).to_vec(),
+        ..Selection::default()
+    };
+    for lp in ["en-de", "zh-en"] {
+        let direction = Direction::load(&dir.join("wmt23"), lp, &selection).unwrap();
+        for (computed, recorded) in [("bleu:13a:refA", "BLEU"), ("chrf:refA", "chrF")] {
+            let (computed, recorded) =
+                (direction.metric(computed).unwrap(), direction.metric(recorded).unwrap());
+            for system in &direction.machine {
+                let (ours, theirs) = (computed.systems[system].unwrap(), recorded.systems[system].unwrap());
+                close(ours, theirs, 1e-6, &format!("{} {lp} {system}", recorded.name));
+            }
+        }
+    }
+}
+
 fn promptcue(set: &str, scenario: &str, options: &ScoreOptions) -> Option<Report> {
     let dir = data()?.join("promptcue");
     let cues = gold::read(&dir.join(format!("{set}.csv"))).unwrap();

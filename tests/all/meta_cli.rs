@@ -56,8 +56,10 @@ fn run(arguments: &[&str]) -> Result<(String, ExitCode), String> {
 
 fn meta(dir: &Path, arguments: &[&str]) -> Result<String, String> {
     let testset = dir.display().to_string();
-    let all: Vec<&str> =
-        ["meta", "--testset", &testset].into_iter().chain(arguments.iter().copied()).collect();
+    let all: Vec<&str> = ["meta", "--testset", &testset, "--width", "1000"]
+        .into_iter()
+        .chain(arguments.iter().copied())
+        .collect();
     run(&all).map(|(text, _)| text.replace(&testset, "DIR"))
 }
 
@@ -78,8 +80,7 @@ fn a_table_says_what_it_rests_on() {
     Flat       0.000  0.167        0.111             -
 
     en-de seg:pearson@none: no value for Flat: the metric's scores are constant
-    en-de Flat: system scores are means of its segment scores
-    en-de Good: system scores are means of its segment scores
+    en-de: system scores are means of segment scores for Flat, Good
     acc-eq: one tie threshold a metric, fitted on these same scores (--calibration shows by how much that flatters)
     ");
 }
@@ -158,10 +159,211 @@ fn bad_input_is_told_plainly() {
         (vec!["-l", "en-de", "--task", "wmt99"], "unknown task set `wmt99`"),
         (vec!["-l", "en-de", "--systems", "Q"], "no system `Q` in `en-de`"),
         (vec!["-l", "en-de", "--scores", "nix"], "`nix` is not NAME=PATTERN"),
+        (vec!["-l", "en-de", "--lexical", "bleu:xx"], "unknown lexical metric `bleu:xx`; hint: bleu,"),
+        (vec!["-l", "en-de", "--lexical", "bleu", "--reference", "refZ"], "no reference `refZ` for `en-de`"),
     ] {
         let told = meta(dir.path(), &arguments).unwrap_err();
         assert!(told.contains(expected), "`{told}` lacks `{expected}`");
     }
+}
+
+/// The test set with ratings of two people, who agree, for the first two segments.
+fn rated_testset() -> tempfile::TempDir {
+    let dir = testset();
+    let error = |severity: &str, score: u8| {
+        format!(
+            "{{\"start\":0,\"end\":4,\"category\":\"Accuracy/Omission\",\"severity\":\"{severity}\",\"score\":{score}}}"
+        )
+    };
+    let (major, minor) = (error("Major", 5), error("Minor", 1));
+    let rows = [
+        ("A", ["".into(), minor.clone()]),
+        ("B", [major.clone(), minor.clone()]),
+        ("C", [format!("{major},{minor}"), major]),
+    ];
+    let mut text = String::new();
+    for (system, errors) in rows {
+        for errors in errors {
+            text += &format!("{system}\t{{\"errors\":[{errors}]}}\tr\n");
+        }
+        text += &format!("{system}\tNone\tr\n{system}\tNone\tr\n");
+    }
+    for rater in ["r1", "r2"] {
+        write(&dir.path().join(format!("human-scores/en-de.mqm.{rater}.seg.rating")), &text);
+    }
+    dir
+}
+
+fn found(dir: &Path, arguments: &[&str]) -> Value {
+    let all: Vec<&str> = ["-l", "en-de", "--json"].into_iter().chain(arguments.iter().copied()).collect();
+    serde_json::from_str(&meta(dir, &all).unwrap()).unwrap()
+}
+
+#[test]
+fn a_missing_score_counts_with_the_lowest_where_that_is_asked_for() {
+    let dir = testset();
+    let file = dir.path().join("x.score");
+    // C's second score is missing: its mean is 5 without it, and (4 + 1 + 9 + 4) / 4 with the lowest, 1.
+    write(&file, "A 9\nA 8\nA 1\nA 9\nB 5\nB 8\nB 1\nB 8\nC 4\nC None\nC 9\nC 4\n");
+    let scores = format!("X={}", file.display());
+    let stats = ["--metrics", "none", "--scores", &scores, "--stat", "sys:pearson,sys:spa,seg:acc23@item"];
+    let value = |policy: &str, task: usize| -> f64 {
+        let mut arguments = stats.to_vec();
+        arguments.extend(["--missing", policy]);
+        let json = found(dir.path(), &arguments);
+        json["result"]["tasks"][task]["values"]["X"]["Ok"]["value"].as_f64().unwrap()
+    };
+    // By segment 1 (all three), 2 (one pair against three) and 4: C is right everywhere once it has the lowest.
+    assert_eq!((value("drop", 2), value("lowest", 2)), (1.0, 1.0));
+    assert!(value("drop", 0) < value("lowest", 0), "the system's mean follows the policy");
+    let mut arguments = vec!["-l", "en-de"];
+    arguments.extend(stats);
+    let told = meta(dir.path(), &arguments).unwrap();
+    assert!(told.contains("left out because some system has no score there: X 1"), "{told}");
+    arguments.extend(["--missing", "lowest"]);
+    let told = meta(dir.path(), &arguments).unwrap();
+    assert!(
+        told.contains("X: 1 rated translations have no score and count with the metric's lowest"),
+        "{told}"
+    );
+}
+
+#[test]
+fn one_system_and_no_folder_are_told() {
+    let dir = testset();
+    let told = meta(dir.path(), &["-l", "en-de", "--systems", "A", "--stat", "sys:accuracy"]).unwrap();
+    assert!(told.contains("a single system: there is nothing to compare it with"), "{told}");
+    assert!(told.contains("no value for Good: no pair to compare"), "{told}");
+    let none = dir.path().join("nothing").display().to_string();
+    let told = run(&["meta", "--testset", &none, "-l", "en-de"]).unwrap_err();
+    assert!(told.contains("is no test set: it has no folder `documents`"), "{told}");
+}
+
+#[test]
+fn slices_by_document_and_by_length() {
+    let dir = testset();
+    let slices = |by: &str| -> Vec<(String, u64)> {
+        let json = found(dir.path(), &["--stat", "seg:pearson@none", "--metrics", "Good", "--by", by]);
+        let rows = json["more"]["slices"].as_array().unwrap();
+        let named =
+            |row: &Value| (row["slice"].as_str().unwrap().to_owned(), row["n_segments"].as_u64().unwrap());
+        rows.iter().map(named).collect()
+    };
+    assert_eq!(slices("doc"), [("d1".to_owned(), 2), ("d2".to_owned(), 1)]);
+    assert_eq!(slices("length"), [("short".to_owned(), 3), ("medium".to_owned(), 0), ("long".to_owned(), 0)]);
+    let told = meta(dir.path(), &["-l", "en-de", "--by", "week"]).unwrap_err();
+    assert!(told.contains("unknown slice `week`; hint: domain, doc, length"), "{told}");
+}
+
+#[test]
+fn calibration_shows_the_optimism() {
+    let dir = testset();
+    let json = found(dir.path(), &["--stat", "seg:acc-eq", "--metrics", "Good", "--calibration"]);
+    let fit = &json["more"]["calibration"][0]["found"]["Ok"];
+    let number = |name: &str| fit[name].as_f64().unwrap();
+    assert_eq!(number("in_sample"), 1.0);
+    assert!((number("in_sample") - number("held_out") - number("optimism")).abs() < 1e-12);
+    assert!(number("chance") < 1.0 && number("all_ties") < number("in_sample"));
+}
+
+#[test]
+fn raters_are_compared_with_each_other() {
+    let dir = rated_testset();
+    let json = found(dir.path(), &["--stat", "seg:pearson", "--annotators"]);
+    let pair = &json["more"]["annotators"][0]["found"];
+    assert_eq!((&pair["first"], &pair["second"], &pair["shared"]), (&"r1".into(), &"r2".into(), &2.into()));
+    assert!((pair["system_level"].as_f64().unwrap() - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn errors_of_a_run_stand_beside_those_of_the_raters() {
+    let dir = rated_testset();
+    let verdict = |seg: usize, severity: &str| {
+        format!(
+            "{{\"system\":\"A\",\"doc\":\"d1\",\"seg\":{seg},\"src_lang\":\"en\",\"tgt_lang\":\"de\",\
+             \"hypothesis\":\"eins\",\"score\":-5,\"status\":\"ok\",\"errors\":[{{\"span\":\"eins\",\"side\":\"target\",\
+             \"start\":0,\"end\":4,\"category\":\"fluency/grammar\",\"severity\":\"{severity}\"}}]}}\n"
+        )
+    };
+    // The third segment has no human score: its error is not counted.
+    write(&dir.path().join("run/verdicts.jsonl"), &[verdict(0, "major"), verdict(2, "critical")].concat());
+    let run = format!("Ours={}", dir.path().join("run").display());
+    let arguments = ["--stat", "seg:pearson", "--distributions", "--spans", &run];
+    let json = found(dir.path(), &arguments);
+    let (human, ours) = (&json["more"]["errors"][0]["found"], &json["more"]["errors"][1]["found"]);
+    assert_eq!((&human["n"], &human["severities"]["major"]), (&12.into(), &0.5.into()));
+    assert_eq!(
+        (&ours["n"], &ours["severities"]["major"], &ours["types"]["fluency"]),
+        (&1.into(), &1.0.into(), &1.0.into())
+    );
+    // Six of nine rated translations of the raters are no better than -1; Good's scores are no penalties.
+    let bins = |index: usize| &json["more"]["distributions"][index]["found"]["bins"];
+    assert_eq!(bins(0)["low"], 4.0 / 9.0);
+    assert!(bins(2).is_null());
+    assert!(json["more"]["spans"][0]["found"]["n_segments"] == 1);
+    let all: Vec<&str> = ["-l", "en-de"].into_iter().chain(arguments).collect();
+    let told = meta(dir.path(), &all).unwrap();
+    assert!(told.contains("human   Ours"), "{told}");
+}
+
+#[test]
+fn lint_knows_four_mistakes() {
+    let dir = testset();
+    let file =
+        |name: &str, level: &str, text: &str| write(&dir.path().join(format!("{name}.{level}.score")), text);
+    file("Flip", "seg", "A 0\nA 1\nA 9\nA 0\nB 5\nB 1\nB 9\nB 1\nC 6\nC 9\nC 1\nC 5\n");
+    // B lacks a segment, and its system score is a sum all the same.
+    file("Sum", "seg", "A 9\nA 8\nA 1\nA 9\nB 5\nB None\nB 1\nB 8\nC 4\nC 1\nC 9\nC 4\n");
+    file("Sum", "sys", "A 27\nB 14\nC 18\n");
+    let pattern = |name: &str| format!("{name}={}/{name}.{{level}}.score", dir.path().display());
+    let (flip, sum) = (pattern("Flip"), pattern("Sum"));
+    // Good by item is 1; over all pairs of all segments it is another number.
+    let all = found(dir.path(), &["--stat", "seg:acc-eq@none", "--metrics", "Good"]);
+    let all = all["result"]["tasks"][0]["values"]["Good"]["Ok"]["value"].as_f64().unwrap();
+    assert!(all < 0.999, "{all}");
+    let kinds = |claim: String| -> Vec<(String, String)> {
+        let arguments = [
+            "--stat",
+            "seg:pearson",
+            "--metrics",
+            "Good",
+            "--scores",
+            &flip,
+            "--scores",
+            &sum,
+            "--lint",
+            "--claim",
+            &claim,
+        ];
+        let json = found(dir.path(), &arguments);
+        let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
+        let findings = json["more"]["lint"].as_array().unwrap();
+        findings.iter().map(|finding| (text(finding, "metric"), text(finding, "kind"))).collect()
+    };
+    let has = |claim: String, metric: &str, kind: &str| {
+        let kinds = kinds(claim);
+        assert!(kinds.contains(&(metric.to_owned(), kind.to_owned())), "{kind} is not in {kinds:?}");
+    };
+    has("Good=1.0".into(), "Flip", "flipped-sign");
+    has("Good=1.0".into(), "Sum", "summed-system-scores");
+    has("Good=1.0".into(), "Good", "epsilon-fitted-on-test");
+    has(format!("Good={all}"), "Good", "acc-eq-not-by-item");
+}
+
+#[test]
+fn lexical_baselines_and_williams() {
+    let dir = testset();
+    write(&dir.path().join("system-outputs/en-de/B.txt"), "eins\nzwei Dinge\ndrei\nvier\n");
+    let arguments = ["--metrics", "Good", "--lexical", "bleu,chrf", "--stat", "seg:pearson", "--williams"];
+    let json = found(dir.path(), &arguments);
+    let metrics = json["directions"][0]["metrics"].as_array().unwrap();
+    let names: Vec<&str> = metrics.iter().map(|metric| metric["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["Good", "bleu:13a:refA", "chrf:refA"]);
+    assert_eq!(metrics[1]["system_scores"], "corpus");
+    let pairs = json["more"]["williams"].as_array().unwrap();
+    let first = pairs.iter().find(|pair| pair["found"]["level"] == "seg").unwrap();
+    assert_eq!((&first["found"]["better"], &first["found"]["n"]), (&"Good".into(), &9.into()));
+    assert!(first["found"]["p"].as_f64().unwrap() < 0.05, "{first}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::meta::latent::{self, Latent};
 use crate::meta::lint::{Claim, Finding, lint};
 use crate::meta::rating::{self, Ratings};
 use crate::meta::scores::Scores;
+use crate::meta::significance::williams;
 use crate::meta::slices::By;
 use crate::meta::spans::report::{SpanReport, compare};
 use crate::meta::statistic::{Measured, Statistic};
@@ -32,13 +33,16 @@ pub struct ExtraArgs {
     /// Held-out tie calibration, chance level and bootstrap interval of acc-eq.
     #[arg(long)]
     pub calibration: bool,
+    /// Williams' test for every two metrics' Pearson correlations, of systems and of segments.
+    #[arg(long)]
+    pub williams: bool,
     /// Look for known mistakes in the scores.
     #[arg(long)]
     pub lint: bool,
     /// A published acc-eq (0 to 1) that --lint should explain.
     #[arg(long, value_name = "NAME=VALUE")]
     pub claim: Vec<String>,
-    /// Distributions of scores, and of the raters' errors by severity and type.
+    /// Distributions of scores, and of errors by severity and type: the raters', and those of runs.
     #[arg(long)]
     pub distributions: bool,
     /// Agreement of the human raters with each other.
@@ -63,6 +67,8 @@ pub struct Extras {
     pub slices: Vec<Sliced>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calibration: Vec<Of<Result<FitReport, Undefined>>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub williams: Vec<Of<williams::Compared>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lint: Option<Vec<Finding>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -102,8 +108,8 @@ pub struct Sliced {
 #[derive(Clone, Debug, Serialize)]
 pub struct Distribution {
     pub summary: Summary,
-    /// Meaningful for penalty scores: 0 best, negative worse.
-    pub bins: Bins,
+    /// `None` unless the scores are penalties: 0 best, negative worse.
+    pub bins: Option<Bins>,
 }
 
 /// Statistics shown by slice where none is named.
@@ -127,6 +133,10 @@ pub fn compute(args: &Args, directions: &[Direction], result: &SetResult) -> Res
             for (metric, scores) in aligned(direction)? {
                 extras.calibration.push(of(direction, &metric.name, examine(&scores, args.seed)));
             }
+        }
+        if args.extra.williams {
+            let pairs = williams::compare_all(direction)?;
+            extras.williams.extend(pairs.into_iter().map(|pair| of(direction, "pearson", pair)));
         }
         if let Some(findings) = &mut extras.lint {
             findings.extend(lint(direction, &claims)?);
@@ -214,7 +224,7 @@ fn distributions(direction: &Direction) -> Result<Vec<Of<Distribution>>> {
 }
 
 fn distribution(values: &[f64]) -> Option<Distribution> {
-    Some(Distribution { summary: summary(values)?, bins: bins(values)? })
+    Some(Distribution { summary: summary(values)?, bins: bins(values) })
 }
 
 fn ratings(args: &Args, direction: &Direction) -> Result<Vec<(String, Ratings)>> {
@@ -222,15 +232,52 @@ fn ratings(args: &Args, direction: &Direction) -> Result<Vec<(String, Ratings)>>
     files.into_iter().map(|(rater, path)| Ok((rater, rating::read(&path)?))).collect()
 }
 
-fn rated_errors(args: &Args, direction: &Direction) -> Result<Option<Of<ErrorShares>>> {
+/// Errors of the raters, then those of each run, on the segments that were rated.
+fn rated_errors(args: &Args, direction: &Direction) -> Result<Vec<Of<ErrorShares>>> {
     let ratings = ratings(args, direction)?;
-    if ratings.is_empty() {
-        return Ok(None);
+    let mut shares = Vec::new();
+    if !ratings.is_empty() {
+        let columns = ratings.iter().flat_map(|(_, rater)| rater.iter());
+        let machine = columns.filter(|(system, _)| direction.machine.contains(*system));
+        let errors = machine.flat_map(|(_, column)| column.iter().flatten().flatten());
+        let named = errors.map(|error| (error.severity.as_str(), error.category.as_str()));
+        shares.push(of(direction, "human", error_shares(named)));
     }
-    let columns = ratings.iter().flat_map(|(_, rater)| rater.iter());
-    let machine = columns.filter(|(system, _)| direction.machine.contains(*system));
-    let errors = machine.flat_map(|(_, column)| column.iter().flatten().flatten());
-    Ok(Some(of(direction, "human", error_shares(errors))))
+    let gold = direction.gold.segments.as_ref();
+    for (name, path) in runs(args)? {
+        let verdicts = verdicts_of(&path, direction)?;
+        let rated = |verdict: &&Verdict| match (gold, verdict.seg) {
+            (Some(gold), Some(seg)) => {
+                gold.get(&verdict.system).is_some_and(|column| column.get(seg).is_some_and(Option::is_some))
+            }
+            _ => true,
+        };
+        let errors = verdicts.iter().filter(rated).flat_map(|verdict| &verdict.errors);
+        let named = errors.map(|error| (error.severity.as_str(), error.category.as_str()));
+        shares.push(of(direction, &name, error_shares(named)));
+    }
+    Ok(shares)
+}
+
+/// Runs whose errors can be read: those of `--spans`, and folders among `--scores`.
+fn runs(args: &Args) -> Result<Vec<(String, PathBuf)>> {
+    let mut runs: Vec<(String, PathBuf)> = Vec::new();
+    for text in &args.extra.spans {
+        let (name, path) = text.split_once('=').with_context(|| format!("`{text}` is not NAME=DIR"))?;
+        runs.push((name.to_owned(), path.into()));
+    }
+    for (name, path) in args.scores.iter().filter_map(|text| text.split_once('=')) {
+        if Path::new(path).is_dir() && !runs.iter().any(|(known, _)| known == name) {
+            runs.push((name.to_owned(), path.into()));
+        }
+    }
+    Ok(runs)
+}
+
+fn verdicts_of(path: &Path, direction: &Direction) -> Result<Vec<Verdict>> {
+    let mut verdicts = verdicts::read(path)?;
+    verdicts.retain(|v| format!("{}-{}", v.src_lang, v.tgt_lang) == direction.lp());
+    Ok(verdicts)
 }
 
 fn raters(args: &Args, direction: &Direction) -> Result<Vec<Of<RaterPair>>> {
@@ -250,10 +297,10 @@ fn spans(args: &Args, direction: &Direction) -> Result<Vec<Of<SpanReport>>> {
     let ratings: Vec<Ratings> = ratings(args, direction)?.into_iter().map(|(_, ratings)| ratings).collect();
     let documents: Vec<String> = direction.testset.places.iter().map(|place| place.doc.clone()).collect();
     let mut reports = Vec::new();
-    for text in &args.extra.spans {
-        let (name, verdicts) = verdicts_of(text, direction)?;
+    for (name, path) in runs(args)?.into_iter().take(args.extra.spans.len()) {
+        let verdicts = verdicts_of(&path, direction)?;
         if !verdicts.is_empty() {
-            reports.push(of(direction, name, compare(name, &verdicts, &ratings, &documents)));
+            reports.push(of(direction, &name, compare(&name, &verdicts, &ratings, &documents)));
         }
     }
     Ok(reports)
@@ -263,20 +310,13 @@ fn latent_weights(args: &Args, direction: &Direction) -> Result<Vec<Of<Result<La
     let statistic = args.statistics.first().map_or(LATENT, String::as_str).parse()?;
     let mut found = Vec::new();
     for text in &args.extra.latent_weight {
-        let (name, verdicts) = verdicts_of(text, direction)?;
+        let (name, path) = text.split_once('=').with_context(|| format!("`{text}` is not NAME=DIR"))?;
+        let verdicts = verdicts_of(Path::new(path), direction)?;
         if !verdicts.is_empty() {
             found.push(of(direction, name, latent::search(name, &verdicts, direction, statistic)?));
         }
     }
     Ok(found)
-}
-
-/// The verdicts of `NAME=DIR` on this language pair.
-fn verdicts_of<'a>(text: &'a str, direction: &Direction) -> Result<(&'a str, Vec<Verdict>)> {
-    let (name, path) = text.split_once('=').with_context(|| format!("`{text}` is not NAME=DIR"))?;
-    let mut verdicts = verdicts::read(Path::new(path))?;
-    verdicts.retain(|v| format!("{}-{}", v.src_lang, v.tgt_lang) == direction.lp());
-    Ok((name, verdicts))
 }
 
 fn plots(dir: &Path, directions: &[Direction], result: &SetResult) -> Result<Vec<PathBuf>> {

@@ -1,12 +1,15 @@
 //! Tables of the parts of `tribunal meta` that were asked for. It computes nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use super::Args;
 use super::extra::{Extras, Of, Sliced};
 use crate::cli::table::Table;
 use crate::meta::annotators::RaterPair;
+use crate::meta::distribution::{Bins, ErrorShares};
 use crate::meta::fit::FitReport;
+use crate::meta::significance::williams::Compared;
 use crate::meta::spans::PrecisionRecall;
 
 /// Prints every part that was computed.
@@ -16,7 +19,7 @@ use crate::meta::spans::PrecisionRecall;
 pub fn print(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()> {
     let digits = args.digits;
     for (title, table) in tables(extras, &|value| format!("{value:.digits$}")) {
-        write!(out, "\n{title}\n\n{table}")?;
+        write!(out, "\n{title}\n\n{}", table.fitted(args.width))?;
     }
     if let Some(findings) = &extras.lint {
         writeln!(
@@ -34,7 +37,11 @@ pub fn print(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()
 fn tables(extras: &Extras, number: &dyn Fn(f64) -> String) -> Vec<(String, Table)> {
     let mut tables = Vec::new();
     if !extras.slices.is_empty() {
-        tables.push(("by slice (rated segments)".into(), slices(&extras.slices, number)));
+        tables.extend(slices(&extras.slices, number));
+    }
+    if !extras.williams.is_empty() {
+        let title = "Williams' test: is the better metric's Pearson greater? (one-sided p)";
+        tables.push((title.into(), williams(&extras.williams, number)));
     }
     if !extras.calibration.is_empty() {
         let fits = extras.calibration.iter().filter_map(|of| Some((of, of.found.as_ref().ok()?)));
@@ -44,7 +51,7 @@ fn tables(extras: &Extras, number: &dyn Fn(f64) -> String) -> Vec<(String, Table
     if !extras.distributions.is_empty() {
         let title = "scores of rated translations (bins for penalty scores: 0, between, -5 and less)";
         tables.push((title.into(), distributions(extras, number)));
-        tables.push(("errors of the human raters".into(), errors(extras, number)));
+        tables.push(("errors on rated segments: shares by severity and type".into(), errors(extras, number)));
     }
     match extras.annotators.as_deref() {
         Some([]) => {
@@ -80,33 +87,66 @@ fn raters(pairs: &[Of<RaterPair>], number: &dyn Fn(f64) -> String) -> Table {
     table
 }
 
-fn slices(rows: &[Sliced], number: &dyn Fn(f64) -> String) -> Table {
-    let mut columns: Vec<(&str, &str, usize, &str)> = Vec::new();
+/// A table for each pair and statistic: metrics down, slices across, or the other way where slices are many.
+fn slices(rows: &[Sliced], number: &dyn Fn(f64) -> String) -> Vec<(String, Table)> {
+    /// More slices than these stand below each other.
+    const ACROSS: usize = 5;
+    let mut parts: BTreeMap<(&str, &str), Vec<&Sliced>> = BTreeMap::new();
     for row in rows {
-        let column = (row.lp.as_str(), row.slice.as_str(), row.n_segments, row.statistic.as_str());
-        if !columns.contains(&column) {
-            columns.push(column);
-        }
+        parts.entry((&row.lp, &row.statistic)).or_default().push(row);
     }
-    let mut table = Table::new();
-    let first = |name: &str| std::iter::once(name.to_owned());
-    table.head(first("").chain(columns.iter().map(|(lp, ..)| (*lp).to_owned())));
-    table.head(first("").chain(columns.iter().map(|(_, slice, n, _)| format!("{slice} ({n})"))));
-    table.head(
-        first("metric").chain(columns.iter().map(|(.., name)| name.trim_start_matches("seg:").to_owned())),
-    );
-    let mut metrics: Vec<&str> = rows.iter().map(|row| row.metric.as_str()).collect();
-    metrics.dedup();
-    metrics.sort_unstable();
-    metrics.dedup();
-    for metric in metrics {
-        let cell = |(lp, slice, _, statistic): &(&str, &str, usize, &str)| {
-            let row = rows.iter().find(|row| {
-                row.metric == metric && row.lp == *lp && row.slice == *slice && row.statistic == *statistic
-            });
-            row.and_then(|row| row.value.ok()).map_or_else(|| "-".into(), |measured| number(measured.value))
+    let cell = |row: Option<&&Sliced>| {
+        row.and_then(|row| row.value.ok()).map_or_else(|| "-".into(), |measured| number(measured.value))
+    };
+    let mut tables = Vec::new();
+    for ((lp, statistic), part) in parts {
+        let metrics = in_order(part.iter().map(|row| row.metric.clone()));
+        let slices = in_order(part.iter().map(|row| format!("{} ({})", row.slice, row.n_segments)));
+        let at = |metric: &str, slice: &str| {
+            let named = |row: &&&Sliced| {
+                row.metric == metric && format!("{} ({})", row.slice, row.n_segments) == slice
+            };
+            cell(part.iter().find(named))
         };
-        table.row(first(metric).chain(columns.iter().map(cell)));
+        let mut table = Table::new();
+        if slices.len() > ACROSS {
+            table.head(std::iter::once("slice (rated segments)".to_owned()).chain(metrics.iter().cloned()));
+            for slice in &slices {
+                let cells = metrics.iter().map(|metric| at(metric, slice));
+                table.row(std::iter::once(slice.clone()).chain(cells));
+            }
+        } else {
+            table.head(std::iter::once("metric".to_owned()).chain(slices.iter().cloned()));
+            for metric in &metrics {
+                let cells = slices.iter().map(|slice| at(metric, slice));
+                table.row(std::iter::once(metric.clone()).chain(cells));
+            }
+        }
+        tables.push((format!("{lp} {statistic} by slice (rated segments)"), table));
+    }
+    tables
+}
+
+/// Each name once, in order of its first place.
+fn in_order(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    names.filter(|name| seen.insert(name.clone())).collect()
+}
+
+fn williams(pairs: &[Of<Compared>], number: &dyn Fn(f64) -> String) -> Table {
+    let mut table = Table::new();
+    table.head(["pair", "level", "better", "worse", "n", "difference", "p"]);
+    for of in pairs {
+        let found = &of.found;
+        table.row([
+            of.lp.clone(),
+            found.level.to_owned(),
+            found.better.clone(),
+            found.worse.clone(),
+            found.n.to_string(),
+            number(found.difference),
+            found.p.map_or_else(|| "-".into(), |p| format!("{p:.4}")),
+        ]);
     }
     table
 }
@@ -162,7 +202,10 @@ fn distributions(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
         "LQ",
     ]);
     for of in &extras.distributions {
-        let (summary, bins) = (&of.found.summary, &of.found.bins);
+        let summary = &of.found.summary;
+        let bin = |pick: fn(&Bins) -> f64| {
+            of.found.bins.as_ref().map_or_else(|| "-".into(), |bins| number(pick(bins)))
+        };
         let cells = [
             of.name.clone(),
             of.lp.clone(),
@@ -170,19 +213,35 @@ fn distributions(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
             number(summary.mean),
             number(summary.deviation),
         ];
-        let rest = [summary.distinct.to_string(), number(bins.high), number(bins.medium), number(bins.low)];
+        let rest = [summary.distinct.to_string(), bin(|b| b.high), bin(|b| b.medium), bin(|b| b.low)];
         table.row(cells.into_iter().chain(summary.quartiles.map(number)).chain(rest));
     }
     table
 }
 
+/// Shares of severities and types, the raters' and each run's side by side.
 fn errors(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
+    let names = in_order(extras.errors.iter().map(|of| of.name.clone()));
+    let pairs = in_order(extras.errors.iter().map(|of| of.lp.clone()));
     let mut table = Table::new();
-    table.head(["pair", "of", "kind", "share"]);
-    for of in &extras.errors {
-        for (what, shares) in [("severity", &of.found.severities), ("type", &of.found.types)] {
-            for (kind, share) in shares {
-                table.row([of.lp.clone(), what.to_owned(), kind.clone(), number(*share)]);
+    table.head(["pair", "of", "kind"].map(str::to_owned).into_iter().chain(names.iter().cloned()));
+    for lp in &pairs {
+        let found: Vec<Option<&ErrorShares>> = names
+            .iter()
+            .map(|name| extras.errors.iter().find(|of| of.lp == *lp && of.name == *name).map(|of| &of.found))
+            .collect();
+        let counts = found.iter().map(|shares| shares.map_or_else(|| "-".into(), |s| s.n.to_string()));
+        table.row([lp.clone(), "all".into(), "number".into()].into_iter().chain(counts));
+        for (what, pick) in
+            [("severity", severities as fn(&ErrorShares) -> &BTreeMap<String, f64>), ("type", types)]
+        {
+            let kinds: BTreeSet<&String> = found.iter().flatten().flat_map(|s| pick(s).keys()).collect();
+            for kind in kinds {
+                let share = |shares: Option<&ErrorShares>| {
+                    shares.map_or_else(|| "-".into(), |s| number(pick(s).get(kind).copied().unwrap_or(0.0)))
+                };
+                let cells = [lp.clone(), what.to_owned(), kind.clone()];
+                table.row(cells.into_iter().chain(found.iter().copied().map(share)));
             }
         }
     }
@@ -203,6 +262,14 @@ fn latent(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
         table.row([of.name.clone(), of.lp.clone(), statistic, w_major, value, at_five, held_out]);
     }
     table
+}
+
+fn severities(shares: &ErrorShares) -> &BTreeMap<String, f64> {
+    &shares.severities
+}
+
+fn types(shares: &ErrorShares) -> &BTreeMap<String, f64> {
+    &shares.types
 }
 
 fn spans(of: &Of<crate::meta::spans::report::SpanReport>, number: &dyn Fn(f64) -> String) -> Table {

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use super::Args;
 use super::extra::Extras;
 use crate::cli::table::Table;
+use crate::meta::correlation::Undefined;
 use crate::meta::direction::Direction;
-use crate::meta::scores::SystemScoreOrigin;
+use crate::meta::scores::{Scores, SystemScoreOrigin};
+use crate::meta::statistic::Measured;
 use crate::meta::task::{SetResult, TaskResult};
 
 /// Prints the tables of a task set and the notes below them.
@@ -27,12 +29,12 @@ pub fn print_tables(
         writeln!(out, "{}", describe(direction))?;
     }
     writeln!(out)?;
-    write!(out, "{}", main_table(args, result))?;
-    writeln!(out)?;
-    for note in notes(args, directions, result) {
-        writeln!(out, "{note}")?;
+    write!(out, "{}", main_table(args, result).fitted(args.width))?;
+    let notes = notes(args, directions, result);
+    if !notes.is_empty() {
+        writeln!(out)?;
     }
-    Ok(())
+    notes.iter().try_for_each(|note| writeln!(out, "{note}"))
 }
 
 fn describe(direction: &Direction) -> String {
@@ -43,9 +45,12 @@ fn describe(direction: &Direction) -> String {
         (0..direction.testset.n_segments()).filter(rated).count()
     });
     format!(
-        "{}: {} systems in the order of their names, {rated} of {} segments rated",
+        "{}: {}, {rated} of {} segments rated",
         direction.lp(),
-        direction.machine.len(),
+        match direction.machine.len() {
+            1 => "1 system".to_owned(),
+            n => format!("{n} systems in the order of their names"),
+        },
         direction.testset.n_segments()
     )
 }
@@ -138,7 +143,12 @@ fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<Strin
             notes.push(format!("{} {}: not tested: {untested}", task.pairs.join("+"), task.statistic));
         }
     }
+    for direction in directions.iter().filter(|direction| direction.machine.len() == 1) {
+        notes.push(format!("{}: a single system: there is nothing to compare it with", direction.lp()));
+    }
     notes.extend(directions.iter().flat_map(coverage_notes));
+    notes.extend(directions.iter().filter_map(means_note));
+    notes.extend(result.tasks.iter().filter_map(dropped_note));
     if result.tasks.iter().any(|task| task.statistic.starts_with("seg:acc-eq")) {
         notes.push("acc-eq: one tie threshold a metric, fitted on these same scores (--calibration shows by how much that flatters)".into());
     }
@@ -151,30 +161,52 @@ fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<Strin
     notes
 }
 
+/// Missing verdicts and what was done about them.
 fn coverage_notes(direction: &Direction) -> Vec<String> {
     let mut notes = Vec::new();
     for metric in &direction.metrics {
-        if let Ok(Some(aligned)) = direction.segments(metric, false) {
-            let coverage = aligned.coverage();
-            if coverage.missing > 0 {
-                notes.push(format!(
-                    "{} {}: {} of {} rated translations have no score and are left out, segment by segment",
-                    direction.lp(),
-                    metric.name,
-                    coverage.missing,
-                    coverage.rated
-                ));
-            }
-        }
-        if metric.system_origin == SystemScoreOrigin::MeanOfSegments {
+        let name = format!("{} {}", direction.lp(), metric.name);
+        if metric.n_filled > 0 {
+            let n = metric.n_filled;
             notes.push(format!(
-                "{} {}: system scores are means of its segment scores",
-                direction.lp(),
-                metric.name
+                "{name}: {n} rated translations have no score and count with the metric's lowest (--missing lowest)"
+            ));
+        }
+        let Ok(Some(aligned)) = direction.segments(metric, false) else { continue };
+        let coverage = aligned.coverage();
+        if coverage.missing > 0 {
+            notes.push(format!(
+                "{name}: {} of {} rated translations have no score and are left out, segment by segment (--missing drop)",
+                coverage.missing, coverage.rated
             ));
         }
     }
     notes
+}
+
+fn means_note(direction: &Direction) -> Option<String> {
+    let means = |metric: &&Scores| metric.system_origin == SystemScoreOrigin::MeanOfSegments;
+    let names: Vec<&str> =
+        direction.metrics.iter().filter(means).map(|metric| metric.name.as_str()).collect();
+    let lp = direction.lp();
+    (!names.is_empty())
+        .then(|| format!("{lp}: system scores are means of segment scores for {}", names.join(", ")))
+}
+
+/// Rated segments that soft pairwise accuracy cannot use.
+fn dropped_note(task: &TaskResult) -> Option<String> {
+    let dropped = |(name, value): (&String, &Result<Measured, Undefined>)| {
+        let n = value.ok()?.n_dropped;
+        (n > 0).then(|| format!("{name} {n}"))
+    };
+    let dropped: Vec<String> = task.values.iter().filter_map(dropped).collect();
+    let what = format!("{} {}", task.pairs.join("+"), task.statistic);
+    (!dropped.is_empty()).then(|| {
+        format!(
+            "{what}: rated segments left out because some system has no score there: {}",
+            dropped.join(", ")
+        )
+    })
 }
 
 /// Prints one JSON object.
@@ -195,7 +227,7 @@ pub fn print_json(
             .map(|metric| {
                 let coverage =
                     direction.segments(metric, false).ok().flatten().map(|scores| scores.coverage());
-                json!({"name": metric.name, "system_scores": metric.system_origin, "coverage": coverage})
+                json!({"name": metric.name, "system_scores": metric.system_origin, "coverage": coverage, "filled_with_lowest": metric.n_filled})
             })
             .collect();
         json!({"lp": direction.lp(), "systems": direction.machine, "segments": direction.testset.n_segments(), "metrics": metrics})

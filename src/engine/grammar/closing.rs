@@ -184,6 +184,17 @@ fn span(shape: &Shape, input: &[u8], at: usize) -> Outcomes {
     outcomes
 }
 
+/// The content so far of the string that a JSON text ends in the middle of.
+pub(super) fn open_string(json: &[u8]) -> Option<&[u8]> {
+    let mut rest = json;
+    loop {
+        let quote = rest.iter().position(|&byte| byte == b'"')?;
+        let content = &rest[quote + 1..];
+        let Some(length) = closing_quote(content) else { return Some(content) };
+        rest = &content[length + 1..];
+    }
+}
+
 /// Where the content of a JSON string ends.
 fn closing_quote(content: &[u8]) -> Option<usize> {
     let mut escaped = false;

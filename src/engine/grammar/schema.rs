@@ -34,6 +34,26 @@ pub(super) enum Shape {
     AnyOf(Vec<Shape>),
 }
 
+impl Shape {
+    /// The texts that its spans are copied from, each once.
+    pub(super) fn texts(&self) -> Vec<Arc<SpanText>> {
+        let parts: Vec<&Self> = match self {
+            Self::Scalar(_) => Vec::new(),
+            Self::Span { texts, .. } => return texts.clone(),
+            Self::Array { item, .. } => vec![item],
+            Self::Object { properties, .. } => properties.iter().map(|property| &property.shape).collect(),
+            Self::AnyOf(shapes) => shapes.iter().collect(),
+        };
+        let mut all: Vec<Arc<SpanText>> = Vec::new();
+        for text in parts.into_iter().flat_map(Self::texts) {
+            if !all.iter().any(|known| Arc::ptr_eq(known, &text)) {
+                all.push(text);
+            }
+        }
+        all
+    }
+}
+
 /// One property of an object: `"name": ` and what follows.
 #[derive(Clone, Debug)]
 pub(super) struct Property {

@@ -108,6 +108,12 @@ impl SpanText {
         fits.then(|| &self.escaped[from..self.starts[last]])
     }
 
+    /// What follows this beginning of a content where it first stands; `None` when it is empty or nowhere.
+    pub(super) fn following(&self, content: &[u8]) -> Option<&[u8]> {
+        let first = if content.is_empty() { None } else { self.places(content).next() };
+        first.map(|first| &self.escaped[self.starts[first] + content.len()..])
+    }
+
     /// A bound on the length of every shortest end, quotes included.
     pub(super) fn most(&self, min: usize) -> usize {
         let longest = self.chunks.iter().map(String::len).max().unwrap_or(0);
@@ -152,5 +158,7 @@ mod tests {
         assert!(text.holds("die \\\"w".as_bytes(), 1, None));
         assert!(!text.holds(b"die \\", 1, None) && !text.holds(b"", 1, None) && text.holds(b"", 0, None));
         assert!(!text.holds("wäre".as_bytes(), 1, Some(3)));
+        assert_eq!(text.following("wär".as_bytes()), Some("e die \\\"wä\\\"".as_bytes()));
+        assert!(text.following(b"").is_none() && text.following(b"x").is_none());
     }
 }

@@ -322,13 +322,12 @@ fn forced_tokens_and_rollback() {
     let tokenizer = &tiny_vocabulary().tokenizer;
     let form = Form::Json { schema: schemas()[0].clone(), texts: texts() };
     let mut grammar = tiny_vocabulary().grammar(&form).unwrap().unwrap();
-    let forced = grammar.forced();
-    assert_eq!(tokenizer.decode(&forced), "{\"errors\": [", "up to the first choice");
     let fresh = grammar.clone();
     let before = grammar.mask().unwrap().to_vec();
-    for &id in &forced {
-        grammar.advance(id).unwrap();
-    }
+    assert!(grammar.force(3).unwrap().is_empty(), "the shortest end takes more");
+    assert_eq!(grammar.mask().unwrap(), before);
+    let forced = grammar.force(99).unwrap();
+    assert_eq!(tokenizer.decode(&forced), "{\"errors\": [", "up to the first choice");
     let after = grammar.mask().unwrap().to_vec();
     grammar.rollback(forced.len()).unwrap();
     assert_eq!(grammar.mask().unwrap(), before);
@@ -337,6 +336,7 @@ fn forced_tokens_and_rollback() {
         grammar.advance(id).unwrap();
     }
     assert_eq!(grammar.mask().unwrap(), after);
+    assert!(grammar.force(99).unwrap().is_empty(), "a choice");
     assert!(grammar.rollback(99).is_err());
 }
 

@@ -35,15 +35,22 @@ pub fn perm_both(
 }
 
 fn swap_by_coin(one: &mut [f64], other: &mut [f64], random: &mut Pcg64) {
-    for (one, other) in one.chunks_mut(64).zip(other.chunks_mut(64)) {
-        let mut coins = random.next_u64();
-        for (one, other) in one.iter_mut().zip(other) {
-            if coins & 1 == 1 {
-                std::mem::swap(one, other);
-            }
-            coins >>= 1;
+    let swaps = coins(one.len(), random);
+    for ((one, other), swap) in one.iter_mut().zip(other).zip(swaps) {
+        if swap {
+            std::mem::swap(one, other);
         }
     }
+}
+
+/// One coin a cell, 64 from each draw.
+pub(super) fn coins(n: usize, random: &mut Pcg64) -> Vec<bool> {
+    let mut coins = Vec::with_capacity(n);
+    while coins.len() < n {
+        let bits = random.next_u64();
+        coins.extend((0..64.min(n - coins.len())).map(|bit| (bits >> bit) & 1 == 1));
+    }
+    coins
 }
 
 /// Scores with mean 0 and (population) standard deviation 1; only centred when they are constant.

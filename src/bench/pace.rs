@@ -1,0 +1,92 @@
+//! Tokens a second of a loaded model: prompts alone, and answers side by side.
+
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::Error;
+use crate::{
+    engine::Engine,
+    llm::{Chat, Form, Llm, Reply, Sampling},
+};
+
+/// What one setting reached.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pace {
+    /// Sequences side by side.
+    pub batch: usize,
+    /// Prompt tokens of each.
+    pub prompt: usize,
+    /// Answer tokens of each.
+    pub answer: usize,
+    /// Seconds for all of them.
+    pub seconds: f64,
+    /// Tokens a second: of prompts in [`prefill`], of answers in [`decode`].
+    pub tokens_per_s: f64,
+}
+
+/// Reads prompts of `n` tokens, one at a time, that share nothing. The best of `repeats`.
+///
+/// # Errors
+/// What the engine says.
+pub fn prefill(engine: &Engine, n: usize, repeats: usize) -> Result<Pace, Error> {
+    let mut best = f64::INFINITY;
+    for repeat in 0..repeats {
+        let (seconds, _) = together(engine, &[prompt(engine, n, repeat * 131 + n)], 1)?;
+        best = best.min(seconds);
+    }
+    Ok(Pace { batch: 1, prompt: n, answer: 1, seconds: best, tokens_per_s: n as f64 / best })
+}
+
+/// Writes `answer` tokens after each of `batch` prompts of `n` tokens that are in the prefix cache already.
+/// The best of `repeats`.
+///
+/// # Errors
+/// What the engine says.
+pub fn decode(engine: &Engine, batch: usize, n: usize, answer: usize, repeats: usize) -> Result<Pace, Error> {
+    let prompts: Vec<String> = (0..batch).map(|row| prompt(engine, n, 7 + row * 977)).collect();
+    together(engine, &prompts, 1)?;
+    let (mut best, mut written) = (f64::INFINITY, 0);
+    for _ in 0..repeats {
+        // What one more token than the first costs: the first comes with the end of the prompt.
+        let (first, _) = together(engine, &prompts, 1)?;
+        let (all, replies) = together(engine, &prompts, 1 + answer)?;
+        let tokens: usize = replies.iter().map(|reply| reply.tokens.len() - 1).sum();
+        if (all - first) / (tokens as f64) < best / (written.max(1) as f64) || written == 0 {
+            (best, written) = (all - first, tokens);
+        }
+    }
+    let tokens_per_s = written as f64 / best;
+    Ok(Pace { batch, prompt: n, answer, seconds: best, tokens_per_s })
+}
+
+/// Asks for all answers at once. Free text at a temperature: no answer copies another, none ends early by habit.
+fn together(engine: &Engine, prompts: &[String], max_tokens: usize) -> Result<(f64, Vec<Reply>), Error> {
+    let start = Instant::now();
+    let ask = |(row, prompt): (usize, &String)| {
+        let sampling = Sampling { max_tokens, temperature: 1.0, seed: row as u64, ..Sampling::default() };
+        engine.ask(&Chat::raw(prompt.as_str()), &Form::Text, &sampling)
+    };
+    let replies: Result<Vec<Reply>, _> = std::thread::scope(|scope| {
+        let asked: Vec<_> = prompts.iter().enumerate().map(|asked| scope.spawn(move || ask(asked))).collect();
+        asked.into_iter().map(|thread| thread.join().expect("asking does not panic")).collect()
+    });
+    let replies = replies.map_err(|source| Error::Llm { id: "bench".into(), source })?;
+    Ok((start.elapsed().as_secs_f64(), replies))
+}
+
+/// Numbers as text, cut to `n` tokens; another seed shares no start.
+fn prompt(engine: &Engine, n: usize, seed: usize) -> String {
+    let words = |count: usize| {
+        let number = |i: usize| ((i + 1) * 7919 * (seed + 1) % 99_991).to_string();
+        (0..count).map(number).collect::<Vec<_>>().join(" ")
+    };
+    let fits = |count: usize| engine.prompt_ids(&Chat::raw(words(count))).is_ok_and(|ids| ids.len() <= n);
+    // The largest number of words that fits: a word has from one to six tokens.
+    let (mut low, mut high) = (1, n);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if fits(middle) { low = middle } else { high = middle - 1 }
+    }
+    words(low)
+}

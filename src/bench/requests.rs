@@ -1,0 +1,146 @@
+//! The questions that a judge would ask, taken down instead of answered, and files of them.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, Write},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use crate::{
+    judges::{Judge, Panel},
+    llm::{self, Chat, Form, Llm, Reply, Sampling, Weighed},
+    segment::Segment,
+};
+
+/// One question, in a form that another engine can be asked too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    pub id: String,
+    /// Requests of one document share a long prefix.
+    pub doc: String,
+    pub chat: Chat,
+    /// JSON schema of the answer; `None` asks for free text.
+    #[serde(default)]
+    pub schema: Option<serde_json::Value>,
+    /// The texts that the schema's `substringOf` names.
+    #[serde(default)]
+    pub texts: BTreeMap<String, String>,
+    pub max_tokens: usize,
+    /// The prompt as the model reads it; for other engines, and empty for ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prompt_ids: Vec<u32>,
+}
+
+impl Request {
+    /// The answer's form.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        match &self.schema {
+            Some(schema) => Form::Json { schema: schema.clone(), texts: self.texts.clone() },
+            None => Form::Text,
+        }
+    }
+}
+
+/// The first questions that a judge asks about each group, in order. Forms other than JSON become free text.
+#[must_use]
+pub fn of_judge(judge: &dyn Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
+    let mut requests = Vec::new();
+    for group in groups {
+        let notes = Arc::new(Notes::default());
+        let panel = Panel::new(notes.clone(), Sampling::default());
+        // Nobody answers, so there are only errors.
+        drop(judge.judge(&panel, group));
+        let asked = std::mem::take(&mut *notes.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let first = &group[0];
+        let doc = format!("{}/{}", first.system, first.doc);
+        let mut of_group: Vec<Request> = asked.into_iter().map(|ask| request(&doc, ask)).collect();
+        of_group.sort_by(|a, b| a.id.cmp(&b.id));
+        requests.extend(of_group);
+    }
+    for (i, request) in requests.iter_mut().enumerate() {
+        request.id = i.to_string();
+    }
+    requests
+}
+
+fn request(doc: &str, (chat, form, sampling): Asked) -> Request {
+    let (schema, texts) = match form {
+        Form::Json { schema, texts } => (Some(schema), texts),
+        _ => (None, BTreeMap::new()),
+    };
+    // Questions are asked side by side; their text puts them in an order that does not depend on that.
+    let id = chat.turns.iter().map(|turn| turn.content.as_str()).collect();
+    Request {
+        id,
+        doc: doc.into(),
+        chat,
+        schema,
+        texts,
+        max_tokens: sampling.max_tokens,
+        prompt_ids: Vec::new(),
+    }
+}
+
+type Asked = (Chat, Form, Sampling);
+
+/// Takes questions down and answers none.
+#[derive(Default)]
+struct Notes(Mutex<Vec<Asked>>);
+
+impl Llm for Notes {
+    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
+        let asked = (chat.clone(), form.clone(), sampling.clone());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
+        Err(llm::Error::Engine("the question was taken down".into()))
+    }
+
+    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, llm::Error> {
+        Err(llm::Error::Engine("the question was taken down".into()))
+    }
+
+    fn count(&self, _: &Chat) -> Result<usize, llm::Error> {
+        Ok(0)
+    }
+}
+
+/// Reads requests, one JSON object a line.
+///
+/// # Errors
+/// A file that cannot be read, a line that is no request.
+pub fn read(path: &Path) -> Result<Vec<Request>, Error> {
+    let file = path.display().to_string();
+    let open = |source| Error::File { file: file.clone(), source };
+    let lines = std::io::BufReader::new(std::fs::File::open(path).map_err(open)?).lines();
+    let mut requests = Vec::new();
+    for (idx, line) in lines.enumerate() {
+        let line = line.map_err(open)?;
+        let wrong = |e: serde_json::Error| Error::Request {
+            file: file.clone(),
+            line: idx + 1,
+            reason: e.to_string(),
+        };
+        if !line.trim().is_empty() {
+            requests.push(serde_json::from_str(&line).map_err(wrong)?);
+        }
+    }
+    Ok(requests)
+}
+
+/// Writes requests, one JSON object a line.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write(path: &Path, requests: &[Request]) -> Result<(), Error> {
+    let failed = |source| Error::File { file: path.display().to_string(), source };
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path).map_err(failed)?);
+    for request in requests {
+        let line = serde_json::to_string(request).expect("a request is plain data");
+        writeln!(file, "{line}").map_err(failed)?;
+    }
+    file.flush().map_err(failed)
+}

@@ -1,0 +1,388 @@
+//! `tribunal bench`: arguments, tables, JSON. What is measured and how is in `bench`.
+
+use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use serde::Serialize;
+use serde_json::json;
+
+use super::{
+    args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs},
+    input, panel,
+    table::Table,
+};
+use crate::{
+    bench::{
+        invariance,
+        machine::{self, Limits},
+        ops::{self, Product},
+        pace,
+        requests::{self, Request},
+        workload,
+    },
+    engine::Format,
+    judges::registry,
+    run::groups::groups,
+    segment::{Segment, read::Input},
+};
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Kernels against this machine's limits, measured in the same run
+    Ops(Ops),
+    /// Prompt tokens a second
+    Prefill(Pace),
+    /// Answer tokens a second, at several numbers of answers side by side
+    Decode(Pace),
+    /// A judge's questions about documents, as fast as the engine answers them
+    Fsp(Box<Workload>),
+    /// The same questions under one engine setting after another: every bit must agree
+    Invariance(Box<Workload>),
+}
+
+/// Which products are timed.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Ops {
+    /// Formats of the weights; default: all
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    formats: Vec<String>,
+    /// Shapes of the weights, `NxK`: outputs and inputs
+    #[arg(long, value_name = "NxK,NxK", value_delimiter = ',', default_value = "2048x2048,4864x896,896x896")]
+    shapes: Vec<String>,
+    /// Rows of activations
+    #[arg(long, value_name = "M,M", value_delimiter = ',', default_value = "1,8,64,512")]
+    rows: Vec<usize>,
+    #[command(flatten)]
+    engine: EngineArgs,
+    /// Seconds for each figure
+    #[arg(long, default_value_t = 0.25, value_name = "S")]
+    seconds: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A model's pace.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Pace {
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+    /// Prompt tokens; default: 512 and 2048 for prefill, 512 for decode
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    prompt: Vec<usize>,
+    /// Answers side by side (decode)
+    #[arg(long, value_name = "B,B", value_delimiter = ',', default_value = "1,8,32")]
+    sequences: Vec<usize>,
+    /// Tokens of each answer (decode)
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    answer: usize,
+    /// Repeats, of which the best counts
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    repeats: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Questions for the engine.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Workload {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Questions as `--write` leaves them, in the place of an input and a method
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["input", "testset", "source"])]
+    requests: Option<PathBuf>,
+    /// Write the questions, with the ids of their prompts, and ask none
+    #[arg(long, value_name = "FILE.jsonl")]
+    write: Option<PathBuf>,
+    /// Write the answers, one JSON object a line
+    #[arg(long, value_name = "FILE.jsonl")]
+    replies: Option<PathBuf>,
+    /// The first N groups (documents, for a method that sees documents)
+    #[arg(long, value_name = "N")]
+    groups: Option<usize>,
+    #[command(flatten)]
+    judge: BenchJudge,
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+    /// Answer tokens at most; default: the method's own
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<usize>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Whose questions they are.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BenchJudge {
+    /// The judging method
+    #[arg(long, value_name = "NAME[:option=value,...]", default_value = "fsp")]
+    method: String,
+    /// What to follow where paper and published code differ
+    #[arg(long, default_value = "strict")]
+    preset: crate::judges::Preset,
+}
+
+/// Runs `tribunal bench`.
+///
+/// # Errors
+/// A model that cannot be run, input that cannot be read.
+pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
+    match command {
+        Command::Ops(args) => run_ops(args, out),
+        Command::Prefill(args) => run_prefill(args, out),
+        Command::Decode(args) => run_decode(args, out),
+        Command::Fsp(args) => run_workload(args, out),
+        Command::Invariance(args) => run_invariance(args, out),
+    }
+}
+
+/// Does the work on as many threads as the arguments ask for.
+fn on_threads<R: Send>(args: &EngineArgs, work: impl FnOnce() -> R + Send) -> Result<R> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build()?;
+    Ok(pool.install(work))
+}
+
+fn print(value: &impl Serialize, out: &mut dyn Write) -> Result<ExitCode> {
+    writeln!(out, "{}", serde_json::to_string(value)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn limits_line(limits: &Limits) -> String {
+    let giga = |limit: Option<f64>| limit.map_or("none".to_owned(), |limit| format!("{:.0}", limit / 1e9));
+    format!(
+        "{} threads reach: int8 {} GF/s, bf16 {} GF/s, f32 {} GF/s, memory {:.1} GB/s",
+        limits.threads,
+        giga(limits.int8),
+        giga(limits.bf16),
+        giga(limits.f32),
+        limits.memory / 1e9
+    )
+}
+
+fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
+    let formats = formats(&args.formats)?;
+    let shapes = args.shapes.iter().map(|text| shape(text)).collect::<Result<Vec<_>>>()?;
+    let options = panel::options(&args.engine)?;
+    let (tier, during) = (options.compute.tier, Duration::from_secs_f64(args.seconds));
+    let activations = options.compute.activations;
+    let measure = || -> Result<_> {
+        let limits = machine::limits(during)?;
+        let mut cells = Vec::new();
+        for &(n, k) in &shapes {
+            for &format in formats.iter().filter(|format| k.is_multiple_of(format.block())) {
+                let product = Product { format, n, k, activations, tier };
+                cells.extend(ops::product(product, &args.rows, &limits, during));
+            }
+        }
+        let rows = args.rows.iter().map(|&rows| ops::attention(2048, rows, tier, &limits, during));
+        Ok((limits, cells, rows.collect::<Vec<_>>(), ops::softmax(151_936, tier, during)))
+    };
+    let (limits, cells, attention, softmax) = on_threads(&args.engine, measure)??;
+    if args.json {
+        let tier = format!("{tier:?}").to_lowercase();
+        return print(
+            &json!({"limits": limits, "tier": tier, "products": cells, "attention": attention,
+                    "softmax_row_s": softmax}),
+            out,
+        );
+    }
+    writeln!(out, "{}\n", limits_line(&limits))?;
+    writeln!(out, "GF/s of products, of the peak of their arithmetic, and of memory at one row:")?;
+    let mut table = Table::new();
+    let heads = args.rows.iter().map(|m| format!("m={m}"));
+    table.head(["weights".to_owned(), "shape".to_owned()].into_iter().chain(heads));
+    for row in cells.chunks(args.rows.len()) {
+        let cell = |cell: &ops::Cell| {
+            let part = cell.of_peak.map_or(String::new(), |part| format!(" {part:.2}"));
+            let memory = if cell.m == 1 { format!(" mem {:.2}", cell.of_memory) } else { String::new() };
+            format!("{:.0}{part}{memory}", cell.speed / 1e9)
+        };
+        let name = [row[0].format.clone(), format!("{}x{}", row[0].n, row[0].k)];
+        table.row(name.into_iter().chain(row.iter().map(cell)));
+    }
+    writeln!(out, "{table}\nattention over 2,048 keys, 7 query heads of 64 for a kv head:")?;
+    for cell in &attention {
+        let part = cell.of_peak.map_or(String::new(), |part| format!(" ({part:.2} of the f32 peak)"));
+        writeln!(out, "  {:>4} rows: {:.0} GF/s{part}", cell.rows, cell.speed / 1e9)?;
+    }
+    writeln!(out, "log-sum-exp of 151,936 logits: {:.0} us", softmax * 1e6)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn formats(names: &[String]) -> Result<Vec<Format>> {
+    let spelled = |format: Format| format!("{format:?}").to_lowercase();
+    let plain = |name: &String| name.to_lowercase().replace('_', "");
+    let known: Vec<String> = Format::ALL.into_iter().map(spelled).collect();
+    let of = |format: Format| spelled(format).replace('_', "");
+    if let Some(name) = names.iter().find(|name| !Format::ALL.into_iter().any(|f| of(f) == plain(name))) {
+        bail!("`{name}` is no format\nhint: {}", known.join(", "));
+    }
+    let wanted = |format: &Format| names.is_empty() || names.iter().any(|name| plain(name) == of(*format));
+    Ok(Format::ALL.into_iter().filter(wanted).collect())
+}
+
+fn shape(text: &str) -> Result<(usize, usize)> {
+    let parsed = text.split_once('x').and_then(|(n, k)| Some((n.parse().ok()?, k.parse().ok()?)));
+    let Some((n, k)) = parsed.filter(|&(n, k): &(usize, usize)| n > 0 && k > 0) else {
+        bail!("`{text}` is no shape\nhint: write `2048x896`, outputs and inputs");
+    };
+    Ok((n, k))
+}
+
+fn open(model: &ModelArgs, engine: &EngineArgs) -> Result<panel::Opened> {
+    panel::open(&model.model, model.chat_template.as_deref(), engine)
+}
+
+fn run_prefill(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
+    let opened = open(&args.model, &args.engine)?;
+    let prompts = if args.prompt.is_empty() { &[512, 2048][..] } else { &args.prompt };
+    let paces = prompts.iter().map(|&n| pace::prefill(&opened.engine, n, args.repeats));
+    let paces = paces.collect::<Result<Vec<_>, _>>()?;
+    if args.json {
+        return print(&json!({"model": opened.name, "prefill": paces}), out);
+    }
+    let mut table = Table::new();
+    table.head(["prompt tokens", "seconds", "tokens/s"]);
+    for pace in &paces {
+        table.row([
+            pace.prompt.to_string(),
+            format!("{:.3}", pace.seconds),
+            format!("{:.0}", pace.tokens_per_s),
+        ]);
+    }
+    writeln!(out, "{}, prompts one at a time, none shared\n{table}", opened.name)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_decode(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
+    let opened = open(&args.model, &args.engine)?;
+    let limits = on_threads(&args.engine, || machine::limits(Duration::from_millis(250)))??;
+    let prompt = args.prompt.first().copied().unwrap_or(512);
+    let decode = |&batch: &usize| pace::decode(&opened.engine, batch, prompt, args.answer, args.repeats);
+    let paces = args.sequences.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
+    // At one sequence, every token reads all weights once.
+    let weights = opened.engine.facts().weight_bytes as f64;
+    let of_memory = |pace: &pace::Pace| pace.tokens_per_s / pace.batch as f64 * weights / limits.memory;
+    if args.json {
+        let of: Vec<f64> = paces.iter().map(of_memory).collect();
+        return print(
+            &json!({"model": opened.name, "limits": limits, "decode": paces, "of_memory": of}),
+            out,
+        );
+    }
+    let mut table = Table::new();
+    table.head(["sequences", "tokens/s", "of memory bandwidth"]);
+    for pace in &paces {
+        let (speed, of) = (format!("{:.1}", pace.tokens_per_s), format!("{:.2}", of_memory(pace)));
+        table.row([pace.batch.to_string(), speed, of]);
+    }
+    writeln!(out, "{}, {prompt} prompt tokens; {}\n{table}", opened.name, limits_line(&limits))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The questions: a file's, or those of the method about the input.
+fn questions(args: &Workload) -> Result<Vec<Request>> {
+    let mut requests = if let Some(file) = &args.requests {
+        requests::read(file)?
+    } else {
+        let Input { segments, .. } = input::read(&args.input)?;
+        let judge = JudgeArgs {
+            method: args.judge.method.clone(),
+            granularity: None,
+            preset: args.judge.preset,
+            weights: None,
+            prompts: None,
+            shots: None,
+        };
+        let sampling = SamplingArgs { temperature: 0.0, top_p: 1.0, max_tokens: args.max_tokens, seed: 0 };
+        let judge = registry::build(&judge.method, &judge.settings(&sampling))?;
+        let of = |group: Vec<usize>| group.iter().map(|&i| segments[i].clone()).collect::<Vec<Segment>>();
+        let groups = groups(&segments, judge.group(), 0).into_iter();
+        let groups: Vec<Vec<Segment>> = groups.take(args.groups.unwrap_or(usize::MAX)).map(of).collect();
+        requests::of_judge(judge.as_ref(), &groups)
+    };
+    if let Some(n) = args.max_tokens {
+        requests.iter_mut().for_each(|request| request.max_tokens = n);
+    }
+    if requests.is_empty() {
+        return Err(crate::bench::Error::Nothing.into());
+    }
+    Ok(requests)
+}
+
+fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
+    let mut requests = questions(args)?;
+    let opened = open(&args.model, &args.engine)?;
+    if let Some(file) = &args.write {
+        for request in &mut requests {
+            request.prompt_ids = opened.engine.prompt_ids(&request.chat)?;
+        }
+        requests::write(file, &requests)?;
+        writeln!(out, "{} questions in {}", requests.len(), file.display())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (measured, replies) = workload::run(&opened.engine, &requests)?;
+    if let Some(file) = &args.replies {
+        let mut lines = std::io::BufWriter::new(std::fs::File::create(file)?);
+        for (request, reply) in requests.iter().zip(&replies) {
+            let line =
+                json!({"id": request.id, "text": reply.text, "finish": reply.finish, "usage": reply.usage});
+            writeln!(lines, "{line}")?;
+        }
+        lines.flush()?;
+    }
+    if args.json {
+        return print(&json!({"model": opened.name, "measured": measured}), out);
+    }
+    let ratio = measured.computed_prompt_tokens as f64 / measured.distinct_prompt_tokens as f64;
+    writeln!(
+        out,
+        "{}: {} segments in {:.1} s, {:.3} segments/s\nprompt tokens: {} asked, {} distinct, {} computed \
+         ({ratio:.3} of the distinct)\nanswer tokens: {} in all, {} forced, {} guessed of which {} right\n\
+         answers: {} whole, {} error spans, {:.2} spans/s",
+        opened.name,
+        measured.segments,
+        measured.seconds,
+        measured.segments_per_s,
+        measured.prompt_tokens,
+        measured.distinct_prompt_tokens,
+        measured.computed_prompt_tokens,
+        measured.generated_tokens,
+        measured.forced_tokens,
+        measured.drafted_tokens,
+        measured.accepted_tokens,
+        measured.valid,
+        measured.error_spans,
+        measured.error_spans_per_s,
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_invariance(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
+    let requests = questions(args)?;
+    let found = panel::find(&args.model.model, args.model.chat_template.as_deref(), &args.engine)?;
+    let variants = invariance::compare(&found.weights, &found.options, &requests)?;
+    let all_equal = variants.iter().all(|variant| variant.differs.is_none());
+    let code = if all_equal { ExitCode::SUCCESS } else { ExitCode::from(1) };
+    if args.json {
+        print(&json!({"segments": requests.len(), "equal": all_equal, "variants": variants}), out)?;
+        return Ok(code);
+    }
+    let mut table = Table::new();
+    table.head(["setting", "seconds", "computed", "bytes"]);
+    for variant in &variants {
+        let bytes = variant.differs.as_ref().map_or("the same".to_owned(), |id| format!("differ at {id}"));
+        let computed = variant.computed_prompt_tokens.to_string();
+        table.row([variant.name.clone(), format!("{:.1}", variant.seconds), computed, bytes]);
+    }
+    writeln!(out, "{} questions, held against the first setting\n{table}", requests.len())?;
+    Ok(code)
+}
