@@ -105,7 +105,7 @@ impl Cli {
             Command::Show(args) => show::run(&args, out),
             Command::Compare(args) => compare::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
-            Command::Promptcue(command) => promptcue::run(&command, out),
+            Command::Promptcue(command) => promptcue::run(&command, seat, out),
             Command::Calibrate(args) => calibrate::run(&args, seat, out),
             Command::Search(args) => search::run(&args, out),
             Command::Bench(command) => bench::run(&command, out),

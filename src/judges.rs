@@ -28,6 +28,14 @@ pub mod gemba_mqm;
 
 pub mod gemba_da;
 
+pub mod gemba_scales;
+
+pub mod gemba_esa;
+
+pub mod eaprompt;
+
+pub mod rubric_mqm;
+
 pub mod fsp;
 
 pub mod m_mad;
@@ -37,6 +45,7 @@ pub mod rate;
 
 pub mod difficulty;
 
+pub mod gmicl;
 pub mod thinking;
 
 pub mod prompt;

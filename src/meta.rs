@@ -44,6 +44,8 @@ pub mod promptcue;
 pub mod rubric;
 pub mod spans;
 
+pub mod latent;
+
 pub mod annotators;
 pub mod distribution;
 

@@ -20,8 +20,8 @@ pub struct InputArgs {
     /// Translations, one segment a line, one file for each system
     #[arg(short = 't', long, visible_aliases = ["translations", "hypotheses"], value_name = "FILE", num_args = 1..)]
     pub hypothesis: Vec<PathBuf>,
-    /// Reference translation, for methods that use one
-    #[arg(short, long, visible_alias = "references", value_name = "FILE")]
+    /// Reference translation, for methods that use one; with `--testset` its name, such as refA
+    #[arg(short, long, visible_alias = "references", value_name = "FILE|NAME")]
     pub reference: Option<PathBuf>,
     /// Language pair: `en-de`, `en-sr_Cyrl_RS`
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
@@ -79,8 +79,8 @@ pub struct JudgeArgs {
     /// A folder whose files replace the method's prompts of the same name
     #[arg(long, value_name = "DIR")]
     pub prompts: Option<PathBuf>,
-    /// A file that replaces the method's shots
-    #[arg(long, value_name = "FILE")]
+    /// A file that replaces the method's shots; for gmicl rated translations to draw them from
+    #[arg(long, value_name = "FILE|DIR")]
     pub shots: Option<PathBuf>,
     /// Verdicts for each unit, at seeds that follow each other; they are merged, with agreement for each span
     #[arg(long, default_value = "1", value_name = "N", value_parser = positive)]
@@ -88,7 +88,7 @@ pub struct JudgeArgs {
 }
 
 impl JudgeArgs {
-    /// The same for the judges' registry.
+    /// The same for the judges' registry; of the input it knows nothing yet.
     #[must_use]
     pub fn settings(&self, sampling: &SamplingArgs) -> Settings {
         Settings {
@@ -98,6 +98,8 @@ impl JudgeArgs {
             prompts: self.prompts.clone(),
             shots: self.shots.clone(),
             max_tokens: sampling.max_tokens,
+            seed: sampling.seed,
+            has_references: false,
         }
     }
 }

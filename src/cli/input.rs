@@ -14,16 +14,18 @@ pub fn read(args: &InputArgs) -> Result<Input> {
     let mut input = match (text, &args.input, &args.testset) {
         (true, None, None) => parallel(args)?,
         (false, Some(file), None) => {
-            only_with_text(args, "--input")?;
+            no_docs(args, "--input")?;
+            no_reference(args)?;
             no_systems(args)?;
             let pair = args.pair.as_ref().map(|pair| (pair.src.clone(), pair.tgt.clone()));
             read::table(file, pair.as_ref())?
         }
         (false, None, Some(dir)) => {
-            only_with_text(args, "--testset")?;
             let Pair { given, src, tgt } = pair(args, "--testset")?.clone();
             let systems = Some(args.systems.clone()).filter(|systems| !systems.is_empty());
-            read::testset(&TestSet { dir: dir.clone(), pair: (given, src, tgt), systems, reference: None })?
+            let reference = args.reference.as_ref().map(|name| name.display().to_string());
+            no_docs(args, "--testset")?;
+            read::testset(&TestSet { dir: dir.clone(), pair: (given, src, tgt), systems, reference })?
         }
         (false, None, None) => bail!(
             "nothing to judge\nhint: give `-s SOURCE.txt -t HYPOTHESIS.txt -l en-de`, `--input FILE.jsonl`, or \
@@ -65,11 +67,18 @@ fn pair<'a>(args: &'a InputArgs, with: &str) -> Result<&'a Pair> {
     }
 }
 
-fn only_with_text(args: &InputArgs, kind: &str) -> Result<()> {
-    for (given, flag) in [(args.reference.is_some(), "-r"), (args.docs.is_some(), "--docs")] {
-        if given {
-            bail!("`{flag}` goes with `-s` and `-t`, not with `{kind}`, which brings its own");
-        }
+fn no_docs(args: &InputArgs, kind: &str) -> Result<()> {
+    if args.docs.is_some() {
+        bail!("`--docs` goes with `-s` and `-t`, not with `{kind}`, which brings its own");
+    }
+    Ok(())
+}
+
+fn no_reference(args: &InputArgs) -> Result<()> {
+    if args.reference.is_some() {
+        bail!(
+            "`-r` goes with `-s` and `-t`, or names the reference of `--testset`, not with `--input`, which brings its own"
+        );
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `tribunal promptcue`: builds PROMPTCUE sets and scores answers to them. Asking a model is `run`'s.
+//! `tribunal promptcue`: builds PROMPTCUE sets and scores answers to them. Asking a model is in [`run`].
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,18 +7,24 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 
-use super::table::Table;
+use super::{panel::Seat, table::Table};
 use crate::meta::promptcue::build::{Plan, Rated, Set, build};
 use crate::meta::promptcue::score::{Report, ScoreOptions, score};
 use crate::meta::promptcue::{answers, gold};
 use crate::meta::rating::{self, Ratings};
 use crate::meta::testset::TestSet;
 
+mod run;
+
+pub use run::RunArgs;
+
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Make a GEN, PTB or MIS set from a rated test set.
     Build(BuildArgs),
+    /// Ask a model about the marked spans of a set.
+    Run(Box<RunArgs>),
     /// Score answers against a set.
     Score(ScoreArgs),
 }
@@ -80,9 +86,15 @@ pub struct ScoreArgs {
 ///
 /// # Errors
 /// Files or arguments that do not fit together.
-pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
+#[expect(clippy::print_stderr, reason = "progress goes to stderr")]
+pub fn run(command: &Command, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     match command {
         Command::Build(args) => build_set(args)?,
+        Command::Run(args) => {
+            let (n, missing) = run::run(args, seat)?;
+            eprintln!("{} of {n} cues answered in {}", n - missing, args.out.display());
+            return Ok(ExitCode::from(u8::from(missing > 0)));
+        }
         Command::Score(args) => score_answers(args, out)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -17,8 +17,17 @@
 //!   is meant, after the shared prefix; `paper` keeps the prompt as printed.
 //! - Explanations can be left out (`explain=off`), which the paper tries on the GEMBA prompt only (B.2).
 //! - Documents and segments are joined by a newline.
+//! - Whole documents. Paper: assumes segments (Limitations). `strict` cuts a segment that is a document by itself
+//!   into sentences, each a focus ([`sentences`]; `sentences=on` cuts every segment, `off` none): the verdict is
+//!   still the segment's, with the errors of its sentences and the mean of their quality scores.
+//! - Beyond the paper, in `strict`: `omissions=on` asks one more question about each group, for source sentences
+//!   that are left out ([`omissions`]), which become errors of their segments; when it fails, no segment of the
+//!   group has a verdict. `window=on` shows less and less of a document around the focus while the prompt is
+//!   longer than the context; the question for omissions is not cut.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict. An empty
 //!   hypothesis can only have omissions, an empty source none (`strict`).
+
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -32,12 +41,16 @@ use super::{
     shots::{self, Shot},
 };
 use crate::{
-    llm::{Chat, Sampling},
-    mqm::{self, weights::Weights},
-    segment::Segment,
+    llm::{self, Chat, Sampling},
+    mqm::{self, ErrorSpan, Side, locate, weights::Weights},
+    segment::{JOINT, Segment},
 };
 
 pub mod answer;
+
+pub mod sentences;
+
+mod omissions;
 
 const PROMPT: File = File { name: "fsp/fsp.j2", text: include_str!("fsp/fsp.j2") };
 
@@ -54,6 +67,7 @@ pub const METHOD: Method = Method {
     citation: "Focus Sentence Prompting, Figure 13 (prompt) and Figures 10 to 12 (shots)",
     stages: &["focus"],
     roles: &["annotator"],
+    // More where a segment is a document, or omissions are looked for.
     calls: Calls::exactly(1),
     scale: "negative penalty, 0 is best and higher is better; with score=da 0 to 100, higher is better",
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
@@ -63,6 +77,21 @@ pub const METHOD: Method = Method {
         Choice { name: "shots", values: &["3", "0"], meaning: "worked examples before the question" },
         Choice { name: "explain", values: &["on", "off"], meaning: "ask why each span is an error" },
         Choice { name: "score", values: &["errors", "da"], meaning: "what the score is made of" },
+        Choice {
+            name: "sentences",
+            values: &["auto", "on", "off"],
+            meaning: "judge sentence by sentence; auto: in segments that are whole documents",
+        },
+        Choice {
+            name: "omissions",
+            values: &["off", "on"],
+            meaning: "one more question for source sentences that are left out",
+        },
+        Choice {
+            name: "window",
+            values: &["off", "on"],
+            meaning: "show part of a document that is longer than the context",
+        },
     ],
     build: |settings, options| Ok(Box::new(Fsp::new(settings, options)?)),
 };
@@ -76,30 +105,64 @@ pub struct Fsp {
     shots: Vec<Shot>,
     layout: Layout,
     scores_by_quality: bool,
+    sentences: Sentences,
+    seeks_omissions: bool,
+    has_window: bool,
     budget: usize,
 }
 
+/// Which segments are cut into sentences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sentences {
+    /// Those that are a whole document.
+    Auto,
+    On,
+    Off,
+}
+
 /// All that a prompt shows besides its focus: the shared prefix of a group's prompts.
-struct Document<'a> {
+pub(super) struct Document<'a> {
     source_lang: &'a str,
     source: String,
     target_lang: &'a str,
     target: String,
 }
 
-/// Which segment is judged, and which occurrence of its text in the document it is (both from 1).
+/// What one question judges: a segment's hypothesis, or a sentence of it.
 struct Focus<'a> {
+    /// In the group.
+    segment: usize,
+    /// Number of the sentence in the segment, from 0.
+    sentence: usize,
+    /// Bytes of the hypothesis.
+    range: Range<usize>,
     text: &'a str,
-    occurrence: usize,
-    occurrences: usize,
 }
+
+/// What one question found: the errors, located in their segment, and the quality score.
+type Found = (Vec<ErrorSpan>, Option<f64>);
 
 impl Judge for Fsp {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let Some(document) = Document::join(group) else { return Vec::new() };
-        in_parallel(group, |idx, segment| {
-            self.judge_focus(&panel.about(idx), &document, segment, &Focus::of(group, idx))
-        })
+        let foci = self.foci(group);
+        let found = in_parallel(&foci, |_, focus| {
+            self.ask_focus(&panel.about(focus.segment), &document, group, focus)
+        });
+        let mut of_segment: Vec<Vec<Result<Found, Error>>> = group.iter().map(|_| Vec::new()).collect();
+        for (focus, found) in foci.iter().zip(found) {
+            of_segment[focus.segment].push(found);
+        }
+        let omitted = match self.omissions(panel, &document, group) {
+            Ok(omitted) => omitted,
+            Err(error) => return group.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let verdict = |(idx, found): (usize, Vec<_>)| {
+            let omitted =
+                omitted.iter().filter(|(segment, _)| *segment == idx).map(|(_, error)| error.clone());
+            self.verdict(found, omitted.collect())
+        };
+        of_segment.into_iter().enumerate().map(verdict).collect()
     }
 
     fn group(&self) -> Grouping {
@@ -107,23 +170,36 @@ impl Judge for Fsp {
     }
 
     fn signature(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("method", METHOD.name.into()),
+        let mut fields = vec![
+            ("method", METHOD.name.to_owned()),
             ("shots", self.shots.len().to_string()),
             ("explain", if self.layout.explain { "on" } else { "off" }.into()),
             ("score", if self.scores_by_quality { "da" } else { "errors" }.into()),
+        ];
+        let sentences = match self.sentences {
+            Sentences::Auto => Some("auto"),
+            Sentences::On => Some("on"),
+            Sentences::Off => None,
+        };
+        fields.extend(sentences.map(|value| ("sentences", value.to_owned())));
+        fields.extend(self.seeks_omissions.then(|| ("omissions", "on".to_owned())));
+        fields.extend(self.has_window.then(|| ("window", "on".to_owned())));
+        fields.extend([
             ("preset", self.preset.to_string()),
             ("granularity", self.granularity.to_string()),
             ("prompts", self.prompts.hash().to_owned()),
             ("weights", self.weights.name.into()),
-        ]
+        ]);
+        fields
     }
 
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
         let Some(document) = Document::join(group) else { return Vec::new() };
-        let asked = group.iter().enumerate().filter(|(_, segment)| !is_empty(segment));
-        let chat = |(idx, _)| Some((self.chat(&document, &Focus::of(group, idx)).ok()?, self.budget));
-        asked.filter_map(chat).collect()
+        let foci = self.foci(group);
+        let chats = foci.iter().filter_map(|focus| Some((self.chat(group, focus, 1).ok()?, self.budget)));
+        let omissions = self.seeks_omissions.then(|| omissions::question(&self.prompts, &document, group));
+        let omissions = omissions.and_then(Result::ok).filter(|(_, sentences)| !sentences.is_empty());
+        chats.chain(omissions.map(|(chat, _)| (chat, self.omissions_budget()))).collect()
     }
 }
 
@@ -131,7 +207,7 @@ impl Fsp {
     /// Reads the settings, the prompts and the shots.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names.
+    /// What [`super::registry::build`] names, and what goes beyond the paper with its preset.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let layout = Layout {
             is_strict: settings.preset == Preset::Strict,
@@ -139,8 +215,15 @@ impl Fsp {
             quality: true,
             target: Target::Segment,
         };
+        let (seeks_omissions, has_window) = (options.is_on("omissions"), options.is_on("window"));
+        if !layout.is_strict && (seeks_omissions || has_window || options.is_on("sentences")) {
+            let reason =
+                "`sentences`, `omissions` and `window` go beyond the paper; hint: use preset `strict`";
+            return Err(setup::Error::Conflict(reason.into()));
+        }
         let shots_file = options.has_shots(settings)?.then(|| layout.shots_file());
         let mut files = [&[PROMPT], layout.files().as_slice()].concat();
+        files.extend(seeks_omissions.then_some(omissions::PROMPT));
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;
         let judge = Self {
@@ -151,35 +234,134 @@ impl Fsp {
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
             layout,
             scores_by_quality: options.get("score") == "da",
+            sentences: match options.get("sentences") {
+                "on" => Sentences::On,
+                "auto" if layout.is_strict => Sentences::Auto,
+                _ => Sentences::Off,
+            },
+            seeks_omissions,
+            has_window,
             budget: settings.max_tokens.unwrap_or(BUDGET),
         };
         let sample = Document { source_lang: "", source: "a".into(), target_lang: "", target: "b".into() };
-        let focus = Focus { text: "b", occurrence: 1, occurrences: 1 };
-        judge.chat(&sample, &focus).map_err(setup::Error::from_prompt)?;
+        judge.render(&sample, "b", 0).map_err(setup::Error::from_prompt)?;
+        if seeks_omissions {
+            omissions::question(&judge.prompts, &sample, &[]).map_err(setup::Error::from_prompt)?;
+        }
         Ok(judge)
     }
 
-    fn judge_focus(
+    /// What is asked about, in order; nothing of a segment that is empty on both sides.
+    fn foci<'a>(&self, group: &'a [Segment]) -> Vec<Focus<'a>> {
+        let asked = group.iter().enumerate().filter(|(_, segment)| !is_empty(segment));
+        let of_segment = |(idx, segment): (usize, &'a Segment)| {
+            let text = segment.hypothesis.as_str();
+            let whole = || std::iter::once(0..text.len()).collect();
+            let ranges: Vec<Range<usize>> =
+                if self.cuts(group, idx) { sentences::split(text) } else { whole() };
+            let focus = move |(sentence, range): (usize, Range<usize>)| Focus {
+                segment: idx,
+                sentence,
+                text: &text[range.clone()],
+                range,
+            };
+            ranges.into_iter().enumerate().map(focus)
+        };
+        asked.flat_map(of_segment).collect()
+    }
+
+    /// Whether a segment is judged sentence by sentence.
+    fn cuts(&self, group: &[Segment], idx: usize) -> bool {
+        let segment = &group[idx];
+        let is_alone = || {
+            let others = group.iter().enumerate().filter(|(other, _)| *other != idx);
+            segment.doc.is_empty() || others.into_iter().all(|(_, other)| other.doc != segment.doc)
+        };
+        match self.sentences {
+            Sentences::On => true,
+            Sentences::Off => false,
+            Sentences::Auto => {
+                self.granularity != Granularity::Seg
+                    && is_alone()
+                    && sentences::is_document(&segment.hypothesis)
+            }
+        }
+    }
+
+    /// Asks about one focus, with less and less of the document where the context does not hold it.
+    fn ask_focus(
         &self,
         panel: &Panel,
         document: &Document,
-        segment: &Segment,
+        group: &[Segment],
         focus: &Focus,
-    ) -> Result<Verdict, Error> {
-        if is_empty(segment) {
-            return Err(Error::Failed("source and hypothesis are both empty".into()));
-        }
-        let chat = self.chat(document, focus)?;
+    ) -> Result<Found, Error> {
+        let segment = &group[focus.segment];
         let source = if self.layout.is_strict { &segment.source } else { &document.source };
-        let form = self.layout.form(&self.prompts, MAX_ERRORS, source, &segment.hypothesis)?;
+        let mut parts = 1;
         let sampling = Sampling { max_tokens: self.budget, ..panel.sampling.clone() };
-        let reply = panel.ask_with("annotator", "focus", &chat, &form, &sampling)?;
-        let answer = self.layout.read(reading::whole(&reply, self.budget)?)?.weighed(&reply);
-        Ok(answer.verdict(&segment.source, &segment.hypothesis, self.weights, self.scores_by_quality))
+        let reply = loop {
+            let chat = self.chat(group, focus, parts)?;
+            let form = self.layout.form(&self.prompts, MAX_ERRORS, source, focus.text)?;
+            match panel.ask_with("annotator", "focus", &chat, &form, &sampling) {
+                Err(llm::Error::TooLong { .. })
+                    if self.has_window && focus.window(group, parts).len() > 1 =>
+                {
+                    parts *= 2;
+                }
+                answer => break answer?,
+            }
+        };
+        let (mut errors, quality) =
+            self.layout.read(reading::whole(&reply, self.budget)?)?.weighed(&reply).into_parts();
+        locate::place(&mut errors, &segment.source, focus.text);
+        let before = segment.hypothesis[..focus.range.start].chars().count();
+        for error in errors.iter_mut().filter(|error| error.side == Side::Target) {
+            error.start = error.start.map(|at| at + before);
+            error.end = error.end.map(|at| at + before);
+        }
+        Ok((errors, quality))
     }
 
-    /// The question about one focus; all questions of a group begin with the same bytes, up to the focus.
-    fn chat(&self, document: &Document, focus: &Focus) -> Result<Chat, Error> {
+    /// Source sentences that are left out, each with its segment.
+    fn omissions(
+        &self,
+        panel: &Panel,
+        document: &Document,
+        group: &[Segment],
+    ) -> Result<Vec<(usize, ErrorSpan)>, Error> {
+        if !self.seeks_omissions {
+            return Ok(Vec::new());
+        }
+        let (chat, sentences) = omissions::question(&self.prompts, document, group)?;
+        omissions::find(panel, &chat, &sentences, self.omissions_budget())
+    }
+
+    /// The verdict about one segment from the answers about its foci.
+    fn verdict(&self, found: Vec<Result<Found, Error>>, omitted: Vec<ErrorSpan>) -> Result<Verdict, Error> {
+        let found = found.into_iter().collect::<Result<Vec<Found>, Error>>()?;
+        if found.is_empty() {
+            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        }
+        let quality: Vec<f64> = found.iter().filter_map(|(_, quality)| *quality).collect();
+        let quality_score = (!quality.is_empty()).then(|| quality.iter().sum::<f64>() / quality.len() as f64);
+        let mut errors: Vec<ErrorSpan> = found.into_iter().flat_map(|(errors, _)| errors).collect();
+        omissions::add(&mut errors, omitted);
+        self.weights.weigh(&mut errors);
+        let penalty = self.weights.score(&errors);
+        let score = quality_score.filter(|_| self.scores_by_quality).unwrap_or(penalty);
+        Ok(Verdict { score, raw: score, quality_score, errors })
+    }
+
+    /// The question about one focus; all questions of a group (of a window) begin with the same bytes, up to
+    /// the focus.
+    fn chat(&self, group: &[Segment], focus: &Focus, parts: usize) -> Result<Chat, Error> {
+        let (document, at) = focus.shown(group, parts);
+        self.render(&document, focus.text, at)
+    }
+
+    /// The focus stands at byte `at` of the document's translation.
+    fn render(&self, document: &Document, focus: &str, at: usize) -> Result<Chat, Error> {
         #[derive(Serialize)]
         struct Query<'a> {
             strict: bool,
@@ -190,9 +372,11 @@ impl Fsp {
             target_lang: &'a str,
             target: &'a str,
             focus: &'a str,
+            /// Which occurrence of its text in the translation the focus is, from 1, within longer texts too.
             occurrence: usize,
             occurrences: usize,
         }
+        let count = |text: &str| if focus.is_empty() { 0 } else { text.matches(focus).count() };
         let query = Query {
             strict: self.layout.is_strict,
             schema: self.layout.schema(&self.prompts, MAX_ERRORS)?,
@@ -201,11 +385,15 @@ impl Fsp {
             source: &document.source,
             target_lang: document.target_lang,
             target: &document.target,
-            focus: focus.text,
-            occurrence: focus.occurrence,
-            occurrences: focus.occurrences,
+            focus,
+            occurrence: count(&document.target[..at]) + 1,
+            occurrences: count(&document.target).max(1),
         };
         Ok(Chat::new().user(self.prompts.render(PROMPT, query)?))
+    }
+
+    fn omissions_budget(&self) -> usize {
+        self.budget.max(omissions::BUDGET)
     }
 }
 
@@ -216,7 +404,7 @@ fn is_empty(segment: &Segment) -> bool {
 impl<'a> Document<'a> {
     fn join(group: &'a [Segment]) -> Option<Self> {
         let first = group.first()?;
-        let join = |text: fn(&Segment) -> &str| group.iter().map(text).collect::<Vec<_>>().join("\n");
+        let join = |text: fn(&Segment) -> &str| group.iter().map(text).collect::<Vec<_>>().join(JOINT);
         Some(Self {
             source_lang: first.src_lang.name(),
             source: join(|s| &s.source),
@@ -226,16 +414,40 @@ impl<'a> Document<'a> {
     }
 }
 
-impl<'a> Focus<'a> {
-    /// Counts the focus's text in all hypotheses of the group, within longer ones too.
-    fn of(group: &'a [Segment], idx: usize) -> Self {
-        let text = group[idx].hypothesis.as_str();
-        if text.is_empty() {
-            return Self { text, occurrence: 1, occurrences: 1 };
+impl Focus<'_> {
+    /// The pieces that are shown: segments of the group, or sentences where one segment is all of it.
+    fn window(&self, group: &[Segment], parts: usize) -> Range<usize> {
+        match group {
+            // A focus that is all of the text leaves nothing to cut.
+            [only] if self.range == (0..only.hypothesis.len()) => 0..1,
+            [only] => sentences::window(sentences::split(&only.hypothesis).len(), self.sentence, parts),
+            _ => sentences::window(group.len(), self.segment, parts),
         }
-        let count = |segments: &[Segment]| -> usize {
-            segments.iter().map(|s| s.hypothesis.matches(text).count()).sum()
-        };
-        Self { text, occurrence: count(&group[..idx]) + 1, occurrences: count(group) }
+    }
+
+    /// What is shown of the group, and the byte of its translation at which the focus stands.
+    fn shown<'g>(&self, group: &'g [Segment], parts: usize) -> (Document<'g>, usize) {
+        let window = self.window(group, parts);
+        if let ([only], true) = (group, parts > 1) {
+            let (targets, sources) = (sentences::split(&only.hypothesis), sentences::split(&only.source));
+            // As far into the source as into the translation, and a sentence more on either side.
+            let scaled = |at: usize| at * sources.len() / targets.len();
+            let last = (scaled(window.end) + 1).min(sources.len() - 1);
+            let source = sources[scaled(window.start).saturating_sub(1)].start..sources[last].end;
+            let target = targets[window.start].start..targets[window.end - 1].end;
+            let at = self.range.start - target.start;
+            let document = Document {
+                source_lang: only.src_lang.name(),
+                source: only.source[source].to_owned(),
+                target_lang: only.tgt_lang.name(),
+                target: only.hypothesis[target].to_owned(),
+            };
+            return (document, at);
+        }
+        let first = if group.len() > 1 { window.start } else { 0 };
+        let shown = if group.len() > 1 { &group[window] } else { group };
+        let before = shown[..self.segment - first].iter().map(|s| s.hypothesis.len() + JOINT.len());
+        let at = before.sum::<usize>() + self.range.start;
+        (Document::join(shown).expect("a focus stands in a group that is not empty"), at)
     }
 }

@@ -13,6 +13,9 @@
 //!   `unparsable`; the other presets ask once.
 //! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact probabilities of
 //!   all of 0 to 100 as the JSON's number; `raw` stays the number that the model wrote.
+//! - Reference (`reference=on`, or by itself when every segment has one). Paper and code have that variant,
+//!   RATE has not: in `paper` and `strict` its prompt takes the paper's words for it. A segment without a
+//!   reference then has no verdict.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use serde::{Deserialize, Serialize};
@@ -49,11 +52,14 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,
-    options: &[Choice {
-        name: "score",
-        values: &["greedy", "expected"],
-        meaning: "the number that is written, or the mean of its distribution",
-    }],
+    options: &[
+        Choice {
+            name: "score",
+            values: &["greedy", "expected"],
+            meaning: "the number that is written, or the mean of its distribution",
+        },
+        Choice::REFERENCE,
+    ],
     build: |settings, options| Ok(Box::new(GembaDa::new(settings, options)?)),
 };
 
@@ -63,6 +69,7 @@ pub struct GembaDa {
     preset: Preset,
     form: Form,
     expected: bool,
+    shows_reference: bool,
     budget: usize,
 }
 
@@ -78,12 +85,14 @@ impl Judge for GembaDa {
 
     fn signature(&self) -> Vec<(&'static str, String)> {
         let score = self.expected.then(|| ("score", "expected".to_owned()));
-        let fields = [
+        let reference = self.shows_reference.then(|| ("reference", "yes".to_owned()));
+        let method = std::iter::once(("method", METHOD.name.to_owned())).chain(score).chain(reference);
+        let rest = [
             ("preset", self.preset.to_string()),
             ("granularity", Granularity::Seg.to_string()),
             ("prompts", self.prompts.hash().to_owned()),
         ];
-        [("method", METHOD.name.to_owned())].into_iter().chain(score).chain(fields).collect()
+        method.chain(rest).collect()
     }
 
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
@@ -126,10 +135,9 @@ impl GembaDa {
             Preset::Paper | Preset::Code => Form::Text,
         };
         let budget = settings.max_tokens.unwrap_or(BUDGET);
-        let judge = Self { prompts, preset: settings.preset, form, expected, budget };
-        judge
-            .render(Query { source_lang: "", source: "", target_lang: "", target: "" })
-            .map_err(setup::Error::from_prompt)?;
+        let shows_reference = options.shows_reference(settings);
+        let judge = Self { prompts, preset: settings.preset, form, expected, shows_reference, budget };
+        judge.render(&Query::sample(shows_reference)).map_err(setup::Error::from_prompt)?;
         Ok(judge)
     }
 
@@ -172,30 +180,54 @@ impl GembaDa {
     }
 
     fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
-        self.render(Query {
-            source_lang: segment.src_lang.name(),
-            source: &segment.source,
-            target_lang: segment.tgt_lang.name(),
-            target: &segment.hypothesis,
-        })
+        self.render(&Query::of(segment, self.shows_reference)?)
     }
 
-    fn render(&self, query: Query) -> Result<Chat, Error> {
+    fn render(&self, query: &Query) -> Result<Chat, Error> {
         let file = if self.preset == Preset::Code { CODE } else { PAPER };
         Ok(Chat::new().user(self.prompts.render(file, query)?))
     }
 }
 
-/// The values of the prompt.
+/// The values of a prompt that may show a reference.
 #[derive(Serialize)]
-struct Query<'a> {
+pub(super) struct Query<'a> {
     source_lang: &'a str,
     source: &'a str,
     target_lang: &'a str,
     target: &'a str,
+    /// `None` in the variant without a reference.
+    reference: Option<&'a str>,
 }
 
-fn is_empty(segment: &Segment) -> bool {
+impl<'a> Query<'a> {
+    /// The values about one segment.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when the reference is to be shown and the segment has none.
+    pub(super) fn of(segment: &'a Segment, shows_reference: bool) -> Result<Self, Error> {
+        let reference = segment.reference.as_deref().filter(|_| shows_reference);
+        if shows_reference && reference.is_none() {
+            return Err(Error::Failed("the segment has no reference translation to show".into()));
+        }
+        Ok(Self {
+            source_lang: segment.src_lang.name(),
+            source: &segment.source,
+            target_lang: segment.tgt_lang.name(),
+            target: &segment.hypothesis,
+            reference,
+        })
+    }
+
+    /// Values that try a prompt out.
+    pub(super) fn sample(shows_reference: bool) -> Self {
+        let reference = shows_reference.then_some("c");
+        Self { source_lang: "", source: "a", target_lang: "", target: "b", reference }
+    }
+}
+
+/// Whether there is nothing to judge.
+pub(super) fn is_empty(segment: &Segment) -> bool {
     segment.source.trim().is_empty() && segment.hypothesis.trim().is_empty()
 }
 
@@ -218,7 +250,7 @@ fn read_json(text: &str) -> Result<f64, Error> {
 ///
 /// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list can add
 /// nothing to the first rule.
-fn read_number(answer: &str) -> Option<f64> {
+pub(super) fn read_number(answer: &str) -> Option<f64> {
     let digits = |run: &&str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
     let mut runs = answer.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
     let number = match (runs.next()?, runs.next()) {

@@ -103,11 +103,11 @@ pub struct GembaMqm {
 }
 
 /// The texts of one unit: a segment, or the segments of a group joined.
-struct Texts<'a> {
-    source_lang: &'a str,
-    source: String,
-    target_lang: &'a str,
-    target: String,
+pub(super) struct Texts<'a> {
+    pub source_lang: &'a str,
+    pub source: String,
+    pub target_lang: &'a str,
+    pub target: String,
     n_segments: usize,
 }
 
@@ -324,7 +324,7 @@ fn check_options(settings: &Settings, options: &Options, is_json: bool) -> Resul
 
 /// The values of a prompt about one translation.
 #[derive(Clone, Copy, Serialize)]
-struct Query<'a> {
+pub(super) struct Query<'a> {
     source_lang: &'a str,
     source: &'a str,
     target_lang: &'a str,
@@ -344,7 +344,7 @@ impl<'a> Query<'a> {
 
 impl<'a> Texts<'a> {
     /// The segments of one unit, joined by newlines; `None` when there are none.
-    fn join(segments: &'a [Segment]) -> Option<Self> {
+    pub fn join(segments: &'a [Segment]) -> Option<Self> {
         let first = segments.first()?;
         let join = |text: fn(&Segment) -> &str| segments.iter().map(text).collect::<Vec<_>>().join("\n");
         Some(Self {
@@ -357,21 +357,21 @@ impl<'a> Texts<'a> {
     }
 
     /// Texts that try a prompt out.
-    fn sample() -> Self {
+    pub fn sample() -> Self {
         Self { source_lang: "", source: "a".into(), target_lang: "", target: "b".into(), n_segments: 1 }
     }
 
-    fn query(&self) -> Query<'_> {
+    pub fn query(&self) -> Query<'_> {
         let Self { source_lang, target_lang, .. } = self;
         Query { source_lang, source: &self.source, target_lang, target: &self.target }
     }
 
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.source.trim().is_empty() && self.target.trim().is_empty()
     }
 
     /// The most errors that `strict` lets an answer name: WMT's annotators mark up to five a segment.
-    fn max_errors(&self) -> usize {
+    pub fn max_errors(&self) -> usize {
         (5 * self.n_segments).clamp(10, 100)
     }
 }

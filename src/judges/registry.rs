@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::{
-    Judge, difficulty, fsp, gemba_da, gemba_mqm, himate, m_mad, rate,
+    Judge, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmicl, himate, m_mad,
+    rate, rubric_mqm,
     setup::{self, Choice, Granularity, Options, Preset, Settings},
     thinking,
 };
@@ -12,7 +13,14 @@ use super::{
 pub const METHODS: &[&Method] = &[
     &gemba_mqm::METHOD,
     &gemba_da::METHOD,
+    &gemba_scales::SQM,
+    &gemba_scales::STARS,
+    &gemba_scales::CLASSES,
+    &gemba_esa::METHOD,
+    &eaprompt::METHOD,
+    &rubric_mqm::METHOD,
     &fsp::METHOD,
+    &gmicl::METHOD,
     &m_mad::METHOD,
     &himate::METHOD,
     &rate::METHOD,
@@ -111,12 +119,19 @@ mod tests {
 
     #[test]
     fn every_method_builds_in_every_preset_and_granularity() {
+        // The one method without examples of its own.
+        let rated = tempfile::NamedTempFile::new().unwrap();
+        let line =
+            r#"{"source_lang":"A","source":"s","target_lang":"B","target":"t","errors":[],"doc":"DOC"}"#;
+        let lines: String = (0..25).map(|doc| line.replace("DOC", &doc.to_string()) + "\n").collect();
+        std::fs::write(rated.path(), lines).unwrap();
         for method in METHODS {
             assert!(!method.granularities.is_empty() && method.presets.contains(&Preset::Strict));
             for preset in method.presets {
                 for granularity in method.granularities {
-                    let settings =
-                        Settings { preset: *preset, granularity: Some(*granularity), ..Settings::default() };
+                    let shots = (method.name == "gmicl").then(|| rated.path().to_owned());
+                    let granularity = Some(*granularity);
+                    let settings = Settings { preset: *preset, granularity, shots, ..Settings::default() };
                     let judge = build(method.name, &settings).unwrap();
                     let signature = judge.signature();
                     assert_eq!(signature[0], ("method", method.name.to_owned()));

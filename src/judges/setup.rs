@@ -119,10 +119,15 @@ pub struct Settings {
     pub weights: Option<String>,
     /// A folder whose files replace the method's prompts of the same relative name.
     pub prompts: Option<PathBuf>,
-    /// A file of shots (see [`super::shots`]) that replaces the method's own.
+    /// A file of shots (see [`super::shots`]) that replaces the method's own; `gmicl` draws its own from a
+    /// rated test set.
     pub shots: Option<PathBuf>,
     /// Answer tokens of one question.
     pub max_tokens: Option<usize>,
+    /// What is drawn for the run, such as examples, is drawn by this.
+    pub seed: u64,
+    /// Whether every segment of the input has a reference translation.
+    pub has_references: bool,
 }
 
 /// One option of a method and the values that it takes, the default first. `<number>` among them stands for
@@ -135,6 +140,13 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// The option `reference` of methods with a variant that shows the reference translation.
+    pub const REFERENCE: Self = Self {
+        name: "reference",
+        values: &["auto", "on", "off"],
+        meaning: "show the reference translation; auto: when every segment of the input has one",
+    };
+
     fn takes(&self, value: &str) -> bool {
         self.values.iter().any(|known| match *known {
             "<number>" => value.parse::<f64>().is_ok_and(|n| n.is_finite() && n >= 0.0),
@@ -216,6 +228,15 @@ impl Options {
                 Err(Error::Conflict(reason))
             }
             (shots, _) => Ok(shots != "0"),
+        }
+    }
+
+    /// Whether the option [`Choice::REFERENCE`] and the input ask for the reference-based variant.
+    #[must_use]
+    pub fn shows_reference(&self, settings: &Settings) -> bool {
+        match self.get(Choice::REFERENCE.name) {
+            "auto" => settings.has_references,
+            word => word == "on",
         }
     }
 

@@ -2,6 +2,8 @@
 //! `{"source_lang","source","target_lang","target","errors":[{"category","span","severity","explanation"}]}`,
 //! with languages by their English names. How an example is written into a prompt is each method's affair.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -31,6 +33,9 @@ pub struct ShotError {
     pub severity: Severity,
     #[serde(default)]
     pub explanation: String,
+    /// Severity as points, by the greatest of their scale (`{"100": 73}`), for methods that ask for points.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub points: BTreeMap<String, u32>,
 }
 
 /// The shots of a file that is in force; none without a file.

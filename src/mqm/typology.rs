@@ -72,6 +72,8 @@ const SUB_ALIASES: &[(&str, &str)] = &[
     ("inappropriate", "inappropriate for context"),
     ("inconsistent", "inconsistent use"),
     ("unnatural or awkward", "awkward"),
+    ("incorrect word order", "bad sentence structure"),
+    ("word order", "bad sentence structure"),
     ("reinterpretation", "creative reinterpretation"),
     ("address", "address format"),
     ("currency", "currency format"),

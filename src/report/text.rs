@@ -25,6 +25,9 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -
     let mut out = table(&summary.systems, look);
     missing(&mut out, summary);
     out += &rounds(summary, look);
+    if summary.signature.starts_with("method:rubric-mqm|") {
+        categories(&mut out, &summary.systems, look);
+    }
     if detail == Detail::Units {
         units(&mut out, records, look);
     }
@@ -105,6 +108,34 @@ fn missing(out: &mut String, summary: &Summary) {
         let n = summary.units - summary.scored;
         let _ = writeln!(out, "without a verdict: {n} of {} ({})", summary.units, reasons.join(", "));
     }
+}
+
+/// RUBRIC-MQM's report: the points of each category, the heaviest first, subcategories below their own.
+fn categories(out: &mut String, systems: &[SystemSummary], look: Look) {
+    let of = |s: &SystemSummary, name: &str| s.categories.get(name).copied().unwrap_or_default();
+    let total = |name: &str| systems.iter().map(|s| of(s, name).penalty).sum::<f64>();
+    let mut names: Vec<&String> = systems.iter().flat_map(|s| s.categories.keys()).collect();
+    let top = |name: &str| name.split('/').next().unwrap_or(name).to_owned();
+    names.sort_by(|a, b| {
+        let key = |name: &str| (total(&top(name)), top(name), !name.contains('/'), total(name));
+        let (a, b) = (key(a), key(b));
+        b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(b.2.cmp(&a.2)).then(b.3.total_cmp(&a.3))
+    });
+    names.dedup();
+    if names.is_empty() {
+        return;
+    }
+    let mut rows = vec![vec!["points (errors)".to_owned()]];
+    rows[0].extend(systems.iter().map(|s| s.system.clone()));
+    for name in names {
+        let shown = name.split_once('/').map_or_else(|| name.clone(), |(_, sub)| format!("  {sub}"));
+        let cells = systems
+            .iter()
+            .map(|s| of(s, name))
+            .map(|sum| format!("{} ({})", (sum.penalty * 100.0).round() / 100.0, sum.errors));
+        rows.push(std::iter::once(shown).chain(cells).collect());
+    }
+    let _ = write!(out, "\n{}", aligned(&rows, look));
 }
 
 fn units(out: &mut String, records: &[Record], look: Look) {

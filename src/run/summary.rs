@@ -39,6 +39,20 @@ pub struct SystemSummary {
     pub major: f64,
     pub minor: f64,
     pub neutral: f64,
+    /// The errors of each category; a top category sums up those below it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub categories: BTreeMap<String, CategorySummary>,
+}
+
+/// What the errors of one category come to in a system.
+///
+/// Source: RUBRIC-MQM, Figure 6, which has the points by top category and by subcategory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CategorySummary {
+    pub errors: usize,
+    /// Sum of the errors' weights: points in RUBRIC-MQM, penalties elsewhere; lower is better. A unit's score
+    /// may cap them or count only some.
+    pub penalty: f64,
 }
 
 /// What the model was asked, and how long it took.
@@ -140,7 +154,22 @@ fn system_summary(system: &str, records: &[&Record]) -> SystemSummary {
         major: per_unit(Severity::Major),
         minor: per_unit(Severity::Minor),
         neutral: per_unit(Severity::Neutral),
+        categories: categories(records),
     }
+}
+
+/// Sums by path and by top category.
+fn categories(records: &[&Record]) -> BTreeMap<String, CategorySummary> {
+    let mut sums: BTreeMap<String, CategorySummary> = BTreeMap::new();
+    for error in records.iter().flat_map(|record| &record.errors) {
+        let top = error.category.split_once('/').map(|(top, _)| top);
+        for category in top.into_iter().chain([error.category.as_str()]) {
+            let sum = sums.entry(category.to_owned()).or_default();
+            sum.errors += 1;
+            sum.penalty += error.weight;
+        }
+    }
+    sums
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

@@ -10,7 +10,7 @@ use tribunal::{
 
 use crate::scripted::Script;
 
-fn segment(seg: usize, source: &str, hypothesis: &str) -> Segment {
+pub fn segment(seg: usize, source: &str, hypothesis: &str) -> Segment {
     Segment {
         system: "sys".into(),
         doc: "doc".into(),
@@ -24,7 +24,7 @@ fn segment(seg: usize, source: &str, hypothesis: &str) -> Segment {
 }
 
 /// Three segments, the first and the last with the same translation.
-fn document() -> Vec<Segment> {
+pub fn document() -> Vec<Segment> {
     vec![
         segment(0, "He went to the bank.", "Er ging zur Bank."),
         segment(1, "The bank was closed, he said.", "Die Bank war zu."),
@@ -32,15 +32,15 @@ fn document() -> Vec<Segment> {
     ]
 }
 
-fn settings(preset: Preset) -> Settings {
+pub fn settings(preset: Preset) -> Settings {
     Settings { preset, ..Settings::default() }
 }
 
-fn judge(request: &str, settings: &Settings) -> Box<dyn Judge> {
+pub fn judge(request: &str, settings: &Settings) -> Box<dyn Judge> {
     registry::build(request, settings).unwrap_or_else(|e| panic!("{request}: {e}"))
 }
 
-fn run(judge: &dyn Judge, script: &Arc<Script>, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+pub fn run(judge: &dyn Judge, script: &Arc<Script>, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
     let verdicts = judge.judge(&Panel::new(script.clone(), Sampling::default()), group);
     let n_units = if judge.unit() == Unit::Group { 1 } else { group.len() };
     assert_eq!(verdicts.len(), n_units, "one entry for each unit");
@@ -48,12 +48,12 @@ fn run(judge: &dyn Judge, script: &Arc<Script>, group: &[Segment]) -> Vec<Result
 }
 
 /// The verdict of a model that says only this about a segment.
-fn verdict(judge: &dyn Judge, answer: &str) -> Result<Verdict, Error> {
+pub fn verdict(judge: &dyn Judge, answer: &str) -> Result<Verdict, Error> {
     run(judge, &Script::says(answer), &document()[..1]).remove(0)
 }
 
 /// A verdict on a few lines.
-fn show(verdict: &Result<Verdict, Error>) -> String {
+pub fn show(verdict: &Result<Verdict, Error>) -> String {
     let verdict = match verdict {
         Ok(verdict) => verdict,
         Err(error) => return format!("{}: {error}\n", format!("{error:?}").split('(').next().unwrap()),
@@ -76,7 +76,7 @@ fn show(verdict: &Result<Verdict, Error>) -> String {
 }
 
 /// A question as a person reads it.
-fn show_question(chat: &Chat, form: &Form) -> String {
+pub fn show_question(chat: &Chat, form: &Form) -> String {
     let turns = chat.turns.iter().map(|t| format!("<<< {:?} >>>\n{}\n", t.role, t.content));
     let form = match form {
         Form::Json { schema, texts } => format!(
@@ -90,7 +90,7 @@ fn show_question(chat: &Chat, form: &Form) -> String {
 }
 
 /// All that a judge asks about the document, and what it makes of one answer to all of it.
-fn conversation(request: &str, settings: &Settings, group: &[Segment], answer: &str) -> String {
+pub fn conversation(request: &str, settings: &Settings, group: &[Segment], answer: &str) -> String {
     let judge = judge(request, settings);
     let script = Script::says(answer);
     let verdicts = run(judge.as_ref(), &script, group);

@@ -437,3 +437,39 @@ fn promptcue_scores_answers() {
     let unknown = run(&["promptcue", "score", "--gold", &gold, "--answers", &answers, "--scenario", "XX"]);
     assert!(unknown.unwrap_err().contains("unknown scenario `XX`"));
 }
+
+#[test]
+fn the_latent_weight_of_major_errors() {
+    let dir = testset();
+    let error = |severity: &str| serde_json::json!({"span": "x", "side": "target", "start": 0, "end": 1, "category": "other", "severity": severity});
+    let mut lines = String::new();
+    // Majors and minors of the first two segments.
+    for (system, counts) in [("A", [(0, 0), (0, 1)]), ("B", [(0, 3), (0, 1)]), ("C", [(1, 0), (2, 0)])] {
+        for (seg, (major, minor)) in counts.into_iter().enumerate() {
+            let errors: Vec<_> =
+                (0..major).map(|_| error("major")).chain((0..minor).map(|_| error("minor"))).collect();
+            let line = serde_json::json!({
+                "system": system, "doc": "d1", "seg": seg, "src_lang": "en", "tgt_lang": "de",
+                "hypothesis": "x", "score": 0.0, "errors": errors, "status": "ok",
+            });
+            lines += &(line.to_string() + "\n");
+        }
+    }
+    write(&dir.path().join("run/verdicts.jsonl"), &lines);
+    let ea = format!("ea={}", dir.path().join("run").display());
+    let arguments = ["-l", "en-de", "--metrics", "Good", "--stat", "seg:acc-eq@item", "--latent-weight", &ea];
+    let json = meta(dir.path(), &[&arguments[..], &["--json"]].concat()).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let found = &json["more"]["latent"][0]["found"]["Ok"];
+    // B's three minor errors against C's one major: gold -5 against -6, so a major must cost more than 3.
+    assert_eq!(
+        (&found["w_major"], &found["value"], &found["at_five"]),
+        (&3.5.into(), &1.0.into(), &1.0.into())
+    );
+    let value_at = |w: f64| {
+        found["curve"].as_array().unwrap().iter().find(|p| p[0] == w).map(|p| p[1].as_f64().unwrap()).unwrap()
+    };
+    assert!(value_at(3.0) < 1.0 && value_at(1.0) < value_at(3.5));
+    let text = meta(dir.path(), &arguments).unwrap();
+    assert!(text.contains("what a major error should cost"), "{text}");
+}

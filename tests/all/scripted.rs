@@ -46,6 +46,11 @@ impl Script {
         this
     }
 
+    /// All questions so far, as they came; of use where one is asked after the other.
+    pub fn in_order(&self) -> Vec<(Chat, Form, Sampling)> {
+        self.asked.lock().unwrap().clone()
+    }
+
     /// All questions so far, by the text of their last turn.
     pub fn asked(&self) -> Vec<(Chat, Form, Sampling)> {
         let mut asked = self.asked.lock().unwrap().clone();

@@ -14,6 +14,7 @@ use crate::meta::correlation::Undefined;
 use crate::meta::direction::Direction;
 use crate::meta::distribution::{Bins, ErrorShares, Summary, bins, error_shares, summary};
 use crate::meta::fit::{FitReport, examine};
+use crate::meta::latent::{self, Latent};
 use crate::meta::lint::{Claim, Finding, lint};
 use crate::meta::rating::{self, Ratings};
 use crate::meta::scores::Scores;
@@ -50,6 +51,10 @@ pub struct ExtraArgs {
     /// Error spans of a run of ours (or a verdicts file) against the raters' spans.
     #[arg(long, value_name = "NAME=DIR")]
     pub spans: Vec<String>,
+    /// Search what a major error should cost over the errors of a run of ours, such as one of eaprompt; the
+    /// first --stat is what the weight should make best (default seg:acc-eq@item).
+    #[arg(long, value_name = "NAME=DIR")]
+    pub latent_weight: Vec<String>,
     /// Write plots as SVG files into this folder.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
@@ -74,6 +79,8 @@ pub struct Extras {
     pub annotators: Option<Vec<Of<RaterPair>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Of<SpanReport>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latent: Vec<Of<Result<Latent, Undefined>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plots: Vec<PathBuf>,
 }
@@ -108,6 +115,9 @@ pub struct Distribution {
 /// Statistics shown by slice where none is named.
 const SLICED: [&str; 3] = ["seg:pearson@none", "seg:kendall-b@none", "seg:acc-eq@item"];
 
+/// What `--latent-weight` makes best where no statistic is named.
+const LATENT: &str = "seg:acc-eq@item";
+
 /// Computes what was asked for.
 ///
 /// # Errors
@@ -139,6 +149,7 @@ pub fn compute(args: &Args, directions: &[Direction], result: &SetResult) -> Res
             extras.annotators.get_or_insert_default().extend(raters(args, direction)?);
         }
         extras.spans.extend(spans(args, direction)?);
+        extras.latent.extend(latent_weights(args, direction)?);
     }
     if let Some(dir) = &args.extra.plots {
         extras.plots = plots(dir, directions, result)?;
@@ -293,6 +304,19 @@ fn spans(args: &Args, direction: &Direction) -> Result<Vec<Of<SpanReport>>> {
         }
     }
     Ok(reports)
+}
+
+fn latent_weights(args: &Args, direction: &Direction) -> Result<Vec<Of<Result<Latent, Undefined>>>> {
+    let statistic = args.statistics.first().map_or(LATENT, String::as_str).parse()?;
+    let mut found = Vec::new();
+    for text in &args.extra.latent_weight {
+        let (name, path) = text.split_once('=').with_context(|| format!("`{text}` is not NAME=DIR"))?;
+        let verdicts = verdicts_of(Path::new(path), direction)?;
+        if !verdicts.is_empty() {
+            found.push(of(direction, name, latent::search(name, &verdicts, direction, statistic)?));
+        }
+    }
+    Ok(found)
 }
 
 fn plots(dir: &Path, directions: &[Direction], result: &SetResult) -> Result<Vec<PathBuf>> {

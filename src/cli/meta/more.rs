@@ -60,6 +60,9 @@ fn tables(extras: &Extras, number: &dyn Fn(f64) -> String) -> Vec<(String, Table
         Some(pairs) => tables.push(("agreement of the human raters".into(), raters(pairs, number))),
         None => {}
     }
+    if !extras.latent.is_empty() {
+        tables.push(("what a major error should cost (a minor one costs 1)".into(), latent(extras, number)));
+    }
     for of in &extras.spans {
         tables.push((format!("error spans of {} on {}", of.name, of.lp), spans(of, number)));
     }
@@ -241,6 +244,22 @@ fn errors(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
                 table.row(cells.into_iter().chain(found.iter().copied().map(share)));
             }
         }
+    }
+    table
+}
+
+fn latent(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
+    let mut table = Table::new();
+    table.head(["run", "pair", "statistic", "w-major", "value", "at 5", "held out"]);
+    for of in &extras.latent {
+        let Ok(found) = &of.found else {
+            table.row([of.name.clone(), of.lp.clone(), "undefined".into()]);
+            continue;
+        };
+        let [value, at_five] = [found.value, found.at_five].map(number);
+        let held_out = found.held_out.map_or_else(|| "-".into(), number);
+        let (statistic, w_major) = (found.statistic.clone(), found.w_major.to_string());
+        table.row([of.name.clone(), of.lp.clone(), statistic, w_major, value, at_five, held_out]);
     }
     table
 }

@@ -96,15 +96,13 @@ impl Layout {
     ) -> Result<Form, Error> {
         let file = if self.is_strict { SCHEMA_STRICT } else { FORM_PAPER };
         let rendered = self.render(prompts, file, max_errors)?;
-        let mut schema: Value = serde_json::from_str(&rendered)
+        let schema: Value = serde_json::from_str(&rendered)
             .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))?;
-        let mut texts = BTreeMap::from([
+        let texts = BTreeMap::from([
             ("source".to_owned(), source.to_owned()),
             (self.target.tag().into(), target.into()),
         ]);
-        texts.retain(|_, text| !text.is_empty());
-        restrict_to(&mut schema, &texts);
-        Ok(Form::Json { schema, texts })
+        Ok(form_about(schema, texts))
     }
 
     fn render(self, prompts: &Prompts, file: File, max_errors: usize) -> Result<String, Error> {
@@ -176,6 +174,14 @@ impl Layout {
     }
 }
 
+/// A JSON form with spans of these texts; those of an empty text are taken out of the schema.
+#[must_use]
+pub fn form_about(mut schema: Value, mut texts: BTreeMap<String, String>) -> Form {
+    texts.retain(|_, text| !text.is_empty());
+    restrict_to(&mut schema, &texts);
+    Form::Json { schema, texts }
+}
+
 /// Takes the spans of absent texts out of a schema: alternatives that need one go, lists of texts shrink, and
 /// where none is left the span is the empty string.
 fn restrict_to(schema: &mut Value, texts: &BTreeMap<String, String>) {
@@ -184,7 +190,10 @@ fn restrict_to(schema: &mut Value, texts: &BTreeMap<String, String>) {
         Value::Array(items) => items.iter_mut().for_each(|item| restrict_to(item, texts)),
         Value::Object(object) => {
             if let Some(Value::Array(alternatives)) = object.get_mut("anyOf") {
-                let span = |a: &Value| a.pointer("/properties/error_span/substringOf").cloned();
+                let span = |a: &Value| {
+                    let property = |name: &str| a.pointer(&format!("/properties/{name}/substringOf"));
+                    property("error_span").or_else(|| property("span")).cloned()
+                };
                 alternatives.retain(|a| !span(a).as_ref().is_some_and(is_absent));
             }
             if let Some(Value::Array(names)) = object.get_mut("substringOf") {
@@ -278,6 +287,15 @@ impl Answer {
     /// The verdict about these texts: raw and score are the quality score, or the weighed errors.
     #[must_use]
     pub fn verdict(self, source: &str, target: &str, weights: &Weights, scores_by_quality: bool) -> Verdict {
+        let (errors, quality_score) = self.into_parts();
+        let (errors, penalty) = mqm::assess(errors, source, target, weights);
+        let score = quality_score.filter(|_| scores_by_quality).unwrap_or(penalty);
+        Verdict { score, raw: score, quality_score, errors }
+    }
+
+    /// The errors, not yet located and weighed, and the quality score.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<ErrorSpan>, Option<f64>) {
         let to_error = |entry: Entry| {
             let category = typology::join(entry.error_category.name(), &entry.error_type);
             let span = entry.error_span.unwrap_or_default();
@@ -285,10 +303,7 @@ impl Answer {
             ErrorSpan { confidence: entry.confidence, ..error }
         };
         let errors = self.errors.into_iter().map(to_error).collect();
-        let (errors, penalty) = mqm::assess(errors, source, target, weights);
-        let quality_score = self.quality_score.map(|score| score as f64);
-        let score = quality_score.filter(|_| scores_by_quality).unwrap_or(penalty);
-        Verdict { score, raw: score, quality_score, errors }
+        (errors, self.quality_score.map(|score| score as f64))
     }
 }
 

@@ -1,0 +1,230 @@
+//! GEMBA-ESA: first the error spans, major and minor only, then a score of 0 to 100 given them. The method of
+//! Microsoft's submission to the metrics task of WMT 2024; after Kocmi and others, "Error Span Annotation: A
+//! Balanced Approach for Human Evaluation of Machine Translation" (WMT 2024). It is described in no paper of
+//! its own, so there is no preset `paper`.
+//!
+//! Differs:
+//! - Stage 1. Code: the answer is passed on unread. `code` the same, and its verdict has errors where lines can
+//!   be read as entries; `strict` reads the answer as [`super::gemba_mqm`] does, and one that cannot be read is
+//!   a missing verdict before the second question.
+//! - Stage 2. Code: exactly one run of digits, else hotter and hotter up to temperature 1; a cut answer is
+//!   asked for with 200 tokens more. `code` counts a cut answer as none; `strict` can only be a whole number of
+//!   0 to 100.
+//! - Shots. The three of GEMBA-MQM with their critical errors as major ones; a block without errors says
+//!   `no-error`.
+//! - Score. That of stage 2; the weights (`gemba` by default) only mark the errors.
+//! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
+
+use serde::Serialize;
+
+use super::{
+    Error, Judge, Method, Panel, Verdict,
+    gemba_da::{is_empty, read_number},
+    gemba_mqm::{code, parse},
+    in_parallel,
+    prompt::{File, Prompts},
+    reading,
+    registry::Calls,
+    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    shots::{self, Shot},
+};
+use crate::{
+    llm::{Chat, Finish, Form, Sampling},
+    mqm::{self, ErrorSpan, weights::Weights},
+    segment::Segment,
+};
+
+const SYSTEM: File = File { name: "gemba_esa/system.j2", text: include_str!("gemba_esa/system.j2") };
+const SPANS: File = File { name: "gemba_esa/spans.j2", text: include_str!("gemba_esa/spans.j2") };
+const ANSWER: File = File { name: "gemba_esa/answer.j2", text: include_str!("gemba_esa/answer.j2") };
+const SCORE: File = File { name: "gemba_esa/score.j2", text: include_str!("gemba_esa/score.j2") };
+const SHOTS: File = File { name: "gemba_esa/shots.jsonl", text: include_str!("gemba_esa/shots.jsonl") };
+
+/// Answer tokens of the spans and of the score.
+const SPANS_BUDGET: usize = 512;
+const SCORE_BUDGET: usize = 64;
+
+/// What `tribunal methods show gemba-esa` says.
+pub const METHOD: Method = Method {
+    name: "gemba-esa",
+    summary: "error spans first, then a score of 0 to 100 that has seen them",
+    citation: "GEMBA's published code, as submitted to the WMT 2024 metrics task",
+    stages: &["spans", "score"],
+    roles: &["annotator"],
+    calls: Calls { least: 1, typical: 2, most: 12 },
+    scale: "0 to 100, higher is better",
+    granularities: &[Granularity::Seg],
+    presets: &[Preset::Code, Preset::Strict],
+    weights: Some("gemba"),
+    options: &[Choice {
+        name: "shots",
+        values: &["3", "0"],
+        meaning: "worked examples before the first question",
+    }],
+    build: |settings, options| Ok(Box::new(GembaEsa::new(settings, options)?)),
+};
+
+/// GEMBA-ESA as it was asked for.
+pub struct GembaEsa {
+    prompts: Prompts,
+    preset: Preset,
+    shots: Vec<Shot>,
+    weights: &'static Weights,
+    max_tokens: Option<usize>,
+}
+
+/// The values of both prompts.
+#[derive(Clone, Copy, Serialize)]
+struct Query<'a> {
+    source_lang: &'a str,
+    source: &'a str,
+    target_lang: &'a str,
+    target: &'a str,
+}
+
+impl Judge for GembaEsa {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        in_parallel(group, |idx, segment| {
+            if is_empty(segment) {
+                return Err(Error::Failed("source and hypothesis are both empty".into()));
+            }
+            let panel = panel.about(idx);
+            let (answer, errors) = self.spans(&panel, segment)?;
+            let score = self.score(&panel, segment, &answer)?;
+            let (errors, _) = mqm::assess(errors, &segment.source, &segment.hypothesis, self.weights);
+            Ok(Verdict { score, raw: score, quality_score: Some(score), errors })
+        })
+    }
+
+    fn signature(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("method", METHOD.name.into()),
+            ("shots", self.shots.len().to_string()),
+            ("preset", self.preset.to_string()),
+            ("granularity", Granularity::Seg.to_string()),
+            ("prompts", self.prompts.hash().to_owned()),
+            ("weights", self.weights.name.into()),
+        ]
+    }
+
+    /// The questions of stage 1: those of stage 2 hold their answers.
+    fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
+        let asked = group.iter().filter(|segment| !is_empty(segment));
+        asked
+            .filter_map(|segment| Some((self.spans_chat(&Query::of(segment)).ok()?, self.spans_budget())))
+            .collect()
+    }
+}
+
+impl GembaEsa {
+    /// Reads the settings, the prompts and the shots.
+    ///
+    /// # Errors
+    /// What [`super::registry::build`] names.
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let shots_file = options.has_shots(settings)?.then_some(SHOTS);
+        let mut files = vec![SYSTEM, SPANS, ANSWER, SCORE];
+        files.extend(shots_file);
+        let prompts = Prompts::load(&files, settings)?;
+        let judge = Self {
+            shots: shots::load(&prompts, shots_file, settings)?,
+            prompts,
+            preset: settings.preset,
+            weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
+            max_tokens: settings.max_tokens,
+        };
+        let sample = Query { source_lang: "", source: "a", target_lang: "", target: "b" };
+        judge.spans_chat(&sample).map_err(setup::Error::from_prompt)?;
+        judge.score_chat(&sample, "").map_err(setup::Error::from_prompt)?;
+        Ok(judge)
+    }
+
+    /// Stage 1: the answer as it is and the errors in it.
+    fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
+        let chat = self.spans_chat(&Query::of(segment))?;
+        let budget = self.spans_budget();
+        let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
+        let reply = panel.ask_with("annotator", "spans", &chat, &Form::Text, &sampling)?;
+        if self.preset == Preset::Code {
+            let errors = code::read(&reply.text).errors();
+            return Ok((reply.text, errors));
+        }
+        let answer = reading::whole(&reply, budget)?;
+        let errors = parse::read(answer, &segment.source, &segment.hypothesis)?;
+        // What a model that thinks thought is no annotation.
+        let shown = answer.rsplit_once("</think>").map_or(answer, |(_thoughts, answer)| answer).trim();
+        Ok((shown.to_owned(), errors))
+    }
+
+    /// Stage 2: a score that has seen the annotation.
+    fn score(&self, panel: &Panel, segment: &Segment, spans: &str) -> Result<f64, Error> {
+        let chat = self.score_chat(&Query::of(segment), spans)?;
+        let budget = self.max_tokens.unwrap_or(SCORE_BUDGET);
+        let ask = |form: &Form, temperature: f32| {
+            let sampling = Sampling { max_tokens: budget, temperature, ..panel.sampling.clone() };
+            panel.ask_with("annotator", "score", &chat, form, &sampling)
+        };
+        if self.preset == Preset::Strict {
+            let form = Form::Regex("100|[1-9]?[0-9]".into());
+            let reply = ask(&form, panel.sampling.temperature)?;
+            let answer = reading::whole(&reply, budget)?;
+            return read_number(answer).ok_or_else(|| reading::unusable(answer, "not a number of 0 to 100"));
+        }
+        let mut last = String::new();
+        for tenths in 0..=10u8 {
+            let reply = ask(&Form::Text, f32::from(tenths) / 10.0)?;
+            let text = if reply.finish == Finish::Length { "" } else { reply.text.as_str() };
+            if let Some(score) = read_number(text) {
+                return Ok(score);
+            }
+            last = reply.text;
+        }
+        Err(reading::unusable(&last, "no single number in eleven answers, the last"))
+    }
+
+    fn spans_chat(&self, query: &Query) -> Result<Chat, Error> {
+        let mut chat = Chat::new().system(self.prompts.render(SYSTEM, ())?);
+        for shot in &self.shots {
+            let answer = self.prompts.render(ANSWER, shot)?;
+            let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
+            chat = chat.user(self.prompts.render(SPANS, Query::of_shot(shot))?).assistant(answer);
+        }
+        Ok(chat.user(self.prompts.render(SPANS, query)?))
+    }
+
+    fn score_chat(&self, query: &Query, spans: &str) -> Result<Chat, Error> {
+        #[derive(Serialize)]
+        struct Scored<'a> {
+            #[serde(flatten)]
+            query: Query<'a>,
+            spans: &'a str,
+            code: bool,
+        }
+        let code = self.preset == Preset::Code;
+        Ok(Chat::new().user(self.prompts.render(SCORE, Scored { query: *query, spans, code })?))
+    }
+
+    fn spans_budget(&self) -> usize {
+        self.max_tokens.unwrap_or(SPANS_BUDGET)
+    }
+}
+
+impl<'a> Query<'a> {
+    fn of(segment: &'a Segment) -> Self {
+        Self {
+            source_lang: segment.src_lang.name(),
+            source: &segment.source,
+            target_lang: segment.tgt_lang.name(),
+            target: &segment.hypothesis,
+        }
+    }
+
+    fn of_shot(shot: &'a Shot) -> Self {
+        Self {
+            source_lang: &shot.source_lang,
+            source: &shot.source,
+            target_lang: &shot.target_lang,
+            target: &shot.target,
+        }
+    }
+}

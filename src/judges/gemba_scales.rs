@@ -1,0 +1,206 @@
+//! GEMBA-SQM, GEMBA-Stars and GEMBA-Classes: one prompt asks for a place on a described scale. Kocmi and
+//! Federmann, "Large Language Models Are State-of-the-Art Evaluators of Translation Quality" (EAMT 2023),
+//! whose fourth prompt is [`super::gemba_da`]. They find no error spans.
+//!
+//! Differs:
+//! - Prompt. `paper` and `strict` have the paper's words, `code` those of the published code, which says
+//!   `machine translation` in places and ends in a space.
+//! - Answer. Code: a number as in GEMBA-DA; stars as one number, word or row of stars; the only class that
+//!   occurs in the answer. Paper: unsaid. Ours: `code` the same; `paper` reads an answer that is the rating
+//!   and nothing else, in any case, with quotes or a full stop around it; `strict` can only be a whole number
+//!   of 0 to 100, `one star` to `five stars`, or one of the five classes.
+//! - No rating. Code: asks again at temperature 0.1, 0.2, ... 1.0, then none; a cut answer of -Classes (100
+//!   tokens) is asked for with 200 tokens more, without bound. `code` counts a cut answer as none in all
+//!   three; then `unparsable`. The other presets ask once.
+//! - Scale of the classes. Code: 0 to 4, higher is better; so here.
+//! - Reference: as in [`super::gemba_da`], with a variant of each prompt.
+//! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
+
+use serde_json::json;
+
+use super::{
+    Error, Judge, Method, Panel, Verdict,
+    gemba_da::{Query, is_empty, read_number},
+    in_parallel,
+    prompt::{File, Prompts},
+    reading,
+    registry::Calls,
+    setup::{self, Choice, Granularity, Options, Preset, Settings},
+};
+use crate::{
+    llm::{Chat, Finish, Form, Reply, Sampling},
+    segment::Segment,
+};
+
+mod rating;
+
+pub use rating::Scale;
+
+const SQM_PROMPT: File = File { name: "gemba_scales/sqm.j2", text: include_str!("gemba_scales/sqm.j2") };
+const STARS_PROMPT: File =
+    File { name: "gemba_scales/stars.j2", text: include_str!("gemba_scales/stars.j2") };
+const CLASSES_PROMPT: File =
+    File { name: "gemba_scales/classes.j2", text: include_str!("gemba_scales/classes.j2") };
+
+/// Answer tokens of one question: a number or a few words.
+const BUDGET: usize = 64;
+
+/// What `tribunal methods show gemba-sqm` says.
+pub const SQM: Method = Method {
+    name: "gemba-sqm",
+    summary: "a score of 0 to 100 whose anchors are described",
+    scale: "0 to 100, higher is better",
+    build: |settings, options| Ok(Box::new(GembaScale::new(Scale::Sqm, settings, options)?)),
+    ..STARS
+};
+
+/// What `tribunal methods show gemba-stars` says.
+pub const STARS: Method = Method {
+    name: "gemba-stars",
+    summary: "one to five stars",
+    citation: "Kocmi and Federmann 2023, \"Large Language Models Are State-of-the-Art Evaluators of Translation \
+               Quality\"",
+    stages: &["assess"],
+    roles: &["annotator"],
+    calls: Calls { least: 1, typical: 1, most: 11 },
+    scale: "1 to 5, higher is better",
+    granularities: &[Granularity::Seg],
+    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
+    weights: None,
+    options: &[Choice::REFERENCE],
+    build: |settings, options| Ok(Box::new(GembaScale::new(Scale::Stars, settings, options)?)),
+};
+
+/// What `tribunal methods show gemba-classes` says.
+pub const CLASSES: Method = Method {
+    name: "gemba-classes",
+    summary: "one of five classes of quality",
+    scale: "0 (no meaning preserved) to 4 (perfect translation), higher is better",
+    build: |settings, options| Ok(Box::new(GembaScale::new(Scale::Classes, settings, options)?)),
+    ..STARS
+};
+
+/// One of the three as it was asked for.
+pub struct GembaScale {
+    scale: Scale,
+    prompts: Prompts,
+    preset: Preset,
+    form: Form,
+    shows_reference: bool,
+    budget: usize,
+}
+
+impl Judge for GembaScale {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        in_parallel(group, |idx, segment| {
+            let score = self.assess(&panel.about(idx), segment)?;
+            let quality_score = (self.scale == Scale::Sqm).then_some(score);
+            Ok(Verdict { score, raw: score, quality_score, errors: Vec::new() })
+        })
+    }
+
+    fn signature(&self) -> Vec<(&'static str, String)> {
+        let mut fields = vec![("method", self.method().name.to_owned())];
+        fields.extend(self.shows_reference.then(|| ("reference", "yes".to_owned())));
+        fields.extend([
+            ("preset", self.preset.to_string()),
+            ("granularity", Granularity::Seg.to_string()),
+            ("prompts", self.prompts.hash().to_owned()),
+        ]);
+        fields
+    }
+
+    fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
+        let asked = group.iter().filter(|segment| !is_empty(segment));
+        asked.filter_map(|segment| Some((self.chat(segment).ok()?, self.budget))).collect()
+    }
+}
+
+impl GembaScale {
+    /// Reads the settings and the prompt.
+    ///
+    /// # Errors
+    /// What [`super::registry::build`] names; weights and shots, which the methods do not have.
+    pub fn new(scale: Scale, settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let shows_reference = options.shows_reference(settings);
+        let judge = Self {
+            scale,
+            prompts: Prompts::load(&[prompt(scale)], settings)?,
+            preset: settings.preset,
+            form: if settings.preset == Preset::Strict { scale.form() } else { Form::Text },
+            shows_reference,
+            budget: settings.max_tokens.unwrap_or(BUDGET),
+        };
+        if settings.weights.is_some() || settings.shots.is_some() {
+            let name = judge.method().name;
+            let reason =
+                format!("{name} names no errors and has no shots; hint: leave weights and shots out");
+            return Err(setup::Error::Conflict(reason));
+        }
+        judge.render(&Query::sample(shows_reference)).map_err(setup::Error::from_prompt)?;
+        Ok(judge)
+    }
+
+    fn method(&self) -> &'static Method {
+        match self.scale {
+            Scale::Sqm => &SQM,
+            Scale::Stars => &STARS,
+            Scale::Classes => &CLASSES,
+        }
+    }
+
+    fn assess(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
+        if is_empty(segment) {
+            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        }
+        let chat = self.chat(segment)?;
+        if self.preset == Preset::Code {
+            return self.assess_as_code(panel, &chat);
+        }
+        let reply = self.ask(panel, &chat, panel.sampling.temperature)?;
+        let answer = reading::whole(&reply, self.budget)?;
+        self.scale.read(answer).ok_or_else(|| reading::unusable(answer, self.scale.missing()))
+    }
+
+    /// GEMBA's loop: hotter and hotter until an answer holds a rating.
+    fn assess_as_code(&self, panel: &Panel, chat: &Chat) -> Result<f64, Error> {
+        let mut last = String::new();
+        for tenths in 0..=10u8 {
+            let reply = self.ask(panel, chat, f32::from(tenths) / 10.0)?;
+            let text = if reply.finish == Finish::Length { "" } else { reply.text.as_str() };
+            let rating = match self.scale {
+                Scale::Sqm => read_number(text),
+                Scale::Stars => rating::stars_as_code(text),
+                Scale::Classes => rating::class_as_code(text),
+            };
+            if let Some(rating) = rating {
+                return Ok(rating);
+            }
+            last = reply.text;
+        }
+        Err(reading::unusable(&last, "no single rating in eleven answers, the last"))
+    }
+
+    fn ask(&self, panel: &Panel, chat: &Chat, temperature: f32) -> Result<Reply, Error> {
+        let sampling = Sampling { max_tokens: self.budget, temperature, ..panel.sampling.clone() };
+        Ok(panel.ask_with("annotator", "assess", chat, &self.form, &sampling)?)
+    }
+
+    fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
+        self.render(&Query::of(segment, self.shows_reference)?)
+    }
+
+    fn render(&self, query: &Query) -> Result<Chat, Error> {
+        let mut values = json!(query);
+        values["code"] = json!(self.preset == Preset::Code);
+        Ok(Chat::new().user(self.prompts.render(prompt(self.scale), values)?))
+    }
+}
+
+fn prompt(scale: Scale) -> File {
+    match scale {
+        Scale::Sqm => SQM_PROMPT,
+        Scale::Stars => STARS_PROMPT,
+        Scale::Classes => CLASSES_PROMPT,
+    }
+}

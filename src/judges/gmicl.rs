@@ -1,0 +1,201 @@
+//! GMICL-5: five worked examples as long as the text under judgement, drawn from rated translations, and one
+//! prompt over the whole text. "FSP" paper, Figure 14; examples: Section 3 and Appendix B.3. It does not judge
+//! sentence by sentence: [`super::fsp`] does.
+//!
+//! Differs:
+//! - No code is published; there is no preset `code`.
+//! - Examples. Paper: five of its own collection of WMT 2023 at the same granularity, at random. Ours: five by
+//!   the run's seed from `--shots`, a test set in mt-metrics-eval's layout with MQM ratings, or a JSONL file of
+//!   rated segments; the same five for every prompt of a run. Their neutral errors are left out; categories that
+//!   the prompt does not know are `other`. The signature has their hash.
+//! - Direct assessment. Figure 14 always asks for it; `da=off` does not. `score=da` takes it as the score, which
+//!   is else the sum of the weighed errors, `gemba` by default, as in [`super::fsp`].
+//! - Answers, long texts and empty ones: as the JSON form of [`super::gemba_mqm`].
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::{
+    Error, Grouping, Judge, Method, Panel, Unit, Verdict,
+    fsp::answer::{Layout, ShownShot, Target},
+    gemba_mqm::{Query, Texts},
+    in_parallel,
+    prompt::{File, Prompts},
+    reading,
+    registry::Calls,
+    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    shots::Shot,
+};
+use crate::{
+    llm::{Chat, Sampling},
+    mqm::{self, weights::Weights},
+    segment::Segment,
+};
+
+mod examples;
+
+const PROMPT: File = File { name: "gmicl/gmicl.j2", text: include_str!("gmicl/gmicl.j2") };
+
+/// The five of GMICL-5.
+const N_EXAMPLES: usize = 5;
+
+/// What `tribunal methods show gmicl` says.
+pub const METHOD: Method = Method {
+    name: "gmicl",
+    summary: "one prompt over the whole text, after five rated examples of the same length",
+    citation: "Focus Sentence Prompting, Figure 14 (GMICL-5)",
+    stages: &["annotate"],
+    roles: &["annotator"],
+    calls: Calls::exactly(1),
+    scale: "negative penalty, 0 is best and higher is better; with score=da 0 to 100, higher is better",
+    granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
+    presets: &[Preset::Paper, Preset::Strict],
+    weights: Some("gemba"),
+    options: &[
+        Choice { name: "da", values: &["on", "off"], meaning: "ask for a score of 0 to 100" },
+        Choice { name: "score", values: &["errors", "da"], meaning: "what the score is made of" },
+        Choice { name: "explain", values: &["on", "off"], meaning: "ask why each span is an error" },
+    ],
+    build: |settings, options| Ok(Box::new(Gmicl::new(settings, options)?)),
+};
+
+/// GMICL-5 as it was asked for.
+pub struct Gmicl {
+    prompts: Prompts,
+    preset: Preset,
+    granularity: Granularity,
+    weights: &'static Weights,
+    /// Errors only: the examples have neither explanations nor quality scores.
+    examples: Vec<Shot>,
+    layout: Layout,
+    scores_by_quality: bool,
+    max_tokens: Option<usize>,
+}
+
+impl Judge for Gmicl {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        in_parallel(&self.units(group), |idx, texts| self.judge_unit(&panel.about(idx), texts))
+    }
+
+    fn group(&self) -> Grouping {
+        self.granularity.grouping()
+    }
+
+    fn unit(&self) -> Unit {
+        self.granularity.unit()
+    }
+
+    fn signature(&self) -> Vec<(&'static str, String)> {
+        let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+        let examples = serde_json::to_vec(&self.examples).expect("examples are strings and can be written");
+        let digest = Sha256::digest(examples);
+        let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+        vec![
+            ("method", METHOD.name.into()),
+            ("shots", self.examples.len().to_string()),
+            ("examples", format!("{hash:08x}")),
+            ("explain", on_off(self.layout.explain)),
+            ("da", on_off(self.layout.quality)),
+            ("score", if self.scores_by_quality { "da" } else { "errors" }.into()),
+            ("preset", self.preset.to_string()),
+            ("granularity", self.granularity.to_string()),
+            ("prompts", self.prompts.hash().to_owned()),
+            ("weights", self.weights.name.into()),
+        ]
+    }
+
+    fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
+        let chats = self.units(group).into_iter().filter(|texts| !texts.is_empty());
+        chats.filter_map(|texts| Some((self.chat(&texts).ok()?, self.budget()))).collect()
+    }
+}
+
+impl Gmicl {
+    /// Reads the settings and the prompts, and draws the examples.
+    ///
+    /// # Errors
+    /// What [`super::registry::build`] names, options that do not go together, and examples that are missing
+    /// or too few.
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let layout = Layout {
+            is_strict: settings.preset == Preset::Strict,
+            explain: options.is_on("explain"),
+            quality: options.is_on("da"),
+            target: Target::Translation,
+        };
+        let scores_by_quality = options.get("score") == "da";
+        let conflict = |reason: &str| Err(setup::Error::Conflict(reason.into()));
+        if scores_by_quality && !layout.quality {
+            return conflict(
+                "`score=da` needs the score that `da=off` does not ask for; hint: leave one out",
+            );
+        }
+        let Some(rated) = &settings.shots else {
+            return conflict(
+                "gmicl draws its examples from rated translations; hint: --shots DIR of a test set with \
+                 `human-scores/LP.mqm.RATER.seg.rating`, or a JSONL file",
+            );
+        };
+        let granularity = settings.granularity.unwrap_or(METHOD.granularities[0]);
+        let judge = Self {
+            examples: examples::draw(rated, granularity, N_EXAMPLES, settings.seed)?,
+            prompts: Prompts::load(&[&[PROMPT], layout.files().as_slice()].concat(), settings)?,
+            preset: settings.preset,
+            granularity,
+            weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
+            layout,
+            scores_by_quality,
+            max_tokens: settings.max_tokens,
+        };
+        judge.chat(&Texts::sample()).map_err(setup::Error::from_prompt)?;
+        Ok(judge)
+    }
+
+    fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
+        if texts.is_empty() {
+            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        }
+        let chat = self.chat(texts)?;
+        let form = self.layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
+        let sampling = Sampling { max_tokens: self.budget(), ..panel.sampling.clone() };
+        let reply = panel.ask_with("annotator", "annotate", &chat, &form, &sampling)?;
+        let answer = self.layout.read(reading::whole(&reply, self.budget())?)?;
+        Ok(answer.verdict(&texts.source, &texts.target, self.weights, self.scores_by_quality))
+    }
+
+    fn chat(&self, texts: &Texts) -> Result<Chat, Error> {
+        #[derive(Serialize)]
+        struct Asked<'a> {
+            #[serde(flatten)]
+            query: Query<'a>,
+            strict: bool,
+            explain: bool,
+            quality: bool,
+            schema: String,
+            shots: Vec<ShownShot<'a>>,
+        }
+        let bare = Layout { explain: false, quality: false, ..self.layout };
+        let asked = Asked {
+            query: texts.query(),
+            strict: self.layout.is_strict,
+            explain: self.layout.explain,
+            quality: self.layout.quality,
+            schema: self.layout.schema(&self.prompts, texts.max_errors())?,
+            shots: bare.shown(&self.examples),
+        };
+        Ok(Chat::new().user(self.prompts.render(PROMPT, asked)?))
+    }
+
+    /// The most tokens that one answer may take.
+    fn budget(&self) -> usize {
+        let own = if self.granularity == Granularity::FiveDoc { 4096 } else { 2048 };
+        self.max_tokens.unwrap_or(own)
+    }
+
+    fn units<'a>(&self, group: &'a [Segment]) -> Vec<Texts<'a>> {
+        match self.unit() {
+            Unit::Segment => group.chunks(1).filter_map(Texts::join).collect(),
+            Unit::Group => Texts::join(group).into_iter().collect(),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The published code's own reading of an answer and its own score, faults included: a category of two words
+//! is no entry, and an answer without entries is perfect. It is behaviour to compare with, not to rely on;
+//! [`super::lines`] is ours.
+//!
+//! Source: `rmqm_parser/scale_parser.py` and `rmqm_parser/no_scale_parser.py`.
+
+use super::Scenario;
+use crate::mqm::{ErrorSpan, Severity};
+
+/// The entries of an answer as error spans, with the code's cost of each as weight.
+#[must_use]
+pub fn read(answer: &str, scenario: Scenario) -> Vec<ErrorSpan> {
+    if scenario.scale().is_none() {
+        return blocks(answer);
+    }
+    let entries: Vec<(&str, &str, u32)> = answer.lines().filter_map(scaled_entry).collect();
+    let to_error = |(span, category, points): (&str, &str, u32)| ErrorSpan {
+        weight: f64::from(points),
+        ..ErrorSpan::new(category, span, scenario.severity(points))
+    };
+    entries.into_iter().map(to_error).collect()
+}
+
+/// The score of entries that [`read`] found, on the code's own scale.
+///
+/// Unit: with points, their sum over -100: 0 is best and higher is better. Else the penalty, at most 25, over
+/// 100: the code divides a negative score by -100, so 0 is best and lower is better.
+#[must_use]
+pub fn score(errors: &[ErrorSpan], scenario: Scenario) -> f64 {
+    // Of no errors the sum is -0, which would print.
+    let sum = 0.0 + errors.iter().map(|e| e.weight).sum::<f64>();
+    match scenario.scale() {
+        Some(_) => 0.0 - sum / 100.0,
+        None => sum.min(25.0) / 100.0,
+    }
+}
+
+/// The first place on a line where `"span" - word - digits` stands; spaces around the hyphens are free, and
+/// the digits may go on in other words.
+fn scaled_entry(line: &str) -> Option<(&str, &str, u32)> {
+    // The leftmost opening quote from which some closing quote leads to a match; of those the nearest.
+    line.match_indices('"').find_map(|(open, _)| {
+        let body = &line[open + 1..];
+        body.match_indices('"').find_map(|(close, _)| {
+            let (category, points) = category_and_points(&body[close + 1..])?;
+            Some((&body[..close], category, points))
+        })
+    })
+}
+
+/// ` - word - digits` at the start of a text.
+fn category_and_points(text: &str) -> Option<(&str, u32)> {
+    let word = text.trim_start().strip_prefix('-')?.trim_start();
+    let end = word.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(word.len());
+    let digits = word[end..].trim_start().strip_prefix('-')?.trim_start();
+    let n_digits = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    if end == 0 { None } else { Some((&word[..end], digits[..n_digits].parse().ok()?)) }
+}
+
+/// Entries `category - "span"` under `Critical:`, `Major:` or `Minor:`, which stand alone on their line and are
+/// spelled so.
+fn blocks(answer: &str) -> Vec<ErrorSpan> {
+    let mut block = None;
+    let mut errors = Vec::new();
+    for line in answer.lines().map(str::trim) {
+        let header = match line {
+            "Critical:" => Some((Severity::Critical, 25.0)),
+            "Major:" => Some((Severity::Major, 5.0)),
+            "Minor:" => Some((Severity::Minor, 1.0)),
+            _ => None,
+        };
+        if header.is_some() {
+            block = header;
+        } else if let (Some((severity, penalty)), Some((category, span))) = (block, block_entry(line)) {
+            let weight = if category.to_lowercase().contains("punctuation") { 0.1 } else { penalty };
+            errors.push(ErrorSpan { weight, ..ErrorSpan::new(category, span, severity) });
+        }
+    }
+    errors
+}
+
+/// The shortest category before ` - "span"` with a span that is not empty.
+fn block_entry(line: &str) -> Option<(&str, &str)> {
+    line.match_indices('-').filter(|(at, _)| *at > 0).find_map(|(at, _)| {
+        let body = line[at + 1..].trim_start().strip_prefix('"')?;
+        let first = body.chars().next()?.len_utf8();
+        let end = first + body[first..].find('"')?;
+        Some((line[..at].trim_end(), &body[..end]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::scenario::Scale, *};
+
+    const DR: Scenario = Scenario::DeepRubric(Scale::Hundred);
+
+    #[track_caller]
+    fn check(scenario: Scenario, answer: &str, expected: &str) {
+        let errors = read(answer, scenario);
+        let shown: Vec<_> = errors
+            .iter()
+            .map(|e| format!("{} {} `{}` {}", e.severity, e.category, e.span, e.weight))
+            .collect();
+        assert_eq!(format!("{} = {}", shown.join("; "), score(&errors, scenario)), expected, "{answer}");
+    }
+
+    #[test]
+    fn lines_with_points() {
+        check(DR, "MQM annotations:\n\"a\" - grammar - 42", "minor fluency/grammar `a` 42 = -0.42");
+        check(DR, "\"a\"-grammar-52 and more", "major fluency/grammar `a` 52 = -0.52");
+        // Two words are no category: the error is lost.
+        check(
+            DR,
+            "\"a\" - untranslated text - 65\n\"b\" - addition - 80",
+            "major accuracy/addition `b` 80 = -0.8",
+        );
+        check(DR, "\"a\" - no-error - 0", " = 0");
+        check(DR, "{\"a\": {\"category\": \"grammar\", \"severity\": 50}}", " = 0");
+        check(DR, "I'm sorry.", " = 0");
+        // The regular expression begins at the leftmost quote.
+        check(DR, "\"a\" is \"b\" - grammar - 5", "minor fluency/grammar `a\" is \"b` 5 = -0.05");
+    }
+
+    #[test]
+    fn blocks_without_points() {
+        let check = |answer: &str, expected: &str| check(Scenario::Gemba, answer, expected);
+        check("Major:\nomission - \"a\"\nMinor:\nno-error", "major accuracy/omission `a` 5 = 0.05");
+        check("**Major:**\nomission - \"a\"", " = 0");
+        check("major:\nomission - \"a\"", " = 0");
+        check(
+            "Critical:\naddition - \"a\"\naddition - \"b\"",
+            "critical accuracy/addition `a` 25; critical accuracy/addition `b` 25 = 0.25",
+        );
+        check("Major:\npunctuation - \",\"", "major fluency/punctuation `,` 0.1 = 0.001");
+        check("Major:\nstyle-awkward -\"x\" (why)", "major style/awkward `x` 5 = 0.05");
+    }
+}

@@ -1,0 +1,358 @@
+//! RUBRIC-MQM and `promptcue run` against a scripted model and against the authors' recorded answers.
+
+use std::{fmt::Write, path::PathBuf, sync::Arc};
+
+use regex::Regex;
+use serde_json::Value;
+use tribunal::{
+    cli,
+    judges::{Preset, Settings, registry, rubric_mqm::scenario},
+    llm::Sampling,
+    mqm::Severity,
+};
+
+use crate::{
+    judges::{conversation, document, judge, run, settings, show, show_question, verdict},
+    scripted::Script,
+};
+
+const LINES: &str = "MQM annotations:\n\"Bank\" - mistranslation - 73\n\"zur\" - incorrect word order - 12";
+const BLOCKS: &str = "MQM annotations:\nCritical:\nno-error\nMajor:\nmistranslation - \"Bank\"\nMinor:\nincorrect word \
+                      order - \"zur\"";
+
+#[test]
+fn conversations() {
+    let one = &document()[..1];
+    let points = r#"{"errors":[{"category":"mistranslation","span":"Bank","severity":73},{"category":"omission","span":"went","severity":20}]}"#;
+    let severities = r#"{"errors":[{"category":"mistranslation","span":"Bank","severity":"major"}]}"#;
+    for (name, request, preset, answer) in [
+        ("strict", "rubric-mqm:score=mean", Preset::Strict, points),
+        ("paper", "rubric-mqm", Preset::Paper, LINES),
+        ("code", "rubric-mqm", Preset::Code, LINES),
+        (
+            "deepq_8_bare",
+            "rubric-mqm:scenario=deepq-8,shots=0",
+            Preset::Paper,
+            "\"Bank\" - mistranslation - 7",
+        ),
+        ("deepcatshot", "rubric-mqm:scenario=deepcatshot", Preset::Paper, BLOCKS),
+        ("gemba_strict_bare", "rubric-mqm:scenario=gemba,shots=0", Preset::Strict, severities),
+        ("gemba_code", "rubric-mqm:scenario=gemba", Preset::Code, BLOCKS),
+    ] {
+        insta::assert_snapshot!(
+            format!("rubric_{name}"),
+            conversation(request, &settings(preset), one, answer)
+        );
+    }
+}
+
+#[test]
+fn every_scenario_asks_its_own_question() {
+    let mut last_turns = String::new();
+    for name in scenario::OPTIONS {
+        let judge = judge(&format!("rubric-mqm:scenario={name}"), &settings(Preset::Paper));
+        let (chat, _) = judge.preview(&document()[..1]).remove(0);
+        assert_eq!(chat.turns.len(), 8, "a system message, three examples, the question");
+        assert!(chat.turns.iter().all(|turn| !turn.content.contains("<v>")), "{name}: marks are PromptCUE's");
+        let (example, question) = (&chat.turns[2].content, &chat.turns[7].content);
+        write!(last_turns, "--- {name}\n{question}\n--- first example's answer\n{example}\n").unwrap();
+    }
+    insta::assert_snapshot!("rubric_scenarios", last_turns);
+}
+
+#[test]
+fn unusable_answers() {
+    let mut table = String::new();
+    let answers = [
+        LINES,
+        BLOCKS,
+        "no-error",
+        "",
+        "I'm sorry, I can't.",
+        "{\"Bank\": {\"category\": \"mistranslation\", \"severity\": 60}}",
+        "\"Bank\" - mistranslation - 101",
+        "{\"errors\":[]}",
+        "{\"errors\":[{\"category\":\"grammar\",\"span\":\"Bank\",\"severity\":\"major\"}]}",
+        "{\"errors\":[{\"category\":\"grammar\",\"span\":\"Bank\",\"severity\":0}]}",
+        "{\"errors\":[{\"category\":\"grammar\",\"span\":\"\",\"severity\":5}]}",
+    ];
+    for request in ["rubric-mqm", "rubric-mqm:scenario=deepshot"] {
+        for preset in [Preset::Code, Preset::Paper, Preset::Strict] {
+            let judge = judge(request, &settings(preset));
+            for answer in answers {
+                write!(table, "{request} {preset} {answer:?}\n  {}", show(&verdict(judge.as_ref(), answer)))
+                    .unwrap();
+            }
+        }
+    }
+    insta::assert_snapshot!("rubric_unusable", table);
+}
+
+#[test]
+fn options() {
+    let error =
+        |request: &str, settings: &Settings| registry::build(request, settings).err().unwrap().to_string();
+    let code = settings(Preset::Code);
+    assert!(error("rubric-mqm:score=mean", &code).contains("sums"));
+    let weights = Settings { weights: Some("wmt".into()), ..Settings::default() };
+    assert!(error("rubric-mqm", &weights).contains("weights"));
+    let gemba = judge("rubric-mqm:scenario=gemba", &weights);
+    assert!(gemba.signature().contains(&("weights", "wmt".into())));
+    let dir = tempfile::tempdir().unwrap();
+    let shots = dir.path().join("shots.jsonl");
+    let shot = r#"{"source_lang":"A","source":"s","target_lang":"B","target":"t","errors":[{"category":"grammar","span":"t","severity":"minor"POINTS}]}"#;
+    let mine = Settings { shots: Some(shots.clone()), ..Settings::default() };
+    std::fs::write(&shots, shot.replace("POINTS", "")).unwrap();
+    assert!(error("rubric-mqm", &mine).contains("no points on a scale of 100"));
+    std::fs::write(&shots, shot.replace("POINTS", r#","points":{"100":9}"#)).unwrap();
+    let (chat, _) = judge("rubric-mqm", &mine).preview(&document()[..1]).remove(0);
+    assert_eq!(chat.turns[2].content, r#"{"errors":[{"category":"grammar","span":"t","severity":9}]}"#);
+}
+
+#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
+fn recorded(file: &str) -> Option<Vec<Value>> {
+    let Some(data) = std::env::var_os("TRIBUNAL_DATA") else {
+        eprintln!("TRIBUNAL_DATA is not set: the authors' recorded answers are not read");
+        return None;
+    };
+    let text = std::fs::read_to_string(PathBuf::from(data).join("promptcue").join(file)).unwrap();
+    Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+/// What the `code` judge makes of one recorded answer.
+fn as_code(scenario: &str, answer: &str) -> (Vec<(String, Severity, f64)>, f64) {
+    let judge = judge(&format!("rubric-mqm:scenario={scenario},shots=0"), &settings(Preset::Code));
+    let verdict = run(judge.as_ref(), &Script::says(answer), &document()[..1]).remove(0).unwrap();
+    (verdict.errors.into_iter().map(|e| (e.span, e.severity, e.weight)).collect(), verdict.raw)
+}
+
+/// The authors' regular expressions over their own answers: spans, severities and scores are the same.
+#[test]
+fn code_reads_recorded_answers_as_the_authors_do() {
+    let scaled = Regex::new(r#""(.*?)"\s*-\s*(\w+)\s*-\s*(\d+)"#).unwrap();
+    let mut n_entries = 0;
+    for file in
+        ["referenceA/review_4o.jsonl", "referenceA/review_35turbo.jsonl", "gpt_review/DR-100_gen.jsonl"]
+    {
+        let Some(rows) = recorded(file) else { return };
+        for row in rows {
+            let review = row["review"].as_str().unwrap_or_default();
+            let theirs: Vec<_> = review.lines().filter_map(|line| scaled.captures(line)).collect();
+            let (ours, score) = as_code("deeprubric-100", review);
+            let points = |c: &regex::Captures| c[3].parse::<f64>().unwrap();
+            let expected: Vec<_> = theirs
+                .iter()
+                .map(|c| {
+                    let severity = if points(c) >= 52.0 { Severity::Major } else { Severity::Minor };
+                    (c[1].to_owned(), severity, points(c))
+                })
+                .collect();
+            assert_eq!(ours, expected, "{file}: {review}");
+            let sum: f64 = theirs.iter().map(points).sum();
+            assert!((score + sum / 100.0).abs() < 1e-9, "{file}: {review}");
+            n_entries += theirs.len();
+        }
+    }
+    assert!(n_entries > 2000, "{n_entries}");
+}
+
+#[test]
+fn code_reads_recorded_blocks_as_the_authors_do() {
+    let entry = Regex::new(r#"^(.+?)\s*-\s*"(.+?)""#).unwrap();
+    let mut n_entries = 0;
+    for (file, scenario) in [
+        ("gpt_review/GEMBA_gen.jsonl", "gemba"),
+        ("gpt_review/DC_ptb.jsonl", "deepcat"),
+        ("gpt_review/DCS_gen.jsonl", "deepcatshot"),
+    ] {
+        let Some(rows) = recorded(file) else { return };
+        for row in rows {
+            let review = row["review"].as_str().unwrap_or_default();
+            let mut block = None;
+            let mut expected = Vec::new();
+            let mut penalty: f64 = 0.0;
+            for line in review.lines().map(str::trim) {
+                match line {
+                    "Critical:" => block = Some((Severity::Critical, 25.0)),
+                    "Major:" => block = Some((Severity::Major, 5.0)),
+                    "Minor:" => block = Some((Severity::Minor, 1.0)),
+                    _ => {
+                        let (Some((severity, cost)), Some(c)) = (block, entry.captures(line)) else {
+                            continue;
+                        };
+                        let cost = if c[1].to_lowercase().contains("punctuation") { 0.1 } else { cost };
+                        penalty += cost;
+                        expected.push((c[2].to_owned(), severity, cost));
+                    }
+                }
+            }
+            let (ours, raw) = as_code(scenario, review);
+            assert_eq!(ours, expected, "{file}: {review}");
+            assert!((raw - penalty.min(25.0) / 100.0).abs() < 1e-9, "{file}: {review}");
+            n_entries += expected.len();
+        }
+    }
+    assert!(n_entries > 2000, "{n_entries}");
+}
+
+/// The severities that the authors recorded beside their answers follow from our reading of the marked span.
+#[test]
+fn recorded_severities() {
+    let Some(rows) = recorded("gpt_review/DR-100_gen.jsonl") else { return };
+    let (mut n, mut same) = (0, 0);
+    for row in rows {
+        let judge = judge("rubric-mqm:shots=0", &settings(Preset::Paper));
+        let Ok(verdict) = verdict(judge.as_ref(), row["review"].as_str().unwrap()) else { continue };
+        // One entry: it is the one about the marked span.
+        if let ([error], "major" | "minor") = (&verdict.errors[..], row["severity"].as_str().unwrap()) {
+            n += 1;
+            same += usize::from(error.severity.name() == row["severity"]);
+        }
+    }
+    // Nine labels are on the other side of Table 8's threshold: 20 and 22 points are major, 65 and 70 minor.
+    assert_eq!((same, n), (746, 755));
+}
+
+/// Judges a set of two cues with a scripted model, and scores the answers.
+#[test]
+fn promptcue_run_and_score() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = dir.path().join("set.jsonl");
+    let cue = |id: usize, target: &str, span: &str, category: &str, severity: &str| {
+        serde_json::json!({
+            "id": id, "source": "Er ging heim.", "target": target, "error_span": span, "category": category,
+            "severity": severity, "source_lang": "German", "target_lang": "En",
+        })
+        .to_string()
+            + "\n"
+    };
+    let cues = cue(3, "He <v>goes</v> home.", "goes", "grammar", "minor")
+        + &cue(5, "He went home.", "went", "no-error", "no-error");
+    std::fs::write(&set, cues).unwrap();
+    let out = dir.path().join("DR-100_set");
+    let arguments = |preset: &str| {
+        let words =
+            ["tribunal", "promptcue", "run", "--scenario", "deeprubric-100", "--preset", preset, "--input"];
+        let paths = [set.display().to_string(), "--out".into(), out.display().to_string()];
+        words.iter().map(|word| (*word).to_owned()).chain(paths).collect::<Vec<_>>()
+    };
+    let run = |arguments: Vec<String>| {
+        let mut text = Vec::new();
+        let outcome = cli::parse(arguments).unwrap().run(seat, &mut text);
+        (outcome.map_err(|e| cli::explain(&e)), String::from_utf8(text).unwrap())
+    };
+    assert_eq!(run(arguments("strict")).0.unwrap(), std::process::ExitCode::SUCCESS);
+    let answers = std::fs::read_to_string(out.join("answers.jsonl")).unwrap();
+    insta::assert_snapshot!(answers, @r#"
+    {"id":3,"review":"MQM annotations:\n\"goes\" - grammar - 30"}
+    {"id":5,"review":"MQM annotations:\n\"went\" - no-error - 1"}
+    "#);
+    // A second time nothing is asked, and another question is refused.
+    assert!(run(arguments("strict")).0.is_ok());
+    assert_eq!(std::fs::read_to_string(out.join("answers.jsonl")).unwrap(), answers);
+    assert!(run(arguments("paper")).0.unwrap_err().contains("another question"));
+    let score = ["tribunal", "promptcue", "score", "--json", "--gold"].map(str::to_owned);
+    let paths = [set.display().to_string(), "--answers".into(), out.display().to_string()];
+    let (_, report) = run(score.into_iter().chain(paths).collect());
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(
+        (&report["category"]["accuracy"], &report["severity"]["accuracy"]),
+        (&1.0.into(), &1.0.into())
+    );
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it stands in for a function that loads a model")]
+fn seat(
+    _: &cli::args::ModelArgs,
+    _: &cli::args::EngineArgs,
+    sampling: Sampling,
+) -> anyhow::Result<cli::panel::Seated> {
+    let script = Script::new()
+        .on("<v>goes</v>", &[r#"{"errors":[{"category":"grammar","span":"goes","severity":30}]}"#])
+        .on("<v>went</v>", &[r#"{"errors":[{"category":"no-error","span":"went","severity":1}]}"#]);
+    let panel = tribunal::judges::Panel::new(Arc::new(script), sampling);
+    Ok(cli::panel::Seated {
+        panel,
+        signature: vec![("model".into(), "script".into())],
+        estimate: Box::new(|_| Vec::new()),
+    })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it stands in for a function that loads a model")]
+fn annotator(
+    _: &cli::args::ModelArgs,
+    _: &cli::args::EngineArgs,
+    sampling: Sampling,
+) -> anyhow::Result<cli::panel::Seated> {
+    let script = Script::new().on("Heim", &["\"Heim\" - mistranslation - 60\n\"ging\" - omission - 20"]);
+    let panel = tribunal::judges::Panel::new(Arc::new(script.on("", &["\"zu\" - grammar - 90"])), sampling);
+    Ok(cli::panel::Seated { panel, signature: Vec::new(), estimate: Box::new(|_| Vec::new()) })
+}
+
+/// Figure 6: a system's points by category.
+#[test]
+fn a_report_by_category() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("input.jsonl");
+    let line = |seg: usize, hypothesis: &str| {
+        let line = serde_json::json!({
+            "source": "He went home.", "hypothesis": hypothesis, "system": "A", "doc": "d", "seg_id": seg,
+            "src_lang": "en", "tgt_lang": "de",
+        });
+        format!("{line}\n")
+    };
+    std::fs::write(&input, line(0, "Er ging Heim.") + &line(1, "Er ging zu.")).unwrap();
+    let paths = [input.display().to_string(), "--out".into(), dir.path().join("run").display().to_string()];
+    let words = [
+        "tribunal",
+        "score",
+        "--quiet",
+        "--only-system",
+        "--method",
+        "rubric-mqm",
+        "--preset",
+        "paper",
+        "--input",
+    ];
+    let arguments = words.iter().map(|word| (*word).to_owned()).chain(paths);
+    let mut out = Vec::new();
+    cli::parse(arguments).unwrap().run(annotator, &mut out).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    insta::assert_snapshot!("rubric_categories", out.split("prompts:").next().unwrap());
+}
+
+#[test]
+fn promptcue_shows_marks_and_asks_about_them() {
+    use tribunal::judges::{
+        Panel,
+        rubric_mqm::{RubricMqm, Texts},
+        setup::Options,
+    };
+    let mut text = String::new();
+    for (scenario, preset) in
+        [("deeprubric-4", Preset::Strict), ("gemba", Preset::Strict), ("gemba", Preset::Paper)]
+    {
+        let method = registry::find("rubric-mqm").unwrap();
+        let options = Options::parse(method, &format!("scenario={scenario}")).unwrap();
+        let judge = RubricMqm::new(&settings(preset), &options).unwrap();
+        let answer = match (preset, scenario) {
+            (Preset::Strict, "gemba") => {
+                r#"{"errors":[{"category":"omission","span":"Er","severity":"critical"}]}"#
+            }
+            (Preset::Strict, _) => r#"{"errors":[{"category":"no-error","span":"goes","severity":1}]}"#,
+            _ => BLOCKS,
+        };
+        let script = Script::says(answer);
+        let texts = Texts {
+            source_lang: "German",
+            source: "Er ging.",
+            target_lang: "English",
+            target: "He <v>goes</v>.",
+        };
+        let review = judge.classify(&Panel::new(script.clone(), Sampling::default()), &texts).unwrap();
+        let (chat, form, _) = script.in_order().remove(0);
+        write!(text, "=== {scenario} {preset}\n{}<<< Review >>>\n{review}\n", show_question(&chat, &form))
+            .unwrap();
+    }
+    insta::assert_snapshot!("rubric_promptcue", text);
+}
