@@ -177,17 +177,15 @@ fn rated_testset() -> tempfile::TempDir {
     };
     let (major, minor) = (error("Major", 5), error("Minor", 1));
     let rows = [
-        ("A", ["".into(), minor.clone()]),
+        ("A", [String::new(), minor.clone()]),
         ("B", [major.clone(), minor.clone()]),
         ("C", [format!("{major},{minor}"), major]),
     ];
-    let mut text = String::new();
-    for (system, errors) in rows {
-        for errors in errors {
-            text += &format!("{system}\t{{\"errors\":[{errors}]}}\tr\n");
-        }
-        text += &format!("{system}\tNone\tr\n{system}\tNone\tr\n");
-    }
+    let lines = rows.iter().flat_map(|(system, errors)| {
+        let rated = errors.iter().map(move |errors| format!("{system}\t{{\"errors\":[{errors}]}}\tr\n"));
+        rated.chain(std::iter::repeat_n(format!("{system}\tNone\tr\n"), 2))
+    });
+    let text: String = lines.collect();
     for rater in ["r1", "r2"] {
         write(&dir.path().join(format!("human-scores/en-de.mqm.{rater}.seg.rating")), &text);
     }
