@@ -6,6 +6,7 @@ mod broken;
 mod engine;
 mod first_light;
 mod judges;
+mod judges_forms;
 mod judges_fsp;
 mod judges_one_prompt;
 mod judges_rubric;
