@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 pub mod args;
 pub mod ask;
 pub mod bench;
+pub mod calibrate;
 pub mod compare;
 pub mod input;
 pub mod merge;
@@ -16,6 +17,8 @@ pub mod models;
 pub mod panel;
 pub mod promptcue;
 pub mod score;
+pub mod search;
+pub mod show;
 mod table;
 
 /// Judges machine translation with open-weight LLMs, in one process.
@@ -37,6 +40,8 @@ enum Command {
     Ask(Box<ask::Args>),
     /// Join the run folders of shards into one
     Merge(merge::Args),
+    /// The whole conversation behind one verdict
+    Show(show::Args),
     /// Systems side by side, with paired significance
     Compare(compare::Args),
     /// How well metrics and judges agree with human raters
@@ -44,6 +49,10 @@ enum Command {
     /// Meta-evaluation with marked errors: build sets, score answers
     #[command(subcommand)]
     Promptcue(promptcue::Command),
+    /// Fit HiMATE's stage-transition threshold on a validation set
+    Calibrate(Box<calibrate::Args>),
+    /// Evidence for the search agent: build an index, query it
+    Search(search::Args),
     /// What this machine can do, what the engine makes of it, and whether the bytes hold
     #[command(subcommand)]
     Bench(bench::Command),
@@ -93,9 +102,12 @@ impl Cli {
             Command::Score(args) => score::run(&args, seat, out),
             Command::Ask(args) => ask::run(&args, out),
             Command::Merge(args) => merge::run(&args, out),
+            Command::Show(args) => show::run(&args, out),
             Command::Compare(args) => compare::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, seat, out),
+            Command::Calibrate(args) => calibrate::run(&args, seat, out),
+            Command::Search(args) => search::run(&args, out),
             Command::Bench(command) => bench::run(&command, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args),

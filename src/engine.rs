@@ -166,6 +166,14 @@ impl Engine {
         &self.tokenizer
     }
 
+    /// The constraint of a form in this model's tokens; `None` for free text.
+    ///
+    /// # Errors
+    /// [`llm::Error::Form`] when it cannot be compiled.
+    pub fn grammar(&self, form: &Form) -> Result<Option<grammar::Grammar>, llm::Error> {
+        self.vocabulary.grammar(form)
+    }
+
     /// The ids of a chat as the model reads it.
     ///
     /// # Errors

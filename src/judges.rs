@@ -15,7 +15,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    llm::{self, Chat, Form, Llm, Reply, Sampling},
+    llm::{self, Chat, Form, Llm, Reply, Sampling, Weighed},
     mqm::ErrorSpan,
     segment::Segment,
 };
@@ -38,11 +38,27 @@ pub mod rubric_mqm;
 
 pub mod fsp;
 
+pub mod m_mad;
+
+pub mod himate;
+pub mod rate;
+
+pub mod difficulty;
+
 pub mod gmicl;
+pub mod thinking;
 
 pub mod prompt;
 
 pub mod shots;
+
+pub mod pairwise;
+
+pub mod expected;
+
+pub mod confidence;
+
+pub mod samples;
 
 mod reading;
 
@@ -233,6 +249,34 @@ impl Panel {
         };
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
         Ok(reply)
+    }
+
+    /// Log-probabilities of given continuations under the model of a role, recorded as one call whose reply is
+    /// `{"TEXT": LOGPROB, ...}`.
+    ///
+    /// # Errors
+    /// What the model's [`Llm::weigh`] returns.
+    pub fn weigh(
+        &self,
+        role: &str,
+        stage: &str,
+        chat: &Chat,
+        continuations: &[String],
+    ) -> Result<Vec<Weighed>, llm::Error> {
+        let start = std::time::Instant::now();
+        let weighed = self.llm(role).weigh(chat, continuations)?;
+        let said = weighed.iter().map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
+        let text = serde_json::Value::Object(said.collect()).to_string();
+        let call = Call {
+            unit: self.unit,
+            role: role.into(),
+            stage: stage.into(),
+            chat: chat.clone(),
+            reply: Reply { text, ..Reply::default() },
+            seconds: start.elapsed().as_secs_f64(),
+        };
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+        Ok(weighed)
     }
 
     /// What has been asked since [`Panel::fresh`], by unit; questions about one unit stay in their order.

@@ -25,6 +25,8 @@ pub mod report;
 
 pub mod card;
 
+pub mod evidence;
+
 pub mod engine;
 
 pub mod model;

@@ -47,12 +47,27 @@ pub struct Turn {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chat {
     pub turns: Vec<Turn>,
+    /// What the assistant thinks before it answers, of models that do; it stands before the prefill. Not for a
+    /// raw prompt, which holds its thoughts itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thought: Option<Thought>,
     /// Text of the assistant's answer that is already there; the reply continues it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prefill: String,
     /// When set, this text is the whole prompt: no chat template, control tokens in it act as such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
+}
+
+/// The thinking that comes before an answer, between `<think>` and `</think>`, which act as control tokens where
+/// the model has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Thought {
+    /// The reply is the thought.
+    Open,
+    /// The reply is the answer after this thought.
+    Closed(String),
 }
 
 impl Chat {

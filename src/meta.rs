@@ -29,6 +29,7 @@ pub mod ties;
 pub mod agreement;
 pub mod deviation;
 pub mod pcg;
+pub mod reliability;
 pub mod spa;
 
 pub mod lexical;

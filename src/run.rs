@@ -126,7 +126,7 @@ impl Work<'_> {
         let waiting: Vec<usize> = mine.iter().copied().filter(|group| !done.groups.contains(group)).collect();
         let units = mine.iter().map(|&group| self.units[group].len()).sum();
         let progress = Progress::start(units, done.units, options.show);
-        let shared = Mutex::new((journal, done.cost));
+        let shared = Mutex::new((journal, done.cost.clone()));
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let worker = || {
             while let Some(&group) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -136,7 +136,7 @@ impl Work<'_> {
                 let (records, calls) = self.judge(group);
                 let mut shared = shared.lock().expect("no thread panics while appending");
                 for call in &calls {
-                    shared.1.add(&call.usage, call.seconds);
+                    shared.1.add(&call.stage, &call.usage, call.seconds);
                 }
                 if let Err(error) = shared.0.append(&records, &calls) {
                     stop.store(true, Ordering::Relaxed);

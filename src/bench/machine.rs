@@ -61,9 +61,9 @@ pub fn on_all(n_threads: usize, work: impl Fn(usize) + Sync + Send) {
 pub fn least(during: Duration, mut work: impl FnMut()) -> f64 {
     let (start, mut least, mut repeats) = (Instant::now(), f64::INFINITY, 0);
     while repeats < 3 || start.elapsed() < during {
-        let begin = start.elapsed();
+        let begin = Instant::now();
         work();
-        least = least.min((start.elapsed() - begin).as_secs_f64());
+        least = least.min(begin.elapsed().as_secs_f64());
         repeats += 1;
     }
     least

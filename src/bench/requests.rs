@@ -139,8 +139,8 @@ pub fn write(path: &Path, requests: &[Request]) -> Result<(), Error> {
     let failed = |source| Error::File { file: path.display().to_string(), source };
     let mut file = std::io::BufWriter::new(std::fs::File::create(path).map_err(failed)?);
     for request in requests {
-        let line = serde_json::to_string(request).expect("a request is plain data");
-        writeln!(file, "{line}").map_err(failed)?;
+        serde_json::to_writer(&mut file, request).map_err(|e| failed(e.into()))?;
+        file.write_all(b"\n").map_err(failed)?;
     }
     file.flush().map_err(failed)
 }

@@ -82,6 +82,9 @@ pub struct JudgeArgs {
     /// A file that replaces the method's shots; for gmicl rated translations to draw them from
     #[arg(long, value_name = "FILE|DIR")]
     pub shots: Option<PathBuf>,
+    /// Verdicts for each unit, at seeds that follow each other; they are merged, with agreement for each span
+    #[arg(long, default_value = "1", value_name = "N", value_parser = positive)]
+    pub samples: usize,
 }
 
 impl JudgeArgs {

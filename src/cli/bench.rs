@@ -300,6 +300,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
             preset: args.judge.preset,
             weights: None,
             prompts: None,
+            samples: 1,
             shots: None,
         };
         let sampling = SamplingArgs { temperature: 0.0, top_p: 1.0, max_tokens: args.max_tokens, seed: 0 };
@@ -310,7 +311,9 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
         requests::of_judge(judge.as_ref(), &groups)
     };
     if let Some(n) = args.max_tokens {
-        requests.iter_mut().for_each(|request| request.max_tokens = n);
+        for request in &mut requests {
+            request.max_tokens = n;
+        }
     }
     if requests.is_empty() {
         return Err(crate::bench::Error::Nothing.into());

@@ -13,6 +13,8 @@ use crate::meta::scores::{self, ScoreFile};
 use crate::meta::significance::paired::{PairedTest, compare_systems, mean_interval};
 use crate::meta::verdicts;
 
+mod reliability;
+
 /// Systems side by side, with paired significance.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
@@ -31,6 +33,9 @@ pub struct Args {
     /// Digits after the point in the table; JSON has all.
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub digits: usize,
+    /// Take the inputs as run folders of one judge and say how well it agrees with itself.
+    #[arg(long)]
+    pub reliability: bool,
     /// One JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
@@ -59,6 +64,9 @@ pub struct Compared {
 /// # Errors
 /// Unreadable inputs, or systems that share no unit.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    if args.reliability {
+        return reliability::run(&args.inputs, args.digits, args.json, out);
+    }
     let systems = read_inputs(&args.inputs)?;
     let resamples = args.resamples.max(1);
     let mut rows: Vec<Compared> = Vec::with_capacity(systems.len());

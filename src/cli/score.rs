@@ -15,7 +15,7 @@ use super::{
     panel::{Seat, Seated},
 };
 use crate::{
-    judges::{Grouping, Judge, Settings, registry},
+    judges::{Grouping, Judge, Settings, registry, samples::Samples},
     report::{self, Detail, Look},
     run::{self, Options, Outcome, Shard, Show, Signature, folder::InputId},
     segment::{Segment, read::Input},
@@ -86,6 +86,7 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     let has_references = segments.iter().all(|segment| segment.reference.is_some());
     let settings = Settings { has_references, ..args.judge.settings(&args.sampling) };
     let judge = registry::build(&args.judge.method, &settings)?;
+    let judge = Samples::of(judge, args.judge.samples, &args.sampling.sampling())?;
     if !args.run.quiet {
         for note in notes.iter().map(String::as_str).chain(no_documents(judge.as_ref(), &segments)) {
             writeln!(std::io::stderr(), "note: {note}")?;

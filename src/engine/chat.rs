@@ -5,7 +5,7 @@
 use minijinja::Environment;
 
 use crate::engine::tokenizer::Tokenizer;
-use crate::llm::{self, Chat};
+use crate::llm::{self, Chat, Thought};
 
 mod guard;
 mod template;
@@ -59,9 +59,25 @@ impl ChatTemplate {
     /// [`llm::Error::Template`] when the template refuses the chat.
     pub fn render(&self, chat: &Chat) -> Result<String, llm::Error> {
         let contents: Vec<&str> = chat.turns.iter().map(|turn| turn.content.as_str()).collect();
-        let rendered = template::render(self, chat, &contents)?;
+        let rendered = think(template::render(self, chat, &contents)?, chat, ToOwned::to_owned);
         Ok(rendered + &chat.prefill)
     }
+}
+
+/// Opens or closes the thought after the assistant's opening. A template may have opened one itself, or closed an
+/// empty one (`enable_thinking: false`): that is taken back.
+fn think(mut rendered: String, chat: &Chat, protect: impl Fn(&str) -> String) -> String {
+    let Some(thought) = &chat.thought else { return rendered };
+    let written = ["<think>\n\n</think>\n\n", "<think>\n\n</think>\n", "<think>\n", "<think>"];
+    if let Some(end) = written.into_iter().find(|end| rendered.ends_with(end)) {
+        rendered.truncate(rendered.len() - end.len());
+    }
+    rendered += "<think>\n";
+    if let Thought::Closed(thought) = thought {
+        rendered += &protect(thought);
+        rendered += "\n</think>\n\n";
+    }
+    rendered
 }
 
 /// The ids of a chat. Control tokens come from the template alone: what looks like one inside a content or
@@ -89,6 +105,7 @@ pub fn encode(
     let contents: Vec<String> = chat.turns.iter().map(|turn| guard.protect(&turn.content)).collect();
     let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
     let rendered = template::render(template, chat, &contents)?;
+    let rendered = think(rendered, chat, |thought| guard.protect(thought));
     let whole = rendered + &guard.protect(&chat.prefill);
     tokenizer.encode_runs(&whole, |run| guard.release(run)).map_err(failed)
 }

@@ -312,7 +312,8 @@ impl Fsp {
                 answer => break answer?,
             }
         };
-        let (mut errors, quality) = self.layout.read(reading::whole(&reply, self.budget)?)?.into_parts();
+        let (mut errors, quality) =
+            self.layout.read(reading::whole(&reply, self.budget)?)?.weighed(&reply).into_parts();
         locate::place(&mut errors, &segment.source, focus.text);
         let before = segment.hypothesis[..focus.range.start].chars().count();
         for error in errors.iter_mut().filter(|error| error.side == Side::Target) {

@@ -11,6 +11,8 @@
 //!   number of 0 to 100.
 //! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then none. `code` the same, then
 //!   `unparsable`; the other presets ask once.
+//! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact probabilities of
+//!   all of 0 to 100 as the JSON's number; `raw` stays the number that the model wrote.
 //! - Reference (`reference=on`, or by itself when every segment has one). Paper and code have that variant,
 //!   RATE has not: in `paper` and `strict` its prompt takes the paper's words for it. A segment without a
 //!   reference then has no verdict.
@@ -19,7 +21,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Error, Judge, Method, Panel, Verdict, in_parallel,
+    Error, Judge, Method, Panel, Verdict, expected, in_parallel,
     prompt::{File, Prompts},
     reading,
     registry::Calls,
@@ -42,14 +44,22 @@ pub const METHOD: Method = Method {
     name: "gemba-da",
     summary: "a direct score of 0 to 100 from one prompt, without errors",
     citation: "Kocmi and Federmann 2023, GEMBA-DA; RATE, Figure 24 (JSON)",
-    stages: &["assess"],
+    stages: &["assess", "expect"],
     roles: &["annotator"],
+    // As `code`, up to eleven; with score=expected, one more that weighs all scores.
     calls: Calls { least: 1, typical: 1, most: 11 },
     scale: "0 to 100, higher is better",
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,
-    options: &[Choice::REFERENCE],
+    options: &[
+        Choice {
+            name: "score",
+            values: &["greedy", "expected"],
+            meaning: "the number that is written, or the mean of its distribution",
+        },
+        Choice::REFERENCE,
+    ],
     build: |settings, options| Ok(Box::new(GembaDa::new(settings, options)?)),
 };
 
@@ -58,6 +68,7 @@ pub struct GembaDa {
     prompts: Prompts,
     preset: Preset,
     form: Form,
+    expected: bool,
     shows_reference: bool,
     budget: usize,
 }
@@ -65,14 +76,17 @@ pub struct GembaDa {
 impl Judge for GembaDa {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
-            let score = self.assess(&panel.about(idx), segment)?;
-            Ok(Verdict { score, raw: score, quality_score: Some(score), errors: Vec::new() })
+            let panel = panel.about(idx);
+            let raw = self.assess(&panel, segment)?;
+            let score = if self.expected { self.expect(&panel, segment)? } else { raw };
+            Ok(Verdict { score, raw, quality_score: Some(raw), errors: Vec::new() })
         })
     }
 
     fn signature(&self) -> Vec<(&'static str, String)> {
+        let score = self.expected.then(|| ("score", "expected".to_owned()));
         let reference = self.shows_reference.then(|| ("reference", "yes".to_owned()));
-        let method = std::iter::once(("method", METHOD.name.to_owned())).chain(reference);
+        let method = std::iter::once(("method", METHOD.name.to_owned())).chain(score).chain(reference);
         let rest = [
             ("preset", self.preset.to_string()),
             ("granularity", Granularity::Seg.to_string()),
@@ -97,6 +111,12 @@ impl GembaDa {
             let reason = "gemba-da names no errors and has no shots; hint: leave weights and shots out";
             return Err(setup::Error::Conflict(reason.into()));
         }
+        let expected = options.get("score") == "expected";
+        if expected && settings.preset == Preset::Code {
+            let reason =
+                "preset `code` asks for no JSON, so its scores cannot be weighed; hint: use another preset";
+            return Err(setup::Error::Conflict(reason.into()));
+        }
         let files = match settings.preset {
             Preset::Code => vec![CODE],
             Preset::Paper => vec![PAPER],
@@ -116,7 +136,7 @@ impl GembaDa {
         };
         let budget = settings.max_tokens.unwrap_or(BUDGET);
         let shows_reference = options.shows_reference(settings);
-        let judge = Self { prompts, preset: settings.preset, form, shows_reference, budget };
+        let judge = Self { prompts, preset: settings.preset, form, expected, shows_reference, budget };
         judge.render(&Query::sample(shows_reference)).map_err(setup::Error::from_prompt)?;
         Ok(judge)
     }
@@ -131,6 +151,12 @@ impl GembaDa {
         }
         let reply = self.ask(panel, &chat, panel.sampling.temperature)?;
         read_json(reading::whole(&reply, self.budget)?)
+    }
+
+    /// The mean of the score's distribution.
+    fn expect(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
+        let values: Vec<_> = (0..=100).map(|score| (f64::from(score), format!("{score}}}"))).collect();
+        expected::score(panel, "annotator", "expect", &self.chat(segment)?, "{\"score\": ", &values)
     }
 
     /// GEMBA's loop: hotter and hotter until an answer holds a number.

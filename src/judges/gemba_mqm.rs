@@ -29,7 +29,7 @@
 use serde::Serialize;
 
 use super::{
-    Error, Grouping, Judge, Method, Panel, Unit, Verdict,
+    Error, Grouping, Judge, Method, Panel, Unit, Verdict, confidence,
     fsp::answer::{Layout, Target},
     in_parallel,
     prompt::{File, Prompts},
@@ -189,6 +189,12 @@ impl GembaMqm {
         Ok(judge)
     }
 
+    /// Judges one segment for another method; calls are recorded as the panel says.
+    pub(super) fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+        let texts = Texts::join(std::slice::from_ref(segment));
+        self.judge_unit(panel, &texts.expect("there is one segment"))
+    }
+
     fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
         if texts.is_empty() {
             return Err(Error::Failed("source and hypothesis are both empty".into()));
@@ -197,13 +203,13 @@ impl GembaMqm {
         let Some(layout) = self.json else { return self.judge_text(panel, texts, &chat) };
         let form = layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
         let reply = ask(panel, &chat, &form, self.budget())?;
-        let answer = layout.read(reading::whole(&reply, self.budget())?)?;
+        let answer = layout.read(reading::whole(&reply, self.budget())?)?.weighed(&reply);
         Ok(answer.verdict(&texts.source, &texts.target, self.weights, layout.quality))
     }
 
     fn judge_text(&self, panel: &Panel, texts: &Texts, chat: &Chat) -> Result<Verdict, Error> {
         let (source, target) = (&texts.source, &texts.target);
-        let errors = match self.preset {
+        let (mut errors, reply) = match self.preset {
             Preset::Code => return self.judge_as_code(panel, texts, chat),
             Preset::Paper => {
                 let reply = ask(panel, chat, &Form::Text, self.budget())?;
@@ -212,13 +218,14 @@ impl GembaMqm {
                 if blocks.n_headers == 0 && blocks.entries.is_empty() {
                     return Err(reading::unusable(answer, "no block of critical, major or minor errors"));
                 }
-                blocks.errors()
+                (blocks.errors(), reply)
             }
             Preset::Strict => {
                 let reply = ask(panel, chat, &Form::Text, self.budget())?;
-                parse::read(reading::whole(&reply, self.budget())?, source, target)?
+                (parse::read(reading::whole(&reply, self.budget())?, source, target)?, reply)
             }
         };
+        confidence::of_named(&reply, &mut errors);
         let (errors, score) = mqm::assess(errors, source, target, self.weights);
         Ok(Verdict { score, raw: score, quality_score: None, errors })
     }
@@ -233,6 +240,7 @@ impl GembaMqm {
         }
         let blocks = code::read(reading::whole(&reply, budget)?);
         let mut errors = blocks.errors();
+        confidence::of_named(&reply, &mut errors);
         mqm::locate::place(&mut errors, &texts.source, &texts.target);
         Ok(Verdict { score: blocks.score(), raw: blocks.score(), quality_score: None, errors })
     }

@@ -3,8 +3,10 @@
 use serde::Serialize;
 
 use super::{
-    Judge, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmicl, rubric_mqm,
+    Judge, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmicl, himate, m_mad,
+    rate, rubric_mqm,
     setup::{self, Choice, Granularity, Options, Preset, Settings},
+    thinking,
 };
 
 /// All methods, in the order of `tribunal methods list`. A new judge is one more line here.
@@ -19,6 +21,11 @@ pub const METHODS: &[&Method] = &[
     &rubric_mqm::METHOD,
     &fsp::METHOD,
     &gmicl::METHOD,
+    &m_mad::METHOD,
+    &himate::METHOD,
+    &rate::METHOD,
+    &difficulty::METHOD,
+    &thinking::METHOD,
 ];
 
 /// What `tribunal methods show` says of a method.

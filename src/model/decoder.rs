@@ -12,6 +12,7 @@ use super::{
         attention::Attend,
         linear::{Compute, Embedding, Linear},
         norm::rms_norm,
+        residual::add_to,
         rotary::{Angles, HeadNorm, Heads, Queries, Turn, WriteKeys, WriteValues},
     },
 };
@@ -114,7 +115,7 @@ impl Decoder {
             x = (x * f64::from(scale))?;
         }
         for (idx, layer) in self.layers.iter().enumerate() {
-            x = self.layer(idx, layer, &x, &step, cache)?;
+            self.layer(idx, layer, &x, &step, cache)?;
         }
         let wanted = Tensor::new(input.logit_rows.as_slice(), &self.device)?;
         let x = x.index_select(&wanted, 0)?; // [logit_rows, hidden]
@@ -143,6 +144,7 @@ impl Decoder {
         Step { angles: angles(&self.config.rope), local_angles, rows, slots }
     }
 
+    /// Takes the residual stream `x` through one layer, in place.
     fn layer(
         &self,
         idx: usize,
@@ -150,22 +152,22 @@ impl Decoder {
         x: &Tensor,
         step: &Step<'_>,
         cache: &mut KvCache,
-    ) -> Result<Tensor, Error> {
+    ) -> Result<(), Error> {
         let eps = self.config.norm_eps;
         let h = rms_norm(x, &layer.input_layernorm, eps)?;
         let mut h = self.attend(idx, layer, &h, step, cache)?; // [tokens, hidden]
         if let Some((after_attention, _)) = &layer.post_norms {
             h = rms_norm(&h, after_attention, eps)?;
         }
-        let x = (x + h)?;
-        let h = rms_norm(&x, &layer.mlp_norm, eps)?;
+        add_to(x, &h)?;
+        let h = rms_norm(x, &layer.mlp_norm, eps)?;
         let [gate, up] = layer.gate_up.forward(&h)?; // [tokens, intermediate]
         let gated = Gated { activation: self.config.activation, tier: self.compute.tier };
         let [mut h] = layer.down_proj.forward(&gate.apply_op2_no_bwd(&up, &gated)?)?; // [tokens, hidden]
         if let Some((_, after_mlp)) = &layer.post_norms {
             h = rms_norm(&h, after_mlp, eps)?;
         }
-        Ok((x + h)?)
+        Ok(add_to(x, &h)?)
     }
 
     fn attend(

@@ -9,6 +9,8 @@ pub mod linear;
 
 pub mod norm;
 
+pub mod residual;
+
 pub mod rotary;
 
 use candle_core::{CpuStorage, Layout, Result};

@@ -24,6 +24,7 @@ pub struct Look {
 pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -> String {
     let mut out = table(&summary.systems, look);
     missing(&mut out, summary);
+    out += &rounds(summary, look);
     if summary.signature.starts_with("method:rubric-mqm|") {
         categories(&mut out, &summary.systems, look);
     }
@@ -79,6 +80,22 @@ fn aligned(rows: &[Vec<String>], look: Look) -> String {
         out.push('\n');
     }
     out
+}
+
+/// How often each stage was asked in each round, of methods that go in rounds.
+fn rounds(summary: &Summary, look: Look) -> String {
+    let stages = &summary.cost.rounds;
+    let Some(last) = stages.values().filter_map(|rounds| rounds.keys().next_back()).max() else {
+        return String::new();
+    };
+    let mut header = vec!["calls by round".to_owned()];
+    header.extend((1..=*last).map(|round| round.to_string()));
+    let mut rows = vec![header];
+    for (stage, rounds) in stages {
+        let counts = (1..=*last).map(|round| rounds.get(&round).map_or("-".into(), ToString::to_string));
+        rows.push(std::iter::once(stage.clone()).chain(counts).collect());
+    }
+    format!("\n{}", aligned(&rows, look))
 }
 
 /// Units without a verdict, by reason.

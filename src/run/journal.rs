@@ -213,7 +213,7 @@ fn keep_calls(path: &Path, done: &BTreeSet<usize>) -> Result<Cost, Error> {
     let mut dropped = false;
     let counted = kept_calls(path, done, |line| {
         match line {
-            Ok((_, call)) => cost.add(&call.usage, call.seconds),
+            Ok((_, call)) => cost.add(&call.stage, &call.usage, call.seconds),
             Err(()) => dropped = true,
         }
         Ok(())
@@ -233,6 +233,7 @@ fn keep_calls(path: &Path, done: &BTreeSet<usize>) -> Result<Cost, Error> {
 #[derive(Deserialize)]
 struct CallCost {
     group: usize,
+    stage: String,
     usage: Usage,
     seconds: f64,
 }
@@ -254,6 +255,52 @@ fn kept_calls(
         line.clear();
     }
     Ok(())
+}
+
+/// The calls of a run folder that are about a unit, or about the whole group that it belongs to, as they were
+/// recorded; none where there is no file of calls.
+///
+/// # Errors
+/// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line before the last that is no call.
+pub fn calls_of(dir: &Path, unit: &UnitKey) -> Result<Vec<CallLine>, Error> {
+    let path = dir.join(CALLS);
+    let mut calls = Vec::new();
+    if !path.exists() {
+        return Ok(calls);
+    }
+    let io = |source| Error::Io { action: "read", path: path.clone(), source };
+    let mut file = BufReader::new(File::open(&path).map_err(io)?);
+    let (mut line, mut number) = (Vec::new(), 0);
+    while file.read_until(b'\n', &mut line).map_err(io)? > 0 {
+        number += 1;
+        // What does not end was torn off while it was written.
+        let Some(whole) = line.strip_suffix(b"\n") else { break };
+        let damaged =
+            |e: serde_json::Error| Error::Damaged { path: path.clone(), line: number, reason: e.to_string() };
+        let about: CallUnit = serde_json::from_slice(whole).map_err(damaged)?;
+        if about.system == unit.system && (about.seg.is_none() || about.seg == unit.seg) {
+            calls.push(serde_json::from_slice(whole).map_err(damaged)?);
+        }
+        line.clear();
+    }
+    Ok(those_of(unit, calls))
+}
+
+/// A unit's own calls with those about its whole group.
+fn those_of(unit: &UnitKey, mut calls: Vec<CallLine>) -> Vec<CallLine> {
+    let is_own = |call: &CallLine| call.doc == unit.doc && call.seg == unit.seg;
+    let is_of_doc = |call: &CallLine| call.doc == unit.doc && call.seg.is_none();
+    let own = calls.iter().find(|call| is_own(call)).or(calls.iter().find(|call| is_of_doc(call)));
+    let group = own.map(|call| call.group);
+    calls.retain(|call| Some(call.group) == group && (is_own(call) || call.seg.is_none()));
+    calls
+}
+
+/// What a call is about.
+#[derive(Deserialize)]
+struct CallUnit {
+    system: String,
+    seg: Option<usize>,
 }
 
 /// The records of a journal or verdicts file with the very lines they stand on.

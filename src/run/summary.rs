@@ -56,7 +56,7 @@ pub struct CategorySummary {
 }
 
 /// What the model was asked, and how long it took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     pub calls: usize,
     pub usage: Usage,
@@ -64,12 +64,22 @@ pub struct Cost {
     pub call_seconds: f64,
     /// Of the process that finished the run.
     pub wall_seconds: f64,
+    /// How often each stage was asked in each round, from 1: of methods whose stages are called `STAGE@ROUND`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rounds: BTreeMap<String, BTreeMap<usize, usize>>,
 }
 
 impl Cost {
     /// Counts one call.
-    pub fn add(&mut self, usage: &Usage, seconds: f64) {
+    pub fn add(&mut self, stage: &str, usage: &Usage, seconds: f64) {
         self.calls += 1;
+        if let Some((stage, Ok(round))) = stage.split_once('@').map(|(stage, round)| (stage, round.parse())) {
+            *self.rounds.entry(stage.to_owned()).or_default().entry(round).or_default() += 1;
+        }
+        self.spend(usage, seconds);
+    }
+
+    fn spend(&mut self, usage: &Usage, seconds: f64) {
         self.call_seconds += seconds;
         let sum = &mut self.usage;
         sum.computed += usage.computed;
@@ -84,7 +94,13 @@ impl Cost {
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         let calls = self.calls + other.calls;
-        self.add(&other.usage, other.call_seconds);
+        self.spend(&other.usage, other.call_seconds);
+        for (stage, rounds) in &other.rounds {
+            let sums = self.rounds.entry(stage.clone()).or_default();
+            for (round, n) in rounds {
+                *sums.entry(*round).or_default() += n;
+            }
+        }
         Self { calls, wall_seconds: self.wall_seconds + other.wall_seconds, ..self }
     }
 }
@@ -158,4 +174,21 @@ fn categories(records: &[&Record]) -> BTreeMap<String, CategorySummary> {
 
 fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_by_round() {
+        let mut cost = Cost::default();
+        for stage in ["core@1", "search@1", "core@2", "annotate", "odd@x"] {
+            cost.add(stage, &Usage::default(), 1.0);
+        }
+        let sum = cost.clone().plus(&cost);
+        assert_eq!((sum.calls, sum.call_seconds.to_bits()), (10, 10f64.to_bits()));
+        let rounds = serde_json::to_string(&sum.rounds).unwrap();
+        assert_eq!(rounds, r#"{"core":{"1":2,"2":2},"search":{"1":2}}"#);
+    }
 }

@@ -44,6 +44,9 @@ const EMPTY_NAMES: &[&str] =
 /// Folders and files where `unsafe` is at home.
 const UNSAFE_HOMES: &[&str] = &["model/cpu", "model/cuda", "model/weights"];
 
+/// Where the network is at home: `models pull`, and a search service on this machine that the user names.
+const NETWORK_HOMES: &[&str] = &["card", "evidence/backend"];
+
 /// Where the `cuda` feature may be asked for: its own files, and where a device is chosen.
 const CUDA_HOMES: &[&str] = &["model/cuda", "model/device", "model.rs"];
 
@@ -210,13 +213,16 @@ fn only_the_command_line_prints() {
 }
 
 #[test]
-fn only_model_cards_reach_the_network() {
+fn only_model_cards_and_a_local_service_are_reached() {
     let reaches = |line: &str| {
         ["ureq::", "hf_hub::", "TcpStream", "TcpListener"].iter().any(|word| line.contains(word))
     };
     let sources = sources();
-    let others = sources.iter().filter(|s| s.room() != "card" && !s.is_test());
-    expect_none("network outside `models pull`", others.flat_map(|s| lines_where(s, reaches)));
+    let others = sources.iter().filter(|s| !is_in(&s.path, NETWORK_HOMES) && !s.is_test());
+    expect_none(
+        "network outside `models pull` and a search service of this machine",
+        others.flat_map(|s| lines_where(s, reaches)),
+    );
 }
 
 #[test]

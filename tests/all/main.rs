@@ -2,20 +2,27 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod beyond;
 mod broken;
+mod cast;
 mod engine;
 mod first_light;
+mod himate;
 mod judges;
 mod judges_forms;
 mod judges_fsp;
 mod judges_one_prompt;
 mod judges_rubric;
+mod m_mad;
 mod matmul;
 mod meta;
 mod meta_cli;
 mod model;
+mod rate;
 mod read;
 mod run;
 mod score;
 mod scripted;
+mod show;
+mod thinking;
 mod tiny_judge;

@@ -2,7 +2,7 @@
 //! are broken by a character that no text may carry, and mended after the split. It encodes nothing.
 
 use crate::engine::tokenizer::Tokenizer;
-use crate::llm::{self, Chat};
+use crate::llm::{self, Chat, Thought};
 
 /// Breaks and mends control tokens' names.
 pub(super) struct Guard<'a> {
@@ -15,7 +15,12 @@ impl<'a> Guard<'a> {
     /// # Errors
     /// [`llm::Error::Template`] when the contents use up all 32 noncharacters.
     pub(super) fn new(tokenizer: &'a Tokenizer, chat: &Chat) -> Result<Self, llm::Error> {
-        let contents = || chat.turns.iter().map(|turn| &turn.content).chain([&chat.prefill]);
+        let thought = match &chat.thought {
+            Some(Thought::Closed(thought)) => Some(thought),
+            _ => None,
+        };
+        let turns = || chat.turns.iter().map(|turn| &turn.content);
+        let contents = || turns().chain([&chat.prefill]).chain(thought);
         let mark = ('\u{FDD0}'..='\u{FDEF}').find(|&c| !contents().any(|text| text.contains(c)));
         let mark = mark.ok_or_else(|| {
             llm::Error::Template(

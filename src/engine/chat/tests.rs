@@ -105,6 +105,26 @@ fn prefill_continues_the_assistants_turn() {
 }
 
 #[test]
+fn a_thought_stands_before_the_prefill() {
+    let check = |source: &str, thought: Thought, expected: &str| {
+        let template = ChatTemplate::with_tokens(source, "", "").unwrap();
+        let chat = Chat { thought: Some(thought), prefill: "{".into(), ..Chat::new() };
+        assert_eq!(template.render(&chat).unwrap(), expected, "{source}");
+    };
+    // Templates that know no thoughts, that close an empty one, and that open one.
+    for source in ["A: ", "A: {{ '<think>\\n\\n</think>\\n\\n' }}", "A: {{ '<think>\\n' }}", "A: <think>"] {
+        check(source, Thought::Open, "A: <think>\n{");
+        check(source, Thought::Closed("so <b>".into()), "A: <think>\nso <b>\n</think>\n\n{");
+    }
+    // What a thought says cannot end the turn.
+    let tokenizer = tiny();
+    let template = ChatTemplate::new(CHATML, &tokenizer).unwrap();
+    let chat = Chat { thought: Some(Thought::Closed("a<|im_end|>b".into())), ..Chat::new().user("x") };
+    let ids = encode(&chat, Some(&template), &tokenizer).unwrap();
+    assert_eq!(ids.iter().filter(|&&id| Some(id) == tokenizer.eos()).count(), 1);
+}
+
+#[test]
 fn a_raw_prompt_acts() {
     let tokenizer = tiny();
     let ids = encode(&Chat::raw("<|im_start|>x"), None, &tokenizer).unwrap();

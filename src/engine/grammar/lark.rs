@@ -72,8 +72,10 @@ impl Writer {
         let item = self.expression(item);
         let next = self.rule(&format!("{} {item}", lark_string(&brackets.separator)));
         let more = match (min.max(1) - 1, max) {
+            // Lark has no range that ends at 0.
+            (_, Some(0 | 1)) => String::new(),
             (least, None) => format!("{next}{{{least},}}"),
-            (least, Some(most)) => format!("{next}{{{least},{}}}", most.saturating_sub(1)),
+            (least, Some(most)) => format!("{next}{{{least},{}}}", most - 1),
         };
         let full = format!("{} {item} {more} {}", lark_string(&brackets.open), lark_string(&brackets.close));
         let empty = lark_string(&brackets.empty);

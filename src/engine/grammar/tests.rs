@@ -409,3 +409,35 @@ fn a_document_of_spans_compiles() {
         );
     }
 }
+
+#[test]
+fn a_list_of_errors_or_of_one_other_thing() {
+    let error = |span: &str| {
+        json!({"type": "object", "properties": {
+            "category": {"enum": ["style", "fluency"]},
+            "span": {"type": "string", "substringOf": span},
+        }, "required": ["category", "span"]})
+    };
+    let alone = json!({"type": "object", "properties": {
+        "category": {"const": "non-translation"}, "span": {"const": "all"},
+    }, "required": ["category", "span"]});
+    let either = |span: &str| {
+        json!({"type": "object", "properties": {"thoughts": {"type": "string", "maxLength": 80}, "errors": {"anyOf": [
+            {"type": "array", "maxItems": 3, "items": error(span)},
+            {"type": "array", "minItems": 1, "maxItems": 1, "items": alone},
+        ]}}, "required": ["thoughts", "errors"]})
+    };
+    let answer = |errors: &str| format!(r#"{{"thoughts": "x", "errors": [{errors}]}}"#);
+    let (style, other) =
+        (r#"{"category": "style", "span": "sagte"}"#, r#"{"category": "non-translation", "span": "all"}"#);
+    for span in ["target", "none"] {
+        for seed in 1..10 {
+            check_walk(tiny_vocabulary(), &either(span), seed * 9, seed as u64);
+        }
+        let form = Form::Json { schema: either(span), texts: texts() };
+        assert!(accepts(&form, &answer("")) && accepts(&form, &answer(other)));
+        assert_eq!(accepts(&form, &answer(&format!("{style}, {style}"))), span == "target");
+        assert!(!accepts(&form, &answer(&format!("{other}, {other}"))));
+        assert!(!accepts(&form, &answer(&format!("{style}, {other}"))));
+    }
+}

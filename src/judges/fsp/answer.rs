@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::{
     judges::{
-        Error, Verdict,
+        Error, Verdict, confidence,
         prompt::{File, Prompts},
         reading,
         shots::{Shot, ShotError},
     },
-    llm::Form,
+    llm::{Form, Reply},
     mqm::{self, ErrorSpan, Severity, typology, weights::Weights},
 };
 
@@ -156,7 +156,9 @@ impl Layout {
     /// that is missing, not asked for, or not in 0..=100.
     pub fn read(self, text: &str) -> Result<Answer, Error> {
         let answer: Answer = reading::json(text)?;
-        if self.is_strict && answer.errors.iter().any(|e| e.error_span.is_empty()) {
+        if self.is_strict
+            && answer.errors.iter().any(|e| e.error_span.as_deref().unwrap_or_default().is_empty())
+        {
             return Err(reading::unusable(text, "an error has no span"));
         }
         match answer.quality_score {
@@ -219,13 +221,14 @@ pub struct Answer {
 #[serde(deny_unknown_fields)]
 struct Entry {
     /// Optional in the printed schema.
-    #[serde(default)]
-    error_span: String,
+    error_span: Option<String>,
     #[serde(default)]
     explanation: String,
     error_category: Category,
     error_type: String,
     severity: Level,
+    #[serde(skip)]
+    confidence: Option<f64>,
 }
 
 /// The categories of the prompt.
@@ -271,6 +274,16 @@ impl From<Level> for Severity {
 }
 
 impl Answer {
+    /// The same answer with how sure the model was of each span.
+    #[must_use]
+    pub fn weighed(mut self, reply: &Reply) -> Self {
+        let named = self.errors.iter_mut().filter(|entry| entry.error_span.is_some());
+        for (entry, confidence) in named.zip(confidence::of_values(reply, "error_span")) {
+            entry.confidence = confidence;
+        }
+        self
+    }
+
     /// The verdict about these texts: raw and score are the quality score, or the weighed errors.
     #[must_use]
     pub fn verdict(self, source: &str, target: &str, weights: &Weights, scores_by_quality: bool) -> Verdict {
@@ -285,7 +298,9 @@ impl Answer {
     pub fn into_parts(self) -> (Vec<ErrorSpan>, Option<f64>) {
         let to_error = |entry: Entry| {
             let category = typology::join(entry.error_category.name(), &entry.error_type);
-            ErrorSpan::new(&category, entry.error_span, entry.severity.into()).explained(entry.explanation)
+            let span = entry.error_span.unwrap_or_default();
+            let error = ErrorSpan::new(&category, span, entry.severity.into()).explained(entry.explanation);
+            ErrorSpan { confidence: entry.confidence, ..error }
         };
         let errors = self.errors.into_iter().map(to_error).collect();
         (errors, self.quality_score.map(|score| score as f64))

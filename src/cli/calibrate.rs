@@ -1,0 +1,164 @@
+//! `tribunal calibrate`: HiMATE's stage-transition threshold from a validation set. What a confidence is, the
+//! judge knows; here are arguments, the run over the segments, and the file.
+
+use std::{collections::BTreeMap, io::Write, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+use super::{
+    args::{EngineArgs, InputArgs, ModelArgs, SamplingArgs},
+    input,
+    panel::{Seat, Seated},
+};
+use crate::{
+    judges::{
+        Panel, Preset, Settings,
+        himate::{
+            self, HiMate,
+            calibration::{self, Calibration, PERCENTILE, Threshold},
+        },
+        in_parallel,
+        setup::Options,
+    },
+    run,
+    segment::{Segment, read::Input},
+};
+
+/// Fit HiMATE's threshold on a validation set.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Which percentile of the confidences is the threshold: that many percent are discussed
+    #[arg(long, default_value_t = PERCENTILE, value_name = "P", value_parser = percent)]
+    pub percentile: f64,
+    /// The file to write: one threshold for each language pair
+    #[arg(long, value_name = "FILE.toml")]
+    pub out: PathBuf,
+    /// As `tribunal score` will be told: paper or strict
+    #[arg(long, default_value = "strict")]
+    pub preset: Preset,
+    /// As the method's option: sum or mean of an answer's log-probabilities
+    #[arg(long, default_value = "sum", value_parser = ["sum", "mean"])]
+    pub confidence: String,
+    /// A folder whose files replace the method's prompts of the same name
+    #[arg(long, value_name = "DIR")]
+    pub prompts: Option<PathBuf>,
+    /// A file that replaces the method's shots
+    #[arg(long, value_name = "FILE")]
+    pub shots: Option<PathBuf>,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|p| (0.0..=100.0).contains(p));
+    percent.ok_or_else(|| "a number from 0 to 100 is expected".into())
+}
+
+/// What a language pair's segments gave.
+#[derive(Default)]
+struct Tally {
+    segments: usize,
+    confidences: Vec<f64>,
+}
+
+/// Runs `tribunal calibrate`. The exit code is 1 when some segments gave no answer that could be used.
+///
+/// # Errors
+/// Bad input, a model that cannot be run, no confidence at all for a language pair.
+pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
+    let Input { segments, notes } = input::read(&args.input)?;
+    for note in notes {
+        writeln!(std::io::stderr(), "note: {note}")?;
+    }
+    let judge = judge(args)?;
+    let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
+    let (tallies, n_failed) = measure(&judge, &seated.panel, &segments, args.engine.jobs)?;
+    let thresholds = tallies.iter().map(|(pair, tally)| threshold(args, &judge, &seated, pair, tally));
+    let calibration = Calibration { threshold: thresholds.collect::<Result<_>>()? };
+    let text = calibration.to_toml().context("the thresholds cannot be written as TOML")?;
+    run::folder::replace(&args.out, |file| file.write_all(text.as_bytes()))?;
+    for fitted in &calibration.threshold {
+        let Threshold { pair, value, answers, segments, percentile, .. } = fitted;
+        let probability = value.exp();
+        writeln!(
+            out,
+            "{pair}\t{value}\tprobability {probability:.4}, percentile {percentile} of {answers} answers on {segments} segments"
+        )?;
+    }
+    Ok(ExitCode::from(u8::from(n_failed > 0)))
+}
+
+fn judge(args: &Args) -> Result<HiMate> {
+    if !himate::METHOD.presets.contains(&args.preset) {
+        bail!("the preset of `himate` cannot be `{}`; hint: paper, strict", args.preset);
+    }
+    let settings = Settings {
+        preset: args.preset,
+        prompts: args.prompts.clone(),
+        shots: args.shots.clone(),
+        max_tokens: args.sampling.max_tokens,
+        ..Settings::default()
+    };
+    let options = Options::parse(&himate::METHOD, &format!("confidence={}", args.confidence))?;
+    Ok(HiMate::new(&settings, &options)?)
+}
+
+/// The confidences of all segments, `jobs` segments at a time, by language pair; and how many segments failed.
+fn measure(
+    judge: &HiMate,
+    panel: &Panel,
+    segments: &[Segment],
+    jobs: usize,
+) -> Result<(BTreeMap<String, Tally>, usize)> {
+    let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
+    let mut n_failed = 0;
+    for some in segments.chunks(jobs.max(1)) {
+        let measured = in_parallel(some, |_, segment| judge.confidences(&panel.fresh(), segment));
+        for (segment, confidences) in some.iter().zip(measured) {
+            let tally = tallies.entry(calibration::pair(segment)).or_default();
+            match confidences {
+                Ok(confidences) => {
+                    tally.segments += 1;
+                    tally.confidences.extend(confidences);
+                }
+                Err(error) => {
+                    n_failed += 1;
+                    let (system, seg) = (&segment.system, segment.seg);
+                    writeln!(std::io::stderr(), "note: `{system}` segment {seg} is left out: {error}")?;
+                }
+            }
+        }
+    }
+    Ok((tallies, n_failed))
+}
+
+fn threshold(args: &Args, judge: &HiMate, seated: &Seated, pair: &str, tally: &Tally) -> Result<Threshold> {
+    let Some(value) = calibration::percentile(&tally.confidences, args.percentile) else {
+        bail!(
+            "no error was found in the segments of `{pair}`, so there is no confidence; hint: give more segments"
+        );
+    };
+    // The tier-2 agent's model, where it is not everybody's.
+    let field = |name: &str| {
+        let of = |key: &str| seated.signature.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone());
+        of(&format!("tier-2.{name}")).or_else(|| of(name)).unwrap_or_default()
+    };
+    Ok(Threshold {
+        pair: pair.into(),
+        model: field("model"),
+        sha256: field("sha256"),
+        preset: args.preset.to_string(),
+        prompts: judge.prompts_hash().into(),
+        confidence: args.confidence.clone(),
+        percentile: args.percentile,
+        segments: tally.segments,
+        answers: tally.confidences.len(),
+        value,
+    })
+}

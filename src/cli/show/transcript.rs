@@ -1,0 +1,159 @@
+//! A unit's calls as text for a terminal: what is printed cannot act there. It reads no file.
+
+use std::{borrow::Cow, fmt::Write};
+
+use crate::{
+    llm::{Finish, Speaker, Turn},
+    run::{Record, journal::CallLine},
+};
+
+/// The verdict, then all calls: each question with what it adds to an earlier one, and its reply.
+pub fn text(record: &Record, calls: &[CallLine], full: bool) -> String {
+    let mut out = String::new();
+    verdict(&mut out, record);
+    let calls = in_order(calls);
+    for (idx, call) in calls.iter().enumerate() {
+        heading(&mut out, idx + 1, calls.len(), call);
+        let earlier = if full { None } else { repeated(&calls[..idx], call) };
+        let (n_repeated, which) = earlier.unwrap_or_default();
+        if n_repeated > 0 {
+            let turns = if n_repeated == 1 { "turn" } else { "turns" };
+            let _ = writeln!(out, "({n_repeated} {turns} as in call {which})");
+        }
+        for turn in &call.chat.turns[n_repeated..] {
+            block(&mut out, name(turn.role), &turn.content);
+        }
+        if let Some(raw) = &call.chat.raw {
+            block(&mut out, "prompt", raw);
+        }
+        if !call.chat.prefill.is_empty() {
+            block(&mut out, "begun answer", &call.chat.prefill);
+        }
+        block(&mut out, "reply", &call.reply);
+    }
+    if calls.is_empty() {
+        out.push_str("\nno calls are recorded for it\n");
+    }
+    out
+}
+
+fn verdict(out: &mut String, record: &Record) {
+    let seg = record.seg.map_or_else(String::new, |seg| format!(", segment {seg}"));
+    let doc = if record.doc.is_empty() { String::new() } else { format!(", document {}", record.doc) };
+    let pair = format!("{}-{}", record.src_lang, record.tgt_lang);
+    let _ = writeln!(out, "{}, {pair}", plain(&format!("{}{doc}{seg}", record.system)));
+    block(out, "source", &record.source);
+    block(out, "hypothesis", &record.hypothesis);
+    let said = match (record.score, &record.reason) {
+        (Some(score), _) => {
+            let raw = record.raw.filter(|raw| raw.to_bits() != score.to_bits());
+            let quality = record.quality_score.map_or_else(String::new, |q| format!(", quality {q}"));
+            format!("score {score}{}{quality}", raw.map_or_else(String::new, |raw| format!(" (raw {raw})")))
+        }
+        (None, reason) => {
+            format!("no verdict, {}: {}", record.status.name(), reason.as_deref().unwrap_or("no reason"))
+        }
+    };
+    let errors = record.errors.iter().map(|error| {
+        let place = match (error.start, error.end) {
+            (Some(start), Some(end)) => {
+                let side = format!("{:?}", error.side).to_lowercase();
+                format!(" {side} {start}..{end}{}", if error.ambiguous { "?" } else { "" })
+            }
+            _ => " in neither text".into(),
+        };
+        let confidence = error.confidence.map_or_else(String::new, |c| format!(", confidence {c:.3}"));
+        let reason = error.explanation.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        let (severity, category, weight) = (error.severity, &error.category, error.weight);
+        format!("\n{severity} {category} \"{}\"{place}, penalty {weight}{confidence}{reason}", error.span)
+    });
+    block(out, "verdict", &(said + &errors.collect::<String>()));
+}
+
+fn heading(out: &mut String, number: usize, of: usize, call: &CallLine) {
+    let usage = &call.usage;
+    let end = match call.finish {
+        Finish::Stop => "",
+        Finish::Length => ", cut at its budget",
+        Finish::Form => ", complete in its form",
+    };
+    let logprob: f64 = call.logprobs.iter().sum();
+    let _ = writeln!(
+        out,
+        "\n=== {number}/{of} {} by {} ===\n{} prompt tokens ({} cached), {} answer tokens, log-probability \
+         {logprob:.3}{end}",
+        plain(&call.stage),
+        plain(&call.role),
+        usage.prompt(),
+        usage.cached,
+        call.tokens.len()
+    );
+}
+
+/// The order of the record, but for calls that were made side by side (`stage/part`), whose order there is
+/// chance: they stand by stage, then by part. A stage without parts ends such a stretch.
+fn in_order(calls: &[CallLine]) -> Vec<&CallLine> {
+    let mut ordered = Vec::with_capacity(calls.len());
+    let is_part = |call: &CallLine| call.stage.contains('/');
+    for stretch in calls.chunk_by(|a, b| is_part(a) && is_part(b)) {
+        let stage = |call: &CallLine| call.stage.split('/').next().unwrap_or_default().to_owned();
+        let first = |call: &CallLine| stretch.iter().position(|other| stage(other) == stage(call));
+        let mut stretch: Vec<&CallLine> = stretch.iter().collect();
+        stretch.sort_by_cached_key(|call| (first(call), call.stage.clone()));
+        ordered.extend(stretch);
+    }
+    ordered
+}
+
+/// The earlier call with whose turns and reply this one begins, and how many turns they share.
+fn repeated(earlier: &[&CallLine], call: &CallLine) -> Option<(usize, usize)> {
+    let shared = |other: &CallLine| {
+        let reply = Turn { role: Speaker::Assistant, content: other.reply.clone() };
+        let theirs = other.chat.turns.iter().chain(std::iter::once(&reply));
+        call.chat.turns.iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs).count()
+    };
+    let all = earlier.iter().enumerate().map(|(idx, other)| (shared(other), idx + 1));
+    all.max_by_key(|(n, number)| (*n, std::cmp::Reverse(*number))).filter(|(n, _)| *n > 0)
+}
+
+fn name(speaker: Speaker) -> &'static str {
+    match speaker {
+        Speaker::System => "system",
+        Speaker::User => "user",
+        Speaker::Assistant => "assistant",
+    }
+}
+
+/// A label, and a text below it, indented.
+fn block(out: &mut String, label: &str, text: &str) {
+    let _ = writeln!(out, "[{label}]");
+    for line in plain(text).lines() {
+        let _ = writeln!(out, "  {line}");
+    }
+}
+
+/// A text whose characters are all shown: controls but the line end and the tab, and those that turn the
+/// direction of writing, as `\u{..}`.
+fn plain(text: &str) -> Cow<'_, str> {
+    let acts = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| if acts(c) { c.escape_unicode().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_acts_on_the_terminal() {
+        assert_eq!(plain("\u{1b}[31mred\r\u{9b}2J\u{7}"), "\\u{1b}[31mred\\u{d}\\u{9b}2J\\u{7}");
+        assert_eq!(plain("a\u{202e}b\u{2066}c"), "a\\u{202e}b\\u{2066}c");
+        assert_eq!(plain("tab\tline\nשלום 高"), "tab\tline\nשלום 高");
+    }
+}

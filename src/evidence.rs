@@ -1,0 +1,278 @@
+//! Evidence: an offline index over the user's own documents, which RATE's search agent asks. It judges nothing,
+//! and it reaches no network: [`backend`] can ask a local program or a local address in its place.
+//!
+//! The same documents give the same fingerprint and the same answers, on every machine.
+
+use std::{
+    cmp::Reverse,
+    collections::BTreeSet,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tantivy::{
+    DocId, IndexReader, IndexWriter, ReloadPolicy, Score, SegmentReader, TantivyDocument, TantivyError, Term,
+    collector::TopDocs,
+    doc,
+    indexer::NoMergePolicy,
+    query::{BooleanQuery, BoostQuery, Occur, Query, TermQuery},
+    schema::{FAST, Field, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions, Value as _},
+};
+
+pub mod backend;
+
+pub mod read;
+
+pub mod words;
+
+pub use backend::Backend;
+use words::{WORDS, Words};
+
+/// What a search finds: a part of a document, short enough for a prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passage {
+    /// The document's or entry's name; empty when it has none.
+    #[serde(default)]
+    pub title: String,
+    pub text: String,
+    /// Where it comes from: `FILE:LINE`, or an address.
+    #[serde(default)]
+    pub origin: String,
+}
+
+/// A passage that was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Hit {
+    #[serde(flatten)]
+    pub passage: Passage,
+    /// BM25 over title (double weight) and text; above 0, higher is a better match.
+    pub score: f32,
+}
+
+/// The format of an index folder: an older one must be built again.
+const FORMAT: u32 = 1;
+
+/// What makes a folder an index; written last, so that an interrupted build is none.
+const MANIFEST: &str = "evidence.json";
+
+/// Memory in which the writer collects words before it writes a part of the index.
+const WRITER_BYTES: usize = 128 << 20;
+
+/// How much more a word of the title counts than one of the text.
+const TITLE_BOOST: f32 = 2.0;
+
+/// What an index folder says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    format: u32,
+    pub passages: u64,
+    /// Of all passages in order, and of the format.
+    pub sha256: String,
+    /// What it was built from.
+    pub built_from: String,
+}
+
+/// An index that can be asked.
+pub struct Index {
+    manifest: Manifest,
+    reader: IndexReader,
+    fields: Fields,
+}
+
+/// The columns of an index.
+#[derive(Clone, Copy)]
+struct Fields {
+    title: Field,
+    text: Field,
+    origin: Field,
+    /// Place of the passage in the input, from 0: settles ties.
+    ordinal: Field,
+}
+
+/// Builds an index of a file or of all files below a folder.
+///
+/// # Errors
+/// [`Error::NotEmpty`] when `out` holds something, [`Error::NoText`] when the input holds no passage, and what
+/// [`read::passages`] returns.
+///
+/// # Panics
+/// Never: what the manifest holds can be written.
+pub fn build(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped), Error> {
+    let io = |action, path: &Path| {
+        let path = path.to_path_buf();
+        move |source| Error::Io { action, path, source }
+    };
+    fs::create_dir_all(out).map_err(io("create", out))?;
+    if fs::read_dir(out).map_err(io("read", out))?.next().is_some() {
+        return Err(Error::NotEmpty(out.into()));
+    }
+    let (schema, fields) = schema();
+    let index = tantivy::Index::create_in_dir(out, schema)?;
+    index.tokenizers().register(WORDS, Words::new());
+    // One thread and no merging: the same input gives the same parts in the same order.
+    let mut writer: IndexWriter = index.writer_with_num_threads(1, WRITER_BYTES)?;
+    writer.set_merge_policy(Box::new(NoMergePolicy));
+    let mut sha = Sha256::new();
+    sha.update(FORMAT.to_le_bytes());
+    let mut ordinal = 0u64;
+    let skipped = read::passages(input, &mut |passage| {
+        for part in [&passage.title, &passage.text, &passage.origin] {
+            sha.update((part.len() as u64).to_le_bytes());
+            sha.update(part);
+        }
+        writer.add_document(doc!(
+            fields.title => passage.title,
+            fields.text => passage.text,
+            fields.origin => passage.origin,
+            fields.ordinal => ordinal,
+        ))?;
+        ordinal += 1;
+        Ok(())
+    })?;
+    if ordinal == 0 {
+        return Err(Error::NoText(input.into()));
+    }
+    writer.commit()?;
+    writer.wait_merging_threads()?;
+    let manifest = Manifest {
+        format: FORMAT,
+        passages: ordinal,
+        sha256: hex(&sha.finalize()),
+        built_from: input.display().to_string(),
+    };
+    let json = serde_json::to_vec_pretty(&manifest).expect("strings and numbers only");
+    let path = out.join(MANIFEST);
+    fs::write(&path, json).map_err(io("write", &path))?;
+    Ok((manifest, skipped))
+}
+
+impl Index {
+    /// Opens an index folder.
+    ///
+    /// # Errors
+    /// [`Error::NoIndex`] when the folder holds none that this version reads.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        let no_index = |reason: String| Error::NoIndex { dir: dir.into(), reason };
+        let text =
+            fs::read_to_string(dir.join(MANIFEST)).map_err(|e| no_index(format!("{MANIFEST}: {e}")))?;
+        let manifest: Manifest = serde_json::from_str(&text).map_err(|e| no_index(e.to_string()))?;
+        if manifest.format != FORMAT {
+            return Err(no_index(format!("it has format {}, not {FORMAT}", manifest.format)));
+        }
+        let index = tantivy::Index::open_in_dir(dir)?;
+        index.tokenizers().register(WORDS, Words::new());
+        let field = |name: &str| index.schema().get_field(name);
+        let fields = Fields {
+            title: field("title")?,
+            text: field("text")?,
+            origin: field("origin")?,
+            ordinal: field("ordinal")?,
+        };
+        // The folder does not change: nothing has to watch it.
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        Ok(Self { manifest, reader, fields })
+    }
+
+    /// What the folder says of itself.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The best passages for a few words, at most `limit`; those that match equally well in the order of the
+    /// input. Any word may match; none has to.
+    ///
+    /// # Errors
+    /// [`Error::Tantivy`] when the folder's files are damaged.
+    pub fn search(&self, text: &str, limit: usize) -> Result<Vec<Hit>, Error> {
+        let clauses = self.clauses(text);
+        if clauses.is_empty() || limit == 0 {
+            return Ok(Vec::new());
+        }
+        let searcher = self.reader.searcher();
+        let ranked = TopDocs::with_limit(limit).tweak_score(|segment: &SegmentReader| {
+            let ordinals = segment.fast_fields().u64("ordinal").map(|column| column.first_or_default_col(0));
+            move |doc: DocId, score: Score| {
+                let ordinal = ordinals.as_ref().map_or(u64::MAX, |column| column.get_val(doc));
+                (score, Reverse(ordinal))
+            }
+        });
+        let found = searcher.search(&BooleanQuery::new(clauses), &ranked)?;
+        let hits = found.into_iter().map(|((score, _), address)| {
+            let document: TantivyDocument = searcher.doc(address)?;
+            let text =
+                |field| document.get_first(field).and_then(|v| v.as_str()).unwrap_or_default().to_owned();
+            let passage = Passage {
+                title: text(self.fields.title),
+                text: text(self.fields.text),
+                origin: text(self.fields.origin),
+            };
+            Ok(Hit { passage, score })
+        });
+        hits.collect()
+    }
+
+    /// Each word once, in title and text.
+    fn clauses(&self, text: &str) -> Vec<(Occur, Box<dyn Query>)> {
+        let words: BTreeSet<String> = words::split(text).into_iter().map(|token| token.text).collect();
+        let clause = |field, word: &str| -> Box<dyn Query> {
+            Box::new(TermQuery::new(Term::from_field_text(field, word), IndexRecordOption::WithFreqs))
+        };
+        let both = |word: &String| {
+            let title = Box::new(BoostQuery::new(clause(self.fields.title, word), TITLE_BOOST));
+            [(Occur::Should, title as Box<dyn Query>), (Occur::Should, clause(self.fields.text, word))]
+        };
+        words.iter().flat_map(both).collect()
+    }
+}
+
+fn schema() -> (Schema, Fields) {
+    let mut schema = Schema::builder();
+    let indexing =
+        TextFieldIndexing::default().set_tokenizer(WORDS).set_index_option(IndexRecordOption::WithFreqs);
+    let words = TextOptions::default().set_indexing_options(indexing).set_stored();
+    let fields = Fields {
+        title: schema.add_text_field("title", words.clone()),
+        text: schema.add_text_field("text", words),
+        origin: schema.add_text_field("origin", STORED),
+        ordinal: schema.add_u64_field("ordinal", FAST),
+    };
+    (schema.build(), fields)
+}
+
+/// Bytes in lower-case hexadecimal.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // a string takes everything
+        text
+    })
+}
+
+/// Why there is no evidence.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io { action: &'static str, path: PathBuf, source: std::io::Error },
+    #[error("`{}` is not empty; hint: give a new folder, or remove the index that is there", .0.display())]
+    NotEmpty(PathBuf),
+    #[error("`{}` holds no text; hint: .txt, .md, .jsonl and .tsv files are read", .0.display())]
+    NoText(PathBuf),
+    #[error("`{}` line {line}: {reason}", path.display())]
+    Line { path: PathBuf, line: usize, reason: String },
+    #[error("`{}` is no evidence index: {reason}; hint: make one with `tribunal search build`", dir.display())]
+    NoIndex { dir: PathBuf, reason: String },
+    #[error("the index cannot be used: {0}")]
+    Tantivy(#[from] TantivyError),
+    #[error("`{backend}` gave no evidence: {reason}")]
+    Backend { backend: String, reason: String },
+    #[error(
+        "`{0}` is not on this machine; hint: only http://localhost, http://127.0.0.1 and http://[::1] are asked"
+    )]
+    Remote(String),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! Who answers a search: an index folder, a program, or a service on this machine. It understands no answer.
+
+use std::{
+    io::Write,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{Error, Index, Passage, hex};
+
+/// How long a service may take.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Where evidence comes from.
+pub enum Backend {
+    /// A folder that `tribunal search build` made.
+    Index(Index),
+    /// A program that reads `{"query", "limit"}` as one JSON line and writes passages as JSON: a list, or
+    /// `{"snippets": [...]}`, or one object a line.
+    Program { path: PathBuf, sha256: String },
+    /// An address on this machine that takes the same object by POST and answers in the same way.
+    Service { url: String },
+}
+
+impl Backend {
+    /// What a name stands for: `http://...` a service, a folder an index, a file a program.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] for an address that is not this machine, [`Error::NoIndex`], [`Error::Io`].
+    pub fn open(name: &str) -> Result<Self, Error> {
+        if name.contains("://") {
+            return if is_local(name) {
+                Ok(Self::Service { url: name.into() })
+            } else {
+                Err(Error::Remote(name.into()))
+            };
+        }
+        let path = Path::new(name);
+        if path.is_file() {
+            let bytes = std::fs::read(path).map_err(|source| Error::Io {
+                action: "read",
+                path: path.into(),
+                source,
+            })?;
+            return Ok(Self::Program { path: path.into(), sha256: hex(&Sha256::digest(bytes)) });
+        }
+        Index::open(path).map(Self::Index)
+    }
+
+    /// What a signature says of it: an index by its fingerprint, a program by its own. What a program or a
+    /// service answers is not in it.
+    #[must_use]
+    pub fn signature(&self) -> String {
+        match self {
+            Self::Index(index) => index.manifest().sha256[..8].to_owned(),
+            Self::Program { sha256, .. } => format!("program-{}", &sha256[..8]),
+            Self::Service { url } => url.clone(),
+        }
+    }
+
+    /// The best passages for a few words, at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] when the program or service fails or answers something else; [`Error::Tantivy`].
+    pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Passage>, Error> {
+        let (name, answer) = match self {
+            Self::Index(index) => {
+                return Ok(index.search(query, limit)?.into_iter().map(|hit| hit.passage).collect());
+            }
+            Self::Program { path, .. } => (path.display().to_string(), ask_program(path, query, limit)),
+            Self::Service { url } => (url.clone(), ask_service(url, query, limit)),
+        };
+        let read = answer.and_then(|text| passages(&text));
+        let mut found = read.map_err(|reason| Error::Backend { backend: name, reason })?;
+        found.truncate(limit);
+        Ok(found)
+    }
+}
+
+/// Whether an address is plain HTTP on this machine.
+fn is_local(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://") else { return false };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let name = match host.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+fn ask_program(path: &Path, query: &str, limit: usize) -> Result<String, String> {
+    // A bare name would be looked up in PATH, not taken from here.
+    let program = path.canonicalize().map_err(|e| e.to_string())?;
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .map_err(|e| format!("it cannot be started: {e}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that reads no query is free to; it has said what it says.
+        let _ = writeln!(stdin, "{}", json!({ "query": query, "limit": limit }));
+    }
+    let output = child.wait_with_output().map_err(|e| e.to_string())?;
+    if !output.status.success() {
+        return Err(format!("it ended with {}", output.status));
+    }
+    String::from_utf8(output.stdout).map_err(|_| "its answer is not UTF-8".into())
+}
+
+fn ask_service(url: &str, query: &str, limit: usize) -> Result<String, String> {
+    // No redirects: they could lead away from this machine.
+    let agent = ureq::AgentBuilder::new().timeout(TIMEOUT).redirects(0).try_proxy_from_env(false).build();
+    let asked = json!({ "query": query, "limit": limit, "recency": null });
+    match agent.post(url).send_json(asked) {
+        Ok(response) if response.status() == 200 => response.into_string().map_err(|e| e.to_string()),
+        Ok(response) => Err(format!("status {}", response.status())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Passages of an answer: a list, an object with `snippets`, or one object a line; a string is a passage too.
+fn passages(text: &str) -> Result<Vec<Passage>, String> {
+    let wrong = |e: serde_json::Error| format!("its answer is no list of passages, {e}");
+    let values: Vec<Value> = match serde_json::from_str::<Value>(text) {
+        Ok(Value::Array(values)) => values,
+        Ok(Value::Object(mut object)) if object.contains_key("snippets") => {
+            serde_json::from_value(object["snippets"].take()).map_err(wrong)?
+        }
+        Ok(value) => vec![value],
+        Err(_) => {
+            let lines = text.lines().filter(|line| !line.trim().is_empty());
+            lines.map(serde_json::from_str).collect::<Result<_, _>>().map_err(wrong)?
+        }
+    };
+    values.into_iter().map(|value| passage(value).map_err(wrong)).collect()
+}
+
+fn passage(value: Value) -> Result<Passage, serde_json::Error> {
+    /// As search services spell it.
+    #[derive(Deserialize)]
+    struct Snippet {
+        #[serde(default, alias = "name")]
+        title: String,
+        #[serde(alias = "snippet", alias = "content")]
+        text: String,
+        #[serde(default, alias = "url", alias = "link")]
+        origin: String,
+    }
+    if let Value::String(text) = value {
+        return Ok(Passage { text, ..Passage::default() });
+    }
+    let Snippet { title, text, origin } = serde_json::from_value(value)?;
+    Ok(Passage { title, text, origin })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_asked() {
+        for url in
+            ["http://localhost:8080/search", "http://127.0.0.1/x", "http://[::1]:9/", "http://127.8.8.8"]
+        {
+            assert!(is_local(url), "{url}");
+        }
+        for url in [
+            "https://localhost/",
+            "http://example.org/localhost",
+            "http://localhost.example.org/",
+            "http://10.0.0.1/",
+            "http://127.0.0.1@example.org/",
+            "ftp://127.0.0.1/",
+        ] {
+            assert!(!is_local(url), "{url}");
+            assert!(matches!(Backend::open(url), Err(Error::Remote(_))), "{url}");
+        }
+    }
+
+    #[test]
+    fn answers_of_programs_and_services() {
+        let full = Passage { title: "t".into(), text: "x".into(), origin: "o".into() };
+        let bare = Passage { text: "y".into(), ..Passage::default() };
+        for answer in [
+            r#"[{"title":"t","text":"x","origin":"o"}, "y"]"#,
+            r#"{"snippets":[{"name":"t","snippet":"x","url":"o"},"y"],"count":2}"#,
+            "{\"title\":\"t\",\"content\":\"x\",\"link\":\"o\"}\n\n\"y\"\n",
+        ] {
+            assert_eq!(passages(answer), Ok(vec![full.clone(), bare.clone()]), "{answer}");
+        }
+        assert_eq!(passages(""), Ok(Vec::new()));
+        assert!(passages("nothing found").unwrap_err().starts_with("its answer is no list of passages"));
+        assert!(passages(r#"[{"title":"t"}]"#).is_err());
+    }
+}

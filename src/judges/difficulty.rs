@@ -1,0 +1,149 @@
+//! How hard a source is to translate, from 1 to 10: the filter by which MENT's sentences were chosen. Tian et al.,
+//! "Beyond Literal Mapping", Appendix A.1, Figure 8. It judges no translation: each source is asked about once,
+//! and all its translations get the same verdict.
+//!
+//! Differs:
+//! - Language. The figure says "English text"; ours says the source's language.
+//! - Where the text stands is not printed; ours puts it last, after `Text:`.
+//! - Answers. `paper` reads the JSON that was asked for; `strict` constrains it, its reasons to 800 characters.
+//! - The paper gives no threshold for "a higher score", and neither do we.
+//! - `raw` is the difficulty; `score` is its negative, for everywhere a higher score promises better translations.
+//! - The reasoning is in `calls.jsonl`.
+
+use serde::Deserialize;
+
+use super::{
+    Direction, Error, Grouping, Judge, Method, Panel, Verdict,
+    prompt::{File, Prompts},
+    reading,
+    registry::Calls,
+    setup::{self, Granularity, Options, Preset, Settings},
+};
+use crate::{
+    llm::{Chat, Form, Sampling},
+    segment::Segment,
+};
+
+const PROMPT: File =
+    File { name: "difficulty/difficulty.j2", text: include_str!("difficulty/difficulty.j2") };
+const FORM: File = File { name: "difficulty/form.json", text: include_str!("difficulty/form.json") };
+
+/// Answer tokens of one question.
+const BUDGET: usize = 512;
+
+/// What `tribunal methods show difficulty` says.
+pub const METHOD: Method = Method {
+    name: "difficulty",
+    summary: "how hard a source is to translate, 1 to 10; no translation is read",
+    citation: "Tian et al., Beyond Literal Mapping (MENT): Appendix A.1, Figure 8",
+    stages: &["rate"],
+    roles: &["annotator"],
+    // One for all translations of a source.
+    calls: Calls::exactly(1),
+    scale: "1 to 10, lower is easier; the score is its negative",
+    granularities: &[Granularity::Seg],
+    presets: &[Preset::Paper, Preset::Strict],
+    weights: None,
+    options: &[],
+    build: |settings, _: &Options| Ok(Box::new(Difficulty::new(settings)?)),
+};
+
+/// The filter as it was asked for.
+pub struct Difficulty {
+    prompts: Prompts,
+    preset: Preset,
+    form: Form,
+    budget: usize,
+}
+
+impl Judge for Difficulty {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        let Some(first) = group.first() else { return Vec::new() };
+        let verdict = self.rate(panel, first).map(|difficulty| Verdict {
+            score: -difficulty,
+            raw: difficulty,
+            quality_score: None,
+            errors: Vec::new(),
+        });
+        vec![verdict; group.len()]
+    }
+
+    fn group(&self) -> Grouping {
+        Grouping::Source
+    }
+
+    fn direction(&self) -> Direction {
+        Direction::Lower
+    }
+
+    fn signature(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("method", METHOD.name.into()),
+            ("preset", self.preset.to_string()),
+            ("granularity", Granularity::Seg.to_string()),
+            ("prompts", self.prompts.hash().to_owned()),
+        ]
+    }
+
+    fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
+        let first = group.first().filter(|segment| !segment.source.trim().is_empty());
+        first.and_then(|segment| Some((self.chat(segment).ok()?, self.budget))).into_iter().collect()
+    }
+}
+
+impl Difficulty {
+    /// Reads the settings and the prompt.
+    ///
+    /// # Errors
+    /// What [`super::registry::build`] names; weights and shots, which the method does not have.
+    pub fn new(settings: &Settings) -> Result<Self, setup::Error> {
+        if settings.weights.is_some() || settings.shots.is_some() {
+            let reason = "difficulty names no errors and has no shots; hint: leave weights and shots out";
+            return Err(setup::Error::Conflict(reason.into()));
+        }
+        let files = if settings.preset == Preset::Strict { vec![PROMPT, FORM] } else { vec![PROMPT] };
+        let prompts = Prompts::load(&files, settings)?;
+        let form = if settings.preset == Preset::Strict {
+            let schema = prompts.render(FORM, ()).map_err(setup::Error::from_prompt)?;
+            let unfit =
+                |e: serde_json::Error| setup::Error::Prompt { file: FORM.name.into(), reason: e.to_string() };
+            Form::json(serde_json::from_str(&schema).map_err(unfit)?)
+        } else {
+            Form::Text
+        };
+        let budget = settings.max_tokens.unwrap_or(BUDGET);
+        let judge = Self { prompts, preset: settings.preset, form, budget };
+        judge.render("", "").map_err(setup::Error::from_prompt)?;
+        Ok(judge)
+    }
+
+    fn rate(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Answer {
+            score: i64,
+            #[serde(rename = "reasoning")]
+            _reasoning: String,
+        }
+        if segment.source.trim().is_empty() {
+            return Err(Error::Failed("the source is empty".into()));
+        }
+        let sampling = Sampling { max_tokens: self.budget, ..panel.sampling.clone() };
+        let reply = panel.ask_with("annotator", "rate", &self.chat(segment)?, &self.form, &sampling)?;
+        let text = reading::whole(&reply, self.budget)?;
+        let Answer { score, .. } = reading::json(text)?;
+        if (1..=10).contains(&score) {
+            return Ok(score as f64);
+        }
+        Err(reading::unusable(text, &format!("score `{score}` is not in 1 to 10")))
+    }
+
+    fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
+        self.render(segment.src_lang.name(), &segment.source)
+    }
+
+    fn render(&self, source_lang: &str, source: &str) -> Result<Chat, Error> {
+        let values = serde_json::json!({ "source_lang": source_lang, "source": source });
+        Ok(Chat::new().user(self.prompts.render(PROMPT, values)?))
+    }
+}

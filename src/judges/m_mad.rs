@@ -1,0 +1,476 @@
+//! M-MAD: agents annotate four dimensions, two sides debate what each found, a judge merges the rest. Feng et
+//! al., "M-MAD: Multidimensional Multi-Agent Debate for Advanced Machine Translation Evaluation" (ACL 2025),
+//! Figures 7 to 18. It uses no reference and looks at one segment at a time.
+//!
+//! Differs:
+//! - Prompts. Printed are those of the accuracy agents (Figures 7 to 9) and the final judge (Figure 10). Those
+//!   of the other dimensions are ours, from Table 13; so are, in every preset, all texts of `strategy` but
+//!   consensus, of `topic` but severity, of the coupled agent (`skip=stage1`), and side B's words against a
+//!   non-translation.
+//! - Shots. Figures 11 to 18 are for zh-en and en-de. `shots=auto` shows the Chinese ones to Chinese sources
+//!   and the German ones to all others. Two of them name words that their translation lacks (Figure 14, second;
+//!   Figure 17, third); `strict` leaves such annotations out. A user's file goes to every agent; `strict` shows
+//!   each the errors of its dimension. The coupled agent has no shots but the user's.
+//! - Answers. Code: all from the first `"annotations": [` to the last `]`; bad JSON is no errors. `code` the
+//!   same, but without any list there is no verdict. `paper` reads the last object with annotations; `strict`
+//!   enforces a form: category first, spans verbatim, those of omissions from the source, non-translation
+//!   alone, at most 10 annotations, thoughts of at most 800 characters before them.
+//! - What is debated. Paper: any error; against minor ones side B then opens with the same annotations. Code
+//!   and ours (`code`, `strict`): only annotations that side B's opening changes.
+//! - Turns. Paper: side B answers what side A has just said. Code: both speak at once. `code` as the code.
+//! - No consensus. Paper: the supportive side (2.2), or the original evaluation (4.3). Code and ours: what side
+//!   A said last.
+//! - Consensus. Code: `yes` anywhere. `paper`: yes or no, else no verdict. `strict`: a choice of the two.
+//! - Judge. `paper` always asks it; `code` and `strict` do not when no dimension has an annotation, `code` not
+//!   when both texts are quote marks only. Without stage 3, `strict` counts a non-translation alone.
+//! - Temperature. Paper: 0. Code: unset, so 1, in stages 2 and 3; `code` the same, sampled with the run's seed.
+//! - Not taken over from the code, in any preset: annotations that survive to the next segment, and debates
+//!   that call every pair Chinese and English.
+//! - Weights. Paper: 5 and 1. Released scores: 0.1 for minor punctuation, no cap; so is `mmad`, the default. A
+//!   source error costs what its category costs.
+//! - Coupled start (Table 5): GEMBA-MQM's errors, critical as major, are debated as one dimension.
+//! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
+
+use serde::Serialize;
+use serde_json::json;
+
+use self::{
+    annotation::{Annotation, COUPLED, DIMENSIONS, Dimension, written},
+    debate::{Debate, Rules},
+    start::Start,
+};
+use super::{
+    Error, Judge, Method, Panel, Verdict, in_parallel,
+    prompt::{File, Prompts},
+    reading,
+    registry::Calls,
+    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    shots::Shot,
+};
+use crate::{
+    llm::{Chat, Form, Sampling},
+    mqm::{self, weights::Weights},
+    segment::Segment,
+};
+
+mod start;
+
+mod annotation;
+
+mod debate;
+
+const SYSTEM: File = File { name: "m_mad/system.j2", text: include_str!("m_mad/system.j2") };
+const QUERY: File = File { name: "m_mad/query.j2", text: include_str!("m_mad/query.j2") };
+const JUDGE_SYSTEM: File =
+    File { name: "m_mad/judge_system.j2", text: include_str!("m_mad/judge_system.j2") };
+const JUDGE: File = File { name: "m_mad/judge.j2", text: include_str!("m_mad/judge.j2") };
+
+/// Answer tokens of an annotator and of the final judge.
+const ANNOTATION_BUDGET: usize = 1000;
+const JUDGE_BUDGET: usize = 1536;
+
+/// Figure 3 goes to five rounds.
+const MAX_ROUNDS: f64 = 10.0;
+
+/// What `tribunal methods show m-mad` says.
+pub const METHOD: Method = Method {
+    name: "m-mad",
+    summary: "agents for four dimensions, a debate in each, a judge who merges",
+    citation: "Feng et al. 2025, M-MAD, Figures 7 to 18, Equation 1",
+    stages: &["annotate", "debate", "judge"],
+    roles: &["annotator", "debater-a", "debater-b", "checker", "reviewer", "judge"],
+    // Four agents; one disputed dimension that agrees at once; all four disputed for three rounds.
+    calls: Calls { least: 4, typical: 8, most: 41 },
+    scale: "negative penalty, 0 is best and higher is better",
+    granularities: &[Granularity::Seg],
+    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
+    weights: Some("mmad"),
+    options: &[
+        Choice {
+            name: "start",
+            values: &["agents", "gemba-mqm"],
+            meaning: "who annotates first: an agent for each dimension, or GEMBA-MQM (Table 5)",
+        },
+        Choice {
+            name: "skip",
+            values: &["none", "stage1", "stage2", "stage3"],
+            meaning: "a stage to leave out (Table 3); without stage 1 one agent annotates all dimensions",
+        },
+        Choice {
+            name: "strategy",
+            values: &["consensus", "deliberation", "interactive-review", "consultancy-review"],
+            meaning: "how a debate is held (Table 7)",
+        },
+        Choice {
+            name: "topic",
+            values: &["severity", "category", "entirety"],
+            meaning: "what is debated (Table 6)",
+        },
+        Choice {
+            name: "rounds",
+            values: &["3", "<number>"],
+            meaning: "rounds of a debate, at most 10 (Figure 3)",
+        },
+        Choice {
+            name: "shots",
+            values: &["auto", "zh-en", "en-de", "0"],
+            meaning: "the worked examples of Stage 1; auto goes by the source language",
+        },
+    ],
+    build: |settings, options| Ok(Box::new(MMad::new(settings, options)?)),
+};
+
+/// M-MAD as it was asked for.
+pub struct MMad {
+    prompts: Prompts,
+    preset: Preset,
+    start: Start,
+    /// `None` leaves Stage 2 out.
+    rules: Option<Rules>,
+    has_judge: bool,
+    weights: &'static Weights,
+    max_tokens: Option<usize>,
+    /// Which shots Stage 1 shows, for the signature.
+    shots: String,
+    /// The options as they were asked for, for the signature.
+    options: Options,
+}
+
+/// What the dimensions have to say, in the order of [`DIMENSIONS`] or as one.
+enum Viewpoints {
+    Apart(Vec<Vec<Annotation>>),
+    Coupled(Vec<Annotation>),
+}
+
+impl Judge for MMad {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    }
+
+    fn signature(&self) -> Vec<(&'static str, String)> {
+        let option = |name: &'static str| (name, self.options.get(name).to_owned());
+        let mut fields = vec![("method", METHOD.name.into()), option("start"), option("skip")];
+        if self.rules.is_some() {
+            fields.extend([option("strategy"), option("topic"), option("rounds")]);
+        }
+        let prompts = match &self.start {
+            Start::Gemba(gemba) => {
+                let mut theirs = gemba.signature().into_iter();
+                let theirs = theirs.find_map(|(key, hash)| (key == "prompts").then_some(hash));
+                format!("{}+{}", self.prompts.hash(), theirs.unwrap_or_default())
+            }
+            Start::Agents { .. } | Start::Coupled { .. } => self.prompts.hash().to_owned(),
+        };
+        fields.extend([
+            ("shots", self.shots.clone()),
+            ("preset", self.preset.to_string()),
+            ("granularity", Granularity::Seg.to_string()),
+            ("prompts", prompts),
+            ("weights", self.weights.name.into()),
+        ]);
+        fields
+    }
+
+    fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
+        let budget = self.max_tokens.unwrap_or(ANNOTATION_BUDGET);
+        let asked = group.iter().filter(|segment| !is_empty(segment));
+        let chats = asked.flat_map(|segment| match &self.start {
+            Start::Gemba(gemba) => gemba.preview(std::slice::from_ref(segment)),
+            Start::Coupled { shots } => {
+                self.chat(segment, &COUPLED, shots).map(|chat| (chat, budget)).into_iter().collect()
+            }
+            Start::Agents { .. } => DIMENSIONS
+                .iter()
+                .enumerate()
+                .filter_map(|(i, d)| {
+                    Some((self.chat(segment, d, self.start.shots(segment, i)).ok()?, budget))
+                })
+                .collect(),
+        });
+        chats.collect()
+    }
+}
+
+impl MMad {
+    /// Reads the settings, the prompts and the shots.
+    ///
+    /// # Errors
+    /// What [`super::registry::build`] names, and options that do not go together.
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        check_options(options)?;
+        let rounds = rounds(options)?;
+        let rules = (options.get("skip") != "stage2").then(|| Rules::of(options, rounds));
+        let has_judge = options.get("skip") != "stage3";
+        let is_gemba = options.get("start") == "gemba-mqm";
+        let mut files = annotation::FILES.to_vec();
+        files.extend(if is_gemba { [].as_slice() } else { &[SYSTEM, QUERY] });
+        files.extend(rules.iter().flat_map(|rules| rules.files()));
+        files.extend(if has_judge { [JUDGE_SYSTEM, JUDGE].as_slice() } else { &[] });
+        let shots_files = start::shots_files(settings, options)?;
+        files.extend(&shots_files);
+        let prompts = Prompts::load(&files, settings)?;
+        let judge = Self {
+            start: Start::new(&prompts, settings, options)?,
+            prompts,
+            preset: settings.preset,
+            rules,
+            has_judge,
+            weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("mmad"))?,
+            max_tokens: settings.max_tokens,
+            shots: match (&settings.shots, is_gemba) {
+                (Some(_), _) => "file".into(),
+                (None, false) if shots_files.is_empty() => "0".into(),
+                (None, _) => options.get("shots").into(),
+            },
+            options: options.clone(),
+        };
+        if !is_gemba {
+            judge.render_query(&COUPLED, Pair::sample()).map_err(setup::Error::from_prompt)?;
+        }
+        Ok(judge)
+    }
+
+    /// The three stages.
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+        if is_empty(segment) {
+            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        }
+        let viewpoints = match &self.start {
+            Start::Gemba(gemba) => {
+                let annotations = start::from_gemba(gemba, panel, segment)?;
+                Viewpoints::Coupled(self.debate(panel, segment, &COUPLED, annotations)?)
+            }
+            Start::Coupled { shots } => Viewpoints::Coupled(self.viewpoint(panel, segment, &COUPLED, shots)?),
+            Start::Agents { .. } => {
+                let view = |idx, dimension: &Dimension| {
+                    self.viewpoint(panel, segment, dimension, self.start.shots(segment, idx))
+                };
+                Viewpoints::Apart(in_parallel(&DIMENSIONS, view).into_iter().collect::<Result<_, _>>()?)
+            }
+        };
+        let annotations = self.conclude(panel, segment, &viewpoints)?;
+        let errors = annotations.iter().map(|annotation| annotation.to_error(segment)).collect();
+        let (errors, score) = mqm::assess(errors, &segment.source, &segment.hypothesis, self.weights);
+        Ok(Verdict { score, raw: score, quality_score: None, errors })
+    }
+
+    /// Stages 1 and 2 of one dimension.
+    fn viewpoint(
+        &self,
+        panel: &Panel,
+        segment: &Segment,
+        dimension: &Dimension,
+        shots: &[Shot],
+    ) -> Result<Vec<Annotation>, Error> {
+        let annotations = self.annotate(panel, segment, dimension, shots)?;
+        self.debate(panel, segment, dimension, annotations)
+    }
+
+    /// Stage 1, dimension partition (Figure 7).
+    fn annotate(
+        &self,
+        panel: &Panel,
+        segment: &Segment,
+        dimension: &Dimension,
+        shots: &[Shot],
+    ) -> Result<Vec<Annotation>, Error> {
+        let chat = self.chat(segment, dimension, shots)?;
+        let question = Question {
+            role: "annotator",
+            stage: &format!("annotate/{}", dimension.name),
+            budget: ANNOTATION_BUDGET,
+        };
+        let answer = self.ask(panel, &question, &chat, &self.form(dimension, None, segment)?)?;
+        annotation::read(&answer, self.preset)
+    }
+
+    /// Stage 2, multi-agent debate (Figures 8 and 9).
+    fn debate(
+        &self,
+        panel: &Panel,
+        segment: &Segment,
+        dimension: &Dimension,
+        stand: Vec<Annotation>,
+    ) -> Result<Vec<Annotation>, Error> {
+        match self.rules {
+            Some(rules) => Debate::new(self, rules, panel, (segment, dimension), &stand).hold(),
+            None => Ok(stand),
+        }
+    }
+
+    /// Stage 3, final judgement (Figure 10).
+    fn conclude(
+        &self,
+        panel: &Panel,
+        segment: &Segment,
+        viewpoints: &Viewpoints,
+    ) -> Result<Vec<Annotation>, Error> {
+        let all = viewpoints.all();
+        if !self.has_judge {
+            let alone = all.iter().find(|annotation| annotation.is_non_translation() && self.is_strict());
+            return Ok(alone.map_or(all.clone(), |annotation| vec![annotation.clone()]));
+        }
+        let is_settled = match self.preset {
+            Preset::Paper => false,
+            Preset::Strict => all.is_empty(),
+            Preset::Code => all.is_empty() || is_quotes(&segment.source) && is_quotes(&segment.hypothesis),
+        };
+        if is_settled {
+            return Ok(Vec::new());
+        }
+        let chat = self.judge_chat(segment, viewpoints)?;
+        let question = Question { role: "judge", stage: "judge", budget: JUDGE_BUDGET };
+        let answer = self.ask(panel, &question, &chat, &self.form(&COUPLED, Some("analysis"), segment)?)?;
+        annotation::read(&answer, self.preset)
+    }
+
+    /// The question of Stage 1: system, shots, segment. Up to the segment it is the same for all segments.
+    fn chat(&self, segment: &Segment, dimension: &Dimension, shots: &[Shot]) -> Result<Chat, Error> {
+        let mut chat = Chat::new().system(self.prompts.render(SYSTEM, ())?);
+        for shot in shots {
+            let answer = annotation::of_shot(shot, dimension, self.preset);
+            chat = chat
+                .user(self.render_query(dimension, Pair::of_shot(shot))?)
+                .assistant(self.written(&answer));
+        }
+        Ok(chat.user(self.render_query(dimension, Pair::of(segment))?))
+    }
+
+    fn render_query(&self, dimension: &Dimension, pair: Pair) -> Result<String, Error> {
+        #[derive(Serialize)]
+        struct Query<'a> {
+            #[serde(flatten)]
+            pair: Pair<'a>,
+            dimension: &'a str,
+            strict: bool,
+        }
+        self.prompts.render(QUERY, Query { pair, dimension: dimension.name, strict: self.is_strict() })
+    }
+
+    fn judge_chat(&self, segment: &Segment, viewpoints: &Viewpoints) -> Result<Chat, Error> {
+        let mut values = json!(Pair::of(segment));
+        values["strict"] = json!(self.is_strict());
+        match viewpoints {
+            Viewpoints::Apart(views) => {
+                for (dimension, view) in DIMENSIONS.iter().zip(views) {
+                    values[dimension.name] = json!(self.written(view));
+                }
+            }
+            Viewpoints::Coupled(view) => values["coupled"] = json!(self.written(view)),
+        }
+        let system = self.prompts.render(JUDGE_SYSTEM, ())?;
+        Ok(Chat::new().system(system).user(self.prompts.render(JUDGE, values)?))
+    }
+
+    /// The form of an answer with annotations; free text where it is not enforced.
+    fn form(&self, dimension: &Dimension, thoughts: Option<&str>, segment: &Segment) -> Result<Form, Error> {
+        if self.is_strict() {
+            return annotation::form(&self.prompts, dimension, thoughts, segment);
+        }
+        Ok(Form::Text)
+    }
+
+    fn ask(&self, panel: &Panel, question: &Question, chat: &Chat, form: &Form) -> Result<String, Error> {
+        let max_tokens = self.max_tokens.unwrap_or(question.budget);
+        let mut sampling = Sampling { max_tokens, ..panel.sampling.clone() };
+        if self.preset == Preset::Code && question.role != "annotator" {
+            sampling.temperature = 1.0;
+        }
+        let reply = panel.ask_with(question.role, question.stage, chat, form, &sampling)?;
+        reading::whole(&reply, max_tokens).map(str::to_owned)
+    }
+
+    fn written(&self, annotations: &[Annotation]) -> String {
+        written(annotations, self.preset)
+    }
+
+    fn is_strict(&self) -> bool {
+        self.preset == Preset::Strict
+    }
+}
+
+/// Who is asked, at which stage, and how many tokens the answer may take.
+struct Question<'a> {
+    role: &'a str,
+    stage: &'a str,
+    budget: usize,
+}
+
+/// A source and its translation with the names of their languages.
+#[derive(Clone, Copy, Serialize)]
+struct Pair<'a> {
+    source_lang: &'a str,
+    source: &'a str,
+    target_lang: &'a str,
+    target: &'a str,
+}
+
+impl<'a> Pair<'a> {
+    fn of(segment: &'a Segment) -> Self {
+        Self {
+            source_lang: segment.src_lang.name(),
+            source: &segment.source,
+            target_lang: segment.tgt_lang.name(),
+            target: &segment.hypothesis,
+        }
+    }
+
+    fn of_shot(shot: &'a Shot) -> Self {
+        Self {
+            source_lang: &shot.source_lang,
+            source: &shot.source,
+            target_lang: &shot.target_lang,
+            target: &shot.target,
+        }
+    }
+
+    /// Texts that try a prompt out.
+    fn sample() -> Self {
+        Self { source_lang: "", source: "a", target_lang: "", target: "b" }
+    }
+}
+
+impl Viewpoints {
+    fn all(&self) -> Vec<Annotation> {
+        match self {
+            Self::Apart(views) => views.concat(),
+            Self::Coupled(view) => view.clone(),
+        }
+    }
+}
+
+/// Options that do not go together.
+fn check_options(options: &Options) -> Result<(), setup::Error> {
+    let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
+    if options.get("start") == "gemba-mqm" && options.get("skip") == "stage1" {
+        return conflict("`start=gemba-mqm` stands in the place of stage 1; hint: leave `skip=stage1` out");
+    }
+    if options.get("start") == "gemba-mqm" && options.is_given("shots") {
+        return conflict(
+            "`shots` belong to the agents of stage 1; hint: leave `shots` or `start=gemba-mqm` out",
+        );
+    }
+    let of_debates = ["strategy", "topic", "rounds"].into_iter().find(|name| options.is_given(name));
+    if let (Some(name), "stage2") = (of_debates, options.get("skip")) {
+        return conflict(&format!("`{name}` is an option of stage 2; hint: leave it or `skip=stage2` out"));
+    }
+    Ok(())
+}
+
+fn rounds(options: &Options) -> Result<usize, setup::Error> {
+    let rounds = options.number("rounds").filter(|n| n.fract() == 0.0 && (1.0..=MAX_ROUNDS).contains(n));
+    rounds.map(|n| n as usize).ok_or_else(|| setup::Error::Value {
+        option: "option `rounds`".into(),
+        value: options.get("rounds").into(),
+        known: format!("a whole number from 1 to {MAX_ROUNDS}"),
+    })
+}
+
+fn is_empty(segment: &Segment) -> bool {
+    segment.source.trim().is_empty() && segment.hypothesis.trim().is_empty()
+}
+
+/// Whether a text consists of quote marks.
+fn is_quotes(text: &str) -> bool {
+    text.chars().all(|c| "\"“”".contains(c))
+}

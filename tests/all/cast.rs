@@ -1,0 +1,89 @@
+//! A scripted model for pipelines of agents: who answers goes by words anywhere in the chat, and answers have
+//! log-probabilities. It models nothing.
+
+use std::sync::{Arc, Mutex};
+
+use tribunal::{
+    judges::{Call, Error, Judge, Panel, Verdict},
+    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Token, TokenSource, Weighed},
+    segment::Segment,
+};
+
+/// A part: the words that call it, and its lines, the last one again and again.
+struct Part {
+    cues: Vec<String>,
+    lines: Vec<Reply>,
+    n_said: usize,
+}
+
+/// All parts; the first whose cues are all in the chat answers.
+#[derive(Default)]
+pub struct Cast {
+    parts: Mutex<Vec<Part>>,
+}
+
+impl Cast {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Answers chats that hold all cues, with log-probability 0.
+    pub fn on(self, cues: &[&str], lines: &[&str]) -> Self {
+        self.sure(cues, &lines.iter().map(|text| (*text, &[0.0][..])).collect::<Vec<_>>())
+    }
+
+    /// Answers with these log-probabilities, one for each token.
+    pub fn sure(self, cues: &[&str], lines: &[(&str, &[f64])]) -> Self {
+        let lines = lines.iter().map(|(text, logprobs)| reply(text, logprobs)).collect();
+        let cues = cues.iter().map(|cue| (*cue).to_owned()).collect();
+        self.parts.lock().unwrap().push(Part { cues, lines, n_said: 0 });
+        self
+    }
+
+    /// Answers chats that hold all cues with an answer that is cut.
+    pub fn cut(self, cues: &[&str], text: &str) -> Self {
+        let this = self.on(cues, &[text]);
+        this.parts.lock().unwrap().last_mut().unwrap().lines[0].finish = Finish::Length;
+        this
+    }
+
+    /// What a judge says of the segments, and its calls, by stage; those of one stage in their order.
+    pub fn judge(self, judge: &dyn Judge, group: &[Segment]) -> (Vec<Result<Verdict, Error>>, Vec<Call>) {
+        let panel = Panel::new(Arc::new(self), Sampling::default());
+        let verdicts = judge.judge(&panel, group);
+        let mut calls = panel.take_calls();
+        calls.sort_by(|a, b| (a.unit, &a.stage).cmp(&(b.unit, &b.stage)));
+        (verdicts, calls)
+    }
+}
+
+fn reply(text: &str, logprobs: &[f64]) -> Reply {
+    let token = |logprob: &f64| Token {
+        id: 0,
+        text: String::new(),
+        logprob: *logprob,
+        masked_logprob: *logprob,
+        source: TokenSource::Sampled,
+    };
+    Reply { text: text.into(), tokens: logprobs.iter().map(token).collect(), ..Reply::default() }
+}
+
+impl Llm for Cast {
+    fn ask(&self, chat: &Chat, _: &Form, _: &Sampling) -> Result<Reply, llm::Error> {
+        let said: String = chat.turns.iter().flat_map(|turn| [turn.content.as_str(), "\n"]).collect();
+        let mut parts = self.parts.lock().unwrap();
+        let part = parts.iter_mut().find(|part| part.cues.iter().all(|cue| said.contains(cue)));
+        let Some(part) = part else { return Err(llm::Error::Engine("nobody in the cast answers".into())) };
+        let reply = part.lines[part.n_said.min(part.lines.len() - 1)].clone();
+        part.n_said += 1;
+        Ok(reply)
+    }
+
+    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, llm::Error> {
+        Err(llm::Error::Engine("the cast weighs nothing".into()))
+    }
+
+    fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
+        Ok(chat.turns.iter().map(|turn| turn.content.split_whitespace().count()).sum())
+    }
+}
