@@ -65,6 +65,7 @@ enum Command {
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
+    crate::engine::keep_freed();
     let cli = match parse(std::env::args()) {
         Ok(cli) => cli,
         Err(error) => error.exit(),

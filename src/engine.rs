@@ -46,7 +46,7 @@ use crate::{
 /// What [`Options`] are made of.
 pub use crate::model::{
     Compute, KvType,
-    cpu::{Activations, Format, Tier},
+    cpu::{Activations, Format, Tier, heap::keep_freed},
     device,
 };
 

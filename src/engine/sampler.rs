@@ -91,24 +91,37 @@ fn pick(logits: &[f32], ids: &[u32], sampling: &Sampling, stream: Stream, index:
     if sampling.temperature <= 0.0 {
         return largest(logits).map(name);
     }
-    let mut order: Vec<usize> = (0..logits.len()).collect();
-    order.sort_unstable_by(|&a, &b| logits[b].total_cmp(&logits[a]).then(a.cmp(&b)));
-    let peak = f64::from(logits[*order.first()?]);
+    let peak = f64::from(logits[largest(logits)?]);
     let temperature = f64::from(sampling.temperature);
-    let weight = |&at: &usize| ((f64::from(logits[at]) - peak) / temperature).exp();
-    let total: f64 = order.iter().map(weight).sum();
-    let mut kept = 0.0;
-    let nucleus = order.iter().position(|at| {
-        kept += weight(at);
-        kept >= f64::from(sampling.top_p) * total
-    });
-    order.truncate(nucleus.map_or(order.len(), |last| last + 1));
-    let mut left = stream.uniform(index) * order.iter().map(weight).sum::<f64>();
-    let found = order.iter().find(|at| {
-        left -= weight(at);
+    let weights: Vec<f64> = logits.iter().map(|&x| ((f64::from(x) - peak) / temperature).exp()).collect();
+    let kept = nucleus(&weights, f64::from(sampling.top_p));
+    let mut left = stream.uniform(index) * kept.iter().map(|&at| weights[at]).sum::<f64>();
+    let found = kept.iter().find(|&&at| {
+        left -= weights[at];
         left < 0.0
     });
-    found.or(order.last()).copied().map(name)
+    found.or(kept.last()).copied().map(name)
+}
+
+/// The fewest places whose weights reach the share `top_p` of all, in the order of the row; of equal weights the
+/// first ones.
+fn nucleus(weights: &[f64], top_p: f64) -> Vec<usize> {
+    if top_p >= 1.0 {
+        return (0..weights.len()).collect();
+    }
+    let total: f64 = weights.iter().sum();
+    // What is lighter than this does not add up to the rest, so nothing of it is needed.
+    let least = (1.0 - top_p) * total / weights.len() as f64;
+    let mut order: Vec<usize> = (0..weights.len()).filter(|&at| weights[at] >= least).collect();
+    order.sort_unstable_by(|&a, &b| weights[b].total_cmp(&weights[a]).then(a.cmp(&b)));
+    let mut reached = 0.0;
+    let last = order.iter().position(|&at| {
+        reached += weights[at];
+        reached >= top_p * total
+    });
+    order.truncate(last.map_or(order.len(), |last| last + 1));
+    order.sort_unstable();
+    order
 }
 
 /// The place of the largest logit, the first of equals.

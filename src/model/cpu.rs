@@ -26,6 +26,7 @@
 
 pub mod activate;
 pub mod attend;
+pub mod heap;
 mod input;
 pub mod lanes;
 mod layout;

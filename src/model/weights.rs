@@ -121,6 +121,21 @@ impl Weights {
             .ok_or_else(|| self.bad(name, &format!("is {:?}, floats were expected", stored.dtype)))
     }
 
+    /// Says that a tensor's bytes have been used: its part of the file need not stay in this process's memory.
+    /// It can be read again all the same.
+    pub(super) fn used(&self, name: &str) {
+        #[cfg(unix)]
+        if let Some(entry) = self.index.get(name) {
+            let (map, length) = (&self.files[entry.file], entry.end - entry.start);
+            // SAFETY: the map is of a file and read-only, so pages that are dropped come back with the same bytes.
+            #[expect(unsafe_code, reason = "the system call can lose data in maps of other kinds")]
+            // Only a hint: where it fails, memory is given back when the map is closed.
+            let _ = unsafe {
+                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, entry.start, length)
+            };
+        }
+    }
+
     pub(super) fn bad(&self, name: &str, reason: &str) -> Error {
         Error::Tensor { path: self.path.display().to_string(), name: name.into(), reason: reason.into() }
     }

@@ -157,7 +157,9 @@ fn packed(
         (Some(wanted), Some(values)) if wanted != format => (wanted, encode(wanted, &values).into()),
         _ => (format, stored.bytes),
     };
-    Packed::pack(format, n, k, &bytes).map_err(|e| bad(e.to_string()))
+    let packed = Packed::pack(format, n, k, &bytes).map_err(|e| bad(e.to_string()))?;
+    weights.used(name);
+    Ok(packed)
 }
 
 /// Little-endian bytes of values in a float format.
