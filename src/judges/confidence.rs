@@ -71,7 +71,11 @@ impl<'r> Spelled<'r> {
         Self { reply, bytes }
     }
 
+    /// `None` of an empty span, which no token spells.
     fn mean(&self, span: &Range<usize>) -> Option<f64> {
+        if span.is_empty() {
+            return None;
+        }
         let spells = |bytes: &Range<usize>| bytes.start < span.end && span.start < bytes.end;
         let tokens = self.reply.tokens.iter().zip(&self.bytes).filter(|(_, bytes)| spells(bytes));
         let (sum, n) = tokens.fold((0.0, 0usize), |(sum, n), (token, _)| (sum + token.logprob, n + 1));
