@@ -60,18 +60,14 @@ fn shape(options: &Options, limits: &Limits, (n, k): (usize, usize), activations
             options.peer.then(|| peer::Layer::new(format, n, k, &ops::blocks(format, n, k))).flatten();
         print!("{:<16}", format!("{format:?}"));
         for cell in ops::product(product, &options.m, limits, CELL) {
-            let mut text = format!("{:.0}", cell.speed / 1e9);
-            if let Some(part) = cell.of_peak {
-                text += &format!(" ({part:.2})");
-            }
-            if cell.m == 1 {
-                text += &format!(" {:.2} bw", cell.of_memory);
-            }
-            if let Some(layer) = &candle {
+            let part = cell.of_peak.map_or(String::new(), |part| format!(" ({part:.2})"));
+            let memory = if cell.m == 1 { format!(" {:.2} bw", cell.of_memory) } else { String::new() };
+            let peer = candle.as_ref().map_or(String::new(), |layer| {
                 let x = ops::inputs(cell.m, k);
                 let time = least(CELL, || layer.forward(&x, cell.m));
-                text += &format!(" [{:.0}]", 2.0 * (cell.m * n * k) as f64 / time / 1e9);
-            }
+                format!(" [{:.0}]", 2.0 * (cell.m * n * k) as f64 / time / 1e9)
+            });
+            let text = format!("{:.0}{part}{memory}{peer}", cell.speed / 1e9);
             print!("{text:>28}");
         }
         println!();

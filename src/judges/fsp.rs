@@ -199,7 +199,7 @@ impl Judge for Fsp {
         let chats = foci.iter().filter_map(|focus| Some((self.chat(group, focus, 1).ok()?, self.budget)));
         let omissions = self.seeks_omissions.then(|| omissions::question(&self.prompts, &document, group));
         let omissions = omissions.and_then(Result::ok).filter(|(_, sentences)| !sentences.is_empty());
-        chats.chain(omissions.map(|(chat, _)| (chat, self.omissions_budget()))).collect()
+        chats.chain(omissions.map(|(chat, _)| (chat, self.budget))).collect()
     }
 }
 
@@ -334,7 +334,7 @@ impl Fsp {
             return Ok(Vec::new());
         }
         let (chat, sentences) = omissions::question(&self.prompts, document, group)?;
-        omissions::find(panel, &chat, &sentences, self.omissions_budget())
+        omissions::find(panel, &chat, &sentences, self.budget)
     }
 
     /// The verdict about one segment from the answers about its foci.
@@ -390,10 +390,6 @@ impl Fsp {
             occurrences: count(&document.target).max(1),
         };
         Ok(Chat::new().user(self.prompts.render(PROMPT, query)?))
-    }
-
-    fn omissions_budget(&self) -> usize {
-        self.budget.max(omissions::BUDGET)
     }
 }
 

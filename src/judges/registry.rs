@@ -167,9 +167,9 @@ mod tests {
             ]
             .join("\n"),
             @"
-        no method is called `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, fsp
-        no method is called `comet`; hint: gemba-mqm, gemba-da, fsp
-        `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score
+        no method is called `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, m-mad, himate, rate, difficulty, thinking
+        no method is called `comet`; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, m-mad, himate, rate, difficulty, thinking
+        `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score, sentences, omissions, window
         option `shots` cannot be `5`; hint: 3, 0
         `shots` is no option; hint: write NAME:option=value,option=value
         option `shots` is given twice

@@ -23,7 +23,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("engine", &["llm", "model"]),
     ("model", &[]),
     ("report", &["meta", "run", "mqm", "segment"]),
-    ("bench", &["engine", "llm", "judges", "segment"]),
+    ("bench", &["engine", "model", "llm", "judges", "segment"]),
     ("mqm", &["segment"]),
     ("meta", &[]),
     ("llm", &[]),

@@ -9,6 +9,7 @@ mod engine;
 mod first_light;
 mod himate;
 mod judges;
+mod judges_forms;
 mod judges_fsp;
 mod judges_one_prompt;
 mod judges_rubric;

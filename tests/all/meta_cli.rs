@@ -177,17 +177,15 @@ fn rated_testset() -> tempfile::TempDir {
     };
     let (major, minor) = (error("Major", 5), error("Minor", 1));
     let rows = [
-        ("A", ["".into(), minor.clone()]),
+        ("A", [String::new(), minor.clone()]),
         ("B", [major.clone(), minor.clone()]),
         ("C", [format!("{major},{minor}"), major]),
     ];
-    let mut text = String::new();
-    for (system, errors) in rows {
-        for errors in errors {
-            text += &format!("{system}\t{{\"errors\":[{errors}]}}\tr\n");
-        }
-        text += &format!("{system}\tNone\tr\n{system}\tNone\tr\n");
-    }
+    let lines = rows.iter().flat_map(|(system, errors)| {
+        let rated = errors.iter().map(move |errors| format!("{system}\t{{\"errors\":[{errors}]}}\tr\n"));
+        rated.chain(std::iter::repeat_n(format!("{system}\tNone\tr\n"), 2))
+    });
+    let text: String = lines.collect();
     for rater in ["r1", "r2"] {
         write(&dir.path().join(format!("human-scores/en-de.mqm.{rater}.seg.rating")), &text);
     }
@@ -261,7 +259,7 @@ fn calibration_shows_the_optimism() {
     let json = found(dir.path(), &["--stat", "seg:acc-eq", "--metrics", "Good", "--calibration"]);
     let fit = &json["more"]["calibration"][0]["found"]["Ok"];
     let number = |name: &str| fit[name].as_f64().unwrap();
-    assert_eq!(number("in_sample"), 1.0);
+    assert!((number("in_sample") - 1.0).abs() < 1e-12);
     assert!((number("in_sample") - number("held_out") - number("optimism")).abs() < 1e-12);
     assert!(number("chance") < 1.0 && number("all_ties") < number("in_sample"));
 }

@@ -23,9 +23,6 @@ pub const PROMPT: File = File { name: "fsp/omissions.j2", text: include_str!("om
 /// The most omissions that an answer may name.
 const MAX: usize = 50;
 
-/// Answer tokens of the question.
-pub const BUDGET: usize = 1024;
-
 /// The question about a document, and the segment and text of each sentence of its source.
 ///
 /// # Errors
