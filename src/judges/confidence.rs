@@ -15,8 +15,16 @@ pub fn of_values(reply: &Reply, key: &str) -> Vec<Option<f64>> {
     values(&reply.text, key).into_iter().map(|value| spelled.mean(&value)).collect()
 }
 
-/// Writes its confidence into each error that a text answer names, in the order of the answer.
-pub fn of_named(reply: &Reply, errors: &mut [ErrorSpan]) {
+/// Writes its confidence into each error of an answer, in the order of the answer: JSON whose spans are the values
+/// of this key, or else text that holds the spans.
+pub fn note(reply: &Reply, key: &str, errors: &mut [ErrorSpan]) {
+    let values = of_values(reply, key);
+    if values.len() == errors.len() {
+        for (error, confidence) in errors.iter_mut().zip(values) {
+            error.confidence = confidence;
+        }
+        return;
+    }
     let spelled = Spelled::of(reply);
     let mut from = 0;
     for error in errors.iter_mut().filter(|error| !error.span.is_empty()) {
@@ -63,7 +71,11 @@ impl<'r> Spelled<'r> {
         Self { reply, bytes }
     }
 
+    /// `None` of an empty span, which no token spells.
     fn mean(&self, span: &Range<usize>) -> Option<f64> {
+        if span.is_empty() {
+            return None;
+        }
         let spells = |bytes: &Range<usize>| bytes.start < span.end && span.start < bytes.end;
         let tokens = self.reply.tokens.iter().zip(&self.bytes).filter(|(_, bytes)| spells(bytes));
         let (sum, n) = tokens.fold((0.0, 0usize), |(sum, n), (token, _)| (sum + token.logprob, n + 1));
@@ -176,7 +188,7 @@ mod tests {
         ]);
         let error = |span: &str| ErrorSpan::new("style/awkward", span, Severity::Major);
         let mut errors = [error("Bank"), error("nowhere"), error(""), error("Bank")];
-        of_named(&reply, &mut errors);
+        note(&reply, "span", &mut errors);
         assert_eq!(errors.map(|e| e.confidence), [Some(0.4), None, None, Some(0.8)]);
     }
 }

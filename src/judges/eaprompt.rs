@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Error, Judge, Method, Panel, Verdict,
+    Error, Judge, Method, Panel, Verdict, confidence,
     gemba_da::is_empty,
     in_parallel,
     prompt::{File, Prompts},
@@ -180,7 +180,8 @@ impl EaPrompt {
         let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
         let reply = panel.ask_with("annotator", "identify", &chat, &form, &sampling)?;
         let answer = reading::whole(&reply, budget)?;
-        let named = if self.preset == Preset::Strict { read_json(answer)? } else { list::read(answer)? };
+        let mut named = if self.preset == Preset::Strict { read_json(answer)? } else { list::read(answer)? };
+        confidence::note(&reply, "span", &mut named);
         Ok((answer.trim().to_owned(), named))
     }
 

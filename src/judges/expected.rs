@@ -2,10 +2,11 @@
 //! in the place of the one value that it wrote. It says nothing of answers in words.
 
 use super::{Error, Panel};
-use crate::llm::Chat;
+use crate::llm::{Chat, Weighed};
 
 /// The probability-weighted mean of values, each with the text that would be its answer. `prefix` is the text
-/// of the answer before it. Texts must end in what follows a value (`}` or `,`), or 8 would take 85's share.
+/// of the answer before it. Where something follows a value (`}` or `,`), texts should end in it: then 8 takes
+/// nothing of 85. Where the answer ends, what goes on from 8 to 85 is taken off 8.
 ///
 /// The probabilities are taken among these values only: what else the model could have said does not count.
 ///
@@ -23,38 +24,70 @@ pub fn score(
     let chat = Chat { prefill: format!("{}{prefix}", chat.prefill), ..chat.clone() };
     let texts: Vec<String> = values.iter().map(|(_, text)| text.clone()).collect();
     let weighed = panel.weigh(role, stage, &chat, &texts)?;
-    let logprobs: Vec<f64> = weighed.iter().map(crate::llm::Weighed::logprob).collect();
-    mean(values.iter().map(|(value, _)| *value).zip(logprobs))
+    let values: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
+    mean(&values, &ended(&weighed))
         .ok_or_else(|| Error::Failed("the model gives no score of the scale any probability".into()))
 }
 
-/// The mean of values under the softmax of their log-probabilities; `None` when none is finite.
-fn mean(weighed: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
-    let most = weighed.clone().map(|(_, logprob)| logprob).filter(|l| l.is_finite()).reduce(f64::max)?;
-    let share = |logprob: f64| if logprob.is_finite() { (logprob - most).exp() } else { 0.0 };
-    let total: f64 = weighed.clone().map(|(_, logprob)| share(logprob)).sum();
-    let sum: f64 = weighed.map(|(value, logprob)| value * share(logprob)).sum();
-    Some(sum / total)
+/// The share of each text that ends there: without what goes on, token by token, to a longer text of the list.
+/// Shares are relative to the likeliest text.
+fn ended(weighed: &[Weighed]) -> Vec<f64> {
+    let most =
+        weighed.iter().map(Weighed::logprob).filter(|l| l.is_finite()).fold(f64::NEG_INFINITY, f64::max);
+    let share = |w: &Weighed| if w.logprob().is_finite() { (w.logprob() - most).exp() } else { 0.0 };
+    let ids = |w: &Weighed| w.tokens.iter().map(|token| token.id).collect::<Vec<_>>();
+    let all: Vec<(Vec<u32>, f64)> = weighed.iter().map(|w| (ids(w), share(w))).collect();
+    let goes_on = |ids: &[u32]| -> f64 {
+        let next = |other: &&(Vec<u32>, f64)| other.0.len() == ids.len() + 1 && other.0.starts_with(ids);
+        all.iter().filter(next).map(|(_, share)| share).sum()
+    };
+    all.iter().map(|(ids, share)| (share - goes_on(ids)).max(0.0)).collect()
+}
+
+/// The mean of values with these shares; `None` when all are 0.
+fn mean(values: &[f64], shares: &[f64]) -> Option<f64> {
+    let total: f64 = shares.iter().sum();
+    let sum: f64 = values.iter().zip(shares).map(|(value, share)| value * share).sum();
+    (total > 0.0).then(|| sum / total)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::llm::{Token, TokenSource};
+
+    /// A text whose tokens have these ids and, together, this probability.
+    fn weighed(ids: &[u32], probability: f64) -> Weighed {
+        let logprob = probability.ln() / ids.len() as f64;
+        let source = TokenSource::Sampled;
+        let token =
+            |id: &u32| Token { id: *id, text: String::new(), logprob, masked_logprob: logprob, source };
+        Weighed { text: String::new(), tokens: ids.iter().map(token).collect() }
+    }
+
+    fn check(values: &[f64], texts: &[Weighed], expected: Option<f64>) {
+        let mean = mean(values, &ended(texts));
+        let close = mean.zip(expected).map_or(mean == expected, |(a, b)| (a - b).abs() < 1e-9);
+        assert!(close, "{mean:?}, not {expected:?}");
+    }
 
     #[test]
     fn means() {
-        let check = |weighed: &[(f64, f64)], expected: Option<f64>| {
-            let mean = mean(weighed.iter().copied());
-            let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
-            assert!(
-                mean.zip(expected).map_or(mean == expected, |(a, b)| close(a, b)),
-                "{mean:?} {expected:?}"
-            );
-        };
-        check(&[(0.0, 0.25f64.ln()), (4.0, 0.75f64.ln())], Some(3.0));
-        check(&[(0.0, 0.01f64.ln()), (4.0, 0.03f64.ln())], Some(3.0));
-        check(&[(1.0, -800.0), (3.0, -800.0), (9.0, f64::NEG_INFINITY)], Some(2.0));
-        check(&[(1.0, f64::NEG_INFINITY)], None);
-        check(&[], None);
+        check(&[0.0, 4.0], &[weighed(&[1], 0.25), weighed(&[2], 0.75)], Some(3.0));
+        check(&[0.0, 4.0], &[weighed(&[1], 0.01), weighed(&[2], 0.03)], Some(3.0));
+        check(
+            &[1.0, 3.0, 9.0],
+            &[weighed(&[1], 1e-300), weighed(&[2], 1e-300), weighed(&[3], 0.0)],
+            Some(2.0),
+        );
+        check(&[1.0], &[weighed(&[1], 0.0)], None);
+        check(&[], &[], None);
+    }
+
+    #[test]
+    fn a_text_that_goes_on_to_another_keeps_what_ends_there() {
+        // 8 has 0.6, of which 0.4 goes on to 80; 9 has 0.2.
+        let texts = [weighed(&[8], 0.6), weighed(&[8, 0], 0.4), weighed(&[9], 0.2)];
+        check(&[8.0, 80.0, 9.0], &texts, Some((0.2 * 8.0 + 0.4 * 80.0 + 0.2 * 9.0) / 0.8));
     }
 }

@@ -18,7 +18,7 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Panel, Verdict,
+    Error, Judge, Method, Panel, Verdict, confidence,
     gemba_da::{is_empty, read_number},
     gemba_mqm::{code, parse},
     in_parallel,
@@ -146,11 +146,13 @@ impl GembaEsa {
         let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
         let reply = panel.ask_with("annotator", "spans", &chat, &Form::Text, &sampling)?;
         if self.preset == Preset::Code {
-            let errors = code::read(&reply.text).errors();
+            let mut errors = code::read(&reply.text).errors();
+            confidence::note(&reply, "span", &mut errors);
             return Ok((reply.text, errors));
         }
         let answer = reading::whole(&reply, budget)?;
-        let errors = parse::read(answer, &segment.source, &segment.hypothesis)?;
+        let mut errors = parse::read(answer, &segment.source, &segment.hypothesis)?;
+        confidence::note(&reply, "span", &mut errors);
         // What a model that thinks thought is no annotation.
         let shown = answer.rsplit_once("</think>").map_or(answer, |(_thoughts, answer)| answer).trim();
         Ok((shown.to_owned(), errors))

@@ -225,7 +225,7 @@ impl GembaMqm {
                 (parse::read(reading::whole(&reply, self.budget())?, source, target)?, reply)
             }
         };
-        confidence::of_named(&reply, &mut errors);
+        confidence::note(&reply, "error_span", &mut errors);
         let (errors, score) = mqm::assess(errors, source, target, self.weights);
         Ok(Verdict { score, raw: score, quality_score: None, errors })
     }
@@ -240,7 +240,7 @@ impl GembaMqm {
         }
         let blocks = code::read(reading::whole(&reply, budget)?);
         let mut errors = blocks.errors();
-        confidence::of_named(&reply, &mut errors);
+        confidence::note(&reply, "error_span", &mut errors);
         mqm::locate::place(&mut errors, &texts.source, &texts.target);
         Ok(Verdict { score: blocks.score(), raw: blocks.score(), quality_score: None, errors })
     }

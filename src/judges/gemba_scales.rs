@@ -13,13 +13,15 @@
 //!   tokens) is asked for with 200 tokens more, without bound. `code` counts a cut answer as none in all
 //!   three; then `unparsable`. The other presets ask once.
 //! - Scale of the classes. Code: 0 to 4, higher is better; so here.
+//! - Beyond the paper: `score=expected` of -SQM takes the mean of the score's distribution, from the exact
+//!   probabilities of all of 0 to 100 as the answer; `raw` stays the number that the model wrote.
 //! - Reference: as in [`super::gemba_da`], with a variant of each prompt.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Panel, Verdict,
+    Error, Judge, Method, Panel, Verdict, expected,
     gemba_da::{Query, is_empty, read_number},
     in_parallel,
     prompt::{File, Prompts},
@@ -49,7 +51,16 @@ const BUDGET: usize = 64;
 pub const SQM: Method = Method {
     name: "gemba-sqm",
     summary: "a score of 0 to 100 whose anchors are described",
+    stages: &["assess", "expect"],
     scale: "0 to 100, higher is better",
+    options: &[
+        Choice::REFERENCE,
+        Choice {
+            name: "score",
+            values: &["greedy", "expected"],
+            meaning: "the number that is written, or the mean of its distribution",
+        },
+    ],
     build: |settings, options| Ok(Box::new(GembaScale::new(Scale::Sqm, settings, options)?)),
     ..STARS
 };
@@ -87,21 +98,26 @@ pub struct GembaScale {
     preset: Preset,
     form: Form,
     shows_reference: bool,
+    /// -SQM: the mean of the distribution is the score.
+    expected: bool,
     budget: usize,
 }
 
 impl Judge for GembaScale {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
-            let score = self.assess(&panel.about(idx), segment)?;
-            let quality_score = (self.scale == Scale::Sqm).then_some(score);
-            Ok(Verdict { score, raw: score, quality_score, errors: Vec::new() })
+            let panel = panel.about(idx);
+            let raw = self.assess(&panel, segment)?;
+            let score = if self.expected { self.expect(&panel, segment)? } else { raw };
+            let quality_score = (self.scale == Scale::Sqm).then_some(raw);
+            Ok(Verdict { score, raw, quality_score, errors: Vec::new() })
         })
     }
 
     fn signature(&self) -> Vec<(&'static str, String)> {
         let mut fields = vec![("method", self.method().name.to_owned())];
         fields.extend(self.shows_reference.then(|| ("reference", "yes".to_owned())));
+        fields.extend(self.expected.then(|| ("score", "expected".to_owned())));
         fields.extend([
             ("preset", self.preset.to_string()),
             ("granularity", Granularity::Seg.to_string()),
@@ -123,7 +139,13 @@ impl GembaScale {
     /// What [`super::registry::build`] names; weights and shots, which the methods do not have.
     pub fn new(scale: Scale, settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let shows_reference = options.shows_reference(settings);
+        let expected = scale == Scale::Sqm && options.get("score") == "expected";
+        if expected && settings.preset == Preset::Code {
+            let reason = "preset `code` has its own score; hint: leave `score` out, or use another preset";
+            return Err(setup::Error::Conflict(reason.into()));
+        }
         let judge = Self {
+            expected,
             scale,
             prompts: Prompts::load(&[prompt(scale)], settings)?,
             preset: settings.preset,
@@ -160,6 +182,12 @@ impl GembaScale {
         let reply = self.ask(panel, &chat, panel.sampling.temperature)?;
         let answer = reading::whole(&reply, self.budget)?;
         self.scale.read(answer).ok_or_else(|| reading::unusable(answer, self.scale.missing()))
+    }
+
+    /// The mean of the score's distribution.
+    fn expect(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
+        let values: Vec<_> = (0..=100).map(|score| (f64::from(score), score.to_string())).collect();
+        expected::score(panel, "annotator", "expect", &self.chat(segment)?, "", &values)
     }
 
     /// GEMBA's loop: hotter and hotter until an answer holds a rating.

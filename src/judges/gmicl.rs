@@ -159,7 +159,7 @@ impl Gmicl {
         let form = self.layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
         let sampling = Sampling { max_tokens: self.budget(), ..panel.sampling.clone() };
         let reply = panel.ask_with("annotator", "annotate", &chat, &form, &sampling)?;
-        let answer = self.layout.read(reading::whole(&reply, self.budget())?)?;
+        let answer = self.layout.read(reading::whole(&reply, self.budget())?)?.weighed(&reply);
         Ok(answer.verdict(&texts.source, &texts.target, self.weights, self.scores_by_quality))
     }
 

@@ -14,7 +14,8 @@
 //! - The comparison. Table 9 does not show the error information to it, Equation 3 does, and so do we.
 //! - No significant difference: the error is dropped and not discussed, as in all worked cases.
 //! - Confidence. Paper: the sum of the log-probabilities of the answer, which the comparison gives. Ours the
-//!   same, over the whole vocabulary; `confidence=mean` divides by the number of tokens.
+//!   same, over the whole vocabulary; `confidence=mean` divides by the number of tokens. Without reflection a
+//!   span has the confidence of its own tokens.
 //! - Threshold. Paper: the 60th percentile for a model and language pair, no number. Ours: `calibration=FILE`
 //!   from `tribunal calibrate`, else a probability of the answer, 0.9 by default, which is ours.
 //! - End of a discussion. Paper: derived from its history. Ours: the last opinion of the tier-1 agent, whether
@@ -31,7 +32,7 @@ use self::{
     hierarchy::{Core, Subtype},
 };
 use super::{
-    Error, Judge, Method, Panel, Verdict, in_parallel,
+    Error, Judge, Method, Panel, Verdict, confidence, in_parallel,
     prompt::{File, Prompts},
     reading,
     registry::Calls,
@@ -280,7 +281,8 @@ impl HiMate {
         let form =
             self.form(|| answer::evaluation_form(&self.prompts, task.subtype.is_omission, task.segment))?;
         let answer = self.ask(task, ("tier-2", "evaluate"), &chat, &form, EVALUATE_BUDGET)?;
-        answer::read_evaluation(&answer.text, self.preset)
+        let found = answer::read_evaluation(&answer.text, self.preset)?;
+        Ok(found.map(|found| found.weighed(&answer)))
     }
 
     /// The confidences of one segment's comparisons, for a calibration (Appendix D).
@@ -309,7 +311,9 @@ impl HiMate {
         let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
         let reply = panel.ask_with("single", "evaluate", &self.single_chat(segment)?, &form, &sampling)?;
         let found = answer::read_single(reading::whole(&reply, max_tokens)?, self.preset)?;
-        Ok(found.iter().map(|found| to_error(found, &found.category)).collect())
+        let mut errors: Vec<ErrorSpan> = found.iter().map(|found| to_error(found, &found.category)).collect();
+        confidence::note(&reply, "span", &mut errors);
+        Ok(errors)
     }
 
     /// The question of a subtype evaluation; up to the segment it is the same for all segments of a pair.
@@ -445,7 +449,8 @@ impl<'a> Pair<'a> {
 }
 
 fn to_error(found: &Finding, category: &str) -> ErrorSpan {
-    ErrorSpan::new(category, found.span.as_str(), found.severity).explained(found.explanation.as_str())
+    let error = ErrorSpan::new(category, found.span.as_str(), found.severity);
+    ErrorSpan { confidence: found.confidence, ..error.explained(found.explanation.as_str()) }
 }
 
 /// A severity as the prompts write it.

@@ -40,7 +40,7 @@ use self::{
     start::Start,
 };
 use super::{
-    Error, Judge, Method, Panel, Verdict, in_parallel,
+    Error, Judge, Method, Panel, Verdict, confidence, in_parallel,
     prompt::{File, Prompts},
     reading,
     registry::Calls,
@@ -48,8 +48,8 @@ use super::{
     shots::Shot,
 };
 use crate::{
-    llm::{Chat, Form, Sampling},
-    mqm::{self, weights::Weights},
+    llm::{Chat, Form, Reply, Sampling},
+    mqm::{self, ErrorSpan, weights::Weights},
     segment::Segment,
 };
 
@@ -248,8 +248,7 @@ impl MMad {
                 Viewpoints::Apart(in_parallel(&DIMENSIONS, view).into_iter().collect::<Result<_, _>>()?)
             }
         };
-        let annotations = self.conclude(panel, segment, &viewpoints)?;
-        let errors = annotations.iter().map(|annotation| annotation.to_error(segment)).collect();
+        let errors = self.conclude(panel, segment, &viewpoints)?;
         let (errors, score) = mqm::assess(errors, &segment.source, &segment.hypothesis, self.weights);
         Ok(Verdict { score, raw: score, quality_score: None, errors })
     }
@@ -304,11 +303,14 @@ impl MMad {
         panel: &Panel,
         segment: &Segment,
         viewpoints: &Viewpoints,
-    ) -> Result<Vec<Annotation>, Error> {
+    ) -> Result<Vec<ErrorSpan>, Error> {
         let all = viewpoints.all();
+        let to_errors =
+            |annotations: &[Annotation]| annotations.iter().map(|a| a.to_error(segment)).collect();
         if !self.has_judge {
             let alone = all.iter().find(|annotation| annotation.is_non_translation() && self.is_strict());
-            return Ok(alone.map_or(all.clone(), |annotation| vec![annotation.clone()]));
+            return Ok(alone
+                .map_or_else(|| to_errors(&all), |annotation| to_errors(std::slice::from_ref(annotation))));
         }
         let is_settled = match self.preset {
             Preset::Paper => false,
@@ -320,8 +322,10 @@ impl MMad {
         }
         let chat = self.judge_chat(segment, viewpoints)?;
         let question = Question { role: "judge", stage: "judge", budget: JUDGE_BUDGET };
-        let answer = self.ask(panel, &question, &chat, &self.form(&COUPLED, Some("analysis"), segment)?)?;
-        annotation::read(&answer, self.preset)
+        let reply = self.reply(panel, &question, &chat, &self.form(&COUPLED, Some("analysis"), segment)?)?;
+        let mut errors: Vec<ErrorSpan> = to_errors(&annotation::read(&reply.text, self.preset)?);
+        confidence::note(&reply, "error_span", &mut errors);
+        Ok(errors)
     }
 
     /// The question of Stage 1: system, shots, segment. Up to the segment it is the same for all segments.
@@ -371,13 +375,19 @@ impl MMad {
     }
 
     fn ask(&self, panel: &Panel, question: &Question, chat: &Chat, form: &Form) -> Result<String, Error> {
+        self.reply(panel, question, chat, form).map(|reply| reply.text)
+    }
+
+    /// The whole answer with its tokens.
+    fn reply(&self, panel: &Panel, question: &Question, chat: &Chat, form: &Form) -> Result<Reply, Error> {
         let max_tokens = self.max_tokens.unwrap_or(question.budget);
         let mut sampling = Sampling { max_tokens, ..panel.sampling.clone() };
         if self.preset == Preset::Code && question.role != "annotator" {
             sampling.temperature = 1.0;
         }
         let reply = panel.ask_with(question.role, question.stage, chat, form, &sampling)?;
-        reading::whole(&reply, max_tokens).map(str::to_owned)
+        reading::whole(&reply, max_tokens)?;
+        Ok(reply)
     }
 
     fn written(&self, annotations: &[Annotation]) -> String {

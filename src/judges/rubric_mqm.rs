@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    Direction, Error, Judge, Method, Panel, Verdict,
+    Direction, Error, Judge, Method, Panel, Verdict, confidence,
     fsp::answer::form_about,
     gemba_da::is_empty,
     gemba_mqm, in_parallel,
@@ -206,6 +206,7 @@ impl RubricMqm {
         let answer = reading::whole(&reply, self.budget)?;
         let (source, target) = (&segment.source, &segment.hypothesis);
         let mut errors = self.read(answer, source, target)?;
+        confidence::note(&reply, "span", &mut errors);
         locate::place(&mut errors, source, target);
         if self.preset == Preset::Code {
             let raw = code::score(&errors, self.scenario);

@@ -38,6 +38,7 @@ impl Llm for Moody {
             let probability = match text.as_str() {
                 "70}" | "1," => 0.1,
                 "80}" | "3," => 0.3,
+                "40" | "80" => 0.2,
                 _ => 0.0,
             };
             Weighed { text: text.clone(), tokens: vec![token(text, probability)] }
@@ -147,6 +148,8 @@ fn every_span_has_a_confidence() {
         ("gemba-mqm:form=json", &bare),
         ("gemba-mqm", text),
         ("thinking", &bare),
+        ("eaprompt:steps=1", r#"{"major": [{"span": "Bank", "category": "mistranslation"}], "minor": []}"#),
+        ("rubric-mqm", r#"{"errors": [{"category": "mistranslation", "span": "Bank", "severity": 3}]}"#),
     ] {
         let model = Arc::new(Moody { answers: vec![answer.into()], ..Moody::default() });
         let verdict = judge(request).judge(&Panel::new(model, Sampling::default()), &[segment()]).remove(0);
@@ -158,6 +161,8 @@ fn every_span_has_a_confidence() {
     gemba-mqm:form=json: 0.9775
     gemba-mqm: 0.9655
     thinking: 0.9775
+    eaprompt:steps=1: 0.9228
+    rubric-mqm: 0.9649
     ");
 }
 
@@ -177,6 +182,14 @@ fn expected_scores() {
     let code = Settings { preset: Preset::Code, ..Settings::default() };
     assert!(registry::build("gemba-da:score=expected", &code).is_err());
     assert!(judge("gemba-da:score=expected").signature().contains(&("score", "expected".into())));
+
+    // The answer of -SQM is a bare number.
+    let model = Arc::new(Moody { answers: vec!["80".into()], ..Moody::default() });
+    let panel = Panel::new(model.clone(), Sampling::default());
+    let verdict = judge("gemba-sqm:score=expected").judge(&panel, &[segment()]).remove(0).unwrap();
+    assert!((verdict.score - 60.0).abs() < 1e-9, "half of 40, half of 80: {}", verdict.score);
+    assert_eq!((verdict.raw.to_bits(), verdict.quality_score), (80f64.to_bits(), Some(80.0)));
+    assert_eq!(model.weighed.lock().unwrap()[0].0.prefill, "");
 
     // RATE's core agent sees it beside the evaluation agent's own score.
     let turn = |name: &str, arguments: serde_json::Value| {

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::{
     judges::{
-        Error, Preset,
+        Error, Preset, confidence,
         prompt::{File, Prompts},
         reading,
     },
-    llm::Form,
-    mqm::Severity,
+    llm::{Form, Reply},
+    mqm::{ErrorSpan, Severity},
     segment::Segment,
 };
 
@@ -39,6 +39,18 @@ pub(super) struct Finding {
     pub severity: Severity,
     #[serde(default)]
     pub explanation: String,
+    /// How sure the model was of the span.
+    #[serde(skip)]
+    pub confidence: Option<f64>,
+}
+
+impl Finding {
+    /// The same finding with how sure the model was of its span.
+    pub fn weighed(self, reply: &Reply) -> Self {
+        let mut named = [ErrorSpan::new("other", self.span.as_str(), self.severity)];
+        confidence::note(reply, "span", &mut named);
+        Self { confidence: named[0].confidence, ..self }
+    }
 }
 
 /// What a tier-1 agent thinks of an error.
@@ -152,6 +164,7 @@ pub(super) fn read_evaluation(text: &str, preset: Preset) -> Result<Option<Findi
         span: span.into(),
         severity: said_severity(text)?,
         explanation: explanation.into(),
+        confidence: None,
     }))
 }
 
