@@ -48,6 +48,8 @@ pub mod difficulty;
 pub mod gmicl;
 pub mod thinking;
 
+pub mod pair;
+
 pub mod prompt;
 
 pub mod shots;

@@ -22,6 +22,7 @@ use super::{
     gemba_da::{is_empty, read_number},
     gemba_mqm::{code, parse},
     in_parallel,
+    pair::Pair,
     prompt::{File, Prompts},
     reading,
     registry::Calls,
@@ -73,15 +74,6 @@ pub struct GembaEsa {
     max_tokens: Option<usize>,
 }
 
-/// The values of both prompts.
-#[derive(Clone, Copy, Serialize)]
-struct Query<'a> {
-    source_lang: &'a str,
-    source: &'a str,
-    target_lang: &'a str,
-    target: &'a str,
-}
-
 impl Judge for GembaEsa {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
@@ -111,7 +103,7 @@ impl Judge for GembaEsa {
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
         let asked = group.iter().filter(|segment| !is_empty(segment));
         asked
-            .filter_map(|segment| Some((self.spans_chat(&Query::of(segment)).ok()?, self.spans_budget())))
+            .filter_map(|segment| Some((self.spans_chat(&Pair::of(segment)).ok()?, self.spans_budget())))
             .collect()
     }
 }
@@ -133,7 +125,7 @@ impl GembaEsa {
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
             max_tokens: settings.max_tokens,
         };
-        let sample = Query { source_lang: "", source: "a", target_lang: "", target: "b" };
+        let sample = Pair::sample();
         judge.spans_chat(&sample).map_err(setup::Error::from_prompt)?;
         judge.score_chat(&sample, "").map_err(setup::Error::from_prompt)?;
         Ok(judge)
@@ -141,7 +133,7 @@ impl GembaEsa {
 
     /// Stage 1: the answer as it is and the errors in it.
     fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
-        let chat = self.spans_chat(&Query::of(segment))?;
+        let chat = self.spans_chat(&Pair::of(segment))?;
         let budget = self.spans_budget();
         let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
         let reply = panel.ask_with("annotator", "spans", &chat, &Form::Text, &sampling)?;
@@ -160,7 +152,7 @@ impl GembaEsa {
 
     /// Stage 2: a score that has seen the annotation.
     fn score(&self, panel: &Panel, segment: &Segment, spans: &str) -> Result<f64, Error> {
-        let chat = self.score_chat(&Query::of(segment), spans)?;
+        let chat = self.score_chat(&Pair::of(segment), spans)?;
         let budget = self.max_tokens.unwrap_or(SCORE_BUDGET);
         let ask = |form: &Form, temperature: f32| {
             let sampling = Sampling { max_tokens: budget, temperature, ..panel.sampling.clone() };
@@ -184,21 +176,21 @@ impl GembaEsa {
         Err(reading::unusable(&last, "no single number in eleven answers, the last"))
     }
 
-    fn spans_chat(&self, query: &Query) -> Result<Chat, Error> {
+    fn spans_chat(&self, query: &Pair) -> Result<Chat, Error> {
         let mut chat = Chat::new().system(self.prompts.render(SYSTEM, ())?);
         for shot in &self.shots {
             let answer = self.prompts.render(ANSWER, shot)?;
             let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
-            chat = chat.user(self.prompts.render(SPANS, Query::of_shot(shot))?).assistant(answer);
+            chat = chat.user(self.prompts.render(SPANS, Pair::of_shot(shot))?).assistant(answer);
         }
         Ok(chat.user(self.prompts.render(SPANS, query)?))
     }
 
-    fn score_chat(&self, query: &Query, spans: &str) -> Result<Chat, Error> {
+    fn score_chat(&self, query: &Pair, spans: &str) -> Result<Chat, Error> {
         #[derive(Serialize)]
         struct Scored<'a> {
             #[serde(flatten)]
-            query: Query<'a>,
+            query: Pair<'a>,
             spans: &'a str,
             code: bool,
         }
@@ -208,25 +200,5 @@ impl GembaEsa {
 
     fn spans_budget(&self) -> usize {
         self.max_tokens.unwrap_or(SPANS_BUDGET)
-    }
-}
-
-impl<'a> Query<'a> {
-    fn of(segment: &'a Segment) -> Self {
-        Self {
-            source_lang: segment.src_lang.name(),
-            source: &segment.source,
-            target_lang: segment.tgt_lang.name(),
-            target: &segment.hypothesis,
-        }
-    }
-
-    fn of_shot(shot: &'a Shot) -> Self {
-        Self {
-            source_lang: &shot.source_lang,
-            source: &shot.source,
-            target_lang: &shot.target_lang,
-            target: &shot.target,
-        }
     }
 }

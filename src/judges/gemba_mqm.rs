@@ -32,6 +32,7 @@ use super::{
     Error, Grouping, Judge, Method, Panel, Unit, Verdict, confidence,
     fsp::answer::{Layout, Target},
     in_parallel,
+    pair::Pair,
     prompt::{File, Prompts},
     reading,
     registry::Calls,
@@ -257,7 +258,7 @@ impl GembaMqm {
         for shot in &self.shots {
             let answer = self.prompts.render(ANSWER, shot)?;
             let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
-            chat = chat.user(self.prompts.render(TEXT, Query::of_shot(shot))?).assistant(answer);
+            chat = chat.user(self.prompts.render(TEXT, Pair::of_shot(shot))?).assistant(answer);
         }
         Ok(chat.user(self.prompts.render(TEXT, texts.query())?))
     }
@@ -266,7 +267,7 @@ impl GembaMqm {
         #[derive(Serialize)]
         struct JsonQuery<'a> {
             #[serde(flatten)]
-            query: Query<'a>,
+            query: Pair<'a>,
             strict: bool,
             quality: bool,
             schema: String,
@@ -322,26 +323,6 @@ fn check_options(settings: &Settings, options: &Options, is_json: bool) -> Resul
     Ok(())
 }
 
-/// The values of a prompt about one translation.
-#[derive(Clone, Copy, Serialize)]
-pub(super) struct Query<'a> {
-    source_lang: &'a str,
-    source: &'a str,
-    target_lang: &'a str,
-    target: &'a str,
-}
-
-impl<'a> Query<'a> {
-    fn of_shot(shot: &'a Shot) -> Self {
-        Self {
-            source_lang: &shot.source_lang,
-            source: &shot.source,
-            target_lang: &shot.target_lang,
-            target: &shot.target,
-        }
-    }
-}
-
 impl<'a> Texts<'a> {
     /// The segments of one unit, joined by newlines; `None` when there are none.
     pub fn join(segments: &'a [Segment]) -> Option<Self> {
@@ -361,9 +342,9 @@ impl<'a> Texts<'a> {
         Self { source_lang: "", source: "a".into(), target_lang: "", target: "b".into(), n_segments: 1 }
     }
 
-    pub fn query(&self) -> Query<'_> {
+    pub fn query(&self) -> Pair<'_> {
         let Self { source_lang, target_lang, .. } = self;
-        Query { source_lang, source: &self.source, target_lang, target: &self.target }
+        Pair { source_lang, source: &self.source, target_lang, target: &self.target }
     }
 
     pub fn is_empty(&self) -> bool {

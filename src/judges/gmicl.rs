@@ -18,8 +18,9 @@ use sha2::{Digest, Sha256};
 use super::{
     Error, Grouping, Judge, Method, Panel, Unit, Verdict,
     fsp::answer::{Layout, ShownShot, Target},
-    gemba_mqm::{Query, Texts},
+    gemba_mqm::Texts,
     in_parallel,
+    pair::Pair,
     prompt::{File, Prompts},
     reading,
     registry::Calls,
@@ -167,7 +168,7 @@ impl Gmicl {
         #[derive(Serialize)]
         struct Asked<'a> {
             #[serde(flatten)]
-            query: Query<'a>,
+            query: Pair<'a>,
             strict: bool,
             explain: bool,
             quality: bool,

@@ -23,7 +23,6 @@
 //! - Scores. Paper: MAE and MSE imply scores in 0..=1, without a formula. Ours is Equation 4, not normalised.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::{
@@ -33,6 +32,7 @@ use self::{
 };
 use super::{
     Error, Judge, Method, Panel, Verdict, confidence, in_parallel,
+    pair::Pair,
     prompt::{File, Prompts},
     reading,
     registry::Calls,
@@ -416,35 +416,6 @@ impl HiMate {
 
     fn is_strict(&self) -> bool {
         self.preset == Preset::Strict
-    }
-}
-
-/// A source and its translation with the names of their languages.
-#[derive(Serialize)]
-struct Pair<'a> {
-    source_lang: &'a str,
-    source: &'a str,
-    target_lang: &'a str,
-    target: &'a str,
-}
-
-impl<'a> Pair<'a> {
-    fn of(segment: &'a Segment) -> Self {
-        Self {
-            source_lang: segment.src_lang.name(),
-            source: &segment.source,
-            target_lang: segment.tgt_lang.name(),
-            target: &segment.hypothesis,
-        }
-    }
-
-    fn of_shot(shot: &'a Shot) -> Self {
-        Self {
-            source_lang: &shot.source_lang,
-            source: &shot.source,
-            target_lang: &shot.target_lang,
-            target: &shot.target,
-        }
     }
 }
 

@@ -41,6 +41,7 @@ use self::{
 };
 use super::{
     Error, Judge, Method, Panel, Verdict, confidence, in_parallel,
+    pair::Pair,
     prompt::{File, Prompts},
     reading,
     registry::Calls,
@@ -404,40 +405,6 @@ struct Question<'a> {
     role: &'a str,
     stage: &'a str,
     budget: usize,
-}
-
-/// A source and its translation with the names of their languages.
-#[derive(Clone, Copy, Serialize)]
-struct Pair<'a> {
-    source_lang: &'a str,
-    source: &'a str,
-    target_lang: &'a str,
-    target: &'a str,
-}
-
-impl<'a> Pair<'a> {
-    fn of(segment: &'a Segment) -> Self {
-        Self {
-            source_lang: segment.src_lang.name(),
-            source: &segment.source,
-            target_lang: segment.tgt_lang.name(),
-            target: &segment.hypothesis,
-        }
-    }
-
-    fn of_shot(shot: &'a Shot) -> Self {
-        Self {
-            source_lang: &shot.source_lang,
-            source: &shot.source,
-            target_lang: &shot.target_lang,
-            target: &shot.target,
-        }
-    }
-
-    /// Texts that try a prompt out.
-    fn sample() -> Self {
-        Self { source_lang: "", source: "a", target_lang: "", target: "b" }
-    }
 }
 
 impl Viewpoints {

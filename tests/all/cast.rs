@@ -87,3 +87,23 @@ impl Llm for Cast {
         Ok(chat.turns.iter().map(|turn| turn.content.split_whitespace().count()).sum())
     }
 }
+
+/// One translation of a system.
+pub fn segment(pair: (&str, &str), source: &str, hypothesis: &str) -> Segment {
+    let lang = |code: &str| code.to_owned().try_into().unwrap();
+    Segment {
+        system: "sys".into(),
+        doc: "doc".into(),
+        seg: 0,
+        src_lang: lang(pair.0),
+        tgt_lang: lang(pair.1),
+        source: source.into(),
+        hypothesis: hypothesis.into(),
+        reference: None,
+    }
+}
+
+/// A translation with one mistake.
+pub fn bank() -> Segment {
+    segment(("en", "de"), "He sat on the bank.", "Er saß auf der Bank.")
+}

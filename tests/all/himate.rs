@@ -17,7 +17,7 @@ use tribunal::{
     segment::Segment,
 };
 
-use crate::cast::Cast;
+use crate::cast::{Cast, bank, segment};
 
 /// A panel for `tribunal calibrate`.
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
@@ -84,24 +84,6 @@ const CORRECT: &str = "please correct the errors in the translation";
 const COMPARE: &str = "determine whether the error mentioned previously";
 const TIER1: &str = "You need to determine whether an error exists";
 const TIER2: &str = "Please indicate whether you agree with his viewpoint";
-
-fn segment(pair: (&str, &str), source: &str, hypothesis: &str) -> Segment {
-    let lang = |code: &str| code.to_owned().try_into().unwrap();
-    Segment {
-        system: "sys".into(),
-        doc: "doc".into(),
-        seg: 0,
-        src_lang: lang(pair.0),
-        tgt_lang: lang(pair.1),
-        source: source.into(),
-        hypothesis: hypothesis.into(),
-        reference: None,
-    }
-}
-
-fn bank() -> Segment {
-    segment(("en", "de"), "He sat on the bank.", "Er saß auf der Bank.")
-}
 
 fn judge(options: &str, preset: Preset) -> Box<dyn Judge> {
     let settings = Settings { preset, ..Settings::default() };

@@ -7,7 +7,7 @@ use tribunal::{
     segment::Segment,
 };
 
-use crate::cast::Cast;
+use crate::cast::{Cast, bank, segment};
 
 const NONE: &str = r#"{"annotations": []}"#;
 const MAJOR: &str = r#"{"annotations": [{"category": "accuracy/mistranslation", "error_span": "Bank", "severity": "major", "is_source_error": "no"}]}"#;
@@ -20,24 +20,6 @@ const DEBATE: &str = "Given two different answers";
 const CHECK: &str = "Determine if the annotations are essentially consistent";
 const JUDGE: &str = "From previous annotations";
 const DECIDE: &str = "You are the judge of a debate";
-
-fn segment(pair: (&str, &str), source: &str, hypothesis: &str) -> Segment {
-    let lang = |code: &str| code.to_owned().try_into().unwrap();
-    Segment {
-        system: "sys".into(),
-        doc: "doc".into(),
-        seg: 0,
-        src_lang: lang(pair.0),
-        tgt_lang: lang(pair.1),
-        source: source.into(),
-        hypothesis: hypothesis.into(),
-        reference: None,
-    }
-}
-
-fn bank() -> Segment {
-    segment(("en", "de"), "He sat on the bank.", "Er saß auf der Bank.")
-}
 
 fn judge(options: &str, preset: Preset) -> Box<dyn Judge> {
     let settings = Settings { preset, ..Settings::default() };

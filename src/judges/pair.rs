@@ -1,0 +1,43 @@
+//! A source and its translation as prompts show them, with the names of their languages. It renders nothing.
+
+use serde::Serialize;
+
+use super::shots::Shot;
+use crate::segment::Segment;
+
+/// The values that most prompts have in common.
+#[derive(Clone, Copy, Serialize)]
+pub struct Pair<'a> {
+    pub source_lang: &'a str,
+    pub source: &'a str,
+    pub target_lang: &'a str,
+    pub target: &'a str,
+}
+
+impl<'a> Pair<'a> {
+    #[must_use]
+    pub fn of(segment: &'a Segment) -> Self {
+        Self {
+            source_lang: segment.src_lang.name(),
+            source: &segment.source,
+            target_lang: segment.tgt_lang.name(),
+            target: &segment.hypothesis,
+        }
+    }
+
+    #[must_use]
+    pub fn of_shot(shot: &'a Shot) -> Self {
+        Self {
+            source_lang: &shot.source_lang,
+            source: &shot.source,
+            target_lang: &shot.target_lang,
+            target: &shot.target,
+        }
+    }
+
+    /// Texts that try a prompt out before any question is asked.
+    #[must_use]
+    pub fn sample() -> Self {
+        Self { source_lang: "", source: "a", target_lang: "", target: "b" }
+    }
+}
