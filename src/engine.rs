@@ -26,6 +26,7 @@ pub mod answer;
 
 pub mod worker;
 
+mod awake;
 mod memory;
 
 mod open;

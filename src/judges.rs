@@ -153,6 +153,14 @@ pub enum Error {
     Failed(String),
 }
 
+impl Error {
+    /// Of a segment that [`Segment::is_blank`].
+    #[must_use]
+    pub fn nothing_to_judge() -> Self {
+        Self::Failed("source and hypothesis are both empty".into())
+    }
+}
+
 impl From<llm::Error> for Error {
     fn from(error: llm::Error) -> Self {
         match error {

@@ -35,3 +35,11 @@ pub struct Segment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
 }
+
+impl Segment {
+    /// Whether source and hypothesis are both empty but for white space: nothing is there to judge.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.source.trim().is_empty() && self.hypothesis.trim().is_empty()
+    }
+}

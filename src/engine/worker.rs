@@ -15,6 +15,7 @@ use crate::{
 
 use super::{
     answer::Answer,
+    awake::awake,
     draft,
     scheduler::{Scheduler, Step},
     sequence::{Ask, SeqId},
@@ -43,13 +44,17 @@ impl Worker {
     /// Runs until every asker is gone.
     pub fn run(mut self) {
         while self.receive() {
-            let step = self.scheduler.next_step();
-            let done =
-                self.forward(&step).and_then(|logits| with_floats(&logits, |rows| self.finish(&step, rows)));
-            if let Err(error) = done {
+            if let Err(error) = awake(|| self.step()) {
                 return self.give_up(&llm::Error::Engine(error.to_string()));
             }
         }
+    }
+
+    /// One step, from the scheduler's choice to the answers' next tokens.
+    fn step(&mut self) -> Result<(), crate::model::Error> {
+        let step = self.scheduler.next_step();
+        let logits = self.forward(&step)?;
+        with_floats(&logits, |rows| self.finish(&step, rows))
     }
 
     /// Takes in what has come; waits when there is nothing to do. False when nothing can come any more.

@@ -25,7 +25,6 @@ use serde_json::{Value, json};
 
 use super::{
     Error, Judge, Method, Panel, Verdict, confidence,
-    gemba_da::is_empty,
     in_parallel,
     prompt::{File, Prompts},
     reading,
@@ -98,8 +97,8 @@ pub struct EaPrompt {
 impl Judge for EaPrompt {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
-            if is_empty(segment) {
-                return Err(Error::Failed("source and hypothesis are both empty".into()));
+            if segment.is_blank() {
+                return Err(Error::nothing_to_judge());
             }
             let panel = panel.about(idx);
             let (answer, named) = self.identify(&panel, segment)?;
@@ -130,7 +129,7 @@ impl Judge for EaPrompt {
 
     /// The questions of stage 1: those of stage 2 hold their answers.
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
-        let asked = group.iter().filter(|segment| !is_empty(segment));
+        let asked = group.iter().filter(|segment| !segment.is_blank());
         asked
             .filter_map(|s| Some((self.chat(&s.source, &s.hypothesis).ok()?, self.errors_budget())))
             .collect()

@@ -253,7 +253,7 @@ impl Fsp {
 
     /// What is asked about, in order; nothing of a segment that is empty on both sides.
     fn foci<'a>(&self, group: &'a [Segment]) -> Vec<Focus<'a>> {
-        let asked = group.iter().enumerate().filter(|(_, segment)| !is_empty(segment));
+        let asked = group.iter().enumerate().filter(|(_, segment)| !segment.is_blank());
         let of_segment = |(idx, segment): (usize, &'a Segment)| {
             let text = segment.hypothesis.as_str();
             let whole = || std::iter::once(0..text.len()).collect();
@@ -341,7 +341,7 @@ impl Fsp {
     fn verdict(&self, found: Vec<Result<Found, Error>>, omitted: Vec<ErrorSpan>) -> Result<Verdict, Error> {
         let found = found.into_iter().collect::<Result<Vec<Found>, Error>>()?;
         if found.is_empty() {
-            return Err(Error::Failed("source and hypothesis are both empty".into()));
+            return Err(Error::nothing_to_judge());
         }
         let quality: Vec<f64> = found.iter().filter_map(|(_, quality)| *quality).collect();
         let quality_score = (!quality.is_empty()).then(|| quality.iter().sum::<f64>() / quality.len() as f64);
@@ -391,10 +391,6 @@ impl Fsp {
         };
         Ok(Chat::new().user(self.prompts.render(PROMPT, query)?))
     }
-}
-
-fn is_empty(segment: &Segment) -> bool {
-    segment.source.trim().is_empty() && segment.hypothesis.trim().is_empty()
 }
 
 impl<'a> Document<'a> {

@@ -96,7 +96,7 @@ impl Judge for GembaDa {
     }
 
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
-        let asked = group.iter().filter(|segment| !is_empty(segment));
+        let asked = group.iter().filter(|segment| !segment.is_blank());
         asked.filter_map(|segment| Some((self.chat(segment).ok()?, self.budget))).collect()
     }
 }
@@ -142,12 +142,12 @@ impl GembaDa {
     }
 
     fn assess(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
-        if is_empty(segment) {
-            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
         }
         let chat = self.chat(segment)?;
         if self.preset == Preset::Code {
-            return self.assess_as_code(panel, &chat);
+            return hotter(|temperature| self.ask(panel, &chat, temperature), read_number);
         }
         let reply = self.ask(panel, &chat, panel.sampling.temperature)?;
         read_json(reading::whole(&reply, self.budget)?)
@@ -157,21 +157,6 @@ impl GembaDa {
     fn expect(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
         let values: Vec<_> = (0..=100).map(|score| (f64::from(score), format!("{score}}}"))).collect();
         expected::score(panel, "annotator", "expect", &self.chat(segment)?, "{\"score\": ", &values)
-    }
-
-    /// GEMBA's loop: hotter and hotter until an answer holds a number.
-    fn assess_as_code(&self, panel: &Panel, chat: &Chat) -> Result<f64, Error> {
-        let mut last = String::new();
-        for tenths in 0..=10u8 {
-            let reply = self.ask(panel, chat, f32::from(tenths) / 10.0)?;
-            // An answer that was cut counts as none.
-            let text = if reply.finish == Finish::Length { "" } else { reply.text.as_str() };
-            if let Some(score) = read_number(text) {
-                return Ok(score);
-            }
-            last = reply.text;
-        }
-        Err(reading::unusable(&last, "no single number in eleven answers, the last"))
     }
 
     fn ask(&self, panel: &Panel, chat: &Chat, temperature: f32) -> Result<Reply, Error> {
@@ -226,9 +211,25 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Whether there is nothing to judge.
-pub(super) fn is_empty(segment: &Segment) -> bool {
-    segment.source.trim().is_empty() && segment.hypothesis.trim().is_empty()
+/// GEMBA's loop: hotter and hotter until an answer holds a rating.
+///
+/// # Errors
+/// As `ask`'s; [`Error::Unparsable`] or [`Error::Refused`] after eleven answers without one.
+pub(super) fn hotter(
+    ask: impl Fn(f32) -> Result<Reply, Error>,
+    read: impl Fn(&str) -> Option<f64>,
+) -> Result<f64, Error> {
+    let mut last = String::new();
+    for tenths in 0..=10u8 {
+        let reply = ask(f32::from(tenths) / 10.0)?;
+        // An answer that was cut counts as none.
+        let text = if reply.finish == Finish::Length { "" } else { reply.text.as_str() };
+        if let Some(rating) = read(text) {
+            return Ok(rating);
+        }
+        last = reply.text;
+    }
+    Err(reading::unusable(&last, "no single rating in eleven answers, the last"))
 }
 
 /// `{"score": NUMBER}` with a number of 0 to 100.

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Method, Panel, Verdict, confidence,
-    gemba_da::{is_empty, read_number},
+    gemba_da::{hotter, read_number},
     gemba_mqm::{code, parse},
     in_parallel,
     pair::Pair,
@@ -30,7 +30,7 @@ use super::{
     shots::{self, Shot},
 };
 use crate::{
-    llm::{Chat, Finish, Form, Sampling},
+    llm::{Chat, Form, Sampling},
     mqm::{self, ErrorSpan, weights::Weights},
     segment::Segment,
 };
@@ -77,8 +77,8 @@ pub struct GembaEsa {
 impl Judge for GembaEsa {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
-            if is_empty(segment) {
-                return Err(Error::Failed("source and hypothesis are both empty".into()));
+            if segment.is_blank() {
+                return Err(Error::nothing_to_judge());
             }
             let panel = panel.about(idx);
             let (answer, errors) = self.spans(&panel, segment)?;
@@ -101,7 +101,7 @@ impl Judge for GembaEsa {
 
     /// The questions of stage 1: those of stage 2 hold their answers.
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
-        let asked = group.iter().filter(|segment| !is_empty(segment));
+        let asked = group.iter().filter(|segment| !segment.is_blank());
         asked
             .filter_map(|segment| Some((self.spans_chat(&Pair::of(segment)).ok()?, self.spans_budget())))
             .collect()
@@ -164,16 +164,7 @@ impl GembaEsa {
             let answer = reading::whole(&reply, budget)?;
             return read_number(answer).ok_or_else(|| reading::unusable(answer, "not a number of 0 to 100"));
         }
-        let mut last = String::new();
-        for tenths in 0..=10u8 {
-            let reply = ask(&Form::Text, f32::from(tenths) / 10.0)?;
-            let text = if reply.finish == Finish::Length { "" } else { reply.text.as_str() };
-            if let Some(score) = read_number(text) {
-                return Ok(score);
-            }
-            last = reply.text;
-        }
-        Err(reading::unusable(&last, "no single number in eleven answers, the last"))
+        hotter(|temperature| Ok(ask(&Form::Text, temperature)?), read_number)
     }
 
     fn spans_chat(&self, query: &Pair) -> Result<Chat, Error> {

@@ -198,7 +198,7 @@ impl GembaMqm {
 
     fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
         if texts.is_empty() {
-            return Err(Error::Failed("source and hypothesis are both empty".into()));
+            return Err(Error::nothing_to_judge());
         }
         let chat = self.chat(texts)?;
         let Some(layout) = self.json else { return self.judge_text(panel, texts, &chat) };

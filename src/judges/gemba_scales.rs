@@ -22,7 +22,7 @@ use serde_json::json;
 
 use super::{
     Error, Judge, Method, Panel, Verdict, expected,
-    gemba_da::{Query, is_empty, read_number},
+    gemba_da::{Query, hotter, read_number},
     in_parallel,
     prompt::{File, Prompts},
     reading,
@@ -30,7 +30,7 @@ use super::{
     setup::{self, Choice, Granularity, Options, Preset, Settings},
 };
 use crate::{
-    llm::{Chat, Finish, Form, Reply, Sampling},
+    llm::{Chat, Form, Reply, Sampling},
     segment::Segment,
 };
 
@@ -127,7 +127,7 @@ impl Judge for GembaScale {
     }
 
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
-        let asked = group.iter().filter(|segment| !is_empty(segment));
+        let asked = group.iter().filter(|segment| !segment.is_blank());
         asked.filter_map(|segment| Some((self.chat(segment).ok()?, self.budget))).collect()
     }
 }
@@ -172,12 +172,17 @@ impl GembaScale {
     }
 
     fn assess(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
-        if is_empty(segment) {
-            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
         }
         let chat = self.chat(segment)?;
         if self.preset == Preset::Code {
-            return self.assess_as_code(panel, &chat);
+            let read = |text: &str| match self.scale {
+                Scale::Sqm => read_number(text),
+                Scale::Stars => rating::stars_as_code(text),
+                Scale::Classes => rating::class_as_code(text),
+            };
+            return hotter(|temperature| self.ask(panel, &chat, temperature), read);
         }
         let reply = self.ask(panel, &chat, panel.sampling.temperature)?;
         let answer = reading::whole(&reply, self.budget)?;
@@ -188,25 +193,6 @@ impl GembaScale {
     fn expect(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
         let values: Vec<_> = (0..=100).map(|score| (f64::from(score), score.to_string())).collect();
         expected::score(panel, "annotator", "expect", &self.chat(segment)?, "", &values)
-    }
-
-    /// GEMBA's loop: hotter and hotter until an answer holds a rating.
-    fn assess_as_code(&self, panel: &Panel, chat: &Chat) -> Result<f64, Error> {
-        let mut last = String::new();
-        for tenths in 0..=10u8 {
-            let reply = self.ask(panel, chat, f32::from(tenths) / 10.0)?;
-            let text = if reply.finish == Finish::Length { "" } else { reply.text.as_str() };
-            let rating = match self.scale {
-                Scale::Sqm => read_number(text),
-                Scale::Stars => rating::stars_as_code(text),
-                Scale::Classes => rating::class_as_code(text),
-            };
-            if let Some(rating) = rating {
-                return Ok(rating);
-            }
-            last = reply.text;
-        }
-        Err(reading::unusable(&last, "no single rating in eleven answers, the last"))
     }
 
     fn ask(&self, panel: &Panel, chat: &Chat, temperature: f32) -> Result<Reply, Error> {

@@ -154,7 +154,7 @@ impl Gmicl {
 
     fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
         if texts.is_empty() {
-            return Err(Error::Failed("source and hypothesis are both empty".into()));
+            return Err(Error::nothing_to_judge());
         }
         let chat = self.chat(texts)?;
         let form = self.layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;

@@ -171,7 +171,7 @@ impl Judge for HiMate {
     }
 
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
-        let asked = group.iter().filter(|segment| !is_empty(segment));
+        let asked = group.iter().filter(|segment| !segment.is_blank());
         let chats = asked.flat_map(|segment| match self.stages {
             Stages::Single => vec![(self.single_chat(segment), SINGLE_BUDGET)],
             _ => self.subtypes().map(|(_, s)| (self.chat(segment, s), EVALUATE_BUDGET)).collect(),
@@ -233,8 +233,8 @@ impl HiMate {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if is_empty(segment) {
-            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
         }
         let errors = if self.stages == Stages::Single {
             self.evaluate_alone(panel, segment)?
@@ -443,8 +443,4 @@ fn check_options(options: &Options, stages: Stages) -> Result<(), setup::Error> 
         )),
         _ => Ok(()),
     }
-}
-
-fn is_empty(segment: &Segment) -> bool {
-    segment.source.trim().is_empty() && segment.hypothesis.trim().is_empty()
 }

@@ -174,7 +174,7 @@ impl Judge for MMad {
 
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
         let budget = self.max_tokens.unwrap_or(ANNOTATION_BUDGET);
-        let asked = group.iter().filter(|segment| !is_empty(segment));
+        let asked = group.iter().filter(|segment| !segment.is_blank());
         let chats = asked.flat_map(|segment| match &self.start {
             Start::Gemba(gemba) => gemba.preview(std::slice::from_ref(segment)),
             Start::Coupled { shots } => {
@@ -233,8 +233,8 @@ impl MMad {
 
     /// The three stages.
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if is_empty(segment) {
-            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
         }
         let viewpoints = match &self.start {
             Start::Gemba(gemba) => {
@@ -441,10 +441,6 @@ fn rounds(options: &Options) -> Result<usize, setup::Error> {
         value: options.get("rounds").into(),
         known: format!("a whole number from 1 to {MAX_ROUNDS}"),
     })
-}
-
-fn is_empty(segment: &Segment) -> bool {
-    segment.source.trim().is_empty() && segment.hypothesis.trim().is_empty()
 }
 
 /// Whether a text consists of quote marks.

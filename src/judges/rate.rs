@@ -131,7 +131,7 @@ impl Judge for Rate {
             let verdict = self.assess(&panel.about(idx), segment, &mut memory);
             match verdict {
                 // The authors' code puts the whole source aside.
-                Err(error) if self.preset == Preset::Code && !is_empty(segment) => {
+                Err(error) if self.preset == Preset::Code && !segment.is_blank() => {
                     return vec![Err(error); group.len()];
                 }
                 verdict => verdicts.push(verdict),
@@ -166,7 +166,7 @@ impl Judge for Rate {
 
     /// The first question about each translation, as if nothing were remembered.
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
-        let asked = group.iter().filter(|segment| !is_empty(segment));
+        let asked = group.iter().filter(|segment| !segment.is_blank());
         let chat = |segment| Some((self.opening(segment, &Memory::default()).ok()?, self.budget(BUDGET)));
         asked.filter_map(chat).collect()
     }
@@ -215,8 +215,8 @@ impl Rate {
 
     /// The loop over one translation.
     fn assess(&self, panel: &Panel, segment: &Segment, memory: &mut Memory) -> Result<Verdict, Error> {
-        if is_empty(segment) {
-            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
         }
         let mut session = Session {
             judge: self,
@@ -372,8 +372,4 @@ impl Session<'_> {
 /// A stage of a round: `STAGE@ROUND`, as the summary counts them (Figure 6).
 fn stage(name: &str, round: usize) -> String {
     format!("{name}@{round}")
-}
-
-fn is_empty(segment: &Segment) -> bool {
-    segment.source.trim().is_empty() && segment.hypothesis.trim().is_empty()
 }

@@ -33,7 +33,6 @@ use serde_json::json;
 use super::{
     Direction, Error, Judge, Method, Panel, Verdict, confidence,
     fsp::answer::form_about,
-    gemba_da::is_empty,
     gemba_mqm, in_parallel,
     prompt::{File, Prompts},
     reading,
@@ -140,7 +139,7 @@ impl Judge for RubricMqm {
     }
 
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
-        let asked = group.iter().filter(|segment| !is_empty(segment));
+        let asked = group.iter().filter(|segment| !segment.is_blank());
         asked.filter_map(|s| Some((self.chat(&Texts::of(s), Cue::Unmarked).ok()?, self.budget))).collect()
     }
 }
@@ -199,8 +198,8 @@ impl RubricMqm {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if is_empty(segment) {
-            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
         }
         let reply = self.ask(panel, &Texts::of(segment), Cue::Unmarked)?;
         let answer = reading::whole(&reply, self.budget)?;

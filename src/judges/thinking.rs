@@ -88,7 +88,7 @@ impl Judge for Thinking {
 
     /// The thoughts; answers are asked for in chats that hold them.
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
-        let asked = group.iter().filter(|segment| !is_empty(segment));
+        let asked = group.iter().filter(|segment| !segment.is_blank());
         asked.filter_map(|segment| Some((open(self.chat(segment).ok()?), self.thought_budget))).collect()
     }
 }
@@ -132,8 +132,8 @@ impl Thinking {
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if is_empty(segment) {
-            return Err(Error::Failed("source and hypothesis are both empty".into()));
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
         }
         let chat = self.chat(segment)?;
         let thought = self.think(panel, chat.clone())?;
@@ -184,8 +184,4 @@ impl Thinking {
 /// The same chat where the reply is the thought.
 fn open(chat: Chat) -> Chat {
     Chat { thought: Some(Thought::Open), ..chat }
-}
-
-fn is_empty(segment: &Segment) -> bool {
-    segment.source.trim().is_empty() && segment.hypothesis.trim().is_empty()
 }

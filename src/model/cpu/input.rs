@@ -75,6 +75,8 @@ pub(super) struct Span {
 #[derive(Clone, Copy)]
 pub(super) struct Int8Tile<'a> {
     pub height: usize,
+    /// Whether no tile met these weights just before, so that they are still to come from memory.
+    pub is_first: bool,
     pub values: &'a [[i8; BLOCK]],
     pub scales: &'a [f32],
     pub sums: &'a [Sums],
@@ -82,11 +84,12 @@ pub(super) struct Int8Tile<'a> {
 
 impl Int8 {
     /// The values `range` (whole blocks) of the rows of a span.
-    pub(super) fn tile(&self, span: Span, k: usize, range: &Range<usize>) -> Int8Tile<'_> {
+    pub(super) fn tile(&self, span: Span, is_first: bool, k: usize, range: &Range<usize>) -> Int8Tile<'_> {
         let first = span.first * (k / BLOCK) + range.start / BLOCK * span.height;
         let at = first..first + range.len() / BLOCK * span.height;
         Int8Tile {
             height: span.height,
+            is_first,
             values: &self.values[at.clone()],
             scales: &self.scales[at.clone()],
             sums: &self.facts[at],

@@ -225,6 +225,8 @@ pub(super) struct Panel<'a> {
     pub values: &'a [u8],
     /// Scales; empty for floats.
     pub scales: &'a [u8],
+    /// Bytes from these values, and from these scales, to those of the next panel.
+    pub pitch: (usize, usize),
 }
 
 impl<'a> Panel<'a> {
@@ -303,6 +305,7 @@ impl Storage {
             k: self.k,
             values: &all_values[i * values..][..values],
             scales: &all_scales[i * scales..][..scales],
+            pitch: (values, scales),
         }
     }
 

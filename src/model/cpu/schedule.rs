@@ -113,8 +113,8 @@ impl<'a> Part<'a> {
         let pair = &Pair { first: panels.start, panels: &both[..panels.len()] };
         let panels = pair.panels;
         match &input.coded {
-            Coded::Int8(int8) => spans.iter().for_each(|&span| {
-                let tile = int8.tile(span, k, range);
+            Coded::Int8(int8) => spans.iter().enumerate().for_each(|(i, &span)| {
+                let tile = int8.tile(span, i == 0, k, range);
                 self.tile(pair, span, range, |sums| int8_tile(tier, panels, &tile, sums));
             }),
             Coded::Bf16(pairs) => spans.iter().for_each(|&span| {

@@ -72,19 +72,18 @@ unsafe fn unpack<C: Codes, S: Scales, const N: usize>(
 const AHEAD: usize = 2048;
 
 /// Asks for what the panel's blocks will read soon, and towards its end for the start of the panel after next
-/// (panels lie side by side and go in pairs). With few rows the product is as fast as memory, and the machine's
-/// own guesses end at each page.
+/// (panels go in pairs). The machine's own guesses end at each page.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn expect_reads<C: Codes>(panel: &Panel, b: usize) {
-    let ask = |from: &[u8], at: usize| {
-        let at = if at < from.len() { at } else { at + from.len() };
+    let ask = |from: &[u8], pitch: usize, at: usize| {
+        let at = if at < from.len() { at } else { at - from.len() + 2 * pitch };
         _mm_prefetch::<_MM_HINT_T0>(from.as_ptr().wrapping_add(at).cast());
     };
     for line in (0..C::BYTES).step_by(64) {
-        ask(panel.values, b * C::BYTES + line + AHEAD);
+        ask(panel.values, panel.pitch.0, b * C::BYTES + line + AHEAD);
     }
-    ask(panel.scales, b * panel.scales.len() * BLOCK / panel.k + AHEAD / 4);
+    ask(panel.scales, panel.pitch.1, b * panel.scales.len() * BLOCK / panel.k + AHEAD / 4);
 }
 
 /// Sums in registers.
@@ -139,6 +138,9 @@ unsafe fn many_rows<C: Codes, S: Scales, const N: usize>(
         // SAFETY: block `b` is in the panels and in each row of the tile; `sums` has `height` rows for each
         // panel.
         unsafe {
+            if tile.is_first {
+                panels.iter().for_each(|panel| expect_reads::<C>(panel, b));
+            }
             let blocks = unpack::<C, S, N>(panels, b);
             for r in 0..height {
                 let mut local = [_mm512_setzero_ps(); N];
