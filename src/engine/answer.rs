@@ -37,6 +37,7 @@ pub struct Answer {
     /// What is expected after the noted tokens: forced ones, which the grammar has taken already, then guesses.
     ahead: VecDeque<u32>,
     n_forced: usize,
+    trust: draft::Trust,
     usage: Usage,
     bytes: Vec<u8>,
     tokenizer: Arc<Tokenizer>,
@@ -62,6 +63,7 @@ impl Answer {
             tokens: Vec::new(),
             ahead: VecDeque::new(),
             n_forced: 0,
+            trust: draft::Trust::default(),
             usage: Usage::default(),
             bytes: Vec::new(),
             tokenizer,
@@ -136,6 +138,7 @@ impl Answer {
         }
         let Some(choice) = self.choose(logits, tier)? else { return Ok(false) };
         let guessed = expected == Some(choice.id);
+        self.trust.hear(choice.id, expected);
         self.usage.accepted += usize::from(guessed);
         self.note(choice, if guessed { TokenSource::Drafted } else { TokenSource::Sampled });
         if !guessed {
@@ -191,7 +194,8 @@ impl Answer {
     fn draft(&mut self, n: usize) {
         let Task::Generate { grammar, sampling } = &self.task else { return };
         let left = sampling.max_tokens.saturating_sub(self.tokens.len() + 1);
-        self.ahead = draft::guess(&self.context, grammar.as_ref(), n.min(left)).into();
+        let n = n.min(left).min(self.trust.length());
+        self.ahead = self.trust.believe(draft::guess(&self.context, grammar.as_ref(), n)).into();
         self.usage.drafted += self.ahead.len();
     }
 

@@ -19,6 +19,52 @@ pub fn share(n_rows: usize) -> usize {
     (CHEAP_TOKENS / n_rows.max(1)).saturating_sub(1).min(MOST)
 }
 
+/// How far an answer's guesses are believed: as far as the last ones went right, and a little further. A wrong
+/// guess costs a row of the step.
+#[derive(Clone, Copy, Debug)]
+pub struct Trust {
+    n: usize,
+    n_right: usize,
+    /// A guess that was not believed, to be compared all the same.
+    untried: Option<u32>,
+}
+
+impl Default for Trust {
+    fn default() -> Self {
+        Self { n: 2, n_right: 0, untried: None }
+    }
+}
+
+impl Trust {
+    /// How long a guess is worth making.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.n.max(1)
+    }
+
+    /// Takes a new guess and gives what of it is believed.
+    #[must_use]
+    pub fn believe(&mut self, mut guess: Vec<u32>) -> Vec<u32> {
+        self.n_right = 0;
+        self.untried = guess.first().copied().filter(|_| self.n == 0);
+        guess.truncate(self.n);
+        guess
+    }
+
+    /// Hears which token came, and which one had been believed to come.
+    pub fn hear(&mut self, id: u32, believed: Option<u32>) {
+        if self.untried.take() == Some(id) {
+            self.n = 1;
+        }
+        if believed == Some(id) {
+            self.n_right += 1;
+            self.n = self.n.max(2 * self.n_right).min(MOST);
+        } else if believed.is_some() {
+            self.n = self.n_right;
+        }
+    }
+}
+
 /// What may follow `tokens` (prompt and answer so far), at most `n` tokens; empty where nothing suggests itself.
 #[must_use]
 pub fn guess(tokens: &[u32], grammar: Option<&Grammar>, n: usize) -> Vec<u32> {
@@ -52,6 +98,25 @@ mod tests {
         assert_eq!(repeated(&[2, 3, 5, 2, 3, 6, 7, 2, 3], 9), [6, 7, 2, 3], "the later of two places");
         assert_eq!(repeated(&[7, 7, 7], 4), [7], "a place may overlap the end");
         assert!(repeated(&[1, 2, 3, 4], 4).is_empty() && repeated(&[], 4).is_empty());
+    }
+
+    #[test]
+    fn trust_follows_what_went_right() {
+        let mut trust = Trust::default();
+        assert_eq!(trust.believe(vec![1, 2, 3]), [1, 2]);
+        trust.hear(1, Some(1));
+        trust.hear(2, Some(2));
+        assert_eq!(trust.length(), 4, "two went right");
+        assert_eq!(trust.believe(vec![1, 2, 3]), [1, 2, 3]);
+        trust.hear(1, Some(1));
+        trust.hear(9, Some(2));
+        assert_eq!(trust.believe(vec![1, 2]), [1], "one went right");
+        trust.hear(9, Some(1));
+        assert!(trust.believe(vec![7]).is_empty(), "none went right");
+        trust.hear(8, None);
+        assert!(trust.believe(vec![7]).is_empty(), "nor would this one have");
+        trust.hear(7, None);
+        assert_eq!(trust.believe(vec![5, 6]), [5], "this one would have");
     }
 
     #[test]

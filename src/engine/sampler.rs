@@ -3,7 +3,10 @@
 
 use crate::{
     llm::Sampling,
-    model::cpu::{Tier, softmax::log_sum_exp},
+    model::cpu::{
+        Tier,
+        softmax::{exponentials, log_sum_exp},
+    },
 };
 
 /// One bit per token id, low bit first; a set bit allows the token.
@@ -55,13 +58,13 @@ pub fn choose(
 ) -> Option<Choice> {
     let whole = log_sum_exp(tier, logits);
     let Some(mask) = mask else {
-        let id = pick(logits, &[], sampling, stream, index)?;
+        let id = pick(logits, &[], sampling, stream, index, tier)?;
         let logprob = f64::from(logits[id as usize]) - whole;
         return Some(Choice { id, logprob, masked_logprob: logprob });
     };
     let ids: Vec<u32> = allowed(mask, logits.len()).collect();
     let some: Vec<f32> = ids.iter().map(|&id| logits[id as usize]).collect();
-    let id = pick(&some, &ids, sampling, stream, index)?;
+    let id = pick(&some, &ids, sampling, stream, index, tier)?;
     let logit = f64::from(logits[id as usize]);
     Some(Choice { id, logprob: logit - whole, masked_logprob: logit - log_sum_exp(tier, &some) })
 }
@@ -86,18 +89,25 @@ fn allowed(mask: &Mask, n_vocab: usize) -> impl Iterator<Item = u32> {
 }
 
 /// Picks among logits; `ids` names them, or is empty when their place is their id.
-fn pick(logits: &[f32], ids: &[u32], sampling: &Sampling, stream: Stream, index: usize) -> Option<u32> {
+fn pick(
+    logits: &[f32],
+    ids: &[u32],
+    sampling: &Sampling,
+    stream: Stream,
+    index: usize,
+    tier: Tier,
+) -> Option<u32> {
     let name = |at: usize| ids.get(at).copied().unwrap_or(at as u32);
+    let (at, peak) = largest(logits)?;
     if sampling.temperature <= 0.0 {
-        return largest(logits).map(name);
+        return Some(name(at));
     }
-    let peak = f64::from(logits[largest(logits)?]);
-    let temperature = f64::from(sampling.temperature);
-    let weights: Vec<f64> = logits.iter().map(|&x| ((f64::from(x) - peak) / temperature).exp()).collect();
+    let weights = exponentials(tier, logits, peak, sampling.temperature);
     let kept = nucleus(&weights, f64::from(sampling.top_p));
-    let mut left = stream.uniform(index) * kept.iter().map(|&at| weights[at]).sum::<f64>();
+    let weight = |at: usize| f64::from(weights[at]);
+    let mut left = stream.uniform(index) * kept.iter().map(|&at| weight(at)).sum::<f64>();
     let found = kept.iter().find(|&&at| {
-        left -= weights[at];
+        left -= weight(at);
         left < 0.0
     });
     found.or(kept.last()).copied().map(name)
@@ -105,18 +115,18 @@ fn pick(logits: &[f32], ids: &[u32], sampling: &Sampling, stream: Stream, index:
 
 /// The fewest places whose weights reach the share `top_p` of all, in the order of the row; of equal weights the
 /// first ones.
-fn nucleus(weights: &[f64], top_p: f64) -> Vec<usize> {
+fn nucleus(weights: &[f32], top_p: f64) -> Vec<usize> {
     if top_p >= 1.0 {
-        return (0..weights.len()).collect();
+        return (0..weights.len()).filter(|&at| weights[at] > 0.0).collect();
     }
-    let total: f64 = weights.iter().sum();
+    let total: f64 = weights.iter().map(|&weight| f64::from(weight)).sum();
     // What is lighter than this does not add up to the rest, so nothing of it is needed.
     let least = (1.0 - top_p) * total / weights.len() as f64;
-    let mut order: Vec<usize> = (0..weights.len()).filter(|&at| weights[at] >= least).collect();
+    let mut order: Vec<usize> = (0..weights.len()).filter(|&at| f64::from(weights[at]) >= least).collect();
     order.sort_unstable_by(|&a, &b| weights[b].total_cmp(&weights[a]).then(a.cmp(&b)));
     let mut reached = 0.0;
     let last = order.iter().position(|&at| {
-        reached += weights[at];
+        reached += f64::from(weights[at]);
         reached >= top_p * total
     });
     order.truncate(last.map_or(order.len(), |last| last + 1));
@@ -124,14 +134,10 @@ fn nucleus(weights: &[f64], top_p: f64) -> Vec<usize> {
     order
 }
 
-/// The place of the largest logit, the first of equals.
-fn largest(logits: &[f32]) -> Option<usize> {
-    let better = |best: Option<(usize, f32)>, (at, &logit): (usize, &f32)| match best {
-        Some((_, top)) if logit <= top => best,
-        _ if logit.is_nan() => best,
-        _ => Some((at, logit)),
-    };
-    logits.iter().enumerate().fold(None, better).map(|(at, _)| at)
+/// The place of the largest logit, the first of equals, and its value.
+fn largest(logits: &[f32]) -> Option<(usize, f32)> {
+    let peak = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    logits.iter().position(|&logit| logit == peak).map(|at| (at, peak))
 }
 
 #[cfg(test)]

@@ -24,8 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Error, Judge, Method, Panel, Verdict, confidence,
-    in_parallel,
+    Error, Judge, Method, Panel, Verdict, confidence, in_parallel,
     prompt::{File, Prompts},
     reading,
     registry::Calls,

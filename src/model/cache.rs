@@ -49,7 +49,8 @@ impl KvType {
 /// Keys and values of every layer in blocks of [`BLOCK`] tokens.
 pub struct KvCache {
     /// Per layer; shape `[n_blocks, n_kv_heads, head_dim, BLOCK]`: a block's keys side by side for each
-    /// dimension, so that sixteen dot products run in sixteen lanes.
+    /// dimension, so that sixteen dot products run in sixteen lanes. In bf16 each place holds a pair
+    /// ([`super::cpu::attend::key_at`]).
     pub(super) keys: Vec<Tensor>,
     /// Per layer; shape `[n_blocks, n_kv_heads, BLOCK, head_dim]`.
     pub(super) values: Vec<Tensor>,

@@ -222,7 +222,7 @@ macro_rules! on_tier {
     ($tier:expr, $name:ident<$($l:ident),*>($($arg:ident: $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
         {
-            #[target_feature(enable = "avx512f,avx512bw,avx2,fma,f16c")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512bf16,avx2,fma,f16c")]
             fn avx512<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx512 $(, $l)*>($($arg),*)
             }

@@ -3,6 +3,15 @@
 //! Keys are split every [`SPLIT`] absolute positions; each split's softmax is taken apart and the splits are
 //! merged in order. A query's bits therefore depend on its own keys alone: not on the chunk it came in, not
 //! on the other queries of the tile, not on which blocks they share. It writes no cache.
+//!
+//! A cache of f32 or f16 is read in f32. Against one of bf16, queries and softmax weights are rounded to bf16 too
+//! and go through the machine's products of bf16 pairs, whose sums are f32; what is next to zero is zero
+//! ([`lanes::FLUSHED`], [`FAINTEST`]), so that no sum is subnormal and every tier has the same bits.
+
+mod floats;
+mod pairs;
+
+use half::bf16;
 
 use super::{
     Tier,
@@ -21,17 +30,34 @@ const SPLIT_BLOCKS: usize = SPLIT / BLOCK;
 /// Queries that share one pass over the keys in registers: enough sums in flight to hide the latency of each.
 pub const TOGETHER: usize = 8;
 
+/// The exponent of the faintest softmax weight against a bf16 cache, relative to the split's heaviest: e^-45.
+const FAINTEST: f32 = -45.0;
+
 /// One layer's cache and shape.
 #[derive(Clone, Copy)]
 pub struct Cached<'a, S> {
-    /// `[n_blocks, n_kv_heads, head_dim, BLOCK]`
+    /// `[n_blocks, n_kv_heads]` blocks of keys, each laid out as [`key_at`] says.
     pub keys: &'a [S],
-    /// `[n_blocks, n_kv_heads, BLOCK, head_dim]`
+    /// `[n_blocks, n_kv_heads]` blocks of values, each laid out as [`value_at`] says.
     pub values: &'a [S],
     pub n_kv_heads: usize,
     pub head_dim: usize,
     /// Keys that a query sees, its own included; `None` for all.
     pub window: Option<usize>,
+}
+
+/// Where dimension `d` of the key at `offset` stands in its block: `[head_dim][BLOCK]`, in pairs of dimensions
+/// `[head_dim / 2][BLOCK][2]`.
+#[must_use]
+pub fn key_at<S: Stored>(offset: usize, d: usize) -> usize {
+    if S::PAIRS { (d / 2 * BLOCK + offset) * 2 + d % 2 } else { d * BLOCK + offset }
+}
+
+/// Where dimension `d` of the value at `offset` stands in its block: `[BLOCK][head_dim]`, in pairs of keys
+/// `[BLOCK / 2][head_dim][2]`.
+#[must_use]
+pub fn value_at<S: Stored>(offset: usize, d: usize, head_dim: usize) -> usize {
+    if S::PAIRS { (offset / 2 * head_dim + d) * 2 + offset % 2 } else { offset * head_dim + d }
 }
 
 impl<'a, S> Cached<'a, S> {
@@ -67,8 +93,12 @@ impl<'a> Row<'a> {
 pub struct Scratch {
     /// The tile's queries, already scaled: `[rows, group, head_dim]`.
     pub queries: Vec<f32>,
-    /// `[n_queries, SPLIT]`
+    /// The same rounded, where the cache is of pairs.
+    query_pairs: Vec<[bf16; 2]>,
+    /// `[n_queries, SPLIT]`; weights when they are softened, unless the cache is of pairs.
     scores: Vec<f32>,
+    /// `[n_queries, SPLIT / 2]` weights in pairs of keys, where the cache is of pairs.
+    weights: Vec<[bf16; 2]>,
     /// `[n_queries, head_dim]`, of the split at hand.
     part: Vec<f32>,
     /// Running maximum and denominator of each query.
@@ -108,6 +138,12 @@ fn tile<L: Lanes, S: Stored>(
     let n_queries = queries.len() / cached.head_dim;
     scratch.scores.resize(n_queries * SPLIT, 0.0);
     scratch.part.resize(n_queries * cached.head_dim, 0.0);
+    if S::PAIRS {
+        scratch.weights.resize(n_queries * SPLIT / 2, [bf16::ZERO; 2]);
+        scratch.query_pairs.clear();
+        let rounded = queries.as_chunks::<2>().0.iter().map(|pair| pair.map(<bf16 as Stored>::narrow));
+        scratch.query_pairs.extend(rounded);
+    }
     scratch.peak.clear();
     scratch.peak.resize(n_queries, f32::NEG_INFINITY);
     scratch.total.clear();
@@ -174,34 +210,26 @@ impl<S: Stored> Run<'_, S> {
         let blocks = longest.split(self.split);
         // Keys of the split that any row of the run sees, in whole blocks.
         let (lo, hi) = ((first - base) / BLOCK, (end - base).div_ceil(BLOCK));
-        self.score::<L>(&blocks[..hi], lo, queries, &mut scratch.scores);
-        let merges = self.soften::<L>(lo, hi, scratch);
-        self.weigh_values::<L>(blocks, (first - base, end - base), scratch);
-        self.merge::<L>(&merges, out, scratch);
-    }
-
-    /// Dot products of every query with every key of blocks `lo..`.
-    #[inline(always)]
-    fn score<L: Lanes>(&self, blocks: &[u32], lo: usize, queries: &[f32], scores: &mut [f32]) {
-        let dim = self.cached.head_dim;
+        let split = Split { cached: self.cached, head: self.head, blocks: &blocks[..hi] };
         let n = self.rows.len() * self.group;
-        for (at, &block) in blocks.iter().enumerate().skip(lo) {
-            let keys = self.cached.block(self.cached.keys, block, self.head).as_chunks::<WIDTH>().0;
-            for first in (0..n).step_by(TOGETHER) {
-                let q = self.first_query + first;
-                let (queries, scores) = (&queries[q * dim..], &mut scores[q * SPLIT + at * BLOCK..]);
-                match n - first {
-                    1 => dots::<L, S, 1>(keys, queries, dim, scores),
-                    2 => dots::<L, S, 2>(keys, queries, dim, scores),
-                    3 => dots::<L, S, 3>(keys, queries, dim, scores),
-                    4 => dots::<L, S, 4>(keys, queries, dim, scores),
-                    5 => dots::<L, S, 5>(keys, queries, dim, scores),
-                    6 => dots::<L, S, 6>(keys, queries, dim, scores),
-                    7 => dots::<L, S, 7>(keys, queries, dim, scores),
-                    _ => dots::<L, S, TOGETHER>(keys, queries, dim, scores),
-                }
-            }
+        let (these, dim) = (self.first_query..self.first_query + n, self.cached.head_dim);
+        let scores = &mut scratch.scores[these.start * SPLIT..these.end * SPLIT];
+        if S::PAIRS {
+            let queries = &scratch.query_pairs[these.start * dim / 2..these.end * dim / 2];
+            pairs::score::<L, S>(split, lo, queries, scores);
+        } else {
+            floats::score::<L, S>(split, lo, &queries[these.start * dim..these.end * dim], scores);
         }
+        let merges = self.soften::<L>(lo, hi, scratch);
+        let (keys, part) =
+            ((first - base, end - base), &mut scratch.part[these.start * dim..these.end * dim]);
+        if S::PAIRS {
+            let weights = &scratch.weights[these.start * SPLIT / 2..these.end * SPLIT / 2];
+            pairs::weigh::<L, S>(split, keys, weights, part);
+        } else {
+            floats::weigh::<L, S>(split, keys, &scratch.scores[these.start * SPLIT..these.end * SPLIT], part);
+        }
+        self.merge::<L>(&merges, out, scratch);
     }
 
     /// Turns scores into weights, and gives for each query the factors on what was and on what comes; `None`
@@ -213,10 +241,15 @@ impl<S: Stored> Run<'_, S> {
         for i in 0..self.rows.len() * self.group {
             let (row, query) = (&self.rows[i / self.group], self.first_query + i);
             let scores = &mut scratch.scores[query * SPLIT + lo * BLOCK..query * SPLIT + hi * BLOCK];
-            let seen = row.first(self.cached.window)..row.position + 1;
-            for (j, score) in scores.iter_mut().enumerate() {
-                if !seen.contains(&(base + lo * BLOCK + j)) {
-                    *score = f32::NEG_INFINITY;
+            let weights = if S::PAIRS { &mut scratch.weights[query * SPLIT / 2..] } else { &mut [] };
+            let weights = weights.as_flattened_mut();
+            let (first, end) = (row.first(self.cached.window), row.position + 1);
+            let keys = base + lo * BLOCK..base + hi * BLOCK;
+            if keys.start < first || end < keys.end {
+                for (score, key) in scores.iter_mut().zip(keys) {
+                    if key < first || end <= key {
+                        *score = f32::NEG_INFINITY;
+                    }
                 }
             }
             let scores = scores.as_chunks_mut::<WIDTH>().0;
@@ -226,15 +259,29 @@ impl<S: Stored> Run<'_, S> {
             }
             let peak = lanes::largest(top);
             if peak == f32::NEG_INFINITY {
-                scores.as_flattened_mut().fill(0.0);
+                if S::PAIRS {
+                    weights[lo * BLOCK..hi * BLOCK].fill(bf16::ZERO);
+                } else {
+                    scores.as_flattened_mut().fill(0.0);
+                }
                 factors.push(None);
                 continue;
             }
             let mut sums = L::splat(0.0);
-            for lanes in scores {
-                let weights = lanes::exp(L::load(lanes).sub(L::splat(peak)));
-                weights.store(lanes);
-                sums = sums.add(weights);
+            let less = L::splat(peak);
+            if S::PAIRS {
+                let weights = weights[lo * BLOCK..hi * BLOCK].as_chunks_mut::<WIDTH>().0;
+                for (lanes, weights) in scores.iter().zip(weights) {
+                    let x = L::load(lanes).sub(less);
+                    let weight = lanes::exp(x).keep_at_least(x, L::splat(FAINTEST));
+                    sums = sums.add(weight.store_bf16(weights));
+                }
+            } else {
+                for lanes in scores {
+                    let weight = lanes::exp(L::load(lanes).sub(less));
+                    weight.store(lanes);
+                    sums = sums.add(weight);
+                }
             }
             let (was, total) = (scratch.peak[query], lanes::sum(sums));
             let now = if peak > was { peak } else { was };
@@ -244,33 +291,6 @@ impl<S: Stored> Run<'_, S> {
             factors.push(Some((keep, take)));
         }
         factors
-    }
-
-    /// Sums of values under the weights, into `scratch.part`.
-    #[inline(always)]
-    fn weigh_values<L: Lanes>(&self, blocks: &[u32], keys: (usize, usize), scratch: &mut Scratch) {
-        let dim = self.cached.head_dim;
-        let n = self.rows.len() * self.group;
-        for first in (0..n).step_by(4) {
-            let (q, wide) = (self.first_query + first, 4.min(n - first));
-            let weights = &scratch.scores[q * SPLIT..(q + wide) * SPLIT];
-            let part = &mut scratch.part[q * dim..(q + wide) * dim];
-            let values = Values { cached: self.cached, head: self.head, blocks };
-            match (wide, dim / WIDTH % 4) {
-                (4, 0) => sums::<L, S, 4, 4>(values, keys, weights, part),
-                (4, 2) => sums::<L, S, 4, 2>(values, keys, weights, part),
-                (4, _) => sums::<L, S, 4, 1>(values, keys, weights, part),
-                (3, 0) => sums::<L, S, 3, 4>(values, keys, weights, part),
-                (3, 2) => sums::<L, S, 3, 2>(values, keys, weights, part),
-                (3, _) => sums::<L, S, 3, 1>(values, keys, weights, part),
-                (2, 0) => sums::<L, S, 2, 4>(values, keys, weights, part),
-                (2, 2) => sums::<L, S, 2, 2>(values, keys, weights, part),
-                (2, _) => sums::<L, S, 2, 1>(values, keys, weights, part),
-                (_, 0) => sums::<L, S, 1, 4>(values, keys, weights, part),
-                (_, 2) => sums::<L, S, 1, 2>(values, keys, weights, part),
-                _ => sums::<L, S, 1, 1>(values, keys, weights, part),
-            }
-        }
     }
 
     /// `out = out * keep + part * take`.
@@ -296,72 +316,24 @@ fn scalar_exp<L: Lanes>(x: f32) -> f32 {
     lanes[0]
 }
 
-/// Dot products of `N` queries with the sixteen keys of a block, along the head in order.
-///
-/// Shape: `keys` `[head_dim][16]`, `queries` `[N, dim]`, `scores` `[N, SPLIT]` from the block's first key.
-#[inline(always)]
-fn dots<L: Lanes, S: Stored, const N: usize>(
-    keys: &[[S; WIDTH]],
-    queries: &[f32],
-    dim: usize,
-    scores: &mut [f32],
-) {
-    let keys = &keys[..dim];
-    // Slices of the keys' own length, so that no bound is checked in the loop.
-    let queries: [&[f32]; N] = std::array::from_fn(|i| &queries[i * dim..][..keys.len()]);
-    let mut sums = [L::splat(0.0); N];
-    for d in 0..keys.len() {
-        let key: L = S::load(&keys[d]);
-        for i in 0..N {
-            sums[i] = L::splat(queries[i][d]).mul_add(key, sums[i]);
-        }
-    }
-    for (i, sum) in sums.into_iter().enumerate() {
-        sum.store(scores[i * SPLIT..].first_chunk_mut().expect("a block's scores"));
-    }
-}
-
-/// The values of one split under one head.
+/// One split under one head.
 #[derive(Clone, Copy)]
-struct Values<'a, S> {
+struct Split<'a, S> {
     cached: Cached<'a, S>,
     head: usize,
     blocks: &'a [u32],
 }
 
-/// Sums of values of keys `from..to` of a split under the weights of `N` queries, key by key in order, `M`
-/// vectors of the head at a time in registers.
-///
-/// Shape: `weights` `[N, SPLIT]`, `part` `[N, head_dim]`.
-#[inline(always)]
-fn sums<L: Lanes, S: Stored, const N: usize, const M: usize>(
-    values: Values<'_, S>,
-    (from, to): (usize, usize),
-    weights: &[f32],
-    part: &mut [f32],
-) {
-    let dim = values.cached.head_dim;
-    for first in (0..dim / WIDTH).step_by(M) {
-        let mut acc = [[L::splat(0.0); M]; N];
-        for block_idx in from / BLOCK..to.div_ceil(BLOCK) {
-            let block = values.cached.block(values.cached.values, values.blocks[block_idx], values.head);
-            let base = block_idx * BLOCK;
-            for key in from.max(base)..to.min(base + BLOCK) {
-                let row = block[(key - base) * dim + first * WIDTH..].as_chunks::<WIDTH>().0;
-                let row: &[[S; WIDTH]; M] = row.first_chunk().expect("the head's vectors");
-                for i in 0..N {
-                    let weight = L::splat(weights[i * SPLIT + key]);
-                    for v in 0..M {
-                        acc[i][v] = weight.mul_add(S::load(&row[v]), acc[i][v]);
-                    }
-                }
-            }
-        }
-        for (i, acc) in acc.iter().enumerate() {
-            for (v, lanes) in acc.iter().enumerate() {
-                let at = i * dim + (first + v) * WIDTH;
-                lanes.store(part[at..].first_chunk_mut().expect("a vector of the head"));
-            }
-        }
+impl<'a, S> Split<'a, S> {
+    /// The keys of the split's block `at`.
+    #[inline(always)]
+    fn keys(&self, at: usize) -> &'a [S] {
+        self.cached.block(self.cached.keys, self.blocks[at], self.head)
+    }
+
+    /// The values of the split's block `at`.
+    #[inline(always)]
+    fn values(&self, at: usize) -> &'a [S] {
+        self.cached.block(self.cached.values, self.blocks[at], self.head)
     }
 }

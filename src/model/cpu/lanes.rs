@@ -33,31 +33,63 @@ pub trait Lanes: Copy {
     /// `self` where `test >= bound`, else 0.
     #[must_use]
     fn keep_at_least(self, test: Self, bound: Self) -> Self;
+
+    /// Whether there are registers for 16 sums and more.
+    const MANY: bool = false;
+    /// Sixteen pairs of bf16.
+    type Pairs: Copy;
+    fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> Self::Pairs;
+    fn splat_pair(x: [bf16; 2]) -> Self::Pairs;
+    /// `self` plus the second product of each pair of pairs, then the first; each product is fused with its sum,
+    /// which may take a subnormal number as zero.
+    #[must_use]
+    fn add_pairs(self, x: Self::Pairs, y: Self::Pairs) -> Self;
+    /// Rounds finite lanes to the nearest bf16, to even; stores them and gives them.
+    #[must_use]
+    fn store_bf16(self, out: &mut [bf16; WIDTH]) -> Self;
 }
 
 /// A storage type of the KV cache.
 pub trait Stored: Copy + Send + Sync {
+    /// Whether two neighbours go through one product instruction, and the cache lies in such pairs.
+    const PAIRS: bool = false;
     fn load<L: Lanes>(x: &[Self; WIDTH]) -> L;
-    fn from_f32(x: f32) -> Self;
+    fn narrow(x: f32) -> Self;
+    /// Of types with [`Self::PAIRS`] alone.
+    fn load_pairs<L: Lanes>(_: &[[Self; 2]; WIDTH]) -> L::Pairs {
+        unreachable!("this type has no pairs")
+    }
 }
+
+/// Smaller numbers are stored as zero in a cache of bf16 (2^-40), so that no product of two is subnormal.
+pub const FLUSHED: f32 = 9.094_947e-13;
 
 impl Stored for f32 {
     #[inline(always)]
     fn load<L: Lanes>(x: &[Self; WIDTH]) -> L {
         L::load(x)
     }
-    fn from_f32(x: f32) -> Self {
+    fn narrow(x: f32) -> Self {
         x
     }
 }
 
 impl Stored for bf16 {
+    const PAIRS: bool = true;
     #[inline(always)]
     fn load<L: Lanes>(x: &[Self; WIDTH]) -> L {
         L::load_bf16(x)
     }
-    fn from_f32(x: f32) -> Self {
-        Self::from_f32(x)
+    #[inline(always)]
+    fn narrow(x: f32) -> Self {
+        let bits = x.to_bits();
+        let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+        let kept = if x.abs() < FLUSHED { 0 } else { rounded };
+        Self::from_bits(if x.is_nan() { 0x7fc0 } else { kept } as u16)
+    }
+    #[inline(always)]
+    fn load_pairs<L: Lanes>(x: &[[Self; 2]; WIDTH]) -> L::Pairs {
+        L::load_pairs(x)
     }
 }
 
@@ -66,7 +98,7 @@ impl Stored for f16 {
     fn load<L: Lanes>(x: &[Self; WIDTH]) -> L {
         L::load_f16(x)
     }
-    fn from_f32(x: f32) -> Self {
+    fn narrow(x: f32) -> Self {
         Self::from_f32(x)
     }
 }
@@ -151,7 +183,7 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     fn load_bf16(x: &[bf16; WIDTH]) -> Self {
-        Self(x.map(|v| f32::from_bits(u32::from(v.to_bits()) << 16)))
+        Self(x.map(widened))
     }
     #[inline(always)]
     fn load_f16(x: &[f16; WIDTH]) -> Self {
@@ -189,6 +221,35 @@ impl Lanes for Portable {
     fn keep_at_least(self, test: Self, bound: Self) -> Self {
         Self(std::array::from_fn(|i| if test.0[i] >= bound.0[i] { self.0[i] } else { 0.0 }))
     }
+    /// First halves, second halves.
+    type Pairs = [Self; 2];
+    #[inline(always)]
+    fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
+        let halves = |half: usize| Self(x.map(|pair| widened(pair[half])));
+        [halves(0), halves(1)]
+    }
+    #[inline(always)]
+    fn splat_pair(x: [bf16; 2]) -> [Self; 2] {
+        x.map(|half| Self::splat(widened(half)))
+    }
+    #[inline(always)]
+    fn add_pairs(self, x: [Self; 2], y: [Self; 2]) -> Self {
+        x[0].mul_add(y[0], x[1].mul_add(y[1], self))
+    }
+    #[inline(always)]
+    fn store_bf16(self, out: &mut [bf16; WIDTH]) -> Self {
+        let rounded = self.0.map(|x| {
+            let bits = x.to_bits();
+            bits.wrapping_add(0x7fff + (bits >> 16 & 1)) & 0xffff_0000
+        });
+        *out = rounded.map(|bits| bf16::from_bits((bits >> 16) as u16));
+        Self(rounded.map(f32::from_bits))
+    }
+}
+
+#[inline(always)]
+fn widened(x: bf16) -> f32 {
+    f32::from_bits(u32::from(x.to_bits()) << 16)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -197,14 +258,18 @@ pub use x86::{Avx2, Avx512};
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m256, __m512, _CMP_GE_OQ, _mm_loadu_si128, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps,
-        _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps,
-        _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps, _mm256_mul_ps,
-        _mm256_set1_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps, _mm512_add_epi32, _mm512_add_ps,
-        _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepu16_epi32, _mm512_cvtph_ps,
-        _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_mul_ps,
-        _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
+        __m256, __m256bh, __m256i, __m512, __m512bh, __m512i, _CMP_GE_OQ, _mm_loadu_si128, _mm256_add_epi32,
+        _mm256_add_ps, _mm256_and_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cmp_ps,
+        _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+        _mm256_loadu_si256, _mm256_max_ps, _mm256_mul_ps, _mm256_set1_epi32, _mm256_set1_ps,
+        _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps, _mm512_add_epi32,
+        _mm512_add_ps, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepu16_epi32,
+        _mm512_cvtneps_pbh, _mm512_cvtph_ps, _mm512_div_ps, _mm512_dpbf16_ps, _mm512_fmadd_ps,
+        _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_mul_ps,
+        _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
     };
+
+    use std::mem::transmute;
 
     use super::{Lanes, WIDTH, bf16, f16};
 
@@ -292,6 +357,33 @@ mod x86 {
                 let keep = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(test.0, bound.0);
                 Self(_mm512_maskz_mov_ps(keep, self.0))
             }
+        }
+        const MANY: bool = true;
+        type Pairs = __m512bh;
+        #[inline(always)]
+        fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> __m512bh {
+            // SAFETY: see above the impl; any bits are a vector of bf16.
+            unsafe { transmute::<__m512i, __m512bh>(_mm512_loadu_si512(x.as_ptr().cast())) }
+        }
+        #[inline(always)]
+        fn splat_pair(x: [bf16; 2]) -> __m512bh {
+            let bits = u32::from(x[1].to_bits()) << 16 | u32::from(x[0].to_bits());
+            // SAFETY: see above the impl; any bits are a vector of bf16.
+            unsafe { transmute::<__m512i, __m512bh>(_mm512_set1_epi32(bits.cast_signed())) }
+        }
+        #[inline(always)]
+        fn add_pairs(self, x: __m512bh, y: __m512bh) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_dpbf16_ps(self.0, x, y) })
+        }
+        #[inline(always)]
+        fn store_bf16(self, out: &mut [bf16; WIDTH]) -> Self {
+            // SAFETY: see above the impl; 256 bits are sixteen bf16.
+            unsafe {
+                let half = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(self.0));
+                _mm256_storeu_si256(out.as_mut_ptr().cast(), half);
+            }
+            Self::load_bf16(out)
         }
     }
 
@@ -382,6 +474,34 @@ mod x86 {
                 _mm256_and_ps(self.0[i], _mm256_cmp_ps::<_CMP_GE_OQ>(test.0[i], bound.0[i]))
             };
             Self([half(0), half(1)])
+        }
+        /// First halves, second halves.
+        type Pairs = [Self; 2];
+        #[inline(always)]
+        fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
+            // SAFETY: see above the first impl; eight pairs are 256 bits.
+            unsafe {
+                let both = [0, 8].map(|at| _mm256_loadu_si256(x.as_ptr().add(at).cast()));
+                let first = both.map(|both| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(both)));
+                let high = _mm256_castsi256_ps(_mm256_set1_epi32(0xffff_0000_u32.cast_signed()));
+                let second = both.map(|both| _mm256_and_ps(_mm256_castsi256_ps(both), high));
+                [Self(first), Self(second)]
+            }
+        }
+        #[inline(always)]
+        fn splat_pair(x: [bf16; 2]) -> [Self; 2] {
+            x.map(|half| Self::splat(super::widened(half)))
+        }
+        #[inline(always)]
+        fn add_pairs(self, x: [Self; 2], y: [Self; 2]) -> Self {
+            x[0].mul_add(y[0], x[1].mul_add(y[1], self))
+        }
+        #[inline(always)]
+        fn store_bf16(self, out: &mut [bf16; WIDTH]) -> Self {
+            let mut lanes = [0.0; WIDTH];
+            self.store(&mut lanes);
+            let super::Portable(rounded) = super::Portable(lanes).store_bf16(out);
+            Self::load(&rounded)
         }
     }
 }

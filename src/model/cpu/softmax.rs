@@ -1,4 +1,4 @@
-//! Log-sum-exp of a row of logits, on CPU lanes.
+//! Exponentials of a row of logits and the logarithm of their sum, on CPU lanes.
 
 use super::{
     Tier,
@@ -37,4 +37,26 @@ fn chunk_sum<L: Lanes>(x: &[f32], peak: f32, out: &mut f32) {
         sums = sums.add(lanes::exp(L::load(lanes).sub(peak)));
     }
     *out = lanes::sum(sums);
+}
+
+/// `exp((x - peak) / temperature)` of logits that are at most `peak`; what is under e^-87 is 0.
+#[must_use]
+pub fn exponentials(tier: Tier, x: &[f32], peak: f32, temperature: f32) -> Vec<f32> {
+    let mut out = x.to_vec();
+    let (values, by) = (&mut out[..], 1.0 / temperature);
+    on_tier!(tier, scaled_exp<>(values: &mut [f32], peak: f32, by: f32));
+    out
+}
+
+#[inline(always)]
+fn scaled_exp<L: Lanes>(x: &mut [f32], peak: f32, by: f32) {
+    let (peak, by) = (L::splat(peak), L::splat(by));
+    let (whole, tail) = x.as_chunks_mut::<WIDTH>();
+    for lanes in whole {
+        lanes::exp(L::load(lanes).sub(peak).mul(by)).store(lanes);
+    }
+    let mut last = [f32::NEG_INFINITY; WIDTH];
+    last[..tail.len()].copy_from_slice(tail);
+    lanes::exp(L::load(&last).sub(peak).mul(by)).store(&mut last);
+    tail.copy_from_slice(&last[..tail.len()]);
 }

@@ -5,7 +5,10 @@ use half::{bf16, f16};
 use rayon::prelude::*;
 
 use super::{floats, norm::normalise};
-use crate::model::cpu::{attend::BLOCK, lanes::Stored};
+use crate::model::cpu::{
+    attend::{BLOCK, key_at, value_at},
+    lanes::Stored,
+};
 
 /// Cosines and sines of a step's positions under one rope.
 pub struct Angles {
@@ -94,7 +97,7 @@ impl CustomOp1 for Queries<'_> {
 
 /// Writes a step's keys, normed and turned, to their slots.
 ///
-/// Shape: cache `[n_blocks, KV, head_dim, BLOCK]`, rows `[tokens, KV head_dim]`; a slot is
+/// Shape: cache `[n_blocks, KV]` blocks as in [`key_at`], rows `[tokens, KV head_dim]`; a slot is
 /// `block * BLOCK + offset`.
 pub struct WriteKeys<'a> {
     pub turn: Turn<'a>,
@@ -128,8 +131,10 @@ impl WriteKeys<'_> {
                 head.copy_from_slice(key);
                 self.turn.apply(token, &mut head);
                 let at = (block * n_kv_heads + kv) * head_dim * BLOCK;
-                let out = cache[at + offset..at + head_dim * BLOCK].iter_mut().step_by(BLOCK);
-                out.zip(&head).for_each(|(out, x)| *out = Stored::from_f32(*x));
+                let cached = &mut cache[at..at + head_dim * BLOCK];
+                for (d, &x) in head.iter().enumerate() {
+                    cached[key_at::<S>(offset, d)] = S::narrow(x);
+                }
             }
         }
     }
@@ -137,7 +142,7 @@ impl WriteKeys<'_> {
 
 /// Writes a step's values to their slots.
 ///
-/// Shape: cache `[n_blocks, KV, BLOCK, head_dim]`, rows `[tokens, KV head_dim]`.
+/// Shape: cache `[n_blocks, KV]` blocks as in [`value_at`], rows `[tokens, KV head_dim]`.
 pub struct WriteValues<'a> {
     pub heads: Heads,
     pub slots: &'a [u32],
@@ -166,9 +171,16 @@ impl WriteValues<'_> {
         for (row, &slot) in rows.chunks_exact(n_kv_heads * head_dim).zip(self.slots) {
             let (block, offset) = (slot as usize / BLOCK, slot as usize % BLOCK);
             for (kv, value) in row.chunks_exact(head_dim).enumerate() {
-                let at = ((block * n_kv_heads + kv) * BLOCK + offset) * head_dim;
-                let out = cache[at..at + head_dim].iter_mut();
-                out.zip(value).for_each(|(out, x)| *out = Stored::from_f32(*x));
+                let at = (block * n_kv_heads + kv) * BLOCK * head_dim;
+                let cached = &mut cache[at..at + BLOCK * head_dim];
+                for (d, &x) in value.iter().enumerate() {
+                    let at = value_at::<S>(offset, d, head_dim);
+                    cached[at] = S::narrow(x);
+                    if S::PAIRS && offset % 2 == 0 {
+                        // The pair's other value is read before it is written, under a weight of 0.
+                        cached[at + 1] = S::narrow(0.0);
+                    }
+                }
             }
         }
     }
