@@ -47,7 +47,7 @@ mod tests;
 
 pub use input::{Coding, Input};
 pub use layout::Format;
-pub use schedule::{Job, multiply};
+pub use schedule::{Job, multiply, products};
 
 use layout::Storage;
 

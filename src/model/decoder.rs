@@ -1,6 +1,8 @@
 //! The decoder shared by all architectures: what differs stands in its [`Config`].
 //! One call runs one step of any mix of prompt chunks and single tokens; the cache is the caller's.
 
+use std::borrow::Cow;
+
 use candle_core::{Device, Tensor};
 
 use super::{
@@ -114,11 +116,12 @@ impl Decoder {
         if let Some(scale) = self.config.embedding_scale {
             x = (x * f64::from(scale))?;
         }
+        let last = self.layers.len() - 1;
         for (idx, layer) in self.layers.iter().enumerate() {
-            self.layer(idx, layer, &x, &step, cache)?;
+            // Above the last layer's keys and values, only rows whose logits are wanted go on.
+            let wanted = (idx == last).then_some(input.logit_rows.as_slice());
+            x = self.layer(idx, layer, x, &step, wanted, cache)?;
         }
-        let wanted = Tensor::new(input.logit_rows.as_slice(), &self.device)?;
-        let x = x.index_select(&wanted, 0)?; // [logit_rows, hidden]
         if input.logit_rows.is_empty() {
             return Ok(Tensor::zeros((0, self.config.vocab), candle_core::DType::F32, &self.device)?);
         }
@@ -144,33 +147,50 @@ impl Decoder {
         Step { angles: angles(&self.config.rope), local_angles, rows, slots }
     }
 
-    /// Takes the residual stream `x` through one layer, in place.
+    /// Takes the residual stream `x` through one layer; behind its attention only the `wanted` rows, if some are
+    /// named.
+    ///
+    /// Shape: `[tokens, hidden]` -> `[wanted, hidden]`.
     fn layer(
         &self,
         idx: usize,
         layer: &Layer,
-        x: &Tensor,
+        mut x: Tensor,
         step: &Step<'_>,
+        wanted: Option<&[u32]>,
         cache: &mut KvCache,
-    ) -> Result<(), Error> {
+    ) -> Result<Tensor, Error> {
         let eps = self.config.norm_eps;
-        let h = rms_norm(x, &layer.input_layernorm, eps)?;
-        let mut h = self.attend(idx, layer, &h, step, cache)?; // [tokens, hidden]
+        let mut q = self.project(idx, layer, &rms_norm(&x, &layer.input_layernorm, eps)?, step, cache)?;
+        let mut rows = Cow::Borrowed(&step.rows);
+        if let Some(wanted) = wanted.filter(|wanted| wanted.len() < step.rows.len()) {
+            let ids = Tensor::new(wanted, &self.device)?;
+            (x, q) = (x.index_select(&ids, 0)?, q.index_select(&ids, 0)?);
+            rows = Cow::Owned(wanted.iter().map(|&row| step.rows[row as usize]).collect());
+            if wanted.is_empty() {
+                return Ok(x);
+            }
+        }
+        let mut h = self.attend(idx, layer, &q, &rows, cache)?; // [rows, hidden]
         if let Some((after_attention, _)) = &layer.post_norms {
             h = rms_norm(&h, after_attention, eps)?;
         }
-        add_to(x, &h)?;
-        let h = rms_norm(x, &layer.mlp_norm, eps)?;
-        let [gate, up] = layer.gate_up.forward(&h)?; // [tokens, intermediate]
-        let gated = Gated { activation: self.config.activation, tier: self.compute.tier };
-        let [mut h] = layer.down_proj.forward(&gate.apply_op2_no_bwd(&up, &gated)?)?; // [tokens, hidden]
+        add_to(&x, &h)?;
+        let h = rms_norm(&x, &layer.mlp_norm, eps)?;
+        let [gate, up] = layer.gate_up.forward(&h)?; // [rows, intermediate]
+        gate.inplace_op2(&up, &Gated { activation: self.config.activation, tier: self.compute.tier })?;
+        let [mut h] = layer.down_proj.forward(&gate)?; // [rows, hidden]
         if let Some((_, after_mlp)) = &layer.post_norms {
             h = rms_norm(&h, after_mlp, eps)?;
         }
-        Ok(add_to(x, &h)?)
+        add_to(&x, &h)?;
+        Ok(x)
     }
 
-    fn attend(
+    /// Writes the step's keys and values to the cache and gives its queries.
+    ///
+    /// Shape: `[tokens, hidden]` -> `[tokens, heads head_dim]`.
+    fn project(
         &self,
         idx: usize,
         layer: &Layer,
@@ -178,19 +198,30 @@ impl Decoder {
         step: &Step<'_>,
         cache: &mut KvCache,
     ) -> Result<Tensor, Error> {
-        let config = &self.config;
-        let heads = config.heads();
+        let heads = self.config.heads();
         let angles = if layer.sliding { step.local_angles.as_ref() } else { None }.unwrap_or(&step.angles);
         let turn = |norm| Turn { heads, norm, angles };
         let [q, k, v] = layer.qkv.forward(h)?; // [tokens, heads head_dim]
-        let (keys, values) = (&cache.keys[idx], &cache.values[idx]);
-        keys.inplace_op2(&k, &WriteKeys { turn: turn(layer.k_norm.as_ref()), slots: &step.slots })?;
-        values.inplace_op2(&v, &WriteValues { heads, slots: &step.slots })?;
-        let queries = Queries { turn: turn(layer.q_norm.as_ref()), scale: config.attention_scale };
-        let q = q.apply_op1_no_bwd(&queries)?;
-        let window = config.window.filter(|_| layer.sliding);
-        let attend = Attend { heads, window, rows: &step.rows, tier: self.compute.tier };
-        let [out] = layer.o_proj.forward(&q.apply_op3_no_bwd(keys, values, &attend)?)?;
+        cache.keys[idx]
+            .inplace_op2(&k, &WriteKeys { turn: turn(layer.k_norm.as_ref()), slots: &step.slots })?;
+        cache.values[idx].inplace_op2(&v, &WriteValues { heads, slots: &step.slots })?;
+        let queries = Queries { turn: turn(layer.q_norm.as_ref()), scale: self.config.attention_scale };
+        Ok(q.apply_op1_no_bwd(&queries)?)
+    }
+
+    /// Shape: `[rows, heads head_dim]` -> `[rows, hidden]`.
+    fn attend(
+        &self,
+        idx: usize,
+        layer: &Layer,
+        q: &Tensor,
+        rows: &[Row<'_>],
+        cache: &KvCache,
+    ) -> Result<Tensor, Error> {
+        let window = self.config.window.filter(|_| layer.sliding);
+        let attend = Attend { heads: self.config.heads(), window, rows, tier: self.compute.tier };
+        let attended = q.apply_op3_no_bwd(&cache.keys[idx], &cache.values[idx], &attend)?;
+        let [out] = layer.o_proj.forward(&attended)?;
         Ok(out)
     }
 }

@@ -22,3 +22,11 @@ fn floats<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
         None => candle_core::bail!("a contiguous tensor was expected"),
     }
 }
+
+/// The contiguous f32 values of a CPU tensor, to be changed.
+fn floats_mut<'a>(storage: &'a mut CpuStorage, layout: &Layout) -> Result<&'a mut [f32]> {
+    match (storage, layout.contiguous_offsets()) {
+        (CpuStorage::F32(values), Some((start, end))) => Ok(&mut values[start..end]),
+        _ => candle_core::bail!("a contiguous f32 tensor was expected"),
+    }
+}

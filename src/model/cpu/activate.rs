@@ -6,18 +6,18 @@ use super::{
     on_tier,
 };
 
-/// `silu(gate) * up`.
+/// `gate = silu(gate) * up`.
 ///
-/// Shape: all of the same length, a multiple of 16 or not; `out` may not alias.
-pub fn silu_mul(tier: Tier, gate: &[f32], up: &[f32], out: &mut [f32]) {
-    on_tier!(tier, silu<>(gate: &[f32], up: &[f32], out: &mut [f32]));
+/// Shape: both of the same length, a multiple of 16 or not.
+pub fn silu_mul(tier: Tier, gate: &mut [f32], up: &[f32]) {
+    on_tier!(tier, silu<>(gate: &mut [f32], up: &[f32]));
 }
 
-/// `gelu(gate) * up`, with GELU's tanh approximation.
+/// `gate = gelu(gate) * up`, with GELU's tanh approximation.
 ///
 /// Shape: as [`silu_mul`].
-pub fn gelu_mul(tier: Tier, gate: &[f32], up: &[f32], out: &mut [f32]) {
-    on_tier!(tier, gelu<>(gate: &[f32], up: &[f32], out: &mut [f32]));
+pub fn gelu_mul(tier: Tier, gate: &mut [f32], up: &[f32]) {
+    on_tier!(tier, gelu<>(gate: &mut [f32], up: &[f32]));
 }
 
 /// A nonlinearity. A type, not a closure: only what is inlined into a function that enables the instructions
@@ -47,28 +47,27 @@ impl Nonlinearity for GeluTanh {
 }
 
 #[inline(always)]
-fn silu<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    by_lanes::<L, Silu>(gate, up, out);
+fn silu<L: Lanes>(gate: &mut [f32], up: &[f32]) {
+    by_lanes::<L, Silu>(gate, up);
 }
 
 #[inline(always)]
-fn gelu<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    by_lanes::<L, GeluTanh>(gate, up, out);
+fn gelu<L: Lanes>(gate: &mut [f32], up: &[f32]) {
+    by_lanes::<L, GeluTanh>(gate, up);
 }
 
-/// `out = f(gate) * up`, the tail padded with zeros so that every element takes the same path.
+/// `gate = f(gate) * up`, the tail padded with zeros so that every element takes the same path.
 #[inline(always)]
-fn by_lanes<L: Lanes, F: Nonlinearity>(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    let (gates, gate_tail) = gate.as_chunks::<WIDTH>();
+fn by_lanes<L: Lanes, F: Nonlinearity>(gate: &mut [f32], up: &[f32]) {
+    let (gates, gate_tail) = gate.as_chunks_mut::<WIDTH>();
     let (ups, up_tail) = up.as_chunks::<WIDTH>();
-    let (outs, out_tail) = out.as_chunks_mut::<WIDTH>();
-    for ((gate, up), out) in gates.iter().zip(ups).zip(outs) {
-        F::apply(L::load(gate)).mul(L::load(up)).store(out);
+    for (gate, up) in gates.iter_mut().zip(ups) {
+        F::apply(L::load(gate)).mul(L::load(up)).store(gate);
     }
     let mut padded = [[0.0; WIDTH]; 2];
     padded[0][..gate_tail.len()].copy_from_slice(gate_tail);
     padded[1][..up_tail.len()].copy_from_slice(up_tail);
     let mut last = [0.0; WIDTH];
     F::apply(L::load(&padded[0])).mul(L::load(&padded[1])).store(&mut last);
-    out_tail.copy_from_slice(&last[..out_tail.len()]);
+    gate_tail.copy_from_slice(&last[..gate_tail.len()]);
 }

@@ -272,8 +272,7 @@ impl<S: Stored> Run<'_, S> {
             if S::PAIRS {
                 let weights = weights[lo * BLOCK..hi * BLOCK].as_chunks_mut::<WIDTH>().0;
                 for (lanes, weights) in scores.iter().zip(weights) {
-                    let x = L::load(lanes).sub(less);
-                    let weight = lanes::exp(x).keep_at_least(x, L::splat(FAINTEST));
+                    let weight = lanes::coarse_exp(L::load(lanes).sub(less), FAINTEST);
                     sums = sums.add(weight.store_bf16(weights));
                 }
             } else {

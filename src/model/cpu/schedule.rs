@@ -1,7 +1,7 @@
 //! Which panel meets which tile, on which thread. It decides the order of the work and nothing about the
 //! values: each output of each row is computed by one kernel call chain, the same whatever the split.
 
-use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use half::bf16;
@@ -38,8 +38,40 @@ const STRETCH: usize = 2048;
 /// When a layer has another `k` than the input, wants another [`super::Coding`], or an `out` has not `m n`
 /// values.
 pub fn multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
+    let mut parts = Vec::with_capacity(jobs.len());
+    for Job { weights, out } in jobs {
+        assert_eq!(out.len(), input.m() * weights.n, "outputs [{}, {}]", input.m(), weights.n);
+        parts.push(Part::new(weights, out.as_mut_ptr().cast(), input));
+    }
+    run(&parts, input, tier);
+}
+
+/// The same into new memory: `x wᵀ` for each layer.
+///
+/// # Panics
+/// As [`multiply`].
+#[must_use]
+pub fn products(layers: &[&Packed], input: &Input, tier: Tier) -> Vec<Vec<f32>> {
+    if input.k() == 0 {
+        return layers.iter().map(|layer| vec![0.0; input.m() * layer.n]).collect();
+    }
+    let mut outs = Vec::with_capacity(layers.len());
+    let mut parts = Vec::with_capacity(layers.len());
+    for layer in layers {
+        let mut out: Vec<f32> = Vec::with_capacity(input.m() * layer.n);
+        parts.push(Part::new(layer, out.spare_capacity_mut().as_mut_ptr(), input));
+        outs.push(out);
+    }
+    run(&parts, input, tier);
+    for (layer, out) in layers.iter().zip(&mut outs) {
+        // SAFETY: the capacity is that, and the panels of a part cover all columns of all rows.
+        unsafe { out.set_len(input.m() * layer.n) };
+    }
+    outs
+}
+
+fn run(parts: &[Part], input: &Input, tier: Tier) {
     let tier = tier.min(Tier::detect());
-    let parts: Vec<Part> = jobs.iter_mut().map(|job| Part::new(job, input)).collect();
     let n_panels: usize = parts.iter().map(|part| part.weights.storage.n_panels()).sum();
     let n_threads = rayon::current_num_threads();
     if n_threads == 1 {
@@ -50,23 +82,22 @@ pub fn multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
     tasks.into_par_iter().with_max_len(1).for_each(|(part, panels)| part.run(panels, input, tier));
 }
 
-/// A job whose output may be written from several threads, each its own columns.
+/// A layer whose output may be written from several threads, each its own columns.
 struct Part<'a> {
     weights: &'a Packed,
-    out: *mut f32,
+    /// Room for `m n` values.
+    out: *mut MaybeUninit<f32>,
     m: usize,
-    lifetime: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: `out` is written only by `write`, whose callers have disjoint panels, hence disjoint columns.
+// SAFETY: `out` is written only by `each_row`, whose callers have disjoint panels, hence disjoint columns.
 unsafe impl Sync for Part<'_> {}
 
 impl<'a> Part<'a> {
-    fn new<'b: 'a>(job: &'a mut Job<'b>, input: &Input) -> Self {
-        let weights = job.weights;
+    /// `out` must have room for `m n` values until the part has run.
+    fn new(weights: &'a Packed, out: *mut MaybeUninit<f32>, input: &Input) -> Self {
         assert_eq!(weights.k, input.k(), "inputs of the layer and values of a row");
-        assert_eq!(job.out.len(), input.m() * weights.n, "outputs [{}, {}]", input.m(), weights.n);
-        Self { weights, out: job.out.as_mut_ptr(), m: input.m(), lifetime: PhantomData }
+        Self { weights, out, m: input.m() }
     }
 
     fn ranges(&self, step: usize) -> impl Iterator<Item = (&Self, Range<usize>)> {
@@ -140,12 +171,15 @@ impl<'a> Part<'a> {
         let mut sums = [[0.0; LANES]; PAIR * ROWS];
         let sums = &mut sums[..pair.panels.len() * span.height];
         if range.start > 0 {
-            self.each_row(pair, span, sums, |sums, out| sums[..out.len()].copy_from_slice(out));
+            self.each_row(pair, span, sums, |sums, out| {
+                // SAFETY: the stretch before has written them.
+                sums.iter_mut().zip(out).for_each(|(sum, out)| *sum = unsafe { out.assume_init() });
+            });
         }
         kernel(sums);
         self.each_row(pair, span, sums, |sums, out| match out.first_chunk_mut() {
-            Some(out) => *out = *sums, // one store
-            None => out.copy_from_slice(&sums[..out.len()]),
+            Some(out) => *out = sums.map(MaybeUninit::new), // one store
+            None => out.iter_mut().zip(sums).for_each(|(out, sum)| _ = out.write(*sum)),
         });
     }
 
@@ -171,7 +205,7 @@ impl<'a> Part<'a> {
         pair: &Pair,
         span: Span,
         sums: &mut [Lanes],
-        mut act: impl FnMut(&mut Lanes, &mut [f32]),
+        mut act: impl FnMut(&mut Lanes, &mut [MaybeUninit<f32>]),
     ) {
         let n = self.weights.n;
         for (p, sums) in sums.chunks_mut(span.height).enumerate() {
@@ -179,8 +213,8 @@ impl<'a> Part<'a> {
             let columns = LANES.min(n - first);
             for (r, sums) in sums[..span.rows].iter_mut().enumerate() {
                 assert!(span.first + r < self.m, "a span has no row that the input lacks");
-                // SAFETY: `out` has `m n` values (checked in `new`), the row is below `m` and the columns below
-                // `n`; no other task touches these columns, and `out` is borrowed as long as `self` lives.
+                // SAFETY: `out` has room for `m n` values, the row is below `m` and the columns below `n`; no other
+                // task touches these columns.
                 let out = unsafe {
                     std::slice::from_raw_parts_mut(self.out.add((span.first + r) * n + first), columns)
                 };

@@ -6,7 +6,7 @@ use candle_core::{Storage, Tensor, quantized::GgmlDType};
 
 use crate::model::{
     Error, Weights,
-    cpu::{Activations, Format, Input, Job, Packed, Tier, multiply},
+    cpu::{Activations, Format, Input, Packed, Tier, products},
     weights,
 };
 
@@ -91,16 +91,16 @@ impl<const N: usize> Linear<N> {
     fn multiply(&self, x: &[f32], m: usize, k: usize) -> [Vec<f32>; N] {
         let Compute { tier, activations, .. } = self.compute;
         let coding = |part: &Part| part.weights.format().coding(activations);
-        let mut outs: [Vec<f32>; N] = std::array::from_fn(|i| vec![0.0; m * self.parts[i].weights.n()]);
-        let mut waiting: Vec<(&Part, &mut Vec<f32>)> = self.parts.iter().zip(&mut outs).collect();
-        while let Some(first) = waiting.first().map(|(part, _)| coding(part)) {
-            let (now, later) = waiting.into_iter().partition(|(part, _)| coding(part) == first);
+        let mut outs: [Vec<f32>; N] = std::array::from_fn(|_| Vec::new());
+        let mut waiting: Vec<usize> = (0..N).collect();
+        while let Some(&first) = waiting.first() {
+            let wanted = coding(&self.parts[first]);
+            let (now, later): (Vec<_>, Vec<_>) =
+                waiting.into_iter().partition(|&i| coding(&self.parts[i]) == wanted);
             waiting = later;
-            let input = Input::new(x, m, k, first, tier);
-            let now: Vec<(&Part, &mut Vec<f32>)> = now;
-            let mut jobs: Vec<Job> =
-                now.into_iter().map(|(part, out)| Job { weights: &part.weights, out }).collect();
-            multiply(&mut jobs, &input, tier);
+            let layers: Vec<&Packed> = now.iter().map(|&i| &*self.parts[i].weights).collect();
+            let products = products(&layers, &Input::new(x, m, k, wanted, tier), tier);
+            now.into_iter().zip(products).for_each(|(i, product)| outs[i] = product);
         }
         outs
     }

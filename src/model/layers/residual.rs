@@ -3,7 +3,7 @@
 use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor};
 use rayon::prelude::*;
 
-use super::floats;
+use super::{floats, floats_mut};
 
 /// Values that one thread adds at a time.
 const PART: usize = 1 << 14;
@@ -33,10 +33,8 @@ impl InplaceOp2 for AddTo {
         more_layout: &Layout,
     ) -> Result<()> {
         let more = floats(more, more_layout)?;
-        let (CpuStorage::F32(sums), Some((from, to))) = (sums, sums_layout.contiguous_offsets()) else {
-            candle_core::bail!("a contiguous f32 tensor was expected")
-        };
-        sums[from..to].par_chunks_mut(PART).zip(more.par_chunks(PART)).for_each(|(sums, more)| {
+        let sums = floats_mut(sums, sums_layout)?;
+        sums.par_chunks_mut(PART).zip(more.par_chunks(PART)).for_each(|(sums, more)| {
             for (sum, more) in sums.iter_mut().zip(more) {
                 *sum += more;
             }

@@ -75,15 +75,16 @@ unsafe fn dot<const N: usize, B>(
     x: Activations,
     groups: Range<usize>,
 ) -> [__m512i; N] {
-    let mut sums = [start; N];
+    // Two chains: each product waits for the one before it.
+    let mut sums = [[start, _mm512_setzero_si512()]; N];
     for j in groups {
         // SAFETY: eight groups of four activations in a block.
         let four = _mm512_set1_epi32(unsafe { x.values.add(j).read_unaligned() });
-        for (sum, (codes, _)) in sums.iter_mut().zip(panels) {
-            *sum = _mm512_dpbusd_epi32(*sum, codes[j], four);
+        for (sums, (codes, _)) in sums.iter_mut().zip(panels) {
+            sums[j % 2] = _mm512_dpbusd_epi32(sums[j % 2], codes[j], four);
         }
     }
-    sums
+    sums.map(|[one, two]| _mm512_add_epi32(one, two))
 }
 
 /// # Safety
