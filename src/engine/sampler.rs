@@ -137,7 +137,7 @@ fn nucleus(weights: &[f32], top_p: f64) -> Vec<usize> {
 /// The place of the largest logit, the first of equals, and its value.
 fn largest(logits: &[f32]) -> Option<(usize, f32)> {
     let peak = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    logits.iter().position(|&logit| logit == peak).map(|at| (at, peak))
+    logits.iter().position(|&logit| logit >= peak).map(|at| (at, peak))
 }
 
 #[cfg(test)]

@@ -117,10 +117,10 @@ impl Decoder {
             x = (x * f64::from(scale))?;
         }
         let last = self.layers.len() - 1;
-        for (idx, layer) in self.layers.iter().enumerate() {
+        for idx in 0..self.layers.len() {
             // Above the last layer's keys and values, only rows whose logits are wanted go on.
             let wanted = (idx == last).then_some(input.logit_rows.as_slice());
-            x = self.layer(idx, layer, x, &step, wanted, cache)?;
+            x = self.layer(idx, x, &step, wanted, cache)?;
         }
         if input.logit_rows.is_empty() {
             return Ok(Tensor::zeros((0, self.config.vocab), candle_core::DType::F32, &self.device)?);
@@ -154,14 +154,13 @@ impl Decoder {
     fn layer(
         &self,
         idx: usize,
-        layer: &Layer,
         mut x: Tensor,
         step: &Step<'_>,
         wanted: Option<&[u32]>,
         cache: &mut KvCache,
     ) -> Result<Tensor, Error> {
-        let eps = self.config.norm_eps;
-        let mut q = self.project(idx, layer, &rms_norm(&x, &layer.input_layernorm, eps)?, step, cache)?;
+        let (layer, eps) = (&self.layers[idx], self.config.norm_eps);
+        let mut q = self.project(idx, &rms_norm(&x, &layer.input_layernorm, eps)?, step, cache)?;
         let mut rows = Cow::Borrowed(&step.rows);
         if let Some(wanted) = wanted.filter(|wanted| wanted.len() < step.rows.len()) {
             let ids = Tensor::new(wanted, &self.device)?;
@@ -171,7 +170,7 @@ impl Decoder {
                 return Ok(x);
             }
         }
-        let mut h = self.attend(idx, layer, &q, &rows, cache)?; // [rows, hidden]
+        let mut h = self.attend(idx, &q, &rows, cache)?; // [rows, hidden]
         if let Some((after_attention, _)) = &layer.post_norms {
             h = rms_norm(&h, after_attention, eps)?;
         }
@@ -190,14 +189,8 @@ impl Decoder {
     /// Writes the step's keys and values to the cache and gives its queries.
     ///
     /// Shape: `[tokens, hidden]` -> `[tokens, heads head_dim]`.
-    fn project(
-        &self,
-        idx: usize,
-        layer: &Layer,
-        h: &Tensor,
-        step: &Step<'_>,
-        cache: &mut KvCache,
-    ) -> Result<Tensor, Error> {
+    fn project(&self, idx: usize, h: &Tensor, step: &Step<'_>, cache: &mut KvCache) -> Result<Tensor, Error> {
+        let layer = &self.layers[idx];
         let heads = self.config.heads();
         let angles = if layer.sliding { step.local_angles.as_ref() } else { None }.unwrap_or(&step.angles);
         let turn = |norm| Turn { heads, norm, angles };
@@ -210,14 +203,8 @@ impl Decoder {
     }
 
     /// Shape: `[rows, heads head_dim]` -> `[rows, hidden]`.
-    fn attend(
-        &self,
-        idx: usize,
-        layer: &Layer,
-        q: &Tensor,
-        rows: &[Row<'_>],
-        cache: &KvCache,
-    ) -> Result<Tensor, Error> {
+    fn attend(&self, idx: usize, q: &Tensor, rows: &[Row<'_>], cache: &KvCache) -> Result<Tensor, Error> {
+        let layer = &self.layers[idx];
         let window = self.config.window.filter(|_| layer.sliding);
         let attend = Attend { heads: self.config.heads(), window, rows, tier: self.compute.tier };
         let attended = q.apply_op3_no_bwd(&cache.keys[idx], &cache.values[idx], &attend)?;

@@ -139,7 +139,9 @@ unsafe fn many_rows<C: Codes, S: Scales, const N: usize>(
         // panel.
         unsafe {
             if tile.is_first {
-                panels.iter().for_each(|panel| expect_reads::<C>(panel, b));
+                for panel in panels {
+                    expect_reads::<C>(panel, b);
+                }
             }
             let blocks = unpack::<C, S, N>(panels, b);
             for r in 0..height {
