@@ -28,6 +28,7 @@ pub mod worker;
 
 mod awake;
 mod memory;
+mod seen;
 
 mod open;
 
@@ -272,6 +273,7 @@ fn start(model: Arc<Decoder>, n_blocks: usize, options: &Options) -> Result<Send
         answers: std::collections::HashMap::new(),
         drafts: options.drafts,
         n_named: 0,
+        seen: seen::Seen::default(),
     };
     let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or(0));
     let pool = threads.build().map_err(|e| Error::Threads(e.to_string()))?;

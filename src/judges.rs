@@ -91,6 +91,15 @@ pub trait Judge: Sync + Send {
     /// The method's part of the signature, in order: `[("method", "fsp"), ("shots", "3"), ...]`.
     fn signature(&self) -> Vec<(&'static str, String)>;
 
+    /// Checks the models that have been seated against what the judge was set up for; `fields` is their part of the
+    /// signature.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`] when a setting holds for another model.
+    fn check_models(&self, _fields: &[(String, String)]) -> Result<(), setup::Error> {
+        Ok(())
+    }
+
     /// The chats that the group will surely cause, each with the most tokens that its answer may take: what
     /// `judge` asks, so that plans and dry runs count what a run will do. A chat that cannot be made is left
     /// out; `judge` says why.

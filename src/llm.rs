@@ -215,6 +215,10 @@ pub struct Usage {
     pub computed: usize,
     /// Prompt tokens taken from the prefix cache.
     pub cached: usize,
+    /// Prompt tokens from the first one on where no earlier prompt went the same way. The least that all prompts
+    /// together can compute is their sum.
+    #[serde(default)]
+    pub distinct: usize,
     /// Answer tokens.
     pub generated: usize,
     /// Answer tokens that the form forced.

@@ -13,7 +13,7 @@ use crate::{
 mod marked;
 mod text;
 
-pub use text::{Look, text};
+pub use text::{Look, cost, text};
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

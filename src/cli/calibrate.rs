@@ -144,11 +144,7 @@ fn threshold(args: &Args, judge: &HiMate, seated: &Seated, pair: &str, tally: &T
             "no error was found in the segments of `{pair}`, so there is no confidence; hint: give more segments"
         );
     };
-    // The tier-2 agent's model, where it is not everybody's.
-    let field = |name: &str| {
-        let of = |key: &str| seated.signature.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone());
-        of(&format!("tier-2.{name}")).or_else(|| of(name)).unwrap_or_default()
-    };
+    let field = |name: &str| calibration::of_tier_2(&seated.signature, name);
     Ok(Threshold {
         pair: pair.into(),
         model: field("model"),

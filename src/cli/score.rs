@@ -93,6 +93,7 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
         }
     }
     let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
+    judge.check_models(&seated.signature)?;
     let signature = signature(judge.as_ref(), &seated, args);
     let options = options(args, &signature, &segments)?;
     if args.run.dry_run {
@@ -103,6 +104,9 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
         writeln!(std::io::stderr(), "run folder: {}", options.out.display())?;
     }
     let outcome = run::run(&seated.panel, judge.as_ref(), &segments, &signature, &options)?;
+    if !args.run.quiet {
+        writeln!(std::io::stderr(), "{}", report::cost(&outcome.summary.cost))?;
+    }
     if let Some(path) = &args.run.to_json {
         let json = serde_json::to_vec_pretty(&report::comet_json(&outcome.records, &segments))?;
         run::folder::replace(path, |file| file.write_all(&json))?;

@@ -77,6 +77,11 @@ impl Answer {
         answer
     }
 
+    /// Hears how many tokens of the prompt no earlier prompt shares.
+    pub fn set_distinct(&mut self, n: usize) {
+        self.usage.distinct = n;
+    }
+
     /// The answer's ids as they should stand in the sequence: noted, forced and guessed ones.
     #[must_use]
     pub fn ids(&self) -> Vec<u32> {

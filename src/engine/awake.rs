@@ -18,7 +18,7 @@ pub fn awake<R: Send>(work: impl FnOnce() -> R + Send) -> R {
             // This thread is given its share too, and takes it up when it waits for a piece of the work.
             while context.index() != here && !over.load(Ordering::Acquire) {
                 if rayon::yield_now() != Some(Yield::Executed) {
-                    std::hint::spin_loop();
+                    std::thread::yield_now();
                 }
             }
         });

@@ -18,6 +18,7 @@ use super::{
     awake::awake,
     draft,
     scheduler::{Scheduler, Step},
+    seen::Seen,
     sequence::{Ask, SeqId},
 };
 
@@ -38,6 +39,8 @@ pub struct Worker {
     /// Whether answers guess ahead.
     pub drafts: bool,
     pub n_named: SeqId,
+    /// What prompts have begun with so far.
+    pub seen: Seen,
 }
 
 impl Worker {
@@ -72,6 +75,8 @@ impl Worker {
     fn enqueue(&mut self, mut request: Request) {
         self.n_named += 1;
         request.ask.id = self.n_named;
+        let ask = &request.ask;
+        request.answer.set_distinct(self.seen.enter(&ask.tokens[..ask.n_prompt]));
         self.answers.insert(self.n_named, request.answer);
         self.scheduler.add(request.ask);
     }

@@ -170,6 +170,10 @@ impl Judge for HiMate {
         fields
     }
 
+    fn check_models(&self, fields: &[(String, String)]) -> Result<(), setup::Error> {
+        self.limit.check_model(fields)
+    }
+
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
         let asked = group.iter().filter(|segment| !segment.is_blank());
         let chats = asked.flat_map(|segment| match self.stages {
@@ -404,14 +408,17 @@ impl HiMate {
 
     /// Fills in every prompt once.
     fn try_prompts(&self) -> Result<(), Error> {
-        let pair = Pair { source_lang: "", source: "a", target_lang: "", target: "b" };
-        for (_, subtype) in self.subtypes().take(1) {
-            let mut values = self.query(&pair, subtype);
+        for (core, subtype) in self.subtypes().take(1) {
+            let mut values = self.query(&Pair::sample(), subtype);
             self.prompts.render(EVALUATE_SYSTEM, &values)?;
             self.prompts.render(EVALUATE, &values)?;
+            values["core"] = json!(core);
             self.try_reflection(&mut values)?;
+            self.try_discussion(&mut values)?;
         }
-        Ok(())
+        let mut values = json!(Pair::sample());
+        values["hierarchy"] = json!(self.hierarchy);
+        self.two_turns(SINGLE_SYSTEM, SINGLE, &values).map(|_| ())
     }
 
     fn is_strict(&self) -> bool {

@@ -34,6 +34,8 @@
 use serde::Serialize;
 use serde_json::json;
 
+use std::collections::BTreeMap;
+
 use self::{
     annotation::{Annotation, COUPLED, DIMENSIONS, Dimension, written},
     debate::{Debate, Rules},
@@ -131,7 +133,7 @@ pub struct MMad {
     has_judge: bool,
     weights: &'static Weights,
     max_tokens: Option<usize>,
-    /// Which shots Stage 1 shows, for the signature.
+    /// Which shots the agents of Stage 1 show, for the signature.
     shots: String,
     /// The options as they were asked for, for the signature.
     options: Options,
@@ -154,16 +156,17 @@ impl Judge for MMad {
         if self.rules.is_some() {
             fields.extend([option("strategy"), option("topic"), option("rounds")]);
         }
-        let prompts = match &self.start {
+        let (shots, prompts) = match &self.start {
             Start::Gemba(gemba) => {
-                let mut theirs = gemba.signature().into_iter();
-                let theirs = theirs.find_map(|(key, hash)| (key == "prompts").then_some(hash));
-                format!("{}+{}", self.prompts.hash(), theirs.unwrap_or_default())
+                let theirs: BTreeMap<_, _> = gemba.signature().into_iter().collect();
+                (theirs["shots"].clone(), format!("{}+{}", self.prompts.hash(), theirs["prompts"]))
             }
-            Start::Agents { .. } | Start::Coupled { .. } => self.prompts.hash().to_owned(),
+            Start::Agents { .. } | Start::Coupled { .. } => {
+                (self.shots.clone(), self.prompts.hash().to_owned())
+            }
         };
         fields.extend([
-            ("shots", self.shots.clone()),
+            ("shots", shots),
             ("preset", self.preset.to_string()),
             ("granularity", Granularity::Seg.to_string()),
             ("prompts", prompts),
@@ -218,10 +221,10 @@ impl MMad {
             has_judge,
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("mmad"))?,
             max_tokens: settings.max_tokens,
-            shots: match (&settings.shots, is_gemba) {
-                (Some(_), _) => "file".into(),
-                (None, false) if shots_files.is_empty() => "0".into(),
-                (None, _) => options.get("shots").into(),
+            shots: match &settings.shots {
+                Some(_) => "file".into(),
+                None if shots_files.is_empty() => "0".into(),
+                None => options.get("shots").into(),
             },
             options: options.clone(),
         };

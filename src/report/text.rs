@@ -5,7 +5,10 @@ use std::fmt::Write;
 use super::{Detail, marked};
 use crate::{
     mqm::{ErrorSpan, Severity, Side},
-    run::{Record, Status, Summary, summary::SystemSummary},
+    run::{
+        Record, Status, Summary,
+        summary::{Cost, SystemSummary},
+    },
 };
 
 /// Units whose errors are shown; the others are in `verdicts.jsonl`.
@@ -33,6 +36,22 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -
     }
     let _ = writeln!(out, "\n{}", paint(&summary.signature, "\x1b[2m", look));
     out
+}
+
+/// What a run took, in one line.
+#[must_use]
+pub fn cost(cost: &Cost) -> String {
+    let usage = &cost.usage;
+    let of_distinct = cost.recomputed().map(|ratio| format!(" ({ratio:.3} of the distinct)"));
+    format!(
+        "{} calls, {} prompt tokens, of them {} computed{}, {} answer tokens, {:.1} s",
+        cost.calls,
+        usage.prompt(),
+        usage.computed,
+        of_distinct.unwrap_or_default(),
+        usage.generated,
+        cost.wall_seconds
+    )
 }
 
 fn table(systems: &[SystemSummary], look: Look) -> String {

@@ -84,10 +84,19 @@ impl Cost {
         let sum = &mut self.usage;
         sum.computed += usage.computed;
         sum.cached += usage.cached;
+        sum.distinct += usage.distinct;
         sum.generated += usage.generated;
         sum.forced += usage.forced;
         sum.drafted += usage.drafted;
         sum.accepted += usage.accepted;
+    }
+
+    /// Prompt tokens computed over the distinct ones: 1 is perfect, more were computed again. `None` without
+    /// prompts, and of a model that does not count them.
+    #[must_use]
+    pub fn recomputed(&self) -> Option<f64> {
+        let Usage { computed, distinct, .. } = self.usage;
+        (distinct > 0).then(|| computed as f64 / distinct as f64)
     }
 
     /// The same with another run's cost added.

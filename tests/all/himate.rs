@@ -63,6 +63,12 @@ fn calibrate_writes_what_the_judge_reads() {
     let (verdicts, calls) = cast(CORRECTED, -1.2).judge(fitted.as_ref(), &[bank()]);
     assert_eq!((verdicts[0].is_ok(), calls.len()), (true, 21), "above the threshold nobody discusses");
 
+    let model =
+        |sha256: &str| [("model".to_owned(), "scripted".to_owned()), ("sha256".into(), sha256.into())];
+    assert!(fitted.check_models(&model("5eed")).is_ok());
+    let other = fitted.check_models(&model("0ther")).unwrap_err().to_string();
+    assert!(other.contains("fitted with `scripted` (sha256 5eed), not `scripted` (0ther)"), "{other}");
+
     let (code, printed) = run(&["--percentile", "0"]);
     assert_eq!(code, format!("{:?}", Ok::<_, String>(ExitCode::from(1))), "a segment is left out");
     assert!(

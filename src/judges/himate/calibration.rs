@@ -126,6 +126,22 @@ impl Limit {
         Ok(())
     }
 
+    /// Checks that thresholds were fitted with these weights.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`].
+    pub fn check_model(&self, fields: &[(String, String)]) -> Result<(), setup::Error> {
+        let Self::Fitted(calibration, _) = self else { return Ok(()) };
+        let (model, here) = (of_tier_2(fields, "model"), of_tier_2(fields, "sha256"));
+        match calibration.threshold.iter().find(|fitted| fitted.sha256 != here) {
+            Some(fitted) => Err(setup::Error::Conflict(format!(
+                "the calibration for `{}` was fitted with `{}` (sha256 {}), not `{model}` ({here}); hint: fit it again",
+                fitted.pair, fitted.model, fitted.sha256
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The log-probability below which a segment's answers are discussed.
     ///
     /// # Errors
@@ -148,6 +164,13 @@ impl fmt::Display for Limit {
             Self::Fitted(_, hash) => write!(f, "calibration-{hash}"),
         }
     }
+}
+
+/// A field of the tier-2 agent's model in a signature, where it is not everybody's.
+#[must_use]
+pub fn of_tier_2(fields: &[(String, String)], name: &str) -> String {
+    let of = |key: &str| fields.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone());
+    of(&format!("tier-2.{name}")).or_else(|| of(name)).unwrap_or_default()
 }
 
 /// The language pair of a segment as files name it.

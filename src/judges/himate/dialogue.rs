@@ -63,6 +63,13 @@ impl HiMate {
         Ok(outcome)
     }
 
+    /// Fills in the prompts of this stage once; `values` are those of a task.
+    pub(super) fn try_discussion(&self, values: &mut Value) -> Result<(), Error> {
+        values["history"] = json!([Line { speaker: "Expert", text: "a".into() }]);
+        self.two_turns(TIER1_SYSTEM, TIER1, values)?;
+        self.two_turns(TIER2_SYSTEM, TIER2, values).map(|_| ())
+    }
+
     fn state(
         &self,
         task: &Task,
