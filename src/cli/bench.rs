@@ -54,6 +54,9 @@ pub struct Ops {
     /// Rows of activations
     #[arg(long, value_name = "M,M", value_delimiter = ',', default_value = "1,8,64,512")]
     rows: Vec<usize>,
+    /// Leave the weights in the cache from one product to the next: what the arithmetic reaches without memory
+    #[arg(long)]
+    cached: bool,
     #[command(flatten)]
     engine: EngineArgs,
     /// Seconds for each figure
@@ -178,7 +181,7 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
         let mut cells = Vec::new();
         for &(n, k) in &shapes {
             for &format in formats.iter().filter(|format| k.is_multiple_of(format.block())) {
-                let product = Product { format, n, k, activations, tier };
+                let product = Product { format, n, k, activations, tier, cached: args.cached };
                 cells.extend(ops::product(product, &args.rows, &limits, during));
             }
         }
@@ -195,14 +198,14 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
         );
     }
     writeln!(out, "{}\n", limits_line(&limits))?;
-    writeln!(out, "GF/s of products, of the peak of their arithmetic, and of memory at one row:")?;
+    writeln!(out, "GF/s of products, of the peak of their arithmetic, and of memory at up to eight rows:")?;
     let mut table = Table::new();
     let heads = args.rows.iter().map(|m| format!("m={m}"));
     table.head(["weights".to_owned(), "shape".to_owned()].into_iter().chain(heads));
     for row in cells.chunks(args.rows.len()) {
         let cell = |cell: &ops::Cell| {
             let part = cell.of_peak.map_or(String::new(), |part| format!(" {part:.2}"));
-            let memory = if cell.m == 1 { format!(" mem {:.2}", cell.of_memory) } else { String::new() };
+            let memory = if cell.m <= 8 { format!(" mem {:.2}", cell.of_memory) } else { String::new() };
             format!("{:.0}{part}{memory}", cell.speed / 1e9)
         };
         let name = [row[0].format.clone(), format!("{}x{}", row[0].n, row[0].k)];

@@ -130,6 +130,15 @@ impl Scheduler {
     /// that share it wait until it is computed instead of computing it again.
     fn seat(&mut self, ask: &Ask) -> Option<Sequence> {
         let known = self.known(ask);
+        let whole_blocks = Match { tail: None, ..known.clone() };
+        match self.seat_on(ask, known) {
+            // Nobody will give blocks back: the one that a fork copies from may be what is missing.
+            None if self.running.is_empty() => self.seat_on(ask, whole_blocks),
+            seated => seated,
+        }
+    }
+
+    fn seat_on(&mut self, ask: &Ask, known: Match) -> Option<Sequence> {
         let held = nodes(&known);
         self.radix.lock(&held);
         let n_shared = known.path.len();

@@ -130,7 +130,7 @@ proptest! {
     #[test]
     fn the_books_balance_after_every_step(
         asks in prop::collection::vec((0_usize..9, 0_usize..6, 0_usize..40, 0_usize..30, 0_usize..4), 1..40),
-        n_blocks in 9_usize..40,
+        n_blocks in 8_usize..40,
         prefix_cache in any::<bool>(),
     ) {
         let mut desk = Desk::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
@@ -172,6 +172,15 @@ fn a_repeated_prompt_computes_its_last_token_only() {
     desk.ask(prompt(6, 1, 9), 0);
     desk.drain();
     assert_eq!(desk.computed - before, 1);
+}
+
+#[test]
+fn a_sequence_that_fills_the_cache_can_share_part_of_a_block() {
+    let mut desk = Desk::new(LIMITS, 2);
+    desk.ask((0..32).collect(), 0);
+    desk.drain();
+    desk.ask((0..24).chain(100..108).collect(), 0);
+    desk.drain();
 }
 
 #[test]

@@ -148,10 +148,10 @@ impl<'a> Part<'a> {
                 let tile = int8.tile(span, i == 0, k, range);
                 self.tile(pair, span, range, |sums| int8_tile(tier, panels, &tile, sums));
             }),
-            Coded::Bf16(pairs) => spans.iter().for_each(|&span| {
+            Coded::Bf16(pairs) => spans.iter().enumerate().for_each(|(i, &span)| {
                 let first = span.first * k.div_ceil(2) + range.start / 2 * span.height;
                 let x = &pairs[first..][..range.len().div_ceil(2) * span.height];
-                self.tile(pair, span, range, |sums| bf16_tile(tier, panels, x, sums));
+                self.tile(pair, span, range, |sums| bf16_tile(tier, panels, x, i == 0, sums));
             }),
             Coded::F32(values) => {
                 let (one, two) = room.split_at_mut(room.len() / PAIR);
@@ -252,12 +252,13 @@ fn int8_tile(tier: Tier, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) 
     }
 }
 
-fn bf16_tile(tier: Tier, panels: &[Panel], x: &[[bf16; 2]], sums: &mut [Lanes]) {
+/// `is_first` says that no tile met these weights just before.
+fn bf16_tile(tier: Tier, panels: &[Panel], x: &[[bf16; 2]], is_first: bool, sums: &mut [Lanes]) {
     assert_eq!(panels[0].format, Format::Bf16, "bf16 activations meet bf16 weights");
     match tier {
         // SAFETY: `multiply` asks for no tier above the machine's.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx512 => unsafe { avx512::bf16_pairs(panels, x, sums) },
+        Tier::Avx512 => unsafe { avx512::bf16_pairs(panels, x, is_first, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Tier::Avx2 => unsafe { avx2::bf16_pairs(panels, x, sums) },

@@ -2,8 +2,8 @@
 //! registers.
 
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    __m512, __m512bh, __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_loadu_si512, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 use half::bf16;
@@ -111,22 +111,29 @@ unsafe fn store<const N: usize, const R: usize>(
     }
 }
 
-/// `bf16` weights `[k / 2][lane][2]` of one or two panels by activations `[k / 2][height][2]`.
+/// How far ahead of its use a line of weights is asked for, in bytes.
+const AHEAD: usize = 2048;
+
+/// `bf16` weights `[k / 2][lane][2]` of one or two panels by activations `[k / 2][height][2]`. Where `is_first`, the
+/// weights are still to come from memory and are asked for ahead.
 ///
 /// # Safety
 /// The machine has AVX-512 F and BF16.
 #[target_feature(enable = "avx512f,avx512bf16")]
-pub(in crate::model::cpu) unsafe fn bf16_pairs(panels: &[Panel], x: &[[bf16; 2]], sums: &mut [Lanes]) {
+pub(in crate::model::cpu) unsafe fn bf16_pairs(
+    panels: &[Panel],
+    x: &[[bf16; 2]],
+    is_first: bool,
+    sums: &mut [Lanes],
+) {
     let height = sums.len() / panels.len();
     let n_pairs = x.len() / height;
     assert!(panels.iter().all(|panel| panel.values.len() >= n_pairs * 64), "the same k");
     // SAFETY: the caller's promise and the lengths above; the rows from `first` on are below the height.
     unsafe {
         match panels {
-            [one] => in_rows!(pair_rows, 1, height, ([one.values.as_ptr()], x, sums)),
-            [one, two] => {
-                in_rows!(pair_rows, 2, height, ([one.values.as_ptr(), two.values.as_ptr()], x, sums));
-            }
+            [one] => in_rows!(pair_rows, 1, height, ([one], x, is_first, sums)),
+            [one, two] => in_rows!(pair_rows, 2, height, ([one, two], x, is_first, sums)),
             _ => unreachable!("one or two panels"),
         }
     }
@@ -137,8 +144,9 @@ pub(in crate::model::cpu) unsafe fn bf16_pairs(panels: &[Panel], x: &[[bf16; 2]]
 /// each 64 bytes that can be read of each panel, and `first + R <= height`.
 #[target_feature(enable = "avx512f,avx512bf16")]
 unsafe fn pair_rows<const N: usize, const R: usize>(
-    panels: [*const u8; N],
+    panels: [&Panel; N],
     x: &[[bf16; 2]],
+    is_first: bool,
     sums: &mut [Lanes],
     first: usize,
 ) {
@@ -151,7 +159,16 @@ unsafe fn pair_rows<const N: usize, const R: usize>(
         let pairs = |bits: __m512i| std::mem::transmute::<__m512i, __m512bh>(bits);
         let mut local = load::<N, R>(sums, height, first);
         for k in 0..n_pairs {
-            let weights = panels.map(|panel| pairs(_mm512_loadu_si512(panel.add(64 * k).cast())));
+            if is_first && first == 0 {
+                for panel in panels {
+                    let (at, len) = (64 * k + AHEAD, panel.values.len());
+                    // Towards its end, the start of the panel after next: panels go in pairs.
+                    let at = if at < len { at } else { at - len + 2 * panel.pitch.0 };
+                    _mm_prefetch::<_MM_HINT_T0>(panel.values.as_ptr().wrapping_add(at).cast());
+                }
+            }
+            let line = |panel: &Panel| _mm512_loadu_si512(panel.values.as_ptr().add(64 * k).cast());
+            let weights = panels.map(|panel| pairs(line(panel)));
             for (r, sums) in local.iter_mut().enumerate() {
                 let x = pairs(_mm512_set1_epi32(x.add(k * height + first + r).read_unaligned()));
                 for (sum, &weights) in sums.iter_mut().zip(&weights) {
