@@ -44,8 +44,9 @@ def ours(a, threads):
 def theirs(a):
     tool = os.path.join(os.path.dirname(a.server), "test-backend-ops")
     speeds = {}
+    formats = "|".join(FORMATS)
     for m in a.rows.split(","):
-        text = run([tool, "perf", "-o", "MUL_MAT", "-b", "CPU", "-p", f"type_b=f32,m={N},n={m},k={K},"])
+        text = run([tool, "perf", "-o", "MUL_MAT", "-b", "CPU", "-p", f"type_a=({formats}),type_b=f32,m={N},n={m},k={K},"])
         for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines():
             case = re.search(r"type_a=(\w+),type_b=f32,m=4096,n=(\d+),k=14336,.*?([\d.]+) ([GTM])FLOPS", line)
             if case and case[1] in FORMATS and "bs=[1,1],nr=[1,1]" in line:
