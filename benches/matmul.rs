@@ -55,7 +55,7 @@ fn shape(options: &Options, limits: &Limits, (n, k): (usize, usize), activations
     options.m.iter().for_each(|m| print!("{:>28}", format!("m={m}")));
     println!();
     for &format in options.formats.iter().filter(|format| k.is_multiple_of(format.block())) {
-        let product = Product { format, n, k, activations, tier: options.tier };
+        let product = Product { format, n, k, activations, tier: options.tier, cached: false };
         let candle =
             options.peer.then(|| peer::Layer::new(format, n, k, &ops::blocks(format, n, k))).flatten();
         print!("{:<16}", format!("{format:?}"));
