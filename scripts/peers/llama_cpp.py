@@ -43,12 +43,15 @@ def arguments():
 
 # ------------------------------------------------------------------ our side
 
-def tribunal(a, *more):
-    command = [a.tribunal, "bench", "fsp", "--model", a.model, "--threads", str(a.threads), *more]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+def run(command, quiet=False):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if quiet else None, text=True)
     if done.returncode != 0:
         sys.exit(f"error: `{' '.join(command)}` ended with {done.returncode}")
     return done.stdout
+
+
+def tribunal(a, *more):
+    return run([a.tribunal, "bench", "fsp", "--model", a.model, "--threads", str(a.threads), *more])
 
 
 def take_down(a, file):

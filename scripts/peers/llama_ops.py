@@ -10,8 +10,9 @@ import math
 import os
 import re
 import statistics
-import subprocess
 import sys
+
+from llama_cpp import run
 
 N, K = 4096, 14336
 FORMATS = {"f32": "f32", "f16": "f16", "bf16": "bf16", "q8_0": "q8_0", "q4_0": "q4_0", "q4_1": "q4_1", "q5_0": "q5_0",
@@ -28,13 +29,6 @@ def arguments():
     return p.parse_args()
 
 
-def run(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    if done.returncode != 0:
-        sys.exit(f"error: `{' '.join(command)}` ended with {done.returncode}")
-    return done.stdout
-
-
 def ours(a, threads):
     found = json.loads(run([a.tribunal, "bench", "ops", "--threads", str(threads), "--shapes", f"{N}x{K}",
                             "--rows", a.rows, "--json"]))
@@ -46,7 +40,7 @@ def theirs(a):
     speeds = {}
     formats = "|".join(FORMATS)
     for m in a.rows.split(","):
-        text = run([tool, "perf", "-o", "MUL_MAT", "-b", "CPU", "-p", f"type_a=({formats}),type_b=f32,m={N},n={m},k={K},"])
+        text = run([tool, "perf", "-o", "MUL_MAT", "-b", "CPU", "-p", f"type_a=({formats}),type_b=f32,m={N},n={m},k={K},"], quiet=True)
         for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines():
             case = re.search(r"type_a=(\w+),type_b=f32,m=4096,n=(\d+),k=14336,.*?([\d.]+) ([GTM])FLOPS", line)
             if case and case[1] in FORMATS and "bs=[1,1],nr=[1,1]" in line:

@@ -9,10 +9,9 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 
-from llama_cpp import weights
+from llama_cpp import run, weights
 
 
 def arguments():
@@ -29,13 +28,6 @@ def arguments():
     return p.parse_args()
 
 
-def run(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    if done.returncode != 0:
-        sys.exit(f"error: `{' '.join(command)}` ended with {done.returncode}")
-    return done.stdout
-
-
 def ours(a):
     common = ["--model", a.model, "--threads", str(a.threads), "--prompt", str(a.prompt), "--repeats", "1", "--json"]
     prefill = json.loads(run([a.tribunal, "bench", "prefill", *common]))
@@ -50,7 +42,7 @@ def theirs(a, gguf):
     tool = os.path.join(os.path.dirname(a.server), "llama-batched-bench")
     lines = run([tool, "-m", gguf, "-t", str(a.threads), "-tb", str(a.threads), "-npp", str(a.prompt),
                  "-ntg", str(a.answer), "-npl", a.sequences, "-c", str(most * (a.prompt + a.answer)),
-                 "--output-format", "jsonl"])
+                 "--output-format", "jsonl"], quiet=True)
     rows = [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
     speeds = {f"{r['pl']} answers": r["speed_tg"] for r in rows}
     return {f"prompt of {a.prompt}": rows[0]["speed_pp"]} | speeds

@@ -3,6 +3,8 @@
 
 use std::collections::HashSet;
 
+use super::sampler::mix;
+
 /// The beginnings of all prompts so far, by hash: 10 to 20 bytes for each distinct token.
 #[derive(Debug, Default)]
 pub struct Seen(HashSet<u64>);
@@ -13,11 +15,7 @@ impl Seen {
         let mut beginning = 0_u64;
         let mut n = 0;
         for &id in prompt {
-            // The finaliser of SplitMix64 over the hash so far and the token.
-            let mut x = beginning.wrapping_add(u64::from(id) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            beginning = x ^ (x >> 31);
+            beginning = mix(beginning.wrapping_add(u64::from(id) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             n += usize::from(self.0.insert(beginning));
         }
         n

@@ -6,6 +6,8 @@ mod int8;
 mod scales;
 mod widen;
 
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
 use super::Format;
 use super::input::Int8Tile;
 use super::layout::Panel;
@@ -14,6 +16,18 @@ use codes::{Eight, Five, Four, Six};
 use scales::{Minimum, Plain, Sixteen, Super};
 
 pub(super) use floats::{bf16_pairs, floats};
+
+/// How far ahead of its use a line of weights is asked for, in bytes.
+const AHEAD: usize = 2048;
+
+/// Asks for the line at `at` of a panel's bytes; past their end, for one of the panel after next: panels go in
+/// pairs, `pitch` bytes apart. The machine's own guesses end at each page.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn expect_read(bytes: &[u8], pitch: usize, at: usize) {
+    let at = if at < bytes.len() { at } else { at - bytes.len() + 2 * pitch };
+    _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast());
+}
 
 /// Quantised weights by 8-bit activations.
 ///

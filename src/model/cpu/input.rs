@@ -9,6 +9,7 @@ use half::bf16;
 use rayon::prelude::*;
 
 use super::Tier;
+use super::lanes::nearest_bf16;
 use super::layout::BLOCK;
 
 /// Rows in a full tile.
@@ -191,14 +192,6 @@ fn pairs(rows: &Rows) -> Vec<[bf16; 2]> {
         }
     }
     values
-}
-
-/// To nearest even, without a branch.
-fn nearest_bf16(x: f32) -> bf16 {
-    let bits = x.to_bits();
-    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-    let quiet = bits >> 16 | 0x40;
-    bf16::from_bits(if x.is_nan() { quiet } else { rounded } as u16)
 }
 
 fn quantize(rows: &Rows, tier: Tier) -> Int8 {

@@ -83,10 +83,7 @@ impl Stored for bf16 {
     }
     #[inline(always)]
     fn narrow(x: f32) -> Self {
-        let bits = x.to_bits();
-        let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-        let kept = if x.abs() < FLUSHED { 0 } else { rounded };
-        Self::from_bits(if x.is_nan() { 0x7fc0 } else { kept } as u16)
+        nearest_bf16(if x.abs() < FLUSHED { 0.0 } else { x })
     }
     #[inline(always)]
     fn load_pairs<L: Lanes>(x: &[[Self; 2]; WIDTH]) -> L::Pairs {
@@ -256,13 +253,19 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     fn store_bf16(self, out: &mut [bf16; WIDTH]) -> Self {
-        let rounded = self.0.map(|x| {
-            let bits = x.to_bits();
-            bits.wrapping_add(0x7fff + (bits >> 16 & 1)) & 0xffff_0000
-        });
-        *out = rounded.map(|bits| bf16::from_bits((bits >> 16) as u16));
-        Self(rounded.map(f32::from_bits))
+        *out = self.0.map(nearest_bf16);
+        Self(out.map(widened))
     }
+}
+
+/// To nearest even, without a branch.
+#[must_use]
+#[inline(always)]
+pub fn nearest_bf16(x: f32) -> bf16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    let quiet = bits >> 16 | 0x40;
+    bf16::from_bits(if x.is_nan() { quiet } else { rounded } as u16)
 }
 
 #[inline(always)]

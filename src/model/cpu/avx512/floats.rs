@@ -2,12 +2,13 @@
 //! registers.
 
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_loadu_si512, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    __m512, __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 use half::bf16;
 
+use super::{AHEAD, expect_read};
 use crate::model::cpu::layout::Panel;
 use crate::model::cpu::portable::Lanes;
 
@@ -111,9 +112,6 @@ unsafe fn store<const N: usize, const R: usize>(
     }
 }
 
-/// How far ahead of its use a line of weights is asked for, in bytes.
-const AHEAD: usize = 2048;
-
 /// `bf16` weights `[k / 2][lane][2]` of one or two panels by activations `[k / 2][height][2]`. Where `is_first`, the
 /// weights are still to come from memory and are asked for ahead.
 ///
@@ -161,10 +159,7 @@ unsafe fn pair_rows<const N: usize, const R: usize>(
         for k in 0..n_pairs {
             if is_first && first == 0 {
                 for panel in panels {
-                    let (at, len) = (64 * k + AHEAD, panel.values.len());
-                    // Towards its end, the start of the panel after next: panels go in pairs.
-                    let at = if at < len { at } else { at - len + 2 * panel.pitch.0 };
-                    _mm_prefetch::<_MM_HINT_T0>(panel.values.as_ptr().wrapping_add(at).cast());
+                    expect_read(panel.values, panel.pitch.0, 64 * k + AHEAD);
                 }
             }
             let line = |panel: &Panel| _mm512_loadu_si512(panel.values.as_ptr().add(64 * k).cast());

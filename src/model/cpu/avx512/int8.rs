@@ -1,12 +1,11 @@
 //! The loop over blocks of quantised weights: codes are unpacked once and serve all rows of the tile, whose
 //! sums stay in registers.
 
-use std::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_storeu_ps,
-};
+use std::arch::x86_64::{__m512i, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_storeu_ps};
 
 use super::codes::Codes;
 use super::scales::{Activations, Scales};
+use super::{AHEAD, expect_read};
 use crate::model::cpu::input::Int8Tile;
 use crate::model::cpu::layout::{BLOCK, Panel};
 use crate::model::cpu::portable::Lanes;
@@ -68,22 +67,14 @@ unsafe fn unpack<C: Codes, S: Scales, const N: usize>(
     blocks
 }
 
-/// How far ahead of its use a line is asked for, in bytes.
-const AHEAD: usize = 2048;
-
-/// Asks for what the panel's blocks will read soon, and towards its end for the start of the panel after next
-/// (panels go in pairs). The machine's own guesses end at each page.
+/// Asks for what the panel's blocks will read soon.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn expect_reads<C: Codes>(panel: &Panel, b: usize) {
-    let ask = |from: &[u8], pitch: usize, at: usize| {
-        let at = if at < from.len() { at } else { at - from.len() + 2 * pitch };
-        _mm_prefetch::<_MM_HINT_T0>(from.as_ptr().wrapping_add(at).cast());
-    };
     for line in (0..C::BYTES).step_by(64) {
-        ask(panel.values, panel.pitch.0, b * C::BYTES + line + AHEAD);
+        expect_read(panel.values, panel.pitch.0, b * C::BYTES + line + AHEAD);
     }
-    ask(panel.scales, panel.pitch.1, b * panel.scales.len() * BLOCK / panel.k + AHEAD / 4);
+    expect_read(panel.scales, panel.pitch.1, b * panel.scales.len() * BLOCK / panel.k + AHEAD / 4);
 }
 
 /// Sums in registers.
