@@ -6,12 +6,9 @@
 //!
 //! A cache of f32 or f16 is read in f32. Against one of bf16, queries and softmax weights are rounded to bf16 too
 //! and go through the machine's products of bf16 pairs, whose sums are f32; what is next to zero is zero
-//! ([`lanes::FLUSHED`], [`FAINTEST`]), so that no sum is subnormal and every tier has the same bits.
+//! ([`Stored`]), so that no sum is subnormal and every tier has the same bits.
 
-mod floats;
-mod pairs;
-
-use half::bf16;
+mod products;
 
 use super::{
     Tier,
@@ -30,9 +27,6 @@ const SPLIT_BLOCKS: usize = SPLIT / BLOCK;
 /// Queries that share one pass over the keys in registers: enough sums in flight to hide the latency of each.
 pub const TOGETHER: usize = 8;
 
-/// The exponent of the faintest softmax weight against a bf16 cache, relative to the split's heaviest: e^-45.
-const FAINTEST: f32 = -45.0;
-
 /// One layer's cache and shape.
 #[derive(Clone, Copy)]
 pub struct Cached<'a, S> {
@@ -46,18 +40,16 @@ pub struct Cached<'a, S> {
     pub window: Option<usize>,
 }
 
-/// Where dimension `d` of the key at `offset` stands in its block: `[head_dim][BLOCK]`, in pairs of dimensions
-/// `[head_dim / 2][BLOCK][2]`.
+/// Where dimension `d` of the key at `offset` stands in its block: `[head_dim / UNIT][BLOCK][UNIT]`.
 #[must_use]
 pub fn key_at<S: Stored>(offset: usize, d: usize) -> usize {
-    if S::PAIRS { (d / 2 * BLOCK + offset) * 2 + d % 2 } else { d * BLOCK + offset }
+    (d / S::UNIT * BLOCK + offset) * S::UNIT + d % S::UNIT
 }
 
-/// Where dimension `d` of the value at `offset` stands in its block: `[BLOCK][head_dim]`, in pairs of keys
-/// `[BLOCK / 2][head_dim][2]`.
+/// Where dimension `d` of the value at `offset` stands in its block: `[BLOCK / UNIT][head_dim][UNIT]`.
 #[must_use]
 pub fn value_at<S: Stored>(offset: usize, d: usize, head_dim: usize) -> usize {
-    if S::PAIRS { (offset / 2 * head_dim + d) * 2 + offset % 2 } else { offset * head_dim + d }
+    (offset / S::UNIT * head_dim + d) * S::UNIT + offset % S::UNIT
 }
 
 impl<'a, S> Cached<'a, S> {
@@ -90,15 +82,15 @@ impl<'a> Row<'a> {
 
 /// One thread's buffers, reused between its tiles.
 #[derive(Default)]
-pub struct Scratch {
+pub struct Scratch<S: Stored> {
     /// The tile's queries, already scaled: `[rows, group, head_dim]`.
     pub queries: Vec<f32>,
-    /// The same rounded, where the cache is of pairs.
-    query_pairs: Vec<[bf16; 2]>,
-    /// `[n_queries, SPLIT]`; weights when they are softened, unless the cache is of pairs.
+    /// The same in units.
+    units: Vec<S::Unit>,
+    /// `[n_queries, SPLIT]`
     scores: Vec<f32>,
-    /// `[n_queries, SPLIT / 2]` weights in pairs of keys, where the cache is of pairs.
-    weights: Vec<[bf16; 2]>,
+    /// `[n_queries, SPLIT]` in units.
+    weights: Vec<S::Unit>,
     /// `[n_queries, head_dim]`, of the split at hand.
     part: Vec<f32>,
     /// Running maximum and denominator of each query.
@@ -114,14 +106,14 @@ pub fn attend<S: Stored>(
     cached: Cached<'_, S>,
     head: usize,
     rows: &[Row<'_>],
-    scratch: &mut Scratch,
+    scratch: &mut Scratch<S>,
     out: &mut [f32],
 ) {
     on_tier!(tier, tile<S>(
         cached: Cached<'_, S>,
         head: usize,
         rows: &[Row<'_>],
-        scratch: &mut Scratch,
+        scratch: &mut Scratch<S>,
         out: &mut [f32],
     ));
 }
@@ -131,19 +123,15 @@ fn tile<L: Lanes, S: Stored>(
     cached: Cached<'_, S>,
     head: usize,
     rows: &[Row<'_>],
-    scratch: &mut Scratch,
+    scratch: &mut Scratch<S>,
     out: &mut [f32],
 ) {
-    let queries = std::mem::take(&mut scratch.queries);
-    let n_queries = queries.len() / cached.head_dim;
+    let n_queries = scratch.queries.len() / cached.head_dim;
     scratch.scores.resize(n_queries * SPLIT, 0.0);
     scratch.part.resize(n_queries * cached.head_dim, 0.0);
-    if S::PAIRS {
-        scratch.weights.resize(n_queries * SPLIT / 2, [bf16::ZERO; 2]);
-        scratch.query_pairs.clear();
-        let rounded = queries.as_chunks::<2>().0.iter().map(|pair| pair.map(<bf16 as Stored>::narrow));
-        scratch.query_pairs.extend(rounded);
-    }
+    scratch.weights.resize(n_queries * SPLIT / S::UNIT, S::Unit::default());
+    scratch.units.clear();
+    S::units(&scratch.queries, &mut scratch.units);
     scratch.peak.clear();
     scratch.peak.resize(n_queries, f32::NEG_INFINITY);
     scratch.total.clear();
@@ -157,7 +145,7 @@ fn tile<L: Lanes, S: Stored>(
             let same = sharing(&rows[from..], split);
             let run =
                 Run { cached, head, split, rows: &rows[from..from + same], group, first_query: from * group };
-            run.attend::<L>(&queries, out, scratch);
+            run.attend::<L>(out, scratch);
             from += same;
         }
     }
@@ -167,7 +155,6 @@ fn tile<L: Lanes, S: Stored>(
             L::load(lanes).mul(by).store(lanes);
         }
     }
-    scratch.queries = queries;
 }
 
 /// How many of the first rows have this split's keys in the same blocks, to read them once, together.
@@ -199,7 +186,7 @@ struct Run<'a, S> {
 impl<S: Stored> Run<'_, S> {
     /// Adds this split to the running softmax of the run's queries.
     #[inline(always)]
-    fn attend<L: Lanes>(&self, queries: &[f32], out: &mut [f32], scratch: &mut Scratch) {
+    fn attend<L: Lanes>(&self, out: &mut [f32], scratch: &mut Scratch<S>) {
         let base = self.split * SPLIT;
         let first = self.rows.iter().map(|row| row.first(self.cached.window)).min().unwrap_or(0).max(base);
         let longest = self.rows.iter().max_by_key(|row| row.position).expect("a run has rows");
@@ -213,36 +200,27 @@ impl<S: Stored> Run<'_, S> {
         let split = Split { cached: self.cached, head: self.head, blocks: &blocks[..hi] };
         let n = self.rows.len() * self.group;
         let (these, dim) = (self.first_query..self.first_query + n, self.cached.head_dim);
+        let queries = &scratch.units[these.start * dim / S::UNIT..these.end * dim / S::UNIT];
         let scores = &mut scratch.scores[these.start * SPLIT..these.end * SPLIT];
-        if S::PAIRS {
-            let queries = &scratch.query_pairs[these.start * dim / 2..these.end * dim / 2];
-            pairs::score::<L, S>(split, lo, queries, scores);
-        } else {
-            floats::score::<L, S>(split, lo, &queries[these.start * dim..these.end * dim], scores);
-        }
+        products::score::<L, S>(split, lo, queries, scores);
         let merges = self.soften::<L>(lo, hi, scratch);
-        let (keys, part) =
-            ((first - base, end - base), &mut scratch.part[these.start * dim..these.end * dim]);
-        if S::PAIRS {
-            let weights = &scratch.weights[these.start * SPLIT / 2..these.end * SPLIT / 2];
-            pairs::weigh::<L, S>(split, keys, weights, part);
-        } else {
-            floats::weigh::<L, S>(split, keys, &scratch.scores[these.start * SPLIT..these.end * SPLIT], part);
-        }
+        let weights = &scratch.weights[these.start * SPLIT / S::UNIT..these.end * SPLIT / S::UNIT];
+        let part = &mut scratch.part[these.start * dim..these.end * dim];
+        products::weigh::<L, S>(split, (first - base, end - base), weights, part);
         self.merge::<L>(&merges, out, scratch);
     }
 
     /// Turns scores into weights, and gives for each query the factors on what was and on what comes; `None`
     /// when it sees no key of the split.
     #[inline(always)]
-    fn soften<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch) -> Vec<Option<(f32, f32)>> {
+    fn soften<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch<S>) -> Vec<Option<(f32, f32)>> {
         let base = self.split * SPLIT;
         let mut factors = Vec::with_capacity(self.rows.len() * self.group);
         for i in 0..self.rows.len() * self.group {
             let (row, query) = (&self.rows[i / self.group], self.first_query + i);
             let scores = &mut scratch.scores[query * SPLIT + lo * BLOCK..query * SPLIT + hi * BLOCK];
-            let weights = if S::PAIRS { &mut scratch.weights[query * SPLIT / 2..] } else { &mut [] };
-            let weights = weights.as_flattened_mut();
+            let weights = &mut scratch.weights[query * SPLIT / S::UNIT..];
+            let weights = &mut weights[lo * BLOCK / S::UNIT..hi * BLOCK / S::UNIT];
             let (first, end) = (row.first(self.cached.window), row.position + 1);
             let keys = base + lo * BLOCK..base + hi * BLOCK;
             if keys.start < first || end < keys.end {
@@ -252,35 +230,21 @@ impl<S: Stored> Run<'_, S> {
                     }
                 }
             }
-            let scores = scores.as_chunks_mut::<WIDTH>().0;
+            let scores = scores.as_chunks::<WIDTH>().0;
             let mut top = L::splat(f32::NEG_INFINITY);
-            for lanes in scores.iter() {
+            for lanes in scores {
                 top = L::load(lanes).max(top);
             }
             let peak = lanes::largest(top);
             if peak == f32::NEG_INFINITY {
-                if S::PAIRS {
-                    weights[lo * BLOCK..hi * BLOCK].fill(bf16::ZERO);
-                } else {
-                    scores.as_flattened_mut().fill(0.0);
-                }
+                weights.fill(S::Unit::default());
                 factors.push(None);
                 continue;
             }
             let mut sums = L::splat(0.0);
             let less = L::splat(peak);
-            if S::PAIRS {
-                let weights = weights[lo * BLOCK..hi * BLOCK].as_chunks_mut::<WIDTH>().0;
-                for (lanes, weights) in scores.iter().zip(weights) {
-                    let weight = lanes::coarse_exp(L::load(lanes).sub(less), FAINTEST);
-                    sums = sums.add(weight.store_bf16(weights));
-                }
-            } else {
-                for lanes in scores {
-                    let weight = lanes::exp(L::load(lanes).sub(less));
-                    weight.store(lanes);
-                    sums = sums.add(weight);
-                }
+            for (lanes, weights) in scores.iter().zip(weights.chunks_exact_mut(WIDTH / S::UNIT)) {
+                sums = sums.add(S::soften(L::load(lanes).sub(less), weights));
             }
             let (was, total) = (scratch.peak[query], lanes::sum(sums));
             let now = if peak > was { peak } else { was };
@@ -294,7 +258,7 @@ impl<S: Stored> Run<'_, S> {
 
     /// `out = out * keep + part * take`.
     #[inline(always)]
-    fn merge<L: Lanes>(&self, factors: &[Option<(f32, f32)>], out: &mut [f32], scratch: &Scratch) {
+    fn merge<L: Lanes>(&self, factors: &[Option<(f32, f32)>], out: &mut [f32], scratch: &Scratch<S>) {
         let dim = self.cached.head_dim;
         for (i, &factors) in factors.iter().enumerate() {
             let Some((keep, take)) = factors else { continue };

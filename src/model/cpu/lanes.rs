@@ -49,55 +49,111 @@ pub trait Lanes: Copy {
     fn store_bf16(self, out: &mut [bf16; WIDTH]) -> Self;
 }
 
-/// A storage type of the KV cache.
-pub trait Stored: Copy + Send + Sync {
-    /// Whether two neighbours go through one product instruction, and the cache lies in such pairs.
-    const PAIRS: bool = false;
-    fn load<L: Lanes>(x: &[Self; WIDTH]) -> L;
+/// A storage type of the KV cache, and how its numbers meet queries and weights: one by one in f32, or two
+/// neighbours in one product of bf16 pairs.
+pub trait Stored: Copy + Default + Send + Sync {
+    /// What one lane of a product takes of the cache: a number, or a pair.
+    type Cell: Copy;
+    /// What it takes of queries and of weights.
+    type Unit: Copy + Default + Send;
+    /// Numbers in each of them; in the cache they lie side by side.
+    const UNIT: usize;
+    /// A register of units.
+    type Units<L: Lanes>: Copy;
     fn narrow(x: f32) -> Self;
-    /// Of types with [`Self::PAIRS`] alone.
-    #[must_use]
-    fn load_pairs<L: Lanes>(_: &[[Self; 2]; WIDTH]) -> L::Pairs {
-        unreachable!("this type has no pairs")
-    }
+    /// A block's cells, a register of them at a time.
+    fn cells(block: &[Self]) -> &[[Self::Cell; WIDTH]];
+    /// Appends queries as units.
+    fn units(queries: &[f32], out: &mut Vec<Self::Unit>);
+    fn load<L: Lanes>(x: &[Self::Cell; WIDTH]) -> Self::Units<L>;
+    fn splat<L: Lanes>(x: Self::Unit) -> Self::Units<L>;
+    /// `sum` plus the products, lane by lane.
+    fn add<L: Lanes>(sum: L, x: Self::Units<L>, y: Self::Units<L>) -> L;
+    /// The softmax weights of sixteen keys, e to the power of `x`: stores them and gives them as stored.
+    fn soften<L: Lanes>(x: L, weights: &mut [Self::Unit]) -> L;
 }
 
-/// Smaller numbers are stored as zero in a cache of bf16 (2^-40), so that no product of two is subnormal.
-pub const FLUSHED: f32 = 9.094_947e-13;
-
-impl Stored for f32 {
-    #[inline(always)]
-    fn load<L: Lanes>(x: &[Self; WIDTH]) -> L {
-        L::load(x)
-    }
-    fn narrow(x: f32) -> Self {
-        x
-    }
+/// Numbers that are multiplied one by one in f32.
+macro_rules! one_by_one {
+    ($stored:ty, $load:ident, $narrow:expr) => {
+        impl Stored for $stored {
+            type Cell = Self;
+            type Unit = f32;
+            const UNIT: usize = 1;
+            type Units<L: Lanes> = L;
+            fn narrow(x: f32) -> Self {
+                $narrow(x)
+            }
+            #[inline(always)]
+            fn cells(block: &[Self]) -> &[[Self; WIDTH]] {
+                block.as_chunks().0
+            }
+            fn units(queries: &[f32], out: &mut Vec<f32>) {
+                out.extend_from_slice(queries);
+            }
+            #[inline(always)]
+            fn load<L: Lanes>(x: &[Self; WIDTH]) -> L {
+                L::$load(x)
+            }
+            #[inline(always)]
+            fn splat<L: Lanes>(x: f32) -> L {
+                L::splat(x)
+            }
+            #[inline(always)]
+            fn add<L: Lanes>(sum: L, x: L, y: L) -> L {
+                x.mul_add(y, sum)
+            }
+            #[inline(always)]
+            fn soften<L: Lanes>(x: L, weights: &mut [f32]) -> L {
+                let weight = exp(x);
+                weight.store(weights.first_chunk_mut().expect("sixteen weights"));
+                weight
+            }
+        }
+    };
 }
+
+one_by_one!(f32, load, std::convert::identity);
+one_by_one!(f16, load_f16, Self::from_f32);
+
+/// Smaller numbers are zero in a cache of bf16 and in queries to it (2^-40), so that no product is subnormal.
+const FLUSHED: f32 = 9.094_947e-13;
+
+/// The exponent of the faintest softmax weight against a cache of bf16, relative to the split's heaviest.
+const FAINTEST: f32 = -45.0;
 
 impl Stored for bf16 {
-    const PAIRS: bool = true;
-    #[inline(always)]
-    fn load<L: Lanes>(x: &[Self; WIDTH]) -> L {
-        L::load_bf16(x)
-    }
+    type Cell = [Self; 2];
+    type Unit = [Self; 2];
+    const UNIT: usize = 2;
+    type Units<L: Lanes> = L::Pairs;
     #[inline(always)]
     fn narrow(x: f32) -> Self {
         nearest_bf16(if x.abs() < FLUSHED { 0.0 } else { x })
     }
     #[inline(always)]
-    fn load_pairs<L: Lanes>(x: &[[Self; 2]; WIDTH]) -> L::Pairs {
+    fn cells(block: &[Self]) -> &[[[Self; 2]; WIDTH]] {
+        block.as_chunks().0.as_chunks().0
+    }
+    fn units(queries: &[f32], out: &mut Vec<[Self; 2]>) {
+        out.extend(queries.as_chunks::<2>().0.iter().map(|pair| pair.map(Self::narrow)));
+    }
+    #[inline(always)]
+    fn load<L: Lanes>(x: &[[Self; 2]; WIDTH]) -> L::Pairs {
         L::load_pairs(x)
     }
-}
-
-impl Stored for f16 {
     #[inline(always)]
-    fn load<L: Lanes>(x: &[Self; WIDTH]) -> L {
-        L::load_f16(x)
+    fn splat<L: Lanes>(x: [Self; 2]) -> L::Pairs {
+        L::splat_pair(x)
     }
-    fn narrow(x: f32) -> Self {
-        Self::from_f32(x)
+    #[inline(always)]
+    fn add<L: Lanes>(sum: L, x: L::Pairs, y: L::Pairs) -> L {
+        sum.add_pairs(x, y)
+    }
+    #[inline(always)]
+    fn soften<L: Lanes>(x: L, weights: &mut [[Self; 2]]) -> L {
+        let weights = weights.as_flattened_mut().first_chunk_mut().expect("sixteen weights");
+        coarse_exp(x, FAINTEST).store_bf16(weights)
     }
 }
 

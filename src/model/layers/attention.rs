@@ -65,7 +65,7 @@ impl Attend<'_> {
             .flat_map(|first| (0..n_kv_heads).map(move |head| (first, head)))
             .collect();
         let part = group * head_dim;
-        let run = |scratch: &mut Scratch, &(first, head): &(usize, usize)| {
+        let run = |scratch: &mut Scratch<S>, &(first, head): &(usize, usize)| {
             let rows = &self.rows[first..self.rows.len().min(first + rows_a_tile)];
             // The queries of one kv head, side by side: [rows, group, head_dim].
             scratch.queries.clear();

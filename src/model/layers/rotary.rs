@@ -176,8 +176,8 @@ impl WriteValues<'_> {
                 for (d, &x) in value.iter().enumerate() {
                     let at = value_at::<S>(offset, d, head_dim);
                     cached[at] = S::narrow(x);
-                    if S::PAIRS && offset % 2 == 0 {
-                        // The pair's other value is read before it is written, under a weight of 0.
+                    if offset % S::UNIT + 1 < S::UNIT {
+                        // The unit's other value is read before it is written, under a weight of 0.
                         cached[at + 1] = S::narrow(0.0);
                     }
                 }
