@@ -145,7 +145,7 @@ fn what_cannot_be_merged() {
     hint: finish these shards first: 2/3
     ");
     insta::assert_snapshot!(merge(&[&parts[0], &parts[1], &parts[0]], "m2"), @"
-    `DIR/shard1` and `DIR/shard1` both judged segment 2 of document `news` and system `zeta`
+    `DIR/shard1` and `DIR/shard1` both judged segment 0 of document `news` and system `alpha`
     hint: give each shard once
     ");
     let other = root.path().join("other");
