@@ -80,9 +80,7 @@ fn collect(dirs: &[PathBuf], keys: &[UnitKey]) -> Result<Vec<(Record, String)>, 
     }
     // Journals stand in the order in which judging ended; the first of the verdicts is always the same.
     match keys.iter().find_map(|key| Some((key, twice.get(key)?))) {
-        Some((key, (a, b))) => {
-            Err(Error::Overlap { a: a.to_path_buf(), b: b.to_path_buf(), unit: name(key) })
-        }
+        Some((key, (a, b))) => Err(Error::Overlap { a: (*a).clone(), b: (*b).clone(), unit: name(key) }),
         None => Ok(in_order(lines, keys)),
     }
 }
