@@ -103,9 +103,8 @@ impl Options {
                 _ => vec![Activations::Q8],
             },
             tier: match value("tier").as_deref() {
-                Some("avx2") => Tier::Avx2,
-                Some("portable") => Tier::Portable,
-                _ => Tier::detect(),
+                Some(name) => Tier::named(name).expect("a tier of this machine"),
+                None => Tier::detect(),
             },
             peer: value("peer").as_deref() != Some("off"),
         }

@@ -3,8 +3,8 @@
 //!
 //! In reading order: [`chat`] and [`tokenizer`] turn a conversation into ids; [`grammar`] says which tokens
 //! the form allows; a [`sequence`] waits in the [`scheduler`], which shares blocks through [`radix`]; the
-//! [`worker`]'s loop runs the model; an [`answer`] takes its logits through the [`sampler`] and guesses ahead by
-//! [`draft`].
+//! [`worker`]'s loop runs the model; an [`answer`] says what it wants of the logits and takes it,
+//! guessing ahead by [`draft`].
 
 pub mod tokenizer;
 
@@ -18,7 +18,9 @@ pub mod radix;
 
 pub mod scheduler;
 
-pub mod sampler;
+pub mod stream;
+
+mod ahead;
 
 pub mod draft;
 
@@ -42,15 +44,14 @@ use std::{
 
 use crate::{
     llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Weighed},
-    model::{Decoder, Weights},
+    model::{Model, Weights},
     signature::Signature,
 };
 
 /// What [`Options`] are made of.
 pub use crate::model::{
-    Compute, KvType,
+    Compute, Device, KvType,
     cpu::{Activations, Format, Tier, heap::keep_freed},
-    device,
 };
 
 use answer::{Answer, Task};
@@ -63,6 +64,9 @@ use worker::Request;
 /// How an engine runs. [`Facts::signature`] names every option that can move a score.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Where the model runs.
+    pub device: Device,
+    /// How a CPU computes.
     pub compute: Compute,
     pub kv: KvType,
     /// Bytes of the KV cache; `None` takes a share of the memory that is free.
@@ -92,6 +96,7 @@ pub const MAX_CONTEXT: usize = 32_768;
 impl Default for Options {
     fn default() -> Self {
         Self {
+            device: Device::Cpu,
             compute: Compute::default(),
             kv: KvType::Bf16,
             kv_bytes: None,
@@ -259,9 +264,8 @@ impl Llm for Engine {
     }
 }
 
-/// Starts the worker of a loaded decoder.
-fn start(model: Arc<Decoder>, n_blocks: usize, options: &Options) -> Result<Sender<Request>, Error> {
-    let cache = crate::model::KvCache::new(model.config(), n_blocks, options.kv, model.device())?;
+/// Starts the worker of a loaded model, whose cache has `n_blocks` blocks.
+fn start(model: Box<dyn Model>, n_blocks: usize, options: &Options) -> Result<Sender<Request>, Error> {
     let limits = scheduler::Limits {
         n_rows: options.n_rows.max(1),
         n_tokens: options.step_tokens.max(1),
@@ -270,10 +274,8 @@ fn start(model: Arc<Decoder>, n_blocks: usize, options: &Options) -> Result<Send
     let (sender, inbox) = std::sync::mpsc::channel();
     let worker = worker::Worker {
         model,
-        cache,
         scheduler: scheduler::Scheduler::new(limits, n_blocks),
         inbox,
-        tier: options.compute.tier,
         answers: std::collections::HashMap::new(),
         drafts: options.drafts,
         n_named: 0,

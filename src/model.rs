@@ -1,13 +1,21 @@
-//! The decoder: weights, layers and the forward pass over a paged KV cache that the caller owns.
-//! It holds no cache and knows no request: rows come in with their positions and block tables.
+//! The decoder: weights, layers and the forward pass over a paged KV cache, on a CPU or a GPU. It knows no request:
+//! rows come in with their positions and block tables, and which block belongs to whom is the caller's business.
+//!
+//! In reading order: a [`step`] says what to compute; the [`decoder`] takes it through the layers by the operations
+//! of a [`backend`]; what is wanted of the logits is taken from them at the [`tail`]. [`cpu`] and [`cuda`] are
+//! backends; a [`device`] is where one of them runs.
 
-pub mod config;
+pub mod step;
+
+pub mod tail;
 
 pub mod decoder;
 
-pub mod layers;
+pub mod backend;
 
 pub mod cache;
+
+pub mod config;
 
 pub mod weights;
 
@@ -17,11 +25,12 @@ pub mod cuda;
 
 pub mod device;
 
-pub use cache::{BLOCK, KvCache, KvType};
+pub use cache::{BLOCK, KvType};
 pub use config::Config;
-pub use decoder::{Decoder, Input, Span};
-pub use device::device;
-pub use layers::linear::Compute;
+pub use cpu::Compute;
+pub use decoder::{Decoder, Model};
+pub use device::Device;
+pub use step::{Part, Step};
 pub use weights::Weights;
 
 /// Why a model cannot be loaded or run.
@@ -37,6 +46,12 @@ pub enum Error {
     Config { path: String, key: String, reason: String },
     #[error("`{path}`: tensor `{name}` {reason}")]
     Tensor { path: String, name: String, reason: String },
+    #[error("token id {id} is past the vocabulary of {vocab}")]
+    Token { id: u32, vocab: usize },
+    #[error("the step cannot be run: {0}")]
+    Step(String),
     #[error(transparent)]
-    Compute(#[from] candle_core::Error),
+    Checkpoint(#[from] candle_core::Error),
+    #[error(transparent)]
+    Gpu(#[from] cuda::Error),
 }

@@ -7,12 +7,12 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::args::{EngineArgs, ModelArgs};
 use crate::{
     card::{self, Template},
-    engine::{Activations, Compute, Engine, Format, KvType, Options, Tier, device},
+    engine::{Activations, Compute, Device, Engine, Format, KvType, Options, Tier},
     judges::{Model, Panel, Role},
     llm::{Chat, Form, Llm, Sampling},
     run::{Plan, plan::Amount},
@@ -172,22 +172,15 @@ fn locate(name: &str, mut options: Options) -> Result<Found> {
 /// # Errors
 /// A device or tier that this machine does not have.
 pub fn options(args: &EngineArgs) -> Result<Options> {
-    let device = device(args.device())?;
-    if !device.is_cpu() && args.device() != "auto" {
-        bail!("`--device {}`: the decoder does not run on a GPU yet; hint: `--device cpu`", args.device());
-    }
+    let device = Device::named(args.device())?;
     let tier = match args.cpu_tier.as_str() {
-        "avx512" => Tier::Avx512,
-        "avx2" => Tier::Avx2,
-        "portable" => Tier::Portable,
-        _ => Tier::detect(),
+        "auto" => Tier::detect(),
+        name => Tier::named(name).ok_or_else(|| {
+            anyhow!(
+                "`--cpu-tier {name}`: this processor does not support it; hint: `auto` takes the best one available"
+            )
+        })?,
     };
-    if tier > Tier::detect() {
-        bail!(
-            "`--cpu-tier {}`: this processor does not support it; hint: `auto` takes the best one available",
-            args.cpu_tier
-        );
-    }
     let activations = if args.activations == "float" { Activations::Float } else { Activations::Q8 };
     let floats = match args.dtype.as_str() {
         "bf16" => Some(Format::Bf16),
@@ -202,6 +195,7 @@ pub fn options(args: &EngineArgs) -> Result<Options> {
     };
     let default = Options::default();
     Ok(Options {
+        device,
         compute: Compute { tier, activations, floats },
         kv,
         kv_bytes: args.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),

@@ -7,16 +7,10 @@ use std::{
 
 use crate::{
     llm::{self, Finish, Reply, Sampling, Token, TokenSource, Usage},
-    model::cpu::Tier,
+    model::tail::{Choice, Want},
 };
 
-use super::{
-    draft,
-    grammar::Grammar,
-    sampler::{self, Choice, Stream},
-    sequence::Sequence,
-    tokenizer::Tokenizer,
-};
+use super::{ahead, draft, grammar::Grammar, sequence::Sequence, stream::Stream, tokenizer::Tokenizer};
 
 /// What a request wants of the model.
 pub enum Task {
@@ -100,14 +94,43 @@ impl Answer {
         matches!(self.task, Task::Generate { .. })
     }
 
-    /// Takes the logits of consecutive positions: those after the noted tokens and after as many of the
-    /// expected ones as were computed. Rows after a wrong guess are ignored. Then guesses up to `n_drafts` tokens.
-    pub fn take(&mut self, rows: &[&[f32]], n_drafts: usize, tier: Tier) {
-        for row in rows {
+    /// What is wanted of the logits of `n_rows` consecutive positions: those after the noted tokens and after as many
+    /// of the expected ones as were computed. It follows the form along the expected tokens, so that it can be asked
+    /// before the logits are there.
+    pub fn wants(&mut self, n_rows: usize) -> Vec<Want> {
+        let n_noted = self.tokens.len();
+        let wants = match &mut self.task {
+            Task::Weigh { ids } => Ok(ids[n_noted..].iter().map(|&id| Want::Weigh(id)).collect()),
+            Task::Generate { grammar, sampling } => {
+                let place = ahead::Place { n_noted, n_forced: self.n_forced, stream: self.stream };
+                ahead::wants(grammar.as_mut(), sampling, self.ahead.make_contiguous(), &place, n_rows)
+            }
+        };
+        let mut wants = wants.unwrap_or_else(|error| {
+            self.fail(error);
+            Vec::new()
+        });
+        wants.resize(n_rows, Want::Nothing);
+        wants
+    }
+
+    /// Takes what came of the wanted rows, then guesses up to `n_drafts` tokens. Rows after a wrong guess are
+    /// ignored. `weigh` gives the log-probability of another token after one of the rows.
+    pub fn take(
+        &mut self,
+        choices: &[Option<Choice>],
+        n_drafts: usize,
+        weigh: impl Fn(usize, u32) -> Result<f64, llm::Error>,
+    ) {
+        for (row, choice) in choices.iter().enumerate() {
             if self.is_over() {
                 break;
             }
-            let as_expected = self.take_row(row, tier).unwrap_or_else(|error| {
+            let choice = choice.ok_or_else(|| {
+                llm::Error::Engine("the form allows no token, or the logits are not numbers".into())
+            });
+            let as_expected = choice.and_then(|choice| self.take_row(choice, |id| weigh(row, id)));
+            let as_expected = as_expected.unwrap_or_else(|error| {
                 self.fail(error);
                 false
             });
@@ -122,26 +145,27 @@ impl Answer {
         }
     }
 
-    /// Takes one row of logits. False when the next row was computed after a token that is not in the answer.
-    fn take_row(&mut self, logits: &[f32], tier: Tier) -> Result<bool, llm::Error> {
+    /// Takes one row. False when the next row was computed after a token that is not in the answer.
+    fn take_row(
+        &mut self,
+        choice: Choice,
+        weigh: impl Fn(u32) -> Result<f64, llm::Error>,
+    ) -> Result<bool, llm::Error> {
         if let Task::Weigh { ids } = &self.task {
-            let (id, is_last) = (ids[self.tokens.len()], self.tokens.len() + 1 == ids.len());
-            let logprob = sampler::weigh(logits, id, tier);
-            self.note(Choice { id, logprob, masked_logprob: logprob }, TokenSource::Sampled);
+            let is_last = self.tokens.len() + 1 == ids.len();
+            self.note(choice, TokenSource::Sampled);
             self.finish = is_last.then_some(Finish::Stop);
             return Ok(true);
         }
         let expected = self.ahead.pop_front();
         if self.n_forced > 0 {
-            let id = expected.expect("forced tokens are ahead");
-            let choice = Choice { id, logprob: sampler::weigh(logits, id, tier), masked_logprob: 0.0 };
             self.n_forced -= 1;
             self.usage.forced += 1;
-            self.note(choice, TokenSource::Forced);
+            self.note(Choice { masked_logprob: 0.0, ..choice }, TokenSource::Forced);
             self.check_end();
             return Ok(true);
         }
-        let Some(choice) = self.choose(logits, tier)? else { return Ok(false) };
+        let Some(choice) = self.settle(choice, weigh)? else { return Ok(false) };
         let guessed = expected == Some(choice.id);
         self.trust.hear(choice.id, expected);
         self.usage.accepted += usize::from(guessed);
@@ -154,23 +178,18 @@ impl Answer {
         Ok(guessed && still)
     }
 
-    /// Chooses the next token. `None` when the model ended its turn.
-    fn choose(&mut self, logits: &[f32], tier: Tier) -> Result<Option<Choice>, llm::Error> {
-        let index = self.tokens.len();
+    /// Makes a choice the next token, or what the budget asks for in its place. `None` when the model ended its turn.
+    fn settle(
+        &mut self,
+        mut choice: Choice,
+        weigh: impl Fn(u32) -> Result<f64, llm::Error>,
+    ) -> Result<Option<Choice>, llm::Error> {
         let Task::Generate { grammar, sampling } = &mut self.task else { return Ok(None) };
-        let left = sampling.max_tokens.saturating_sub(index);
-        let mask = match grammar {
-            Some(grammar) => Some(grammar.mask()?),
-            None => None,
-        };
-        let mut choice =
-            sampler::choose(logits, mask, sampling, self.stream, index, tier).ok_or_else(|| {
-                llm::Error::Engine("the form allows no token, or the logits are not numbers".into())
-            })?;
+        let left = sampling.max_tokens.saturating_sub(self.tokens.len());
         let id = grammar.as_mut().map_or(choice.id, |grammar| grammar.within(choice.id, left));
         if id != choice.id {
             // The budget leaves room for the shortest end alone, and this is its next token.
-            choice = Choice { id, logprob: sampler::weigh(logits, id, tier), masked_logprob: 0.0 };
+            choice = Choice { id, logprob: weigh(id)?, masked_logprob: 0.0 };
         }
         if self.tokenizer.stops().contains(&id) {
             self.note(choice, TokenSource::Sampled);

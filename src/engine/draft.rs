@@ -4,19 +4,17 @@
 
 use super::grammar::Grammar;
 
-/// Tokens of a step up to which reading the weights costs more than computing with them.
-const CHEAP_TOKENS: usize = 8;
-
 /// The longest guess.
 const MOST: usize = 8;
 
 /// How many of the last tokens to look for earlier in the text, longest first.
 const NGRAMS: [usize; 2] = [3, 2];
 
-/// How many tokens each of `n_rows` rows may guess ahead so that the step stays cheap.
+/// How many tokens each of `n_rows` rows may guess ahead so that the step has at most `cheap` rows, beyond which each
+/// costs as much as a token that is known.
 #[must_use]
-pub fn share(n_rows: usize) -> usize {
-    (CHEAP_TOKENS / n_rows.max(1)).saturating_sub(1).min(MOST)
+pub fn share(n_rows: usize, cheap: usize) -> usize {
+    (cheap / n_rows.max(1)).saturating_sub(1).min(MOST)
 }
 
 /// How far an answer's guesses are trusted: as far as the last ones were right, and a little further. A wrong
@@ -121,6 +119,6 @@ mod tests {
 
     #[test]
     fn many_rows_guess_nothing() {
-        assert_eq!([1, 2, 4, 5, 64].map(share), [7, 3, 1, 0, 0]);
+        assert_eq!([1, 2, 4, 5, 64].map(|n| share(n, 8)), [7, 3, 1, 0, 0]);
     }
 }

@@ -174,6 +174,14 @@ pub struct Grammar {
     curbed: bool,
 }
 
+/// A place in an answer, to return to.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    n_tokens: usize,
+    plan: Option<Vec<u32>>,
+    curbed: bool,
+}
+
 impl Grammar {
     /// The tokens that may come next, one bit for each logit (bit `id % 32` of word `id / 32`). Stop tokens
     /// are among them only where the answer may end; padding and control tokens never are.
@@ -219,6 +227,28 @@ impl Grammar {
         self.starts.truncate(kept);
         self.plan = None;
         Ok(())
+    }
+
+    /// Where the answer stands.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark { n_tokens: self.starts.len(), plan: self.plan.clone(), curbed: self.curbed }
+    }
+
+    /// Goes back to where it stood.
+    ///
+    /// # Errors
+    /// As [`Grammar::rollback`].
+    pub fn return_to(&mut self, mark: Mark) -> Result<(), Error> {
+        self.rollback(self.starts.len().saturating_sub(mark.n_tokens))?;
+        (self.plan, self.curbed) = (mark.plan, mark.curbed);
+        Ok(())
+    }
+
+    /// Whether this token ends the model's turn.
+    #[must_use]
+    pub fn stops_at(&self, token: u32) -> bool {
+        self.tokenizer.stops().contains(&token)
     }
 
     /// Whether the answer is complete and nothing may follow.

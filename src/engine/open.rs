@@ -2,9 +2,9 @@
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
-use candle_core::{Device, quantized::gguf_file::Value};
+use candle_core::quantized::gguf_file::Value;
 
-use crate::model::{BLOCK, Config, Decoder, KvCache, Weights};
+use crate::model::{BLOCK, Config, Weights};
 
 use super::{
     Engine, Error, Facts, MAX_CONTEXT, Options,
@@ -30,14 +30,15 @@ pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engin
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
     let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(weights.n_bytes()));
     let n_blocks = blocks(config, context, kv_bytes, options)?;
-    let model = Arc::new(Decoder::load(weights, &Device::Cpu, options.compute)?);
+    let mut model = options.device.load(weights, options.compute)?;
+    model.reserve(n_blocks, options.kv)?;
     let tokenizer = Arc::new(tokenizer);
     let built = Built { weights, context, template: source.as_deref(), stops };
     let facts = Facts {
         signature: signed::signature(options, &built),
         context,
         weight_bytes: weights.n_bytes(),
-        kv_bytes: n_blocks * KvCache::block_bytes(config, options.kv),
+        kv_bytes: n_blocks * options.kv.block_bytes(config),
     };
     let inbox = start(model, n_blocks, options)?;
     let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
@@ -46,7 +47,7 @@ pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engin
 
 /// Blocks of the cache; at least one sequence of the full context must fit.
 fn blocks(config: &Config, context: usize, kv_bytes: usize, options: &Options) -> Result<usize, Error> {
-    let block_bytes = KvCache::block_bytes(config, options.kv);
+    let block_bytes = options.kv.block_bytes(config);
     let (have, need) = (kv_bytes / block_bytes, context.div_ceil(BLOCK));
     if have < need {
         return Err(Error::Cache {

@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     model::{
-        Compute, Weights,
-        cpu::{Activations, Format, Tier},
+        Compute, Device, Weights,
+        cpu::{Activations, Format},
     },
     signature::Signature,
 };
@@ -28,6 +28,7 @@ pub(super) struct Built<'a> {
 /// The engine's fields. Two engines with the same weights and the same fields give the same bytes.
 pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
     let Options {
+        device,
         compute: Compute { tier, activations, floats },
         kv,
         // It decides who waits and what is computed again, and whatever is computed has the same bits.
@@ -49,26 +50,32 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         // Those that the model does not name itself are in `built`.
         stop_tokens: _stop_tokens,
     } = options;
-    let mut signature = Signature::new()
-        .with("dtype", dtype(built.weights, *floats))
-        .with("act", if *activations == Activations::Q8 { "q8" } else { "float" })
-        .with("kv", kv.name())
-        .with("device", "cpu");
-    if tier_matters(built.weights, *floats, *activations) {
-        signature = signature.with("tier", tier_name(*tier));
+    let mut signature = Signature::new();
+    match device {
+        Device::Cpu => {
+            signature = signature
+                .with("dtype", dtype(built.weights, *floats))
+                .with("act", if *activations == Activations::Q8 { "q8" } else { "float" })
+                .with("kv", kv.name())
+                .with("device", "cpu");
+            if tier_matters(built.weights, *floats, *activations) {
+                signature = signature.with("tier", tier.name());
+            }
+        }
+        // A GPU knows neither tiers nor other activations; its generation decides how tensor cores round.
+        Device::Cuda(gpu) => {
+            signature = signature
+                .with("dtype", dtype(built.weights, None))
+                .with("act", "bf16")
+                .with("kv", kv.name())
+                .with("device", "cuda")
+                .with("sm", gpu.generation());
+        }
     }
     signature = signature.with("context", built.context.to_string());
     let template = built.template.map_or_else(|| "none".into(), |source| template(source, chat_options));
     signature = signature.with("template", template);
     if built.stops.is_empty() { signature } else { signature.with("stop", built.stops.join(",")) }
-}
-
-fn tier_name(tier: Tier) -> &'static str {
-    match tier {
-        Tier::Portable => "portable",
-        Tier::Avx2 => "avx2",
-        Tier::Avx512 => "avx512",
-    }
 }
 
 /// Whether a format that weights are held in lets the tier move a bit.

@@ -1,16 +1,15 @@
 //! The engine's one thread: takes in requests, runs steps, answers.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, mpsc::Receiver},
-};
+use std::{collections::HashMap, sync::mpsc::Receiver};
 
-use candle_core::{CpuStorage, Storage, Tensor};
 use rayon::prelude::*;
 
 use crate::{
     llm::{self, Seen},
-    model::{Decoder, Input, KvCache, Span, cpu::Tier},
+    model::{
+        self, Model, Part,
+        tail::{Choice, Want},
+    },
 };
 
 use super::{
@@ -29,11 +28,9 @@ pub struct Request {
 
 /// Everything that the engine's thread owns.
 pub struct Worker {
-    pub model: Arc<Decoder>,
-    pub cache: KvCache,
+    pub model: Box<dyn Model>,
     pub scheduler: Scheduler,
     pub inbox: Receiver<Request>,
-    pub tier: Tier,
     pub answers: HashMap<SeqId, Answer>,
     /// Whether answers guess ahead.
     pub drafts: bool,
@@ -42,21 +39,45 @@ pub struct Worker {
     pub seen: Seen,
 }
 
+/// An answer that has rows in the step at hand.
+struct Asked {
+    id: SeqId,
+    answer: Answer,
+    /// The first of its rows among the step's wanted ones.
+    first: usize,
+    wants: Vec<Want>,
+}
+
 impl Worker {
     /// Runs until nobody can ask any more.
     pub fn run(mut self) {
         while self.receive() {
-            if let Err(error) = awake(|| self.step()) {
+            let step = if self.model.computes_on_threads() { awake(|| self.step()) } else { self.step() };
+            if let Err(error) = step {
                 return self.give_up(&llm::Error::Engine(error.to_string()));
             }
         }
     }
 
-    /// One step, from the scheduler's choice to the answers' next tokens.
-    fn step(&mut self) -> Result<(), crate::model::Error> {
+    /// One step, from the scheduler's choice to the answers' next tokens. While a GPU runs the model, the answers
+    /// say what they want of its logits.
+    fn step(&mut self) -> Result<(), model::Error> {
         let step = self.scheduler.next_step();
-        let logits = self.forward(&step)?;
-        with_floats(&logits, |rows| self.finish(&step, rows))
+        self.model.run(described(&step))?;
+        let asked = self.ask(&step);
+        let wants: Vec<Want> = asked.iter().flat_map(|asked| asked.wants.iter().cloned()).collect();
+        match self.model.take(&wants) {
+            Ok(choices) => {
+                self.scheduler.computed(&step);
+                self.finish(asked, &choices);
+                Ok(())
+            }
+            Err(error) => {
+                // They are told with all the others.
+                self.answers.extend(asked.into_iter().map(|asked| (asked.id, asked.answer)));
+                Err(error)
+            }
+        }
     }
 
     /// Takes in new requests; waits when there is nothing to do. False when none can come any more.
@@ -80,49 +101,36 @@ impl Worker {
         self.scheduler.add(request.ask);
     }
 
-    /// Runs the model; gives the wanted logits.
-    ///
-    /// Shape: `[rows, vocab]`.
-    fn forward(&mut self, step: &Step) -> Result<Tensor, crate::model::Error> {
-        for copy in &step.copies {
-            self.cache.copy_block(copy.from, copy.to)?;
-        }
-        let mut input = Input::default();
+    /// The answers that have rows in the step, in its order, with what they want of them.
+    fn ask(&mut self, step: &Step) -> Vec<Asked> {
+        let mut first = 0;
+        let mut waiting = Vec::new();
         for chunk in &step.chunks {
-            let first = input.tokens.len();
-            input
-                .logit_rows
-                .extend((first + chunk.logits_from..first + chunk.tokens.len()).map(|row| row as u32));
-            input.tokens.extend_from_slice(&chunk.tokens);
-            let span =
-                Span { n_tokens: chunk.tokens.len(), position: chunk.position, blocks: chunk.blocks.clone() };
-            input.spans.push(span);
+            let n_rows = chunk.tokens.len() - chunk.logits_from;
+            if n_rows > 0 {
+                let answer = self.answers.remove(&chunk.id).expect("a running row has an answer");
+                waiting.push((chunk.id, answer, first, n_rows));
+            }
+            first += n_rows;
         }
-        self.model.forward(&input, &mut self.cache)
+        let asked = |(id, mut answer, first, n_rows): (SeqId, Answer, usize, usize)| {
+            let wants = answer.wants(n_rows);
+            Asked { id, answer, first, wants }
+        };
+        waiting.into_par_iter().map(asked).collect()
     }
 
-    /// Records the step, lets every answer take its rows, and sends those that are complete.
-    fn finish(&mut self, step: &Step, logits: &[f32]) {
-        self.scheduler.computed(step);
-        let n_vocab = self.model.config().vocab;
-        let mut rows = logits.chunks_exact(n_vocab);
-        let mut work = Vec::new();
-        for chunk in &step.chunks {
-            let rows: Vec<&[f32]> = rows.by_ref().take(chunk.tokens.len() - chunk.logits_from).collect();
-            if !rows.is_empty() {
-                let answer = self.answers.remove(&chunk.id).expect("a running row has an answer");
-                work.push((chunk.id, answer, rows));
-            }
-        }
-        let n_drafts = if self.drafts { draft::share(work.len()) } else { 0 };
-        let tier = self.tier;
-        let outcomes: Vec<(SeqId, Answer)> = work
-            .into_par_iter()
-            .map(|(id, mut answer, rows)| {
-                answer.take(&rows, n_drafts, tier);
-                (id, answer)
-            })
-            .collect();
+    /// Lets every answer take its rows, and sends those that are complete.
+    fn finish(&mut self, asked: Vec<Asked>, choices: &[Option<Choice>]) {
+        let n_drafts = if self.drafts { draft::share(asked.len(), self.model.cheap_rows()) } else { 0 };
+        let model = &*self.model;
+        let take = |Asked { id, mut answer, first, wants }: Asked| {
+            let weigh =
+                |row, id| model.weigh(first + row, id).map_err(|error| llm::Error::Engine(error.to_string()));
+            answer.take(&choices[first..first + wants.len()], n_drafts, weigh);
+            (id, answer)
+        };
+        let outcomes: Vec<(SeqId, Answer)> = asked.into_par_iter().map(take).collect();
         for (id, answer) in outcomes {
             if answer.is_generated() {
                 self.scheduler.set_answer(id, &answer.ids(), answer.n_noted());
@@ -146,14 +154,13 @@ impl Worker {
     }
 }
 
-/// Reads a tensor's values where they lie, if that is this machine's memory.
-fn with_floats<R>(tensor: &Tensor, read: impl FnOnce(&[f32]) -> R) -> Result<R, crate::model::Error> {
-    let (storage, layout) = tensor.storage_and_layout();
-    if let (Storage::Cpu(CpuStorage::F32(values)), Some((from, to))) =
-        (&*storage, layout.contiguous_offsets())
-    {
-        return Ok(read(&values[from..to]));
-    }
-    drop(storage);
-    Ok(read(&tensor.flatten_all()?.to_vec1()?))
+/// The scheduler's step as the model takes it.
+fn described(step: &Step) -> model::Step {
+    let parts = step.chunks.iter().map(|chunk| Part {
+        tokens: &chunk.tokens,
+        position: chunk.position,
+        blocks: &chunk.blocks,
+        logits_from: chunk.logits_from,
+    });
+    model::Step::new(parts, step.copies.iter().map(|copy| (copy.from, copy.to)).collect())
 }

@@ -24,18 +24,32 @@
     reason = "plain loops take the instructions of the tier that they are inlined into"
 )]
 
+pub mod backend;
+
+mod attention;
+mod linear;
+mod norm;
+mod rotary;
+pub mod tail;
+
+mod cache;
+mod shared;
+
 pub mod activate;
 pub mod attend;
-pub mod heap;
+pub mod softmax;
+
 mod input;
 pub mod lanes;
 mod layout;
 mod pack;
-pub mod peak;
 mod portable;
 mod schedule;
-pub mod softmax;
 mod unpack;
+
+pub mod heap;
+pub mod peak;
+mod tier;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -45,9 +59,12 @@ mod avx512;
 #[cfg(test)]
 mod tests;
 
+pub use backend::Cpu;
 pub use input::{Coding, Input};
 pub use layout::Format;
+pub use linear::Compute;
 pub use schedule::{Job, multiply, products};
+pub use tier::Tier;
 
 use layout::Storage;
 
@@ -59,45 +76,6 @@ pub enum Activations {
     Q8,
     /// Exact: `f32` activations against weights widened to `f32`, whatever the format.
     Float,
-}
-
-/// The instructions a product is computed with, slowest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tier {
-    /// Plain Rust.
-    Portable,
-    /// AVX2, FMA and F16C.
-    Avx2,
-    /// AVX-512 F, BW, VNNI and BF16.
-    Avx512,
-}
-
-impl Tier {
-    /// The fastest tier of this machine.
-    #[must_use]
-    pub fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        {
-            let avx2 = is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("fma")
-                && is_x86_feature_detected!("f16c");
-            let avx512 = is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vnni")
-                && is_x86_feature_detected!("avx512bf16");
-            match (avx2, avx512) {
-                (true, true) => return Self::Avx512,
-                (true, false) => return Self::Avx2,
-                _ => {}
-            }
-        }
-        Self::Portable
-    }
-
-    /// All tiers that this machine can run, slowest first.
-    pub fn available() -> impl Iterator<Item = Self> {
-        [Self::Portable, Self::Avx2, Self::Avx512].into_iter().filter(|&tier| tier <= Self::detect())
-    }
 }
 
 /// What cannot be packed.
@@ -230,12 +208,12 @@ macro_rules! on_tier {
             fn avx2<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx2 $(, $l)*>($($arg),*)
             }
-            match $tier {
-                // SAFETY: `Tier::detect` or the caller's own check found the features on this machine.
-                $crate::model::cpu::Tier::Avx512 => unsafe { avx512::<$($l),*>($($arg),*) },
+            match $tier.instructions() {
+                // SAFETY: a tier exists only on machines that have its instructions.
+                $crate::model::cpu::tier::Instructions::Avx512 => unsafe { avx512::<$($l),*>($($arg),*) },
                 // SAFETY: as above.
-                $crate::model::cpu::Tier::Avx2 => unsafe { avx2::<$($l),*>($($arg),*) },
-                $crate::model::cpu::Tier::Portable => {
+                $crate::model::cpu::tier::Instructions::Avx2 => unsafe { avx2::<$($l),*>($($arg),*) },
+                $crate::model::cpu::tier::Instructions::Portable => {
                     $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
                 }
             }

@@ -1,289 +1,231 @@
-//! The decoder shared by all architectures: what differs stands in its [`Config`].
-//! One call runs one step of any mix of prompt chunks and single tokens; the cache is the caller's.
-
-use std::borrow::Cow;
-
-use candle_core::{Device, Tensor};
+//! The decoder shared by all architectures, over any [`Backend`]: what differs stands in its [`Config`].
+//! One call runs one step of any mix of prompt chunks and single tokens.
 
 use super::{
-    BLOCK, Config, Error, KvCache, Weights,
-    config::{Arch, Rope},
-    cpu::attend::Row,
-    layers::{
-        activate::Gated,
-        attention::Attend,
-        linear::{Compute, Embedding, Linear},
-        norm::rms_norm,
-        residual::add_to,
-        rotary::{Angles, HeadNorm, Heads, Queries, Turn, WriteKeys, WriteValues},
-    },
+    Config, Error, KvType, Weights,
+    backend::{Backend, Matrices, Reach, Rows},
+    config::Arch,
+    step::Step,
+    tail::{Choice, Want},
 };
 
-/// A loaded model.
-pub struct Decoder {
+/// A model that is loaded on a device, whatever the device: it runs steps and answers what is wanted of their logits.
+pub trait Model: Send + Sync {
+    fn config(&self) -> &Config;
+
+    /// Makes the cache: room for `n_blocks` blocks of [`super::BLOCK`] tokens.
+    ///
+    /// # Errors
+    /// No memory, or a number type that this device does not cache.
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
+
+    /// Runs one step: writes the tokens' keys and values to the cache and holds the wanted logits. A GPU may still be
+    /// at work when this returns.
+    ///
+    /// # Errors
+    /// A token or block that does not exist, or the device fails.
+    fn run(&mut self, step: Step) -> Result<(), Error>;
+
+    /// As [`Backend::take`].
+    ///
+    /// # Errors
+    /// The device fails.
+    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error>;
+
+    /// The log-probability of a token after one wanted row of the step.
+    ///
+    /// # Errors
+    /// The logits are not numbers, or the device fails.
+    fn weigh(&self, row: usize, id: u32) -> Result<f64, Error> {
+        let mut wants = vec![Want::Nothing; row];
+        wants.push(Want::Weigh(id));
+        let choice = self.take(&wants)?.pop().flatten();
+        choice.map(|choice| choice.logprob).ok_or_else(|| Error::Step("the logits are not numbers".into()))
+    }
+
+    /// As [`Backend::logits`].
+    ///
+    /// # Errors
+    /// The device fails.
+    fn logits(&self) -> Result<Vec<Vec<f32>>, Error>;
+
+    /// As [`Backend::cheap_rows`].
+    fn cheap_rows(&self) -> usize;
+
+    /// As [`Backend::computes_on_threads`].
+    fn computes_on_threads(&self) -> bool;
+}
+
+/// A loaded model on one kind of device.
+pub struct Decoder<B: Backend> {
     config: Config,
-    device: Device,
-    compute: Compute,
-    embed_tokens: Embedding,
-    layers: Vec<Layer>,
-    norm: Tensor,
-    lm_head: Linear<1>,
+    backend: B,
+    embed_tokens: B::Table,
+    layers: Vec<Layer<B>>,
+    norm: B::Vector,
+    lm_head: B::Linear,
 }
 
-/// Neighbouring tokens of one sequence.
-#[derive(Clone, Debug)]
-pub struct Span {
-    /// Tokens of this step that belong to the sequence.
-    pub n_tokens: usize,
-    /// Position of the first of them in the sequence.
-    pub position: usize,
-    /// The sequence's blocks, in order; they hold at least `position + n_tokens` tokens.
-    pub blocks: Vec<u32>,
-}
-
-/// One step of work.
-#[derive(Clone, Debug, Default)]
-pub struct Input {
-    /// Ids, span after span.
-    pub tokens: Vec<u32>,
-    pub spans: Vec<Span>,
-    /// Indices into `tokens` whose next-token logits are wanted.
-    pub logit_rows: Vec<u32>,
-}
-
-struct Layer {
-    input_layernorm: Tensor,
-    qkv: Linear<3>,
-    q_norm: Option<HeadNorm>,
-    k_norm: Option<HeadNorm>,
-    o_proj: Linear<1>,
+struct Layer<B: Backend> {
+    input_layernorm: B::Vector,
+    qkv: B::Linear,
+    q_norm: Option<B::Vector>,
+    k_norm: Option<B::Vector>,
+    o_proj: B::Linear,
     /// The norm before the feed-forward half.
-    mlp_norm: Tensor,
-    gate_up: Linear<2>,
-    down_proj: Linear<1>,
+    mlp_norm: B::Vector,
+    gate_up: B::Linear,
+    down_proj: B::Linear,
     /// Gemma's norms of each half's output.
-    post_norms: Option<(Tensor, Tensor)>,
-    sliding: bool,
+    post_norms: Option<(B::Vector, B::Vector)>,
+    reach: Reach,
 }
 
-/// What all layers of a step share.
-struct Step<'a> {
-    rows: Vec<Row<'a>>,
-    slots: Vec<u32>,
-    angles: Angles,
-    local_angles: Option<Angles>,
-}
-
-impl Decoder {
+impl<B: Backend> Decoder<B> {
     /// Loads a checkpoint onto a device.
     ///
     /// # Errors
-    /// Tensors that are missing or of another shape than the configuration says.
-    pub fn load(weights: &Weights, device: &Device, compute: Compute) -> Result<Self, Error> {
+    /// Tensors that are missing or of another shape than the configuration says, or no memory on the device.
+    pub fn load(weights: &Weights, backend: B) -> Result<Self, Error> {
         let config = weights.config().clone();
         let (vocab, hidden) = (config.vocab, config.hidden);
-        let embed_tokens = Embedding::load(weights, "model.embed_tokens.weight", [vocab, hidden], compute)?;
+        let embed_tokens = backend.table(weights, "model.embed_tokens.weight", [vocab, hidden])?;
+        let load = Load { weights, config: &config, backend: &backend };
         let lm_head = if config.tied {
-            Linear::tied(&embed_tokens, compute)
+            backend.tied(&embed_tokens)?
         } else {
-            Linear::load(weights, [("lm_head", vocab)], hidden, compute)?
+            load.linear(&[("lm_head".into(), vocab)], hidden)?
         };
-        let load = Load { weights, config: &config, device, compute };
         let layers = (0..config.n_layers).map(|layer| load.layer(layer)).collect::<Result<_, _>>()?;
-        let norm = load.norm("model.norm")?;
-        Ok(Self { device: device.clone(), compute, embed_tokens, layers, norm, lm_head, config })
+        let norm = load.norm("model.norm", hidden)?;
+        Ok(Self { embed_tokens, layers, norm, lm_head, config, backend })
     }
 
-    #[must_use]
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    #[must_use]
-    pub fn device(&self) -> &Device {
-        &self.device
-    }
-
-    /// Runs one step: writes the tokens' keys and values to the cache and gives the wanted logits.
+    /// Takes the residual stream through one layer; behind the last layer's keys and values, only the wanted rows.
     ///
-    /// Shape: `[logit_rows, vocab]`, f32.
-    ///
-    /// # Errors
-    /// As candle's.
-    pub fn forward(&self, input: &Input, cache: &mut KvCache) -> Result<Tensor, Error> {
-        let step = self.step(input);
-        let mut x = self.embed_tokens.forward(&input.tokens)?; // [tokens, hidden]
-        if let Some(scale) = self.config.embedding_scale {
-            x = (x * f64::from(scale))?;
+    /// Shape: `[rows, hidden]` -> `[rows or wanted, hidden]`.
+    fn layer(&mut self, idx: usize, mut x: B::Stream) -> Result<B::Stream, Error> {
+        let mut queries = self.project(idx, &x)?;
+        let (backend, layer) = (&mut self.backend, &self.layers[idx]);
+        let mut rows = Rows::All;
+        if idx + 1 == self.layers.len() {
+            (x, queries) = backend.take_wanted(x, queries)?;
+            rows = Rows::Wanted;
         }
-        let last = self.layers.len() - 1;
-        for idx in 0..self.layers.len() {
-            // Above the last layer's keys and values, only rows whose logits are wanted go on.
-            let wanted = (idx == last).then_some(input.logit_rows.as_slice());
-            x = self.layer(idx, x, &step, wanted, cache)?;
-        }
-        if input.logit_rows.is_empty() {
-            return Ok(Tensor::zeros((0, self.config.vocab), candle_core::DType::F32, &self.device)?);
-        }
-        let [logits] = self.lm_head.forward(&rms_norm(&x, &self.norm, self.config.norm_eps)?)?;
-        Ok(logits)
-    }
-
-    fn step<'a>(&self, input: &'a Input) -> Step<'a> {
-        let mut rows = Vec::with_capacity(input.tokens.len());
-        let mut slots = Vec::with_capacity(input.tokens.len());
-        for span in &input.spans {
-            for position in span.position..span.position + span.n_tokens {
-                rows.push(Row { position, blocks: &span.blocks });
-                slots.push(span.blocks[position / BLOCK] * BLOCK as u32 + (position % BLOCK) as u32);
-            }
-        }
-        let positions: Vec<u32> = rows.iter().map(|row| row.position as u32).collect();
-        let angles = |rope: &Rope| {
-            let (frequencies, scale) = rope.frequencies(self.config.head_dim);
-            Angles::new(&positions, &frequencies, scale)
-        };
-        let local_angles = self.config.local_rope.as_ref().map(angles);
-        Step { angles: angles(&self.config.rope), local_angles, rows, slots }
-    }
-
-    /// Takes the residual stream `x` through one layer; behind its attention only the `wanted` rows, if some are
-    /// named.
-    ///
-    /// Shape: `[tokens, hidden]` -> `[wanted, hidden]`.
-    fn layer(
-        &self,
-        idx: usize,
-        mut x: Tensor,
-        step: &Step<'_>,
-        wanted: Option<&[u32]>,
-        cache: &mut KvCache,
-    ) -> Result<Tensor, Error> {
-        let (layer, eps) = (&self.layers[idx], self.config.norm_eps);
-        let mut q = self.project(idx, &rms_norm(&x, &layer.input_layernorm, eps)?, step, cache)?;
-        let mut rows = Cow::Borrowed(&step.rows);
-        if let Some(wanted) = wanted.filter(|wanted| wanted.len() < step.rows.len()) {
-            let ids = Tensor::new(wanted, &self.device)?;
-            (x, q) = (x.index_select(&ids, 0)?, q.index_select(&ids, 0)?);
-            rows = Cow::Owned(wanted.iter().map(|&row| step.rows[row as usize]).collect());
-            if wanted.is_empty() {
-                return Ok(x);
-            }
-        }
-        let mut h = self.attend(idx, &q, &rows, cache)?; // [rows, hidden]
-        if let Some((after_attention, _)) = &layer.post_norms {
-            h = rms_norm(&h, after_attention, eps)?;
-        }
-        add_to(&x, &h)?;
-        let h = rms_norm(&x, &layer.mlp_norm, eps)?;
-        let [gate, up] = layer.gate_up.forward(&h)?; // [rows, intermediate]
-        gate.inplace_op2(&up, &Gated { activation: self.config.activation, tier: self.compute.tier })?;
-        let [mut h] = layer.down_proj.forward(&gate)?; // [rows, hidden]
-        if let Some((_, after_mlp)) = &layer.post_norms {
-            h = rms_norm(&h, after_mlp, eps)?;
-        }
-        add_to(&x, &h)?;
+        let attended = backend.attend(idx, queries, rows, layer.reach)?; // [rows, heads head_dim]
+        let post_norms = layer.post_norms.as_ref();
+        backend.add_product(&mut x, &attended, &layer.o_proj, post_norms.map(|norms| &norms.0))?;
+        let h = backend.norm(&x, &layer.mlp_norm)?;
+        let gate_up = backend.product(&h, &layer.gate_up)?; // [rows, 2 intermediate]
+        let gated = backend.gate(gate_up)?; // [rows, intermediate]
+        backend.add_product(&mut x, &gated, &layer.down_proj, post_norms.map(|norms| &norms.1))?;
         Ok(x)
     }
 
-    /// Writes the step's keys and values to the cache and gives its queries.
-    ///
-    /// Shape: `[tokens, hidden]` -> `[tokens, heads head_dim]`.
-    fn project(&self, idx: usize, h: &Tensor, step: &Step<'_>, cache: &mut KvCache) -> Result<Tensor, Error> {
-        let layer = &self.layers[idx];
-        let heads = self.config.heads();
-        let angles = if layer.sliding { step.local_angles.as_ref() } else { None }.unwrap_or(&step.angles);
-        let turn = |norm| Turn { heads, norm, angles };
-        let [q, k, v] = layer.qkv.forward(h)?; // [tokens, heads head_dim]
-        cache.keys[idx]
-            .inplace_op2(&k, &WriteKeys { turn: turn(layer.k_norm.as_ref()), slots: &step.slots })?;
-        cache.values[idx].inplace_op2(&v, &WriteValues { heads, slots: &step.slots })?;
-        let queries = Queries { turn: turn(layer.q_norm.as_ref()), scale: self.config.attention_scale };
-        Ok(q.apply_op1_no_bwd(&queries)?)
-    }
-
-    /// Shape: `[rows, heads head_dim]` -> `[rows, hidden]`.
-    fn attend(&self, idx: usize, q: &Tensor, rows: &[Row<'_>], cache: &KvCache) -> Result<Tensor, Error> {
-        let layer = &self.layers[idx];
-        let window = self.config.window.filter(|_| layer.sliding);
-        let attend = Attend { heads: self.config.heads(), window, rows, tier: self.compute.tier };
-        let attended = q.apply_op3_no_bwd(&cache.keys[idx], &cache.values[idx], &attend)?;
-        let [out] = layer.o_proj.forward(&attended)?;
-        Ok(out)
+    /// Writes a layer's keys and values to the cache and gives its queries.
+    fn project(&mut self, idx: usize, x: &B::Stream) -> Result<B::Queries, Error> {
+        let (backend, layer) = (&mut self.backend, &self.layers[idx]);
+        let h = backend.norm(x, &layer.input_layernorm)?;
+        let qkv = backend.product(&h, &layer.qkv)?; // [rows, (heads + 2 kv heads) head_dim]
+        let norms = (layer.q_norm.as_ref(), layer.k_norm.as_ref());
+        backend.rotate_and_store(idx, qkv, norms, layer.reach)
     }
 }
 
-impl Config {
-    /// How many heads, and how wide.
-    #[must_use]
-    pub fn heads(&self) -> Heads {
-        Heads { n_heads: self.n_heads, n_kv_heads: self.n_kv_heads, head_dim: self.head_dim }
+impl<B: Backend> Model for Decoder<B> {
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error> {
+        self.backend.reserve(n_blocks, kv)
+    }
+
+    fn run(&mut self, step: Step) -> Result<(), Error> {
+        let wanted = !step.wanted.is_empty();
+        self.backend.begin(step)?;
+        let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
+        for idx in 0..self.layers.len() {
+            if idx + 1 == self.layers.len() && !wanted {
+                return self.project(idx, &x).map(drop);
+            }
+            x = self.layer(idx, x)?;
+        }
+        let h = self.backend.norm(&x, &self.norm)?;
+        let logits = self.backend.product(&h, &self.lm_head)?; // [wanted, vocab]
+        self.backend.keep_logits(logits)
+    }
+
+    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error> {
+        self.backend.take(wants)
+    }
+
+    fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {
+        self.backend.logits()
+    }
+
+    fn cheap_rows(&self) -> usize {
+        self.backend.cheap_rows()
+    }
+
+    fn computes_on_threads(&self) -> bool {
+        self.backend.computes_on_threads()
     }
 }
 
 /// What every tensor is loaded with.
-struct Load<'a> {
+struct Load<'a, B> {
     weights: &'a Weights,
     config: &'a Config,
-    device: &'a Device,
-    compute: Compute,
+    backend: &'a B,
 }
 
-impl Load<'_> {
-    fn layer(&self, layer: usize) -> Result<Layer, Error> {
+impl<B: Backend> Load<'_, B> {
+    fn layer(&self, layer: usize) -> Result<Layer<B>, Error> {
         let c = self.config;
         let at = |part: &str| format!("model.layers.{layer}.{part}");
         let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
         let gemma = c.arch == Arch::Gemma3;
         let mlp_norm = if gemma { "pre_feedforward_layernorm" } else { "post_attention_layernorm" };
         let post_norms = if gemma {
-            let after_attention = self.norm(&at("post_attention_layernorm"))?;
-            Some((after_attention, self.norm(&at("post_feedforward_layernorm"))?))
+            let after_attention = self.norm(&at("post_attention_layernorm"), c.hidden)?;
+            Some((after_attention, self.norm(&at("post_feedforward_layernorm"), c.hidden)?))
         } else {
             None
         };
         let qkv = [(at("self_attn.q_proj"), q), (at("self_attn.k_proj"), kv), (at("self_attn.v_proj"), kv)];
         let gate_up = [(at("mlp.gate_proj"), c.intermediate), (at("mlp.up_proj"), c.intermediate)];
         Ok(Layer {
-            input_layernorm: self.norm(&at("input_layernorm"))?,
+            input_layernorm: self.norm(&at("input_layernorm"), c.hidden)?,
             qkv: self.linear(&qkv, c.hidden)?,
             q_norm: self.head_norm(&at("self_attn.q_norm"))?,
             k_norm: self.head_norm(&at("self_attn.k_norm"))?,
             o_proj: self.linear(&[(at("self_attn.o_proj"), c.hidden)], q)?,
-            mlp_norm: self.norm(&at(mlp_norm))?,
+            mlp_norm: self.norm(&at(mlp_norm), c.hidden)?,
             gate_up: self.linear(&gate_up, c.hidden)?,
             down_proj: self.linear(&[(at("mlp.down_proj"), c.hidden)], c.intermediate)?,
             post_norms,
-            sliding: c.sliding[layer],
+            reach: if c.sliding[layer] { Reach::Local } else { Reach::Global },
         })
     }
 
-    fn linear<const N: usize>(&self, parts: &[(String, usize); N], k: usize) -> Result<Linear<N>, Error> {
-        let parts = std::array::from_fn(|i| (parts[i].0.as_str(), parts[i].1));
-        Linear::load(self.weights, parts, k, self.compute)
+    fn linear(&self, parts: &[(String, usize)], k: usize) -> Result<B::Linear, Error> {
+        self.backend.linear(self.weights, Matrices { parts, k })
     }
 
-    fn norm(&self, name: &str) -> Result<Tensor, Error> {
-        let n = self.config.hidden;
-        Ok(Tensor::from_vec(self.norm_weight(name, n)?, n, self.device)?)
-    }
-
-    fn head_norm(&self, name: &str) -> Result<Option<HeadNorm>, Error> {
-        if !self.weights.contains(&format!("{name}.weight")) {
-            return Ok(None);
-        }
-        let weight = self.norm_weight(name, self.config.head_dim)?;
-        Ok(Some(HeadNorm { weight, eps: self.config.norm_eps as f32 }))
+    fn head_norm(&self, name: &str) -> Result<Option<B::Vector>, Error> {
+        let found = self.weights.contains(&format!("{name}.weight"));
+        found.then(|| self.norm(name, self.config.head_dim)).transpose()
     }
 
     /// Norm weights in f32. Gemma's safetensors hold w of (1 + w); its GGUF files have the 1 added already.
-    fn norm_weight(&self, name: &str, n: usize) -> Result<Vec<f32>, Error> {
+    fn norm(&self, name: &str, n: usize) -> Result<B::Vector, Error> {
         let mut values = self.weights.floats(&format!("{name}.weight"), n)?;
         if self.config.arch == Arch::Gemma3 && self.weights.metadata().is_none() {
             for w in &mut values {
                 *w += 1.0;
             }
         }
-        Ok(values)
+        self.backend.vector(values)
     }
 }

@@ -88,7 +88,7 @@ fn replies_do_not_depend_on_batch_cache_threads_or_order() {
             Options { n_rows: 64, threads: Some(2), ..options() },
             // Room for one sequence of the full context and little else: prefixes are evicted all the time.
             Options { kv_bytes: Some(660 * 1024), step_tokens: 5, ..options() },
-            Options { compute: Compute { tier: Tier::Portable, ..Compute::default() }, ..options() },
+            Options { compute: Compute { tier: Tier::PORTABLE, ..Compute::default() }, ..options() },
             Options { n_rows: 64, prefix_cache: false, ..options() },
         ];
         for (i, variant) in variants.iter().enumerate() {

@@ -2,17 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_core::{Device, Tensor};
 use proptest::prelude::*;
-use tribunal::model::{BLOCK, Compute, Decoder, Input, KvCache, KvType, Span, Weights};
+use tribunal::model::{BLOCK, Compute, Device, KvType, Model, Part, Step, Weights};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn load(name: &str) -> Decoder {
+fn load(name: &str) -> Box<dyn Model> {
     let weights = Weights::open(&root().join("models/tiny").join(name)).expect("a tiny model opens");
-    Decoder::load(&weights, &Device::Cpu, Compute::default()).expect("a tiny model loads")
+    Device::Cpu.load(&weights, Compute::default()).expect("a tiny model loads")
 }
 
 /// One sequence of the goldens: ids and logits at every position.
@@ -26,8 +25,8 @@ fn goldens(name: &str) -> Vec<Golden> {
     let text = std::fs::read_to_string(file("json")).expect("the golden's ids");
     let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let sequences: Vec<Vec<u32>> = serde_json::from_value(json["sequences"].clone()).expect("ids");
-    let tensors =
-        candle_core::safetensors::load(Path::new(&file("safetensors")), &Device::Cpu).expect("logits");
+    let tensors = candle_core::safetensors::load(Path::new(&file("safetensors")), &candle_core::Device::Cpu)
+        .expect("logits");
     let golden = |(i, ids): (usize, Vec<u32>)| Golden {
         logits: tensors[&i.to_string()].to_vec2().expect("two dimensions"),
         ids,
@@ -37,43 +36,43 @@ fn goldens(name: &str) -> Vec<Golden> {
 
 /// Sequences that are fed to a decoder in steps, each with its own blocks, dealt out in an odd order.
 struct Desk<'a> {
-    model: &'a Decoder,
-    cache: KvCache,
+    model: &'a mut dyn Model,
     sequences: Vec<Vec<u32>>,
     done: Vec<usize>,
     blocks: Vec<Vec<u32>>,
 }
 
 impl<'a> Desk<'a> {
-    fn new(model: &'a Decoder, sequences: &[Vec<u32>], kind: KvType) -> Self {
+    fn new(model: &'a mut dyn Model, sequences: &[Vec<u32>], kind: KvType) -> Self {
         let needed: Vec<usize> = sequences.iter().map(|s| s.len().div_ceil(BLOCK)).collect();
         let total: usize = needed.iter().sum();
         let mut free: Vec<u32> = (0..total as u32).collect();
         free.sort_by_key(|block| (block * 7919) % 31);
         let blocks = needed.iter().map(|n| free.split_off(free.len() - n)).collect();
-        let cache = KvCache::new(model.config(), total, kind, &Device::Cpu).expect("a small cache");
-        Self { model, cache, sequences: sequences.to_vec(), done: vec![0; sequences.len()], blocks }
+        model.reserve(total, kind).expect("a small cache");
+        Self { model, sequences: sequences.to_vec(), done: vec![0; sequences.len()], blocks }
     }
 
     /// Feeds the next tokens of some sequences, `(sequence, tokens)`, and gives all their logits.
     fn step(&mut self, work: &[(usize, usize)]) -> Vec<Vec<f32>> {
-        let mut input = Input::default();
-        for &(sequence, n_tokens) in work {
+        let part = |&(sequence, n_tokens): &(usize, usize)| {
             let position = self.done[sequence];
-            input.tokens.extend(&self.sequences[sequence][position..position + n_tokens]);
-            input.spans.push(Span { n_tokens, position, blocks: self.blocks[sequence].clone() });
+            let tokens = &self.sequences[sequence][position..position + n_tokens];
+            Part { tokens, position, blocks: &self.blocks[sequence], logits_from: 0 }
+        };
+        let step = Step::new(work.iter().map(part), Vec::new());
+        for &(sequence, n_tokens) in work {
             self.done[sequence] += n_tokens;
         }
-        input.logit_rows = (0..input.tokens.len() as u32).collect();
-        let logits: Tensor = self.model.forward(&input, &mut self.cache).expect("a step runs");
-        logits.to_vec2().expect("two dimensions")
+        self.model.run(step).expect("a step runs");
+        self.model.logits().expect("logits")
     }
 }
 
 fn check_against_transformers(model: &str, golden: &str) {
-    let decoder = load(model);
+    let mut decoder = load(model);
     for Golden { ids, logits } in goldens(golden) {
-        let mut desk = Desk::new(&decoder, std::slice::from_ref(&ids), KvType::F32);
+        let mut desk = Desk::new(&mut *decoder, std::slice::from_ref(&ids), KvType::F32);
         let ours = desk.step(&[(0, ids.len())]);
         for (position, (ours, theirs)) in ours.iter().zip(&logits).enumerate() {
             let worst = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -93,12 +92,12 @@ fn logits_equal_those_of_transformers() {
 }
 
 /// The bits of a whole prefill of each sequence alone.
-fn alone(model: &Decoder, sequences: &[Vec<u32>], kind: KvType) -> Vec<Vec<Vec<u32>>> {
-    let run = |ids: &Vec<u32>| {
+fn alone(model: &mut dyn Model, sequences: &[Vec<u32>], kind: KvType) -> Vec<Vec<Vec<u32>>> {
+    let mut run = |ids: &Vec<u32>| {
         let logits = Desk::new(model, std::slice::from_ref(ids), kind).step(&[(0, ids.len())]);
         logits.iter().map(|row| bits(row)).collect()
     };
-    sequences.iter().map(run).collect()
+    sequences.iter().map(&mut run).collect()
 }
 
 fn bits(row: &[f32]) -> Vec<u32> {
@@ -116,12 +115,12 @@ proptest! {
         name in prop::sample::select(vec!["qwen2", "gemma3", "mistral"]),
         kind in prop::sample::select(vec![KvType::Bf16, KvType::F32, KvType::F16]),
     ) {
-        let model = load(name);
+        let mut model = load(name);
         let id = |s: usize, i: usize| ((s * 31 + i * 17 + i * i) % 300) as u32;
         let sequences: Vec<Vec<u32>> =
             lengths.iter().enumerate().map(|(s, &n)| (0..n).map(|i| id(s, i)).collect()).collect();
-        let expected = alone(&model, &sequences, kind);
-        let mut desk = Desk::new(&model, &sequences, kind);
+        let expected = alone(&mut *model, &sequences, kind);
+        let mut desk = Desk::new(&mut *model, &sequences, kind);
         let mut cuts = cuts.into_iter().cycle();
         while desk.done.iter().zip(&lengths).any(|(done, length)| done < length) {
             let mut work: Vec<(usize, usize)> = Vec::new();

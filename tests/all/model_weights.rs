@@ -12,21 +12,18 @@ use candle_core::{
 };
 use tribunal::{
     engine::{Engine, Options},
-    model::{BLOCK, Compute, Decoder, Input, KvCache, KvType, Span, Weights, cpu::Activations},
+    model::{self, BLOCK, Compute, KvType, Model, Part, Step, Weights, cpu::Activations},
 };
 
 use crate::fakes::gguf;
 
 /// Logits of the last of some tokens, with exact activations.
-fn logits(decoder: &Decoder, tokens: &[u32]) -> Vec<f32> {
-    let mut cache = KvCache::new(decoder.config(), 8, KvType::F32, &Device::Cpu).unwrap();
-    let blocks = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
-    let input = Input {
-        tokens: tokens.to_vec(),
-        spans: vec![Span { n_tokens: tokens.len(), position: 0, blocks }],
-        logit_rows: vec![tokens.len() as u32 - 1],
-    };
-    decoder.forward(&input, &mut cache).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+fn logits(mut model: Box<dyn Model>, tokens: &[u32]) -> Vec<f32> {
+    model.reserve(8, KvType::F32).unwrap();
+    let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
+    let part = Part { tokens, position: 0, blocks: &blocks, logits_from: tokens.len() - 1 };
+    model.run(Step::new([part], Vec::new())).unwrap();
+    model.logits().unwrap().remove(0)
 }
 
 /// The same model by candle's own loader and decoder.
@@ -61,7 +58,7 @@ fn every_gguf_format_gives_the_logits_that_candle_gives() {
         let weights = Weights::open(&path).unwrap();
         let run = |activations| {
             let compute = Compute { activations, ..Compute::default() };
-            logits(&Decoder::load(&weights, &Device::Cpu, compute).unwrap(), &tokens)
+            logits(model::Device::Cpu.load(&weights, compute).unwrap(), &tokens)
         };
         let theirs = candle_logits(&path, &tokens);
         let spread = theirs.iter().map(|x| x * x).sum::<f32>().sqrt();

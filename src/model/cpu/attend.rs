@@ -16,8 +16,7 @@ use super::{
     on_tier,
 };
 
-/// Tokens of a block of the cache.
-pub const BLOCK: usize = 16;
+pub use crate::model::BLOCK;
 
 /// Keys of one split.
 pub const SPLIT: usize = 256;

@@ -8,9 +8,9 @@ use std::ops::Range;
 use half::bf16;
 use rayon::prelude::*;
 
-use super::Tier;
 use super::lanes::nearest_bf16;
 use super::layout::BLOCK;
+use super::tier::{Instructions, Tier};
 
 /// Rows in a full tile.
 pub(super) const ROWS: usize = 16;
@@ -108,7 +108,7 @@ impl Input {
         assert_eq!(x.len(), m * k, "activations [{m}, {k}]");
         let rows = Rows { x, m, k };
         let coded = match coding {
-            Coding::Int8 => Coded::Int8(quantize(&rows, tier.min(Tier::detect()))),
+            Coding::Int8 => Coded::Int8(quantize(&rows, tier)),
             Coding::Bf16 => Coded::Bf16(pairs(&rows)),
             Coding::F32 => Coded::F32(floats(&rows)),
         };
@@ -223,8 +223,8 @@ struct Blocks<'a> {
 
 fn quantize_tile(rows: &Rows, span: Span, tile: &mut Blocks, tier: Tier) {
     #[cfg(target_arch = "x86_64")]
-    if tier >= Tier::Avx2 {
-        // SAFETY: the caller asks for no tier above the machine's.
+    if tier.instructions() >= Instructions::Avx2 {
+        // SAFETY: a tier exists only on machines that have its instructions.
         return unsafe { quantize_tile_avx2(rows, span, tile) };
     }
     let _ = tier;

@@ -3,7 +3,7 @@
 
 use memmap2::MmapMut;
 
-use super::Tier;
+use super::tier::{Instructions, Tier};
 
 /// A limit of one core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,9 +24,9 @@ impl Peak {
     /// two), or `None` where the machine has no instruction of that kind.
     #[must_use]
     pub fn run(self, rounds: usize) -> Option<u64> {
-        let width = match (Tier::detect(), self) {
+        let width = match (Tier::detect().instructions(), self) {
             #[cfg(target_arch = "x86_64")]
-            (Tier::Avx512, _) => {
+            (Instructions::Avx512, _) => {
                 // SAFETY: the machine has the AVX-512 tier.
                 unsafe {
                     match self {
@@ -37,7 +37,7 @@ impl Peak {
                 }
             }
             #[cfg(target_arch = "x86_64")]
-            (Tier::Avx2, Self::F32) => {
+            (Instructions::Avx2, Self::F32) => {
                 // SAFETY: the machine has the AVX2 tier.
                 unsafe { x86::f32_avx2(rounds) }
             }
@@ -80,7 +80,7 @@ impl Memory {
         let part = self.0.len() / n;
         let part = &self.0[i * part..][..part];
         #[cfg(target_arch = "x86_64")]
-        if Tier::detect() == Tier::Avx512 {
+        if Tier::detect().instructions() == Instructions::Avx512 {
             // SAFETY: the machine has the AVX-512 tier.
             return unsafe { x86::read(part) };
         }

@@ -10,7 +10,8 @@ use rayon::prelude::*;
 use super::input::{Coded, Int8Tile, ROWS, Span, Sums};
 use super::layout::{BLOCK, LANES, Panel};
 use super::portable::{self, CHUNK, Lanes};
-use super::{Format, Input, Packed, Tier, unpack};
+use super::tier::{Instructions, Tier};
+use super::{Format, Input, Packed, unpack};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 
@@ -31,8 +32,7 @@ const RESIDENT: usize = 448 * 1024;
 /// multiple of any format's block.
 const STRETCH: usize = 2048;
 
-/// `out = x wᵀ` for each job, all in one parallel region of the current rayon pool. A tier that the machine
-/// lacks falls to its best.
+/// `out = x wᵀ` for each job, all in one parallel region of the current rayon pool.
 ///
 /// # Panics
 /// When a layer has another `k` than the input, wants another [`super::Coding`], or an `out` has not `m n`
@@ -71,7 +71,6 @@ pub fn products(layers: &[&Packed], input: &Input, tier: Tier) -> Vec<Vec<f32>> 
 }
 
 fn run(parts: &[Part], input: &Input, tier: Tier) {
-    let tier = tier.min(Tier::detect());
     let n_panels: usize = parts.iter().map(|part| part.weights.storage.n_panels()).sum();
     let n_threads = rayon::current_num_threads();
     if n_threads == 1 {
@@ -241,13 +240,13 @@ struct Pair<'a> {
 }
 
 fn int8_tile(tier: Tier, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    match tier {
-        // SAFETY: `multiply` asks for no tier above the machine's.
+    match tier.instructions() {
+        // SAFETY: a tier exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx512 => unsafe { avx512::int8(panels, tile, sums) },
+        Instructions::Avx512 => unsafe { avx512::int8(panels, tile, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx2 => unsafe { avx2::int8(panels, tile, sums) },
+        Instructions::Avx2 => unsafe { avx2::int8(panels, tile, sums) },
         _ => portable::int8(panels, tile, sums, &portable::Plain),
     }
 }
@@ -255,25 +254,25 @@ fn int8_tile(tier: Tier, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) 
 /// `is_first` says that no tile met these weights just before.
 fn bf16_tile(tier: Tier, panels: &[Panel], x: &[[bf16; 2]], is_first: bool, sums: &mut [Lanes]) {
     assert_eq!(panels[0].format, Format::Bf16, "bf16 activations meet bf16 weights");
-    match tier {
-        // SAFETY: `multiply` asks for no tier above the machine's.
+    match tier.instructions() {
+        // SAFETY: a tier exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx512 => unsafe { avx512::bf16_pairs(panels, x, is_first, sums) },
+        Instructions::Avx512 => unsafe { avx512::bf16_pairs(panels, x, is_first, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx2 => unsafe { avx2::bf16_pairs(panels, x, sums) },
+        Instructions::Avx2 => unsafe { avx2::bf16_pairs(panels, x, sums) },
         _ => portable::bf16_pairs(panels, x, sums),
     }
 }
 
 fn float_tile(tier: Tier, weights: &[&[Lanes]], x: &[f32], sums: &mut [Lanes]) {
-    match tier {
-        // SAFETY: `multiply` asks for no tier above the machine's.
+    match tier.instructions() {
+        // SAFETY: a tier exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx512 => unsafe { avx512::floats(weights, x, sums) },
+        Instructions::Avx512 => unsafe { avx512::floats(weights, x, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx2 => unsafe { avx2::floats(weights, x, sums) },
+        Instructions::Avx2 => unsafe { avx2::floats(weights, x, sums) },
         _ => portable::floats(weights, x, sums),
     }
 }
@@ -284,13 +283,13 @@ fn floats<'a>(tier: Tier, panel: &Panel<'a>, room: &'a mut [Lanes]) -> &'a [Lane
         return weights;
     }
     let room = &mut room[..panel.k];
-    match tier {
-        // SAFETY: `multiply` asks for no tier above the machine's.
+    match tier.instructions() {
+        // SAFETY: a tier exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx512 => unsafe { avx512::widen(panel, 0, room) },
+        Instructions::Avx512 => unsafe { avx512::widen(panel, 0, room) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Tier::Avx2 => unsafe { avx2::widen(panel, 0, room) },
+        Instructions::Avx2 => unsafe { avx2::widen(panel, 0, room) },
         _ => unpack::floats(panel, 0, room),
     }
     room

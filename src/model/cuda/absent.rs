@@ -1,16 +1,42 @@
-//! What the other files of this folder offer, in a build without CUDA: errors. No storage on a GPU can exist
-//! there, so nothing here is ever reached by a tensor.
+//! What the other files of this folder offer, in a build without CUDA: no GPU can be opened there.
 
-use candle_core::{CudaStorage, Error, Layout, Result, Shape};
+use super::Error;
+use crate::model::{Model, Weights};
 
-use crate::model::layers::norm::operation::RmsNorm;
+/// A GPU; in this build there is none.
+#[derive(Clone, Debug)]
+pub enum Gpu {}
 
-/// # Errors
-/// Always: this binary was built without CUDA.
-pub fn rms_norm(
-    _: &RmsNorm,
-    _: (&CudaStorage, &Layout),
-    _: (&CudaStorage, &Layout),
-) -> Result<(CudaStorage, Shape)> {
-    Err(Error::NotCompiledWithCudaSupport)
+impl Gpu {
+    /// # Errors
+    /// Always: this binary was built without CUDA.
+    pub fn open(_: usize) -> Result<Self, Error> {
+        Err(Error::NotBuilt)
+    }
+
+    /// The GPU's number.
+    #[must_use]
+    pub fn ordinal(&self) -> usize {
+        match *self {}
+    }
+
+    /// Its generation as far as that can move a bit: the first digits of its compute capability.
+    #[must_use]
+    pub fn generation(&self) -> String {
+        match *self {}
+    }
+
+    /// Bytes that can still be allocated.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn free_memory(&self) -> Result<usize, Error> {
+        match *self {}
+    }
+
+    /// # Errors
+    /// As the decoder's.
+    pub fn load(&self, _: &Weights) -> Result<Box<dyn Model>, crate::model::Error> {
+        match *self {}
+    }
 }

@@ -1,0 +1,189 @@
+//! What a device must be able to do so that the decoder runs on it: load weights, keep a cache, and the operations of
+//! one step. `cpu` and `cuda` implement it side by side; the decoder knows neither.
+//!
+//! A backend is made for one model's [`super::Config`]. It holds the cache and the step at hand. A row's result
+//! depends on that row's own values alone, bit for bit, whatever else is in the step.
+
+use super::{
+    Error, KvType, Weights,
+    step::Step,
+    tail::{Choice, Want},
+};
+
+/// Weight matrices of one input, as a checkpoint names them.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrices<'a> {
+    /// Each name, without `.weight`, with its rows (outputs). A bias is used where the checkpoint has one.
+    pub parts: &'a [(String, usize)],
+    /// Columns (inputs).
+    pub k: usize,
+}
+
+/// The norms of a layer's query and key heads, where the architecture has them.
+pub type HeadNorms<'a, V> = (Option<&'a V>, Option<&'a V>);
+
+/// Which of a model's layers share rope and window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All earlier keys.
+    Global,
+    /// A sliding window of keys, and the rope of such layers where it is another one.
+    Local,
+}
+
+/// Which rows of a step an operation gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    All,
+    /// Those whose logits are wanted.
+    Wanted,
+}
+
+/// A device with one model's cache and the step at hand. Every operation fails when the device does.
+pub trait Backend: Send + Sync + Sized + 'static {
+    /// The residual stream, f32.
+    ///
+    /// Shape: `[rows, hidden]`.
+    type Stream: Send;
+    /// What a product multiplies: normed rows, attended values, gated values.
+    type Input: Send;
+    /// What a product gives: its parts, f32.
+    type Product: Send;
+    /// Queries, ready to meet the cached keys.
+    type Queries: Send;
+    /// Weights of a norm.
+    type Vector: Send + Sync;
+    /// Weight matrices of one input.
+    type Linear: Send + Sync;
+    /// The embedding table.
+    type Table: Send + Sync;
+
+    /// # Errors
+    /// No memory on the device.
+    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, Error>;
+
+    /// # Errors
+    /// A missing tensor, another shape, a type that is not supported, or no memory.
+    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, Error>;
+
+    /// # Errors
+    /// As [`Backend::table`].
+    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, Error>;
+
+    /// The output matrix of a model whose output matrix is its embedding table.
+    ///
+    /// # Errors
+    /// No memory on the device.
+    fn tied(&self, table: &Self::Table) -> Result<Self::Linear, Error>;
+
+    /// Makes the cache: room for `n_blocks` blocks, which may hold anything.
+    ///
+    /// # Errors
+    /// No memory, or a number type that this backend does not cache.
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
+
+    /// Takes a step to work on and makes its copies of blocks. From here on, rows are this step's.
+    ///
+    /// # Errors
+    /// The cache does not hold what the step names.
+    fn begin(&mut self, step: Step) -> Result<(), Error>;
+
+    /// The tokens' rows of the table, scaled as the model asks.
+    ///
+    /// # Errors
+    /// A token past the table.
+    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, Error>;
+
+    /// `x / sqrt(mean(x^2) + eps) * weight`, row by row.
+    /// Source: Zhang and Sennrich (2019), Root Mean Square Layer Normalization, equation 4.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, Error>;
+
+    /// `x w^T + b` for each part.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, Error>;
+
+    /// `x += norm(h w^T + b)`, or without a norm where the architecture has none.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn add_product(
+        &mut self,
+        x: &mut Self::Stream,
+        h: &Self::Input,
+        w: &Self::Linear,
+        norm: Option<&Self::Vector>,
+    ) -> Result<(), Error>;
+
+    /// Norms and turns the heads of `qkv`, writes keys and values to one layer of the cache, gives the queries.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn rotate_and_store(
+        &mut self,
+        layer: usize,
+        qkv: Self::Product,
+        norms: HeadNorms<'_, Self::Vector>,
+        reach: Reach,
+    ) -> Result<Self::Queries, Error>;
+
+    /// Only the wanted rows of the stream and of the queries.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn take_wanted(
+        &mut self,
+        x: Self::Stream,
+        queries: Self::Queries,
+    ) -> Result<(Self::Stream, Self::Queries), Error>;
+
+    /// Softmax of queries and one layer's cached keys, times its cached values.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn attend(
+        &mut self,
+        layer: usize,
+        queries: Self::Queries,
+        rows: Rows,
+        reach: Reach,
+    ) -> Result<Self::Input, Error>;
+
+    /// The model's nonlinearity of a product's first part, times its second.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, Error>;
+
+    /// Keeps a product as the step's logits: a row for each wanted row.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<(), Error>;
+
+    /// Takes from each row of the step's logits what is wanted of it: a [`Want`] for each wanted row, or for the
+    /// first of them. `None` where
+    /// nothing is wanted, where the mask allows no token, and where the logits are not numbers.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error>;
+
+    /// The step's logits, for tests and measurements.
+    ///
+    /// Shape: `[wanted, vocab]`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn logits(&self) -> Result<Vec<Vec<f32>>, Error>;
+
+    /// Rows up to which a step hardly takes longer than with one, because reading the weights takes its time.
+    fn cheap_rows(&self) -> usize;
+
+    /// Whether steps are computed by the threads of the pool that they are run in.
+    fn computes_on_threads(&self) -> bool;
+}

@@ -1,0 +1,90 @@
+//! Attention of a step's queries over the paged cache: which rows meet which keys together, on which thread.
+//! The arithmetic of a tile is in [`super::attend`].
+
+use rayon::prelude::*;
+
+use super::{
+    Tier,
+    attend::{Cached, Row, Scratch, TOGETHER, attend},
+    lanes::Stored,
+    shared::Shared,
+};
+use crate::model::{Config, step::Step};
+
+/// The rows of one attention.
+pub(super) struct Queries<'a> {
+    /// Shape: `[rows, heads head_dim]`, already scaled.
+    pub values: &'a [f32],
+    /// The step's row of each of them.
+    pub rows: &'a [u32],
+    /// All of them, those that read the same blocks side by side.
+    pub order: &'a [u32],
+}
+
+/// Softmax of queries and keys, times values.
+///
+/// Shape: as the queries.
+pub(super) fn attended<S: Stored>(
+    config: &Config,
+    tier: Tier,
+    step: &Step,
+    queries: &Queries<'_>,
+    cache: (&[S], &[S]),
+    window: Option<usize>,
+) -> Vec<f32> {
+    let group = config.n_heads / config.n_kv_heads;
+    let (width, part) = (config.n_heads * config.head_dim, group * config.head_dim);
+    let cached = Cached {
+        keys: cache.0,
+        values: cache.1,
+        n_kv_heads: config.n_kv_heads,
+        head_dim: config.head_dim,
+        window,
+    };
+    let tasks: Vec<(&[u32], usize)> = queries
+        .order
+        .chunks(rows_a_tile(group))
+        .flat_map(|tile| (0..config.n_kv_heads).map(move |head| (tile, head)))
+        .collect();
+    let mut out = vec![0.0; queries.values.len()];
+    let places = Shared::new(&mut out);
+    tasks.par_iter().for_each_init(Room::default, |room, &(tile, head)| {
+        let row = |&i: &u32| {
+            let row = queries.rows[i as usize];
+            Row { position: step.positions[row as usize] as usize, blocks: step.blocks_of_row(row) }
+        };
+        let rows: Vec<Row<'_>> = tile.iter().map(row).collect();
+        // The queries of one kv head, side by side: [rows, group, head_dim].
+        let place = |i: u32| i as usize * width + head * part..i as usize * width + (head + 1) * part;
+        room.scratch.queries.clear();
+        for &i in tile {
+            room.scratch.queries.extend_from_slice(&queries.values[place(i)]);
+        }
+        room.out.resize(rows.len() * part, 0.0);
+        attend(tier, cached, head, &rows, &mut room.scratch, &mut room.out);
+        for (&i, values) in tile.iter().zip(room.out.chunks_exact(part)) {
+            // SAFETY: a row is in one tile, and a tile and a head are one task.
+            unsafe { places.part(place(i)) }.copy_from_slice(values);
+        }
+    });
+    out
+}
+
+/// One thread's buffers.
+struct Room<S: Stored> {
+    scratch: Scratch<S>,
+    out: Vec<f32>,
+}
+
+impl<S: Stored> Default for Room<S> {
+    fn default() -> Self {
+        Self { scratch: Scratch::default(), out: Vec::new() }
+    }
+}
+
+/// Rows of a tile: their queries fill whole registers' worth, many share one reading of the keys, and their
+/// scores stay in the second-level cache.
+fn rows_a_tile(group: usize) -> usize {
+    let whole = (1..=TOGETHER).find(|rows| (rows * group).is_multiple_of(TOGETHER)).unwrap_or(TOGETHER);
+    whole * (24_usize.div_ceil(whole * group)).max(1)
+}

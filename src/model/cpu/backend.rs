@@ -1,0 +1,281 @@
+//! The decoder's operations on a CPU, on plain slices; parallel loops run in the rayon pool of the caller.
+
+use std::{collections::HashSet, ops::Range};
+
+use rayon::prelude::*;
+
+use super::{
+    activate,
+    attention::{self, Queries},
+    cache::{Cache, with_halves},
+    linear::{Compute, Linear, Table},
+    norm,
+    rotary::{self, Angles, Heads, Turn, runs},
+    tail,
+};
+use crate::model::{
+    Config, Error, KvType, Weights,
+    backend::{Backend, HeadNorms, Matrices, Reach, Rows},
+    config::Activation,
+    step::Step,
+    tail::{Choice, Want},
+};
+
+/// Tokens of a step up to which reading the weights costs more than computing with them.
+const CHEAP_ROWS: usize = 8;
+
+/// This machine's processor with one model's cache.
+pub struct Cpu {
+    config: Config,
+    compute: Compute,
+    cache: Cache,
+    n_blocks: usize,
+    step: Step,
+    /// The step's rows by the block that they write to.
+    runs: Vec<Range<usize>>,
+    angles: Angles,
+    local_angles: Option<Angles>,
+    /// All rows, and their wanted ones, as attention takes them.
+    all: Places,
+    wanted: Places,
+    /// Shape: `[wanted, vocab]`.
+    logits: Vec<f32>,
+}
+
+/// Rows of the step, and the order in which attention takes them.
+#[derive(Default)]
+struct Places {
+    rows: Vec<u32>,
+    order: Vec<u32>,
+}
+
+/// Rows of floats, side by side.
+pub struct Floats {
+    values: Vec<f32>,
+    width: usize,
+}
+
+impl Floats {
+    fn n_rows(&self) -> usize {
+        self.values.len() / self.width
+    }
+
+    fn take(&self, rows: &[u32]) -> Self {
+        let row = |&row: &u32| &self.values[row as usize * self.width..][..self.width];
+        Self { values: rows.iter().flat_map(row).copied().collect(), width: self.width }
+    }
+}
+
+impl Cpu {
+    /// A processor without a cache yet.
+    #[must_use]
+    pub fn new(config: &Config, compute: Compute) -> Self {
+        let angles = |rope| Angles::new(rope, config.head_dim);
+        Self {
+            compute,
+            cache: Cache::new(config, 0, KvType::default()),
+            n_blocks: 0,
+            step: Step::default(),
+            runs: Vec::new(),
+            angles: angles(&config.rope),
+            local_angles: config.local_rope.as_ref().map(angles),
+            all: Places::default(),
+            wanted: Places::default(),
+            logits: Vec::new(),
+            config: config.clone(),
+        }
+    }
+
+    fn eps(&self) -> f32 {
+        self.config.norm_eps as f32
+    }
+
+    fn rows_of_logits(&self) -> impl IndexedParallelIterator<Item = &[f32]> {
+        self.logits.par_chunks_exact(self.config.vocab)
+    }
+
+    /// Refuses a step that names blocks which are not there, or writes one block from two places: tasks write blocks
+    /// at the same time.
+    fn check(&self, step: &Step, runs: &[Range<usize>]) -> Result<(), Error> {
+        let n = self.n_blocks;
+        let copied = step.copies.iter().flat_map(|&(from, to)| [from, to]);
+        if let Some(block) = copied.chain(step.blocks.iter().copied()).find(|&block| block as usize >= n) {
+            return Err(Error::Step(format!("block {block} of a cache of {n}")));
+        }
+        let mut written = HashSet::new();
+        let twice = runs.iter().map(|run| step.slots[run.start] / super::attend::BLOCK as u32);
+        if let Some(block) = twice.into_iter().find(|&block| !written.insert(block)) {
+            return Err(Error::Step(format!("block {block} is written from two places")));
+        }
+        Ok(())
+    }
+}
+
+impl Backend for Cpu {
+    type Stream = Floats;
+    type Input = Floats;
+    type Product = Vec<Floats>;
+    type Queries = Floats;
+    type Vector = Vec<f32>;
+    type Linear = Linear;
+    type Table = Table;
+
+    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, Error> {
+        Ok(values)
+    }
+
+    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, Error> {
+        Table::load(weights, name, shape, self.compute)
+    }
+
+    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, Error> {
+        Linear::load(weights, matrices, self.compute)
+    }
+
+    fn tied(&self, table: &Self::Table) -> Result<Self::Linear, Error> {
+        Ok(Linear::tied(table))
+    }
+
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error> {
+        self.cache = Cache::new(&self.config, n_blocks, kv);
+        self.n_blocks = n_blocks;
+        Ok(())
+    }
+
+    fn begin(&mut self, step: Step) -> Result<(), Error> {
+        self.runs = runs(&step);
+        self.check(&step, &self.runs)?;
+        for &(from, to) in &step.copies {
+            self.cache.copy_block(from, to);
+        }
+        let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
+        self.angles.reach(furthest);
+        if let Some(angles) = &mut self.local_angles {
+            angles.reach(furthest);
+        }
+        self.all = Places { rows: (0..step.n_rows() as u32).collect(), order: step.order.clone() };
+        self.wanted = Places { rows: step.wanted.clone(), order: step.wanted_order() };
+        self.logits.clear();
+        self.step = step;
+        Ok(())
+    }
+
+    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, Error> {
+        let mut values = table.rows(&self.step.tokens)?;
+        if let Some(scale) = self.config.embedding_scale {
+            values.iter_mut().for_each(|x| *x *= scale);
+        }
+        Ok(Floats { values, width: self.config.hidden })
+    }
+
+    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, Error> {
+        Ok(Floats { values: norm::rows(&x.values, weight, self.eps()), width: x.width })
+    }
+
+    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, Error> {
+        let m = x.n_rows();
+        let parts = w.forward(&x.values, m, self.compute);
+        Ok(parts.into_iter().map(|values| Floats { width: values.len() / m.max(1), values }).collect())
+    }
+
+    fn add_product(
+        &mut self,
+        x: &mut Self::Stream,
+        h: &Self::Input,
+        w: &Self::Linear,
+        norm: Option<&Self::Vector>,
+    ) -> Result<(), Error> {
+        let norm = norm.map(|weight| (weight.as_slice(), self.eps()));
+        for mut part in w.forward(&h.values, h.n_rows(), self.compute) {
+            norm::add(&mut x.values, &mut part, x.width, norm);
+        }
+        Ok(())
+    }
+
+    fn rotate_and_store(
+        &mut self,
+        layer: usize,
+        qkv: Self::Product,
+        (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
+        reach: Reach,
+    ) -> Result<Self::Queries, Error> {
+        let Ok([mut q, mut k, v]) = <[Floats; 3]>::try_from(qkv) else {
+            return Err(Error::Step("queries, keys and values were expected".into()));
+        };
+        let angles = if reach == Reach::Local { self.local_angles.as_ref() } else { None };
+        let turn = Turn {
+            config: &self.config,
+            angles: angles.unwrap_or(&self.angles),
+            q_norm: q_norm.map(Vec::as_slice),
+            k_norm: k_norm.map(Vec::as_slice),
+        };
+        let heads = Heads { q: &mut q.values, k: &mut k.values, v: &v.values };
+        with_halves!(&mut self.cache, halves => {
+            let places = rotary::Places { keys: &mut halves.keys[layer], values: &mut halves.values[layer] };
+            turn.apply(&self.step, &self.runs, heads, places);
+        });
+        Ok(q)
+    }
+
+    fn take_wanted(
+        &mut self,
+        x: Self::Stream,
+        queries: Self::Queries,
+    ) -> Result<(Self::Stream, Self::Queries), Error> {
+        if self.wanted.rows.len() == self.all.rows.len() {
+            return Ok((x, queries));
+        }
+        Ok((x.take(&self.wanted.rows), queries.take(&self.wanted.rows)))
+    }
+
+    fn attend(
+        &mut self,
+        layer: usize,
+        queries: Self::Queries,
+        rows: Rows,
+        reach: Reach,
+    ) -> Result<Self::Input, Error> {
+        let places = if rows == Rows::Wanted { &self.wanted } else { &self.all };
+        let window = self.config.window.filter(|_| reach == Reach::Local);
+        let tile = Queries { values: &queries.values, rows: &places.rows, order: &places.order };
+        let values = with_halves!(&self.cache, halves => {
+            let cache = (halves.keys[layer].as_slice(), halves.values[layer].as_slice());
+            attention::attended(&self.config, self.compute.tier, &self.step, &tile, cache, window)
+        });
+        Ok(Floats { values, width: queries.width })
+    }
+
+    fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, Error> {
+        let Ok([mut gate, up]) = <[Floats; 2]>::try_from(gate_up) else {
+            return Err(Error::Step("a gate and what it lets through were expected".into()));
+        };
+        let (n, tier, activation) = (gate.width, self.compute.tier, self.config.activation);
+        gate.values.par_chunks_mut(n).zip(up.values.par_chunks(n)).for_each(|(gate, up)| match activation {
+            Activation::Silu => activate::silu_mul(tier, gate, up),
+            Activation::GeluTanh => activate::gelu_mul(tier, gate, up),
+        });
+        Ok(gate)
+    }
+
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<(), Error> {
+        self.logits = logits.into_iter().next().map(|logits| logits.values).unwrap_or_default();
+        Ok(())
+    }
+
+    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error> {
+        let tier = self.compute.tier;
+        Ok(self.rows_of_logits().zip(wants).map(|(row, want)| tail::take(row, want, tier)).collect())
+    }
+
+    fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {
+        Ok(self.rows_of_logits().map(<[f32]>::to_vec).collect())
+    }
+
+    fn cheap_rows(&self) -> usize {
+        CHEAP_ROWS
+    }
+
+    fn computes_on_threads(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,160 @@
+//! A layer's weight matrices as the checkpoint has them, packed; and the embedding that may share their storage.
+
+use std::sync::Arc;
+
+use candle_core::quantized::GgmlDType;
+
+use super::{Activations, Format, Input, Packed, Tier, products};
+use crate::model::{Error, Weights, backend::Matrices, weights};
+
+/// How products are computed on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compute {
+    pub tier: Tier,
+    pub activations: Activations,
+    /// Holds weights that are stored as floats in another float format.
+    pub floats: Option<Format>,
+}
+
+impl Default for Compute {
+    fn default() -> Self {
+        Self { tier: Tier::detect(), activations: Activations::Q8, floats: None }
+    }
+}
+
+/// Weight matrices of one input.
+pub struct Linear {
+    parts: Vec<Part>,
+}
+
+struct Part {
+    weights: Arc<Packed>,
+    bias: Option<Vec<f32>>,
+}
+
+/// The embedding table.
+pub struct Table(Arc<Packed>);
+
+impl Linear {
+    /// # Errors
+    /// A missing tensor, another shape, or a type that cannot be packed.
+    pub(super) fn load(weights: &Weights, matrices: Matrices<'_>, compute: Compute) -> Result<Self, Error> {
+        let part = |(name, n): &(String, usize)| {
+            let bias_name = format!("{name}.bias");
+            let bias =
+                if weights.contains(&bias_name) { Some(weights.floats(&bias_name, *n)?) } else { None };
+            let packed = packed(weights, &format!("{name}.weight"), [*n, matrices.k], compute.floats)?;
+            Ok(Part { weights: Arc::new(packed), bias })
+        };
+        Ok(Self { parts: matrices.parts.iter().map(part).collect::<Result<_, Error>>()? })
+    }
+
+    /// The product with the embedding table.
+    pub(super) fn tied(table: &Table) -> Self {
+        Self { parts: vec![Part { weights: table.0.clone(), bias: None }] }
+    }
+
+    /// `x w^T + b` for each part, the input coded once for all parts that want it coded alike.
+    ///
+    /// Shape: `[m, k]` -> for each part `[m, n]`.
+    pub(super) fn forward(&self, x: &[f32], m: usize, compute: Compute) -> Vec<Vec<f32>> {
+        let Compute { tier, activations, .. } = compute;
+        let coding = |part: &Part| part.weights.format().coding(activations);
+        let mut outs: Vec<Vec<f32>> = self.parts.iter().map(|_| Vec::new()).collect();
+        let mut waiting: Vec<usize> = (0..self.parts.len()).collect();
+        while let Some(&first) = waiting.first() {
+            let wanted = coding(&self.parts[first]);
+            let (now, later): (Vec<_>, Vec<_>) =
+                waiting.into_iter().partition(|&i| coding(&self.parts[i]) == wanted);
+            waiting = later;
+            let layers: Vec<&Packed> = now.iter().map(|&i| &*self.parts[i].weights).collect();
+            let input = Input::new(x, m, layers[0].k(), wanted, tier);
+            now.into_iter().zip(products(&layers, &input, tier)).for_each(|(i, product)| outs[i] = product);
+        }
+        for (part, out) in self.parts.iter().zip(&mut outs) {
+            let Some(bias) = &part.bias else { continue };
+            for row in out.chunks_exact_mut(bias.len()) {
+                row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+            }
+        }
+        outs
+    }
+}
+
+impl Table {
+    /// # Errors
+    /// A missing tensor or another shape than `[n, k]`.
+    pub(super) fn load(
+        weights: &Weights,
+        name: &str,
+        shape: [usize; 2],
+        compute: Compute,
+    ) -> Result<Self, Error> {
+        Ok(Self(Arc::new(packed(weights, name, shape, compute.floats)?)))
+    }
+
+    /// Shape: `[rows]` -> `[rows, k]`.
+    ///
+    /// # Errors
+    /// An id past the table.
+    pub(super) fn rows(&self, ids: &[u32]) -> Result<Vec<f32>, Error> {
+        let k = self.0.k();
+        let mut out = vec![0.0; ids.len() * k];
+        for (&id, row) in ids.iter().zip(out.chunks_exact_mut(k)) {
+            if id as usize >= self.0.n() {
+                return Err(Error::Token { id, vocab: self.0.n() });
+            }
+            self.0.dequantize_row(id as usize, row);
+        }
+        Ok(out)
+    }
+}
+
+fn packed(
+    weights: &Weights,
+    name: &str,
+    [n, k]: [usize; 2],
+    floats: Option<Format>,
+) -> Result<Packed, Error> {
+    let stored = weights.get(name, &[n, k])?;
+    let bad = |reason: String| weights.bad(name, &reason);
+    let format = Format::of(stored.dtype);
+    let format = format.ok_or_else(|| bad(format!("is {:?}, which is not supported", stored.dtype)))?;
+    let (format, bytes) = match (floats, weights::floats(stored.dtype, &stored.bytes)) {
+        (Some(wanted), Some(values)) if wanted != format => (wanted, encode(wanted, &values).into()),
+        _ => (format, stored.bytes),
+    };
+    let packed = Packed::pack(format, n, k, &bytes).map_err(|e| bad(e.to_string()))?;
+    weights.used(name);
+    Ok(packed)
+}
+
+/// Little-endian bytes of values in a float format.
+fn encode(format: Format, values: &[f32]) -> Vec<u8> {
+    match format {
+        Format::Bf16 => values.iter().flat_map(|&x| half::bf16::from_f32(x).to_le_bytes()).collect(),
+        Format::F16 => values.iter().flat_map(|&x| half::f16::from_f32(x).to_le_bytes()).collect(),
+        _ => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+    }
+}
+
+impl Format {
+    /// The format of a checkpoint's type; `None` for types that are not supported.
+    #[must_use]
+    pub fn of(dtype: GgmlDType) -> Option<Self> {
+        Some(match dtype {
+            GgmlDType::F32 => Self::F32,
+            GgmlDType::F16 => Self::F16,
+            GgmlDType::BF16 => Self::Bf16,
+            GgmlDType::Q4_0 => Self::Q4_0,
+            GgmlDType::Q4_1 => Self::Q4_1,
+            GgmlDType::Q5_0 => Self::Q5_0,
+            GgmlDType::Q5_1 => Self::Q5_1,
+            GgmlDType::Q8_0 => Self::Q8_0,
+            GgmlDType::Q4K => Self::Q4K,
+            GgmlDType::Q5K => Self::Q5K,
+            GgmlDType::Q6K => Self::Q6K,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! Head norm and rotary embedding of queries and keys, and the cache's writes.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::{
+    attend::{key_at, value_at},
+    lanes::Stored,
+    norm,
+    shared::Shared,
+};
+use crate::model::{BLOCK, Config, config::Rope, step::Step};
+
+/// Cosines and sines of all positions up to the furthest one so far, under one rope.
+pub(super) struct Angles {
+    frequencies: Vec<f32>,
+    /// Multiplies cosines and sines.
+    scale: f32,
+    /// Shape: `[positions, head_dim / 2]`.
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+}
+
+impl Angles {
+    pub(super) fn new(rope: &Rope, head_dim: usize) -> Self {
+        let (frequencies, scale) = rope.frequencies(head_dim);
+        Self { frequencies, scale, cos: Vec::new(), sin: Vec::new() }
+    }
+
+    /// Makes sure that the first `n` positions are there.
+    pub(super) fn reach(&mut self, n: usize) {
+        for position in self.cos.len() / self.frequencies.len()..n {
+            let angles = self.frequencies.iter().map(|f| position as f32 * f);
+            self.cos.extend(angles.clone().map(|a| a.cos() * self.scale));
+            self.sin.extend(angles.map(|a| a.sin() * self.scale));
+        }
+    }
+
+    /// Turns the halves of one head.
+    fn rotate(&self, position: u32, head: &mut [f32]) {
+        let half = self.frequencies.len();
+        let at = position as usize * half..(position as usize + 1) * half;
+        let (low, high) = head.split_at_mut(half);
+        for (((x, y), c), s) in low.iter_mut().zip(high).zip(&self.cos[at.clone()]).zip(&self.sin[at]) {
+            (*x, *y) = (*x * c - *y * s, *y * c + *x * s);
+        }
+    }
+}
+
+/// A step's rows that go to the same block, one run after another: what one task may write.
+pub(super) fn runs(step: &Step) -> Vec<Range<usize>> {
+    let blocks: Vec<u32> = step.slots.iter().map(|slot| slot / BLOCK as u32).collect();
+    let mut end = 0;
+    let run = |run: &[u32]| {
+        end += run.len();
+        end - run.len()..end
+    };
+    blocks.chunk_by(|a, b| a == b).map(run).collect()
+}
+
+/// What a layer does to the rows' heads before they are stored and attended.
+pub(super) struct Turn<'a> {
+    pub config: &'a Config,
+    pub angles: &'a Angles,
+    pub q_norm: Option<&'a [f32]>,
+    pub k_norm: Option<&'a [f32]>,
+}
+
+/// The rows' queries, keys and values.
+///
+/// Shape: `q` `[rows, heads head_dim]`, `k` and `v` `[rows, kv heads head_dim]`.
+pub(super) struct Heads<'a> {
+    pub q: &'a mut [f32],
+    pub k: &'a mut [f32],
+    pub v: &'a [f32],
+}
+
+/// One layer of the cache.
+pub(super) struct Places<'a, S> {
+    pub keys: &'a mut [S],
+    pub values: &'a mut [S],
+}
+
+impl Turn<'_> {
+    /// Norms, turns and scales the queries in place; writes the keys, normed and turned, and the values to their slots.
+    pub(super) fn apply<S: Stored>(
+        &self,
+        step: &Step,
+        runs: &[Range<usize>],
+        heads: Heads<'_>,
+        places: Places<'_, S>,
+    ) {
+        let (q_width, kv_width) =
+            (self.config.n_heads * self.config.head_dim, self.config.n_kv_heads * self.config.head_dim);
+        let (q, k) = (Shared::new(heads.q), Shared::new(heads.k));
+        let (keys, values) = (Shared::new(places.keys), Shared::new(places.values));
+        let block_size = kv_width * BLOCK;
+        runs.par_iter().for_each(|rows| {
+            let block = step.slots[rows.start] as usize / BLOCK;
+            let block = block * block_size..(block + 1) * block_size;
+            // SAFETY: runs have no row in common, and a block belongs to one sequence, whose rows of this block are
+            // one run.
+            let (q, k, keys, values) = unsafe {
+                (
+                    q.part(rows.start * q_width..rows.end * q_width),
+                    k.part(rows.start * kv_width..rows.end * kv_width),
+                    keys.part(block.clone()),
+                    values.part(block),
+                )
+            };
+            for (i, row) in rows.clone().enumerate() {
+                let (position, offset) = (step.positions[row], step.slots[row] as usize % BLOCK);
+                self.queries(position, &mut q[i * q_width..][..q_width]);
+                self.keys(position, offset, &mut k[i * kv_width..][..kv_width], keys);
+                self.values(offset, &heads.v[row * kv_width..][..kv_width], values);
+            }
+        });
+    }
+
+    fn queries(&self, position: u32, row: &mut [f32]) {
+        for head in row.chunks_exact_mut(self.config.head_dim) {
+            self.turn(self.q_norm, position, head);
+            for x in head {
+                *x *= self.config.attention_scale;
+            }
+        }
+    }
+
+    fn keys<S: Stored>(&self, position: u32, offset: usize, row: &mut [f32], block: &mut [S]) {
+        let dim = self.config.head_dim;
+        for (key, cached) in row.chunks_exact_mut(dim).zip(block.chunks_exact_mut(dim * BLOCK)) {
+            self.turn(self.k_norm, position, key);
+            for (d, &x) in key.iter().enumerate() {
+                cached[key_at::<S>(offset, d)] = S::narrow(x);
+            }
+        }
+    }
+
+    fn values<S: Stored>(&self, offset: usize, row: &[f32], block: &mut [S]) {
+        let dim = self.config.head_dim;
+        for (value, cached) in row.chunks_exact(dim).zip(block.chunks_exact_mut(dim * BLOCK)) {
+            for (d, &x) in value.iter().enumerate() {
+                let at = value_at::<S>(offset, d, dim);
+                cached[at] = S::narrow(x);
+                if offset % S::UNIT + 1 < S::UNIT {
+                    // The unit's other value is read before it is written, under a weight of 0.
+                    cached[at + 1] = S::narrow(0.0);
+                }
+            }
+        }
+    }
+
+    fn turn(&self, norm: Option<&[f32]>, position: u32, head: &mut [f32]) {
+        if let Some(weight) = norm {
+            norm::in_place(head, weight, self.config.norm_eps as f32);
+        }
+        self.angles.rotate(position, head);
+    }
+}

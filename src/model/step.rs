@@ -1,0 +1,136 @@
+//! One step of work, described once for every backend: tokens with their places, whose blocks they read, and which
+//! rows of logits are wanted. Integers only.
+
+use super::BLOCK;
+
+/// Neighbouring tokens of one sequence.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    pub tokens: &'a [u32],
+    /// Position of the first of them in the sequence.
+    pub position: usize,
+    /// The sequence's blocks, in order; they hold at least `position + tokens.len()` tokens.
+    pub blocks: &'a [u32],
+    /// The first of `tokens` whose next-token logits are wanted; their number when none are.
+    pub logits_from: usize,
+}
+
+/// What one step computes. A row is a token of the step; all vectors named for rows have one entry for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Shape: `[rows]`.
+    pub tokens: Vec<u32>,
+    /// Shape: `[rows]`; a row's position in its sequence.
+    pub positions: Vec<u32>,
+    /// Shape: `[rows]`; where the row's key and value go: `block * BLOCK + offset`.
+    pub slots: Vec<u32>,
+    /// Shape: `[rows]`; the row's sequence.
+    pub sequences: Vec<u32>,
+    /// Shape: `[sequences + 1]`; where each sequence's blocks begin in `blocks`.
+    pub block_starts: Vec<u32>,
+    /// All sequences' blocks, one sequence after the other.
+    pub blocks: Vec<u32>,
+    /// Rows whose next-token logits are wanted, ascending.
+    pub wanted: Vec<u32>,
+    /// Shape: `[rows]`; all rows, those that read the same blocks side by side, a sequence's rows by position.
+    pub order: Vec<u32>,
+    /// Blocks to copy, `(from, to)`, before anything is computed.
+    pub copies: Vec<(u32, u32)>,
+}
+
+impl Step {
+    /// Describes a step of these parts.
+    ///
+    /// # Panics
+    /// When a part's blocks do not hold its tokens.
+    #[must_use]
+    pub fn new<'a>(parts: impl IntoIterator<Item = Part<'a>>, copies: Vec<(u32, u32)>) -> Self {
+        let mut step = Self { block_starts: vec![0], copies, ..Self::default() };
+        let mut first_rows = vec![0];
+        for part in parts {
+            step.push(&part);
+            first_rows.push(step.tokens.len() as u32);
+        }
+        let mut sequences: Vec<usize> = (0..first_rows.len() - 1).collect();
+        // Sequences share blocks from their beginnings on, so that sorting brings together what is shared.
+        sequences.sort_by(|&a, &b| step.blocks_of(a).cmp(step.blocks_of(b)));
+        step.order = sequences.iter().flat_map(|&s| first_rows[s]..first_rows[s + 1]).collect();
+        step
+    }
+
+    fn push(&mut self, part: &Part<'_>) {
+        let (sequence, first) = (self.block_starts.len() as u32 - 1, self.tokens.len());
+        for position in part.position..part.position + part.tokens.len() {
+            self.positions.push(position as u32);
+            self.slots.push(part.blocks[position / BLOCK] * BLOCK as u32 + (position % BLOCK) as u32);
+            self.sequences.push(sequence);
+        }
+        self.tokens.extend_from_slice(part.tokens);
+        self.wanted.extend((first + part.logits_from..self.tokens.len()).map(|row| row as u32));
+        self.blocks.extend_from_slice(part.blocks);
+        self.block_starts.push(self.blocks.len() as u32);
+    }
+
+    /// Rows of the step.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// The blocks of one sequence.
+    ///
+    /// # Panics
+    /// When there are fewer sequences.
+    #[must_use]
+    pub fn blocks_of(&self, sequence: usize) -> &[u32] {
+        &self.blocks[self.block_starts[sequence] as usize..self.block_starts[sequence + 1] as usize]
+    }
+
+    /// The blocks that a row reads from.
+    ///
+    /// # Panics
+    /// When there are fewer rows.
+    #[must_use]
+    pub fn blocks_of_row(&self, row: u32) -> &[u32] {
+        self.blocks_of(self.sequences[row as usize] as usize)
+    }
+
+    /// The indices into `wanted`, those of rows that read the same blocks side by side.
+    #[must_use]
+    pub fn wanted_order(&self) -> Vec<u32> {
+        let mut place = vec![u32::MAX; self.n_rows()];
+        for (i, &row) in self.wanted.iter().enumerate() {
+            place[row as usize] = i as u32;
+        }
+        self.order.iter().map(|&row| place[row as usize]).filter(|&i| i != u32::MAX).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_know_their_places_and_those_that_share_blocks_stand_together() {
+        let tokens: Vec<u32> = (0..20).collect();
+        let part = |n: usize, position, blocks, logits_from| Part {
+            tokens: &tokens[..n],
+            position,
+            blocks,
+            logits_from,
+        };
+        let step = Step::new(
+            [part(1, 16, &[7, 3][..], 0), part(18, 0, &[2, 9], 18), part(2, 17, &[7, 1], 1)],
+            vec![(7, 1)],
+        );
+        assert_eq!(step.n_rows(), 21);
+        assert_eq!((step.positions[0], step.slots[0]), (16, 48));
+        assert_eq!((step.slots[1], step.slots[16], step.slots[17]), (32, 47, 144));
+        assert_eq!((step.positions[20], step.slots[20]), (18, 18));
+        assert_eq!(step.wanted, [0, 20]);
+        assert_eq!(step.blocks_of_row(20), [7, 1]);
+        assert_eq!(step.order[..3], [1, 2, 3], "block 2 comes before block 7");
+        assert_eq!(step.order[18..], [19, 20, 0], "two sequences begin with block 7");
+        assert_eq!(step.wanted_order(), [1, 0]);
+    }
+}
