@@ -2,25 +2,17 @@
 //
 //   rms_norm GOLDEN           compares with tests/golden/rms_norm.json
 //   rms_norm GOLDEN --write   writes it
-#include "host.h"
 #include "../rms_norm.cu"
 
 #include <fstream>
 #include <sstream>
 #include <string>
 
+#include "tally.h"
+
 namespace {
 
 constexpr float kEps = 1e-6f;
-
-// Numbers in [-2, 2) that depend on the seed alone; src/model/layers/norm/tests.rs draws the same ones.
-struct Noise {
-  uint32_t state;
-  float next() {
-    state = state * 1664525u + 1013904223u;
-    return (float(state >> 8) / float(1 << 24) - 0.5f) * 4.0f;
-  }
-};
 
 uint32_t bits(float v) {
   uint32_t b;
@@ -82,14 +74,6 @@ double worst(const std::vector<X>& x, const std::vector<W>& w, const std::vector
   return error;
 }
 
-struct Tally {
-  int passed = 0, failed = 0;
-  void check(bool ok, const std::string& what) {
-    ok ? passed++ : failed++;
-    if (!ok) std::fprintf(stderr, "rms_norm: %s\n", what.c_str());
-  }
-};
-
 // One shape and one pair of types: returns the golden file's entry.
 template <typename X, typename W>
 std::string one_case(Tally& tally, const char* types, int rows, int cols, int one_plus) {
@@ -138,7 +122,7 @@ std::string all_cases(Tally& tally) {
 
 int main(int argc, char** argv) {
   if (argc < 2) host::stop("usage: rms_norm GOLDEN [--write]");
-  Tally tally;
+  Tally tally("rms_norm");
   const std::string made = all_cases(tally);
   if (argc > 2) {
     std::ofstream(argv[1]) << made;
@@ -148,6 +132,5 @@ int main(int argc, char** argv) {
     golden << file.rdbuf();
     tally.check(golden.str() == made, std::string("other bytes than ") + argv[1]);
   }
-  std::printf("%d passed, %d failed\n", tally.passed, tally.failed);
-  return tally.failed != 0;
+  return tally.end();
 }
