@@ -86,8 +86,8 @@ void test_ldmatrix() {
   for (unsigned lane = 0; lane < 32; lane++)
     for (unsigned i = 0; i < 4; i++) {
       const unsigned g = lane / 4, t = lane % 4 * 2, at = 100 * i;
-      rows &= plain[lane][i] == (at + 10 * g + t | (at + 10 * g + t + 1) << 16);
-      columns &= trans[lane][i] == (at + 10 * t + g | (at + 10 * (t + 1) + g) << 16);
+      rows &= plain[lane][i] == ((at + 10 * g + t) | (at + 10 * g + t + 1) << 16);
+      columns &= trans[lane][i] == ((at + 10 * t + g) | (at + 10 * (t + 1) + g) << 16);
       if (i < 2) twos &= two[lane][i] == plain[lane][i] && two_trans[lane][i] == trans[lane][i];
     }
   tally.check(rows, "ldmatrix_x4");
