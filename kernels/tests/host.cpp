@@ -1,17 +1,13 @@
-// host.h itself: what a kernel may rely on when it runs on the CPU.
-#include "host.h"
+// kernels/emulated/host.h: what a kernel may rely on when it runs on the CPU.
+#include "tally.h"
 
 namespace {
 
-int passed = 0, failed = 0;
-void check(bool ok, const char* what) {
-  ok ? passed++ : failed++;
-  if (!ok) std::fprintf(stderr, "host.h: %s\n", what);
-}
+Tally tally("host");
 
 // Neighbours exchange through shared memory: wrong unless the barrier holds every thread back.
 void reverse(int* values) {
-  HOST_SHARED(int, shared);
+  DYNAMIC_SHARED(int, shared);
   const unsigned n = blockDim.x, i = threadIdx.x;
   shared[i] = values[blockIdx.x * n + i];
   __syncthreads();
@@ -25,7 +21,7 @@ void test_barrier_and_blocks() {
   bool ok = true;
   for (int b = 0; b < 3; b++)
     for (int i = 0; i < 100; i++) ok &= v[b * 100 + i] == b * 100 + 99 - i;
-  check(ok, "__syncthreads, or blocks share memory");
+  tally.check(ok, "__syncthreads, or blocks share memory");
 }
 
 void test_shuffles() {
@@ -41,11 +37,11 @@ void test_shuffles() {
     from[i] = __shfl_sync(~0u, i, 5);
     odd[i] = __ballot_sync(~0u, i & 1);
   });
-  check(sum[0] == 496 && sum[31] == 496 && sum[32] == 496 + 32 * 32, "__shfl_xor_sync");
-  check(up[2] == 2 && up[3] == 0 && up[32] == 32 && up[40] == 37, "__shfl_up_sync");
-  check(down[4] == 7 && down[5] == 5 && down[33] == 36, "__shfl_down_sync in groups of 8");
-  check(from[0] == 5 && from[40] == 37, "__shfl_sync");
-  check(odd[0] == 0xAAAAAAAAu && odd[63] == 0xAAAAAAAAu, "__ballot_sync");
+  tally.check(sum[0] == 496 && sum[31] == 496 && sum[32] == 496 + 32 * 32, "__shfl_xor_sync");
+  tally.check(up[2] == 2 && up[3] == 0 && up[32] == 32 && up[40] == 37, "__shfl_up_sync");
+  tally.check(down[4] == 7 && down[5] == 5 && down[33] == 36, "__shfl_down_sync in groups of 8");
+  tally.check(from[0] == 5 && from[40] == 37, "__shfl_sync");
+  tally.check(odd[0] == 0xAAAAAAAAu && odd[63] == 0xAAAAAAAAu, "__ballot_sync");
 }
 
 void test_ended_threads_hold_nobody_back() {
@@ -55,12 +51,12 @@ void test_ended_threads_hold_nobody_back() {
     __syncthreads();
     atomicAdd(&arrived, 1);
   });
-  check(arrived == 32, "a barrier after some warps have ended");
+  tally.check(arrived == 32, "a barrier after some warps have ended");
 }
 
 void test_bf16() {
-  check(__bfloat162float(__float2bfloat16_rn(1.00390625f)) == 1.0f, "bf16 rounds half to even, down");
-  check(__bfloat162float(__float2bfloat16_rn(1.01171875f)) == 1.015625f, "bf16 rounds half to even, up");
+  tally.check(__bfloat162float(__float2bfloat16_rn(1.00390625f)) == 1.0f, "bf16 rounds half to even, down");
+  tally.check(__bfloat162float(__float2bfloat16_rn(1.01171875f)) == 1.015625f, "bf16 rounds half to even, up");
 }
 
 }  // namespace
@@ -70,6 +66,5 @@ int main() {
   test_shuffles();
   test_ended_threads_hold_nobody_back();
   test_bf16();
-  std::printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  return tally.end();
 }

@@ -1,0 +1,77 @@
+// What attention computes, apart from how fast: attend_plain.cu, attend.cu and attend_merge.cu give the same bits
+// because they all do exactly this.
+//
+// Row r at position p sees the keys from first_seen(p) to p. They are divided every kSplit absolute positions; within a
+// split, for each query head of r:
+//
+//   score[j]  = (q . k[j]) * scale       mma_bf16 along the head, 16 dimensions at a time, from 0
+//   peak      = max score[j]
+//   weight[j] = bf16(e^(score[j] - peak)), 0 for a key that is not seen
+//   sum       = the weights in the order of sum_of_slices
+//   part[d]   = sum_j weight[j] v[j][d]  mma_bf16 along the keys, a block of 16 at a time in order, from 0
+//
+// and the splits are folded in order into a running peak, total and output (fold, folded); out = output / total.
+// Every operand that is not seen enters a product as a weight of 0 (and a value of 0 where no row of the tile sees it),
+// and mma_bf16 leaves a sum as it is under products of 0. So a query's bits depend on its own keys alone: not on the
+// tile, on the rows beside it, on where blocks begin to be shared, or on whether its splits met in registers or in
+// attend_merge.
+#pragma once
+
+#include "mma.cuh"
+
+constexpr int kBlock = 16;    // keys of a block of the cache
+constexpr int kSplit = 256;   // keys of a split
+constexpr int kSlices = 4;    // a split's block b belongs to slice b % kSlices
+
+// The first key that a row at `position` sees; `window` counts its own, 0 is no window.
+__device__ __forceinline__ int first_seen(int position, int window) {
+  return window > 0 && position >= window ? position + 1 - window : 0;
+}
+
+// The sum of a split's weights. Lane t of a quad adds, for the blocks of one slice in order, the keys 2t, 2t + 1,
+// 2t + 8 and 2t + 9 of each (what it holds of a tile of mma_bf16); a quad's four sums meet as (0 + 1) + (2 + 3), and
+// slices are added in order.
+__device__ __forceinline__ float quad_sum(float of_lane) {
+  of_lane = __fadd_rn(of_lane, __shfl_xor_sync(kAllLanes, of_lane, 1));
+  return __fadd_rn(of_lane, __shfl_xor_sync(kAllLanes, of_lane, 2));
+}
+__device__ __forceinline__ float sum_of_slices(float s0, float s1, float s2, float s3) {
+  return __fadd_rn(__fadd_rn(__fadd_rn(s0, s1), s2), s3);
+}
+
+// A query's softmax over the splits so far.
+struct Softmax {
+  float peak, total;
+};
+__device__ __forceinline__ Softmax no_softmax() { return {-INFINITY, 0.0f}; }
+
+// What the output so far and a split's part are multiplied with.
+struct Factors {
+  float keep, take;
+};
+
+// Takes a split's peak and sum into the running ones. A split that a query sees nothing of is not folded.
+__device__ __forceinline__ Factors fold(Softmax& running, float peak, float sum) {
+  const float now = fmaxf(running.peak, peak);
+  const Factors by = {exp_f32(__fsub_rn(running.peak, now)), exp_f32(__fsub_rn(peak, now))};
+  running = {now, __fmaf_rn(running.total, by.keep, __fmul_rn(sum, by.take))};
+  return by;
+}
+__device__ __forceinline__ float folded(float out, float part, Factors by) {
+  return __fmaf_rn(out, by.keep, __fmul_rn(part, by.take));
+}
+
+// The last step: the output by the total.
+__device__ __forceinline__ bf16 attended(float out, float total) {
+  return __float2bfloat16_rn(__fmul_rn(out, __fdiv_rn(1.0f, total)));
+}
+
+// One layer's cache: [n_blocks, KV, kBlock, D].
+struct Cache {
+  const bf16 *keys, *values;
+  int n_kv_heads, dim;
+  // Where the key or value of a sequence's `key`-th token stands; `blocks` are the sequence's.
+  __device__ __forceinline__ size_t at(const int* blocks, int key, int head) const {
+    return ((static_cast<size_t>(blocks[key / kBlock]) * n_kv_heads + head) * kBlock + key % kBlock) * dim;
+  }
+};

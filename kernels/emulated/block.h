@@ -1,0 +1,373 @@
+// A block of threads: who runs, who waits for whom, and what happens when all do.
+//
+// A thread (a fiber) runs until it has to meet others: at a barrier of the block, or in an operation that a warp's
+// lanes do together (shuffle, vote, mma). It then leaves to the next thread that can run; the last to arrive does the
+// operation for all and lets them go on. So each run is the same, and a meeting that someone never comes to is found
+// at once: nobody is left to run.
+//
+// The order of threads, and where those that go on queue, is a seed's: 0 forward, 1 backward, others shuffled. A
+// kernel with a race gives other results in another order, or a report of ThreadSanitizer.
+#pragma once
+#include <vector_types.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "async.h"
+#include "fiber.h"
+
+namespace host {
+
+// Where in the kernel a thread waits, and for what.
+struct Site {
+  const char *what, *file;
+  int line;
+  bool operator==(const Site& o) const { return line == o.line && what == o.what && !std::strcmp(file, o.file); }
+  std::string text() const { return std::string(what) + " at " + file + ":" + std::to_string(line); }
+};
+
+// A range of memory.
+struct Bytes {
+  unsigned char* at = nullptr;
+  size_t n = 0;
+  bool hold(const void* from, size_t bytes) const { return from >= at && static_cast<const unsigned char*>(from) + bytes <= at + n; }
+};
+
+class Block;
+struct Warp;
+
+struct Fiber {
+  void* sp;
+  Fiber* next;  // in the queue of those that can run, or in its warp's chain
+  Warp* warp;
+  Block* block;
+  uint3 thread;
+  unsigned lane, index;
+  Site site;
+  bool ended;
+  AsyncCopies copies;
+  void* tsan;
+};
+static_assert(sizeof(Fiber) <= Stacks::kRecord, "a fiber's record must fit above its stack");
+
+// The thread that calls.
+inline Fiber& self() {
+  return *static_cast<Fiber*>(Stacks::record_of(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))));
+}
+
+// What lanes do together once all have come: `requests[lane]` is what each brought.
+using Together = void (*)(void* const* requests, unsigned lanes);
+
+// A meeting of the lanes in `mask`. Disjoint parts of a warp may meet for different things at the same time.
+struct Meeting {
+  unsigned mask = 0, arrived = 0;
+  Together together = nullptr;
+};
+
+// What a barrier means to ThreadSanitizer: what was done before it is seen after it, by those who meet. Rounds take
+// turns at two addresses, so that one who is late acquires nothing from one who is already at the next.
+struct Rounds {
+  char at[2] = {};
+  unsigned n = 0;
+#ifdef HOST_TSAN
+  char* arrive() {
+    __tsan_release(&at[n % 2]);
+    return &at[n % 2];
+  }
+  static void depart(char* from) { __tsan_acquire(from); }
+#else
+  char* arrive() { return nullptr; }
+  static void depart(char*) {}
+#endif
+};
+
+struct Warp {
+  unsigned present = 0, alive = 0;  // the lanes it was started with, and those of them that have not ended
+  Meeting whole{~0u};
+  std::vector<Meeting> parts;
+  void* requests[32];
+  Fiber* lanes[32];
+  uint8_t order[32];
+  Rounds rounds;
+  bool chained = false;  // each present lane's `next` is the one after it in the order
+};
+
+// Numbers from a seed (splitmix64).
+struct Dice {
+  uint64_t state;
+  uint64_t next() {
+    uint64_t z = state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+  }
+  template <typename T>
+  void shuffle(T* at, size_t n) {
+    for (size_t i = n; i > 1; i--) std::swap(at[i - 1], at[next() % i]);
+  }
+};
+
+class Block {
+ public:
+  dim3 grid, size;
+  uint3 index;
+  const char* kernel_name = "kernel";
+  const std::function<void()>* kernel = nullptr;
+  Bytes dynamic, statics;  // the block's shared memory: what the launch asked for, what the kernel declares
+
+  Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  // Runs every thread of the block at `at` to its end; `order` is the seed.
+  void run(uint3 at, unsigned order);
+
+  // Called by threads.
+  void meet_all(Site site);
+  void meet(Fiber& f, unsigned mask, Together together, void* request, Site site);
+  [[noreturn]] void end(Fiber& f);
+  [[noreturn]] void fail(const std::string& why) const;
+
+ private:
+  static void thread();
+  void start_threads();
+  void set_order(unsigned order);
+  Meeting& part_of(Warp& w, unsigned mask);
+  void leave(Fiber& f);
+  void let_go(Warp& w, unsigned lanes);
+  void let_all_go();
+  void chain(Warp& w);
+  void queue(Fiber* first, Fiber* last, bool in_front);
+  [[noreturn]] void fail_waiting() const;
+
+  Stacks stacks_;
+  std::vector<Fiber*> fibers_;
+  std::vector<Warp> warps_;
+  std::vector<unsigned> warp_order_;
+  Fiber *first_ = nullptr, *last_ = nullptr;  // the queue of those that can run
+  unsigned n_ = 0, alive_ = 0, at_barrier_ = 0;
+  bool shuffled_ = false;
+  Rounds rounds_;
+  Site barrier_ = {};
+  Dice dice_ = {0};
+  Fiber main_ = {};  // where run() stands
+};
+
+inline void switch_to(Fiber& from, Fiber& to) {
+#ifdef HOST_TSAN
+  __tsan_switch_to_fiber(to.tsan, 1);  // 1: nothing is ordered by it
+#endif
+  switch_stack(&from.sp, to.sp);
+}
+
+// Goes on with whoever is next, until someone lets `f` go on.
+inline void Block::leave(Fiber& f) {
+  Fiber* to = first_;
+  if (!to) fail_waiting();
+  first_ = to == last_ ? nullptr : to->next;
+  if (to != &f) switch_to(f, *to);
+}
+
+inline void Block::queue(Fiber* first, Fiber* last, bool in_front) {
+  if (!first_)
+    first_ = first, last_ = last;
+  else if (in_front)
+    last->next = first_, first_ = first;
+  else
+    last_->next = first, last_ = last;
+}
+
+// Links the lanes of a whole warp in its order, so that letting them go costs nothing more.
+inline void Block::chain(Warp& w) {
+  Fiber* before = nullptr;
+  for (const uint8_t lane : w.order) {
+    if (!(w.present >> lane & 1)) continue;
+    if (before) before->next = w.lanes[lane];
+    before = w.lanes[lane];
+  }
+  w.chained = true;
+}
+
+inline void Block::let_go(Warp& w, unsigned lanes) {
+  const bool in_front = !shuffled_ || dice_.next() % 2;
+  if (lanes == w.present) {
+    if (shuffled_ && dice_.next() % 4 == 0) dice_.shuffle(w.order, 32), w.chained = false;
+    if (!w.chained) chain(w);
+    unsigned first = 0, last = 31;
+    while (!(lanes >> w.order[first] & 1)) first++;
+    while (!(lanes >> w.order[last] & 1)) last--;
+    return queue(w.lanes[w.order[first]], w.lanes[w.order[last]], in_front);
+  }
+  w.chained = false;
+  Fiber *first = nullptr, *last = nullptr;
+  for (const uint8_t lane : w.order) {
+    if (!(lanes >> lane & 1)) continue;
+    (last ? last->next : first) = w.lanes[lane];
+    last = w.lanes[lane];
+  }
+  queue(first, last, in_front);
+}
+
+inline void Block::let_all_go() {
+  at_barrier_ = 0;
+  rounds_.n++;
+  if (shuffled_) dice_.shuffle(warp_order_.data(), warp_order_.size());
+  for (const unsigned w : warp_order_) {
+    Warp& warp = warps_[w];
+    if (!warp.alive) continue;
+    if (warp.alive != warp.present)
+      fail("some threads of warp " + std::to_string(w) + " have ended, others are at " + barrier_.text());
+    if (!warp.chained) chain(warp);
+    unsigned first = 0, last = 31;
+    while (!(warp.alive >> warp.order[first] & 1)) first++;
+    while (!(warp.alive >> warp.order[last] & 1)) last--;
+    queue(warp.lanes[warp.order[first]], warp.lanes[warp.order[last]], false);
+  }
+}
+
+inline void Block::meet_all(Site site) {
+  Fiber& f = self();
+  f.site = site;
+  if (at_barrier_ && !(barrier_ == site))
+    fail("threads of a block meet at different barriers: " + barrier_.text() + ", " + site.text());
+  barrier_ = site;
+  char* const round = rounds_.arrive();
+  if (++at_barrier_ == alive_) let_all_go();
+  leave(f);
+  Rounds::depart(round);
+  f.site = {};
+}
+
+inline void Block::meet(Fiber& f, unsigned mask, Together together, void* request, Site site) {
+  Warp& w = *f.warp;
+  Meeting& m = mask == ~0u ? w.whole : part_of(w, mask);
+  if (!(mask >> f.lane & 1)) fail(site.text() + ": lane " + std::to_string(f.lane) + " is not in its own mask");
+  if (m.arrived && m.together != together) fail(site.text() + ": other lanes of the warp are in another operation");
+  f.site = site;
+  m.together = together;
+  m.arrived |= 1u << f.lane;
+  w.requests[f.lane] = request;
+  if (m.arrived == (mask & w.alive)) {
+    const unsigned lanes = m.arrived;
+    m.arrived = 0;
+    together(w.requests, lanes);
+    let_go(w, lanes);
+  }
+  leave(f);
+  f.site = {};
+}
+
+inline Meeting& Block::part_of(Warp& w, unsigned mask) {
+  Meeting* free = nullptr;
+  for (Meeting& m : w.parts) {
+    if (m.mask == mask) return m;
+    if (!m.arrived) free = &m;
+  }
+  if (!free) free = &w.parts.emplace_back();
+  free->mask = mask;
+  return *free;
+}
+
+// The calling thread's last call. Whoever waits for this thread alone goes on.
+inline void Block::end(Fiber& f) {
+  Warp& w = *f.warp;
+  f.ended = true;
+  f.copies.clear();
+  w.alive &= ~(1u << f.lane);
+  w.chained = false;
+  alive_--;
+  const auto settle = [&](Meeting& m) {
+    if (!m.arrived || m.arrived != (m.mask & w.alive)) return;
+    const unsigned lanes = m.arrived;
+    m.arrived = 0;
+    m.together(w.requests, lanes);
+    let_go(w, lanes);
+  };
+  settle(w.whole);
+  for (Meeting& m : w.parts) settle(m);
+  if (at_barrier_ && at_barrier_ == alive_) let_all_go();
+  if (alive_) leave(f);
+  switch_to(f, main_);
+  std::abort();
+}
+
+inline void Block::set_order(unsigned order) {
+  shuffled_ = order > 1;
+  dice_.state = order * 0x100000001b3u + index.x + (uint64_t(index.y) << 24) + (uint64_t(index.z) << 48);
+  warp_order_.resize(warps_.size());
+  for (unsigned i = 0; i < warp_order_.size(); i++) warp_order_[i] = order == 1 ? warps_.size() - 1 - i : i;
+  for (Warp& w : warps_) {
+    for (unsigned lane = 0; lane < 32; lane++) w.order[lane] = order == 1 ? 31 - lane : lane;
+    if (shuffled_) dice_.shuffle(w.order, 32);
+  }
+}
+
+inline void Block::thread() {
+  Fiber& f = self();
+  (*f.block->kernel)();
+  f.block->end(f);
+}
+
+inline void Block::start_threads() {
+  n_ = size.x * size.y * size.z;
+  stacks_.grow_to(n_);
+  fibers_.resize(n_);
+  warps_.assign((n_ + 31) / 32, Warp());
+  for (unsigned i = 0; i < n_; i++) {
+    Fiber* f = fibers_[i] = new (stacks_.record(i)) Fiber{};
+    f->index = i, f->lane = i % 32, f->block = this, f->warp = &warps_[i / 32];
+    f->thread = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
+    f->sp = stacks_.start(i, thread);
+    f->warp->present = f->warp->alive |= 1u << f->lane;
+    f->warp->lanes[f->lane] = f;
+#ifdef HOST_TSAN
+    f->tsan = __tsan_create_fiber(0);
+#endif
+  }
+}
+
+inline void Block::run(uint3 at, unsigned order) {
+  index = at;
+  start_threads();
+  set_order(order);
+  alive_ = n_;
+  first_ = last_ = nullptr;
+  let_all_go();
+#ifdef HOST_TSAN
+  main_.tsan = __tsan_get_current_fiber();
+#endif
+  leave(main_);
+  for (unsigned i = 0; i < n_; i++) {
+#ifdef HOST_TSAN
+    __tsan_destroy_fiber(fibers_[i]->tsan);
+#endif
+    fibers_[i]->~Fiber();
+  }
+}
+
+inline std::string text(const char* what, uint3 at) {
+  char out[64];
+  std::snprintf(out, sizeof out, "%s (%u, %u, %u)", what, at.x, at.y, at.z);
+  return out;
+}
+
+// Ends the program: what is wrong, in which kernel and block.
+inline void Block::fail(const std::string& why) const {
+  stop((std::string(kernel_name) + ", " + text("block", index) + ": " + why).c_str());
+}
+
+inline void Block::fail_waiting() const {
+  std::string where;
+  const auto state = [&](unsigned i) { return fibers_[i]->ended ? std::string("have ended") : "wait in " + fibers_[i]->site.text(); };
+  for (unsigned i = 0, end; i < n_; i = end) {
+    for (end = i + 1; end < n_ && state(end) == state(i);) end++;
+    where += "\n  threads " + std::to_string(i) + " to " + std::to_string(end - 1) + " " + state(i);
+  }
+  fail("threads wait for each other at different places:" + where);
+}
+
+}  // namespace host

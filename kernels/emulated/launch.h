@@ -1,0 +1,124 @@
+// Launches a kernel: block after block, with fresh shared memory each.
+//
+// Shared memory starts as NaN (0xff). What the launch asks for lies between pages that nobody may touch, and what
+// the kernel declares is thread-local storage of the module that this is compiled into.
+#pragma once
+#include <link.h>
+#include <sys/mman.h>
+
+#include <functional>
+
+#include "block.h"
+
+namespace host {
+
+// The seed of the order of threads and blocks: TRIBUNAL_EMULATED_ORDER, 0 if it is not set. Tests may set it.
+inline unsigned& order() {
+  static unsigned seed = [] {
+    const char* set = std::getenv("TRIBUNAL_EMULATED_ORDER");
+    return set ? static_cast<unsigned>(std::strtoul(set, nullptr, 10)) : 0;
+  }();
+  return seed;
+}
+
+// Forces the module to have thread-local storage, and the calling CPU thread to have its own.
+inline thread_local volatile unsigned char shared_anchor = 0;
+
+// The calling CPU thread's storage of this module: its kernels' static shared memory.
+inline Bytes static_shared() {
+  struct Search {
+    uintptr_t inside;
+    Bytes found;
+  };
+  shared_anchor = 0;
+  Search search{reinterpret_cast<uintptr_t>(&static_shared), {}};
+  const auto look = [](dl_phdr_info* info, size_t, void* data) {
+    Search& s = *static_cast<Search*>(data);
+    const ElfW(Phdr)* tls = nullptr;
+    bool here = false;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+      const ElfW(Phdr)& p = info->dlpi_phdr[i];
+      if (p.p_type == PT_TLS) tls = &p;
+      const uintptr_t start = info->dlpi_addr + p.p_vaddr;
+      here |= p.p_type == PT_LOAD && s.inside >= start && s.inside < start + p.p_memsz;
+    }
+    if (here && tls) s.found = {static_cast<unsigned char*>(info->dlpi_tls_data), tls->p_memsz};
+    return here ? 1 : 0;
+  };
+  dl_iterate_phdr(look, &search);
+  return search.found;
+}
+
+// Dynamic shared memory: ends at a page that nobody may touch, except for less than 128 bytes of a known pattern.
+class DynamicShared {
+ public:
+  static constexpr size_t kMost = 256 << 10, kPage = 4096, kAlign = 128;
+  static constexpr unsigned char kPattern = 0xa5;
+  DynamicShared() {
+    void* at = mmap(nullptr, kMost + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED || mprotect(static_cast<char*>(at) + kPage, kMost, PROT_READ | PROT_WRITE))
+      stop("no memory for shared memory");
+    map_ = static_cast<unsigned char*>(at);
+  }
+  ~DynamicShared() { munmap(map_, kMost + 2 * kPage); }
+  DynamicShared(const DynamicShared&) = delete;
+  DynamicShared& operator=(const DynamicShared&) = delete;
+
+  Bytes make(size_t bytes) const {
+    unsigned char* const at = end() - padded(bytes);
+    std::memset(at - kAlign, kPattern, kAlign);
+    std::memset(at, 0xff, bytes);
+    std::memset(at + bytes, kPattern, padded(bytes) - bytes);
+    return {at, bytes};
+  }
+  bool overrun(Bytes shared) const {
+    const auto touched = [](unsigned char v) { return v != kPattern; };
+    return std::any_of(shared.at - kAlign, shared.at, touched) || std::any_of(shared.at + shared.n, end(), touched);
+  }
+
+ private:
+  unsigned char* end() const { return map_ + kPage + kMost; }
+  static size_t padded(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+  unsigned char* map_;
+};
+
+// What runs blocks one after another: on one CPU thread.
+struct Worker {
+  Block block;
+  DynamicShared dynamic;
+};
+
+// The i-th block of the grid.
+inline uint3 block_at(dim3 grid, size_t i) {
+  return {unsigned(i % grid.x), unsigned(i / grid.x % grid.y), unsigned(i / (size_t(grid.x) * grid.y))};
+}
+
+// Runs every block. `kernel` calls the kernel's function with its arguments.
+inline void launch(dim3 grid, dim3 size, size_t dynamic_bytes, const std::function<void()>& kernel,
+                   const char* name = "kernel") {
+  const size_t threads = size_t(size.x) * size.y * size.z, blocks = size_t(grid.x) * grid.y * grid.z;
+  if (threads == 0 || threads > 1024 || size.z > 64) stop("a block has 1 to 1024 threads, 64 at most in z");
+  if (blocks == 0 || grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
+    stop("a grid has at least one block, 65535 at most in y and z");
+  if (dynamic_bytes > 227 << 10) stop("a block has 227 KiB of shared memory at most");
+  static Worker w;
+  w.block.grid = grid, w.block.size = size, w.block.kernel = &kernel, w.block.kernel_name = name;
+  w.block.statics = static_shared();
+  std::vector<size_t> blocks_in_order(blocks);
+  for (size_t i = 0; i < blocks; i++) blocks_in_order[i] = order() == 1 ? blocks - 1 - i : i;
+  if (order() > 1) Dice{order()}.shuffle(blocks_in_order.data(), blocks);
+  for (const size_t i : blocks_in_order) {
+    w.block.dynamic = w.dynamic.make(dynamic_bytes);
+    std::memset(w.block.statics.at, 0xff, w.block.statics.n);
+    w.block.run(block_at(grid, i), order());
+    if (w.dynamic.overrun(w.block.dynamic)) w.block.fail("a write outside dynamic shared memory");
+  }
+}
+
+// For asynchronous copies and ldmatrix, whose addresses must be in shared memory.
+inline void require_shared(const Fiber& f, const void* at, size_t bytes, Site site) {
+  if (!f.block->dynamic.hold(at, bytes) && !f.block->statics.hold(at, bytes))
+    f.block->fail(site.text() + ": the address is not in shared memory");
+}
+
+}  // namespace host

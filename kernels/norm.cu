@@ -1,0 +1,127 @@
+// Addition to the residual stream and root-mean-square norm, in one reading of each row:
+//
+//   if add:     x[r] += add_norm ? rms(add[r]) * add_norm : add[r]
+//   if weight:  out[r] = bf16(rms(x[r]) * weight)
+//   rms(v)      = v / sqrt(mean(v^2) + eps)
+//
+//   x         [rows, cols]  f32, written only where there is something to add
+//   add       [rows, cols]  f32 or null
+//   add_norm  [cols]        f32 or null: the norm of a half's output, as Gemma has it
+//   weight    [cols]        f32 or null (Gemma's 1 is in it)
+//   out       [rows, cols]  bf16
+//
+// `residual_norm`, because CUDA's math library has a `norm` of its own.
+//
+// Launch: block 256, grid (rows), dynamic shared memory 4 * cols rounded up to 16 bytes (more than 48 KiB only beyond
+// 12,288 columns). x, add and out 16-byte aligned. One block owns a row and reads nothing of another.
+// The sum of squares has one order: thread t adds columns 4 t to 4 t + 3, then those 1024 further on; threads meet as
+// block_sum says. Squares are fused with their sum; the other products and sums are rounded one by one.
+// Moves per row, for columns n: 4 n (x), with add 8 n more, with weight 2 n more; weights stay in the cache.
+//
+// Proved by kernels/tests/norm.cpp: against f64 at odd shapes with each combination of arguments; alone as in a batch.
+#include "common.cuh"
+
+namespace {
+
+constexpr int kThreads = 256;
+
+// The four columns from c on; zeros beyond the row's end.
+__device__ __forceinline__ float4 load(const float* __restrict__ row, int c, int cols) {
+  if (cols % 4 == 0) return *reinterpret_cast<const float4*>(row + c);
+  float4 v = {row[c], 0.0f, 0.0f, 0.0f};
+  if (c + 1 < cols) v.y = row[c + 1];
+  if (c + 2 < cols) v.z = row[c + 2];
+  if (c + 3 < cols) v.w = row[c + 3];
+  return v;
+}
+
+__device__ __forceinline__ void store(float* __restrict__ row, int c, int cols, float4 v) {
+  if (cols % 4 == 0) {
+    *reinterpret_cast<float4*>(row + c) = v;
+    return;
+  }
+  row[c] = v.x;
+  if (c + 1 < cols) row[c + 1] = v.y;
+  if (c + 2 < cols) row[c + 2] = v.z;
+  if (c + 3 < cols) row[c + 3] = v.w;
+}
+
+struct __align__(8) FourBf16 {
+  bf16 x, y, z, w;
+};
+
+__device__ __forceinline__ void store(bf16* __restrict__ row, int c, int cols, float4 v) {
+  FourBf16 out;
+  narrow(v.x, out.x), narrow(v.y, out.y), narrow(v.z, out.z), narrow(v.w, out.w);
+  if (cols % 4 == 0) {
+    *reinterpret_cast<FourBf16*>(row + c) = out;
+    return;
+  }
+  row[c] = out.x;
+  if (c + 1 < cols) row[c + 1] = out.y;
+  if (c + 2 < cols) row[c + 2] = out.z;
+  if (c + 3 < cols) row[c + 3] = out.w;
+}
+
+__device__ __forceinline__ float add_squares(float sum, float4 v) {
+  sum = __fmaf_rn(v.x, v.x, sum);
+  sum = __fmaf_rn(v.y, v.y, sum);
+  sum = __fmaf_rn(v.z, v.z, sum);
+  return __fmaf_rn(v.w, v.w, sum);
+}
+
+// v * by * weight, each product rounded.
+__device__ __forceinline__ float4 scaled(float4 v, float by, float4 weight) {
+  return {__fmul_rn(__fmul_rn(v.x, by), weight.x), __fmul_rn(__fmul_rn(v.y, by), weight.y),
+          __fmul_rn(__fmul_rn(v.z, by), weight.z), __fmul_rn(__fmul_rn(v.w, by), weight.w)};
+}
+
+__device__ __forceinline__ float4 sum(float4 a, float4 b) {
+  return {__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y), __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w)};
+}
+
+// 1 / sqrt(squares / cols + eps), where `squares` is this thread's share.
+__device__ __forceinline__ float inverse_root(float squares, int cols, float eps, float* scratch) {
+  const float mean = __fdiv_rn(block_sum(squares, scratch), static_cast<float>(cols));
+  return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(mean, eps)));
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(kThreads)
+    residual_norm(float* __restrict__ x, const float* __restrict__ add, const float* __restrict__ add_norm,
+                  const float* __restrict__ weight, bf16* __restrict__ out, int rows, int cols, float eps) {
+  // What a thread has read of the row; no other thread touches it.
+  DYNAMIC_SHARED(float4, held);
+  __shared__ float scratch[32];
+  if (static_cast<int>(blockIdx.x) >= rows) return;
+  const size_t at = static_cast<size_t>(blockIdx.x) * cols;
+  const int first = static_cast<int>(threadIdx.x) * 4;
+  x += at;
+
+  float by = 0.0f;
+  if (add && add_norm) {
+    float squares = 0.0f;
+    for (int c = first; c < cols; c += 4 * kThreads) {
+      const float4 v = load(add + at, c, cols);
+      squares = add_squares(squares, v);
+      held[c / 4] = v;
+    }
+    by = inverse_root(squares, cols, eps, scratch);
+  }
+
+  float squares = 0.0f;
+  for (int c = first; c < cols; c += 4 * kThreads) {
+    float4 v = load(x, c, cols);
+    if (add) {
+      v = sum(v, add_norm ? scaled(held[c / 4], by, load(add_norm, c, cols)) : load(add + at, c, cols));
+      store(x, c, cols, v);
+    }
+    squares = add_squares(squares, v);
+    held[c / 4] = v;
+  }
+  if (!weight) return;
+  by = inverse_root(squares, cols, eps, scratch);
+  for (int c = first; c < cols; c += 4 * kThreads)
+    store(out + at, c, cols, scaled(held[c / 4], by, load(weight, c, cols)));
+}

@@ -1,0 +1,141 @@
+// Head norm and rotary embedding of a step's queries and keys, and the cache's writes:
+//
+//   head = q_norm or k_norm ? v / sqrt(mean(v^2) + eps) * norm : v              (queries and keys)
+//   out[i]         = head[i] * cos[p][i] - head[i + D/2] * sin[p][i]            (i < D/2, p the row's position)
+//   out[i + D/2]   = head[i + D/2] * cos[p][i] + head[i] * sin[p][i]
+//
+// Values are only rounded. Keys and values go to the row's slot, queries (not scaled) to q_out.
+//
+//   qkv           [n_rows, (H + 2 KV) D]  f32: queries, keys, values
+//   q_norm k_norm [D]                     f32 or null
+//   cos sin       [context, D / 2]        f32, the rope's own scale in them
+//   positions     [n_rows]                rows of cos and sin
+//   slots         [n_rows]                block * 16 + offset, each in one row only
+//   q_out         [n_rows, H, D]          bf16
+//   keys values   [n_blocks, KV, 16, D]   bf16, one layer's cache
+//
+// Launch: block (32, 4), grid (n_rows, ceil((H + 2 KV) / 4)). A warp owns a head of a row and reads nothing of
+// another. Lane l takes the V pairs (i, i + D/2) from i = V l, then those 32 V further on, where V is 4 if D is a
+// multiple of 256, 2 if of 128, else 1. Squares are fused with their sum, the lower half's first, lanes meet as
+// warp_sum says; the other products and sums are rounded one by one.
+// Moves per row: 6 (H + 2 KV) D bytes and a row of cos and of sin. All pointers 16-byte aligned, D a multiple of 16.
+//
+// Proved by kernels/tests/rotate.cpp: against f64 for each head size with and without norms; other slots untouched;
+// a row alone as in a batch.
+#include "common.cuh"
+
+namespace {
+
+constexpr int kHeadsInBlock = 4;
+
+template <typename T, int V>
+struct __align__(sizeof(T) * V) Pack {
+  T values[V];
+};
+
+template <int V>
+__device__ __forceinline__ Pack<float, V> load(const float* at) {
+  return *reinterpret_cast<const Pack<float, V>*>(at);
+}
+
+template <int V>
+__device__ __forceinline__ void store(const Pack<float, V>& from, bf16* at) {
+  Pack<bf16, V> narrowed;
+#pragma unroll
+  for (int i = 0; i < V; i++) narrow(from.values[i], narrowed.values[i]);
+  *reinterpret_cast<Pack<bf16, V>*>(at) = narrowed;
+}
+
+// 1 / sqrt(mean(head^2) + eps), the same in each lane.
+template <int V>
+__device__ __forceinline__ float inverse_root(const float* __restrict__ head, int dim, float eps) {
+  float squares = 0.0f;
+  for (int i = V * static_cast<int>(threadIdx.x); i < dim / 2; i += 32 * V) {
+    const auto low = load<V>(head + i), high = load<V>(head + dim / 2 + i);
+#pragma unroll
+    for (int v = 0; v < V; v++) squares = __fmaf_rn(low.values[v], low.values[v], squares);
+#pragma unroll
+    for (int v = 0; v < V; v++) squares = __fmaf_rn(high.values[v], high.values[v], squares);
+  }
+  const float mean = __fdiv_rn(warp_sum(squares), static_cast<float>(dim));
+  return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(mean, eps)));
+}
+
+template <int V>
+__device__ __forceinline__ void turn(const float* __restrict__ head, const float* __restrict__ norm,
+                                     const float* __restrict__ cos, const float* __restrict__ sin,
+                                     bf16* __restrict__ out, int dim, float eps) {
+  const float by = norm ? inverse_root<V>(head, dim, eps) : 1.0f;
+  for (int i = V * static_cast<int>(threadIdx.x); i < dim / 2; i += 32 * V) {
+    auto low = load<V>(head + i), high = load<V>(head + dim / 2 + i);
+    if (norm) {
+      const auto low_weight = load<V>(norm + i), high_weight = load<V>(norm + dim / 2 + i);
+#pragma unroll
+      for (int v = 0; v < V; v++) {
+        low.values[v] = __fmul_rn(__fmul_rn(low.values[v], by), low_weight.values[v]);
+        high.values[v] = __fmul_rn(__fmul_rn(high.values[v], by), high_weight.values[v]);
+      }
+    }
+    const auto c = load<V>(cos + i), s = load<V>(sin + i);
+    Pack<float, V> turned_low, turned_high;
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+      turned_low.values[v] = __fsub_rn(__fmul_rn(low.values[v], c.values[v]), __fmul_rn(high.values[v], s.values[v]));
+      turned_high.values[v] = __fadd_rn(__fmul_rn(high.values[v], c.values[v]), __fmul_rn(low.values[v], s.values[v]));
+    }
+    store<V>(turned_low, out + i);
+    store<V>(turned_high, out + dim / 2 + i);
+  }
+}
+
+template <int V>
+__device__ __forceinline__ void round_only(const float* __restrict__ head, bf16* __restrict__ out, int dim) {
+  for (int i = V * static_cast<int>(threadIdx.x); i < dim / 2; i += 32 * V) {
+    store<V>(load<V>(head + i), out + i);
+    store<V>(load<V>(head + dim / 2 + i), out + dim / 2 + i);
+  }
+}
+
+struct Step {
+  const float *qkv, *q_norm, *k_norm, *cos, *sin;
+  const int *positions, *slots;
+  bf16 *q_out, *keys, *values;
+};
+
+template <int V>
+__device__ __forceinline__ void rotate_head(const Step& step, int row, int head, int n_heads, int n_kv_heads, int dim,
+                                            float eps) {
+  const size_t all = static_cast<size_t>(n_heads) + 2 * n_kv_heads;
+  const float* from = step.qkv + (static_cast<size_t>(row) * all + head) * dim;
+  const size_t angle = static_cast<size_t>(step.positions[row]) * (dim / 2);
+  if (head < n_heads) {
+    bf16* to = step.q_out + (static_cast<size_t>(row) * n_heads + head) * dim;
+    turn<V>(from, step.q_norm, step.cos + angle, step.sin + angle, to, dim, eps);
+    return;
+  }
+  const bool is_key = head < n_heads + n_kv_heads;
+  const int kv = head - n_heads - (is_key ? 0 : n_kv_heads), slot = step.slots[row];
+  const size_t at = ((static_cast<size_t>(slot / 16) * n_kv_heads + kv) * 16 + slot % 16) * dim;
+  if (is_key)
+    turn<V>(from, step.k_norm, step.cos + angle, step.sin + angle, step.keys + at, dim, eps);
+  else
+    round_only<V>(from, step.values + at, dim);
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(32 * kHeadsInBlock)
+    rotate(const float* __restrict__ qkv, const float* __restrict__ q_norm, const float* __restrict__ k_norm,
+           const float* __restrict__ cos, const float* __restrict__ sin, const int* __restrict__ positions,
+           const int* __restrict__ slots, bf16* __restrict__ q_out, bf16* __restrict__ keys, bf16* __restrict__ values,
+           int n_rows, int H, int KV, int D, float eps) {
+  const int row = blockIdx.x, head = blockIdx.y * kHeadsInBlock + threadIdx.y;
+  if (row >= n_rows || head >= H + 2 * KV) return;  // the same for all lanes of a warp
+  const Step step = {qkv, q_norm, k_norm, cos, sin, positions, slots, q_out, keys, values};
+  if (D % 256 == 0)
+    rotate_head<4>(step, row, head, H, KV, D, eps);
+  else if (D % 128 == 0)
+    rotate_head<2>(step, row, head, H, KV, D, eps);
+  else
+    rotate_head<1>(step, row, head, H, KV, D, eps);
+}

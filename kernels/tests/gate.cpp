@@ -1,0 +1,55 @@
+// gate.cu: both nonlinearities against f64, far from zero too, at widths that are no multiples of anything.
+#include "../gate.cu"
+
+#include "random.h"
+
+namespace {
+
+double silu(double x) { return x / (1 + std::exp(-x)); }
+double gelu(double x) { return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+
+template <typename F>
+std::vector<bf16> run(F kernel, const std::vector<float>& gate_up, int rows, int n) {
+  std::vector<bf16> out(size_t(rows) * n, nan_bf16());
+  host::launch(dim3(rows, (n + 1023) / 1024), dim3(256), 0, [&] { kernel(gate_up.data(), out.data(), rows, n); });
+  return out;
+}
+
+template <typename F>
+void one_case(Tally& tally, F kernel, double (*wanted)(double), const char* name, int rows, int n) {
+  Random random{uint64_t(n)};
+  auto gate_up = random.numbers(size_t(rows) * 2 * n);
+  for (size_t i = 0; i < gate_up.size(); i += 7) gate_up[i] *= 50;
+  const auto out = run(kernel, gate_up, rows, n);
+  double error = 0;
+  for (int r = 0; r < rows; r++)
+    for (int c = 0; c < n; c++) {
+      const double gate = gate_up[size_t(r) * 2 * n + c], up = gate_up[size_t(r) * 2 * n + n + c];
+      error = std::max(error, roundings(widen(out[size_t(r) * n + c]), wanted(gate) * up, 1e-30));
+    }
+  // One is the rounding to bf16 itself; the rest of what is allowed covers f32's part in it.
+  tally.check(error <= 1.01, std::string(name) + " of " + std::to_string(n) + " columns is wrong by " +
+                                std::to_string(error) + " roundings");
+}
+
+template <typename F>
+void extremes(Tally& tally, F kernel, const char* name) {
+  const float inf = INFINITY, nan = NAN;
+  const std::vector<float> gate_up = {inf, -1e30f, nan, 0, -inf, 1, 1, 1, 1, 1};
+  const auto out = run(kernel, gate_up, 1, 5);
+  tally.check(widen(out[0]) == inf && widen(out[1]) == 0 && widen(out[3]) == 0, std::string(name) + " at its ends");
+  tally.check(widen(out[2]) != widen(out[2]), std::string(name) + " of NaN");
+}
+
+}  // namespace
+
+int main() {
+  Tally tally{"gate"};
+  for (const int n : {1, 16, 30, 64, 1023, 1028, 4864}) {
+    one_case(tally, gate_silu, silu, "silu", 3, n);
+    one_case(tally, gate_gelu, gelu, "gelu", 3, n);
+  }
+  extremes(tally, gate_silu, "silu");
+  extremes(tally, gate_gelu, "gelu");
+  return tally.end();
+}

@@ -1,0 +1,114 @@
+// rotate.cu: against f64 for each head size, with and without head norms; where keys and values go, and that nothing
+// else is written; a row alone as in a batch.
+#include "../rotate.cu"
+
+#include "random.h"
+
+namespace {
+
+constexpr float kEps = 1e-6f;
+
+struct Shape {
+  int heads, kv_heads, dim;
+  int width() const { return (heads + 2 * kv_heads) * dim; }
+};
+
+struct Input {
+  std::vector<float> qkv, q_norm, k_norm, cos, sin;
+  std::vector<int> positions, slots;
+};
+
+struct Output {
+  std::vector<bf16> q, keys, values;
+};
+
+constexpr int kContext = 40, kBlocks = 3;
+
+Output run(const Shape& s, const Input& in, bool norm) {
+  const int rows = int(in.slots.size());
+  const size_t cache = size_t(kBlocks) * s.kv_heads * 16 * s.dim;
+  Output out = {std::vector<bf16>(size_t(rows) * s.heads * s.dim, nan_bf16()), std::vector<bf16>(cache, nan_bf16()),
+                std::vector<bf16>(cache, nan_bf16())};
+  host::launch(dim3(rows, (s.heads + 2 * s.kv_heads + 3) / 4), dim3(32, 4), 0, [&] {
+    rotate(in.qkv.data(), norm ? in.q_norm.data() : nullptr, norm ? in.k_norm.data() : nullptr, in.cos.data(),
+           in.sin.data(), in.positions.data(), in.slots.data(), out.q.data(), out.keys.data(), out.values.data(), rows,
+           s.heads, s.kv_heads, s.dim, kEps);
+  });
+  return out;
+}
+
+std::vector<double> turned(const Shape& s, const Input& in, const float* head, const float* weight, int position) {
+  std::vector<double> v(head, head + s.dim), out(s.dim);
+  double squares = 0;
+  for (const double x : v) squares += x * x;
+  for (int d = 0; weight && d < s.dim; d++) v[d] *= weight[d] / std::sqrt(squares / s.dim + double(kEps));
+  const int half = s.dim / 2;
+  for (int i = 0; i < half; i++) {
+    const double c = in.cos[position * half + i], n = in.sin[position * half + i];
+    out[i] = v[i] * c - v[i + half] * n, out[i + half] = v[i + half] * c + v[i] * n;
+  }
+  return out;
+}
+
+double worst(const std::vector<double>& wanted, const bf16* got) {
+  double error = 0;
+  for (size_t d = 0; d < wanted.size(); d++) error = std::max(error, roundings(widen(got[d]), wanted[d], 1e-4));
+  return error;
+}
+
+void one_case(Tally& tally, const Shape& s, bool norm) {
+  const int rows = 3;
+  Random random{uint64_t(s.dim)};
+  const Input in = {random.numbers(size_t(rows) * s.width()), random.numbers(s.dim), random.numbers(s.dim),
+                    random.numbers(size_t(kContext) * s.dim / 2), random.numbers(size_t(kContext) * s.dim / 2),
+                    {39, 0, 17}, {47, 0, 18}};
+  const std::string name = std::to_string(s.heads) + "+" + std::to_string(s.kv_heads) + " heads of " +
+                           std::to_string(s.dim) + (norm ? " with norms" : "");
+  const Output out = run(s, in, norm);
+  double error = 0;
+  Output wanted_places = {out.q, std::vector<bf16>(out.keys.size(), nan_bf16()),
+                          std::vector<bf16>(out.keys.size(), nan_bf16())};
+  for (int r = 0; r < rows; r++) {
+    const float* heads = in.qkv.data() + size_t(r) * s.width();
+    for (int h = 0; h < s.heads; h++)
+      error = std::max(error, worst(turned(s, in, heads + h * s.dim, norm ? in.q_norm.data() : nullptr, in.positions[r]),
+                                    out.q.data() + (size_t(r) * s.heads + h) * s.dim));
+    for (int h = 0; h < s.kv_heads; h++) {
+      const size_t at = ((size_t(in.slots[r] / 16) * s.kv_heads + h) * 16 + in.slots[r] % 16) * s.dim;
+      const float *key = heads + (s.heads + h) * s.dim, *value = key + s.kv_heads * s.dim;
+      error = std::max(error, worst(turned(s, in, key, norm ? in.k_norm.data() : nullptr, in.positions[r]),
+                                    out.keys.data() + at));
+      for (int d = 0; d < s.dim; d++) {
+        wanted_places.keys[at + d] = out.keys[at + d];
+        narrow(value[d], wanted_places.values[at + d]);
+      }
+    }
+  }
+  tally.check(error <= 1.01, name + ": wrong by " + std::to_string(error) + " roundings");
+  tally.check(same_bits(out.keys, wanted_places.keys), name + ": a key in another slot");
+  tally.check(same_bits(out.values, wanted_places.values), name + ": values, or their slots");
+
+  Input last = in;
+  last.qkv.assign(in.qkv.end() - s.width(), in.qkv.end());
+  last.positions = {in.positions[2]}, last.slots = {in.slots[2]};
+  const Output alone = run(s, last, norm);
+  const size_t q_width = size_t(s.heads) * s.dim;
+  bool same = same_bits(alone.q, std::vector<bf16>(out.q.end() - q_width, out.q.end()));
+  for (int h = 0; h < s.kv_heads; h++) {
+    const size_t at = ((size_t(last.slots[0] / 16) * s.kv_heads + h) * 16 + last.slots[0] % 16) * s.dim;
+    same &= std::memcmp(&alone.keys[at], &out.keys[at], s.dim * sizeof(bf16)) == 0;
+  }
+  tally.check(same, name + ": a row alone differs");
+}
+
+}  // namespace
+
+int main() {
+  Tally tally{"rotate"};
+  for (const int dim : {16, 32, 48, 64, 80, 96, 112, 128, 256})
+    for (const bool norm : {false, true}) {
+      one_case(tally, {4, 2, dim}, norm);
+      one_case(tally, {7, 1, dim}, norm);
+    }
+  return tally.end();
+}
