@@ -47,6 +47,7 @@ mod tests;
 
 pub use input::{Coding, Input};
 pub use layout::Format;
+pub(in crate::model) use pack::{read_codes, scale_and_minimum};
 pub use schedule::{Job, multiply, products};
 
 use layout::Storage;

@@ -12,6 +12,9 @@ mod absent;
 #[cfg(not(feature = "cuda"))]
 pub use absent::rms_norm;
 
+pub mod planes;
+pub mod products;
+
 use candle_core::Device;
 
 /// Whether this binary has the CUDA kernels. It may still find no device.
