@@ -1,5 +1,32 @@
-//! An NVIDIA GPU. Every item exists in builds without CUDA too, where no GPU can be opened, so that the rest of the
-//! crate is the same text in both.
+//! An NVIDIA GPU, by cudarc alone: the driver is opened when a GPU is asked for, and no other library is needed.
+//! Every item exists in builds without CUDA too, where no GPU can be opened, so that the rest of the crate is the same
+//! text in both.
+//!
+//! In reading order: a [`Gpu`] is opened; its `backend` runs the decoder's operations, each a launch of the kernel of
+//! that name in `kernels/`, with weights as `weights` keeps them and [`planes`] lays them out. [`products`] chooses the
+//! kernel of a matrix product. No arithmetic is here.
+
+#[cfg(feature = "cuda")]
+mod gpu;
+#[cfg(feature = "cuda")]
+pub use gpu::Gpu;
+
+#[cfg(feature = "cuda")]
+mod backend;
+#[cfg(feature = "cuda")]
+mod plan;
+#[cfg(feature = "cuda")]
+mod tail;
+#[cfg(feature = "cuda")]
+mod weights;
+
+#[cfg(feature = "cuda")]
+mod launch;
+#[cfg(feature = "cuda")]
+mod memory;
+
+pub mod planes;
+pub mod products;
 
 #[cfg(not(feature = "cuda"))]
 mod absent;
@@ -14,4 +41,22 @@ pub const BUILT_IN: bool = cfg!(feature = "cuda");
 pub enum Error {
     #[error("this binary was built without CUDA")]
     NotBuilt,
+    #[error("there is no NVIDIA driver (`libcuda.so.1`)")]
+    NoDriver,
+    #[error("the driver supports CUDA {}.{}, and this binary needs 13.0", .0 / 1000, .0 % 1000 / 10)]
+    OldDriver(i32),
+    #[error("there are {0} devices, counted from 0")]
+    NoDevice(usize),
+    #[error("`{name}` has compute capability {major}.{minor}, and the kernels need 8.0 or later")]
+    OldDevice { name: String, major: i32, minor: i32 },
+    #[error("{wanted} MiB of GPU memory for {what}, and {free} MiB are free")]
+    Memory { what: &'static str, wanted: usize, free: usize },
+    #[error("the KV cache of a GPU holds bf16, not {0}; hint: leave out `--kv-dtype`")]
+    Cache(&'static str),
+    #[error(transparent)]
+    Product(#[from] products::Error),
+    #[error("the CUDA kernel `{kernel}` takes other arguments than this binary gives it")]
+    Arguments { kernel: &'static str },
+    #[error("the GPU failed: {what}: {reason}")]
+    Driver { what: &'static str, reason: String },
 }

@@ -97,9 +97,10 @@ fn write_codes(kind: Codes, codes: &[u8; BLOCK], lane: usize, block: &mut [u8]) 
     }
 }
 
-/// The codes of 32 values: the whole of a small block, or part `part` of a block of 256.
+/// The codes of 32 values: the whole of a small block, or part `part` of a block of 256. `Q8_0`'s are 128 above the
+/// value that they mean.
 #[inline]
-fn read_codes(format: Format, block: &[u8], part: usize) -> [u8; BLOCK] {
+pub(in crate::model) fn read_codes(format: Format, block: &[u8], part: usize) -> [u8; BLOCK] {
     let mut codes = [0; BLOCK];
     match format {
         Format::Q8_0 => codes.iter_mut().zip(&block[2..]).for_each(|(code, &byte)| *code = byte ^ 0x80),
@@ -193,7 +194,7 @@ fn write_scales(format: Format, block: &[u8], lane: usize, group: &mut [u8]) {
 
 /// The 6-bit scale and minimum of one part, from the 12 bytes that ggml squeezes eight of each into.
 #[inline]
-fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
+pub(in crate::model) fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
     if part < 4 {
         return (bytes[part] & 63, bytes[part + 4] & 63);
     }

@@ -1,0 +1,52 @@
+// Rows of a weight in one of the file's formats, rounded to bf16 as a panel for gemm_bf16:
+//
+//   panel[r][k] = bf16(value of w[first_row + r][k])
+//
+//   w      [.., k] raw rows of the file (blocks.cuh); panel [n_rows, k] bf16
+//
+// For the formats that have no product of their own. f32, f16 and the values of these quantised formats have more
+// bits than bf16: what is lost is one rounding of each weight, to 2^-9 of its size.
+//
+// Launch: a thread for two values; block 256, grid (k / 2 / 256 rounded up, n_rows). k is even.
+//
+// Proved by kernels/tests/dequantize.cpp.
+#include "blocks.cuh"
+
+namespace {
+
+template <Format F>
+__device__ __forceinline__ void dequantize_row(const void* w, bf16* panel, int first_row, int n_rows, int k) {
+  const int pair = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y;
+  if (row >= n_rows || 2 * pair >= k) return;
+  const unsigned char* from = static_cast<const unsigned char*>(w) + (first_row + row) * row_bytes<F>(k);
+  __nv_bfloat162 two;
+  two.x = __float2bfloat16_rn(value_of_row<F>(from, 2 * pair));
+  two.y = __float2bfloat16_rn(value_of_row<F>(from, 2 * pair + 1));
+  reinterpret_cast<__nv_bfloat162*>(panel + static_cast<size_t>(row) * k)[pair] = two;
+}
+
+}  // namespace
+
+#define PANEL_PARAMETERS const void *__restrict__ w, bf16 *__restrict__ panel, int first_row, int n_rows, int k
+
+extern "C" __global__ void dequantize_f32(PANEL_PARAMETERS) {
+  dequantize_row<Format::kF32>(w, panel, first_row, n_rows, k);
+}
+extern "C" __global__ void dequantize_f16(PANEL_PARAMETERS) {
+  dequantize_row<Format::kF16>(w, panel, first_row, n_rows, k);
+}
+extern "C" __global__ void dequantize_q4_0(PANEL_PARAMETERS) {
+  dequantize_row<Format::kQ4_0>(w, panel, first_row, n_rows, k);
+}
+extern "C" __global__ void dequantize_q4_1(PANEL_PARAMETERS) {
+  dequantize_row<Format::kQ4_1>(w, panel, first_row, n_rows, k);
+}
+extern "C" __global__ void dequantize_q5_0(PANEL_PARAMETERS) {
+  dequantize_row<Format::kQ5_0>(w, panel, first_row, n_rows, k);
+}
+extern "C" __global__ void dequantize_q5_1(PANEL_PARAMETERS) {
+  dequantize_row<Format::kQ5_1>(w, panel, first_row, n_rows, k);
+}
+extern "C" __global__ void dequantize_q5_k(PANEL_PARAMETERS) {
+  dequantize_row<Format::kQ5_K>(w, panel, first_row, n_rows, k);
+}

@@ -1,0 +1,62 @@
+// What all matrix products share: the order of their sums, and how a sum reaches y.
+//
+//   y[m][n] = sum over k of x[m][k] w[n][k]  (+ bias[n])  (+ the old y[m][n] where `add`)
+//
+//   x     [M, K]  bf16, rows without gaps, K a multiple of 16
+//   w     [N, K]  bf16 by rows, or quantised as planes.cuh lays it out
+//   bias  [N]     f32, or null
+//   y     [M, N]  f32, rows `ldy` apart
+//
+// One definition, whatever the kernel, the tile, M and the row's place in it:
+//   - k is cut into segments of `segment` values (a multiple of 256, or one segment); see segment.h.
+//   - A segment's sum starts at zero and takes k16 steps in order, each one mma.sync m16n8k16 with the weights as its
+//     16 rows and tokens as its 8 columns. Quantised: the steps that share a scale go to a fragment of their own from
+//     zero, which is then added to the segment's sum by one fused multiply-add (planes.cuh: `accumulate`).
+//   - y starts at zero, or at its old value; the segments' sums are added in order, then the bias.
+// So a block that runs over all of k and adds at each border (`settle`) gives the bits of blocks that write one
+// segment each (`partial`) and a merge of these in order (gemm_merge.cu).
+//
+// With M tokens a tile, an element's bits depend on its token and its output alone: the tensor core computes each of
+// its 128 elements from that element's row and column.
+#pragma once
+
+#include "common.cuh"
+
+namespace gemm {
+
+// The arguments of every product, as the kernels have them.
+struct Problem {
+  const bf16* x;
+  const void* w;
+  const float* bias;
+  float* y;  // of a split product: partial [segments, M, N]
+  int M, N, K, segment, ldy, add;
+};
+
+// The signatures that all products have, so that a kernel's name is all that differs between them.
+#define PRODUCT_PARAMETERS                                                                                   \
+  const bf16 *__restrict__ x, const void *__restrict__ w, const float *__restrict__ bias, float *__restrict__ y, \
+      int M, int N, int K, int segment, int ldy, int add
+#define PRODUCT_ARGUMENTS {x, w, bias, y, M, N, K, segment, ldy, add}
+#define SPLIT_PARAMETERS \
+  const bf16 *__restrict__ x, const void *__restrict__ w, float *__restrict__ partial, int M, int N, int K, int segment
+#define SPLIT_ARGUMENTS {x, w, nullptr, partial, M, N, K, segment, N, 0}
+
+__host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+// One element of y after a segment.
+__device__ __forceinline__ void settle(const Problem& p, int token, int output, float sum, bool first, bool last) {
+  if (token >= p.M || output >= p.N) return;
+  float* const y = p.y + static_cast<size_t>(token) * p.ldy + output;
+  float value = __fadd_rn(first && !p.add ? 0.0f : *y, sum);
+  if (last && p.bias != nullptr) value = __fadd_rn(value, p.bias[output]);
+  *y = value;
+}
+
+// One element of segment `s` alone.
+__device__ __forceinline__ void partial(const Problem& p, int s, int token, int output, float sum) {
+  if (token >= p.M || output >= p.N) return;
+  p.y[(static_cast<size_t>(s) * p.M + token) * p.N + output] = sum;
+}
+
+}  // namespace gemm

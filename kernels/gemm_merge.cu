@@ -1,0 +1,21 @@
+// Folds the partial sums of a split product in the order of segments: the bits of the product that was not split.
+//
+//   y[m][n] = (add ? y[m][n] : 0) + partial[0][m][n] + .. + partial[S - 1][m][n]  (+ bias[n])
+//
+//   partial [S, M, N] f32; y [M, N] f32, rows `ldy` apart; bias [N] f32, or null
+//
+// Launch: a thread for an element; block 256, grid (N / 256 rounded up, M). Reads 4 (S + 1) bytes and writes 4 for each
+// element, from the second-level cache where a step is small enough to be split at all.
+//
+// Proved by kernels/tests/gemm.cpp.
+#include "gemm.cuh"
+
+extern "C" __global__ void gemm_merge(const float* __restrict__ partial, const float* __restrict__ bias,
+                                      float* __restrict__ y, int M, int N, int S, int ldy, int add) {
+  const int n = blockIdx.x * blockDim.x + threadIdx.x, m = blockIdx.y;
+  if (n >= N) return;
+  float* const at = y + static_cast<size_t>(m) * ldy + n;
+  float value = add ? *at : 0.0f;
+  for (int s = 0; s < S; s++) value = __fadd_rn(value, partial[(static_cast<size_t>(s) * M + m) * N + n]);
+  *at = bias == nullptr ? value : __fadd_rn(value, bias[n]);
+}

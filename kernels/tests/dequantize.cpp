@@ -1,0 +1,46 @@
+// dequantize.cu on the CPU: each value is the block's value rounded to bf16, rows are taken from `first_row` on, and
+// nothing is written beside the panel.
+#include <string>
+#include <vector>
+
+#include "../dequantize.cu"
+#include "tally.h"
+
+namespace {
+
+using Kernel = void (*)(const void*, bf16*, int, int, int);
+
+template <Format F>
+void one_format(Tally& tally, const char* name, Kernel kernel) {
+  const int rows = 7, k = Block<F>::values == 256 ? 768 : 96, first = 2, n = 4;
+  std::vector<uint32_t> memory(rows * row_bytes<F>(k) / 4 + 1);
+  uint32_t state = 1;
+  for (uint32_t& word : memory) word = (state = state * 1664525u + 1013904223u) & 0x3b7f3b7fu;  // no NaN, no infinity
+  const unsigned char* w = reinterpret_cast<const unsigned char*>(memory.data());
+  std::vector<bf16> panel((n + 1) * k, __float2bfloat16_rn(-7.0f));
+  host::launch(dim3((k / 2 + 255) / 256, n), dim3(256), 0, [&] { kernel(w, panel.data(), first, n, k); });
+  bool right = true, untouched = true;
+  for (int r = 0; r <= n; r++)
+    for (int i = 0; i < k; i++) {
+      const bf16 value = __float2bfloat16_rn(value_of_row<F>(w + (first + r) * row_bytes<F>(k), i));
+      const unsigned short got = __bfloat16_as_ushort(panel[r * k + i]);
+      if (r < n) right &= got == __bfloat16_as_ushort(value);
+      if (r == n) untouched &= __bfloat162float(panel[r * k + i]) == -7.0f;
+    }
+  tally.check(right, std::string(name) + ": another value than the block's");
+  tally.check(untouched, std::string(name) + ": wrote behind the panel");
+}
+
+}  // namespace
+
+int main() {
+  Tally tally("dequantize");
+  one_format<Format::kF32>(tally, "f32", dequantize_f32);
+  one_format<Format::kF16>(tally, "f16", dequantize_f16);
+  one_format<Format::kQ4_0>(tally, "q4_0", dequantize_q4_0);
+  one_format<Format::kQ4_1>(tally, "q4_1", dequantize_q4_1);
+  one_format<Format::kQ5_0>(tally, "q5_0", dequantize_q5_0);
+  one_format<Format::kQ5_1>(tally, "q5_1", dequantize_q5_1);
+  one_format<Format::kQ5_K>(tally, "q5_k", dequantize_q5_k);
+  return tally.end();
+}

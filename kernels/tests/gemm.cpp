@@ -1,0 +1,166 @@
+// The products on the CPU: against double precision, and to the bit: each kernel against the plain one, a split
+// product against the whole one, a row alone against the row in a batch.
+#include "gemm.h"
+
+#include "../gemm_bf16.cu"
+#include "../gemm_merge.cu"
+#include "../gemm_q4_k.cu"
+#include "../gemm_q6_k.cu"
+#include "../gemm_q8_0.cu"
+
+namespace {
+
+using test::Tokens;
+using test::Weight;
+
+using Whole = void (*)(const bf16*, const void*, const float*, float*, int, int, int, int, int, int);
+using Split = void (*)(const bf16*, const void*, float*, int, int, int, int);
+
+// A kernel, and what products.rs knows of it.
+struct Kernel {
+  std::string name, format;
+  Whole whole;
+  Split split;
+  int tokens, outputs, threads, shared;
+  bool plain;
+};
+
+const std::vector<Kernel>& kernels() {
+  static const std::vector<Kernel> all = {
+      {"gemm_bf16", "bf16", gemm_bf16, gemm_bf16_split, 8, 16, 32, 0, true},
+      {"gemm_q8_0", "q8_0", gemm_q8_0, gemm_q8_0_split, 8, 16, 32, 0, true},
+      {"gemm_q4_k", "q4_k", gemm_q4_k, gemm_q4_k_split, 8, 16, 32, 0, true},
+      {"gemm_q6_k", "q6_k", gemm_q6_k, gemm_q6_k_split, 8, 16, 32, 0, true},
+  };
+  return all;
+}
+
+struct Epilogue {
+  std::vector<float> bias;  // empty: none
+  std::vector<float> y;     // empty: nothing to add to
+  int ldy = 0;              // 0: N
+};
+
+dim3 grid(const Kernel& k, int M, int N, int S) {
+  const unsigned m = (M + k.tokens - 1) / k.tokens, n = (N + k.outputs - 1) / k.outputs;
+  return dim3(m, n, S);
+}
+
+std::vector<float> whole(const Kernel& k, const Tokens& x, const Weight& w, int segment, const Epilogue& e = {}) {
+  const int ldy = e.ldy ? e.ldy : w.N;
+  std::vector<float> y = e.y.empty() ? std::vector<float>(size_t(x.M) * ldy, NAN) : e.y;
+  const float* bias = e.bias.empty() ? nullptr : e.bias.data();
+  host::launch(grid(k, x.M, w.N, 1), dim3(k.threads), k.shared, [&] {
+    k.whole(x.data(), w.data(), bias, y.data(), x.M, w.N, w.K, segment, ldy, !e.y.empty());
+  });
+  return y;
+}
+
+std::vector<float> split(const Kernel& k, const Tokens& x, const Weight& w, int segment, const Epilogue& e = {}) {
+  const int ldy = e.ldy ? e.ldy : w.N, S = (w.K + segment - 1) / segment;
+  std::vector<float> y = e.y.empty() ? std::vector<float>(size_t(x.M) * ldy, NAN) : e.y;
+  std::vector<float> parts(size_t(S) * x.M * w.N, NAN);
+  const float* bias = e.bias.empty() ? nullptr : e.bias.data();
+  host::launch(grid(k, x.M, w.N, S), dim3(k.threads), k.shared,
+               [&] { k.split(x.data(), w.data(), parts.data(), x.M, w.N, w.K, segment); });
+  host::launch(dim3((w.N + 255) / 256, x.M), dim3(256), 0,
+               [&] { gemm_merge(parts.data(), bias, y.data(), x.M, w.N, S, ldy, !e.y.empty()); });
+  return y;
+}
+
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+std::vector<float> numbers(Noise& noise, size_t n) {
+  std::vector<float> out(n);
+  for (float& v : out) v = test::number(noise, 3.0f);
+  return out;
+}
+
+std::string shape(const Kernel& k, int M, int N, int K, int segment) {
+  std::ostringstream out;
+  out << k.name << " [" << M << ", " << N << ", " << K << "] in segments of " << segment;
+  return out.str();
+}
+
+void one_plain_case(Tally& tally, const Kernel& k, int M, int N, int K, int segment) {
+  Noise noise{uint32_t(M * 7919 + N * 31 + K)};
+  const Tokens x = test::tokens(noise, M, K);
+  const Weight w = test::weight(k.format, noise, N, K);
+  const std::string name = shape(k, M, N, K, segment);
+  const std::vector<float> y = whole(k, x, w, segment);
+  const double error = test::worst(x, w, y);
+  tally.check(error <= 1.0, name + ": " + std::to_string(error) + " of the bound from f64");
+  tally.check(same(y, split(k, x, w, segment)), name + ": split differs from whole");
+  for (const int m : {0, M / 2, M - 1}) {
+    const std::vector<float> alone = whole(k, x.rows(m, 1), w, segment);
+    const bool equal = std::memcmp(alone.data(), y.data() + size_t(m) * N, N * sizeof(float)) == 0;
+    tally.check(equal, name + ": row " + std::to_string(m) + " alone differs from the row in a batch");
+  }
+}
+
+// Bias, the old y, and rows of y wider than N: whole as split, as the definition says, and nothing beside the rows.
+void epilogues(Tally& tally, const Kernel& k) {
+  const int M = 5, N = 21, K = k.format == "bf16" ? 272 : 512, segment = 256, ldy = 27;
+  Noise noise{7};
+  const Tokens x = test::tokens(noise, M, K);
+  const Weight w = test::weight(k.format, noise, N, K);
+  Epilogue e{numbers(noise, N), numbers(noise, M * ldy), ldy};
+  const std::vector<float> y = whole(k, x, w, segment, e);
+  tally.check(same(y, split(k, x, w, segment, e)), k.name + ": split differs from whole with bias and add");
+  std::vector<float> parts(size_t(2) * M * N);
+  host::launch(grid(k, M, N, 2), dim3(k.threads), k.shared,
+               [&] { k.split(x.data(), w.data(), parts.data(), M, N, K, segment); });
+  bool right = true, untouched = true;
+  for (int m = 0; m < M; m++)
+    for (int n = 0; n < ldy; n++) {
+      const float old = e.y[m * ldy + n], now = y[m * ldy + n];
+      if (n >= N) {
+        untouched &= old == now;
+      } else {
+        right &= now == ((old + parts[m * N + n]) + parts[(M + m) * N + n]) + e.bias[n];
+      }
+    }
+  tally.check(right, k.name + ": bias or add");
+  tally.check(untouched, k.name + ": wrote beside the rows of y");
+}
+
+void segments_table(Tally& tally) {
+  std::ifstream file("kernels/tests/segments.txt");
+  std::string line;
+  int rows = 0;
+  while (std::getline(file, line)) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    int n, k, segment, segments;
+    words >> n >> k >> segment >> segments;
+    tally.check(gemm::segment(n, k) == segment && gemm::segments(n, k) == segments, "segments.txt: " + line);
+    rows++;
+  }
+  tally.check(rows >= 20, "kernels/tests/segments.txt is missing or short");
+}
+
+void plain_kernels(Tally& tally) {
+  for (const Kernel& k : kernels()) {
+    if (!k.plain) continue;
+    const bool k_quants = k.format == "q4_k" || k.format == "q6_k";
+    one_plain_case(tally, k, 1, 16, 256, 256);
+    one_plain_case(tally, k, 9, 40, 768, 256);
+    one_plain_case(tally, k, 3, 33, 1280, 512);
+    if (!k_quants) one_plain_case(tally, k, 11, 7, 96, 256);
+    if (!k_quants) one_plain_case(tally, k, 5, 19, 544, 256);
+    if (k.format == "bf16") one_plain_case(tally, k, 17, 23, 272, 256);
+    if (k.format == "bf16") one_plain_case(tally, k, 2, 5, 16, 256);
+    epilogues(tally, k);
+  }
+}
+
+}  // namespace
+
+int main() {
+  Tally tally("gemm");
+  segments_table(tally);
+  plain_kernels(tally);
+  return tally.end();
+}

@@ -1,0 +1,57 @@
+// Planes written by src/model/cuda/planes.rs, read value by value by planes.cuh: each has the bits of the value that
+// blocks.cuh reads from the file's own block. tests/golden/planes.snap holds both; planes.rs keeps it up to date.
+#include "../planes.cuh"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "../blocks.cuh"
+#include "tally.h"
+
+namespace {
+
+std::vector<uint4> bytes_of(const std::string& hex) {
+  std::vector<uint4> out(hex.size() / 32 + 1);
+  for (size_t i = 0; i < hex.size() / 2; i++)
+    reinterpret_cast<unsigned char*>(out.data())[i] = static_cast<unsigned char>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  return out;
+}
+
+template <class F, Format kFormat>
+void one_format(Tally& tally, const std::string& name, int n, int k, const std::string& rows, const std::string& strips) {
+  tally.check(strips.size() / 2 == planes::strip_bytes<F>(k) * ((n + 15) / 16), name + ": another size");
+  const std::vector<uint4> in_file = bytes_of(rows), on_device = bytes_of(strips);
+  int wrong = 0;
+  for (int row = 0; row < n; row++)
+    for (int i = 0; i < k; i++) {
+      const planes::Strip<F> strip(on_device.data(), row / 16, k);
+      const planes::Scales s = strip.scales(row % 16, i);
+      const float value = __fsub_rn(__fmul_rn(s.scale, static_cast<float>(strip.code(row % 16, i))), s.minimum);
+      const void* from = reinterpret_cast<const unsigned char*>(in_file.data()) + row * row_bytes<kFormat>(k);
+      wrong += value != value_of_row<kFormat>(from, i);
+    }
+  tally.check(wrong == 0, name + ": " + std::to_string(wrong) + " values are not the file's");
+}
+
+}  // namespace
+
+int main() {
+  Tally tally("planes");
+  std::ifstream file("tests/golden/planes.snap");
+  std::string line;
+  int formats = 0;
+  while (std::getline(file, line)) {
+    std::istringstream words(line);
+    std::string name, rows, strips;
+    int n, k;
+    if (!(words >> name >> n >> k >> rows >> strips)) continue;  // the snapshot's own head
+    formats++;
+    if (name == "q8_0") one_format<planes::Q8_0, Format::kQ8_0>(tally, name, n, k, rows, strips);
+    if (name == "q4_k") one_format<planes::Q4_K, Format::kQ4_K>(tally, name, n, k, rows, strips);
+    if (name == "q6_k") one_format<planes::Q6_K, Format::kQ6_K>(tally, name, n, k, rows, strips);
+  }
+  tally.check(formats == 3, "tests/golden/planes.snap has not three formats");
+  return tally.end();
+}

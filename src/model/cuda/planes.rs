@@ -1,0 +1,171 @@
+//! Quantised weights as they lie in a GPU's memory: from the blocks of a file to strips of 16 outputs, bits moved and
+//! none lost. `kernels/planes.cuh` draws the layout and reads it. No CUDA is needed here, and nothing is multiplied.
+
+use rayon::prelude::*;
+
+use crate::model::cpu::{Format, read_codes, scale_and_minimum};
+
+/// Outputs of a strip.
+pub const STRIP: usize = 16;
+/// Values of `k` in a unit of a strip.
+const UNIT: usize = 64;
+/// Values of `k` with one `super`.
+const SUPER: usize = 256;
+/// Values of `k` whose codes are read at once.
+const BLOCK: usize = 32;
+
+/// The layout of rows of `k` values in one format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planes {
+    format: Format,
+    k: usize,
+    /// Bytes of a unit's codes; its 64 bytes of scales follow.
+    codes_bytes: usize,
+    /// Bytes for each 256 values, after all units of a strip.
+    super_bytes: usize,
+}
+
+impl Planes {
+    /// The layout of a format that has a product of its own and is not kept as in the file: `Q8_0`, `Q4_K` and
+    /// `Q6_K`. `None` for the others, and where rows of `k` values are not whole blocks.
+    #[must_use]
+    pub fn of(format: Format, k: usize) -> Option<Self> {
+        let (codes_bytes, super_bytes) = match format {
+            Format::Q8_0 => (1024, 0),
+            Format::Q4K => (512, 64),
+            Format::Q6K => (768, 32),
+            _ => return None,
+        };
+        let whole = k > 0 && k.is_multiple_of(format.block());
+        whole.then_some(Self { format, k, codes_bytes, super_bytes })
+    }
+
+    /// Bytes of a strip: what 16 rows of the file become.
+    #[must_use]
+    pub fn strip_bytes(&self) -> usize {
+        self.k.div_ceil(UNIT) * self.unit_bytes() + self.k / SUPER * self.super_bytes
+    }
+
+    /// Bytes of `n` rows; the last strip is filled up with zeros.
+    #[must_use]
+    pub fn bytes(&self, n: usize) -> usize {
+        n.div_ceil(STRIP) * self.strip_bytes()
+    }
+
+    /// Writes rows of the file as strips. A matrix can be written in parts of whole strips.
+    ///
+    /// # Panics
+    /// When `rows` are not whole rows, or `out` has not [`Planes::bytes`] for them.
+    pub fn write(&self, rows: &[u8], out: &mut [u8]) {
+        let row_bytes = self.format.row_bytes(self.k);
+        assert!(rows.len().is_multiple_of(row_bytes), "whole rows");
+        assert_eq!(out.len(), self.bytes(rows.len() / row_bytes), "the strips of these rows");
+        out.par_chunks_mut(self.strip_bytes()).zip(rows.par_chunks(row_bytes * STRIP)).for_each(
+            |(strip, rows)| {
+                strip.fill(0);
+                for (output, row) in rows.chunks_exact(row_bytes).enumerate() {
+                    self.write_row(output, row, strip);
+                }
+            },
+        );
+    }
+
+    fn unit_bytes(&self) -> usize {
+        self.codes_bytes + 64
+    }
+
+    /// Row `output` of a strip.
+    fn write_row(&self, output: usize, row: &[u8], strip: &mut [u8]) {
+        let (units, supers) = strip.split_at_mut(self.k.div_ceil(UNIT) * self.unit_bytes());
+        let parts = self.format.block() / BLOCK;
+        for (i, block) in row.chunks_exact(self.format.block_bytes()).enumerate() {
+            for part in 0..parts {
+                let k = (i * parts + part) * BLOCK;
+                let unit = &mut units[k / UNIT * self.unit_bytes()..][..self.unit_bytes()];
+                let (codes, scales) = unit.split_at_mut(self.codes_bytes);
+                self.write_codes(output, k, &read_codes(self.format, block, part), codes);
+                self.write_scales(output, k, block, scales);
+            }
+            if self.super_bytes > 0 {
+                self.write_super(output, block, &mut supers[i * self.super_bytes..][..self.super_bytes]);
+            }
+        }
+    }
+
+    fn write_codes(&self, output: usize, k: usize, codes: &[u8; BLOCK], unit: &mut [u8]) {
+        for (i, &code) in codes.iter().enumerate() {
+            let at = Place::of(output, k + i);
+            if self.format == Format::Q8_0 {
+                unit[at.byte()] = code ^ 0x80;
+                continue;
+            }
+            at.or_nibble(unit, code & 15);
+            if self.format == Format::Q6K {
+                at.or_high_bits(unit, code >> 4);
+            }
+        }
+    }
+
+    /// The scales of `k..k + 32`, by `output % 8`, the two outputs with the same remainder side by side.
+    fn write_scales(&self, output: usize, k: usize, block: &[u8], scales: &mut [u8]) {
+        let scales = &mut scales[output % 8 * 8..][..8];
+        let second = output / 8;
+        let half = k % UNIT / BLOCK * 4;
+        let part = k % SUPER / BLOCK;
+        match self.format {
+            Format::Q8_0 => scales[half + 2 * second..][..2].copy_from_slice(&block[..2]),
+            Format::Q4K => {
+                let (scale, minimum) = scale_and_minimum(&block[4..16], part);
+                scales[half + 2 * second..][..2].copy_from_slice(&[scale, minimum]);
+            }
+            _ => {
+                for sixteen in 0..2 {
+                    scales[half + 2 * sixteen + second] = block[192 + 2 * part + sixteen];
+                }
+            }
+        }
+    }
+
+    fn write_super(&self, output: usize, block: &[u8], at: &mut [u8]) {
+        let halves = if self.format == Format::Q4K { &block[..4] } else { &block[208..210] };
+        at[(output % 8 * 2 + output / 8) * halves.len()..][..halves.len()].copy_from_slice(halves);
+    }
+}
+
+/// Where a code stands in a unit, in the terms of `kernels/planes.cuh`.
+#[derive(Clone, Copy)]
+struct Place {
+    lane: usize,
+    step: usize,
+    pair: usize,
+    second: usize,
+}
+
+impl Place {
+    fn of(output: usize, k: usize) -> Self {
+        Self {
+            lane: output % 8 * 4 + k % 8 / 2,
+            step: k % UNIT / 16,
+            pair: output / 8 + k % 16 / 8 * 2,
+            second: k % 2,
+        }
+    }
+
+    fn byte(self) -> usize {
+        let word = self.step % 2 * 2 + self.pair / 2;
+        self.step / 2 * 512 + self.lane * 16 + word * 4 + self.pair % 2 + 2 * self.second
+    }
+
+    fn or_nibble(self, unit: &mut [u8], nibble: u8) {
+        let bit = 4 * (self.pair + 4 * self.second);
+        unit[self.lane * 16 + self.step * 4 + bit / 8] |= nibble << (bit % 8);
+    }
+
+    fn or_high_bits(self, unit: &mut [u8], two_bits: u8) {
+        let bit = 2 * (self.step % 2 * 4 + self.pair) + 16 * self.second;
+        unit[512 + self.lane * 8 + self.step / 2 * 4 + bit / 8] |= two_bits << (bit % 8);
+    }
+}
+
+#[cfg(test)]
+mod tests;
