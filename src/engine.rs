@@ -95,13 +95,22 @@ pub const MAX_CONTEXT: usize = 32_768;
 
 impl Default for Options {
     fn default() -> Self {
+        Self::on(Device::Cpu)
+    }
+}
+
+impl Options {
+    /// The options that suit a device: a GPU needs more rows and longer steps to be busy.
+    #[must_use]
+    pub fn on(device: Device) -> Self {
+        let (n_rows, step_tokens) = if device.is_cpu() { (64, 512) } else { (256, 8192) };
         Self {
-            device: Device::Cpu,
+            device,
             compute: Compute::default(),
             kv: KvType::Bf16,
             kv_bytes: None,
-            n_rows: 64,
-            step_tokens: 512,
+            n_rows,
+            step_tokens,
             context: None,
             prefix_cache: true,
             drafts: true,
@@ -122,7 +131,7 @@ pub enum Error {
     Text { path: String, reason: String },
     #[error(
         "the KV cache of {given} holds {fits} tokens, but one sequence of {context} needs {needed}; \
-         hint: `--kv-cache {needed}`, or `--context {fits}`"
+         hint: `--kv-cache {needed}`"
     )]
     Cache { given: String, fits: usize, context: usize, needed: String },
     #[error("the threads cannot be started: {0}")]

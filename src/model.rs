@@ -13,6 +13,8 @@ pub mod decoder;
 
 pub mod backend;
 
+pub mod angles;
+
 pub mod cache;
 
 pub mod config;

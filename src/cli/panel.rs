@@ -193,9 +193,8 @@ pub fn options(args: &EngineArgs) -> Result<Options> {
         "f32" => KvType::F32,
         _ => KvType::Bf16,
     };
-    let default = Options::default();
+    let default = Options::on(device);
     Ok(Options {
-        device,
         compute: Compute { tier, activations, floats },
         kv,
         kv_bytes: args.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),

@@ -1,4 +1,6 @@
-//! How much memory the KV cache may take. It asks the system and does arithmetic; it allocates nothing.
+//! How much memory the KV cache may take, and what must be left. It asks the system and does arithmetic; it allocates nothing.
+
+use crate::model::Config;
 
 /// Bytes that programs can still allocate without swapping; `None` where the system does not say.
 pub fn available() -> Option<usize> {
@@ -14,6 +16,14 @@ pub fn default_cache(weight_bytes: usize) -> usize {
     const MOST: usize = 4 << 30;
     let free = available().map_or(MOST, |free| free.saturating_sub(weight_bytes) / 2);
     free.min(MOST)
+}
+
+/// Bytes of a GPU that a step takes beside weights and cache: its activations, its logits, and some to spare.
+pub fn step(config: &Config, n_tokens: usize, n_rows: usize) -> usize {
+    const SPARE: usize = 512 << 20;
+    let heads = config.n_heads + 2 * config.n_kv_heads;
+    let numbers = 4 * config.hidden + 2 * heads * config.head_dim + 4 * config.intermediate;
+    4 * ((n_tokens + n_rows) * numbers + n_rows * config.vocab) + SPARE
 }
 
 /// A size in a readable unit, rounded up so that it can be passed back as an option.

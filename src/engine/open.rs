@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use candle_core::quantized::gguf_file::Value;
 
-use crate::model::{BLOCK, Config, Weights};
+use crate::model::{BLOCK, Config, Device, Weights};
 
 use super::{
     Engine, Error, Facts, MAX_CONTEXT, Options,
@@ -28,9 +28,21 @@ pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engin
     let template = template.map_err(|e| text(e.to_string()))?;
     let template = template.map(|t| t.with_options(&options.chat_options));
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
-    let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(weights.n_bytes()));
-    let n_blocks = blocks(config, context, kv_bytes, options)?;
-    let mut model = options.device.load(weights, options.compute)?;
+    let n_blocks = |kv_bytes| blocks(config, context, kv_bytes, options);
+    let (model, n_blocks) = match &options.device {
+        Device::Cpu => {
+            // Refused before weights are read, which takes a while.
+            let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(weights.n_bytes()));
+            (options.device.load(weights, options.compute)?, n_blocks(kv_bytes)?)
+        }
+        Device::Cuda(gpu) => {
+            let model = options.device.load(weights, options.compute)?;
+            let (free, _) = gpu.memory().map_err(crate::model::Error::from)?;
+            let rest = || free.saturating_sub(memory::step(config, options.step_tokens, options.n_rows));
+            (model, n_blocks(options.kv_bytes.unwrap_or_else(rest))?)
+        }
+    };
+    let mut model = model;
     model.reserve(n_blocks, options.kv)?;
     let tokenizer = Arc::new(tokenizer);
     let built = Built { weights, context, template: source.as_deref(), stops };

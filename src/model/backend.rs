@@ -85,13 +85,13 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// Takes a step to work on and makes its copies of blocks. From here on, rows are this step's.
     ///
     /// # Errors
-    /// The cache does not hold what the step names.
+    /// The step names blocks or tokens that there are not, or writes one block from two places.
     fn begin(&mut self, step: Step) -> Result<(), Error>;
 
     /// The tokens' rows of the table, scaled as the model asks.
     ///
     /// # Errors
-    /// A token past the table.
+    /// The device fails.
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, Error>;
 
     /// `x / sqrt(mean(x^2) + eps) * weight`, row by row.

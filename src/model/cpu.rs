@@ -62,11 +62,8 @@ mod tests;
 pub use backend::Cpu;
 pub use input::{Coding, Input};
 pub use layout::Format;
-<<<<<<< HEAD
 pub use linear::Compute;
-=======
 pub(in crate::model) use pack::{read_codes, scale_and_minimum};
->>>>>>> gemm
 pub use schedule::{Job, multiply, products};
 pub use tier::Tier;
 

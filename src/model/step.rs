@@ -1,7 +1,9 @@
 //! One step of work, described once for every backend: tokens with their places, whose blocks they read, and which
 //! rows of logits are wanted. Integers only.
 
-use super::BLOCK;
+use std::{collections::HashSet, ops::Range};
+
+use super::{BLOCK, Error};
 
 /// Neighbouring tokens of one sequence.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +79,38 @@ impl Step {
         self.tokens.len()
     }
 
+    /// The rows that go to the same block, one run after another: what one task may write.
+    #[must_use]
+    pub fn runs(&self) -> Vec<Range<usize>> {
+        let mut end = 0;
+        let run = |run: &[u32]| {
+            end += run.len();
+            end - run.len()..end
+        };
+        self.slots.chunk_by(|a, b| a / BLOCK as u32 == b / BLOCK as u32).map(run).collect()
+    }
+
+    /// Refuses what a model with `n_blocks` blocks of cache and a vocabulary of `vocab` cannot run, or could not run on
+    /// many threads: a block that is written from two places.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self, n_blocks: usize, vocab: usize) -> Result<(), Error> {
+        let copied = self.copies.iter().flat_map(|&(from, to)| [from, to]);
+        if let Some(block) = copied.chain(self.blocks.iter().copied()).find(|&block| block as usize >= n_blocks) {
+            return Err(Error::Step(format!("block {block} of a cache of {n_blocks}")));
+        }
+        if let Some(&id) = self.tokens.iter().find(|&&id| id as usize >= vocab) {
+            return Err(Error::Token { id, vocab });
+        }
+        let mut written = HashSet::new();
+        let mut blocks = self.runs().into_iter().map(|run| self.slots[run.start] / BLOCK as u32);
+        match blocks.find(|&block| !written.insert(block)) {
+            Some(block) => Err(Error::Step(format!("block {block} is written from two places"))),
+            None => Ok(()),
+        }
+    }
+
     /// The blocks of one sequence.
     ///
     /// # Panics
@@ -132,5 +166,11 @@ mod tests {
         assert_eq!(step.order[..3], [1, 2, 3], "block 2 comes before block 7");
         assert_eq!(step.order[18..], [19, 20, 0], "two sequences begin with block 7");
         assert_eq!(step.wanted_order(), [1, 0]);
+        assert_eq!(step.runs(), [0..1, 1..17, 17..19, 19..21]);
+        assert!(step.check(10, 20).is_ok());
+        assert!(step.check(9, 20).unwrap_err().to_string().contains("block 9 of a cache of 9"));
+        assert!(matches!(step.check(10, 17), Err(Error::Token { id: 17, vocab: 17 })));
+        let twice = Step::new([part(1, 3, &[5], 1), part(1, 4, &[5], 1)], Vec::new());
+        assert!(twice.check(10, 20).unwrap_err().to_string().contains("written from two places"));
     }
 }

@@ -1,6 +1,6 @@
 //! The decoder's operations on a CPU, on plain slices; parallel loops run in the rayon pool of the caller.
 
-use std::{collections::HashSet, ops::Range};
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -10,11 +10,12 @@ use super::{
     cache::{Cache, with_halves},
     linear::{Compute, Linear, Table},
     norm,
-    rotary::{self, Angles, Heads, Turn, runs},
+    rotary::{self, Heads, Turn},
     tail,
 };
 use crate::model::{
     Config, Error, KvType, Weights,
+    angles::Angles,
     backend::{Backend, HeadNorms, Matrices, Reach, Rows},
     config::Activation,
     step::Step,
@@ -93,22 +94,6 @@ impl Cpu {
     fn rows_of_logits(&self) -> impl IndexedParallelIterator<Item = &[f32]> {
         self.logits.par_chunks_exact(self.config.vocab)
     }
-
-    /// Refuses a step that names blocks which are not there, or writes one block from two places: tasks write blocks
-    /// at the same time.
-    fn check(&self, step: &Step, runs: &[Range<usize>]) -> Result<(), Error> {
-        let n = self.n_blocks;
-        let copied = step.copies.iter().flat_map(|&(from, to)| [from, to]);
-        if let Some(block) = copied.chain(step.blocks.iter().copied()).find(|&block| block as usize >= n) {
-            return Err(Error::Step(format!("block {block} of a cache of {n}")));
-        }
-        let mut written = HashSet::new();
-        let twice = runs.iter().map(|run| step.slots[run.start] / super::attend::BLOCK as u32);
-        if let Some(block) = twice.into_iter().find(|&block| !written.insert(block)) {
-            return Err(Error::Step(format!("block {block} is written from two places")));
-        }
-        Ok(())
-    }
 }
 
 impl Backend for Cpu {
@@ -143,8 +128,8 @@ impl Backend for Cpu {
     }
 
     fn begin(&mut self, step: Step) -> Result<(), Error> {
-        self.runs = runs(&step);
-        self.check(&step, &self.runs)?;
+        step.check(self.n_blocks, self.config.vocab)?;
+        self.runs = step.runs();
         for &(from, to) in &step.copies {
             self.cache.copy_block(from, to);
         }
@@ -161,7 +146,7 @@ impl Backend for Cpu {
     }
 
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, Error> {
-        let mut values = table.rows(&self.step.tokens)?;
+        let mut values = table.rows(&self.step.tokens);
         if let Some(scale) = self.config.embedding_scale {
             values.iter_mut().for_each(|x| *x *= scale);
         }

@@ -10,53 +10,15 @@ use super::{
     norm,
     shared::Shared,
 };
-use crate::model::{BLOCK, Config, config::Rope, step::Step};
+use crate::model::{BLOCK, Config, angles::Angles, step::Step};
 
-/// Cosines and sines of all positions up to the furthest one so far, under one rope.
-pub(super) struct Angles {
-    frequencies: Vec<f32>,
-    /// Multiplies cosines and sines.
-    scale: f32,
-    /// Shape: `[positions, head_dim / 2]`.
-    cos: Vec<f32>,
-    sin: Vec<f32>,
-}
-
-impl Angles {
-    pub(super) fn new(rope: &Rope, head_dim: usize) -> Self {
-        let (frequencies, scale) = rope.frequencies(head_dim);
-        Self { frequencies, scale, cos: Vec::new(), sin: Vec::new() }
+/// Turns the halves of one head.
+fn rotate(angles: &Angles, position: u32, head: &mut [f32]) {
+    let (cos, sin) = angles.at(position);
+    let (low, high) = head.split_at_mut(cos.len());
+    for (((x, y), c), s) in low.iter_mut().zip(high).zip(cos).zip(sin) {
+        (*x, *y) = (*x * c - *y * s, *y * c + *x * s);
     }
-
-    /// Makes sure that the first `n` positions are there.
-    pub(super) fn reach(&mut self, n: usize) {
-        for position in self.cos.len() / self.frequencies.len()..n {
-            let angles = self.frequencies.iter().map(|f| position as f32 * f);
-            self.cos.extend(angles.clone().map(|a| a.cos() * self.scale));
-            self.sin.extend(angles.map(|a| a.sin() * self.scale));
-        }
-    }
-
-    /// Turns the halves of one head.
-    fn rotate(&self, position: u32, head: &mut [f32]) {
-        let half = self.frequencies.len();
-        let at = position as usize * half..(position as usize + 1) * half;
-        let (low, high) = head.split_at_mut(half);
-        for (((x, y), c), s) in low.iter_mut().zip(high).zip(&self.cos[at.clone()]).zip(&self.sin[at]) {
-            (*x, *y) = (*x * c - *y * s, *y * c + *x * s);
-        }
-    }
-}
-
-/// A step's rows that go to the same block, one run after another: what one task may write.
-pub(super) fn runs(step: &Step) -> Vec<Range<usize>> {
-    let blocks: Vec<u32> = step.slots.iter().map(|slot| slot / BLOCK as u32).collect();
-    let mut end = 0;
-    let run = |run: &[u32]| {
-        end += run.len();
-        end - run.len()..end
-    };
-    blocks.chunk_by(|a, b| a == b).map(run).collect()
 }
 
 /// What a layer does to the rows' heads before they are stored and attended.
@@ -155,6 +117,6 @@ impl Turn<'_> {
         if let Some(weight) = norm {
             norm::in_place(head, weight, self.config.norm_eps as f32);
         }
-        self.angles.rotate(position, head);
+        rotate(self.angles, position, head);
     }
 }

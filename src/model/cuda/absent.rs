@@ -26,11 +26,11 @@ impl Gpu {
         match *self {}
     }
 
-    /// Bytes that can still be allocated.
+    /// Bytes that can still be allocated, and all bytes.
     ///
     /// # Errors
     /// The device fails.
-    pub fn free_memory(&self) -> Result<usize, Error> {
+    pub fn memory(&self) -> Result<(usize, usize), Error> {
         match *self {}
     }
 

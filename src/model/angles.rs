@@ -1,0 +1,55 @@
+//! Tables of rotary angles: computed here for every backend, so that all turn by the same numbers.
+
+use super::config::Rope;
+
+/// Cosines and sines of all positions up to the furthest one so far, under one rope.
+pub struct Angles {
+    frequencies: Vec<f32>,
+    /// Multiplies cosines and sines.
+    scale: f32,
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+}
+
+impl Angles {
+    #[must_use]
+    pub fn new(rope: &Rope, head_dim: usize) -> Self {
+        let (frequencies, scale) = rope.frequencies(head_dim);
+        Self { frequencies, scale, cos: Vec::new(), sin: Vec::new() }
+    }
+
+    /// Makes sure that the first `n` positions are there.
+    pub fn reach(&mut self, n: usize) {
+        for position in self.n_positions()..n {
+            let angles = self.frequencies.iter().map(|f| position as f32 * f);
+            self.cos.extend(angles.clone().map(|a| a.cos() * self.scale));
+            self.sin.extend(angles.map(|a| a.sin() * self.scale));
+        }
+    }
+
+    #[must_use]
+    pub fn n_positions(&self) -> usize {
+        self.cos.len() / self.frequencies.len()
+    }
+
+    /// Cosines and sines of one position.
+    ///
+    /// Shape: both `[head_dim / 2]`.
+    ///
+    /// # Panics
+    /// When the position has not been reached.
+    #[must_use]
+    pub fn at(&self, position: u32) -> (&[f32], &[f32]) {
+        let half = self.frequencies.len();
+        let at = position as usize * half..(position as usize + 1) * half;
+        (&self.cos[at.clone()], &self.sin[at])
+    }
+
+    /// Cosines and sines of all positions that have been reached.
+    ///
+    /// Shape: both `[positions, head_dim / 2]`.
+    #[must_use]
+    pub fn tables(&self) -> (&[f32], &[f32]) {
+        (&self.cos, &self.sin)
+    }
+}

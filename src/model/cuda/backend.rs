@@ -1,0 +1,563 @@
+//! The decoder's operations on a GPU: each a launch or two of the kernels of that name. Activations stay on the device;
+//! what comes back is choices.
+
+#![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::{CudaEvent, CudaStream, result};
+
+use super::{
+    Error, Gpu,
+    gpu::failed,
+    launch::{Argument, Shape},
+    memory::{Buffer, Memory, Pinned, Pool},
+    plan::{Attention, Plan},
+    products::{self, Kind, Way},
+    tail::{CHOICE_BYTES, WANT_BYTES, Wants},
+    weights::{Linear, Part, Sender, Table, module},
+};
+use crate::model::{
+    self, BLOCK, Config, KvType, Weights,
+    angles::Angles,
+    backend::{Backend, HeadNorms, Matrices, Reach, Rows},
+    config::Activation,
+    cpu::Format,
+    step::Step,
+    tail::{Choice, Want},
+};
+
+/// Rows up to which a step's time is that of reading the weights.
+const CHEAP_ROWS: usize = 64;
+
+/// A GPU with one model's cache and the step at hand.
+pub struct Cuda {
+    gpu: Gpu,
+    stream: Arc<CudaStream>,
+    pool: Arc<Pool>,
+    config: Config,
+    sender: Mutex<Sender>,
+    /// `[layers][keys, values][n_blocks][kv heads][BLOCK][head_dim]`, bf16.
+    cache: Option<Memory>,
+    n_blocks: usize,
+    angles: Turning,
+    local_angles: Option<Turning>,
+    plan: Plan,
+    upload: Upload,
+    /// `[wanted, vocab]`.
+    logits: Option<Buffer>,
+}
+
+/// A rope's tables on the device.
+struct Turning {
+    angles: Angles,
+    /// Cosines, then sines.
+    tables: Option<(Memory, Memory)>,
+}
+
+/// The step's numbers on their way to the device.
+struct Upload {
+    pinned: Option<Pinned>,
+    sent: CudaEvent,
+    numbers: Option<Buffer>,
+}
+
+/// Rows on the device; of f32 in the stream, of bf16 elsewhere.
+pub struct Values {
+    buffer: Buffer,
+    n_rows: usize,
+}
+
+impl Cuda {
+    /// A GPU without a cache yet.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub(super) fn new(gpu: &Gpu, config: &Config) -> Result<Self, Error> {
+        let context = gpu.context();
+        context.bind_to_thread().map_err(failed("use the device"))?;
+        // SAFETY: everything of this backend runs on the one stream.
+        unsafe { context.disable_event_tracking() };
+        let stream = context.new_stream().map_err(failed("a stream"))?;
+        let turning = |rope| Turning { angles: Angles::new(rope, config.head_dim), tables: None };
+        Ok(Self {
+            sender: Mutex::new(Sender::new(context, &stream)?),
+            pool: Pool::new(context),
+            cache: None,
+            n_blocks: 0,
+            angles: turning(&config.rope),
+            local_angles: config.local_rope.as_ref().map(turning),
+            plan: Plan::default(),
+            upload: Upload {
+                pinned: None,
+                sent: context.new_event(None).map_err(failed("an event"))?,
+                numbers: None,
+            },
+            logits: None,
+            config: config.clone(),
+            gpu: gpu.clone(),
+            stream,
+        })
+    }
+
+    fn here(&self) -> Result<(), Error> {
+        self.gpu.context().bind_to_thread().map_err(failed("use the device"))
+    }
+
+    /// Shape: `[n_rows, width]` of numbers with `bytes` bytes.
+    fn values(&self, n_rows: usize, width: usize, bytes: usize) -> Result<Values, Error> {
+        Ok(Values { buffer: self.pool.take(n_rows * width * bytes)?, n_rows })
+    }
+
+    /// Launches a kernel of the file `names.0`.
+    ///
+    /// # Safety
+    /// As [`super::launch::Kernels::launch`].
+    unsafe fn launch(
+        &self,
+        names: (&'static str, &'static str),
+        shape: Shape,
+        arguments: &[Argument],
+    ) -> Result<(), Error> {
+        // SAFETY: the caller answers for the arguments.
+        unsafe { self.gpu.kernels().launch(self.stream.cu_stream(), names, shape, arguments) }
+    }
+
+    /// Where the step's numbers are.
+    fn numbers(&self) -> u64 {
+        self.upload.numbers.as_ref().map_or(0, Buffer::at)
+    }
+
+    /// A layer's keys and values.
+    fn cached(&self, layer: usize) -> (u64, u64) {
+        let half = (self.n_blocks * self.block_elements() * 2) as u64;
+        let start = self.cache.as_ref().map_or(0, Memory::at);
+        (start + 2 * layer as u64 * half, start + (2 * layer as u64 + 1) * half)
+    }
+
+    /// Numbers of a block in one layer's keys, or in its values.
+    fn block_elements(&self) -> usize {
+        self.config.n_kv_heads * self.config.head_dim * BLOCK
+    }
+
+    fn eps(&self) -> Argument {
+        Argument::Float(self.config.norm_eps as f32)
+    }
+
+    /// Adds `add`, normed where there are weights for that, to `x`; gives the norm of the sum where there is a weight.
+    fn residual_norm(
+        &self,
+        x: &Values,
+        add: Option<(&Values, Option<&Memory>)>,
+        weight: Option<&Memory>,
+    ) -> Result<Values, Error> {
+        let cols = self.config.hidden;
+        let out = self.values(if weight.is_some() { x.n_rows } else { 0 }, cols, 2)?;
+        let at = |memory: Option<&Memory>| Argument::At(memory.map_or(0, Memory::at));
+        let shared_bytes = (4 * cols).next_multiple_of(16) as u32;
+        // SAFETY: x and add are [rows, cols] f32, out is [rows, cols] bf16, weights are [cols].
+        unsafe {
+            self.launch(
+                ("norm", "residual_norm"),
+                Shape { shared_bytes, ..Shape::new([x.n_rows, 1], 256) },
+                &[
+                    Argument::At(x.buffer.at()),
+                    Argument::At(add.map_or(0, |(add, _)| add.buffer.at())),
+                    at(add.and_then(|(_, norm)| norm)),
+                    at(weight),
+                    Argument::At(if weight.is_some() { out.buffer.at() } else { 0 }),
+                    Argument::size(x.n_rows),
+                    Argument::size(cols),
+                    self.eps(),
+                ],
+            )?;
+        }
+        Ok(Values { n_rows: x.n_rows, ..out })
+    }
+
+    /// `y = x w^T + b`, or `y += x w^T + b`.
+    fn multiply(&self, x: &Values, w: &Linear, y: u64, add: bool) -> Result<(), Error> {
+        for part in &w.parts {
+            match part.way {
+                Way::Direct(kind) => self.multiply_part(x, w, part, kind, part.memory.at(), y, add)?,
+                Way::Panel(kernel) => {
+                    let panel = self.pool.take(part.n * w.k * 2)?;
+                    let (grid, threads) = products::panel(part.n, w.k);
+                    let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+                    let sizes = [0, part.n, w.k].map(Argument::size);
+                    let arguments =
+                        [[Argument::At(part.memory.at()), Argument::At(panel.at())].as_slice(), &sizes].concat();
+                    // SAFETY: the part has n rows of k values, and so has the panel, in bf16.
+                    unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
+                    self.multiply_part(x, w, part, Kind::Bf16, panel.at(), y, add)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a product is that much")]
+    fn multiply_part(
+        &self,
+        x: &Values,
+        w: &Linear,
+        part: &Part,
+        kind: Kind,
+        weights: u64,
+        y: u64,
+        add: bool,
+    ) -> Result<(), Error> {
+        let (m, n, k) = (x.n_rows, part.n, w.k);
+        let launch = products::launch(kind, m, n, k);
+        let shape =
+            Shape { grid: launch.grid, block: [launch.tile.threads, 1], shared_bytes: launch.tile.shared_bytes };
+        let at = |start: u64| Argument::At(start + 4 * part.first as u64);
+        let bias = w.bias.as_ref().map_or(Argument::At(0), |bias| at(bias.at()));
+        let (inputs, y) = ([Argument::At(x.buffer.at()), Argument::At(weights)], at(y));
+        let mnk = [m, n, k, launch.segment].map(Argument::size);
+        let last = [Argument::size(w.n), Argument::Int(i32::from(add))];
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, y and the bias have n columns from `at` on, in
+        // rows of `w.n`.
+        unsafe {
+            let Some(segments) = launch.split else {
+                let arguments = [&inputs[..], &[bias, y], &mnk, &last].concat();
+                return self.launch((module(kind), launch.tile.whole), shape, &arguments);
+            };
+            let partial = self.pool.take(launch.partial_len(m, n) * 4)?;
+            let sums = Argument::At(partial.at());
+            self.launch((module(kind), launch.tile.split), shape, &[&inputs[..], &[sums], &mnk].concat())?;
+            let (grid, threads) = products::merge(m, n);
+            let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+            let sizes = [m, n, segments].map(Argument::size);
+            self.launch(("gemm_merge", "gemm_merge"), shape, &[&[sums, bias, y][..], &sizes, &last].concat())
+        }
+    }
+
+    /// Sends the step's numbers.
+    fn send(&mut self) -> Result<(), Error> {
+        let bytes = 4 * self.plan.numbers.values.len();
+        self.upload.sent.synchronize().map_err(failed("send a step"))?;
+        if self.upload.pinned.as_ref().is_none_or(|pinned| pinned.bytes().len() < bytes) {
+            self.upload.pinned = Some(Pinned::new(self.gpu.context(), bytes.next_power_of_two().max(1 << 16))?);
+        }
+        let numbers = self.pool.take(bytes)?;
+        if let Some(pinned) = &mut self.upload.pinned {
+            let pinned = &mut pinned.bytes_mut()[..bytes];
+            for (bytes, number) in pinned.chunks_exact_mut(4).zip(&self.plan.numbers.values) {
+                bytes.copy_from_slice(&number.to_le_bytes());
+            }
+            // SAFETY: the buffer has room, and the pinned bytes are not touched before the event.
+            unsafe { result::memcpy_htod_async(numbers.at(), pinned, self.stream.cu_stream()) }
+                .map_err(failed("send a step"))?;
+            self.upload.sent.record(&self.stream).map_err(failed("send a step"))?;
+        }
+        self.upload.numbers = Some(numbers);
+        Ok(())
+    }
+
+    fn copy_blocks(&self) -> Result<(), Error> {
+        let (n, halves) = (self.plan.n_copies, 2 * self.config.n_layers);
+        let sizes = [n, self.block_elements(), self.n_blocks, halves].map(Argument::size);
+        let pointers =
+            [self.cached(0).0, self.plan.copies.from(self.numbers())].map(Argument::At);
+        let shape = Shape::new([n, halves], 256);
+        // SAFETY: the step was checked: its copies name blocks of the cache.
+        unsafe { self.launch(("copy_blocks", "copy_blocks"), shape, &[&pointers[..], &sizes].concat()) }
+    }
+
+    /// Some rows of a matrix, by the kernel for its type.
+    fn take_rows(&self, x: &Values, width: usize, bytes: usize) -> Result<Values, Error> {
+        let n = self.plan.n_wanted;
+        let out = self.values(n, width, bytes)?;
+        let kernel = if bytes == 4 { "take_rows_f32" } else { "take_rows_bf16" };
+        let wanted = self.plan.wanted.from(self.numbers());
+        let pointers = [x.buffer.at(), wanted, out.buffer.at()].map(Argument::At);
+        let sizes = [n, width].map(Argument::size);
+        // SAFETY: x has a row for each of the step's, and the wanted rows are rows of the step.
+        unsafe {
+            let shape = Shape::new([n, 1], 256);
+            self.launch(("take_rows", kernel), shape, &[&pointers[..], &sizes].concat())?;
+        }
+        Ok(out)
+    }
+
+    /// Copies bytes from the device, and waits for them.
+    fn fetch(&self, at: u64, bytes: usize) -> Result<Vec<u8>, Error> {
+        let mut fetched = vec![0_u8; bytes];
+        // SAFETY: the memory on the device has so many bytes; the copy is over before they are read.
+        unsafe { result::memcpy_dtoh_async(&mut fetched, at, self.stream.cu_stream()) }
+            .map_err(failed("fetch results"))?;
+        self.stream.synchronize().map_err(failed("run a step"))?;
+        Ok(fetched)
+    }
+
+    fn query_width(&self) -> usize {
+        self.config.n_heads * self.config.head_dim
+    }
+}
+
+impl Turning {
+    /// Makes sure that the first `n` positions are on the device.
+    fn reach(&mut self, n: usize, sender: &mut Sender) -> Result<(), Error> {
+        if n > self.angles.n_positions() || self.tables.is_none() {
+            self.angles.reach(n.next_power_of_two().max(1024));
+            let bytes = |table: &[f32]| table.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+            let (cos, sin) = self.angles.tables();
+            // The step before may still read the old tables.
+            sender.finish()?;
+            self.tables = Some((sender.bytes(&bytes(cos))?, sender.bytes(&bytes(sin))?));
+            sender.finish()?;
+        }
+        Ok(())
+    }
+}
+
+impl Backend for Cuda {
+    type Stream = Values;
+    type Input = Values;
+    type Product = Values;
+    type Queries = Values;
+    type Vector = Memory;
+    type Linear = Linear;
+    type Table = Table;
+
+    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = sender.bytes(&bytes)?;
+        sender.finish()?;
+        Ok(memory)
+    }
+
+    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, model::Error> {
+        Table::load(weights, name, shape, &mut self.sender.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, model::Error> {
+        Linear::load(weights, matrices, &mut self.sender.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
+        Ok(Linear::tied(table))
+    }
+
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
+        if kv != KvType::Bf16 {
+            return Err(Error::Cache(kv.name()).into());
+        }
+        self.here()?;
+        self.cache = None;
+        let bytes = n_blocks * kv.block_bytes(&self.config);
+        self.cache = Some(Memory::new(self.gpu.context(), bytes, "the KV cache")?);
+        self.n_blocks = n_blocks;
+        Ok(())
+    }
+
+    fn begin(&mut self, step: Step) -> Result<(), model::Error> {
+        step.check(self.n_blocks, self.config.vocab)?;
+        self.here()?;
+        self.logits = None;
+        let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
+        let sender = self.sender.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.angles.reach(furthest, sender)?;
+        if let Some(angles) = &mut self.local_angles {
+            angles.reach(furthest, sender)?;
+        }
+        self.plan = Plan::new(&step);
+        self.send()?;
+        self.copy_blocks()?;
+        Ok(())
+    }
+
+    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, model::Error> {
+        let n = self.plan.n_rows;
+        let out = self.values(n, table.k, 4)?;
+        let pointers = [table.memory.at(), self.plan.tokens.from(self.numbers()), out.buffer.at()];
+        let sizes = [n, table.k, table.n].map(Argument::size);
+        let scale = [Argument::Float(self.config.embedding_scale.unwrap_or(1.0))];
+        let arguments = [&pointers.map(Argument::At)[..], &sizes, &scale].concat();
+        let shape = Shape::new([n, table.k.div_ceil(256)], 256);
+        // SAFETY: the table has n rows of k values, and out has a row for each token.
+        unsafe { self.launch(("embed", embed_kernel(table.format)), shape, &arguments)? };
+        Ok(out)
+    }
+
+    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, model::Error> {
+        Ok(self.residual_norm(x, None, Some(weight))?)
+    }
+
+    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, model::Error> {
+        let y = self.values(x.n_rows, w.n, 4)?;
+        self.multiply(x, w, y.buffer.at(), false)?;
+        Ok(y)
+    }
+
+    fn add_product(
+        &mut self,
+        x: &mut Self::Stream,
+        h: &Self::Input,
+        w: &Self::Linear,
+        norm: Option<&Self::Vector>,
+    ) -> Result<(), model::Error> {
+        if norm.is_some() {
+            let y = self.product(h, w)?;
+            self.residual_norm(x, Some((&y, norm)), None)?;
+        } else {
+            self.multiply(h, w, x.buffer.at(), true)?;
+        }
+        Ok(())
+    }
+
+    fn rotate_and_store(
+        &mut self,
+        layer: usize,
+        qkv: Self::Product,
+        (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
+        reach: Reach,
+    ) -> Result<Self::Queries, model::Error> {
+        let Config { n_heads, n_kv_heads, head_dim, .. } = self.config;
+        let queries = self.values(qkv.n_rows, self.query_width(), 2)?;
+        let local = if reach == Reach::Local { self.local_angles.as_ref() } else { None };
+        let (cos, sin) = local.unwrap_or(&self.angles).tables.as_ref().map_or((0, 0), |t| (t.0.at(), t.1.at()));
+        let (keys, values) = self.cached(layer);
+        let (numbers, plan) = (self.numbers(), &self.plan);
+        let pointers = [
+            qkv.buffer.at(),
+            q_norm.map_or(0, Memory::at),
+            k_norm.map_or(0, Memory::at),
+            cos,
+            sin,
+            plan.positions.from(numbers),
+            plan.slots.from(numbers),
+            queries.buffer.at(),
+            keys,
+            values,
+        ];
+        let sizes = [qkv.n_rows, n_heads, n_kv_heads, head_dim].map(Argument::size);
+        let arguments = [&pointers.map(Argument::At)[..], &sizes, &[self.eps()]].concat();
+        let grid = [qkv.n_rows as u32, (n_heads + 2 * n_kv_heads).div_ceil(4) as u32, 1];
+        // SAFETY: the tables reach past every position, and the step was checked: its slots are in the cache.
+        unsafe {
+            let shape = Shape { grid, block: [32, 4], shared_bytes: 0 };
+            self.launch(("rotate", "rotate"), shape, &arguments)?;
+        }
+        Ok(queries)
+    }
+
+    fn take_wanted(
+        &mut self,
+        x: Self::Stream,
+        queries: Self::Queries,
+    ) -> Result<(Self::Stream, Self::Queries), model::Error> {
+        if self.plan.n_wanted == self.plan.n_rows {
+            return Ok((x, queries));
+        }
+        let (hidden, width) = (self.config.hidden, self.query_width());
+        Ok((self.take_rows(&x, hidden, 4)?, self.take_rows(&queries, width, 2)?))
+    }
+
+    fn attend(
+        &mut self,
+        layer: usize,
+        queries: Self::Queries,
+        rows: Rows,
+        reach: Reach,
+    ) -> Result<Self::Input, model::Error> {
+        let Config { n_heads, n_kv_heads, head_dim, attention_scale, .. } = self.config;
+        let attention = if rows == Rows::Wanted { &self.plan.of_wanted } else { &self.plan.all };
+        let out = self.values(queries.n_rows, self.query_width(), 2)?;
+        let (keys, values) = self.cached(layer);
+        let (numbers, plan) = (self.numbers(), &self.plan);
+        let Attention { n_items, items, order, positions, sequences, .. } = *attention;
+        let steps = [items, order, positions, sequences, plan.block_starts, plan.blocks];
+        let pointers =
+            [&[queries.buffer.at(), keys, values][..], &steps.map(|at| at.from(numbers)), &[out.buffer.at()]];
+        let window = self.config.window.filter(|_| reach == Reach::Local).unwrap_or(0);
+        let sizes = [n_items, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
+        let pointers: Vec<Argument> = pointers.concat().into_iter().map(Argument::At).collect();
+        let arguments = [&pointers[..], &sizes, &[Argument::Float(attention_scale)]].concat();
+        // SAFETY: the step was checked: its blocks are in the cache and hold its positions.
+        unsafe {
+            let shape = Shape::new([n_items, n_kv_heads], 32);
+            self.launch(("attend_plain", "attend_rows_plain"), shape, &arguments)?;
+        }
+        Ok(out)
+    }
+
+    fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, model::Error> {
+        let (rows, n) = (gate_up.n_rows, self.config.intermediate);
+        let out = self.values(rows, n, 2)?;
+        let kernel = match self.config.activation {
+            Activation::Silu => "gate_silu",
+            Activation::GeluTanh => "gate_gelu",
+        };
+        let pointers = [gate_up.buffer.at(), out.buffer.at()].map(Argument::At);
+        let sizes = [rows, n].map(Argument::size);
+        // SAFETY: gate_up is [rows, 2 n] f32, out [rows, n] bf16.
+        unsafe {
+            let shape = Shape::new([rows, n.div_ceil(1024)], 256);
+            self.launch(("gate", kernel), shape, &[&pointers[..], &sizes].concat())?;
+        }
+        Ok(out)
+    }
+
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<(), model::Error> {
+        self.logits = Some(logits.buffer);
+        Ok(())
+    }
+
+    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, model::Error> {
+        let asked = Wants::new(&wants[..wants.len().min(self.plan.n_wanted)]);
+        let n = asked.rows.len();
+        let Some(logits) = self.logits.as_ref().filter(|_| n > 0) else {
+            return Ok(vec![None; wants.len()]);
+        };
+        self.here()?;
+        let input = self.pool.take(asked.bytes.len())?;
+        let output = self.pool.take(n * CHOICE_BYTES)?;
+        // SAFETY: the buffer has room for the bytes; `fetch` waits before they are dropped.
+        unsafe { result::memcpy_htod_async(input.at(), &asked.bytes, self.stream.cu_stream()) }
+            .map_err(failed("send what is wanted"))?;
+        let masks = input.at() + (n * WANT_BYTES) as u64;
+        let pointers = [logits.at(), input.at(), masks, output.at()].map(Argument::At);
+        let sizes = [n, self.config.vocab, asked.mask_words].map(Argument::size);
+        // SAFETY: there is a row of logits for each want, and a mask for each that names one.
+        unsafe {
+            self.launch(("tail", "tail"), Shape::new([n, 1], 1024), &[&pointers[..], &sizes].concat())?;
+        }
+        Ok(asked.choices(&self.fetch(output.at(), n * CHOICE_BYTES)?, wants.len()))
+    }
+
+    fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {
+        let Some(logits) = &self.logits else { return Ok(Vec::new()) };
+        self.here()?;
+        let row = self.config.vocab * 4;
+        let bytes = self.fetch(logits.at(), self.plan.n_wanted * row)?;
+        let floats = |row: &[u8]| row.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        Ok(bytes.chunks_exact(row).map(floats).collect())
+    }
+
+    fn cheap_rows(&self) -> usize {
+        CHEAP_ROWS
+    }
+
+    fn computes_on_threads(&self) -> bool {
+        false
+    }
+}
+
+fn embed_kernel(format: Format) -> &'static str {
+    match format {
+        Format::F32 => "embed_f32",
+        Format::F16 => "embed_f16",
+        Format::Bf16 => "embed_bf16",
+        Format::Q4_0 => "embed_q4_0",
+        Format::Q4_1 => "embed_q4_1",
+        Format::Q5_0 => "embed_q5_0",
+        Format::Q5_1 => "embed_q5_1",
+        Format::Q8_0 => "embed_q8_0",
+        Format::Q4K => "embed_q4_k",
+        Format::Q5K => "embed_q5_k",
+        Format::Q6K => "embed_q6_k",
+    }
+}

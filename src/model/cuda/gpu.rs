@@ -1,0 +1,115 @@
+//! Opening a GPU and loading the kernels onto it.
+
+#![expect(unsafe_code, reason = "the driver is a C library")]
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, DriverError, result, sys};
+
+use super::{Error, backend::Cuda, launch::Kernels};
+use crate::model::{Decoder, Model, Weights};
+
+/// The first version of the driver's interface that loads this binary's kernels.
+const DRIVER: i32 = 13_000;
+
+/// A GPU that is there, with the kernels on it.
+#[derive(Clone)]
+pub struct Gpu(Arc<Inner>);
+
+struct Inner {
+    context: Arc<CudaContext>,
+    kernels: Kernels,
+    name: String,
+    /// Major and minor compute capability.
+    capability: (i32, i32),
+}
+
+impl std::fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.0.name, self.0.context.ordinal())
+    }
+}
+
+impl Gpu {
+    /// Opens the GPU with this number.
+    ///
+    /// # Errors
+    /// There is no driver, no such GPU, or one of them is too old.
+    pub fn open(ordinal: usize) -> Result<Self, Error> {
+        // SAFETY: it looks for a library of the system and opens it.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(Error::NoDriver);
+        }
+        result::init().map_err(failed("start the driver"))?;
+        let mut version = 0;
+        // SAFETY: the driver writes one number.
+        unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(failed("ask the driver"))?;
+        if version < DRIVER {
+            return Err(Error::OldDriver(version));
+        }
+        let count = CudaContext::device_count().map_err(failed("count the devices"))? as usize;
+        if ordinal >= count {
+            return Err(Error::NoDevice(count));
+        }
+        let context = CudaContext::new(ordinal).map_err(failed("open the device"))?;
+        let name = context.name().map_err(failed("ask the device"))?;
+        let capability = context.compute_capability().map_err(failed("ask the device"))?;
+        if capability.0 < 8 {
+            return Err(Error::OldDevice { name, major: capability.0, minor: capability.1 });
+        }
+        let kernels = Kernels::load(&context)?;
+        Ok(Self(Arc::new(Inner { context, kernels, name, capability })))
+    }
+
+    /// The GPU's number.
+    #[must_use]
+    pub fn ordinal(&self) -> usize {
+        self.0.context.ordinal()
+    }
+
+    /// What the GPU is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its generation as far as that can move a bit: how tensor cores round. GPUs of one major compute capability
+    /// round alike.
+    #[must_use]
+    pub fn generation(&self) -> String {
+        self.0.capability.0.to_string()
+    }
+
+    /// Bytes that can still be allocated, and all bytes.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn memory(&self) -> Result<(usize, usize), Error> {
+        self.0.context.mem_get_info().map_err(failed("ask for free memory"))
+    }
+
+    /// Loads a checkpoint's weights.
+    ///
+    /// # Errors
+    /// Tensors that are missing or cannot be multiplied here, or too little memory.
+    pub fn load(&self, weights: &Weights) -> Result<Box<dyn Model>, crate::model::Error> {
+        Ok(Box::new(Decoder::load(weights, Cuda::new(self, weights.config())?)?))
+    }
+
+    pub(super) fn context(&self) -> &Arc<CudaContext> {
+        &self.0.context
+    }
+
+    pub(super) fn kernels(&self) -> &Kernels {
+        &self.0.kernels
+    }
+}
+
+/// Says what was tried when the driver failed.
+pub(super) fn failed(what: &'static str) -> impl Fn(DriverError) -> Error {
+    move |error| {
+        let text = |text: Result<&std::ffi::CStr, _>| text.map(|text| text.to_string_lossy().into_owned());
+        let reason = text(error.error_string()).unwrap_or_else(|_: DriverError| format!("{:?}", error.0));
+        Error::Driver { what, reason }
+    }
+}

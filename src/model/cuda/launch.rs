@@ -1,0 +1,174 @@
+//! Kernels by name, and their launches. Number and sizes of a kernel's parameters are compared with what the driver
+//! knows of it, so that a kernel and its caller cannot drift apart.
+
+#![expect(unsafe_code, reason = "a kernel launch trusts its arguments")]
+
+use std::{
+    collections::HashMap,
+    ffi::CString,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use cudarc::driver::{CudaContext, DriverError, result, sys};
+
+use super::{Error, gpu::failed};
+
+/// The images of `kernels/*.cu` by name.
+const IMAGES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+
+/// Shared memory that a block may have without asking.
+const FREE_SHARED_BYTES: u32 = 48 << 10;
+
+/// An argument of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Argument {
+    /// An address on the device; 0 is a null pointer.
+    At(u64),
+    Int(i32),
+    Float(f32),
+}
+
+impl Argument {
+    /// A size or an index.
+    pub(super) fn size(n: usize) -> Self {
+        Self::Int(i32::try_from(n).expect("sizes are checked when a model is loaded and a step begins"))
+    }
+
+    fn bytes(self) -> usize {
+        match self {
+            Self::At(_) => 8,
+            Self::Int(_) | Self::Float(_) => 4,
+        }
+    }
+
+    fn bits(self) -> u64 {
+        match self {
+            Self::At(at) => at,
+            Self::Int(n) => u64::from(n.cast_unsigned()),
+            Self::Float(x) => u64::from(x.to_bits()),
+        }
+    }
+}
+
+/// How a kernel is launched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub grid: [u32; 3],
+    pub block: [u32; 2],
+    pub shared_bytes: u32,
+}
+
+impl Shape {
+    pub(super) fn new(grid: [usize; 2], threads: u32) -> Self {
+        Self { grid: [grid[0] as u32, grid[1] as u32, 1], block: [threads, 1], shared_bytes: 0 }
+    }
+}
+
+/// All kernels on one GPU.
+pub(super) struct Kernels {
+    modules: Vec<(&'static str, Module)>,
+    known: RwLock<HashMap<&'static str, Arc<Kernel>>>,
+}
+
+struct Module(sys::CUmodule);
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+struct Kernel {
+    function: sys::CUfunction,
+    /// Bytes of each parameter.
+    parameters: Vec<usize>,
+}
+
+// SAFETY: as for modules.
+unsafe impl Send for Kernel {}
+// SAFETY: as for modules.
+unsafe impl Sync for Kernel {}
+
+impl Kernels {
+    /// # Errors
+    /// The driver refuses an image.
+    pub(super) fn load(context: &Arc<CudaContext>) -> Result<Self, Error> {
+        context.bind_to_thread().map_err(failed("use the device"))?;
+        let load = |&(name, image): &(&'static str, &[u8])| {
+            // SAFETY: the image is a whole file that nvcc wrote.
+            let module = unsafe { result::module::load_data(image.as_ptr().cast()) };
+            Ok((name, Module(module.map_err(failed("load the kernels"))?)))
+        };
+        let modules = IMAGES.iter().map(load).collect::<Result<_, Error>>()?;
+        Ok(Self { modules, known: RwLock::default() })
+    }
+
+    /// Launches `kernel` of the file `module`.
+    ///
+    /// # Errors
+    /// There is no such kernel, it takes other arguments, or the driver refuses.
+    ///
+    /// # Safety
+    /// The arguments are what the kernel's own description asks for: addresses of live device memory of at least the
+    /// sizes that the other arguments say.
+    pub(super) unsafe fn launch(
+        &self,
+        stream: sys::CUstream,
+        (module, kernel): (&'static str, &'static str),
+        shape: Shape,
+        arguments: &[Argument],
+    ) -> Result<(), Error> {
+        if shape.grid.contains(&0) {
+            return Ok(()); // nothing to do
+        }
+        let known = self.kernel(module, kernel, shape.shared_bytes)?;
+        if !arguments.iter().map(|argument| argument.bytes()).eq(known.parameters.iter().copied()) {
+            return Err(Error::Arguments { kernel });
+        }
+        let mut bits: Vec<u64> = arguments.iter().map(|argument| argument.bits()).collect();
+        let mut pointers: Vec<_> = bits.iter_mut().map(|bits| (bits as *mut u64).cast()).collect();
+        let [x, y, z] = shape.grid;
+        let block = (shape.block[0], shape.block[1], 1);
+        // SAFETY: the caller answers for the arguments, whose number and sizes are the kernel's.
+        unsafe {
+            result::launch_kernel(known.function, (x, y, z), block, shape.shared_bytes, stream, &mut pointers)
+        }
+        .map_err(failed(kernel))
+    }
+
+    fn kernel(
+        &self,
+        module: &'static str,
+        kernel: &'static str,
+        shared_bytes: u32,
+    ) -> Result<Arc<Kernel>, Error> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(kernel).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let found = Arc::new(self.find(module, kernel, shared_bytes).map_err(failed(kernel))?);
+        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(kernel, found.clone());
+        Ok(found)
+    }
+
+    fn find(&self, module: &str, kernel: &str, shared_bytes: u32) -> Result<Kernel, DriverError> {
+        let missing = DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND);
+        let module = self.modules.iter().find(|(name, _)| *name == module).ok_or(missing)?;
+        let name = CString::new(kernel).map_err(|_| missing)?;
+        // SAFETY: the module is loaded.
+        let function = unsafe { result::module::get_function(module.1.0, name) }?;
+        if shared_bytes > FREE_SHARED_BYTES {
+            use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as MOST;
+            // SAFETY: the function is loaded.
+            unsafe { result::function::set_function_attribute(function, MOST, shared_bytes as i32) }?;
+        }
+        let mut parameters = Vec::new();
+        let (mut offset, mut size) = (0, 0);
+        // SAFETY: the driver writes two numbers, and says when there is no such parameter.
+        while unsafe { sys::cuFuncGetParamInfo(function, parameters.len(), &raw mut offset, &raw mut size) }
+            == sys::CUresult::CUDA_SUCCESS
+        {
+            parameters.push(size);
+        }
+        Ok(Kernel { function, parameters })
+    }
+}

@@ -1,0 +1,273 @@
+//! A checkpoint's matrices on a GPU: sent in pieces through page-locked memory, quantised ones laid out on the way.
+//! Neighbouring matrices of one input and one format become one.
+
+#![expect(unsafe_code, reason = "copies to the device")]
+
+use std::{ops::Range, sync::Arc};
+
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result};
+
+use super::{
+    Error,
+    gpu::failed,
+    memory::{Memory, Pinned},
+    planes::{Planes, STRIP},
+    products::{self, Kind, Way},
+};
+use crate::model::{self, Weights, backend::Matrices, cpu::Format};
+
+/// Bytes of a piece on its way to the device.
+const PIECE: usize = 16 << 20;
+
+/// Sends bytes to the device in pieces: one is filled while the other is on its way.
+pub(super) struct Sender {
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    pieces: [(Pinned, CudaEvent); 2],
+}
+
+impl Sender {
+    /// # Errors
+    /// The system has no memory to lock.
+    pub(super) fn new(context: &Arc<CudaContext>, stream: &Arc<CudaStream>) -> Result<Self, Error> {
+        let piece = || {
+            let event = context.new_event(None).map_err(failed("an event"))?;
+            event.record(stream).map_err(failed("an event"))?;
+            Ok::<_, Error>((Pinned::new(context, PIECE)?, event))
+        };
+        Ok(Self { context: context.clone(), stream: stream.clone(), pieces: [piece()?, piece()?] })
+    }
+
+    /// Memory on the device with `n` units of `unit` bytes; `fill` writes some of the units.
+    fn send(
+        &mut self,
+        n: usize,
+        unit: usize,
+        mut fill: impl FnMut(Range<usize>, &mut [u8]),
+    ) -> Result<Memory, Error> {
+        self.context.bind_to_thread().map_err(failed("use the device"))?;
+        let memory = Memory::new(&self.context, n * unit, "the weights")?;
+        self.send_to(memory.at(), n, unit, &mut fill)?;
+        Ok(memory)
+    }
+
+    fn send_to(
+        &mut self,
+        at: u64,
+        n: usize,
+        unit: usize,
+        fill: &mut impl FnMut(Range<usize>, &mut [u8]),
+    ) -> Result<(), Error> {
+        // A unit larger than a piece has a piece of its own size.
+        let units = (PIECE / unit.max(1)).max(1);
+        if unit > PIECE && self.pieces[0].0.bytes().len() < unit {
+            for piece in &mut self.pieces {
+                piece.0 = Pinned::new(&self.context, unit)?;
+            }
+        }
+        for (i, first) in (0..n).step_by(units).enumerate() {
+            let units = first..n.min(first + units);
+            let (pinned, sent) = &mut self.pieces[i % 2];
+            sent.synchronize().map_err(failed("send weights"))?;
+            let bytes = &mut pinned.bytes_mut()[..units.len() * unit];
+            fill(units, bytes);
+            // SAFETY: the memory has room for all units, and the piece is not touched before its event.
+            unsafe {
+                result::memcpy_htod_async(at + (first * unit) as u64, bytes, self.stream.cu_stream())
+            }
+            .map_err(failed("send weights"))?;
+            sent.record(&self.stream).map_err(failed("send weights"))?;
+        }
+        Ok(())
+    }
+
+    /// Sends a slice as it is.
+    ///
+    /// # Errors
+    /// The device has no memory for it, or fails.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<Memory, Error> {
+        self.send(bytes.len(), 1, |range, piece| piece.copy_from_slice(&bytes[range]))
+    }
+
+    /// Waits until everything is there.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub(super) fn finish(&self) -> Result<(), Error> {
+        self.stream.synchronize().map_err(failed("send weights"))
+    }
+}
+
+/// Weight matrices of one input.
+pub struct Linear {
+    pub(super) parts: Vec<Part>,
+    /// Outputs of all parts together.
+    pub(super) n: usize,
+    /// Inputs.
+    pub(super) k: usize,
+    /// `[n]`, zeros for parts without one.
+    pub(super) bias: Option<Memory>,
+}
+
+/// Matrices of one format, as one.
+pub struct Part {
+    pub(super) memory: Arc<Memory>,
+    pub(super) way: Way,
+    /// Its first output among those of all parts.
+    pub(super) first: usize,
+    pub n: usize,
+}
+
+/// The embedding table: rows as in the file.
+pub struct Table {
+    pub(super) memory: Arc<Memory>,
+    pub(super) format: Format,
+    /// Rows and values of a row.
+    pub n: usize,
+    pub k: usize,
+    /// The same as planes, where products read those.
+    planes: Option<Arc<Memory>>,
+}
+
+/// One matrix of the file.
+struct Found<'a> {
+    bytes: std::borrow::Cow<'a, [u8]>,
+    format: Format,
+    n: usize,
+    k: usize,
+}
+
+impl<'a> Found<'a> {
+    fn new(weights: &'a Weights, name: &str, [n, k]: [usize; 2]) -> Result<Self, model::Error> {
+        let stored = weights.get(name, &[n, k])?;
+        let format = Format::of(stored.dtype);
+        let format = format
+            .ok_or_else(|| weights.bad(name, &format!("is {:?}, which is not supported", stored.dtype)))?;
+        products::check(n, k).map_err(|e| weights.bad(name, &format!("is {e}")))?;
+        Ok(Self { bytes: stored.bytes, format, n, k })
+    }
+
+    fn planes(&self) -> Option<Planes> {
+        Planes::of(self.format, self.k)
+    }
+
+    /// Bytes on the device.
+    fn device_bytes(&self) -> usize {
+        self.planes().map_or(self.bytes.len(), |planes| planes.bytes(self.n))
+    }
+
+    /// Sends the matrix to an address, as products read it.
+    fn send(&self, to: u64, sender: &mut Sender) -> Result<(), Error> {
+        let row_bytes = self.format.row_bytes(self.k);
+        match self.planes() {
+            None => sender.send_to(to, self.n, row_bytes, &mut |rows, piece| {
+                piece.copy_from_slice(&self.bytes[rows.start * row_bytes..rows.end * row_bytes]);
+            }),
+            Some(planes) => {
+                sender.send_to(to, self.n.div_ceil(STRIP), planes.strip_bytes(), &mut |strips, piece| {
+                    let rows = strips.start * STRIP..self.n.min(strips.end * STRIP);
+                    planes.write(&self.bytes[rows.start * row_bytes..rows.end * row_bytes], piece);
+                })
+            }
+        }
+    }
+}
+
+impl Linear {
+    /// # Errors
+    /// A missing tensor, another shape, a type that is not supported, or no memory.
+    pub(super) fn load(
+        weights: &Weights,
+        matrices: Matrices<'_>,
+        sender: &mut Sender,
+    ) -> Result<Self, model::Error> {
+        let name = |part: &(String, usize)| format!("{}.weight", part.0);
+        let find = |part| Found::new(weights, &name(part), [part.1, matrices.k]);
+        let found = matrices.parts.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+        let mut parts = Vec::new();
+        let mut first = 0;
+        for group in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
+            let bytes = group.iter().map(Found::device_bytes).sum();
+            sender.context.bind_to_thread().map_err(failed("use the device"))?;
+            let memory = Memory::new(&sender.context, bytes, "the weights")?;
+            let mut at = memory.at();
+            for found in group {
+                found.send(at, sender)?;
+                at += found.device_bytes() as u64;
+            }
+            let n = group.iter().map(|found| found.n).sum();
+            parts.push(Part { memory: Arc::new(memory), way: Way::of(group[0].format), first, n });
+            first += n;
+        }
+        sender.finish()?;
+        for part in matrices.parts {
+            weights.used(&name(part));
+        }
+        let bias = bias(weights, matrices, first, sender)?;
+        Ok(Self { parts, n: first, k: matrices.k, bias })
+    }
+
+    /// The product with the embedding table.
+    pub(super) fn tied(table: &Table) -> Self {
+        let way = Way::of(table.format);
+        let memory = table.planes.as_ref().unwrap_or(&table.memory).clone();
+        let part = Part { memory, way, first: 0, n: table.n };
+        Self { parts: vec![part], n: table.n, k: table.k, bias: None }
+    }
+}
+
+fn bias(
+    weights: &Weights,
+    matrices: Matrices<'_>,
+    n: usize,
+    sender: &mut Sender,
+) -> Result<Option<Memory>, model::Error> {
+    let name = |part: &(String, usize)| format!("{}.bias", part.0);
+    if !matrices.parts.iter().any(|part| weights.contains(&name(part))) {
+        return Ok(None);
+    }
+    let mut all = Vec::with_capacity(n);
+    for part in matrices.parts {
+        let known = weights.contains(&name(part));
+        all.extend(if known { weights.floats(&name(part), part.1)? } else { vec![0.0; part.1] });
+    }
+    let bytes: Vec<u8> = all.iter().flat_map(|x: &f32| x.to_le_bytes()).collect();
+    let memory = sender.bytes(&bytes)?;
+    sender.finish()?;
+    Ok(Some(memory))
+}
+
+impl Table {
+    /// # Errors
+    /// As [`Linear::load`].
+    pub(super) fn load(
+        weights: &Weights,
+        name: &str,
+        shape: [usize; 2],
+        sender: &mut Sender,
+    ) -> Result<Self, model::Error> {
+        let found = Found::new(weights, name, shape)?;
+        let memory = Arc::new(sender.bytes(&found.bytes)?);
+        // Only where the output matrix is the table does a product read it.
+        let planes = if weights.config().tied && found.planes().is_some() {
+            let planes = Memory::new(&sender.context, found.device_bytes(), "the weights")?;
+            found.send(planes.at(), sender)?;
+            Some(Arc::new(planes))
+        } else {
+            None
+        };
+        sender.finish()?;
+        weights.used(name);
+        Ok(Self { memory, format: found.format, n: found.n, k: found.k, planes })
+    }
+}
+
+/// The module of a kind's kernels.
+pub(super) fn module(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Bf16 => "gemm_bf16",
+        Kind::Q8_0 => "gemm_q8_0",
+        Kind::Q4K => "gemm_q4_k",
+        Kind::Q6K => "gemm_q6_k",
+    }
+}
