@@ -72,7 +72,10 @@ fn generations() -> String {
 
 fn compile(source: &Path, image: &Path) -> Child {
     let nvcc = nvcc();
-    stamp(image.parent().expect("an image has a folder"), &source.file_stem().expect("a name").to_string_lossy());
+    stamp(
+        image.parent().expect("an image has a folder"),
+        &source.file_stem().expect("a name").to_string_lossy(),
+    );
     let mut command = Command::new(&nvcc);
     command.args(["-fatbin", "-O3", "-std=c++17", "--fmad=false", "-Werror", "all-warnings", "-no-compress"]);
     for arch in generations().split(' ') {

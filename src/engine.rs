@@ -2,8 +2,8 @@
 //! a prefix that they share once, and gives the same bytes whatever else is in the batch. It never sees a segment.
 //!
 //! In reading order: [`chat`] and [`tokenizer`] turn a conversation into ids; [`grammar`] says which tokens
-//! the form allows; a [`sequence`] waits in the [`scheduler`], which shares blocks through [`radix`]; the
-//! [`worker`]'s loop runs the model; an [`answer`] says what it wants of the logits and takes it,
+//! the form allows; a [`sequence`] waits in the [`scheduler`], which shares blocks through [`radix`]; one of the
+//! [`workers`], a [`worker`]'s loop on a device, runs the model; an [`answer`] says what it wants of the logits and takes it,
 //! guessing ahead by [`draft`].
 
 pub mod tokenizer;
@@ -28,6 +28,8 @@ pub mod answer;
 
 pub mod worker;
 
+pub mod workers;
+
 mod awake;
 mod memory;
 mod open;
@@ -38,13 +40,13 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        mpsc::{Receiver, Sender, sync_channel},
+        mpsc::{Receiver, sync_channel},
     },
 };
 
 use crate::{
     llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Weighed},
-    model::{Model, Weights},
+    model::Weights,
     signature::Signature,
 };
 
@@ -60,12 +62,15 @@ use grammar::Vocabulary;
 use sequence::Ask;
 use tokenizer::Tokenizer;
 use worker::Request;
+use workers::{Waiting, Workers};
 
 /// How an engine runs. [`Facts::signature`] names every option that can move a score.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where the model runs.
     pub device: Device,
+    /// Further GPUs like it, each with the same weights and a cache of its own.
+    pub more_devices: Vec<Device>,
     /// How a CPU computes.
     pub compute: Compute,
     pub kv: KvType,
@@ -106,6 +111,7 @@ impl Options {
         let (n_rows, step_tokens) = if device.is_cpu() { (64, 512) } else { (256, 8192) };
         Self {
             device,
+            more_devices: Vec::new(),
             compute: Compute::default(),
             kv: KvType::Bf16,
             kv_bytes: None,
@@ -140,7 +146,7 @@ pub enum Error {
 
 /// A loaded model with its thread.
 pub struct Engine {
-    inbox: Sender<Request>,
+    workers: Workers,
     tokenizer: Arc<Tokenizer>,
     template: Option<ChatTemplate>,
     vocabulary: Vocabulary,
@@ -207,7 +213,7 @@ impl Engine {
     }
 
     /// Hands a request to the worker.
-    fn send(&self, mut ask: Ask, task: Task) -> Result<Receiver<Result<Reply, llm::Error>>, llm::Error> {
+    fn send(&self, mut ask: Ask, task: Task) -> Result<Pending, llm::Error> {
         let (sender, receiver) = sync_channel(1);
         let prompt = &ask.tokens[..ask.n_prompt];
         let answer = Answer::new(task, prompt, self.tokenizer.clone(), sender);
@@ -215,14 +221,25 @@ impl Engine {
         let forced = answer.ids();
         ask.n_more = ask.n_more.saturating_sub(forced.len());
         ask.tokens.extend(forced);
-        let gone = |_| llm::Error::Engine("the engine's thread has ended".into());
-        self.inbox.send(Request { ask, answer }).map_err(gone)?;
-        Ok(receiver)
+        let waiting = self.workers.send(Request { ask, answer }).ok_or_else(gone)?;
+        Ok(Pending { receiver, _waiting: waiting })
     }
 }
 
-fn wait(receiver: &Receiver<Result<Reply, llm::Error>>) -> Result<Reply, llm::Error> {
-    receiver.recv().map_err(|_| llm::Error::Engine("the engine's thread has ended".into()))?
+/// A request whose reply is still to come.
+struct Pending {
+    receiver: Receiver<Result<Reply, llm::Error>>,
+    _waiting: Waiting,
+}
+
+impl Pending {
+    fn wait(&self) -> Result<Reply, llm::Error> {
+        self.receiver.recv().map_err(|_| gone())?
+    }
+}
+
+fn gone() -> llm::Error {
+    llm::Error::Engine("the engine's thread has ended".into())
 }
 
 impl Llm for Engine {
@@ -235,7 +252,7 @@ impl Llm for Engine {
             return Ok(Reply { finish: Finish::Length, prompt_ids: tokens, ..Reply::default() });
         }
         let ask = Ask { id: 0, tokens, n_prompt, n_more: sampling.max_tokens, logits_from: n_prompt - 1 };
-        wait(&self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?)
+        self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?.wait()
     }
 
     fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
@@ -250,11 +267,11 @@ impl Llm for Engine {
             let given = ids.split_last().map_or(&[][..], |(_, given)| given);
             let tokens = [&prompt, given].concat();
             let ask = Ask { id: 0, tokens, n_prompt, n_more: 0, logits_from: n_prompt - 1 };
-            let receiver = if ids.is_empty() { None } else { Some(self.send(ask, Task::Weigh { ids })?) };
-            waiting.push((text, receiver));
+            let pending = if ids.is_empty() { None } else { Some(self.send(ask, Task::Weigh { ids })?) };
+            waiting.push((text, pending));
         }
-        let weighed = |(text, receiver): (&String, Option<Receiver<_>>)| {
-            let tokens = receiver.as_ref().map_or(Ok(Vec::new()), |r| wait(r).map(|reply| reply.tokens))?;
+        let weighed = |(text, pending): (&String, Option<Pending>)| {
+            let tokens = pending.as_ref().map_or(Ok(Vec::new()), |p| p.wait().map(|reply| reply.tokens))?;
             Ok(Weighed { text: text.clone(), tokens })
         };
         waiting.into_iter().map(weighed).collect()
@@ -271,29 +288,4 @@ impl Llm for Engine {
     fn shortest(&self, form: &Form) -> Result<Option<String>, llm::Error> {
         grammar::shortest(form)
     }
-}
-
-/// Starts the worker of a loaded model, whose cache has `n_blocks` blocks.
-fn start(model: Box<dyn Model>, n_blocks: usize, options: &Options) -> Result<Sender<Request>, Error> {
-    let limits = scheduler::Limits {
-        n_rows: options.n_rows.max(1),
-        n_tokens: options.step_tokens.max(1),
-        prefix_cache: options.prefix_cache,
-    };
-    let (sender, inbox) = std::sync::mpsc::channel();
-    let worker = worker::Worker {
-        model,
-        scheduler: scheduler::Scheduler::new(limits, n_blocks),
-        inbox,
-        answers: std::collections::HashMap::new(),
-        drafts: options.drafts,
-        n_named: 0,
-        seen: llm::Seen::default(),
-    };
-    let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or(0));
-    let pool = threads.build().map_err(|e| Error::Threads(e.to_string()))?;
-    let run = move || pool.install(|| worker.run());
-    let name = "engine".to_owned();
-    std::thread::Builder::new().name(name).spawn(run).map_err(|e| Error::Threads(e.to_string()))?;
-    Ok(sender)
 }

@@ -169,7 +169,7 @@ pub struct ModelArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Engine")]
 pub struct EngineArgs {
-    /// auto, cpu, cuda or cuda:N
+    /// auto, cpu, cuda, cuda:N, or cuda:N,M for several GPUs
     #[arg(long, default_value = "auto", value_parser = device)]
     pub device: String,
     /// As in COMET: 0 is `--device cpu`, 1 is `--device cuda`
@@ -221,8 +221,10 @@ impl EngineArgs {
 
 fn device(text: &str) -> Result<String, String> {
     let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
-    let known = matches!(text, "auto" | "cpu" | "cuda") || text.strip_prefix("cuda:").is_some_and(is_number);
-    if known { Ok(text.into()) } else { Err("it must be auto, cpu, cuda or cuda:N".into()) }
+    let are_numbers = |list: &str| list.split(',').all(is_number);
+    let known =
+        matches!(text, "auto" | "cpu" | "cuda") || text.strip_prefix("cuda:").is_some_and(are_numbers);
+    if known { Ok(text.into()) } else { Err("it must be auto, cpu, cuda, cuda:N or cuda:N,M".into()) }
 }
 
 fn role(text: &str) -> Result<(Role, String), String> {
@@ -284,10 +286,10 @@ mod tests {
 
     #[test]
     fn devices() {
-        for right in ["auto", "cpu", "cuda", "cuda:3"] {
+        for right in ["auto", "cpu", "cuda", "cuda:3", "cuda:0,2"] {
             assert_eq!(device(right).as_deref(), Ok(right));
         }
-        for wrong in ["gpu", "cuda:", "cuda:x"] {
+        for wrong in ["gpu", "cuda:", "cuda:x", "cuda:0,"] {
             assert!(device(wrong).is_err());
         }
     }

@@ -172,7 +172,11 @@ fn locate(name: &str, mut options: Options) -> Result<Found> {
 /// # Errors
 /// A device or tier that this machine does not have.
 pub fn options(args: &EngineArgs) -> Result<Options> {
-    let device = Device::named(args.device())?;
+    let mut devices = Device::named(args.device())?;
+    let device = devices.remove(0);
+    if !device.is_cpu() && args.device() != "auto" {
+        on_gpu(args)?;
+    }
     let tier = match args.cpu_tier.as_str() {
         "auto" => Tier::detect(),
         name => Tier::named(name).ok_or_else(|| {
@@ -195,6 +199,7 @@ pub fn options(args: &EngineArgs) -> Result<Options> {
     };
     let default = Options::on(device);
     Ok(Options {
+        more_devices: devices,
         compute: Compute { tier, activations, floats },
         kv,
         kv_bytes: args.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
@@ -204,6 +209,21 @@ pub fn options(args: &EngineArgs) -> Result<Options> {
         threads: args.threads,
         ..default
     })
+}
+
+/// Refuses what a GPU does not do.
+fn on_gpu(args: &EngineArgs) -> Result<()> {
+    let device = args.device();
+    if args.activations == "float" {
+        bail!("`--activations float` is for CPUs; `--device {device}` multiplies in bf16 and sums in f32");
+    }
+    if args.kv_dtype != "bf16" {
+        bail!("`--kv-dtype {}` is for CPUs; the cache of `--device {device}` holds bf16", args.kv_dtype);
+    }
+    if args.cpu_tier != "auto" {
+        bail!("`--cpu-tier {}` and `--device {device}` exclude each other", args.cpu_tier);
+    }
+    Ok(())
 }
 
 /// The memory and time that a plan will take, the time estimated from a short trial on this machine.

@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use candle_core::quantized::gguf_file::Value;
 
-use crate::model::{BLOCK, Config, Device, Weights};
+use crate::model::{BLOCK, Config, Device, Model, Weights};
 
 use super::{
     Engine, Error, Facts, MAX_CONTEXT, Options,
@@ -12,8 +12,8 @@ use super::{
     grammar::Vocabulary,
     memory,
     signed::{self, Built},
-    start,
     tokenizer::{GgufVocab, Tokenizer},
+    workers::Workers,
 };
 
 /// Loads everything and starts the engine's thread.
@@ -28,33 +28,48 @@ pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engin
     let template = template.map_err(|e| text(e.to_string()))?;
     let template = template.map(|t| t.with_options(&options.chat_options));
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
-    let n_blocks = |kv_bytes| blocks(config, context, kv_bytes, options);
-    let (model, n_blocks) = match &options.device {
-        Device::Cpu => {
-            // Refused before weights are read, which takes a while.
-            let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(weights.n_bytes()));
-            (options.device.load(weights, options.compute)?, n_blocks(kv_bytes)?)
-        }
-        Device::Cuda(gpu) => {
-            let model = options.device.load(weights, options.compute)?;
-            let (free, _) = gpu.memory().map_err(crate::model::Error::from)?;
-            let rest = || free.saturating_sub(memory::step(config, options.step_tokens, options.n_rows));
-            (model, n_blocks(options.kv_bytes.unwrap_or_else(rest))?)
-        }
-    };
-    let mut model = model;
-    model.reserve(n_blocks, options.kv)?;
+    let devices = std::iter::once(&options.device).chain(&options.more_devices);
+    let models = devices.map(|device| model(device, weights, context, options));
+    let models: Vec<(Box<dyn Model>, usize)> = models.collect::<Result<_, Error>>()?;
+    let kv_bytes = models.iter().map(|(_, n_blocks)| n_blocks * options.kv.block_bytes(config)).sum();
     let tokenizer = Arc::new(tokenizer);
     let built = Built { weights, context, template: source.as_deref(), stops };
     let facts = Facts {
         signature: signed::signature(options, &built),
         context,
         weight_bytes: weights.n_bytes(),
-        kv_bytes: n_blocks * options.kv.block_bytes(config),
+        kv_bytes,
     };
-    let inbox = start(model, n_blocks, options)?;
+    let workers = Workers::start(models, options)?;
     let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
-    Ok(Engine { inbox, tokenizer, template, vocabulary, facts })
+    Ok(Engine { workers, tokenizer, template, vocabulary, facts })
+}
+
+/// A loaded model with its cache, and the blocks of that.
+fn model(
+    device: &Device,
+    weights: &Weights,
+    context: usize,
+    options: &Options,
+) -> Result<(Box<dyn Model>, usize), Error> {
+    let config = weights.config();
+    let n_blocks = |kv_bytes| blocks(config, context, kv_bytes, options);
+    let (mut model, n_blocks) = match device {
+        Device::Cpu => {
+            // Refused before weights are read, which takes a while.
+            let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(weights.n_bytes()));
+            let n_blocks = n_blocks(kv_bytes)?;
+            (device.load(weights, options.compute)?, n_blocks)
+        }
+        Device::Cuda(gpu) => {
+            let model = device.load(weights, options.compute)?;
+            let (free, _) = gpu.memory().map_err(crate::model::Error::from)?;
+            let rest = || free.saturating_sub(memory::step(config, options.step_tokens, options.n_rows));
+            (model, n_blocks(options.kv_bytes.unwrap_or_else(rest))?)
+        }
+    };
+    model.reserve(n_blocks, options.kv)?;
+    Ok((model, n_blocks))
 }
 
 /// Blocks of the cache; at least one sequence of the full context must fit.

@@ -29,6 +29,8 @@ pub(super) struct Built<'a> {
 pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
     let Options {
         device,
+        // Further devices are like the first, and a reply has the same bytes from any of them.
+        more_devices: _more_devices,
         compute: Compute { tier, activations, floats },
         kv,
         // It decides who waits and what is computed again, and whatever is computed has the same bits.

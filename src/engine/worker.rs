@@ -1,11 +1,11 @@
-//! The engine's one thread: takes in requests, runs steps, answers.
+//! The engine's thread on one device: takes in requests, runs steps, answers.
 
 use std::{collections::HashMap, sync::mpsc::Receiver};
 
 use rayon::prelude::*;
 
 use crate::{
-    llm::{self, Seen},
+    llm,
     model::{
         self, Model, Part,
         tail::{Choice, Want},
@@ -28,15 +28,13 @@ pub struct Request {
 
 /// Everything that the engine's thread owns.
 pub struct Worker {
-    pub model: Box<dyn Model>,
-    pub scheduler: Scheduler,
-    pub inbox: Receiver<Request>,
-    pub answers: HashMap<SeqId, Answer>,
+    model: Box<dyn Model>,
+    scheduler: Scheduler,
+    inbox: Receiver<Request>,
+    answers: HashMap<SeqId, Answer>,
     /// Whether answers guess ahead.
-    pub drafts: bool,
-    pub n_named: SeqId,
-    /// The beginnings of all prompts so far.
-    pub seen: Seen,
+    drafts: bool,
+    n_named: SeqId,
 }
 
 /// An answer that has rows in the step at hand.
@@ -49,6 +47,12 @@ struct Asked {
 }
 
 impl Worker {
+    /// A worker over a loaded model; the scheduler knows the blocks of its cache.
+    #[must_use]
+    pub fn new(model: Box<dyn Model>, scheduler: Scheduler, inbox: Receiver<Request>, drafts: bool) -> Self {
+        Self { model, scheduler, inbox, answers: HashMap::new(), drafts, n_named: 0 }
+    }
+
     /// Runs until nobody can ask any more.
     pub fn run(mut self) {
         while self.receive() {
@@ -95,8 +99,6 @@ impl Worker {
     fn enqueue(&mut self, mut request: Request) {
         self.n_named += 1;
         request.ask.id = self.n_named;
-        let ask = &request.ask;
-        request.answer.set_distinct(self.seen.enter(&ask.tokens[..ask.n_prompt]));
         self.answers.insert(self.n_named, request.answer);
         self.scheduler.add(request.ask);
     }

@@ -1,4 +1,4 @@
-//! Where a model runs: `--device auto|cpu|cuda[:N]`. It opens the device and says plainly why it cannot; it
+//! Where a model runs: `--device auto|cpu|cuda[:N[,M...]]`. It opens the device and says plainly why it cannot; it
 //! knows nothing of what fits into the device's memory.
 
 use super::{
@@ -21,8 +21,17 @@ pub enum Device {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name is none of those that are known.
-    #[error("`{0}` is not a device; hint: `auto`, `cpu`, `cuda` or `cuda:N`, where N counts from 0")]
+    #[error(
+        "`{0}` is not a device; hint: `auto`, `cpu`, `cuda`, `cuda:N` or `cuda:N,M`, where N counts from 0"
+    )]
     Name(String),
+    #[error("`{0}` names a GPU twice")]
+    Twice(String),
+    /// Tensor cores of another generation round otherwise.
+    #[error(
+        "`{0}`: these GPUs are of different generations, whose scores differ; hint: name GPUs of one kind"
+    )]
+    Different(String),
     /// The binary has no CUDA kernels.
     #[error(
         "`{0}`: this binary was built without CUDA; hint: `scripts/cuda/build.sh` builds one with it, or choose `cpu`"
@@ -34,18 +43,17 @@ pub enum Error {
 }
 
 impl Device {
-    /// Opens the device with this name. `auto` takes the first GPU where there is one, else the CPU.
+    /// Opens the devices with this name; one, unless several GPUs are named. `auto` takes the first GPU where there is
+    /// one, else the CPU.
     ///
     /// # Errors
-    /// An unknown name; or a GPU was asked for by name and there is none, or the binary cannot use it.
-    pub fn named(name: &str) -> Result<Self, Error> {
+    /// An unknown name; a GPU was asked for by name and there is none, or the binary cannot use it; GPUs that do not
+    /// compute alike.
+    pub fn named(name: &str) -> Result<Vec<Self>, Error> {
         match name.split_once(':').unwrap_or((name, "0")) {
-            ("cpu", _) if name == "cpu" => Ok(Self::Cpu),
-            ("auto", _) if name == "auto" => Ok(Gpu::open(0).map_or(Self::Cpu, Self::Cuda)),
-            ("cuda", ordinal) => {
-                let ordinal = ordinal.parse().map_err(|_| Error::Name(name.to_owned()))?;
-                gpu(name, ordinal).map(Self::Cuda)
-            }
+            ("cpu", _) if name == "cpu" => Ok(vec![Self::Cpu]),
+            ("auto", _) if name == "auto" => Ok(vec![Gpu::open(0).map_or(Self::Cpu, Self::Cuda)]),
+            ("cuda", ordinals) => gpus(name, ordinals),
             _ => Err(Error::Name(name.to_owned())),
         }
     }
@@ -67,11 +75,23 @@ impl Device {
     }
 }
 
-fn gpu(name: &str, ordinal: usize) -> Result<Gpu, Error> {
+fn gpus(name: &str, ordinals: &str) -> Result<Vec<Device>, Error> {
+    let ordinals = ordinals.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>();
+    let ordinals = ordinals.map_err(|_| Error::Name(name.to_owned()))?;
+    if (1..ordinals.len()).any(|i| ordinals[..i].contains(&ordinals[i])) {
+        return Err(Error::Twice(name.to_owned()));
+    }
     if !cuda::BUILT_IN {
         return Err(Error::NotBuilt(name.to_owned()));
     }
-    Gpu::open(ordinal).map_err(|e| Error::NoDevice { name: name.to_owned(), reason: e.to_string() })
+    let open = |ordinal| {
+        Gpu::open(ordinal).map_err(|e| Error::NoDevice { name: name.to_owned(), reason: e.to_string() })
+    };
+    let gpus = ordinals.into_iter().map(open).collect::<Result<Vec<Gpu>, _>>()?;
+    if gpus.iter().any(|gpu| gpu.generation() != gpus[0].generation()) {
+        return Err(Error::Different(name.to_owned()));
+    }
+    Ok(gpus.into_iter().map(Device::Cuda).collect())
 }
 
 #[cfg(test)]
@@ -80,17 +100,18 @@ mod tests {
 
     #[test]
     fn the_cpu_is_always_there() {
-        assert!(Device::named("cpu").unwrap().is_cpu());
+        assert!(Device::named("cpu").unwrap()[0].is_cpu());
         assert!(Device::named("auto").is_ok());
     }
 
     #[test]
     fn an_unknown_name_is_refused_with_those_that_are_known() {
-        for name in ["gpu", "", "cpu:0", "auto:1", "cuda:", "cuda:-1", "cuda:x", "CUDA"] {
+        for name in ["gpu", "", "cpu:0", "auto:1", "cuda:", "cuda:-1", "cuda:x", "cuda:0,", "CUDA"] {
             let error = Device::named(name).unwrap_err();
             assert!(matches!(&error, Error::Name(n) if n == name), "{name}: {error}");
             assert!(error.to_string().contains("`cuda:N`"));
         }
+        assert!(matches!(Device::named("cuda:0,0"), Err(Error::Twice(_))));
     }
 
     /// No machine has this many GPUs, so the error must come whatever this one has.

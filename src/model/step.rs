@@ -97,7 +97,9 @@ impl Step {
     /// What is wrong.
     pub fn check(&self, n_blocks: usize, vocab: usize) -> Result<(), Error> {
         let copied = self.copies.iter().flat_map(|&(from, to)| [from, to]);
-        if let Some(block) = copied.chain(self.blocks.iter().copied()).find(|&block| block as usize >= n_blocks) {
+        if let Some(block) =
+            copied.chain(self.blocks.iter().copied()).find(|&block| block as usize >= n_blocks)
+        {
             return Err(Error::Step(format!("block {block} of a cache of {n_blocks}")));
         }
         if let Some(&id) = self.tokens.iter().find(|&&id| id as usize >= vocab) {

@@ -32,6 +32,7 @@ fn variants(control: &str) -> Vec<(&'static str, Options)> {
     let Options {
         // Another device is another test: this machine may have none.
         device: _,
+        more_devices: _,
         compute: Compute { tier, activations, floats },
         kv,
         kv_bytes,

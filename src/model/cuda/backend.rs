@@ -186,7 +186,8 @@ impl Cuda {
                     let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
                     let sizes = [0, part.n, w.k].map(Argument::size);
                     let arguments =
-                        [[Argument::At(part.memory.at()), Argument::At(panel.at())].as_slice(), &sizes].concat();
+                        [[Argument::At(part.memory.at()), Argument::At(panel.at())].as_slice(), &sizes]
+                            .concat();
                     // SAFETY: the part has n rows of k values, and so has the panel, in bf16.
                     unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
                     self.multiply_part(x, w, part, Kind::Bf16, panel.at(), y, add)?;
@@ -209,8 +210,11 @@ impl Cuda {
     ) -> Result<(), Error> {
         let (m, n, k) = (x.n_rows, part.n, w.k);
         let launch = products::launch(kind, m, n, k);
-        let shape =
-            Shape { grid: launch.grid, block: [launch.tile.threads, 1], shared_bytes: launch.tile.shared_bytes };
+        let shape = Shape {
+            grid: launch.grid,
+            block: [launch.tile.threads, 1],
+            shared_bytes: launch.tile.shared_bytes,
+        };
         let at = |start: u64| Argument::At(start + 4 * part.first as u64);
         let bias = w.bias.as_ref().map_or(Argument::At(0), |bias| at(bias.at()));
         let (inputs, y) = ([Argument::At(x.buffer.at()), Argument::At(weights)], at(y));
@@ -238,7 +242,8 @@ impl Cuda {
         let bytes = 4 * self.plan.numbers.values.len();
         self.upload.sent.synchronize().map_err(failed("send a step"))?;
         if self.upload.pinned.as_ref().is_none_or(|pinned| pinned.bytes().len() < bytes) {
-            self.upload.pinned = Some(Pinned::new(self.gpu.context(), bytes.next_power_of_two().max(1 << 16))?);
+            self.upload.pinned =
+                Some(Pinned::new(self.gpu.context(), bytes.next_power_of_two().max(1 << 16))?);
         }
         let numbers = self.pool.take(bytes)?;
         if let Some(pinned) = &mut self.upload.pinned {
@@ -258,8 +263,7 @@ impl Cuda {
     fn copy_blocks(&self) -> Result<(), Error> {
         let (n, halves) = (self.plan.n_copies, 2 * self.config.n_layers);
         let sizes = [n, self.block_elements(), self.n_blocks, halves].map(Argument::size);
-        let pointers =
-            [self.cached(0).0, self.plan.copies.from(self.numbers())].map(Argument::At);
+        let pointers = [self.cached(0).0, self.plan.copies.from(self.numbers())].map(Argument::At);
         let shape = Shape::new([n, halves], 256);
         // SAFETY: the step was checked: its copies name blocks of the cache.
         unsafe { self.launch(("copy_blocks", "copy_blocks"), shape, &[&pointers[..], &sizes].concat()) }
@@ -418,7 +422,8 @@ impl Backend for Cuda {
         let Config { n_heads, n_kv_heads, head_dim, .. } = self.config;
         let queries = self.values(qkv.n_rows, self.query_width(), 2)?;
         let local = if reach == Reach::Local { self.local_angles.as_ref() } else { None };
-        let (cos, sin) = local.unwrap_or(&self.angles).tables.as_ref().map_or((0, 0), |t| (t.0.at(), t.1.at()));
+        let (cos, sin) =
+            local.unwrap_or(&self.angles).tables.as_ref().map_or((0, 0), |t| (t.0.at(), t.1.at()));
         let (keys, values) = self.cached(layer);
         let (numbers, plan) = (self.numbers(), &self.plan);
         let pointers = [

@@ -76,7 +76,8 @@ impl Pool {
     /// The device has not that much memory.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Result<Buffer, Error> {
         let size = size_class(bytes);
-        let known = self.free.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&size).and_then(Vec::pop);
+        let known =
+            self.free.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&size).and_then(Vec::pop);
         let memory = match known {
             Some(memory) => memory,
             None => Memory::new(&self.context, size, "the activations of a step")?,

@@ -53,11 +53,8 @@ impl Wants {
         for (&row, bytes) in self.rows.iter().zip(bytes.chunks_exact(CHOICE_BYTES)) {
             let eight = |at: usize| bytes[at..].first_chunk::<8>().map_or(0.0, |b| f64::from_le_bytes(*b));
             let id = bytes.first_chunk::<4>().map_or(-1, |b| i32::from_le_bytes(*b));
-            choices[row] = u32::try_from(id).ok().map(|id| Choice {
-                id,
-                logprob: eight(8),
-                masked_logprob: eight(16),
-            });
+            choices[row] =
+                u32::try_from(id).ok().map(|id| Choice { id, logprob: eight(8), masked_logprob: eight(16) });
         }
         choices
     }

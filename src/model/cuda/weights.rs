@@ -72,10 +72,8 @@ impl Sender {
             let bytes = &mut pinned.bytes_mut()[..units.len() * unit];
             fill(units, bytes);
             // SAFETY: the memory has room for all units, and the piece is not touched before its event.
-            unsafe {
-                result::memcpy_htod_async(at + (first * unit) as u64, bytes, self.stream.cu_stream())
-            }
-            .map_err(failed("send weights"))?;
+            unsafe { result::memcpy_htod_async(at + (first * unit) as u64, bytes, self.stream.cu_stream()) }
+                .map_err(failed("send weights"))?;
             sent.record(&self.stream).map_err(failed("send weights"))?;
         }
         Ok(())

@@ -1,0 +1,144 @@
+//! The engine's workers: one on each device, and which of them a request goes to. A reply has the same bytes from any
+//! of them; only time depends on the choice.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hasher},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{Sender, channel},
+    },
+};
+
+use crate::{llm::Seen, model::Model};
+
+use super::{
+    Error, Options,
+    scheduler::{Limits, Scheduler},
+    worker::{Request, Worker},
+};
+
+/// Tokens between two places at which prompts are compared.
+const STRIDE: usize = 64;
+
+/// All workers of an engine.
+pub struct Workers {
+    workers: Vec<Desk>,
+    known: Mutex<Known>,
+    /// How many more requests than the idlest one a worker may have because it knows their beginning.
+    slack: usize,
+}
+
+/// One worker as its askers see it.
+struct Desk {
+    inbox: Sender<Request>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The prompts so far.
+#[derive(Default)]
+struct Known {
+    /// Their beginnings.
+    seen: Seen,
+    /// Which worker last had a prompt with this beginning.
+    whose: HashMap<u64, usize>,
+}
+
+/// A request that has not been answered yet; when it is dropped, it counts no longer.
+pub struct Waiting(Arc<AtomicUsize>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Workers {
+    /// Starts a worker for each loaded model, whose caches have so many blocks.
+    ///
+    /// # Errors
+    /// Threads that cannot be started.
+    pub fn start(models: Vec<(Box<dyn Model>, usize)>, options: &Options) -> Result<Self, Error> {
+        let slack = options.n_rows.max(1) / 4 + 1;
+        let start = |(i, (model, n_blocks))| start(i, model, n_blocks, options);
+        let workers = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
+        Ok(Self { workers, known: Mutex::default(), slack })
+    }
+
+    /// Hands a request to a worker. `None` when that worker's thread has ended.
+    pub fn send(&self, mut request: Request) -> Option<Waiting> {
+        let prompt = &request.ask.tokens[..request.ask.n_prompt];
+        let chosen = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            request.answer.set_distinct(known.seen.enter(prompt));
+            known.choose(prompt, &self.loads(), self.slack)
+        };
+        let Desk { inbox, waiting } = &self.workers[chosen];
+        waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(waiting.clone());
+        inbox.send(request).ok().map(|()| waiting)
+    }
+
+    fn loads(&self) -> Vec<usize> {
+        self.workers.iter().map(|desk| desk.waiting.load(Ordering::Relaxed)).collect()
+    }
+}
+
+impl Known {
+    /// The worker that knows the longest beginning of a prompt, unless it has much more to do than the idlest; and
+    /// notes that it has this one.
+    fn choose(&mut self, prompt: &[u32], loads: &[usize], slack: usize) -> usize {
+        if loads.len() < 2 {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        let beginnings: Vec<u64> = prompt
+            .chunks(STRIDE)
+            .map(|tokens| {
+                tokens.iter().for_each(|&id| hasher.write_u32(id));
+                hasher.finish()
+            })
+            .collect();
+        let idlest = (0..loads.len()).min_by_key(|&i| loads[i]).unwrap_or(0);
+        let knows = beginnings.iter().rev().find_map(|beginning| self.whose.get(beginning)).copied();
+        let chosen = knows.filter(|&i| loads[i] <= loads[idlest] + slack).unwrap_or(idlest);
+        self.whose.extend(beginnings.into_iter().map(|beginning| (beginning, chosen)));
+        chosen
+    }
+}
+
+fn start(i: usize, model: Box<dyn Model>, n_blocks: usize, options: &Options) -> Result<Desk, Error> {
+    let limits = Limits {
+        n_rows: options.n_rows.max(1),
+        n_tokens: options.step_tokens.max(1),
+        prefix_cache: options.prefix_cache,
+    };
+    let (sender, inbox) = channel();
+    let worker = Worker::new(model, Scheduler::new(limits, n_blocks), inbox, options.drafts);
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or(0));
+    let pool = threads.build().map_err(|e| Error::Threads(e.to_string()))?;
+    let run = move || pool.install(|| worker.run());
+    let thread = std::thread::Builder::new().name(format!("engine {i}"));
+    thread.spawn(run).map_err(|e| Error::Threads(e.to_string()))?;
+    Ok(Desk { inbox: sender, waiting: Arc::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_go_where_their_beginning_is_known_unless_that_is_far_busier() {
+        let mut known = Known::default();
+        let document = |n: u32| (0..200).map(|i| i * n).collect::<Vec<u32>>();
+        assert_eq!(known.choose(&document(3), &[0, 0, 0], 4), 0);
+        assert_eq!(known.choose(&document(5), &[1, 0, 0], 4), 1, "an unknown beginning goes to the idlest");
+        let mut next = document(3);
+        next.extend([7; 100]);
+        assert_eq!(known.choose(&next, &[4, 1, 0], 4), 0, "a few more requests are worth a known beginning");
+        assert_eq!(known.choose(&next, &[5, 1, 0], 4), 2, "many more are not");
+        assert_eq!(known.choose(&next, &[0, 1, 1], 4), 2, "from then on the other one knows it too");
+        assert_eq!(known.choose(&document(5), &[9], 4), 0, "a single worker has everything");
+    }
+}
