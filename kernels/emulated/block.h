@@ -132,6 +132,8 @@ class Block {
   [[noreturn]] void end(Fiber& f);
   [[noreturn]] void fail(const std::string& why) const;
 
+  bool holds(uintptr_t on_stack) const { return stacks_.hold(on_stack); }
+
  private:
   static void thread();
   void start_threads();

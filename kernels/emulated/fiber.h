@@ -82,11 +82,9 @@ class Stacks {
     return sp - 6;  // the registers that switch_stack takes; what is in them does not matter
   }
 
-  // Whether `at` is in the page below a stack: then which one, else -1.
-  int overrun(uintptr_t at) const {
-    if (at < base_ || at >= base_ + n_ * kBytes || at % kBytes >= kPage) return -1;
-    return static_cast<int>((at - base_) / kBytes);
-  }
+  bool hold(uintptr_t at) const { return at >= base_ && at < base_ + n_ * kBytes; }
+  // Whether `at` is in the page below a stack.
+  static bool overrun(uintptr_t at) { return at % kBytes < kPage; }
 
  private:
   void* mapped_ = nullptr;

@@ -21,7 +21,11 @@
 #undef __shared__
 #undef __constant__
 #undef __align__
+#ifdef HOST_LIST_KERNELS  // marks kernels for scripts/cuda/emulated.sh, which lists them
+#define __global__ host_kernel_mark
+#else
 #define __global__
+#endif
 #define __device__
 #define __host__
 #define __forceinline__ inline

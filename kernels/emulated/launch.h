@@ -82,37 +82,58 @@ class DynamicShared {
   unsigned char* map_;
 };
 
-// What runs blocks one after another: on one CPU thread.
-struct Worker {
-  Block block;
-  DynamicShared dynamic;
+// A kernel's call on its grid.
+struct Launch {
+  dim3 grid, size;
+  size_t dynamic_bytes;
+  const std::function<void()>* kernel;  // calls its function with its arguments
+  const char* name;
+  size_t n_blocks() const { return size_t(grid.x) * grid.y * grid.z; }
+  uint3 block_at(size_t i) const {
+    return {unsigned(i % grid.x), unsigned(i / grid.x % grid.y), unsigned(i / (size_t(grid.x) * grid.y))};
+  }
 };
 
-// The i-th block of the grid.
-inline uint3 block_at(dim3 grid, size_t i) {
-  return {unsigned(i % grid.x), unsigned(i / grid.x % grid.y), unsigned(i / (size_t(grid.x) * grid.y))};
-}
+// What runs blocks one after another, on one CPU thread.
+class Worker {
+ public:
+  void begin(const Launch& l) {
+    block_.grid = l.grid, block_.size = l.size, block_.kernel = l.kernel, block_.kernel_name = l.name;
+    block_.statics = static_shared();
+  }
+  void run(const Launch& l, size_t i) {
+    block_.dynamic = dynamic_.make(l.dynamic_bytes);
+    std::memset(block_.statics.at, 0xff, block_.statics.n);
+    block_.run(l.block_at(i), order());
+    if (dynamic_.overrun(block_.dynamic)) block_.fail("a write outside dynamic shared memory");
+  }
+  const Block& block() const { return block_; }
 
-// Runs every block. `kernel` calls the kernel's function with its arguments.
+ private:
+  Block block_;
+  DynamicShared dynamic_;
+};
+
+}  // namespace host
+
+#include "team.h"
+
+#include "crash.h"
+
+namespace host {
+
+// Runs every block of a kernel's grid.
+inline void launch(const Launch& l) {
+  const size_t threads = size_t(l.size.x) * l.size.y * l.size.z;
+  if (threads == 0 || threads > 1024 || l.size.z > 64) stop("a block has 1 to 1024 threads, 64 at most in z");
+  if (l.n_blocks() == 0 || l.grid.x > 0x7fffffff || l.grid.y > 65535 || l.grid.z > 65535)
+    stop("a grid has at least one block, 65535 at most in y and z");
+  if (l.dynamic_bytes > 227 << 10) stop("a block has 227 KiB of shared memory at most");
+  Team::the().run(l);
+}
 inline void launch(dim3 grid, dim3 size, size_t dynamic_bytes, const std::function<void()>& kernel,
                    const char* name = "kernel") {
-  const size_t threads = size_t(size.x) * size.y * size.z, blocks = size_t(grid.x) * grid.y * grid.z;
-  if (threads == 0 || threads > 1024 || size.z > 64) stop("a block has 1 to 1024 threads, 64 at most in z");
-  if (blocks == 0 || grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
-    stop("a grid has at least one block, 65535 at most in y and z");
-  if (dynamic_bytes > 227 << 10) stop("a block has 227 KiB of shared memory at most");
-  static Worker w;
-  w.block.grid = grid, w.block.size = size, w.block.kernel = &kernel, w.block.kernel_name = name;
-  w.block.statics = static_shared();
-  std::vector<size_t> blocks_in_order(blocks);
-  for (size_t i = 0; i < blocks; i++) blocks_in_order[i] = order() == 1 ? blocks - 1 - i : i;
-  if (order() > 1) Dice{order()}.shuffle(blocks_in_order.data(), blocks);
-  for (const size_t i : blocks_in_order) {
-    w.block.dynamic = w.dynamic.make(dynamic_bytes);
-    std::memset(w.block.statics.at, 0xff, w.block.statics.n);
-    w.block.run(block_at(grid, i), order());
-    if (w.dynamic.overrun(w.block.dynamic)) w.block.fail("a write outside dynamic shared memory");
-  }
+  launch({grid, size, dynamic_bytes, &kernel, name});
 }
 
 // For asynchronous copies and ldmatrix, whose addresses must be in shared memory.

@@ -1,0 +1,151 @@
+// See device.h and settings.h.
+#include "device.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "../launch.h"
+
+namespace host {
+
+namespace {
+
+long number(const char* name, long otherwise) {
+  const char* set = std::getenv(name);
+  if (!set || !*set) return otherwise;
+  char* end;
+  const long value = std::strtol(set, &end, 10);
+  if (*end || value < 0) stop((std::string(name) + " is `" + set + "`, which is not a number").c_str());
+  return value;
+}
+
+const Limits* limits_of(int capability) {
+  static const std::map<int, Limits> all = {
+      {80, {2048, 32, 164 << 10, 163 << 10, 108}},
+      {86, {1536, 16, 100 << 10, 99 << 10, 84}},
+      {89, {1536, 24, 100 << 10, 99 << 10, 128}},
+      {90, {2048, 32, 228 << 10, 227 << 10, 132}},
+  };
+  const auto found = all.find(capability);
+  return found == all.end() ? nullptr : &found->second;
+}
+
+Settings read_settings() {
+  Settings s;
+  s.devices = static_cast<int>(number("TRIBUNAL_EMULATED_DEVICES", 1));
+  s.capability = static_cast<int>(number("TRIBUNAL_EMULATED_SM", 90));
+  const Limits* card = limits_of(s.capability);
+  if (!card) stop("TRIBUNAL_EMULATED_SM is 80, 86, 89 or 90");
+  s.multiprocessors = static_cast<int>(number("TRIBUNAL_EMULATED_MULTIPROCESSORS", card->multiprocessors));
+  s.memory = static_cast<size_t>(number("TRIBUNAL_EMULATED_MEMORY", 1L << 30));
+  s.lost_after = std::getenv("TRIBUNAL_EMULATED_LOST_AFTER") ? number("TRIBUNAL_EMULATED_LOST_AFTER", 0) : -1;
+  s.lost_device = std::getenv("TRIBUNAL_EMULATED_LOST_DEVICE")
+                      ? static_cast<int>(number("TRIBUNAL_EMULATED_LOST_DEVICE", 0))
+                      : -1;
+  s.leaks = std::getenv("TRIBUNAL_EMULATED_LEAKS");
+  const char* trace = std::getenv("TRIBUNAL_EMULATED_TRACE");
+  s.trace = trace ? trace : "";
+  return s;
+}
+
+// The current context of each host thread. Not thread_local: this library's thread-local storage is its kernels'
+// shared memory.
+pthread_key_t context_key() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made;
+    pthread_key_create(&made, nullptr);
+    return made;
+  }();
+  return key;
+}
+
+}  // namespace
+
+const Settings& settings() {
+  static const Settings& read = *new Settings(read_settings());
+  return read;
+}
+
+const Limits& limits() { return *limits_of(settings().capability); }
+
+void say(const std::string& what) { std::fprintf(stderr, "emulated: %s\n", what.c_str()); }
+
+Driver& driver() {
+  static Driver& the = *new Driver;
+  return the;
+}
+
+CUcontext current_context() { return static_cast<CUcontext>(pthread_getspecific(context_key())); }
+void set_current(CUcontext context) { pthread_setspecific(context_key(), context); }
+
+Device* device_of(CUdevice ordinal) {
+  auto& all = driver().devices;
+  return ordinal >= 0 && size_t(ordinal) < all.size() ? all[ordinal].get() : nullptr;
+}
+
+Device* current_device() {
+  const CUcontext context = current_context();
+  Device* device = context ? device_of(context->device) : nullptr;
+  return device && device->retained > 0 ? device : nullptr;
+}
+
+CUresult refuse(const char* function, const std::string& why, CUresult code) {
+  say(std::string(function) + ": " + why);
+  return code;
+}
+
+void add_work(CUstream_st& stream, Op op) {
+  if (stream.capture) {
+    stream.capture->ops.push_back(std::move(op));
+    return;
+  }
+  stream.asked = false;
+  stream.queue.push_back(std::move(op));
+}
+
+void run_until(CUstream stream, const Mark* mark) {
+  if (stream->queue.empty()) return;
+  DeviceMemory::Access access;
+  while (!stream->queue.empty() && !(mark && mark->done)) {
+    if (const auto after = stream->queue.front().after; after && !after->done) run_until(after->stream, after.get());
+    const Op op = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    if (op.act) op.act();
+  }
+}
+
+void run_everything(Device& device) {
+  run_until(&device.null_stream, nullptr);
+  run_until(&device.thread_stream, nullptr);
+  for (CUstream stream : device.streams) run_until(stream, nullptr);
+}
+
+bool count_launch(Device& device) {
+  const Settings& s = settings();
+  const bool may_be_lost = s.lost_after >= 0 && (s.lost_device < 0 || s.lost_device == device.index);
+  if (!may_be_lost || device.launches < s.lost_after) {
+    device.launches++;
+    return true;
+  }
+  say("device " + std::to_string(device.index) + " is lost after " + std::to_string(device.launches) + " launches");
+  device.lost = true;
+  device.null_stream.queue.clear(), device.thread_stream.queue.clear();
+  for (CUstream stream : device.streams) stream->queue.clear();
+  return false;
+}
+
+CUresult refuse_in_capture(Device& device, const char* function) {
+  for (CUstream stream : device.streams) {
+    if (!stream->capture || stream->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
+    if (stream->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL && stream->captured_by != std::this_thread::get_id())
+      continue;
+    stream->capture_broken = true;
+    return refuse(function, "a stream is being captured", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace host

@@ -1,0 +1,31 @@
+// What the environment asks of the emulated driver:
+//
+//   TRIBUNAL_EMULATED_DEVICES      number of devices (1)
+//   TRIBUNAL_EMULATED_SM           compute capability: 80, 86, 89 or 90 (90)
+//   TRIBUNAL_EMULATED_MEMORY       bytes of memory of each device (1 GiB); what is free is kept account of
+//   TRIBUNAL_EMULATED_MULTIPROCESSORS  (those of a usual card)
+//   TRIBUNAL_EMULATED_LOST_AFTER   a device is lost after so many launches: every later call fails
+//   TRIBUNAL_EMULATED_LOST_DEVICE  only this device is lost (all)
+//   TRIBUNAL_EMULATED_ORDER        seed of the order of threads and blocks: 0 forward, 1 backward, others shuffled
+//   TRIBUNAL_EMULATED_THREADS      CPU threads that share a launch's blocks (the cores, 4 at most)
+//   TRIBUNAL_EMULATED_TRACE        a file that gets a line for each launch: kernel, grid, block, microseconds
+//   TRIBUNAL_EMULATED_LEAKS        set: at the end, memory that was never freed is listed on stderr
+#pragma once
+#include <cstddef>
+#include <string>
+
+namespace host {
+
+struct Settings {
+  int devices, capability, multiprocessors, lost_device;
+  size_t memory;
+  long lost_after;  // -1: never
+  bool leaks;
+  std::string trace;
+};
+const Settings& settings();
+
+// A line on stderr about a call that fails or a program that ends: "emulated: ...".
+void say(const std::string& what);
+
+}  // namespace host

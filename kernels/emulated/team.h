@@ -1,0 +1,104 @@
+// The CPU threads that share a launch's blocks. Which of them runs a block makes no difference to the block.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "launch.h"
+
+namespace host {
+
+void report_crashes();
+void give_crash_stack();
+
+class Team {
+ public:
+  static Team& the() {
+    static Team& team = *new Team;  // never destroyed: its threads may outlive main
+    return team;
+  }
+
+  // How many threads take part. One where nothing else is set, so that a test's own code may run inside a kernel.
+  unsigned size = [] {
+    const char* set = std::getenv("TRIBUNAL_EMULATED_THREADS");
+    return set ? std::max(1u, static_cast<unsigned>(std::strtoul(set, nullptr, 10))) : 1;
+  }();
+
+  void run(const Launch& l) {
+    std::lock_guard<std::mutex> one_launch(launching_);
+    report_crashes();
+    Job job{l, order_of_blocks(l.n_blocks()), {0}};
+    const bool shared = size > 1 && job.blocks.size() >= 4;
+    if (shared) invite(job);
+    work(own_, job);
+    if (shared) see_off();
+  }
+
+  // The worker on whose stacks `at` is, if any: for reports of a crash.
+  const Block* block_at(uintptr_t at) const {
+    if (own_.block().holds(at)) return &own_.block();
+    for (const auto& w : helpers_)
+      if (w->block().holds(at)) return &w->block();
+    return nullptr;
+  }
+
+ private:
+  struct Job {
+    const Launch& launch;
+    std::vector<size_t> blocks;  // in the order in which they start
+    std::atomic<size_t> next;
+  };
+
+  static std::vector<size_t> order_of_blocks(size_t n) {
+    std::vector<size_t> blocks(n);
+    for (size_t i = 0; i < n; i++) blocks[i] = order() == 1 ? n - 1 - i : i;
+    if (order() > 1) Dice{order()}.shuffle(blocks.data(), n);
+    return blocks;
+  }
+
+  static void work(Worker& w, Job& job) {
+    give_crash_stack();
+    w.begin(job.launch);
+    for (size_t i; (i = job.next++) < job.blocks.size();) w.run(job.launch, job.blocks[i]);
+  }
+
+  void invite(Job& job) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (; helpers_.size() + 1 < size;) {
+      helpers_.push_back(std::make_unique<Worker>());
+      std::thread(&Team::help, this, std::ref(*helpers_.back())).detach();
+    }
+    job_ = &job, round_++;
+    invited_.notify_all();
+  }
+  void see_off() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    job_ = nullptr;
+    left_.wait(lock, [&] { return busy_ == 0; });
+  }
+  void help(Worker& w) {
+    unsigned long seen = 0;
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      invited_.wait(lock, [&] { return job_ && round_ != seen; });
+      Job& job = *job_;
+      seen = round_, busy_++;
+      lock.unlock();
+      work(w, job);
+      lock.lock();
+      if (--busy_ == 0) left_.notify_all();
+    }
+  }
+
+  std::mutex launching_, mutex_;
+  std::condition_variable invited_, left_;
+  Worker own_;
+  std::vector<std::unique_ptr<Worker>> helpers_;
+  Job* job_ = nullptr;
+  unsigned long round_ = 0;
+  unsigned busy_ = 0;
+};
+
+}  // namespace host
