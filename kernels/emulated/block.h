@@ -15,6 +15,7 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "async.h"
@@ -139,6 +140,8 @@ class Block {
   void start_threads();
   void set_order(unsigned order);
   Meeting& part_of(Warp& w, unsigned mask);
+  void do_together(Warp& w, Meeting& m, Site site);
+  [[noreturn]] void fail_left_behind(const Warp& w, const Meeting& m) const;
   void leave(Fiber& f);
   void let_go(Warp& w, unsigned lanes);
   void let_all_go();
@@ -253,14 +256,20 @@ inline void Block::meet(Fiber& f, unsigned mask, Together together, void* reques
   m.together = together;
   m.arrived |= 1u << f.lane;
   w.requests[f.lane] = request;
-  if (m.arrived == (mask & w.alive)) {
-    const unsigned lanes = m.arrived;
-    m.arrived = 0;
-    together(w.requests, lanes);
-    let_go(w, lanes);
-  }
+  if (m.arrived == (mask & w.alive)) do_together(w, m, site);
   leave(f);
   f.site = {};
+}
+
+inline void Block::do_together(Warp& w, Meeting& m, Site site) {
+  const unsigned lanes = std::exchange(m.arrived, 0);
+  if (lanes != (m.mask & w.present)) fail(site.text() + ": lanes of its mask have ended");
+  m.together(w.requests, lanes);
+  let_go(w, lanes);
+}
+
+inline void Block::fail_left_behind(const Warp& w, const Meeting& m) const {
+  fail(w.lanes[__builtin_ctz(m.arrived)]->site.text() + ": lanes of its mask have ended");
 }
 
 inline Meeting& Block::part_of(Warp& w, unsigned mask) {
@@ -274,7 +283,8 @@ inline Meeting& Block::part_of(Warp& w, unsigned mask) {
   return *free;
 }
 
-// The calling thread's last call. Whoever waits for this thread alone goes on.
+// The calling thread's last call. A barrier goes on without a warp that has ended whole; a warp's other operations do
+// not go on without a lane (CUDA would let them, but then a lane reads what nobody gives).
 inline void Block::end(Fiber& f) {
   Warp& w = *f.warp;
   f.ended = true;
@@ -282,15 +292,9 @@ inline void Block::end(Fiber& f) {
   w.alive &= ~(1u << f.lane);
   w.chained = false;
   alive_--;
-  const auto settle = [&](Meeting& m) {
-    if (!m.arrived || m.arrived != (m.mask & w.alive)) return;
-    const unsigned lanes = m.arrived;
-    m.arrived = 0;
-    m.together(w.requests, lanes);
-    let_go(w, lanes);
-  };
-  settle(w.whole);
-  for (Meeting& m : w.parts) settle(m);
+  for (const Meeting& m : w.parts)
+    if (m.arrived & w.alive && m.mask >> f.lane & 1) fail_left_behind(w, m);
+  if (w.whole.arrived) fail_left_behind(w, w.whole);
   if (at_barrier_ && at_barrier_ == alive_) let_all_go();
   if (alive_) leave(f);
   switch_to(f, main_);

@@ -3,6 +3,8 @@
 // A shuffle, vote or reduction orders no memory (CUDA promises none), so ThreadSanitizer still sees a race between
 // threads that only shuffled. Reading a lane that takes no part is undefined in CUDA and stops the program here.
 #pragma once
+#include <type_traits>
+
 #include "host.h"
 
 inline void __syncthreads(HOST_SITE) { host::self().block->meet_all({"__syncthreads", file, line}); }
@@ -133,6 +135,10 @@ HOST_REDUCE(__reduce_and_sync, unsigned, fold_and)
 // Atomics: real ones, because the blocks of a launch may run on several CPU threads.
 namespace host {
 
+// A T that is converted to, not deduced.
+template <typename T>
+using Given = std::common_type_t<T>;
+
 template <typename T, typename F>
 T atomic_update(T* at, F next) {
   T old, made;
@@ -145,21 +151,21 @@ T atomic_update(T* at, F next) {
 }  // namespace host
 
 template <typename T>
-T atomicAdd(T* at, T v) { return host::atomic_update(at, [&](T old) { return T(old + v); }); }
+T atomicAdd(T* at, host::Given<T> v) { return host::atomic_update(at, [&](T old) { return T(old + v); }); }
 template <typename T>
-T atomicSub(T* at, T v) { return host::atomic_update(at, [&](T old) { return T(old - v); }); }
+T atomicSub(T* at, host::Given<T> v) { return host::atomic_update(at, [&](T old) { return T(old - v); }); }
 template <typename T>
-T atomicMax(T* at, T v) { return host::atomic_update(at, [&](T old) { return old < v ? v : old; }); }
+T atomicMax(T* at, host::Given<T> v) { return host::atomic_update(at, [&](T old) { return old < v ? v : old; }); }
 template <typename T>
-T atomicMin(T* at, T v) { return host::atomic_update(at, [&](T old) { return v < old ? v : old; }); }
+T atomicMin(T* at, host::Given<T> v) { return host::atomic_update(at, [&](T old) { return v < old ? v : old; }); }
 template <typename T>
-T atomicOr(T* at, T v) { return host::atomic_update(at, [&](T old) { return T(old | v); }); }
+T atomicOr(T* at, host::Given<T> v) { return host::atomic_update(at, [&](T old) { return T(old | v); }); }
 template <typename T>
-T atomicAnd(T* at, T v) { return host::atomic_update(at, [&](T old) { return T(old & v); }); }
+T atomicAnd(T* at, host::Given<T> v) { return host::atomic_update(at, [&](T old) { return T(old & v); }); }
 template <typename T>
-T atomicExch(T* at, T v) { return host::atomic_update(at, [&](T) { return v; }); }
+T atomicExch(T* at, host::Given<T> v) { return host::atomic_update(at, [&](T) { return v; }); }
 template <typename T>
-T atomicCAS(T* at, T old, T v) { return host::atomic_update(at, [&](T now) { return now == old ? v : now; }); }
+T atomicCAS(T* at, host::Given<T> old, host::Given<T> v) { return host::atomic_update(at, [&](T now) { return now == old ? v : now; }); }
 inline unsigned atomicInc(unsigned* at, unsigned top) {
   return host::atomic_update(at, [&](unsigned old) { return old >= top ? 0 : old + 1; });
 }

@@ -21,7 +21,7 @@
 #undef __shared__
 #undef __constant__
 #undef __align__
-#ifdef HOST_LIST_KERNELS  // marks kernels for scripts/cuda/emulated.sh, which lists them
+#ifdef HOST_LIST_KERNELS  // marks kernels for scripts/cuda/library.sh, which lists them
 #define __global__ host_kernel_mark
 #else
 #define __global__

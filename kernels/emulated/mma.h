@@ -19,7 +19,7 @@ HOST_UNSEEN inline void mma_together(void* const* requests, unsigned lanes) {
     const unsigned g = lane / 4, k = lane % 4;
     for (unsigned half = 0; half < 2; half++) {
       t.put_a(g, k + 4 * half, r.a[2 * half]), t.put_a(g + 8, k + 4 * half, r.a[2 * half + 1]);
-      t.put_b(g, k + 4 * half, r.b[half]);
+      t.put_b(k + 4 * half, g, r.b[half]);
     }
     for (unsigned i = 0; i < 4; i++) t.d[g + i / 2 * 8][2 * k + i % 2] = r.d[i];
   }

@@ -1,28 +1,174 @@
-// The tensor core's arithmetic on one 16x8x16 tile.
+// The tensor core's arithmetic on one m16n8k16 tile of bf16 with f32 accumulation, bit for bit, as the MMA-Sim paper
+// found it on cards (Xie et al., arXiv 2511.10909, the truncated fused dot product-add):
+//
+//   The products of a group and the accumulator are aligned to the largest exponent among them, cut off toward zero
+//   at F bits behind the point, and added exactly; the sum is cut off toward zero to f32. Hopper takes all 16
+//   products at once with F = 25; Ampere and Ada take 8, then the other 8, with F = 24.
+//
+// A product's exponent is the sum of its factors' exponents: it is not normalized first. Subnormals count, with the
+// exponent of the least normal number. Sums that are zero are +0; every NaN is 0x7fffffff; what is too large is
+// infinite. tests/golden/mma.json has the package's own results (scripts/golden_mma.py).
 #pragma once
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+
+#include "fiber.h"
+
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are handed over within this file only
 
 namespace host {
 
-struct Tile {
-  uint16_t a[16][16], b[8][16];  // bf16: rows of a, columns of b
-  float d[16][8];
-  void put_a(unsigned row, unsigned pair, uint32_t v) { std::memcpy(&a[row][2 * pair], &v, 4); }
-  void put_b(unsigned col, unsigned pair, uint32_t v) { std::memcpy(&b[col][2 * pair], &v, 4); }
+// A generation's way of adding up.
+struct TensorCore {
+  int fraction_bits, products_at_once, zero_exponent;
+  static TensorCore of(int capability) {
+    return capability >= 90 ? TensorCore{25, 16, -133} : TensorCore{24, 8, -132};
+  }
 };
 
-inline float from_bf16(uint16_t h) {
-  const uint32_t u = uint32_t(h) << 16;
+// The one in use: TRIBUNAL_EMULATED_SM, 90 if it is not set. Tests may set it.
+inline TensorCore& tensor_core() {
+  static TensorCore chosen = [] {
+    const char* set = std::getenv("TRIBUNAL_EMULATED_SM");
+    return TensorCore::of(set ? std::atoi(set) : 90);
+  }();
+  return chosen;
+}
+
+struct Tile {
+  uint16_t a[16][16], b[16][8];  // bf16, both by rows
+  float d[16][8];
+  void put_a(unsigned row, unsigned pair, uint32_t v) { std::memcpy(&a[row][2 * pair], &v, 4); }
+  void put_b(unsigned pair, unsigned column, uint32_t v) {
+    b[2 * pair][column] = static_cast<uint16_t>(v), b[2 * pair + 1][column] = static_cast<uint16_t>(v >> 16);
+  }
+};
+
+// Eight numbers at a time.
+using Ints = int32_t __attribute__((vector_size(32)));
+using Longs = int64_t __attribute__((vector_size(64)));
+using Floats = float __attribute__((vector_size(32)));
+using Doubles = double __attribute__((vector_size(64)));
+
+// Numbers as signs (0 or -1), significands and exponents; of zeros the exponent is one that no maximum takes.
+constexpr int kNever = -1000;
+struct Parts {
+  Ints sign, significand, exponent;
+};
+inline Parts parts_of_bf16(const uint16_t* at) {
+  using Halves = uint16_t __attribute__((vector_size(16)));
+  Halves halves;
+  std::memcpy(&halves, at, sizeof halves);
+  const Ints v = __builtin_convertvector(halves, Ints);
+  const Ints biased = v >> 7 & 0xff, fraction = v & 0x7f, normal = biased != 0;
+  const Ints significand = fraction | (normal & 0x80);
+  const Ints exponent = (normal ? biased : Ints{} + 1) - 127;
+  return {-(v >> 15), significand, significand == 0 ? Ints{} + kNever : exponent};
+}
+inline bool is_special(uint16_t v) { return (v >> 7 & 0xff) == 0xff; }  // infinite or NaN
+
+// One row of a, as many numbers.
+struct Row {
+  int32_t sign[16], significand[16], exponent[16];
+};
+HOST_UNSEEN inline void take_apart(const uint16_t* at, Row& row) {
+  for (int k = 0; k < 16; k += 8) {
+    const Parts p = parts_of_bf16(at + k);
+    std::memcpy(row.sign + k, &p.sign, sizeof p.sign);
+    std::memcpy(row.significand + k, &p.significand, sizeof p.significand);
+    std::memcpy(row.exponent + k, &p.exponent, sizeof p.exponent);
+  }
+}
+
+// d of one row of a, for products k to k + n: aligned, cut off, added, cut off.
+HOST_UNSEEN inline void add_products(const Row& a, const Parts* b, int k, int n, const TensorCore& core, float* d) {
+  Ints bits;
+  std::memcpy(&bits, d, sizeof bits);
+  const Ints biased = bits >> 23 & 0xff, fraction = bits & 0x7fffff;
+  const Ints normal = biased != 0;
+  const Ints significand = fraction | (normal & 0x800000);
+  const Ints exponent = significand == 0 ? Ints{} + core.zero_exponent : (normal ? biased : Ints{} + 1) - 127;
+  Ints top = exponent;
+  for (int i = k; i < k + n; i++) {
+    const Ints e = b[i].exponent + a.exponent[i];
+    top = e > top ? e : top;
+  }
+  const auto cut = [&](Ints magnitude, Ints e, Ints sign) {  // aligned to `top`, toward zero
+    const Ints down = top - e, most = Ints{} + 31;
+    return ((magnitude >> (down > most ? most : down)) ^ sign) - sign;
+  };
+  Ints sum{};
+  for (int i = k; i < k + n; i++) {  // 16 products below 2^27: no overflow
+    const Ints product = b[i].significand * a.significand[i];  // 14 bits behind the point
+    sum += cut(product << (core.fraction_bits - 14), b[i].exponent + a.exponent[i], b[i].sign ^ a.sign[i]);
+  }
+  const Ints own = cut(significand << (core.fraction_bits - 23), exponent, bits >> 31);
+  // In double every step is exact: the sum, the power of two, and bits cleared below f32's.
+  const Longs power = (__builtin_convertvector(top, Longs) - core.fraction_bits + 1023) << 52;
+  const Doubles exact = (__builtin_convertvector(sum, Doubles) + __builtin_convertvector(own, Doubles)) *
+                        (Doubles)power;
+  const Longs cleared = (Longs)exact & ~((int64_t(1) << 29) - 1);
+  Doubles made = (Doubles)cleared;
+  for (int j = 0; j < 8; j++)
+    if (made[j] < 0x1p-126 && made[j] > -0x1p-126) made[j] = __builtin_trunc(exact[j] * 0x1p149) * 0x1p-149;
+  const Floats rounded = __builtin_convertvector(made, Floats) + 0.0f;  // +0, not -0
+  std::memcpy(d, &rounded, sizeof rounded);
+}
+
+inline float wide(uint16_t bf16) {
+  const uint32_t bits = uint32_t(bf16) << 16;
   float f;
-  std::memcpy(&f, &u, 4);
+  std::memcpy(&f, &bits, sizeof f);
   return f;
 }
 
-inline void multiply(Tile& t) {
-  for (int i = 0; i < 16; i++)
-    for (int j = 0; j < 8; j++)
-      for (int k = 0; k < 16; k++) t.d[i][j] += from_bf16(t.a[i][k]) * from_bf16(t.b[j][k]);
+// A group's sum with an infinity or a NaN in it; `sum` is what was made of it as if they were numbers.
+HOST_UNSEEN inline float special_sum(const Tile& t, int row, int column, int k, int n, float before, float sum) {
+  double all = before - before;  // 0, or NaN where `before` is special
+  bool special = all != 0;
+  if (special) all = before;
+  for (int i = k; i < k + n; i++) {
+    if (!is_special(t.a[row][i]) && !is_special(t.b[i][column])) continue;
+    all += double(wide(t.a[row][i])) * double(wide(t.b[i][column]));
+    special = true;
+  }
+  if (!special) return sum;
+  if (all == all) return static_cast<float>(all);
+  const uint32_t nan = 0x7fffffff;
+  std::memcpy(&sum, &nan, sizeof sum);
+  return sum;
+}
+
+HOST_UNSEEN inline bool any_special(const uint16_t* v, int n) {
+  bool any = false;
+  for (int i = 0; i < n; i++) any |= is_special(v[i]);
+  return any;
+}
+HOST_UNSEEN inline bool any_special(const float* d) {
+  bool any = false;
+  for (int j = 0; j < 8; j++) any |= d[j] - d[j] != 0;
+  return any;
+}
+
+// d += a b.
+HOST_UNSEEN inline void multiply(Tile& t) {
+  const TensorCore core = tensor_core();
+  const bool special = any_special(t.a[0], 16 * 16) | any_special(t.b[0], 16 * 8);
+  Parts b[16];
+  for (int k = 0; k < 16; k++) b[k] = parts_of_bf16(t.b[k]);
+  for (int row = 0; row < 16; row++) {
+    Row a;
+    take_apart(t.a[row], a);
+    for (int k = 0; k < 16; k += core.products_at_once) {
+      float before[8];
+      std::memcpy(before, t.d[row], sizeof before);
+      add_products(a, b, k, core.products_at_once, core, t.d[row]);
+      if (!special && !any_special(before)) continue;
+      for (int j = 0; j < 8; j++)
+        t.d[row][j] = special_sum(t, row, j, k, core.products_at_once, before[j], t.d[row][j]);
+    }
+  }
 }
 
 }  // namespace host

@@ -1,129 +1,114 @@
-// kernels/mma.cuh under emulation: a product through cp.async, ldmatrix and mma against sums in double, in several
-// orders of threads; each form of ldmatrix against its definition.
-#include "../mma.cuh"
+// kernels/emulated/tensor_core.h against MMA-Sim's results: `mma tests/golden/mma.json`.
+#include "../emulated/tensor_core.h"
+
+#include <fstream>
+#include <iterator>
 
 #include "tally.h"
 
 namespace {
 
 Tally tally("mma");
+const int kCards[] = {80, 89, 90};
 
-// y[m][n] = sum over k of x[m][k] w[n][k]: one warp a 16 x 8 tile, two stages of k = 16 on their way.
-void product(const bf16* x, const bf16* w, float* y, int M, int N, int K) {
-  DYNAMIC_SHARED(bf16, shared);  // [2][16 + 8][16]
-  const int lane = threadIdx.x, m0 = blockIdx.x * 16, n0 = blockIdx.y * 8;
-  const auto fetch = [&](int k0) {
-    for (int i = lane; i < 48 && k0 < K; i += 32) {
-      const int row = i / 2, at = k0 + i % 2 * 8;
-      const bool is_x = row < 16, valid = is_x ? m0 + row < M : n0 + row - 16 < N;
-      const bf16* from = is_x ? x + (m0 + row) * K + at : w + (n0 + row - 16) * K + at;
-      cp_async_16(shared + k0 / 16 % 2 * 24 * 16 + row * 16 + i % 2 * 8, from, valid);
-    }
-    cp_async_commit();
-  };
-  float d[4] = {0, 0, 0, 0};
-  fetch(0);
-  for (int k0 = 0; k0 < K; k0 += 16) {
-    fetch(k0 + 16);
-    cp_async_wait<1>();
-    __syncthreads();
-    const bf16* stage = shared + k0 / 16 % 2 * 24 * 16;
-    uint32_t a[4], b[2];
-    ldmatrix_x4(a, stage + lane % 16 * 16 + lane / 16 * 8);
-    ldmatrix_x2(b, stage + (16 + lane % 8) * 16 + lane / 8 % 2 * 8);
-    mma_bf16(d, a, b);
-    __syncthreads();
-  }
-  for (int i = 0; i < 4; i++) {
-    const int m = m0 + lane / 4 + i / 2 * 8, n = n0 + lane % 4 * 2 + i % 2;
-    if (m < M && n < N) y[m * N + n] = d[i];
+// The text between `key` and the next quotation mark, from `at` on. The file is read where its writer put things.
+std::string text_after(const std::string& line, const std::string& key, size_t at = 0) {
+  const size_t start = line.find(key, at) + key.size();
+  return line.find(key, at) == std::string::npos ? "" : line.substr(start, line.find('"', start) - start);
+}
+
+// Hexadecimal numbers of so many digits each, into rows of memory.
+template <typename T>
+void read_bits(const std::string& digits, T* to, size_t n) {
+  const size_t each = digits.size() / n;
+  for (size_t i = 0; i < n; i++) {
+    const uint32_t bits = std::stoul(digits.substr(i * each, each), nullptr, 16);
+    std::memcpy(&to[i], &bits, sizeof(T));
   }
 }
-
-std::vector<float> run_product(const std::vector<bf16>& x, const std::vector<bf16>& w, int M, int N, int K) {
-  std::vector<float> y(M * N, NAN);
-  host::launch(dim3((M + 15) / 16, (N + 7) / 8), dim3(32), 2 * 24 * 16 * sizeof(bf16),
-               [&] { product(x.data(), w.data(), y.data(), M, N, K); }, "product");
-  return y;
+std::string bits_of(const float (&d)[16][8]) {
+  std::string out;
+  char digits[16];
+  for (const auto& row : d)
+    for (const float v : row) {
+      std::snprintf(digits, sizeof digits, "%08x", __float_as_uint(v));
+      out += digits;
+    }
+  return out;
 }
 
-void test_product() {
-  const int M = 37, N = 20, K = 96;
-  Noise noise{7};
-  std::vector<bf16> x(M * K), w(N * K);
-  for (bf16& v : x) narrow(noise.next(), v);
-  for (bf16& v : w) narrow(noise.next(), v);
-  const auto y = run_product(x, w, M, N, K);
-  double worst = 0;
-  for (int m = 0; m < M; m++)
-    for (int n = 0; n < N; n++) {
-      double sum = 0;
-      for (int k = 0; k < K; k++) sum += double(widen(x[m * K + k])) * widen(w[n * K + k]);
-      worst = std::max(worst, std::fabs(sum - y[m * N + n]));
-    }
-  tally.check(worst < 1e-4, "a product is " + std::to_string(worst) + " from the sum in double");
-  for (const unsigned order : {1, 2, 3}) {
-    host::order() = order;
-    const auto again = run_product(x, w, M, N, K);
-    tally.check(!std::memcmp(y.data(), again.data(), y.size() * 4), "a product differs in thread order " + std::to_string(order));
+void test_case(const std::string& line) {
+  const size_t results = line.find("\"d\": {");
+  for (const int card : kCards) {
+    host::tensor_core() = host::TensorCore::of(card);
+    host::Tile t;
+    read_bits(text_after(line, "\"a\": \""), t.a[0], 256);
+    read_bits(text_after(line, "\"b\": \""), t.b[0], 128);
+    read_bits(text_after(line, "\"c\": \""), t.d[0], 128);
+    host::multiply(t);
+    const std::string made = bits_of(t.d), wanted = text_after(line, "\"" + std::to_string(card) + "\": \"", results);
+    size_t at = 0;
+    while (at < made.size() && made[at] == wanted[at]) at++;
+    const size_t from = at / 8 * 8;
+    tally.check(made == wanted, text_after(line, "\"name\": \"") + ", sm_" + std::to_string(card) + ": number " +
+                                    std::to_string(at / 8) + " is " + made.substr(from, 8) + ", not " +
+                                    wanted.substr(from, 8));
   }
-  host::order() = 0;
 }
 
-void test_ldmatrix() {
-  uint32_t plain[32][4], trans[32][4], two[32][2], two_trans[32][2];
-  host::launch(dim3(1), dim3(32), 4 * 64 * 2, [&] {
-    DYNAMIC_SHARED(uint16_t, m);  // element (row, column) of matrix i is 100 i + 10 row + column
-    const unsigned lane = threadIdx.x;
-    for (unsigned c = 0; c < 8; c++) m[lane * 8 + c] = 100 * (lane / 8) + 10 * (lane % 8) + c;
-    __syncwarp();
-    ldmatrix_x4(plain[lane], m + lane * 8);
-    ldmatrix_x4_trans(trans[lane], m + lane * 8);
-    ldmatrix_x2(two[lane], lane < 16 ? m + lane * 8 : nullptr);
-    ldmatrix_x2_trans(two_trans[lane], lane < 16 ? m + lane * 8 : nullptr);
-  });
-  bool rows = true, columns = true, twos = true;
-  for (unsigned lane = 0; lane < 32; lane++)
-    for (unsigned i = 0; i < 4; i++) {
-      const unsigned g = lane / 4, t = lane % 4 * 2, at = 100 * i;
-      rows &= plain[lane][i] == ((at + 10 * g + t) | (at + 10 * g + t + 1) << 16);
-      columns &= trans[lane][i] == ((at + 10 * t + g) | (at + 10 * (t + 1) + g) << 16);
-      if (i < 2) twos &= two[lane][i] == plain[lane][i] && two_trans[lane][i] == trans[lane][i];
+// Tiles that golden_mma.py draws in the same way.
+struct Draw {
+  uint32_t state = 1;
+  uint32_t spread;
+  explicit Draw(uint32_t of) : spread(of) {}
+  uint32_t bits() { return (state = state * 1664525u + 1013904223u) >> 8; }
+  uint16_t half() {
+    const uint32_t v = bits();
+    return static_cast<uint16_t>((v & 1) << 15 | (127 - spread + (v >> 8) % (2 * spread)) << 7 | (v >> 1 & 0x7f));
+  }
+  float single() {
+    const uint32_t v = bits();
+    return __uint_as_float((v & 1) << 31 | (127 - spread + (v >> 8) % (2 * spread)) << 23 | (bits() & 0x7fffff));
+  }
+  void tile(host::Tile& t) {
+    for (auto& row : t.a)
+      for (uint16_t& v : row) v = half();
+    for (auto& row : t.b)
+      for (uint16_t& v : row) v = half();
+    for (auto& row : t.d)
+      for (float& v : row) v = single();
+  }
+};
+
+void test_many(const std::string& line) {
+  const auto number = [&](const char* key) { return std::stoul(line.substr(line.find(key) + std::strlen(key))); };
+  for (const int card : kCards) {
+    host::tensor_core() = host::TensorCore::of(card);
+    Draw draw(number("\"spread\": "));
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = number("\"tiles\": "); i > 0; i--) {
+      host::Tile t;
+      draw.tile(t);
+      host::multiply(t);
+      for (size_t at = 0; at < sizeof t.d; at++)
+        hash = (hash ^ reinterpret_cast<const unsigned char*>(t.d)[at]) * 0x100000001b3u;
     }
-  tally.check(rows, "ldmatrix_x4");
-  tally.check(columns, "ldmatrix_x4_trans");
-  tally.check(twos, "ldmatrix_x2");
-}
-
-// What a copy's destination holds before and after the wait that it needs.
-void test_copies_arrive_at_the_wait() {
-  float early = 0, late = 0, zero = 1, second = 0;
-  const float from[4] __attribute__((aligned(16))) = {1, 2, 3, 4};
-  host::launch(dim3(1), dim3(1), 48, [&] {
-    DYNAMIC_SHARED(float, shared);
-    cp_async_16(shared, from, true);
-    cp_async_commit();
-    cp_async_16(shared + 4, nullptr, false);
-    cp_async_commit();
-    cp_async_16(shared + 8, from, true);
-    cp_async_wait<2>();
-    early = shared[0];
-    cp_async_wait<1>();
-    late = shared[0];
-    cp_async_wait<0>();
-    zero = shared[4], second = shared[8];
-  });
-  tally.check(std::isnan(early), "a copy arrives before its wait");
-  tally.check(late == 1, "a copy does not arrive at its wait");
-  tally.check(zero == 0, "a copy that is not valid leaves no zeros");
-  tally.check(std::isnan(second), "a copy arrives that was never committed");
+    char made[20];
+    std::snprintf(made, sizeof made, "%016zx", size_t(hash));
+    tally.check(made == text_after(line, "\"" + std::to_string(card) + "\": \""),
+                "many tiles of spread " + std::to_string(draw.spread) + ", sm_" + std::to_string(card));
+  }
 }
 
 }  // namespace
 
-int main() {
-  test_product();
-  test_ldmatrix();
-  test_copies_arrive_at_the_wait();
+int main(int argc, char** argv) {
+  if (argc < 2) host::stop("usage: mma tests/golden/mma.json");
+  std::ifstream file(argv[1]);
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("{\"name\"") == 0) test_case(line);
+    if (line.find("{\"spread\"") == 0) test_many(line);
+  }
+  tally.check(tally.passed + tally.failed >= 60, "the golden file has too few cases");
   return tally.end();
 }

@@ -19,8 +19,8 @@ bool same_parameters(const Kernel& kernel, const KernelImage& image) {
 
 CUresult load(Device& device, CUmodule* module, const void* at) {
   Image image;
-  if (!at || !read_image(at, image))
-    return refuse("cuModuleLoadData", "neither a cubin nor PTX", CUDA_ERROR_INVALID_IMAGE);
+  if (!at || !read_image(at, settings().capability, image))
+    return refuse("cuModuleLoadData", "neither a cubin nor PTX nor a fat binary of them", CUDA_ERROR_INVALID_IMAGE);
   if (!image.runs_on(settings().capability))
     return refuse("cuModuleLoadData",
                   "an image for sm_" + std::to_string(image.capability) + (image.exact ? "a" : "") +

@@ -119,6 +119,33 @@ bool read_ptx(const std::string& text, Image& image) {
   return true;
 }
 
+// A fat binary: a header, then images one after another, each with a header of its own. As far as it is read here:
+// {u16 kind, u16, u32 header's bytes, u64 image's bytes, ...}.
+constexpr uint32_t kFatMagic = 0xba55ed50;
+enum FatKind : uint16_t { kFatPtx = 1, kFatCubin = 2 };
+
+// The image that suits the card best: machine code before PTX, then the one for the latest generation. Where none
+// does, one that does not.
+bool read_fat(const unsigned char* at, int card, Image& image) {
+  const unsigned char *p = at + read<uint16_t>(at + 6), *const end = p + read<uint64_t>(at + 8);
+  const auto rank = [&](const Image& i) { return i.runs_on(card) * 1000 + i.is_binary * 500 + i.capability; };
+  bool found = false;
+  while (p < end) {
+    const auto kind = read<uint16_t>(p);
+    const unsigned char* body = p + read<uint32_t>(p + 4);
+    const auto bytes = read<uint64_t>(p + 8);
+    Image next;
+    if (kind == kFatCubin && !std::memcmp(body, ELFMAG, SELFMAG))
+      Cubin(body).read_into(next);
+    else if (kind != kFatPtx || !read_ptx(std::string(reinterpret_cast<const char*>(body), bytes), next))
+      return false;  // compressed: nvcc's -no-compress leaves it legible
+    if (!found || rank(next) > rank(image)) image = std::move(next);
+    found = true;
+    p = body + bytes;
+  }
+  return found;
+}
+
 }  // namespace
 
 bool Image::runs_on(int card) const {
@@ -126,12 +153,13 @@ bool Image::runs_on(int card) const {
   return is_binary ? card / 10 == capability / 10 && card >= capability : card >= capability;
 }
 
-bool read_image(const void* at, Image& image) {
+bool read_image(const void* at, int card, Image& image) {
   const auto* bytes = static_cast<const unsigned char*>(at);
   if (!std::memcmp(bytes, ELFMAG, SELFMAG)) {
     Cubin(bytes).read_into(image);
     return true;
   }
+  if (read<uint32_t>(bytes) == kFatMagic) return read_fat(bytes, card, image);
   return read_ptx(static_cast<const char*>(at), image);
 }
 

@@ -1,4 +1,4 @@
-// Reads what a module's image (cubin or PTX) says of its kernels. It runs none of it: kernels run from their C++
+// Reads what a module's image (cubin, PTX, or a fat binary of both) says of its kernels. It runs none of it: kernels run from their C++
 // source, but under the limits that ptxas found for the card.
 #pragma once
 #include <map>
@@ -24,7 +24,7 @@ struct Image {
   bool runs_on(int card) const;
 };
 
-// False where it is no image.
-bool read_image(const void* at, Image& image);
+// The image, of a fat binary the one that suits `card` best. False where it is none.
+bool read_image(const void* at, int card, Image& image);
 
 }  // namespace host

@@ -110,7 +110,7 @@ const Allocation* DeviceMemory::find(uintptr_t at, size_t bytes) const {
 
 std::string DeviceMemory::describe(uintptr_t at) const {
   const auto number = [](size_t n) { return std::to_string(n); };
-  if (!is_device_address(at)) return "which is not device memory";
+  if (!is_device_address(at)) return "memory that is not the device's";
   auto after = all_.upper_bound(at);
   const Allocation* below = after == all_.begin() ? nullptr : &std::prev(after)->second;
   const Allocation* above = after == all_.end() ? nullptr : &after->second;
