@@ -384,7 +384,7 @@ __device__ __forceinline__ void fetch_queries(const Arguments& in, const Shared<
 
 // Calls `each(m, n, half, query, dimension)` for the pairs of neighbouring dimensions that this lane holds.
 template <int D, int T, typename Each>
-__device__ __forceinline__ void for_each_pair(const Shared<D, T>& shared, Each each) {
+__device__ __forceinline__ void for_each_pair(Each each) {
   using P = Plan<D, T>;
   const int lane = threadIdx.x % 32, first_tile = static_cast<int>(threadIdx.x) / 32 * P::kTilesOfWarp;
 #pragma unroll
@@ -474,7 +474,7 @@ __device__ __forceinline__ void attend_rows(const Arguments& in, const int* item
       const bool sees = shared.first[mine] < range.end && shared.end[mine] > range.first;
       shared.factors[mine] = sees ? fold(running, of_split.peak, of_split.total) : Factors{1.0f, -1.0f};
     });
-    for_each_pair<D, T>(shared, [&](int m, int n, int at, int query, int) {
+    for_each_pair<D, T>([&](int m, int n, int at, int query, int) {
       const Factors by = shared.factors[query];
       if (by.take < 0.0f) return;  // sees nothing of this split
       so_far[m][n][at] = folded(so_far[m][n][at], part[m][n][at], by);
@@ -484,7 +484,7 @@ __device__ __forceinline__ void attend_rows(const Arguments& in, const int* item
   __syncthreads();
   if (mine < T) shared.sums[mine] = running.total;
   __syncthreads();
-  for_each_pair<D, T>(shared, [&](int m, int n, int at, int query, int dimension) {
+  for_each_pair<D, T>([&](int m, int n, int at, int query, int dimension) {
     const int place = shared.place[query];
     if (place < 0) return;
     const float total = shared.sums[query];
@@ -526,7 +526,7 @@ __device__ __forceinline__ void attend_parts(const Arguments& in, const int* ite
     const Softmax softmax = softmax_of(shared, mine);
     *reinterpret_cast<Softmax*>(peaks + static_cast<size_t>(shared.place[mine]) * 2) = softmax;
   });
-  for_each_pair<D, T>(shared, [&](int m, int n, int at, int query, int dimension) {
+  for_each_pair<D, T>([&](int m, int n, int at, int query, int dimension) {
     const int place = shared.place[query];
     if (place < 0) return;
     const float2 pair = {part[m][n][at], part[m][n][at + 1]};
