@@ -11,6 +11,9 @@
 #include "../attend_merge.cu"
 #include "../attend_plain.cu"
 
+#include <fstream>
+#include <sstream>
+
 #include "attention_case.h"
 
 namespace {
@@ -151,10 +154,51 @@ void test_chunks(Tally& tally, int dim) {
   }
 }
 
+// Some rows whole, the others in parts: each kernel leaves the other's rows alone.
+void test_both(Tally& tally) {
+  const Shape s = {4, 2, 64, 0, 0.2f};
+  Case c = make_case(s, mixed(), {1, true});
+  const Kernel k = tiles(s.dim)[1];
+  host::order() = 0;
+  const auto wanted = by_rows(c, kPlain, row_items(c, 1));
+  std::vector<int> rows, parts;
+  for (int i = 0; i < c.rows(); i += 2) rows.insert(rows.end(), {i, 1}), c.part_start[c.order[i]] = -1;
+  const auto all = part_items(c, 1);
+  for (size_t i = 0; i < all.size(); i += 4)
+    if (all[i] % 2) parts.insert(parts.end(), all.begin() + i, all.begin() + i + 4);
+  const auto whole = by_rows(c, k, rows), merged = by_parts(c, k, parts).out;
+  const size_t width = size_t(s.heads) * s.dim;
+  bool right = true;
+  for (size_t i = 0; i < wanted.size(); i++) {
+    const bool is_whole = c.part_start[i / width] < 0;
+    const bf16 ours = is_whole ? whole[i] : merged[i], other = is_whole ? merged[i] : whole[i];
+    right &= std::memcmp(&ours, &wanted[i], 2) == 0 && widen(other) != widen(other);
+  }
+  tally.check(right, "some rows whole, others in parts");
+}
+
+// The table that src/model/cuda/tiles.rs is held to as well.
+void test_shared_memory(Tally& tally) {
+  std::ifstream file("kernels/tests/attend_shared.txt");
+  int rows = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line[0] == '#') continue;
+    int dim = 0, queries = 0, bytes = 0;
+    std::istringstream(line) >> dim >> queries >> bytes;
+    const auto all = tiles(dim);
+    const auto tile = std::find_if(all.begin(), all.end(), [&](const Kernel& k) { return k.most_rows == queries; });
+    tally.check(tile != all.end() && tile->shared_bytes == bytes, "attend_shared.txt: " + line);
+    rows++;
+  }
+  tally.check(rows == 20, "kernels/tests/attend_shared.txt is missing or short");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Tally tally{"attend"};
+  test_shared_memory(tally);
+  test_both(tally);
   for (const int dim : {16, 32, 64, 80, 96, 128, 256}) {
     if (argc > 2 && std::atoi(argv[2]) != dim) continue;
     for (const Shape& s : shapes(dim)) test_tiles(tally, s);
