@@ -4,7 +4,8 @@
 //
 //   parts       [n_parts, H, D]   f32: sums of weighted values of one split
 //   peaks       [n_parts, H, 2]   f32: the split's peak, and the sum of its weights
-//   part_start  [R]               the part of a row's first split; the others follow
+//   part_start  [R]               the part of a row's first split; the others follow. -1: the row has none, and its
+//                                 output is left alone (attend_rows writes it)
 //   positions   [R]
 //   out         [R, H, D]         bf16
 //
@@ -26,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(128)
     attend_merge(const float* __restrict__ parts, const float* __restrict__ peaks, const int* __restrict__ part_start,
                  const int* __restrict__ positions, bf16* __restrict__ out, int R, int H, int D, int window) {
   const int row = blockIdx.x, at = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x) * 4;
-  if (row >= R || at >= H * D) return;
+  if (row >= R || at >= H * D || part_start[row] < 0) return;
   const int head = at / D, position = positions[row];
   const int n_splits = position / kSplit - first_seen(position, window) / kSplit + 1;
   const size_t first = part_start[row], width = static_cast<size_t>(H) * D;

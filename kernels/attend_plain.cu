@@ -1,5 +1,5 @@
-// Attention as attention.cuh defines it, one row after another: the reference of attend.cu, and what serves head sizes
-// that attend.cu has no tile for. Same arguments, same bits, any D that is a multiple of 16 up to 256.
+// Attention as attention.cuh defines it, one row after another: the reference of attend.cuh, and what serves head sizes
+// that attend.cuh has no tile for. Same arguments, same bits, any D that is a multiple of 16 up to 256.
 //
 //   attend_rows_plain   out[row] for every row of an item, split after split
 //   attend_parts_plain  parts and peaks of one split for every row of an item; attend_merge folds them
@@ -20,7 +20,7 @@
 // Proved by kernels/tests/attend.cpp.
 #include "attention.cuh"
 
-namespace {
+namespace plain {
 
 constexpr int kMostDims = 256, kQueries = 16;
 
@@ -83,7 +83,7 @@ __device__ __forceinline__ void soften(const Tile& tile, Shared& shared) {
     for (int j = 0; j < kSplit; j++)
       if (seen(j)) peak = fmaxf(peak, scores[j]);
     for (int j = 0; j < kSplit; j++)
-      narrow(seen(j) ? exp_f32(__fsub_rn(scores[j], peak)) : 0.0f, shared.weights[query][j]);
+      narrow(seen(j) ? coarse_exp(__fsub_rn(scores[j], peak)) : 0.0f, shared.weights[query][j]);
     for (int slice = 0; slice < kSlices; slice++) {
       const bf16* weights = shared.weights[query] + slice * kBlock;
       const float low = __fadd_rn(lane_sum(weights, 0), lane_sum(weights, 1));
@@ -149,7 +149,7 @@ __device__ __forceinline__ void enter(Tile& tile, int split, int position, int w
   tile.end = min(position + 1, tile.base + kSplit);
 }
 
-}  // namespace
+}  // namespace plain
 
 extern "C" __global__ void __launch_bounds__(32)
     attend_rows_plain(const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,
@@ -157,6 +157,7 @@ extern "C" __global__ void __launch_bounds__(32)
                       const int* __restrict__ seq_of_row, const int* __restrict__ block_start,
                       const int* __restrict__ blocks, bf16* __restrict__ out, int n_items, int H, int KV, int D,
                       int window, float scale) {
+  using namespace plain;
   __shared__ Shared shared;
   if (static_cast<int>(blockIdx.x) >= n_items) return;
   const Cache cache = {keys, values, KV, D};
@@ -191,6 +192,7 @@ extern "C" __global__ void __launch_bounds__(32)
                        const int* __restrict__ seq_of_row, const int* __restrict__ block_start,
                        const int* __restrict__ blocks, float* __restrict__ parts, float* __restrict__ peaks,
                        const int* __restrict__ part_start, int n_items, int H, int KV, int D, int window, float scale) {
+  using namespace plain;
   __shared__ Shared shared;
   if (static_cast<int>(blockIdx.x) >= n_items) return;
   const Cache cache = {keys, values, KV, D};

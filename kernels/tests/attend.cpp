@@ -1,8 +1,18 @@
-// Attention: attend_plain.cu against f64, and everything else against it, bit for bit: parts merged as rows in one go,
-// rows alone as together, shared prefixes as copies, other places in the pool, any order of threads. Unwritten slots of
-// the cache hold NaN.
-#include "../attend_plain.cu"
+// Attention: attend_plain.cu against f64, and everything else against it, bit for bit: attend.cuh for every size of head
+// and tile, parts merged as rows in one go, rows alone as together, shared prefixes as copies in other places of the pool,
+// chunks as whole prompts, any order of threads. Slots of the cache that nothing was written to hold NaN.
+#include "../attend_d128.cu"
+#include "../attend_d16.cu"
+#include "../attend_d256.cu"
+#include "../attend_d32.cu"
+#include "../attend_d64.cu"
+#include "../attend_d80.cu"
+#include "../attend_d96.cu"
 #include "../attend_merge.cu"
+#include "../attend_plain.cu"
+
+#include <fstream>
+#include <sstream>
 
 #include "attention_case.h"
 
@@ -27,7 +37,12 @@ std::vector<bf16> by_rows(const Case& c, const Kernel& k, const std::vector<int>
   return out;
 }
 
-std::vector<bf16> by_parts(const Case& c, const Kernel& k, const std::vector<int>& items) {
+struct Parts {
+  std::vector<float> parts, peaks;
+  std::vector<bf16> out;
+};
+
+Parts by_parts(const Case& c, const Kernel& k, const std::vector<int>& items) {
   const Shape& s = c.shape;
   std::vector<float> parts(size_t(c.n_parts) * s.heads * s.dim, NAN), peaks(size_t(c.n_parts) * s.heads * 2, NAN);
   std::vector<bf16> out(c.q.size(), nan_bf16());
@@ -41,10 +56,25 @@ std::vector<bf16> by_parts(const Case& c, const Kernel& k, const std::vector<int
     attend_merge(parts.data(), peaks.data(), c.part_start.data(), c.positions.data(), out.data(), c.rows(), s.heads,
                  s.dim, s.window);
   });
-  return out;
+  return {parts, peaks, out};
 }
 
 const Kernel kPlain = {"plain", 32, 0, 64, attend_rows_plain, attend_parts_plain};
+
+#define TILE(D, T) \
+  { "tile of " #T, 128, attention::Plan<D, T>::kSharedBytes, T, attend_rows_d##D##_t##T, attend_parts_d##D##_t##T }
+
+std::vector<Kernel> tiles(int dim) {
+  switch (dim) {
+    case 16: return {TILE(16, 16), TILE(16, 32), TILE(16, 64)};
+    case 32: return {TILE(32, 16), TILE(32, 32), TILE(32, 64)};
+    case 64: return {TILE(64, 16), TILE(64, 32), TILE(64, 64)};
+    case 80: return {TILE(80, 16), TILE(80, 32), TILE(80, 64)};
+    case 96: return {TILE(96, 16), TILE(96, 32), TILE(96, 64)};
+    case 128: return {TILE(128, 16), TILE(128, 32), TILE(128, 64)};
+    default: return {TILE(256, 16), TILE(256, 32)};
+  }
+}
 
 // Chunks and single rows over prefixes of a few blocks and of several splits.
 std::vector<Sequence> mixed() {
@@ -54,7 +84,7 @@ std::vector<Sequence> mixed() {
 
 std::vector<Shape> shapes(int dim) {
   const float scale = 1 / std::sqrt(float(dim));
-  return {{4, 2, dim, 0, scale}, {7, 1, dim, 24, scale}, {3, 3, dim, 270, scale}};
+  return {{4, 2, dim, 0, scale}, {7, 1, dim, 24, scale}, {3, 3, dim, 270, 3 * scale}};
 }
 
 std::string name_of(const Shape& s) {
@@ -62,22 +92,117 @@ std::string name_of(const Shape& s) {
          ", window " + std::to_string(s.window);
 }
 
-void test_plain(Tally& tally, const Shape& s) {
-  const Case c = make_case(s, mixed(), {1, true});
-  const auto out = by_rows(c, kPlain, row_items(c, 1));
-  const double error = worst_error(c, out);
-  tally.check(error < 0.02, name_of(s) + ": plain is wrong by " + std::to_string(error));
-  tally.check(same_bits(out, by_rows(c, kPlain, row_items(c, 64))), name_of(s) + ": rows together");
-  tally.check(same_bits(out, by_parts(c, kPlain, part_items(c, 64))), name_of(s) + ": parts merged");
-  const Case copies = make_case(s, mixed(), {2, false});
-  tally.check(same_bits(out, by_rows(copies, kPlain, row_items(copies, 64))), name_of(s) + ": prefixes not shared");
+// Plain attention, alone and together; what all others must give.
+Parts test_plain(Tally& tally, const Case& c) {
+  const Parts wanted = by_parts(c, kPlain, part_items(c, 1));
+  const double error = worst_error(c, wanted.out);
+  tally.check(error < 0.02, name_of(c.shape) + ": plain is wrong by " + std::to_string(error));
+  tally.check(same_bits(wanted.out, by_rows(c, kPlain, row_items(c, 64))), name_of(c.shape) + ": plain rows");
+  tally.check(same_bits(wanted.out, by_parts(c, kPlain, part_items(c, 64)).out), name_of(c.shape) + ": plain parts");
+  return wanted;
+}
+
+// One size of head: all tiles in several orders of threads, shared prefixes and copies.
+void test_tiles(Tally& tally, const Shape& s) {
+  const Case c = make_case(s, mixed(), {1, true}), copies = make_case(s, mixed(), {2, false});
+  host::order() = 0;
+  const Parts wanted = test_plain(tally, c);
+  unsigned order = 0;
+  for (const Kernel& k : tiles(s.dim)) {
+    const int rows = k.most_rows / (s.heads / s.kv_heads);
+    const auto name = [&](const char* how) {
+      return name_of(s) + ", " + k.name + ", order " + std::to_string(order) + ": " + how;
+    };
+    const auto check_rows = [&](const std::vector<bf16>& out, const char* how) {
+      tally.check(same_bits(out, wanted.out), name(how));
+    };
+    const auto check_parts = [&](const Parts& got, const char* how) {
+      tally.check(same_bits(got.peaks, wanted.peaks), name(how) + ", peaks and sums");
+      tally.check(same_bits(got.parts, wanted.parts), name(how) + ", parts");
+      tally.check(same_bits(got.out, wanted.out), name(how) + ", merged");
+    };
+    host::order() = order = order % 7 + 1;
+    check_rows(by_rows(c, k, row_items(c, rows)), "rows");
+    check_parts(by_parts(c, k, part_items(c, rows)), "parts");
+    host::order() = order = order % 7 + 1;
+    check_rows(by_rows(c, k, row_items(c, 1)), "rows alone");
+    check_parts(by_parts(c, k, part_items(c, 1)), "parts alone");
+    check_rows(by_rows(copies, k, row_items(copies, rows)), "rows with prefixes written twice");
+    check_parts(by_parts(copies, k, part_items(copies, rows)), "parts with prefixes written twice");
+  }
+}
+
+// A prompt in one chunk, in two, and a token at a time.
+void test_chunks(Tally& tally, int dim) {
+  const Shape s = {4, 2, dim, 0, 0.2f};
+  const int length = 70, width = s.heads * dim;
+  const auto whole = make_case(s, {{9, length, 0, -1, 0}}, {3, true});
+  const Kernel k = tiles(dim)[1];
+  host::order() = 0;
+  const auto wanted = by_rows(whole, kPlain, row_items(whole, 1));
+  tally.check(same_bits(wanted, by_rows(whole, k, row_items(whole, 16))), "a prompt in one chunk");
+  for (const int first : {1, 15, 16, 33, 64, 69}) {
+    // What came before the chunk is in the cache, what comes after it is not.
+    const auto chunk = make_case(s, {{9, length, first, -1, 0}}, {4, true});
+    const auto before = make_case(s, {{9, first, 0, -1, 0}}, {5, true});
+    auto out = by_rows(before, k, row_items(before, 16));
+    const auto rest = by_parts(chunk, k, part_items(chunk, 5)).out;
+    out.insert(out.end(), rest.begin(), rest.end());
+    tally.check(same_bits(wanted, out), "a prompt of " + std::to_string(length) + " in chunks at " +
+                                            std::to_string(first) + ", heads of " + std::to_string(dim));
+    tally.check(int(out.size()) == length * width, "the test's own chunks");
+  }
+}
+
+// Some rows whole, the others in parts: each kernel leaves the other's rows alone.
+void test_both(Tally& tally) {
+  const Shape s = {4, 2, 64, 0, 0.2f};
+  Case c = make_case(s, mixed(), {1, true});
+  const Kernel k = tiles(s.dim)[1];
+  host::order() = 0;
+  const auto wanted = by_rows(c, kPlain, row_items(c, 1));
+  std::vector<int> rows, parts;
+  for (int i = 0; i < c.rows(); i += 2) rows.insert(rows.end(), {i, 1}), c.part_start[c.order[i]] = -1;
+  const auto all = part_items(c, 1);
+  for (size_t i = 0; i < all.size(); i += 4)
+    if (all[i] % 2) parts.insert(parts.end(), all.begin() + i, all.begin() + i + 4);
+  const auto whole = by_rows(c, k, rows), merged = by_parts(c, k, parts).out;
+  const size_t width = size_t(s.heads) * s.dim;
+  bool right = true;
+  for (size_t i = 0; i < wanted.size(); i++) {
+    const bool is_whole = c.part_start[i / width] < 0;
+    const bf16 ours = is_whole ? whole[i] : merged[i], other = is_whole ? merged[i] : whole[i];
+    right &= std::memcmp(&ours, &wanted[i], 2) == 0 && widen(other) != widen(other);
+  }
+  tally.check(right, "some rows whole, others in parts");
+}
+
+// The table that src/model/cuda/tiles.rs is held to as well.
+void test_shared_memory(Tally& tally) {
+  std::ifstream file("kernels/tests/attend_shared.txt");
+  int rows = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line[0] == '#') continue;
+    int dim = 0, queries = 0, bytes = 0;
+    std::istringstream(line) >> dim >> queries >> bytes;
+    const auto all = tiles(dim);
+    const auto tile = std::find_if(all.begin(), all.end(), [&](const Kernel& k) { return k.most_rows == queries; });
+    tally.check(tile != all.end() && tile->shared_bytes == bytes, "attend_shared.txt: " + line);
+    rows++;
+  }
+  tally.check(rows == 20, "kernels/tests/attend_shared.txt is missing or short");
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   Tally tally{"attend"};
-  for (const int dim : {16, 64})
-    for (const Shape& s : shapes(dim)) test_plain(tally, s);
+  test_shared_memory(tally);
+  test_both(tally);
+  for (const int dim : {16, 32, 64, 80, 96, 128, 256}) {
+    if (argc > 2 && std::atoi(argv[2]) != dim) continue;
+    for (const Shape& s : shapes(dim)) test_tiles(tally, s);
+    test_chunks(tally, dim);
+  }
   return tally.end();
 }

@@ -25,8 +25,10 @@ mod launch;
 #[cfg(feature = "cuda")]
 mod memory;
 
+pub mod items;
 pub mod planes;
 pub mod products;
+pub mod tiles;
 
 #[cfg(not(feature = "cuda"))]
 mod absent;

@@ -1,0 +1,143 @@
+// Attention over the paged cache, as attention.cuh defines it, for one size of head in each attend_dD.cu: products on the
+// tensor core, keys and values streamed into shared memory while the ones before are used.
+//
+//   attend_rows_dD_tT   out[row] for every row of an item, its splits in order: chunks of prompts
+//   attend_parts_dD_tT  one split of every row of an item, for attend_merge: decoding, and prefixes that many share
+//
+// for heads of D in 16, 32, 64, 80, 96, 128, 256 and tiles of T in 16, 32, 64 queries (256: 16 and 32). An item's rows
+// times H / KV queries fill one tile at most. Arguments, shapes and items are attend_plain.cu's, and so are all bits, for
+// every T; in addition all rows of an item read the same blocks, each as far as it sees (in attend_parts: of its split).
+//
+// Launch: block 128, grid (n_items, KV), dynamic shared memory as Plan::kSharedBytes says (beyond 48 KiB it has to be
+// asked for; src/model/cuda/tiles.rs has it too). D is part of the name, and the argument D is not read. q, keys and values 16-byte aligned;
+// positions below 2^25.
+//
+// A split of 256 keys goes by in stages of 64 keys, 16 for each of the four warps: first its keys, then its values. A
+// warp scores its sixteen keys of each stage for all queries of the tile (so a key is read once from shared memory), a
+// tile's scores of a whole split stay in registers until its peak is known, weights go through shared memory, and for the
+// values a warp takes a quarter of the head's dimensions and all keys in order.
+//
+// Reads per item: 4 D bytes a key and kv head, 2 D a query; attend_parts writes 4 D + 8 bytes a query.
+//
+// Proved by kernels/tests/attend.cpp: bit-equal to attend_plain.cu for every D and T, alone and in tiles, at odd lengths,
+// with windows, shared prefixes and chunks, in several orders of threads, with NaN in every slot that is not seen.
+#pragma once
+
+#include "attend_split.cuh"
+
+namespace attention {
+
+template <int D, int T>
+__device__ __forceinline__ void attend_rows(const Arguments& in, const int* item, bf16* __restrict__ out,
+                                            unsigned char* bytes) {
+  using P = Plan<D, T>;
+  const Shared<D, T> shared(bytes);
+  const Cache cache = {in.keys, in.values, in.n_kv_heads, D};
+  Stream stream = enter(in, shared, item[0], item[1]);
+  stream.split = stream.first / kSplit, stream.last_split = (stream.end - 1) / kSplit;
+  stream.stage = Range(stream.split, stream.first, stream.end).first_stage();
+  fetch_queries(in, shared);
+  Ring<D, T> ring = {shared, cache, stream, 0};
+  ring.start();
+  Queries<D, T> queries;
+  queries.rows = shared.queries;
+  // The queries came with the first stage.
+  cp_async_wait<P::kBuffers - 2>();
+  __syncthreads();
+  queries.load();
+
+  float so_far[P::kTilesM][P::kTilesOfWarp][4] = {}, part[P::kTilesM][P::kTilesOfWarp][4];
+  const int mine = threadIdx.x;  // thread i keeps the softmax of query i
+  Softmax running = no_softmax();
+  for (int split = stream.split; split <= stream.last_split; split++) {
+    const Range range(split, stream.first, stream.end);
+    attend_split<D, T>(in, shared, ring, queries, range, part, [&] {
+      if (mine >= T) return;
+      const Softmax of_split = softmax_of(shared, mine);
+      const bool sees = shared.first[mine] < range.end && shared.end[mine] > range.first;
+      shared.factors[mine] = sees ? fold(running, of_split.peak, of_split.total) : Factors{1.0f, -1.0f};
+    });
+    for_each_pair<D, T>([&](int m, int n, int at, int query, int) {
+      const Factors by = shared.factors[query];
+      if (by.take < 0.0f) return;  // sees nothing of this split
+      so_far[m][n][at] = folded(so_far[m][n][at], part[m][n][at], by);
+      so_far[m][n][at + 1] = folded(so_far[m][n][at + 1], part[m][n][at + 1], by);
+    });
+  }
+  __syncthreads();
+  if (mine < T) shared.sums[mine] = running.total;
+  __syncthreads();
+  for_each_pair<D, T>([&](int m, int n, int at, int query, int dimension) {
+    const int place = shared.place[query];
+    if (place < 0) return;
+    const float total = shared.sums[query];
+    const __nv_bfloat162 pair = {attended(so_far[m][n][at], total), attended(so_far[m][n][at + 1], total)};
+    *reinterpret_cast<__nv_bfloat162*>(out + static_cast<size_t>(place) * D + dimension) = pair;
+  });
+}
+
+template <int D, int T>
+__device__ __forceinline__ void attend_parts(const Arguments& in, const int* item, float* __restrict__ parts,
+                                             float* __restrict__ peaks, const int* __restrict__ part_start,
+                                             unsigned char* bytes) {
+  using P = Plan<D, T>;
+  const Shared<D, T> shared(bytes);
+  const Cache cache = {in.keys, in.values, in.n_kv_heads, D};
+  const int split = item[2];
+  Stream stream = enter(in, shared, item[0], item[1]);
+  const Range range(split, stream.first, stream.end);
+  stream.split = stream.last_split = split, stream.stage = range.first_stage();
+  fetch_queries(in, shared);
+  Ring<D, T> ring = {shared, cache, stream, 0};
+  ring.start();
+  Queries<D, T> queries;
+  queries.rows = shared.queries;
+  cp_async_wait<P::kBuffers - 2>();
+  __syncthreads();
+  queries.load();
+  // From a query's place in q to its part's in `parts`.
+  const int mine = threadIdx.x;
+  if (mine < T && shared.place[mine] >= 0) {
+    const int row = shared.place[mine] / in.n_heads;
+    const int part = part_start[row] + split - first_seen(in.positions[row], in.window) / kSplit;
+    shared.place[mine] = part * in.n_heads + shared.place[mine] % in.n_heads;
+  }
+
+  float part[P::kTilesM][P::kTilesOfWarp][4];
+  attend_split<D, T>(in, shared, ring, queries, range, part, [&] {
+    if (mine >= T || shared.place[mine] < 0) return;
+    const Softmax softmax = softmax_of(shared, mine);
+    *reinterpret_cast<Softmax*>(peaks + static_cast<size_t>(shared.place[mine]) * 2) = softmax;
+  });
+  for_each_pair<D, T>([&](int m, int n, int at, int query, int dimension) {
+    const int place = shared.place[query];
+    if (place < 0) return;
+    const float2 pair = {part[m][n][at], part[m][n][at + 1]};
+    *reinterpret_cast<float2*>(parts + static_cast<size_t>(place) * D + dimension) = pair;
+  });
+}
+
+}  // namespace attention
+
+#define ATTEND(D, T)                                                                                                              \
+  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_rows_d##D##_t##T(  \
+      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                 \
+      const int* __restrict__ items, const int* __restrict__ order, const int* __restrict__ positions,                            \
+      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                    \
+      bf16* __restrict__ out, int n_items, int H, int KV, int, int window, float scale) {                                         \
+    DYNAMIC_SHARED(unsigned char, bytes);                                                                                         \
+    if (static_cast<int>(blockIdx.x) >= n_items) return;                                                                          \
+    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};   \
+    attention::attend_rows<D, T>(in, items + 2 * static_cast<size_t>(blockIdx.x), out, bytes);                                    \
+  }                                                                                                                               \
+  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_parts_d##D##_t##T( \
+      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                 \
+      const int* __restrict__ items, const int* __restrict__ order, const int* __restrict__ positions,                            \
+      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                    \
+      float* __restrict__ parts, float* __restrict__ peaks, const int* __restrict__ part_start, int n_items, int H,               \
+      int KV, int, int window, float scale) {                                                                                     \
+    DYNAMIC_SHARED(unsigned char, bytes);                                                                                         \
+    if (static_cast<int>(blockIdx.x) >= n_items) return;                                                                          \
+    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};   \
+    attention::attend_parts<D, T>(in, items + 4 * static_cast<size_t>(blockIdx.x), parts, peaks, part_start, bytes);              \
+  }

@@ -1,0 +1,175 @@
+// What an item of attend.cuh reads, on its way into shared memory: its queries, then its keys and values by stages.
+#pragma once
+
+#include "attention.cuh"
+
+namespace attention {
+
+constexpr int kWarps = 4, kThreads = 32 * kWarps;
+constexpr int kStage = 64, kStages = kSplit / kStage;  // keys of a stage, stages of a split
+
+template <int D, int T>
+struct Plan {
+  static constexpr int kTilesM = T / 16;                         // tiles of 16 queries
+  static constexpr int kTilesD = D / 8;                          // tiles of 8 dimensions
+  static constexpr int kTilesOfWarp = (kTilesD + kWarps - 1) / kWarps;
+  static constexpr int kSteps = D / 16;                          // of a product along the head
+  static constexpr int kBuffers = T == 64 || D == 256 ? 2 : 3;   // stages in shared memory
+  static constexpr bool kHoldQueries = kTilesM * kSteps <= (T == 64 ? 8 : 16);  // in registers, as fragments
+  static constexpr int kBlocksOnSm = T == 16 && D <= 128 ? 4 : 2;  // at least: what limits a thread's registers
+  // Rows of an odd number of 16 bytes: eight of them at one column are in different banks.
+  static constexpr int kRow = D + 8, kWeightRow = kSplit + 8;
+  // Bytes of shared memory, and where each part begins.
+  static constexpr int kWeights = T * kRow * 2;
+  static constexpr int kStreams = kWeights + T * kWeightRow * 2;
+  static constexpr int kPeaks = kStreams + kBuffers * kStage * kRow * 2;
+  static constexpr int kSharedBytes = kPeaks + T * (2 * kWarps * 4 + 8 + 3 * 4);
+  static_assert(kSharedBytes <= 227 << 10, "more shared memory than a block can have");
+};
+
+struct Arguments {
+  const bf16 *q, *keys, *values;
+  const int *order, *positions, *seq_of_row, *block_start, *blocks;
+  int n_heads, n_kv_heads, window;
+  float scale;
+};
+
+// Shared memory. Of each query: the largest score and the sum of weights that each warp found, what its output and part
+// are multiplied with, the keys first..end that it sees, and its place in q and out (-1 for none).
+template <int D, int T>
+struct Shared {
+  bf16 *queries, *weights, *streams;
+  float *peaks, *sums;
+  Factors* factors;
+  int *first, *end, *place;
+
+  __device__ __forceinline__ explicit Shared(unsigned char* at) {
+    using P = Plan<D, T>;
+    queries = reinterpret_cast<bf16*>(at);
+    weights = reinterpret_cast<bf16*>(at + P::kWeights);
+    streams = reinterpret_cast<bf16*>(at + P::kStreams);
+    peaks = reinterpret_cast<float*>(at + P::kPeaks);
+    sums = peaks + kWarps * T;
+    factors = reinterpret_cast<Factors*>(sums + kWarps * T);
+    first = reinterpret_cast<int*>(factors + T);
+    end = first + T;
+    place = end + T;
+  }
+  __device__ __forceinline__ bf16* stream(int buffer) const { return streams + buffer * kStage * Plan<D, T>::kRow; }
+};
+
+// The keys that an item sees of one split, and the stages that they lie in.
+struct Range {
+  int base, first, end;
+  __device__ __forceinline__ Range(int split, int item_first, int item_end) {
+    base = split * kSplit;
+    first = max(item_first, base), end = min(item_end, base + kSplit);
+  }
+  __device__ __forceinline__ int first_stage() const { return (first - base) / kStage; }
+  __device__ __forceinline__ int end_stage() const { return (end - base + kStage - 1) / kStage; }
+  // Whether any key of the 16 from `key` on is seen.
+  __device__ __forceinline__ bool sees(int key) const { return key < end && key + kBlock > first; }
+};
+
+// What is seen of an item, its blocks, and the next stage to be fetched.
+struct Stream {
+  const int* blocks;
+  int head, first, end;      // keys that any row of the item sees
+  int all_first, all_end;    // keys that every row sees
+  int split, last_split, stage;
+  bool of_values;
+};
+
+// Starts the copy of the next stage into `to`, if there is one, and commits it.
+template <int D>
+__device__ __forceinline__ void fetch(Stream& stream, const Cache& cache, bf16* to) {
+  if (stream.split <= stream.last_split) {
+    const Range range(stream.split, stream.first, stream.end);
+    const bf16* from = stream.of_values ? cache.values : cache.keys;
+    constexpr int kChunks = D / 8;  // 16 bytes each
+#pragma unroll
+    for (int i = 0; i < (kStage * kChunks + kThreads - 1) / kThreads; i++) {
+      const int at = i * kThreads + static_cast<int>(threadIdx.x), row = at / kChunks, chunk = at % kChunks;
+      if (kStage * kChunks % kThreads != 0 && row >= kStage) break;
+      const int key = range.base + stream.stage * kStage + row;
+      if (!range.sees(key / kBlock * kBlock)) continue;
+      const bool seen = key >= range.first && key < range.end;
+      const size_t place = seen ? cache.at(stream.blocks, key, stream.head) : 0;
+      cp_async_16(to + row * (D + 8) + chunk * 8, from + place + chunk * 8, seen);
+    }
+    if (++stream.stage == range.end_stage()) {
+      if (stream.of_values) stream.split++;
+      stream.of_values = !stream.of_values;
+      stream.stage = stream.split <= stream.last_split ? Range(stream.split, stream.first, stream.end).first_stage() : 0;
+    }
+  }
+  cp_async_commit();
+}
+
+// The buffers of stages, used in turn.
+template <int D, int T>
+struct Ring {
+  const Shared<D, T>& shared;
+  const Cache& cache;
+  Stream stream;
+  int current;  // the buffer of the stage that next() gives
+
+  __device__ __forceinline__ void start() {
+    current = 0;
+    for (int i = 0; i < Plan<D, T>::kBuffers - 1; i++) fetch<D>(stream, cache, shared.stream(i));
+  }
+  // The next stage, arrived for all threads; the one before it is refilled with the one that comes last.
+  __device__ __forceinline__ const bf16* next() {
+    constexpr int kBuffers = Plan<D, T>::kBuffers;
+    cp_async_wait<kBuffers - 2>();
+    __syncthreads();
+    fetch<D>(stream, cache, shared.stream(current == 0 ? kBuffers - 1 : current - 1));
+    const bf16* stage = shared.stream(current);
+    current = current == kBuffers - 1 ? 0 : current + 1;
+    return stage;
+  }
+};
+// An item's queries: what each sees and where it stands, and the stream of what they read.
+template <int D, int T>
+__device__ __forceinline__ Stream enter(const Arguments& in, const Shared<D, T>& shared, int first_row, int n_rows) {
+  const int group = in.n_heads / in.n_kv_heads, head = blockIdx.y, query = threadIdx.x;
+  if (query < T) {
+    const int i = query / group;
+    int first = 0x7fffffff, end = 0, place = -1;
+    if (i < n_rows) {
+      const int row = in.order[first_row + i], position = in.positions[row];
+      first = first_seen(position, in.window), end = position + 1;
+      place = row * in.n_heads + head * group + query % group;
+    }
+    shared.first[query] = first, shared.end[query] = end, shared.place[query] = place;
+  }
+  __syncthreads();
+  // The row that reads furthest has all blocks that the others read.
+  const int lane = threadIdx.x % 32;
+  int first = 0x7fffffff, furthest = 0, all_first = 0, all_end = 0x7fffffff;
+#pragma unroll
+  for (int from = 0; from < T; from += 32) {
+    const int query = from + lane;
+    if (query >= T || shared.place[query] < 0) continue;
+    first = min(first, shared.first[query]), all_first = max(all_first, shared.first[query]);
+    furthest = max(furthest, shared.end[query] * T + query), all_end = min(all_end, shared.end[query]);
+  }
+  first = __reduce_min_sync(kAllLanes, first), furthest = __reduce_max_sync(kAllLanes, furthest);
+  all_first = __reduce_max_sync(kAllLanes, all_first), all_end = __reduce_min_sync(kAllLanes, all_end);
+  const int row = shared.place[furthest % T] / in.n_heads;
+  const int* blocks = in.blocks + in.block_start[in.seq_of_row[row]];
+  return {blocks, head, first, furthest / T, all_first, all_end, 0, 0, 0, false};
+}
+
+// Starts the copies of an item's queries, zeros for those that the tile has too many.
+template <int D, int T>
+__device__ __forceinline__ void fetch_queries(const Arguments& in, const Shared<D, T>& shared) {
+  constexpr int kChunks = D / 8;
+  for (int at = threadIdx.x; at < T * kChunks; at += kThreads) {
+    const int query = at / kChunks, chunk = at % kChunks, place = shared.place[query];
+    const size_t from = place < 0 ? 0 : static_cast<size_t>(place) * D;
+    cp_async_16(shared.queries + query * Plan<D, T>::kRow + chunk * 8, in.q + from + chunk * 8, place >= 0);
+  }
+}
+
+}  // namespace attention

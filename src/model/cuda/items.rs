@@ -1,0 +1,303 @@
+//! How a step's attention is cut into items, one for each block of threads and kv head. Integers only; nothing here
+//! moves a bit: a row's splits are folded in order wherever they met.
+//!
+//! A row is attended whole by `attend_rows` (a chunk of a prompt: many rows of one sequence read the same keys), or split
+//! by split by `attend_parts` and folded by `attend_merge`. Parts keep every multiprocessor busy when there are few rows,
+//! and read a prefix that many sequences share once for as many rows as a tile holds; they cost memory and a pass over
+//! it. `kernels/attend_plain.cu` says what an item is.
+
+use std::{cmp::Reverse, ops::Range};
+
+use super::tiles::{PLAIN, Tile, tiles};
+use crate::model::BLOCK;
+
+/// Keys of a split, as in `kernels/attention.cuh`.
+pub const SPLIT: usize = 256;
+const SPLIT_BLOCKS: usize = SPLIT / BLOCK;
+
+/// Rows of queries and the blocks that they read: those of a step, or the wanted ones of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Queries<'a> {
+    /// Every row once, a sequence's rows side by side by position, sequences that share blocks next to each other.
+    pub order: &'a [u32],
+    /// Shape: `[rows]`; a row's position in its sequence.
+    pub positions: &'a [u32],
+    /// Shape: `[rows]`; the row's sequence.
+    pub sequences: &'a [u32],
+    /// Shape: `[sequences + 1]`; where each sequence's blocks begin in `blocks`.
+    pub block_starts: &'a [u32],
+    pub blocks: &'a [u32],
+}
+
+/// A model's heads.
+#[derive(Clone, Copy, Debug)]
+pub struct Heads {
+    pub n_heads: usize,
+    pub n_kv_heads: usize,
+    pub head_dim: usize,
+}
+
+/// What the device has, and how much memory parts may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub multiprocessors: usize,
+    /// The most dynamic shared memory of a block.
+    pub shared_bytes: usize,
+    /// The most parts of a step; a part takes [`part_bytes`].
+    pub parts: usize,
+}
+
+/// Bytes that a part of one row and split takes: its sums, its peaks and its totals.
+#[must_use]
+pub fn part_bytes(heads: Heads) -> usize {
+    heads.n_heads * (heads.head_dim + 2) * 4
+}
+
+/// One launch: the kernels of a tile, and the items that it gets.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Launch {
+    pub tile: &'static Tile,
+    pub n_items: usize,
+    /// Shape: `[n_items, 2]` (first place in `order`, rows) for rows, `[n_items, 4]` (first, rows, split, 0) for parts.
+    pub items: Vec<u32>,
+}
+
+/// How the rows of one window attend.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Items {
+    /// Launches of `attend_rows`.
+    pub rows: Vec<Launch>,
+    /// Launches of `attend_parts`; where there are any, `attend_merge` follows.
+    pub parts: Vec<Launch>,
+    /// Shape: `[rows]`; the part of a row's first split, -1 where `attend_rows` has the row.
+    pub part_starts: Vec<i32>,
+    pub n_parts: usize,
+}
+
+/// Cuts the attention of `queries` into items; each row sees `window` keys, its own included, or all.
+#[must_use]
+pub fn plan(queries: Queries<'_>, heads: Heads, window: Option<usize>, limits: Limits) -> Items {
+    let group = heads.n_heads / heads.n_kv_heads;
+    let tiles = tiles(heads.head_dim, group, limits.shared_bytes);
+    let planner = Planner { queries, group, n_kv_heads: heads.n_kv_heads, window, tiles, limits };
+    planner.plan()
+}
+
+struct Planner<'a> {
+    queries: Queries<'a>,
+    /// Queries of a row and kv head.
+    group: usize,
+    n_kv_heads: usize,
+    window: Option<usize>,
+    /// The smaller ones first.
+    tiles: Vec<&'static Tile>,
+    limits: Limits,
+}
+
+/// Neighbours in the order: rows of one sequence, or rows whose blocks of one split are the same.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: usize,
+    n: usize,
+}
+
+/// A run that fits a tile.
+struct Item {
+    tile: &'static Tile,
+    run: Run,
+    split: usize,
+    /// Keys that it reads.
+    n_keys: usize,
+}
+
+impl Planner<'_> {
+    fn plan(&self) -> Items {
+        let runs = self.sequences();
+        let by_parts = self.choose(&runs);
+        let rows = runs.iter().filter(|run| !by_parts[run.first]);
+        let rows = rows.flat_map(|&run| self.whole(run));
+        let parts = self.part_items(&by_parts);
+        let mut n_parts = 0;
+        let mut part_starts = vec![-1; self.queries.positions.len()];
+        for place in (0..by_parts.len()).filter(|&place| by_parts[place]) {
+            part_starts[self.row(place)] = n_parts as i32;
+            n_parts += self.n_splits(place);
+        }
+        Items { rows: self.launches(rows.collect(), 2), parts: self.launches(parts, 4), part_starts, n_parts }
+    }
+
+    /// For each place in the order, whether its row goes split by split.
+    fn choose(&self, runs: &[Run]) -> Vec<bool> {
+        let most = self.rows_of(self.tiles[self.tiles.len() - 1]);
+        let blocks = |run: &Run| run.n.div_ceil(most) * self.n_kv_heads;
+        // Chunks that fill tiles gain nothing from neighbours; they go whole if they keep the device busy.
+        let is_chunk = |run: &Run| run.n >= most;
+        let of_chunks: usize = runs.iter().filter(|run| is_chunk(run)).map(blocks).sum();
+        let chunks_whole = of_chunks >= 2 * self.limits.multiprocessors;
+        let mut left = self.limits.parts;
+        let mut by_parts = vec![false; self.queries.order.len()];
+        let mut chosen = Vec::new();
+        for run in runs {
+            let n_parts: usize = (run.first..run.first + run.n).map(|place| self.n_splits(place)).sum();
+            if n_parts == run.n || is_chunk(run) && chunks_whole || n_parts > left {
+                continue;
+            }
+            left -= n_parts;
+            by_parts[run.first..run.first + run.n].fill(true);
+            chosen.push(*run);
+        }
+        // So many rows that whole ones keep the device busy too: parts must save reading.
+        if chosen.iter().map(blocks).sum::<usize>() >= 4 * self.limits.multiprocessors {
+            let keys = |items: &[Item]| items.iter().map(|item| item.n_keys).sum::<usize>();
+            let whole: Vec<Item> = chosen.iter().flat_map(|&run| self.whole(run)).collect();
+            if 4 * keys(&self.part_items(&by_parts)) > 3 * keys(&whole) {
+                by_parts.fill(false);
+            }
+        }
+        by_parts
+    }
+
+    /// The runs of rows of one sequence.
+    fn sequences(&self) -> Vec<Run> {
+        let sequence = |&row: &u32| self.queries.sequences[row as usize];
+        let mut first = 0;
+        let runs = self.queries.order.chunk_by(|a, b| sequence(a) == sequence(b)).map(|rows| {
+            first += rows.len();
+            Run { first: first - rows.len(), n: rows.len() }
+        });
+        runs.collect()
+    }
+
+    /// Each split's runs of rows whose blocks of it are the same, in pieces that fit tiles.
+    fn part_items(&self, by_parts: &[bool]) -> Vec<Item> {
+        let places = || (0..by_parts.len()).filter(|&place| by_parts[place]);
+        let last = places().map(|place| self.last_split(place)).max();
+        let mut items = Vec::new();
+        for split in 0..last.map_or(0, |last| last + 1) {
+            let mut runs: Vec<Sharing> = Vec::new();
+            for place in places().filter(|&place| self.sees(place, split)) {
+                let len = self.blocks(place, split).len();
+                match runs.last_mut() {
+                    Some(run) if self.joins(run, place, split) => run.add(place, len),
+                    _ => runs.push(Sharing { run: Run { first: place, n: 1 }, longest: place, len }),
+                }
+            }
+            let pieces = runs.into_iter().flat_map(|shared| self.cut(shared.run));
+            items.extend(pieces.map(|piece| self.item(piece, split * SPLIT..(split + 1) * SPLIT)));
+        }
+        items
+    }
+
+    /// Whether the row at `place` is the next of the run and has the same blocks of the split, as far as both read.
+    fn joins(&self, run: &Sharing, place: usize, split: usize) -> bool {
+        if place != run.run.first + run.run.n {
+            return false;
+        }
+        let sequence = |place| self.queries.sequences[self.row(place)];
+        if sequence(place) == sequence(run.longest) {
+            return true;
+        }
+        let (ours, theirs) = (self.blocks(place, split), self.blocks(run.longest, split));
+        let n = ours.len().min(theirs.len());
+        ours[..n] == theirs[..n]
+    }
+
+    /// Pieces of a run that fit the largest tile.
+    fn cut(&self, run: Run) -> impl Iterator<Item = Run> + use<> {
+        let most = self.rows_of(self.tiles[self.tiles.len() - 1]);
+        let end = run.first + run.n;
+        (run.first..end).step_by(most).map(move |first| Run { first, n: most.min(end - first) })
+    }
+
+    /// A run that fits a tile, and the keys of a range that its rows see.
+    fn item(&self, run: Run, keys: Range<usize>) -> Item {
+        let places = run.first..run.first + run.n;
+        let first = places.clone().map(|place| self.first_key(place)).min().unwrap_or(0).max(keys.start);
+        let end = places.map(|place| self.position(place) + 1).max().unwrap_or(0).min(keys.end);
+        Item { tile: self.tile(run.n), run, split: keys.start / SPLIT, n_keys: end - first }
+    }
+
+    /// A run's items for `attend_rows`.
+    fn whole(&self, run: Run) -> impl Iterator<Item = Item> {
+        self.cut(run).map(|piece| self.item(piece, 0..usize::MAX))
+    }
+
+    /// Items by tile, those that read most first, so that no block is left to work alone at the end.
+    fn launches(&self, mut items: Vec<Item>, width: usize) -> Vec<Launch> {
+        items.sort_by_key(|item| Reverse(item.n_keys));
+        let of_tile = |&tile: &&'static Tile| {
+            let items: Vec<u32> = items
+                .iter()
+                .filter(|item| std::ptr::eq(item.tile, tile))
+                .flat_map(|item| {
+                    [item.run.first, item.run.n, item.split, 0].map(|n| n as u32).into_iter().take(width)
+                })
+                .collect();
+            (!items.is_empty()).then(|| Launch { tile, n_items: items.len() / width, items })
+        };
+        self.tiles.iter().filter_map(of_tile).collect()
+    }
+
+    /// The smallest tile that holds so many rows.
+    fn tile(&self, n_rows: usize) -> &'static Tile {
+        let holds = |tile: &&&'static Tile| self.rows_of(tile) >= n_rows;
+        self.tiles.iter().find(holds).unwrap_or(&self.tiles[self.tiles.len() - 1])
+    }
+
+    /// Rows that a tile holds. The plain kernels take one after the other: more in an item would wait for nothing.
+    fn rows_of(&self, tile: &Tile) -> usize {
+        if tile.dim == PLAIN.dim { 1 } else { tile.queries / self.group }
+    }
+
+    fn row(&self, place: usize) -> usize {
+        self.queries.order[place] as usize
+    }
+
+    fn position(&self, place: usize) -> usize {
+        self.queries.positions[self.row(place)] as usize
+    }
+
+    fn first_key(&self, place: usize) -> usize {
+        self.window.map_or(0, |window| (self.position(place) + 1).saturating_sub(window))
+    }
+
+    fn last_split(&self, place: usize) -> usize {
+        self.position(place) / SPLIT
+    }
+
+    fn sees(&self, place: usize, split: usize) -> bool {
+        (self.first_key(place) / SPLIT..=self.last_split(place)).contains(&split)
+    }
+
+    fn n_splits(&self, place: usize) -> usize {
+        self.last_split(place) - self.first_key(place) / SPLIT + 1
+    }
+
+    /// The blocks of a split that a row reads.
+    fn blocks(&self, place: usize, split: usize) -> &[u32] {
+        let sequence = self.queries.sequences[self.row(place)] as usize;
+        let start = self.queries.block_starts[sequence] as usize;
+        let end = (self.position(place) / BLOCK + 1).min((split + 1) * SPLIT_BLOCKS);
+        &self.queries.blocks[start + split * SPLIT_BLOCKS..start + end]
+    }
+}
+
+/// A run of one split that still grows, and the row of it that reads furthest.
+struct Sharing {
+    run: Run,
+    longest: usize,
+    len: usize,
+}
+
+impl Sharing {
+    /// Adds the next row, which reads `len` blocks of the split.
+    fn add(&mut self, place: usize, len: usize) {
+        self.run.n += 1;
+        if len > self.len {
+            (self.longest, self.len) = (place, len);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
