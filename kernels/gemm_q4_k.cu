@@ -11,11 +11,11 @@
 namespace {
 using Q4_K = planes::Q4_K;
 using PlainQ4_K = gemm::PlainQuantised<Q4_K>;
-using Q4_K_8x16 = gemm::TileQuantised<Q4_K, 8, 16, 2, 1, 1, 6>;
-using Q4_K_8x64 = gemm::TileQuantised<Q4_K, 8, 64, 2, 1, 4, 6>;
-using Q4_K_16x64 = gemm::TileQuantised<Q4_K, 16, 64, 2, 1, 4, 6>;
-using Q4_K_32x64 = gemm::TileQuantised<Q4_K, 32, 64, 2, 1, 4, 4, true>;
-using Q4_K_64x128 = gemm::TileQuantised<Q4_K, 64, 128, 1, 1, 4, 5, true>;
+using Q4_K_8x16 = gemm::TileQuantised<Q4_K, 8, 16, 4, 1, 6>;
+using Q4_K_8x64 = gemm::TileQuantised<Q4_K, 8, 64, 4, 4, 6>;
+using Q4_K_16x64 = gemm::TileQuantised<Q4_K, 16, 64, 4, 4, 6>;
+using Q4_K_32x64 = gemm::TileQuantised<Q4_K, 32, 64, 4, 4, 4, true>;
+using Q4_K_64x128 = gemm::TileQuantised<Q4_K, 64, 128, 2, 4, 5, true>;
 }  // namespace
 
 extern "C" __global__ void gemm_q4_k(PRODUCT_PARAMETERS) { gemm::plain<PlainQ4_K>(PRODUCT_ARGUMENTS, false); }

@@ -11,11 +11,11 @@
 namespace {
 using Q6_K = planes::Q6_K;
 using PlainQ6_K = gemm::PlainQuantised<Q6_K>;
-using Q6_K_8x16 = gemm::TileQuantised<Q6_K, 8, 16, 2, 1, 1, 6>;
-using Q6_K_8x64 = gemm::TileQuantised<Q6_K, 8, 64, 2, 1, 4, 6>;
-using Q6_K_16x64 = gemm::TileQuantised<Q6_K, 16, 64, 2, 1, 4, 5>;
-using Q6_K_32x64 = gemm::TileQuantised<Q6_K, 32, 64, 1, 1, 4, 6>;
-using Q6_K_64x128 = gemm::TileQuantised<Q6_K, 64, 128, 1, 1, 4, 4>;
+using Q6_K_8x16 = gemm::TileQuantised<Q6_K, 8, 16, 4, 1, 6>;
+using Q6_K_8x64 = gemm::TileQuantised<Q6_K, 8, 64, 4, 4, 6>;
+using Q6_K_16x64 = gemm::TileQuantised<Q6_K, 16, 64, 4, 4, 5>;
+using Q6_K_32x64 = gemm::TileQuantised<Q6_K, 32, 64, 2, 4, 6>;
+using Q6_K_64x128 = gemm::TileQuantised<Q6_K, 64, 128, 2, 4, 4>;
 }  // namespace
 
 extern "C" __global__ void gemm_q6_k(PRODUCT_PARAMETERS) { gemm::plain<PlainQ6_K>(PRODUCT_ARGUMENTS, false); }

@@ -11,11 +11,11 @@
 namespace {
 using Q8_0 = planes::Q8_0;
 using PlainQ8_0 = gemm::PlainQuantised<Q8_0>;
-using Q8_0_8x16 = gemm::TileQuantised<Q8_0, 8, 16, 2, 1, 1, 6>;
-using Q8_0_8x64 = gemm::TileQuantised<Q8_0, 8, 64, 2, 1, 4, 5>;
-using Q8_0_16x64 = gemm::TileQuantised<Q8_0, 16, 64, 2, 1, 4, 4>;
-using Q8_0_32x64 = gemm::TileQuantised<Q8_0, 32, 64, 1, 1, 4, 6>;
-using Q8_0_64x128 = gemm::TileQuantised<Q8_0, 64, 128, 1, 1, 4, 4>;
+using Q8_0_8x16 = gemm::TileQuantised<Q8_0, 8, 16, 4, 1, 6>;
+using Q8_0_8x64 = gemm::TileQuantised<Q8_0, 8, 64, 4, 4, 5>;
+using Q8_0_16x64 = gemm::TileQuantised<Q8_0, 16, 64, 4, 4, 4>;
+using Q8_0_32x64 = gemm::TileQuantised<Q8_0, 32, 64, 2, 4, 6>;
+using Q8_0_64x128 = gemm::TileQuantised<Q8_0, 64, 128, 2, 4, 4>;
 }  // namespace
 
 extern "C" __global__ void gemm_q8_0(PRODUCT_PARAMETERS) { gemm::plain<PlainQ8_0>(PRODUCT_ARGUMENTS, false); }

@@ -68,7 +68,7 @@ __device__ __forceinline__ void load_a(uint32_t (&a)[4], const unsigned char* st
   const int lane = threadIdx.x % 32;
   ldmatrix_x4(a, stage + row * Stage::kRowBytes + Stage::at(lane % 16, 2 * step + lane / 16));
 }
-// 16 rows, or 8, as two b, or one:
+// 16 rows as two b.
 template <class Stage>
 __device__ __forceinline__ void load_b(uint32_t (&b)[2][2], const unsigned char* stage, int row, int step) {
   const int lane = threadIdx.x % 32;
@@ -76,24 +76,18 @@ __device__ __forceinline__ void load_b(uint32_t (&b)[2][2], const unsigned char*
   ldmatrix_x4(both, stage + row * Stage::kRowBytes + Stage::at(lane / 16 * 8 + lane % 8, 2 * step + lane / 8 % 2));
   b[0][0] = both[0], b[0][1] = both[1], b[1][0] = both[2], b[1][1] = both[3];
 }
+// 16 rows, or 8, of two steps from `step` on: [step][8 rows].
 template <class Stage>
-__device__ __forceinline__ void load_b(uint32_t (&b)[1][2], const unsigned char* stage, int row, int step) {
-  const int lane = threadIdx.x % 32;
-  ldmatrix_x2(b[0], stage + row * Stage::kRowBytes + Stage::at(lane % 8, 2 * step + lane / 8 % 2));
+__device__ __forceinline__ void load_two_steps(uint32_t (&b)[2][2][2], const unsigned char* stage, int row, int step) {
+  load_b<Stage>(b[0], stage, row, step);
+  load_b<Stage>(b[1], stage, row, step + 1);
 }
-template <class Stage, int J>
-__device__ __forceinline__ void load_tokens(uint32_t (&b)[J][2], const unsigned char* stage, int row, int step) {
-  if constexpr (J == 1) {
-    load_b<Stage>(b, stage, row, step);
-  } else {
-#pragma unroll
-    for (int j = 0; j < J; j += 2) {
-      uint32_t two[2][2];
-      load_b<Stage>(two, stage, row + 8 * j, step);
-#pragma unroll
-      for (int i = 0; i < 4; i++) b[j + i / 2][i % 2] = two[i / 2][i % 2];
-    }
-  }
+template <class Stage>
+__device__ __forceinline__ void load_two_steps(uint32_t (&b)[2][1][2], const unsigned char* stage, int row, int step) {
+  const int lane = threadIdx.x % 32;
+  uint32_t both[4];
+  ldmatrix_x4(both, stage + row * Stage::kRowBytes + Stage::at(lane % 8, 2 * step + lane / 8));
+  b[0][0][0] = both[0], b[0][0][1] = both[1], b[1][0][0] = both[2], b[1][0][1] = both[3];
 }
 
 // The value, which the compiler cannot know: what is computed from it stays where it is written. Otherwise the places
@@ -105,46 +99,56 @@ __device__ __forceinline__ int unknown(int value) {
   return value;
 }
 
-// A warp's sums of a segment: 16 I outputs from `output`, 8 J tokens from `token`, as mma_bf16 deals them out.
+// A warp's sums of a segment: 16 I outputs from `output`, 8 J tokens from `token`, as mma_bf16 deals them out. INSIDE:
+// all of them are in y.
 //
 // All of a batch's old values are read before the first is written: a border in the middle of k costs the latency of
 // the second-level cache once a batch, and not once a value.
-template <int I, int J>
-__device__ __forceinline__ void settle_tile(const Problem& p, const float (&sum)[I][J][4], int token, int output,
-                                            bool first, bool last) {
+template <bool INSIDE, int I, int J>
+__device__ __forceinline__ void settle_elements(const Problem& p, const float (&sum)[I][J][4], int token, int output,
+                                                bool fresh, bool biased) {
   constexpr int kBatch = I >= 4 ? 1 : 4 / I < J ? 4 / I : J;  // tokens / 8 of a batch
   const int lane = threadIdx.x % 32;
   token = unknown(token + lane % 4 * 2), output = unknown(output + lane / 4);
-  const bool fresh = first && !p.add, biased = last && p.bias != nullptr;
   const int rows = p.M - token, columns = p.N - output;  // that are left from the lane's first
-  float bias[I][2] = {};
+  const auto in = [&](int row, int column) { return INSIDE || (row < rows && column < columns); };
+  float bias[2 * I] = {};
 #pragma unroll
-  for (int e = 0; e < 2 * I; e++)
-    if (biased && 8 * e < columns) bias[e / 2][e % 2] = p.bias[output + 8 * e];
-  float* y = p.y + static_cast<size_t>(token) * p.ldy + output;
+  for (int n = 0; n < 2 * I; n++)
+    if (biased && in(0, 8 * n)) bias[n] = p.bias[output + 8 * n];
 #pragma unroll
   for (int begin = 0; begin < J; begin += kBatch) {
-    float old[kBatch][2][2 * I];
+    float* const y = p.y + static_cast<size_t>(token + 8 * begin) * p.ldy + output;
+    float old[kBatch][2][2 * I] = {};
 #pragma unroll
-    for (int j = 0; j < kBatch; j++)
+    for (int m = 0; m < 2 * kBatch; m++) {
+      const int row = m / 2 * 8 + m % 2;
 #pragma unroll
-      for (int e = 0; e < 4 * I; e++) {
-        const int row = 8 * j + e / (2 * I), column = 8 * (e % (2 * I));
-        old[j][e / (2 * I)][e % (2 * I)] = 0.0f;
-        if (!fresh && 8 * begin + row < rows && column < columns)
-          old[j][e / (2 * I)][e % (2 * I)] = y[static_cast<size_t>(row) * p.ldy + column];
+      for (int n = 0; n < 2 * I; n++)
+        if (!fresh && in(8 * begin + row, 8 * n)) old[m / 2][m % 2][n] = y[static_cast<size_t>(row) * p.ldy + 8 * n];
+    }
+#pragma unroll
+    for (int m = 0; m < 2 * kBatch; m++) {
+      const int row = m / 2 * 8 + m % 2;
+#pragma unroll
+      for (int n = 0; n < 2 * I; n++) {
+        float v = sum[n / 2][begin + m / 2][m % 2 + n % 2 * 2];
+        v = fresh ? v : __fadd_rn(old[m / 2][m % 2][n], v);
+        v = biased ? __fadd_rn(v, bias[n]) : v;
+        if (in(8 * begin + row, 8 * n)) y[static_cast<size_t>(row) * p.ldy + 8 * n] = v;
       }
-#pragma unroll
-    for (int j = 0; j < kBatch; j++)
-#pragma unroll
-      for (int e = 0; e < 4 * I; e++) {
-        const int row = 8 * j + e / (2 * I), column = 8 * (e % (2 * I)), c = e / (2 * I), i = e % (2 * I) / 2, r = e % 2;
-        float v = sum[i][begin + j][c + 2 * r];
-        v = fresh ? v : __fadd_rn(old[j][c][2 * i + r], v);
-        v = biased ? __fadd_rn(v, bias[i][r]) : v;
-        if (8 * begin + row < rows && column < columns) y[static_cast<size_t>(row) * p.ldy + column] = v;
-      }
-    y += static_cast<size_t>(8 * kBatch) * p.ldy;
+    }
+  }
+}
+
+template <int I, int J>
+__device__ __forceinline__ void settle_tile(const Problem& p, const float (&sum)[I][J][4], int token, int output,
+                                            bool first, bool last) {
+  const bool fresh = first && !p.add, biased = last && p.bias != nullptr;
+  if (token + 8 * J <= p.M && output + 16 * I <= p.N) {
+    settle_elements<true>(p, sum, token, output, fresh, biased);
+  } else {
+    settle_elements<false>(p, sum, token, output, fresh, biased);
   }
 }
 

@@ -31,7 +31,13 @@ struct TileBf16 {
                                               int step) {
 #pragma unroll
     for (int i = 0; i < I; i++) load_a<W>(f.a[i], stage + X::kBytes, output + 16 * i, step);
-    load_tokens<X>(f.b, stage, token, step);
+#pragma unroll
+    for (int j = 0; j < J; j += 2) {
+      uint32_t two[2][2];
+      load_b<X>(two, stage, token + 8 * j, step);
+#pragma unroll
+      for (int e = 0; e < 4; e++) f.b[j + e / 2][e % 2] = two[e / 2][e % 2];
+    }
   }
 
   template <bool SPLIT>
@@ -100,6 +106,7 @@ struct TileBf16 {
       }
     }
   }
+  static_assert(J % 2 == 0, "tokens are loaded in sixteens");
   static_assert(kSteps % 2 == 0, "the first step of each stage reads the first fragments");
 };
 

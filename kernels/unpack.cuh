@@ -28,61 +28,65 @@ __device__ __forceinline__ uint32_t add_exact(uint32_t x, uint32_t y) {
 #endif
 }
 
-// A lane's codes of one unit, and its scales (of outputs g and g + 8).
+// (bits & mask) | around: one instruction, which the compiler would not make of two constants.
+__device__ __forceinline__ uint32_t bits_within(uint32_t bits, uint32_t mask, uint32_t around) {
+#ifdef HOST_KERNEL_TEST
+  return (bits & mask) | around;
+#else
+  uint32_t out;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(out) : "r"(bits), "r"(mask), "r"(around));
+  return out;
+#endif
+}
+
+// A lane's codes of a unit.
 template <class F>
 struct Codes;
 
 template <>
 struct Codes<Q8_0> {
-  uint4 of_block[2];
+  uint4 words;
   __device__ __forceinline__ void load(const unsigned char* unit, int lane) {
-    of_block[0] = *reinterpret_cast<const uint4*>(unit + lane * 16);
-    of_block[1] = *reinterpret_cast<const uint4*>(unit + 512 + lane * 16);
+    words = *reinterpret_cast<const uint4*>(unit + lane * 16);
   }
   __device__ __forceinline__ void unpack(uint32_t (&a)[4], int step) const {
-    const uint4 block = of_block[step / 2];
-    const uint32_t words[2] = {step % 2 ? block.z : block.x, step % 2 ? block.w : block.y};
+    const uint32_t of_step[2] = {step == 0 ? words.x : words.z, step == 0 ? words.y : words.w};
 #pragma unroll
     for (int p = 0; p < 4; p++) {
-      const uint32_t word = words[p / 2] >> (p % 2 * 8);
-      a[p] = add_exact((word & 0x007f007fu) | 0x43004300u, (word & 0x00800080u) | 0xc300c300u);
+      const uint32_t word = of_step[p / 2] >> (p % 2 * 8);
+      a[p] = add_exact(bits_within(word, 0x007f007fu, 0x43004300u), bits_within(word, 0x00800080u, 0xc300c300u));
     }
   }
 };
 
-__device__ __forceinline__ uint32_t word_of(const uint4& words, int i) {
-  return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
-}
-
 template <>
 struct Codes<Q4_K> {
-  uint4 nibbles;
+  uint2 nibbles;
   __device__ __forceinline__ void load(const unsigned char* unit, int lane) {
-    nibbles = *reinterpret_cast<const uint4*>(unit + lane * 16);
+    nibbles = *reinterpret_cast<const uint2*>(unit + lane * 8);
   }
   __device__ __forceinline__ void unpack(uint32_t (&a)[4], int step) const {
+    const uint32_t word = step == 0 ? nibbles.x : nibbles.y;
 #pragma unroll
-    for (int p = 0; p < 4; p++)
-      a[p] = add_exact((word_of(nibbles, step) >> (4 * p) & 0x000f000fu) | 0x43004300u, 0xc300c300u);
+    for (int p = 0; p < 4; p++) a[p] = add_exact(bits_within(word >> (4 * p), 0x000f000fu, 0x43004300u), 0xc300c300u);
   }
 };
 
 template <>
 struct Codes<Q6_K> {
-  uint4 nibbles;
-  uint2 pairs;
+  uint2 nibbles;
+  uint32_t high;
   __device__ __forceinline__ void load(const unsigned char* unit, int lane) {
-    nibbles = *reinterpret_cast<const uint4*>(unit + lane * 16);
-    pairs = *reinterpret_cast<const uint2*>(unit + 512 + lane * 8);
+    nibbles = *reinterpret_cast<const uint2*>(unit + lane * 8);
+    high = *reinterpret_cast<const uint32_t*>(unit + 256 + lane * 4);
   }
   __device__ __forceinline__ void unpack(uint32_t (&a)[4], int step) const {
-    const uint32_t both = step < 2 ? pairs.x : pairs.y;
+    const uint32_t word = step == 0 ? nibbles.x : nibbles.y;
 #pragma unroll
     for (int p = 0; p < 4; p++) {
-      const int from = 2 * (step % 2 * 4 + p);  // of the bits that belong at 4
-      const uint32_t high = (from < 4 ? both << (4 - from) : both >> (from - 4)) & 0x00300030u;
-      const uint32_t low = word_of(nibbles, step) >> (4 * p) & 0x000f000fu;
-      a[p] = add_exact(low | high | 0x43004300u, 0xc320c320u);
+      const int at = 2 * (step * 4 + p);  // of the two bits that belong at 4
+      const uint32_t low = bits_within(word >> (4 * p), 0x000f000fu, 0x43004300u);
+      a[p] = add_exact(bits_within(at < 4 ? high << (4 - at) : high >> (at - 4), 0x00300030u, low), 0xc320c320u);
     }
   }
 };
@@ -93,54 +97,68 @@ __device__ __forceinline__ float low_half(uint32_t word) {
 __device__ __forceinline__ float high_half(uint32_t word) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(word >> 16)));
 }
-__device__ __forceinline__ float byte_of(uint32_t word, int i) { return static_cast<float>(word >> (8 * i) & 0xff); }
-__device__ __forceinline__ float signed_byte_of(uint32_t word, int i) {
-  return static_cast<float>(static_cast<signed char>(word >> (8 * i)));
+// d times byte `i` of a word, exactly: with 0x4b in front a byte is 2^23 more than it is, and one fused multiply-add
+// takes d 2^23 away again. (d is a half: every product and every sum here has a few bits only.)
+__device__ __forceinline__ float times_byte(float d, uint32_t word, int i) {
+#ifdef HOST_KERNEL_TEST
+  const uint32_t byte = 0x4b000000u | (word >> (8 * i) & 0xff);
+#else
+  const uint32_t byte = __byte_perm(word, 0x4b000000u, 0x7440 + i);
+#endif
+  return __fmaf_rn(__uint_as_float(byte), d, __fmul_rn(d, -8388608.0f));
 }
 
-// The scales of outputs g and g + 8 for one unit; `super` is the one around it.
+// The scales of outputs g and g + 8: a super's, then a unit's within it. `at` gives those of the values of step
+// `step` of the unit, `first` output g's and `second` output g + 8's.
 template <class F>
 struct UnitScales;
 
 template <>
 struct UnitScales<Q8_0> {
-  uint2 halves;
-  __device__ __forceinline__ void load(const unsigned char* unit, const unsigned char*, int g) {
-    halves = *reinterpret_cast<const uint2*>(unit + 1024 + g * 8);
+  uint32_t halves;
+  __device__ __forceinline__ void load_super(const unsigned char*, int) {}
+  __device__ __forceinline__ void load(const unsigned char* unit, int g) {
+    halves = word_at(unit + Q8_0::codes_bytes + g * 4);
   }
-  // For the values of step `step`: of_first and of_second are output g's and output g + 8's.
-  __device__ __forceinline__ void at(int step, Scales& of_first, Scales& of_second) const {
-    const uint32_t both = step < 2 ? halves.x : halves.y;
-    of_first = {low_half(both), 0.0f}, of_second = {high_half(both), 0.0f};
+  __device__ __forceinline__ void at(int, Scales& first, Scales& second) const {
+    first = {low_half(halves), 0.0f}, second = {high_half(halves), 0.0f};
   }
 };
 
 template <>
 struct UnitScales<Q4_K> {
-  uint2 bytes, d;
-  __device__ __forceinline__ void load(const unsigned char* unit, const unsigned char* super, int g) {
-    bytes = *reinterpret_cast<const uint2*>(unit + 512 + g * 8);
-    d = *reinterpret_cast<const uint2*>(super + g * 8);
+  float d[2], dmin[2];
+  uint32_t bytes;
+  __device__ __forceinline__ void load_super(const unsigned char* super, int g) {
+    const uint2 halves = *reinterpret_cast<const uint2*>(super + g * 8);
+    d[0] = low_half(halves.x), dmin[0] = high_half(halves.x);
+    d[1] = low_half(halves.y), dmin[1] = high_half(halves.y);
   }
-  __device__ __forceinline__ void at(int step, Scales& of_first, Scales& of_second) const {
-    const uint32_t four = step < 2 ? bytes.x : bytes.y;
-    of_first = {__fmul_rn(low_half(d.x), byte_of(four, 0)), __fmul_rn(high_half(d.x), byte_of(four, 1))};
-    of_second = {__fmul_rn(low_half(d.y), byte_of(four, 2)), __fmul_rn(high_half(d.y), byte_of(four, 3))};
+  __device__ __forceinline__ void load(const unsigned char* unit, int g) {
+    bytes = word_at(unit + Q4_K::codes_bytes + g * 4);
+  }
+  __device__ __forceinline__ void at(int, Scales& first, Scales& second) const {
+    first = {times_byte(d[0], bytes, 0), times_byte(dmin[0], bytes, 1)};
+    second = {times_byte(d[1], bytes, 2), times_byte(dmin[1], bytes, 3)};
   }
 };
 
 template <>
 struct UnitScales<Q6_K> {
-  uint2 bytes;
-  uint32_t d;
-  __device__ __forceinline__ void load(const unsigned char* unit, const unsigned char* super, int g) {
-    bytes = *reinterpret_cast<const uint2*>(unit + 768 + g * 8);
-    d = *reinterpret_cast<const uint32_t*>(super + g * 4);
+  float d[2];
+  uint32_t bytes;
+  __device__ __forceinline__ void load_super(const unsigned char* super, int g) {
+    const uint32_t halves = word_at(super + g * 4);
+    d[0] = low_half(halves), d[1] = high_half(halves);
   }
-  __device__ __forceinline__ void at(int step, Scales& of_first, Scales& of_second) const {
-    const uint32_t four = step < 2 ? bytes.x : bytes.y;
-    of_first = {__fmul_rn(low_half(d), signed_byte_of(four, step % 2 * 2)), 0.0f};
-    of_second = {__fmul_rn(high_half(d), signed_byte_of(four, step % 2 * 2 + 1)), 0.0f};
+  __device__ __forceinline__ void load(const unsigned char* unit, int g) {
+    bytes = word_at(unit + Q6_K::codes_bytes + g * 4);
+  }
+  __device__ __forceinline__ float scale(int which, int i) const {
+    return __fmul_rn(d[which], static_cast<float>(static_cast<signed char>(bytes >> (8 * i))));
+  }
+  __device__ __forceinline__ void at(int step, Scales& first, Scales& second) const {
+    first = {scale(0, step * 2), 0.0f}, second = {scale(1, step * 2 + 1), 0.0f};
   }
 };
 
