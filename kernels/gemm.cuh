@@ -12,7 +12,7 @@
 //   - A segment's sum starts at zero and takes k16 steps in order, each one mma.sync m16n8k16 with the weights as its
 //     16 rows and tokens as its 8 columns. Quantised: the steps that share a scale go to a fragment of their own from
 //     zero, which is then added to the segment's sum by one fused multiply-add (planes.cuh: `accumulate`).
-//   - y starts at zero, or at its old value; the segments' sums are added in order, then the bias.
+//   - y is the first segment's sum, or the old y plus it; the other segments' sums are added in order, then the bias.
 // So a block that runs over all of k and adds at each border (`settle`) gives the bits of blocks that write one
 // segment each (`partial`) and a merge of these in order (gemm_merge.cu).
 //
@@ -44,19 +44,35 @@ struct Problem {
 
 __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
+// Where a block's tile stands: its first token and its first output.
+struct Corner {
+  int token, output;
+};
+
+// Blocks of a grid in x, in an order that keeps what neighbours read in the second-level cache: 16 tiles of tokens,
+// then the next tile of outputs.
+template <int TOKENS, int OUTPUTS>
+__device__ __forceinline__ Corner corner_of(const Problem& p) {
+  constexpr int kTogether = 16;
+  const int across = ceil_div(p.M, TOKENS), down = ceil_div(p.N, OUTPUTS), block = blockIdx.x;
+  const int group = block / (kTogether * down), within = block % (kTogether * down);
+  const int width = min(across - group * kTogether, kTogether);
+  return {(group * kTogether + within % width) * TOKENS, within / width * OUTPUTS};
+}
+
 // One element of y after a segment.
 __device__ __forceinline__ void settle(const Problem& p, int token, int output, float sum, bool first, bool last) {
   if (token >= p.M || output >= p.N) return;
   float* const y = p.y + static_cast<size_t>(token) * p.ldy + output;
-  float value = __fadd_rn(first && !p.add ? 0.0f : *y, sum);
+  float value = first && !p.add ? sum : __fadd_rn(*y, sum);
   if (last && p.bias != nullptr) value = __fadd_rn(value, p.bias[output]);
   *y = value;
 }
 
-// One element of segment `s` alone.
-__device__ __forceinline__ void partial(const Problem& p, int s, int token, int output, float sum) {
-  if (token >= p.M || output >= p.N) return;
-  p.y[(static_cast<size_t>(s) * p.M + token) * p.N + output] = sum;
+// The problem of segment `s` alone, whose sums go to their place among the partial sums.
+__device__ __forceinline__ Problem of_segment(Problem p, int s) {
+  p.y += static_cast<size_t>(s) * p.M * p.N;
+  return p;
 }
 
 }  // namespace gemm

@@ -1,13 +1,47 @@
 // Products with bf16 weights: y[M, N] = x[M, K] w[N, K]^T. The sum is defined in gemm.cuh.
 //
-//   gemm_bf16, gemm_bf16_split    plain, any shape (gemm_plain.cuh has the launch)
+//   gemm_bf16, gemm_bf16_split        plain, any shape (gemm_plain.cuh has the launch)
+//   gemm_bf16_TxO, gemm_bf16_TxO_split  tiles of T tokens x O outputs (gemm_tile_bf16.cuh); the same bits
 //
 // Proved by kernels/tests/gemm.cpp.
 #include "gemm_plain.cuh"
+#include "gemm_tile_bf16.cuh"
 
-extern "C" __global__ void gemm_bf16(PRODUCT_PARAMETERS) {
-  gemm::plain<gemm::PlainBf16>(PRODUCT_ARGUMENTS, false);
+namespace {
+using Bf16_16x16 = gemm::TileBf16<16, 16, 128, 1, 1, 6>;
+using Bf16_16x64 = gemm::TileBf16<16, 64, 64, 1, 4, 6>;
+using Bf16_32x64 = gemm::TileBf16<32, 64, 64, 1, 4, 5>;
+using Bf16_64x64 = gemm::TileBf16<64, 64, 64, 2, 2, 4>;
+using Bf16_128x128 = gemm::TileBf16<128, 128, 32, 2, 2, 4>;
+}  // namespace
+
+extern "C" __global__ void gemm_bf16(PRODUCT_PARAMETERS) { gemm::plain<gemm::PlainBf16>(PRODUCT_ARGUMENTS, false); }
+extern "C" __global__ void gemm_bf16_split(SPLIT_PARAMETERS) { gemm::plain<gemm::PlainBf16>(SPLIT_ARGUMENTS, true); }
+
+extern "C" __global__ void __launch_bounds__(32, 4) gemm_bf16_16x16(PRODUCT_PARAMETERS) {
+  Bf16_16x16::run<false>(PRODUCT_ARGUMENTS);
 }
-extern "C" __global__ void gemm_bf16_split(SPLIT_PARAMETERS) {
-  gemm::plain<gemm::PlainBf16>(SPLIT_ARGUMENTS, true);
+extern "C" __global__ void __launch_bounds__(32, 4) gemm_bf16_16x16_split(SPLIT_PARAMETERS) {
+  Bf16_16x16::run<true>(SPLIT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_16x64(PRODUCT_PARAMETERS) {
+  Bf16_16x64::run<false>(PRODUCT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_16x64_split(SPLIT_PARAMETERS) {
+  Bf16_16x64::run<true>(SPLIT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_32x64(PRODUCT_PARAMETERS) {
+  Bf16_32x64::run<false>(PRODUCT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_32x64_split(SPLIT_PARAMETERS) {
+  Bf16_32x64::run<true>(SPLIT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_64x64(PRODUCT_PARAMETERS) {
+  Bf16_64x64::run<false>(PRODUCT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_64x64_split(SPLIT_PARAMETERS) {
+  Bf16_64x64::run<true>(SPLIT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 2) gemm_bf16_128x128(PRODUCT_PARAMETERS) {
+  Bf16_128x128::run<false>(PRODUCT_ARGUMENTS);
 }

@@ -1,6 +1,6 @@
 // Folds the partial sums of a split product in the order of segments: the bits of the product that was not split.
 //
-//   y[m][n] = (add ? y[m][n] : 0) + partial[0][m][n] + .. + partial[S - 1][m][n]  (+ bias[n])
+//   y[m][n] = (y[m][n] +, where `add`) partial[0][m][n] + .. + partial[S - 1][m][n]  (+ bias[n])
 //
 //   partial [S, M, N] f32; y [M, N] f32, rows `ldy` apart; bias [N] f32, or null
 //
@@ -15,7 +15,8 @@ extern "C" __global__ void gemm_merge(const float* __restrict__ partial, const f
   const int n = blockIdx.x * blockDim.x + threadIdx.x, m = blockIdx.y;
   if (n >= N) return;
   float* const at = y + static_cast<size_t>(m) * ldy + n;
-  float value = add ? *at : 0.0f;
-  for (int s = 0; s < S; s++) value = __fadd_rn(value, partial[(static_cast<size_t>(s) * M + m) * N + n]);
+  partial += static_cast<size_t>(m) * N + n;
+  float value = add ? __fadd_rn(*at, *partial) : *partial;
+  for (int s = 1; s < S; s++) value = __fadd_rn(value, partial[static_cast<size_t>(s) * M * N]);
   *at = bias == nullptr ? value : __fadd_rn(value, bias[n]);
 }

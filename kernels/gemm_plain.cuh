@@ -1,7 +1,7 @@
 // Products without staging: the reference that the fast kernels are held to, bit for bit, and a kernel for any shape.
 //
 // Launch: one warp (32 threads) for 16 outputs x 8 tokens, each lane loading what the tensor core wants of it straight
-// from global memory. Grid (tokens / 8, outputs / 16, 1), rounded up; split: (.., .., segments). No shared memory.
+// from global memory. Grid (tokens / 8 x outputs / 16, 1), both rounded up; split: (.., segments). No shared memory.
 #pragma once
 
 #include "gemm.cuh"
@@ -68,24 +68,20 @@ struct PlainQuantised {
   }
 };
 
-// All segments of a tile, or (`split`) the one that blockIdx.z names.
+// All segments of a tile, or (`split`) the one that blockIdx.y names.
 template <class Weights>
-__device__ void plain(const Problem& p, bool split) {
-  const int lane = threadIdx.x, token = blockIdx.x * 8, output = blockIdx.y * 16;
-  const Weights weights(p, output);
-  const int first = split ? blockIdx.z : 0, n = split ? 1 : ceil_div(p.K, p.segment);
+__device__ void plain(Problem p, bool split) {
+  const int lane = threadIdx.x, first = split ? blockIdx.y : 0, n = split ? 1 : ceil_div(p.K, p.segment);
+  const Corner corner = corner_of<8, 16>(p);
+  const Weights weights(p, corner.output);
+  if (split) p = of_segment(p, first);
   for (int s = first; s < first + n; s++) {
     const int begin = s * p.segment, end = min(begin + p.segment, p.K);
     float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    weights.sum(total, p, output, token, begin, end, lane);
-    for (int i = 0; i < 4; i++) {
-      const int m = token + lane % 4 * 2 + i % 2, n_at = output + lane / 4 + i / 2 * 8;
-      if (split) {
-        partial(p, s, m, n_at, total[i]);
-      } else {
-        settle(p, m, n_at, total[i], s == 0, end == p.K);
-      }
-    }
+    weights.sum(total, p, corner.output, corner.token, begin, end, lane);
+    for (int i = 0; i < 4; i++)
+      settle(p, corner.token + lane % 4 * 2 + i % 2, corner.output + lane / 4 + i / 2 * 8, total[i], s == first,
+             s == first + n - 1);
   }
 }
 

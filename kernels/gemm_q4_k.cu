@@ -1,13 +1,53 @@
-// Products with Q4_K weights in planes: y[M, N] = x[M, K] w[N, K]^T. The sum is defined in gemm.cuh, the weights' layout in planes.cuh.
+// Products with Q4_K weights in planes: y[M, N] = x[M, K] w[N, K]^T. The sum is defined in gemm.cuh, the weights' layout
+// in planes.cuh.
 //
-//   gemm_q4_k, gemm_q4_k_split    plain, any shape (gemm_plain.cuh has the launch)
+//   gemm_q4_k, gemm_q4_k_split            plain, any shape (gemm_plain.cuh has the launch)
+//   gemm_q4_k_TxO, gemm_q4_k_TxO_split    tiles of T tokens x O outputs (gemm_tile_quantised.cuh); the same bits
 //
 // Proved by kernels/tests/gemm.cpp.
 #include "gemm_plain.cuh"
+#include "gemm_tile_quantised.cuh"
 
-extern "C" __global__ void gemm_q4_k(PRODUCT_PARAMETERS) {
-  gemm::plain<gemm::PlainQuantised<planes::Q4_K>>(PRODUCT_ARGUMENTS, false);
+namespace {
+using Q4_K = planes::Q4_K;
+using PlainQ4_K = gemm::PlainQuantised<Q4_K>;
+using Q4_K_8x16 = gemm::TileQuantised<Q4_K, 8, 16, 4, 1, 6>;
+using Q4_K_8x64 = gemm::TileQuantised<Q4_K, 8, 64, 4, 4, 6>;
+using Q4_K_16x64 = gemm::TileQuantised<Q4_K, 16, 64, 4, 4, 6>;
+using Q4_K_32x64 = gemm::TileQuantised<Q4_K, 32, 64, 4, 4, 4, true>;
+using Q4_K_64x128 = gemm::TileQuantised<Q4_K, 64, 128, 2, 4, 5, true>;
+}  // namespace
+
+extern "C" __global__ void gemm_q4_k(PRODUCT_PARAMETERS) { gemm::plain<PlainQ4_K>(PRODUCT_ARGUMENTS, false); }
+extern "C" __global__ void gemm_q4_k_split(SPLIT_PARAMETERS) { gemm::plain<PlainQ4_K>(SPLIT_ARGUMENTS, true); }
+
+extern "C" __global__ void __launch_bounds__(32, 4) gemm_q4_k_8x16(PRODUCT_PARAMETERS) {
+  Q4_K_8x16::run<false>(PRODUCT_ARGUMENTS);
 }
-extern "C" __global__ void gemm_q4_k_split(SPLIT_PARAMETERS) {
-  gemm::plain<gemm::PlainQuantised<planes::Q4_K>>(SPLIT_ARGUMENTS, true);
+extern "C" __global__ void __launch_bounds__(32, 4) gemm_q4_k_8x16_split(SPLIT_PARAMETERS) {
+  Q4_K_8x16::run<true>(SPLIT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_8x64(PRODUCT_PARAMETERS) {
+  Q4_K_8x64::run<false>(PRODUCT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_8x64_split(SPLIT_PARAMETERS) {
+  Q4_K_8x64::run<true>(SPLIT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_16x64(PRODUCT_PARAMETERS) {
+  Q4_K_16x64::run<false>(PRODUCT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_16x64_split(SPLIT_PARAMETERS) {
+  Q4_K_16x64::run<true>(SPLIT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_32x64(PRODUCT_PARAMETERS) {
+  Q4_K_32x64::run<false>(PRODUCT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_32x64_split(SPLIT_PARAMETERS) {
+  Q4_K_32x64::run<true>(SPLIT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 2) gemm_q4_k_64x128(PRODUCT_PARAMETERS) {
+  Q4_K_64x128::run<false>(PRODUCT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(128, 2) gemm_q4_k_64x128_split(SPLIT_PARAMETERS) {
+  Q4_K_64x128::run<true>(SPLIT_ARGUMENTS);
 }

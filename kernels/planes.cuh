@@ -2,32 +2,30 @@
 // model is loaded; nothing is rounded, and the size is the file's to within a few percent.
 //
 // A weight [N, K] is cut into strips of 16 outputs (the last one filled up with zeros), a strip along k into units of
-// 64 values (the last one likewise). A strip is all of its units, then, for blocks of 256 values, one `super` for
-// each 256 values; the strips follow one another. So a strip is one contiguous stream, every part of it starts at a
-// multiple of 16 bytes, and a warp's loads are 16 bytes a lane.
+// 32 values. A strip is all of its units, then, for blocks of 256 values, one `super` for each 256; the strips follow
+// one another. So a strip is one contiguous stream, every part of it starts at a multiple of 16 bytes, and a warp's
+// loads are 8 or 16 bytes a lane.
 //
-//   format  unit bytes: codes, scales       super              bits a weight (file)
-//   q8_0    1088        1024    64          -                  8.5   (8.5)
-//   q4_k     576         512    64          64: d, dmin        4.75  (4.5)
-//   q6_k     832         512 low + 256 high, 64   32: d        6.625 (6.5625)
+//   format  unit bytes: codes, scales      super              bits a weight (file)
+//   q8_0     544         512    32         -                  8.5   (8.5)
+//   q4_k     288         256    32         64: d, dmin        4.75  (4.5)
+//   q6_k     416         256 low + 128 high, 32   32: d       6.625 (6.5625)
 //
-// Codes stand as mma.sync m16n8k16 wants its 16x16 operand. With lane = 4 g + t, a unit's step s (of four, 16 values
+// Codes stand as mma.sync m16n8k16 wants its 16x16 operand. With lane = 4 g + t, a unit's step s (of two, 16 values
 // each) and pair p (of four registers), a lane holds the two codes of
 //
 //   output g + 8 (p % 2),   k = 16 s + 8 (p / 2) + 2 t + {0, 1}
 //
-//   q8_0  word 2 (s % 2) + p / 2 of the 16 bytes at 512 (s / 2) + 16 lane: byte p % 2 the first, byte 2 + p % 2 the
-//         second; signed
-//   q4_k  word s of the 16 bytes at 16 lane: nibble p the first, nibble 4 + p the second
-//   q6_k  the low four bits as q4_k; the high two in word s / 2 of the 8 bytes at 512 + 8 lane: with j = 4 (s % 2) + p,
-//         bits 2 j and 2 j + 1 of the low half are the first's, of the high half the second's; the code is 32 more
-//         than what it means
+//   q8_0  word 2 s + p / 2 of the 16 bytes at 16 lane: byte p % 2 the first, byte 2 + p % 2 the second; signed
+//   q4_k  word s of the 8 bytes at 8 lane: nibble p the first, nibble 4 + p the second
+//   q6_k  the low four bits as q4_k; the high two in the word at 256 + 4 lane: with j = 4 s + p, bits 2 j and 2 j + 1 of
+//         its low half are the first's, of its high half the second's; the code is 32 more than what it means
 //
-// Scales stand by g; output g is the first of a pair, output g + 8 the second. 8 bytes for each g:
+// Behind the codes stand the scales, four bytes for each g, those of output g before those of output g + 8:
 //
-//   q8_0  for each 32 values: two halves d
-//   q4_k  for each 32 values: two pairs of bytes (scale, minimum);  super: two pairs of halves (d, dmin)
-//   q6_k  for each 16 values: two signed bytes;                     super: two halves d (4 bytes for each g)
+//   q8_0  two halves d
+//   q4_k  two pairs of bytes (scale, minimum);               super: two pairs of halves (d, dmin), 8 bytes for each g
+//   q6_k  for each of two steps, two signed bytes (scale);   super: two halves d, 4 bytes for each g
 //
 // What is added to the segment's sum (gemm.cuh), in f32:
 //
@@ -38,37 +36,39 @@
 // Codes are exact in bf16, and so are d scale and dmin minimum in f32; the sum of x is the tensor core's, with ones
 // for the weights.
 //
-// Proved by kernels/tests/gemm.cpp (planes written there from random blocks) and the tests of planes.rs.
+// Proved by kernels/tests/planes.cpp (planes that planes.rs has written, beside the file's own blocks) and the tests of
+// planes.rs.
 #pragma once
 
 #include "common.cuh"
 
 namespace planes {
 
-constexpr int kOutputs = 16, kUnit = 64, kSuper = 256;
+constexpr int kOutputs = 16, kUnit = 32, kSuper = 256;
 
 struct Q8_0 {
-  static constexpr int unit_bytes = 1088, codes_bytes = 1024, super_bytes = 0;
+  static constexpr int codes_bytes = 512, super_bytes = 0;
   static constexpr int scaled = 32;  // values that share a scale
   static constexpr bool minima = false;
 };
 struct Q4_K {
-  static constexpr int unit_bytes = 576, codes_bytes = 512, super_bytes = 64;
+  static constexpr int codes_bytes = 256, super_bytes = 64;
   static constexpr int scaled = 32;
   static constexpr bool minima = true;
 };
 struct Q6_K {
-  static constexpr int unit_bytes = 832, codes_bytes = 768, super_bytes = 32;
+  static constexpr int codes_bytes = 384, super_bytes = 32;
   static constexpr int scaled = 16;
   static constexpr bool minima = false;
 };
 
-__host__ __device__ constexpr int units(int K) { return (K + kUnit - 1) / kUnit; }
+template <class F>
+constexpr int unit_bytes = F::codes_bytes + 32;
 
 // Bytes of one strip.
 template <class F>
 __host__ __device__ constexpr size_t strip_bytes(int K) {
-  return static_cast<size_t>(units(K)) * F::unit_bytes + static_cast<size_t>(K / kSuper) * F::super_bytes;
+  return static_cast<size_t>(K / kUnit) * unit_bytes<F> + static_cast<size_t>(K / kSuper) * F::super_bytes;
 }
 
 // Reading value by value, as the text above says: for plain kernels and tests.
@@ -88,17 +88,15 @@ __device__ __forceinline__ Place place_of(int output, int k) {
 }
 
 __device__ __forceinline__ int code(Q8_0, const unsigned char* unit, Place at) {
-  const uint32_t word =
-      word_at(unit + at.step / 2 * 512 + at.lane * 16 + (at.step % 2 * 2 + at.pair / 2) * 4);
+  const uint32_t word = word_at(unit + at.lane * 16 + (at.step * 2 + at.pair / 2) * 4);
   return static_cast<signed char>(word >> (8 * (at.pair % 2 + 2 * at.second)));
 }
 __device__ __forceinline__ int nibble(const unsigned char* unit, Place at) {
-  return word_at(unit + at.lane * 16 + at.step * 4) >> (4 * (at.pair + 4 * at.second)) & 15;
+  return word_at(unit + at.lane * 8 + at.step * 4) >> (4 * (at.pair + 4 * at.second)) & 15;
 }
 __device__ __forceinline__ int code(Q4_K, const unsigned char* unit, Place at) { return nibble(unit, at); }
 __device__ __forceinline__ int code(Q6_K, const unsigned char* unit, Place at) {
-  const uint32_t word = word_at(unit + 512 + at.lane * 8 + at.step / 2 * 4);
-  const int high = word >> (2 * (at.step % 2 * 4 + at.pair) + 16 * at.second) & 3;
+  const int high = word_at(unit + 256 + at.lane * 4) >> (2 * (at.step * 4 + at.pair) + 16 * at.second) & 3;
   return (nibble(unit, at) | high << 4) - 32;
 }
 
@@ -106,19 +104,18 @@ __device__ __forceinline__ int code(Q6_K, const unsigned char* unit, Place at) {
 struct Scales {
   float scale, minimum;
 };
-__device__ __forceinline__ Scales scales(Q8_0, const unsigned char* unit, const unsigned char*, int output, int k) {
-  const unsigned char* at = unit + 1024 + output % 8 * 8 + k % kUnit / 32 * 4;
-  return {half_at(at + output / 8 * 2), 0.0f};
+__device__ __forceinline__ Scales scales(Q8_0, const unsigned char* unit, const unsigned char*, int output, int) {
+  return {half_at(unit + Q8_0::codes_bytes + output % 8 * 4 + output / 8 * 2), 0.0f};
 }
 __device__ __forceinline__ Scales scales(Q4_K, const unsigned char* unit, const unsigned char* super, int output,
-                                         int k) {
-  const unsigned char* at = unit + 512 + output % 8 * 8 + k % kUnit / 32 * 4 + output / 8 * 2;
+                                         int) {
+  const unsigned char* at = unit + Q4_K::codes_bytes + output % 8 * 4 + output / 8 * 2;
   const unsigned char* d = super + output % 8 * 8 + output / 8 * 4;
   return {__fmul_rn(half_at(d), static_cast<float>(at[0])), __fmul_rn(half_at(d + 2), static_cast<float>(at[1]))};
 }
 __device__ __forceinline__ Scales scales(Q6_K, const unsigned char* unit, const unsigned char* super, int output,
                                          int k) {
-  const unsigned char* at = unit + 768 + output % 8 * 8 + k % kUnit / 16 * 2 + output / 8;
+  const unsigned char* at = unit + Q6_K::codes_bytes + output % 8 * 4 + k % kUnit / 16 * 2 + output / 8;
   const float d = half_at(super + output % 8 * 4 + output / 8 * 2);
   return {__fmul_rn(d, static_cast<float>(static_cast<signed char>(*at))), 0.0f};
 }
@@ -132,10 +129,10 @@ struct Strip {
   __device__ __forceinline__ Strip(const void* w, int strip, int k)
       : bytes(static_cast<const unsigned char*>(w) + strip * strip_bytes<F>(k)), K(k) {}
   __device__ __forceinline__ const unsigned char* unit(int k) const {
-    return bytes + static_cast<size_t>(k / kUnit) * F::unit_bytes;
+    return bytes + static_cast<size_t>(k / kUnit) * unit_bytes<F>;
   }
   __device__ __forceinline__ const unsigned char* super(int k) const {
-    return bytes + static_cast<size_t>(units(K)) * F::unit_bytes + k / kSuper * F::super_bytes;
+    return bytes + static_cast<size_t>(K / kUnit) * unit_bytes<F> + k / kSuper * F::super_bytes;
   }
   // `output` counts from the strip's first.
   __device__ __forceinline__ int code(int output, int k) const {

@@ -23,16 +23,49 @@ struct Kernel {
   Split split;
   int tokens, outputs, threads, shared;
   bool plain;
+
+  Kernel(const char* n, const char* f, Whole w, Split s)
+      : name(n), format(f), whole(w), split(s), tokens(8), outputs(16), threads(32), shared(0), plain(true) {}
+  template <class Tile>
+  Kernel(const char* n, const char* f, Whole w, Split s, Tile)
+      : name(n), format(f), whole(w), split(s), tokens(Tile::kTokens), outputs(Tile::kOutputs),
+        threads(Tile::kThreads), shared(Tile::kSharedBytes), plain(false) {}
 };
 
 const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all = {
-      {"gemm_bf16", "bf16", gemm_bf16, gemm_bf16_split, 8, 16, 32, 0, true},
-      {"gemm_q8_0", "q8_0", gemm_q8_0, gemm_q8_0_split, 8, 16, 32, 0, true},
-      {"gemm_q4_k", "q4_k", gemm_q4_k, gemm_q4_k_split, 8, 16, 32, 0, true},
-      {"gemm_q6_k", "q6_k", gemm_q6_k, gemm_q6_k_split, 8, 16, 32, 0, true},
+      {"gemm_bf16", "bf16", gemm_bf16, gemm_bf16_split},
+      {"gemm_bf16_16x16", "bf16", gemm_bf16_16x16, gemm_bf16_16x16_split, Bf16_16x16()},
+      {"gemm_bf16_16x64", "bf16", gemm_bf16_16x64, gemm_bf16_16x64_split, Bf16_16x64()},
+      {"gemm_bf16_32x64", "bf16", gemm_bf16_32x64, gemm_bf16_32x64_split, Bf16_32x64()},
+      {"gemm_bf16_64x64", "bf16", gemm_bf16_64x64, gemm_bf16_64x64_split, Bf16_64x64()},
+      {"gemm_bf16_128x128", "bf16", gemm_bf16_128x128, nullptr, Bf16_128x128()},
+      {"gemm_q8_0", "q8_0", gemm_q8_0, gemm_q8_0_split},
+      {"gemm_q8_0_8x16", "q8_0", gemm_q8_0_8x16, gemm_q8_0_8x16_split, Q8_0_8x16()},
+      {"gemm_q8_0_8x64", "q8_0", gemm_q8_0_8x64, gemm_q8_0_8x64_split, Q8_0_8x64()},
+      {"gemm_q8_0_16x64", "q8_0", gemm_q8_0_16x64, gemm_q8_0_16x64_split, Q8_0_16x64()},
+      {"gemm_q8_0_32x64", "q8_0", gemm_q8_0_32x64, gemm_q8_0_32x64_split, Q8_0_32x64()},
+      {"gemm_q8_0_64x128", "q8_0", gemm_q8_0_64x128, gemm_q8_0_64x128_split, Q8_0_64x128()},
+      {"gemm_q4_k", "q4_k", gemm_q4_k, gemm_q4_k_split},
+      {"gemm_q4_k_8x16", "q4_k", gemm_q4_k_8x16, gemm_q4_k_8x16_split, Q4_K_8x16()},
+      {"gemm_q4_k_8x64", "q4_k", gemm_q4_k_8x64, gemm_q4_k_8x64_split, Q4_K_8x64()},
+      {"gemm_q4_k_16x64", "q4_k", gemm_q4_k_16x64, gemm_q4_k_16x64_split, Q4_K_16x64()},
+      {"gemm_q4_k_32x64", "q4_k", gemm_q4_k_32x64, gemm_q4_k_32x64_split, Q4_K_32x64()},
+      {"gemm_q4_k_64x128", "q4_k", gemm_q4_k_64x128, gemm_q4_k_64x128_split, Q4_K_64x128()},
+      {"gemm_q6_k", "q6_k", gemm_q6_k, gemm_q6_k_split},
+      {"gemm_q6_k_8x16", "q6_k", gemm_q6_k_8x16, gemm_q6_k_8x16_split, Q6_K_8x16()},
+      {"gemm_q6_k_8x64", "q6_k", gemm_q6_k_8x64, gemm_q6_k_8x64_split, Q6_K_8x64()},
+      {"gemm_q6_k_16x64", "q6_k", gemm_q6_k_16x64, gemm_q6_k_16x64_split, Q6_K_16x64()},
+      {"gemm_q6_k_32x64", "q6_k", gemm_q6_k_32x64, gemm_q6_k_32x64_split, Q6_K_32x64()},
+      {"gemm_q6_k_64x128", "q6_k", gemm_q6_k_64x128, gemm_q6_k_64x128_split, Q6_K_64x128()},
   };
   return all;
+}
+
+const Kernel& plain_of(const std::string& format) {
+  for (const Kernel& k : kernels())
+    if (k.plain && k.format == format) return k;
+  std::abort();
 }
 
 struct Epilogue {
@@ -43,7 +76,7 @@ struct Epilogue {
 
 dim3 grid(const Kernel& k, int M, int N, int S) {
   const unsigned m = (M + k.tokens - 1) / k.tokens, n = (N + k.outputs - 1) / k.outputs;
-  return dim3(m, n, S);
+  return dim3(m * n, S);
 }
 
 std::vector<float> whole(const Kernel& k, const Tokens& x, const Weight& w, int segment, const Epilogue& e = {}) {
@@ -101,13 +134,14 @@ void one_plain_case(Tally& tally, const Kernel& k, int M, int N, int K, int segm
 }
 
 // Bias, the old y, and rows of y wider than N: whole as split, as the definition says, and nothing beside the rows.
-void epilogues(Tally& tally, const Kernel& k) {
+void epilogue(Tally& tally, const Kernel& k) {
   const int M = 5, N = 21, K = k.format == "bf16" ? 272 : 512, segment = 256, ldy = 27;
   Noise noise{7};
   const Tokens x = test::tokens(noise, M, K);
   const Weight w = test::weight(k.format, noise, N, K);
   Epilogue e{numbers(noise, N), numbers(noise, M * ldy), ldy};
   const std::vector<float> y = whole(k, x, w, segment, e);
+  if (k.split == nullptr) return tally.check(same(y, whole(plain_of(k.format), x, w, segment, e)), k.name + ": bias, add");
   tally.check(same(y, split(k, x, w, segment, e)), k.name + ": split differs from whole with bias and add");
   std::vector<float> parts(size_t(2) * M * N);
   host::launch(grid(k, M, N, 2), dim3(k.threads), k.shared,
@@ -126,6 +160,24 @@ void epilogues(Tally& tally, const Kernel& k) {
   tally.check(untouched, k.name + ": wrote beside the rows of y");
 }
 
+// The kernel beside the plain one of its format.
+void one_fast_case(Tally& tally, const Kernel& k, int M, int N, int K, int segment,
+                   const std::vector<unsigned>& orders = {0, 1, 77}) {
+  Noise noise{uint32_t(M * 104729 + N * 31 + K)};
+  const Tokens x = test::tokens(noise, M, K);
+  const Weight w = test::weight(k.format, noise, N, K);
+  const Kernel& plain = plain_of(k.format);
+  const std::string name = shape(k, M, N, K, segment);
+  const std::vector<float> expected = whole(plain, x, w, segment);
+  for (const unsigned order : orders) {
+    host::order() = order;
+    const std::string when = name + ", order " + std::to_string(order);
+    tally.check(same(whole(k, x, w, segment), expected), when + ": not the plain kernel's bits");
+    if (k.split != nullptr) tally.check(same(split(k, x, w, segment), expected), when + ": split has other bits");
+  }
+  host::order() = 0;
+}
+
 void segments_table(Tally& tally) {
   std::ifstream file("kernels/tests/segments.txt");
   std::string line;
@@ -141,6 +193,27 @@ void segments_table(Tally& tally) {
   tally.check(rows >= 20, "kernels/tests/segments.txt is missing or short");
 }
 
+// tiles.txt is what products.rs launches with, and what scripts/cuda/static.sh holds to each card's limits.
+void tiles_table(Tally& tally) {
+  std::ifstream file("kernels/tests/tiles.txt");
+  std::string line;
+  size_t rows = 0;
+  while (std::getline(file, line)) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    std::string name, split;
+    int tokens, outputs, threads, shared;
+    words >> name >> split >> tokens >> outputs >> threads >> shared;
+    bool found = false;
+    for (const Kernel& k : kernels())
+      found |= k.name == name && (k.split != nullptr) == (split == "split") && k.tokens == tokens &&
+               k.outputs == outputs && k.threads == threads && k.shared == shared;
+    tally.check(found, "tiles.txt: " + line);
+    rows++;
+  }
+  tally.check(rows == kernels().size(), "tiles.txt has " + std::to_string(rows) + " kernels");
+}
+
 void plain_kernels(Tally& tally) {
   for (const Kernel& k : kernels()) {
     if (!k.plain) continue;
@@ -152,15 +225,40 @@ void plain_kernels(Tally& tally) {
     if (!k_quants) one_plain_case(tally, k, 5, 19, 544, 256);
     if (k.format == "bf16") one_plain_case(tally, k, 17, 23, 272, 256);
     if (k.format == "bf16") one_plain_case(tally, k, 2, 5, 16, 256);
-    epilogues(tally, k);
+  }
+}
+
+// Shapes that fill no tile, one tile and several; a k of one step, of less than the ring and of several rounds of it.
+void fast_kernels(Tally& tally) {
+  for (const Kernel& k : kernels()) {
+    if (k.plain) continue;
+    const int t = k.tokens, o = k.outputs;
+    one_fast_case(tally, k, 1, 16, 256, 256);
+    one_fast_case(tally, k, t, o, 512, 512);
+    one_fast_case(tally, k, t + 3, o + 24, 1280, 512);
+    one_fast_case(tally, k, 2 * t - 1, o - 9, 768, 256);
+    one_fast_case(tally, k, 18 * t - 5, o + 1, k.format == "bf16" || k.format == "q8_0" ? 32 : 256, 256, {77});
+    if (k.format == "bf16")
+      for (const int K : {16, 48, 272, 1104}) one_fast_case(tally, k, t / 2 + 1, o + 5, K, 512);
+    if (k.format == "q8_0")
+      for (const int K : {32, 96, 544}) one_fast_case(tally, k, t / 2 + 1, o + 5, K, 256);
   }
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 2 && std::string(argv[2]) == "--tiles") {
+    std::printf("# kernel, whether it has a split twin: tokens and outputs of a tile, threads, dynamic shared memory\n");
+    for (const Kernel& k : kernels())
+      std::printf("%s %s %d %d %d %d\n", k.name.c_str(), k.split ? "split" : "whole", k.tokens, k.outputs, k.threads, k.shared);
+    return 0;
+  }
   Tally tally("gemm");
   segments_table(tally);
+  tiles_table(tally);
   plain_kernels(tally);
+  fast_kernels(tally);
+  for (const Kernel& k : kernels()) epilogue(tally, k);
   return tally.end();
 }

@@ -46,7 +46,7 @@ inline float get_half(const unsigned char* at) { return __half2float(*reinterpre
 
 // Random bytes are random codes and scales; only the halves need a size that a model's have.
 inline void put_halves(planes::Q8_0, Noise& n, unsigned char* unit, unsigned char*) {
-  for (int i = 0; i < 32; i++) put_half(unit + 1024 + 2 * i, number(n, 0.01f));
+  for (int i = 0; i < 16; i++) put_half(unit + planes::Q8_0::codes_bytes + 2 * i, number(n, 0.01f));
 }
 inline void put_halves(planes::Q4_K, Noise& n, unsigned char*, unsigned char* super) {
   for (int i = 0; i < 32; i++) put_half(super + 2 * i, number(n, 0.002f));

@@ -15,6 +15,7 @@ wheels=(
   nvidia-nvvm==13.0.88         # its optimizer
   nvidia-cuda-crt==13.0.88     # headers that nvcc always includes
   nvidia-cuda-runtime==13.0.96 # cuda_runtime.h, cuda_bf16.h, libcudart_static.a
+  nvidia-cuda-nvdisasm==13.2.86 # shows machine code; there is no 13.0 of it
   nvidia-cuda-cccl==13.0.85    # C++ headers that candle's kernels include
 )
 

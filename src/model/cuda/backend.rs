@@ -225,11 +225,11 @@ impl Cuda {
         unsafe {
             let Some(segments) = launch.split else {
                 let arguments = [&inputs[..], &[bias, y], &mnk, &last].concat();
-                return self.launch((module(kind), launch.tile.whole), shape, &arguments);
+                return self.launch((module(kind), launch.kernel), shape, &arguments);
             };
             let partial = self.pool.take(launch.partial_len(m, n) * 4)?;
             let sums = Argument::At(partial.at());
-            self.launch((module(kind), launch.tile.split), shape, &[&inputs[..], &[sums], &mnk].concat())?;
+            self.launch((module(kind), launch.kernel), shape, &[&inputs[..], &[sums], &mnk].concat())?;
             let (grid, threads) = products::merge(m, n);
             let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
             let sizes = [m, n, segments].map(Argument::size);

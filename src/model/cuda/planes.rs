@@ -8,18 +8,18 @@ use crate::model::cpu::{Format, read_codes, scale_and_minimum};
 /// Outputs of a strip.
 pub const STRIP: usize = 16;
 /// Values of `k` in a unit of a strip.
-const UNIT: usize = 64;
+const UNIT: usize = 32;
 /// Values of `k` with one `super`.
 const SUPER: usize = 256;
-/// Values of `k` whose codes are read at once.
-const BLOCK: usize = 32;
+/// Bytes of a unit's scales, which follow its codes.
+const SCALES: usize = 32;
 
 /// The layout of rows of `k` values in one format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planes {
     format: Format,
     k: usize,
-    /// Bytes of a unit's codes; its 64 bytes of scales follow.
+    /// Bytes of a unit's codes.
     codes_bytes: usize,
     /// Bytes for each 256 values, after all units of a strip.
     super_bytes: usize,
@@ -31,9 +31,9 @@ impl Planes {
     #[must_use]
     pub fn of(format: Format, k: usize) -> Option<Self> {
         let (codes_bytes, super_bytes) = match format {
-            Format::Q8_0 => (1024, 0),
-            Format::Q4K => (512, 64),
-            Format::Q6K => (768, 32),
+            Format::Q8_0 => (512, 0),
+            Format::Q4K => (256, 64),
+            Format::Q6K => (384, 32),
             _ => return None,
         };
         let whole = k > 0 && k.is_multiple_of(format.block());
@@ -43,7 +43,7 @@ impl Planes {
     /// Bytes of a strip: what 16 rows of the file become.
     #[must_use]
     pub fn strip_bytes(&self) -> usize {
-        self.k.div_ceil(UNIT) * self.unit_bytes() + self.k / SUPER * self.super_bytes
+        self.k / UNIT * self.unit_bytes() + self.k / SUPER * self.super_bytes
     }
 
     /// Bytes of `n` rows; the last strip is filled up with zeros.
@@ -71,20 +71,19 @@ impl Planes {
     }
 
     fn unit_bytes(&self) -> usize {
-        self.codes_bytes + 64
+        self.codes_bytes + SCALES
     }
 
     /// Row `output` of a strip.
     fn write_row(&self, output: usize, row: &[u8], strip: &mut [u8]) {
-        let (units, supers) = strip.split_at_mut(self.k.div_ceil(UNIT) * self.unit_bytes());
-        let parts = self.format.block() / BLOCK;
+        let (units, supers) = strip.split_at_mut(self.k / UNIT * self.unit_bytes());
+        let parts = self.format.block() / UNIT;
         for (i, block) in row.chunks_exact(self.format.block_bytes()).enumerate() {
             for part in 0..parts {
-                let k = (i * parts + part) * BLOCK;
-                let unit = &mut units[k / UNIT * self.unit_bytes()..][..self.unit_bytes()];
+                let unit = &mut units[(i * parts + part) * self.unit_bytes()..][..self.unit_bytes()];
                 let (codes, scales) = unit.split_at_mut(self.codes_bytes);
-                self.write_codes(output, k, &read_codes(self.format, block, part), codes);
-                self.write_scales(output, k, block, scales);
+                self.write_codes(output, &read_codes(self.format, block, part), codes);
+                self.write_scales(output, block, part, scales);
             }
             if self.super_bytes > 0 {
                 self.write_super(output, block, &mut supers[i * self.super_bytes..][..self.super_bytes]);
@@ -92,9 +91,9 @@ impl Planes {
         }
     }
 
-    fn write_codes(&self, output: usize, k: usize, codes: &[u8; BLOCK], unit: &mut [u8]) {
-        for (i, &code) in codes.iter().enumerate() {
-            let at = Place::of(output, k + i);
+    fn write_codes(&self, output: usize, codes: &[u8; UNIT], unit: &mut [u8]) {
+        for (k, &code) in codes.iter().enumerate() {
+            let at = Place::of(output, k);
             if self.format == Format::Q8_0 {
                 unit[at.byte()] = code ^ 0x80;
                 continue;
@@ -106,23 +105,17 @@ impl Planes {
         }
     }
 
-    /// The scales of `k..k + 32`, by `output % 8`, the two outputs with the same remainder side by side.
-    fn write_scales(&self, output: usize, k: usize, block: &[u8], scales: &mut [u8]) {
-        let scales = &mut scales[output % 8 * 8..][..8];
+    /// The scales of part `part` of a block, by `output % 8`: the two outputs with the same remainder side by side.
+    fn write_scales(&self, output: usize, block: &[u8], part: usize, scales: &mut [u8]) {
+        let scales = &mut scales[output % 8 * 4..][..4];
         let second = output / 8;
-        let half = k % UNIT / BLOCK * 4;
-        let part = k % SUPER / BLOCK;
         match self.format {
-            Format::Q8_0 => scales[half + 2 * second..][..2].copy_from_slice(&block[..2]),
+            Format::Q8_0 => scales[2 * second..][..2].copy_from_slice(&block[..2]),
             Format::Q4K => {
                 let (scale, minimum) = scale_and_minimum(&block[4..16], part);
-                scales[half + 2 * second..][..2].copy_from_slice(&[scale, minimum]);
+                scales[2 * second..][..2].copy_from_slice(&[scale, minimum]);
             }
-            _ => {
-                for sixteen in 0..2 {
-                    scales[half + 2 * sixteen + second] = block[192 + 2 * part + sixteen];
-                }
-            }
+            _ => (0..2).for_each(|step| scales[2 * step + second] = block[192 + 2 * part + step]),
         }
     }
 
@@ -145,25 +138,24 @@ impl Place {
     fn of(output: usize, k: usize) -> Self {
         Self {
             lane: output % 8 * 4 + k % 8 / 2,
-            step: k % UNIT / 16,
+            step: k / 16,
             pair: output / 8 + k % 16 / 8 * 2,
             second: k % 2,
         }
     }
 
     fn byte(self) -> usize {
-        let word = self.step % 2 * 2 + self.pair / 2;
-        self.step / 2 * 512 + self.lane * 16 + word * 4 + self.pair % 2 + 2 * self.second
+        self.lane * 16 + (self.step * 2 + self.pair / 2) * 4 + self.pair % 2 + 2 * self.second
     }
 
     fn or_nibble(self, unit: &mut [u8], nibble: u8) {
         let bit = 4 * (self.pair + 4 * self.second);
-        unit[self.lane * 16 + self.step * 4 + bit / 8] |= nibble << (bit % 8);
+        unit[self.lane * 8 + self.step * 4 + bit / 8] |= nibble << (bit % 8);
     }
 
     fn or_high_bits(self, unit: &mut [u8], two_bits: u8) {
-        let bit = 2 * (self.step % 2 * 4 + self.pair) + 16 * self.second;
-        unit[512 + self.lane * 8 + self.step / 2 * 4 + bit / 8] |= two_bits << (bit % 8);
+        let bit = 2 * (self.step * 4 + self.pair) + 16 * self.second;
+        unit[256 + self.lane * 4 + bit / 8] |= two_bits << (bit % 8);
     }
 }
 

@@ -37,6 +37,9 @@ pub enum Error {
     },
 }
 
+/// Outputs of the narrowest tile.
+const STRIP: usize = 16;
+
 /// Checks the shape of a weight `[n, k]` when it is loaded.
 ///
 /// # Errors
@@ -95,8 +98,8 @@ pub struct Tile {
     pub kind: Kind,
     /// The kernel that writes `y`.
     pub whole: &'static str,
-    /// The kernel that writes the sum of each segment.
-    pub split: &'static str,
+    /// The kernel that writes the sum of each segment; tiles for many tokens have none.
+    pub split: Option<&'static str>,
     /// Tokens of a block.
     pub tokens: usize,
     /// Outputs of a block.
@@ -107,29 +110,67 @@ pub struct Tile {
     pub shared_bytes: u32,
 }
 
-const fn plain(kind: Kind, whole: &'static str, split: &'static str) -> Tile {
-    Tile { kind, whole, split, tokens: 8, outputs: 16, threads: 32, shared_bytes: 0 }
+/// Every kernel that [`launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the kernels' host test
+/// compares with what they declare.
+pub const TILES: [Tile; 24] = [
+    tile(Kind::Bf16, "gemm_bf16", Some("gemm_bf16_split"), [8, 16], 32, 0),
+    tile(Kind::Bf16, "gemm_bf16_16x16", Some("gemm_bf16_16x16_split"), [16, 16], 32, 49152),
+    tile(Kind::Bf16, "gemm_bf16_16x64", Some("gemm_bf16_16x64_split"), [16, 64], 128, 61440),
+    tile(Kind::Bf16, "gemm_bf16_32x64", Some("gemm_bf16_32x64_split"), [32, 64], 128, 61440),
+    tile(Kind::Bf16, "gemm_bf16_64x64", Some("gemm_bf16_64x64_split"), [64, 64], 128, 65536),
+    tile(Kind::Bf16, "gemm_bf16_128x128", None, [128, 128], 128, 65536),
+    tile(Kind::Q8_0, "gemm_q8_0", Some("gemm_q8_0_split"), [8, 16], 32, 0),
+    tile(Kind::Q8_0, "gemm_q8_0_8x16", Some("gemm_q8_0_8x16_split"), [8, 16], 32, 25344),
+    tile(Kind::Q8_0, "gemm_q8_0_8x64", Some("gemm_q8_0_8x64_split"), [8, 64], 128, 53760),
+    tile(Kind::Q8_0, "gemm_q8_0_16x64", Some("gemm_q8_0_16x64_split"), [16, 64], 128, 51200),
+    tile(Kind::Q8_0, "gemm_q8_0_32x64", Some("gemm_q8_0_32x64_split"), [32, 64], 128, 50688),
+    tile(Kind::Q8_0, "gemm_q8_0_64x128", Some("gemm_q8_0_64x128_split"), [64, 128], 128, 67584),
+    tile(Kind::Q4K, "gemm_q4_k", Some("gemm_q4_k_split"), [8, 16], 32, 0),
+    tile(Kind::Q4K, "gemm_q4_k_8x16", Some("gemm_q4_k_8x16_split"), [8, 16], 32, 19584),
+    tile(Kind::Q4K, "gemm_q4_k_8x64", Some("gemm_q4_k_8x64_split"), [8, 64], 128, 41472),
+    tile(Kind::Q4K, "gemm_q4_k_16x64", Some("gemm_q4_k_16x64_split"), [16, 64], 128, 53760),
+    tile(Kind::Q4K, "gemm_q4_k_32x64", Some("gemm_q4_k_32x64_split"), [32, 64], 128, 53248),
+    tile(Kind::Q4K, "gemm_q4_k_64x128", Some("gemm_q4_k_64x128_split"), [64, 128], 128, 67584),
+    tile(Kind::Q6K, "gemm_q6_k", Some("gemm_q6_k_split"), [8, 16], 32, 0),
+    tile(Kind::Q6K, "gemm_q6_k_8x16", Some("gemm_q6_k_8x16_split"), [8, 16], 32, 22464),
+    tile(Kind::Q6K, "gemm_q6_k_8x64", Some("gemm_q6_k_8x64_split"), [8, 64], 128, 52992),
+    tile(Kind::Q6K, "gemm_q6_k_16x64", Some("gemm_q6_k_16x64_split"), [16, 64], 128, 54400),
+    tile(Kind::Q6K, "gemm_q6_k_32x64", Some("gemm_q6_k_32x64_split"), [32, 64], 128, 45312),
+    tile(Kind::Q6K, "gemm_q6_k_64x128", Some("gemm_q6_k_64x128_split"), [64, 128], 128, 60416),
+];
+
+impl Tile {
+    /// Whether it is the plain reference, for tests.
+    #[must_use]
+    pub fn plain(&self) -> bool {
+        self.shared_bytes == 0
+    }
 }
 
-/// Every kernel that [`launch`] may choose.
-pub const TILES: [Tile; 4] = [
-    plain(Kind::Bf16, "gemm_bf16", "gemm_bf16_split"),
-    plain(Kind::Q8_0, "gemm_q8_0", "gemm_q8_0_split"),
-    plain(Kind::Q4K, "gemm_q4_k", "gemm_q4_k_split"),
-    plain(Kind::Q6K, "gemm_q6_k", "gemm_q6_k_split"),
-];
+const fn tile(
+    kind: Kind,
+    whole: &'static str,
+    split: Option<&'static str>,
+    [tokens, outputs]: [usize; 2],
+    threads: u32,
+    shared_bytes: u32,
+) -> Tile {
+    Tile { kind, whole, split, tokens, outputs, threads, shared_bytes }
+}
 
 /// A product's launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
-    /// Its kernels.
+    /// Its tile.
     pub tile: &'static Tile,
     /// Blocks, of `tile.threads` threads in x.
     pub grid: [u32; 3],
     /// Values of `k` in a segment, as the kernel's argument.
     pub segment: usize,
-    /// The number of segments where `tile.split` is launched, its sums `[segments, m, n]` to be folded by
-    /// `gemm_merge`; `None` where `tile.whole` is.
+    /// The kernel.
+    pub kernel: &'static str,
+    /// The number of segments where the kernel writes their sums `[segments, m, n]`, which `gemm_merge` then folds;
+    /// `None` where it writes `y`.
     pub split: Option<usize>,
 }
 
@@ -141,24 +182,44 @@ impl Launch {
     }
 }
 
-/// Blocks that fill a GPU: two on each of about 130 multiprocessors.
+/// Blocks that fill a large GPU: two on each of about 130 multiprocessors.
 const FULL: usize = 256;
+/// Blocks with which most of its multiprocessors have one.
+const ENOUGH: usize = 96;
 /// The most tokens of a product that is split: past it the partial sums are more work than idle multiprocessors.
 const SPLIT_TOKENS: usize = 64;
 
 /// The launch of a product of `m` tokens with a weight `[n, k]`.
+///
+/// A choice for speed alone, and not measured yet: the smallest tile that holds all tokens (else the largest there
+/// is), a smaller one where its blocks would leave multiprocessors idle. A product of few tokens is split where its
+/// tiles alone do not fill a GPU.
 #[must_use]
 pub fn launch(kind: Kind, m: usize, n: usize, k: usize) -> Launch {
-    let tile = choose(kind, m, n);
-    let (across, down) = (m.div_ceil(tile.tokens), n.div_ceil(tile.outputs));
     let segment = segment(n, k);
     let segments = k.div_ceil(segment);
-    let split = (segments > 1 && m <= SPLIT_TOKENS && across * down < FULL).then_some(segments);
-    Launch { tile, grid: [across as u32, down as u32, split.unwrap_or(1) as u32], segment, split }
+    let blocks = |tile: &Tile| m.div_ceil(tile.tokens) * n.div_ceil(tile.outputs);
+    let split = |tile: &Tile| {
+        let worth = segments > 1 && m <= SPLIT_TOKENS && blocks(tile) < FULL;
+        tile.split.filter(|_| worth)
+    };
+    let parts = |tile: &Tile| if split(tile).is_some() { segments } else { 1 };
+    let tile = choose(kind, m, |tile| blocks(tile) * parts(tile) >= ENOUGH);
+    Launch {
+        tile,
+        grid: [blocks(tile) as u32, parts(tile) as u32, 1],
+        segment,
+        kernel: split(tile).unwrap_or(tile.whole),
+        split: split(tile).map(|_| segments),
+    }
 }
 
-fn choose(kind: Kind, _m: usize, _n: usize) -> &'static Tile {
-    TILES.iter().find(|tile| tile.kind == kind).expect("each kind has a tile")
+fn choose(kind: Kind, m: usize, fills: impl Fn(&Tile) -> bool) -> &'static Tile {
+    let fast = TILES.iter().filter(|tile| tile.kind == kind && !tile.plain());
+    let (narrow, wide): (Vec<&Tile>, Vec<&Tile>) = fast.partition(|tile| tile.outputs == STRIP);
+    let holding = wide.iter().position(|tile| tile.tokens >= m).unwrap_or(wide.len() - 1);
+    let filling = wide[..=holding].iter().rev().find(|tile| fills(tile));
+    filling.or_else(|| narrow.iter().find(|tile| tile.tokens >= m)).unwrap_or(&wide[0])
 }
 
 /// The launch of `gemm_merge`: blocks, and threads of a block.
@@ -174,28 +235,4 @@ pub fn panel(n_rows: usize, k: usize) -> ([u32; 3], u32) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Error, check, segment};
-
-    #[test]
-    fn segments_are_those_of_the_kernels() {
-        let table = include_str!("../../../kernels/tests/segments.txt");
-        let rows = table.lines().filter(|line| !line.starts_with('#'));
-        let mut seen = 0;
-        for row in rows {
-            let numbers: Vec<usize> = row.split(' ').map(|word| word.parse().unwrap()).collect();
-            let [n, k, length, segments] = numbers[..] else { panic!("four numbers: {row}") };
-            assert_eq!((segment(n, k), k.div_ceil(segment(n, k))), (length, segments), "[{n}, {k}]");
-            seen += 1;
-        }
-        assert!(seen >= 20, "{seen} rows");
-    }
-
-    #[test]
-    fn rows_must_be_whole_steps() {
-        assert_eq!(check(8, 48), Ok(()));
-        assert_eq!(check(8, 40), Err(Error::Columns { k: 40 }));
-        assert_eq!(check(8, 0), Err(Error::Columns { k: 0 }));
-        assert_eq!(check(1 << 31, 64), Err(Error::TooLarge { n: 1 << 31, k: 64 }));
-    }
-}
+mod tests;

@@ -1,0 +1,251 @@
+// The fast product of weights in planes: a block computes TOKENS x OUTPUTS from stages of UNITS x 32 values of k.
+//
+// Launch: 32 WARPS threads, kSharedBytes of dynamic shared memory, grid (tokens / TOKENS x outputs / OUTPUTS,
+// 1), both rounded up; split: (.., segments).
+//
+// A stage holds the tokens' values (gemm_stage.cuh) and, as they are in global memory, the strips' units and supers.
+// A lane's codes are one load for 32 values of two outputs; they become bf16 in registers (unpack.cuh).
+// The products of the values that share a scale go to a fragment from zero, which is added to the segment's sum with
+// the scale: one fused multiply-add for each element, two where there are minima.
+//
+// The sums of x that minima want are the same for all outputs. Where a warp has few tokens it computes its own, on
+// the tensor core with ones for weights; where it has many (SHARED_SUMS), the block's warps share the work, one stage
+// ahead, so that the barrier of the next stage makes them visible.
+#pragma once
+
+#include "gemm_stage.cuh"
+#include "unpack.cuh"
+
+namespace gemm {
+
+// The units and supers of a warp's I strips, which the warp copies itself: 32 lanes take neighbouring chunks of 16 bytes.
+template <class F, int I, int UNITS>
+class StripStage {
+  static constexpr int kUnitChunks = UNITS * planes::unit_bytes<F> / 16, kChunks = kUnitChunks + F::super_bytes / 16;
+  static constexpr int kTurns = ceil_div(kChunks, 32), kDepth = UNITS * planes::kUnit;
+  static_assert(planes::kSuper % kDepth == 0, "a stage has one super");
+  static_assert(ceil_div(kUnitChunks, 32) == kTurns, "the supers' chunks are in the last turn");
+
+  const unsigned char* units_;  // the lane's first chunk of the next stage
+  const unsigned char* last_;   // and its last one: of a unit, or of a super
+  size_t strip_;                // bytes to the warp's next strip
+  int strips_, k_;              // how many of the warp's strips there are
+
+ public:
+  static constexpr int kStripBytes = kChunks * 16, kBytes = I * kStripBytes;
+
+  // For the strips from output `output` on and the values from k on.
+  __device__ __forceinline__ StripStage(const void* w, int output, int N, int k, int K) : k_(k) {
+    const int lane = threadIdx.x % 32, last = lane + (kTurns - 1) * 32;
+    strip_ = planes::strip_bytes<F>(K);
+    strips_ = min(ceil_div(N - output, planes::kOutputs), I);
+    const unsigned char* strip = static_cast<const unsigned char*>(w) + output / planes::kOutputs * strip_;
+    units_ = strip + static_cast<size_t>(k / planes::kUnit) * planes::unit_bytes<F> + lane * 16;
+    last_ = units_ + (kTurns - 1) * 512;
+    if (last >= kUnitChunks)
+      last_ = strip + static_cast<size_t>(K / planes::kUnit) * planes::unit_bytes<F> + k / planes::kSuper * F::super_bytes +
+              (last - kUnitChunks) * 16;
+  }
+
+  // Starts the copy of the next stage. Strips and units that there are not become zeros.
+  __device__ __forceinline__ void copy(unsigned char* stage, int K) {
+    const int lane = threadIdx.x % 32, last = lane + (kTurns - 1) * 32;
+    const bool of_unit = F::super_bytes == 0 || last < kUnitChunks;
+#pragma unroll
+    for (int i = 0; i < I; i++) {
+      unsigned char* to = stage + i * kStripBytes + lane * 16;
+#pragma unroll
+      for (int t = 0; t + 1 < kTurns; t++) {
+        const bool in = i < strips_ && (UNITS == 1 || k_ + (lane + t * 32) * 16 / planes::unit_bytes<F> * planes::kUnit < K);
+        cp_async_16(to + t * 512, units_ + i * strip_ + t * 512, in);
+      }
+      const bool in = i < strips_ && (UNITS == 1 || !of_unit || k_ + last * 16 / planes::unit_bytes<F> * planes::kUnit < K);
+      if (last < kChunks) cp_async_16(to + (kTurns - 1) * 512, last_ + i * strip_, in);
+    }
+    k_ += kDepth;
+    units_ += UNITS * planes::unit_bytes<F>;
+    last_ += of_unit ? UNITS * planes::unit_bytes<F> : k_ % planes::kSuper == 0 ? F::super_bytes : 0;
+  }
+};
+
+template <class F, int TOKENS, int OUTPUTS, int UNITS, int WARPS, int STAGES, bool SHARED_SUMS = false>
+struct TileQuantised {
+  static constexpr int kTokens = TOKENS, kOutputs = OUTPUTS, kThreads = 32 * WARPS;
+  static constexpr int I = OUTPUTS / WARPS / 16, J = TOKENS / 8, kDepth = UNITS * planes::kUnit;
+  using X = Rows<TOKENS, kDepth, kThreads>;
+  using W = StripStage<F, I, UNITS>;
+  static constexpr int kStageBytes = X::kBytes + WARPS * W::kBytes;
+  static constexpr bool kShared = F::minima && SHARED_SUMS;
+  static constexpr int kSumsBytes = kShared ? 2 * TOKENS * UNITS * 4 : 0;  // of two stages
+  static constexpr int kSharedBytes = STAGES * kStageBytes + kSumsBytes;
+  static_assert(!kShared || TOKENS % 16 == 0, "sums are shared by 16 tokens");
+  static constexpr int kGroups = 32 / F::scaled;  // of values that share a scale, in 32
+  static constexpr int kAhead = kShared ? 1 : 0;  // stages that have arrived beside the one that is computed
+
+  // A sum of x over 32 values for 8 tokens, from two steps' fragments.
+  static __device__ __forceinline__ void sum_of_x(float (&sum)[4], const uint32_t (&first)[2],
+                                                  const uint32_t (&second)[2]) {
+    const uint32_t ones[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
+    mma_bf16(sum, ones, first);
+    mma_bf16(sum, ones, second);
+  }
+
+  // This warp's part of the sums of x of a stage: [unit][TOKENS].
+  static __device__ __forceinline__ void share_sums(float* sums, const unsigned char* stage) {
+    const int lane = threadIdx.x % 32;
+    constexpr int kPairs = ceil_div(TOKENS, 16), kParts = kPairs * UNITS;  // of 8 tokens; of the stage
+    static_assert(kParts % WARPS == 0, "each warp has as much to do");
+#pragma unroll
+    for (int turn = 0; turn < kParts / WARPS; turn++) {
+      const int part = turn * WARPS + threadIdx.x / 32, token = part % kPairs * 16, unit = part / kPairs;
+      uint32_t b[2][2][2];
+      load_b<X>(b[0], stage, token, 2 * unit);
+      load_b<X>(b[1], stage, token, 2 * unit + 1);
+#pragma unroll
+      for (int j = 0; j < 2; j++) {
+        float sum[4] = {};
+        sum_of_x(sum, b[0][j], b[1][j]);
+        if (lane < 4) {
+          sums[unit * TOKENS + token + 8 * j + 2 * lane] = sum[0];
+          sums[unit * TOKENS + token + 8 * j + 2 * lane + 1] = sum[1];
+        }
+      }
+    }
+  }
+
+  // Adds the values of unit `unit` of the stage: the weights are unpacked once, then tokens pass by.
+  static __device__ __forceinline__ void multiply(float (&total)[I][J][4], const unsigned char* stage,
+                                                  const unsigned char* strips, const float* sums,
+                                                  planes::UnitScales<F> (&scales)[I], int unit) {
+    constexpr int kTogether = J == 1 ? 1 : 2;
+    const int lane = threadIdx.x % 32;
+    uint32_t a[I][2][4];
+    planes::Scales scale[I][kGroups][2];
+#pragma unroll
+    for (int i = 0; i < I; i++) {
+      const unsigned char* at = strips + i * W::kStripBytes + unit * planes::unit_bytes<F>;
+      planes::Codes<F> codes;
+      codes.load(at, lane);
+#pragma unroll
+      for (int s = 0; s < 2; s++) codes.unpack(a[i][s], s);
+      scales[i].load(at, lane / 4);
+#pragma unroll
+      for (int s = 0; s < kGroups; s++) scales[i].at(s, scale[i][s][0], scale[i][s][1]);
+    }
+#pragma unroll
+    for (int begin = 0; begin < J; begin += kTogether) {
+      uint32_t b[2][kTogether][2];
+      load_two_steps<X>(b, stage, 8 * begin, 2 * unit);
+#pragma unroll
+      for (int j = 0; j < kTogether; j++) {
+        float of_x[4] = {};
+        if constexpr (kShared) {
+          const float* from = sums + unit * TOKENS + 8 * (begin + j) + lane % 4 * 2;
+          of_x[0] = from[0], of_x[1] = from[1];
+        } else if constexpr (F::minima) {
+          sum_of_x(of_x, b[0][j], b[1][j]);
+        }
+#pragma unroll
+        for (int i = 0; i < I; i++) add(total[i][begin + j], a[i], b[0][j], b[1][j], scale[i], of_x);
+      }
+    }
+  }
+
+  // Adds 32 values of 16 outputs and 8 tokens.
+  static __device__ __forceinline__ void add(float (&total)[4], const uint32_t (&a)[2][4], const uint32_t (&first)[2],
+                                             const uint32_t (&second)[2], const planes::Scales (&scale)[kGroups][2],
+                                             const float (&of_x)[4]) {
+    float products[2][4] = {};
+    mma_bf16(products[0], a[0], first);
+    mma_bf16(products[kGroups - 1], a[1], second);
+#pragma unroll
+    for (int s = 0; s < kGroups; s++)
+#pragma unroll
+      for (int c = 0; c < 4; c++) {
+        total[c] = __fmaf_rn(scale[s][c / 2].scale, products[s][c], total[c]);
+        if (F::minima) total[c] = __fmaf_rn(-scale[s][c / 2].minimum, of_x[c % 2], total[c]);
+      }
+  }
+
+  // Adds a stage's values, of the last stage (RAGGED) those before `left`, which is a multiple of 32.
+  template <bool RAGGED>
+  static __device__ __forceinline__ void multiply_stage(float (&total)[I][J][4], const unsigned char* stage,
+                                                        const unsigned char* strips, const float* sums, int left) {
+    const int lane = threadIdx.x % 32;
+    planes::UnitScales<F> scales[I];
+#pragma unroll
+    for (int i = 0; i < I; i++)
+      scales[i].load_super(strips + i * W::kStripBytes + UNITS * planes::unit_bytes<F>, lane / 4);
+#pragma unroll(J >= 8 ? 1 : UNITS)
+    for (int u = 0; u < UNITS; u++)
+      if (!RAGGED || planes::kUnit * u < left) multiply(total, stage, strips, sums, scales, u);
+  }
+
+  template <bool SPLIT>
+  static __device__ __forceinline__ void run(Problem p) {
+    DYNAMIC_SHARED(unsigned char, shared);
+    float* const sums = reinterpret_cast<float*>(shared + STAGES * kStageBytes);
+    const Corner corner = corner_of<TOKENS, OUTPUTS>(p);
+    const int output = threadIdx.x / 32 * (16 * I);  // the warp's first, of the tile
+    const int strips_at = X::kBytes + threadIdx.x / 32 * W::kBytes;
+    int k = 0, end = p.K;
+    if (SPLIT) {
+      k = blockIdx.y * p.segment, end = min(k + p.segment, p.K);
+      p = of_segment(p, blockIdx.y);
+    }
+    X x(p.x, corner.token, p.M, k, p.K);
+    W w(p.w, corner.output + output, p.N, k, p.K);
+    const int stages = ceil_div(end - k, kDepth);
+
+    int to_copy = 0, copy_at = 0;  // the next stage to copy, and its place in the ring
+    const auto copy = [&] {
+      if (to_copy < stages) {
+        unsigned char* const stage = shared + copy_at * kStageBytes;
+        x.copy(stage, p.K);
+        w.copy(stage + strips_at, p.K);
+      }
+      cp_async_commit();
+      to_copy++;
+      copy_at = copy_at + 1 == STAGES ? 0 : copy_at + 1;
+    };
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; s++) copy();
+    if constexpr (kShared) {
+      cp_async_wait<STAGES - 2>();
+      __syncthreads();
+      share_sums(sums, shared);
+    }
+
+    float total[I][J][4] = {};
+    int in_ring = 0, border = SPLIT ? end : min(p.segment, end);
+    bool first = true;
+    for (int t = 0; t < stages; t++) {
+      cp_async_wait<STAGES - 2 - kAhead>();
+      __syncthreads();
+      const int next = in_ring + 1 == STAGES ? 0 : in_ring + 1;
+      float* const of_stage = sums + t % 2 * (kSumsBytes / 8);
+      copy();
+      if constexpr (kShared) {
+        if (t + 1 < stages)
+          share_sums(sums + (t + 1) % 2 * (kSumsBytes / 8), shared + next * kStageBytes);
+      }
+      const unsigned char* const stage = shared + in_ring * kStageBytes;
+      if (k + kDepth <= end) {
+        multiply_stage<false>(total, stage, stage + strips_at, of_stage, 0);
+      } else {
+        multiply_stage<true>(total, stage, stage + strips_at, of_stage, end - k);
+      }
+      in_ring = next;
+      k += kDepth;
+      if (k >= border) {
+        settle_tile<I, J>(p, total, corner.token, corner.output + output, first, border == end);
+#pragma unroll
+        for (int e = 0; e < I * J * 4; e++) total[e / (4 * J)][e / 4 % J][e % 4] = 0.0f;
+        first = false;
+        border = min(border + p.segment, end);
+      }
+    }
+  }
+};
+
+}  // namespace gemm

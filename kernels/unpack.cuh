@@ -1,0 +1,165 @@
+// Codes and scales of planes.cuh from registers, as the tensor core wants them: a few instructions for two codes.
+//
+// bf16 counts in steps of one from 128 to 256: with 0x4300 around them, seven bits are 128 more than they are. One
+// exact sum takes the 128 away (and what else a format's codes are too large by):
+//
+//   q4_k  0x4300 | nibble                  - 128
+//   q6_k  0x4300 | nibble | two bits << 4  - 160
+//   q8_0  0x4300 | low seven bits          - 128, or - 256 where the sign bit is set: 0xc300 | sign bit
+#pragma once
+
+#include "planes.cuh"
+
+namespace planes {
+
+// x + y for two bf16 at once, where no sum rounds. (The sum has one instruction from sm_90 on, the fused one from sm_80.)
+__device__ __forceinline__ uint32_t add_exact(uint32_t x, uint32_t y) {
+#ifdef HOST_KERNEL_TEST
+  uint32_t sums = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    const float sum = __uint_as_float(x >> shift << 16) + __uint_as_float(y >> shift << 16);
+    sums |= __float_as_uint(sum) >> 16 << shift;
+  }
+  return sums;
+#else
+  uint32_t sums;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sums) : "r"(x), "r"(0x3f803f80u), "r"(y));
+  return sums;
+#endif
+}
+
+// (bits & mask) | around: one instruction, which the compiler would not make of two constants.
+__device__ __forceinline__ uint32_t bits_within(uint32_t bits, uint32_t mask, uint32_t around) {
+#ifdef HOST_KERNEL_TEST
+  return (bits & mask) | around;
+#else
+  uint32_t out;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(out) : "r"(bits), "r"(mask), "r"(around));
+  return out;
+#endif
+}
+
+// A lane's codes of a unit.
+template <class F>
+struct Codes;
+
+template <>
+struct Codes<Q8_0> {
+  uint4 words;
+  __device__ __forceinline__ void load(const unsigned char* unit, int lane) {
+    words = *reinterpret_cast<const uint4*>(unit + lane * 16);
+  }
+  __device__ __forceinline__ void unpack(uint32_t (&a)[4], int step) const {
+    const uint32_t of_step[2] = {step == 0 ? words.x : words.z, step == 0 ? words.y : words.w};
+#pragma unroll
+    for (int p = 0; p < 4; p++) {
+      const uint32_t word = of_step[p / 2] >> (p % 2 * 8);
+      a[p] = add_exact(bits_within(word, 0x007f007fu, 0x43004300u), bits_within(word, 0x00800080u, 0xc300c300u));
+    }
+  }
+};
+
+template <>
+struct Codes<Q4_K> {
+  uint2 nibbles;
+  __device__ __forceinline__ void load(const unsigned char* unit, int lane) {
+    nibbles = *reinterpret_cast<const uint2*>(unit + lane * 8);
+  }
+  __device__ __forceinline__ void unpack(uint32_t (&a)[4], int step) const {
+    const uint32_t word = step == 0 ? nibbles.x : nibbles.y;
+#pragma unroll
+    for (int p = 0; p < 4; p++) a[p] = add_exact(bits_within(word >> (4 * p), 0x000f000fu, 0x43004300u), 0xc300c300u);
+  }
+};
+
+template <>
+struct Codes<Q6_K> {
+  uint2 nibbles;
+  uint32_t high;
+  __device__ __forceinline__ void load(const unsigned char* unit, int lane) {
+    nibbles = *reinterpret_cast<const uint2*>(unit + lane * 8);
+    high = *reinterpret_cast<const uint32_t*>(unit + 256 + lane * 4);
+  }
+  __device__ __forceinline__ void unpack(uint32_t (&a)[4], int step) const {
+    const uint32_t word = step == 0 ? nibbles.x : nibbles.y;
+#pragma unroll
+    for (int p = 0; p < 4; p++) {
+      const int at = 2 * (step * 4 + p);  // of the two bits that belong at 4
+      const uint32_t low = bits_within(word >> (4 * p), 0x000f000fu, 0x43004300u);
+      a[p] = add_exact(bits_within(at < 4 ? high << (4 - at) : high >> (at - 4), 0x00300030u, low), 0xc320c320u);
+    }
+  }
+};
+
+__device__ __forceinline__ float low_half(uint32_t word) {
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(word)));
+}
+__device__ __forceinline__ float high_half(uint32_t word) {
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(word >> 16)));
+}
+// d times byte `i` of a word, exactly: with 0x4b in front a byte is 2^23 more than it is, and one fused multiply-add
+// takes d 2^23 away again. (d is a half: every product and every sum here has a few bits only.)
+__device__ __forceinline__ float times_byte(float d, uint32_t word, int i) {
+#ifdef HOST_KERNEL_TEST
+  const uint32_t byte = 0x4b000000u | (word >> (8 * i) & 0xff);
+#else
+  const uint32_t byte = __byte_perm(word, 0x4b000000u, 0x7440 + i);
+#endif
+  return __fmaf_rn(__uint_as_float(byte), d, __fmul_rn(d, -8388608.0f));
+}
+
+// The scales of outputs g and g + 8: a super's, then a unit's within it. `at` gives those of the values of step
+// `step` of the unit, `first` output g's and `second` output g + 8's.
+template <class F>
+struct UnitScales;
+
+template <>
+struct UnitScales<Q8_0> {
+  uint32_t halves;
+  __device__ __forceinline__ void load_super(const unsigned char*, int) {}
+  __device__ __forceinline__ void load(const unsigned char* unit, int g) {
+    halves = word_at(unit + Q8_0::codes_bytes + g * 4);
+  }
+  __device__ __forceinline__ void at(int, Scales& first, Scales& second) const {
+    first = {low_half(halves), 0.0f}, second = {high_half(halves), 0.0f};
+  }
+};
+
+template <>
+struct UnitScales<Q4_K> {
+  float d[2], dmin[2];
+  uint32_t bytes;
+  __device__ __forceinline__ void load_super(const unsigned char* super, int g) {
+    const uint2 halves = *reinterpret_cast<const uint2*>(super + g * 8);
+    d[0] = low_half(halves.x), dmin[0] = high_half(halves.x);
+    d[1] = low_half(halves.y), dmin[1] = high_half(halves.y);
+  }
+  __device__ __forceinline__ void load(const unsigned char* unit, int g) {
+    bytes = word_at(unit + Q4_K::codes_bytes + g * 4);
+  }
+  __device__ __forceinline__ void at(int, Scales& first, Scales& second) const {
+    first = {times_byte(d[0], bytes, 0), times_byte(dmin[0], bytes, 1)};
+    second = {times_byte(d[1], bytes, 2), times_byte(dmin[1], bytes, 3)};
+  }
+};
+
+template <>
+struct UnitScales<Q6_K> {
+  float d[2];
+  uint32_t bytes;
+  __device__ __forceinline__ void load_super(const unsigned char* super, int g) {
+    const uint32_t halves = word_at(super + g * 4);
+    d[0] = low_half(halves), d[1] = high_half(halves);
+  }
+  __device__ __forceinline__ void load(const unsigned char* unit, int g) {
+    bytes = word_at(unit + Q6_K::codes_bytes + g * 4);
+  }
+  __device__ __forceinline__ float scale(int which, int i) const {
+    return __fmul_rn(d[which], static_cast<float>(static_cast<signed char>(bytes >> (8 * i))));
+  }
+  __device__ __forceinline__ void at(int step, Scales& first, Scales& second) const {
+    first = {scale(0, step * 2), 0.0f}, second = {scale(1, step * 2 + 1), 0.0f};
+  }
+};
+
+}  // namespace planes

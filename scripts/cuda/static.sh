@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# What can be known of a kernel's speed without a GPU, for each generation that the binary has machine code for:
+#   no register is spilled, and no array lies in local memory;
+#   a block's registers and its shared memory fit (kernels/tests/tiles.txt has the dynamic part of products);
+#   the fast products have the tensor core's instructions, asynchronous copies and matrix loads, and as many blocks
+#   fit on a multiprocessor as they ask for;
+#   kernels that write no fused multiply-add have none.
+#
+#   scripts/cuda/static.sh [--table] [KERNEL...]
+#
+# --table prints each product's registers, shared memory and blocks a multiprocessor. Machine code is kept in
+# .cuda/static and compiled anew when a source has changed. The last line counts what passed and failed.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+scripts/cuda/toolkit.sh || exit 2
+. .cuda/env
+table=
+if [ "${1:-}" = --table ]; then table=1 && shift; fi
+kernels=("$@")
+[ $# -gt 0 ] || for file in kernels/*.cu; do kernels+=("$(basename "$file" .cu)"); done
+
+# generation: shared memory of a block at most, of a multiprocessor, in bytes (a block takes 1 KiB beside its own)
+limits() {
+  case $1 in
+    80) echo 166912 167936 ;;
+    86 | 89) echo 101376 102400 ;;
+    90a) echo 232448 233472 ;;
+  esac
+}
+generations=(80 86 89 90a)
+registers_of_block=65536 # and of a multiprocessor
+
+newest=$(cat kernels/*.cuh kernels/*.h "$0" | sha256sum)
+key() { echo "$newest $(sha256sum <"kernels/$1.cu")"; } # of the sources that a kernel's machine code is made from
+
+compile() { # compile GENERATION KERNEL: machine code, what ptxas says of it, and its instructions
+  local out=.cuda/static/$1/$2
+  mkdir -p ".cuda/static/$1"
+  [ "$(cat "$out.stamp" 2>/dev/null)" = "$(key "$2")" ] && return
+  "$REAL_NVCC" -O3 -std=c++17 --fmad=false -Werror all-warnings -gencode="arch=compute_$1,code=sm_$1" -cubin \
+    -Xptxas -v "kernels/$2.cu" -o "$out.cubin" >"$out.ptxas" 2>&1 || return
+  nvdisasm -c "$out.cubin" >"$out.sass" || return
+  key "$2" >"$out.stamp"
+}
+export -f compile key
+export REAL_NVCC newest
+
+# "NAME registers spilled stack static-shared" for each function of a log of ptxas.
+sizes() {
+  awk '
+    /Compiling entry function/ { split($0, quoted, "\047"); name = quoted[2]; stack = spilled = 0 }
+    /stack frame/ { stack = $1; spilled = $5 + $9 }
+    /Used [0-9]+ registers/ {
+      registers = shared = 0
+      for (i = 2; i <= NF; i++) {
+        if ($i ~ /^registers/) registers = $(i - 1)
+        if ($i ~ /^smem/) shared = $(i - 2)
+      }
+      print name, registers, spilled, stack, shared
+    }' "$1"
+}
+
+# "NAME count.." of the instructions that are looked for, for each function of a listing.
+instructions() {
+  awk '
+    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0 }
+    /^\.text\./ { flush(); name = substr($1, 7); sub(/:$/, "", name); delete n }
+    name {
+      if (/ HMMA\.16816\.F32\.BF16/) n["HMMA"]++
+      else if (/ LDGSTS\.E\.BYPASS\.128/) n["LDGSTS"]++
+      else if (/ LDSM\./) n["LDSM"]++
+      else if (/ FFMA/) n["FFMA"]++
+      else if (/ (LDL|STL)/) n["local"]++
+    }
+    END { flush() }' "$1"
+}
+
+tile() { # tile NAME: threads and dynamic shared memory of a product, also of the split one; 256 and 0 for others
+  awk -v name="${1%_split}" '$1 == name { print $5, $6; found = 1 } END { if (!found) print 256, 0 }' kernels/tests/tiles.txt
+}
+
+passed=0 failed=0
+refuse() { failed=$((failed + 1)) && echo "FAILED  sm_$generation $name: $1"; }
+
+check_function() { # with generation, name and all of its numbers set
+  local block_limit all_shared blocks wanted before=$failed
+  read -r block_limit all_shared < <(limits "$generation")
+  read -r threads dynamic < <(tile "$name")
+  [ "$spilled" = 0 ] || refuse "$spilled bytes of spilled registers"
+  [ "$stack" = 0 ] || refuse "$stack bytes of local memory"
+  [ "$local" = 0 ] || refuse "$local instructions that use local memory"
+  [ $((registers * threads)) -le $registers_of_block ] || refuse "$threads threads with $registers registers each"
+  [ $((static + dynamic)) -le "$block_limit" ] || refuse "$((static + dynamic)) bytes of shared memory"
+  case $name in
+    gemm_*_*x*)
+      [ "$hmma" -gt 0 ] || refuse "no tensor core"
+      [ "$ldgsts" -gt 0 ] || refuse "no asynchronous copy of 16 bytes"
+      [ "$ldsm" -gt 0 ] || refuse "no matrix load"
+      blocks=$((registers_of_block / (threads * ((registers + 7) / 8 * 8))))
+      wanted=$((all_shared / (static + dynamic + 1024)))
+      [ -z "$table" ] || printf 'sm_%-4s %-28s %3d registers  %6d bytes shared  blocks %2d by registers, %d by memory\n' \
+        "$generation" "$name" "$registers" "$((static + dynamic))" "$blocks" "$wanted"
+      [ "$blocks" -ge "$((wanted < 2 ? wanted : 2))" ] || refuse "$blocks blocks by registers, $wanted by memory"
+      ;;
+    gemm_bf16 | gemm_q*) [ "$hmma" -gt 0 ] || refuse "no tensor core" ;;
+  esac
+  case $name in
+    gemm_bf16* | gemm_merge | dequantize_* | take_rows_* | copy_blocks)
+      [ "$ffma" = 0 ] || refuse "$ffma fused multiply-adds, and none is written" ;;
+  esac
+  [ "$failed" -gt "$before" ] || passed=$((passed + 1))
+}
+
+for generation in "${generations[@]}"; do printf "$generation %s\n" "${kernels[@]}"; done |
+  xargs -P "$(nproc)" -L 1 bash -c 'compile "$@"' _ || true
+for generation in "${generations[@]}"; do
+  for kernel in "${kernels[@]}"; do
+    out=.cuda/static/$generation/$kernel
+    name=$kernel
+    if [ "$(cat "$out.stamp" 2>/dev/null)" != "$(key "$kernel")" ]; then
+      refuse "does not compile" && cat "$out.ptxas"
+      continue
+    fi
+    while read -r name registers spilled stack static hmma ldgsts ldsm ffma local; do
+      check_function
+    done < <(join <(sizes "$out.ptxas" | sort) <(instructions "$out.sass" | sort))
+  done
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
