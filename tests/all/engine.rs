@@ -12,11 +12,11 @@ use tribunal::{
     },
 };
 
-fn tiny(name: &str) -> PathBuf {
+pub fn tiny(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/tiny").join(name)
 }
 
-fn options() -> Options {
+pub fn options() -> Options {
     Options { kv_bytes: Some(8 << 20), context: Some(640), ..Options::default() }
 }
 
@@ -52,13 +52,13 @@ fn questions() -> Vec<(Chat, Form, Sampling)> {
 }
 
 /// All that must not change: texts, tokens, every bit of every log-probability.
-fn bits(reply: &Reply) -> (String, Vec<(u32, u64, u64)>, Finish) {
+pub fn bits(reply: &Reply) -> (String, Vec<(u32, u64, u64)>, Finish) {
     let tokens = reply.tokens.iter().map(|t| (t.id, t.logprob.to_bits(), t.masked_logprob.to_bits()));
     (reply.text.clone(), tokens.collect(), reply.finish)
 }
 
 /// Asks everything at once, in the given order, and gives the replies in the questions' own order.
-fn ask_all(engine: &Engine, order: &[usize]) -> Vec<Reply> {
+pub fn ask_all(engine: &Engine, order: &[usize]) -> Vec<Reply> {
     let questions = questions();
     let mut replies: Vec<(usize, Reply)> = std::thread::scope(|scope| {
         let ask = |&i: &usize| {

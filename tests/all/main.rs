@@ -7,6 +7,7 @@ mod cli_keep;
 mod cli_promptcue;
 mod cli_score;
 mod cli_show;
+mod cuda;
 mod engine;
 mod engine_forms;
 mod engine_signature;

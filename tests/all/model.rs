@@ -9,18 +9,23 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn load(name: &str) -> Box<dyn Model> {
+/// A tiny model on a device.
+pub fn load_on(device: &Device, name: &str) -> Box<dyn Model> {
     let weights = Weights::open(&root().join("models/tiny").join(name)).expect("a tiny model opens");
-    Device::Cpu.load(&weights, Compute::default()).expect("a tiny model loads")
+    device.load(&weights, Compute::default()).expect("a tiny model loads")
+}
+
+fn load(name: &str) -> Box<dyn Model> {
+    load_on(&Device::Cpu, name)
 }
 
 /// One sequence of the goldens: ids and logits at every position.
-struct Golden {
-    ids: Vec<u32>,
-    logits: Vec<Vec<f32>>,
+pub struct Golden {
+    pub ids: Vec<u32>,
+    pub logits: Vec<Vec<f32>>,
 }
 
-fn goldens(name: &str) -> Vec<Golden> {
+pub fn goldens(name: &str) -> Vec<Golden> {
     let file = |kind: &str| root().join(format!("tests/golden/models/{name}.{kind}"));
     let text = std::fs::read_to_string(file("json")).expect("the golden's ids");
     let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -35,15 +40,15 @@ fn goldens(name: &str) -> Vec<Golden> {
 }
 
 /// Sequences that are fed to a decoder in steps, each with its own blocks, dealt out in an odd order.
-struct Desk<'a> {
+pub struct Desk<'a> {
     model: &'a mut dyn Model,
     sequences: Vec<Vec<u32>>,
-    done: Vec<usize>,
+    pub done: Vec<usize>,
     blocks: Vec<Vec<u32>>,
 }
 
 impl<'a> Desk<'a> {
-    fn new(model: &'a mut dyn Model, sequences: &[Vec<u32>], kind: KvType) -> Self {
+    pub fn new(model: &'a mut dyn Model, sequences: &[Vec<u32>], kind: KvType) -> Self {
         let needed: Vec<usize> = sequences.iter().map(|s| s.len().div_ceil(BLOCK)).collect();
         let total: usize = needed.iter().sum();
         let mut free: Vec<u32> = (0..total as u32).collect();
@@ -54,7 +59,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Feeds the next tokens of some sequences, `(sequence, tokens)`, and gives all their logits.
-    fn step(&mut self, work: &[(usize, usize)]) -> Vec<Vec<f32>> {
+    pub fn step(&mut self, work: &[(usize, usize)]) -> Vec<Vec<f32>> {
         let part = |&(sequence, n_tokens): &(usize, usize)| {
             let position = self.done[sequence];
             let tokens = &self.sequences[sequence][position..position + n_tokens];
@@ -92,7 +97,7 @@ fn logits_equal_those_of_transformers() {
 }
 
 /// The bits of a whole prefill of each sequence alone.
-fn alone(model: &mut dyn Model, sequences: &[Vec<u32>], kind: KvType) -> Vec<Vec<Vec<u32>>> {
+pub fn alone(model: &mut dyn Model, sequences: &[Vec<u32>], kind: KvType) -> Vec<Vec<Vec<u32>>> {
     let mut run = |ids: &Vec<u32>| {
         let logits = Desk::new(model, std::slice::from_ref(ids), kind).step(&[(0, ids.len())]);
         logits.iter().map(|row| bits(row)).collect()
@@ -100,8 +105,40 @@ fn alone(model: &mut dyn Model, sequences: &[Vec<u32>], kind: KvType) -> Vec<Vec
     sequences.iter().map(&mut run).collect()
 }
 
-fn bits(row: &[f32]) -> Vec<u32> {
+pub fn bits(row: &[f32]) -> Vec<u32> {
     row.iter().map(|x| x.to_bits()).collect()
+}
+
+/// Feeds sequences of these lengths in chunks cut by `cuts`, several at once, and compares each row's bits with those
+/// of a whole prefill alone.
+pub fn check_company(model: &mut dyn Model, kind: KvType, lengths: &[usize], cuts: &[(usize, usize)]) {
+    let id = |s: usize, i: usize| ((s * 31 + i * 17 + i * i) % 300) as u32;
+    let sequences: Vec<Vec<u32>> =
+        lengths.iter().enumerate().map(|(s, &n)| (0..n).map(|i| id(s, i)).collect()).collect();
+    let expected = alone(model, &sequences, kind);
+    let mut desk = Desk::new(model, &sequences, kind);
+    let mut cuts = cuts.iter().copied().cycle();
+    while desk.done.iter().zip(lengths).any(|(done, length)| done < length) {
+        let mut work: Vec<(usize, usize)> = Vec::new();
+        for (sequence, tokens) in cuts.by_ref().take(3) {
+            let sequence = sequence % lengths.len();
+            let tokens = tokens.min(lengths[sequence] - desk.done[sequence]);
+            if tokens > 0 && work.iter().all(|w| w.0 != sequence) {
+                work.push((sequence, tokens));
+            }
+        }
+        if work.is_empty() {
+            continue;
+        }
+        let starts: Vec<usize> = work.iter().map(|w| desk.done[w.0]).collect();
+        let mut logits = desk.step(&work).into_iter();
+        for (&(sequence, tokens), start) in work.iter().zip(starts) {
+            for (i, expected) in expected[sequence][start..start + tokens].iter().enumerate() {
+                let row = logits.next().expect("a row per token");
+                assert_eq!(&bits(&row), expected, "sequence {sequence}, position {}", start + i);
+            }
+        }
+    }
 }
 
 proptest! {
@@ -115,33 +152,6 @@ proptest! {
         name in prop::sample::select(vec!["qwen2", "gemma3", "mistral"]),
         kind in prop::sample::select(vec![KvType::Bf16, KvType::F32, KvType::F16]),
     ) {
-        let mut model = load(name);
-        let id = |s: usize, i: usize| ((s * 31 + i * 17 + i * i) % 300) as u32;
-        let sequences: Vec<Vec<u32>> =
-            lengths.iter().enumerate().map(|(s, &n)| (0..n).map(|i| id(s, i)).collect()).collect();
-        let expected = alone(&mut *model, &sequences, kind);
-        let mut desk = Desk::new(&mut *model, &sequences, kind);
-        let mut cuts = cuts.into_iter().cycle();
-        while desk.done.iter().zip(&lengths).any(|(done, length)| done < length) {
-            let mut work: Vec<(usize, usize)> = Vec::new();
-            for (sequence, tokens) in cuts.by_ref().take(3) {
-                let sequence = sequence % lengths.len();
-                let tokens = tokens.min(lengths[sequence] - desk.done[sequence]);
-                if tokens > 0 && work.iter().all(|w| w.0 != sequence) {
-                    work.push((sequence, tokens));
-                }
-            }
-            if work.is_empty() {
-                continue;
-            }
-            let starts: Vec<usize> = work.iter().map(|w| desk.done[w.0]).collect();
-            let mut logits = desk.step(&work).into_iter();
-            for (&(sequence, tokens), start) in work.iter().zip(starts) {
-                for expected in &expected[sequence][start..start + tokens] {
-                    let row = logits.next().expect("a row per token");
-                    prop_assert_eq!(&bits(&row), expected);
-                }
-            }
-        }
+        check_company(&mut *load(name), kind, &lengths, &cuts);
     }
 }

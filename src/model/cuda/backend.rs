@@ -10,9 +10,10 @@ use cudarc::driver::{CudaEvent, CudaStream, result};
 use super::{
     Error, Gpu,
     gpu::failed,
+    items::{self, Limits},
     launch::{Argument, Shape},
     memory::{Buffer, Memory, Pinned, Pool},
-    plan::{Attention, Plan},
+    plan::{self, Attention, Plan},
     products::{self, Kind, Way},
     tail::{CHOICE_BYTES, WANT_BYTES, Wants},
     weights::{Linear, Part, Sender, Table, module},
@@ -29,6 +30,9 @@ use crate::model::{
 
 /// Rows up to which a step's time is that of reading the weights.
 const CHEAP_ROWS: usize = 64;
+
+/// The most memory for attention split by split.
+const PARTS_BYTES: usize = 256 << 20;
 
 /// A GPU with one model's cache and the step at hand.
 pub struct Cuda {
@@ -295,6 +299,43 @@ impl Cuda {
         Ok(fetched)
     }
 
+    /// Attention of one launch's items, to `outputs`.
+    #[expect(clippy::too_many_arguments, reason = "attention reads that much")]
+    fn attend_items(
+        &self,
+        layer: usize,
+        queries: &Values,
+        attention: &Attention,
+        launch: &plan::Launch,
+        kernel: &'static str,
+        outputs: &[u64],
+        window: usize,
+    ) -> Result<(), Error> {
+        let Config { n_heads, n_kv_heads, head_dim, attention_scale, .. } = self.config;
+        let (keys, values) = self.cached(layer);
+        let Attention { order, positions, sequences, .. } = *attention;
+        let steps = [launch.items, order, positions, sequences, self.plan.block_starts, self.plan.blocks];
+        let steps = steps.map(|at| at.from(self.numbers()));
+        let pointers = [&[queries.buffer.at(), keys, values][..], &steps, outputs].concat();
+        let sizes = [launch.n_items, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
+        let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
+        let arguments = [&pointers[..], &sizes, &[Argument::Float(attention_scale)]].concat();
+        let shared_bytes = launch.tile.shared_bytes;
+        let shape = Shape { shared_bytes, ..Shape::new([launch.n_items, n_kv_heads], launch.tile.threads) };
+        // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's items are rows
+        // of the queries.
+        unsafe { self.launch((launch.tile.module, kernel), shape, &arguments) }
+    }
+
+    /// What attention may use.
+    fn limits(&self) -> Limits {
+        Limits {
+            multiprocessors: self.gpu.multiprocessors(),
+            shared_bytes: self.gpu.shared_bytes(),
+            parts: PARTS_BYTES / items::part_bytes(plan::heads(&self.config)),
+        }
+    }
+
     fn query_width(&self) -> usize {
         self.config.n_heads * self.config.head_dim
     }
@@ -367,7 +408,7 @@ impl Backend for Cuda {
         if let Some(angles) = &mut self.local_angles {
             angles.reach(furthest, sender)?;
         }
-        self.plan = Plan::new(&step);
+        self.plan = Plan::new(&step, &self.config, self.limits());
         self.send()?;
         self.copy_blocks()?;
         Ok(())
@@ -468,24 +509,30 @@ impl Backend for Cuda {
         rows: Rows,
         reach: Reach,
     ) -> Result<Self::Input, model::Error> {
-        let Config { n_heads, n_kv_heads, head_dim, attention_scale, .. } = self.config;
-        let attention = if rows == Rows::Wanted { &self.plan.of_wanted } else { &self.plan.all };
         let out = self.values(queries.n_rows, self.query_width(), 2)?;
-        let (keys, values) = self.cached(layer);
-        let (numbers, plan) = (self.numbers(), &self.plan);
-        let Attention { n_items, items, order, positions, sequences, .. } = *attention;
-        let steps = [items, order, positions, sequences, plan.block_starts, plan.blocks];
-        let pointers =
-            [&[queries.buffer.at(), keys, values][..], &steps.map(|at| at.from(numbers)), &[out.buffer.at()]];
+        let attention = self.plan.attention(rows, reach);
         let window = self.config.window.filter(|_| reach == Reach::Local).unwrap_or(0);
-        let sizes = [n_items, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
-        let pointers: Vec<Argument> = pointers.concat().into_iter().map(Argument::At).collect();
-        let arguments = [&pointers[..], &sizes, &[Argument::Float(attention_scale)]].concat();
-        // SAFETY: the step was checked: its blocks are in the cache and hold its positions.
-        unsafe {
-            let shape = Shape::new([n_items, n_kv_heads], 32);
-            self.launch(("attend_plain", "attend_rows_plain"), shape, &arguments)?;
+        for launch in &attention.rows {
+            let outputs = [out.buffer.at()];
+            self.attend_items(layer, &queries, attention, launch, launch.tile.rows, &outputs, window)?;
         }
+        if attention.parts.is_empty() {
+            return Ok(out);
+        }
+        let Config { n_heads, head_dim, .. } = self.config;
+        let parts = self.pool.take(attention.n_parts * n_heads * head_dim * 4)?;
+        let peaks = self.pool.take(attention.n_parts * n_heads * 8)?;
+        let [starts, positions] =
+            [attention.part_starts, attention.positions].map(|at| at.from(self.numbers()));
+        for launch in &attention.parts {
+            let outputs = [parts.at(), peaks.at(), starts];
+            self.attend_items(layer, &queries, attention, launch, launch.tile.parts, &outputs, window)?;
+        }
+        let pointers = [parts.at(), peaks.at(), starts, positions, out.buffer.at()].map(Argument::At);
+        let sizes = [queries.n_rows, n_heads, head_dim, window].map(Argument::size);
+        let shape = Shape::new([queries.n_rows, (n_heads * head_dim).div_ceil(512)], 128);
+        // SAFETY: parts and peaks have room for the plan's parts, and each row that has parts names its first.
+        unsafe { self.launch(("attend_merge", "attend_merge"), shape, &[&pointers[..], &sizes].concat())? };
         Ok(out)
     }
 

@@ -22,6 +22,9 @@ struct Inner {
     name: String,
     /// Major and minor compute capability.
     capability: (i32, i32),
+    multiprocessors: usize,
+    /// The most dynamic shared memory that a block can be allowed.
+    shared_bytes: usize,
 }
 
 impl std::fmt::Debug for Gpu {
@@ -57,8 +60,13 @@ impl Gpu {
         if capability.0 < 8 {
             return Err(Error::OldDevice { name, major: capability.0, minor: capability.1 });
         }
+        use sys::CUdevice_attribute_enum as Attribute;
+        let attribute =
+            |attribute| context.attribute(attribute).map(|n| n as usize).map_err(failed("ask the device"));
+        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let shared_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let kernels = Kernels::load(&context)?;
-        Ok(Self(Arc::new(Inner { context, kernels, name, capability })))
+        Ok(Self(Arc::new(Inner { context, kernels, name, capability, multiprocessors, shared_bytes })))
     }
 
     /// The GPU's number.
@@ -98,6 +106,14 @@ impl Gpu {
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {
         &self.0.context
+    }
+
+    pub(super) fn multiprocessors(&self) -> usize {
+        self.0.multiprocessors
+    }
+
+    pub(super) fn shared_bytes(&self) -> usize {
+        self.0.shared_bytes
     }
 
     pub(super) fn kernels(&self) -> &Kernels {

@@ -1,0 +1,210 @@
+//! The engine on a GPU, or on the emulated one of `scripts/cuda/emulated.sh`: near the CPU and near transformers, and
+//! bit for bit the same whatever the batch, the cache, the chunks and the drafts. Where there is no GPU the tests say so
+//! and pass; with `TRIBUNAL_TEST_GPU=1` that is a failure.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use candle_core::quantized::GgmlDType;
+use tribunal::{
+    engine::{Engine, Options},
+    llm::{Chat, Form, Llm, Sampling, Usage},
+    model::{BLOCK, Compute, Device, KvType, Part, Step, Weights, cpu::Activations},
+};
+
+use crate::{
+    engine::{ask_all, bits, options, tiny},
+    fakes::gguf,
+    model::{Desk, check_company, goldens, load_on},
+};
+
+fn gpu() -> Option<Device> {
+    match Device::named("cuda") {
+        Ok(mut devices) => Some(devices.remove(0)),
+        Err(error) => {
+            assert!(std::env::var_os("TRIBUNAL_TEST_GPU").is_none(), "{error}");
+            eprintln!("not checked: {error}");
+            None
+        }
+    }
+}
+
+/// The root of the mean square of the differences, over that of the second.
+fn apart(ours: &[f32], theirs: &[f32]) -> f32 {
+    let squares = |x: &mut dyn Iterator<Item = f32>| x.map(|x| x * x).sum::<f32>().sqrt();
+    squares(&mut ours.iter().zip(theirs).map(|(a, b)| a - b)) / squares(&mut theirs.iter().copied())
+}
+
+#[test]
+fn logits_are_near_those_of_transformers() {
+    let Some(gpu) = gpu() else { return };
+    let same =
+        ["llama", "smollm2", "mistral", "qwen2", "qwen2-yarn", "qwen3", "gemma3"].map(|name| (name, name));
+    for (name, golden) in
+        same.into_iter().chain([("mistral-sharded", "mistral"), ("gemma3-nested", "gemma3")])
+    {
+        let mut model = load_on(&gpu, name);
+        for golden in goldens(golden) {
+            let n = golden.ids.len();
+            let ours =
+                Desk::new(&mut *model, std::slice::from_ref(&golden.ids), KvType::Bf16).step(&[(0, n)]);
+            assert_eq!(ours.len(), golden.logits.len());
+            for (position, (ours, theirs)) in ours.iter().zip(&golden.logits).enumerate() {
+                // Weights and inputs of every product are rounded to bf16, a part in 256 each.
+                let apart = apart(ours, theirs);
+                assert!(apart < 0.05, "{name}: position {position} is {apart} apart");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_does_not_depend_on_its_company() {
+    let Some(gpu) = gpu() else { return };
+    for (name, lengths, cuts) in [
+        ("qwen2", &[290, 17, 140][..], &[(0, 61), (1, 3), (2, 16), (0, 1), (2, 33)][..]),
+        ("gemma3", &[1, 270, 33], &[(1, 64), (2, 9), (0, 1), (1, 2)]),
+        ("mistral", &[300, 299], &[(0, 7), (1, 50), (0, 47)]),
+    ] {
+        check_company(&mut *load_on(&gpu, name), KvType::Bf16, lengths, cuts);
+    }
+}
+
+/// Logits after the last of some tokens.
+fn last_logits(device: &Device, weights: &Weights, tokens: &[u32]) -> Vec<f32> {
+    let compute = Compute { activations: Activations::Float, ..Compute::default() };
+    let mut model = device.load(weights, compute).unwrap();
+    model.reserve(8, KvType::Bf16).unwrap();
+    let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
+    let part = Part { tokens, position: 0, blocks: &blocks, logits_from: tokens.len() - 1 };
+    model.run(Step::new([part], Vec::new())).unwrap();
+    model.logits().unwrap().remove(0)
+}
+
+#[test]
+fn every_gguf_format_gives_logits_near_those_of_exact_activations() {
+    let Some(gpu) = gpu() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 256).collect();
+    use GgmlDType as T;
+    for dtype in
+        [T::F32, T::F16, T::BF16, T::Q4_0, T::Q4_1, T::Q5_0, T::Q5_1, T::Q8_0, T::Q4K, T::Q5K, T::Q6K]
+    {
+        let path = folder.path().join(format!("{dtype:?}.gguf"));
+        gguf(&path, dtype);
+        let weights = Weights::open(&path).unwrap();
+        let [ours, exact] = [&gpu, &Device::Cpu].map(|device| last_logits(device, &weights, &tokens));
+        let apart = apart(&ours, &exact);
+        // Formats without a product of their own have their weights rounded to bf16 too.
+        assert!(apart < 0.03, "{dtype:?} is {apart} apart");
+    }
+}
+
+#[test]
+fn replies_do_not_depend_on_batch_cache_drafts_or_order() {
+    let Some(gpu) = gpu() else { return };
+    let options = || Options { device: gpu.clone(), ..options() };
+    for (model, n_variants) in [("qwen2", 6), ("gemma3", 2)] {
+        let forward: Vec<usize> = (0..18).collect();
+        let backward: Vec<usize> = forward.iter().rev().copied().collect();
+        let plain = Options { n_rows: 1, prefix_cache: false, drafts: false, ..options() };
+        let expected = ask_all(&Engine::open(&tiny(model), &plain).unwrap(), &forward);
+        let variants = [
+            Options { n_rows: 7, step_tokens: 33, ..options() },
+            Options { kv_bytes: Some(660 * 1024), step_tokens: 5, ..options() },
+            Options { n_rows: 2, ..options() },
+            Options { n_rows: 64, drafts: false, ..options() },
+            Options { n_rows: 64, prefix_cache: false, ..options() },
+            Options { more_devices: vec![gpu.clone()], n_rows: 3, ..options() },
+        ];
+        for (i, variant) in variants.iter().enumerate().take(n_variants) {
+            let engine = Engine::open(&tiny(model), variant).unwrap();
+            let replies = ask_all(&engine, if i % 2 == 0 { &backward } else { &forward });
+            for (reply, expected) in replies.iter().zip(&expected) {
+                assert_eq!(bits(reply), bits(expected), "{model}: variant {i}");
+            }
+            let sum = |part: fn(&Usage) -> usize| replies.iter().map(|r| part(&r.usage)).sum::<usize>();
+            assert!(!variant.drafts || sum(|u| u.accepted) > 0, "{model}: variant {i} guesses nothing right");
+        }
+    }
+}
+
+/// The same greedy answers have log-probabilities near the CPU's.
+#[test]
+fn log_probabilities_are_near_those_of_the_cpu() {
+    let Some(gpu) = gpu() else { return };
+    let chat = Chat::new().user("Is the old bridge closed until spring?");
+    let given = ["closed".to_owned(), "open until spring".to_owned()];
+    let weigh = |device| {
+        let engine = Engine::open(&tiny("llama"), &Options { device, ..options() }).unwrap();
+        let weighed = engine.weigh(&chat, &given).unwrap();
+        let free =
+            engine.ask(&chat, &Form::Text, &Sampling { max_tokens: 3, ..Sampling::default() }).unwrap();
+        weighed.into_iter().flat_map(|w| w.tokens).chain(free.tokens).map(|t| t.logprob).collect::<Vec<_>>()
+    };
+    let (ours, theirs) = (weigh(gpu), weigh(Device::Cpu));
+    assert_eq!(ours.len(), theirs.len());
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        assert!((ours - theirs).abs() < 0.05, "{ours} and {theirs}");
+    }
+}
+
+/// Runs the binary with the emulated GPU as some variables say.
+fn score(out: &Path, model: &Path, variables: &[(&str, &str)], more: &[&str]) -> Output {
+    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/en-de");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+    command
+        .arg("score")
+        .arg("-s")
+        .arg(examples.join("source.txt"))
+        .arg("-t")
+        .arg(examples.join("system-a.txt"));
+    command.arg("--docs").arg(examples.join("docs.txt")).args(["-l", "en-de", "--method", "fsp:shots=0"]);
+    command.args(["--max-tokens", "24", "--limit", "4", "--quiet"]).arg("--model").arg(model);
+    command.arg("--out").arg(out).args(more).envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
+/// Whether the driver is the emulated one, whose behaviour variables change.
+fn is_emulated() -> bool {
+    std::env::var_os("TRIBUNAL_TEST_EMULATED").is_some()
+}
+
+#[test]
+fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
+    if gpu().is_none() || !is_emulated() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let cuda = &["--device", "cuda", "--kv-cache", "8MiB"][..];
+    let verdicts = |name: &str| std::fs::read_to_string(at(name).join("verdicts.jsonl")).unwrap();
+    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+
+    let whole = score(&at("whole"), &tiny("qwen2"), &[], cuda);
+    assert!(matches!(whole.status.code(), Some(0 | 1)), "{}", said(&whole));
+    assert_eq!(verdicts("whole").lines().count(), 4);
+
+    for (variables, more, expected) in [
+        (&[("TRIBUNAL_EMULATED_DEVICES", "0")][..], cuda, "no CUDA device"),
+        (&[], &["--device", "cuda:7"], "there are"),
+        (&[("TRIBUNAL_EMULATED_MEMORY", "200000")], cuda, "MiB of GPU memory for"),
+        (&[], &["--device", "cuda", "--kv-cache", "1KiB"], "hint: `--kv-cache"),
+        (&[], &["--device", "cuda", "--activations", "float"], "is for CPUs"),
+    ] {
+        let output = score(&at("refused"), &tiny("qwen2"), variables, more);
+        assert_eq!(output.status.code(), Some(2), "{expected}: {}", said(&output));
+        assert!(said(&output).contains(expected), "{expected}: {}", said(&output));
+    }
+
+    // A GPU that is lost in the middle: what is finished is kept, and the run goes on from there.
+    let one_by_one = [cuda, &["--jobs", "1"]].concat();
+    let lost = score(&at("lost"), &tiny("qwen2"), &[("TRIBUNAL_EMULATED_LOST_AFTER", "1000")], &one_by_one);
+    assert!(lost.status.code() != Some(0), "{}", said(&lost));
+    assert!(said(&lost).contains("the GPU failed"), "{}", said(&lost));
+    let resumed = score(&at("lost"), &tiny("qwen2"), &[], &one_by_one);
+    assert!(matches!(resumed.status.code(), Some(0 | 1)), "{}", said(&resumed));
+    assert_eq!(verdicts("lost"), verdicts("whole"));
+}
