@@ -147,12 +147,12 @@ fn log_probabilities_are_near_those_of_the_cpu() {
     let (ours, theirs) = (weigh(gpu), weigh(Device::Cpu));
     assert_eq!(ours.len(), theirs.len());
     for (ours, theirs) in ours.iter().zip(&theirs) {
-        assert!((ours - theirs).abs() < 0.05, "{ours} and {theirs}");
+        assert!((ours - theirs).abs() < 0.1, "{ours} and {theirs}");
     }
 }
 
 /// Runs the binary with the emulated GPU as some variables say.
-fn score(out: &Path, model: &Path, variables: &[(&str, &str)], more: &[&str]) -> Output {
+fn score(out: &Path, model: &Path, method: &str, variables: &[(&str, &str)], more: &[&str]) -> Output {
     let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/en-de");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
     command
@@ -161,10 +161,25 @@ fn score(out: &Path, model: &Path, variables: &[(&str, &str)], more: &[&str]) ->
         .arg(examples.join("source.txt"))
         .arg("-t")
         .arg(examples.join("system-a.txt"));
-    command.arg("--docs").arg(examples.join("docs.txt")).args(["-l", "en-de", "--method", "fsp:shots=0"]);
+    command.arg("--docs").arg(examples.join("docs.txt")).args(["-l", "en-de", "--method", method]);
     command.args(["--max-tokens", "24", "--limit", "4", "--quiet"]).arg("--model").arg(model);
     command.arg("--out").arg(out).args(more).envs(variables.iter().copied());
     command.output().unwrap()
+}
+
+/// A tiny model that takes long prompts.
+fn with_long_context(folder: &Path) -> PathBuf {
+    let model = folder.join("long");
+    std::fs::create_dir(&model).unwrap();
+    for file in std::fs::read_dir(tiny("qwen2")).unwrap() {
+        let file = file.unwrap().path();
+        std::fs::copy(&file, model.join(file.file_name().unwrap())).unwrap();
+    }
+    let config = std::fs::read_to_string(model.join("config.json")).unwrap();
+    let long = config.replace("\"max_position_embeddings\": 512", "\"max_position_embeddings\": 8192");
+    assert_ne!(long, config);
+    std::fs::write(model.join("config.json"), long).unwrap();
+    model
 }
 
 /// Whether the driver is the emulated one, whose behaviour variables change.
@@ -183,9 +198,9 @@ fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
     let verdicts = |name: &str| std::fs::read_to_string(at(name).join("verdicts.jsonl")).unwrap();
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
 
-    let whole = score(&at("whole"), &tiny("qwen2"), &[], cuda);
-    assert!(matches!(whole.status.code(), Some(0 | 1)), "{}", said(&whole));
-    assert_eq!(verdicts("whole").lines().count(), 4);
+    let fsp = score(&at("fsp"), &with_long_context(folder.path()), "fsp:shots=0", &[], cuda);
+    assert!(matches!(fsp.status.code(), Some(0 | 1)), "{}", said(&fsp));
+    assert_eq!(verdicts("fsp").lines().count(), 4);
 
     for (variables, more, expected) in [
         (&[("TRIBUNAL_EMULATED_DEVICES", "0")][..], cuda, "no CUDA device"),
@@ -194,17 +209,21 @@ fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
         (&[], &["--device", "cuda", "--kv-cache", "1KiB"], "hint: `--kv-cache"),
         (&[], &["--device", "cuda", "--activations", "float"], "is for CPUs"),
     ] {
-        let output = score(&at("refused"), &tiny("qwen2"), variables, more);
+        let output = score(&at("refused"), &tiny("qwen2"), "gemba-da", variables, more);
         assert_eq!(output.status.code(), Some(2), "{expected}: {}", said(&output));
         assert!(said(&output).contains(expected), "{expected}: {}", said(&output));
     }
 
     // A GPU that is lost in the middle: what is finished is kept, and the run goes on from there.
     let one_by_one = [cuda, &["--jobs", "1"]].concat();
-    let lost = score(&at("lost"), &tiny("qwen2"), &[("TRIBUNAL_EMULATED_LOST_AFTER", "1000")], &one_by_one);
-    assert!(lost.status.code() != Some(0), "{}", said(&lost));
+    let run = |name, variables| score(&at(name), &tiny("qwen2"), "gemba-da", variables, &one_by_one);
+    let whole = run("whole", &[]);
+    assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
+    let lost = run("lost", &[("TRIBUNAL_EMULATED_LOST_AFTER", "200")]);
+    assert_eq!(lost.status.code(), Some(2), "{}", said(&lost));
     assert!(said(&lost).contains("the GPU failed"), "{}", said(&lost));
-    let resumed = score(&at("lost"), &tiny("qwen2"), &[], &one_by_one);
-    assert!(matches!(resumed.status.code(), Some(0 | 1)), "{}", said(&resumed));
+    let kept = std::fs::read_to_string(at("lost").join("journal.jsonl")).unwrap().lines().count();
+    assert!((1..4).contains(&kept), "{kept} of 4 units were finished");
+    assert_eq!(run("lost", &[]).status.code(), Some(0));
     assert_eq!(verdicts("lost"), verdicts("whole"));
 }
