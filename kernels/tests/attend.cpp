@@ -1,6 +1,6 @@
 // Attention: attend_plain.cu against f64, and everything else against it, bit for bit: attend.cuh for every size of head
 // and tile, parts merged as rows in one go, rows alone as together, shared prefixes as copies in other places of the pool,
-// chunks as whole prompts, any order of threads. Slots of the cache that nothing was written to hold NaN.
+// chunks as whole prompts, any order of threads. Slots of the cache that no row sees hold NaN.
 #include "../attend_d128.cu"
 #include "../attend_d16.cu"
 #include "../attend_d256.cu"
@@ -199,6 +199,8 @@ int main(int argc, char** argv) {
   Tally tally{"attend"};
   test_shared_memory(tally);
   test_both(tally);
+  // Heads that have no tile.
+  for (const int dim : {48, 112}) test_plain(tally, make_case(shapes(dim)[1], mixed(), {1, true}));
   for (const int dim : {16, 32, 64, 80, 96, 128, 256}) {
     if (argc > 2 && std::atoi(argv[2]) != dim) continue;
     for (const Shape& s : shapes(dim)) test_tiles(tally, s);

@@ -1,5 +1,5 @@
-// A step of attention for the host tests: sequences that share blocks, a cache whose unwritten slots are NaN, the
-// step's arrays, items cut by the plainest of readings, and attention in f64.
+// A step of attention for the host tests: sequences that share blocks, a cache whose slots are NaN unless a row sees
+// them, the step's arrays, items cut by the plainest of readings, and attention in f64.
 #pragma once
 #include <numeric>
 
@@ -46,6 +46,17 @@ struct Layout {
   bool share;         // whether shared prefixes lie in the same blocks or are written twice
 };
 
+// Makes every slot of the cache NaN that no row sees.
+inline void poison(Case& c) {
+  const size_t slot = size_t(c.shape.dim), block = slot * kBlock * c.shape.kv_heads;
+  std::vector<bool> seen(c.keys.size() / block * kBlock);
+  for (int row = 0; row < c.rows(); row++)
+    for (int p = first_seen(c.positions[row], c.shape.window); p <= c.positions[row]; p++)
+      seen[size_t(c.blocks_of(row)[p / kBlock]) * kBlock + p % kBlock] = true;
+  for (size_t i = 0; i < c.keys.size(); i++)
+    if (!seen[i / block * kBlock + i / slot % kBlock]) c.keys[i] = c.values[i] = nan_bf16();
+}
+
 inline Case make_case(const Shape& shape, const std::vector<Sequence>& sequences, Layout layout) {
   Case c = {shape, sequences, {}, {}, {}, {}, {}, {}, {0}, {}, {}, 0};
   int n_blocks = 0;
@@ -91,6 +102,7 @@ inline Case make_case(const Shape& shape, const std::vector<Sequence>& sequences
     c.part_start.push_back(c.n_parts);
     c.n_parts += c.last_split(row) - c.first_split(row) + 1;
   }
+  poison(c);
   return c;
 }
 

@@ -75,8 +75,15 @@ instructions() {
     END { flush() }' "$1"
 }
 
-tile() { # tile NAME: threads and dynamic shared memory of a product, also of the split one; 256 and 0 for others
-  awk -v name="${1%_split}" '$1 == name { print $5, $6; found = 1 } END { if (!found) print 256, 0 }' kernels/tests/tiles.txt
+tile() { # tile NAME: threads and dynamic shared memory of a product, also of the split one, and of attention
+  case $1 in
+    attend_*_d*_t*)
+      local sizes=${1#attend_*_d}
+      awk -v dim="${sizes%_t*}" -v queries="${sizes#*_t}" '$1 == dim && $2 == queries { print 128, $3 }' kernels/tests/attend_shared.txt
+      ;;
+    tail) echo 1024 0 ;;
+    *) awk -v name="${1%_split}" '$1 == name { print $5, $6; found = 1 } END { if (!found) print 256, 0 }' kernels/tests/tiles.txt ;;
+  esac
 }
 
 passed=0 failed=0
@@ -90,9 +97,12 @@ check_function() { # with generation, name and all of its numbers set
   [ "$stack" = 0 ] || refuse "$stack bytes of local memory"
   [ "$local" = 0 ] || refuse "$local instructions that use local memory"
   [ $((registers * threads)) -le $registers_of_block ] || refuse "$threads threads with $registers registers each"
-  [ $((static + dynamic)) -le "$block_limit" ] || refuse "$((static + dynamic)) bytes of shared memory"
+  if [ $((static + dynamic)) -gt "$block_limit" ]; then
+    # src/model/cuda/tiles.rs leaves out tiles of attention that a device has no room for; the smallest always fits.
+    case $name in attend_*_t32 | attend_*_t64) ;; *) refuse "$((static + dynamic)) bytes of shared memory" ;; esac
+  fi
   case $name in
-    gemm_*_*x*)
+    gemm_*_*x* | attend_*_d*_t*)
       [ "$hmma" -gt 0 ] || refuse "no tensor core"
       [ "$ldgsts" -gt 0 ] || refuse "no asynchronous copy of 16 bytes"
       [ "$ldsm" -gt 0 ] || refuse "no matrix load"
