@@ -21,6 +21,8 @@ mod tail;
 mod weights;
 
 #[cfg(feature = "cuda")]
+mod driver;
+#[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
 mod memory;
@@ -37,6 +39,17 @@ pub use absent::Gpu;
 
 /// Whether this binary has the CUDA kernels. It may still find no device.
 pub const BUILT_IN: bool = cfg!(feature = "cuda");
+
+/// Loads a checkpoint's weights onto a GPU.
+///
+/// # Errors
+/// Tensors that are missing or cannot be multiplied there, or too little memory.
+#[cfg(feature = "cuda")]
+pub fn load(gpu: &Gpu, weights: &super::Weights) -> Result<Box<dyn super::Model>, super::Error> {
+    Ok(Box::new(super::Decoder::load(weights, backend::Cuda::new(gpu, weights.config())?)?))
+}
+#[cfg(not(feature = "cuda"))]
+pub use absent::load;
 
 /// Why a GPU cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]

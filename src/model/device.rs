@@ -70,7 +70,7 @@ impl Device {
     pub fn load(&self, weights: &Weights, compute: Compute) -> Result<Box<dyn Model>, super::Error> {
         match self {
             Self::Cpu => Ok(Box::new(Decoder::load(weights, Cpu::new(weights.config(), compute))?)),
-            Self::Cuda(gpu) => gpu.load(weights),
+            Self::Cuda(gpu) => cuda::load(gpu, weights),
         }
     }
 }

@@ -33,10 +33,10 @@ impl Gpu {
     pub fn memory(&self) -> Result<(usize, usize), Error> {
         match *self {}
     }
+}
 
-    /// # Errors
-    /// As the decoder's.
-    pub fn load(&self, _: &Weights) -> Result<Box<dyn Model>, crate::model::Error> {
-        match *self {}
-    }
+/// # Errors
+/// Never: there is no GPU to load anything onto.
+pub fn load(gpu: &Gpu, _: &Weights) -> Result<Box<dyn Model>, crate::model::Error> {
+    match *gpu {}
 }

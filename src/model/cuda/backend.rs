@@ -3,20 +3,21 @@
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
+mod attend;
+mod multiply;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{CudaEvent, CudaStream, result};
 
 use super::{
     Error, Gpu,
-    gpu::failed,
-    items::{self, Limits},
+    driver::failed,
     launch::{Argument, Shape},
     memory::{Buffer, Memory, Pinned, Pool},
-    plan::{self, Attention, Plan},
-    products::{self, Kind, Way},
+    plan::Plan,
     tail::{CHOICE_BYTES, WANT_BYTES, Wants},
-    weights::{Linear, Part, Sender, Table, module},
+    weights::{Linear, Sender, Table},
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
@@ -30,9 +31,6 @@ use crate::model::{
 
 /// Rows up to which a step's time is that of reading the weights.
 const CHEAP_ROWS: usize = 64;
-
-/// The most memory for attention split by split.
-const PARTS_BYTES: usize = 256 << 20;
 
 /// A GPU with one model's cache and the step at hand.
 pub struct Cuda {
@@ -179,68 +177,6 @@ impl Cuda {
         Ok(Values { n_rows: x.n_rows, ..out })
     }
 
-    /// `y = x w^T + b`, or `y += x w^T + b`.
-    fn multiply(&self, x: &Values, w: &Linear, y: u64, add: bool) -> Result<(), Error> {
-        for part in &w.parts {
-            match part.way {
-                Way::Direct(kind) => self.multiply_part(x, w, part, kind, part.memory.at(), y, add)?,
-                Way::Panel(kernel) => {
-                    let panel = self.pool.take(part.n * w.k * 2)?;
-                    let (grid, threads) = products::panel(part.n, w.k);
-                    let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
-                    let sizes = [0, part.n, w.k].map(Argument::size);
-                    let arguments =
-                        [[Argument::At(part.memory.at()), Argument::At(panel.at())].as_slice(), &sizes]
-                            .concat();
-                    // SAFETY: the part has n rows of k values, and so has the panel, in bf16.
-                    unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
-                    self.multiply_part(x, w, part, Kind::Bf16, panel.at(), y, add)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "a product is that much")]
-    fn multiply_part(
-        &self,
-        x: &Values,
-        w: &Linear,
-        part: &Part,
-        kind: Kind,
-        weights: u64,
-        y: u64,
-        add: bool,
-    ) -> Result<(), Error> {
-        let (m, n, k) = (x.n_rows, part.n, w.k);
-        let launch = products::launch(kind, m, n, k);
-        let shape = Shape {
-            grid: launch.grid,
-            block: [launch.tile.threads, 1],
-            shared_bytes: launch.tile.shared_bytes,
-        };
-        let at = |start: u64| Argument::At(start + 4 * part.first as u64);
-        let bias = w.bias.as_ref().map_or(Argument::At(0), |bias| at(bias.at()));
-        let (inputs, y) = ([Argument::At(x.buffer.at()), Argument::At(weights)], at(y));
-        let mnk = [m, n, k, launch.segment].map(Argument::size);
-        let last = [Argument::size(w.n), Argument::Int(i32::from(add))];
-        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, y and the bias have n columns from `at` on, in
-        // rows of `w.n`.
-        unsafe {
-            let Some(segments) = launch.split else {
-                let arguments = [&inputs[..], &[bias, y], &mnk, &last].concat();
-                return self.launch((module(kind), launch.kernel), shape, &arguments);
-            };
-            let partial = self.pool.take(launch.partial_len(m, n) * 4)?;
-            let sums = Argument::At(partial.at());
-            self.launch((module(kind), launch.kernel), shape, &[&inputs[..], &[sums], &mnk].concat())?;
-            let (grid, threads) = products::merge(m, n);
-            let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
-            let sizes = [m, n, segments].map(Argument::size);
-            self.launch(("gemm_merge", "gemm_merge"), shape, &[&[sums, bias, y][..], &sizes, &last].concat())
-        }
-    }
-
     /// Sends the step's numbers.
     fn send(&mut self) -> Result<(), Error> {
         let bytes = 4 * self.plan.numbers.values.len();
@@ -297,43 +233,6 @@ impl Cuda {
             .map_err(failed("fetch results"))?;
         self.stream.synchronize().map_err(failed("run a step"))?;
         Ok(fetched)
-    }
-
-    /// Attention of one launch's items, to `outputs`.
-    #[expect(clippy::too_many_arguments, reason = "attention reads that much")]
-    fn attend_items(
-        &self,
-        layer: usize,
-        queries: &Values,
-        attention: &Attention,
-        launch: &plan::Launch,
-        kernel: &'static str,
-        outputs: &[u64],
-        window: usize,
-    ) -> Result<(), Error> {
-        let Config { n_heads, n_kv_heads, head_dim, attention_scale, .. } = self.config;
-        let (keys, values) = self.cached(layer);
-        let Attention { order, positions, sequences, .. } = *attention;
-        let steps = [launch.items, order, positions, sequences, self.plan.block_starts, self.plan.blocks];
-        let steps = steps.map(|at| at.from(self.numbers()));
-        let pointers = [&[queries.buffer.at(), keys, values][..], &steps, outputs].concat();
-        let sizes = [launch.n_items, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
-        let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
-        let arguments = [&pointers[..], &sizes, &[Argument::Float(attention_scale)]].concat();
-        let shared_bytes = launch.tile.shared_bytes;
-        let shape = Shape { shared_bytes, ..Shape::new([launch.n_items, n_kv_heads], launch.tile.threads) };
-        // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's items are rows
-        // of the queries.
-        unsafe { self.launch((launch.tile.module, kernel), shape, &arguments) }
-    }
-
-    /// What attention may use.
-    fn limits(&self) -> Limits {
-        Limits {
-            multiprocessors: self.gpu.multiprocessors(),
-            shared_bytes: self.gpu.shared_bytes(),
-            parts: PARTS_BYTES / items::part_bytes(plan::heads(&self.config)),
-        }
     }
 
     fn query_width(&self) -> usize {
@@ -509,31 +408,7 @@ impl Backend for Cuda {
         rows: Rows,
         reach: Reach,
     ) -> Result<Self::Input, model::Error> {
-        let out = self.values(queries.n_rows, self.query_width(), 2)?;
-        let attention = self.plan.attention(rows, reach);
-        let window = self.config.window.filter(|_| reach == Reach::Local).unwrap_or(0);
-        for launch in &attention.rows {
-            let outputs = [out.buffer.at()];
-            self.attend_items(layer, &queries, attention, launch, launch.tile.rows, &outputs, window)?;
-        }
-        if attention.parts.is_empty() {
-            return Ok(out);
-        }
-        let Config { n_heads, head_dim, .. } = self.config;
-        let parts = self.pool.take(attention.n_parts * n_heads * head_dim * 4)?;
-        let peaks = self.pool.take(attention.n_parts * n_heads * 8)?;
-        let [starts, positions] =
-            [attention.part_starts, attention.positions].map(|at| at.from(self.numbers()));
-        for launch in &attention.parts {
-            let outputs = [parts.at(), peaks.at(), starts];
-            self.attend_items(layer, &queries, attention, launch, launch.tile.parts, &outputs, window)?;
-        }
-        let pointers = [parts.at(), peaks.at(), starts, positions, out.buffer.at()].map(Argument::At);
-        let sizes = [queries.n_rows, n_heads, head_dim, window].map(Argument::size);
-        let shape = Shape::new([queries.n_rows, (n_heads * head_dim).div_ceil(512)], 128);
-        // SAFETY: parts and peaks have room for the plan's parts, and each row that has parts names its first.
-        unsafe { self.launch(("attend_merge", "attend_merge"), shape, &[&pointers[..], &sizes].concat())? };
-        Ok(out)
+        Ok(self.attention(layer, &queries, rows, reach)?)
     }
 
     fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, model::Error> {

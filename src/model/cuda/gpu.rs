@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, DriverError, result, sys};
+use cudarc::driver::{CudaContext, result, sys};
 
-use super::{Error, backend::Cuda, launch::Kernels};
-use crate::model::{Decoder, Model, Weights};
+use super::{Error, driver::failed, launch::Kernels};
 
 /// The first version of the driver's interface that loads this binary's kernels.
 const DRIVER: i32 = 13_000;
@@ -96,14 +95,6 @@ impl Gpu {
         self.0.context.mem_get_info().map_err(failed("ask for free memory"))
     }
 
-    /// Loads a checkpoint's weights.
-    ///
-    /// # Errors
-    /// Tensors that are missing or cannot be multiplied here, or too little memory.
-    pub fn load(&self, weights: &Weights) -> Result<Box<dyn Model>, crate::model::Error> {
-        Ok(Box::new(Decoder::load(weights, Cuda::new(self, weights.config())?)?))
-    }
-
     pub(super) fn context(&self) -> &Arc<CudaContext> {
         &self.0.context
     }
@@ -118,14 +109,5 @@ impl Gpu {
 
     pub(super) fn kernels(&self) -> &Kernels {
         &self.0.kernels
-    }
-}
-
-/// Says what was tried when the driver failed.
-pub(super) fn failed(what: &'static str) -> impl Fn(DriverError) -> Error {
-    move |error| {
-        let text = |text: Result<&std::ffi::CStr, _>| text.map(|text| text.to_string_lossy().into_owned());
-        let reason = text(error.error_string()).unwrap_or_else(|_: DriverError| format!("{:?}", error.0));
-        Error::Driver { what, reason }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 
-use super::{Error, gpu::failed};
+use super::{Error, driver::failed};
 
 /// The images of `kernels/*.cu` by name.
 const IMAGES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));

@@ -9,7 +9,7 @@ use std::{
 
 use cudarc::driver::{CudaContext, result};
 
-use super::{Error, gpu::failed};
+use super::{Error, driver::failed};
 
 /// Memory that is given back when it is dropped.
 pub struct Memory {

@@ -9,7 +9,7 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result};
 
 use super::{
     Error,
-    gpu::failed,
+    driver::failed,
     memory::{Memory, Pinned},
     planes::{Planes, STRIP},
     products::{self, Kind, Way},

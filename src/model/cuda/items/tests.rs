@@ -1,3 +1,5 @@
+//! How attention is cut, against a plain reading of a step.
+
 use std::collections::HashMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Planes against the values that the CPU unpacks.
+
 use half::f16;
 
 use super::{Planes, STRIP};

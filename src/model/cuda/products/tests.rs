@@ -1,3 +1,5 @@
+//! The tables of kernels and segments, and what launches must hold.
+
 use std::fmt::Write as _;
 
 use super::{Error, FULL, Kind, TILES, check, launch, segment};

@@ -1,0 +1,92 @@
+//! Attention: the launches of a plan's items, and the merge of what was attended split by split.
+
+use super::{
+    super::{
+        Error,
+        items::{self, Limits},
+        launch::{Argument, Shape},
+        plan::{self, Attention},
+    },
+    Cuda, Values,
+};
+use crate::model::{
+    Config,
+    backend::{Reach, Rows},
+};
+
+/// The most memory for attention split by split.
+const PARTS_BYTES: usize = 256 << 20;
+
+impl Cuda {
+    /// Softmax of queries and one layer's cached keys, times its cached values.
+    pub(super) fn attention(
+        &self,
+        layer: usize,
+        queries: &Values,
+        rows: Rows,
+        reach: Reach,
+    ) -> Result<Values, Error> {
+        let out = self.values(queries.n_rows, self.query_width(), 2)?;
+        let attention = self.plan.attention(rows, reach);
+        let window = self.config.window.filter(|_| reach == Reach::Local).unwrap_or(0);
+        for launch in &attention.rows {
+            let outputs = [out.buffer.at()];
+            self.attend_items(layer, queries, attention, launch, launch.tile.rows, &outputs, window)?;
+        }
+        if attention.parts.is_empty() {
+            return Ok(out);
+        }
+        let Config { n_heads, head_dim, .. } = self.config;
+        let parts = self.pool.take(attention.n_parts * n_heads * head_dim * 4)?;
+        let peaks = self.pool.take(attention.n_parts * n_heads * 8)?;
+        let [starts, positions] =
+            [attention.part_starts, attention.positions].map(|at| at.from(self.numbers()));
+        for launch in &attention.parts {
+            let outputs = [parts.at(), peaks.at(), starts];
+            self.attend_items(layer, queries, attention, launch, launch.tile.parts, &outputs, window)?;
+        }
+        let pointers = [parts.at(), peaks.at(), starts, positions, out.buffer.at()].map(Argument::At);
+        let sizes = [queries.n_rows, n_heads, head_dim, window].map(Argument::size);
+        let shape = Shape::new([queries.n_rows, (n_heads * head_dim).div_ceil(512)], 128);
+        // SAFETY: parts and peaks have room for the plan's parts, and each row that has parts names its first.
+        unsafe { self.launch(("attend_merge", "attend_merge"), shape, &[&pointers[..], &sizes].concat())? };
+        Ok(out)
+    }
+
+    /// Attention of one launch's items, to `outputs`.
+    #[expect(clippy::too_many_arguments, reason = "attention reads that much")]
+    fn attend_items(
+        &self,
+        layer: usize,
+        queries: &Values,
+        attention: &Attention,
+        launch: &plan::Launch,
+        kernel: &'static str,
+        outputs: &[u64],
+        window: usize,
+    ) -> Result<(), Error> {
+        let Config { n_heads, n_kv_heads, head_dim, attention_scale, .. } = self.config;
+        let (keys, values) = self.cached(layer);
+        let Attention { order, positions, sequences, .. } = *attention;
+        let steps = [launch.items, order, positions, sequences, self.plan.block_starts, self.plan.blocks];
+        let steps = steps.map(|at| at.from(self.numbers()));
+        let pointers = [&[queries.buffer.at(), keys, values][..], &steps, outputs].concat();
+        let sizes = [launch.n_items, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
+        let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
+        let arguments = [&pointers[..], &sizes, &[Argument::Float(attention_scale)]].concat();
+        let shared_bytes = launch.tile.shared_bytes;
+        let shape = Shape { shared_bytes, ..Shape::new([launch.n_items, n_kv_heads], launch.tile.threads) };
+        // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's items are rows
+        // of the queries.
+        unsafe { self.launch((launch.tile.module, kernel), shape, &arguments) }
+    }
+
+    /// What attention may use.
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            multiprocessors: self.gpu.multiprocessors(),
+            shared_bytes: self.gpu.shared_bytes(),
+            parts: PARTS_BYTES / items::part_bytes(plan::heads(&self.config)),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Products: which kernels run, over which parts of a weight, and the merge of split sums.
+
+use super::{
+    super::{
+        Error,
+        launch::{Argument, Shape},
+        products::{self, Kind, Way},
+        weights::{Linear, Part, module},
+    },
+    Cuda, Values,
+};
+
+impl Cuda {
+    /// `y = x w^T + b`, or `y += x w^T + b`.
+    pub(super) fn multiply(&self, x: &Values, w: &Linear, y: u64, add: bool) -> Result<(), Error> {
+        for part in &w.parts {
+            match part.way {
+                Way::Direct(kind) => self.multiply_part(x, w, part, kind, part.memory.at(), y, add)?,
+                Way::Panel(kernel) => {
+                    let panel = self.pool.take(part.n * w.k * 2)?;
+                    let (grid, threads) = products::panel(part.n, w.k);
+                    let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+                    let sizes = [0, part.n, w.k].map(Argument::size);
+                    let arguments =
+                        [[Argument::At(part.memory.at()), Argument::At(panel.at())].as_slice(), &sizes]
+                            .concat();
+                    // SAFETY: the part has n rows of k values, and so has the panel, in bf16.
+                    unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
+                    self.multiply_part(x, w, part, Kind::Bf16, panel.at(), y, add)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a product is that much")]
+    fn multiply_part(
+        &self,
+        x: &Values,
+        w: &Linear,
+        part: &Part,
+        kind: Kind,
+        weights: u64,
+        y: u64,
+        add: bool,
+    ) -> Result<(), Error> {
+        let (m, n, k) = (x.n_rows, part.n, w.k);
+        let launch = products::launch(kind, m, n, k);
+        let shape = Shape {
+            grid: launch.grid,
+            block: [launch.tile.threads, 1],
+            shared_bytes: launch.tile.shared_bytes,
+        };
+        let at = |start: u64| Argument::At(start + 4 * part.first as u64);
+        let bias = w.bias.as_ref().map_or(Argument::At(0), |bias| at(bias.at()));
+        let (inputs, y) = ([Argument::At(x.buffer.at()), Argument::At(weights)], at(y));
+        let mnk = [m, n, k, launch.segment].map(Argument::size);
+        let last = [Argument::size(w.n), Argument::Int(i32::from(add))];
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, y and the bias have n columns from `at` on, in
+        // rows of `w.n`.
+        unsafe {
+            let Some(segments) = launch.split else {
+                let arguments = [&inputs[..], &[bias, y], &mnk, &last].concat();
+                return self.launch((module(kind), launch.kernel), shape, &arguments);
+            };
+            let partial = self.pool.take(launch.partial_len(m, n) * 4)?;
+            let sums = Argument::At(partial.at());
+            self.launch((module(kind), launch.kernel), shape, &[&inputs[..], &[sums], &mnk].concat())?;
+            let (grid, threads) = products::merge(m, n);
+            let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+            let sizes = [m, n, segments].map(Argument::size);
+            self.launch(("gemm_merge", "gemm_merge"), shape, &[&[sums, bias, y][..], &sizes, &last].concat())
+        }
+    }
+}

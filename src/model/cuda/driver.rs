@@ -1,0 +1,14 @@
+//! The driver's errors in our words.
+
+use cudarc::driver::DriverError;
+
+use super::Error;
+
+/// Says what was tried when the driver failed.
+pub(super) fn failed(what: &'static str) -> impl Fn(DriverError) -> Error {
+    move |error| {
+        let text = |text: Result<&std::ffi::CStr, _>| text.map(|text| text.to_string_lossy().into_owned());
+        let reason = text(error.error_string()).unwrap_or_else(|_: DriverError| format!("{:?}", error.0));
+        Error::Driver { what, reason }
+    }
+}
