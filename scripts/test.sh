@@ -22,8 +22,17 @@ cargo fmt --check
 step "clippy"
 cargo clippy --locked --all-targets -- -D warnings
 
+step "CUDA compiler"
+scripts/cuda/toolkit.sh
+. .cuda/env
+# One generation of GPUs is enough here; scripts/cuda/check.sh compiles for all.
+export TRIBUNAL_CUDA_GENERATIONS=90a
+
+step "clippy of the CUDA side"
+cargo clippy --locked --features cuda --lib -- -D warnings
+
 step "build"
-cargo test --locked --lib --bins --tests --no-run
+cargo test --locked --features cuda --lib --bins --tests --no-run
 
 step "test model"
 # Use the binary that was just built for the tests: `cargo run` would build every dependency once more, because
@@ -35,14 +44,16 @@ scripts/tokenizers.sh target/tokenizers qwen2_5 gemma3
 export TRIBUNAL_TOKENIZERS="$PWD/target/tokenizers"
 
 step "tests"
-cargo test --locked --lib --bins --tests --no-fail-fast
+cargo test --locked --features cuda --lib --bins --tests --no-fail-fast
 
 step "doc tests"
-cargo test --locked --doc
+cargo test --locked --features cuda --doc
 
-if [ -x scripts/cuda/check.sh ]; then
-  step "CUDA without a GPU"
-  scripts/cuda/check.sh
-fi
+step "the engine on an emulated GPU"
+TRIBUNAL_TEST_GPU=1 TRIBUNAL_TEST_EMULATED=1 \
+  scripts/cuda/emulated.sh cargo test --locked --features cuda --test all cuda::
+
+step "kernels without a GPU"
+scripts/cuda/check.sh
 
 step "everything passed"

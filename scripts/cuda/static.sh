@@ -37,13 +37,13 @@ compile() { # compile GENERATION KERNEL: machine code, what ptxas says of it, an
   local out=.cuda/static/$1/$2
   mkdir -p ".cuda/static/$1"
   [ "$(cat "$out.stamp" 2>/dev/null)" = "$(key "$2")" ] && return
-  "$REAL_NVCC" -O3 -std=c++17 --fmad=false -Werror all-warnings -gencode="arch=compute_$1,code=sm_$1" -cubin \
+  "$NVCC" -O3 -std=c++17 --fmad=false -Werror all-warnings -gencode="arch=compute_$1,code=sm_$1" -cubin \
     -Xptxas -v "kernels/$2.cu" -o "$out.cubin" >"$out.ptxas" 2>&1 || return
   nvdisasm -c "$out.cubin" >"$out.sass" || return
   key "$2" >"$out.stamp"
 }
 export -f compile key
-export REAL_NVCC newest
+export NVCC newest
 
 # "NAME registers spilled stack static-shared" for each function of a log of ptxas.
 sizes() {
