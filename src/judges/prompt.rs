@@ -21,6 +21,7 @@ pub struct File {
 pub struct Prompts {
     templates: Environment<'static>,
     hash: String,
+    files: Vec<(String, String)>,
 }
 
 impl Prompts {
@@ -34,12 +35,13 @@ impl Prompts {
         let mut templates = Environment::new();
         templates.set_auto_escape_callback(|_| AutoEscape::None);
         templates.set_undefined_behavior(UndefinedBehavior::Strict);
-        let mut texts = Vec::new();
+        let (mut texts, mut hashes) = (Vec::new(), Vec::new());
         let mut n_replaced = 0;
         for file in files {
             let replaced = replacement(file, settings)?;
             n_replaced += usize::from(replaced.is_some());
             let text = replaced.unwrap_or_else(|| file.text.to_owned());
+            hashes.push((file.name.to_owned(), sha256(&text)));
             texts.extend([file.name.to_owned(), text.clone()]);
             templates
                 .add_template_owned(file.name, as_template(file.name, text))
@@ -49,13 +51,19 @@ impl Prompts {
             let known = files.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
             return Err(setup::Error::NoPrompts { dir: dir.clone(), known });
         }
-        Ok(Self { templates, hash: hash(texts.iter().map(String::as_str)) })
+        Ok(Self { templates, hash: hash(texts.iter().map(String::as_str)), files: hashes })
     }
 
     /// The first eight hexadecimal digits of the SHA-256 of all files in force.
     #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash
+    }
+
+    /// The SHA-256 of each file in force, by name.
+    #[must_use]
+    pub fn files(&self) -> &[(String, String)] {
+        &self.files
     }
 
     /// A template with its values filled in, without the file's last newline.
@@ -78,6 +86,10 @@ pub(super) fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     }
     let digest = sha.finalize();
     format!("{:08x}", u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]))
+}
+
+fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What replaces a file, if anything does.
