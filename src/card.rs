@@ -1,7 +1,7 @@
 //! Model cards: what a judge model is, where its files can be downloaded and how they are checked. A card is a
 //! TOML file in `models/`. This room loads no weights and knows nothing of the engine.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ pub mod pull;
 pub mod receipt;
 mod shelf;
 
-pub use home::{Local, State, Template, fingerprint};
+pub use home::{Identity, Local, State, Template, fingerprint};
 
 /// A judge model: everything that is known about it before its files are here.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -128,6 +128,19 @@ pub enum Source {
         /// Path inside the wheel: `{n}` from 1, `{nn}` the same with two digits, `{nn-1}` with two digits from 0.
         member: String,
     },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hub { repository, revision, .. } => {
+                write!(f, "hub {repository}, revision {}", revision.digits().unwrap_or("unpinned"))
+            }
+            Self::Packages { package, version, parts, .. } => {
+                write!(f, "packages {package} {version}, {parts} part{}", if *parts == 1 { "" } else { "s" })
+            }
+        }
+    }
 }
 
 /// Why a card or its files cannot be used.
@@ -267,6 +280,12 @@ impl Card {
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         if self.is_safetensors() { None } else { self.files.iter().map(|f| f.size).sum() }
+    }
+
+    /// Where its chat template is.
+    #[must_use]
+    pub fn template(&self) -> Template {
+        shelf::template(&self.chat_template).map_or(Template::Model, Template::Text)
     }
 
     /// The weights are safetensors that only the repository's listing can name.
