@@ -1,5 +1,5 @@
-//! With the feature `cuda`, compiles `kernels/*.cu` to PTX, which `model::cuda` embeds. Without it, nothing: a
-//! plain build needs no CUDA tool.
+//! With the feature `cuda`, compiles `kernels/*.cu` to PTX, which `model::cuda` embeds; a plain build needs no CUDA
+//! tool. It also tells the program what it was built from.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,10 @@ fn main() {
     for name in ["NVCC", "CUDA_COMPUTE_CAP"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
-    if env::var_os("CARGO_FEATURE_CUDA").is_none() {
+    let has_cuda = env::var_os("CARGO_FEATURE_CUDA").is_some();
+    println!("cargo:rustc-env=TRIBUNAL_FEATURES={}", if has_cuda { "cuda" } else { "" });
+    commit();
+    if !has_cuda {
         return;
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -20,6 +23,34 @@ fn main() {
         if source.extension().is_some_and(|e| e == "cu") {
             let name = source.file_stem().expect("a .cu file has a name");
             compile(&source, &out.join(name).with_extension("ptx"));
+        }
+    }
+}
+
+/// Names the commit that a release build is made from, for `run.json`. Other builds change too often to have one.
+fn commit() {
+    println!("cargo:rerun-if-env-changed=TRIBUNAL_COMMIT");
+    if env::var_os("TRIBUNAL_COMMIT").is_some() || env::var("PROFILE").as_deref() != Ok("release") {
+        return;
+    }
+    let git = |arguments: &[&str]| {
+        let output =
+            Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+    };
+    // A package unpacked inside another project's repository is not that project's.
+    let top = git(&["rev-parse", "--show-toplevel"]).map(PathBuf::from);
+    let own = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    if top.is_none() || top != own {
+        return;
+    }
+    if let Some(commit) = git(&["rev-parse", "HEAD"]) {
+        let is_clean = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|s| s.is_empty());
+        println!("cargo:rustc-env=TRIBUNAL_COMMIT={commit}{}", if is_clean { "" } else { "+changes" });
+    }
+    for name in ["HEAD", "index"] {
+        if let Some(path) = git(&["rev-parse", "--git-path", name]) {
+            println!("cargo:rerun-if-changed={path}");
         }
     }
 }

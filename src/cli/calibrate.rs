@@ -79,7 +79,7 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     let Input { segments, notes } = input;
     let segments = selection.of_segments(segments);
     for note in notes {
-        writeln!(std::io::stderr(), "note: {note}")?;
+        say!("note: {note}");
     }
     let judge = judge(args)?;
     let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
@@ -138,7 +138,7 @@ fn measure(
                 Err(error) => {
                     n_failed += 1;
                     let (system, seg) = (&segment.system, segment.seg);
-                    writeln!(std::io::stderr(), "note: `{system}` segment {seg} was left out: {error}")?;
+                    say!("note: `{system}` segment {seg} was left out: {error}");
                 }
             }
         }

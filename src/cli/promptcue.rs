@@ -98,7 +98,7 @@ pub fn run(command: &Command, seat: Seat, out: &mut dyn Write) -> Result<ExitCod
         Command::Build(args) => build_set(args)?,
         Command::Run(args) => {
             let (n, missing) = run::run(args, seat)?;
-            eprintln!("{} of {n} cues have a usable answer in {}", n - missing, args.out.display());
+            say!("{} of {n} cues have a usable answer in {}", n - missing, args.out.display());
             return Ok(ExitCode::from(u8::from(missing > 0)));
         }
         Command::Score(args) => score_answers(args, out)?,
@@ -209,12 +209,15 @@ fn build_set(args: &BuildArgs) -> Result<()> {
     }
     std::fs::write(&args.out, lines).with_context(|| format!("cannot write `{}`", args.out.display()))?;
     for cell in built.cells.iter().filter(|cell| cell.n < cell.wanted) {
-        eprintln!(
+        say!(
             "the ratings yield only {} of {} cues: {}, {}",
-            cell.n, cell.wanted, cell.category, cell.severity
+            cell.n,
+            cell.wanted,
+            cell.category,
+            cell.severity
         );
     }
-    eprintln!("wrote {} cues to {}", built.cues.len(), args.out.display());
+    say!("wrote {} cues to {}", built.cues.len(), args.out.display());
     Ok(())
 }
 

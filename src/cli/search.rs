@@ -50,10 +50,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         Command::Build { input, out: folder } => {
             let (manifest, skipped) = evidence::build(input, folder)?;
             if skipped.files > 0 {
-                writeln!(std::io::stderr(), "note: {} files of other kinds were skipped", skipped.files)?;
+                say!("note: {} files of other kinds were skipped", skipped.files);
             }
             if skipped.entries > 0 {
-                writeln!(std::io::stderr(), "note: {} entries without a text were skipped", skipped.entries)?;
+                say!("note: {} entries without a text were skipped", skipped.entries);
             }
             writeln!(out, "passages  {}\nsha256    {}", manifest.passages, manifest.sha256)?;
             Ok(ExitCode::SUCCESS)
