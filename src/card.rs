@@ -165,6 +165,8 @@ pub enum Error {
     Changed { name: String, path: PathBuf, expected: String, actual: String },
     #[error("`{path}` from {origin} has {actual} bytes, expected {expected}")]
     Size { path: String, origin: String, expected: u64, actual: u64 },
+    #[error("`{path}` from {origin} is larger than {most} bytes")]
+    TooLarge { path: String, origin: String, most: u64 },
     #[error("`{}` needs {needed} bytes but only {free} are free; hint: set TRIBUNAL_HOME to a folder with more room", path.display())]
     Space { needed: u64, free: u64, path: PathBuf },
     #[error("another process is pulling into `{}`; hint: wait for it to finish", path.display())]
@@ -189,7 +191,10 @@ impl Error {
 
     /// Another source may work: the fault lies with where the bytes came from, not with this machine.
     fn is_of_the_origin(&self) -> bool {
-        matches!(self, Self::Mismatch { .. } | Self::Size { .. } | Self::Origin { .. })
+        matches!(
+            self,
+            Self::Mismatch { .. } | Self::Size { .. } | Self::TooLarge { .. } | Self::Origin { .. }
+        )
     }
 }
 

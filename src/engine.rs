@@ -117,7 +117,7 @@ pub enum Error {
     Text { path: String, reason: String },
     #[error(
         "the KV cache of {given} holds {fits} tokens, but one sequence of {context} needs {needed}; \
-         hint: `--kv-cache {needed}`, or `--context {fits}`"
+         hint: `--kv-cache {needed}`"
     )]
     Cache { given: String, fits: usize, context: usize, needed: String },
     #[error("the threads cannot be started: {0}")]

@@ -215,12 +215,15 @@ impl Identity {
     /// [`Error::Invalid`].
     pub fn card(&self) -> Result<Option<Card>, Error> {
         let home = home().ok();
-        let is_it = |card: &Card| {
-            let pin = card.files.iter().find(|file| file.path == card.weights);
-            let is_pinned = pin.and_then(|file| file.sha256.digits()) == Some(self.sha256.as_str());
-            is_pinned || home.as_ref().is_some_and(|home| self.was_pulled(card, home))
-        };
-        Ok(super::all()?.into_iter().find(is_it))
+        Ok(super::all()?.into_iter().find(|card| self.is_of(card, home.as_deref())))
+    }
+
+    /// Whether a card pins these weights, or was pulled as these files.
+    #[must_use]
+    pub fn is_of(&self, card: &Card, home: Option<&Path>) -> bool {
+        let pin = card.files.iter().find(|file| file.path == card.weights);
+        let is_pinned = pin.and_then(|file| file.sha256.digits()) == Some(self.sha256.as_str());
+        is_pinned || home.is_some_and(|home| self.was_pulled(card, home))
     }
 
     /// Whether the record of a card's pull names these very files.

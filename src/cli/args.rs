@@ -264,6 +264,22 @@ pub fn rows(text: &str) -> Result<usize, String> {
     up_to(text, 4096)
 }
 
+/// Passages that a search finds.
+pub fn hits(text: &str) -> Result<usize, String> {
+    up_to(text, 10_000)
+}
+
+/// Resamples of a test.
+pub fn resamples(text: &str) -> Result<usize, String> {
+    up_to(text, 10_000_000)
+}
+
+/// Digits after the point: a number has no more that mean anything.
+pub fn digits(text: &str) -> Result<usize, String> {
+    let n: Option<usize> = text.parse().ok().filter(|n| *n <= 17);
+    n.ok_or_else(|| "it must be a whole number from 0 to 17".into())
+}
+
 /// Answers to the same question.
 fn samples(text: &str) -> Result<usize, String> {
     up_to(text, 1000)

@@ -4,6 +4,7 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 
+use super::args;
 use crate::evidence::{self, Index};
 
 /// Build and query an evidence index over your own documents.
@@ -33,7 +34,7 @@ enum Command {
         #[arg(value_name = "TEXT", required = true)]
         text: Vec<String>,
         /// The most passages to print
-        #[arg(long, value_name = "N", default_value_t = 5)]
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = args::hits)]
         limit: usize,
         /// One JSON object per line
         #[arg(long)]

@@ -9,6 +9,13 @@ use sha2::{Digest, Sha256};
 
 use super::{Error, setup, setup::Settings};
 
+/// What filling in a prompt may take: one that loops or recurses ends with an error.
+const FUEL: u64 = 10_000_000;
+const MAX_DEPTH: usize = 100;
+
+/// The most of a file that replaces a prompt. Unit: bytes.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
 /// A file beside a judge: a template (`.j2`), a schema (`.json`) or shots (`.jsonl`).
 #[derive(Clone, Copy, Debug)]
 pub struct File {
@@ -33,6 +40,8 @@ impl Prompts {
     /// [`setup::Error::NoPrompts`] when the folder replaces nothing.
     pub fn load(files: &[File], settings: &Settings) -> Result<Self, setup::Error> {
         let mut templates = Environment::new();
+        templates.set_fuel(Some(FUEL));
+        templates.set_recursion_limit(MAX_DEPTH);
         templates.set_auto_escape_callback(|_| AutoEscape::None);
         templates.set_undefined_behavior(UndefinedBehavior::Strict);
         let (mut texts, mut hashes) = (Vec::new(), Vec::new());
@@ -100,6 +109,12 @@ fn replacement(file: &File, settings: &Settings) -> Result<Option<String>, setup
         (_, Some(dir)) if dir.join(file.name).exists() => dir.join(file.name),
         _ => return Ok(None),
     };
+    if let Ok(there) = fs::metadata(&path)
+        && (!there.is_file() || there.len() > MAX_FILE_BYTES)
+    {
+        let reason = format!("it is not a plain file of at most {MAX_FILE_BYTES} bytes");
+        return Err(setup::Error::Prompt { file: path.display().to_string(), reason });
+    }
     fs::read_to_string(&path).map(Some).map_err(|source| setup::Error::Read { file: path, source })
 }
 

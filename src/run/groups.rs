@@ -170,10 +170,14 @@ pub struct Shard {
     pub count: usize,
 }
 
+/// The most parts of a run.
+const MAX_SHARDS: usize = 1_000_000;
+
 /// Why a text does not name a shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a shard\nhint: write `I/N`, with I from 1 to N: `--shard 1/3`, `--shard 2/3`, `--shard 3/3`"
+    "`{0}` is not a shard\nhint: write `I/N`, with I from 1 to N: `--shard 1/3`, `--shard 2/3`, `--shard 3/3`; N is at most \
+     1000000"
 )]
 pub struct ShardError(String);
 
@@ -225,7 +229,7 @@ impl FromStr for Shard {
         let (index, count) = text.split_once('/').ok_or_else(wrong)?;
         let index: usize = index.parse().map_err(|_| wrong())?;
         let count: usize = count.parse().map_err(|_| wrong())?;
-        if index == 0 || index > count {
+        if index == 0 || index > count || count > MAX_SHARDS {
             return Err(wrong());
         }
         Ok(Self { index, count })
