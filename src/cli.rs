@@ -33,6 +33,7 @@ pub mod score;
 pub mod search;
 pub mod show;
 mod signals;
+pub mod slurm;
 mod stream;
 mod table;
 pub mod verify;
@@ -68,6 +69,8 @@ enum Command {
     Verify(verify::Args),
     /// Make the same run again, from its `run.json`
     Rerun(Box<rerun::Args>),
+    /// Run on a Slurm cluster: submit a job array, see how far it is
+    Slurm(slurm::Args),
     /// Compare systems, with paired significance, or judges on the same translations
     Compare(compare::Args),
     /// How well metrics and judges agree with human raters
@@ -137,6 +140,7 @@ impl Cli {
             Command::Merge(args) => merge::run(&args, out),
             Command::Show(args) => show::run(&args, out),
             Command::Verify(args) => verify::run(&args, seat, out),
+            Command::Slurm(args) => slurm::run(&args, &begun, out),
             Command::Rerun(args) => rerun::run(&args, &begun, seat, out),
             Command::Compare(args) => compare::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),

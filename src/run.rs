@@ -163,6 +163,10 @@ impl Task<'_> {
         };
         let groups = groups::groups(self.segments, &options.selection, self.judge.group(), options.seed);
         let keys = groups::in_verdict_order(self.segments, &groups, self.judge.unit());
+        let mine = options.shard.choose(self.segments, &groups);
+        let units: Vec<Vec<UnitKey>> =
+            groups.iter().map(|group| group.units(self.segments, self.judge.unit())).collect();
+        let share = mine.iter().map(|&group| units[group].len()).sum();
         let folder = Folder::open(&options.out)?;
         let wanted = RunFile {
             signature: signature.clone(),
@@ -172,13 +176,11 @@ impl Task<'_> {
             shard: options.shard.to_string(),
             input: InputId::of(self.segments, &options.selection),
             selection: options.selection.ranges(),
+            share: (options.shard != Shard::WHOLE).then_some(share),
             origin: conduct.origin.clone(),
             units: RunFile::pack(&keys),
         };
         let claim = Claim::of(&folder, wanted, self, options)?;
-        let mine = options.shard.choose(self.segments, &groups);
-        let units: Vec<Vec<UnitKey>> =
-            groups.iter().map(|group| group.units(self.segments, self.judge.unit())).collect();
         let ids: Vec<String> = groups.iter().map(|group| group.id(self.segments)).collect();
         let work = Work {
             task: *self,

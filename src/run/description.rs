@@ -38,6 +38,9 @@ pub struct RunFile {
     /// `None` for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Vec<[usize; 2]>>,
+    /// How many of the units are this shard's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<usize>,
     #[serde(default)]
     pub origin: Origin,
     /// All units of the whole input (other shards' too) in the order of `verdicts.jsonl`.

@@ -56,6 +56,13 @@ impl Drop for Lock {
     }
 }
 
+/// Whether a process holds a folder's lock now, as far as this machine can tell.
+#[must_use]
+pub fn is_held(dir: &Path) -> bool {
+    let file = File::open(dir.join(LOCK));
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
 /// Who holds a lock file and since when, in words.
 fn holder(file: &mut File) -> String {
     let mut said = String::new();

@@ -82,7 +82,7 @@ fn same_run(a_dir: &Path, a: &RunFile, b_dir: &Path, b: &RunFile) -> Result<(), 
 
 /// Writes `run.json` as a run of the whole input would have it, or checks that the folder holds that run.
 fn claim(folder: &Folder, first: &RunFile, command: &[String]) -> Result<(), Error> {
-    let merged = RunFile { shard: "1/1".into(), merged: command.to_vec(), ..first.clone() };
+    let merged = RunFile { shard: "1/1".into(), share: None, merged: command.to_vec(), ..first.clone() };
     match RunFile::read(folder.dir()) {
         Ok(there) => same_run(folder.dir(), &there, folder.dir(), &merged)?,
         Err(Error::NoRun(_)) if !folder.path(JOURNAL).exists() => {}
