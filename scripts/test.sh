@@ -45,4 +45,10 @@ if [ -x scripts/cuda/check.sh ]; then
   scripts/cuda/check.sh
 fi
 
+# On a CI machine Slurm is installed for this; elsewhere it runs where Slurm is there already.
+if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || command -v slurmctld >/dev/null; }; then
+  step "three nodes of Slurm"
+  scripts/slurm_test.sh
+fi
+
 step "everything passed"

@@ -66,9 +66,10 @@ pub fn run(dir: &Path, out: &mut dyn Write) -> Result<ExitCode> {
     );
     let known: Option<Vec<usize>> = rows.iter().map(|row| row.of).collect();
     let of = known.map_or_else(String::new, |of| format!(" of {}", of.iter().sum::<usize>()));
+    let now = if running > 0.0 { format!(", {running:.1} a minute now") } else { String::new() };
     writeln!(
         out,
-        "{n_done} of {} shards are done; {}{of} verdicts, {} without a score, {running:.1} a minute now",
+        "{n_done} of {} shards are done; {}{of} verdicts, {} without a score{now}",
         jobs.shards,
         sum(|row| row.done),
         sum(|row| row.missing)
