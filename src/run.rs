@@ -157,10 +157,8 @@ impl Task<'_> {
     /// # Errors
     /// [`Error`]; whatever was judged before is in the journal and is kept when the command is repeated.
     pub fn run(&self, options: &Options, conduct: &Conduct) -> Result<Outcome, Error> {
-        let signature = match conduct.retry_missing {
-            true => self.signature.clone().with(RETRY, "missing"),
-            false => self.signature.clone(),
-        };
+        let own = self.signature.clone();
+        let signature = if conduct.retry_missing { own.with(RETRY, "missing") } else { own };
         let groups = groups::groups(self.segments, &options.selection, self.judge.group(), options.seed);
         let keys = groups::in_verdict_order(self.segments, &groups, self.judge.unit());
         let mine = options.shard.choose(self.segments, &groups);

@@ -226,7 +226,7 @@ fn device(text: &str) -> Result<String, String> {
 }
 
 /// `ROLE=MODEL`.
-pub fn role(text: &str) -> Result<(Role, String), String> {
+pub(super) fn role(text: &str) -> Result<(Role, String), String> {
     match text.split_once('=') {
         Some((role, model)) if !model.is_empty() => {
             role.parse().map(|role| (role, model.to_owned())).map_err(|e: setup::Error| e.to_string())
@@ -236,7 +236,7 @@ pub fn role(text: &str) -> Result<(Role, String), String> {
 }
 
 /// A number of things of which there is one at least.
-pub fn positive(text: &str) -> Result<usize, String> {
+pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("it must be a whole number, at least 1".into()),
         Ok(n) => Ok(n),
@@ -250,32 +250,32 @@ fn up_to(text: &str, most: usize) -> Result<usize, String> {
 }
 
 /// Groups judged at the same time: each is a thread or more.
-pub fn jobs(text: &str) -> Result<usize, String> {
+pub(super) fn jobs(text: &str) -> Result<usize, String> {
     up_to(text, 1024)
 }
 
 /// Threads that compute.
-pub fn threads(text: &str) -> Result<usize, String> {
+pub(super) fn threads(text: &str) -> Result<usize, String> {
     up_to(text, 1024)
 }
 
 /// Rows of one step.
-pub fn rows(text: &str) -> Result<usize, String> {
+pub(super) fn rows(text: &str) -> Result<usize, String> {
     up_to(text, 4096)
 }
 
 /// Passages that a search finds.
-pub fn hits(text: &str) -> Result<usize, String> {
+pub(super) fn hits(text: &str) -> Result<usize, String> {
     up_to(text, 10_000)
 }
 
 /// Resamples of a test.
-pub fn resamples(text: &str) -> Result<usize, String> {
+pub(super) fn resamples(text: &str) -> Result<usize, String> {
     up_to(text, 10_000_000)
 }
 
 /// Digits after the point: a number has no more that mean anything.
-pub fn digits(text: &str) -> Result<usize, String> {
+pub(super) fn digits(text: &str) -> Result<usize, String> {
     let n: Option<usize> = text.parse().ok().filter(|n| *n <= 17);
     n.ok_or_else(|| "it must be a whole number from 0 to 17".into())
 }
@@ -301,7 +301,7 @@ fn top_p(text: &str) -> Result<f32, String> {
 }
 
 /// `800MiB`, `2G`, `2.5GiB`: units are powers of 1024, with or without `iB` or `B`.
-pub fn bytes(text: &str) -> Result<u64, String> {
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size; write it like 2GiB or 800MiB");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor: u64 = match text[digits.len()..].to_lowercase().trim_end_matches('b').trim_end_matches('i') {

@@ -83,7 +83,7 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     }
     let judge = judge(args)?;
     let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
-    let (tallies, n_failed) = measure(&judge, &seated.panel, &segments, args.engine.jobs)?;
+    let (tallies, n_failed) = measure(&judge, &seated.panel, &segments, args.engine.jobs);
     let thresholds = tallies.iter().map(|(pair, tally)| threshold(args, &judge, &seated, pair, tally));
     let calibration = Calibration { threshold: thresholds.collect::<Result<_>>()? };
     let text = calibration.to_toml().context("the thresholds cannot be written as TOML")?;
@@ -123,7 +123,7 @@ fn measure(
     panel: &Panel,
     segments: &[Segment],
     jobs: usize,
-) -> Result<(BTreeMap<String, Tally>, usize)> {
+) -> (BTreeMap<String, Tally>, usize) {
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
     let mut n_failed = 0;
     for some in segments.chunks(jobs.max(1)) {
@@ -143,7 +143,7 @@ fn measure(
             }
         }
     }
-    Ok((tallies, n_failed))
+    (tallies, n_failed)
 }
 
 fn threshold(args: &Args, judge: &HiMate, seated: &Seated, pair: &str, tally: &Tally) -> Result<Threshold> {

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
@@ -137,7 +138,7 @@ fn material(flag: &str, path: &Path) -> Result<(Material, Vec<Copy>)> {
     let (mut lines, mut copies) = (String::new(), Vec::new());
     for (name, file) in &files {
         let sha256 = card::hashes::Hashes::forgotten().sha256(file)?;
-        lines += &format!("{sha256}  {}\n", name.display());
+        let _ = writeln!(lines, "{sha256}  {}", name.display()); // a string takes everything
         if is_small {
             let bytes = fs::read(file).with_context(|| format!("`{}`", file.display()))?;
             let in_folder = format!("{kept}/{}", name.display());

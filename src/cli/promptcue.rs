@@ -92,7 +92,6 @@ pub struct ScoreArgs {
 ///
 /// # Errors
 /// If files or arguments do not fit together.
-#[expect(clippy::print_stderr, reason = "progress goes to stderr")]
 pub fn run(command: &Command, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     match command {
         Command::Build(args) => build_set(args)?,
@@ -173,7 +172,6 @@ fn print_report(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Resul
     Ok(())
 }
 
-#[expect(clippy::print_stderr, reason = "progress goes to stderr")]
 fn build_set(args: &BuildArgs) -> Result<()> {
     let testset = TestSet::open(&args.testset, &args.pair)?;
     let set = match args.set.as_str() {

@@ -52,6 +52,7 @@ pub struct Args {
 /// Where a run goes and what it prints.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Run")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct RunArgs {
     /// The run folder; the same command continues where it stopped. Default: out/METHOD-MODEL-HASH
     #[arg(long, value_name = "DIR")]
@@ -262,6 +263,7 @@ fn no_documents(judge: &dyn Judge, segments: &[Segment]) -> Option<&'static str>
 }
 
 /// The whole signature: what the judge was built from, with the models before its prompts; then sampling.
+#[must_use]
 pub fn signature(built: &Built, models: &Signature, args: &Args) -> Signature {
     let Signed { method, prompts } = built.signature();
     let sampling = sampling_signature(&built.judge.sampling(&args.sampling.sampling()));

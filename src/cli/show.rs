@@ -62,12 +62,11 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
     }
     let records = records(args)?;
     let there = finish::read_summary(&args.dir).filter(|there| there.units == records.len());
-    let summary = match there {
-        Some(summary) => summary,
-        None => {
-            let sums = calls::sums(&args.dir)?;
-            Summary::of(&records, &run.signature, &sums.questions(), sums.cost)
-        }
+    let summary = if let Some(summary) = there {
+        summary
+    } else {
+        let sums = calls::sums(&args.dir)?;
+        Summary::of(&records, &run.signature, &sums.questions(), sums.cost)
     };
     let outcome = Outcome { resumed: records.len(), dir: args.dir.clone(), records, summary };
     say!("{}", report::cost(&outcome.summary.cost));

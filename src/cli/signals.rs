@@ -15,7 +15,7 @@ pub fn watch(writing: &Writing) {
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
     let writing = writing.clone();
     let wait = move || {
-        for signal in signals.forever() {
+        if let Some(signal) = signals.forever().next() {
             let written = writing.hold();
             say!("{}", farewell(&written));
             process::exit(128 + signal);

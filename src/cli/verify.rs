@@ -171,25 +171,25 @@ fn weights(there: &[ModelFiles], here: &[ModelFiles]) -> Vec<Difference> {
 
 fn text(report: &Report, without_model: bool) -> String {
     let Report { derived, verdicts, read, replayed, calls, unfinished, .. } = report;
-    let mut out = format!("verdicts derived again from recorded answers: {derived} of {verdicts}\n");
+    let mut lines = vec![format!("verdicts derived again from recorded answers: {derived} of {verdicts}")];
     if without_model {
-        out += &format!("calls read: {read} of {calls}; no model was asked\n");
+        lines.push(format!("calls read: {read} of {calls}; no model was asked"));
     } else {
-        out += &format!("calls replayed on the model, every bit compared: {replayed} of {calls}\n");
+        lines.push(format!("calls replayed on the model, every bit compared: {replayed} of {calls}"));
     }
     if *unfinished > 0 {
-        out += &format!("the run is not finished: {unfinished} verdicts are not there yet\n");
+        lines.push(format!("the run is not finished: {unfinished} verdicts are not there yet"));
     }
     for Difference { place, what, there, here, .. } in &report.differences {
-        out += &format!("\n{place}: {what}\n  there  {there}\n  here   {here}\n");
+        lines.push(format!("\n{place}: {what}\n  there  {there}\n  here   {here}"));
     }
     let more = report.n_differences - report.differences.len();
     if more > 0 {
-        out += &format!("\nand {more} more differences\n");
+        lines.push(format!("\nand {more} more differences"));
     }
-    out += match report.n_differences {
-        0 => "confirmed: nothing differs\n",
-        _ => "\ndiffers: see above; the first difference is the cause of most others\n",
-    };
-    out
+    lines.push(match report.n_differences {
+        0 => "confirmed: nothing differs\n".into(),
+        _ => "\ndiffers: see above; the first difference is the cause of most others\n".into(),
+    });
+    lines.join("\n")
 }

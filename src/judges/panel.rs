@@ -117,12 +117,13 @@ impl Panel {
     #[must_use]
     pub fn wrapped(&self, wrap: impl Fn(Arc<dyn Llm>) -> Arc<dyn Llm>) -> Self {
         let mut known = vec![(self.default.clone(), wrap(self.default.clone()))];
-        let mut wrapped = |llm: &Arc<dyn Llm>| match known.iter().find(|(own, _)| Arc::ptr_eq(own, llm)) {
-            Some((_, wrapped)) => wrapped.clone(),
-            None => {
-                known.push((llm.clone(), wrap(llm.clone())));
-                known[known.len() - 1].1.clone()
+        let mut wrapped = |llm: &Arc<dyn Llm>| {
+            if let Some((_, wrapped)) = known.iter().find(|(own, _)| Arc::ptr_eq(own, llm)) {
+                return wrapped.clone();
             }
+            let new = wrap(llm.clone());
+            known.push((llm.clone(), new.clone()));
+            new
         };
         let seats = self.seats.iter().map(|(role, llm)| (*role, wrapped(llm))).collect();
         let default = wrapped(&self.default);

@@ -35,6 +35,9 @@ pub fn verdict_bytes(lines: &[(Record, String)]) -> Vec<u8> {
 }
 
 /// The bytes of `summary.json`.
+///
+/// # Panics
+/// Never: a summary holds strings and numbers only.
 #[must_use]
 pub fn summary_bytes(summary: &Summary) -> Vec<u8> {
     let mut json = serde_json::to_vec_pretty(summary).expect("strings and numbers only");

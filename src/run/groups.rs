@@ -210,6 +210,7 @@ impl Shard {
 
 /// A quarter of the bytes, plus what surrounds each segment: good enough to balance shards, and the same on every
 /// machine.
+#[must_use]
 pub fn estimated_tokens(segments: &[Segment], group: &Group) -> usize {
     let of = |&i: &usize| (segments[i].source.len() + segments[i].hypothesis.len()) / 4 + TOKENS_AROUND;
     group.members.iter().map(of).sum()

@@ -22,7 +22,6 @@ pub struct Written {
 
 impl Writing {
     /// Waits until nothing is being written, and keeps it so.
-    #[must_use]
     pub fn hold(&self) -> MutexGuard<'_, Written> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -89,6 +89,9 @@ fn is_same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
 }
 
 /// A record as its line in `verdicts.jsonl`.
+///
+/// # Panics
+/// Never: a record holds strings and numbers only.
 #[must_use]
 pub fn json(record: &Record) -> String {
     serde_json::to_string(record).expect("strings and numbers into memory")

@@ -269,7 +269,7 @@ mod tests {
     fn state(units: usize, work: usize, questions: usize, finished: usize) -> State {
         let usage = Usage { computed: 500, cached: 1500, generated: 300, ..Usage::default() };
         let cost = Cost { calls: finished, ..Cost::default() };
-        State { units, work, questions, usage, cost, ..State::default() }
+        State { units, work, cost, questions, usage, ..State::default() }
     }
 
     fn text(state: &State, seconds: f64) -> String {

@@ -204,7 +204,9 @@ impl Check<'_> {
             for _ in 0..jobs.max(1) {
                 scope.spawn(worker);
             }
-            self.read(dir, sender)
+            // Dropped when all is read, which ends the workers.
+            let sender = sender;
+            self.read(dir, &sender)
         });
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Read { sums, calls, differences } = read?;
@@ -215,7 +217,7 @@ impl Check<'_> {
     }
 
     /// Reads the calls and sends each chosen group with its own; those without any come last.
-    fn read(&self, dir: &Path, sender: mpsc::SyncSender<(usize, Recorded)>) -> Result<Read, Error> {
+    fn read(&self, dir: &Path, sender: &mpsc::SyncSender<(usize, Recorded)>) -> Result<Read, Error> {
         let mut read = Read::default();
         let mut left: BTreeSet<&str> = self.chosen.keys().map(String::as_str).collect();
         let mut open: Option<(String, Recorded)> = None;

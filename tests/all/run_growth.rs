@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::atomic::Ordering};
 
 use tribunal::{
     judges::{Grouping, Judge, Panel, Unit},
-    llm::{Chat, Finish, Reply, Sampling},
+    llm::{Chat, Finish, Reply, Sampling, Usage},
     run::{
         self, Conduct, Error, Keeping, Options, Outcome, Selection, Shard, Show, Status, Task, merge::Need,
     },
@@ -50,7 +50,7 @@ fn bytes(dir: &Path) -> String {
 fn calls(dir: &Path) -> Vec<String> {
     let mut calls = Vec::new();
     run::calls::each(dir, |_, call| {
-        let call = run::call::CallLine { seconds: 0.0, usage: Default::default(), ..call };
+        let call = run::call::CallLine { seconds: 0.0, usage: Usage::default(), ..call };
         calls.push(serde_json::to_string(&call).unwrap());
     })
     .unwrap();

@@ -69,7 +69,7 @@ fn killed_at_any_moment_and_continued_in_any_layout() {
     while kills < KILLS {
         n_runs += 1;
         let out = format!("run{n_runs}");
-        for _ in 0..1 + draw.below(8) {
+        for _ in 0..=draw.below(8) {
             let layout = LAYOUTS[draw.below(LAYOUTS.len() as u64) as usize];
             let mut command = small.score(&out, layout);
             let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

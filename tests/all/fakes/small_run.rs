@@ -48,7 +48,8 @@ impl SmallRun {
                     "src_lang": "en", "tgt_lang": "de",
                     "source": format!("One {seg}"), "hypothesis": format!("Eins {system} {}", seg * 7 % 11),
                 });
-                lines += &format!("{line}\n");
+                lines.push_str(&line.to_string());
+                lines.push('\n');
             }
         }
         fs::write(self.at(name), lines).unwrap();
