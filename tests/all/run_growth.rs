@@ -4,7 +4,7 @@
 use std::{fs, path::Path, sync::atomic::Ordering};
 
 use tribunal::{
-    judges::{Grouping, Judge, Panel, Unit},
+    judges::{Grouping, Judge, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
     run::{
         self, Conduct, Error, Keeping, Options, Outcome, Selection, Shard, Show, Status, Task, merge::Need,
@@ -13,7 +13,7 @@ use tribunal::{
     signature::Signature,
 };
 
-use crate::fakes::{Numbers, Rule, TinyJudge, panel, seated, segments};
+use crate::fakes::{Chain, Numbers, Rule, TinyJudge, panel, seated, segments};
 
 fn options(out: &Path) -> Options {
     Options {
@@ -215,17 +215,27 @@ fn looking_at_a_finished_run_changes_nothing_in_it() {
 
 #[test]
 fn units_are_finished_one_after_the_other() {
-    // Four questions at a time for eight groups of one question each, all begun at once: each group is written as
-    // soon as its own question is answered.
-    let dir = tempfile::tempdir().unwrap();
-    let judge = TinyJudge { grouping: Grouping::Segment, unit: Unit::Segment };
-    let conduct = Conduct { questions: 1, ..Conduct::default() };
-    let options = Options { jobs: 16, ..options(dir.path()) };
-    let order = Rule(|chat: &Chat| {
-        let text = chat.turns[0].content.len().to_string();
-        Reply { text, finish: Finish::Stop, ..Reply::default() }
+    // Eight groups of four questions each are begun at once, and the model answers one question at a time. Asked in
+    // turns, all of them would be finished at the end together.
+    let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let heard = asked.clone();
+    let model = Rule(move |chat: &Chat| {
+        let question = chat.turns[0].content.clone();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        heard.lock().unwrap().push(question.split("of ").nth(1).unwrap().to_owned());
+        Reply { text: "abc".into(), finish: Finish::Stop, ..Reply::default() }
     });
-    let panel = Panel::new(std::sync::Arc::new(order), Sampling::default());
-    go(&panel, &judge, &segments(), &options, &conduct).unwrap();
-    assert_eq!(bytes(dir.path()).lines().count(), 16);
+    let panel = Panel::new(std::sync::Arc::new(model), Sampling::default());
+    let dir = tempfile::tempdir().unwrap();
+    let conduct = Conduct { questions: 1, ..Conduct::default() };
+    let options = Options { jobs: 8, ..options(dir.path()) };
+    go(&panel, &Chain, &segments()[..8], &options, &conduct).unwrap();
+    let mut counts = std::collections::BTreeMap::new();
+    let mut most_open = 0;
+    for group in asked.lock().unwrap().iter() {
+        *counts.entry(group.clone()).or_insert(0) += 1;
+        most_open = most_open.max(counts.values().filter(|n| **n < 4).count());
+    }
+    assert_eq!(counts.values().sum::<i32>(), 32);
+    assert!(most_open <= 4, "{most_open} groups were begun and not finished");
 }
