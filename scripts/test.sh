@@ -56,4 +56,10 @@ TRIBUNAL_TEST_GPU=1 TRIBUNAL_TEST_EMULATED=1 \
 step "kernels without a GPU"
 scripts/cuda/check.sh
 
+# On a CI machine Slurm is installed for this; elsewhere it runs where Slurm is there already.
+if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || command -v slurmctld >/dev/null; }; then
+  step "three nodes of Slurm"
+  scripts/slurm_test.sh
+fi
+
 step "everything passed"

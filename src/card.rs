@@ -1,7 +1,7 @@
 //! Model cards: what a judge model is, where its files can be downloaded and how they are checked. A card is a
 //! TOML file in `models/`. This room loads no weights and knows nothing of the engine.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ pub mod pull;
 pub mod receipt;
 mod shelf;
 
-pub use home::{Local, State, Template, fingerprint};
+pub use home::{Identity, Local, State, Template, fingerprint};
 
 /// A judge model: everything that is known about it before its files are here.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -130,6 +130,19 @@ pub enum Source {
     },
 }
 
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hub { repository, revision, .. } => {
+                write!(f, "hub {repository}, revision {}", revision.digits().unwrap_or("unpinned"))
+            }
+            Self::Packages { package, version, parts, .. } => {
+                write!(f, "packages {package} {version}, {parts} part{}", if *parts == 1 { "" } else { "s" })
+            }
+        }
+    }
+}
+
 /// Why a card or its files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -152,6 +165,8 @@ pub enum Error {
     Changed { name: String, path: PathBuf, expected: String, actual: String },
     #[error("`{path}` from {origin} has {actual} bytes, expected {expected}")]
     Size { path: String, origin: String, expected: u64, actual: u64 },
+    #[error("`{path}` from {origin} is larger than {most} bytes")]
+    TooLarge { path: String, origin: String, most: u64 },
     #[error("`{}` needs {needed} bytes but only {free} are free; hint: set TRIBUNAL_HOME to a folder with more room", path.display())]
     Space { needed: u64, free: u64, path: PathBuf },
     #[error("another process is pulling into `{}`; hint: wait for it to finish", path.display())]
@@ -176,7 +191,10 @@ impl Error {
 
     /// Another source may work: the fault lies with where the bytes came from, not with this machine.
     fn is_of_the_origin(&self) -> bool {
-        matches!(self, Self::Mismatch { .. } | Self::Size { .. } | Self::Origin { .. })
+        matches!(
+            self,
+            Self::Mismatch { .. } | Self::Size { .. } | Self::TooLarge { .. } | Self::Origin { .. }
+        )
     }
 }
 
@@ -267,6 +285,12 @@ impl Card {
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         if self.is_safetensors() { None } else { self.files.iter().map(|f| f.size).sum() }
+    }
+
+    /// Where its chat template is.
+    #[must_use]
+    pub fn template(&self) -> Template {
+        shelf::template(&self.chat_template).map_or(Template::Model, Template::Text)
     }
 
     /// The weights are safetensors that only the repository's listing can name.

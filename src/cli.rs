@@ -1,8 +1,17 @@
 //! The command line: arguments, commands, what they print. It decides nothing that a library user could not.
 
-use std::{io::Write, process::ExitCode};
+use std::{ffi::OsString, io::Write, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+
+use crate::run::Writing;
+
+/// Says a line on standard error; whether somebody listens makes no difference.
+macro_rules! say {
+    ($($what:tt)*) => {
+        $crate::cli::stream::say(format_args!($($what)*))
+    };
+}
 
 pub mod args;
 pub mod ask;
@@ -15,12 +24,19 @@ pub mod merge;
 pub mod meta;
 pub mod methods;
 pub mod models;
+mod origin;
 pub mod panel;
 pub mod promptcue;
+mod recorded;
+pub mod rerun;
 pub mod score;
 pub mod search;
 pub mod show;
+mod signals;
+pub mod slurm;
+mod stream;
 mod table;
+pub mod verify;
 
 /// Judges machine translation with open-weight LLMs, in one process.
 ///
@@ -31,6 +47,12 @@ mod table;
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// The words of the command line, for `run.json`.
+    #[arg(skip)]
+    words: Vec<String>,
+    /// What a signal has to wait for.
+    #[arg(skip)]
+    writing: Writing,
 }
 
 #[derive(Debug, Subcommand)]
@@ -41,8 +63,14 @@ enum Command {
     Ask(Box<ask::Args>),
     /// Join the run folders of shards into one
     Merge(merge::Args),
-    /// Show the whole conversation behind one verdict
+    /// Show the results of a run, or the whole conversation behind one verdict
     Show(show::Args),
+    /// Check a run: its files, its verdicts against the recorded answers, its answers against the model
+    Verify(verify::Args),
+    /// Make the same run again, from its `run.json`
+    Rerun(Box<rerun::Args>),
+    /// Run on a Slurm cluster: submit a job array, see how far it is
+    Slurm(slurm::Args),
     /// Compare systems, with paired significance, or judges on the same translations
     Compare(compare::Args),
     /// How well metrics and judges agree with human raters
@@ -67,16 +95,15 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     crate::engine::keep_freed();
-    let cli = match parse(std::env::args()) {
+    let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    match cli.run(panel::panel, &mut std::io::stdout().lock()) {
+    signals::watch(&cli.writing);
+    match cli.run(panel::panel, &mut stream::Patient::new(std::io::stdout().lock())) {
         Ok(code) => code,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // The reader of stderr may be gone too; the exit code still says it.
-            let _ = writeln!(std::io::stderr(), "error: {}", explain(&error));
+            say!("error: {}", explain(&error));
             ExitCode::from(2)
         }
     }
@@ -86,12 +113,18 @@ pub fn main() -> ExitCode {
 ///
 /// # Errors
 /// What clap says of it, help and version included.
-pub fn parse(argv: impl IntoIterator<Item = String>) -> Result<Cli, clap::Error> {
+pub fn parse<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Cli, clap::Error> {
+    let argv: Vec<OsString> = argv.into_iter().map(Into::into).collect();
+    let words = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let mut rest = false;
-    Cli::try_parse_from(argv.into_iter().map(|arg| {
+    let cli = Cli::try_parse_from(argv.into_iter().map(|arg| {
         rest |= arg == "--";
-        if rest { arg } else { hyphenated(&arg) }
-    }))
+        match arg.to_str() {
+            Some(text) if !rest => hyphenated(text).into(),
+            _ => arg,
+        }
+    }))?;
+    Ok(Cli { words, ..cli })
 }
 
 impl Cli {
@@ -100,11 +133,15 @@ impl Cli {
     /// # Errors
     /// Whatever keeps the command from running; the message says what to do.
     pub fn run(self, seat: panel::Seat, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+        let begun = score::Begun { words: self.words, writing: self.writing };
         match self.command {
-            Command::Score(args) => score::run(&args, seat, out),
+            Command::Score(args) => score::run(&args, &begun, seat, out),
             Command::Ask(args) => ask::run(&args, out),
             Command::Merge(args) => merge::run(&args, out),
             Command::Show(args) => show::run(&args, out),
+            Command::Verify(args) => verify::run(&args, seat, out),
+            Command::Slurm(args) => slurm::run(&args, &begun, out),
+            Command::Rerun(args) => rerun::run(&args, &begun, seat, out),
             Command::Compare(args) => compare::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, seat, out),
@@ -112,7 +149,7 @@ impl Cli {
             Command::Search(args) => search::run(&args, out),
             Command::Bench(command) => bench::run(&command, out),
             Command::Methods(args) => methods::run(&args, out),
-            Command::Models(args) => models::run(args),
+            Command::Models(args) => models::run(args, out),
         }
     }
 }
@@ -136,12 +173,6 @@ fn hyphenated(arg: &str) -> String {
         Some((flag, value)) => format!("{}={value}", flag.replace('_', "-")),
         None => arg.replace('_', "-"),
     }
-}
-
-/// Whether the reader of stdout has gone, as `| head` does.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io = error.downcast_ref::<std::io::Error>();
-    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]

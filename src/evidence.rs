@@ -58,8 +58,14 @@ const FORMAT: u32 = 1;
 /// The file that makes a folder an index. It is written last, so that an interrupted build does not count as one.
 const MANIFEST: &str = "evidence.json";
 
+/// The file that marks a folder as one that a build is filling.
+const BEGUN: &str = ".building";
+
 /// How much memory the writer fills before it writes a part of the index.
 const WRITER_BYTES: usize = 128 << 20;
+
+/// The most passages that one search finds.
+const MAX_HITS: usize = 10_000;
 
 /// How much more a word in the title counts than one in the text.
 const TITLE_BOOST: f32 = 2.0;
@@ -106,9 +112,37 @@ pub fn build(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped), Erro
         move |source| Error::Io { action, path, source }
     };
     fs::create_dir_all(out).map_err(io("create", out))?;
+    // What a build that was cut short has left is nobody's.
+    if out.join(BEGUN).is_file() && !out.join(MANIFEST).exists() {
+        clear(out)?;
+    }
     if fs::read_dir(out).map_err(io("read", out))?.next().is_some() {
         return Err(Error::NotEmpty(out.into()));
     }
+    fs::write(out.join(BEGUN), "").map_err(io("write", out))?;
+    let built = write(input, out);
+    if built.is_err() {
+        // The folder was empty before; the error that counts is the first one.
+        let _ = clear(out);
+    }
+    built
+}
+
+/// Empties a folder that a build has filled.
+fn clear(out: &Path) -> Result<(), Error> {
+    let io = |source| Error::Io { action: "remove", path: out.into(), source };
+    for entry in fs::read_dir(out).map_err(io)? {
+        fs::remove_file(entry.map_err(io)?.path()).map_err(io)?;
+    }
+    Ok(())
+}
+
+/// Fills an empty folder.
+fn write(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped), Error> {
+    let io = |action, path: &Path| {
+        let path = path.to_path_buf();
+        move |source| Error::Io { action, path, source }
+    };
     let (schema, fields) = schema();
     let index = tantivy::Index::create_in_dir(out, schema)?;
     index.tokenizers().register(WORDS, Words::new());
@@ -146,6 +180,7 @@ pub fn build(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped), Erro
     let json = serde_json::to_vec_pretty(&manifest).expect("strings and numbers only");
     let path = out.join(MANIFEST);
     fs::write(&path, json).map_err(io("write", &path))?;
+    fs::remove_file(out.join(BEGUN)).map_err(io("remove", out))?;
     Ok((manifest, skipped))
 }
 
@@ -165,6 +200,11 @@ impl Index {
                 manifest.format
             )));
         }
+        caught(|| Self::opened(dir, manifest))
+            .unwrap_or_else(|| Err(no_index("its files are damaged".into())))
+    }
+
+    fn opened(dir: &Path, manifest: Manifest) -> Result<Self, Error> {
         let index = tantivy::Index::open_in_dir(dir)?;
         index.tokenizers().register(WORDS, Words::new());
         let field = |name: &str| index.schema().get_field(name);
@@ -195,6 +235,16 @@ impl Index {
         if clauses.is_empty() || limit == 0 {
             return Ok(Vec::new());
         }
+        // No more than there are: a place is set aside for each.
+        let there = usize::try_from(self.manifest.passages).unwrap_or(usize::MAX).min(MAX_HITS);
+        let limit = limit.min(there.max(1));
+        caught(|| self.found(clauses, limit)).unwrap_or_else(|| {
+            let reason = "its files are damaged".into();
+            Err(Error::NoIndex { dir: self.manifest.built_from.clone().into(), reason })
+        })
+    }
+
+    fn found(&self, clauses: Vec<(Occur, Box<dyn Query>)>, limit: usize) -> Result<Vec<Hit>, Error> {
         let searcher = self.reader.searcher();
         let ranked = TopDocs::with_limit(limit).tweak_score(|segment: &SegmentReader| {
             let ordinals = segment.fast_fields().u64("ordinal").map(|column| column.first_or_default_col(0));
@@ -230,6 +280,11 @@ impl Index {
         };
         words.iter().flat_map(both).collect()
     }
+}
+
+/// Does something with an index; `None` where damaged files make its reader panic.
+fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok()
 }
 
 fn schema() -> (Schema, Fields) {

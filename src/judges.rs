@@ -130,6 +130,8 @@ pub trait Judge: Sync + Send {
 pub struct Materials {
     /// Of the prompts in force ([`prompt::Prompts::hash`]).
     pub prompts: String,
+    /// The SHA-256 of each prompt file in force, by name: what `prompts` is short for.
+    pub files: Vec<(String, String)>,
     /// Of other files. One with the name of an option stands in the signature in the place of the path that the
     /// option names.
     pub others: Vec<(&'static str, String)>,
@@ -141,7 +143,8 @@ impl Materials {
     /// Prompts alone.
     #[must_use]
     pub fn of(prompts: &prompt::Prompts) -> Self {
-        Self { prompts: prompts.hash().to_owned(), ..Self::default() }
+        let files = prompts.files().to_vec();
+        Self { prompts: prompts.hash().to_owned(), files, ..Self::default() }
     }
 
     /// The same with the name of the weights in force, which depend on more than the method.

@@ -281,7 +281,8 @@ impl Weighed {
 }
 
 /// Why a question has no answer.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
 pub enum Error {
     #[error(
         "the prompt has {prompt} tokens and the answer may take {answer}, but the context holds {context}"

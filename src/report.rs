@@ -12,8 +12,10 @@ use crate::{
 
 pub mod health;
 mod marked;
+mod plain;
 mod text;
 
+pub use plain::plain;
 pub use text::{Look, cost, text};
 
 /// How results are printed.

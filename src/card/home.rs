@@ -8,7 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::{Card, Error, check, digest, hashes::Hashes, receipt::Receipt, shelf};
+use super::{Card, Error, check, digest, hashes::Hashes, receipt::Receipt};
 
 /// What is read from a safetensors folder, other than the safetensors themselves.
 const READ: [&str; 5] = [
@@ -118,7 +118,7 @@ impl Card {
             sha256: if self.is_safetensors() { of_folder(&folder, sha256)? } else { sha256(&self.weights)? },
             weights,
             tokenizer: (self.tokenizer != "model").then(|| folder.join(&self.tokenizer)),
-            template: shelf::template(&self.chat_template).map_or(Template::Model, Template::Text),
+            template: self.template(),
             is_pinned: pinned.is_some(),
             revision: receipt.and_then(|r| r.revision),
             folder,
@@ -168,20 +168,73 @@ impl Card {
     }
 }
 
-/// The first eight digits of the sha256 of a GGUF file, or of a safetensors folder as [`Local::sha256`] has it,
-/// for models that no card describes.
+/// The first eight digits of [`Identity::sha256`].
 ///
 /// # Errors
 /// [`Error::Io`].
 pub fn fingerprint(path: &Path) -> Result<String, Error> {
-    // Nothing is remembered on a machine without a folder for models.
-    let hashes = home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home));
-    let sha256 = if path.is_dir() {
-        of_folder(path, |name| hashes.sha256(&path.join(name)))?
-    } else {
-        hashes.sha256(path)?
-    };
-    Ok(short(&sha256))
+    Ok(Identity::of(path)?.fingerprint())
+}
+
+/// What a model's files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// As [`Local::sha256`].
+    pub sha256: String,
+    /// Every file that is read, with its SHA-256; the path is relative to the folder.
+    pub files: Vec<(String, String)>,
+}
+
+impl Identity {
+    /// Hashes a GGUF file, or what is read from a safetensors folder.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn of(path: &Path) -> Result<Self, Error> {
+        // Nothing is remembered on a machine without a folder for models.
+        let hashes = home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home));
+        if path.is_dir() {
+            let files = files_read(path, |name| hashes.sha256(&path.join(name)))?;
+            return Ok(Self { sha256: of_list(&files), files });
+        }
+        let sha256 = hashes.sha256(path)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { files: vec![(name, sha256.clone())], sha256 })
+    }
+
+    /// The first eight digits: the signature's field.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        short(&self.sha256)
+    }
+
+    /// The card whose model this is: one that pins these weights, or one that was pulled as these files. So a model is
+    /// the same whether a card or a path names it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn card(&self) -> Result<Option<Card>, Error> {
+        let home = home().ok();
+        Ok(super::all()?.into_iter().find(|card| self.is_of(card, home.as_deref())))
+    }
+
+    /// Whether a card pins these weights, or was pulled as these files.
+    #[must_use]
+    pub fn is_of(&self, card: &Card, home: Option<&Path>) -> bool {
+        let pin = card.files.iter().find(|file| file.path == card.weights);
+        let is_pinned = pin.and_then(|file| file.sha256.digits()) == Some(self.sha256.as_str());
+        is_pinned || home.is_some_and(|home| self.was_pulled(card, home))
+    }
+
+    /// Whether the record of a card's pull names these very files.
+    fn was_pulled(&self, card: &Card, home: &Path) -> bool {
+        if !card.is_safetensors() {
+            return false;
+        }
+        let Some(receipt) = Receipt::read(&card.folder(home)) else { return false };
+        let of = |name: &String| receipt.files.iter().find(|f| f.path == *name).map(|f| f.sha256.as_str());
+        self.files.iter().all(|(name, sha256)| of(name) == Some(sha256))
+    }
 }
 
 fn short(sha256: &str) -> String {
@@ -190,13 +243,27 @@ fn short(sha256: &str) -> String {
 
 /// One hash for everything that is read from a safetensors folder.
 fn of_folder(folder: &Path, sha256: impl Fn(&str) -> Result<String, Error>) -> Result<String, Error> {
+    Ok(of_list(&files_read(folder, sha256)?))
+}
+
+/// What is read from a safetensors folder, with hashes, sorted by path.
+fn files_read(
+    folder: &Path,
+    sha256: impl Fn(&str) -> Result<String, Error>,
+) -> Result<Vec<(String, String)>, Error> {
     let mut names = weight_files(folder);
     names.extend(READ.map(str::to_owned));
+    let there = names.into_iter().filter(|name| folder.join(name).is_file());
+    there.map(|name| Ok((name.clone(), sha256(&name)?))).collect()
+}
+
+/// The hash of a list of files.
+fn of_list(files: &[(String, String)]) -> String {
     let mut list = String::new();
-    for name in names.iter().filter(|name| folder.join(name).is_file()) {
-        writeln!(list, "{}  {name}", sha256(name)?).expect("a string takes all that is written");
+    for (name, sha256) in files {
+        writeln!(list, "{sha256}  {name}").expect("a string takes all that is written");
     }
-    Ok(digest::sha256_of(list.as_bytes()))
+    digest::sha256_of(list.as_bytes())
 }
 
 /// The safetensors of a folder: those that its index names, or the only one.

@@ -13,6 +13,7 @@ use hf_hub::{
     api::sync::{ApiBuilder, ApiRepo},
 };
 use serde::Deserialize;
+use url::Url;
 
 use super::{
     Card, Error, Pin, Source,
@@ -33,6 +34,9 @@ const SINGLE: &str = "model.safetensors";
 
 /// An index names a few hundred tensors; a larger file is not an index.
 const MAX_INDEX_BYTES: u64 = 64 << 20;
+
+/// The hub redirects once, to where its large files are.
+const MAX_REDIRECTS: usize = 5;
 
 /// One repository, reached with one set of credentials.
 pub(super) struct Hub {
@@ -81,7 +85,8 @@ impl Hub {
             .try_proxy_from_env(true)
             .timeout_connect(CONNECT_TIMEOUT)
             .timeout_read(READ_TIMEOUT)
-            .redirect_auth_headers(ureq::RedirectAuthHeaders::SameHost)
+            // Followed here: the token must not go along, nor a redirect to anything but the web.
+            .redirects(0)
             .build();
         Self { repository, revision, paths, access, agent }
     }
@@ -95,15 +100,35 @@ impl Hub {
         Ok(api.repo(Repo::with_revision(self.repository.clone(), RepoType::Model, revision.into())))
     }
 
+    /// Asks for an address and follows where it leads. The token goes only to the hub itself: same scheme, host and
+    /// port.
     fn get(&self, url: &str, from: u64) -> Result<ureq::Response, Error> {
-        let mut request = self.agent.get(url).set("Accept-Encoding", "identity");
-        if let Some(token) = &self.access.token {
-            request = request.set("Authorization", &format!("Bearer {token}"));
+        let wrong = |reason: String| Error::origin(&self.name(), reason);
+        let parsed =
+            |url: &str| Url::parse(url).map_err(|e| wrong(format!("`{url}` is not an address: {e}")));
+        let home = parsed(url)?.origin();
+        let mut at = parsed(url)?;
+        for _ in 0..=MAX_REDIRECTS {
+            let mut request = self.agent.get(at.as_str()).set("Accept-Encoding", "identity");
+            if let Some(token) = self.access.token.as_ref().filter(|_| at.origin() == home) {
+                request = request.set("Authorization", &format!("Bearer {token}"));
+            }
+            if from > 0 {
+                request = request.set("Range", &format!("bytes={from}-"));
+            }
+            let response = request.call().map_err(|error| self.refusal(&error))?;
+            if !matches!(response.status(), 301 | 302 | 303 | 307 | 308) {
+                return Ok(response);
+            }
+            let to = response.header("Location").unwrap_or_default();
+            let next = at.join(to).map_err(|e| wrong(format!("it redirects to `{to}`: {e}")))?;
+            let is_web = next.scheme() == at.scheme() || next.scheme() == "https";
+            if !is_web || !matches!(next.scheme(), "http" | "https") {
+                return Err(wrong(format!("it redirects to `{next}`, which is not followed")));
+            }
+            at = next;
         }
-        if from > 0 {
-            request = request.set("Range", &format!("bytes={from}-"));
-        }
-        request.call().map_err(|error| self.refusal(&error))
+        Err(wrong(format!("it redirects more than {MAX_REDIRECTS} times")))
     }
 
     fn refusal(&self, error: &ureq::Error) -> Error {
@@ -125,10 +150,18 @@ impl Hub {
         let repo = self.at(self.revision.digits().unwrap_or("main"))?;
         // The address is hf-hub's; the request is ours, for the sake of its time limits.
         let url = repo.info_request().query("blobs", "true").url().to_owned();
-        let answer = self.get(&url, 0)?;
-        answer
-            .into_json()
-            .map_err(|e| Error::origin(&self.name(), format!("the hub's answer cannot be read: {e}")))
+        let unreadable = |e: &dyn std::fmt::Display| {
+            Error::origin(&self.name(), format!("the hub's answer cannot be read: {e}"))
+        };
+        let mut text = String::new();
+        let body = self.get(&url, 0)?.into_reader();
+        body.take(MAX_INDEX_BYTES).read_to_string(&mut text).map_err(|e| unreadable(&e))?;
+        let answer: Answer = serde_json::from_str(&text).map_err(|e| unreadable(&e))?;
+        // Both become part of paths and of the record.
+        if !is_hex(&answer.sha) || answer.sha.len() > 64 {
+            return Err(unreadable(&"its commit is not a commit"));
+        }
+        Ok(answer)
     }
 
     /// Names of the safetensors files, from the index or the single file.
@@ -157,6 +190,11 @@ impl Hub {
             Some(lfs) => (lfs.sha256.clone(), lfs.size.or(sibling.size)),
             None => (None, sibling.size),
         };
+        if let Some(stated) = stated_sha256.as_ref().filter(|stated| !is_hex(stated) || stated.len() != 64) {
+            let stated: String = stated.chars().take(80).collect();
+            let reason = format!("`{stated}`, which it gives as the sha256 of `{remote}`, is none");
+            return Err(Error::origin(&self.name(), reason));
+        }
         if let (Some(expected), Some(actual)) = (pin.digits(), &stated_sha256)
             && expected != actual
         {
@@ -170,6 +208,11 @@ impl Hub {
             sha256: pin.digits().map(str::to_owned).or(stated_sha256),
         })
     }
+}
+
+/// Whether a text is made of lower-case hexadecimal digits.
+fn is_hex(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 impl Origin for Hub {

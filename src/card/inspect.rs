@@ -3,7 +3,8 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::Read,
+    io::{BufReader, Read},
+    panic::AssertUnwindSafe,
     path::{Path, PathBuf},
 };
 
@@ -63,7 +64,7 @@ fn describe_folder(folder: &Path) -> Result<Description, Error> {
         whole.metadata.extend(one.metadata);
         for (dtype, (n_tensors, n_weights)) in one.tensors {
             let sum = whole.tensors.entry(dtype).or_default();
-            *sum = (sum.0 + n_tensors, sum.1 + n_weights);
+            *sum = (sum.0 + n_tensors, sum.1.saturating_add(n_weights));
         }
     }
     if paths.is_empty() {
@@ -74,8 +75,11 @@ fn describe_folder(folder: &Path) -> Result<Description, Error> {
 }
 
 fn describe_gguf(path: &Path) -> Result<Description, Error> {
-    let mut file = fs::File::open(path).map_err(Error::io("open", path))?;
-    let content = Content::read(&mut file).map_err(|e| unreadable(path, &e))?;
+    let mut file = BufReader::new(fs::File::open(path).map_err(Error::io("open", path))?);
+    // Some damaged headers make the reader panic; what it says of them goes to standard error.
+    let read = std::panic::catch_unwind(AssertUnwindSafe(|| Content::read(&mut file)));
+    let content = read.map_err(|_| unreadable(path, "its header is damaged"))?;
+    let content = content.map_err(|e| unreadable(path, e.to_string().lines().next().unwrap_or_default()))?;
     let mut description = Description { format: "gguf", ..Description::default() };
     description.metadata =
         content.metadata.iter().map(|(key, value)| (key.clone(), in_words(value))).collect();
@@ -83,36 +87,42 @@ fn describe_gguf(path: &Path) -> Result<Description, Error> {
     for tensor in content.tensor_infos.values() {
         let dtype = format!("{:?}", tensor.ggml_dtype);
         let sum = description.tensors.entry(dtype).or_default();
-        *sum = (sum.0 + 1, sum.1 + tensor.shape.elem_count() as u64);
+        *sum = (sum.0 + 1, sum.1.saturating_add(n_weights(tensor.shape.dims())));
     }
     Ok(description)
 }
 
 fn describe_safetensors(path: &Path) -> Result<Description, Error> {
-    let file = fs::File::open(path).map_err(Error::io("open", path))?;
-    let mut head = Vec::new();
+    let mut reader = fs::File::open(path).map_err(Error::io("open", path))?;
+    let size = reader.metadata().map_err(Error::io("read", path))?.len();
     let mut length = [0; 8];
-    let mut reader = file;
     reader.read_exact(&mut length).map_err(|e| unreadable(path, &e))?;
     let n_header = u64::from_le_bytes(length);
-    if n_header > MAX_HEADER_BYTES {
+    if n_header > MAX_HEADER_BYTES.min(size) {
         return Err(unreadable(
             path,
             "it starts neither with `GGUF` nor with the length of a safetensors header",
         ));
     }
-    head.extend_from_slice(&length);
+    // The tensors behind the header are not read, so it is parsed without them.
+    let mut head = Vec::new();
     reader.take(n_header).read_to_end(&mut head).map_err(Error::io("read", path))?;
-    let (_, header) = safetensors::SafeTensors::read_metadata(&head).map_err(|e| unreadable(path, &e))?;
+    let header: safetensors::tensor::Metadata =
+        serde_json::from_slice(&head).map_err(|e| unreadable(path, &e))?;
     let mut description = Description { format: "safetensors", ..Description::default() };
     let metadata = header.metadata().clone().unwrap_or_default();
     description.metadata = metadata.into_iter().map(|(key, value)| (key, cut(&value))).collect();
     description.metadata.sort();
     for tensor in header.tensors().values() {
         let sum = description.tensors.entry(format!("{:?}", tensor.dtype)).or_default();
-        *sum = (sum.0 + 1, sum.1 + tensor.shape.iter().product::<usize>() as u64);
+        *sum = (sum.0 + 1, sum.1.saturating_add(n_weights(&tensor.shape)));
     }
     Ok(description)
+}
+
+/// The weights in a tensor of this shape; the most that can be counted where a file claims more.
+fn n_weights(shape: &[usize]) -> u64 {
+    shape.iter().fold(1, |n: u64, &dim| n.saturating_mul(dim as u64))
 }
 
 fn in_words(value: &Value) -> String {

@@ -20,6 +20,9 @@ use super::{
 /// How often one file is resumed after its connection broke.
 const RETRIES: usize = 5;
 
+/// The most of a file whose size nobody states: configurations and templates, no weights.
+const MAX_UNSTATED: u64 = 256 << 20;
+
 /// Bytes that must stay free after a pull.
 const SLACK: u64 = 64 << 20;
 
@@ -94,7 +97,12 @@ pub fn pull_from(
 /// Only one pull at a time works in a folder; the lock ends with the process.
 fn lock(folder: &Path) -> Result<fs::File, Error> {
     let path = folder.join(".lock");
-    let file = fs::File::create(&path).map_err(Error::io("create", &path))?;
+    if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
+        let cause = io::Error::other("it is not a plain file; delete it");
+        return Err(Error::Io { action: "lock", path, cause });
+    }
+    let options = fs::File::options().write(true).create(true).truncate(false).open(&path);
+    let file = options.map_err(Error::io("create", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(Error::Busy { path: folder.into() }),
@@ -200,7 +208,15 @@ fn pull_one(
     fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
     let mut sink = resumed(&partial, item)?;
     watch.began(item, sink.n_bytes());
-    receive(origin, item, &mut Arriving { sink: &mut sink, watch })?;
+    let most = item.size.unwrap_or(MAX_UNSTATED);
+    let mut arriving = Arriving { sink: &mut sink, watch, most, is_over: false };
+    let received = receive(origin, item, &mut arriving);
+    if arriving.is_over {
+        fs::remove_file(&partial).map_err(Error::io("remove", &partial))?;
+        let (path, origin) = (item.path.clone(), origin.name());
+        return Err(Error::TooLarge { path, origin, most });
+    }
+    received?;
     let size = sink.n_bytes();
     let (file, sha256) = sink.finish();
     file.sync_all().map_err(Error::io("write", &partial))?;
@@ -264,10 +280,17 @@ fn judged(origin: &dyn Origin, item: &Item, size: u64, sha256: &str) -> Result<(
 struct Arriving<'a> {
     sink: &'a mut Hashing<fs::File>,
     watch: &'a mut dyn Watch,
+    /// It may not grow beyond this, whatever the source sends.
+    most: u64,
+    is_over: bool,
 }
 
 impl Write for Arriving<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.sink.n_bytes() + bytes.len() as u64 > self.most {
+            self.is_over = true;
+            return Err(io::Error::other("more bytes arrive than the file has"));
+        }
         let n = self.sink.write(bytes)?;
         self.watch.advanced(n as u64);
         Ok(n)

@@ -87,7 +87,7 @@ pub struct JudgeArgs {
     #[arg(long, value_name = "FILE|DIR")]
     pub shots: Option<PathBuf>,
     /// Judge each unit N times at consecutive seeds and merge the verdicts, with the agreement on each span
-    #[arg(long, default_value = "1", value_name = "N", value_parser = positive)]
+    #[arg(long, default_value = "1", value_name = "N", value_parser = samples)]
     pub samples: usize,
 }
 
@@ -119,7 +119,7 @@ pub struct SamplingArgs {
     #[arg(long, default_value_t = 1.0, value_name = "P", value_parser = top_p)]
     pub top_p: f32,
     /// The most tokens per answer; default: the method's own
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = tokens)]
     pub max_tokens: Option<usize>,
     /// The same seed gives the same answers
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -188,13 +188,13 @@ pub struct EngineArgs {
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub kv_cache: Option<u64>,
     /// Groups of segments judged at the same time
-    #[arg(long, default_value = "64", value_name = "N", value_parser = positive)]
+    #[arg(long, default_value = "64", value_name = "N", value_parser = jobs)]
     pub jobs: usize,
     /// The most rows that go through the model in one step
-    #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = positive)]
+    #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = rows)]
     pub batch: Option<usize>,
     /// CPU threads; default: all cores
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
     /// Do not reuse what prompts have in common
     #[arg(long)]
@@ -227,7 +227,8 @@ fn device(text: &str) -> Result<String, String> {
     if known { Ok(text.into()) } else { Err("it must be auto, cpu, cuda, cuda:N or cuda:N,M".into()) }
 }
 
-fn role(text: &str) -> Result<(Role, String), String> {
+/// `ROLE=MODEL`.
+pub(super) fn role(text: &str) -> Result<(Role, String), String> {
     match text.split_once('=') {
         Some((role, model)) if !model.is_empty() => {
             role.parse().map(|role| (role, model.to_owned())).map_err(|e: setup::Error| e.to_string())
@@ -236,11 +237,59 @@ fn role(text: &str) -> Result<(Role, String), String> {
     }
 }
 
-fn positive(text: &str) -> Result<usize, String> {
+/// A number of things of which there is one at least.
+pub(super) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("it must be a whole number, at least 1".into()),
         Ok(n) => Ok(n),
     }
+}
+
+/// A whole number from 1 to some most.
+fn up_to(text: &str, most: usize) -> Result<usize, String> {
+    let n = positive(text)?;
+    if n <= most { Ok(n) } else { Err(format!("it must be at most {most}")) }
+}
+
+/// Groups judged at the same time: each is a thread or more.
+pub(super) fn jobs(text: &str) -> Result<usize, String> {
+    up_to(text, 1024)
+}
+
+/// Threads that compute.
+pub(super) fn threads(text: &str) -> Result<usize, String> {
+    up_to(text, 1024)
+}
+
+/// Rows of one step.
+pub(super) fn rows(text: &str) -> Result<usize, String> {
+    up_to(text, 4096)
+}
+
+/// Passages that a search finds.
+pub(super) fn hits(text: &str) -> Result<usize, String> {
+    up_to(text, 10_000)
+}
+
+/// Resamples of a test.
+pub(super) fn resamples(text: &str) -> Result<usize, String> {
+    up_to(text, 10_000_000)
+}
+
+/// Digits after the point: a number has no more that mean anything.
+pub(super) fn digits(text: &str) -> Result<usize, String> {
+    let n: Option<usize> = text.parse().ok().filter(|n| *n <= 17);
+    n.ok_or_else(|| "it must be a whole number from 0 to 17".into())
+}
+
+/// Answers to the same question.
+fn samples(text: &str) -> Result<usize, String> {
+    up_to(text, 1000)
+}
+
+/// Tokens of an answer: more than the context of any model is meant by nobody.
+fn tokens(text: &str) -> Result<usize, String> {
+    up_to(text, 10_000_000)
 }
 
 fn temperature(text: &str) -> Result<f32, String> {
@@ -254,7 +303,7 @@ fn top_p(text: &str) -> Result<f32, String> {
 }
 
 /// `800MiB`, `2G`, `2.5GiB`: units are powers of 1024, with or without `iB` or `B`.
-fn bytes(text: &str) -> Result<u64, String> {
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size; write it like 2GiB or 800MiB");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor: u64 = match text[digits.len()..].to_lowercase().trim_end_matches('b').trim_end_matches('i') {

@@ -79,11 +79,11 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     let Input { segments, notes } = input;
     let segments = selection.of_segments(segments);
     for note in notes {
-        writeln!(std::io::stderr(), "note: {note}")?;
+        say!("note: {note}");
     }
     let judge = judge(args)?;
     let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
-    let (tallies, n_failed) = measure(&judge, &seated.panel, &segments, args.engine.jobs)?;
+    let (tallies, n_failed) = measure(&judge, &seated.panel, &segments, args.engine.jobs);
     let thresholds = tallies.iter().map(|(pair, tally)| threshold(args, &judge, &seated, pair, tally));
     let calibration = Calibration { threshold: thresholds.collect::<Result<_>>()? };
     let text = calibration.to_toml().context("the thresholds cannot be written as TOML")?;
@@ -123,7 +123,7 @@ fn measure(
     panel: &Panel,
     segments: &[Segment],
     jobs: usize,
-) -> Result<(BTreeMap<String, Tally>, usize)> {
+) -> (BTreeMap<String, Tally>, usize) {
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
     let mut n_failed = 0;
     for some in segments.chunks(jobs.max(1)) {
@@ -138,12 +138,12 @@ fn measure(
                 Err(error) => {
                     n_failed += 1;
                     let (system, seg) = (&segment.system, segment.seg);
-                    writeln!(std::io::stderr(), "note: `{system}` segment {seg} was left out: {error}")?;
+                    say!("note: `{system}` segment {seg} was left out: {error}");
                 }
             }
         }
     }
-    Ok((tallies, n_failed))
+    (tallies, n_failed)
 }
 
 fn threshold(args: &Args, judge: &HiMate, seated: &Seated, pair: &str, tally: &Tally) -> Result<Threshold> {

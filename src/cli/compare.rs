@@ -40,13 +40,13 @@ pub struct Args {
     #[arg(long, default_value = "mqm", value_name = "NAME")]
     pub gold: String,
     /// Bootstrap, randomization and permutation resamples.
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = super::args::resamples)]
     pub resamples: usize,
     /// Seed of everything drawn.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
     /// Digits after the point in the table; JSON has all.
-    #[arg(long, default_value_t = 3, value_name = "N")]
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = super::args::digits)]
     pub digits: usize,
     /// Take the inputs as run folders of one judge and say how well it agrees with itself.
     #[arg(long)]

@@ -5,7 +5,13 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 use anyhow::Result;
 
 use super::score::{self, Format};
-use crate::{report::Detail, run};
+use crate::{
+    report::Detail,
+    run::{
+        self,
+        merge::{Merged, Need},
+    },
+};
 
 /// Join shards.
 #[derive(Clone, Debug, clap::Args)]
@@ -16,6 +22,9 @@ pub struct Args {
     /// The folder for the whole run
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// Take what is there; the merged folder can be continued like any other
+    #[arg(long)]
+    pub partial: bool,
     /// How results are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -29,10 +38,14 @@ pub struct Args {
 /// # Errors
 /// As [`run::merge`].
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let command: Vec<String> = std::env::args().collect();
-    let outcome = run::merge(&args.dirs, &args.out, &command)?;
+    let command: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let need = if args.partial { Need::WhatIsThere } else { Need::Everything };
+    let Merged { outcome, missing } = run::merge(&args.dirs, &args.out, &command, need)?;
+    if let Some(missing) = &missing {
+        say!("note: {missing}");
+    }
     let detail = if args.segments { Detail::Units } else { Detail::Systems };
     score::warn(&outcome)?;
     score::print(&outcome, args.format, detail, out)?;
-    Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if outcome.complete() && missing.is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -82,7 +82,7 @@ pub struct Args {
     #[arg(long)]
     pub significance: bool,
     /// Resamples of the tests.
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = super::args::resamples)]
     pub resamples: usize,
     /// Stop a test at the end of a block of N resamples once it is clear (p below .02 or above .5).
     #[arg(long, value_name = "N")]
@@ -93,7 +93,7 @@ pub struct Args {
     #[command(flatten)]
     pub extra: extra::ExtraArgs,
     /// Digits after the point in tables; JSON has all.
-    #[arg(long, default_value_t = 3, value_name = "N")]
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = super::args::digits)]
     pub digits: usize,
     /// Width of tables in characters; by default the terminal's, and no limit if the output is not a
     /// terminal.

@@ -1,8 +1,7 @@
 //! `tribunal models`: the judge models' cards on the command line. Fetching and checking are done in `card`.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "results and progress are for the terminal")]
 
 use std::{
-    io::IsTerminal,
+    io::{IsTerminal, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -55,16 +54,16 @@ enum Command {
 ///
 /// # Errors
 /// Whatever [`card`] reports.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match args.command {
-        Command::List => list(),
-        Command::Pull { card, quiet } => pull(&card, quiet),
-        Command::Verify { card } => verify(&card),
-        Command::Show { model } => show(&model),
+        Command::List => list(out),
+        Command::Pull { card, quiet } => pull(&card, quiet, out),
+        Command::Verify { card } => verify(&card, out),
+        Command::Show { model } => show(&model, out),
     }
 }
 
-fn list() -> anyhow::Result<ExitCode> {
+fn list(out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let home = card::home::home()?;
     let header = ["NAME", "WEIGHTS", "SIZE", "LICENCE", "SOURCES", "STATE"].map(str::to_owned);
     let mut rows = vec![header];
@@ -79,8 +78,8 @@ fn list() -> anyhow::Result<ExitCode> {
             in_words(card.state_in(&home)).into(),
         ]);
     }
-    print_table(&rows);
-    eprintln!("models are kept in {}", home.display());
+    print_table(&rows, out)?;
+    say!("models are kept in {}", home.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -100,23 +99,24 @@ fn in_words(state: State) -> &'static str {
     }
 }
 
-fn print_table<const N: usize>(rows: &[[String; N]]) {
+fn print_table<const N: usize>(rows: &[[String; N]], out: &mut dyn Write) -> std::io::Result<()> {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     for row in rows {
         let cells: Vec<_> =
             row.iter().enumerate().map(|(i, cell)| format!("{cell:<width$}", width = width(i))).collect();
-        println!("{}", cells.join("  ").trim_end());
+        writeln!(out, "{}", cells.join("  ").trim_end())?;
     }
+    Ok(())
 }
 
-fn pull(name: &str, quiet: bool) -> anyhow::Result<ExitCode> {
+fn pull(name: &str, quiet: bool, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let card = card::find(name)?;
     let home = card::home::home()?;
     let receipt = if quiet {
         pull::pull(&card, &home, &Access::from_env(), &mut ())?
     } else {
         if let Some(note) = &card.licence.note {
-            eprintln!("{}: {} ({})", card.licence.name, note, card.licence.url);
+            say!("{}: {} ({})", card.licence.name, note, card.licence.url);
         }
         pull::pull(&card, &home, &Access::from_env(), &mut Terminal::default())?
     };
@@ -124,7 +124,7 @@ fn pull(name: &str, quiet: bool) -> anyhow::Result<ExitCode> {
     let folder = card.folder(&home);
     for file in &receipt.files {
         let note = if pinned(&file.path) { "" } else { " (unpinned: recorded as received)" };
-        println!("{}  {}{note}", file.sha256, folder.join(&file.path).display());
+        writeln!(out, "{}  {}{note}", file.sha256, folder.join(&file.path).display())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -138,8 +138,8 @@ struct Terminal {
 impl Terminal {
     fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) if !bar.is_finished() => bar.suspend(|| eprintln!("{line}")),
-            _ => eprintln!("{line}"),
+            Some(bar) if !bar.is_finished() => bar.suspend(|| say!("{line}")),
+            _ => say!("{line}"),
         }
     }
 }
@@ -185,16 +185,16 @@ impl Watch for Terminal {
     }
 }
 
-fn verify(name: &str) -> anyhow::Result<ExitCode> {
+fn verify(name: &str, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let card = card::find(name)?;
     let home = card::home::home()?;
     let checked = check::verify(&card, &home, &mut |_| ())?;
     for file in &checked {
-        println!("{}", finding(file));
+        writeln!(out, "{}", finding(file))?;
     }
     let is_good = checked.iter().all(|c| c.finding.is_good());
     if !is_good {
-        eprintln!("hint: `tribunal models pull {}` fetches what is missing or wrong", card.name);
+        say!("hint: `tribunal models pull {}` fetches what is missing or wrong", card.name);
     }
     Ok(ExitCode::from(u8::from(!is_good)))
 }
@@ -214,49 +214,49 @@ fn finding(checked: &Checked) -> String {
     }
 }
 
-fn show(model: &str) -> anyhow::Result<ExitCode> {
+fn show(model: &str, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let path = PathBuf::from(model);
     match card::find(model) {
-        Ok(card) => show_card(&card)?,
-        Err(_) if path.exists() => show_file(&path)?,
+        Ok(card) => show_card(&card, out)?,
+        Err(_) if path.exists() => show_file(&path, out)?,
         Err(error) => return Err(error.into()),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_card(card: &Card) -> anyhow::Result<()> {
+fn show_card(card: &Card, out: &mut dyn Write) -> anyhow::Result<()> {
     let home = card::home::home()?;
-    let line = |key: &str, value: &str| println!("{key:<14}{value}");
-    line("name", &card.name);
-    line("title", &card.title);
-    line("architecture", &card.architecture);
-    line("weights", &format!("{} ({})", card.parameters, card.weights));
-    line("languages", &card.languages);
-    line("context", &format!("{} tokens", card.context));
-    line("licence", &format!("{} {}", card.licence.name, card.licence.url));
-    card.licence.note.iter().for_each(|note| line("", note));
-    line("tokenizer", &card.tokenizer);
-    line("template", &card.chat_template);
-    card.chat_options.iter().for_each(|(key, value)| line("", &format!("{key} = {value}")));
-    line("stop", &card.stop.join(" "));
+    let mut line = |key: &str, value: &str| writeln!(out, "{key:<14}{value}");
+    line("name", &card.name)?;
+    line("title", &card.title)?;
+    line("architecture", &card.architecture)?;
+    line("weights", &format!("{} ({})", card.parameters, card.weights))?;
+    line("languages", &card.languages)?;
+    line("context", &format!("{} tokens", card.context))?;
+    line("licence", &format!("{} {}", card.licence.name, card.licence.url))?;
+    card.licence.note.iter().try_for_each(|note| line("", note))?;
+    line("tokenizer", &card.tokenizer)?;
+    line("template", &card.chat_template)?;
+    card.chat_options.iter().try_for_each(|(key, value)| line("", &format!("{key} = {value}")))?;
+    line("stop", &card.stop.join(" "))?;
     for file in &card.files {
         let size = file.size.map_or(String::new(), |size| format!("  {size} bytes"));
-        line("file", &format!("{}{size}  sha256 {}", file.path, pin(&file.sha256)));
+        line("file", &format!("{}{size}  sha256 {}", file.path, pin(&file.sha256)))?;
     }
     if card.is_safetensors() {
-        line("file", "the safetensors that the repository's index names  sha256 unpinned");
+        line("file", "the safetensors that the repository's index names  sha256 unpinned")?;
     }
-    card.sources.iter().for_each(|source| line("source", &describe(source)));
-    line("folder", &card.folder(&home).display().to_string());
-    line("state", in_words(card.state_in(&home)));
+    card.sources.iter().try_for_each(|source| line("source", &source.to_string()))?;
+    line("folder", &card.folder(&home).display().to_string())?;
+    line("state", in_words(card.state_in(&home)))?;
     match card.local_in(&home) {
         Ok(local) => {
             let note = if local.is_pinned { "" } else { " (unpinned)" };
-            line("fingerprint", &format!("{}{note}", local.fingerprint()));
-            local.revision.iter().for_each(|commit| line("commit", commit));
+            line("fingerprint", &format!("{}{note}", local.fingerprint()))?;
+            local.revision.iter().try_for_each(|commit| line("commit", commit))?;
         }
         Err(card::Error::NotPulled { .. }) => {}
-        Err(error) => line("fingerprint", &error.to_string()),
+        Err(error) => line("fingerprint", &error.to_string())?,
     }
     Ok(())
 }
@@ -265,24 +265,15 @@ fn pin(pin: &Pin) -> &str {
     pin.digits().unwrap_or("unpinned")
 }
 
-fn describe(source: &Source) -> String {
-    match source {
-        Source::Hub { repository, revision, .. } => format!("hub {repository}, revision {}", pin(revision)),
-        Source::Packages { package, version, parts, .. } => {
-            format!("packages {package} {version}, {parts} part{}", if *parts == 1 { "" } else { "s" })
-        }
-    }
-}
-
-fn show_file(path: &Path) -> anyhow::Result<()> {
+fn show_file(path: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
     let description = inspect::describe(path)?;
-    println!("{}  {}  {}", path.display(), description.format, HumanBytes(description.size));
+    writeln!(out, "{}  {}  {}", path.display(), description.format, HumanBytes(description.size))?;
     for (dtype, (n_tensors, n_weights)) in &description.tensors {
-        println!("{dtype:<8}{n_tensors} tensors, {n_weights} weights");
+        writeln!(out, "{dtype:<8}{n_tensors} tensors, {n_weights} weights")?;
     }
     let width = description.metadata.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
     for (key, value) in &description.metadata {
-        println!("{key:<width$}  {value}");
+        writeln!(out, "{key:<width$}  {value}")?;
     }
     Ok(())
 }

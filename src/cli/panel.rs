@@ -8,14 +8,20 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
+use sha2::{Digest, Sha256};
 
 use super::args::{EngineArgs, ModelArgs};
 use crate::{
-    card::{self, Template},
+    card::{self, Card, Identity, Template},
     engine::{Activations, Compute, Device, Engine, Format, KvType, Options, Tier},
     judges::{Model, Panel, Role},
     llm::{Chat, Form, Llm, Sampling},
-    run::{Plan, plan::Amount},
+    run::{
+        Plan,
+        description::{ModelFiles, NamedHash},
+        folder::hex,
+        plan::Amount,
+    },
     signature::Signature,
 };
 
@@ -29,6 +35,8 @@ pub struct Seated {
     pub model_of_role: BTreeMap<Role, Model>,
     /// Names and values that the engine adds to a dry run's table: memory, hours.
     pub estimate: Estimate,
+    /// The models' files, for `run.json`.
+    pub files: Vec<ModelFiles>,
 }
 
 impl Seated {
@@ -38,7 +46,7 @@ impl Seated {
         let signature =
             Signature::new().with("model", model.name.clone()).with("sha256", model.sha256.clone());
         let estimate: Estimate = Box::new(|_| Vec::new());
-        Self { panel, signature, model, model_of_role: BTreeMap::new(), estimate }
+        Self { panel, signature, model, model_of_role: BTreeMap::new(), estimate, files: Vec::new() }
     }
 
     /// The model that plays a role.
@@ -65,6 +73,7 @@ pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Resu
     let mut panel = Panel::new(main.engine.clone(), sampling);
     let mut loaded = BTreeMap::from([(model.model.clone(), (main.engine.clone(), main.model()))]);
     let mut named = BTreeSet::new();
+    let mut files = vec![main.files.clone()];
     for (role, name) in &model.role {
         if !named.insert(role) {
             bail!("the role `{role}` is given twice");
@@ -72,11 +81,14 @@ pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Resu
         if !loaded.contains_key(name) {
             let other = open(name, None, engine)?;
             signature = signature.followed_by(&other.signature(Some(*role)));
+            files.push(ModelFiles { given: name.clone(), ..other.files.clone() });
             loaded.insert(name.clone(), (other.engine.clone(), other.model()));
         }
         let (engine, seated) = loaded[name].clone();
         panel = panel.seat(*role, engine);
         model_of_role.insert(*role, seated);
+        let of_model = files.iter_mut().find(|files| files.given == *name);
+        of_model.filter(|_| *name != model.model).into_iter().for_each(|f| f.roles.push(role.to_string()));
     }
     let (model, engine) = (main.model(), main.engine);
     Ok(Seated {
@@ -85,6 +97,7 @@ pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Resu
         model,
         model_of_role,
         estimate: Box::new(move |plan| estimate(&engine, plan)),
+        files,
     })
 }
 
@@ -95,6 +108,7 @@ pub struct Opened {
     pub name: String,
     /// The first digits of the weights' sha256.
     pub sha256: String,
+    pub files: ModelFiles,
 }
 
 impl Opened {
@@ -119,6 +133,7 @@ pub struct Found {
     pub name: String,
     pub sha256: String,
     pub options: Options,
+    pub files: ModelFiles,
 }
 
 /// Opens a model by card, path or hub repository.
@@ -127,8 +142,9 @@ pub struct Found {
 /// A model that cannot be found, read or run here.
 pub fn open(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Opened> {
     let found = find(name, template, args)?;
-    let engine = Engine::open(&found.weights, &found.options)?;
-    Ok(Opened { engine: Arc::new(engine), name: found.name, sha256: found.sha256 })
+    let engine = Arc::new(Engine::open(&found.weights, &found.options)?);
+    let Found { name, sha256, files, .. } = found;
+    Ok(Opened { engine, name, sha256, files })
 }
 
 /// A model's files and what it is to be run with, before anything is loaded.
@@ -139,32 +155,66 @@ pub fn find(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Fo
     let mut found = locate(name, options(args)?)?;
     if let Some(file) = template {
         let text = std::fs::read_to_string(file).with_context(|| format!("`{}`", file.display()))?;
+        found.files.template_sha256 = Some(hex(&Sha256::digest(&text)));
         found.options.chat_template = Some(text);
     }
     Ok(found)
 }
 
-/// Treats a path that exists as a path, and anything else as a card's name.
-fn locate(name: &str, mut options: Options) -> Result<Found> {
+/// Treats a path that exists as a path, and anything else as a card's name. A path whose files are a card's is run as
+/// the card says, so that both give the same answers under the same signature.
+fn locate(name: &str, options: Options) -> Result<Found> {
     let path = Path::new(name);
     if path.exists() {
-        let stem = if path.is_dir() { path.file_name() } else { path.file_stem() };
-        let called = stem.map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
-        let sha256 = card::fingerprint(path)?;
-        return Ok(Found { weights: path.into(), name: called, sha256, options });
+        let identity = Identity::of(path)?;
+        let mut found = match identity.card()? {
+            Some(card) => of_card(&card, path.into(), &identity, options)?,
+            None => of_path(name, path, &identity, options),
+        };
+        name.clone_into(&mut found.files.given);
+        return Ok(found);
     }
     let is_file = path.extension().is_some_and(|ending| ending == "gguf");
     if is_file || name.contains('/') && !name.starts_with("hf:") {
         bail!("`{name}`: no such file or folder");
     }
     let local = card::find(name)?.local()?;
-    options.stop_tokens.clone_from(&local.card.stop);
-    options.chat_options = serde_json::to_value(&local.card.chat_options)?;
-    if let Template::Text(text) = local.template {
+    let identity = Identity::of(&local.weights)?;
+    let mut found = of_card(&local.card, local.weights, &identity, options)?;
+    found.files.revision = local.revision;
+    Ok(found)
+}
+
+/// Files that no card describes.
+fn of_path(name: &str, path: &Path, identity: &Identity, options: Options) -> Found {
+    let stem = if path.is_dir() { path.file_name() } else { path.file_stem() };
+    let called = stem.map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let files = files_of(&called, identity);
+    Found { weights: path.into(), name: called, sha256: identity.fingerprint(), options, files }
+}
+
+/// Files that a card describes, wherever they are.
+fn of_card(card: &Card, weights: PathBuf, identity: &Identity, mut options: Options) -> Result<Found> {
+    options.stop_tokens.clone_from(&card.stop);
+    options.chat_options = serde_json::to_value(&card.chat_options)?;
+    let mut files = files_of(&card.name, identity);
+    files.sources = card.sources.iter().map(ToString::to_string).collect();
+    if let Template::Text(text) = card.template() {
         options.chat_template = Some(text.to_owned());
+        files.template_sha256 = Some(hex(&Sha256::digest(text)));
     }
-    let sha256 = local.fingerprint();
-    Ok(Found { weights: local.weights, name: local.card.name, sha256, options })
+    Ok(Found { weights, name: card.name.clone(), sha256: identity.fingerprint(), options, files })
+}
+
+fn files_of(name: &str, identity: &Identity) -> ModelFiles {
+    let named = |(name, sha256): &(String, String)| NamedHash { name: name.clone(), sha256: sha256.clone() };
+    ModelFiles {
+        given: name.to_owned(),
+        name: name.to_owned(),
+        sha256: identity.sha256.clone(),
+        files: identity.files.iter().map(named).collect(),
+        ..ModelFiles::default()
+    }
 }
 
 /// The engine's options. Impossible ones are refused before anything is loaded.

@@ -92,13 +92,12 @@ pub struct ScoreArgs {
 ///
 /// # Errors
 /// If files or arguments do not fit together.
-#[expect(clippy::print_stderr, reason = "progress goes to stderr")]
 pub fn run(command: &Command, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     match command {
         Command::Build(args) => build_set(args)?,
         Command::Run(args) => {
             let (n, missing) = run::run(args, seat)?;
-            eprintln!("{} of {n} cues have a usable answer in {}", n - missing, args.out.display());
+            say!("{} of {n} cues have a usable answer in {}", n - missing, args.out.display());
             return Ok(ExitCode::from(u8::from(missing > 0)));
         }
         Command::Score(args) => score_answers(args, out)?,
@@ -173,7 +172,6 @@ fn print_report(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Resul
     Ok(())
 }
 
-#[expect(clippy::print_stderr, reason = "progress goes to stderr")]
 fn build_set(args: &BuildArgs) -> Result<()> {
     let testset = TestSet::open(&args.testset, &args.pair)?;
     let set = match args.set.as_str() {
@@ -209,12 +207,15 @@ fn build_set(args: &BuildArgs) -> Result<()> {
     }
     std::fs::write(&args.out, lines).with_context(|| format!("cannot write `{}`", args.out.display()))?;
     for cell in built.cells.iter().filter(|cell| cell.n < cell.wanted) {
-        eprintln!(
+        say!(
             "the ratings yield only {} of {} cues: {}, {}",
-            cell.n, cell.wanted, cell.category, cell.severity
+            cell.n,
+            cell.wanted,
+            cell.category,
+            cell.severity
         );
     }
-    eprintln!("wrote {} cues to {}", built.cues.len(), args.out.display());
+    say!("wrote {} cues to {}", built.cues.len(), args.out.display());
     Ok(())
 }
 

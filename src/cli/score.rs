@@ -13,15 +13,19 @@ use super::{
     args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, sampling_signature},
     input,
     keep::KeepArgs,
+    origin,
     panel::{Seat, Seated},
 };
 use crate::{
+    engine,
     judges::{
         Built, Grouping, Judge, Reads, Settings,
         registry::{self, Signed},
     },
     report::{self, Detail, Look},
-    run::{self, Options, Outcome, Selection, Shard, Show, folder::InputId},
+    run::{
+        self, Conduct, Keeping, Options, Outcome, Selection, Shard, Show, Task, Writing, description::InputId,
+    },
     segment::{Segment, read::Input},
     signature::Signature,
 };
@@ -48,6 +52,7 @@ pub struct Args {
 /// Where a run goes and what it prints.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Run")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct RunArgs {
     /// The run folder; the same command continues where it stopped. Default: out/METHOD-MODEL-HASH
     #[arg(long, value_name = "DIR")]
@@ -55,6 +60,16 @@ pub struct RunArgs {
     /// Judge one part of N, from 1; `tribunal merge` joins the parts
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
+    /// Ask once more, warmer and at another seed, about segments whose answers could not be used; the signature says so
+    #[arg(long)]
+    pub retry_missing: bool,
+    /// What is kept of questions and answers: all, all but compressed, or only what they cost
+    #[arg(long, value_enum, default_value_t)]
+    pub calls: CallsKept,
+    /// How progress is shown: a line that renews itself on a terminal and a line a minute elsewhere, always the latter,
+    /// or JSON lines for programs
+    #[arg(long, value_enum, default_value_t)]
+    pub progress: ProgressShown,
     /// Say how many calls and tokens the run would take, without making it; a few groups are judged where that depends
     /// on the answers
     #[arg(long)]
@@ -73,6 +88,34 @@ pub struct RunArgs {
     pub format: Format,
 }
 
+/// What is kept of calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum CallsKept {
+    #[default]
+    Plain,
+    Zstd,
+    Off,
+}
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ProgressShown {
+    #[default]
+    Auto,
+    Plain,
+    Json,
+    Off,
+}
+
+/// How the command was begun, beside its arguments.
+#[derive(Clone, Debug, Default)]
+pub struct Begun {
+    /// The words of the command line.
+    pub words: Vec<String>,
+    /// What a signal has to wait for.
+    pub writing: Writing,
+}
+
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -89,16 +132,47 @@ pub enum Format {
 ///
 /// # Errors
 /// Bad input, a model that cannot be run, a run folder that cannot be written.
-pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     let mut input = input::read_any(&args.input)?;
     let selection = input::select(&args.input, &mut input, args.sampling.seed)?;
-    let Input { segments, notes } = input;
+    let judged = Judged { input, selection };
+    let Some(outcome) = judge(args, &judged, begun, seat, out)? else { return Ok(ExitCode::SUCCESS) };
+    finished(args, &judged.input.segments, &outcome, out)?;
+    Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What is judged.
+pub struct Judged {
+    pub input: Input,
+    pub selection: Selection,
+}
+
+/// The judge that the arguments ask for, for this input.
+///
+/// # Errors
+/// A method that does not exist, cannot be set up, or must not be asked about this input.
+pub fn built(args: &Args, segments: &[Segment]) -> Result<Built> {
     let has_references = segments.iter().all(|segment| segment.reference.is_some());
     let settings = Settings { has_references, ..args.judge.settings(&args.sampling) };
     let built = registry::build(&args.judge.method, &settings)?;
     built.check_roles(args.model.role.iter().map(|(role, _)| *role))?;
-    built.check_input(&segments)?;
-    let built = built.sampled(args.judge.samples, &args.sampling.sampling())?;
+    built.check_input(segments)?;
+    Ok(built.sampled(args.judge.samples, &args.sampling.sampling())?)
+}
+
+/// Judges an input, or says what that would take, in which case there is no outcome.
+///
+/// # Errors
+/// As [`run`].
+pub fn judge(
+    args: &Args,
+    judged: &Judged,
+    begun: &Begun,
+    seat: Seat,
+    out: &mut dyn Write,
+) -> Result<Option<Outcome>> {
+    let Judged { input: Input { segments, notes }, selection } = judged;
+    let built = built(args, segments)?;
     let judge = built.judge.as_ref();
     match judge.reads() {
         Reads::Translations => input::need_translations(&args.input)?,
@@ -106,46 +180,73 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     }
     args.keep.check(judge.reads(), args.run.shard)?;
     if !args.run.quiet {
-        let remarks = judge.remarks(&segments);
+        let remarks = judge.remarks(segments);
         let notes = notes.iter().chain(&remarks).map(String::as_str);
-        for note in notes.chain(no_documents(judge, &segments)) {
-            writeln!(std::io::stderr(), "note: {note}")?;
+        for note in notes.chain(no_documents(judge, segments)) {
+            say!("note: {note}");
         }
     }
     let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
     judge.check_models(&|role| seated.model_of(role))?;
-    let signature = signature(&built, &seated, args);
-    let options = options(args, &signature, &segments, selection)?;
+    let signature = signature(&built, &seated.signature, args);
+    let options = options(args, &signature, segments, selection, begun)?;
     if args.run.dry_run {
         let calls = built.calls();
         if calls.least < calls.most && !args.run.quiet {
-            writeln!(std::io::stderr(), "note: judging a few groups to see how much the method asks")?;
+            say!("note: judging a few groups to see how much the method asks");
         }
-        let plan = run::plan(&seated.panel, judge, calls, &segments, &options)?;
-        return dry_run(&plan, &seated, &signature, out);
+        let plan = run::plan(&seated.panel, judge, calls, segments, &options)?;
+        dry_run(&plan, &seated, &signature, out)?;
+        return Ok(None);
     }
     if !args.run.quiet {
-        writeln!(std::io::stderr(), "run folder: {}", options.out.display())?;
+        say!("run folder: {}", options.out.display());
     }
-    let outcome = run::run(&seated.panel, judge, &segments, &signature, &options)?;
+    let conduct = conduct(args, &built, &seated, begun)?;
+    let task = Task { panel: &seated.panel, judge, segments, signature: &signature };
+    Ok(Some(task.run(&options, &conduct)?))
+}
+
+/// Says what came of a run, and writes what else was asked for.
+fn finished(args: &Args, segments: &[Segment], outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
     let health = &outcome.summary.health;
     if !args.run.quiet {
-        writeln!(std::io::stderr(), "{}", report::cost(&outcome.summary.cost))?;
+        say!("{}", report::cost(&outcome.summary.cost));
         if let Some(shares) = report::health::shares(health) {
-            writeln!(std::io::stderr(), "{shares}")?;
+            say!("{shares}");
         }
     }
-    warn(&outcome)?;
+    warn(outcome)?;
     if let Some(path) = &args.run.to_json {
-        let json = serde_json::to_vec_pretty(&report::comet_json(&outcome.records, &segments))?;
-        run::folder::replace(path, |file| file.write_all(&json))?;
+        let json = serde_json::to_vec_pretty(&report::comet_json(&outcome.records, segments))?;
+        run::folder::write_to(path, &json)?;
     }
-    let kept = args.keep.write(&outcome.records, &options.out)?;
+    let kept = args.keep.write(&outcome.records, &outcome.dir)?;
     if let Some(kept) = kept.filter(|_| !args.run.quiet) {
-        writeln!(std::io::stderr(), "{kept}")?;
+        say!("{kept}");
     }
-    print(&outcome, args.run.format, detail(args), out)?;
-    Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    print(outcome, args.run.format, detail(args), out)
+}
+
+/// How the run goes about its work, and what `run.json` says of where it comes from.
+fn conduct(args: &Args, built: &Built, seated: &Seated, begun: &Begun) -> Result<Conduct> {
+    let rows = args.engine.batch.unwrap_or(engine::Options::default().n_rows);
+    let named = origin::Args { judge: &args.judge, model: &args.model, engine: &args.engine };
+    let (origin, copies) = origin::of(named, built, seated)?;
+    Ok(Conduct {
+        // A few more than the engine takes, so that it never waits for a judge.
+        questions: rows + rows / 4,
+        keeping: match args.run.calls {
+            CallsKept::Plain => Keeping::Plain,
+            CallsKept::Zstd => Keeping::Zstd,
+            CallsKept::Off => Keeping::Off,
+        },
+        retry_missing: args.run.retry_missing,
+        directory: std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default(),
+        origin,
+        copies,
+        writing: begun.writing.clone(),
+    })
 }
 
 fn detail(args: &Args) -> Detail {
@@ -162,10 +263,11 @@ fn no_documents(judge: &dyn Judge, segments: &[Segment]) -> Option<&'static str>
 }
 
 /// The whole signature: what the judge was built from, with the models before its prompts; then sampling.
-fn signature(built: &Built, seated: &Seated, args: &Args) -> Signature {
+#[must_use]
+pub fn signature(built: &Built, models: &Signature, args: &Args) -> Signature {
     let Signed { method, prompts } = built.signature();
     let sampling = sampling_signature(&built.judge.sampling(&args.sampling.sampling()));
-    let signature = method.followed_by(&seated.signature).followed_by(&prompts).followed_by(&sampling);
+    let signature = method.followed_by(models).followed_by(&prompts).followed_by(&sampling);
     signature.with("v", env!("CARGO_PKG_VERSION"))
 }
 
@@ -173,22 +275,29 @@ fn options(
     args: &Args,
     signature: &Signature,
     segments: &[Segment],
-    selection: Selection,
+    selection: &Selection,
+    begun: &Begun,
 ) -> Result<Options> {
     let shard = args.run.shard.unwrap_or(Shard::WHOLE);
-    let input = || InputId::of(segments, &selection);
+    let input = || InputId::of(segments, selection);
     let out = args.run.out.clone().unwrap_or_else(|| default_out(signature, &input(), shard));
     if out.as_os_str().is_empty() {
         bail!("`--out` is empty");
     }
     Ok(Options {
         out,
-        selection,
+        selection: selection.clone(),
         shard,
         jobs: args.engine.jobs,
         seed: args.sampling.seed,
-        command: std::env::args().collect(),
-        show: if args.run.quiet { Show::Quiet } else { Show::Auto },
+        command: begun.words.clone(),
+        show: match args.run.progress {
+            _ if args.run.quiet => Show::Quiet,
+            ProgressShown::Auto => Show::Auto,
+            ProgressShown::Plain => Show::Plain,
+            ProgressShown::Json => Show::Json,
+            ProgressShown::Off => Show::Quiet,
+        },
     })
 }
 
@@ -208,12 +317,7 @@ fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf 
     PathBuf::from("out").join(format!("{}-{}-{hash}{part}", plain("method"), plain("model")))
 }
 
-fn dry_run(
-    plan: &run::Plan,
-    seated: &Seated,
-    signature: &Signature,
-    out: &mut dyn Write,
-) -> Result<ExitCode> {
+fn dry_run(plan: &run::Plan, seated: &Seated, signature: &Signature, out: &mut dyn Write) -> Result<()> {
     let own = plan.rows().into_iter().map(|(name, value)| (name.to_string(), value));
     let rows: Vec<(String, String)> = own.chain((seated.estimate)(plan)).collect();
     columns(&rows.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect::<Vec<_>>(), out)?;
@@ -223,7 +327,7 @@ fn dry_run(
         writeln!(out, "{note}")?;
     }
     writeln!(out, "\n{signature}")?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Prints rows with names on the left and values on the right.
@@ -246,7 +350,7 @@ fn columns(rows: &[Vec<String>], out: &mut dyn Write) -> Result<()> {
 /// When standard error is closed.
 pub fn warn(outcome: &Outcome) -> Result<()> {
     if let Some(warning) = report::health::warning(&outcome.summary.health) {
-        writeln!(std::io::stderr(), "{warning}")?;
+        say!("{warning}");
     }
     Ok(())
 }

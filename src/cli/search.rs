@@ -4,6 +4,7 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 
+use super::args;
 use crate::evidence::{self, Index};
 
 /// Build and query an evidence index over your own documents.
@@ -33,7 +34,7 @@ enum Command {
         #[arg(value_name = "TEXT", required = true)]
         text: Vec<String>,
         /// The most passages to print
-        #[arg(long, value_name = "N", default_value_t = 5)]
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = args::hits)]
         limit: usize,
         /// One JSON object per line
         #[arg(long)]
@@ -50,10 +51,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         Command::Build { input, out: folder } => {
             let (manifest, skipped) = evidence::build(input, folder)?;
             if skipped.files > 0 {
-                writeln!(std::io::stderr(), "note: {} files of other kinds were skipped", skipped.files)?;
+                say!("note: {} files of other kinds were skipped", skipped.files);
             }
             if skipped.entries > 0 {
-                writeln!(std::io::stderr(), "note: {} entries without a text were skipped", skipped.entries)?;
+                say!("note: {} entries without a text were skipped", skipped.entries);
             }
             writeln!(out, "passages  {}\nsha256    {}", manifest.passages, manifest.sha256)?;
             Ok(ExitCode::SUCCESS)

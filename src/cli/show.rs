@@ -1,26 +1,31 @@
-//! `tribunal show`: one unit of a run folder, its verdict and the whole conversation behind it. It judges
+//! `tribunal show`: what a run came to, or one of its units with the whole conversation behind its verdict. It judges
 //! nothing and changes nothing in the folder.
 
 use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 
-use crate::run::{
-    self, Record,
-    journal::{self, JOURNAL},
+use super::score::{self, Format};
+use crate::{
+    report::{self, Detail},
+    run::{
+        self, Outcome, Record, RunFile, Summary, calls, finish,
+        journal::{self, JOURNAL},
+    },
 };
 
 mod transcript;
 
-/// Show the conversation behind one verdict.
+/// Show a run, or the conversation behind one verdict.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// A run folder, finished or not
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// The segment's number, from 0 as in `verdicts.jsonl`, or the document where a verdict covers a whole one
+    /// The segment's number, from 0 as in `verdicts.jsonl`, or the document where a verdict covers a whole one; default:
+    /// the systems, the errors found and the cost of the whole run
     #[arg(value_name = "SEGMENT")]
-    pub segment: String,
+    pub segment: Option<String>,
     /// Whose translation it is; needed if the run has several systems
     #[arg(long, value_name = "NAME")]
     pub system: Option<String>,
@@ -30,6 +35,9 @@ pub struct Args {
     /// Also print turns that an earlier question has already shown
     #[arg(long)]
     pub full: bool,
+    /// How the results of a whole run are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 /// Runs `tribunal show`.
@@ -37,16 +45,45 @@ pub struct Args {
 /// # Errors
 /// If the folder has no run, or the unit is not in it or not the only one of its name.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    run::folder::RunFile::read(&args.dir)?;
-    let record = select(args, records(args)?)?;
-    let calls = journal::calls_of(&args.dir, &record.key())?;
+    let run = RunFile::read(&args.dir)?;
+    let Some(segment) = &args.segment else { return whole(args, &run, out) };
+    let record = select(args, segment, records(args)?)?;
+    let calls = calls::of_unit(&args.dir, &record.key())?;
     out.write_all(transcript::text(&record, &calls, args.full).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints what the run came to, as `tribunal score` does when it is done; of an unfinished run, what is there.
+fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
+    if args.system.is_some() || args.doc.is_some() {
+        bail!(
+            "`--system` and `--doc` choose one verdict\nhint: name its segment too: `tribunal show DIR SEGMENT`"
+        );
+    }
+    let records = records(args)?;
+    let there = finish::read_summary(&args.dir).filter(|there| there.units == records.len());
+    let summary = if let Some(summary) = there {
+        summary
+    } else {
+        let sums = calls::sums(&args.dir)?;
+        Summary::of(&records, &run.signature, &sums.questions(), sums.cost)
+    };
+    let outcome = Outcome { resumed: records.len(), dir: args.dir.clone(), records, summary };
+    say!("{}", report::cost(&outcome.summary.cost));
+    let units = run.keys().len();
+    if outcome.records.len() < units {
+        let left = units - outcome.records.len();
+        say!("note: {left} of {units} verdicts are not there yet");
+    }
+    score::warn(&outcome)?;
+    score::print(&outcome, args.format, Detail::Units, out)?;
+    let is_complete = outcome.complete() && outcome.records.len() == units;
+    Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
 /// The folder's records, from the journal if the run is not finished.
 fn records(args: &Args) -> Result<Vec<Record>> {
-    if args.dir.join("verdicts.jsonl").exists() {
+    if args.dir.join(finish::VERDICTS).exists() {
         return Ok(run::verdicts(&args.dir)?);
     }
     let records = journal::records(&args.dir.join(JOURNAL))?;
@@ -54,10 +91,10 @@ fn records(args: &Args) -> Result<Vec<Record>> {
 }
 
 /// The one unit that is meant.
-fn select(args: &Args, records: Vec<Record>) -> Result<Record> {
+fn select(args: &Args, segment: &str, records: Vec<Record>) -> Result<Record> {
     let is_named = |record: &Record| match record.seg {
-        Some(seg) => args.segment.parse() == Ok(seg),
-        None => record.doc == args.segment,
+        Some(seg) => segment.parse() == Ok(seg),
+        None => record.doc == segment,
     };
     let fits = |record: &Record| {
         is_named(record)
@@ -72,11 +109,11 @@ fn select(args: &Args, records: Vec<Record>) -> Result<Record> {
         names.join("`, `")
     };
     match found.len() {
-        0 => bail!("`{}` has no verdict on `{}`{}", args.dir.display(), args.segment, wanted(args)),
+        0 => bail!("`{}` has no verdict on `{}`{}", args.dir.display(), segment, wanted(args)),
         1 => Ok(found.remove(0)),
         n => bail!(
             "{n} verdicts match `{}`\nhint: choose one with `--system` (`{}`) and `--doc` (`{}`)",
-            args.segment,
+            segment,
             distinct(|record| &record.system),
             distinct(|record| &record.doc)
         ),

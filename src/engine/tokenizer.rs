@@ -64,6 +64,12 @@ pub struct Tokenizer {
     add_bos: bool,
 }
 
+/// The longest token: those of real vocabularies have a few hundred bytes at most.
+const MAX_TOKEN_BYTES: usize = 4096;
+
+/// The most ids: those of real vocabularies are below 300,000.
+const MAX_IDS: usize = 1 << 24;
+
 /// Control tokens that end a turn or a text wherever they exist.
 const ENDINGS: [&str; 9] = [
     "<|im_end|>",
@@ -86,7 +92,7 @@ impl Tokenizer {
     /// When a file does not parse or its tokenizer is of a kind whose bytes are unknown (neither byte-level
     /// nor with byte fallback).
     pub fn from_json(json: &[u8], config: Option<&[u8]>, template: Option<&str>) -> Result<Self, Error> {
-        Self::new(json::parts(json, config, template)?)
+        Self::caught(|| Self::new(json::parts(json, config, template)?))
     }
 
     /// From the tokenizer in a GGUF file's metadata; `template` as in [`Tokenizer::from_json`].
@@ -95,13 +101,27 @@ impl Tokenizer {
     /// [`Error::Model`] and [`Error::PreTokenizer`] for kinds that are not known: a guess would change ids
     /// silently.
     pub fn from_gguf(vocab: &GgufVocab, template: Option<&str>) -> Result<Self, Error> {
-        Self::new(gguf::parts(vocab, template)?)
+        Self::caught(|| Self::new(gguf::parts(vocab, template)?))
+    }
+
+    /// Loads a tokenizer; a file that makes the reader panic is an error like any other that cannot be used.
+    fn caught(load: impl FnOnce() -> Result<Self, Error>) -> Result<Self, Error> {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(load)).unwrap_or_else(|_| {
+            Err(Error::Vocabulary("it is damaged in a way that its reader cannot bear".into()))
+        })
     }
 
     fn new(parts: Parts) -> Result<Self, Error> {
         let mut is_control = vec![false; parts.bytes.len()];
         let mut control_names = Vec::new();
+        if let Some(token) = parts.bytes.iter().find(|bytes| bytes.len() > MAX_TOKEN_BYTES) {
+            let reason = format!("a token has {} bytes; at most {MAX_TOKEN_BYTES} are expected", token.len());
+            return Err(Error::Vocabulary(reason));
+        }
         for &id in &parts.control {
+            if parts.bytes.get(id as usize).is_none_or(|name| name.is_empty()) {
+                return Err(Error::Vocabulary(format!("the control token `{id}` has no text")));
+            }
             is_control[id as usize] = true;
             control_names.push(String::from_utf8_lossy(&parts.bytes[id as usize]).into_owned());
         }

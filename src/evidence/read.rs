@@ -40,6 +40,10 @@ pub type Take<'a> = dyn FnMut(Passage) -> Result<(), Error> + 'a;
 /// [`Error::Io`], [`Error::Line`] for a line that is not what the file's extension promises, and what `take` returns.
 pub fn passages(input: &Path, take: &mut Take) -> Result<Skipped, Error> {
     let mut skipped = Skipped::default();
+    if fs::metadata(input).is_ok_and(|there| !there.is_dir() && !there.is_file()) {
+        let source = std::io::Error::other("it is not a plain file");
+        return Err(Error::Io { action: "read", path: input.into(), source });
+    }
     if !input.is_dir() {
         if !read_file(input, file_name(input), take, &mut skipped)? {
             return Err(Error::NoText(input.into()));
@@ -57,7 +61,7 @@ pub fn passages(input: &Path, take: &mut Take) -> Result<Skipped, Error> {
 
 /// All files in a folder and below, except hidden ones, sorted.
 fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let io = |source| Error::Io { action: "read", path: dir.into(), source };
+    let io = |source: std::io::Error| Error::Io { action: "read", path: dir.into(), source };
     let mut entries: Vec<PathBuf> = fs::read_dir(dir)
         .map_err(io)?
         .map(|entry| entry.map(|e| e.path()))
@@ -67,7 +71,13 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     entries.sort();
     let mut found = Vec::new();
     for path in entries {
-        if path.is_dir() { found.extend(files(&path)?) } else { found.push(path) }
+        // A link to a folder may lead back here, and what is no plain file may never end.
+        let kind = fs::symlink_metadata(&path).map_err(io)?;
+        if kind.is_dir() {
+            found.extend(files(&path)?);
+        } else if fs::metadata(&path).is_ok_and(|there| there.is_file()) {
+            found.push(path);
+        }
     }
     Ok(found)
 }

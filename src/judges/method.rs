@@ -85,7 +85,8 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 13] = [
+    /// Every role of every method.
+    pub const ALL: [Self; 13] = [
         Self::Annotator,
         Self::DebaterA,
         Self::DebaterB,

@@ -52,7 +52,13 @@ pub struct Call {
     /// 0 the first time; then how often the question had been asked before, its answers being unusable.
     pub attempt: usize,
     pub chat: Chat,
+    /// How the answer was sampled. Continuations that are weighed have a budget of 0.
+    pub sampling: Sampling,
     pub reply: Reply,
+    /// The given continuations, where they were weighed and nothing was asked.
+    pub weighed: Vec<Weighed>,
+    /// Why there is no answer.
+    pub error: Option<llm::Error>,
     /// What the judge made of the answer, where the method counts that: see [`Panel::mark`].
     pub outcome: Option<&'static str>,
     pub seconds: f64,
@@ -104,6 +110,30 @@ impl Panel {
     pub fn seat(mut self, role: Role, llm: Arc<dyn Llm>) -> Self {
         self.seats.insert(role, llm);
         self
+    }
+
+    /// The same panel with every model behind something else, such as a gate. A model that plays several roles is
+    /// wrapped once.
+    #[must_use]
+    pub fn wrapped(&self, wrap: impl Fn(Arc<dyn Llm>) -> Arc<dyn Llm>) -> Self {
+        let mut known = vec![(self.default.clone(), wrap(self.default.clone()))];
+        let mut wrapped = |llm: &Arc<dyn Llm>| {
+            if let Some((_, wrapped)) = known.iter().find(|(own, _)| Arc::ptr_eq(own, llm)) {
+                return wrapped.clone();
+            }
+            let new = wrap(llm.clone());
+            known.push((llm.clone(), new.clone()));
+            new
+        };
+        let seats = self.seats.iter().map(|(role, llm)| (*role, wrapped(llm))).collect();
+        let default = wrapped(&self.default);
+        Self { default, seats, ..self.clone() }
+    }
+
+    /// The model that plays a role, to be seated elsewhere.
+    #[must_use]
+    pub fn seated(&self, role: Role) -> Arc<dyn Llm> {
+        self.seats.get(&role).unwrap_or(&self.default).clone()
     }
 
     /// The same seats with an empty record, for one group.
@@ -246,13 +276,14 @@ impl Panel {
             return shortest.map(reply).ok_or_else(rehearsed);
         }
         let start = Instant::now();
-        let reply = self.llm(role).ask(chat, form, sampling)?;
-        self.note_call(role, step, chat, (reply.clone(), attempt), start);
-        Ok(reply)
+        let asked = self.llm(role).ask(chat, form, sampling);
+        let (reply, error) = said(&asked);
+        self.note_call(Call { attempt, reply, error, ..self.call((role, step), chat, sampling, start) });
+        asked
     }
 
-    /// Log-probabilities of given continuations under the model of a role, recorded as one call whose reply is
-    /// `{"TEXT": LOGPROB, ...}`.
+    /// Log-probabilities of given continuations under the model of a role, recorded as one call with the continuations
+    /// and a reply that sums them up: `{"TEXT": LOGPROB, ...}`.
     ///
     /// # Errors
     /// What the model's [`Llm::weigh`] returns.
@@ -268,41 +299,48 @@ impl Panel {
             return Err(rehearsed());
         }
         let start = Instant::now();
-        let weighed = self.llm(role).weigh(chat, continuations)?;
-        let said = weighed.iter().map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
-        let text = serde_json::Value::Object(said.collect()).to_string();
-        self.note_call(role, step.into(), chat, (Reply { text, ..Reply::default() }, 0), start);
-        Ok(weighed)
+        let asked = self.llm(role).weigh(chat, continuations);
+        let (weighed, error) = said(&asked);
+        let sums = weighed.iter().map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
+        let text = serde_json::Value::Object(sums.collect()).to_string();
+        let reply = Reply { text, ..Reply::default() };
+        let sampling = Sampling { max_tokens: 0, ..self.sampling.clone() };
+        let call = self.call((role, step.into()), chat, &sampling, start);
+        self.note_call(Call { reply, weighed, error, ..call });
+        asked
     }
 
     /// Notes what came of the last answer at a step about this panel's unit. Outcomes are counted by stage in
     /// `summary.json`.
     pub fn mark(&self, step: &Step, outcome: &'static str) {
         let mut calls = self.record.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = calls.iter_mut().rev().find(|call| call.unit == self.unit && call.step == *step);
+        let last = calls
+            .iter_mut()
+            .rev()
+            .find(|call| call.unit == self.unit && call.step == *step && call.error.is_none());
         if let Some(call) = last {
             call.outcome = Some(outcome);
         }
     }
 
-    fn note_call(
-        &self,
-        role: Role,
-        step: Step,
-        chat: &Chat,
-        (reply, attempt): (Reply, usize),
-        start: Instant,
-    ) {
-        let call = Call {
+    /// A call that began at `start`, still without its answer.
+    fn call(&self, (role, step): (Role, Step), chat: &Chat, sampling: &Sampling, start: Instant) -> Call {
+        Call {
             unit: self.unit,
             role,
             step,
-            attempt,
+            attempt: 0,
             chat: chat.clone(),
-            reply,
+            sampling: sampling.clone(),
+            reply: Reply::default(),
+            weighed: Vec::new(),
+            error: None,
             outcome: None,
             seconds: start.elapsed().as_secs_f64(),
-        };
+        }
+    }
+
+    fn note_call(&self, call: Call) {
         self.record.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
 
@@ -326,6 +364,14 @@ impl Panel {
             std::mem::take(&mut *self.record.calls.lock().unwrap_or_else(PoisonError::into_inner));
         calls.sort_by_key(|call| call.unit);
         calls
+    }
+}
+
+/// What was said, or nothing and why.
+fn said<T: Clone + Default>(asked: &Result<T, llm::Error>) -> (T, Option<llm::Error>) {
+    match asked {
+        Ok(said) => (said.clone(), None),
+        Err(error) => (T::default(), Some(error.clone())),
     }
 }
 

@@ -9,6 +9,13 @@ use sha2::{Digest, Sha256};
 
 use super::{Error, setup, setup::Settings};
 
+/// What filling in a prompt may take: one that loops or recurses ends with an error.
+const FUEL: u64 = 10_000_000;
+const MAX_DEPTH: usize = 100;
+
+/// The most of a file that replaces a prompt. Unit: bytes.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
 /// A file beside a judge: a template (`.j2`), a schema (`.json`) or shots (`.jsonl`).
 #[derive(Clone, Copy, Debug)]
 pub struct File {
@@ -21,6 +28,7 @@ pub struct File {
 pub struct Prompts {
     templates: Environment<'static>,
     hash: String,
+    files: Vec<(String, String)>,
 }
 
 impl Prompts {
@@ -32,14 +40,17 @@ impl Prompts {
     /// [`setup::Error::NoPrompts`] when the folder replaces nothing.
     pub fn load(files: &[File], settings: &Settings) -> Result<Self, setup::Error> {
         let mut templates = Environment::new();
+        templates.set_fuel(Some(FUEL));
+        templates.set_recursion_limit(MAX_DEPTH);
         templates.set_auto_escape_callback(|_| AutoEscape::None);
         templates.set_undefined_behavior(UndefinedBehavior::Strict);
-        let mut texts = Vec::new();
+        let (mut texts, mut hashes) = (Vec::new(), Vec::new());
         let mut n_replaced = 0;
         for file in files {
             let replaced = replacement(file, settings)?;
             n_replaced += usize::from(replaced.is_some());
             let text = replaced.unwrap_or_else(|| file.text.to_owned());
+            hashes.push((file.name.to_owned(), sha256(&text)));
             texts.extend([file.name.to_owned(), text.clone()]);
             templates
                 .add_template_owned(file.name, as_template(file.name, text))
@@ -49,13 +60,19 @@ impl Prompts {
             let known = files.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
             return Err(setup::Error::NoPrompts { dir: dir.clone(), known });
         }
-        Ok(Self { templates, hash: hash(texts.iter().map(String::as_str)) })
+        Ok(Self { templates, hash: hash(texts.iter().map(String::as_str)), files: hashes })
     }
 
     /// The first eight hexadecimal digits of the SHA-256 of all files in force.
     #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash
+    }
+
+    /// The SHA-256 of each file in force, by name.
+    #[must_use]
+    pub fn files(&self) -> &[(String, String)] {
+        &self.files
     }
 
     /// A template with its values filled in, without the file's last newline.
@@ -80,6 +97,10 @@ pub(super) fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     format!("{:08x}", u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]))
 }
 
+fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// What replaces a file, if anything does.
 fn replacement(file: &File, settings: &Settings) -> Result<Option<String>, setup::Error> {
     let is_shots = Path::new(file.name).extension().is_some_and(|e| e == "jsonl");
@@ -88,6 +109,12 @@ fn replacement(file: &File, settings: &Settings) -> Result<Option<String>, setup
         (_, Some(dir)) if dir.join(file.name).exists() => dir.join(file.name),
         _ => return Ok(None),
     };
+    if let Ok(there) = fs::metadata(&path)
+        && (!there.is_file() || there.len() > MAX_FILE_BYTES)
+    {
+        let reason = format!("it is not a plain file of at most {MAX_FILE_BYTES} bytes");
+        return Err(setup::Error::Prompt { file: path.display().to_string(), reason });
+    }
     fs::read_to_string(&path).map(Some).map_err(|source| setup::Error::Read { file: path, source })
 }
 

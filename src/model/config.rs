@@ -161,6 +161,18 @@ fn llama3(frequency: f64, factor: f64, low: f64, high: f64, original: f64) -> f6
     (1.0 - smooth) * frequency / factor + smooth * frequency
 }
 
+/// The most layers that a checkpoint can have: refused before anything is made for each of them.
+const MAX_LAYERS: usize = 1 << 10;
+
+/// The number of layers, if any checkpoint has so many.
+fn layers(path: &str, key: &str, n: usize) -> Result<usize, Error> {
+    if (1..=MAX_LAYERS).contains(&n) {
+        return Ok(n);
+    }
+    let reason = format!("is {n}; a number from 1 to {MAX_LAYERS} was expected");
+    Err(Error::Config { path: path.into(), key: key.into(), reason })
+}
+
 /// Refuses sizes that no checkpoint has, before anything is allocated by them.
 fn check(path: &str, config: Config) -> Result<Config, Error> {
     let bad = |key: &str, reason: &str| {
@@ -170,7 +182,7 @@ fn check(path: &str, config: Config) -> Result<Config, Error> {
     for (key, size, limit) in [
         ("hidden size", c.hidden, 1 << 20),
         ("intermediate size", c.intermediate, 1 << 22),
-        ("number of layers", c.n_layers, 1 << 10),
+        ("number of layers", c.n_layers, MAX_LAYERS),
         ("number of heads", c.n_heads, 1 << 12),
         ("number of kv heads", c.n_kv_heads, 1 << 12),
         ("head size", c.head_dim, 1 << 12),
@@ -186,6 +198,14 @@ fn check(path: &str, config: Config) -> Result<Config, Error> {
     }
     if !c.head_dim.is_multiple_of(16) {
         return bad("head size", "is not a multiple of 16");
+    }
+    for rope in std::iter::once(&c.rope).chain(&c.local_rope) {
+        if let Scaling::Factors(by) = &rope.scaling
+            && by.len() != c.head_dim / 2
+        {
+            let reason = format!("has {} values; one for each of {} was expected", by.len(), c.head_dim / 2);
+            return bad("rope_freqs.weight", &reason);
+        }
     }
     Ok(config)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Detail, marked};
+use super::{Detail, marked, plain};
 use crate::{
     mqm::{ErrorSpan, Severity, Side},
     run::{
@@ -71,7 +71,7 @@ fn table(summary: &Summary, look: Look) -> String {
     let mut rows = vec![header.iter().map(|name| (*name).to_string()).collect::<Vec<_>>()];
     for s in systems {
         let compared = if uneven.is_some() { s.common_score } else { s.score };
-        let mut row = vec![s.system.clone(), s.units.to_string(), score(compared)];
+        let mut row = vec![plain(&s.system).into_owned(), s.units.to_string(), score(compared)];
         row.extend(uneven.map(|_| score(s.score)));
         row.extend(quality.then(|| s.quality_score.map_or("-".into(), |q| format!("{q:.1}"))));
         row.push(format!("{}%", percent(s)));
@@ -187,7 +187,7 @@ fn categories(out: &mut String, systems: &[SystemSummary], look: Look) {
         return;
     }
     let mut rows = vec![vec!["points (errors)".to_owned()]];
-    rows[0].extend(systems.iter().map(|s| s.system.clone()));
+    rows[0].extend(systems.iter().map(|s| plain(&s.system).into_owned()));
     for name in names {
         let shown = name.split_once('/').map_or_else(|| name.clone(), |(_, sub)| format!("  {sub}"));
         let cells = systems
@@ -230,7 +230,7 @@ fn unit(out: &mut String, record: &Record, look: Look) {
     if let Some(quality) = record.quality_score {
         let _ = write!(verdict, ", quality {quality:.0}");
     }
-    let _ = writeln!(out, "\n{}  {verdict}", paint(&title, "\x1b[1m", look));
+    let _ = writeln!(out, "\n{}  {verdict}", paint(&plain(&title), "\x1b[1m", look));
     labelled(out, &record.src_lang.to_string(), &record.source, &record.errors, Side::Source, look);
     labelled(out, &record.tgt_lang.to_string(), &record.hypothesis, &record.errors, Side::Target, look);
     if let Some(reason) = &record.reason {
@@ -261,9 +261,9 @@ fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
     };
     let pad = " ".repeat(LABEL - severity.len());
     let mut line =
-        format!("  {}{pad}{}", paint(severity, marked::ansi(error.severity), look), error.category);
+        format!("  {}{pad}{}", paint(severity, marked::ansi(error.severity), look), plain(&error.category));
     if !error.span.is_empty() {
-        let _ = write!(line, " `{}`", error.span.replace('\n', "⏎"));
+        let _ = write!(line, " `{}`", plain(&error.span).replace('\n', "⏎"));
         let place = match (error.side, error.start) {
             (_, None) => " (not in the text)",
             (Side::Source, _) => " in the source",

@@ -1,6 +1,7 @@
-//! A line of `calls.jsonl`: one question to a model, and its answer.
+//! A line of `calls.jsonl`: one question to a model, and its answer. It holds all that a judge reads of an answer, so
+//! that verdicts can be derived again without the model.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -9,14 +10,14 @@ use super::{
 };
 use crate::{
     judges::Call,
-    llm::{Chat, Finish, Reply, Token, Usage},
+    llm::{self, Chat, Finish, Reply, Sampling, Token, TokenSource, Usage, Weighed},
 };
 
 /// One line of `calls.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallLine {
-    /// Number of the group in the whole input, from 0.
-    pub group: usize,
+    /// The group's name, made of what is in it: see [`super::groups::Group::id`].
+    pub group: String,
     pub system: String,
     pub doc: String,
     /// `None` when the question was about the whole group.
@@ -28,21 +29,60 @@ pub struct CallLine {
     pub attempt: usize,
     /// Of the chat as JSON with a line end.
     pub prompt_sha256: String,
-    pub chat: Chat,
-    pub reply: String,
+    /// `None` where a run keeps only what its calls cost (`--calls off`).
+    #[serde(flatten)]
+    pub content: Option<Content>,
     pub finish: Finish,
+    /// Why there is no answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<llm::Error>,
     /// What the judge made of the answer, where its method counts that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// Ids of the answer's tokens.
-    pub tokens: Vec<u32>,
-    /// Natural log of the model's probability of each answer token, over the whole vocabulary.
-    pub logprobs: Vec<f64>,
-    /// The same among the tokens that the form allowed; empty where it allowed everything.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub masked_logprobs: Vec<f64>,
     pub usage: Usage,
     pub seconds: f64,
+}
+
+/// What was asked and what was said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Content {
+    pub chat: Chat,
+    pub sampling: Sampling,
+    pub reply: String,
+    #[serde(flatten)]
+    pub spelled: Spelled,
+    /// The given continuations, where they were weighed and nothing was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weighed: Vec<Continuation>,
+}
+
+/// A continuation that was weighed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Continuation {
+    pub text: String,
+    #[serde(flatten)]
+    pub spelled: Spelled,
+}
+
+/// The tokens of a text, column by column.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spelled {
+    /// Ids.
+    pub tokens: Vec<u32>,
+    /// What each token writes; one that is part of a character writes U+FFFD.
+    pub pieces: Vec<String>,
+    /// Natural log of the model's probability of each token, over the whole vocabulary.
+    #[serde(deserialize_with = "logprobs")]
+    pub logprobs: Vec<f64>,
+    /// The same among the tokens that the form allowed; empty where it allowed everything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "logprobs")]
+    pub masked_logprobs: Vec<f64>,
+}
+
+/// Log-probabilities as JSON has them, which writes that of the impossible, minus infinity, as `null`.
+fn logprobs<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+    let values = Vec::<Option<f64>>::deserialize(from)?;
+    Ok(values.into_iter().map(|value| value.unwrap_or(f64::NEG_INFINITY)).collect())
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -50,42 +90,162 @@ fn is_first(attempt: &usize) -> bool {
     *attempt == 0
 }
 
+/// The hash by which a prompt is found again.
+#[must_use]
+pub fn prompt_hash(chat: &Chat) -> String {
+    hex(&Sha256::digest(json_lines(std::slice::from_ref(chat))))
+}
+
 impl CallLine {
     /// The line of a call that a group with these units caused.
     #[must_use]
-    pub fn new(group: usize, units: &[UnitKey], call: Call) -> Self {
+    pub fn new(group: &str, units: &[UnitKey], call: Call) -> Self {
         let unit = call.unit.and_then(|unit| units.get(unit));
         let first = unit.or(units.first());
-        let chat = json_lines(std::slice::from_ref(&call.chat));
-        let masked_logprobs = masked(&call.reply);
         Self {
-            group,
+            group: group.to_owned(),
             system: first.map_or_else(String::new, |key| key.system.clone()),
             doc: first.map_or_else(String::new, |key| key.doc.clone()),
             seg: unit.or(Some(units).filter(|u| u.len() == 1).and(first)).and_then(|key| key.seg),
             role: call.role.to_string(),
             stage: call.step.to_string(),
             attempt: call.attempt,
-            prompt_sha256: hex(&Sha256::digest(chat)),
-            chat: call.chat,
-            reply: call.reply.text,
+            prompt_sha256: prompt_hash(&call.chat),
             finish: call.reply.finish,
+            error: call.error,
             outcome: call.outcome.map(ToOwned::to_owned),
-            tokens: call.reply.tokens.iter().map(|token| token.id).collect(),
-            logprobs: call.reply.tokens.iter().map(|token| token.logprob).collect(),
-            masked_logprobs,
             usage: call.reply.usage,
             seconds: call.seconds,
+            content: Some(Content {
+                chat: call.chat,
+                sampling: call.sampling,
+                spelled: Spelled::of(&call.reply.tokens),
+                reply: call.reply.text,
+                weighed: call.weighed.into_iter().map(Continuation::of).collect(),
+            }),
         }
+    }
+
+    /// The same call without what was asked and said.
+    #[must_use]
+    pub fn without_content(self) -> Self {
+        Self { content: None, ..self }
+    }
+
+    /// The answer as the judge got it; `None` where only its cost was kept.
+    #[must_use]
+    pub fn answer(&self) -> Option<Reply> {
+        let Content { reply, spelled, .. } = self.content.as_ref()?;
+        let (text, tokens) = (reply.clone(), spelled.tokens());
+        Some(Reply { text, tokens, finish: self.finish, usage: self.usage, prompt_ids: Vec::new() })
     }
 }
 
-/// The log-probabilities within the form, where they are others than over the whole vocabulary.
-fn masked(reply: &Reply) -> Vec<f64> {
-    let is_masked = |token: &Token| token.masked_logprob.to_bits() != token.logprob.to_bits();
-    if reply.tokens.iter().any(is_masked) {
-        reply.tokens.iter().map(|token| token.masked_logprob).collect()
-    } else {
-        Vec::new()
+impl Spelled {
+    /// The columns of these tokens.
+    #[must_use]
+    pub fn of(tokens: &[Token]) -> Self {
+        let is_masked = tokens.iter().any(|t| t.masked_logprob.to_bits() != t.logprob.to_bits());
+        let masked = tokens.iter().filter(|_| is_masked).map(|token| token.masked_logprob);
+        Self {
+            tokens: tokens.iter().map(|token| token.id).collect(),
+            pieces: tokens.iter().map(|token| token.text.clone()).collect(),
+            logprobs: tokens.iter().map(|token| token.logprob).collect(),
+            masked_logprobs: masked.collect(),
+        }
+    }
+
+    /// The tokens, but for how each came into the answer, which no judge asks.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<Token> {
+        let at = |values: &[f64], i: usize| values.get(i).copied();
+        let token = |(i, &id): (usize, &u32)| {
+            let logprob = at(&self.logprobs, i).unwrap_or(f64::NEG_INFINITY);
+            Token {
+                id,
+                text: self.pieces.get(i).cloned().unwrap_or_default(),
+                logprob,
+                masked_logprob: at(&self.masked_logprobs, i).unwrap_or(logprob),
+                source: TokenSource::Sampled,
+            }
+        };
+        self.tokens.iter().enumerate().map(token).collect()
+    }
+}
+
+impl Continuation {
+    fn of(weighed: Weighed) -> Self {
+        Self { spelled: Spelled::of(&weighed.tokens), text: weighed.text }
+    }
+
+    /// The continuation as the judge got it.
+    #[must_use]
+    pub fn weighed(&self) -> Weighed {
+        Weighed { text: self.text.clone(), tokens: self.spelled.tokens() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judges::{Role, Stage};
+
+    fn call() -> Call {
+        let token = |id, text: &str, logprob, masked_logprob| Token {
+            id,
+            text: text.into(),
+            logprob,
+            masked_logprob,
+            source: TokenSource::Sampled,
+        };
+        let tokens = vec![token(5, "B", -0.1, -0.0), token(9, "\u{fffd}", -1e-17, -1e-17)];
+        let weighed =
+            Weighed { text: "7".into(), tokens: vec![token(7, "7", f64::NEG_INFINITY, f64::NEG_INFINITY)] };
+        Call {
+            unit: None,
+            role: Role::Judge,
+            step: Stage::new("score").about("style").round(2),
+            attempt: 1,
+            chat: Chat::new().user("How good?"),
+            sampling: Sampling { temperature: 0.3, seed: u64::MAX, ..Sampling::default() },
+            reply: Reply { text: "B\u{e9}".into(), tokens, finish: Finish::Length, ..Reply::default() },
+            weighed: vec![weighed],
+            error: None,
+            outcome: Some("kept"),
+            seconds: 0.5,
+        }
+    }
+
+    #[test]
+    fn what_was_said_survives_a_line() {
+        let line = CallLine::new("3", &[], call());
+        let text = serde_json::to_string(&line).unwrap();
+        let read: CallLine = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, line);
+        assert_eq!(read.answer(), Some(call().reply));
+        assert_eq!(read.content.unwrap().weighed[0].weighed(), call().weighed[0]);
+    }
+
+    #[test]
+    fn a_line_without_content_has_its_cost() {
+        let line = CallLine::new("3", &[], call()).without_content();
+        let text = serde_json::to_string(&line).unwrap();
+        assert!(!text.contains("How good"), "{text}");
+        let read: CallLine = serde_json::from_str(&text).unwrap();
+        assert_eq!((read.answer(), read), (None, line));
+    }
+
+    #[test]
+    fn why_there_is_no_answer_survives_a_line() {
+        for error in [
+            llm::Error::TooLong { prompt: 9, answer: 2, context: 8 },
+            llm::Error::Form("no".into()),
+            llm::Error::Template("no".into()),
+            llm::Error::Engine("no".into()),
+        ] {
+            let line = CallLine::new("0", &[], Call { error: Some(error), ..call() });
+            let text = serde_json::to_string(&line).unwrap();
+            assert_eq!(serde_json::from_str::<CallLine>(&text).unwrap(), line, "{text}");
+        }
     }
 }

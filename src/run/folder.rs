@@ -1,89 +1,62 @@
-//! A run folder: its files, its lock, and `run.json`. How a run is made is none of its business.
+//! A run folder: its files and how they are replaced. How a run is made is none of its business.
 
 use std::{
-    fmt::{self, Write as _},
-    fs::{File, TryLockError},
+    fmt::Write as _,
+    fs::File,
     io::Write,
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use serde::Serialize;
 
-use super::{Error, Selection, record::UnitKey};
-use crate::{segment::Segment, signature::Signature};
+use super::{Error, lock::Lock};
 
 /// A folder that only this process writes to, until this value is dropped.
 #[derive(Debug)]
 pub struct Folder {
     dir: PathBuf,
-    lock: File,
+    _lock: Lock,
 }
 
-/// `run.json`: a description of the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunFile {
-    pub signature: Signature,
-    /// The command line that started the run.
-    pub command: Vec<String>,
-    /// `I/N`; `1/1` is the whole input.
-    pub shard: String,
-    pub input: InputId,
-    /// All units of the whole input (other shards' too) in the order of `verdicts.jsonl`.
-    pub units: Vec<DocUnits>,
-}
-
-/// Which input a run judges, and how much of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InputId {
-    pub segments: usize,
-    /// How many of the segments were selected; `None` for all of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub selected: Option<usize>,
-    pub systems: usize,
-    /// Of all segments with their references, one JSON line each, and of the positions that were selected.
-    pub sha256: String,
-}
-
-/// The units of one document of one system.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DocUnits {
-    pub system: String,
-    pub src_lang: String,
-    pub tgt_lang: String,
-    pub doc: String,
-    pub segs: Vec<Option<usize>>,
-}
-
-impl InputId {
-    /// Identifies an input and the selection from it.
-    #[must_use]
-    pub fn of(segments: &[Segment], selection: &Selection) -> Self {
-        let mut hash = Sha256::new();
-        for segment in segments {
-            hash.update(json_lines(std::slice::from_ref(segment)));
-        }
-        let selected = match selection {
-            Selection::All => None,
-            Selection::Only(wanted) => {
-                hash.update(json_lines(std::slice::from_ref(wanted)));
-                Some(wanted.len())
-            }
-        };
-        let mut systems: Vec<&str> = segments.iter().map(|s| s.system.as_str()).collect();
-        systems.sort_unstable();
-        systems.dedup();
-        Self { segments: segments.len(), selected, systems: systems.len(), sha256: hex(&hash.finalize()) }
+impl Folder {
+    /// Creates the folder if it is missing, and locks it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be written, [`Error::Locked`] when another process is writing to it.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        std::fs::create_dir_all(dir).map_err(|source| Error::Io {
+            action: "create",
+            path: dir.into(),
+            source,
+        })?;
+        Ok(Self { dir: dir.into(), _lock: Lock::take(dir)? })
     }
-}
 
-impl fmt::Display for InputId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(selected) = self.selected {
-            write!(f, "{selected} of ")?;
+    /// The path of a file in it.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// The folder's own path.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Replaces a whole file: whatever happens, what is there is either the old content or the new. A file that has
+    /// this content already is left alone.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.path(name);
+        if std::fs::metadata(&path).is_ok_and(|there| there.len() == bytes.len() as u64)
+            && std::fs::read(&path).is_ok_and(|there| there == bytes)
+        {
+            return Ok(());
         }
-        let Self { segments, systems, sha256, .. } = self;
-        write!(f, "{segments} segments, systems: {systems}, sha256 `{sha256:.12}`")
+        replace(&path, |file| file.write_all(bytes))
     }
 }
 
@@ -106,141 +79,6 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-impl RunFile {
-    /// Groups units, given in verdict order, by document.
-    #[must_use]
-    pub fn pack(keys: &[UnitKey]) -> Vec<DocUnits> {
-        let mut units: Vec<DocUnits> = Vec::new();
-        for key in keys {
-            let same = |u: &&mut DocUnits| {
-                (&u.system, &u.src_lang, &u.tgt_lang, &u.doc)
-                    == (&key.system, &key.src_lang, &key.tgt_lang, &key.doc)
-            };
-            match units.last_mut().filter(same) {
-                Some(doc) => doc.segs.push(key.seg),
-                None => units.push(DocUnits {
-                    system: key.system.clone(),
-                    src_lang: key.src_lang.clone(),
-                    tgt_lang: key.tgt_lang.clone(),
-                    doc: key.doc.clone(),
-                    segs: vec![key.seg],
-                }),
-            }
-        }
-        units
-    }
-
-    /// All units of the whole input in verdict order.
-    #[must_use]
-    pub fn keys(&self) -> Vec<UnitKey> {
-        let of_doc = |doc: &DocUnits| {
-            let doc = doc.clone();
-            doc.segs.clone().into_iter().map(move |seg| UnitKey {
-                system: doc.system.clone(),
-                src_lang: doc.src_lang.clone(),
-                tgt_lang: doc.tgt_lang.clone(),
-                doc: doc.doc.clone(),
-                seg,
-            })
-        };
-        self.units.iter().flat_map(of_doc).collect()
-    }
-
-    /// Reads the `run.json` of a folder.
-    ///
-    /// # Errors
-    /// [`Error::NoRun`] when there is none, [`Error::Damaged`] when it cannot be parsed.
-    pub fn read(dir: &Path) -> Result<Self, Error> {
-        let path = dir.join("run.json");
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
-            Err(source) => return Err(Error::Io { action: "read", path, source }),
-        };
-        serde_json::from_str(&text).map_err(|source| Error::Damaged {
-            line: source.line(),
-            path,
-            reason: source.to_string(),
-        })
-    }
-
-    /// Checks that an existing run is the one that is wanted now.
-    fn same(&self, there: &Self, dir: &Path) -> Result<(), Error> {
-        let dir = dir.to_path_buf();
-        let differences = self.signature.differences(&there.signature);
-        if !differences.is_empty() {
-            let lines: Vec<String> = differences.iter().map(|d| format!("\n  {d}")).collect();
-            return Err(Error::OtherSignature { dir, differences: lines.concat() });
-        }
-        if self.input != there.input {
-            let (there, here) = (there.input.to_string(), self.input.to_string());
-            return Err(Error::OtherInput { dir, there, here });
-        }
-        if self.shard != there.shard {
-            return Err(Error::OtherShard { dir, there: there.shard.clone(), here: self.shard.clone() });
-        }
-        Ok(())
-    }
-}
-
-impl Folder {
-    /// Creates the folder if it is missing, and locks it.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when it cannot be written, [`Error::Locked`] when another process is writing to it.
-    pub fn open(dir: &Path) -> Result<Self, Error> {
-        std::fs::create_dir_all(dir).map_err(|source| Error::Io {
-            action: "create",
-            path: dir.into(),
-            source,
-        })?;
-        let path = dir.join(".lock");
-        let io = |source| Error::Io { action: "write", path: path.clone(), source };
-        let lock = File::create(&path).map_err(io)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { dir: dir.into(), lock }),
-            Err(TryLockError::WouldBlock) => Err(Error::Locked(dir.into())),
-            Err(TryLockError::Error(source)) => Err(io(source)),
-        }
-    }
-
-    /// The path of a file in it.
-    #[must_use]
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
-    }
-
-    /// Writes `run.json`, or checks that an existing one describes the same run.
-    ///
-    /// # Errors
-    /// [`Error::OtherSignature`], [`Error::OtherInput`], [`Error::OtherShard`]; [`Error::NoRun`] when the
-    /// folder has a journal but no `run.json`; [`Error::Io`].
-    pub fn claim(&self, run: &RunFile) -> Result<(), Error> {
-        match RunFile::read(&self.dir) {
-            Ok(there) => run.same(&there, &self.dir),
-            Err(Error::NoRun(_)) if !self.path("journal.jsonl").exists() => {
-                self.write("run.json", &json_lines(std::slice::from_ref(run)))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Replaces a whole file: whatever happens, what is there is either the old content or the new.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        replace(&self.path(name), |file| file.write_all(bytes))
-    }
-}
-
-impl Drop for Folder {
-    /// Unlocks by name: a child process that is being started at this moment may still hold the file open.
-    fn drop(&mut self) {
-        let _ = self.lock.unlock(); // closing it would unlock it too
-    }
-}
-
 /// Atomically replaces a file with what `fill` writes.
 ///
 /// # Errors
@@ -260,4 +98,61 @@ pub fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result
         let _ = std::fs::remove_file(&temporary); // what cannot be written may not be removable either
     }
     written.map_err(io)
+}
+
+/// Writes a file that the user names: what is no plain file (a pipe, a terminal, `/dev/stdout`) is written to, a link
+/// is followed, and anything else is replaced as [`replace`] does.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn write_to(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    if std::fs::metadata(&place).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        let opened = File::options().write(true).open(&place);
+        let written = opened.and_then(|mut file| file.write_all(bytes).and_then(|()| file.flush()));
+        return written.map_err(|source| Error::Io { action: "write", path: path.into(), source });
+    }
+    replace(&place, |file| file.write_all(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_pipes_stay_what_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        std::fs::write(&target, "old").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        write_to(&link, b"new").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read(&target).unwrap(), b"new");
+        write_to(Path::new("/dev/null"), b"gone").unwrap();
+        assert!(std::fs::metadata("/dev/null").is_ok_and(|there| !there.is_file()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_linked_lock_leaves_its_target_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let precious = dir.path().join("precious");
+        std::fs::write(&precious, "a thesis").unwrap();
+        let run = dir.path().join("run");
+        std::fs::create_dir(&run).unwrap();
+        std::os::unix::fs::symlink(&precious, run.join(".lock")).unwrap();
+        let error = Folder::open(&run).unwrap_err().to_string();
+        assert!(error.contains(".lock") && error.contains("not a plain file"), "{error}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "a thesis");
+    }
+
+    #[test]
+    fn who_holds_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let _held = Folder::open(dir.path()).unwrap();
+        let error = Folder::open(dir.path()).unwrap_err().to_string();
+        let wanted = format!("process {} on `{}`, since 20", std::process::id(), super::super::lock::host());
+        assert!(error.contains(&wanted) && error.contains(" UTC"), "{error}");
+    }
 }

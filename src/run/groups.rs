@@ -1,10 +1,17 @@
 //! Which segments are judged together, in which order their verdicts are written, and which shard judges
 //! them. It depends on the input and the seed alone, never on a model or a clock.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    str::FromStr,
+};
+
+use sha2::{Digest, Sha256};
 
 use super::{
     draw::{languages, shuffle},
+    folder::{hex, json_lines},
     record::UnitKey,
     selection::Selection,
 };
@@ -63,6 +70,16 @@ impl Group {
         }
     }
 
+    /// A name made of what the group holds: the same in a run that has grown, and in every shard.
+    #[must_use]
+    pub fn id(&self, input: &[Segment]) -> String {
+        let mut hash = Sha256::new();
+        for &member in &self.members {
+            hash.update(json_lines(&[UnitKey::of_segment(&input[member])]));
+        }
+        hex(&hash.finalize()[..8])
+    }
+
     /// Whether every member gets a verdict.
     #[must_use]
     pub fn is_whole(&self) -> bool {
@@ -93,17 +110,18 @@ fn documents(segments: &[Segment]) -> Members {
 /// Documents of one system and language pair in an order drawn by the seed, five by five. Systems with the
 /// same number of documents draw the same order, so their groups can be compared.
 fn five_documents(segments: &[Segment], seed: u64) -> Members {
-    let mut of_system: Vec<((String, String), Members)> = Vec::new();
+    let mut of_system: Vec<Members> = Vec::new();
+    let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for doc in documents(segments) {
         let first = &segments[doc[0]];
-        let system = (first.system.clone(), languages(first));
-        match of_system.iter_mut().find(|(key, _)| *key == system) {
-            Some((_, docs)) => docs.push(doc),
-            None => of_system.push((system, vec![doc])),
+        let at = *places.entry((&first.system, languages(first))).or_insert(of_system.len());
+        if at == of_system.len() {
+            of_system.push(Vec::new());
         }
+        of_system[at].push(doc);
     }
     let mut groups = Vec::new();
-    for (_, mut docs) in of_system {
+    for mut docs in of_system {
         shuffle(&mut docs, seed);
         groups.extend(docs.chunks(DOCS_IN_GROUP).map(<[Vec<usize>]>::concat));
     }
@@ -152,10 +170,14 @@ pub struct Shard {
     pub count: usize,
 }
 
+/// The most parts of a run.
+const MAX_SHARDS: usize = 1_000_000;
+
 /// Why a text does not name a shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a shard\nhint: write `I/N`, with I from 1 to N: `--shard 1/3`, `--shard 2/3`, `--shard 3/3`"
+    "`{0}` is not a shard\nhint: write `I/N`, with I from 1 to N: `--shard 1/3`, `--shard 2/3`, `--shard 3/3`; N is at most \
+     1000000"
 )]
 pub struct ShardError(String);
 
@@ -170,12 +192,14 @@ impl Shard {
         let costs: Vec<usize> = groups.iter().map(|group| estimated_tokens(segments, group)).collect();
         let mut largest_first: Vec<usize> = (0..groups.len()).collect();
         largest_first.sort_by_key(|&i| (std::cmp::Reverse(costs[i]), i));
-        let mut loads = vec![0_usize; self.count];
+        // Shards beyond the number of groups get none.
+        let mut loads: BTreeSet<(usize, usize)> =
+            (0..self.count.min(groups.len())).map(|shard| (0, shard)).collect();
         let mut chosen = Vec::new();
         for i in largest_first {
-            let lightest = (0..self.count).min_by_key(|&shard| loads[shard]).unwrap_or(0);
-            loads[lightest] += costs[i];
-            if lightest + 1 == self.index {
+            let Some((load, shard)) = loads.pop_first() else { break };
+            loads.insert((load + costs[i], shard));
+            if shard + 1 == self.index {
                 chosen.push(i);
             }
         }
@@ -186,7 +210,8 @@ impl Shard {
 
 /// A quarter of the bytes, plus what surrounds each segment: good enough to balance shards, and the same on every
 /// machine.
-fn estimated_tokens(segments: &[Segment], group: &Group) -> usize {
+#[must_use]
+pub fn estimated_tokens(segments: &[Segment], group: &Group) -> usize {
     let of = |&i: &usize| (segments[i].source.len() + segments[i].hypothesis.len()) / 4 + TOKENS_AROUND;
     group.members.iter().map(of).sum()
 }
@@ -205,7 +230,7 @@ impl FromStr for Shard {
         let (index, count) = text.split_once('/').ok_or_else(wrong)?;
         let index: usize = index.parse().map_err(|_| wrong())?;
         let count: usize = count.parse().map_err(|_| wrong())?;
-        if index == 0 || index > count {
+        if index == 0 || index > count || count > MAX_SHARDS {
             return Err(wrong());
         }
         Ok(Self { index, count })

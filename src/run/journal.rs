@@ -1,33 +1,39 @@
 //! The journal: each group's records are appended and flushed as soon as it is judged, and a resumed run keeps what it
-//! can of them. The order of its lines means nothing; `verdicts.jsonl` is the ordered copy.
+//! can of them. The order of its lines means nothing; `verdicts.jsonl` is the ordered copy. Every line is a record with
+//! a checksum behind it, so that no edit and no fault of a disk passes for a verdict.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use super::{
     Error,
     call::CallLine,
-    folder::{self, Folder, json_lines},
-    health::Asked,
+    calls::{self, Calls, Keeping, Sums},
+    folder::{self, Folder, hex},
     record::{Record, Status, UnitKey},
-    summary::Cost,
 };
-use crate::llm::Usage;
 
 pub const JOURNAL: &str = "journal.jsonl";
-pub const CALLS: &str = "calls.jsonl";
+
+/// What stands before and after a line's checksum, in place of the record's last brace.
+const BEFORE_CHECK: &str = ",\"check\":\"";
+const AFTER_CHECK: &str = "\"}";
+
+/// Digits of a checksum: the first of the record's SHA-256.
+const CHECK_DIGITS: usize = 8;
 
 /// The two files of a run that are appended to.
 pub struct Journal<W: Write = File> {
     pub records: W,
-    pub calls: W,
-    pub dir: PathBuf,
+    pub calls: Calls<W>,
+    pub path: PathBuf,
 }
 
 impl<W: Write> Journal<W> {
@@ -35,15 +41,85 @@ impl<W: Write> Journal<W> {
     ///
     /// # Errors
     /// [`Error::Append`]: what was appended before is safe, and the torn rest is dropped on resuming.
-    pub fn append(&mut self, records: &[Record], calls: &[CallLine]) -> Result<(), Error> {
-        let append = |file: &mut W, bytes: &[u8], name: &str| {
-            file.write_all(bytes)
-                .and_then(|()| file.flush())
-                .map_err(|source| Error::Append { path: self.dir.join(name), source })
-        };
-        append(&mut self.calls, &json_lines(calls), CALLS)?;
-        append(&mut self.records, &json_lines(records), JOURNAL)
+    pub fn append(&mut self, records: &[Record], calls: Vec<CallLine>) -> Result<(), Error> {
+        self.calls.append(calls)?;
+        let lines: String = records.iter().map(|record| sealed(&json(record)) + "\n").collect();
+        let written = self.records.write_all(lines.as_bytes()).and_then(|()| self.records.flush());
+        written.map_err(|source| Error::Append { path: self.path.clone(), source })
     }
+}
+
+impl Journal {
+    /// Checks that the files are still the ones in the folder: those of a folder that was removed take every line and
+    /// keep none.
+    ///
+    /// # Errors
+    /// [`Error::Gone`].
+    pub fn check(&self) -> Result<(), Error> {
+        let is_there = |path: &Path, file: &File| match (std::fs::metadata(path), file.metadata()) {
+            (Ok(there), Ok(here)) => is_same(&there, &here),
+            _ => false,
+        };
+        if is_there(&self.path, &self.records) && is_there(&self.calls.path, &self.calls.file) {
+            return Ok(());
+        }
+        Err(Error::Gone(self.path.parent().unwrap_or(&self.path).into()))
+    }
+
+    /// Waits until what was appended is on the disk.
+    ///
+    /// # Errors
+    /// [`Error::Append`].
+    pub fn sync(&self) -> Result<(), Error> {
+        let synced = self.calls.file.sync_data().and_then(|()| self.records.sync_data());
+        synced.map_err(|source| Error::Append { path: self.path.clone(), source })
+    }
+}
+
+#[cfg(unix)]
+fn is_same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+#[cfg(not(unix))]
+fn is_same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
+    a.len() == b.len()
+}
+
+/// A record as its line in `verdicts.jsonl`.
+///
+/// # Panics
+/// Never: a record holds strings and numbers only.
+#[must_use]
+pub fn json(record: &Record) -> String {
+    serde_json::to_string(record).expect("strings and numbers into memory")
+}
+
+/// A record's line in the journal.
+#[must_use]
+pub fn sealed(json: &str) -> String {
+    let open = json.strip_suffix('}').unwrap_or(json);
+    format!("{open}{BEFORE_CHECK}{}{AFTER_CHECK}", check(json))
+}
+
+/// The record of a journal's line, as JSON.
+fn unsealed(line: &str) -> Result<String, &'static str> {
+    let rest = line.strip_suffix(AFTER_CHECK).filter(|rest| rest.len() > CHECK_DIGITS);
+    let split = rest.and_then(|rest| rest.split_at_checked(rest.len() - CHECK_DIGITS));
+    let parts = split.and_then(|(open, digits)| Some((open.strip_suffix(BEFORE_CHECK)?, digits)));
+    let (open, digits) = parts.ok_or("it has no checksum")?;
+    let json = format!("{open}}}");
+    if check(&json) == digits {
+        Ok(json)
+    } else {
+        Err("its checksum is that of another line: it was changed")
+    }
+}
+
+fn check(json: &str) -> String {
+    hex(&Sha256::digest(json)[..CHECK_DIGITS / 2])
 }
 
 /// What a folder already holds of a run.
@@ -51,9 +127,24 @@ impl<W: Write> Journal<W> {
 pub struct Done {
     /// Groups in which every unit has a record.
     pub groups: BTreeSet<usize>,
-    /// Their units.
-    pub units: usize,
-    pub cost: Cost,
+    pub sums: Sums,
+}
+
+/// How a folder's journal is taken up again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resume {
+    pub keeping: Keeping,
+    /// Drop groups in which a unit has no verdict, so that they are judged again.
+    pub drops_missing: bool,
+}
+
+/// The groups of a run as the journal knows them.
+#[derive(Clone, Copy)]
+pub struct Groups<'a> {
+    /// By the number of the group: what a verdict is given on.
+    pub units: &'a [Vec<UnitKey>],
+    /// By the number of the group: what its calls name it by.
+    pub ids: &'a [String],
 }
 
 /// Opens the journal of a folder for appending. Complete groups are kept. A torn last line, groups that were cut short
@@ -62,230 +153,177 @@ pub struct Done {
 /// # Errors
 /// [`Error::Damaged`] for a line before the last that is not a record, [`Error::Foreign`] for a unit that is not
 /// in the input, [`Error::Io`].
-pub fn resume(folder: &Folder, units: &[Vec<UnitKey>]) -> Result<(Journal, Done), Error> {
+pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, Done), Error> {
     let path = folder.path(JOURNAL);
-    let text = read(&path)?;
-    let kept = keep(&path, &text, units)?;
+    let kept = keep(&path, of.units, how)?;
     if kept.dropped {
-        folder::replace(&path, |file| kept.lines.iter().try_for_each(|line| writeln!(file, "{line}")))?;
+        folder::replace(&path, |file| copy_lines(&path, file, &kept.lines))?;
     }
-    let cost = keep_calls(&folder.path(CALLS), &kept.groups)?;
-    let open = |name: &str| {
-        let path = folder.path(name);
-        let file = File::options().create(true).append(true).open(&path);
-        file.map_err(|source| Error::Io { action: "append to", path, source })
-    };
-    let journal = Journal { records: open(JOURNAL)?, calls: open(CALLS)?, dir: folder.path("") };
-    let units = kept.groups.iter().map(|&group| units[group].len()).sum();
-    Ok((journal, Done { groups: kept.groups, units, cost }))
+    let ids = kept.groups.iter().map(|&group| of.ids[group].as_str()).collect();
+    let sums = calls::keep(folder.dir(), &ids, how.keeping)?;
+    let records = File::options().create(true).append(true).open(&path);
+    let records = records.map_err(|source| Error::Io { action: "append to", path: path.clone(), source })?;
+    let journal = Journal { records, calls: Calls::open(folder.dir(), how.keeping)?, path };
+    Ok((journal, Done { groups: kept.groups, sums }))
 }
 
-struct Kept<'a> {
+/// Where a line stands in a file.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    offset: u64,
+    len: usize,
+}
+
+struct Kept {
     groups: BTreeSet<usize>,
-    lines: Vec<&'a str>,
+    lines: Vec<Span>,
     dropped: bool,
 }
 
-fn keep<'a>(path: &Path, text: &'a str, units: &[Vec<UnitKey>]) -> Result<Kept<'a>, Error> {
+/// What a line says of its unit.
+#[derive(Deserialize)]
+struct Judged {
+    system: String,
+    src_lang: String,
+    tgt_lang: String,
+    doc: String,
+    seg: Option<usize>,
+    status: Status,
+}
+
+fn keep(path: &Path, units: &[Vec<UnitKey>], how: Resume) -> Result<Kept, Error> {
     let group_of: BTreeMap<&UnitKey, usize> =
         units.iter().enumerate().flat_map(|(group, keys)| keys.iter().map(move |key| (key, group))).collect();
-    let mut of_group: BTreeMap<usize, (BTreeSet<UnitKey>, bool)> = BTreeMap::new();
-    let mut lines: Vec<(usize, &str)> = Vec::new();
-    for (line, content) in whole_lines(text).enumerate() {
-        let record = parse(path, line + 1, content)?;
-        let key = record.key();
-        let Some(&group) = group_of.get(&key) else {
-            return Err(Error::Foreign { path: path.into(), line: line + 1, key: Box::new(key) });
+    let mut of_group: BTreeMap<usize, (BTreeSet<&UnitKey>, bool)> = BTreeMap::new();
+    let mut lines: Vec<(usize, Span)> = Vec::new();
+    let size = each_line(path, Line::Sealed, |number, span, json| {
+        let Judged { system, src_lang, tgt_lang, doc, seg, status } = parse(path, number, json)?;
+        let key = UnitKey { system, src_lang, tgt_lang, doc, seg };
+        let Some((&own, &group)) = group_of.get_key_value(&key) else {
+            return Err(Error::Foreign { path: path.into(), line: number, key: Box::new(key) });
         };
-        let (seen, failed) = of_group.entry(group).or_default();
-        if !seen.insert(key) {
-            return Err(Error::Damaged {
-                path: path.into(),
-                line: line + 1,
-                reason: "this unit appears twice".into(),
-            });
+        let (seen, again) = of_group.entry(group).or_default();
+        if !seen.insert(own) {
+            return Err(damaged(path, number, "this unit appears twice"));
         }
-        *failed |= record.status == Status::Failed;
-        lines.push((group, content));
-    }
+        *again |= status == Status::Failed || (how.drops_missing && status.is_of_the_answer());
+        lines.push((group, span));
+        Ok(())
+    })?;
     let groups: BTreeSet<usize> = of_group
         .into_iter()
-        .filter(|(group, (seen, failed))| seen.len() == units[*group].len() && !failed)
+        .filter(|(group, (seen, again))| seen.len() == units[*group].len() && !again)
         .map(|(group, _)| group)
         .collect();
-    let lines: Vec<&str> =
-        lines.into_iter().filter(|(g, _)| groups.contains(g)).map(|(_, line)| line).collect();
-    let dropped = lines.iter().map(|line| line.len() + 1).sum::<usize>() != text.len();
+    let lines: Vec<Span> =
+        lines.into_iter().filter(|(g, _)| groups.contains(g)).map(|(_, span)| span).collect();
+    let dropped = lines.iter().map(|span| span.len as u64 + 1).sum::<u64>() != size;
     Ok(Kept { groups, lines, dropped })
 }
 
-/// The complete lines; a last one without a line end was cut off while it was being written.
-fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
+/// What the lines of a file are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// A journal's: records with checksums.
+    Sealed,
+    /// Those of `verdicts.jsonl`.
+    Plain,
 }
 
-fn parse(path: &Path, line: usize, content: &str) -> Result<Record, Error> {
-    serde_json::from_str(content).map_err(|error| Error::Damaged {
-        path: path.into(),
-        line,
-        reason: error.to_string(),
-    })
-}
-
-/// The text of a journal, empty if there is no file. A code point cut in half may end it.
-fn read(path: &Path) -> Result<String, Error> {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
-        Err(source) => return Err(Error::Io { action: "read", path: path.into(), source }),
-    };
-    let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    let torn = String::from_utf8_lossy(&bytes[end..]).into_owned();
-    match String::from_utf8(bytes[..end].to_vec()) {
-        Ok(whole) => Ok(whole + &torn),
-        Err(error) => {
-            let valid = &bytes[..error.utf8_error().valid_up_to()];
-            let line = valid.split(|&byte| byte == b'\n').count();
-            Err(Error::Damaged { path: path.into(), line, reason: "not UTF-8".into() })
-        }
-    }
-}
-
-/// Drops the calls of groups that will be judged again, and sums up the cost of the rest. Where nothing is to
-/// be dropped, the file, which can be large, stays as it is.
-fn keep_calls(path: &Path, done: &BTreeSet<usize>) -> Result<Cost, Error> {
-    let mut cost = Cost::default();
-    if !path.exists() {
-        return Ok(cost);
-    }
-    let mut dropped = false;
-    let counted = kept_calls(path, done, |line| {
-        match line {
-            Ok((_, call)) => cost.add(&call.stage, call.outcome.as_deref(), &call.usage, call.seconds),
-            Err(()) => dropped = true,
-        }
-        Ok(())
-    });
-    counted.map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
-    if dropped {
-        folder::replace(path, |file| {
-            kept_calls(path, done, |line| {
-                line.map_or(Ok(()), |(bytes, _)| file.write_all(bytes).and_then(|()| file.write_all(b"\n")))
-            })
-        })?;
-    }
-    Ok(cost)
-}
-
-/// What a call cost.
-#[derive(Deserialize)]
-struct CallCost {
-    group: usize,
-    stage: String,
-    #[serde(default)]
-    outcome: Option<String>,
-    usage: Usage,
-    seconds: f64,
-}
-
-/// Goes through the lines of `calls.jsonl`: `Ok` is a call of a group that is done, `Err` is to be dropped.
-fn kept_calls(
+/// Goes through the whole lines of a file, as JSON, and returns its size; nothing and 0 without a file. A last line
+/// without an end was cut off while it was being written.
+fn each_line(
     path: &Path,
-    done: &BTreeSet<usize>,
-    mut visit: impl FnMut(Result<(&[u8], CallCost), ()>) -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    let mut file = BufReader::new(File::open(path)?);
-    let mut line = Vec::new();
-    while file.read_until(b'\n', &mut line)? > 0 {
-        let whole = line.strip_suffix(b"\n").unwrap_or_default();
-        match serde_json::from_slice::<CallCost>(whole) {
-            Ok(call) if done.contains(&call.group) => visit(Ok((whole, call)))?,
-            _ => visit(Err(()))?,
-        }
+    kind: Line,
+    mut visit: impl FnMut(usize, Span, &str) -> Result<(), Error>,
+) -> Result<u64, Error> {
+    let io = |source| Error::Io { action: "read", path: path.into(), source };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound && kind == Line::Sealed => return Ok(0),
+        Err(source) => return Err(io(source)),
+    };
+    let mut file = BufReader::with_capacity(1 << 18, file);
+    let (mut line, mut number, mut offset) = (Vec::new(), 0, 0);
+    loop {
         line.clear();
+        let n = file.read_until(b'\n', &mut line).map_err(io)?;
+        let Some(whole) = line.strip_suffix(b"\n") else { return Ok(offset + n as u64) };
+        number += 1;
+        let text = std::str::from_utf8(whole).map_err(|_| damaged(path, number, "not UTF-8"))?;
+        let span = Span { offset, len: whole.len() };
+        match kind {
+            Line::Sealed => {
+                let json = unsealed(text).map_err(|reason| damaged(path, number, reason))?;
+                visit(number, span, &json)?;
+            }
+            Line::Plain => visit(number, span, text)?,
+        }
+        offset += n as u64;
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(path: &Path, line: usize, json: &'a str) -> Result<T, Error> {
+    serde_json::from_str(json).map_err(|error| damaged(path, line, &error.to_string()))
+}
+
+fn damaged(path: &Path, line: usize, reason: &str) -> Error {
+    let hint = "delete the line; its segment will then be judged again";
+    Error::Damaged { path: path.into(), line, reason: reason.into(), hint }
+}
+
+/// Copies some lines of a file.
+fn copy_lines(path: &Path, to: &mut dyn Write, lines: &[Span]) -> io::Result<()> {
+    let mut file = BufReader::new(File::open(path)?);
+    for span in lines {
+        file.seek(SeekFrom::Start(span.offset))?;
+        io::copy(&mut file.by_ref().take(span.len as u64 + 1), to)?;
     }
     Ok(())
 }
 
-/// The calls of a run folder that are about a unit, or about the whole group that it belongs to, as they were
-/// recorded; none where there is no file of calls.
+/// The records of a journal, each with its exact line in `verdicts.jsonl`.
 ///
 /// # Errors
-/// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line before the last that is not a call.
-pub fn calls_of(dir: &Path, unit: &UnitKey) -> Result<Vec<CallLine>, Error> {
-    let path = dir.join(CALLS);
-    let mut calls = Vec::new();
-    if !path.exists() {
-        return Ok(calls);
-    }
-    let io = |source| Error::Io { action: "read", path: path.clone(), source };
-    let mut file = BufReader::new(File::open(&path).map_err(io)?);
-    let (mut line, mut number) = (Vec::new(), 0);
-    while file.read_until(b'\n', &mut line).map_err(io)? > 0 {
-        number += 1;
-        // A line without an end was cut off while it was being written.
-        let Some(whole) = line.strip_suffix(b"\n") else { break };
-        let damaged =
-            |e: serde_json::Error| Error::Damaged { path: path.clone(), line: number, reason: e.to_string() };
-        let about: CallUnit = serde_json::from_slice(whole).map_err(damaged)?;
-        if about.system == unit.system && (about.seg.is_none() || about.seg == unit.seg) {
-            calls.push(serde_json::from_slice(whole).map_err(damaged)?);
-        }
-        line.clear();
-    }
-    Ok(those_of(unit, calls))
+/// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line that is not a record or was changed.
+pub fn records(path: &Path) -> Result<Vec<(Record, String)>, Error> {
+    lines(path, Line::Sealed)
 }
 
-/// Lines of `calls.jsonl` in which [`some_asked`] looks for questions.
-const LOOKED_AT: usize = 400;
-
-/// A few questions of a run folder, of each role and stage two about different units; none where there is no file
-/// of calls, or where it is damaged.
-#[must_use]
-pub fn some_asked(path: &Path) -> Vec<Asked> {
-    let Ok(file) = File::open(path) else { return Vec::new() };
-    let lines = BufReader::new(file).lines().take(LOOKED_AT).map_while(Result::ok);
-    let mut asked: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    let mut questions = Vec::new();
-    for call in lines.filter_map(|line| serde_json::from_str::<CallLine>(&line).ok()) {
-        let about = asked.entry((call.role.clone(), call.stage.clone())).or_default();
-        let unit = (call.doc.clone(), call.seg);
-        if about.len() < 2 && !about.contains(&unit) {
-            about.push(unit);
-            questions.push(Asked::of(&call));
-        }
-    }
-    questions
-}
-
-/// A unit's own calls with those about its whole group.
-fn those_of(unit: &UnitKey, mut calls: Vec<CallLine>) -> Vec<CallLine> {
-    let is_own = |call: &CallLine| call.doc == unit.doc && call.seg == unit.seg;
-    let is_of_doc = |call: &CallLine| call.doc == unit.doc && call.seg.is_none();
-    let own = calls.iter().find(|call| is_own(call)).or(calls.iter().find(|call| is_of_doc(call)));
-    let group = own.map(|call| call.group);
-    calls.retain(|call| Some(call.group) == group && (is_own(call) || call.seg.is_none()));
-    calls
-}
-
-/// What a call is about.
-#[derive(Deserialize)]
-struct CallUnit {
-    system: String,
-    seg: Option<usize>,
-}
-
-/// The records of a journal or verdicts file, each with its exact line.
+/// The records of a `verdicts.jsonl`, each with its exact line.
 ///
 /// # Errors
 /// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line that is not a record.
-pub fn records(path: &Path) -> Result<Vec<(Record, String)>, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Io {
-        action: "read",
-        path: path.into(),
-        source,
+pub fn verdicts(path: &Path) -> Result<Vec<(Record, String)>, Error> {
+    lines(path, Line::Plain)
+}
+
+fn lines(path: &Path, kind: Line) -> Result<Vec<(Record, String)>, Error> {
+    let mut records = Vec::new();
+    each_line(path, kind, |number, _, json| {
+        records.push((parse(path, number, json)?, json.to_owned()));
+        Ok(())
     })?;
-    let parsed =
-        whole_lines(&text).enumerate().map(|(i, line)| Ok((parse(path, i + 1, line)?, line.to_string())));
-    parsed.collect()
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_change_of_a_line_shows() {
+        let json = r#"{"system":"a","score":-5.0,"reason":null}"#;
+        let line = sealed(json);
+        assert_eq!(unsealed(&line).as_deref(), Ok(json));
+        for at in 0..line.len() {
+            for other in [b'0', b'1', b' ', b'"', b'}'] {
+                let mut bytes = line.clone().into_bytes();
+                if std::mem::replace(&mut bytes[at], other) != other {
+                    assert!(unsealed(&String::from_utf8(bytes).unwrap()).is_err(), "{at}");
+                }
+            }
+            assert!(unsealed(&line[..at]).is_err());
+        }
+    }
 }

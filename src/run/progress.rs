@@ -1,80 +1,112 @@
-//! A run's progress on stderr: a bar on a terminal, a plain line now and then elsewhere.
+//! A run's progress on stderr: one line that renews itself on a terminal, a line a minute elsewhere, or JSON for
+//! programs. It counts what is finished and what is answered, and estimates the rest from both.
 
 use std::{
+    fmt::Write as _,
     io::{IsTerminal, Write},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 
+use super::{Record, call::CallLine, summary::Cost};
 use crate::llm::Usage;
 
 /// Time between two plain lines.
-const PLAIN_EVERY: Duration = Duration::from_secs(30);
+const PLAIN_EVERY: Duration = Duration::from_mins(1);
+
+/// Time between two JSON lines.
+const JSON_EVERY: Duration = Duration::from_secs(1);
 
 /// How a run reports its progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Show {
-    /// A bar on a terminal, plain lines elsewhere.
+    /// A line that renews itself on a terminal, plain lines elsewhere.
     #[default]
     Auto,
+    /// A line a minute.
+    Plain,
+    /// A JSON object a line, at most one a second.
+    Json,
     Quiet,
+}
+
+/// How much there is to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Of this process's share of the run, those of earlier processes among them.
+    pub units: usize,
+    /// Units that earlier processes have judged.
+    pub resumed: usize,
+    /// What is left for this process, in estimated tokens.
+    pub work: usize,
 }
 
 /// The progress of one process's share of a run.
 pub struct Progress {
     start: Instant,
-    units: usize,
-    resumed: usize,
-    done: AtomicUsize,
-    tokens: AtomicUsize,
+    extent: Extent,
+    state: Mutex<State>,
     out: Out,
+}
+
+/// What has happened so far in this process.
+#[derive(Default)]
+struct State {
+    units: usize,
+    missing: usize,
+    /// Estimated tokens of the groups that are finished.
+    work: usize,
+    /// What the calls of finished groups came to.
+    cost: Cost,
+    /// All answers, those of unfinished groups among them.
+    questions: usize,
+    usage: Usage,
+    /// When the last line was written.
+    last: Option<Duration>,
 }
 
 enum Out {
     Bar(ProgressBar),
-    Plain(Mutex<Instant>),
+    Lines { every: Duration, is_json: bool },
     Quiet,
 }
 
 impl Progress {
-    /// Starts at `resumed` of `units`.
+    /// Starts the clock.
     #[must_use]
-    pub fn start(units: usize, resumed: usize, show: Show) -> Self {
+    pub fn start(extent: Extent, show: Show) -> Self {
         let out = match show {
             Show::Quiet => Out::Quiet,
-            Show::Auto if std::io::stderr().is_terminal() => Out::Bar(bar(units, resumed)),
-            Show::Auto => Out::Plain(Mutex::new(Instant::now())),
+            Show::Json => Out::Lines { every: JSON_EVERY, is_json: true },
+            Show::Auto if std::io::stderr().is_terminal() => Out::Bar(bar()),
+            Show::Auto | Show::Plain => Out::Lines { every: PLAIN_EVERY, is_json: false },
         };
-        let (done, tokens) = (AtomicUsize::new(resumed), AtomicUsize::new(0));
-        Self { start: Instant::now(), units, resumed, done, tokens, out }
+        Self { start: Instant::now(), extent, state: Mutex::default(), out }
     }
 
-    /// Counts a group that is done.
-    pub fn advance(&self, units: usize, usage: impl Iterator<Item = Usage>) {
-        let fresh: usize = usage.map(|u| u.computed + u.generated).sum();
-        let done = self.done.fetch_add(units, Ordering::Relaxed) + units;
-        let tokens = self.tokens.fetch_add(fresh, Ordering::Relaxed) + fresh;
-        let rate = tokens as f64 / self.seconds().max(1e-9);
-        match &self.out {
-            Out::Quiet => {}
-            Out::Bar(bar) => {
-                bar.set_position(done as u64);
-                bar.set_message(format!("{rate:.0} tokens/s"));
-            }
-            Out::Plain(last) => {
-                let Ok(mut last) = last.lock() else { return };
-                if last.elapsed() >= PLAIN_EVERY || done == self.units {
-                    *last = Instant::now();
-                    let line = plain(done, self.units, rate, self.left(done));
-                    let _ = writeln!(std::io::stderr(), "{line}"); // a closed stderr must not end a run
-                }
-            }
+    /// Counts one answer.
+    pub fn answered(&self, usage: &Usage) {
+        let mut state = self.lock();
+        state.questions += 1;
+        state.usage.computed += usage.computed;
+        state.usage.cached += usage.cached;
+        state.usage.generated += usage.generated;
+        self.report(&mut state);
+    }
+
+    /// Counts a group that is done, of so many estimated tokens.
+    pub fn finished(&self, records: &[Record], calls: &[CallLine], work: usize) {
+        let mut state = self.lock();
+        state.units += records.len();
+        state.missing += records.iter().filter(|record| record.score.is_none()).count();
+        state.work += work;
+        for call in calls.iter().filter(|call| call.error.is_none()) {
+            state.cost.add(&call.stage, call.outcome.as_deref(), &call.usage, call.seconds);
         }
+        self.report(&mut state);
     }
 
     /// Seconds since the start.
@@ -83,49 +115,204 @@ impl Progress {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Removes the bar.
+    /// Says how it ended and takes the line away.
     pub fn finish(&self) {
-        if let Out::Bar(bar) = &self.out {
-            bar.finish_and_clear();
+        match &self.out {
+            Out::Bar(bar) => bar.finish_and_clear(),
+            Out::Lines { is_json, .. } => self.line(&self.lock(), *is_json),
+            Out::Quiet => {}
         }
     }
 
-    fn left(&self, done: usize) -> f64 {
-        let judged = done.saturating_sub(self.resumed).max(1);
-        self.seconds() / judged as f64 * (self.units.saturating_sub(done)) as f64
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn report(&self, state: &mut State) {
+        match &self.out {
+            Out::Quiet => {}
+            Out::Bar(bar) => bar.set_message(Shown::of(state, self.extent, self.seconds()).text()),
+            Out::Lines { every, is_json } => {
+                let now = self.start.elapsed();
+                if now >= state.last.unwrap_or_default() + *every {
+                    state.last = Some(now);
+                    self.line(state, *is_json);
+                }
+            }
+        }
+    }
+
+    fn line(&self, state: &State, is_json: bool) {
+        let shown = Shown::of(state, self.extent, self.seconds());
+        let line = if is_json { shown.json() } else { shown.text() };
+        let _ = writeln!(std::io::stderr(), "{line}"); // a closed stderr must not end a run
     }
 }
 
-fn bar(units: usize, resumed: usize) -> ProgressBar {
-    let style =
-        ProgressStyle::with_template("{pos}/{len} segments [{bar:30}] {msg}  {elapsed} so far, {eta} left")
-            .expect("the template is well-formed")
-            .progress_chars("=> ");
-    let bar = ProgressBar::new(units as u64).with_style(style);
-    bar.set_position(resumed as u64);
-    bar.reset_eta();
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_msg}").expect("the template is well-formed");
+    let bar = ProgressBar::new_spinner().with_style(style);
     bar.enable_steady_tick(Duration::from_millis(500));
     bar
 }
 
-fn plain(done: usize, units: usize, rate: f64, left_s: f64) -> String {
-    let minutes = (left_s / 60.0).ceil();
-    let left = match left_s {
-        s if s < 1.0 => "done".to_string(),
-        s if s < 90.0 => format!("{s:.0} s left"),
-        _ => format!("{minutes:.0} min left"),
+/// What is shown at one moment.
+#[derive(Debug)]
+struct Shown<'a> {
+    done: usize,
+    units: usize,
+    missing: usize,
+    questions: usize,
+    tokens_per_second: f64,
+    /// Share of the prompt tokens that came from the prefix cache, 0 to 1.
+    cached: f64,
+    /// `None` until a group is finished.
+    seconds_left: Option<f64>,
+    seconds: f64,
+    cost: &'a Cost,
+}
+
+impl<'a> Shown<'a> {
+    fn of(state: &'a State, extent: Extent, seconds: f64) -> Self {
+        let usage = &state.usage;
+        let is_done = extent.resumed + state.units >= extent.units;
+        Self {
+            done: extent.resumed + state.units,
+            units: extent.units,
+            missing: state.missing,
+            questions: state.questions,
+            tokens_per_second: (usage.computed + usage.generated) as f64 / seconds.max(1e-9),
+            cached: usage.cached as f64 / usage.prompt().max(1) as f64,
+            seconds_left: if is_done { Some(0.0) } else { left(state, extent, seconds) },
+            seconds,
+            cost: &state.cost,
+        }
+    }
+
+    fn text(&self) -> String {
+        let left = match self.seconds_left {
+            None => "time left not known yet".to_owned(),
+            Some(_) if self.done >= self.units => format!("done in {}", duration(self.seconds)),
+            Some(left) => format!("about {} left", duration(left)),
+        };
+        let mut text = format!(
+            "{}/{} segments, {} questions, {:.0} tokens/s, {:.0}% cached, {left}",
+            self.done,
+            self.units,
+            self.questions,
+            self.tokens_per_second,
+            100.0 * self.cached
+        );
+        if self.missing > 0 {
+            let _ = write!(text, ", {} without a verdict", self.missing);
+        }
+        for (stage, counts) in &self.cost.outcomes {
+            let counts: Vec<String> = counts.iter().map(|(outcome, n)| format!("{n} {outcome}")).collect();
+            let _ = write!(text, "; {stage}: {}", counts.join(", "));
+        }
+        for (stage, rounds) in &self.cost.rounds {
+            let counts: Vec<String> = rounds.values().map(ToString::to_string).collect();
+            let _ = write!(text, "; {stage} by round: {}", counts.join(", "));
+        }
+        text
+    }
+
+    fn json(&self) -> String {
+        json!({
+            "units": self.done,
+            "of": self.units,
+            "missing": self.missing,
+            "questions": self.questions,
+            "tokens_per_second": self.tokens_per_second,
+            "cached": self.cached,
+            "seconds": self.seconds,
+            "seconds_left": self.seconds_left,
+            "outcomes": self.cost.outcomes,
+            "rounds": self.cost.rounds,
+        })
+        .to_string()
+    }
+}
+
+/// The time that the rest will take. Finished groups say how many questions their work takes; the questions answered so
+/// far, those of unfinished groups among them, say how far the run has come.
+fn left(state: &State, extent: Extent, seconds: f64) -> Option<f64> {
+    if state.work == 0 {
+        return None;
+    }
+    let by_work = state.work as f64 / extent.work.max(1) as f64;
+    let share = if state.cost.calls == 0 {
+        by_work
+    } else {
+        (by_work * state.questions as f64 / state.cost.calls as f64).max(by_work)
     };
-    format!("{done}/{units} segments, {rate:.0} tokens/s, {left}")
+    // What is not finished takes some time yet, whatever the estimate.
+    let share = share.min(0.995);
+    Some(seconds * (1.0 - share) / share)
+}
+
+fn duration(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).ceil() as u64;
+    match seconds {
+        s if s < 90.0 => format!("{:.0} s", s.max(1.0)),
+        _ if minutes < 120 => format!("{minutes} min"),
+        _ => format!("{} h {:02} min", minutes / 60, minutes % 60),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const EXTENT: Extent = Extent { units: 12, resumed: 2, work: 1000 };
+
+    fn state(units: usize, work: usize, questions: usize, finished: usize) -> State {
+        let usage = Usage { computed: 500, cached: 1500, generated: 300, ..Usage::default() };
+        let cost = Cost { calls: finished, ..Cost::default() };
+        State { units, work, cost, questions, usage, ..State::default() }
+    }
+
+    fn text(state: &State, seconds: f64) -> String {
+        Shown::of(state, EXTENT, seconds).text()
+    }
+
     #[test]
-    fn plain_lines() {
-        assert_eq!(plain(3, 12, 80.4, 45.0), "3/12 segments, 80 tokens/s, 45 s left");
-        assert_eq!(plain(3, 12, 80.4, 601.0), "3/12 segments, 80 tokens/s, 11 min left");
-        assert_eq!(plain(12, 12, 80.4, 0.0), "12/12 segments, 80 tokens/s, done");
+    fn the_line_says_what_is_done_and_what_is_left() {
+        // Half of the work is finished and as many questions again are answered for groups that are not.
+        let half = text(&state(5, 500, 30, 20), 10.0);
+        assert_eq!(half, "7/12 segments, 30 questions, 80 tokens/s, 75% cached, about 3 s left");
+        let early = text(&state(0, 0, 10, 0), 10.0);
+        assert_eq!(early, "2/12 segments, 10 questions, 80 tokens/s, 75% cached, time left not known yet");
+        let done = text(&state(10, 1000, 40, 40), 601.0);
+        assert_eq!(done, "12/12 segments, 40 questions, 1 tokens/s, 75% cached, done in 11 min");
+        let mut slow = state(1, 10, 4, 4);
+        slow.missing = 1;
+        slow.cost.add("compare/style@2", Some("confirmed"), &Usage::default(), 0.0);
+        let slow = text(&slow, 600.0);
+        assert!(
+            slow.contains("h ") && slow.contains("left, 1 without a verdict; compare: 1 confirmed"),
+            "{slow}"
+        );
+    }
+
+    #[test]
+    fn something_is_left_until_all_is_done() {
+        // More questions than expected: the estimate is at its end, the run is not.
+        let state = state(9, 900, 500, 90);
+        assert!(Shown::of(&state, EXTENT, 1000.0).seconds_left.unwrap() > 1.0);
+    }
+
+    #[test]
+    fn what_earlier_processes_did_takes_no_time_now() {
+        // 2 of 12 units were there; 100 of 1000 estimated tokens took 10 s, so the other 900 take 90 s.
+        assert_eq!(Shown::of(&state(1, 100, 1, 1), EXTENT, 10.0).seconds_left, Some(90.0));
+    }
+
+    #[test]
+    fn programs_read_json() {
+        let line = Shown::of(&state(5, 500, 30, 20), EXTENT, 10.0).json();
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((value["units"].as_u64(), value["of"].as_u64()), (Some(7), Some(12)));
+        assert_eq!(value["cached"].as_f64(), Some(0.75));
     }
 }

@@ -68,6 +68,14 @@ impl Status {
     }
 }
 
+impl Status {
+    /// Whether the model's answer is at fault, so that another answer might do.
+    #[must_use]
+    pub fn is_of_the_answer(self) -> bool {
+        matches!(self, Self::Unparsable | Self::Refused | Self::Truncated)
+    }
+}
+
 impl From<&judges::Error> for Status {
     fn from(error: &judges::Error) -> Self {
         match error {

@@ -108,6 +108,28 @@ impl Selection {
         }
     }
 
+    /// The positions that are selected as ranges, each up to but not including its second number; `None` for all.
+    #[must_use]
+    pub fn ranges(&self) -> Option<Vec<[usize; 2]>> {
+        let Self::Only(wanted) = self else { return None };
+        let mut ranges: Vec<[usize; 2]> = Vec::new();
+        for &position in wanted {
+            match ranges.last_mut().filter(|range| range[1] == position) {
+                Some(range) => range[1] += 1,
+                None => ranges.push([position, position + 1]),
+            }
+        }
+        Some(ranges)
+    }
+
+    /// The selection with these ranges of an input of so many segments.
+    #[must_use]
+    pub fn of_ranges(ranges: Option<&[[usize; 2]]>, n_segments: usize) -> Self {
+        let Some(ranges) = ranges else { return Self::All };
+        let positions = ranges.iter().flat_map(|range| range[0]..range[1].min(n_segments));
+        Self::Only(positions.collect())
+    }
+
     /// The selected segments alone, for work that needs no context.
     #[must_use]
     pub fn of_segments(&self, segments: Vec<Segment>) -> Vec<Segment> {

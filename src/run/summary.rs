@@ -25,7 +25,6 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common: Option<Common>,
     /// Signs that the judge is not judging; those that amount to a warning are printed after the run.
-    /// Signs that the judge is not judging; those that amount to a warning are printed after the run.
     #[serde(default)]
     pub health: Vec<Finding>,
     pub cost: Cost,
@@ -127,27 +126,13 @@ impl Cost {
         (distinct > 0).then(|| computed as f64 / distinct as f64)
     }
 
-    /// The same with another run's cost added.
+    /// The same without what depends on the machine and on how the run went: times, and which tokens were computed,
+    /// cached, forced or guessed ahead. The tokens of prompts (as if all computed) and answers stay.
     #[must_use]
-    pub fn plus(mut self, other: &Self) -> Self {
-        let calls = self.calls + other.calls;
-        self.spend(&other.usage, other.call_seconds);
-        add_counts(&mut self.rounds, &other.rounds);
-        add_counts(&mut self.outcomes, &other.outcomes);
-        Self { calls, wall_seconds: self.wall_seconds + other.wall_seconds, ..self }
-    }
-}
-
-/// Adds counts of stages to counts of stages.
-fn add_counts<K: Clone + Ord>(
-    sums: &mut BTreeMap<String, BTreeMap<K, usize>>,
-    others: &BTreeMap<String, BTreeMap<K, usize>>,
-) {
-    for (stage, counts) in others {
-        let sums = sums.entry(stage.clone()).or_default();
-        for (key, n) in counts {
-            *sums.entry(key.clone()).or_default() += n;
-        }
+    pub fn without_times(self) -> Self {
+        let usage =
+            Usage { computed: self.usage.prompt(), generated: self.usage.generated, ..Usage::default() };
+        Self { usage, call_seconds: 0.0, wall_seconds: 0.0, ..self }
     }
 }
 
@@ -276,10 +261,9 @@ mod tests {
         for stage in ["core@1", "search@1", "core@2", "annotate", "odd@x"] {
             cost.add(stage, None, &Usage::default(), 1.0);
         }
-        let sum = cost.clone().plus(&cost);
-        assert_eq!((sum.calls, sum.call_seconds.to_bits()), (10, 10f64.to_bits()));
-        let rounds = serde_json::to_string(&sum.rounds).unwrap();
-        assert_eq!(rounds, r#"{"core":{"1":2,"2":2},"search":{"1":2}}"#);
+        assert_eq!((cost.calls, cost.call_seconds.to_bits()), (5, 5f64.to_bits()));
+        let rounds = serde_json::to_string(&cost.rounds).unwrap();
+        assert_eq!(rounds, r#"{"core":{"1":1,"2":1},"search":{"1":1}}"#);
     }
 
     #[test]
@@ -288,9 +272,8 @@ mod tests {
         for outcome in [Some("confirmed"), None, Some("dropped"), Some("confirmed")] {
             cost.add("compare/accuracy/addition", outcome, &Usage::default(), 1.0);
         }
-        let sum = cost.clone().plus(&cost);
-        let outcomes = serde_json::to_string(&sum.outcomes).unwrap();
-        assert_eq!(outcomes, r#"{"compare":{"confirmed":4,"dropped":2}}"#);
+        let outcomes = serde_json::to_string(&cost.outcomes).unwrap();
+        assert_eq!(outcomes, r#"{"compare":{"confirmed":2,"dropped":1}}"#);
     }
 
     fn records(scores: &[(&str, usize, Option<f64>)]) -> Vec<Record> {

@@ -1,6 +1,9 @@
 //! Readers for parallel text, JSONL, TSV and mt-metrics-eval folders. They change nothing in a text but its line ends.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 use super::{Lang, Segment, lang};
 
@@ -27,15 +30,14 @@ impl Input {
         if segments.is_empty() {
             return Err(Error::Nothing(from.into()));
         }
-        let mut systems: Vec<String> = Vec::new();
+        let mut systems: HashMap<String, usize> = HashMap::new();
         for segment in &segments {
-            if !systems.contains(&segment.system) {
-                systems.push(segment.system.clone());
+            if !systems.contains_key(&segment.system) {
+                systems.insert(segment.system.clone(), systems.len());
             }
         }
-        let place = |s: &Segment| systems.iter().position(|system| *system == s.system);
         let mut segments = segments;
-        segments.sort_by_key(place); // stable: a system's own order stays
+        segments.sort_by_key(|s| systems[&s.system]); // stable: a system's own order stays
         Ok(Self { segments, notes })
     }
 }

@@ -9,6 +9,7 @@ mod noise;
 mod rule;
 mod script;
 mod segments;
+mod small_run;
 mod tiny_judge;
 
 use tribunal::llm::{Chat, Reply};
@@ -23,9 +24,10 @@ pub use self::{
     },
     moody::Moody,
     noise::{Babble, Within, tiny_engine},
-    rule::Rule,
+    rule::{Rule, Sampled},
     script::{Script, Short},
     segments::{bank, document, segment, segments, translation},
+    small_run::{SmallRun, said},
     tiny_judge::{Numbers, TinyJudge, panel, seated},
 };
 

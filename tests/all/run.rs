@@ -9,7 +9,7 @@ use std::{
 use proptest::prelude::*;
 use tribunal::{
     judges::{Grouping, Unit, method::Calls},
-    run::{self, Error, Options, Outcome, Selection, Shard, Show, Status},
+    run::{self, Error, Keeping, Options, Outcome, Selection, Shard, Show, Status, calls, merge::Need},
     segment::Segment,
     signature::Signature,
 };
@@ -61,8 +61,8 @@ fn a_run_folder() {
     let calls = fs::read_to_string(dir.path().join("calls.jsonl")).unwrap();
     let first: serde_json::Value = serde_json::from_str(calls.lines().next().unwrap()).unwrap();
     let keys: Vec<&String> = first.as_object().unwrap().keys().collect();
-    insta::assert_snapshot!(format!("{keys:?}"), @r#"["group", "system", "doc", "seg", "role", "stage", "prompt_sha256", "chat", "reply", "finish", "tokens", "logprobs", "usage", "seconds"]"#);
-    assert_eq!(calls.lines().count(), 12);
+    insta::assert_snapshot!(format!("{keys:?}"), @r#"["group", "system", "doc", "seg", "role", "stage", "prompt_sha256", "chat", "sampling", "reply", "tokens", "pieces", "logprobs", "finish", "usage", "seconds"]"#);
+    assert_eq!(calls.lines().count(), 14, "two of them about what is too long for the model");
     assert_eq!(run::verdicts(dir.path()).unwrap(), outcome.records);
 }
 
@@ -122,7 +122,7 @@ fn merged_shards_are_the_unsharded_run() {
         let mut parts = shards(dir.path(), 3, grouping);
         parts.reverse();
         let merged = dir.path().join("merged");
-        run::merge(&parts, &merged, &["tribunal".into(), "merge".into()]).unwrap();
+        run::merge(&parts, &merged, &["tribunal".into(), "merge".into()], Need::Everything).unwrap();
         assert_eq!(bytes(&whole), bytes(&merged), "{grouping:?}");
         let calls = |dir: &Path| fs::read_to_string(dir.join("calls.jsonl")).unwrap().lines().count();
         assert_eq!(calls(&whole), calls(&merged));
@@ -140,15 +140,24 @@ fn what_cannot_be_merged() {
     let parts = shards(root.path(), 3, Grouping::Segment);
     let merge = |dirs: &[&PathBuf], out: &str| {
         let dirs: Vec<PathBuf> = dirs.iter().map(|dir| (*dir).clone()).collect();
-        message(root.path(), run::merge(&dirs, &root.path().join(out), &[]))
+        message(
+            root.path(),
+            run::merge(&dirs, &root.path().join(out), &[], Need::Everything).map(|merged| merged.outcome),
+        )
     };
     insta::assert_snapshot!(merge(&[&parts[0], &parts[2]], "m1"), @"
     5 of 16 segments are missing from these folders, the first being 2 of document `news` and system `alpha`
-    hint: finish these shards first: 2/3
+    hint: finish these shards first: 2/3; or add `--partial`
     ");
-    insta::assert_snapshot!(merge(&[&parts[0], &parts[1], &parts[0]], "m2"), @"
-    `DIR/shard1` and `DIR/shard1` both judged segment 0 of document `news` and system `alpha`
-    hint: name each shard once
+    let apart = root.path().join("apart");
+    fs::create_dir(&apart).unwrap();
+    fs::copy(parts[0].join("run.json"), apart.join("run.json")).unwrap();
+    let (_, line) = run::journal::records(&parts[0].join("journal.jsonl")).unwrap().remove(0);
+    let line = run::journal::sealed(&line.replacen("\"score\":-", "\"score\":-1", 1));
+    fs::write(apart.join("journal.jsonl"), line + "\n").unwrap();
+    insta::assert_snapshot!(merge(&[&parts[0], &parts[1], &apart], "m2"), @"
+    `DIR/shard1` and `DIR/apart` hold different verdicts on segment 2 of document `news` and system `zeta`
+    hint: the same signature gives the same verdict, so one of them was changed or made by a faulty machine; `tribunal verify` tells which
     ");
     let other = root.path().join("other");
     let options = Options { shard: Shard { index: 2, count: 2 }, ..options(&other) };
@@ -159,7 +168,6 @@ fn what_cannot_be_merged() {
     `DIR/shard1` and `DIR/other` are not parts of the same run:
       seed: `0` there, `1` now
       they judged different inputs
-      shard: `1/3` there, `2/2` now
     ");
     insta::assert_snapshot!(merge(&[&root.path().join("nothing")], "m4"), @"`DIR/nothing` has no `run.json`, so it is not a run folder");
 }
@@ -181,12 +189,8 @@ fn another_run_in_the_folder_is_refused() {
     let refused = message(dir.path(), go(&segments()[..3], &options(dir.path())));
     insta::assert_snapshot!(mask_hashes(&refused), @"
     `DIR` holds a run on a different input: 16 segments, systems: 2, sha256 `HASH` there, 3 segments, systems: 1, sha256 `HASH` now
-    hint: use another `--out`
-    ");
-    let shard = Options { shard: Shard { index: 1, count: 2 }, ..options(dir.path()) };
-    insta::assert_snapshot!(message(dir.path(), go(&segments(), &shard)), @"
-    `DIR` holds shard `1/1`, not `1/2`
-    hint: each shard needs its own `--out`
+    segment 3 of document `speech` and system `zeta` is judged with other segments, or not at all
+    hint: use another `--out`; a run may only grow, by more systems or a larger limit
     ");
     assert_eq!(bytes(dir.path()), before);
 }
@@ -205,10 +209,10 @@ fn mask_hashes(text: &str) -> String {
 fn a_folder_in_use_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let held = run::folder::Folder::open(dir.path()).unwrap();
-    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"
-    another process is writing to `DIR`
-    hint: wait for it to finish, or use another `--out`
-    ");
+    let said = message(dir.path(), go(&segments(), &options(dir.path())));
+    let by = format!("`DIR` is being written to by process {} on `", std::process::id());
+    assert!(said.starts_with(&by) && said.contains("`, since 2"), "{said}");
+    assert!(said.ends_with(" UTC\nhint: wait for it to finish, or use another `--out`"), "{said}");
     drop(held);
     go(&segments(), &options(dir.path())).unwrap();
 }
@@ -221,7 +225,7 @@ fn damage_is_named() {
     let whole = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, whole.replacen("\"score\"", "\"sc", 1)).unwrap();
     insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"
-    `DIR/journal.jsonl` line 1 is damaged: expected `:` at line 1 column 127
+    `DIR/journal.jsonl` line 1 is damaged: its checksum is that of another line: it was changed
     hint: delete the line; its segment will then be judged again
     ");
     fs::remove_file(dir.path().join("run.json")).unwrap();
@@ -242,11 +246,12 @@ fn a_full_disk_loses_nothing() {
             Ok(())
         }
     }
-    let mut journal = run::journal::Journal { records: Full, calls: Full, dir: "out".into() };
-    insta::assert_snapshot!(journal.append(&[], &[]).map_or_else(|e| e.to_string(), |()| "nothing to write".into()), @"nothing to write");
+    let calls = calls::Calls { file: Full, keeping: Keeping::Plain, path: "out/calls.jsonl".into() };
+    let mut journal = run::journal::Journal { records: Full, calls, path: "out/journal.jsonl".into() };
+    insta::assert_snapshot!(journal.append(&[], Vec::new()).map_or_else(|e| e.to_string(), |()| "nothing to write".into()), @"nothing to write");
     let dir = tempfile::tempdir().unwrap();
     let record = go(&segments(), &options(dir.path())).unwrap().records.remove(0);
-    insta::assert_snapshot!(journal.append(&[record], &[]).unwrap_err(), @"
+    insta::assert_snapshot!(journal.append(&[record], Vec::new()).unwrap_err(), @"
     cannot append to `out/journal.jsonl`: no storage space
     hint: everything judged so far is safe; free some space and run the same command again to continue
     ");

@@ -94,25 +94,27 @@ fn calls_and_records_of_a_cut_group_belong_together() {
     let outcome = tiny(dir.path(), &TinyJudge::by(Grouping::Document), selection.clone()).unwrap();
     let [record] = &outcome.records[..] else { panic!("{:?}", outcome.records) };
     assert_eq!((record.seg, record.hypothesis.as_str(), record.n_calls), (Some(3), "Four zeta", 1));
-    let calls = run::journal::calls_of(dir.path(), &record.key()).unwrap();
+    let calls = run::calls::of_unit(dir.path(), &record.key()).unwrap();
     assert_eq!(calls.len(), 1);
-    assert!(calls[0].chat.turns[0].content.ends_with("Four zeta"));
+    assert!(calls[0].content.as_ref().unwrap().chat.turns[0].content.ends_with("Four zeta"));
     assert_eq!(tiny(dir.path(), &TinyJudge::by(Grouping::Document), selection).unwrap().resumed, 1);
 }
 
 #[test]
-fn another_limit_is_another_input() {
+fn a_limit_may_grow_and_not_shrink() {
     let dir = tempfile::tempdir().unwrap();
     let judge = TinyJudge::by(Grouping::Document);
     let limit = |n| Selection::first(&segments(), n).unwrap();
-    tiny(dir.path(), &judge, limit(2)).unwrap();
-    let refused = tiny(dir.path(), &judge, limit(3)).unwrap_err().to_string();
+    tiny(dir.path(), &judge, limit(3)).unwrap();
+    let refused = tiny(dir.path(), &judge, limit(2)).unwrap_err().to_string();
     assert!(refused.contains("4 of 16 segments, systems: 2"), "{refused}");
     assert!(refused.contains("6 of 16 segments, systems: 2"), "{refused}");
+    assert!(refused.contains("segment 0 of document `news` and system `zeta`, or a segment"), "{refused}");
     let run: serde_json::Value =
         serde_json::from_slice(&fs::read(dir.path().join("run.json")).unwrap()).unwrap();
-    assert_eq!((&run["input"]["segments"], &run["input"]["selected"]), (&16.into(), &4.into()));
-    assert!(tiny(dir.path(), &judge, Selection::All).is_err());
+    assert_eq!((&run["input"]["segments"], &run["input"]["selected"]), (&16.into(), &6.into()));
+    assert_eq!(run["selection"], serde_json::json!([[0, 3], [8, 11]]));
+    assert_eq!(tiny(dir.path(), &judge, Selection::All).unwrap().resumed, 6);
 }
 
 #[test]
@@ -130,7 +132,8 @@ fn shards_of_a_selection_merge() {
         dir
     };
     let merged = root.path().join("merged");
-    let outcome = run::merge(&[part(2), part(1)], &merged, &[]).unwrap();
+    let outcome =
+        run::merge(&[part(2), part(1)], &merged, &[], run::merge::Need::Everything).unwrap().outcome;
     assert_eq!(outcome.records.len(), 2 * drawn.segments);
     let bytes = |dir: &Path| fs::read(dir.join("verdicts.jsonl")).unwrap();
     assert_eq!(bytes(&whole), bytes(&merged));

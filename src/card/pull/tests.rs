@@ -17,6 +17,8 @@ use crate::card::{
     origin::Listing,
 };
 
+mod hostile;
+
 const BYTES: &[u8] = b"the quick brown fox jumps over the lazy dog";
 
 fn card(files: &[(&str, Option<&[u8]>)]) -> Card {

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::meta::scores::{self, ScoreFile};
 use crate::meta::verdicts::{self, JudgedError, Verdict};
-use crate::run::folder::RunFile;
+use crate::run::RunFile;
 use crate::signature::Signature;
 
 /// One run folder or score file.

@@ -20,7 +20,7 @@ use crate::{
         spans::{self, Overlap, Span},
         verdicts::{self, JudgedError, Verdict},
     },
-    run::folder::RunFile,
+    run::RunFile,
 };
 
 /// A unit of a run: system, languages, document, segment.

@@ -1,10 +1,14 @@
 //! A unit's calls as text for a terminal, with control characters made harmless. It reads no files.
 
-use std::{borrow::Cow, fmt::Write};
+use std::fmt::Write;
 
 use crate::{
     llm::{Finish, Speaker, Turn},
-    run::{Record, call::CallLine},
+    report::plain,
+    run::{
+        Record,
+        call::{CallLine, Content},
+    },
 };
 
 /// The verdict, then all calls: what each question adds to an earlier one, and its reply.
@@ -20,21 +24,33 @@ pub fn text(record: &Record, calls: &[CallLine], full: bool) -> String {
             let turns = if n_repeated == 1 { "turn" } else { "turns" };
             let _ = writeln!(out, "({n_repeated} {turns} as in call {which})");
         }
-        for turn in &call.chat.turns[n_repeated..] {
-            block(&mut out, name(turn.role), &turn.content);
+        match &call.content {
+            Some(content) => said(&mut out, content, n_repeated),
+            None => out.push_str("(the run kept no questions and answers: `--calls off`)\n"),
         }
-        if let Some(raw) = &call.chat.raw {
-            block(&mut out, "prompt", raw);
+        if let Some(error) = &call.error {
+            block(&mut out, "no answer", &error.to_string());
         }
-        if !call.chat.prefill.is_empty() {
-            block(&mut out, "start of the answer", &call.chat.prefill);
-        }
-        block(&mut out, "reply", &call.reply);
     }
     if calls.is_empty() {
         out.push_str("\nno calls are recorded for this verdict\n");
     }
     out
+}
+
+/// A question from the first turn that is not repeated on, and the answer.
+fn said(out: &mut String, content: &Content, n_repeated: usize) {
+    let Content { chat, reply, .. } = content;
+    for turn in &chat.turns[n_repeated..] {
+        block(out, name(turn.role), &turn.content);
+    }
+    if let Some(raw) = &chat.raw {
+        block(out, "prompt", raw);
+    }
+    if !chat.prefill.is_empty() {
+        block(out, "start of the answer", &chat.prefill);
+    }
+    block(out, "reply", reply);
 }
 
 fn verdict(out: &mut String, record: &Record) {
@@ -79,7 +95,8 @@ fn heading(out: &mut String, number: usize, of: usize, call: &CallLine) {
     };
     let again = if call.attempt > 0 { ", asked again" } else { "" };
     let outcome = call.outcome.as_ref().map_or_else(String::new, |outcome| format!(": {outcome}"));
-    let logprob: f64 = call.logprobs.iter().sum();
+    let spelled = call.content.as_ref().map(|content| &content.spelled);
+    let logprob: f64 = spelled.map_or(0.0, |spelled| spelled.logprobs.iter().sum());
     let _ = writeln!(
         out,
         "\n=== {number}/{of} {} by {}{again}{outcome} ===\n{} prompt tokens ({} cached), {} answer tokens, log-probability \
@@ -88,7 +105,7 @@ fn heading(out: &mut String, number: usize, of: usize, call: &CallLine) {
         plain(&call.role),
         usage.prompt(),
         usage.cached,
-        call.tokens.len()
+        spelled.map_or(usage.generated, |spelled| spelled.tokens.len())
     );
 }
 
@@ -109,12 +126,14 @@ fn in_order(calls: &[CallLine]) -> Vec<&CallLine> {
 
 /// How many turns this call shares with the earlier one that it continues furthest, and that call's number.
 fn repeated(earlier: &[&CallLine], call: &CallLine) -> Option<(usize, usize)> {
+    let Content { chat, .. } = call.content.as_ref()?;
     let shared = |other: &CallLine| {
+        let other = other.content.as_ref()?;
         let reply = Turn { role: Speaker::Assistant, content: other.reply.clone() };
         let theirs = other.chat.turns.iter().chain(std::iter::once(&reply));
-        call.chat.turns.iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs).count()
+        Some(chat.turns.iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs).count())
     };
-    let all = earlier.iter().enumerate().map(|(idx, other)| (shared(other), idx + 1));
+    let all = earlier.iter().enumerate().filter_map(|(idx, other)| Some((shared(other)?, idx + 1)));
     all.max_by_key(|(n, number)| (*n, std::cmp::Reverse(*number))).filter(|(n, _)| *n > 0)
 }
 
@@ -131,31 +150,5 @@ fn block(out: &mut String, label: &str, text: &str) {
     let _ = writeln!(out, "[{label}]");
     for line in plain(text).lines() {
         let _ = writeln!(out, "  {line}");
-    }
-}
-
-/// A text whose control characters (other than line ends and tabs) and changes of writing direction are shown as
-/// `\u{..}`.
-fn plain(text: &str) -> Cow<'_, str> {
-    let acts = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(acts) {
-        return Cow::Borrowed(text);
-    }
-    let shown = |c: char| if acts(c) { c.escape_unicode().to_string() } else { c.to_string() };
-    Cow::Owned(text.chars().map(shown).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(plain("\u{1b}[31mred\r\u{9b}2J\u{7}"), "\\u{1b}[31mred\\u{d}\\u{9b}2J\\u{7}");
-        assert_eq!(plain("a\u{202e}b\u{2066}c"), "a\\u{202e}b\\u{2066}c");
-        assert_eq!(plain("tab\tline\nשלום 高"), "tab\tline\nשלום 高");
     }
 }

@@ -9,7 +9,7 @@ use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, SplitDelimiterBehavior, Tokenizer};
 
-use super::{Error, Parts, acts_as_control, pieces};
+use super::{Error, MAX_TOKEN_BYTES, Parts, acts_as_control, pieces};
 
 /// The keys `tokenizer.ggml.*` of a GGUF file, as they stand there.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +79,13 @@ fn check(vocab: &GgufVocab) -> Result<(), Error> {
     let broken = |what: String| Err(Error::Vocabulary(what));
     if size == 0 {
         return broken("it holds no tokens".into());
+    }
+    // Before anything is cut into all its parts.
+    if let Some(token) = vocab.tokens.iter().find(|token| token.len() > MAX_TOKEN_BYTES) {
+        return broken(format!(
+            "a token has `{}` bytes; at most {MAX_TOKEN_BYTES} are expected",
+            token.len()
+        ));
     }
     if !vocab.token_types.is_empty() && vocab.token_types.len() != size {
         return broken(format!("`{size}` tokens, but `{}` token types", vocab.token_types.len()));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tokenizers::{AddedToken, DecoderWrapper, Tokenizer};
 
-use super::{Error, Parts, acts_as_control, pieces};
+use super::{Error, MAX_IDS, Parts, acts_as_control, pieces};
 
 /// How the vocabulary's pieces stand for bytes.
 #[derive(Clone, Copy, PartialEq)]
@@ -20,7 +20,7 @@ pub(super) fn parts(json: &[u8], config: Option<&[u8]>, template: Option<&str>) 
     };
     let template = template.or_else(|| config["chat_template"].as_str());
     let kind = piece_kind(&data)?;
-    let bytes = token_bytes(&data, kind);
+    let bytes = token_bytes(&data, kind)?;
     let control = silence_control(&mut data, template)?;
     let id_of = |name: Option<&str>| name.and_then(|name| data.token_to_id(name));
     let bos = id_of(token_name(&config, "bos_token")).or_else(|| leading_token(&data));
@@ -48,10 +48,13 @@ fn piece_kind(data: &Tokenizer) -> Result<PieceKind, Error> {
     })
 }
 
-fn token_bytes(data: &Tokenizer, kind: PieceKind) -> Vec<Box<[u8]>> {
+fn token_bytes(data: &Tokenizer, kind: PieceKind) -> Result<Vec<Box<[u8]>>, Error> {
     let alphabet = pieces::byte_level_alphabet();
     let vocabulary = data.get_vocab(true);
     let size = vocabulary.values().max().map_or(0, |&id| id as usize + 1);
+    if size > MAX_IDS {
+        return Err(Error::Json(format!("its largest id is {}; at most {MAX_IDS} are expected", size - 1)));
+    }
     let mut bytes: Vec<Box<[u8]>> = vec![Box::default(); size];
     for (piece, id) in &vocabulary {
         bytes[*id as usize] = match kind {
@@ -65,7 +68,7 @@ fn token_bytes(data: &Tokenizer, kind: PieceKind) -> Vec<Box<[u8]>> {
             PieceKind::ByteLevel => token.content.into_bytes().into(),
         };
     }
-    bytes
+    Ok(bytes)
 }
 
 /// Takes every control token's effect away and returns their ids in ascending order.

@@ -2,6 +2,15 @@
 
 use std::fmt::Write;
 
+/// The largest value that is drawn, either way.
+const MOST: f64 = 1e100;
+
+/// Values closer than this share of their size are drawn as one.
+const LEAST_RANGE: f64 = 1e-9;
+
+const MAX_DIGITS: usize = 12;
+const MAX_TICKS: usize = 20;
+
 /// A range of values along a stretch of the page.
 pub struct Axis {
     pub low: f64,
@@ -18,9 +27,14 @@ impl Axis {
         let (low, high) = values
             .filter(|value| value.is_finite())
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
-        let (low, high) = match (low.is_finite(), high > low) {
+        // Beyond this the steps between values have no place in a number.
+        let (low, high) = (low.max(-MOST), high.min(MOST));
+        let (low, high) = match (low.is_finite(), high - low > low.abs().max(high.abs()) * LEAST_RANGE) {
             (false, _) => (0.0, 1.0),
-            (true, false) => (low - 0.5, low + 0.5),
+            (true, false) => {
+                let around = (low.abs() * 0.1).max(0.5);
+                (low - around, low + around)
+            }
             (true, true) => (low, high),
         };
         let step = round_step((high - low) / 6.0);
@@ -34,8 +48,8 @@ impl Axis {
 
     /// Round values with as many digits as tell them apart.
     pub fn ticks(&self) -> Vec<(f64, String)> {
-        let n = ((self.high - self.low) / self.step).round() as usize;
-        let digits = (-self.step.log10().floor()).max(0.0) as usize;
+        let n = (((self.high - self.low) / self.step).round() as usize).min(MAX_TICKS);
+        let digits = ((-self.step.log10().floor()).max(0.0) as usize).min(MAX_DIGITS);
         (0..=n)
             .map(|index| {
                 let value = self.low + index as f64 * self.step;

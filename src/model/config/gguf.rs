@@ -36,7 +36,7 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
     };
     let read = Reader { path, metadata, prefix: name };
     let (hidden, n_heads) = (read.size("embedding_length")?, read.size("attention.head_count")?);
-    let n_layers = read.size("block_count")?;
+    let n_layers = super::layers(path, "block_count", read.size("block_count")?)?;
     let head_dim = read.size_or("attention.key_length", hidden / n_heads.max(1));
     let gemma = arch == Arch::Gemma3;
     let window = read.size("attention.sliding_window").ok().filter(|_| gemma);

@@ -15,7 +15,7 @@ pub fn from_json(path: &str, json: &Value) -> Result<Config, Error> {
     let read = Reader { path, json: text };
     let arch = read.arch(json)?;
     let (hidden, n_heads) = (read.size("hidden_size")?, read.size("num_attention_heads")?);
-    let n_layers = read.size("num_hidden_layers")?;
+    let n_layers = super::layers(path, "num_hidden_layers", read.size("num_hidden_layers")?)?;
     let head_dim = read.size_or("head_dim", hidden / n_heads.max(1));
     let gemma = arch == Arch::Gemma3;
     let (window, sliding) = read.windows(arch, n_layers);
@@ -98,7 +98,7 @@ impl Reader<'_> {
         let sliding = |layer: usize| match self.json.get("layer_types").and_then(|v| v.get(layer)) {
             Some(kind) => kind == "sliding_attention",
             None => match arch {
-                Arch::Gemma3 => !(layer + 1).is_multiple_of(self.size_or("sliding_window_pattern", 6)),
+                Arch::Gemma3 => !(layer + 1).is_multiple_of(self.size_or("sliding_window_pattern", 6).max(1)),
                 Arch::Qwen2 | Arch::Qwen3 => layer >= self.size_or("max_window_layers", n_layers),
                 Arch::Llama => true,
             },

@@ -1,6 +1,6 @@
 //! GGUF files: header parsed by candle, tensors served from the map under Hugging Face names.
 
-use std::{collections::BTreeMap, io::Cursor, path::Path};
+use std::{collections::BTreeMap, io::Cursor, panic::AssertUnwindSafe, path::Path};
 
 use candle_core::quantized::gguf_file::{Content, TensorInfo};
 
@@ -18,7 +18,9 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         reason,
         hint: "is it a whole GGUF file? `tribunal models verify` checks a pulled one".into(),
     };
-    let content = Content::read(&mut Cursor::new(&file[..])).map_err(|e| bad(reason(&e)))?;
+    // Some damaged headers make the reader panic, an alignment of 0 for one.
+    let read = std::panic::catch_unwind(AssertUnwindSafe(|| Content::read(&mut Cursor::new(&file[..]))));
+    let content = read.map_err(|_| bad("its header is damaged".into()))?.map_err(|e| bad(reason(&e)))?;
     let base =
         usize::try_from(content.tensor_data_offset).map_err(|_| bad("its header is too large".into()))?;
     let arch = content.metadata.get("general.architecture").and_then(|v| v.to_string().ok()).cloned();
@@ -30,7 +32,8 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         index.insert(name, Entry { file: 0, start, end, dtype, shape, order: RowOrder::Plain });
     }
     let factors = index.get("rope_freqs.weight").and_then(|e| floats(e.dtype, &file[e.start..e.end]));
-    let vocab = index.get("model.embed_tokens.weight").map_or(0, |entry| entry.shape[0]);
+    let rows = |entry: &Entry| entry.shape.first().copied().unwrap_or(0);
+    let vocab = index.get("model.embed_tokens.weight").map_or(0, rows);
     let tied = !index.contains_key("lm_head.weight");
     let config = from_gguf(&path.display().to_string(), &content.metadata, Tensors { vocab, tied, factors })?;
     if arch.as_deref() == Some("llama") {

@@ -19,12 +19,18 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The question of a recorded call.
+    /// The question of a recorded call; `None` where its text was not kept.
     #[must_use]
-    pub fn of(call: &CallLine) -> Self {
-        let Chat { turns, raw, .. } = &call.chat;
+    pub fn of(call: &CallLine) -> Option<Self> {
+        let Chat { turns, raw, .. } = &call.content.as_ref()?.chat;
         let texts = turns.iter().map(|turn| turn.content.as_str()).chain(raw.as_deref());
-        Self { doc: call.doc.clone(), seg: call.seg, text: texts.collect::<Vec<_>>().join("\n") }
+        Some(Self { doc: call.doc.clone(), seg: call.seg, text: texts.collect::<Vec<_>>().join("\n") })
+    }
+
+    /// Whether the question was about this unit.
+    #[must_use]
+    pub fn is_of(&self, doc: &str, seg: Option<usize>) -> bool {
+        self.doc == doc && self.seg == seg
     }
 
     /// Whether the question can hold what a model said of this unit, as those of later stages do.

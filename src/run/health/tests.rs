@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     judges::{Call, Direction, Role, Stage},
-    llm::{Chat, Reply},
+    llm::{Chat, Reply, Sampling},
     mqm::{Side, locate},
     run::{Status, call::CallLine},
     segment::Lang,
@@ -54,11 +54,14 @@ fn question(doc: &str, seg: usize, text: &str) -> Asked {
         step: Stage::new("focus").into(),
         attempt: 0,
         chat: Chat::new().user(text),
+        sampling: Sampling::default(),
         reply: Reply::default(),
+        weighed: Vec::new(),
+        error: None,
         outcome: None,
         seconds: 0.0,
     };
-    Asked::of(&CallLine::new(0, &[key], call))
+    Asked::of(&CallLine::new("0", &[key], call)).unwrap()
 }
 
 fn find(records: &[Record], questions: &[Asked], sign: Sign) -> Finding {

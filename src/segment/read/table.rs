@@ -1,6 +1,9 @@
 //! JSONL and TSV: one translated segment per row, with named fields. Unknown fields are ignored.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
 
 use serde_json::{Map, Value};
 
@@ -123,8 +126,14 @@ pub fn segments(path: &Path, rows: Vec<Row>, pair: Option<&(Lang, Lang)>) -> Res
 struct Order {
     /// (system, languages, doc, seg) -> line.
     lines: BTreeMap<(String, String, String, usize), usize>,
-    /// (system, languages) -> its documents with the line of the last segment; the last one is open.
-    docs: BTreeMap<(String, String), Vec<(String, usize)>>,
+    docs: BTreeMap<(String, String), Docs>,
+}
+
+/// The documents of a system: the line of each one's last segment, and which one is open.
+#[derive(Default)]
+struct Docs {
+    ended: HashMap<String, usize>,
+    open: String,
 }
 
 impl Order {
@@ -139,10 +148,11 @@ impl Order {
             return Ok(());
         }
         let docs = self.docs.entry((system, languages)).or_default();
-        match docs.iter().position(|(name, _)| *name == doc) {
-            Some(at) if at + 1 == docs.len() => docs[at].1 = line,
-            Some(at) => return Err(Error::Scattered { path: path.into(), line, doc, ended: docs[at].1 }),
-            None => docs.push((doc, line)),
+        match docs.ended.insert(doc.clone(), line) {
+            Some(ended) if docs.open != doc => {
+                return Err(Error::Scattered { path: path.into(), line, doc, ended });
+            }
+            _ => docs.open = doc,
         }
         Ok(())
     }

@@ -18,3 +18,20 @@ impl<F: Fn(&Chat) -> Reply + Send + Sync> Llm for Rule<F> {
         Ok(super::words(chat))
     }
 }
+
+/// Answers by what the chat says and how it is sampled.
+pub struct Sampled<F>(pub F);
+
+impl<F: Fn(&Chat, &Sampling) -> Reply + Send + Sync> Llm for Sampled<F> {
+    fn ask(&self, chat: &Chat, _: &Form, sampling: &Sampling) -> Result<Reply, Error> {
+        Ok(self.0(chat, sampling))
+    }
+
+    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, Error> {
+        Err(Error::Engine("a rule weighs nothing".into()))
+    }
+
+    fn count(&self, chat: &Chat) -> Result<usize, Error> {
+        Ok(super::words(chat))
+    }
+}

@@ -1,0 +1,186 @@
+//! What is fuzzed: everything that reads bytes which somebody else wrote. Each target takes any bytes and must return;
+//! what it returns does not matter. `tests/all/fuzzed.rs` runs them for a short time, `cargo fuzz` for a long one.
+
+use std::{
+    cell::RefCell,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tribunal::{
+    card::inspect,
+    engine::{
+        chat::ChatTemplate,
+        grammar::{self, Vocabulary},
+        tokenizer::Tokenizer,
+    },
+    judges::{Panel, Preset, Settings, registry},
+    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Token, TokenSource, Weighed},
+    model::{Weights, config},
+    run,
+    segment::{Lang, Segment, read},
+};
+
+thread_local! {
+    static FOLDER: RefCell<Option<tempfile::TempDir>> = const { RefCell::new(None) };
+}
+
+/// Writes bytes to a file of this thread's own folder.
+fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    FOLDER.with_borrow_mut(|folder| {
+        let folder = folder.get_or_insert_with(|| tempfile::tempdir().unwrap());
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap_or(folder.path())).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    })
+}
+
+/// A GGUF file, as it is opened and as it is shown.
+pub fn gguf(bytes: &[u8]) {
+    let path = file("model.gguf", bytes);
+    let _ = inspect::describe(&path);
+    if let Ok(weights) = Weights::open(&path) {
+        let names: Vec<String> = weights.tensors().map(|(name, ..)| name.to_owned()).collect();
+        for name in &names {
+            let _ = weights.floats(name, 4);
+        }
+    }
+}
+
+/// The weights of a safetensors folder.
+pub fn safetensors(bytes: &[u8]) {
+    let path = file("folder/model.safetensors", bytes);
+    file("folder/config.json", include_bytes!("../seeds/config/qwen2.json"));
+    let _ = inspect::describe(&path);
+    let _ = Weights::open(path.parent().unwrap_or(Path::new(".")));
+}
+
+/// A `tokenizer.json`; one that loads also reads a text.
+pub fn tokenizer(bytes: &[u8]) {
+    if let Ok(tokenizer) = Tokenizer::from_json(bytes, None, None) {
+        let _ = tokenizer.encode_data("a b \u{e9}\n<|im_end|>");
+    }
+}
+
+/// A `config.json`.
+pub fn config(bytes: &[u8]) {
+    if let Ok(json) = serde_json::from_slice(bytes)
+        && let Ok(config) = config::from_json("config.json", &json)
+    {
+        let _ = config.rope.frequencies(config.head_dim);
+    }
+}
+
+/// A chat template, with a chat of every kind of turn.
+pub fn chat_template(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(template) = ChatTemplate::with_tokens(text, "<s>", "</s>") {
+        let _ = template.render(&Chat::new().system("a").user("b").assistant("c").user("{{ d }}"));
+    }
+}
+
+thread_local! {
+    static VOCABULARY: Vocabulary = {
+        let json = include_bytes!("../seeds/tokenizer/tiny.json");
+        let config = br#"{"eos_token": "<|im_end|>"}"#;
+        let tokenizer = Arc::new(Tokenizer::from_json(json, Some(config), None).unwrap());
+        Vocabulary::new(&tokenizer, 320).unwrap()
+    };
+}
+
+/// A JSON schema with a text to copy spans from; or a regular expression, where the bytes are no JSON.
+pub fn schema(bytes: &[u8]) {
+    let form = match serde_json::from_slice(bytes) {
+        Ok(schema) => {
+            let texts = [("target".to_owned(), "Er saß auf der Bank.".to_owned())].into();
+            Form::Json { schema, texts }
+        }
+        Err(_) => Form::Regex(String::from_utf8_lossy(bytes).into_owned()),
+    };
+    let _ = grammar::shortest(&form);
+    let _ = VOCABULARY.with(|vocabulary| vocabulary.grammar(&form).map(drop));
+}
+
+/// Segments as JSONL, as TSV and as parallel text.
+pub fn segments(bytes: &[u8]) {
+    let pair = (lang("en"), lang("de"));
+    let _ = read::table(&file("input.jsonl", bytes), Some(&pair));
+    let _ = read::table(&file("input.tsv", bytes), Some(&pair));
+    let source = file("source.txt", bytes);
+    let hypotheses = vec![file("system.txt", bytes)];
+    let docs = Some(file("docs.txt", bytes));
+    let _ = read::parallel(&read::Parallel { source, hypotheses, reference: None, docs, pair });
+}
+
+fn lang(code: &str) -> Lang {
+    Lang::parse(code).unwrap()
+}
+
+/// What a run folder holds.
+pub fn journal(bytes: &[u8]) {
+    let path = file("run/journal.jsonl", bytes);
+    let dir = path.parent().unwrap_or(Path::new("."));
+    for name in ["calls.jsonl", "verdicts.jsonl", "run.json", "summary.json"] {
+        file(&format!("run/{name}"), bytes);
+    }
+    let _ = run::journal::records(&path);
+    let _ = run::calls::sums(dir);
+    let _ = run::verdicts(dir);
+    let _ = run::RunFile::read(dir).and_then(|run| run::input::read(dir, &run).map(drop));
+    let _ = run::finish::read_summary(dir);
+    fs::remove_file(dir.join("calls.jsonl")).unwrap();
+    let packed = file("run/calls.jsonl.zst", bytes);
+    let _ = run::calls::sums(dir);
+    fs::remove_file(packed).unwrap();
+}
+
+/// Says the same to everything.
+struct Parrot(String);
+
+impl Llm for Parrot {
+    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Error> {
+        let token = |text: char| Token {
+            id: u32::from(text),
+            text: text.to_string(),
+            logprob: -0.5,
+            masked_logprob: -0.5,
+            source: TokenSource::Sampled,
+        };
+        let tokens = self.0.chars().map(token).collect();
+        Ok(Reply { text: self.0.clone(), tokens, finish: Finish::Stop, ..Reply::default() })
+    }
+
+    fn weigh(&self, _: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error> {
+        Ok(continuations.iter().map(|text| Weighed { text: text.clone(), tokens: Vec::new() }).collect())
+    }
+
+    fn count(&self, _: &Chat) -> Result<usize, Error> {
+        Ok(1)
+    }
+}
+
+/// An answer to every question of every method in every preset.
+pub fn answers(bytes: &[u8]) {
+    let said = Arc::new(Parrot(String::from_utf8_lossy(bytes).into_owned()));
+    let segment = |system: &str| Segment {
+        system: system.into(),
+        doc: "d".into(),
+        seg: 0,
+        src_lang: lang("en"),
+        tgt_lang: lang("de"),
+        source: "He sat on the bank.".into(),
+        hypothesis: "Er saß auf der Bank.".into(),
+        reference: None,
+    };
+    for method in registry::METHODS {
+        for preset in [Preset::Strict, Preset::Paper, Preset::Code] {
+            let settings = Settings { preset, ..Settings::default() };
+            // Some need files of the user's.
+            let Ok(built) = registry::build(method.name, &settings) else { continue };
+            let panel = Panel::new(said.clone(), Sampling::default());
+            drop(built.judge.judge(&panel, &[segment("a"), segment("b")]));
+        }
+    }
+}

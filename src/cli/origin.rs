@@ -1,0 +1,169 @@
+//! What `run.json` says of where a run comes from: the program, the machine, the files. It hashes and copies what the
+//! command names, and judges nothing.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+use super::{
+    args::{EngineArgs, JudgeArgs, ModelArgs},
+    panel::{self, Seated},
+};
+use crate::{
+    card,
+    engine::Device,
+    judges::Built,
+    run::{
+        Copy, Origin,
+        description::{Build, Machine, Material, NamedHash},
+        folder::hex,
+        input::MATERIALS,
+        lock::host,
+    },
+};
+
+/// What the command names beyond this is hashed and not copied. Unit: bytes.
+const MOST_COPIED: u64 = 32 << 20;
+
+/// A folder of more files than this is hashed and not copied.
+const MOST_FILES: usize = 2000;
+
+/// The arguments that name files, or say what runs.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    pub judge: &'a JudgeArgs,
+    pub model: &'a ModelArgs,
+    pub engine: &'a EngineArgs,
+}
+
+/// Where a run with these arguments comes from, and the copies that its folder keeps.
+///
+/// # Errors
+/// A file that the command names and that cannot be read.
+pub fn of(args: Args<'_>, built: &Built, seated: &Seated) -> Result<(Origin, Vec<Copy>)> {
+    let mut copies = Vec::new();
+    let mut materials = Vec::new();
+    for (flag, path) in named(args, built) {
+        let (material, kept) = material(&flag, &path)?;
+        materials.push(material);
+        copies.extend(kept);
+    }
+    let prompts = built.judge.materials().files;
+    let origin = Origin {
+        build: build(),
+        machine: machine(args)?,
+        models: seated.files.clone(),
+        prompts: prompts.into_iter().map(|(name, sha256)| NamedHash { name, sha256 }).collect(),
+        materials,
+    };
+    Ok((origin, copies))
+}
+
+fn build() -> Build {
+    Build {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: option_env!("TRIBUNAL_COMMIT").map(str::to_owned),
+        features: env!("TRIBUNAL_FEATURES").split_whitespace().map(str::to_owned).collect(),
+        profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
+    }
+}
+
+fn machine(args: Args<'_>) -> Result<Machine> {
+    let options = panel::options(args.engine)?;
+    let kernels = match &options.device {
+        Device::Cpu => options.compute.tier.name().to_owned(),
+        Device::Cuda(gpu) => format!("{gpu:?}"),
+    };
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processor = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    Ok(Machine {
+        host: host(),
+        platform: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
+        processor: processor.map(|(_, name)| name.trim().to_owned()),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        kernels,
+    })
+}
+
+/// The files and folders that the command names, other than the input and the models, by flag or option.
+fn named(args: Args<'_>, built: &Built) -> Vec<(String, PathBuf)> {
+    let flags = [
+        ("--prompts", &args.judge.prompts),
+        ("--shots", &args.judge.shots),
+        ("--chat-template", &args.model.chat_template),
+    ];
+    let mut named: Vec<(String, PathBuf)> =
+        flags.into_iter().filter_map(|(flag, path)| Some((flag.to_owned(), path.clone()?))).collect();
+    for (option, value) in options(&args.judge.method) {
+        let choice = built.method.options.iter().find(|choice| choice.name == option.replace('_', "-"));
+        let takes_file =
+            choice.is_some_and(|choice| choice.values.contains(&"<file>") && !choice.values.contains(&value));
+        if takes_file && Path::new(value).exists() {
+            named.push((option.to_owned(), value.into()));
+        }
+    }
+    named
+}
+
+/// The options of `NAME:option=value,...`.
+pub fn options(request: &str) -> impl Iterator<Item = (&str, &str)> {
+    let options = request.split_once(':').map_or("", |(_, options)| options);
+    options
+        .split(',')
+        .filter_map(|part| part.split_once('='))
+        .map(|(name, value)| (name.trim(), value.trim()))
+}
+
+/// A file or folder with its hash, and its copies where it is small enough.
+fn material(flag: &str, path: &Path) -> Result<(Material, Vec<Copy>)> {
+    let stem = format!("{MATERIALS}/{}", flag.trim_start_matches('-'));
+    let given = path.display().to_string();
+    let mut files = BTreeMap::new();
+    let mut size = 0;
+    if path.is_dir() {
+        list(path, Path::new(""), &mut files, &mut size)?;
+    } else {
+        size = fs::metadata(path).with_context(|| format!("`{given}`"))?.len();
+        files.insert(PathBuf::new(), path.to_owned());
+    }
+    let extension = path.extension().filter(|_| path.is_file()).map(|e| format!(".{}", e.to_string_lossy()));
+    let kept = stem + &extension.unwrap_or_default();
+    let is_small = size <= MOST_COPIED && files.len() <= MOST_FILES;
+    let (mut lines, mut copies) = (String::new(), Vec::new());
+    for (name, file) in &files {
+        let sha256 = card::hashes::Hashes::forgotten().sha256(file)?;
+        let _ = writeln!(lines, "{sha256}  {}", name.display()); // a string takes everything
+        if is_small {
+            let bytes = fs::read(file).with_context(|| format!("`{}`", file.display()))?;
+            let in_folder = format!("{kept}/{}", name.display());
+            copies.push(Copy { name: if path.is_dir() { in_folder } else { kept.clone() }, bytes });
+        }
+    }
+    let of_file = lines.split("  ").next().unwrap_or_default().to_owned();
+    let sha256 = if path.is_dir() { hex(&Sha256::digest(&lines)) } else { of_file };
+    Ok((Material { flag: flag.into(), given, kept: is_small.then_some(kept), sha256 }, copies))
+}
+
+/// The plain files below a folder, by their path in it. Links to folders are not followed, so that none leads back.
+fn list(root: &Path, at: &Path, files: &mut BTreeMap<PathBuf, PathBuf>, size: &mut u64) -> Result<()> {
+    let folder = root.join(at);
+    for entry in fs::read_dir(&folder).with_context(|| format!("`{}`", folder.display()))? {
+        let entry = entry.with_context(|| format!("`{}`", folder.display()))?;
+        let name = at.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            list(root, &name, files, size)?;
+        } else if let Ok(meta) = fs::metadata(entry.path())
+            && meta.is_file()
+        {
+            *size += meta.len();
+            files.insert(name, entry.path());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! From a run folder back to what made it: the arguments of its command, pointed at the copies that the folder keeps,
+//! and its input. For the commands that repeat or check a run.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::{
+    Command, args, input, origin,
+    score::{self, Judged},
+};
+use crate::{
+    judges::Role,
+    run::{RunFile, input as kept},
+    segment::read::Input,
+};
+
+/// A run as its folder describes it.
+pub struct Recorded {
+    pub run: RunFile,
+    /// Those of `tribunal score`, with paths that lead somewhere here.
+    pub args: score::Args,
+    pub judged: Judged,
+}
+
+/// What can be chosen when a run is repeated: where the models are, and how fast they run. Nothing here moves a score.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct AgainArgs {
+    /// The model, if it is not where the run had it: a card, a GGUF file or a safetensors folder
+    #[arg(long, value_name = "CARD|PATH")]
+    pub model: Option<String>,
+    /// The same for the model of one role; may be repeated
+    #[arg(long, value_name = "ROLE=MODEL", value_parser = args::role)]
+    pub role: Vec<(Role, String)>,
+    /// Groups of segments judged at the same time
+    #[arg(long, value_name = "N", value_parser = args::jobs)]
+    pub jobs: Option<usize>,
+    /// The most rows that go through the model in one step
+    #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = args::rows)]
+    pub batch: Option<usize>,
+    /// CPU threads
+    #[arg(long, value_name = "N", value_parser = args::threads)]
+    pub threads: Option<usize>,
+    /// Memory for the KV cache, like `2GiB` or `800MiB`
+    #[arg(long, value_name = "SIZE", value_parser = args::bytes)]
+    pub kv_cache: Option<u64>,
+}
+
+/// Reads a folder's run.
+///
+/// # Errors
+/// A folder without a run of `tribunal score`, and an input that neither the folder keeps nor its command finds.
+pub fn read(dir: &Path, again: &AgainArgs) -> Result<Recorded> {
+    let run = RunFile::read(dir)?;
+    let mut args = command(dir, &run)?;
+    chosen(&mut args, again);
+    let judged = match kept::read(dir, &run)? {
+        Some((segments, selection)) => Judged { input: Input { segments, notes: Vec::new() }, selection },
+        None => reread(&run, &args)?,
+    };
+    relocate(dir, &run, &mut args);
+    Ok(Recorded { run, args, judged })
+}
+
+/// The arguments of the command that started a run.
+fn command(dir: &Path, run: &RunFile) -> Result<score::Args> {
+    let parsed = super::parse(run.command.clone()).map(|cli| cli.command);
+    match parsed {
+        Ok(Command::Score(args)) => Ok(*args),
+        Ok(_) => bail!("`{}` was not made by `tribunal score`", dir.display()),
+        Err(error) => {
+            let reason = error.to_string();
+            let first = reason.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            bail!(
+                "the command in `{}` cannot be read by this version of tribunal ({first}); it was made by version {}",
+                dir.join("run.json").display(),
+                run.origin.build.version
+            )
+        }
+    }
+}
+
+fn chosen(args: &mut score::Args, again: &AgainArgs) {
+    let AgainArgs { model, role, jobs, batch, threads, kv_cache } = again;
+    args.model.model = model.clone().unwrap_or_else(|| args.model.model.clone());
+    for (role, model) in role {
+        args.model.role.retain(|(other, _)| other != role);
+        args.model.role.push((*role, model.clone()));
+    }
+    args.engine.jobs = jobs.unwrap_or(args.engine.jobs);
+    args.engine.batch = batch.or(args.engine.batch);
+    args.engine.threads = threads.or(args.engine.threads);
+    args.engine.kv_cache = kv_cache.or(args.engine.kv_cache);
+    // Of the run that is repeated, these are not part.
+    args.run.dry_run = false;
+    args.run.to_json = None;
+    args.keep = super::keep::KeepArgs::default();
+}
+
+/// The input where the command found it: that of a shard whose folder keeps no copy.
+fn reread(run: &RunFile, args: &score::Args) -> Result<Judged> {
+    let mut from = args.input.clone();
+    for path in [&mut from.source, &mut from.docs, &mut from.input, &mut from.testset].into_iter().flatten() {
+        *path = run.from_there(path);
+    }
+    if from.testset.is_none() {
+        from.reference = from.reference.map(|path| run.from_there(&path));
+    }
+    from.hypothesis = from.hypothesis.iter().map(|path| run.from_there(path)).collect();
+    let mut input = input::read_any(&from).context(
+        "the folder keeps no copy of its input (the first shard and the merged folder do), and the command's own cannot \
+         be read",
+    )?;
+    let selection = input::select(&from, &mut input, args.sampling.seed)?;
+    let here = crate::run::description::InputId::of(&input.segments, &selection);
+    if here != run.input {
+        bail!("the input has changed since the run: {} then, {here} now", run.input);
+    }
+    Ok(Judged { input, selection })
+}
+
+/// Points the arguments at the copies that the folder keeps, and relative paths at where the command was given.
+fn relocate(dir: &Path, run: &RunFile, args: &mut score::Args) {
+    let place = |flag: &str, path: &mut Option<PathBuf>| {
+        if let Some(given) = path {
+            *given = run.place(dir, flag, given);
+        }
+    };
+    place("--prompts", &mut args.judge.prompts);
+    place("--shots", &mut args.judge.shots);
+    place("--chat-template", &mut args.model.chat_template);
+    let model = |name: &mut String| {
+        let there = run.from_there(Path::new(name.as_str()));
+        if !Path::new(name.as_str()).exists() && there.exists() {
+            *name = there.display().to_string();
+        }
+    };
+    model(&mut args.model.model);
+    args.model.role.iter_mut().for_each(|(_, name)| model(name));
+    let request = args.judge.method.clone();
+    let mut method = request.clone();
+    for material in run.origin.materials.iter().filter(|material| !material.flag.starts_with("--")) {
+        let mut of = origin::options(&request).filter(|(name, _)| *name == material.flag);
+        if let Some((name, value)) = of.next() {
+            let at = run.place(dir, name, Path::new(value));
+            method = method.replace(&format!("{name}={value}"), &format!("{name}={}", at.display()));
+        }
+    }
+    args.judge.method = method;
+}

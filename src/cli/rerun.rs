@@ -1,0 +1,74 @@
+//! `tribunal rerun`: a run once more, from what its folder says of it, and whether the same bytes came out.
+
+use std::{io::Write, path::PathBuf, process::ExitCode};
+
+use anyhow::{Result, bail};
+
+use super::{
+    panel::Seat,
+    recorded::{self, AgainArgs, Recorded},
+    score::{self, Begun},
+};
+use crate::{
+    report::Detail,
+    run::{Shard, finish::VERDICTS},
+};
+
+/// Repeat a run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The folder of the run to repeat
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The folder for the new run
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// No progress and no notes; warnings are still printed
+    #[arg(long)]
+    pub quiet: bool,
+    #[command(flatten)]
+    pub again: AgainArgs,
+}
+
+/// Runs `tribunal rerun`: exit code 0 for the same verdicts, 1 for others.
+///
+/// # Errors
+/// A folder without a run, an input or a model that cannot be read, and whatever keeps a run from being made.
+pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
+    let Recorded { run, args: mut made, judged } = recorded::read(&args.dir, &args.again)?;
+    if same_folder(args) {
+        bail!("`--out` is the folder of the run itself\nhint: choose another one, to compare with it");
+    }
+    made.run.out = Some(args.out.clone());
+    made.run.quiet = args.quiet;
+    made.run.shard = run.shard.parse::<Shard>().ok().filter(|shard| *shard != Shard::WHOLE);
+    // The new folder describes the run as the old one does, so that it can be repeated in its turn.
+    let begun = Begun { words: run.command.clone(), ..begun.clone() };
+    let Some(outcome) = score::judge(&made, &judged, &begun, seat, out)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    score::print(&outcome, made.run.format, Detail::Systems, out)?;
+    let there = std::fs::read_to_string(args.dir.join(VERDICTS));
+    let here = std::fs::read_to_string(args.out.join(VERDICTS))?;
+    let Ok(there) = there else {
+        say!("the first run is not finished, so there is nothing to compare with");
+        return Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) });
+    };
+    if there == here {
+        say!("the verdicts are those of `{}`, byte for byte", args.dir.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let same = there.lines().zip(here.lines()).take_while(|(a, b)| a == b).count();
+    say!(
+        "the verdicts differ from those of `{}`, first on line {} of `{VERDICTS}`\nhint: `tribunal verify {}` says why",
+        args.dir.display(),
+        same + 1,
+        args.dir.display()
+    );
+    Ok(ExitCode::from(1))
+}
+
+fn same_folder(args: &Args) -> bool {
+    let place = |path: &PathBuf| std::fs::canonicalize(path).ok();
+    place(&args.dir).is_some_and(|dir| Some(dir) == place(&args.out))
+}

@@ -1,0 +1,244 @@
+//! `tribunal slurm`: a run as a job array, and how far it is. The scripts are written to be read and changed; what a task
+//! of the array does is an ordinary `tribunal score` of one shard.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    args,
+    score::{self, Begun},
+};
+use crate::run::{Shard, folder};
+
+mod script;
+mod status;
+
+use script::Job;
+
+/// Run on a Slurm cluster.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Submit a run as a job array, and a job that merges its shards
+    Submit(Box<SubmitArgs>),
+    /// Show the shards of a submitted run: how far they are, how fast, what is missing
+    Status {
+        /// The folder that was given as `--out`
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
+}
+
+/// What the array looks like; all other arguments are those of `tribunal score`.
+#[derive(Debug, clap::Args)]
+struct SubmitArgs {
+    #[command(flatten)]
+    score: score::Args,
+    #[command(flatten)]
+    array: ArrayArgs,
+}
+
+/// The resources of the array and its tasks.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Slurm")]
+pub struct ArrayArgs {
+    /// How many nodes work at the same time
+    #[arg(long, value_name = "N", value_parser = args::positive)]
+    pub nodes: usize,
+    /// GPUs of each node, one for each task; 0 gives each task a node's processors
+    #[arg(long, default_value_t = 0, value_name = "G")]
+    pub gpus_per_node: usize,
+    /// The time limit of a task, as Slurm writes it: `4:00:00`; a task that reaches it goes on in a new one
+    #[arg(long, value_name = "T")]
+    pub time: String,
+    /// Parts of the run; more than tasks, so that a slow node does not hold up the rest. Default: twice the tasks
+    #[arg(long, value_name = "N", value_parser = args::positive)]
+    pub shards: Option<usize>,
+    /// Processors of a task
+    #[arg(long, value_name = "N", value_parser = args::threads)]
+    pub cpus_per_task: Option<usize>,
+    /// Memory of a task, as Slurm writes it: `32G`
+    #[arg(long, value_name = "SIZE")]
+    pub mem: Option<String>,
+    /// The partition
+    #[arg(long, value_name = "NAME")]
+    pub partition: Option<String>,
+    /// The account
+    #[arg(long, value_name = "NAME")]
+    pub account: Option<String>,
+    /// Copy the models to this folder of each node once, and read them from there
+    #[arg(long, value_name = "DIR")]
+    pub stage: Option<PathBuf>,
+    /// Print the scripts and submit nothing
+    #[arg(long)]
+    pub print: bool,
+}
+
+/// The flags of [`ArrayArgs`] and those that the scripts set themselves; all but the last come with a value.
+const OWN: [&str; 12] = [
+    "--nodes",
+    "--gpus-per-node",
+    "--time",
+    "--shards",
+    "--cpus-per-task",
+    "--mem",
+    "--partition",
+    "--account",
+    "--stage",
+    "--out",
+    "--shard",
+    "--print",
+];
+
+/// What was submitted: `slurm/jobs.json` in the run's folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    pub array: String,
+    pub merge: String,
+    pub shards: usize,
+}
+
+/// The file of [`Submitted`].
+const JOBS: &str = "slurm/jobs.json";
+
+/// Runs `tribunal slurm`.
+///
+/// # Errors
+/// Arguments that make no array, folders that cannot be written, a Slurm that refuses the jobs.
+pub fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> {
+    match &args.command {
+        Action::Submit(args) => submit(args, begun, out),
+        Action::Status { dir } => status::run(dir, out),
+    }
+}
+
+fn submit(args: &SubmitArgs, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> {
+    let job = job(args, begun)?;
+    if args.array.print {
+        write!(out, "{}\n{}", job.array(), job.merge())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for name in ["slurm", "shards"] {
+        let folder = job.dir.join(name);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
+    }
+    let write = |name: &str, text: &str| -> Result<PathBuf> {
+        let path = job.dir.join(name);
+        folder::replace(&path, |file| file.write_all(text.as_bytes()))?;
+        Ok(path)
+    };
+    let array = sbatch(&[], &write("slurm/array.sh", &job.array())?)?;
+    // What waits for a task that cannot succeed any more would wait for ever.
+    let waits = [format!("--dependency=afterok:{array}"), "--kill-on-invalid-dep=yes".into()];
+    let merge = sbatch(&waits, &write("slurm/merge.sh", &job.merge())?)?;
+    let submitted = Submitted { array, merge, shards: job.shards };
+    write(JOBS, &(serde_json::to_string_pretty(&submitted)? + "\n"))?;
+    writeln!(
+        out,
+        "array job {}: {} shards, {} at a time\nmerge job {}: starts when all are done\nprogress: tribunal slurm status {}",
+        submitted.array,
+        job.shards,
+        job.tasks,
+        submitted.merge,
+        job.dir.display()
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
+    let array = &args.array;
+    let Some(given) = &args.score.run.out else {
+        bail!("`tribunal slurm submit` needs `--out DIR`, a folder that all nodes see");
+    };
+    if args.score.run.shard.is_some() || args.score.run.dry_run {
+        bail!("`--shard` and `--dry-run` cannot be combined with a job array, which sets the shards itself");
+    }
+    if !is_time(&array.time) {
+        bail!("`--time {}` is not a time limit\nhint: write minutes, `HH:MM:SS` or `D-HH:MM:SS`", array.time);
+    }
+    let tasks = array.nodes * array.gpus_per_node.max(1);
+    let shards = array.shards.unwrap_or(2 * tasks);
+    if format!("1/{shards}").parse::<Shard>().is_err() {
+        bail!("`--shards {shards}` is too many");
+    }
+    let program = std::env::current_exe().context("cannot find out where this program is")?;
+    Ok(Job {
+        dir: std::path::absolute(given)?,
+        program,
+        directory: std::env::current_dir()?,
+        words: score_words(&begun.words),
+        array: array.clone(),
+        tasks: tasks.min(shards),
+        shards,
+    })
+}
+
+/// The words of the command that belong to `tribunal score`.
+fn score_words(words: &[String]) -> Vec<String> {
+    let mut rest = words.iter().skip_while(|word| *word != "submit").skip(1);
+    let mut kept = Vec::new();
+    while let Some(word) = rest.next() {
+        let (flag, value) = word.split_once('=').map_or((word.as_str(), None), |(f, v)| (f, Some(v)));
+        let flag = flag.replace('_', "-");
+        match OWN.iter().find(|own| **own == flag) {
+            None => kept.push(word.clone()),
+            Some(&"--print") => {}
+            Some(_) if value.is_some() => {}
+            Some(_) => drop(rest.next()),
+        }
+    }
+    kept
+}
+
+/// Whether Slurm reads this as a time: it would also read it as an option of the script.
+fn is_time(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == ':' || c == '-')
+}
+
+/// Submits a script and returns the job's number.
+fn sbatch(options: &[String], path: &Path) -> Result<String> {
+    let output = Command::new("sbatch").arg("--parsable").args(options).arg(path).output();
+    let output = output
+        .context("cannot start `sbatch`\nhint: submit from a login node of the cluster, or add `--print`")?;
+    if !output.status.success() {
+        bail!("`sbatch` refused `{}`: {}", path.display(), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    // With several clusters, the cluster's name follows.
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(said.trim().split(';').next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_the_array_are_taken_out() {
+        let typed = "tribunal slurm submit --nodes 2 --method fsp --time=1:00:00 -s a.txt --gpus_per_node 4 --out x \
+                     --print -t b.txt c.txt -l en-de";
+        let words: Vec<String> = typed.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(score_words(&words).join(" "), "--method fsp -s a.txt -t b.txt c.txt -l en-de");
+    }
+
+    #[test]
+    fn times() {
+        for right in ["90", "1:00:00", "2-00:00:00"] {
+            assert!(is_time(right), "{right}");
+        }
+        for wrong in ["", "soon", "1:00\n#SBATCH --exclusive", "1 h"] {
+            assert!(!is_time(wrong), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The scripts of a job array. They are for people to read: what a task does stands there in plain commands.
+
+use std::{fmt::Write as _, path::PathBuf};
+
+use super::ArrayArgs;
+
+/// An array and the job that merges it.
+pub struct Job {
+    /// The run's folder; absolute, and seen by all nodes.
+    pub dir: PathBuf,
+    /// This program.
+    pub program: PathBuf,
+    /// Where the command was given.
+    pub directory: PathBuf,
+    /// The arguments of `tribunal score`.
+    pub words: Vec<String>,
+    pub array: ArrayArgs,
+    /// Tasks at the same time.
+    pub tasks: usize,
+    pub shards: usize,
+}
+
+/// Runs the task as a child, so that signals can be answered. Slurm's SIGTERM (preempted, requeued, cancelled) ends the
+/// run between two lines; what becomes of the task then is Slurm's. SIGUSR1 says that its time is nearly up: it goes back
+/// into the queue, where it continues.
+const TASK: &str = r#"finish() {
+  kill -TERM "$child" 2>/dev/null || true
+  wait "$child" || true
+}
+stop() { finish; exit 143; }
+again() { finish; scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"; exit 143; }
+trap stop TERM
+trap again USR1
+
+"${command[@]}" &
+child=$!
+code=0
+wait "$child" || code=$?
+# 1 says that some segments have no verdict, which the merged run tells; 2 and more are failures.
+if [ "$code" -le 1 ]; then exit 0; fi
+exit "$code"
+"#;
+
+/// Copies the models to the node once, whoever comes first; the others wait.
+const STAGE: &str = r#"from=${TRIBUNAL_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tribunal}
+mkdir -p "$stage"
+exec 9>"$stage/.lock"
+flock 9
+if [ ! -e "$stage/.complete" ]; then
+  cp -R "$from/." "$stage/"
+  touch "$stage/.complete"
+fi
+exec 9>&-
+export TRIBUNAL_HOME=$stage
+"#;
+
+impl Job {
+    /// The script of the array.
+    #[must_use]
+    pub fn array(&self) -> String {
+        let Self { shards, tasks, array, .. } = self;
+        let mut text = self.head("shard", &array.time);
+        let _ = writeln!(text, "#SBATCH --array=1-{shards}%{tasks}");
+        let _ = writeln!(text, "#SBATCH --output={}", quoted_option(&self.dir.join("slurm/shard-%a.log")));
+        // Two minutes before the time is up, the task is told and goes back into the queue.
+        text += "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --signal=B:USR1@120\n";
+        if array.gpus_per_node > 0 {
+            text += "#SBATCH --gpus-per-node=1\n";
+        }
+        let options =
+            [("cpus-per-task", array.cpus_per_task.map(|n| n.to_string())), ("mem", array.mem.clone())];
+        for (name, value) in options.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            let _ = writeln!(text, "#SBATCH --{name}={value}");
+        }
+        let _ = writeln!(text, "\nset -euo pipefail\ncd {}", quoted(&self.directory.display().to_string()));
+        if let Some(stage) = &array.stage {
+            let _ = writeln!(text, "\nstage={}", quoted(&stage.display().to_string()));
+            text += STAGE;
+        }
+        let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
+        let _ = writeln!(
+            text,
+            "\ncommand=({} score {}\n  --shard \"$SLURM_ARRAY_TASK_ID/{shards}\" --out {}/\"$SLURM_ARRAY_TASK_ID\")\n",
+            quoted(&self.program.display().to_string()),
+            words.join(" "),
+            quoted(&self.dir.join("shards").display().to_string())
+        );
+        text + TASK
+    }
+
+    /// The script of the job that merges.
+    #[must_use]
+    pub fn merge(&self) -> String {
+        let mut text = self.head("merge", "60");
+        let _ = writeln!(text, "#SBATCH --output={}", quoted_option(&self.dir.join("slurm/merge.log")));
+        let shards = quoted(&self.dir.join("shards").display().to_string());
+        let _ = write!(
+            text,
+            "\nset -euo pipefail\ncode=0\n{} merge {shards}/* --out {} || code=$?\n\
+             # 1 says that some segments have no verdict.\nif [ \"$code\" -le 1 ]; then exit 0; fi\nexit \"$code\"\n",
+            quoted(&self.program.display().to_string()),
+            quoted(&self.dir.join("merged").display().to_string())
+        );
+        text
+    }
+
+    fn head(&self, what: &str, time: &str) -> String {
+        let name = self.dir.file_name().unwrap_or_default().to_string_lossy();
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let name: String = name.chars().map(plain).collect();
+        let mut text = format!(
+            "#!/bin/bash\n#SBATCH --job-name={name}-{what}\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n#SBATCH --time={time}\n"
+        );
+        let options = [("partition", &self.array.partition), ("account", &self.array.account)];
+        for (option, value) in options.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+            let _ = writeln!(text, "#SBATCH --{option}={value}");
+        }
+        text
+    }
+}
+
+/// A word as the shell reads it back.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A path in an `#SBATCH` line, where only double quotes count.
+fn quoted_option(path: &std::path::Path) -> String {
+    let text = path.display().to_string();
+    if text.contains(' ') { format!("\"{text}\"") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> Job {
+        let array = ArrayArgs {
+            nodes: 2,
+            gpus_per_node: 4,
+            time: "4:00:00".into(),
+            shards: None,
+            cpus_per_task: Some(8),
+            mem: Some("32G".into()),
+            partition: Some("gpu".into()),
+            account: None,
+            stage: Some("/scratch/models".into()),
+            print: true,
+        };
+        Job {
+            dir: "/work/wmt out".into(),
+            program: "/opt/tribunal".into(),
+            directory: "/work".into(),
+            words: ["--method", "fsp:shots=0", "-s", "it's.txt"].map(str::to_owned).into(),
+            array,
+            tasks: 8,
+            shards: 16,
+        }
+    }
+
+    #[test]
+    fn scripts_are_readable() {
+        insta::assert_snapshot!("slurm_array", job().array());
+        insta::assert_snapshot!("slurm_merge", job().merge());
+    }
+
+    #[test]
+    fn words_come_back_from_the_shell() {
+        for word in ["a b", "it's", "$HOME", "", "`id`", "fsp:shots=0"] {
+            let mut shell = std::process::Command::new("sh");
+            let output = shell.args(["-c", &format!("printf %s {}", quoted(word))]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+    }
+}

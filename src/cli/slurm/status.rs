@@ -1,0 +1,121 @@
+//! `tribunal slurm status`: what each shard's folder says, and what Slurm says of its task where it can be asked.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result};
+
+use super::{JOBS, Submitted};
+use crate::{
+    cli::table::Table,
+    run::{RunFile, Status, finish, journal, lock},
+};
+
+/// What is known of one shard.
+struct Row {
+    state: String,
+    done: usize,
+    /// `None` before the task has begun.
+    of: Option<usize>,
+    missing: usize,
+    failed: usize,
+    /// Verdicts a minute; `None` before there are any.
+    rate: Option<f64>,
+}
+
+/// Prints the shards of a run; the exit code is 0 when all are done.
+///
+/// # Errors
+/// A folder that was not submitted.
+pub fn run(dir: &Path, out: &mut dyn Write) -> Result<ExitCode> {
+    let path = dir.join(JOBS);
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("`{}` was not submitted by `tribunal slurm submit`", dir.display()))?;
+    let jobs: Submitted = serde_json::from_str(&text).with_context(|| format!("`{}`", path.display()))?;
+    let tasks = tasks(&jobs.array);
+    let rows: Vec<Row> = (1..=jobs.shards)
+        .map(|shard| row(&dir.join("shards").join(shard.to_string()), tasks.get(&shard)))
+        .collect();
+    let number = |n: Option<usize>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    let mut shown = Table::new();
+    shown.head(["shard", "state", "verdicts", "of", "missing", "failed", "a minute"]);
+    for (i, row) in rows.iter().enumerate() {
+        shown.row([
+            (i + 1).to_string(),
+            row.state.clone(),
+            row.done.to_string(),
+            number(row.of),
+            row.missing.to_string(),
+            row.failed.to_string(),
+            row.rate.map_or_else(|| "-".into(), |rate| format!("{rate:.1}")),
+        ]);
+    }
+    writeln!(out, "{shown}")?;
+    let sum = |of: fn(&Row) -> usize| rows.iter().map(of).sum::<usize>();
+    let (n_done, running) = (
+        rows.iter().filter(|row| row.state == "done").count(),
+        rows.iter()
+            .filter(|row| row.state.eq_ignore_ascii_case("running"))
+            .filter_map(|row| row.rate)
+            .sum::<f64>(),
+    );
+    let known: Option<Vec<usize>> = rows.iter().map(|row| row.of).collect();
+    let of = known.map_or_else(String::new, |of| format!(" of {}", of.iter().sum::<usize>()));
+    let now = if running > 0.0 { format!(", {running:.1} a minute now") } else { String::new() };
+    writeln!(
+        out,
+        "{n_done} of {} shards are done; {}{of} verdicts, {} without a score{now}",
+        jobs.shards,
+        sum(|row| row.done),
+        sum(|row| row.missing)
+    )?;
+    if dir.join("merged").join(finish::VERDICTS).exists() {
+        writeln!(out, "merged: {}", dir.join("merged").display())?;
+    }
+    Ok(if n_done == jobs.shards { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn row(dir: &Path, task: Option<&String>) -> Row {
+    let run = RunFile::read(dir).ok();
+    let records = journal::records(&dir.join(journal::JOURNAL)).unwrap_or_default();
+    let done = records.len();
+    let count = |wanted: fn(Status) -> bool| records.iter().filter(|(r, _)| wanted(r.status)).count();
+    let state = match task {
+        _ if dir.join(finish::VERDICTS).exists() => "done".to_owned(),
+        Some(state) => state.to_lowercase(),
+        None if lock::is_held(dir) => "running".into(),
+        None if run.is_some() => "stopped".into(),
+        None => "waiting".into(),
+    };
+    let modified = |name: &str| fs::metadata(dir.join(name)).and_then(|meta| meta.modified()).ok();
+    let minutes = match (finish::read_summary(dir), modified("run.json").zip(modified(journal::JOURNAL))) {
+        (Some(summary), _) => Some(summary.cost.wall_seconds / 60.0),
+        (None, Some((from, to))) => to.duration_since(from).ok().map(|time| time.as_secs_f64() / 60.0),
+        _ => None,
+    };
+    Row {
+        state,
+        done,
+        of: run.and_then(|run| run.share),
+        missing: count(|status| status != Status::Ok),
+        failed: count(|status| status == Status::Failed),
+        rate: minutes.filter(|minutes| *minutes > 0.0 && done > 0).map(|minutes| done as f64 / minutes),
+    }
+}
+
+/// The state of each task that Slurm still knows, by its number in the array; none where Slurm cannot be asked.
+fn tasks(array: &str) -> BTreeMap<usize, String> {
+    let output =
+        Command::new("squeue").args(["--noheader", "--array", "--jobs", array, "--format", "%K %T"]).output();
+    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let task = |line: &str| {
+        let (number, state) = line.trim().split_once(' ')?;
+        Some((number.parse().ok()?, state.to_owned()))
+    };
+    said.lines().filter_map(task).collect()
+}

@@ -1,0 +1,77 @@
+//! Standard output and standard error when nobody reads them any more: the work goes on, and the exit code says what
+//! came of it. What is said is each command's own.
+
+use std::{
+    fmt::Arguments,
+    io::{self, ErrorKind, Write},
+};
+
+/// Says something on standard error. That nobody listens ends nothing.
+pub fn say(line: Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// A writer that swallows everything from the moment on at which its reader has gone, as with `| head`.
+pub struct Patient<W> {
+    inner: W,
+    is_alone: bool,
+}
+
+impl<W: Write> Patient<W> {
+    /// Writes to `inner` for as long as somebody reads.
+    pub fn new(inner: W) -> Self {
+        Self { inner, is_alone: false }
+    }
+
+    fn bear<T>(&mut self, written: io::Result<T>, instead: T) -> io::Result<T> {
+        match written {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.is_alone = true;
+                Ok(instead)
+            }
+            written => written,
+        }
+    }
+}
+
+impl<W: Write> Write for Patient<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_alone {
+            return Ok(bytes.len());
+        }
+        let written = self.inner.write(bytes);
+        self.bear(written, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.is_alone {
+            return Ok(());
+        }
+        let flushed = self.inner.flush();
+        self.bear(flushed, ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Gone(ErrorKind);
+
+    impl Write for Gone {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(self.0.into())
+        }
+    }
+
+    #[test]
+    fn only_a_reader_that_has_gone_is_borne() {
+        let mut out = Patient::new(Gone(ErrorKind::BrokenPipe));
+        assert!(writeln!(out, "a line").and_then(|()| out.flush()).is_ok());
+        assert!(writeln!(Patient::new(Gone(ErrorKind::StorageFull)), "a line").is_err());
+    }
+}

@@ -1,0 +1,195 @@
+//! `tribunal verify`: whether a run folder is what it says. Deriving and comparing is `run`'s; here are the signature's
+//! fields, the model that replays, and what is printed.
+
+use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc};
+
+use anyhow::Result;
+
+use super::{
+    args,
+    panel::Seat,
+    recorded::{self, AgainArgs, Recorded},
+    score,
+};
+use crate::{
+    judges::{Built, Panel},
+    llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Weighed},
+    run::{
+        self, RunFile, Task,
+        description::ModelFiles,
+        verify::{Difference, How, Replay, Report},
+    },
+    signature::Signature,
+};
+
+/// Check a run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// A run folder, finished or not
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Only K of the groups that are judged together, drawn by `--seed`, with all their calls; default: all
+    #[arg(long, value_name = "K", value_parser = args::positive)]
+    pub sample: Option<usize>,
+    /// Draws the sample
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+    /// Check everything that needs no weights: files, hashes, verdicts against the recorded answers
+    #[arg(long)]
+    pub without_model: bool,
+    #[command(flatten)]
+    pub again: AgainArgs,
+}
+
+/// Runs `tribunal verify`.
+///
+/// # Errors
+/// A folder without a run, an input or a model that cannot be read.
+pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
+    let report = match check(args, seat) {
+        Ok(report) => report,
+        Err(error) => match error.downcast_ref::<run::Error>() {
+            Some(damage @ run::Error::Damaged { .. }) => {
+                writeln!(out, "differs: {damage}")?;
+                return Ok(ExitCode::from(1));
+            }
+            _ => return Err(error),
+        },
+    };
+    out.write_all(text(&report, args.without_model).as_bytes())?;
+    out.flush()?;
+    Ok(if report.n_differences == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn check(args: &Args, seat: Seat) -> Result<Report> {
+    let Recorded { run, args: made, judged } = recorded::read(&args.dir, &args.again)?;
+    let built = score::built(&made, &judged.input.segments)?;
+    let sampling = made.sampling.sampling();
+    let how = How {
+        selection: judged.selection,
+        seed: made.sampling.seed,
+        sample: args.sample.map(|n| (n, args.seed)),
+        replay: if args.without_model { Replay::FromRecord } else { Replay::WithModel },
+        jobs: made.engine.jobs,
+    };
+    let (panel, models, files) = if args.without_model {
+        (Panel::new(Arc::new(Nobody), sampling), of_models(&run.signature, &built), Vec::new())
+    } else {
+        let seated = seat(&made.model, &made.engine, sampling)?;
+        built.judge.check_models(&|role| seated.model_of(role))?;
+        (seated.panel, seated.signature, seated.files)
+    };
+    let signature = score::signature(&built, &models, &made);
+    let mut found = fields(&run, &signature);
+    found.extend(prompts(&run, &built));
+    found.extend(weights(&run.origin.models, &files));
+    let task = Task {
+        panel: &panel,
+        judge: built.judge.as_ref(),
+        segments: &judged.input.segments,
+        signature: &signature,
+    };
+    let mut report = run::verify::verify(&args.dir, &run, task, &how)?;
+    report.n_differences += found.len();
+    report.differences.splice(0..0, found);
+    Ok(report)
+}
+
+/// Stands where no model is asked.
+struct Nobody;
+
+impl Llm for Nobody {
+    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Refusal> {
+        Err(Refusal::Engine("no model is loaded".into()))
+    }
+
+    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, Refusal> {
+        Err(Refusal::Engine("no model is loaded".into()))
+    }
+
+    fn count(&self, _: &Chat) -> Result<usize, Refusal> {
+        Err(Refusal::Engine("no model is loaded".into()))
+    }
+}
+
+/// The models' fields of a signature, taken at their word: those between the method's own two parts.
+fn of_models(signature: &Signature, built: &Built) -> Signature {
+    let signed = built.signature();
+    let is_own = |key: &str| {
+        signed.method.get(key).is_some()
+            || signed.prompts.get(key).is_some()
+            || ["temp", "top_p", "seed", "v", "retry"].contains(&key)
+    };
+    let models = signature.fields().iter().filter(|(key, _)| !is_own(key));
+    models.fold(Signature::new(), |models, (key, value)| models.with(key, value))
+}
+
+/// The fields of the signature that are not as the folder has them.
+fn fields(run: &RunFile, here: &Signature) -> Vec<Difference> {
+    let named = |value: Option<String>| value.unwrap_or_else(|| "no such field".into());
+    // Whether units were asked again is no matter of the judge or its models.
+    let differences = here.differences(&run.signature).into_iter().filter(|d| d.key != "retry");
+    differences
+        .map(|d| {
+            let what = format!("the signature's field `{}`", d.key);
+            Difference::new("run.json", &what, &named(d.there), &named(d.here))
+        })
+        .collect()
+}
+
+/// The prompt files that are not those of the run.
+fn prompts(run: &RunFile, built: &Built) -> Vec<Difference> {
+    let here = built.judge.materials().files;
+    let of = |name: &str| here.iter().find(|(other, _)| other == name).map(|(_, sha256)| sha256.as_str());
+    let differing =
+        run.origin.prompts.iter().filter(|prompt| of(&prompt.name) != Some(prompt.sha256.as_str()));
+    differing
+        .map(|prompt| {
+            let what = format!("the sha256 of the prompt file `{}`", prompt.name);
+            Difference::new("run.json", &what, &prompt.sha256, of(&prompt.name).unwrap_or("no such file"))
+        })
+        .collect()
+}
+
+/// The models' files that are not those of the run.
+fn weights(there: &[ModelFiles], here: &[ModelFiles]) -> Vec<Difference> {
+    let mut found = Vec::new();
+    for (there, here) in there.iter().zip(here) {
+        let of = |name: &str| here.files.iter().find(|file| file.name == name).map(|f| f.sha256.as_str());
+        let is_one = there.files.len() == 1 && here.files.len() == 1;
+        for file in &there.files {
+            // A single file may be called otherwise here.
+            let now = if is_one { Some(here.files[0].sha256.as_str()) } else { of(&file.name) };
+            if now != Some(file.sha256.as_str()) {
+                let what = format!("the sha256 of `{}` of the model `{}`", file.name, there.name);
+                found.push(Difference::new("run.json", &what, &file.sha256, now.unwrap_or("no such file")));
+            }
+        }
+    }
+    found
+}
+
+fn text(report: &Report, without_model: bool) -> String {
+    let Report { derived, verdicts, read, replayed, calls, unfinished, .. } = report;
+    let mut lines = vec![format!("verdicts derived again from recorded answers: {derived} of {verdicts}")];
+    if without_model {
+        lines.push(format!("calls read: {read} of {calls}; no model was asked"));
+    } else {
+        lines.push(format!("calls replayed on the model, every bit compared: {replayed} of {calls}"));
+    }
+    if *unfinished > 0 {
+        lines.push(format!("the run is not finished: {unfinished} verdicts are not there yet"));
+    }
+    for Difference { place, what, there, here, .. } in &report.differences {
+        lines.push(format!("\n{place}: {what}\n  there  {there}\n  here   {here}"));
+    }
+    let more = report.n_differences - report.differences.len();
+    if more > 0 {
+        lines.push(format!("\nand {more} more differences"));
+    }
+    lines.push(match report.n_differences {
+        0 => "confirmed: nothing differs\n".into(),
+        _ => "\ndiffers: see above; the first difference is the cause of most others\n".into(),
+    });
+    lines.join("\n")
+}

@@ -1,0 +1,264 @@
+//! `run.json`: what a run judges and with what, so that a stranger can repeat it. It is written once, and again only
+//! when the run grows.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Error, Selection,
+    folder::{hex, json_lines},
+    record::UnitKey,
+};
+use crate::{segment::Segment, signature::Signature};
+
+/// The file's name in the run folder.
+pub const RUN: &str = "run.json";
+
+/// `run.json`: a description of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFile {
+    pub signature: Signature,
+    /// The command line that started the run.
+    pub command: Vec<String>,
+    /// Where it was given: what relative paths in it start from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub directory: String,
+    /// The command line that merged it from shards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<String>,
+    /// `I/N`; `1/1` is the whole input.
+    pub shard: String,
+    pub input: InputId,
+    /// The positions in the input that were selected, from the first of each pair up to but not including the second;
+    /// `None` for all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Vec<[usize; 2]>>,
+    /// How many of the units are this shard's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<usize>,
+    #[serde(default)]
+    pub origin: Origin,
+    /// All units of the whole input (other shards' too) in the order of `verdicts.jsonl`.
+    pub units: Vec<DocUnits>,
+}
+
+/// Which input a run judges, and how much of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputId {
+    pub segments: usize,
+    /// How many of the segments were selected; `None` for all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected: Option<usize>,
+    pub systems: usize,
+    /// Of all segments with their references, one JSON line each, and of the positions that were selected.
+    pub sha256: String,
+}
+
+/// The units of one document of one system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DocUnits {
+    pub system: String,
+    pub src_lang: String,
+    pub tgt_lang: String,
+    pub doc: String,
+    pub segs: Vec<Option<usize>>,
+}
+
+/// What a run was made of, apart from what its signature says. Nothing here can move a score that the signature does
+/// not name; it is for whoever wants the same things again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    pub build: Build,
+    pub machine: Machine,
+    #[serde(default)]
+    pub models: Vec<ModelFiles>,
+    /// The method's prompt files in force, with their SHA-256.
+    #[serde(default)]
+    pub prompts: Vec<NamedHash>,
+    /// Files and folders that the command names, other than the input and the models.
+    #[serde(default)]
+    pub materials: Vec<Material>,
+}
+
+/// The program that started the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    pub version: String,
+    /// The commit that it was built from, where the build knew it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    pub features: Vec<String>,
+    /// `release` or `debug`.
+    pub profile: String,
+}
+
+/// The machine that started the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    pub host: String,
+    /// Operating system and architecture: `linux-x86_64`.
+    pub platform: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor: Option<String>,
+    pub cores: usize,
+    /// The kernels that ran: `avx512`, `avx2` or `portable`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernels: String,
+}
+
+/// A model of the run and its files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelFiles {
+    /// The roles that it plays; none for the model of all other roles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+    /// As the command names it.
+    pub given: String,
+    /// The card's name, or the file's stem.
+    pub name: String,
+    /// Of the weights, whose first digits are in the signature: the GGUF file's, or of the list of all files read.
+    pub sha256: String,
+    /// The hub's commit, where the files came from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Where the card says that the files can be downloaded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    /// Every file that is read, the tokenizer's and the configuration's among them.
+    pub files: Vec<NamedHash>,
+    /// Of the chat template, where it is not one of the model's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_sha256: Option<String>,
+}
+
+/// A file by name and content.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedHash {
+    pub name: String,
+    pub sha256: String,
+}
+
+/// A file or folder that the command names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Material {
+    /// The flag or the method's option: `--prompts`, `calibration`.
+    pub flag: String,
+    /// As the command names it.
+    pub given: String,
+    /// Where the run folder keeps a copy; `None` for what is too large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+    /// Of the file, or of the list of a folder's files with theirs.
+    pub sha256: String,
+}
+
+impl InputId {
+    /// Identifies an input and the selection from it.
+    #[must_use]
+    pub fn of(segments: &[Segment], selection: &Selection) -> Self {
+        let mut hash = Sha256::new();
+        for segment in segments {
+            hash.update(json_lines(std::slice::from_ref(segment)));
+        }
+        let selected = match selection {
+            Selection::All => None,
+            Selection::Only(wanted) => {
+                hash.update(json_lines(std::slice::from_ref(wanted)));
+                Some(wanted.len())
+            }
+        };
+        let systems: std::collections::BTreeSet<&str> = segments.iter().map(|s| s.system.as_str()).collect();
+        Self { segments: segments.len(), selected, systems: systems.len(), sha256: hex(&hash.finalize()) }
+    }
+}
+
+impl fmt::Display for InputId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(selected) = self.selected {
+            write!(f, "{selected} of ")?;
+        }
+        let Self { segments, systems, sha256, .. } = self;
+        write!(f, "{segments} segments, systems: {systems}, sha256 `{sha256:.12}`")
+    }
+}
+
+impl RunFile {
+    /// Groups units, given in verdict order, by document.
+    #[must_use]
+    pub fn pack(keys: &[UnitKey]) -> Vec<DocUnits> {
+        let mut units: Vec<DocUnits> = Vec::new();
+        for key in keys {
+            let same = |u: &&mut DocUnits| {
+                (&u.system, &u.src_lang, &u.tgt_lang, &u.doc)
+                    == (&key.system, &key.src_lang, &key.tgt_lang, &key.doc)
+            };
+            match units.last_mut().filter(same) {
+                Some(doc) => doc.segs.push(key.seg),
+                None => units.push(DocUnits {
+                    system: key.system.clone(),
+                    src_lang: key.src_lang.clone(),
+                    tgt_lang: key.tgt_lang.clone(),
+                    doc: key.doc.clone(),
+                    segs: vec![key.seg],
+                }),
+            }
+        }
+        units
+    }
+
+    /// All units of the whole input in verdict order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<UnitKey> {
+        let of_doc = |doc: &DocUnits| {
+            let doc = doc.clone();
+            doc.segs.clone().into_iter().map(move |seg| UnitKey {
+                system: doc.system.clone(),
+                src_lang: doc.src_lang.clone(),
+                tgt_lang: doc.tgt_lang.clone(),
+                doc: doc.doc.clone(),
+                seg,
+            })
+        };
+        self.units.iter().flat_map(of_doc).collect()
+    }
+
+    /// Reads the `run.json` of a folder.
+    ///
+    /// # Errors
+    /// [`Error::NoRun`] when there is none, [`Error::Damaged`] when it cannot be parsed.
+    pub fn read(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(RUN);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
+            Err(source) => return Err(Error::Io { action: "read", path, source }),
+        };
+        serde_json::from_str(&text).map_err(|source| Error::Damaged {
+            line: source.line(),
+            path,
+            reason: source.to_string(),
+            hint: "restore it from a copy; the verdicts do not depend on it, but continuing the run does",
+        })
+    }
+
+    /// The path of a material's copy in the run folder, or the path that the command names, from where it was given.
+    #[must_use]
+    pub fn place(&self, dir: &Path, flag: &str, given: &Path) -> PathBuf {
+        let kept = self.origin.materials.iter().find(|m| m.flag == flag).and_then(|m| m.kept.as_ref());
+        match kept {
+            Some(kept) => dir.join(kept),
+            None => self.from_there(given),
+        }
+    }
+
+    /// A path as it was meant where the command was given.
+    #[must_use]
+    pub fn from_there(&self, given: &Path) -> PathBuf {
+        if self.directory.is_empty() { given.into() } else { Path::new(&self.directory).join(given) }
+    }
+}

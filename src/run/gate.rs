@@ -1,0 +1,167 @@
+//! The gate before the models of a run: it lets in as many questions as the engine answers at once, those of earlier
+//! groups first, so that groups end one after the other and not all together at the end. It changes no answer.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+};
+
+use super::progress::Progress;
+use crate::llm::{Chat, Error, Form, Llm, Reply, Sampling, Token, Usage, Weighed};
+
+/// A number of places, and who waits for one.
+pub struct Gate {
+    state: Mutex<State>,
+}
+
+struct State {
+    free: usize,
+    n_tickets: u64,
+    /// By rank, then by arrival.
+    waiting: BTreeMap<(usize, u64), Arc<Ticket>>,
+}
+
+#[derive(Default)]
+struct Ticket {
+    is_called: Mutex<bool>,
+    called: Condvar,
+}
+
+/// A place at the gate, given back when it is dropped.
+struct Entry<'a>(&'a Gate);
+
+impl Gate {
+    /// A gate that lets in `places` questions at a time.
+    #[must_use]
+    pub fn new(places: usize) -> Arc<Self> {
+        let state = State { free: places.max(1), n_tickets: 0, waiting: BTreeMap::new() };
+        Arc::new(Self { state: Mutex::new(state) })
+    }
+
+    /// Waits for a place; lower ranks go first.
+    fn enter(&self, rank: usize) -> Entry<'_> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.free > 0 {
+            state.free -= 1;
+            return Entry(self);
+        }
+        let ticket = Arc::new(Ticket::default());
+        let number = state.n_tickets;
+        state.n_tickets += 1;
+        state.waiting.insert((rank, number), ticket.clone());
+        drop(state);
+        let mut is_called = ticket.is_called.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_called {
+            is_called = ticket.called.wait(is_called).unwrap_or_else(PoisonError::into_inner);
+        }
+        Entry(self)
+    }
+}
+
+impl Drop for Entry<'_> {
+    /// Hands the place to who is next.
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match state.waiting.pop_first() {
+            Some((_, ticket)) => {
+                *ticket.is_called.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                ticket.called.notify_one();
+            }
+            None => state.free += 1,
+        }
+    }
+}
+
+/// A model behind the gate.
+pub struct Gated {
+    pub llm: Arc<dyn Llm>,
+    pub gate: Arc<Gate>,
+    pub progress: Arc<Progress>,
+    /// Of the group that asks.
+    pub rank: usize,
+}
+
+impl Llm for Gated {
+    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error> {
+        let entry = self.gate.enter(self.rank);
+        let reply = self.llm.ask(chat, form, sampling)?;
+        drop(entry);
+        numbers(&reply.tokens)?;
+        self.progress.answered(&reply.usage);
+        Ok(reply)
+    }
+
+    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error> {
+        let entry = self.gate.enter(self.rank);
+        let weighed = self.llm.weigh(chat, continuations)?;
+        drop(entry);
+        weighed.iter().try_for_each(|w| numbers(&w.tokens))?;
+        self.progress.answered(&Usage::default());
+        Ok(weighed)
+    }
+
+    fn count(&self, chat: &Chat) -> Result<usize, Error> {
+        self.llm.count(chat)
+    }
+
+    fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, Error> {
+        self.llm.prompt_ids(chat)
+    }
+
+    fn shortest(&self, form: &Form) -> Result<Option<String>, Error> {
+        self.llm.shortest(form)
+    }
+}
+
+/// Refuses answers whose log-probabilities are not numbers: nothing that such a model says means anything.
+fn numbers(tokens: &[Token]) -> Result<(), Error> {
+    if tokens.iter().any(|token| token.logprob.is_nan() || token.masked_logprob.is_nan()) {
+        let reason =
+            "the model's log-probabilities are not numbers; its weights are damaged or overflow their format";
+        return Err(Error::Engine(reason.into()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use super::*;
+
+    #[test]
+    fn earlier_groups_go_first() {
+        let gate = Gate::new(1);
+        let first = gate.enter(5);
+        let (sender, order) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for rank in [9, 2, 7] {
+                let (sender, gate) = (sender.clone(), &gate);
+                scope.spawn(move || {
+                    let _entry = gate.enter(rank);
+                    sender.send(rank).unwrap();
+                });
+            }
+            while gate.state.lock().unwrap().waiting.len() < 3 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            drop(first);
+        });
+        assert_eq!(order.try_iter().collect::<Vec<_>>(), [2, 7, 9]);
+        assert_eq!(gate.state.lock().unwrap().free, 1);
+    }
+
+    #[test]
+    fn no_number_is_no_answer() {
+        let token = |logprob| Token {
+            id: 0,
+            text: String::new(),
+            logprob,
+            masked_logprob: logprob,
+            source: crate::llm::TokenSource::Sampled,
+        };
+        assert!(numbers(&[token(-0.5), token(f64::NEG_INFINITY)]).is_ok());
+        let said = numbers(&[token(-0.5), token(f64::NAN)]).unwrap_err().to_string();
+        assert!(said.contains("not numbers"), "{said}");
+    }
+}

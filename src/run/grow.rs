@@ -1,0 +1,146 @@
+//! What a run folder may go on as: the same run, the same run with more units, with another share of them, or with
+//! units that are to be asked again. Anything else is refused, with what differs.
+
+use std::{collections::HashMap, path::Path};
+
+use super::{
+    Copy, Error, Options, Selection, Shard, Task,
+    description::{InputId, RUN, RunFile},
+    finish,
+    folder::{Folder, json_lines},
+    groups::{self, Group},
+    input,
+    journal::JOURNAL,
+};
+use crate::{segment::Segment, signature::Signature};
+
+/// The field of the signature that says that units without a verdict were asked again.
+pub const RETRY: &str = "retry";
+
+/// What is to be done with a folder before its run goes on.
+#[derive(Debug, Default)]
+pub struct Claim {
+    /// What `run.json` shall say; `None` where it says so already.
+    new: Option<RunFile>,
+    /// The input is another than the folder's copy.
+    has_grown: bool,
+    /// Units without a verdict are to be judged again.
+    pub asks_again: bool,
+}
+
+impl Claim {
+    /// Compares what a folder holds with what is wanted now.
+    ///
+    /// # Errors
+    /// [`Error::OtherSignature`], [`Error::OtherInput`], [`Error::OtherUnits`]; [`Error::NoRun`] when the folder has
+    /// a journal but no `run.json`; [`Error::Io`], [`Error::Damaged`].
+    pub fn of(folder: &Folder, wanted: RunFile, task: &Task<'_>, options: &Options) -> Result<Self, Error> {
+        let there = match RunFile::read(folder.dir()) {
+            Ok(there) => there,
+            Err(Error::NoRun(_)) if !folder.path(JOURNAL).exists() => {
+                return Ok(Self { new: Some(wanted), has_grown: true, asks_again: false });
+            }
+            Err(error) => return Err(error),
+        };
+        let asks_again = same_signature(folder, &there.signature, &wanted.signature)?;
+        let has_grown = there.input != wanted.input;
+        if has_grown {
+            keeps_units(folder, &there, &wanted.input, task, options)?;
+        }
+        let is_new = has_grown || asks_again || there.shard != wanted.shard;
+        // Who merges, and what started the run, stays known.
+        let RunFile { command, directory, merged, origin, .. } = there;
+        let new = RunFile { command, directory, merged, origin, ..wanted };
+        Ok(Self { new: is_new.then_some(new), has_grown, asks_again })
+    }
+
+    /// Writes what has changed. The journal must have been taken up before, so that nothing stands there that the new
+    /// description does not cover.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(
+        &self,
+        folder: &Folder,
+        segments: &[Segment],
+        shard: Shard,
+        copies: &[Copy],
+    ) -> Result<(), Error> {
+        if self.has_grown || self.asks_again {
+            // They would pass for those of the run that begins now.
+            for name in [finish::VERDICTS, finish::SUMMARY] {
+                remove(&folder.path(name))?;
+            }
+        }
+        if self.has_grown {
+            input::keep(folder.dir(), segments, shard)?;
+            input::keep_copies(folder.dir(), copies, shard)?;
+        }
+        match &self.new {
+            Some(run) => folder.write(RUN, &json_lines(std::slice::from_ref(run))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::Io { action: "remove", path: path.into(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the signatures are the same but for asking again, which is new. Any other difference is refused.
+fn same_signature(folder: &Folder, there: &Signature, here: &Signature) -> Result<bool, Error> {
+    let differences = here.differences(there);
+    let asks_again = differences.iter().any(|d| d.key == RETRY && d.there.is_none());
+    if differences.is_empty() || asks_again && differences.len() == 1 {
+        return Ok(asks_again);
+    }
+    let lines: Vec<String> = differences.iter().map(|d| format!("\n  {d}")).collect();
+    Err(Error::OtherSignature { dir: folder.dir().into(), differences: lines.concat() })
+}
+
+/// Checks that the verdicts so far would be the same on the new input: that every group of the old one is in the new
+/// one too, segment by segment, and that none of its units has been left out.
+fn keeps_units(
+    folder: &Folder,
+    there: &RunFile,
+    here: &InputId,
+    task: &Task<'_>,
+    options: &Options,
+) -> Result<(), Error> {
+    let other = |reason: &str| Error::OtherInput {
+        dir: folder.dir().into(),
+        there: there.input.to_string(),
+        here: here.to_string(),
+        reason: reason.to_owned(),
+    };
+    let Some((segments, selection)) = input::read(folder.dir(), there)? else {
+        return Err(other("the folder keeps no copy of its input to compare with"));
+    };
+    let groups_of = |segments: &[Segment], selection: &Selection| {
+        groups::groups(segments, selection, task.judge.group(), options.seed)
+    };
+    let (old, new) = (groups_of(&segments, &selection), groups_of(task.segments, &options.selection));
+    let places: HashMap<String, &Group> = new.iter().map(|group| (group.id(task.segments), group)).collect();
+    for group in &old {
+        let first = &segments[group.members[0]];
+        let of = format!("segment {} of document `{}` and system `{}`", first.seg, first.doc, first.system);
+        let Some(now) = places.get(&group.id(&segments)) else {
+            return Err(other(&format!("{of} is judged with other segments, or not at all")));
+        };
+        let is_same = group.members.iter().zip(&now.members).all(|(&a, &b)| segments[a] == task.segments[b]);
+        if !is_same {
+            return Err(other(&format!(
+                "the text of {of}, or of a segment that is judged with it, is another"
+            )));
+        }
+        if !group.wanted.iter().all(|at| now.wanted.contains(at)) {
+            return Err(other(&format!("{of}, or a segment that is judged with it, is left out")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! The copy of its input that a run folder keeps, so that it can be verified, repeated and continued by whoever has
+//! the folder alone. Shards other than the first leave it out: the merged folder has it.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    path::Path,
+};
+
+use super::{
+    Copy, Error, Selection,
+    description::{InputId, RunFile},
+    folder::{self, json_lines},
+    groups::Shard,
+};
+use crate::segment::Segment;
+
+/// The file's name: the segments, those that are only context among them, one JSON object a line.
+pub const INPUT: &str = "input.jsonl";
+
+/// The folder of files that the command names.
+pub const MATERIALS: &str = "materials";
+
+/// Writes the copy of a run's input, unless another shard keeps it or it is there already.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn keep(dir: &Path, segments: &[Segment], shard: Shard) -> Result<(), Error> {
+    let path = dir.join(INPUT);
+    if shard.index != 1 {
+        return Ok(());
+    }
+    folder::replace(&path, |file| {
+        segments.iter().try_for_each(|segment| file.write_all(&json_lines(std::slice::from_ref(segment))))
+    })
+}
+
+/// Writes the copies of files that the command names, unless another shard keeps them.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn keep_copies(dir: &Path, copies: &[Copy], shard: Shard) -> Result<(), Error> {
+    for Copy { name, bytes } in copies.iter().filter(|_| shard.index == 1) {
+        let path = dir.join(name);
+        if let Some(folder) = path.parent() {
+            let create = |source| Error::Io { action: "create", path: folder.into(), source };
+            std::fs::create_dir_all(folder).map_err(create)?;
+        }
+        folder::replace(&path, |file| file.write_all(bytes))?;
+    }
+    Ok(())
+}
+
+/// Copies what one run folder keeps of its input and of the files that its command names into another.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn carry_over(from: &Path, to: &Path) -> Result<(), Error> {
+    for name in [INPUT, MATERIALS] {
+        copy(&from.join(name), &to.join(name))?;
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+    let read = |source| Error::Io { action: "read", path: from.into(), source };
+    if from.is_dir() {
+        std::fs::create_dir_all(to).map_err(|source| Error::Io {
+            action: "create",
+            path: to.into(),
+            source,
+        })?;
+        for entry in std::fs::read_dir(from).map_err(read)? {
+            let name = entry.map_err(read)?.file_name();
+            copy(&from.join(&name), &to.join(&name))?;
+        }
+    } else if from.is_file() && from != to {
+        let mut file = File::open(from).map_err(read)?;
+        folder::replace(to, |copy| std::io::copy(&mut file, copy).map(drop))?;
+    }
+    Ok(())
+}
+
+/// The input of a run and what was selected from it, as the folder keeps them; `None` where it keeps no copy.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Damaged`] for a copy that is not what `run.json` says.
+pub fn read(dir: &Path, run: &RunFile) -> Result<Option<(Vec<Segment>, Selection)>, Error> {
+    let path = dir.join(INPUT);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let io = |source| Error::Io { action: "read", path: path.clone(), source };
+    let damaged = |line, reason: String| Error::Damaged {
+        path: path.clone(),
+        line,
+        reason,
+        hint: "delete the file; the run can then be continued from its own input",
+    };
+    let mut segments = Vec::new();
+    for (i, line) in BufReader::new(File::open(&path).map_err(io)?).lines().enumerate() {
+        let line = line.map_err(io)?;
+        segments.push(serde_json::from_str(&line).map_err(|e| damaged(i + 1, e.to_string()))?);
+    }
+    let selection = Selection::of_ranges(run.selection.as_deref(), segments.len());
+    let here = InputId::of(&segments, &selection);
+    if here != run.input {
+        let reason = format!("it holds {here}, but `run.json` says {}", run.input);
+        return Err(damaged(segments.len(), reason));
+    }
+    Ok(Some((segments, selection)))
+}

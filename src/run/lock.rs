@@ -1,0 +1,102 @@
+//! The lock of a run folder: one process at a time writes to it, and another is told which one. It knows nothing of
+//! runs.
+
+use std::{
+    fs::{File, TryLockError},
+    io::{Read, Write},
+    path::{Path, PathBuf},
+};
+
+use super::{Error, clock::utc};
+
+/// The lock file's name.
+const LOCK: &str = ".lock";
+
+/// The most of a lock file that is read: it holds one short line.
+const MOST: u64 = 512;
+
+/// A lock that is held until this value is dropped. The kernel releases it too when the process dies.
+#[derive(Debug)]
+pub struct Lock(File);
+
+impl Lock {
+    /// Locks a folder and writes into the lock file who holds it.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another process holds it, [`Error::Unlockable`] where the file system has no locks, and
+    /// [`Error::Io`], for a lock file that is a link among others.
+    pub fn take(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(LOCK);
+        let io = |source| Error::Io { action: "write", path: path.clone(), source };
+        if std::fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
+            let reason = "it is not a plain file, and locking writes to it; delete it";
+            return Err(io(std::io::Error::other(reason)));
+        }
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Locked { dir: dir.into(), by: holder(&mut file) });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(Error::Unlockable { dir: dir.into(), kind: file_system(dir), source });
+            }
+        }
+        file.set_len(0).map_err(io)?;
+        writeln!(file, "process {} on `{}`", std::process::id(), host()).map_err(io)?;
+        Ok(Self(file))
+    }
+}
+
+impl Drop for Lock {
+    /// Unlocks by name: a child process that is being started at this moment may still hold the file open.
+    fn drop(&mut self) {
+        let _ = self.0.unlock(); // closing it would unlock it too
+    }
+}
+
+/// Whether a process holds a folder's lock now, as far as this machine can tell.
+#[must_use]
+pub fn is_held(dir: &Path) -> bool {
+    let file = File::open(dir.join(LOCK));
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Who holds a lock file and since when, in words.
+fn holder(file: &mut File) -> String {
+    let mut said = String::new();
+    let _ = file.take(MOST).read_to_string(&mut said); // a holder that said nothing is still one
+    let who = match said.trim() {
+        "" => "another process",
+        said => said,
+    };
+    let since = file.metadata().and_then(|meta| meta.modified()).ok().and_then(utc);
+    since.map_or_else(|| who.to_owned(), |since| format!("{who}, since {since}"))
+}
+
+/// This machine's name.
+#[must_use]
+pub fn host() -> String {
+    let named = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let named =
+        named.or_else(|| std::env::var("HOSTNAME").ok()).or_else(|| std::env::var("COMPUTERNAME").ok());
+    named
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".into())
+}
+
+/// The kind of file system that a folder is on, where the platform tells: `nfs4`, `ext4`.
+fn file_system(dir: &Path) -> String {
+    let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.into());
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let of_line = |line: &str| {
+        let mut fields = line.split(' ').skip(1);
+        let (place, kind) = (PathBuf::from(fields.next()?), fields.next()?.to_owned());
+        dir.starts_with(&place).then_some((place.components().count(), kind))
+    };
+    // Of mounts at the same place, the last one is seen.
+    let found = mounts.lines().filter_map(of_line).max_by_key(|(depth, _)| *depth);
+    found.map_or_else(|| "unknown".into(), |(_, kind)| kind)
+}

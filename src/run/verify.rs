@@ -1,0 +1,348 @@
+//! Verification of a run folder: its verdicts are derived again from the recorded answers, its files compared with each
+//! other, and, where a model is at hand, its calls replayed bit by bit. It changes nothing in the folder.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError, mpsc},
+};
+
+use super::{
+    Error, Record, RunFile, Selection, Summary, Task, UnitKey,
+    call::{CallLine, prompt_hash},
+    calls::{self, Sums},
+    draw::shuffle,
+    finish::{self, VERDICTS},
+    groups::{self, Group},
+    work::Work,
+};
+
+mod witness;
+
+use witness::{Book, Rehearing};
+
+/// Differences that are told in full; the others are counted.
+const TOLD: usize = 20;
+
+/// How a folder is verified.
+#[derive(Clone, Debug)]
+pub struct How {
+    pub selection: Selection,
+    /// Draws the documents of a group, as when the run was made.
+    pub seed: u64,
+    /// So many groups, drawn by this seed; `None` for all of them.
+    pub sample: Option<(usize, u64)>,
+    pub replay: Replay,
+    /// Groups in flight.
+    pub jobs: usize,
+}
+
+/// Whether the panel's models are asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    WithModel,
+    /// The recorded answers stand for the models.
+    FromRecord,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Verdicts derived again, and those in the folder.
+    pub derived: usize,
+    pub verdicts: usize,
+    /// Calls whose answers were read again, those of them that a model answered again, and those in the folder.
+    pub read: usize,
+    pub replayed: usize,
+    pub calls: usize,
+    /// Units that the run has not judged yet.
+    pub unfinished: usize,
+    /// The first differences, in the order of the record.
+    pub differences: Vec<Difference>,
+    pub n_differences: usize,
+}
+
+/// Something that is not as the folder says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The file and the line or field.
+    pub place: String,
+    pub what: String,
+    pub there: String,
+    pub here: String,
+    /// Where it comes among the others.
+    rank: (usize, usize),
+}
+
+impl Difference {
+    /// A difference between what the folder says (`there`) and what is so (`here`).
+    #[must_use]
+    pub fn new(place: &str, what: &str, there: &str, here: &str) -> Self {
+        let text = str::to_owned;
+        Self { place: place.into(), what: what.into(), there: text(there), here: text(here), rank: (0, 0) }
+    }
+
+    fn at(self, rank: (usize, usize)) -> Self {
+        Self { rank, ..self }
+    }
+}
+
+/// A group's recorded calls, with the number of the first line.
+type Recorded = (usize, Vec<CallLine>);
+
+/// Verifies a folder against its task: the judge and the input that `run.json` names, and the panel to replay it on.
+///
+/// # Errors
+/// [`Error::Unrecorded`] where the run kept no answers and no model is asked; [`Error::Damaged`] for lines that were
+/// changed; [`Error::Io`].
+pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Report, Error> {
+    let groups = groups::groups(task.segments, &how.selection, task.judge.group(), how.seed);
+    let units: Vec<Vec<UnitKey>> =
+        groups.iter().map(|group| group.units(task.segments, task.judge.unit())).collect();
+    let ids: Vec<String> = groups.iter().map(|group| group.id(task.segments)).collect();
+    let keys = groups::in_verdict_order(task.segments, &groups, task.judge.unit());
+    let retry_missing = run.signature.get(super::grow::RETRY).is_some();
+    let work = Work { task, groups: &groups, units: &units, ids: &ids, retry_missing };
+    let lines = finish::ordered(dir, &keys)?;
+    let mut report = Report { verdicts: lines.len(), ..Report::default() };
+    let mut found = files(dir, run, &lines, &keys, &mut report)?;
+    let check = Check {
+        records: lines.iter().map(|(record, line)| (record.key(), (record, line.as_str()))).collect(),
+        chosen: chosen(&work, &lines, how),
+        work,
+        replay: how.replay,
+    };
+    let (sums, more) = check.through(dir, how.jobs, &mut report)?;
+    found.extend(more);
+    found.extend(summary(dir, run, &lines, &sums));
+    found.sort_by_key(|difference| difference.rank);
+    report.n_differences = found.len();
+    found.truncate(TOLD);
+    Ok(Report { differences: found, ..report })
+}
+
+/// Compares the files of the folder with each other.
+fn files(
+    dir: &Path,
+    run: &RunFile,
+    lines: &[(Record, String)],
+    keys: &[UnitKey],
+    report: &mut Report,
+) -> Result<Vec<Difference>, Error> {
+    let mut found = Vec::new();
+    if run.units != RunFile::pack(keys) {
+        let count = |n: usize| format!("{n} units");
+        let (there, here) = (count(run.keys().len()), count(keys.len()));
+        found.push(Difference::new("run.json", "the units of the input, in order", &there, &here));
+    }
+    report.unfinished = keys.len().saturating_sub(lines.len());
+    let path = dir.join(VERDICTS);
+    if !path.exists() {
+        return Ok(found);
+    }
+    let text = std::fs::read(&path).map_err(|source| Error::Io { action: "read", path, source })?;
+    let mut there = text.split(|&byte| byte == b'\n');
+    for (i, (_, line)) in lines.iter().enumerate() {
+        let other = there.next().unwrap_or_default();
+        if other != line.as_bytes() {
+            let (other, line) = around(&String::from_utf8_lossy(other), line);
+            let place = format!("{VERDICTS} line {}", i + 1);
+            found.push(Difference::new(&place, "the verdict in the journal", &other, &line));
+        }
+    }
+    let rest = there.filter(|line| !line.is_empty()).count();
+    if rest > 0 {
+        found.push(Difference::new(VERDICTS, "lines that the journal does not have", &rest.to_string(), "0"));
+    }
+    Ok(found)
+}
+
+/// The groups that are judged again: all that the journal has in full, or some of them.
+fn chosen(work: &Work<'_>, lines: &[(Record, String)], how: &How) -> BTreeMap<String, usize> {
+    let there: BTreeSet<UnitKey> = lines.iter().map(|(record, _)| record.key()).collect();
+    let mut whole: Vec<usize> = (0..work.groups.len())
+        .filter(|&group| work.units[group].iter().all(|key| there.contains(key)))
+        .collect();
+    if let Some((n, seed)) = how.sample {
+        shuffle(&mut whole, seed);
+        whole.truncate(n);
+    }
+    whole.into_iter().map(|group| (work.ids[group].clone(), group)).collect()
+}
+
+/// Everything that a group is checked against.
+struct Check<'a> {
+    work: Work<'a>,
+    records: BTreeMap<UnitKey, (&'a Record, &'a str)>,
+    chosen: BTreeMap<String, usize>,
+    replay: Replay,
+}
+
+impl Check<'_> {
+    /// Goes through the recorded calls once, group by group, and judges those that are chosen again.
+    fn through(
+        &self,
+        dir: &Path,
+        jobs: usize,
+        report: &mut Report,
+    ) -> Result<(Sums, Vec<Difference>), Error> {
+        let found = Mutex::new(Vec::new());
+        let counts = Mutex::new((0, 0, 0));
+        let (sender, receiver) = mpsc::sync_channel::<(usize, Recorded)>(jobs.max(1));
+        let receiver = Mutex::new(receiver);
+        let worker = || {
+            loop {
+                let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let Ok((group, recorded)) = next else { return };
+                let (differences, n_read, n_replayed) = self.judge(group, recorded);
+                found.lock().unwrap_or_else(PoisonError::into_inner).extend(differences);
+                let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+                *counts = (counts.0 + self.work.units[group].len(), counts.1 + n_read, counts.2 + n_replayed);
+            }
+        };
+        let read = std::thread::scope(|scope| {
+            for _ in 0..jobs.max(1) {
+                scope.spawn(worker);
+            }
+            // Dropped when all is read, which ends the workers.
+            let sender = sender;
+            self.read(dir, &sender)
+        });
+        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Read { sums, calls, differences } = read?;
+        found.extend(differences);
+        let (derived, read, replayed) = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        *report = Report { derived, read, replayed, calls, ..report.clone() };
+        Ok((sums, found))
+    }
+
+    /// Reads the calls and sends each chosen group with its own; those without any come last.
+    fn read(&self, dir: &Path, sender: &mpsc::SyncSender<(usize, Recorded)>) -> Result<Read, Error> {
+        let mut read = Read::default();
+        let mut left: BTreeSet<&str> = self.chosen.keys().map(String::as_str).collect();
+        let mut open: Option<(String, Recorded)> = None;
+        let mut is_bare = false;
+        let mut send = |open: Option<(String, Recorded)>| {
+            let Some((id, recorded)) = open else { return };
+            if let Some(group) = self.chosen.get(&id).filter(|_| left.remove(id.as_str())) {
+                let _ = sender.send((*group, recorded)); // ends only with this loop
+            }
+        };
+        calls::each(dir, |number, call| {
+            read.calls += 1;
+            read.sums.add(&call);
+            is_bare |= call.content.is_none();
+            read.differences.extend(unlike_its_hash(number, &call));
+            match &mut open {
+                Some((id, (_, calls))) if *id == call.group => calls.push(call),
+                _ => send(open.replace((call.group.clone(), (number, vec![call])))),
+            }
+        })?;
+        send(open.take());
+        if is_bare && self.replay == Replay::FromRecord {
+            return Err(Error::Unrecorded(dir.into()));
+        }
+        for id in left {
+            let _ = sender.send((self.chosen[id], (read.calls + 1, Vec::new())));
+        }
+        Ok(read)
+    }
+
+    /// Judges a group again from its calls; what differs, the calls read, and those replayed.
+    fn judge(&self, group: usize, (line, recorded): Recorded) -> (Vec<Difference>, usize, usize) {
+        let is_bare = recorded.iter().any(|call| call.content.is_none());
+        let n_read = recorded.len();
+        let models = (self.replay == Replay::WithModel).then(|| self.work.task.panel.clone());
+        if is_bare {
+            // Nothing but the verdicts can be compared.
+            let (records, calls) = self.work.judge(group, self.work.task.panel);
+            return (self.compare(&records, line), 0, calls.len());
+        }
+        let book = Arc::new(Book::of(recorded));
+        let panel = Rehearing { book: book.clone(), models }.panel(self.work.task.panel);
+        let (records, _) = self.work.judge(group, &panel);
+        let of = name(&self.work, group);
+        let (mut differences, n_replayed) = book.differences(&of, line);
+        // Where the calls differ, so will the verdicts; the calls are the cause.
+        if differences.is_empty() {
+            differences = self.compare(&records, line);
+        }
+        (differences, n_read, n_replayed)
+    }
+
+    fn compare(&self, records: &[Record], line: usize) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        for record in records {
+            let json = super::journal::json(record);
+            let Some((_, there)) = self.records.get(&record.key()) else { continue };
+            if json != **there {
+                let (there, here) = around(there, &json);
+                let seg = record.seg.map_or_else(String::new, |seg| format!(" segment {seg}"));
+                let place =
+                    format!("journal.jsonl: system `{}` document `{}`{seg}", record.system, record.doc);
+                let what = "the verdict that its recorded answers lead to";
+                differences.push(Difference::new(&place, what, &there, &here).at((line, usize::MAX)));
+            }
+        }
+        differences
+    }
+}
+
+/// What reading the calls came to.
+#[derive(Default)]
+struct Read {
+    sums: Sums,
+    calls: usize,
+    differences: Vec<Difference>,
+}
+
+/// A call whose prompt is not the one that its hash was made of.
+fn unlike_its_hash(number: usize, call: &CallLine) -> Option<Difference> {
+    let hash = prompt_hash(&call.content.as_ref()?.chat);
+    let place = format!("calls.jsonl line {number}");
+    let differs = hash != call.prompt_sha256;
+    let what = "the sha256 of the prompt";
+    differs.then(|| Difference::new(&place, what, &call.prompt_sha256, &hash).at((number, 0)))
+}
+
+fn name(work: &Work<'_>, group: usize) -> String {
+    let Group { members, .. } = &work.groups[group];
+    let first = &work.task.segments[members[0]];
+    format!("system `{}` document `{}` segment {}", first.system, first.doc, first.seg)
+}
+
+/// Compares the summary with what verdicts and calls come to, but for what the machine spent.
+fn summary(dir: &Path, run: &RunFile, lines: &[(Record, String)], sums: &Sums) -> Vec<Difference> {
+    let Some(there) = finish::read_summary(dir) else { return Vec::new() };
+    let records: Vec<Record> = lines.iter().map(|(record, _)| record.clone()).collect();
+    let here = Summary::of(&records, &run.signature, &sums.questions(), sums.cost.clone());
+    let fields = |summary: &Summary| {
+        let mut summary = summary.clone();
+        summary.cost = summary.cost.without_times();
+        serde_json::to_value(summary).unwrap_or_default()
+    };
+    let (there, here) = (fields(&there), fields(&here));
+    let names = here.as_object().into_iter().flat_map(|fields| fields.keys());
+    let differing = names.filter(|name| there[name.as_str()] != here[name.as_str()]);
+    differing
+        .map(|name| {
+            let (there, here) = around(&there[name].to_string(), &here[name].to_string());
+            Difference::new(finish::SUMMARY, &format!("`{name}`"), &there, &here).at((usize::MAX, 0))
+        })
+        .collect()
+}
+
+/// Two texts from shortly before the first character at which they differ.
+fn around(a: &str, b: &str) -> (String, String) {
+    const BEFORE: usize = 30;
+    const SHOWN: usize = 100;
+    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    let from = same.saturating_sub(BEFORE);
+    let cut = |text: &str| {
+        let part: String = text.chars().skip(from).take(SHOWN).collect();
+        let before = if from > 0 { "…" } else { "" };
+        let after = if text.chars().count() > from + SHOWN { "…" } else { "" };
+        format!("{before}{part}{after}")
+    };
+    (cut(a), cut(b))
+}

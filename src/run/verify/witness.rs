@@ -1,0 +1,260 @@
+//! A model that repeats what it said: it answers a judge's questions from the record and, where the real model is at
+//! hand, asks that too and compares the answers. It judges nothing.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::{Difference, around};
+use crate::{
+    judges::{Panel, Role},
+    llm::{Chat, Error, Form, Llm, Reply, Sampling, Token, Weighed},
+    run::call::{CallLine, Content, Continuation, prompt_hash},
+};
+
+/// The recorded calls of one group.
+pub struct Book(Mutex<Pages>);
+
+struct Pages {
+    /// By role, prompt and sampling; those that are alike in their recorded order.
+    calls: BTreeMap<Key, VecDeque<(usize, CallLine)>>,
+    differences: Vec<(usize, Difference)>,
+    unrecorded: Vec<(String, Chat)>,
+    n_replayed: usize,
+}
+
+/// What a call is found by.
+type Key = (String, String, String);
+
+fn key(role: &str, prompt: &str, sampling: &Sampling) -> Key {
+    // What a number is compared by, and it has an order.
+    (role.to_owned(), prompt.to_owned(), serde_json::to_string(sampling).unwrap_or_default())
+}
+
+impl Book {
+    /// The calls of a group, all with their content.
+    pub fn of(recorded: Vec<CallLine>) -> Self {
+        let mut calls: BTreeMap<Key, VecDeque<(usize, CallLine)>> = BTreeMap::new();
+        for (at, call) in recorded.into_iter().enumerate() {
+            let Some(Content { sampling, .. }) = &call.content else { continue };
+            calls.entry(key(&call.role, &call.prompt_sha256, sampling)).or_default().push_back((at, call));
+        }
+        let pages = Pages { calls, differences: Vec::new(), unrecorded: Vec::new(), n_replayed: 0 };
+        Self(Mutex::new(pages))
+    }
+
+    fn pages(&self) -> std::sync::MutexGuard<'_, Pages> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next recorded answer to this question; notes it if there is none.
+    fn take(&self, role: Role, chat: &Chat, sampling: &Sampling) -> Option<(usize, CallLine)> {
+        let mut pages = self.pages();
+        let found = pages.calls.get_mut(&key(role.name(), &prompt_hash(chat), sampling));
+        let call = found.and_then(VecDeque::pop_front);
+        if call.is_none() {
+            pages.unrecorded.push((role.to_string(), chat.clone()));
+        }
+        call
+    }
+
+    /// What differed in this group, whose calls begin at this line; and the number of calls that a model answered
+    /// again.
+    pub fn differences(&self, of: &str, line: usize) -> (Vec<Difference>, usize) {
+        let mut pages = self.pages();
+        let mut found: Vec<(usize, Difference)> = std::mem::take(&mut pages.differences);
+        let mut unread: Vec<(usize, CallLine)> =
+            std::mem::take(&mut pages.calls).into_values().flatten().collect();
+        unread.sort_by_key(|(at, _)| *at);
+        let first = pages.unrecorded.first();
+        if let Some((at, call)) = unread.first() {
+            let there = call.content.as_ref().map(|content| text(&content.chat)).unwrap_or_default();
+            let here = first.map_or_else(|| "no such question".into(), |(_, chat)| text(chat));
+            let what = format!("the question of `{}` at `{}`", call.role, call.stage);
+            let (there, here) = around(&there, &here);
+            found.push((*at, Difference::new("", &what, &there, &here)));
+        } else if let Some((role, chat)) = first {
+            let here: String = text(chat).chars().take(100).collect();
+            found.push((
+                usize::MAX,
+                Difference::new("", &format!("a question of `{role}`"), "no such question", &here),
+            ));
+        }
+        let placed = |(at, difference): (usize, Difference)| {
+            let number = if at == usize::MAX { line } else { line + at };
+            let place = format!("calls.jsonl line {number} ({of})");
+            Difference { place, ..difference }.at((number, 1))
+        };
+        (found.into_iter().map(placed).collect(), pages.n_replayed)
+    }
+
+    fn note(&self, at: usize, differences: Vec<Difference>) {
+        let mut pages = self.pages();
+        pages.n_replayed += 1;
+        pages.differences.extend(differences.into_iter().map(|difference| (at, difference)));
+    }
+}
+
+/// All that a chat shows, for messages.
+fn text(chat: &Chat) -> String {
+    let turns = chat.turns.iter().map(|turn| turn.content.as_str());
+    turns.chain(chat.raw.as_deref()).chain([chat.prefill.as_str()]).collect::<Vec<_>>().join("\n")
+}
+
+/// How a group is judged again.
+pub struct Rehearing {
+    pub book: Arc<Book>,
+    /// The models, where they are asked too.
+    pub models: Option<Panel>,
+}
+
+impl Rehearing {
+    /// A panel with a witness in every role, sampling as the run's.
+    pub fn panel(&self, like: &Panel) -> Panel {
+        let witness = |role: Role| {
+            let model = self.models.as_ref().map(|models| models.seated(role));
+            Arc::new(Witness { role, book: self.book.clone(), model }) as Arc<dyn Llm>
+        };
+        let panel = Panel::new(witness(Role::Judge), like.sampling.clone());
+        Role::ALL.into_iter().fold(panel, |panel, role| panel.seat(role, witness(role)))
+    }
+}
+
+struct Witness {
+    role: Role,
+    book: Arc<Book>,
+    model: Option<Arc<dyn Llm>>,
+}
+
+impl Llm for Witness {
+    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error> {
+        let Some((at, call)) = self.book.take(self.role, chat, sampling) else { return Err(unrecorded()) };
+        let said = match &call.error {
+            Some(error) => Err(error.clone()),
+            None => call.answer().ok_or_else(unrecorded),
+        };
+        if let Some(model) = &self.model {
+            self.book.note(at, replies(&call, &said, &model.ask(chat, form, sampling)));
+        }
+        said
+    }
+
+    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error> {
+        // The record says with which sampling the panel would have asked.
+        let recorded = self.book.weighing(self.role, chat);
+        let Some((at, call)) = recorded else { return Err(unrecorded()) };
+        let weighed = call.content.iter().flat_map(|content| &content.weighed).map(Continuation::weighed);
+        let said = call.error.clone().map_or_else(|| Ok(weighed.collect::<Vec<_>>()), Err);
+        if let Some(model) = &self.model {
+            self.book.note(at, weights(&call, &said, &model.weigh(chat, continuations)));
+        }
+        said
+    }
+
+    fn count(&self, chat: &Chat) -> Result<usize, Error> {
+        self.model.as_ref().map_or_else(|| Err(unrecorded()), |model| model.count(chat))
+    }
+}
+
+impl Book {
+    /// The next recorded weighing under this chat, whatever its sampling, which does not count there.
+    fn weighing(&self, role: Role, chat: &Chat) -> Option<(usize, CallLine)> {
+        let mut pages = self.pages();
+        let (role, prompt) = (role.to_string(), prompt_hash(chat));
+        let from = (role.clone(), prompt.clone(), String::new());
+        let alike = pages.calls.range_mut(from..).take_while(|(key, _)| key.0 == role && key.1 == prompt);
+        let weighed = |(_, calls): (_, &mut VecDeque<(usize, CallLine)>)| {
+            let is_weighed = |(_, call): &(usize, CallLine)| {
+                call.content.as_ref().is_some_and(|content| content.sampling.max_tokens == 0)
+            };
+            if calls.front().is_some_and(is_weighed) { calls.pop_front() } else { None }
+        };
+        let mut alike = alike;
+        let call = alike.find_map(weighed);
+        if call.is_none() {
+            pages.unrecorded.push((role, chat.clone()));
+        }
+        call
+    }
+}
+
+fn unrecorded() -> Error {
+    Error::Engine("the record has no answer to this question".into())
+}
+
+/// What differs between a recorded reply and the model's.
+fn replies(call: &CallLine, said: &Result<Reply, Error>, now: &Result<Reply, Error>) -> Vec<Difference> {
+    let of = |what: &str| format!("{what} of `{}` at `{}`", call.role, call.stage);
+    match (said, now) {
+        (Ok(there), Ok(here)) => {
+            let mut found = texts(&of("the answer"), &there.text, &here.text);
+            if there.finish != here.finish {
+                let name = |finish| format!("{finish:?}").to_lowercase();
+                let (there, here) = (name(there.finish), name(here.finish));
+                found.push(Difference::new("", &of("the end of the answer"), &there, &here));
+            }
+            found.extend(tokens(&of("the answer"), &there.tokens, &here.tokens));
+            found
+        }
+        _ => errors(&of("the answer"), said.as_ref().err(), now.as_ref().err()),
+    }
+}
+
+fn weights(
+    call: &CallLine,
+    said: &Result<Vec<Weighed>, Error>,
+    now: &Result<Vec<Weighed>, Error>,
+) -> Vec<Difference> {
+    let of = |text: &str| format!("the continuation `{text}` of `{}` at `{}`", call.role, call.stage);
+    match (said, now) {
+        (Ok(there), Ok(here)) => {
+            let pairs = there.iter().zip(here);
+            pairs
+                .flat_map(|(a, b)| {
+                    [texts(&of(&a.text), &a.text, &b.text), tokens(&of(&a.text), &a.tokens, &b.tokens)]
+                })
+                .flatten()
+                .collect()
+        }
+        _ => errors(&of("…"), said.as_ref().err(), now.as_ref().err()),
+    }
+}
+
+fn errors(of: &str, there: Option<&Error>, here: Option<&Error>) -> Vec<Difference> {
+    let name = |error: Option<&Error>| error.map_or_else(|| "an answer".into(), ToString::to_string);
+    let (there, here) = (name(there), name(here));
+    if there == here { Vec::new() } else { vec![Difference::new("", of, &there, &here)] }
+}
+
+fn texts(of: &str, there: &str, here: &str) -> Vec<Difference> {
+    if there == here {
+        return Vec::new();
+    }
+    let (there, here) = around(there, here);
+    vec![Difference::new("", &format!("the text of {of}"), &there, &here)]
+}
+
+/// The first token that differs, in its id or in any bit of its log-probabilities.
+fn tokens(of: &str, there: &[Token], here: &[Token]) -> Vec<Difference> {
+    let differing = there.iter().zip(here).position(|(a, b)| !is_same(a, b));
+    let at = differing.or((there.len() != here.len()).then_some(there.len().min(here.len())));
+    let Some(at) = at else { return Vec::new() };
+    let name = |tokens: &[Token]| {
+        tokens.get(at).map_or_else(
+            || "no such token".to_owned(),
+            |t| {
+                format!(
+                    "{} `{}` log-probability {:e}, in the form {:e}",
+                    t.id, t.text, t.logprob, t.masked_logprob
+                )
+            },
+        )
+    };
+    vec![Difference::new("", &format!("token {at} of {of}"), &name(there), &name(here))]
+}
+
+fn is_same(a: &Token, b: &Token) -> bool {
+    let bits = |token: &Token| (token.id, token.logprob.to_bits(), token.masked_logprob.to_bits());
+    bits(a) == bits(b)
+}

@@ -1,0 +1,187 @@
+//! The work of a run: groups are judged side by side on plain threads, each behind the gate, and journalled as soon as
+//! they are done. It decides neither which groups there are nor what becomes of their records.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use super::{
+    Conduct, Error, Options, Record, Task, UnitKey,
+    call::CallLine,
+    calls::Sums,
+    gate::{Gate, Gated},
+    groups::{self, Group},
+    journal::{Done, Groups, Journal},
+    progress::{Extent, Progress},
+};
+use crate::{
+    judges::{self, Call, Panel, Unit, Verdict},
+    llm::Sampling,
+};
+
+/// What a question about a unit without a verdict adds to the temperature: at temperature 0 another seed changes
+/// nothing. The number is ours, and the same as that of [`judges::Retry::AGENT`].
+const WARMER: f32 = 0.3;
+
+/// How far the seed of such a question is from the run's own: further than samples and tries go.
+const OTHER_SEED: u64 = 1 << 48;
+
+/// Everything that a thread needs to judge a group.
+pub struct Work<'a> {
+    pub task: Task<'a>,
+    pub groups: &'a [Group],
+    pub units: &'a [Vec<UnitKey>],
+    pub ids: &'a [String],
+    pub retry_missing: bool,
+}
+
+impl<'a> Work<'a> {
+    /// The groups as the journal knows them.
+    #[must_use]
+    pub fn known(&self) -> Groups<'a> {
+        Groups { units: self.units, ids: self.ids }
+    }
+
+    /// Judges what is not done yet, `jobs` groups at a time; the first error of the disk stops it.
+    ///
+    /// # Errors
+    /// [`Error::Append`], [`Error::Gone`].
+    pub fn through(
+        &self,
+        mine: &[usize],
+        (journal, done): (Journal, Done),
+        options: &Options,
+        conduct: &Conduct,
+    ) -> Result<Sums, Error> {
+        let waiting: Vec<usize> = mine.iter().copied().filter(|group| !done.groups.contains(group)).collect();
+        let n_units = |groups: &[usize]| groups.iter().map(|&group| self.units[group].len()).sum::<usize>();
+        let units = n_units(mine);
+        let resumed = units - n_units(&waiting);
+        let work = waiting.iter().map(|&group| self.estimate(group)).sum();
+        let progress = Arc::new(Progress::start(Extent { units, resumed, work }, options.show));
+        *conduct.writing.hold() =
+            super::interrupt::Written { dir: Some(options.out.clone()), done: resumed, units };
+        let gate = Gate::new(conduct.questions);
+        let shared = Mutex::new((journal, done.sums));
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let worker = || {
+            loop {
+                let rank = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&group) = waiting.get(rank).filter(|_| !stop.load(Ordering::Relaxed)) else {
+                    return Ok(());
+                };
+                let gated =
+                    |llm| Arc::new(Gated { llm, gate: gate.clone(), progress: progress.clone(), rank }) as _;
+                let judged = self.judge(group, &self.task.panel.wrapped(gated));
+                let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                progress.finished(&judged.0, &judged.1, self.estimate(group));
+                if let Err(error) = note(&mut shared, judged, conduct) {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        };
+        let finished: Result<(), Error> = std::thread::scope(|scope| {
+            let jobs = options.jobs.clamp(1, waiting.len().max(1));
+            let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
+            let results = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            results.collect::<Vec<_>>().into_iter().collect()
+        });
+        progress.finish();
+        finished?;
+        let (journal, mut sums) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        journal.sync()?;
+        sums.cost.wall_seconds = progress.seconds();
+        Ok(sums)
+    }
+
+    fn estimate(&self, group: usize) -> usize {
+        groups::estimated_tokens(self.task.segments, &self.groups[group])
+    }
+
+    /// Judges one group: its records, and the calls that led to them.
+    #[must_use]
+    pub fn judge(&self, idx: usize, panel: &Panel) -> (Vec<Record>, Vec<CallLine>) {
+        let (group, judge) = (&self.groups[idx], self.task.judge);
+        let members = group.segments(self.task.segments);
+        let panel = panel.fresh().wanting(&group.wanted);
+        let mut verdicts = judge.judge(&panel, &members);
+        if self.retry_missing {
+            self.judge_missing(group, &panel, &mut verdicts);
+        }
+        let calls = panel.take_calls();
+        let keys = UnitKey::of_group(&members, judge.unit());
+        let n_calls = calls_of_units(&calls, keys.len());
+        let mut records = Record::of_group(&members, judge, verdicts, &n_calls);
+        if judge.unit() == Unit::Segment && !group.is_whole() {
+            records = group.wanted.iter().map(|&at| records[at].clone()).collect();
+        }
+        let calls = calls.into_iter().map(|call| CallLine::new(&self.ids[idx], &keys, call)).collect();
+        (records, calls)
+    }
+
+    /// Asks once more, at another seed and warmer, about the units whose answers could not be used. A unit that has no
+    /// verdict after that keeps its first reason.
+    fn judge_missing(&self, group: &Group, panel: &Panel, verdicts: &mut [Result<Verdict, judges::Error>]) {
+        let is_missing = |at: &usize| {
+            verdicts.get(*at).is_some_and(|v| v.as_ref().is_err_and(judges::Error::is_of_the_answer))
+        };
+        let (asked, missing): (Vec<usize>, Vec<usize>) = match self.task.judge.unit() {
+            Unit::Segment => {
+                let missing: Vec<usize> = group.wanted.iter().copied().filter(is_missing).collect();
+                (missing.clone(), missing)
+            }
+            Unit::Group => (group.wanted.clone(), Some(0).filter(is_missing).into_iter().collect()),
+        };
+        if missing.is_empty() {
+            return;
+        }
+        let sampling = Sampling {
+            temperature: panel.sampling.temperature + WARMER,
+            seed: panel.sampling.seed.wrapping_add(OTHER_SEED),
+            ..panel.sampling.clone()
+        };
+        let mut warmer = panel.wanting(&asked);
+        warmer.sampling = sampling;
+        let mut again = self.task.judge.judge(&warmer, &group.segments(self.task.segments));
+        for at in missing {
+            let better = again.get_mut(at).filter(|verdict| verdict.is_ok());
+            if let (Some(first), Some(better)) = (verdicts.get_mut(at), better) {
+                std::mem::swap(first, better);
+            }
+        }
+    }
+}
+
+/// Appends a group and counts it.
+fn note(
+    (journal, sums): &mut (Journal, Sums),
+    (records, calls): (Vec<Record>, Vec<CallLine>),
+    conduct: &Conduct,
+) -> Result<(), Error> {
+    let mut written = conduct.writing.hold();
+    journal.check()?;
+    for call in &calls {
+        sums.add(call);
+    }
+    journal.append(&records, calls)?;
+    written.done += records.len();
+    Ok(())
+}
+
+/// How many calls each unit caused: its own, and its share of those about the whole group. Those that the model
+/// refused before it read them do not count.
+fn calls_of_units(calls: &[Call], n_units: usize) -> Vec<usize> {
+    let mut counts = vec![0; n_units];
+    let mut whole = 0;
+    for call in calls.iter().filter(|call| call.error.is_none()) {
+        match call.unit.and_then(|unit| counts.get_mut(unit)) {
+            Some(count) => *count += 1,
+            None => whole += 1,
+        }
+    }
+    counts.iter().map(|count| count + whole / n_units.max(1)).collect()
+}

@@ -1,0 +1,89 @@
+//! Runs of the real program on the tiny models, with prompts that their contexts hold.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// A prompt that asks for a number and little else.
+const PROMPT: &str = "{{ source }}\n{{ target }}\nScore as JSON:\n";
+
+/// A folder with prompts and an input of two systems, for `gemba-da`.
+pub struct SmallRun {
+    pub root: tempfile::TempDir,
+    model: PathBuf,
+    method: &'static str,
+}
+
+impl SmallRun {
+    /// Documents of three segments, so many for each system.
+    pub fn new(n_docs: usize) -> Self {
+        Self::of("gemba-da", n_docs)
+    }
+
+    /// The same with a method that also weighs every score.
+    pub fn weighing(n_docs: usize) -> Self {
+        Self::of("gemba-da:score=expected", n_docs)
+    }
+
+    fn of(method: &'static str, n_docs: usize) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2");
+        let run = Self { root, model, method };
+        let prompts = run.at("prompts/gemba_da");
+        fs::create_dir_all(&prompts).unwrap();
+        fs::write(prompts.join("paper.j2"), PROMPT).unwrap();
+        run.write_input("input.jsonl", &["a", "b"], n_docs);
+        run
+    }
+
+    /// Writes an input of these systems.
+    pub fn write_input(&self, name: &str, systems: &[&str], n_docs: usize) {
+        let mut lines = String::new();
+        for system in systems {
+            for seg in 0..3 * n_docs {
+                let line = serde_json::json!({
+                    "system": system, "doc": format!("d{}", seg / 3), "seg_id": seg,
+                    "src_lang": "en", "tgt_lang": "de",
+                    "source": format!("One {seg}"), "hypothesis": format!("Eins {system} {}", seg * 7 % 11),
+                });
+                lines.push_str(&line.to_string());
+                lines.push('\n');
+            }
+        }
+        fs::write(self.at(name), lines).unwrap();
+    }
+
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.at(name)).unwrap()
+    }
+
+    /// `tribunal COMMAND`, in the folder.
+    pub fn tribunal(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+        command.current_dir(self.root.path()).args(args);
+        command.env("TRIBUNAL_HOME", self.at("home")).env_remove("TRIBUNAL_COMMIT");
+        command
+    }
+
+    /// `tribunal score` into a folder, with more arguments.
+    pub fn score(&self, out: &str, more: &[&str]) -> Command {
+        let mut command = self.tribunal(&["score", "--input", "input.jsonl", "--out", out]);
+        command.args(["--method", self.method, "--prompts", "prompts", "--max-tokens", "24"]);
+        command.arg("--model").arg(&self.model).args(["--kv-cache", "8MiB", "--quiet"]);
+        command.args(more);
+        command
+    }
+}
+
+/// The exit code of a command, and all that it said.
+pub fn said(mut command: Command) -> (i32, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    (status.code().unwrap_or(-1), text)
+}

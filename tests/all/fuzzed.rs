@@ -1,0 +1,129 @@
+//! Bounded runs of the fuzz targets in `fuzz/`: the seeds, mutated without a pattern but the same way each time. Nothing
+//! may panic, hang or ask for memory without bound; `cargo fuzz` searches further.
+
+use std::{fs, path::Path};
+
+#[path = "../../fuzz/src/lib.rs"]
+mod targets;
+
+/// Mutations of each seed in this run; `TRIBUNAL_FUZZ` may name more.
+const MUTATIONS: usize = 400;
+
+/// A counter-based generator.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+/// Bytes that formats give a meaning to.
+const TELLING: &[&[u8]] = &[
+    b"\0",
+    b"\xff\xff\xff\xff",
+    b"{",
+    b"}",
+    b"\"",
+    b"null",
+    b"-1",
+    b"1e999",
+    b"\n",
+    b"\t",
+    b"{{",
+    b"%}",
+    b"\xc3",
+    b"99999999999999999999",
+];
+
+/// A few changes at random places.
+fn mutated(seed: &[u8], draw: &mut Draw) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..=draw.below(4) {
+        let at = draw.below(bytes.len() + 1);
+        match draw.below(5) {
+            0 if at < bytes.len() => bytes[at] = draw.next() as u8,
+            1 if at < bytes.len() => bytes[at] ^= 1 << draw.below(8),
+            2 => bytes.truncate(at),
+            3 => {
+                let telling = TELLING[draw.below(TELLING.len())];
+                bytes.splice(at..at, telling.iter().copied());
+            }
+            _ => {
+                let end = (at + draw.below(64)).min(bytes.len());
+                let part = bytes[at.min(end)..end].to_vec();
+                bytes.splice(at..at, part);
+            }
+        }
+    }
+    bytes
+}
+
+/// Runs a target over its seeds and their mutations, one in `of` where each takes long.
+fn check(name: &str, target: fn(&[u8]), of: usize) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(name);
+    let mut seeds: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    seeds.sort();
+    assert!(!seeds.is_empty(), "{name} has no seeds");
+    let n = std::env::var("TRIBUNAL_FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(MUTATIONS);
+    for seed in seeds {
+        let bytes = fs::read(&seed).unwrap();
+        target(&bytes);
+        let mut draw = Draw(1);
+        for _ in 0..n / of {
+            target(&mutated(&bytes, &mut draw));
+        }
+    }
+}
+
+#[test]
+fn gguf() {
+    check("gguf", targets::gguf, 1);
+}
+
+#[test]
+fn safetensors() {
+    check("safetensors", targets::safetensors, 1);
+}
+
+#[test]
+fn tokenizer() {
+    check("tokenizer", targets::tokenizer, 4);
+}
+
+#[test]
+fn config() {
+    check("config", targets::config, 1);
+}
+
+#[test]
+fn chat_template() {
+    check("chat_template", targets::chat_template, 2);
+}
+
+#[test]
+fn schema() {
+    check("schema", targets::schema, 2);
+}
+
+#[test]
+fn segments() {
+    check("segments", targets::segments, 1);
+}
+
+#[test]
+fn journal() {
+    check("journal", targets::journal, 1);
+}
+
+#[test]
+fn answers() {
+    check("answers", targets::answers, 20);
+}
