@@ -18,12 +18,23 @@ use super::{
 
 /// Loads everything and starts the engine's thread.
 pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engine, Error> {
-    let config = weights.config();
     let text = |reason: String| Error::Text { path: path.display().to_string(), reason };
     let own = tokenizer(path, weights, options).map_err(text)?;
+    let source = template_source(path, weights, options).map_err(text)?;
+    over(weights, own, source, options)
+}
+
+/// The same with a tokenizer and the source of a chat template that are read already.
+pub fn over(
+    weights: &Weights,
+    own: Tokenizer,
+    source: Option<String>,
+    options: &Options,
+) -> Result<Engine, Error> {
+    let config = weights.config();
+    let text = |reason: String| Error::Text { path: weights.path().display().to_string(), reason };
     let stops = added_stops(&own, &options.stop_tokens);
     let tokenizer = own.with_stop_tokens(&options.stop_tokens).map_err(|e| text(e.to_string()))?;
-    let source = template_source(path, weights, options).map_err(text)?;
     let template = source.as_deref().map(|source| ChatTemplate::new(source, &tokenizer)).transpose();
     let template = template.map_err(|e| text(e.to_string()))?;
     let template = template.map(|t| t.with_options(&options.chat_options));

@@ -21,6 +21,9 @@ mod tail;
 mod weights;
 
 #[cfg(feature = "cuda")]
+mod probe;
+
+#[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
 mod memory;
@@ -37,6 +40,24 @@ pub use absent::Gpu;
 
 /// Whether this binary has the CUDA kernels. It may still find no device.
 pub const BUILT_IN: bool = cfg!(feature = "cuda");
+
+/// What a GPU reaches.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Peak {
+    /// bf16 operations per second of `mma.sync` on registers; a multiplication and an addition count as two.
+    pub operations: f64,
+    /// Bytes read and written per second by a copy within the device's memory.
+    pub bytes: f64,
+}
+
+/// How long a measurement takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Rounds of the tensor core, bytes of a copy, repeats of each.
+    pub rounds: usize,
+    pub copy_bytes: usize,
+    pub repeats: usize,
+}
 
 /// Why a GPU cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -72,6 +72,13 @@ pub struct Values {
     n_rows: usize,
 }
 
+impl Values {
+    /// Where they are on the device.
+    pub(super) fn at(&self) -> u64 {
+        self.buffer.at()
+    }
+}
+
 impl Cuda {
     /// A GPU without a cache yet.
     ///
@@ -85,7 +92,7 @@ impl Cuda {
         let stream = context.new_stream().map_err(failed("a stream"))?;
         let turning = |rope| Turning { angles: Angles::new(rope, config.head_dim), tables: None };
         Ok(Self {
-            sender: Mutex::new(Sender::new(context, &stream)?),
+            sender: Mutex::new(Sender::new(gpu, &stream)?),
             pool: Pool::new(context),
             cache: None,
             n_blocks: 0,
@@ -104,12 +111,16 @@ impl Cuda {
         })
     }
 
+    pub(super) fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
     fn here(&self) -> Result<(), Error> {
         self.gpu.context().bind_to_thread().map_err(failed("use the device"))
     }
 
     /// Shape: `[n_rows, width]` of numbers with `bytes` bytes.
-    fn values(&self, n_rows: usize, width: usize, bytes: usize) -> Result<Values, Error> {
+    pub(super) fn values(&self, n_rows: usize, width: usize, bytes: usize) -> Result<Values, Error> {
         Ok(Values { buffer: self.pool.take(n_rows * width * bytes)?, n_rows })
     }
 
@@ -180,7 +191,7 @@ impl Cuda {
     }
 
     /// `y = x w^T + b`, or `y += x w^T + b`.
-    fn multiply(&self, x: &Values, w: &Linear, y: u64, add: bool) -> Result<(), Error> {
+    pub(super) fn multiply(&self, x: &Values, w: &Linear, y: u64, add: bool) -> Result<(), Error> {
         for part in &w.parts {
             match part.way {
                 Way::Direct(kind) => self.multiply_part(x, w, part, kind, part.memory.at(), y, add)?,
@@ -333,6 +344,7 @@ impl Cuda {
             multiprocessors: self.gpu.multiprocessors(),
             shared_bytes: self.gpu.shared_bytes(),
             parts: PARTS_BYTES / items::part_bytes(plan::heads(&self.config)),
+            cascade: self.gpu.cascades(),
         }
     }
 
