@@ -133,6 +133,8 @@ mod tests {
         let mean = values.iter().sum::<f32>() / 50_000.0;
         let spread = (values.iter().map(|v| v * v).sum::<f32>() / 50_000.0).sqrt();
         assert!(mean.abs() < 5e-4 && (spread - 0.02).abs() < 3e-4, "{mean} {spread}");
+        // As kernels/tests/fill.cpp has them.
+        assert_eq!([0, 1, 2, 3].map(|i| fill.value(i).to_bits()), [0x3bea, 0xbc1f, 0xbcc8, 0x3b99]);
         assert_ne!(fill.value(0), Fill { seed: 6, ..fill }.value(0));
     }
 
