@@ -3,7 +3,8 @@
 //!
 //! In reading order: [`machine`] measures limits; [`ops`] compares kernels with them; [`pace`] measures how fast a
 //! model reads prompts and writes answers; [`requests`] are the questions that a judge would ask, which [`workload`]
-//! runs as fast as it can and [`invariance`] under one setting after another.
+//! runs as fast as it can and [`invariance`] under one setting after another. [`gpu`] measures a GPU and the [`shapes`]
+//! of models on it, without their weights.
 
 pub mod machine;
 
@@ -17,6 +18,10 @@ pub mod workload;
 
 pub mod invariance;
 
+pub mod shapes;
+
+pub mod gpu;
+
 /// Why a benchmark cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -28,6 +33,10 @@ pub enum Error {
     File { file: String, source: std::io::Error },
     #[error("there is nothing to ask: the input is empty, or the method has no questions about it")]
     Nothing,
+    #[error("`{name}` is not a shape; hint: {known}")]
+    Shape { name: String, known: String },
+    #[error(transparent)]
+    Engine(#[from] crate::engine::Error),
     #[error("request `{id}`: {source}")]
     Llm { id: String, source: crate::llm::Error },
 }

@@ -174,6 +174,15 @@ impl Engine {
         open::engine(path, &Weights::open(path)?, options)
     }
 
+    /// An engine over weights that have no files of their own, such as [`Weights::seeded`] ones: it reads raw text by
+    /// `tokenizer` and has no chat template.
+    ///
+    /// # Errors
+    /// Too little memory for weights or cache.
+    pub fn over(weights: &Weights, tokenizer: Tokenizer, options: &Options) -> Result<Self, Error> {
+        open::over(weights, tokenizer, None, options)
+    }
+
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts

@@ -1,35 +1,63 @@
 #!/usr/bin/env bash
-# Builds the release binary with CUDA into dist/ (git-ignored), ready to be copied to a machine with a GPU.
-# The same binary runs without a GPU. From scratch it takes about 8 minutes on 2 idle cores, mostly candle's kernels.
+# Builds the release binary with CUDA into dist/ (git-ignored), ready to be copied to a machine with a GPU. There it
+# needs the driver and nothing else; without a GPU the same binary runs on the CPU.
 #
-#   scripts/cuda/build.sh [--tests] [CARGO ARGUMENTS]
+#   scripts/cuda/build.sh [--tests] [--generations "90a ..."] [CARGO ARGUMENTS]
 #
-# --tests adds dist/tribunal-tests: the unit tests; those in model/cuda run on the GPU.
-# CUDA_COMPUTE_CAP chooses the GPU generation (default 90, Hopper).
+# --tests adds what scripts/cuda/device.sh needs: the integration tests, where they expect this repository to be, and
+# SmolLM2-135M in two halves if its file is here (`tribunal models pull smollm2-135m-instruct`). What one stage carries
+# stays below 64 MiB.
+# --generations: kernels for these compute capabilities alone (default: all, see build.rs).
+# TRIBUNAL_BUILD_PROFILE chooses another profile than release.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-tests=
-if [ "${1:-}" = --tests ]; then tests=1 && shift; fi
+tests='' most=$((64 << 20))
+while [ $# -gt 0 ]; do
+  case $1 in
+    --tests) tests=1 && shift ;;
+    --generations) export TRIBUNAL_CUDA_GENERATIONS=$2 && shift 2 ;;
+    *) break ;;
+  esac
+done
 scripts/cuda/toolkit.sh
 . .cuda/env
-options=(--release --locked --features cuda --target-dir target/cuda)
+profile=${TRIBUNAL_BUILD_PROFILE:-release}
+options=(--profile "$profile" --locked --features cuda)
 mkdir -p dist
 
-needs_no_cuda_library() { # otherwise it would not start where one is missing
+# put PROGRAM NAME: stripped and packed; refused if it would not start where there is no GPU.
+put() {
   if readelf --dynamic "$1" | grep -E 'NEEDED.*\[lib(cuda|cublas|curand|nvrtc)'; then
-    echo "build: \`$1\` needs CUDA libraries to start: the stand-ins were not linked" >&2
+    echo "build: \`$1\` needs CUDA libraries to start" >&2
     return 1
   fi
+  strip -o "dist/$2" "$1"
+  gzip --force --keep --no-name "dist/$2"
 }
 
-cargo build "${options[@]}" --bin tribunal "$@"
-strip -o dist/tribunal target/cuda/release/tribunal
-needs_no_cuda_library dist/tribunal
-cp scripts/cuda/run.sh dist/
-if [ -n "$tests" ]; then
-  program=$(cargo test "${options[@]}" --lib --no-run \
-    --message-format json "$@" | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
-  strip -o dist/tribunal-tests "$program"
-  needs_no_cuda_library dist/tribunal-tests
+# halve FILE: into dist/, with the sum of the whole, which device.sh compares after joining.
+halve() {
+  split --number=2 --numeric-suffixes=1 --suffix-length=1 "$1" dist/smollm2.gguf.
+  (cd "$(dirname "$1")" && sha256sum "$(basename "$1")") | cut -d' ' -f1 >dist/smollm2.sha256
+}
+
+executable() { sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1; }
+
+if [ -n "$tests" ]; then # builds the binary too, which the tests run
+  program=$(cargo test "${options[@]}" --test all --no-run --message-format json "$@" | executable)
+  put "$program" tribunal-tests
+  binary=$(dirname "$(dirname "$program")")/tribunal
+  printf '%s\n%s\n' "$PWD" "$binary" >dist/built-at
+  model=${TRIBUNAL_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tribunal}
+  model=$(find "$model" -iname 'smollm2-135m-instruct*.gguf' -size +50M 2>/dev/null | head -1 || true)
+  if [ -n "$model" ]; then halve "$model"; else echo "build: SmolLM2 is not here; stages 2 and 3 will say so" >&2; fi
+else
+  binary=$(cargo build "${options[@]}" --bin tribunal --message-format json "$@" | executable)
 fi
+put "$binary" tribunal
 ls -l dist
+for carried in "tribunal.gz tribunal-tests.gz" "tribunal.gz smollm2.gguf.1" "tribunal.gz smollm2.gguf.2"; do
+  # shellcheck disable=SC2086 # a list of files
+  size=$(cd dist && { cat $carried 2>/dev/null || true; } | wc -c)
+  [ "$size" -lt "$most" ] || echo "build: $carried together are $size bytes, more than $most" >&2
+done

@@ -1,5 +1,7 @@
 //! `tribunal bench`: arguments, tables, JSON. What is measured and how is in `bench`.
 
+mod gpu;
+
 use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Result, bail};
@@ -40,6 +42,8 @@ pub enum Command {
     Fsp(Box<Workload>),
     /// The same questions under one engine setting after another: every bit must be the same
     Invariance(Box<Workload>),
+    /// A GPU's limits, and how close the shape of a model comes to them with seeded weights
+    Gpu(Box<gpu::Args>),
 }
 
 /// Which products are timed.
@@ -144,6 +148,7 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
         Command::Decode(args) => run_decode(args, out),
         Command::Fsp(args) => run_workload(args, out),
         Command::Invariance(args) => run_invariance(args, out),
+        Command::Gpu(args) => gpu::run(args, out),
     }
 }
 

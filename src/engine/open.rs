@@ -18,13 +18,24 @@ use super::{
 
 /// Loads everything and starts the engine's thread.
 pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engine, Error> {
-    let config = weights.config();
     let text = |reason: String| Error::Text { path: path.display().to_string(), reason };
     let own = tokenizer(path, weights, options).map_err(text)?;
+    let source = template_source(path, weights, options).map_err(text)?;
+    over(weights, own, source.as_deref(), options)
+}
+
+/// The same with a tokenizer and the source of a chat template that are read already.
+pub fn over(
+    weights: &Weights,
+    own: Tokenizer,
+    source: Option<&str>,
+    options: &Options,
+) -> Result<Engine, Error> {
+    let config = weights.config();
+    let text = |reason: String| Error::Text { path: weights.path().display().to_string(), reason };
     let stops = added_stops(&own, &options.stop_tokens);
     let tokenizer = own.with_stop_tokens(&options.stop_tokens).map_err(|e| text(e.to_string()))?;
-    let source = template_source(path, weights, options).map_err(text)?;
-    let template = source.as_deref().map(|source| ChatTemplate::new(source, &tokenizer)).transpose();
+    let template = source.map(|source| ChatTemplate::new(source, &tokenizer)).transpose();
     let template = template.map_err(|e| text(e.to_string()))?;
     let template = template.map(|t| t.with_options(&options.chat_options));
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
@@ -33,7 +44,7 @@ pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engin
     let models: Vec<(Box<dyn Model>, usize)> = models.collect::<Result<_, Error>>()?;
     let kv_bytes = models.iter().map(|(_, n_blocks)| n_blocks * options.kv.block_bytes(config)).sum();
     let tokenizer = Arc::new(tokenizer);
-    let built = Built { weights, context, template: source.as_deref(), stops };
+    let built = Built { weights, context, template: source, stops };
     let facts = Facts {
         signature: signed::signature(options, &built),
         context,

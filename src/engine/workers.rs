@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         mpsc::{Sender, channel},
     },
+    thread::JoinHandle,
 };
 
 use crate::{llm::Seen, model::Model};
@@ -32,8 +33,21 @@ pub struct Workers {
 
 /// One worker as its askers see it.
 struct Desk {
+    // Dropped first: the thread ends when nobody can ask any more.
     inbox: Sender<Request>,
     waiting: Arc<AtomicUsize>,
+    _thread: Thread,
+}
+
+/// A worker's thread. Whoever drops it waits until the thread has ended: only then has the device the model's memory
+/// back, of which the next engine may need all.
+struct Thread(Option<JoinHandle<()>>);
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // A thread that panicked has told its askers by hanging up.
+        let _ = self.0.take().map(JoinHandle::join);
+    }
 }
 
 /// The prompts so far.
@@ -74,7 +88,7 @@ impl Workers {
             request.answer.set_distinct(known.seen.enter(prompt));
             known.choose(prompt, &self.loads(), self.slack)
         };
-        let Desk { inbox, waiting } = &self.desks[chosen];
+        let Desk { inbox, waiting, .. } = &self.desks[chosen];
         waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(waiting.clone());
         inbox.send(request).ok().map(|()| waiting)
@@ -122,8 +136,8 @@ fn start(i: usize, model: Box<dyn Model>, n_blocks: usize, options: &Options) ->
     let pool = threads.build().map_err(|e| Error::Threads(e.to_string()))?;
     let run = move || pool.install(|| worker.run());
     let thread = std::thread::Builder::new().name(format!("engine {i}"));
-    thread.spawn(run).map_err(|e| Error::Threads(e.to_string()))?;
-    Ok(Desk { inbox: sender, waiting: Arc::default() })
+    let thread = thread.spawn(run).map_err(|e| Error::Threads(e.to_string()))?;
+    Ok(Desk { inbox: sender, waiting: Arc::default(), _thread: Thread(Some(thread)) })
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ mod driver;
 mod launch;
 #[cfg(feature = "cuda")]
 mod memory;
+#[cfg(feature = "cuda")]
+mod probe;
 
 pub mod items;
 pub mod planes;
@@ -50,6 +52,24 @@ pub fn load(gpu: &Gpu, weights: &super::Weights) -> Result<Box<dyn super::Model>
 }
 #[cfg(not(feature = "cuda"))]
 pub use absent::load;
+
+/// What a GPU reaches.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Peak {
+    /// bf16 operations per second of `mma.sync` on registers; a multiplication and an addition count as two.
+    pub operations: f64,
+    /// Bytes read and written per second by a copy within the device's memory.
+    pub bytes: f64,
+}
+
+/// How long a measurement takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Rounds of the tensor core, bytes of a copy, repeats of each.
+    pub rounds: usize,
+    pub copy_bytes: usize,
+    pub repeats: usize,
+}
 
 /// Why a GPU cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -1,8 +1,10 @@
 //! Checkpoints on disk: GGUF files and safetensors folders, memory-mapped, behind one set of names (those of
-//! the Hugging Face checkpoint). It copies and converts nothing.
+//! the Hugging Face checkpoint). It copies and converts nothing. Beside them, `seeded` ones for measurements, which
+//! have no files.
 
 mod gguf;
 mod safetensors;
+pub mod seeded;
 
 use std::{
     collections::BTreeMap,
@@ -23,6 +25,8 @@ pub struct Weights {
     config: Config,
     /// GGUF's key-value section; `None` for safetensors.
     metadata: Option<Metadata>,
+    /// Where the numbers come from when there are no files.
+    seed: Option<u32>,
 }
 
 /// Where one tensor lies.
@@ -59,6 +63,18 @@ impl Weights {
     /// A file that is missing, cut short or not what it claims to be, named with what to do.
     pub fn open(path: &Path) -> Result<Self, Error> {
         if path.is_dir() { safetensors::open(path) } else { gguf::open(path) }
+    }
+
+    /// A checkpoint without files: tensors of this configuration with seeded numbers in bf16.
+    #[must_use]
+    pub fn seeded(config: Config, seed: u32) -> Self {
+        seeded::weights(config, seed)
+    }
+
+    /// How a tensor's numbers are made; `None` when they come from a file, and for norms.
+    #[must_use]
+    pub fn fill(&self, name: &str) -> Option<seeded::Fill> {
+        seeded::fill(self.seed?, name, &self.index.get(name)?.shape)
     }
 
     #[must_use]
@@ -102,6 +118,10 @@ impl Weights {
         if entry.shape != shape {
             return Err(self.bad(name, &format!("has shape {:?}, expected {shape:?}", entry.shape)));
         }
+        if let Some(seed) = self.seed {
+            let bytes = seeded::bytes(seed, name, shape).into();
+            return Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes });
+        }
         let bytes = &self.files[entry.file][entry.start..entry.end];
         let bytes = match entry.order {
             RowOrder::Plain => bytes.into(),
@@ -124,7 +144,7 @@ impl Weights {
     /// It can be read again all the same.
     pub(super) fn used(&self, name: &str) {
         #[cfg(unix)]
-        if let Some(entry) = self.index.get(name) {
+        if let Some(entry) = self.index.get(name).filter(|_| self.seed.is_none()) {
             let (map, length) = (&self.files[entry.file], entry.end - entry.start);
             // SAFETY: the map is of a file and read-only, so pages that are dropped come back with the same bytes.
             #[expect(unsafe_code, reason = "the system call can lose data in maps of other kinds")]

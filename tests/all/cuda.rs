@@ -4,12 +4,14 @@
 #![expect(clippy::print_stderr, reason = "a test that does not run says so")]
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 
 use candle_core::quantized::GgmlDType as T;
 use tribunal::{
+    bench::shapes::Shape,
     engine::{Engine, Options},
     llm::{Chat, Form, Llm, Sampling, Usage},
     model::{BLOCK, Compute, Device, KvType, Part, Step, Weights, cpu::Activations},
@@ -129,6 +131,137 @@ fn replies_do_not_depend_on_batch_cache_drafts_or_order() {
             assert!(!variant.drafts || sum(|u| u.accepted) > 0, "{model}: variant {i} guesses nothing right");
         }
     }
+}
+
+/// Tiles in `tests/golden/mma.json`, which MMA-Sim computed for each generation.
+#[derive(serde::Deserialize)]
+struct TensorCore {
+    cases: Vec<Tiles>,
+    many: Vec<Drawn>,
+}
+
+#[derive(serde::Deserialize)]
+struct Tiles {
+    name: String,
+    a: String,
+    b: String,
+    c: String,
+    d: BTreeMap<String, String>,
+}
+
+#[derive(serde::Deserialize)]
+struct Drawn {
+    spread: u32,
+    tiles: usize,
+    d: BTreeMap<String, String>,
+}
+
+/// Hexadecimal numbers of `digits` digits each.
+fn hex(text: &str, digits: usize) -> Vec<u32> {
+    let number = |at| u32::from_str_radix(&text[at..at + digits], 16).unwrap();
+    (0..text.len()).step_by(digits).map(number).collect()
+}
+
+/// Tiles as `scripts/golden_mma.py` draws them.
+struct Draw {
+    state: u32,
+    spread: u32,
+}
+
+impl Draw {
+    fn bits(&mut self) -> u32 {
+        self.state = self.state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.state >> 8
+    }
+
+    fn half(&mut self) -> u16 {
+        let v = self.bits();
+        ((v & 1) << 15 | (127 - self.spread + (v >> 8) % (2 * self.spread)) << 7 | (v >> 1 & 0x7f)) as u16
+    }
+
+    fn single(&mut self) -> f32 {
+        let v = self.bits();
+        let exponent = 127 - self.spread + (v >> 8) % (2 * self.spread);
+        f32::from_bits((v & 1) << 31 | exponent << 23 | self.bits() & 0x7f_ffff)
+    }
+}
+
+/// A card's tensor core has the bits that are known of its generation, and so has the emulated one.
+#[test]
+fn tensor_core_sums_are_those_of_its_generation() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/mma.json");
+    let golden: TensorCore = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    // Cards of one major compute capability round alike; 8.9 as 8.0 does.
+    let known = if gpu.generation() == "8" { "80" } else { "90" };
+    if !["8", "9"].contains(&gpu.generation().as_str()) {
+        eprintln!("not checked: there are no golden sums of generation {}", gpu.generation());
+        return;
+    }
+    let halves = |text: &str| hex(text, 4).into_iter().map(|bits| bits as u16).collect::<Vec<u16>>();
+    for Tiles { name, a, b, c, d } in &golden.cases {
+        let c: Vec<f32> = hex(c, 8).into_iter().map(f32::from_bits).collect();
+        let ours = gpu.multiply_tiles(&halves(a), &halves(b), &c).unwrap();
+        let ours: Vec<u32> = ours.into_iter().map(f32::to_bits).collect();
+        assert_eq!(ours, hex(&d[known], 8), "{name}, on {gpu:?}");
+    }
+    for Drawn { spread, tiles, d } in &golden.many {
+        let mut draw = Draw { state: 1, spread: *spread };
+        let (mut a, mut b, mut c) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..*tiles {
+            a.extend((0..256).map(|_| draw.half()));
+            b.extend((0..128).map(|_| draw.half()));
+            c.extend((0..128).map(|_| draw.single()));
+        }
+        let sums = gpu.multiply_tiles(&a, &b, &c).unwrap();
+        let hash = sums.iter().flat_map(|x| x.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        assert_eq!(format!("{hash:016x}"), d[known], "{tiles} tiles of spread {spread}, on {gpu:?}");
+    }
+    eprintln!(
+        "{} tiles and {} hashes have the bits of sm_{known} on {gpu:?}",
+        golden.cases.len(),
+        golden.many.len()
+    );
+}
+
+/// Weights that the GPU makes are those that the CPU makes, and reading shared keys apart moves no bit.
+#[test]
+fn seeded_weights_are_the_same_on_both_devices() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    let weights = Weights::seeded(Shape::named("tiny").unwrap().config, 3);
+    let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 320).collect();
+    let apart_from = gpu.without_cascade();
+    let [ours, theirs, uncascaded] = [Device::Cuda(gpu), Device::Cpu, Device::Cuda(apart_from)]
+        .map(|d| last_logits(&d, &weights, &tokens));
+    let apart = apart(&ours, &theirs);
+    assert!(apart < 0.03, "{apart} apart");
+    assert_eq!(ours, uncascaded);
+}
+
+#[test]
+fn bench_gpu_measures_a_shape_and_says_what_it_does_not_know() {
+    if gpu().is_none() {
+        return;
+    }
+    let bench = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+        command.args(["bench", "gpu", "--kv-cache", "4MiB", "--batch", "4"]).args(arguments).output().unwrap()
+    };
+    let measured = bench(&["--device", "cuda", "--shape", "tiny", "--json"]);
+    assert!(measured.status.success(), "{}", String::from_utf8_lossy(&measured.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&measured.stdout).unwrap();
+    assert_eq!(report["products"].as_array().unwrap().len(), 10);
+    let documents = report["documents"].as_array().unwrap();
+    let computed = |i: usize| documents[i]["computed_prompt_tokens"].as_u64().unwrap();
+    assert_eq!(computed(2), 6 * 82, "without the tree every prompt is computed whole");
+    assert!(computed(0) < 4 * 82, "{documents:?}");
+    assert_eq!(computed(0), computed(1), "cascade is not the tree");
+    assert_eq!(report["chats"]["requests"], 5);
+    let refused = bench(&["--device", "cpu", "--shape", "tiny"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("measures a GPU"));
 }
 
 /// The same greedy answers have log-probabilities near the CPU's.

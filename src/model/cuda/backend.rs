@@ -70,6 +70,13 @@ pub struct Values {
     n_rows: usize,
 }
 
+impl Values {
+    /// Where they are on the device.
+    pub(super) fn at(&self) -> u64 {
+        self.buffer.at()
+    }
+}
+
 impl Cuda {
     /// A GPU without a cache yet.
     ///
@@ -83,7 +90,7 @@ impl Cuda {
         let stream = context.new_stream().map_err(failed("a stream"))?;
         let turning = |rope| Turning { angles: Angles::new(rope, config.head_dim), tables: None };
         Ok(Self {
-            sender: Mutex::new(Sender::new(context, &stream)?),
+            sender: Mutex::new(Sender::new(gpu, &stream)?),
             pool: Pool::new(context),
             cache: None,
             n_blocks: 0,
@@ -102,12 +109,16 @@ impl Cuda {
         })
     }
 
+    pub(super) fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
     fn here(&self) -> Result<(), Error> {
         self.gpu.context().bind_to_thread().map_err(failed("use the device"))
     }
 
     /// Shape: `[n_rows, width]` of numbers with `bytes` bytes.
-    fn values(&self, n_rows: usize, width: usize, bytes: usize) -> Result<Values, Error> {
+    pub(super) fn values(&self, n_rows: usize, width: usize, bytes: usize) -> Result<Values, Error> {
         Ok(Values { buffer: self.pool.take(n_rows * width * bytes)?, n_rows })
     }
 

@@ -13,7 +13,11 @@ const DRIVER: i32 = 13_000;
 
 /// A GPU that is there, with the kernels on it.
 #[derive(Clone)]
-pub struct Gpu(Arc<Inner>);
+pub struct Gpu {
+    inner: Arc<Inner>,
+    /// Whether sequences read the keys of a prefix that they share together.
+    cascade: bool,
+}
 
 struct Inner {
     context: Arc<CudaContext>,
@@ -28,7 +32,7 @@ struct Inner {
 
 impl std::fmt::Debug for Gpu {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", self.0.name, self.0.context.ordinal())
+        write!(f, "{} ({})", self.inner.name, self.inner.context.ordinal())
     }
 }
 
@@ -64,26 +68,27 @@ impl Gpu {
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shared_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let kernels = Kernels::load(&context)?;
-        Ok(Self(Arc::new(Inner { context, kernels, name, capability, multiprocessors, shared_bytes })))
+        let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes };
+        Ok(Self { inner: Arc::new(inner), cascade: true })
     }
 
     /// The GPU's number.
     #[must_use]
     pub fn ordinal(&self) -> usize {
-        self.0.context.ordinal()
+        self.inner.context.ordinal()
     }
 
     /// What the GPU is called.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.inner.name
     }
 
     /// Its generation as far as that can move a bit: how tensor cores round. GPUs of one major compute capability
     /// round alike.
     #[must_use]
     pub fn generation(&self) -> String {
-        self.0.capability.0.to_string()
+        self.inner.capability.0.to_string()
     }
 
     /// Bytes that can still be allocated, and all bytes.
@@ -91,22 +96,33 @@ impl Gpu {
     /// # Errors
     /// The device fails.
     pub fn memory(&self) -> Result<(usize, usize), Error> {
-        self.0.context.mem_get_info().map_err(failed("ask for free memory"))
+        self.inner.context.mem_get_info().map_err(failed("ask for free memory"))
+    }
+
+    /// The same GPU, where each sequence reads the keys of a shared prefix for itself. It moves no bit: a measure of what
+    /// reading them together is worth.
+    #[must_use]
+    pub fn without_cascade(&self) -> Self {
+        Self { cascade: false, ..self.clone() }
+    }
+
+    pub(super) fn cascades(&self) -> bool {
+        self.cascade
     }
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {
-        &self.0.context
+        &self.inner.context
     }
 
     pub(super) fn multiprocessors(&self) -> usize {
-        self.0.multiprocessors
+        self.inner.multiprocessors
     }
 
     pub(super) fn shared_bytes(&self) -> usize {
-        self.0.shared_bytes
+        self.inner.shared_bytes
     }
 
     pub(super) fn kernels(&self) -> &Kernels {
-        &self.0.kernels
+        &self.inner.kernels
     }
 }

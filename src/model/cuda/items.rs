@@ -45,6 +45,8 @@ pub struct Limits {
     pub shared_bytes: usize,
     /// The most parts of a step; a part takes [`part_bytes`].
     pub parts: usize,
+    /// Whether rows of different sequences read the keys of a prefix that they share together. Off for measurements.
+    pub cascade: bool,
 }
 
 /// Bytes that a part of one row and split takes: its sums, its peaks and its totals.
@@ -196,6 +198,9 @@ impl Planner<'_> {
         let sequence = |place| self.queries.sequences[self.row(place)];
         if sequence(place) == sequence(run.longest) {
             return true;
+        }
+        if !self.limits.cascade {
+            return false;
         }
         let (ours, theirs) = (self.blocks(place, split), self.blocks(run.longest, split));
         let n = ours.len().min(theirs.len());

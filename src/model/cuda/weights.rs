@@ -8,19 +8,21 @@ use std::{ops::Range, sync::Arc};
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result};
 
 use super::{
-    Error,
+    Error, Gpu,
     driver::failed,
+    launch::{Argument, Shape},
     memory::{Memory, Pinned},
     planes::{Planes, STRIP},
     products::{self, Kind, Way},
 };
-use crate::model::{self, Weights, backend::Matrices, cpu::Format};
+use crate::model::{self, Weights, backend::Matrices, cpu::Format, weights::seeded::Fill};
 
 /// Bytes of a piece on its way to the device.
 const PIECE: usize = 16 << 20;
 
 /// Sends bytes to the device in pieces: one is filled while the other is on its way.
 pub(super) struct Sender {
+    gpu: Gpu,
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
     pieces: [(Pinned, CudaEvent); 2],
@@ -29,13 +31,15 @@ pub(super) struct Sender {
 impl Sender {
     /// # Errors
     /// The system has no memory to lock.
-    pub(super) fn new(context: &Arc<CudaContext>, stream: &Arc<CudaStream>) -> Result<Self, Error> {
+    pub(super) fn new(gpu: &Gpu, stream: &Arc<CudaStream>) -> Result<Self, Error> {
+        let context = gpu.context();
         let piece = || {
             let event = context.new_event(None).map_err(failed("an event"))?;
             event.record(stream).map_err(failed("an event"))?;
             Ok::<_, Error>((Pinned::new(context, PIECE)?, event))
         };
-        Ok(Self { context: context.clone(), stream: stream.clone(), pieces: [piece()?, piece()?] })
+        let pieces = [piece()?, piece()?];
+        Ok(Self { gpu: gpu.clone(), context: context.clone(), stream: stream.clone(), pieces })
     }
 
     /// Memory on the device with `n` units of `unit` bytes; `fill` writes some of the units.
@@ -87,6 +91,24 @@ impl Sender {
         self.send(bytes.len(), 1, |range, piece| piece.copy_from_slice(&bytes[range]))
     }
 
+    /// Makes `n` seeded numbers in bf16 on the device.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub(super) fn fill(&self, at: u64, n: usize, fill: Fill) -> Result<(), Error> {
+        let blocks = n.div_ceil(256).min(32 * self.gpu.multiprocessors());
+        let arguments = [
+            Argument::At(at),
+            Argument::size(n & 0x7fff_ffff),
+            Argument::size(n >> 31),
+            Argument::Int(fill.seed.cast_signed()),
+            Argument::Float(fill.scale),
+        ];
+        let (names, shape) = (("fill", "fill_bf16"), Shape::new([blocks, 1], 256));
+        // SAFETY: the caller has room for n numbers there.
+        unsafe { self.gpu.kernels().launch(self.stream.cu_stream(), names, shape, &arguments) }
+    }
+
     /// Waits until everything is there.
     ///
     /// # Errors
@@ -127,9 +149,16 @@ pub struct Table {
     planes: Option<Arc<Memory>>,
 }
 
-/// One matrix of the file.
+/// Where a matrix's numbers come from.
+enum Source<'a> {
+    File(std::borrow::Cow<'a, [u8]>),
+    /// They are made on the device.
+    Seed(Fill),
+}
+
+/// One matrix of the checkpoint.
 struct Found<'a> {
-    bytes: std::borrow::Cow<'a, [u8]>,
+    from: Source<'a>,
     format: Format,
     n: usize,
     k: usize,
@@ -137,12 +166,16 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn new(weights: &'a Weights, name: &str, [n, k]: [usize; 2]) -> Result<Self, model::Error> {
+        if let Some(fill) = weights.fill(name) {
+            products::check(n, k).map_err(|e| weights.bad(name, &format!("is {e}")))?;
+            return Ok(Self { from: Source::Seed(fill), format: Format::Bf16, n, k });
+        }
         let stored = weights.get(name, &[n, k])?;
         let format = Format::of(stored.dtype);
         let format = format
             .ok_or_else(|| weights.bad(name, &format!("is {:?}, which is not supported", stored.dtype)))?;
         products::check(n, k).map_err(|e| weights.bad(name, &format!("is {e}")))?;
-        Ok(Self { bytes: stored.bytes, format, n, k })
+        Ok(Self { from: Source::File(stored.bytes), format, n, k })
     }
 
     fn planes(&self) -> Option<Planes> {
@@ -151,20 +184,24 @@ impl<'a> Found<'a> {
 
     /// Bytes on the device.
     fn device_bytes(&self) -> usize {
-        self.planes().map_or(self.bytes.len(), |planes| planes.bytes(self.n))
+        self.planes().map_or(self.n * self.format.row_bytes(self.k), |planes| planes.bytes(self.n))
     }
 
     /// Sends the matrix to an address, as products read it.
     fn send(&self, to: u64, sender: &mut Sender) -> Result<(), Error> {
         let row_bytes = self.format.row_bytes(self.k);
+        let file = match &self.from {
+            Source::File(bytes) => bytes,
+            Source::Seed(fill) => return sender.fill(to, self.n * self.k, *fill),
+        };
         match self.planes() {
             None => sender.send_to(to, self.n, row_bytes, &mut |rows, piece| {
-                piece.copy_from_slice(&self.bytes[rows.start * row_bytes..rows.end * row_bytes]);
+                piece.copy_from_slice(&file[rows.start * row_bytes..rows.end * row_bytes]);
             }),
             Some(planes) => {
                 sender.send_to(to, self.n.div_ceil(STRIP), planes.strip_bytes(), &mut |strips, piece| {
                     let rows = strips.start * STRIP..self.n.min(strips.end * STRIP);
-                    planes.write(&self.bytes[rows.start * row_bytes..rows.end * row_bytes], piece);
+                    planes.write(&file[rows.start * row_bytes..rows.end * row_bytes], piece);
                 })
             }
         }
@@ -245,7 +282,15 @@ impl Table {
         sender: &mut Sender,
     ) -> Result<Self, model::Error> {
         let found = Found::new(weights, name, shape)?;
-        let memory = Arc::new(sender.bytes(&found.bytes)?);
+        let memory = Arc::new(match &found.from {
+            Source::File(bytes) => sender.bytes(bytes)?,
+            Source::Seed(_) => {
+                sender.context.bind_to_thread().map_err(failed("use the device"))?;
+                let memory = Memory::new(&sender.context, found.device_bytes(), "the weights")?;
+                found.send(memory.at(), sender)?;
+                memory
+            }
+        });
         // Only where the output matrix is the table does a product read it.
         let planes = if weights.config().tied && found.planes().is_some() {
             let planes = Memory::new(&sender.context, found.device_bytes(), "the weights")?;

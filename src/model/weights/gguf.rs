@@ -39,7 +39,14 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     if arch.as_deref() == Some("llama") {
         interleaved(&mut index, config.n_heads, config.n_kv_heads);
     }
-    Ok(Weights { path: path.into(), files: vec![file], index, config, metadata: Some(content.metadata) })
+    Ok(Weights {
+        path: path.into(),
+        files: vec![file],
+        index,
+        config,
+        metadata: Some(content.metadata),
+        seed: None,
+    })
 }
 
 /// The first sentence of candle's error, which otherwise carries a backtrace.

@@ -23,7 +23,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         list(&shard_path, &file, files.len(), &mut index)?;
         files.push(file);
     }
-    Ok(Weights { path: path.into(), files, index, config, metadata: None })
+    Ok(Weights { path: path.into(), files, index, config, metadata: None, seed: None })
 }
 
 fn bad(path: &Path, reason: impl Into<String>, hint: &str) -> Error {

@@ -87,6 +87,7 @@ impl Cuda {
             multiprocessors: self.gpu.multiprocessors(),
             shared_bytes: self.gpu.shared_bytes(),
             parts: PARTS_BYTES / items::part_bytes(plan::heads(&self.config)),
+            cascade: self.gpu.cascades(),
         }
     }
 }

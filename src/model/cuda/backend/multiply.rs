@@ -12,7 +12,13 @@ use super::{
 
 impl Cuda {
     /// `y = x w^T + b`, or `y += x w^T + b`.
-    pub(super) fn multiply(&self, x: &Values, w: &Linear, y: u64, add: bool) -> Result<(), Error> {
+    pub(in crate::model::cuda) fn multiply(
+        &self,
+        x: &Values,
+        w: &Linear,
+        y: u64,
+        add: bool,
+    ) -> Result<(), Error> {
         for part in &w.parts {
             match part.way {
                 Way::Direct(kind) => self.multiply_part(x, w, part, kind, part.memory.at(), y, add)?,

@@ -8,7 +8,8 @@ use super::{BLOCK, Heads, Items, Limits, Queries, SPLIT, part_bytes, plan};
 use crate::model::step::{Part, Step};
 
 const HEADS: Heads = Heads { n_heads: 14, n_kv_heads: 2, head_dim: 64 };
-const LIMITS: Limits = Limits { multiprocessors: 132, shared_bytes: 227 << 10, parts: 100_000 };
+const LIMITS: Limits =
+    Limits { multiprocessors: 132, shared_bytes: 227 << 10, parts: 100_000, cascade: true };
 
 /// A sequence of a family: the first `shared` blocks are the family's, the others its own.
 #[derive(Clone, Debug)]

@@ -1,0 +1,235 @@
+#!/usr/bin/env bash
+# The first half hour on a GPU, in stages of one command each: at most ten minutes, no network, less than 64 MiB of
+# files. On the machine that builds: `scripts/cuda/build.sh --tests`; then bring the repository and, of dist/, what the
+# stage needs (built-at with each).
+#
+#   scripts/cuda/device.sh 1 [--tiny]   the tensor core's sums, the kernels' and the engine's tests, tiny models beside
+#                                       the CPU, compute-sanitizer   (tribunal.gz tribunal-tests.gz)
+#   scripts/cuda/device.sh 2 [--tiny]   keeps the first half of SmolLM2-135M; products of the smallest shape
+#                                       (tribunal.gz smollm2.gguf.1)
+#   scripts/cuda/device.sh 3 [--tiny]   joins and checks it; FSP on the GPU beside the CPU, and under every setting
+#                                       (tribunal.gz smollm2.gguf.2 smollm2.sha256)
+#   scripts/cuda/device.sh 4 [--tiny]   Qwen2.5 and Llama 3.1 by shape: products, prompts, answers, documents, chats, and
+#                                       other programs beside them where torch is there   (tribunal.gz)
+#
+# Finished steps are kept in target/device/ and not done again: a stage that was cut off goes on where it was. Results
+# are printed and written to OUT (default: target/device/results): stageN.json and stageN.txt. Exit code 1: a step
+# failed; 3: time was up before every step was done, so start the stage again.
+#
+# --tiny is the rehearsal without a card: `scripts/cuda/emulated.sh scripts/cuda/device.sh 1 --tiny`. It builds its
+# programs where dist/ has none. STAGE_SECONDS: when to stop (540). STAGE_SHAPES: the shapes of stage 4.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+root=$PWD
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+stage=${1:-} tiny=''
+case $stage in 1 | 2 | 3 | 4) ;; *) usage ;; esac
+case ${2:-} in --tiny) tiny=1 ;; '') ;; *) usage ;; esac
+
+kept=$root/target/device${tiny:+-tiny}
+out=${OUT:-$kept/results}
+limit=${STAGE_SECONDS:-540}
+mkdir -p "$kept/steps" "$out"
+text=$out/stage$stage.txt
+: >"$text"
+failed=0 cut_off=0 summary=()
+
+say() { echo "$*" | tee -a "$text"; }
+
+# step NAME COMMAND...: unless it is done. What it prints is its result: JSON where it is one line of that.
+step() {
+  local name=$1 began=$SECONDS rc=0
+  local log=$kept/steps/$stage-$name
+  shift
+  if [ ! -e "$log.done" ]; then
+    if [ "$SECONDS" -ge "$limit" ]; then cut_off=1 && return; fi
+    say "== $name: $*"
+    timeout --kill-after=10 $((limit - SECONDS + 30)) "$@" >"$log.out" 2>"$log.err" || rc=$?
+    # 124 and 137: time was up. The step begins anew next time.
+    if [ $rc = 124 ] || [ $rc = 137 ]; then cut_off=1 && return; fi
+    echo "$rc $((SECONDS - began))" >"$log.done"
+  fi
+  local seconds
+  read -r rc seconds <"$log.done"
+  tail -c 20000 "$log.out" "$log.err" >>"$text"
+  say "$name: exit code $rc after $seconds s"
+  if [ "$rc" != 0 ]; then
+    failed=$((failed + 1))
+    tail -n 20 "$log.err" "$log.out"
+    rm "$log.done" # tried again next time
+  fi
+  local result
+  result=$(tail -n 1 "$log.out")
+  case $result in '{'*'}') ;; *) result=null ;; esac
+  summary+=("{\"step\":\"$name\",\"exit_code\":$rc,\"seconds\":$seconds,\"result\":$result}")
+}
+
+# unpack NAME: a program of dist/.
+unpack() {
+  [ ! -e "dist/$1.gz" ] || [ "dist/$1" -nt "dist/$1.gz" ] || { gzip -dc "dist/$1.gz" >"dist/$1" && chmod +x "dist/$1"; }
+}
+
+built() { # programs of the rehearsal, made where dist/ has none
+  . .cuda/env
+  cargo test --locked --features cuda --test all --no-run --message-format json 2>>"$text" |
+    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1
+}
+
+# Programs that were built elsewhere look for the repository and for the binary where they were built.
+settle() {
+  local at=() place here
+  mapfile -t at <dist/built-at
+  for here in 0 1; do
+    place=${at[$here]}
+    [ -e "$place" ] && continue
+    mkdir -p "$(dirname "$place")"
+    if [ $here = 0 ]; then ln -s "$root" "$place"; else cp "$tribunal" "$place"; fi ||
+      { say "device: cannot put anything at $place, where the tests were built to look" && exit 2; }
+  done
+}
+
+mkdir -p dist
+unpack tribunal
+unpack tribunal-tests
+if [ -e dist/tribunal ]; then
+  tribunal=$root/dist/tribunal tests=$root/dist/tribunal-tests
+else
+  tests=$(built)
+  [ -n "$tests" ] || { tail -n 20 "$text" >&2 && echo "device: nothing was built" >&2 && exit 2; }
+  tribunal=$(dirname "$(dirname "$tests")")/tribunal
+fi
+
+# fsp DEVICE MODEL FOLDER ARGUMENTS...: the examples judged by FSP.
+fsp() {
+  local device=$1 model=$2 folder=$3
+  shift 3
+  local examples=$root/examples/en-de rc=0
+  rm -rf "$folder"
+  "$tribunal" score -s "$examples/source.txt" -t "$examples/system-a.txt" --docs "$examples/docs.txt" -l en-de \
+    --model "$model" --device "$device" --quiet --out "$folder" "$@" >/dev/null || rc=$?
+  [ $rc -le 1 ] # 1: a verdict is missing, which tiny models are free to do
+}
+
+# beside MODEL ARGUMENTS...: FSP on the CPU and on the GPU, compared.
+beside() {
+  local model=$1 folder=$kept/runs/$(basename "$1")
+  shift
+  fsp cpu "$model" "$folder-cpu" --activations float "$@" && fsp cuda "$model" "$folder-cuda" "$@" &&
+    python3 scripts/cuda/beside.py "$folder-cpu" "$folder-cuda"
+}
+
+# A tiny model that takes long prompts.
+long() {
+  local model=$kept/models/$1
+  mkdir -p "$kept/models"
+  rm -rf "$model" && cp -r "models/tiny/$1" "$model"
+  sed -i 's/"max_position_embeddings": 512/"max_position_embeddings": 8192/' "$model/config.json"
+  echo "$model"
+}
+
+sanitize() { # compute-sanitizer TOOL over a test of the engine
+  compute-sanitizer --tool "$1" --error-exitcode 9 --target-processes all \
+    "$tests" --test-threads 1 cuda::logits_are_near cuda::a_row_does_not
+}
+
+stage1() {
+  [ ! -e dist/built-at ] || settle
+  export TRIBUNAL_TEST_GPU=1
+  local skipped=()
+  # The binary's own run under faults needs no second rehearsal here.
+  if [ -n "$tiny" ]; then skipped=(--skip cuda::every_gguf --skip cuda::fsp_runs --skip cuda::replies); fi
+  step tensor-core "$tests" --nocapture cuda::tensor_core
+  step tests "$tests" --nocapture cuda:: "${skipped[@]}"
+  local models=(qwen2 llama gemma3 qwen3) arguments=(--method fsp:shots=0 --max-tokens 24 --kv-cache 256MiB)
+  if [ -n "$tiny" ]; then models=(qwen2) arguments=(--method gemba-da --max-tokens 4 --limit 2 --kv-cache 4MiB); fi
+  local model
+  for model in "${models[@]}"; do step "beside-cpu-$model" beside "$(long "$model")" "${arguments[@]}"; done
+  if [ -z "$tiny" ] && command -v compute-sanitizer >/dev/null; then
+    for tool in memcheck racecheck synccheck; do step "sanitizer-$tool" sanitize "$tool"; done
+  else
+    say "compute-sanitizer: not run"
+  fi
+}
+
+# Puts away the halves that are here, and joins them when both are.
+join_model() {
+  local half
+  for half in 1 2; do [ ! -e "dist/smollm2.gguf.$half" ] || cp "dist/smollm2.gguf.$half" "$kept/"; done
+  [ ! -e dist/smollm2.sha256 ] || cp dist/smollm2.sha256 "$kept/"
+  model=$kept/smollm2-135m-instruct.gguf
+  [ ! -e "$model" ] || return 0
+  for half in 1 2; do
+    [ -e "$kept/smollm2.gguf.$half" ] || { say "half $half of the model is not here" && return 1; }
+  done
+  cat "$kept"/smollm2.gguf.[12] >"$model.joined"
+  if [ "$(sha256sum <"$model.joined" | cut -d' ' -f1)" != "$(cat "$kept/smollm2.sha256")" ]; then
+    say "the halves of the model do not make the file that was cut" && rm "$model.joined" && return 1
+  fi
+  mv "$model.joined" "$model"
+}
+
+# The rehearsal's model: a tiny one, cut in two as the real one is.
+cut_tiny() {
+  local file=models/tiny/qwen2/model.safetensors half
+  split --number=2 --numeric-suffixes=1 --suffix-length=1 "$file" "$kept/smollm2.gguf."
+  sha256sum <"$file" | cut -d' ' -f1 >"$kept/smollm2.sha256"
+  for half in "$kept/smollm2-135m-instruct.gguf" "$kept/models/smollm2"; do rm -rf "$half"; done
+  join_model || return 1
+  mkdir -p "$kept/models"
+  cp -r models/tiny/qwen2 "$kept/models/smollm2" && cp "$model" "$kept/models/smollm2/model.safetensors"
+  model=$kept/models/smollm2
+}
+
+stage2() {
+  if [ -z "$tiny" ]; then join_model || say "it is kept; stage 3 needs the other one"; fi
+  bench "${tiny:+tiny}" products
+}
+
+stage3() {
+  local model='' arguments=(--method fsp) asked=(--groups 2)
+  if [ -n "$tiny" ]; then
+    cut_tiny || { failed=1 && return; }
+    arguments=(--method gemba-da --max-tokens 4 --limit 2 --kv-cache 4MiB)
+    asked=(--method gemba-da --groups 2 --max-tokens 3 --kv-cache 4MiB)
+  else
+    join_model || { failed=1 && return; }
+  fi
+  step beside-cpu beside "$model" "${arguments[@]}"
+  local examples=$root/examples/en-de
+  step invariance "$tribunal" bench invariance --model "$model" --device cuda --json -s "$examples/source.txt" \
+    -t "$examples/system-a.txt" --docs "$examples/docs.txt" -l en-de "${asked[@]}"
+}
+
+# bench SHAPE PARTS: one step for each part, so that a stage that is cut off loses one at the most.
+bench() {
+  local shape=${1:-qwen2.5-0.5b} part more=()
+  if [ -n "$tiny" ]; then more=(--kv-cache 4MiB --batch 4); fi
+  for part in ${2//,/ }; do
+    step "$shape-$part" "$tribunal" bench gpu --device cuda --shape "$shape" --parts "$part" --json "${more[@]}"
+  done
+}
+
+stage4() {
+  local shapes=${STAGE_SHAPES:-qwen2.5-7b llama-3.1-8b qwen2.5-32b qwen2.5-14b qwen2.5-0.5b} shape
+  if [ -n "$tiny" ]; then shapes=tiny; fi
+  for shape in $shapes; do bench "$shape" products,prefill,decode,documents,chats; done
+  if [ -z "$tiny" ] && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+    step torch-gemm python3 scripts/peers/torch_gemm.py --shapes src/bench/shapes.json --names $shapes
+    step continuous-batching python3 scripts/peers/continuous_batching.py --shapes src/bench/shapes.json \
+      --name llama-3.1-8b
+  else
+    say "torch: not run"
+  fi
+}
+
+about=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | head -1 || true)
+say "stage $stage on ${about:-a GPU without nvidia-smi}"
+"stage$stage"
+{
+  printf '{"stage":%s,"gpu":"%s","date":"%s","seconds":%s,"failed":%s,"finished":%s,"steps":[' "$stage" "$about" \
+    "$(date -u +%F)" "$SECONDS" "$failed" "$([ $cut_off = 0 ] && echo true || echo false)"
+  (IFS=, && echo "${summary[*]}]}")
+} >"$out/stage$stage.json"
+say "stage $stage: ${#summary[@]} steps, $failed failed$([ $cut_off = 0 ] || echo '; time was up, start it again')"
+[ "$failed" = 0 ] || exit 1
+[ $cut_off = 0 ] || exit 3

@@ -1,0 +1,355 @@
+//! A GPU's limits, and how close a model's shape comes to them with seeded weights: products, prompts, answers, a
+//! judge's questions about documents, and many prompts of mixed lengths. Times only; answers mean nothing.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Instant,
+};
+
+use serde::Serialize;
+
+use super::{Error, pace, shapes::Shape};
+use crate::{
+    engine::{self, Device, Engine, Options},
+    llm::{Chat, Form, Llm, Reply, Sampling},
+    model::cuda::{Effort, Gpu, Peak},
+};
+
+/// How much is measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sizes {
+    /// Rows of single products.
+    pub product_rows: Vec<usize>,
+    /// Lengths of prompts that are read one at a time.
+    pub prompts: Vec<usize>,
+    /// Answers written at a time, the tokens before each, and its own.
+    pub answers: Vec<usize>,
+    pub before: usize,
+    pub answer: usize,
+    /// Lengths of documents, how many of each, questions about one, and the tokens of a question and of its answer.
+    pub documents: Vec<usize>,
+    pub n_documents: usize,
+    pub n_questions: usize,
+    pub question: usize,
+    pub question_answer: usize,
+    /// Prompts of mixed lengths, and the most tokens of one and of its answer.
+    pub n_chats: usize,
+    pub longest: usize,
+    pub repeats: usize,
+}
+
+impl Sizes {
+    /// What suits a shape.
+    #[must_use]
+    pub fn of(shape: &Shape) -> Self {
+        if shape.is_tiny() {
+            return Self {
+                product_rows: vec![1, 20],
+                prompts: vec![40],
+                answers: vec![1, 3],
+                before: 24,
+                answer: 3,
+                documents: vec![70],
+                n_documents: 2,
+                n_questions: 3,
+                question: 12,
+                question_answer: 2,
+                n_chats: 5,
+                longest: 24,
+                repeats: 1,
+            };
+        }
+        Self {
+            product_rows: vec![1, 16, 64, 256, 512, 2048],
+            prompts: vec![512, 2048, 8192],
+            answers: vec![1, 16, 64, 256],
+            before: 512,
+            answer: 64,
+            documents: vec![500, 2700],
+            n_documents: 12,
+            n_questions: 12,
+            question: 130,
+            question_answer: 40,
+            n_chats: 1000,
+            longest: 1024,
+            repeats: 3,
+        }
+    }
+
+    fn effort(shape: &Shape) -> Effort {
+        let full = Effort { rounds: 20_000, copy_bytes: 2 << 30, repeats: 10 };
+        if shape.is_tiny() { Effort { rounds: 1, copy_bytes: 1 << 20, repeats: 1 } } else { full }
+    }
+
+    fn longest_sequence(&self) -> usize {
+        let document = self.documents.iter().max().unwrap_or(&0) + self.question + self.question_answer;
+        let prompt = self.prompts.iter().max().unwrap_or(&0) + 1;
+        // A prompt's text may have a few tokens of its own at the beginning.
+        16 + prompt.max(self.before + self.answer + 1).max(document).max(2 * self.longest)
+    }
+}
+
+/// A product of one shape with so many rows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Product {
+    pub name: &'static str,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub seconds: f64,
+    /// Share of the tensor core's measured peak, and of the measured bandwidth.
+    pub of_peak: f64,
+    pub of_memory: f64,
+}
+
+/// What a pace is of the limit that matters for it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Share {
+    pub pace: pace::Pace,
+    /// Of the tensor core's peak for prompts, of the bandwidth for answers.
+    pub of_limit: f64,
+}
+
+/// Requests that were sent together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Load {
+    pub name: String,
+    pub requests: usize,
+    pub prompt_tokens: usize,
+    pub computed_prompt_tokens: usize,
+    pub answer_tokens: usize,
+    pub seconds: f64,
+    pub requests_per_s: f64,
+    pub answer_tokens_per_s: f64,
+}
+
+/// A shape on one GPU.
+pub struct Desk<'a> {
+    pub gpu: &'a Gpu,
+    pub shape: &'a Shape,
+    pub sizes: Sizes,
+    pub options: &'a Options,
+}
+
+impl Desk<'_> {
+    /// # Errors
+    /// The device fails.
+    pub fn peak(&self) -> Result<Peak, Error> {
+        Ok(self.gpu.peak(Sizes::effort(self.shape)).map_err(failed)?)
+    }
+
+    /// Every product of the shape alone.
+    ///
+    /// # Errors
+    /// The device fails or has too little memory.
+    pub fn products(&self, peak: Peak) -> Result<Vec<Product>, Error> {
+        let mut all = Vec::new();
+        for (name, [n, k]) in self.shape.products() {
+            let repeats = if self.shape.is_tiny() { 1 } else { 50 };
+            let rows = &self.sizes.product_rows;
+            let seconds =
+                self.gpu.product_seconds(&self.shape.config, [n, k], rows, repeats).map_err(failed)?;
+            all.extend(rows.iter().zip(seconds).map(|(&m, seconds)| {
+                let (operations, bytes) =
+                    ((2 * m * n * k) as f64, (2 * n * k + 2 * m * k + 4 * m * n) as f64);
+                let of = |amount: f64, limit: f64| amount / seconds / limit;
+                let (of_peak, of_memory) = (of(operations, peak.operations), of(bytes, peak.bytes));
+                Product { name, m, n, k, seconds, of_peak, of_memory }
+            }));
+        }
+        Ok(all)
+    }
+
+    /// Prompts, one at a time.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn prefill(&self, peak: Peak) -> Result<Vec<Share>, Error> {
+        let engine = self.engine(true, true)?;
+        let share = |&n: &usize| {
+            let pace = pace::prefill(&engine, n, self.sizes.repeats)?;
+            let of_limit = self.shape.prefill_operations(n) / pace.seconds / peak.operations;
+            Ok(Share { pace, of_limit })
+        };
+        self.sizes.prompts.iter().map(share).collect()
+    }
+
+    /// Answers, so many at a time.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn decode(&self, peak: Peak) -> Result<Vec<Share>, Error> {
+        let engine = self.engine(true, true)?;
+        let Sizes { before, answer, repeats, .. } = self.sizes;
+        let share = |&rows: &usize| {
+            let pace = pace::decode(&engine, rows, before, answer, repeats)?;
+            let length = before as f64 + answer as f64 / 2.0;
+            let steps_per_s = pace.tokens_per_s / rows as f64;
+            let of_limit = self.shape.decode_bytes(rows, length) * steps_per_s / peak.bytes;
+            Ok(Share { pace, of_limit })
+        };
+        self.sizes.answers.iter().map(share).collect()
+    }
+
+    /// Questions about documents, as FSP asks them: with the prefix tree, with it but without reading shared keys
+    /// together, and without the tree.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn documents(&self) -> Result<Vec<Load>, Error> {
+        let mut loads = Vec::new();
+        for (setting, tree, cascade) in
+            [("tree", true, true), ("tree, no cascade", true, false), ("no tree", false, true)]
+        {
+            for &length in &self.sizes.documents {
+                // A fresh engine: what was asked before is not in its tree.
+                let engine = self.engine(tree, cascade)?;
+                let name = format!("documents of {length}, {setting}");
+                loads.push(load(&engine, name, &self.questions(length), self.options.n_rows)?);
+            }
+        }
+        Ok(loads)
+    }
+
+    /// Prompts of mixed lengths that share nothing.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn chats(&self) -> Result<Load, Error> {
+        let engine = self.engine(true, true)?;
+        load(&engine, format!("{} chats", self.sizes.n_chats), &self.mixed(), self.options.n_rows)
+    }
+
+    fn questions(&self, length: usize) -> Vec<Asked> {
+        let Sizes { n_documents, n_questions, question, question_answer, .. } = self.sizes;
+        let mut digits = Draw(length as u64);
+        let ask = |document: String, digits: &mut Draw| -> Vec<Asked> {
+            let prompt = |_| format!("{document}{}", digits.text(question));
+            (0..n_questions).map(prompt).map(|text| Asked { text, answer: question_answer }).collect()
+        };
+        (0..n_documents).flat_map(|_| ask(digits.text(length), &mut digits)).collect()
+    }
+
+    /// Lengths as people's chats with a model have them: log-normal, prompts with a median of 90 tokens and a spread
+    /// (of the logarithm) of 1.3, answers of 135 and 1.0, both at least 4 tokens and at most `longest`.
+    fn mixed(&self) -> Vec<Asked> {
+        let mut draw = Draw(42);
+        let longest = self.sizes.longest;
+        let length = |draw: &mut Draw, median: f64, spread: f64| {
+            ((median.ln() + spread * draw.normal()).exp().round() as usize).clamp(4, longest)
+        };
+        let chat = |_| {
+            let (prompt, answer) = (length(&mut draw, 90.0, 1.3), length(&mut draw, 135.0, 1.0));
+            Asked { text: draw.text(prompt), answer }
+        };
+        (0..self.sizes.n_chats).map(chat).collect()
+    }
+
+    fn engine(&self, prefix_cache: bool, cascade: bool) -> Result<Engine, Error> {
+        let options = Options {
+            device: self.device(cascade),
+            more_devices: Vec::new(),
+            prefix_cache,
+            // Seeded weights say nothing that could be guessed.
+            drafts: false,
+            context: Some(self.sizes.longest_sequence().min(self.shape.config.context)),
+            ..self.options.clone()
+        };
+        self.shape.engine(&options)
+    }
+
+    fn device(&self, cascade: bool) -> Device {
+        Device::Cuda(if cascade { self.gpu.clone() } else { self.gpu.without_cascade() })
+    }
+}
+
+fn failed(error: crate::model::cuda::Error) -> engine::Error {
+    engine::Error::Model(error.into())
+}
+
+/// A raw prompt and the tokens of its answer.
+struct Asked {
+    text: String,
+    answer: usize,
+}
+
+/// Sends requests in order, as many at a time as keep every row busy.
+fn load(engine: &Engine, name: String, asked: &[Asked], n_rows: usize) -> Result<Load, Error> {
+    let next = AtomicUsize::new(0);
+    let ask = |i: usize| {
+        let sampling =
+            Sampling { max_tokens: asked[i].answer, temperature: 1.0, seed: i as u64, ..Sampling::default() };
+        let reply = engine.ask(&Chat::raw(asked[i].text.as_str()), &Form::Text, &sampling);
+        reply.map_err(|source| Error::Llm { id: i.to_string(), source })
+    };
+    let take_turns = || -> Result<Vec<Reply>, Error> {
+        let turns = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+        turns.take_while(|&i| i < asked.len()).map(ask).collect()
+    };
+    let start = Instant::now();
+    let replies: Result<Vec<Vec<Reply>>, Error> = std::thread::scope(|scope| {
+        let n_threads = asked.len().min(n_rows + n_rows / 4 + 1);
+        let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(take_turns)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("asking does not panic")).collect()
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    let replies: Vec<Reply> = replies?.into_iter().flatten().collect();
+    let sum = |part: fn(&Reply) -> usize| replies.iter().map(part).sum::<usize>();
+    let answer_tokens = sum(|r| r.usage.generated);
+    Ok(Load {
+        name,
+        requests: replies.len(),
+        prompt_tokens: sum(|r| r.usage.prompt()),
+        computed_prompt_tokens: sum(|r| r.usage.computed),
+        answer_tokens,
+        seconds,
+        requests_per_s: replies.len() as f64 / seconds,
+        answer_tokens_per_s: answer_tokens as f64 / seconds,
+    })
+}
+
+/// Seeded numbers (splitmix64).
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    /// Digits, each of them a token.
+    fn text(&mut self, n: usize) -> String {
+        (0..n).map(|_| char::from(b'0' + (self.next() % 10) as u8)).collect()
+    }
+
+    /// A number of the standard normal distribution: the sum of twelve uniform ones, less 6.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| (self.next() >> 11) as f64 / (1_u64 << 53) as f64).sum::<f64>() - 6.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drawn_lengths_have_the_median_that_is_stated() {
+        let mut draw = Draw(42);
+        let mut normal: Vec<f64> = (0..2001).map(|_| draw.normal()).collect();
+        normal.sort_by(f64::total_cmp);
+        assert!(normal[1000].abs() < 0.08, "{}", normal[1000]);
+        let spread = (normal.iter().map(|x| x * x).sum::<f64>() / 2001.0).sqrt();
+        assert!((spread - 1.0).abs() < 0.05, "{spread}");
+        assert_eq!(draw.text(40).len(), 40);
+    }
+
+    #[test]
+    fn a_sequence_of_every_workload_fits_the_context() {
+        for name in super::super::shapes::names() {
+            let shape = Shape::named(name).unwrap();
+            assert!(Sizes::of(&shape).longest_sequence() <= shape.config.context, "{name}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Shapes of published models, from their `config.json`: for measuring speed with seeded weights where the weights
+//! themselves are not at hand. Nothing is judged with them.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+use super::Error;
+use crate::{
+    engine::{self, Engine, Options, tokenizer::Tokenizer},
+    model::{Config, Weights, config::from_json},
+};
+
+static SHAPES: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("shapes.json")).expect("a test reads every shape of the file")
+});
+
+/// A shape that can be measured.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub name: String,
+    pub config: Config,
+}
+
+/// The names of all shapes.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    SHAPES.keys().map(String::as_str).collect()
+}
+
+impl Shape {
+    /// # Errors
+    /// [`Error::Shape`] for a name that is not known.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let unknown = || Error::Shape { name: name.to_owned(), known: names().join(", ") };
+        let json = SHAPES.get(name).ok_or_else(unknown)?;
+        let config = from_json("shapes.json", json).map_err(engine::Error::from)?;
+        Ok(Self { name: name.to_owned(), config })
+    }
+
+    /// Whether it is the one for tests, which is measured with small numbers.
+    #[must_use]
+    pub fn is_tiny(&self) -> bool {
+        self.name == "tiny"
+    }
+
+    /// Starts an engine over seeded weights. A digit of a raw prompt is a token.
+    ///
+    /// # Errors
+    /// Too little memory.
+    pub fn engine(&self, options: &Options) -> Result<Engine, Error> {
+        let json = include_bytes!("../../models/tiny/qwen2/tokenizer.json");
+        let config = include_bytes!("../../models/tiny/qwen2/tokenizer_config.json");
+        let tokenizer = Tokenizer::from_json(json, Some(config), None)
+            .map_err(|e| engine::Error::Text { path: "models/tiny/qwen2".into(), reason: e.to_string() })?;
+        Ok(Engine::over(&Weights::seeded(self.config.clone(), 1), tokenizer, options)?)
+    }
+
+    /// The weights `[n, k]` of the products of a layer, and that of the output.
+    #[must_use]
+    pub fn products(&self) -> Vec<(&'static str, [usize; 2])> {
+        let c = &self.config;
+        let heads = c.n_heads * c.head_dim;
+        let qkv = heads + 2 * c.n_kv_heads * c.head_dim;
+        vec![
+            ("qkv", [qkv, c.hidden]),
+            ("o", [c.hidden, heads]),
+            ("gate_up", [2 * c.intermediate, c.hidden]),
+            ("down", [c.hidden, c.intermediate]),
+            ("lm_head", [c.vocab, c.hidden]),
+        ]
+    }
+
+    /// Weights that every token is multiplied with, and those of the output, which only wanted rows are.
+    fn parameters(&self) -> (f64, f64) {
+        let sizes: Vec<f64> = self.products().iter().map(|(_, [n, k])| (n * k) as f64).collect();
+        (self.config.n_layers as f64 * sizes[..4].iter().sum::<f64>(), sizes[4])
+    }
+
+    /// Operations of a prompt of `n` tokens; a multiplication and an addition count as two.
+    #[must_use]
+    pub fn prefill_operations(&self, n: usize) -> f64 {
+        let (each, output) = self.parameters();
+        let (c, n) = (&self.config, n as f64);
+        let attention = 2.0 * n * n * (c.n_layers * c.n_heads * c.head_dim) as f64;
+        2.0 * (n * each + output) + attention
+    }
+
+    /// Bytes that a step of `rows` answers reads when each of them has `length` tokens before it: weights once, keys and
+    /// values of every row.
+    #[must_use]
+    pub fn decode_bytes(&self, rows: usize, length: f64) -> f64 {
+        let (each, output) = self.parameters();
+        let c = &self.config;
+        let cached = 2.0 * 2.0 * (c.n_layers * c.n_kv_heads * c.head_dim) as f64;
+        2.0 * (each + output) + rows as f64 * length * cached
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shape_is_read_and_has_the_size_in_its_name() {
+        for (name, billions) in [
+            ("qwen2.5-0.5b", 0.49),
+            ("qwen2.5-7b", 7.07),
+            ("qwen2.5-14b", 13.99),
+            ("qwen2.5-32b", 31.98),
+            ("llama-3.1-8b", 7.50),
+            ("tiny", 0.00007),
+        ] {
+            // Without an embedding table that is not the output matrix.
+            let (each, output) = Shape::named(name).unwrap().parameters();
+            let ours = (each + output) / 1e9;
+            assert!((ours / billions - 1.0).abs() < 0.02, "{name}: {ours}");
+        }
+        assert_eq!(names().len(), 6);
+        let error = Shape::named("qwen2.5-8b").unwrap_err().to_string();
+        assert!(error.contains("`qwen2.5-8b`") && error.contains("qwen2.5-7b"), "{error}");
+    }
+
+    #[test]
+    fn what_a_step_reads_and_computes() {
+        let tiny = Shape::named("tiny").unwrap();
+        // A layer: (128 + 64) x 64 + 64 x 64 + 128 x 64 + 64 x 64 wait for their sum below; the output: 320 x 64.
+        let layer = 128 * 64 + 64 * 64 + 128 * 64 + 64 * 64;
+        let weights = 2 * layer + 320 * 64;
+        // Whole numbers, which floats of 64 bits hold exactly.
+        let [empty, three, zero] =
+            [(0, 9.0), (3, 10.0), (0, 0.0)].map(|(rows, keys)| tiny.decode_bytes(rows, keys) as i64);
+        assert_eq!(empty, 2 * weights);
+        assert_eq!(three - zero, 3 * 10 * 2 * 2 * 32 * 2);
+        let operations = 2 * (5 * 2 * layer + 320 * 64) + 2 * 25 * 2 * 64;
+        assert_eq!(tiny.prefill_operations(5) as i64, operations);
+    }
+}

@@ -1,0 +1,196 @@
+//! `tribunal bench gpu`: arguments, tables, JSON.
+
+use std::{io::Write, process::ExitCode};
+
+use anyhow::{Result, bail};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    bench::{
+        gpu::{Desk, Load, Product, Share, Sizes},
+        shapes::{self, Shape},
+    },
+    cli::{args::EngineArgs, panel, table::Table},
+    engine::Device,
+    model::cuda::Peak,
+};
+
+/// What is measured of a GPU.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The model's shape; its weights are seeded numbers, made on the GPU
+    #[arg(long, value_name = "NAME", default_value = "qwen2.5-7b", value_parser = clap::builder::PossibleValuesParser::new(shapes::names()))]
+    shape: String,
+    /// What to measure
+    #[arg(
+        long,
+        value_name = "A,B",
+        value_delimiter = ',',
+        default_value = "products,prefill,decode,documents,chats"
+    )]
+    parts: Vec<Part>,
+    /// Rows of single products, and answers written at a time; default: what suits the shape
+    #[arg(long, value_name = "M,M", value_delimiter = ',')]
+    rows: Vec<usize>,
+    /// How many documents are asked about
+    #[arg(long, value_name = "N")]
+    documents: Option<usize>,
+    #[command(flatten)]
+    engine: EngineArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Each product of a layer alone
+    Products,
+    /// Prompts, one at a time
+    Prefill,
+    /// Answers, with several numbers of them in parallel
+    Decode,
+    /// Questions about documents, with and without what they share
+    Documents,
+    /// Prompts of mixed lengths that share nothing
+    Chats,
+}
+
+/// What was measured.
+struct Report {
+    gpu: String,
+    peak: Peak,
+    products: Option<Vec<Product>>,
+    prefill: Option<Vec<Share>>,
+    decode: Option<Vec<Share>>,
+    documents: Option<Vec<Load>>,
+    chats: Option<Load>,
+}
+
+/// Runs `tribunal bench gpu`.
+///
+/// # Errors
+/// If there is no GPU, or it cannot hold the shape.
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    let shape = Shape::named(&args.shape)?;
+    let options = panel::options(&args.engine)?;
+    let Device::Cuda(gpu) = &options.device else {
+        bail!("`bench gpu` measures a GPU, and there is none; hint: `--device cuda` says why");
+    };
+    let mut sizes = Sizes::of(&shape);
+    if !args.rows.is_empty() {
+        (sizes.product_rows, sizes.answers) = (args.rows.clone(), args.rows.clone());
+    }
+    sizes.n_documents = args.documents.unwrap_or(sizes.n_documents);
+    let desk = Desk { gpu, shape: &shape, sizes, options: &options };
+    let peak = desk.peak()?;
+    let wants = |part| args.parts.contains(&part);
+    let report = Report {
+        gpu: gpu.name().to_owned(),
+        peak,
+        products: wants(Part::Products).then(|| desk.products(peak)).transpose()?,
+        prefill: wants(Part::Prefill).then(|| desk.prefill(peak)).transpose()?,
+        decode: wants(Part::Decode).then(|| desk.decode(peak)).transpose()?,
+        documents: wants(Part::Documents).then(|| desk.documents()).transpose()?,
+        chats: wants(Part::Chats).then(|| desk.chats()).transpose()?,
+    };
+    if args.json {
+        return super::print(&report.json(&shape, &desk.sizes), out);
+    }
+    report.print(&shape, out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Report {
+    fn json(&self, shape: &Shape, sizes: &Sizes) -> Value {
+        let mut all = Map::new();
+        all.insert("gpu".into(), json!(self.gpu));
+        all.insert("shape".into(), json!(shape.name));
+        all.insert("sizes".into(), json!(sizes));
+        all.insert("peak".into(), json!(self.peak));
+        for (name, value) in [
+            ("products", self.products.as_ref().map(|value| json!(value))),
+            ("prefill", self.prefill.as_ref().map(|value| json!(value))),
+            ("decode", self.decode.as_ref().map(|value| json!(value))),
+            ("documents", self.documents.as_ref().map(|value| json!(value))),
+            ("chats", self.chats.as_ref().map(|value| json!(value))),
+        ] {
+            all.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        Value::Object(all)
+    }
+
+    fn print(&self, shape: &Shape, out: &mut dyn Write) -> Result<()> {
+        let Peak { operations, bytes } = self.peak;
+        writeln!(
+            out,
+            "{} on {}: mma.sync reaches {:.0} TFLOP/s, a copy {:.0} GB/s",
+            shape.name,
+            self.gpu,
+            operations / 1e12,
+            bytes / 1e9
+        )?;
+        if let Some(products) = &self.products {
+            writeln!(out, "{}", products_table(products))?;
+        }
+        if let Some(shares) = &self.prefill {
+            writeln!(
+                out,
+                "{}",
+                shares_table(["prompt", "tokens/s", "of the peak"], shares, |s| s.pace.prompt)
+            )?;
+        }
+        if let Some(shares) = &self.decode {
+            let head = ["answers", "tokens/s", "of the bandwidth"];
+            writeln!(out, "{}", shares_table(head, shares, |s| s.pace.batch))?;
+        }
+        let loads: Vec<&Load> = self.documents.iter().flatten().chain(&self.chats).collect();
+        if !loads.is_empty() {
+            writeln!(out, "{}", loads_table(&loads))?;
+        }
+        Ok(())
+    }
+}
+
+fn products_table(products: &[Product]) -> Table {
+    let mut table = Table::new();
+    table.head(["product", "m x n x k", "us", "TFLOP/s", "of the peak", "of the bandwidth"]);
+    for p in products {
+        table.row([
+            p.name.to_owned(),
+            format!("{} x {} x {}", p.m, p.n, p.k),
+            format!("{:.1}", p.seconds * 1e6),
+            format!("{:.1}", (2 * p.m * p.n * p.k) as f64 / p.seconds / 1e12),
+            format!("{:.2}", p.of_peak),
+            format!("{:.2}", p.of_memory),
+        ]);
+    }
+    table
+}
+
+fn shares_table(head: [&str; 3], shares: &[Share], key: impl Fn(&Share) -> usize) -> Table {
+    let mut table = Table::new();
+    table.head(head);
+    for share in shares {
+        let speed = format!("{:.0}", share.pace.tokens_per_s);
+        table.row([key(share).to_string(), speed, format!("{:.2}", share.of_limit)]);
+    }
+    table
+}
+
+fn loads_table(loads: &[&Load]) -> Table {
+    let mut table = Table::new();
+    table.head(["requests", "number", "seconds", "requests/s", "answer tokens/s", "computed of prompts"]);
+    for load in loads {
+        table.row([
+            load.name.clone(),
+            load.requests.to_string(),
+            format!("{:.2}", load.seconds),
+            format!("{:.1}", load.requests_per_s),
+            format!("{:.0}", load.answer_tokens_per_s),
+            format!("{} of {}", load.computed_prompt_tokens, load.prompt_tokens),
+        ]);
+    }
+    table
+}

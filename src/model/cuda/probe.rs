@@ -1,0 +1,161 @@
+//! What a GPU does by itself: the tensor core's sums, its peak, its bandwidth, and single products. Measurements and
+//! tests ask for them; no model does.
+
+#![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, result, sys::CUevent_flags};
+
+use super::{
+    Effort, Error, Gpu, Peak,
+    backend::{Cuda, Values},
+    driver::failed,
+    launch::{Argument, Shape},
+    memory::Memory,
+    products::{Kind, Way},
+    weights::{Linear, Part, Sender},
+};
+use crate::model::{Config, weights::seeded::Fill};
+
+/// Operations of one tile's product; a multiplication and an addition count as two.
+const TILE_OPERATIONS: f64 = 16.0 * 8.0 * 16.0 * 2.0;
+/// Tiles of a warp and round, and warps of a block, in `kernels/probe.cu`.
+const TILES_OF_ROUND: f64 = 16.0;
+const WARPS: f64 = 8.0;
+/// Weights that no cache holds.
+const BEYOND_CACHE: usize = 256 << 20;
+/// The most copies of a matrix that are multiplied in turn.
+const MOST_COPIES: usize = 16;
+
+impl Gpu {
+    /// `d += a b` for tiles `a [n, 16, 16]` and `b [n, 16, 8]` of bf16 and `d [n, 16, 8]`, each tile one instruction of
+    /// the tensor core.
+    ///
+    /// # Errors
+    /// The device fails.
+    ///
+    /// # Panics
+    /// When the lengths are not those of as many tiles.
+    pub fn multiply_tiles(&self, a: &[u16], b: &[u16], d: &[f32]) -> Result<Vec<f32>, Error> {
+        let n = d.len() / 128;
+        assert!(d.len() == n * 128 && a.len() == n * 256 && b.len() == n * 128, "whole tiles of each");
+        let stream = self.stream()?;
+        let mut sender = Sender::new(self, &stream)?;
+        let halves = |x: &[u16]| x.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        let [a, b] = [sender.bytes(&halves(a))?, sender.bytes(&halves(b))?];
+        let sums = sender.bytes(&d.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())?;
+        let arguments =
+            [Argument::At(a.at()), Argument::At(b.at()), Argument::At(sums.at()), Argument::size(n)];
+        let mut bytes = vec![0_u8; 4 * d.len()];
+        // SAFETY: the three buffers hold n tiles; the copy is over before its bytes are read.
+        unsafe {
+            let names = ("probe", "multiply_tiles");
+            self.kernels().launch(stream.cu_stream(), names, Shape::new([n, 1], 32), &arguments)?;
+            result::memcpy_dtoh_async(&mut bytes, sums.at(), stream.cu_stream())
+                .map_err(failed("fetch results"))?;
+        }
+        stream.synchronize().map_err(failed("multiply tiles"))?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
+    }
+
+    /// Measures the peak of the tensor core and of memory; the best of the repeats.
+    ///
+    /// # Errors
+    /// The device fails or has too little memory.
+    pub fn peak(&self, effort: Effort) -> Result<Peak, Error> {
+        let stream = self.stream()?;
+        let blocks = 4 * self.multiprocessors();
+        let sums = Memory::new(self.context(), 4 * blocks, "a measurement")?;
+        let arguments = [Argument::At(sums.at()), Argument::size(effort.rounds)];
+        let rounds = || {
+            // SAFETY: there is a sum for each block.
+            unsafe {
+                let names = ("probe", "multiply_rounds");
+                self.kernels().launch(stream.cu_stream(), names, Shape::new([blocks, 1], 256), &arguments)
+            }
+        };
+        let operations = effort.rounds as f64 * TILES_OF_ROUND * TILE_OPERATIONS * WARPS * blocks as f64;
+        let seconds = self.least(&stream, effort.repeats, rounds)?;
+        let bytes = effort.copy_bytes;
+        let [from, to] = [(); 2].map(|()| Memory::new(self.context(), bytes, "a measurement"));
+        let (from, to) = (from?, to?);
+        // SAFETY: both have so many bytes. What is copied first is written first.
+        unsafe { result::memset_d8_async(from.at(), 1, bytes, stream.cu_stream()) }
+            .map_err(failed("write memory"))?;
+        let copy = || {
+            // SAFETY: as above.
+            unsafe { result::memcpy_dtod_async(to.at(), from.at(), bytes, stream.cu_stream()) }
+                .map_err(failed("copy memory"))
+        };
+        let copying = self.least(&stream, effort.repeats, copy)?;
+        Ok(Peak { operations: operations / seconds, bytes: 2.0 * bytes as f64 / copying })
+    }
+
+    /// Seconds of one product of `m` rows with a seeded bf16 weight `[n, k]` that comes from memory and not from a
+    /// cache, for each of `rows`; the mean of a row of products, the best of the repeats.
+    ///
+    /// # Errors
+    /// The device fails or has too little memory.
+    pub fn product_seconds(
+        &self,
+        config: &Config,
+        [n, k]: [usize; 2],
+        rows: &[usize],
+        repeats: usize,
+    ) -> Result<Vec<f64>, Error> {
+        super::products::check(n, k)?;
+        let cuda = Cuda::new(self, config)?;
+        let stream = cuda.stream().clone();
+        let n_copies = BEYOND_CACHE.div_ceil(2 * n * k).min(MOST_COPIES).min(repeats.max(1));
+        let sender = Sender::new(self, &stream)?;
+        let weight = |seed: usize| -> Result<Linear, Error> {
+            let memory = Memory::new(self.context(), 2 * n * k, "the weights")?;
+            sender.fill(memory.at(), n * k, Fill { seed: seed as u32, scale: 0.02 })?;
+            let part = Part { memory: Arc::new(memory), way: Way::Direct(Kind::Bf16), first: 0, n };
+            Ok(Linear { parts: vec![part], n, k, bias: None })
+        };
+        let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;
+        let of_rows = |&m: &usize| {
+            let x: Values = cuda.values(m, k, 2)?;
+            sender.fill(x.at(), m * k, Fill { seed: 99, scale: 1.0 })?;
+            let y: Values = cuda.values(m, n, 4)?;
+            let all = || {
+                for i in 0..repeats.max(1) {
+                    cuda.multiply(&x, &weights[i % n_copies], y.at(), false)?;
+                }
+                Ok(())
+            };
+            Ok(self.least(&stream, 3, all)? / repeats.max(1) as f64)
+        };
+        rows.iter().map(of_rows).collect()
+    }
+
+    fn stream(&self) -> Result<Arc<CudaStream>, Error> {
+        self.context().bind_to_thread().map_err(failed("use the device"))?;
+        self.context().new_stream().map_err(failed("a stream"))
+    }
+
+    /// Runs `work` once and then so many times; the least seconds that the device took for it.
+    fn least(
+        &self,
+        stream: &CudaStream,
+        repeats: usize,
+        mut work: impl FnMut() -> Result<(), Error>,
+    ) -> Result<f64, Error> {
+        let event =
+            || self.context().new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).map_err(failed("an event"));
+        let (begin, end) = (event()?, event()?);
+        work()?;
+        let mut least = f64::INFINITY;
+        for _ in 0..repeats.max(1) {
+            begin.record(stream).map_err(failed("measure time"))?;
+            work()?;
+            end.record(stream).map_err(failed("measure time"))?;
+            let ms = begin.elapsed_ms(&end).map_err(failed("measure time"))?;
+            least = least.min(f64::from(ms) / 1e3);
+        }
+        // A clock that does not move (an emulated device's may not) must not make a speed infinite.
+        Ok(least.max(1e-9))
+    }
+}
