@@ -44,7 +44,8 @@ step() {
   if [ ! -e "$log.done" ]; then
     if [ "$SECONDS" -ge "$limit" ]; then cut_off=1 && return; fi
     say "== $name: $*"
-    timeout --kill-after=10 $((limit - SECONDS + 30)) "$@" >"$log.out" 2>"$log.err" || rc=$?
+    # Some commands are functions of this file.
+    timeout --kill-after=10 $((limit - SECONDS + 30)) bash -c '"$@"' step "$@" >"$log.out" 2>"$log.err" || rc=$?
     # 124 and 137: time was up. The step begins anew next time.
     if [ $rc = 124 ] || [ $rc = 137 ]; then cut_off=1 && return; fi
     echo "$rc $((SECONDS - began))" >"$log.done"
@@ -131,6 +132,9 @@ sanitize() { # compute-sanitizer TOOL over a test of the engine
   compute-sanitizer --tool "$1" --error-exitcode 9 --target-processes all \
     "$tests" --test-threads 1 cuda::logits_are_near cuda::a_row_does_not
 }
+
+export -f fsp beside sanitize
+export root kept tribunal tests
 
 stage1() {
   [ ! -e dist/built-at ] || settle
