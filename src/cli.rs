@@ -9,6 +9,7 @@ pub mod ask;
 pub mod bench;
 pub mod calibrate;
 pub mod compare;
+pub mod export;
 pub mod input;
 pub mod keep;
 pub mod merge;
@@ -17,6 +18,8 @@ pub mod methods;
 pub mod models;
 pub mod panel;
 pub mod promptcue;
+pub mod raters;
+pub mod report;
 pub mod score;
 pub mod search;
 pub mod show;
@@ -45,6 +48,10 @@ enum Command {
     Show(show::Args),
     /// Compare systems, with paired significance, or judges on the same translations
     Compare(compare::Args),
+    /// Lay out runs and human annotations on one self-contained HTML page
+    Report(report::Args),
+    /// Write a run in a format of the field: MQM TSV, mt-metrics-eval, COMET's JSON, CSV, Parquet
+    Export(export::Args),
     /// How well metrics and judges agree with human raters
     Meta(Box<meta::Args>),
     /// Meta-evaluation with marked errors: build sets, ask a model, score answers
@@ -106,6 +113,8 @@ impl Cli {
             Command::Merge(args) => merge::run(&args, out),
             Command::Show(args) => show::run(&args, out),
             Command::Compare(args) => compare::run(&args, out),
+            Command::Report(args) => report::run(&args, out),
+            Command::Export(args) => export::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, seat, out),
             Command::Calibrate(args) => calibrate::run(&args, seat, out),

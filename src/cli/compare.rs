@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use input::Input;
+use super::args::Pair;
+pub use input::Input;
+pub use judges::{Agreed, agreement};
 
 mod input;
 mod judges;
@@ -17,7 +19,8 @@ mod systems;
 /// Systems side by side, or judges: with paired significance, agreement, and differences.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Run folders, and score files: `SYSTEM SCORE` lines, JSONL, or one column (its file name is the system).
+    /// Run folders, and score files: `SYSTEM SCORE` lines, JSONL, one column (its file name is the system), or
+    /// the MQM TSV of human raters.
     /// Inputs on the same translations are compared as judges, others as systems of one judge.
     #[arg(required = true, value_name = "DIR|FILE")]
     pub inputs: Vec<PathBuf>,
@@ -33,9 +36,9 @@ pub struct Args {
     /// Judges: human scores to agree with, from a folder in the layout of mt-metrics-eval.
     #[arg(long, value_name = "DIR", requires = "pair")]
     pub testset: Option<PathBuf>,
-    /// Judges: the language pair of the test set.
-    #[arg(short = 'l', long = "lp", value_name = "LP", requires = "testset")]
-    pub pair: Option<String>,
+    /// Judges: the language pair of the test set, or of human annotations.
+    #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
+    pub pair: Option<Pair>,
     /// Judges: which human scores: the NAME of `LP.NAME.seg.score`.
     #[arg(long, default_value = "mqm", value_name = "NAME")]
     pub gold: String,
@@ -80,7 +83,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     {
         bail!("`{}` is given twice", twice.display());
     }
-    let inputs: Vec<Input> = args.inputs.iter().map(|path| Input::read(path)).collect::<Result<_>>()?;
+    let inputs: Vec<Input> =
+        args.inputs.iter().map(|path| Input::read(path, args.pair.as_ref())).collect::<Result<_>>()?;
     let pairs = inputs.iter().enumerate().flat_map(|(idx, a)| inputs[idx + 1..].iter().map(move |b| (a, b)));
     let overlapping = pairs.clone().filter(|(a, b)| a.overlaps(b)).count();
     if overlapping == 0 {

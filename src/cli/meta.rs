@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
+use super::raters;
 use crate::meta::align::MissingPolicy;
 use crate::meta::coverage::CoveragePolicy;
 use crate::meta::direction::Direction;
@@ -37,7 +38,7 @@ pub struct Args {
     #[arg(long, default_value = "mqm", value_name = "NAME")]
     pub gold: String,
     /// Scores from outside the folder; PATTERN may hold {lp}, {level} (seg, sys) and {system}, or be a run's
-    /// folder.
+    /// folder, or the MQM TSV of human raters.
     #[arg(long, value_name = "NAME=PATTERN")]
     pub scores: Vec<String>,
     /// Names of `--scores` where lower is better.
@@ -138,6 +139,7 @@ fn selection(args: &Args, set: &TaskSet) -> Result<Selection> {
             name: name.into(),
             pattern: pattern.into(),
             negate: args.negate.iter().any(|n| n == name),
+            verdicts: None,
         });
     }
     if let Some(unknown) = args.negate.iter().find(|name| !brought.iter().any(|one| one.name == **name)) {
@@ -192,6 +194,12 @@ fn load(args: &Args, selection: &Selection) -> Result<Vec<Direction>> {
         let mut selection = selection.clone();
         if args.pairs.len() > 1 {
             selection.brought.retain(|one| brought_for(one, lp));
+        }
+        for one in &mut selection.brought {
+            let path = PathBuf::from(one.pattern.replace("{lp}", lp));
+            if path.is_file() && raters::is_mqm_tsv(&path) {
+                one.verdicts = Some(raters::verdicts(&path, Some(&lp.parse()?))?);
+            }
         }
         directions.push(Direction::load(&args.testset, lp, &selection)?);
     }

@@ -81,8 +81,10 @@ pub enum Format {
     Text,
     /// One JSON object
     Json,
-    /// One row for each segment
+    /// One row for each segment, separated by tabs
     Tsv,
+    /// One row for each segment, with its texts
+    Csv,
 }
 
 /// Runs `tribunal score`.
@@ -137,7 +139,7 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     }
     warn(&outcome)?;
     if let Some(path) = &args.run.to_json {
-        let json = serde_json::to_vec_pretty(&report::comet_json(&outcome.records, &segments))?;
+        let json = serde_json::to_vec_pretty(&report::export::comet::json(&outcome.records, &segments))?;
         run::folder::replace(path, |file| file.write_all(&json))?;
     }
     let kept = args.keep.write(&outcome.records, &options.out)?;
@@ -261,6 +263,10 @@ pub fn print(outcome: &Outcome, format: Format, detail: Detail, out: &mut dyn Wr
         Format::Text => report::text(summary, records, detail, look()),
         Format::Json => report::json(summary, records, detail),
         Format::Tsv => report::tsv(summary, records, detail),
+        Format::Csv => {
+            out.write_all(&report::export::csv(summary, records, detail)?)?;
+            String::new()
+        }
     };
     out.write_all(text.as_bytes())?;
     out.flush().context("cannot write the results to standard output")

@@ -27,7 +27,10 @@ pub struct Input {
 
 impl Input {
     /// Checks what every reader guarantees, and puts the systems one after the other.
-    fn new(segments: Vec<Segment>, notes: Vec<String>, from: &Path) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Nothing`] without any segment.
+    pub fn new(segments: Vec<Segment>, notes: Vec<String>, from: &Path) -> Result<Self, Error> {
         if segments.is_empty() {
             return Err(Error::Nothing(from.into()));
         }
@@ -95,7 +98,9 @@ pub enum Error {
          single tabs, without quoting; replace any tab inside a text"
     )]
     Columns { path: PathBuf, line: usize, found: usize, wanted: usize },
-    #[error("`{path}` line {line}: {reason}\nhint: fields that hold commas, quotes or line ends stand in quotes")]
+    #[error(
+        "`{path}` line {line}: {reason}\nhint: fields that hold commas, quotes or line ends stand in quotes"
+    )]
     Csv { path: PathBuf, line: u64, reason: String },
     #[error("`{path}` cannot be read as Parquet: {reason}")]
     Parquet { path: PathBuf, reason: String },
@@ -121,7 +126,9 @@ pub enum Error {
         "`{dir}` has no `{missing}`\nhint: a test set contains sources/, documents/ and system-outputs/{pair}/{there}"
     )]
     Layout { dir: PathBuf, missing: String, pair: String, there: String },
-    #[error("`{dir}` has several test sets for `{pair}`: {tests}\nhint: give `-s` and `-t` the files of one of them")]
+    #[error(
+        "`{dir}` has several test sets for `{pair}`: {tests}\nhint: give `-s` and `-t` the files of one of them"
+    )]
     SeveralTests { dir: PathBuf, pair: String, tests: String },
     #[error("no reference `{name}` for `{pair}` in `{dir}`\nhint: its references are {there}")]
     Reference { name: String, pair: String, dir: PathBuf, there: String },

@@ -10,6 +10,7 @@ mod cli_show;
 mod engine;
 mod engine_forms;
 mod engine_signature;
+mod export;
 mod fakes;
 mod himate;
 mod judges;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::Args;
 use super::input::{Input, Judged, Unit};
 use crate::cli::table::Table;
+use crate::meta::agreement::Agreement;
 use crate::meta::align::Aligned;
 use crate::meta::average::{Coefficient, Grouping};
 use crate::meta::correlation::Undefined;
@@ -97,6 +98,31 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     }
 }
 
+/// How far two judges agree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Agreed {
+    /// Translations that both have a score on.
+    pub units: usize,
+    pub kendall: Option<f64>,
+    /// Share of pairs of systems in the same order.
+    pub same_order: Option<f64>,
+    pub span_f1: Option<f64>,
+}
+
+/// How far two judges agree on the translations that both judged; `None` where both have a score on none.
+///
+/// # Errors
+/// Judges that saw different translations.
+pub fn agreement(first: &Input, second: &Input) -> Result<Option<Agreed>> {
+    if !shared(first, second)?.values().any(|(a, b)| a.score.is_some() && b.score.is_some()) {
+        return Ok(None);
+    }
+    let Pair { found, spans, .. } = pair(first, second, 0)?;
+    let Agreement { agree, pairs } = found.systems.agreement;
+    let same_order = (pairs > 0).then(|| agree as f64 / pairs as f64);
+    Ok(Some(Agreed { units: found.n, kendall: found.kendall.ok(), same_order, span_f1: spans }))
+}
+
 fn pair(first: &Input, second: &Input, top: usize) -> Result<Pair> {
     let shared = shared(first, second)?;
     let systems: Vec<String> =
@@ -142,6 +168,11 @@ fn pair(first: &Input, second: &Input, top: usize) -> Result<Pair> {
 /// What two judges said of a translation, by system and unit.
 type Shared<'a> = BTreeMap<(&'a str, &'a Unit), (&'a Judged, &'a Judged)>;
 
+/// Whether two texts are the same but for white space, which tables of annotations cannot hold.
+fn same_text(a: &str, b: &str) -> bool {
+    a == b || a.split_whitespace().eq(b.split_whitespace())
+}
+
 /// The translations that both judged, by system and unit.
 fn shared<'a>(first: &'a Input, second: &'a Input) -> Result<Shared<'a>> {
     let mut shared = BTreeMap::new();
@@ -149,7 +180,7 @@ fn shared<'a>(first: &'a Input, second: &'a Input) -> Result<Shared<'a>> {
         let Some(others) = second.systems.get(system) else { continue };
         for (unit, a) in units {
             let Some(b) = others.get(unit) else { continue };
-            if a.hypothesis != b.hypothesis || a.source != b.source {
+            if !same_text(&a.hypothesis, &b.hypothesis) || !same_text(&a.source, &b.source) {
                 bail!(
                     "`{}` and `{}` judged different texts as {unit} of `{system}`; hint: judges are compared on the \
                      same input",
@@ -184,8 +215,9 @@ fn shortened(text: &str) -> String {
 
 /// Each judge against the raters, on the translations that all judges scored.
 fn against_raters(args: &Args, inputs: &[Input], testset: &Path) -> Result<Vec<TaskResult>> {
-    let lp = args.pair.as_deref().unwrap_or_default();
+    let lp = args.pair.as_ref().map_or("", |pair| pair.given.as_str());
     let bring = |path: &std::path::PathBuf| Brought {
+        verdicts: None,
         name: path.display().to_string(),
         pattern: path.display().to_string(),
         negate: false,

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::Args;
+use crate::cli::raters;
 use crate::meta::align::Aligned;
 use crate::meta::annotators::{self, RaterPair};
 use crate::meta::average::Grouping;
@@ -288,7 +289,10 @@ fn runs(args: &Args) -> Result<Vec<(String, PathBuf)>> {
 }
 
 fn verdicts_of(path: &Path, direction: &Direction) -> Result<Vec<Verdict>> {
-    let mut verdicts = verdicts::read(path)?;
+    let mut verdicts = match path.is_file() && raters::is_mqm_tsv(path) {
+        true => raters::verdicts(path, Some(&direction.lp().parse()?))?,
+        false => verdicts::read(path)?,
+    };
     verdicts.retain(|verdict| verdict.pair() == direction.lp());
     Ok(verdicts)
 }

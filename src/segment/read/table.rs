@@ -92,13 +92,15 @@ pub fn segments(path: &Path, rows: Vec<Row>, pair: Option<&(Lang, Lang)>) -> Res
         if source.trim().is_empty() {
             return Err(Error::EmptySource { path: path.into(), line: row.row.line, more: String::new() });
         }
+        let translations = row.translations(&stem)?;
+        let given = row.seg()?;
         let (src_lang, tgt_lang) = row.languages(pair)?;
-        for (system, hypothesis) in row.translations(&stem)? {
+        for (system, hypothesis) in translations {
             if hypothesis.trim().is_empty() {
                 empty.push(row.row.line - 1);
             }
             let position = next_seg.entry(system.clone()).or_default();
-            let seg = row.seg()?.unwrap_or(*position);
+            let seg = given.unwrap_or(*position);
             *position += 1;
             let segment = Segment {
                 system,

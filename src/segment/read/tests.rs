@@ -187,8 +187,8 @@ fn bad_rows() {
     `DIR/in.tsv` line 2 has 3 fields but the header has 2
     hint: fields are separated by single tabs, without quoting; replace any tab inside a text
     ");
-    insta::assert_snapshot!(table_message("in.csv", ""), @"
-    `DIR/in.csv` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`
+    insta::assert_snapshot!(table_message("in.xlsx", ""), @"
+    `DIR/in.xlsx` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`
     hint: for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`
     ");
 }
