@@ -170,7 +170,7 @@ def call(v, group, stage, text, reply):
     return {
         "group": group, "system": v["system"], "doc": v["doc"], "seg": v["seg"], "role": "annotator", "stage": stage,
         "prompt_sha256": "", "chat": {"turns": turns}, "reply": reply, "finish": "stop", "tokens": [1, 2], "logprobs": [0.0, 0.0],
-        "usage": {"computed": 90, "cached": 10, "generated": 2, "forced": 0, "drafted": 0}, "seconds": 0.1,
+        "usage": {"computed": 90, "cached": 10, "generated": 2, "forced": 0, "drafted": 0, "accepted": 0}, "seconds": 0.1,
     }
 
 
@@ -218,7 +218,7 @@ def large(root, n=100_000):
             text = " ".join(words[(i * 7 + k * (3 if system == "alpha" else 5)) % 10] for k in range(9))
             bad = (i * 2654435761 + len(system)) % 5 == 0
             errors = [error(text, words[i % 10], "accuracy/mistranslation", "major")] if bad and words[i % 10] in text else []
-            verdicts.append(verdict(("en", "de"), system, f"doc-{i // 20}", i, f"Source {i}: {text}", text, errors))
+            verdicts.append(verdict(("en", "de"), system, f"doc-{i // 20}", i, f"Source {i}: the {words[i % 10]} by the river", text, errors))
     return folder(root / "large", verdicts)
 
 
@@ -246,6 +246,7 @@ def check_small(page, shots):
     ok("document.querySelector('.context').textContent.includes('The council')")
     ok("document.querySelector('[aria-label=alpha] mark').textContent.startsWith('<script>')")
     ok("!document.body.dataset.owned && document.querySelectorAll('#main script, #main img').length === 0")
+    ok("!/null|undefined|NaN/.test(document.body.innerText)")
     page.shot(shots / "hostile.png")
     page.key("End")
     page.key("j"); page.key("j")

@@ -110,7 +110,7 @@ pub fn html(title: &str, data: &Data<'_>, conversations: &Conversations) -> Stri
     let script = SCRIPT.concat();
     // The script may run, nothing else may: whatever a text tries to be, the browser refuses it.
     let hash = format!("sha256-{}", STANDARD.encode(Sha256::digest(format!("\n{script}\n"))));
-    let mut embedded = element("data", &data.packed(conversations.block()));
+    let mut embedded = element("data", &data.packed(conversations.block(), &conversations.judges()));
     for (block, packed) in conversations.packed() {
         embedded += &element(&format!("calls-{block}"), &packed);
     }

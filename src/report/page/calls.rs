@@ -132,6 +132,13 @@ impl Conversations {
         })
     }
 
+    /// The judges with a recorded call.
+    pub(super) fn judges(&self) -> Vec<usize> {
+        let systems = self.blocks.values().flat_map(|block| block.rows.values());
+        let judges = systems.flat_map(BTreeMap::values).flat_map(BTreeMap::keys).copied();
+        judges.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// Rows in a block; `None` without any conversation.
     pub(super) fn block(&self) -> Option<usize> {
         (!self.blocks.is_empty()).then_some(BLOCK)

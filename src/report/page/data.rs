@@ -179,7 +179,7 @@ impl<'a> Data<'a> {
     }
 
     /// The value of the element `data`.
-    pub(super) fn packed(&self, block: Option<usize>) -> String {
+    pub(super) fn packed(&self, block: Option<usize>, talked: &[usize]) -> String {
         let judges: Vec<Value> = (self.judges.iter())
             .map(|judge| {
                 json!({
@@ -197,6 +197,7 @@ impl<'a> Data<'a> {
             categories: &self.categories.all,
             statuses: STATUSES.map(Status::name),
             block,
+            talked,
             rows: &self.rows,
         })
     }
@@ -211,7 +212,10 @@ struct Whole<'a> {
     systems: &'a [String],
     categories: &'a [String],
     statuses: [&'static str; 6],
+    /// Rows in a block of conversations.
     block: Option<usize>,
+    /// The judges with conversations.
+    talked: &'a [usize],
     rows: &'a [Row<'a>],
 }
 

@@ -7,7 +7,8 @@ async function detail(data, index) {
   const all = row[ROW.cells].flatMap((cell) => cell[CELL.verdicts].flatMap((v) => v ? v[VERDICT.errors] : []));
   const source = el("div", { class: "source" }, marked(row[ROW.source], src, all, 1, (indices, mark, how) => tip(indices.map((i) => all[i]), data, mark, how)));
   const cards = row[ROW.cells].map((cell) => card(data, index, row, cell, tgt));
-  box.replaceChildren(el("h2", {}, place(data, row)), around(data, index, -1, src), source, around(data, index, 1, src), direction(tgt), el("div", { class: "translations" }, cards));
+  const parts = [el("h2", {}, place(data, row)), around(data, index, -1, src), source, around(data, index, 1, src), direction(tgt)];
+  box.replaceChildren(...parts.filter(Boolean), el("div", { class: "translations" }, cards));
   box.scrollTop = 0;
 }
 
@@ -39,15 +40,16 @@ function card(data, index, row, cell, code) {
   const system = data.systems[cell[CELL.system]];
   const box = el("section", { class: "card", "aria-label": system }, el("h3", {}, system));
   if (verdicts.length === 0) box.append(marked(cell[CELL.hypothesis], code, [], 0));
+  if (cell[CELL.hypothesis].trim() === "") box.append(el("p", { class: "soft" }, "(an empty translation)"));
   verdicts.forEach(({ verdict, judge }, nth) => {
     const errors = verdict[VERDICT.errors];
     const open = (indices, mark, how) => tip(indices.map((i) => errors[i]), data, mark, how);
     const text = marked(cell[CELL.hypothesis], code, errors, 0, open);
     if (nth === 0) box.append(text);
     const part = el("div", { class: "verdict" }, heading(data, verdict, judge));
-    if (nth > 0) part.append(text);
+    if (nth > 0 && text.querySelector("mark")) part.append(text);
     if (errors.length > 0) part.append(list(data, errors, nth === 0 ? text : part));
-    if (data.block && !data.judges[judge].human) part.append(conversation(data, index, cell[CELL.system], judge));
+    if (data.talked.includes(judge)) part.append(conversation(data, index, cell[CELL.system], judge));
     box.append(part);
   });
   return box;

@@ -102,9 +102,8 @@ function contests(data, judge, index, go) {
     return el("td", { class: sure ? (c.difference > 0 ? "better" : "worse") : null, title },
       el("button", { type: "button", title: `${title}. Show where they differ most`, on: { click: show } }, `${c.wins}–${c.ties}–${c.losses}${sure ? " *" : ""}`));
   })));
-  return el("details", { open: names.length <= 8 }, el("summary", {}, "System against system"), el("div", { class: "scroll" }, el("table", {},
-    el("caption", {}, "Segments on which the system of the line scores higher – the same – lower than the system of the column; * p ≤ 0.05 (paired approximate randomization). A cell shows where they differ most."),
-    el("thead", {}, el("tr", {}, el("td", {}, ""), names.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows))));
+  return el("details", { open: names.length <= 8 }, el("summary", {}, "System against system"), el("p", { class: "soft" }, "Segments on which the system of the line scores higher – the same – lower than the system of the column; * p ≤ 0.05 (paired approximate randomization). A cell shows where they differ most."),
+  el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("td", {}, ""), names.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows))));
 }
 
 function agreement(data) {

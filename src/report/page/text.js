@@ -43,7 +43,7 @@ function marked(text, code, errors, side, open) {
     const indices = over.map(({ index }) => index);
     const name = over.map(({ error }) => SEVERITIES[error[ERROR.severity]]).join(", ");
     const mark = el("mark", {
-      class: SEVERITIES[worst], tabindex: "0", role: "button", "aria-label": `${name} error: ${piece}`, "data-errors": indices.join(" "),
+      class: over.length > 1 ? `${SEVERITIES[worst]} several` : SEVERITIES[worst], tabindex: "0", role: "button", "aria-label": `${name} error: ${piece}`, "data-errors": indices.join(" "),
     }, piece);
     mark.addEventListener("click", () => open(indices, mark));
     mark.addEventListener("mouseenter", () => open(indices, mark, "hover"));
