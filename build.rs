@@ -1,4 +1,4 @@
-//! With the feature `cuda`, compiles `kernels/*.cu` to PTX, which `model::cuda` embeds. Without it, nothing: a
+//! Tells the program its commit, features and target. With the feature `cuda`, compiles `kernels/*.cu` to PTX, which `model::cuda` embeds. Without it, nothing: a
 //! plain build needs no CUDA tool.
 
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ fn main() {
     for name in ["NVCC", "CUDA_COMPUTE_CAP"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
+    tell();
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
         return;
     }
@@ -22,6 +23,29 @@ fn main() {
             compile(&source, &out.join(name).with_extension("ptx"));
         }
     }
+}
+
+/// What `tribunal --version` says of the build; `unknown` for a commit outside of a repository.
+fn tell() {
+    let git = |arguments: &[&str]| {
+        let output =
+            Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    // The file that says which commit is checked out, and those that it may name.
+    for path in ["HEAD", "refs/heads", "packed-refs"] {
+        if let Some(path) = git(&["rev-parse", "--git-path", path]).filter(|path| Path::new(path).exists()) {
+            println!("cargo:rerun-if-changed={path}");
+        }
+    }
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".into());
+    let features: Vec<&str> = ["cuda"]
+        .into_iter()
+        .filter(|name| env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some())
+        .collect();
+    println!("cargo:rustc-env=TRIBUNAL_COMMIT={commit}");
+    println!("cargo:rustc-env=TRIBUNAL_FEATURES={}", features.join(", "));
+    println!("cargo:rustc-env=TRIBUNAL_TARGET={}", env::var("TARGET").unwrap_or_default());
 }
 
 fn compile(source: &Path, ptx: &Path) {

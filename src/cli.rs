@@ -2,13 +2,14 @@
 
 use std::{io::Write, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub mod args;
 pub mod ask;
 pub mod bench;
 pub mod calibrate;
 pub mod compare;
+pub mod config;
 pub mod export;
 pub mod input;
 pub mod keep;
@@ -16,19 +17,24 @@ pub mod merge;
 pub mod meta;
 pub mod methods;
 pub mod models;
+pub mod output;
 pub mod panel;
 pub mod promptcue;
 pub mod raters;
 pub mod report;
 pub mod score;
 pub mod search;
+pub mod session;
+pub mod setup;
 pub mod show;
 mod table;
 
 /// Judges machine translation with open-weight LLMs, in one process.
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 every segment has a
-/// verdict, 1 some verdicts are missing, 2 could not run.
+/// verdict, 1 some verdicts are missing, 2 could not run. Options that you type each time can stand in a file,
+/// `tribunal/config.toml` in your folder of configurations (or where `TRIBUNAL_CONFIG` says), or in variables like
+/// `TRIBUNAL_MODEL`.
 #[derive(Debug, Parser)]
 #[command(version, about)]
 pub struct Cli {
@@ -68,15 +74,29 @@ enum Command {
     Methods(methods::Args),
     /// The judge models: list, pull, verify, show
     Models(models::Args),
+    /// Print completions for bash, zsh, fish, elvish or PowerShell
+    Completions(setup::CompletionsArgs),
+    /// Write man pages into a folder
+    Man(setup::ManArgs),
 }
 
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
+    main_with(std::env::args().collect())
+}
+
+/// Runs the command that this command line asks for.
+#[must_use]
+pub fn main_with(argv: Vec<String>) -> ExitCode {
     crate::engine::keep_freed();
-    let cli = match parse(std::env::args()) {
-        Ok(cli) => cli,
-        Err(error) => error.exit(),
+    let cli = match completed(argv).map(parse) {
+        Ok(Ok(cli)) => cli,
+        Ok(Err(error)) => error.exit(),
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            return ExitCode::from(2);
+        }
     };
     match cli.run(panel::panel, &mut std::io::stdout().lock()) {
         Ok(code) => code,
@@ -89,16 +109,35 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// A command line with the options of the user's file and variables.
+fn completed(argv: Vec<String>) -> Result<Vec<String>, config::Error> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let options = config::Options::find(variable)?;
+    config::completed(with_hyphens(argv), &Cli::command(), &options, variable)
+}
+
 /// Reads a command line; `--only_system` is `--only-system`.
 ///
 /// # Errors
 /// What clap says of it, help and version included.
 pub fn parse(argv: impl IntoIterator<Item = String>) -> Result<Cli, clap::Error> {
+    let argv = with_hyphens(argv.into_iter().collect());
+    let matches = Cli::command().long_version(setup::version()).try_get_matches_from(&argv)?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    if let Command::Score(args) = &mut cli.command {
+        args.run.command = argv;
+    }
+    Ok(cli)
+}
+
+/// The same command line with hyphens in the names of options.
+fn with_hyphens(argv: Vec<String>) -> Vec<String> {
     let mut rest = false;
-    Cli::try_parse_from(argv.into_iter().map(|arg| {
+    let mut one = |arg: String| {
         rest |= arg == "--";
         if rest { arg } else { hyphenated(&arg) }
-    }))
+    };
+    argv.into_iter().map(&mut one).collect()
 }
 
 impl Cli {
@@ -121,7 +160,9 @@ impl Cli {
             Command::Search(args) => search::run(&args, out),
             Command::Bench(command) => bench::run(&command, out),
             Command::Methods(args) => methods::run(&args, out),
-            Command::Models(args) => models::run(args),
+            Command::Models(args) => models::run(args, out),
+            Command::Completions(args) => setup::completions(&args, Self::command(), out),
+            Command::Man(args) => setup::man(&args, Self::command(), out),
         }
     }
 }
@@ -165,8 +206,35 @@ mod tests {
     }
 
     #[test]
+    fn completions_and_man_pages_name_every_command() {
+        let run = |argv: &[&str]| {
+            let mut out = Vec::new();
+            let cli = parse(argv.iter().map(|arg| (*arg).to_owned())).unwrap();
+            cli.run(panel::panel, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().display().to_string();
+        let bash = run(&["tribunal", "completions", "bash"]);
+        assert_eq!(run(&["tribunal", "man", &path]), format!("{path}/tribunal.1\n"));
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            assert!(bash.contains(name), "{name}");
+            let page = std::fs::read_to_string(dir.path().join(format!("tribunal-{name}.1"))).unwrap();
+            assert!(page.contains("SYNOPSIS"), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_version_tells_builds_apart() {
+        let said = parse(["tribunal", "--version"].map(String::from)).unwrap_err().to_string();
+        let fields: Vec<&str> =
+            said.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(fields, ["commit", "features", "tiers", "target"]);
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 }

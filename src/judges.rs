@@ -133,6 +133,8 @@ pub struct Materials {
     /// Of other files. One with the name of an option stands in the signature in the place of the path that the
     /// option names.
     pub others: Vec<(&'static str, String)>,
+    /// The prompt files in force, for readers: names and texts.
+    pub files: Vec<(&'static str, String)>,
     /// The severity weights that it uses, where [`Method::weights`] does not say it.
     pub weights: Option<&'static str>,
 }
@@ -141,7 +143,8 @@ impl Materials {
     /// Prompts alone.
     #[must_use]
     pub fn of(prompts: &prompt::Prompts) -> Self {
-        Self { prompts: prompts.hash().to_owned(), ..Self::default() }
+        let (hash, files) = (prompts.hash().to_owned(), prompts.files().to_vec());
+        Self { prompts: hash, files, ..Self::default() }
     }
 
     /// The same with the name of the weights in force, which depend on more than the method.

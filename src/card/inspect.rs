@@ -9,6 +9,8 @@ use std::{
 
 use candle_core::quantized::gguf_file::{Content, Value};
 
+use safetensors::tensor::Metadata;
+
 use super::Error;
 
 /// A safetensors header is JSON of at most this size.
@@ -90,7 +92,6 @@ fn describe_gguf(path: &Path) -> Result<Description, Error> {
 
 fn describe_safetensors(path: &Path) -> Result<Description, Error> {
     let file = fs::File::open(path).map_err(Error::io("open", path))?;
-    let mut head = Vec::new();
     let mut length = [0; 8];
     let mut reader = file;
     reader.read_exact(&mut length).map_err(|e| unreadable(path, &e))?;
@@ -101,9 +102,11 @@ fn describe_safetensors(path: &Path) -> Result<Description, Error> {
             "it starts neither with `GGUF` nor with the length of a safetensors header",
         ));
     }
-    head.extend_from_slice(&length);
+    // The header alone: the library's own reader wants all tensors behind it.
+    let mut head = Vec::new();
     reader.take(n_header).read_to_end(&mut head).map_err(Error::io("read", path))?;
-    let (_, header) = safetensors::SafeTensors::read_metadata(&head).map_err(|e| unreadable(path, &e))?;
+    let header: Metadata = serde_json::from_slice(&head)
+        .map_err(|e| unreadable(path, &format!("its header is damaged: {e}")))?;
     let mut description = Description { format: "safetensors", ..Description::default() };
     let metadata = header.metadata().clone().unwrap_or_default();
     description.metadata = metadata.into_iter().map(|(key, value)| (key, cut(&value))).collect();

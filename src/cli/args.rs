@@ -188,6 +188,9 @@ pub struct EngineArgs {
     /// Memory for the KV cache, like `2GiB` or `800MiB`; default: what fits
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub kv_cache: Option<u64>,
+    /// The most tokens of one question with its answer; default: what the model knows
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub context: Option<usize>,
     /// Groups of segments judged at the same time
     #[arg(long, default_value = "64", value_name = "N", value_parser = positive)]
     pub jobs: usize,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use super::args::Pair;
+use super::{args::Pair, output::Printed};
 pub use input::Input;
 pub use judges::{Agreed, agreement};
 
@@ -54,9 +54,8 @@ pub struct Args {
     /// Take the inputs as run folders of one judge and say how well it agrees with itself.
     #[arg(long)]
     pub reliability: bool,
-    /// One JSON object instead of a table.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub printed: Printed,
 }
 
 /// Which units systems are compared on.
@@ -76,7 +75,7 @@ pub enum Coverage {
 /// Unreadable inputs, inputs that cannot be compared, or that share no unit.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if args.reliability {
-        return reliability::run(&args.inputs, args.digits, args.json, out);
+        return reliability::run(&args.inputs, args.digits, args.printed, out);
     }
     if let Some(twice) =
         args.inputs.iter().enumerate().find_map(|(idx, path)| args.inputs[..idx].iter().find(|p| *p == path))

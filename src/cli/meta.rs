@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-use super::raters;
+use super::{output::Printed, raters};
 use crate::meta::align::MissingPolicy;
 use crate::meta::coverage::CoveragePolicy;
 use crate::meta::direction::Direction;
@@ -32,7 +32,14 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub testset: PathBuf,
     /// Language pairs.
-    #[arg(short = 'l', long = "lp", value_name = "LP", value_delimiter = ',', required = true)]
+    #[arg(
+        short = 'l',
+        long = "language-pair",
+        visible_alias = "lp",
+        value_name = "SRC-TGT",
+        value_delimiter = ',',
+        required = true
+    )]
     pub pairs: Vec<String>,
     /// Human scores to agree with: the NAME of `LP.NAME.seg.score`.
     #[arg(long, default_value = "mqm", value_name = "NAME")]
@@ -100,9 +107,8 @@ pub struct Args {
     /// terminal.
     #[arg(long, value_name = "N")]
     pub width: Option<usize>,
-    /// Print one JSON object instead of tables.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub printed: Printed,
 }
 
 /// Runs the command.
@@ -120,9 +126,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     });
     let result = evaluate::run(&set, &directions, significance)?;
     let extras = extra::compute(args, &directions, &result)?;
-    if args.json {
+    if args.printed.is_json() {
         text::print_json(args, &directions, &result, &extras, out)?;
-    } else {
+    } else if !args.printed.rows(&text::main_table(args, &result), out)? {
         text::print_tables(args, &directions, &result, out)?;
         more::print(args, &extras, out)?;
     }

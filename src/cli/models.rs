@@ -2,7 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "results and progress are for the terminal")]
 
 use std::{
-    io::IsTerminal,
+    io::{IsTerminal, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -10,7 +10,9 @@ use std::{
 
 use clap::Subcommand;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use serde_json::json;
 
+use super::{output::Printed, table::Table};
 use crate::card::{
     self, Card, Error, Pin, Source, State,
     check::{self, Checked, Finding},
@@ -29,7 +31,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List all cards, and which models are on this machine
-    List,
+    List(Printed),
     /// Fetch a model's files; resumes, checks every byte, and never leaves half a file in place
     Pull {
         /// A card's name, or `hf:OWNER/REPOSITORY@REVISION`
@@ -55,31 +57,41 @@ enum Command {
 ///
 /// # Errors
 /// Whatever [`card`] reports.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match args.command {
-        Command::List => list(),
+        Command::List(printed) => list(printed, out),
         Command::Pull { card, quiet } => pull(&card, quiet),
         Command::Verify { card } => verify(&card),
         Command::Show { model } => show(&model),
     }
 }
 
-fn list() -> anyhow::Result<ExitCode> {
+fn list(printed: Printed, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let home = card::home::home()?;
-    let header = ["NAME", "WEIGHTS", "SIZE", "LICENCE", "SOURCES", "STATE"].map(str::to_owned);
-    let mut rows = vec![header];
+    let mut table = Table::new();
+    table.head(["name", "weights", "size", "licence", "sources", "state"]);
+    let mut all = Vec::new();
     for card in card::all()? {
         let sources: Vec<_> = card.sources.iter().map(kind).collect();
-        rows.push([
+        let state = in_words(card.state_in(&home));
+        table.row([
             card.name.clone(),
             card.parameters.clone(),
             card.size().map_or("?".into(), |size| HumanBytes(size).to_string()),
             card.licence.name.clone(),
             sources.join(", "),
-            in_words(card.state_in(&home)).into(),
+            state.into(),
         ]);
+        all.push(json!({
+            "name": card.name, "weights": card.parameters, "bytes": card.size(), "licence": card.licence.name,
+            "sources": sources, "state": state,
+        }));
     }
-    print_table(&rows);
+    if printed.is_json() {
+        writeln!(out, "{:#}", serde_json::Value::from(all))?;
+    } else if !printed.rows(&table, out)? {
+        write!(out, "{}", table.flush_left())?;
+    }
     eprintln!("models are kept in {}", home.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -97,15 +109,6 @@ fn in_words(state: State) -> &'static str {
         State::Partial => "partial",
         State::Unchecked => "unchecked",
         State::Pulled => "pulled",
-    }
-}
-
-fn print_table<const N: usize>(rows: &[[String; N]]) {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    for row in rows {
-        let cells: Vec<_> =
-            row.iter().enumerate().map(|(i, cell)| format!("{cell:<width$}", width = width(i))).collect();
-        println!("{}", cells.join("  ").trim_end());
     }
 }
 

@@ -204,6 +204,7 @@ pub fn options(args: &EngineArgs) -> Result<Options> {
     Ok(Options {
         compute: Compute { tier, activations, floats },
         kv,
+        context: args.context,
         kv_bytes: args.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         n_rows: args.batch.unwrap_or(default.n_rows),
         prefix_cache: !args.no_prefix_cache,

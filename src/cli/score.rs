@@ -13,7 +13,9 @@ use super::{
     args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, sampling_signature},
     input,
     keep::KeepArgs,
+    output::Format,
     panel::{Seat, Seated},
+    table::Table,
 };
 use crate::{
     judges::{
@@ -71,20 +73,9 @@ pub struct RunArgs {
     /// How results are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// A table of systems, then the errors found
-    #[default]
-    Text,
-    /// One JSON object
-    Json,
-    /// One row for each segment, separated by tabs
-    Tsv,
-    /// One row for each segment, with its texts
-    Csv,
+    /// The command line as it was understood, with the options of file and variables, for `run.json`
+    #[arg(skip)]
+    pub command: Vec<String>,
 }
 
 /// Runs `tribunal score`.
@@ -92,25 +83,10 @@ pub enum Format {
 /// # Errors
 /// Bad input, a model that cannot be run, a run folder that cannot be written.
 pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
-    let mut input = input::read_any(&args.input)?;
-    let selection = input::select(&args.input, &mut input, args.sampling.seed)?;
-    let Input { segments, notes } = input;
-    let has_references = segments.iter().all(|segment| segment.reference.is_some());
-    let settings = Settings { has_references, ..args.judge.settings(&args.sampling) };
-    let built = registry::build(&args.judge.method, &settings)?;
-    built.check_roles(args.model.role.iter().map(|(role, _)| *role))?;
-    built.check_input(&segments)?;
-    let built = built.sampled(args.judge.samples, &args.sampling.sampling())?;
+    let Prepared { segments, selection, built, notes } = prepare(args)?;
     let judge = built.judge.as_ref();
-    match judge.reads() {
-        Reads::Translations => input::need_translations(&args.input)?,
-        Reads::SourcesOnly => {}
-    }
-    args.keep.check(judge.reads(), args.run.shard)?;
     if !args.run.quiet {
-        let remarks = judge.remarks(&segments);
-        let notes = notes.iter().chain(&remarks).map(String::as_str);
-        for note in notes.chain(no_documents(judge, &segments)) {
+        for note in &notes {
             writeln!(std::io::stderr(), "note: {note}")?;
         }
     }
@@ -150,6 +126,40 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
+/// An input and the judge that it is for, checked against each other, before any model is loaded.
+pub struct Prepared {
+    pub segments: Vec<Segment>,
+    pub selection: Selection,
+    pub built: Built,
+    /// What the user should know of the input.
+    pub notes: Vec<String>,
+}
+
+/// Reads the input and builds the judge.
+///
+/// # Errors
+/// Bad input, an unknown method or option, an input that the method cannot judge.
+pub fn prepare(args: &Args) -> Result<Prepared> {
+    let mut input = input::read_any(&args.input)?;
+    let selection = input::select(&args.input, &mut input, args.sampling.seed)?;
+    let Input { segments, mut notes } = input;
+    let has_references = segments.iter().all(|segment| segment.reference.is_some());
+    let settings = Settings { has_references, ..args.judge.settings(&args.sampling) };
+    let built = registry::build(&args.judge.method, &settings)?;
+    built.check_roles(args.model.role.iter().map(|(role, _)| *role))?;
+    built.check_input(&segments)?;
+    let built = built.sampled(args.judge.samples, &args.sampling.sampling())?;
+    let judge = built.judge.as_ref();
+    match judge.reads() {
+        Reads::Translations => input::need_translations(&args.input)?,
+        Reads::SourcesOnly => {}
+    }
+    args.keep.check(judge.reads(), args.run.shard)?;
+    notes.extend(judge.remarks(&segments));
+    notes.extend(no_documents(judge, &segments).map(str::to_owned));
+    Ok(Prepared { segments, selection, built, notes })
+}
+
 fn detail(args: &Args) -> Detail {
     if args.run.only_system { Detail::Systems } else { Detail::Units }
 }
@@ -164,14 +174,19 @@ fn no_documents(judge: &dyn Judge, segments: &[Segment]) -> Option<&'static str>
 }
 
 /// The whole signature: what the judge was built from, with the models before its prompts; then sampling.
-fn signature(built: &Built, seated: &Seated, args: &Args) -> Signature {
+#[must_use]
+pub fn signature(built: &Built, seated: &Seated, args: &Args) -> Signature {
     let Signed { method, prompts } = built.signature();
     let sampling = sampling_signature(&built.judge.sampling(&args.sampling.sampling()));
     let signature = method.followed_by(&seated.signature).followed_by(&prompts).followed_by(&sampling);
     signature.with("v", env!("CARGO_PKG_VERSION"))
 }
 
-fn options(
+/// Where and how the run is made.
+///
+/// # Errors
+/// An empty `--out`.
+pub fn options(
     args: &Args,
     signature: &Signature,
     segments: &[Segment],
@@ -189,7 +204,7 @@ fn options(
         shard,
         jobs: args.engine.jobs,
         seed: args.sampling.seed,
-        command: std::env::args().collect(),
+        command: args.run.command.clone(),
         show: if args.run.quiet { Show::Quiet } else { Show::Auto },
     })
 }
@@ -230,15 +245,11 @@ fn dry_run(
 
 /// Prints rows with names on the left and values on the right.
 fn columns(rows: &[Vec<String>], out: &mut dyn Write) -> Result<()> {
-    let width = |i: usize| rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.chars().count()).max();
+    let mut table = Table::new();
     for row in rows {
-        let name = width(0).unwrap_or(0);
-        write!(out, "{:<name$}", row[0])?;
-        for (i, cell) in row.iter().enumerate().skip(1) {
-            write!(out, "  {cell:>width$}", width = width(i).unwrap_or(0))?;
-        }
-        writeln!(out)?;
+        table.row(row.iter().cloned());
     }
+    write!(out, "{table}")?;
     Ok(())
 }
 

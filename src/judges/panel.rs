@@ -106,6 +106,13 @@ impl Panel {
         self
     }
 
+    /// The same panel with something between it and each of its models.
+    #[must_use]
+    pub fn through(self, between: impl Fn(Arc<dyn Llm>) -> Arc<dyn Llm>) -> Self {
+        let seats = self.seats.into_iter().map(|(role, llm)| (role, between(llm))).collect();
+        Self { default: between(self.default), seats, ..self }
+    }
+
     /// The same seats with an empty record, for one group.
     #[must_use]
     pub fn fresh(&self) -> Self {

@@ -21,6 +21,7 @@ pub struct File {
 pub struct Prompts {
     templates: Environment<'static>,
     hash: String,
+    files: Vec<(&'static str, String)>,
 }
 
 impl Prompts {
@@ -34,13 +35,14 @@ impl Prompts {
         let mut templates = Environment::new();
         templates.set_auto_escape_callback(|_| AutoEscape::None);
         templates.set_undefined_behavior(UndefinedBehavior::Strict);
-        let mut texts = Vec::new();
+        let (mut texts, mut shown) = (Vec::new(), Vec::new());
         let mut n_replaced = 0;
         for file in files {
             let replaced = replacement(file, settings)?;
             n_replaced += usize::from(replaced.is_some());
             let text = replaced.unwrap_or_else(|| file.text.to_owned());
             texts.extend([file.name.to_owned(), text.clone()]);
+            shown.push((file.name, text.clone()));
             templates
                 .add_template_owned(file.name, as_template(file.name, text))
                 .map_err(|e| setup::Error::Prompt { file: file.name.into(), reason: reason(&e) })?;
@@ -49,7 +51,13 @@ impl Prompts {
             let known = files.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
             return Err(setup::Error::NoPrompts { dir: dir.clone(), known });
         }
-        Ok(Self { templates, hash: hash(texts.iter().map(String::as_str)) })
+        Ok(Self { templates, hash: hash(texts.iter().map(String::as_str)), files: shown })
+    }
+
+    /// The files in force: names and texts.
+    #[must_use]
+    pub fn files(&self) -> &[(&'static str, String)] {
+        &self.files
     }
 
     /// The first eight hexadecimal digits of the SHA-256 of all files in force.

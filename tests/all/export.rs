@@ -239,3 +239,48 @@ fn human_annotations_stand_wherever_a_run_may() {
         "{compared}"
     );
 }
+
+/// The text report of verdicts by a judge with this signature.
+fn text(signature: &str, verdicts: &[Value], width: usize) -> String {
+    let records: Vec<run::Record> =
+        verdicts.iter().map(|verdict| serde_json::from_value(verdict.clone()).unwrap()).collect();
+    let summary = run::Summary::of(&records, &signature.parse().unwrap(), &[], run::summary::Cost::default());
+    report::text(&summary, &records, report::Detail::Units, report::Look { width, colour: false })
+}
+
+#[test]
+fn a_method_that_names_no_errors_shows_its_scores() {
+    let mut rated = verdict("a", 0, ["One.", "Eins."], &[]);
+    rated["score"] = json!(87.0);
+    insta::assert_snapshot!(text("method:gemba-da|model:tiny", &[rated], 60), @"
+    system  segments  score  coverage  critical  major  minor
+    a              1  87.00      100%      0.00   0.00   0.00
+    score: the mean over segments with a verdict, higher is better; errors are counted per segment
+
+    a · d1 · segment 0  score 87.00
+      en          One.
+      de          Eins.
+
+    method:gemba-da|model:tiny
+    ");
+    let clean = verdict("a", 0, ["One.", "Eins."], &[]);
+    assert!(text("method:fsp|weights:gemba", &[clean], 60).contains("1 of 1 segments without errors"));
+}
+
+#[test]
+fn no_line_is_wider_than_asked_for() {
+    let span = "ein sehr langer Fehler, der sich über die ganze Breite des Terminals und noch weiter zieht";
+    let hypothesis = format!("Hier steht {span}.");
+    let place = Some((11, 11 + span.chars().count()));
+    let errors = [error(span, "target", place, "terminology/inappropriate for context", "major")];
+    let verdicts = [
+        verdict("a-system-with-a-name-that-does-not-fit-anywhere", 0, ["One.", &hypothesis], &errors),
+        verdict("b", 0, ["One.", "Eins."], &[]),
+    ];
+    let text = text("method:fsp|weights:gemba", &verdicts, 60);
+    let table_and_errors = text.lines().filter(|line| !line.starts_with("score: "));
+    for line in table_and_errors {
+        assert!(line.chars().count() <= 60 || line.contains(" · ") || line.contains("without errors"), "{line}");
+    }
+    assert!(text.contains("a-system"), "{text}");
+}

@@ -84,7 +84,7 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
         }
     }
     let gold = args.testset.as_deref().map(|dir| against_raters(args, inputs, dir)).transpose()?;
-    if args.json {
+    if args.printed.is_json() {
         let object = serde_json::json!({"judges": pairs, "seed": args.seed, "resamples": args.resamples, "gold": gold});
         writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
         return Ok(());
@@ -253,23 +253,10 @@ fn in_all(inputs: &[Input]) -> Vec<String> {
     first.systems.keys().filter(in_rest).cloned().collect()
 }
 
-fn print(args: &Args, pair: &Pair, out: &mut dyn Write) -> Result<()> {
+fn agreement_table(args: &Args, pair: &Pair) -> Table {
     let number = |value: f64| format!("{value:.*}", args.digits);
     let defined = |value: Result<f64, Undefined>| value.map_or_else(|_| "-".into(), number);
     let found = &pair.found;
-    writeln!(out, "two judges on the same translations\n(1) {}\n(2) {}", pair.first, pair.second)?;
-    match &pair.differ {
-        None => writeln!(out, "at least one has no signature, so only ranks are compared")?,
-        Some(differ) if differ.is_empty() => writeln!(out, "their signatures are the same")?,
-        Some(differ) => {
-            for (key, values) in differ {
-                writeln!(out, "  {key}: {values}")?;
-            }
-            if !pair.same_scale {
-                writeln!(out, "their scales may differ, so only ranks are compared")?;
-            }
-        }
-    }
     let agreement = found.systems.agreement;
     let mut table = Table::new();
     table.head(["agreement", "n", "value"]);
@@ -287,6 +274,29 @@ fn print(args: &Args, pair: &Pair, out: &mut dyn Write) -> Result<()> {
     let n_systems = found.systems.ranked.len().to_string();
     table.row(["Spearman of systems".into(), n_systems, defined(found.systems.spearman)]);
     table.row(["characters of error spans, F1".into(), n, pair.spans.map_or_else(|| "-".into(), number)]);
+    table
+}
+
+fn print(args: &Args, pair: &Pair, out: &mut dyn Write) -> Result<()> {
+    let number = |value: f64| format!("{value:.*}", args.digits);
+    let found = &pair.found;
+    let table = agreement_table(args, pair);
+    if args.printed.rows(&table, out)? {
+        return Ok(());
+    }
+    writeln!(out, "two judges on the same translations\n(1) {}\n(2) {}", pair.first, pair.second)?;
+    match &pair.differ {
+        None => writeln!(out, "at least one has no signature, so only ranks are compared")?,
+        Some(differ) if differ.is_empty() => writeln!(out, "their signatures are the same")?,
+        Some(differ) => {
+            for (key, values) in differ {
+                writeln!(out, "  {key}: {values}")?;
+            }
+            if !pair.same_scale {
+                writeln!(out, "their scales may differ, so only ranks are compared")?;
+            }
+        }
+    }
     write!(out, "\n{table}")?;
     let undefined = [
         ("Kendall's tau-b of translations", found.kendall.err()),

@@ -1,0 +1,73 @@
+//! What a terminal wants of a program: its version with all that tells builds apart, completions for shells, man pages.
+
+use std::{io::Write, path::PathBuf, process::ExitCode, sync::LazyLock};
+
+use anyhow::{Context, Result};
+use clap::Command;
+use clap_complete::Shell;
+
+use crate::engine::Tier;
+
+/// Print completions for a shell.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// Write man pages.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ManArgs {
+    /// The folder for them, such as ~/.local/share/man/man1
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+}
+
+/// The long version, which is put together once: clap keeps what it prints for as long as the process lives.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let features = match env!("TRIBUNAL_FEATURES") {
+        "" => "none",
+        features => features,
+    };
+    let tier = match Tier::detect() {
+        Tier::Avx512 => "avx512, avx2, portable",
+        Tier::Avx2 => "avx2, portable",
+        Tier::Portable => "portable",
+    };
+    format!(
+        "{}\ncommit    {}\nfeatures  {features}\ntiers     {tier}\ntarget    {}",
+        env!("CARGO_PKG_VERSION"),
+        env!("TRIBUNAL_COMMIT"),
+        env!("TRIBUNAL_TARGET"),
+    )
+});
+
+/// The version with the commit, the features that were built in and the CPU tiers of this machine.
+#[must_use]
+pub fn version() -> &'static str {
+    &VERSION
+}
+
+/// Runs `tribunal completions`.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn completions(args: &CompletionsArgs, mut cli: Command, out: &mut dyn Write) -> Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut cli, "tribunal", &mut script);
+    out.write_all(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `tribunal man`: a page for the program and one for each command.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub fn man(args: &ManArgs, cli: Command, out: &mut dyn Write) -> Result<ExitCode> {
+    let dir = &args.dir;
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
+    clap_mangen::generate_to(cli, dir).with_context(|| format!("cannot write to `{}`", dir.display()))?;
+    writeln!(out, "{}", dir.join("tribunal.1").display())?;
+    Ok(ExitCode::SUCCESS)
+}
