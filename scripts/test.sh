@@ -17,13 +17,16 @@ for component in fmt clippy; do
 done
 
 step "format"
-cargo fmt --check
+cargo fmt --all --check
 
 step "clippy"
-cargo clippy --locked --all-targets -- -D warnings
+cargo clippy --locked --workspace --all-targets -- -D warnings
 
 step "build"
-cargo test --locked --lib --bins --tests --no-run
+# The Python module in the same breath as the tests: features of shared dependencies are then the same, and none of them
+# is compiled twice. (Python is found by the interpreter that loads the module, not by the linker.)
+export PYO3_BUILD_EXTENSION_MODULE=1
+cargo build --locked -p tribunal -p tribunal-python --lib --bins --tests
 
 step "test model"
 # Use the binary that was just built for the tests: `cargo run` would build every dependency once more, because
@@ -36,6 +39,12 @@ export TRIBUNAL_TOKENIZERS="$PWD/target/tokenizers"
 
 step "tests"
 cargo test --locked --lib --bins --tests --no-fail-fast
+
+step "the report in a browser"
+scripts/report_test.py
+
+step "Python"
+scripts/python_test.sh
 
 step "doc tests"
 cargo test --locked --doc

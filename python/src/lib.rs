@@ -123,7 +123,9 @@ fn in_background<T: Send + 'static>(
             Ok(result) => return result.map_err(TribunalError::new_err),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(TribunalError::new_err("tribunal failed unexpectedly; its message is on standard error"));
+                return Err(TribunalError::new_err(
+                    "tribunal failed unexpectedly; its message is on standard error",
+                ));
             }
         }
         if let Err(interrupt) = py.check_signals() {

@@ -49,7 +49,7 @@ impl Seated {
 }
 
 /// What the engine expects of a plan, as names and values.
-pub type Estimate = Box<dyn Fn(&Plan) -> Vec<(String, String)>>;
+pub type Estimate = Box<dyn Fn(&Plan) -> Vec<(String, String)> + Send + Sync>;
 
 /// How a command gets its panel: [`panel`], or a script in tests.
 pub type Seat = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<Seated>;

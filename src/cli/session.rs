@@ -17,9 +17,7 @@ use super::{
     score::{self, Prepared},
 };
 use crate::{
-    judges::{
-        Direction, Error, Grouping, Judge, Materials, Model, Panel, Reads, Role, Unit, Verdict, setup,
-    },
+    judges::{Direction, Error, Grouping, Judge, Materials, Model, Panel, Reads, Role, Unit, Verdict, setup},
     llm::{self, Chat, Form, Llm, Reply, Sampling, Weighed},
     run::{self, Outcome},
     segment::Segment,
@@ -73,7 +71,9 @@ impl Session {
     /// # Errors
     /// Another command, and models that cannot be run.
     pub fn open(cli: Cli, seat: Seat) -> Result<Self> {
-        let Command::Score(args) = cli.command else { bail!("a session needs the options of `tribunal score`") };
+        let Command::Score(args) = cli.command else {
+            bail!("a session needs the options of `tribunal score`")
+        };
         let watch = Arc::new(Watch::default());
         let mut seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
         let watched = |llm| -> Arc<dyn Llm> { Arc::new(Stoppable { llm, watch: watch.clone() }) };

@@ -280,7 +280,10 @@ fn no_line_is_wider_than_asked_for() {
     let text = text("method:fsp|weights:gemba", &verdicts, 60);
     let table_and_errors = text.lines().filter(|line| !line.starts_with("score: "));
     for line in table_and_errors {
-        assert!(line.chars().count() <= 60 || line.contains(" · ") || line.contains("without errors"), "{line}");
+        assert!(
+            line.chars().count() <= 60 || line.contains(" · ") || line.contains("without errors"),
+            "{line}"
+        );
     }
     assert!(text.contains("a-system"), "{text}");
 }

@@ -42,4 +42,5 @@ mod run_binary;
 mod run_plan;
 mod run_selection;
 mod segment_read;
+mod session;
 mod signature;
