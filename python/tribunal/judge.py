@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import tempfile
@@ -132,11 +133,10 @@ def _in_terminal(done: int, total: int) -> None:
 
 
 def _in_notebook() -> Callable[[int, int], object]:
-    from IPython.display import HTML, display  # type: ignore[import-not-found]
-
-    handle = display(HTML("judging …"), display_id=True)
+    ipython: Any = importlib.import_module("IPython.display")
+    handle = ipython.display(ipython.HTML("judging …"), display_id=True)
 
     def show(done: int, total: int) -> None:
-        handle.update(HTML(f"<progress value='{done}' max='{total or 1}'></progress> {done:,} of {total:,} judged"))
+        handle.update(ipython.HTML(f"<progress value='{done}' max='{total or 1}'></progress> {done:,} of {total:,} judged"))
 
     return show

@@ -178,6 +178,16 @@ fn no_documents(judge: &dyn Judge, segments: &[Segment]) -> Option<&'static str>
 pub fn signature(built: &Built, seated: &Seated, args: &Args) -> Signature {
     let Signed { method, prompts } = built.signature();
     let sampling = sampling_signature(&built.judge.sampling(&args.sampling.sampling()));
+    // A method with an option for the temperature has signed it already.
+    let own = |name: &str| built.method.options.iter().any(|option| option.name == name);
+    let sampling = sampling.fields().iter().fold(Signature::new(), |signature, (key, value)| {
+        let said = match key.as_str() {
+            "temp" => own("temperature"),
+            "top_p" => own("top-p"),
+            _ => false,
+        };
+        if said { signature } else { signature.with(key, value) }
+    });
     let signature = method.followed_by(&seated.signature).followed_by(&prompts).followed_by(&sampling);
     signature.with("v", env!("CARGO_PKG_VERSION"))
 }

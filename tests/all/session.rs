@@ -84,3 +84,14 @@ fn what_was_stopped_fails_and_goes_on_later() {
     assert_eq!(again.records.iter().filter(|record| record.score == Some(87.0)).count(), 4000);
     assert!(first.summary.scored <= again.summary.scored && first.summary.units == 4000);
 }
+
+#[test]
+fn a_method_with_a_temperature_of_its_own_signs_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session("tribunal score --method thinking -l en-de --model tiny").unwrap();
+    let judged = session.score(&table(dir.path(), "one.jsonl", 1), &dir.path().join("run")).unwrap();
+    let signature = judged.outcome.summary.signature;
+    let keys: Vec<&str> = signature.split('|').filter_map(|field| field.split(':').next()).collect();
+    assert_eq!(keys.iter().filter(|key| key.starts_with("temp")).count(), 1, "{signature}");
+    assert_eq!(keys.iter().filter(|key| key.starts_with("top")).count(), 1, "{signature}");
+}
