@@ -57,7 +57,7 @@ pub enum Format {
     Ratings,
     /// A Pearmut campaign whose error spans are filled in
     Pearmut,
-    /// What COMET writes with --to_json
+    /// What COMET writes with `--to_json`
     CometJson,
     /// A row for each verdict, errors as JSON
     Csv,

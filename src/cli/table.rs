@@ -114,9 +114,9 @@ impl fmt::Display for Table {
         widen_for_groups(&self.heads[..last.min(self.heads.len())], &mut widths);
         for (line, cells) in self.heads.iter().enumerate() {
             if line < last {
-                group_line(f, cells, &widths)?
+                group_line(f, cells, &widths)?;
             } else {
-                line_of(f, cells, &widths, self.of_words)?
+                line_of(f, cells, &widths, self.of_words)?;
             }
         }
         if !self.heads.is_empty() {

@@ -289,9 +289,11 @@ fn runs(args: &Args) -> Result<Vec<(String, PathBuf)>> {
 }
 
 fn verdicts_of(path: &Path, direction: &Direction) -> Result<Vec<Verdict>> {
-    let mut verdicts = match path.is_file() && raters::is_mqm_tsv(path) {
-        true => raters::verdicts(path, Some(&direction.lp().parse()?))?,
-        false => verdicts::read(path)?,
+    let is_human = path.is_file() && raters::is_mqm_tsv(path);
+    let mut verdicts = if is_human {
+        raters::verdicts(path, Some(&direction.lp().parse()?))?
+    } else {
+        verdicts::read(path)?
     };
     verdicts.retain(|verdict| verdict.pair() == direction.lp());
     Ok(verdicts)

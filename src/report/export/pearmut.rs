@@ -11,9 +11,12 @@ use crate::{
     run::Record,
 };
 
+/// The segments of a document, each with its number.
+type Items = Vec<(Option<usize>, Value)>;
+
 /// One task: the documents in the run's order, in each its segments with the translations of all systems.
 pub fn export(job: &Job<'_>) -> Export {
-    let mut documents: Vec<(String, Vec<(Option<usize>, Value)>)> = Vec::new();
+    let mut documents: Vec<(String, Items)> = Vec::new();
     for record in job.records {
         let id = document(record);
         let at = documents.iter().position(|(there, _)| *there == id).unwrap_or_else(|| {
