@@ -18,7 +18,7 @@ use crate::fakes::Rule;
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
 fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<Seated> {
-    let rate = |_: &Chat| Reply { text: "87".into(), finish: Finish::Stop, ..Reply::default() };
+    let rate = |_: &Chat| Reply { text: "{\"score\": 87}".into(), finish: Finish::Stop, ..Reply::default() };
     let panel = Panel::new(Arc::new(Rule(rate)), sampling);
     Ok(Seated::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
 }
@@ -43,7 +43,7 @@ fn it_judges_one_input_after_the_other() {
         let out = dir.path().join(format!("run-{n}"));
         let judged = session.score(&table(dir.path(), &format!("{n}.jsonl"), n), &out).unwrap();
         assert_eq!(session.watch().progress(), (n, n));
-        assert_eq!(judged.outcome.records.len(), n);
+        assert_eq!(judged.outcome.summary.scored, n);
         assert_eq!(run::verdicts(&out).unwrap(), judged.outcome.records);
     }
     let bad = dir.path().join("bad.jsonl");
@@ -69,7 +69,7 @@ fn what_was_stopped_fails_and_goes_on_later() {
     let dir = tempfile::tempdir().unwrap();
     let session =
         Arc::new(session("tribunal score --method gemba-da --preset paper -l en-de --jobs 1").unwrap());
-    let (input, out) = (table(dir.path(), "many.jsonl", 4000), dir.path().join("run"));
+    let (input, out) = (table(dir.path(), "many.jsonl", 400), dir.path().join("run"));
     let watch = session.watch();
     let judging = {
         let (session, input, out) = (session.clone(), input.clone(), out.clone());
@@ -81,8 +81,8 @@ fn what_was_stopped_fails_and_goes_on_later() {
     watch.stop();
     let first = judging.join().unwrap().outcome;
     let again = session.score(&input, &out).unwrap().outcome;
-    assert_eq!(again.records.iter().filter(|record| record.score == Some(87.0)).count(), 4000);
-    assert!(first.summary.scored <= again.summary.scored && first.summary.units == 4000);
+    assert_eq!(again.records.iter().filter(|record| record.score == Some(87.0)).count(), 400);
+    assert!(first.summary.scored <= again.summary.scored && first.summary.units == 400);
 }
 
 #[test]
