@@ -239,7 +239,7 @@ impl Pending {
 }
 
 fn gone() -> llm::Error {
-    llm::Error::Engine("the engine's thread has ended".into())
+    llm::Error::Stopped("its thread has ended".into())
 }
 
 impl Llm for Engine {

@@ -294,4 +294,7 @@ pub enum Error {
     Template(String),
     #[error("the engine failed: {0}")]
     Engine(String),
+    /// Nothing can be asked any more: the device is lost, or its thread has ended.
+    #[error("the engine has stopped: {0}")]
+    Stopped(String),
 }

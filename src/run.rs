@@ -224,6 +224,10 @@ pub enum Error {
          same command again to continue"
     )]
     Append { path: PathBuf, source: std::io::Error },
+    #[error(
+        "the engine has stopped: {0}\nhint: what is finished is kept; run the same command again to continue"
+    )]
+    Stopped(String),
     #[error("`{path}` line {line} is damaged: {reason}\nhint: {hint}")]
     Damaged { path: PathBuf, line: usize, reason: String, hint: &'static str },
     #[error(

@@ -58,7 +58,7 @@ impl Worker {
         while self.receive() {
             let step = if self.model.computes_on_threads() { awake(|| self.step()) } else { self.step() };
             if let Err(error) = step {
-                return self.give_up(&llm::Error::Engine(error.to_string()));
+                return self.give_up(&llm::Error::Stopped(error.to_string()));
             }
         }
     }

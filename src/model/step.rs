@@ -172,7 +172,8 @@ mod tests {
         assert!(step.check(10, 20).is_ok());
         assert!(step.check(9, 20).unwrap_err().to_string().contains("block 9 of a cache of 9"));
         assert!(matches!(step.check(10, 17), Err(Error::Token { id: 17, vocab: 17 })));
-        let twice = Step::new([part(1, 3, &[5], 1), part(1, 4, &[5], 1)], Vec::new());
+        let twice = [part(1, 3, &[5], 1), part(1, 3, &[6], 1), part(1, 4, &[5], 1)];
+        let twice = Step::new(twice, Vec::new());
         assert!(twice.check(10, 20).unwrap_err().to_string().contains("written from two places"));
     }
 }

@@ -38,6 +38,12 @@ impl Folder {
         self.dir.join(name)
     }
 
+    /// Whether nothing has been written to this file of it.
+    #[must_use]
+    pub fn is_blank(&self, name: &str) -> bool {
+        std::fs::metadata(self.path(name)).map_or(true, |there| there.len() == 0)
+    }
+
     /// The folder's own path.
     #[must_use]
     pub fn dir(&self) -> &Path {

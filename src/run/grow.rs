@@ -33,11 +33,12 @@ impl Claim {
     ///
     /// # Errors
     /// [`Error::OtherSignature`], [`Error::OtherInput`], [`Error::OtherUnits`]; [`Error::NoRun`] when the folder has
-    /// a journal but no `run.json`; [`Error::Io`], [`Error::Damaged`].
+    /// a journal with verdicts but no `run.json`; [`Error::Io`], [`Error::Damaged`].
     pub fn of(folder: &Folder, wanted: RunFile, task: &Task<'_>, options: &Options) -> Result<Self, Error> {
         let there = match RunFile::read(folder.dir()) {
             Ok(there) => there,
-            Err(Error::NoRun(_)) if !folder.path(JOURNAL).exists() => {
+            // Killed at its very beginning, a run leaves an empty journal.
+            Err(Error::NoRun(_)) if folder.is_blank(JOURNAL) => {
                 return Ok(Self { new: Some(wanted), has_grown: true, asks_again: false });
             }
             Err(error) => return Err(error),

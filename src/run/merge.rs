@@ -85,7 +85,7 @@ fn claim(folder: &Folder, first: &RunFile, command: &[String]) -> Result<(), Err
     let merged = RunFile { shard: "1/1".into(), share: None, merged: command.to_vec(), ..first.clone() };
     match RunFile::read(folder.dir()) {
         Ok(there) => same_run(folder.dir(), &there, folder.dir(), &merged)?,
-        Err(Error::NoRun(_)) if !folder.path(JOURNAL).exists() => {}
+        Err(Error::NoRun(_)) if folder.is_blank(JOURNAL) => {}
         Err(error) => return Err(error),
     }
     folder.write(RUN, &json_lines(std::slice::from_ref(&merged)))

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     judges::{self, Call, Panel, Unit, Verdict},
-    llm::Sampling,
+    llm::{self, Sampling},
 };
 
 /// What a question about a unit without a verdict adds to the temperature: at temperature 0 another seed changes
@@ -43,10 +43,11 @@ impl<'a> Work<'a> {
         Groups { units: self.units, ids: self.ids }
     }
 
-    /// Judges what is not done yet, `jobs` groups at a time; the first error of the disk stops it.
+    /// Judges what is not done yet, `jobs` groups at a time; the first error of the disk stops it, and so does an engine
+    /// that has stopped.
     ///
     /// # Errors
-    /// [`Error::Append`], [`Error::Gone`].
+    /// [`Error::Append`], [`Error::Gone`], [`Error::Stopped`].
     pub fn through(
         &self,
         mine: &[usize],
@@ -74,6 +75,11 @@ impl<'a> Work<'a> {
                 let gated =
                     |llm| Arc::new(Gated { llm, gate: gate.clone(), progress: progress.clone(), rank }) as _;
                 let judged = self.judge(group, &self.task.panel.wrapped(gated));
+                if let Some(reason) = stopped(&judged.1) {
+                    // What a stopped engine could not judge is judged when the run goes on.
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(Error::Stopped(reason));
+                }
                 let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 progress.finished(&judged.0, &judged.1, self.estimate(group));
                 if let Err(error) = note(&mut shared, judged, conduct) {
@@ -184,4 +190,12 @@ fn calls_of_units(calls: &[Call], n_units: usize) -> Vec<usize> {
         }
     }
     counts.iter().map(|count| count + whole / n_units.max(1)).collect()
+}
+
+/// Why the engine has stopped, if one of the calls says so.
+fn stopped(calls: &[CallLine]) -> Option<String> {
+    calls.iter().find_map(|call| match &call.error {
+        Some(llm::Error::Stopped(reason)) => Some(reason.clone()),
+        _ => None,
+    })
 }

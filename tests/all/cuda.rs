@@ -222,6 +222,7 @@ fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
     let lost = run("lost", &[("TRIBUNAL_EMULATED_LOST_AFTER", "200")]);
     assert_eq!(lost.status.code(), Some(2), "{}", said(&lost));
     assert!(said(&lost).contains("the GPU failed"), "{}", said(&lost));
+    assert!(said(&lost).contains("run the same command again"), "{}", said(&lost));
     let kept = std::fs::read_to_string(at("lost").join("journal.jsonl")).unwrap().lines().count();
     assert!((1..4).contains(&kept), "{kept} of 4 units were finished");
     assert_eq!(run("lost", &[]).status.code(), Some(0));

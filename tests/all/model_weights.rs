@@ -131,7 +131,7 @@ fn broken_folders_are_refused_by_name() {
     let config = std::fs::read_to_string(tiny.join("config.json")).unwrap();
     for (from, to, said) in [
         ("\"model_type\": \"qwen2\"", "\"model_type\": \"mamba\"", "`mamba`"),
-        ("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 20000000", "number of layers"),
+        ("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 20000000", "num_hidden_layers"),
         ("\"intermediate_size\": ", "\"intermediate_size\": 9", "has shape"),
     ] {
         file(folder.path(), "config.json", config.replace(from, to).as_bytes());

@@ -9,12 +9,9 @@ use std::{
 use serde::Serialize;
 
 use super::{Data, Error, pack};
-use crate::{
-    llm::{Finish, Speaker},
-    run::{
-        call::{CallLine, Content},
-        calls,
-    },
+use crate::run::{
+    call::{CallLine, Content, Finish, Speaker},
+    calls,
 };
 
 /// Rows in a block.
