@@ -22,13 +22,13 @@ pub fn compile_all() {
     let mut sources: Vec<&PathBuf> = files.iter().filter(|file| ends(file, &["cu"])).collect();
     sources.sort();
     let headers = files.iter().filter(|file| ends(file, &["h", "cuh"])).map(|file| changed(file)).max();
-    let mut list = String::new();
+    let mut list = Vec::new();
     let mut running: Vec<(PathBuf, Child)> = Vec::new();
     let n_jobs = env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     for source in sources {
         let name = source.file_stem().and_then(|name| name.to_str()).expect("a .cu file has a name");
         let image = out.join(name).with_extension("fatbin");
-        list += &format!("    (\"{name}\", include_bytes!({:?})),\n", image.display().to_string());
+        list.push(format!("    (\"{name}\", include_bytes!({:?})),\n", image.display().to_string()));
         let newest = headers.max(Some(changed(source)));
         if image.exists() && Some(changed(&image)) > newest && stamp(&out, name) {
             continue;
@@ -39,8 +39,10 @@ pub fn compile_all() {
         }
         running.push((source.clone(), compile(source, &image)));
     }
-    running.into_iter().for_each(|(source, child)| finish(&source, child));
-    fs::write(out.join("kernels.rs"), format!("&[\n{list}]\n")).expect("OUT_DIR can be written");
+    for (source, child) in running {
+        finish(&source, child);
+    }
+    fs::write(out.join("kernels.rs"), format!("&[\n{}]\n", list.concat())).expect("OUT_DIR can be written");
 }
 
 fn ends(file: &Path, endings: &[&str]) -> bool {

@@ -3,9 +3,12 @@
 //   gemm_bf16, gemm_bf16_split        plain, any shape (gemm_plain.cuh has the launch)
 //   gemm_bf16_TxO, gemm_bf16_TxO_split  tiles of T tokens x O outputs (gemm_tile_bf16.cuh); the same bits
 //
+//   gemm_bf16_wgmma_TxO                 the same for Hopper's own instructions (gemm_tile_wgmma.cuh)
+//
 // Proved by kernels/tests/gemm.cpp.
 #include "gemm_plain.cuh"
 #include "gemm_tile_bf16.cuh"
+#include "gemm_tile_wgmma.cuh"
 
 namespace {
 using Bf16_16x16 = gemm::TileBf16<16, 16, 128, 1, 1, 6>;
@@ -13,6 +16,8 @@ using Bf16_16x64 = gemm::TileBf16<16, 64, 64, 1, 4, 6>;
 using Bf16_32x64 = gemm::TileBf16<32, 64, 64, 1, 4, 5>;
 using Bf16_64x64 = gemm::TileBf16<64, 64, 64, 2, 2, 4>;
 using Bf16_128x128 = gemm::TileBf16<128, 128, 32, 2, 2, 4>;
+using Bf16_wgmma_128x128 = gemm::TileWgmma<128, 2, 5>;
+using Bf16_wgmma_256x128 = gemm::TileWgmma<256, 2, 4>;
 }  // namespace
 
 extern "C" __global__ void gemm_bf16(PRODUCT_PARAMETERS) { gemm::plain<gemm::PlainBf16>(PRODUCT_ARGUMENTS, false); }
@@ -44,4 +49,10 @@ extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_64x64_split(SPLIT
 }
 extern "C" __global__ void __launch_bounds__(128, 2) gemm_bf16_128x128(PRODUCT_PARAMETERS) {
   Bf16_128x128::run<false>(PRODUCT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(256, 1) gemm_bf16_wgmma_128x128(PRODUCT_PARAMETERS) {
+  Bf16_wgmma_128x128::run(PRODUCT_ARGUMENTS);
+}
+extern "C" __global__ void __launch_bounds__(256, 1) gemm_bf16_wgmma_256x128(PRODUCT_PARAMETERS) {
+  Bf16_wgmma_256x128::run(PRODUCT_ARGUMENTS);
 }

@@ -16,8 +16,11 @@ step "Slurm"
 if ! command -v slurmctld >/dev/null || ! command -v munged >/dev/null; then
   [ "$(id -u)" = 0 ] || die "Slurm is not installed; hint: apt-get install slurm-wlm munge, or run this as root"
   command -v apt-get >/dev/null || die "Slurm is not installed, and this is not a Debian to install it on"
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurm-wlm munge >/dev/null
+  apt-get update -qq &&
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurm-wlm munge >/dev/null || {
+    echo "not run: Slurm is not installed here and cannot be" >&2
+    exit 77
+  }
 fi
 [ "$(id -u)" = 0 ] || die "slurmd starts tasks as their users and so runs as root; hint: run this as root"
 

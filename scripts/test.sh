@@ -68,7 +68,7 @@ scripts/cuda/check.sh
 # On a CI machine Slurm is installed for this; elsewhere it runs where Slurm is there already.
 if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || command -v slurmctld >/dev/null; }; then
   step "three nodes of Slurm"
-  scripts/slurm_test.sh
+  scripts/slurm_test.sh || [ $? = 77 ] # 77: it cannot be installed here
 fi
 
 step "everything passed"

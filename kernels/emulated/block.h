@@ -27,7 +27,7 @@ namespace host {
 struct Site {
   const char *what, *file;
   int line;
-  bool operator==(const Site& o) const { return line == o.line && what == o.what && !std::strcmp(file, o.file); }
+  bool operator==(const Site& o) const { return line == o.line && what == o.what && (file == o.file || !std::strcmp(file, o.file)); }
   std::string text() const { return std::string(what) + " at " + file + ":" + std::to_string(line); }
 };
 
@@ -52,6 +52,8 @@ struct Fiber {
   bool ended;
   AsyncCopies copies;
   void* tsan;
+  const void* stack;  // its lowest address; known of the CPU thread's own once it has been left
+  size_t stack_bytes;
 };
 static_assert(sizeof(Fiber) <= Stacks::kRecord, "a fiber's record must fit above its stack");
 
@@ -75,7 +77,7 @@ struct Rounds {
   char at[2] = {};
   unsigned n = 0;
 #ifdef HOST_TSAN
-  char* arrive() {
+  HOST_UNSEEN char* arrive() {
     __tsan_release(&at[n % 2]);
     return &at[n % 2];
   }
@@ -133,6 +135,13 @@ class Block {
   [[noreturn]] void end(Fiber& f);
   [[noreturn]] void fail(const std::string& why) const;
 
+  // For ThreadSanitizer: addresses that say what comes before a block's threads, and what after those of all blocks.
+  char* starts() { return &starts_; }
+  static char* ends() {
+    static char address;
+    return &address;
+  }
+
   bool holds(uintptr_t on_stack) const { return stacks_.hold(on_stack); }
 
  private:
@@ -143,6 +152,10 @@ class Block {
   void do_together(Warp& w, Meeting& m, Site site);
   [[noreturn]] void fail_left_behind(const Warp& w, const Meeting& m) const;
   void leave(Fiber& f);
+  Fiber* next_to_run();
+  void arrive(Fiber& f, unsigned mask, Together together, void* request, Site site);
+  void arrive_at_barrier(Fiber& f, Site site);
+  void take_leave(Fiber& f);
   void let_go(Warp& w, unsigned lanes);
   void let_all_go();
   void chain(Warp& w);
@@ -157,24 +170,39 @@ class Block {
   unsigned n_ = 0, alive_ = 0, at_barrier_ = 0;
   bool shuffled_ = false;
   Rounds rounds_;
+  char starts_ = 0;
   Site barrier_ = {};
   Dice dice_ = {0};
   Fiber main_ = {};  // where run() stands
+  std::vector<void*> tsan_fibers_;
 };
 
 inline void switch_to(Fiber& from, Fiber& to) {
 #ifdef HOST_TSAN
   __tsan_switch_to_fiber(to.tsan, 1);  // 1: nothing is ordered by it
 #endif
+#ifdef HOST_ASAN
+  void* frames = nullptr;
+  __sanitizer_start_switch_fiber(from.ended ? nullptr : &frames, to.stack, to.stack_bytes);
+#endif
   switch_stack(&from.sp, to.sp);
+#ifdef HOST_ASAN
+  __sanitizer_finish_switch_fiber(frames, nullptr, nullptr);
+#endif
 }
 
 // Goes on with whoever is next, until someone lets `f` go on.
 inline void Block::leave(Fiber& f) {
-  Fiber* to = first_;
+  Fiber* const to = next_to_run();
+  if (to != &f) switch_to(f, *to);
+}
+
+inline Fiber* Block::next_to_run() {
+  const Unseen unseen;
+  Fiber* const to = first_;
   if (!to) fail_waiting();
   first_ = to == last_ ? nullptr : to->next;
-  if (to != &f) switch_to(f, *to);
+  return to;
 }
 
 inline void Block::queue(Fiber* first, Fiber* last, bool in_front) {
@@ -236,18 +264,28 @@ inline void Block::let_all_go() {
 
 inline void Block::meet_all(Site site) {
   Fiber& f = self();
+  char* const round = rounds_.arrive();
+  arrive_at_barrier(f, site);
+  leave(f);
+  Rounds::depart(round);
+}
+
+inline void Block::arrive_at_barrier(Fiber& f, Site site) {
+  const Unseen unseen;
   f.site = site;
   if (at_barrier_ && !(barrier_ == site))
     fail("threads of a block meet at different barriers: " + barrier_.text() + ", " + site.text());
   barrier_ = site;
-  char* const round = rounds_.arrive();
   if (++at_barrier_ == alive_) let_all_go();
-  leave(f);
-  Rounds::depart(round);
-  f.site = {};
 }
 
 inline void Block::meet(Fiber& f, unsigned mask, Together together, void* request, Site site) {
+  arrive(f, mask, together, request, site);
+  leave(f);
+}
+
+inline void Block::arrive(Fiber& f, unsigned mask, Together together, void* request, Site site) {
+  const Unseen unseen;
   Warp& w = *f.warp;
   Meeting& m = mask == ~0u ? w.whole : part_of(w, mask);
   if (!(mask >> f.lane & 1)) fail(site.text() + ": lane " + std::to_string(f.lane) + " is not in its own mask");
@@ -257,8 +295,6 @@ inline void Block::meet(Fiber& f, unsigned mask, Together together, void* reques
   m.arrived |= 1u << f.lane;
   w.requests[f.lane] = request;
   if (m.arrived == (mask & w.alive)) do_together(w, m, site);
-  leave(f);
-  f.site = {};
 }
 
 inline void Block::do_together(Warp& w, Meeting& m, Site site) {
@@ -286,6 +322,17 @@ inline Meeting& Block::part_of(Warp& w, unsigned mask) {
 // The calling thread's last call. A barrier goes on without a warp that has ended whole; a warp's other operations do
 // not go on without a lane (CUDA would let them, but then a lane reads what nobody gives).
 inline void Block::end(Fiber& f) {
+  take_leave(f);
+  if (alive_) leave(f);
+  switch_to(f, main_);
+  std::abort();
+}
+
+inline void Block::take_leave(Fiber& f) {
+#ifdef HOST_TSAN
+  __tsan_release(ends());
+#endif
+  const Unseen unseen;
   Warp& w = *f.warp;
   f.ended = true;
   f.copies.clear();
@@ -293,12 +340,9 @@ inline void Block::end(Fiber& f) {
   w.chained = false;
   alive_--;
   for (const Meeting& m : w.parts)
-    if (m.arrived & w.alive && m.mask >> f.lane & 1) fail_left_behind(w, m);
+    if (m.arrived && m.mask >> f.lane & 1) fail_left_behind(w, m);
   if (w.whole.arrived) fail_left_behind(w, w.whole);
   if (at_barrier_ && at_barrier_ == alive_) let_all_go();
-  if (alive_) leave(f);
-  switch_to(f, main_);
-  std::abort();
 }
 
 inline void Block::set_order(unsigned order) {
@@ -314,6 +358,12 @@ inline void Block::set_order(unsigned order) {
 
 inline void Block::thread() {
   Fiber& f = self();
+#ifdef HOST_ASAN
+  Fiber& main = f.block->main_;
+  const bool first = !main.stack;  // who runs first is switched to from there
+  __sanitizer_finish_switch_fiber(nullptr, first ? &main.stack : nullptr, first ? &main.stack_bytes : nullptr);
+#endif
+  Rounds::depart(f.block->starts());
   (*f.block->kernel)();
   f.block->end(f);
 }
@@ -328,15 +378,19 @@ inline void Block::start_threads() {
     f->index = i, f->lane = i % 32, f->block = this, f->warp = &warps_[i / 32];
     f->thread = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
     f->sp = stacks_.start(i, thread);
+    f->stack = stacks_.bottom(i), f->stack_bytes = Stacks::kBytes;
+    ASAN_UNPOISON_MEMORY_REGION(stacks_.bottom(i), Stacks::kBytes);  // an ended thread never left its last functions
     f->warp->present = f->warp->alive |= 1u << f->lane;
     f->warp->lanes[f->lane] = f;
 #ifdef HOST_TSAN
-    f->tsan = __tsan_create_fiber(0);
+    while (tsan_fibers_.size() <= i) tsan_fibers_.push_back(__tsan_create_fiber(0));  // they take long to make
+    f->tsan = tsan_fibers_[i];
 #endif
   }
 }
 
 inline void Block::run(uint3 at, unsigned order) {
+  const Unseen unseen;
   index = at;
   start_threads();
   set_order(order);
@@ -345,14 +399,11 @@ inline void Block::run(uint3 at, unsigned order) {
   let_all_go();
 #ifdef HOST_TSAN
   main_.tsan = __tsan_get_current_fiber();
+  __tsan_release(starts());
 #endif
+  main_.stack = nullptr;
   leave(main_);
-  for (unsigned i = 0; i < n_; i++) {
-#ifdef HOST_TSAN
-    __tsan_destroy_fiber(fibers_[i]->tsan);
-#endif
-    fibers_[i]->~Fiber();
-  }
+  for (unsigned i = 0; i < n_; i++) fibers_[i]->~Fiber();
 }
 
 inline std::string text(const char* what, uint3 at) {

@@ -11,7 +11,7 @@ inline void __syncthreads(HOST_SITE) { host::self().block->meet_all({"__syncthre
 
 inline void __syncwarp(unsigned mask = ~0u, HOST_SITE) {
   host::Fiber& f = host::self();
-  const host::Together nothing = [](void* const*, unsigned) { host::self().warp->rounds.n++; };
+  const host::Together nothing = [](void* const*, unsigned) { host::self().warp->rounds.n++; };  // in `meet`, unseen
   char* const round = f.warp->rounds.arrive();
   f.block->meet(f, mask, nothing, nullptr, {"__syncwarp", file, line});
   host::Rounds::depart(round);

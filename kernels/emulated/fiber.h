@@ -1,7 +1,8 @@
 // A thread of a kernel as a fiber: a stack of its own, and a switch that saves the callee's registers and nothing
 // else (a few nanoseconds; ucontext's takes a system call). It does not decide who runs: see block.h.
 //
-// ThreadSanitizer is told of each switch, and that a switch orders nothing: only barriers do.
+// Sanitizers are told of each switch: ThreadSanitizer, that it orders nothing (only barriers do); AddressSanitizer, where
+// the stack is.
 #pragma once
 #include <sys/mman.h>
 
@@ -19,13 +20,38 @@ void __tsan_destroy_fiber(void* fiber);
 void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 void __tsan_acquire(void* at);
 void __tsan_release(void* at);
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
 }
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HOST_ASAN 1
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes) (void(at), void(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) (void(at), void(bytes))
 #endif
 
 // For what a warp's lanes hand each other in registers: no memory of the kernel's, so no race.
 #define HOST_UNSEEN __attribute__((no_sanitize("thread"), noinline))
 
 namespace host {
+
+// While one lives, ThreadSanitizer takes no note of the calling fiber's accesses: they are the emulator's own.
+struct Unseen {
+#ifdef HOST_TSAN
+  Unseen() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__), AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
+  ~Unseen() { AnnotateIgnoreWritesEnd(__FILE__, __LINE__), AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
+#else
+  Unseen() {}
+#endif
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+};
 
 [[noreturn]] inline void stop(const char* why) {
   std::fprintf(stderr, "emulated: %s\n", why);
@@ -63,6 +89,7 @@ class Stacks {
     mapped_ = at, base_ = (reinterpret_cast<uintptr_t>(at) + kBytes - 1) & ~(kBytes - 1), n_ = n;
     for (unsigned i = 0; i < n; i++) mprotect(reinterpret_cast<void*>(base_ + i * kBytes), kPage, PROT_NONE);
   }
+  const void* bottom(unsigned i) const { return reinterpret_cast<const void*>(base_ + i * kBytes); }
   void release() {
     if (n_) munmap(mapped_, (n_ + 1) * kBytes);
     n_ = 0;

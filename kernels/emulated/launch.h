@@ -54,29 +54,38 @@ class DynamicShared {
  public:
   static constexpr size_t kMost = 256 << 10, kPage = 4096, kAlign = 128;
   static constexpr unsigned char kPattern = 0xa5;
-  DynamicShared() {
-    void* at = mmap(nullptr, kMost + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED || mprotect(static_cast<char*>(at) + kPage, kMost, PROT_READ | PROT_WRITE))
-      stop("no memory for shared memory");
-    map_ = static_cast<unsigned char*>(at);
-  }
+  DynamicShared() { map(); }
   ~DynamicShared() { munmap(map_, kMost + 2 * kPage); }
   DynamicShared(const DynamicShared&) = delete;
   DynamicShared& operator=(const DynamicShared&) = delete;
 
-  Bytes make(size_t bytes) const {
+  Bytes make(size_t bytes) {
+#ifdef HOST_TSAN  // which takes new memory for memory that nobody has used
+    munmap(map_, kMost + 2 * kPage);
+    map();
+#endif
     unsigned char* const at = end() - padded(bytes);
+    ASAN_UNPOISON_MEMORY_REGION(map_ + kPage, kMost);
     std::memset(at - kAlign, kPattern, kAlign);
     std::memset(at, 0xff, bytes);
     std::memset(at + bytes, kPattern, padded(bytes) - bytes);
+    ASAN_POISON_MEMORY_REGION(map_ + kPage, at - map_ - kPage);
+    ASAN_POISON_MEMORY_REGION(at + bytes, padded(bytes) - bytes);
     return {at, bytes};
   }
   bool overrun(Bytes shared) const {
+    ASAN_UNPOISON_MEMORY_REGION(map_ + kPage, kMost);
     const auto touched = [](unsigned char v) { return v != kPattern; };
     return std::any_of(shared.at - kAlign, shared.at, touched) || std::any_of(shared.at + shared.n, end(), touched);
   }
 
  private:
+  void map() {
+    void* at = mmap(nullptr, kMost + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED || mprotect(static_cast<char*>(at) + kPage, kMost, PROT_READ | PROT_WRITE))
+      stop("no memory for shared memory");
+    map_ = static_cast<unsigned char*>(at);
+  }
   unsigned char* end() const { return map_ + kPage + kMost; }
   static size_t padded(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
   unsigned char* map_;

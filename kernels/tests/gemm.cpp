@@ -26,6 +26,10 @@ struct Kernel {
 
   Kernel(const char* n, const char* f, Whole w, Split s)
       : name(n), format(f), whole(w), split(s), tokens(8), outputs(16), threads(32), shared(0), plain(true) {}
+  // How tiles.txt says whether there is a kernel for segments.
+  std::string twin() const {
+    return split != nullptr ? "split" : name.find("wgmma") != std::string::npos ? "wgmma" : "whole";
+  }
   template <class Tile>
   Kernel(const char* n, const char* f, Whole w, Split s, Tile)
       : name(n), format(f), whole(w), split(s), tokens(Tile::kTokens), outputs(Tile::kOutputs),
@@ -40,6 +44,8 @@ const std::vector<Kernel>& kernels() {
       {"gemm_bf16_32x64", "bf16", gemm_bf16_32x64, gemm_bf16_32x64_split, Bf16_32x64()},
       {"gemm_bf16_64x64", "bf16", gemm_bf16_64x64, gemm_bf16_64x64_split, Bf16_64x64()},
       {"gemm_bf16_128x128", "bf16", gemm_bf16_128x128, nullptr, Bf16_128x128()},
+      {"gemm_bf16_wgmma_128x128", "bf16", gemm_bf16_wgmma_128x128, nullptr, Bf16_wgmma_128x128()},
+      {"gemm_bf16_wgmma_256x128", "bf16", gemm_bf16_wgmma_256x128, nullptr, Bf16_wgmma_256x128()},
       {"gemm_q8_0", "q8_0", gemm_q8_0, gemm_q8_0_split},
       {"gemm_q8_0_8x16", "q8_0", gemm_q8_0_8x16, gemm_q8_0_8x16_split, Q8_0_8x16()},
       {"gemm_q8_0_8x64", "q8_0", gemm_q8_0_8x64, gemm_q8_0_8x64_split, Q8_0_8x64()},
@@ -141,7 +147,8 @@ void epilogue(Tally& tally, const Kernel& k) {
   const Weight w = test::weight(k.format, noise, N, K);
   Epilogue e{numbers(noise, N), numbers(noise, M * ldy), ldy};
   const std::vector<float> y = whole(k, x, w, segment, e);
-  if (k.split == nullptr) return tally.check(same(y, whole(plain_of(k.format), x, w, segment, e)), k.name + ": bias, add");
+  if (k.split == nullptr)
+    return tally.check(same(y, whole(plain_of(k.format), x, w, segment, e)), k.name + ": bias or add");
   tally.check(same(y, split(k, x, w, segment, e)), k.name + ": split differs from whole with bias and add");
   std::vector<float> parts(size_t(2) * M * N);
   host::launch(grid(k, M, N, 2), dim3(k.threads), k.shared,
@@ -206,8 +213,8 @@ void tiles_table(Tally& tally) {
     words >> name >> split >> tokens >> outputs >> threads >> shared;
     bool found = false;
     for (const Kernel& k : kernels())
-      found |= k.name == name && (k.split != nullptr) == (split == "split") && k.tokens == tokens &&
-               k.outputs == outputs && k.threads == threads && k.shared == shared;
+      found |= k.name == name && k.twin() == split && k.tokens == tokens && k.outputs == outputs &&
+               k.threads == threads && k.shared == shared;
     tally.check(found, "tiles.txt: " + line);
     rows++;
   }
@@ -249,9 +256,11 @@ void fast_kernels(Tally& tally) {
 
 int main(int argc, char** argv) {
   if (argc > 2 && std::string(argv[2]) == "--tiles") {
-    std::printf("# kernel, whether it has a split twin: tokens and outputs of a tile, threads, dynamic shared memory\n");
+    std::printf(
+        "# kernel; split: has a twin for segments, whole: has none, wgmma: none, and Hopper alone runs it; tokens and\n"
+        "# outputs of a tile, threads, dynamic shared memory. Written by kernels/tests/gemm.cpp (gemm GOLDEN --tiles).\n");
     for (const Kernel& k : kernels())
-      std::printf("%s %s %d %d %d %d\n", k.name.c_str(), k.split ? "split" : "whole", k.tokens, k.outputs, k.threads, k.shared);
+      std::printf("%s %s %d %d %d %d\n", k.name.c_str(), k.twin().c_str(), k.tokens, k.outputs, k.threads, k.shared);
     return 0;
   }
   Tally tally("gemm");

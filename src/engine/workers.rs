@@ -24,7 +24,7 @@ const STRIDE: usize = 64;
 
 /// All workers of an engine.
 pub struct Workers {
-    workers: Vec<Desk>,
+    desks: Vec<Desk>,
     known: Mutex<Known>,
     /// How many more requests than the idlest one a worker may have because it knows their beginning.
     slack: usize,
@@ -62,8 +62,8 @@ impl Workers {
     pub fn start(models: Vec<(Box<dyn Model>, usize)>, options: &Options) -> Result<Self, Error> {
         let slack = options.n_rows.max(1) / 4 + 1;
         let start = |(i, (model, n_blocks))| start(i, model, n_blocks, options);
-        let workers = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
-        Ok(Self { workers, known: Mutex::default(), slack })
+        let desks = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
+        Ok(Self { desks, known: Mutex::default(), slack })
     }
 
     /// Hands a request to a worker. `None` when that worker's thread has ended.
@@ -74,14 +74,14 @@ impl Workers {
             request.answer.set_distinct(known.seen.enter(prompt));
             known.choose(prompt, &self.loads(), self.slack)
         };
-        let Desk { inbox, waiting } = &self.workers[chosen];
+        let Desk { inbox, waiting } = &self.desks[chosen];
         waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(waiting.clone());
         inbox.send(request).ok().map(|()| waiting)
     }
 
     fn loads(&self) -> Vec<usize> {
-        self.workers.iter().map(|desk| desk.waiting.load(Ordering::Relaxed)).collect()
+        self.desks.iter().map(|desk| desk.waiting.load(Ordering::Relaxed)).collect()
     }
 }
 
@@ -96,7 +96,9 @@ impl Known {
         let beginnings: Vec<u64> = prompt
             .chunks(STRIDE)
             .map(|tokens| {
-                tokens.iter().for_each(|&id| hasher.write_u32(id));
+                for &id in tokens {
+                    hasher.write_u32(id);
+                }
                 hasher.finish()
             })
             .collect();

@@ -98,7 +98,7 @@ impl<B: Backend> Decoder<B> {
         };
         let layers = (0..config.n_layers).map(|layer| load.layer(layer)).collect::<Result<_, _>>()?;
         let norm = load.norm("model.norm", hidden)?;
-        Ok(Self { embed_tokens, layers, norm, lm_head, config, backend })
+        Ok(Self { config, backend, embed_tokens, layers, norm, lm_head })
     }
 
     /// Takes the residual stream through one layer; behind the last layer's keys and values, only the wanted rows.

@@ -1,13 +1,14 @@
 //! The engine on a GPU, or on the emulated one of `scripts/cuda/emulated.sh`: near the CPU and near transformers, and
 //! bit for bit the same whatever the batch, the cache, the chunks and the drafts. Where there is no GPU the tests say so
 //! and pass; with `TRIBUNAL_TEST_GPU=1` that is a failure.
+#![expect(clippy::print_stderr, reason = "a test that does not run says so")]
 
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 
-use candle_core::quantized::GgmlDType;
+use candle_core::quantized::GgmlDType as T;
 use tribunal::{
     engine::{Engine, Options},
     llm::{Chat, Form, Llm, Sampling, Usage},
@@ -88,7 +89,6 @@ fn every_gguf_format_gives_logits_near_those_of_exact_activations() {
     let Some(gpu) = gpu() else { return };
     let folder = tempfile::tempdir().unwrap();
     let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 256).collect();
-    use GgmlDType as T;
     for dtype in
         [T::F32, T::F16, T::BF16, T::Q4_0, T::Q4_1, T::Q5_0, T::Q5_1, T::Q8_0, T::Q4K, T::Q5K, T::Q6K]
     {

@@ -148,7 +148,9 @@ impl Backend for Cpu {
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, Error> {
         let mut values = table.rows(&self.step.tokens);
         if let Some(scale) = self.config.embedding_scale {
-            values.iter_mut().for_each(|x| *x *= scale);
+            for x in &mut values {
+                *x *= scale;
+            }
         }
         Ok(Floats { values, width: self.config.hidden })
     }
@@ -194,10 +196,10 @@ impl Backend for Cpu {
             q_norm: q_norm.map(Vec::as_slice),
             k_norm: k_norm.map(Vec::as_slice),
         };
-        let heads = Heads { q: &mut q.values, k: &mut k.values, v: &v.values };
+        let mut heads = Heads { q: &mut q.values, k: &mut k.values, v: &v.values };
         with_halves!(&mut self.cache, halves => {
-            let places = rotary::Places { keys: &mut halves.keys[layer], values: &mut halves.values[layer] };
-            turn.apply(&self.step, &self.runs, heads, places);
+            let mut places = rotary::Places { keys: &mut halves.keys[layer], values: &mut halves.values[layer] };
+            turn.apply(&self.step, &self.runs, &mut heads, &mut places);
         });
         Ok(q)
     }

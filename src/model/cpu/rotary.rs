@@ -50,8 +50,8 @@ impl Turn<'_> {
         &self,
         step: &Step,
         runs: &[Range<usize>],
-        heads: Heads<'_>,
-        places: Places<'_, S>,
+        heads: &mut Heads<'_>,
+        places: &mut Places<'_, S>,
     ) {
         let (q_width, kv_width) =
             (self.config.n_heads * self.config.head_dim, self.config.n_kv_heads * self.config.head_dim);

@@ -27,7 +27,6 @@ impl<'a, T> Shared<'a, T> {
     ///
     /// # Panics
     /// When the slice has not so many places.
-    #[expect(clippy::mut_from_ref, reason = "callers answer for parts being disjoint")]
     pub(super) unsafe fn part(&self, places: Range<usize>) -> &'a mut [T] {
         assert!(places.start <= places.end && places.end <= self.len, "places of the slice");
         // SAFETY: the places are inside the slice, which is borrowed for 'a, and nobody else has them.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, result, sys};
+use cudarc::driver::{CudaContext, result, sys, sys::CUdevice_attribute_enum as Attribute};
 
 use super::{Error, driver::failed, launch::Kernels};
 
@@ -59,7 +59,6 @@ impl Gpu {
         if capability.0 < 8 {
             return Err(Error::OldDevice { name, major: capability.0, minor: capability.1 });
         }
-        use sys::CUdevice_attribute_enum as Attribute;
         let attribute =
             |attribute| context.attribute(attribute).map(|n| n as usize).map_err(failed("ask the device"));
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;

@@ -125,7 +125,7 @@ impl Kernels {
             return Err(Error::Arguments { kernel });
         }
         let mut bits: Vec<u64> = arguments.iter().map(|argument| argument.bits()).collect();
-        let mut pointers: Vec<_> = bits.iter_mut().map(|bits| (bits as *mut u64).cast()).collect();
+        let mut pointers: Vec<_> = bits.iter_mut().map(|bits| std::ptr::from_mut(bits).cast()).collect();
         let [x, y, z] = shape.grid;
         let block = (shape.block[0], shape.block[1], 1);
         // SAFETY: the caller answers for the arguments, whose number and sizes are the kernel's.

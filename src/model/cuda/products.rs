@@ -1,6 +1,9 @@
 //! Which kernel computes a product `y[m, n] = x[m, k] w[n, k]^T`, and with what launch. Nothing is launched here, and
 //! no choice moves a bit: every kernel of a format computes the sum that `kernels/gemm.cuh` defines.
 
+use Kernels::{Fast, Hopper, Plain};
+use Kind::{Bf16, Q4K, Q6K, Q8_0};
+
 use crate::model::cpu::Format;
 
 /// Where the sums of a product are cut: the values of `k` in a segment, from the shape of the weight alone.
@@ -91,9 +94,23 @@ impl Way {
     }
 }
 
-/// A pair of kernels that compute the same tile.
+/// The kernels of a tile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernels {
+    /// For any shape, slow: the reference.
+    Plain,
+    /// `mma.sync`.
+    Fast,
+    /// `wgmma`: only cards of capability 9.0 run them. Never chosen by [`launch`]: on the host they have the bits of
+    /// the others, on a card that is still to be shown.
+    Hopper,
+}
+
+/// A kernel that writes `y`, and its twin that writes the sums of segments: both compute the same tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tile {
+    /// Which instructions they use.
+    pub kernels: Kernels,
     /// The weights that they read. Their module is `gemm_bf16`, `gemm_q8_0`, `gemm_q4_k` or `gemm_q6_k`.
     pub kind: Kind,
     /// The kernel that writes `y`.
@@ -112,50 +129,68 @@ pub struct Tile {
 
 /// Every kernel that [`launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the kernels' host test
 /// compares with what they declare.
-pub const TILES: [Tile; 24] = [
-    tile(Kind::Bf16, "gemm_bf16", Some("gemm_bf16_split"), [8, 16], 32, 0),
-    tile(Kind::Bf16, "gemm_bf16_16x16", Some("gemm_bf16_16x16_split"), [16, 16], 32, 49152),
-    tile(Kind::Bf16, "gemm_bf16_16x64", Some("gemm_bf16_16x64_split"), [16, 64], 128, 61440),
-    tile(Kind::Bf16, "gemm_bf16_32x64", Some("gemm_bf16_32x64_split"), [32, 64], 128, 61440),
-    tile(Kind::Bf16, "gemm_bf16_64x64", Some("gemm_bf16_64x64_split"), [64, 64], 128, 65536),
-    tile(Kind::Bf16, "gemm_bf16_128x128", None, [128, 128], 128, 65536),
-    tile(Kind::Q8_0, "gemm_q8_0", Some("gemm_q8_0_split"), [8, 16], 32, 0),
-    tile(Kind::Q8_0, "gemm_q8_0_8x16", Some("gemm_q8_0_8x16_split"), [8, 16], 32, 25344),
-    tile(Kind::Q8_0, "gemm_q8_0_8x64", Some("gemm_q8_0_8x64_split"), [8, 64], 128, 53760),
-    tile(Kind::Q8_0, "gemm_q8_0_16x64", Some("gemm_q8_0_16x64_split"), [16, 64], 128, 51200),
-    tile(Kind::Q8_0, "gemm_q8_0_32x64", Some("gemm_q8_0_32x64_split"), [32, 64], 128, 50688),
-    tile(Kind::Q8_0, "gemm_q8_0_64x128", Some("gemm_q8_0_64x128_split"), [64, 128], 128, 67584),
-    tile(Kind::Q4K, "gemm_q4_k", Some("gemm_q4_k_split"), [8, 16], 32, 0),
-    tile(Kind::Q4K, "gemm_q4_k_8x16", Some("gemm_q4_k_8x16_split"), [8, 16], 32, 19584),
-    tile(Kind::Q4K, "gemm_q4_k_8x64", Some("gemm_q4_k_8x64_split"), [8, 64], 128, 41472),
-    tile(Kind::Q4K, "gemm_q4_k_16x64", Some("gemm_q4_k_16x64_split"), [16, 64], 128, 53760),
-    tile(Kind::Q4K, "gemm_q4_k_32x64", Some("gemm_q4_k_32x64_split"), [32, 64], 128, 53248),
-    tile(Kind::Q4K, "gemm_q4_k_64x128", Some("gemm_q4_k_64x128_split"), [64, 128], 128, 67584),
-    tile(Kind::Q6K, "gemm_q6_k", Some("gemm_q6_k_split"), [8, 16], 32, 0),
-    tile(Kind::Q6K, "gemm_q6_k_8x16", Some("gemm_q6_k_8x16_split"), [8, 16], 32, 22464),
-    tile(Kind::Q6K, "gemm_q6_k_8x64", Some("gemm_q6_k_8x64_split"), [8, 64], 128, 52992),
-    tile(Kind::Q6K, "gemm_q6_k_16x64", Some("gemm_q6_k_16x64_split"), [16, 64], 128, 54400),
-    tile(Kind::Q6K, "gemm_q6_k_32x64", Some("gemm_q6_k_32x64_split"), [32, 64], 128, 45312),
-    tile(Kind::Q6K, "gemm_q6_k_64x128", Some("gemm_q6_k_64x128_split"), [64, 128], 128, 60416),
+pub static TILES: [Tile; 26] = [
+    tile((Plain, Bf16), "gemm_bf16", Some("gemm_bf16_split"), [8, 16], 32, 0),
+    tile((Fast, Bf16), "gemm_bf16_16x16", Some("gemm_bf16_16x16_split"), [16, 16], 32, 49152),
+    tile((Fast, Bf16), "gemm_bf16_16x64", Some("gemm_bf16_16x64_split"), [16, 64], 128, 61440),
+    tile((Fast, Bf16), "gemm_bf16_32x64", Some("gemm_bf16_32x64_split"), [32, 64], 128, 61440),
+    tile((Fast, Bf16), "gemm_bf16_64x64", Some("gemm_bf16_64x64_split"), [64, 64], 128, 65536),
+    tile((Fast, Bf16), "gemm_bf16_128x128", None, [128, 128], 128, 65536),
+    tile((Hopper, Bf16), "gemm_bf16_wgmma_128x128", None, [128, 128], 256, 164864),
+    tile((Hopper, Bf16), "gemm_bf16_wgmma_256x128", None, [256, 128], 256, 197632),
+    tile((Plain, Q8_0), "gemm_q8_0", Some("gemm_q8_0_split"), [8, 16], 32, 0),
+    tile((Fast, Q8_0), "gemm_q8_0_8x16", Some("gemm_q8_0_8x16_split"), [8, 16], 32, 25344),
+    tile((Fast, Q8_0), "gemm_q8_0_8x64", Some("gemm_q8_0_8x64_split"), [8, 64], 128, 53760),
+    tile((Fast, Q8_0), "gemm_q8_0_16x64", Some("gemm_q8_0_16x64_split"), [16, 64], 128, 51200),
+    tile((Fast, Q8_0), "gemm_q8_0_32x64", Some("gemm_q8_0_32x64_split"), [32, 64], 128, 50688),
+    tile((Fast, Q8_0), "gemm_q8_0_64x128", Some("gemm_q8_0_64x128_split"), [64, 128], 128, 67584),
+    tile((Plain, Q4K), "gemm_q4_k", Some("gemm_q4_k_split"), [8, 16], 32, 0),
+    tile((Fast, Q4K), "gemm_q4_k_8x16", Some("gemm_q4_k_8x16_split"), [8, 16], 32, 19584),
+    tile((Fast, Q4K), "gemm_q4_k_8x64", Some("gemm_q4_k_8x64_split"), [8, 64], 128, 41472),
+    tile((Fast, Q4K), "gemm_q4_k_16x64", Some("gemm_q4_k_16x64_split"), [16, 64], 128, 53760),
+    tile((Fast, Q4K), "gemm_q4_k_32x64", Some("gemm_q4_k_32x64_split"), [32, 64], 128, 53248),
+    tile((Fast, Q4K), "gemm_q4_k_64x128", Some("gemm_q4_k_64x128_split"), [64, 128], 128, 67584),
+    tile((Plain, Q6K), "gemm_q6_k", Some("gemm_q6_k_split"), [8, 16], 32, 0),
+    tile((Fast, Q6K), "gemm_q6_k_8x16", Some("gemm_q6_k_8x16_split"), [8, 16], 32, 22464),
+    tile((Fast, Q6K), "gemm_q6_k_8x64", Some("gemm_q6_k_8x64_split"), [8, 64], 128, 52992),
+    tile((Fast, Q6K), "gemm_q6_k_16x64", Some("gemm_q6_k_16x64_split"), [16, 64], 128, 54400),
+    tile((Fast, Q6K), "gemm_q6_k_32x64", Some("gemm_q6_k_32x64_split"), [32, 64], 128, 45312),
+    tile((Fast, Q6K), "gemm_q6_k_64x128", Some("gemm_q6_k_64x128_split"), [64, 128], 128, 60416),
 ];
 
-impl Tile {
-    /// Whether it is the plain reference, for tests.
-    #[must_use]
-    pub fn plain(&self) -> bool {
-        self.shared_bytes == 0
-    }
-}
-
 const fn tile(
-    kind: Kind,
+    (kernels, kind): (Kernels, Kind),
     whole: &'static str,
     split: Option<&'static str>,
     [tokens, outputs]: [usize; 2],
     threads: u32,
     shared_bytes: u32,
 ) -> Tile {
-    Tile { kind, whole, split, tokens, outputs, threads, shared_bytes }
+    Tile { kernels, kind, whole, split, tokens, outputs, threads, shared_bytes }
+}
+
+impl Tile {
+    /// Blocks for a product of `m` tokens and `n` outputs.
+    #[must_use]
+    pub fn blocks(&self, m: usize, n: usize) -> usize {
+        m.div_ceil(self.tokens) * n.div_ceil(self.outputs)
+    }
+
+    /// The launch that writes `y`.
+    #[must_use]
+    pub fn launch_whole(&'static self, m: usize, n: usize, k: usize) -> Launch {
+        let grid = [self.blocks(m, n) as u32, 1, 1];
+        Launch { tile: self, kernel: self.whole, grid, segment: segment(n, k), split: None }
+    }
+
+    /// The launch that writes the sums of the segments, where there is such a kernel.
+    #[must_use]
+    pub fn launch_split(&'static self, m: usize, n: usize, k: usize) -> Option<Launch> {
+        let segment = segment(n, k);
+        let segments = k.div_ceil(segment);
+        let grid = [self.blocks(m, n) as u32, segments as u32, 1];
+        Some(Launch { tile: self, kernel: self.split?, grid, segment, split: Some(segments) })
+    }
 }
 
 /// A product's launch.
@@ -196,27 +231,20 @@ const SPLIT_TOKENS: usize = 64;
 /// tiles alone do not fill a GPU.
 #[must_use]
 pub fn launch(kind: Kind, m: usize, n: usize, k: usize) -> Launch {
-    let segment = segment(n, k);
-    let segments = k.div_ceil(segment);
-    let blocks = |tile: &Tile| m.div_ceil(tile.tokens) * n.div_ceil(tile.outputs);
-    let split = |tile: &Tile| {
-        let worth = segments > 1 && m <= SPLIT_TOKENS && blocks(tile) < FULL;
-        tile.split.filter(|_| worth)
+    let best = |tile: &'static Tile| {
+        let worth = m <= SPLIT_TOKENS && k > segment(n, k) && tile.blocks(m, n) < FULL;
+        let split = if worth { tile.launch_split(m, n, k) } else { None };
+        split.unwrap_or_else(|| tile.launch_whole(m, n, k))
     };
-    let parts = |tile: &Tile| if split(tile).is_some() { segments } else { 1 };
-    let tile = choose(kind, m, |tile| blocks(tile) * parts(tile) >= ENOUGH);
-    Launch {
-        tile,
-        grid: [blocks(tile) as u32, parts(tile) as u32, 1],
-        segment,
-        kernel: split(tile).unwrap_or(tile.whole),
-        split: split(tile).map(|_| segments),
-    }
+    let enough = |tile| best(tile).grid.iter().product::<u32>() as usize >= ENOUGH;
+    best(choose(kind, m, enough))
 }
 
-fn choose(kind: Kind, m: usize, fills: impl Fn(&Tile) -> bool) -> &'static Tile {
-    let fast = TILES.iter().filter(|tile| tile.kind == kind && !tile.plain());
-    let (narrow, wide): (Vec<&Tile>, Vec<&Tile>) = fast.partition(|tile| tile.outputs == STRIP);
+/// The tile for `m` tokens, among those of which `fills` says that their blocks keep a GPU busy where there is one.
+fn choose(kind: Kind, m: usize, fills: impl Fn(&'static Tile) -> bool) -> &'static Tile {
+    let fast = TILES.iter().filter(|tile| tile.kind == kind && tile.kernels == Fast);
+    let (narrow, wide): (Vec<&'static Tile>, Vec<&'static Tile>) =
+        fast.partition(|tile| tile.outputs == STRIP);
     let holding = wide.iter().position(|tile| tile.tokens >= m).unwrap_or(wide.len() - 1);
     let filling = wide[..=holding].iter().rev().find(|tile| fills(tile));
     filling.or_else(|| narrow.iter().find(|tile| tile.tokens >= m)).unwrap_or(&wide[0])

@@ -1,5 +1,7 @@
 //! Planes against the values that the CPU unpacks.
 
+use std::fmt::Write as _;
+
 use half::f16;
 
 use super::{Planes, STRIP};
@@ -158,7 +160,7 @@ fn the_golden_file_of_the_kernels() {
         [("q8_0", Format::Q8_0, 18, 96), ("q4_k", Format::Q4K, 3, 512), ("q6_k", Format::Q6K, 3, 512)]
     {
         let rows = blocks(format, n, k);
-        lines += &format!("{name} {n} {k} {} {}\n", hex(&rows), hex(&written(format, k, &rows)));
+        writeln!(lines, "{name} {n} {k} {} {}", hex(&rows), hex(&written(format, k, &rows))).unwrap();
     }
     insta::with_settings!({ snapshot_path => "../../../../tests/golden", prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!("planes", lines);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Error, FULL, Kind, TILES, check, launch, segment};
+use super::{Error, FULL, Kernels, Kind, TILES, check, launch, segment};
 
 fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
     table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(' ').collect())
@@ -25,15 +25,20 @@ fn tiles_are_those_of_the_kernels() {
     let ours: Vec<String> = TILES
         .iter()
         .map(|tile| {
-            let split = if tile.split.is_some() { "split" } else { "whole" };
+            let twin = match (tile.kernels, tile.split) {
+                (Kernels::Hopper, _) => "wgmma",
+                (_, None) => "whole",
+                _ => "split",
+            };
             let (tokens, outputs, threads) = (tile.tokens, tile.outputs, tile.threads);
-            format!("{} {split} {tokens} {outputs} {threads} {}", tile.whole, tile.shared_bytes)
+            format!("{} {twin} {tokens} {outputs} {threads} {}", tile.whole, tile.shared_bytes)
         })
         .collect();
     let theirs: Vec<String> =
         rows(include_str!("../../../../kernels/tests/tiles.txt")).map(|words| words.join(" ")).collect();
     assert_eq!(ours, theirs);
     for tile in &TILES {
+        assert_eq!(tile.kernels == Kernels::Plain, tile.shared_bytes == 0, "{}", tile.whole);
         let module = match tile.kind {
             Kind::Bf16 => "gemm_bf16",
             Kind::Q8_0 => "gemm_q8_0",
@@ -62,6 +67,7 @@ fn launches_cover_the_product() {
                 let launch = launch(kind, m, n, k);
                 let blocks = m.div_ceil(launch.tile.tokens) * n.div_ceil(launch.tile.outputs);
                 assert_eq!(launch.grid, [blocks as u32, launch.split.unwrap_or(1) as u32, 1]);
+                assert_eq!(launch.tile.kernels, Kernels::Fast);
                 assert_eq!(launch.split.is_some(), launch.kernel.ends_with("_split"));
                 assert!(launch.split.is_none_or(|segments| segments == k.div_ceil(launch.segment)));
                 assert!(launch.partial_len(m, n) <= 2 * FULL * 64 * m, "{m} [{n}, {k}]");

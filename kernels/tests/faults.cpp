@@ -1,0 +1,59 @@
+// Runs one planted fault of kernels/tests/faults, for a sanitizer to find: `faults NAME`. Without a name it runs what
+// is sound, in several orders; nothing may be found in that. scripts/cuda/sanitize.sh says what each must lead to.
+#include "faults/memory.cu"
+#include "faults/sound.cu"
+#include "faults/threads.cu"
+
+#include <functional>
+#include <map>
+
+#include "tally.h"
+
+namespace {
+
+struct Fault {
+  unsigned blocks, threads, shared_bytes;
+  std::function<void(const float* x, float* y)> call;
+};
+
+// x and y: 128 floats each.
+const std::map<std::string, Fault> faults = {
+    {"misaligned_load", {1, 32, 0, [](const float* x, float* y) { misaligned_load(x, y); }}},
+    {"overrun", {1, 32, 0, [](const float*, float* y) { overrun(y, 129); }}},
+    {"shared_overrun", {1, 32, 128, [](const float*, float* y) { shared_overrun(y, 32); }}},
+    {"uninitialised", {1, 32, 128, [](const float*, float* y) { uninitialised(y, 32); }}},
+    {"missing_wait", {1, 32, 512, [](const float* x, float* y) { missing_wait(x, y); }}},
+    {"overtaken", {1, 64, 256, [](const float* x, float* y) { overtaken(x, y); }}},
+    {"missing_barrier", {1, 64, 256, [](const float* x, float* y) { missing_barrier(x, y, 64); }}},
+    {"shuffle_for_barrier", {1, 32, 0, [](const float* x, float* y) { shuffle_for_barrier(x, y); }}},
+    {"divergent_barrier", {1, 64, 0, [](const float*, float* y) { divergent_barrier(y); }}},
+    {"blocks_race", {4, 32, 0, [](const float*, float* y) { blocks_race(y); }}},
+};
+
+void run_sound() {
+  for (const unsigned order : {0, 1, 2}) {
+    host::order() = order;
+    std::vector<float> x(96, 2.0f), y(96);
+    int counts[2] = {0, 0};
+    host::launch(dim3(3), dim3(32), 0, [&] { scale(x.data(), y.data(), 96, 2.0f); });
+    host::launch(dim3(3), dim3(32), 128, [&] { reverse(y.data(), x.data(), 32); });
+    host::launch(dim3(3), dim3(64), 0, [&] { count(counts, 0.0, 1); });
+    if (x[95] != 4.0f || counts[0] != 192 || counts[1] != 3) host::stop("a sound kernel is wrong");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    run_sound();
+    std::printf("1 passed, 0 failed\n");
+    return 0;
+  }
+  const Fault& f = faults.at(argv[1]);
+  std::vector<float> x(128, 1.0f), y(128, 1.0f);
+  host::launch(dim3(f.blocks), dim3(f.threads), f.shared_bytes, [&] { f.call(x.data(), y.data()); }, argv[1]);
+  float sum = 0;
+  for (const float v : y) sum += v;
+  std::printf("%f\n", sum);  // NaN where one is
+}

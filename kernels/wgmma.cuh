@@ -1,0 +1,93 @@
+// Hopper's product of a warp group (sm_90a): 64 outputs x 8 J tokens, both operands in shared memory.
+//
+// On another generation's card these functions stop the kernel; under emulation each warp computes its 16 rows with
+// mma_bf16, from the same addresses. The two are taken to have the same bits, as MMA-Sim found them to on cards; what
+// products.rs launches does not rely on it before a test on a card has shown it.
+#pragma once
+
+#include "mma.cuh"
+
+#if !defined(HOST_KERNEL_TEST) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define WGMMA_HERE 1
+#endif
+
+// Operands are rows of 64 bf16 values (128 bytes), eight rows one after another in 1024 aligned bytes, chunk c of row
+// r where chunk c ^ r % 8 would stand: the swizzle of 128 bytes, and what gemm_stage.cuh's Rows<.., 64, ..> are.
+
+#ifdef WGMMA_HERE
+// Where an operand begins: bits 0..14 its address, 32..46 the distance from eight rows to the next eight, both in units
+// of 16 bytes; bit 62 the swizzle. A k16 step further is 32 bytes further: the swizzle applies to whole addresses.
+__device__ __forceinline__ uint64_t wgmma_operand(const unsigned char* at) {
+  constexpr uint64_t kEightRows = 1024 / 16, kSwizzle = 1;
+  return (shared_address(at) & 0x3ffff) >> 4 | uint64_t{1} << 16 | kEightRows << 32 | kSwizzle << 62;
+}
+#endif
+
+#define WGMMA_TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
+#define WGMMA_FOUR(s, j) "+f"(s[j][0]), "+f"(s[j][1]), "+f"(s[j][2]), "+f"(s[j][3])
+#define WGMMA_SIXTEEN(s, j) WGMMA_FOUR(s, j), WGMMA_FOUR(s, j + 1), WGMMA_FOUR(s, j + 2), WGMMA_FOUR(s, j + 3)
+#define WGMMA_SIXTY_FOUR(s, j) \
+  WGMMA_SIXTEEN(s, j), WGMMA_SIXTEEN(s, j + 4), WGMMA_SIXTEEN(s, j + 8), WGMMA_SIXTEEN(s, j + 12)
+
+// Starts d += a b^T for k16: a the group's 64 rows, b the tokens' 8 J rows, `step` bytes behind their beginning. Warp w
+// of the group has rows 16 w on, dealt out as by mma_bf16: d[j] is tokens 8 j on.
+__device__ __forceinline__ void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b);
+__device__ __forceinline__ void wgmma_start(float (&d)[32][4], const unsigned char* a, const unsigned char* b);
+
+#ifdef HOST_KERNEL_TEST
+// The pair of values `pair` of row `row`.
+inline uint32_t wgmma_pair(const unsigned char* operand, int row, int pair) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(operand) + row * 128 + pair * 4;
+  return *reinterpret_cast<const uint32_t*>(at ^ (at >> 7 & 7) << 4);
+}
+template <int J>
+inline void wgmma_by_warps(float (&d)[J][4], const unsigned char* a, const unsigned char* b) {
+  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane / 4;
+  uint32_t weights[4], tokens[2];
+  for (int i = 0; i < 4; i++) weights[i] = wgmma_pair(a, row + i % 2 * 8, lane % 4 + i / 2 * 4);
+  for (int j = 0; j < J; j++) {
+    for (int i = 0; i < 2; i++) tokens[i] = wgmma_pair(b, 8 * j + lane / 4, lane % 4 + i * 4);
+    mma_bf16(d[j], weights, tokens);
+  }
+}
+inline void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b) { wgmma_by_warps(d, a, b); }
+inline void wgmma_start(float (&d)[32][4], const unsigned char* a, const unsigned char* b) { wgmma_by_warps(d, a, b); }
+#else
+__device__ __forceinline__ void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b) {
+#ifdef WGMMA_HERE
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2)
+                   WGMMA_TEN(3) WGMMA_TEN(4) WGMMA_TEN(5) "%60,%61,%62,%63}, %64, %65, 1, 1, 1, 0, 0;\n"
+               : WGMMA_SIXTY_FOUR(d, 0)
+               : "l"(wgmma_operand(a)), "l"(wgmma_operand(b)));
+#else
+  __trap();
+#endif
+}
+__device__ __forceinline__ void wgmma_start(float (&d)[32][4], const unsigned char* a, const unsigned char* b) {
+#ifdef WGMMA_HERE
+  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2)
+                   WGMMA_TEN(3) WGMMA_TEN(4) WGMMA_TEN(5) WGMMA_TEN(6) WGMMA_TEN(7) WGMMA_TEN(8) WGMMA_TEN(9)
+                   WGMMA_TEN(10) WGMMA_TEN(11) "%120,%121,%122,%123,%124,%125,%126,%127}, %128, %129, 1, 1, 1, 0, 0;\n"
+               : WGMMA_SIXTY_FOUR(d, 0), WGMMA_SIXTY_FOUR(d, 16)
+               : "l"(wgmma_operand(a)), "l"(wgmma_operand(b)));
+#else
+  __trap();
+#endif
+}
+#endif
+
+#ifdef WGMMA_HERE
+#define WGMMA_PTX(text) asm volatile(text "\n" ::: "memory")
+#else
+#define WGMMA_PTX(text)
+#endif
+
+// Before the first product after registers were written.
+__device__ __forceinline__ void wgmma_fence() { WGMMA_PTX("wgmma.fence.sync.aligned;"); }
+// Ends a group: the products since the last commit.
+__device__ __forceinline__ void wgmma_commit() { WGMMA_PTX("wgmma.commit_group.sync.aligned;"); }
+// Until all but the last group are done; until all are.
+__device__ __forceinline__ void wgmma_wait_but_one() { WGMMA_PTX("wgmma.wait_group.sync.aligned 1;"); }
+__device__ __forceinline__ void wgmma_wait() { WGMMA_PTX("wgmma.wait_group.sync.aligned 0;"); }
+// Makes what this thread has put into shared memory visible to products; a barrier must follow.
+__device__ __forceinline__ void wgmma_publish() { WGMMA_PTX("fence.proxy.async.shared::cta;"); }
