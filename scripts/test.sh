@@ -17,10 +17,10 @@ for component in fmt clippy; do
 done
 
 step "format"
-cargo fmt --check
+cargo fmt --all --check
 
 step "clippy"
-cargo clippy --locked --all-targets -- -D warnings
+cargo clippy --locked --workspace --all-targets -- -D warnings
 
 step "CUDA compiler"
 scripts/cuda/toolkit.sh
@@ -32,7 +32,10 @@ step "clippy of the CUDA side"
 cargo clippy --locked --features cuda --lib -- -D warnings
 
 step "build"
-cargo test --locked --features cuda --lib --bins --tests --no-run
+# The Python module in the same breath as the tests: features of shared dependencies are then the same, and none of them
+# is compiled twice. (Python is found by the interpreter that loads the module, not by the linker.)
+export PYO3_BUILD_EXTENSION_MODULE=1
+cargo build --locked -p tribunal -p tribunal-python --features tribunal/cuda --lib --bins --tests
 
 step "test model"
 # Use the binary that was just built for the tests: `cargo run` would build every dependency once more, because
@@ -45,6 +48,12 @@ export TRIBUNAL_TOKENIZERS="$PWD/target/tokenizers"
 
 step "tests"
 cargo test --locked --features cuda --lib --bins --tests --no-fail-fast
+
+step "the report in a browser"
+scripts/report_test.py
+
+step "Python"
+scripts/python_test.sh
 
 step "doc tests"
 cargo test --locked --features cuda --doc

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::run::Writing;
 
@@ -18,6 +18,8 @@ pub mod ask;
 pub mod bench;
 pub mod calibrate;
 pub mod compare;
+pub mod config;
+pub mod export;
 pub mod input;
 pub mod keep;
 pub mod merge;
@@ -25,12 +27,17 @@ pub mod meta;
 pub mod methods;
 pub mod models;
 mod origin;
+pub mod output;
 pub mod panel;
 pub mod promptcue;
+pub mod raters;
 mod recorded;
+pub mod report;
 pub mod rerun;
 pub mod score;
 pub mod search;
+pub mod session;
+pub mod setup;
 pub mod show;
 mod signals;
 pub mod slurm;
@@ -41,7 +48,9 @@ pub mod verify;
 /// Judges machine translation with open-weight LLMs, in one process.
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 every segment has a
-/// verdict, 1 some verdicts are missing, 2 could not run.
+/// verdict, 1 some verdicts are missing, 2 could not run. Options that you type each time can stand in a file,
+/// `tribunal/config.toml` in your folder of configurations (or where `TRIBUNAL_CONFIG` says), or in variables like
+/// `TRIBUNAL_MODEL`.
 #[derive(Debug, Parser)]
 #[command(version, about)]
 pub struct Cli {
@@ -73,6 +82,10 @@ enum Command {
     Slurm(slurm::Args),
     /// Compare systems, with paired significance, or judges on the same translations
     Compare(compare::Args),
+    /// Lay out runs and human annotations on one self-contained HTML page
+    Report(report::Args),
+    /// Write a run in a format of the field: MQM TSV, mt-metrics-eval, COMET's JSON, CSV, Parquet
+    Export(export::Args),
     /// How well metrics and judges agree with human raters
     Meta(Box<meta::Args>),
     /// Meta-evaluation with marked errors: build sets, ask a model, score answers
@@ -89,15 +102,29 @@ enum Command {
     Methods(methods::Args),
     /// The judge models: list, pull, verify, show
     Models(models::Args),
+    /// Print completions for bash, zsh, fish, elvish or PowerShell
+    Completions(setup::CompletionsArgs),
+    /// Write man pages into a folder
+    Man(setup::ManArgs),
 }
 
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
+    main_with(std::env::args_os())
+}
+
+/// Runs the command that this command line asks for.
+#[must_use]
+pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCode {
     crate::engine::keep_freed();
-    let cli = match parse(std::env::args_os()) {
-        Ok(cli) => cli,
-        Err(error) => error.exit(),
+    let cli = match completed(argv).map(parse) {
+        Ok(Ok(cli)) => cli,
+        Ok(Err(error)) => error.exit(),
+        Err(error) => {
+            say!("error: {error}");
+            return ExitCode::from(2);
+        }
     };
     signals::watch(&cli.writing);
     match cli.run(panel::panel, &mut stream::Patient::new(std::io::stdout().lock())) {
@@ -109,22 +136,35 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// A command line with the options of the user's file and variables.
+fn completed<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Vec<OsString>, config::Error> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let options = config::Options::find(variable)?;
+    config::completed(with_hyphens(argv), &Cli::command(), &options, variable)
+}
+
 /// Reads a command line; `--only_system` is `--only-system`.
 ///
 /// # Errors
 /// What clap says of it, help and version included.
 pub fn parse<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Cli, clap::Error> {
-    let argv: Vec<OsString> = argv.into_iter().map(Into::into).collect();
+    let argv = with_hyphens(argv);
     let words = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let matches = Cli::command().long_version(setup::version()).try_get_matches_from(argv)?;
+    Ok(Cli { words, ..Cli::from_arg_matches(&matches)? })
+}
+
+/// The same command line with hyphens in the names of options.
+fn with_hyphens<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Vec<OsString> {
     let mut rest = false;
-    let cli = Cli::try_parse_from(argv.into_iter().map(|arg| {
+    let mut one = |arg: OsString| {
         rest |= arg == "--";
         match arg.to_str() {
             Some(text) if !rest => hyphenated(text).into(),
             _ => arg,
         }
-    }))?;
-    Ok(Cli { words, ..cli })
+    };
+    argv.into_iter().map(|arg| one(arg.into())).collect()
 }
 
 impl Cli {
@@ -143,6 +183,8 @@ impl Cli {
             Command::Slurm(args) => slurm::run(&args, &begun, out),
             Command::Rerun(args) => rerun::run(&args, &begun, seat, out),
             Command::Compare(args) => compare::run(&args, out),
+            Command::Report(args) => report::run(&args, out),
+            Command::Export(args) => export::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, seat, out),
             Command::Calibrate(args) => calibrate::run(&args, seat, out),
@@ -150,6 +192,8 @@ impl Cli {
             Command::Bench(command) => bench::run(&command, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args, out),
+            Command::Completions(args) => setup::completions(&args, Self::command(), out),
+            Command::Man(args) => setup::man(&args, Self::command(), out),
         }
     }
 }
@@ -187,8 +231,35 @@ mod tests {
     }
 
     #[test]
+    fn completions_and_man_pages_name_every_command() {
+        let run = |argv: &[&str]| {
+            let mut out = Vec::new();
+            let cli = parse(argv.iter().map(|arg| (*arg).to_owned())).unwrap();
+            cli.run(panel::panel, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().display().to_string();
+        let bash = run(&["tribunal", "completions", "bash"]);
+        assert_eq!(run(&["tribunal", "man", &path]), format!("{path}/tribunal.1\n"));
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            assert!(bash.contains(name), "{name}");
+            let page = std::fs::read_to_string(dir.path().join(format!("tribunal-{name}.1"))).unwrap();
+            assert!(page.contains("SYNOPSIS"), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_version_tells_builds_apart() {
+        let said = parse(["tribunal", "--version"].map(String::from)).unwrap_err().to_string();
+        let fields: Vec<&str> =
+            said.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(fields, ["commit", "features", "tiers", "target"]);
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 }

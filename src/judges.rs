@@ -125,13 +125,13 @@ pub trait Judge: Sync + Send {
     }
 }
 
-/// What a judge has read besides its settings, by hash.
+/// What a judge has read besides its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Materials {
     /// Of the prompts in force ([`prompt::Prompts::hash`]).
     pub prompts: String,
-    /// The SHA-256 of each prompt file in force, by name: what `prompts` is short for.
-    pub files: Vec<(String, String)>,
+    /// The prompt files in force: what `prompts` is short for.
+    pub files: Vec<prompt::InForce>,
     /// Of other files. One with the name of an option stands in the signature in the place of the path that the
     /// option names.
     pub others: Vec<(&'static str, String)>,

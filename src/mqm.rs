@@ -30,6 +30,8 @@ pub mod locate;
 
 pub mod repeats;
 
+pub mod raters;
+
 /// How bad an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

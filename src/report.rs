@@ -1,18 +1,16 @@
-//! Verdicts for readers: a table of systems and the errors found (text), JSON, TSV, COMET-style JSON.
-//! It lays out what `run` and `meta` have computed.
+//! Verdicts for readers: a table of systems and the errors found (text), JSON, TSV, CSV, and the formats of the
+//! field. It lays out what `run` and `meta` have computed.
 
-use std::collections::BTreeMap;
+use serde_json::json;
 
-use serde_json::{Value, json};
+use crate::run::{Record, Summary};
 
-use crate::{
-    run::{Record, Summary, UnitKey},
-    segment::Segment,
-};
-
+pub mod export;
 pub mod health;
 mod marked;
+pub mod page;
 mod plain;
+pub mod raters;
 mod text;
 
 pub use plain::plain;
@@ -25,6 +23,7 @@ pub enum Format {
     Text,
     Json,
     Tsv,
+    Csv,
 }
 
 /// How much of a run is printed.
@@ -136,30 +135,4 @@ fn field(text: &str) -> String {
 
 fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |v| v.to_string())
-}
-
-/// `{SYSTEM: [{src, mt, ref, score, errors: [{text, start, end, severity, confidence}]}]}`, the shape of
-/// COMET's `--to_json` with `score` instead of `COMET`. `errors` holds spans of the translation;
-/// `score` is null where there is no verdict.
-#[must_use]
-pub fn comet_json(records: &[Record], segments: &[Segment]) -> Value {
-    let references: BTreeMap<UnitKey, &str> =
-        segments.iter().filter_map(|s| Some((UnitKey::of_segment(s), s.reference.as_deref()?))).collect();
-    let mut systems: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for record in records {
-        let mut entry = json!({ "src": record.source, "mt": record.hypothesis });
-        if let Some(reference) = references.get(&record.key()) {
-            entry["ref"] = json!(reference);
-        }
-        entry["score"] = json!(record.score);
-        let spans = record.errors.iter().filter(|e| e.side == crate::mqm::Side::Target);
-        entry["errors"] = spans
-            .map(|e| {
-                json!({ "text": e.span, "start": e.start, "end": e.end, "severity": e.severity,
-                        "confidence": e.confidence })
-            })
-            .collect();
-        systems.entry(record.system.clone()).or_default().push(entry);
-    }
-    json!(systems)
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use candle_core::quantized::gguf_file::{Content, Value};
+use safetensors::tensor::Metadata;
 
 use super::Error;
 
@@ -107,8 +108,8 @@ fn describe_safetensors(path: &Path) -> Result<Description, Error> {
     // The tensors behind the header are not read, so it is parsed without them.
     let mut head = Vec::new();
     reader.take(n_header).read_to_end(&mut head).map_err(Error::io("read", path))?;
-    let header: safetensors::tensor::Metadata =
-        serde_json::from_slice(&head).map_err(|e| unreadable(path, &e))?;
+    let header: Metadata = serde_json::from_slice(&head)
+        .map_err(|e| unreadable(path, &format!("its header is damaged: {e}")))?;
     let mut description = Description { format: "safetensors", ..Description::default() };
     let metadata = header.metadata().clone().unwrap_or_default();
     description.metadata = metadata.into_iter().map(|(key, value)| (key, cut(&value))).collect();

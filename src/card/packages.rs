@@ -121,6 +121,21 @@ fn clear(folder: &Path) -> Result<(), Error> {
     }
 }
 
+/// Whether pip could not ask: what it says last is then that there is no such package.
+fn is_offline(said: &str) -> bool {
+    [
+        "Failed to establish a new connection",
+        "Temporary failure in name resolution",
+        "Name or service not known",
+        "Network is unreachable",
+        "Connection refused",
+        "ProxyError",
+        "ConnectTimeoutError",
+    ]
+    .iter()
+    .any(|sign| said.contains(sign))
+}
+
 fn pip_download(package: &str, version: &str, folder: &Path) -> Result<PathBuf, String> {
     let output = Command::new(PYTHON)
         .args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"])
@@ -132,6 +147,11 @@ fn pip_download(package: &str, version: &str, folder: &Path) -> Result<PathBuf, 
         .map_err(|e| format!("cannot start `{PYTHON}`: {e}; hint: install Python 3 with pip"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
+        if is_offline(&said) {
+            return Err("the package index cannot be reached; hint: check the network, a proxy, or pip's \
+                        `index-url`; what is already here is kept"
+                .into());
+        }
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
         return Err(format!("`{PYTHON} -m pip download {package}=={version}` failed: {}", last.trim()));
     }
@@ -140,4 +160,17 @@ fn pip_download(package: &str, version: &str, folder: &Path) -> Result<PathBuf, 
     paths
         .find(|path| path.extension().is_some_and(|e| e == "whl"))
         .ok_or_else(|| "pip downloaded no wheel".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_network_is_not_a_missing_package() {
+        let said = "WARNING: Retrying after connection broken by 'NewConnectionError: Failed to establish a new \
+                    connection: [Errno -2] Name or service not known'\nERROR: No matching distribution found for x==1";
+        assert!(is_offline(said));
+        assert!(!is_offline("ERROR: No matching distribution found for x==1"));
+    }
 }

@@ -30,10 +30,11 @@ pub struct InputArgs {
     /// The document of each line: `DOC`, or `DOMAIN DOC` as in mt-metrics-eval
     #[arg(long, value_name = "FILE")]
     pub docs: Option<PathBuf>,
-    /// JSONL or TSV: source, hypothesis (or target), [reference, system, doc, `seg_id`, `src_lang`, `tgt_lang`]
-    #[arg(long, value_name = "FILE.jsonl|FILE.tsv")]
+    /// JSONL, TSV, CSV or Parquet: source, hypothesis (or target), [reference, system, doc, `seg_id`, `src_lang`,
+    /// `tgt_lang`]; or the MQM TSV of human raters, for its translations
+    #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// A folder in mt-metrics-eval's layout
+    /// A folder in the layout of mt-metrics-eval or of WMT's general task
     #[arg(long, value_name = "DIR")]
     pub testset: Option<PathBuf>,
     /// Which systems of the test set to judge; default: all but the references
@@ -187,6 +188,9 @@ pub struct EngineArgs {
     /// Memory for the KV cache, like `2GiB` or `800MiB`; default: what fits
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub kv_cache: Option<u64>,
+    /// The most tokens of one question with its answer; default: what the model knows
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub context: Option<usize>,
     /// Groups of segments judged at the same time
     #[arg(long, default_value = "64", value_name = "N", value_parser = jobs)]
     pub jobs: usize,

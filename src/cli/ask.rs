@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::Write,
+    io::{IsTerminal, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -24,8 +24,11 @@ use crate::{
 /// Ask a model one question, in a given form.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
+    /// The question; `-`, or nothing at all, reads it from standard input
+    #[arg(value_name = "QUESTION", conflicts_with_all = ["raw", "chat"])]
+    question: Option<String>,
     /// A text file that is the whole prompt: no chat template is applied, and control tokens in it take effect
-    #[arg(long, value_name = "FILE", conflicts_with = "chat", required_unless_present = "chat")]
+    #[arg(long, value_name = "FILE", conflicts_with = "chat")]
     raw: Option<PathBuf>,
     /// A JSON file holding the conversation: `[{"role": "user", "content": "..."}, ...]`
     #[arg(long, value_name = "FILE.json")]
@@ -121,12 +124,32 @@ impl Args {
         if let Some(file) = &self.raw {
             return Ok(Chat::raw(read(file)?));
         }
-        let Some(file) = &self.chat else { bail!("give a prompt with `--raw FILE` or `--chat FILE.json`") };
+        let Some(file) = &self.chat else { return Ok(Chat::new().user(self.question()?)) };
         let json = read_json(file)?;
         let turns = json.get("messages").or_else(|| json.get("turns")).unwrap_or(&json).clone();
         let turns: Vec<Turn> = serde_json::from_value(turns)
             .with_context(|| format!("`{}` is not a list of {{\"role\", \"content\"}}", file.display()))?;
         Ok(Chat { turns, ..Chat::default() })
+    }
+
+    /// The question that was typed or piped in.
+    fn question(&self) -> Result<String> {
+        if let Some(question) = self.question.as_ref().filter(|question| *question != "-") {
+            return Ok(question.clone());
+        }
+        let mut stdin = std::io::stdin();
+        if self.question.is_none() && stdin.is_terminal() {
+            bail!(
+                "there is no question\nhint: `tribunal ask \"...\"`, `--chat FILE.json`, `--raw FILE`, or a text on \
+                 standard input"
+            );
+        }
+        let mut text = String::new();
+        stdin.read_to_string(&mut text).context("cannot read standard input")?;
+        if text.trim().is_empty() {
+            bail!("standard input is empty, so there is no question");
+        }
+        Ok(text.trim_end().to_owned())
     }
 
     fn form(&self) -> Result<Form> {

@@ -11,7 +11,9 @@ use serde_json::json;
 
 use super::{
     args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs},
-    input, panel,
+    input,
+    output::Printed,
+    panel,
     table::Table,
 };
 use crate::{
@@ -66,9 +68,8 @@ pub struct Ops {
     /// Seconds to spend on each figure
     #[arg(long, default_value_t = 0.25, value_name = "S")]
     seconds: f64,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// How fast a model runs.
@@ -90,9 +91,8 @@ pub struct Pace {
     /// How often to repeat; the best run counts
     #[arg(long, value_name = "N", default_value_t = 3)]
     repeats: usize,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// Where the questions come from, and what becomes of them.
@@ -121,9 +121,8 @@ pub struct Workload {
     /// The most tokens per answer; default: the method's own
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// The method that asks the questions.
@@ -194,7 +193,7 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
         Ok((limits, cells, rows.collect::<Vec<_>>(), ops::softmax(151_936, tier, during)))
     };
     let (limits, cells, attention, softmax) = on_threads(&args.engine, measure)??;
-    if args.json {
+    if args.printed.is_json() {
         let tier = format!("{tier:?}").to_lowercase();
         return print(
             &json!({"limits": limits, "tier": tier, "products": cells, "attention": attention,
@@ -218,6 +217,9 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
         };
         let name = [row[0].format.clone(), format!("{}x{}", row[0].n, row[0].k)];
         table.row(name.into_iter().chain(row.iter().map(cell)));
+    }
+    if args.printed.rows(&table, out)? {
+        return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "{table}\nattention over 2,048 keys, 7 query heads of 64 per kv head:")?;
     for cell in &attention {
@@ -257,7 +259,7 @@ fn run_prefill(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
     let prompts = if args.prompt.is_empty() { &[512, 2048][..] } else { &args.prompt };
     let paces = prompts.iter().map(|&n| pace::prefill(&opened.engine, n, args.repeats));
     let paces = paces.collect::<Result<Vec<_>, _>>()?;
-    if args.json {
+    if args.printed.is_json() {
         return print(&json!({"model": opened.name, "prefill": paces}), out);
     }
     let mut table = Table::new();
@@ -282,7 +284,7 @@ fn run_decode(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
     // With a single sequence, every token reads all weights once.
     let weights = opened.engine.facts().weight_bytes as f64;
     let of_memory = |pace: &pace::Pace| pace.tokens_per_s / pace.batch as f64 * weights / limits.memory;
-    if args.json {
+    if args.printed.is_json() {
         let of: Vec<f64> = paces.iter().map(of_memory).collect();
         return print(
             &json!({"model": opened.name, "limits": limits, "decode": paces, "of_memory": of}),
@@ -355,7 +357,7 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
         }
         lines.flush()?;
     }
-    if args.json {
+    if args.printed.is_json() {
         return print(&json!({"model": opened.name, "measured": measured}), out);
     }
     let ratio = measured.computed_prompt_tokens as f64 / measured.distinct_prompt_tokens as f64;
@@ -388,7 +390,7 @@ fn run_invariance(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     let variants = invariance::compare(&found.weights, &found.options, &requests)?;
     let all_equal = variants.iter().all(|variant| variant.differs.is_none());
     let code = if all_equal { ExitCode::SUCCESS } else { ExitCode::from(1) };
-    if args.json {
+    if args.printed.is_json() {
         print(&json!({"segments": requests.len(), "equal": all_equal, "variants": variants}), out)?;
         return Ok(code);
     }

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use input::Input;
+use super::{args::Pair, output::Printed};
+pub use input::Input;
+pub use judges::{Agreed, agreement};
 
 mod input;
 mod judges;
@@ -17,7 +19,8 @@ mod systems;
 /// Systems side by side, or judges: with paired significance, agreement, and differences.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Run folders, and score files: `SYSTEM SCORE` lines, JSONL, or one column (its file name is the system).
+    /// Run folders, and score files: `SYSTEM SCORE` lines, JSONL, one column (its file name is the system), or
+    /// the MQM TSV of human raters.
     /// Inputs on the same translations are compared as judges, others as systems of one judge.
     #[arg(required = true, value_name = "DIR|FILE")]
     pub inputs: Vec<PathBuf>,
@@ -33,9 +36,9 @@ pub struct Args {
     /// Judges: human scores to agree with, from a folder in the layout of mt-metrics-eval.
     #[arg(long, value_name = "DIR", requires = "pair")]
     pub testset: Option<PathBuf>,
-    /// Judges: the language pair of the test set.
-    #[arg(short = 'l', long = "lp", value_name = "LP", requires = "testset")]
-    pub pair: Option<String>,
+    /// Judges: the language pair of the test set, or of human annotations.
+    #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
+    pub pair: Option<Pair>,
     /// Judges: which human scores: the NAME of `LP.NAME.seg.score`.
     #[arg(long, default_value = "mqm", value_name = "NAME")]
     pub gold: String,
@@ -51,9 +54,8 @@ pub struct Args {
     /// Take the inputs as run folders of one judge and say how well it agrees with itself.
     #[arg(long)]
     pub reliability: bool,
-    /// One JSON object instead of a table.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub printed: Printed,
 }
 
 /// Which units systems are compared on.
@@ -73,14 +75,15 @@ pub enum Coverage {
 /// Unreadable inputs, inputs that cannot be compared, or that share no unit.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if args.reliability {
-        return reliability::run(&args.inputs, args.digits, args.json, out);
+        return reliability::run(&args.inputs, args.digits, args.printed, out);
     }
     if let Some(twice) =
         args.inputs.iter().enumerate().find_map(|(idx, path)| args.inputs[..idx].iter().find(|p| *p == path))
     {
         bail!("`{}` is given twice", twice.display());
     }
-    let inputs: Vec<Input> = args.inputs.iter().map(|path| Input::read(path)).collect::<Result<_>>()?;
+    let inputs: Vec<Input> =
+        args.inputs.iter().map(|path| Input::read(path, args.pair.as_ref())).collect::<Result<_>>()?;
     let pairs = inputs.iter().enumerate().flat_map(|(idx, a)| inputs[idx + 1..].iter().map(move |b| (a, b)));
     let overlapping = pairs.clone().filter(|(a, b)| a.overlaps(b)).count();
     if overlapping == 0 {

@@ -2,7 +2,10 @@
 
 use anyhow::{Result, bail};
 
-use super::args::{InputArgs, Pair};
+use super::{
+    args::{InputArgs, Pair},
+    raters,
+};
 use crate::{
     run::selection::{Drawn, Selection},
     segment::read::{self, Input, Parallel, TestSet},
@@ -40,6 +43,9 @@ pub fn read_any(args: &InputArgs) -> Result<Input> {
             no_docs(args, "--input")?;
             no_reference(args)?;
             no_systems(args)?;
+            if raters::is_mqm_tsv(file) {
+                return raters::input(file, args.pair.as_ref());
+            }
             let pair = args.pair.as_ref().map(|pair| (pair.src.clone(), pair.tgt.clone()));
             Ok(read::table(file, pair.as_ref())?)
         }

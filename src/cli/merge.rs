@@ -4,7 +4,7 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 
-use super::score::{self, Format};
+use super::{output::Format, score};
 use crate::{
     report::Detail,
     run::{

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
+use super::{output::Printed, raters};
 use crate::meta::align::MissingPolicy;
 use crate::meta::coverage::CoveragePolicy;
 use crate::meta::direction::Direction;
@@ -31,13 +32,20 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub testset: PathBuf,
     /// Language pairs.
-    #[arg(short = 'l', long = "lp", value_name = "LP", value_delimiter = ',', required = true)]
+    #[arg(
+        short = 'l',
+        long = "language-pair",
+        visible_alias = "lp",
+        value_name = "SRC-TGT",
+        value_delimiter = ',',
+        required = true
+    )]
     pub pairs: Vec<String>,
     /// Human scores to agree with: the NAME of `LP.NAME.seg.score`.
     #[arg(long, default_value = "mqm", value_name = "NAME")]
     pub gold: String,
     /// Scores from outside the folder; PATTERN may hold {lp}, {level} (seg, sys) and {system}, or be a run's
-    /// folder.
+    /// folder, or the MQM TSV of human raters.
     #[arg(long, value_name = "NAME=PATTERN")]
     pub scores: Vec<String>,
     /// Names of `--scores` where lower is better.
@@ -99,9 +107,8 @@ pub struct Args {
     /// terminal.
     #[arg(long, value_name = "N")]
     pub width: Option<usize>,
-    /// Print one JSON object instead of tables.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub printed: Printed,
 }
 
 /// Runs the command.
@@ -119,9 +126,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     });
     let result = evaluate::run(&set, &directions, significance)?;
     let extras = extra::compute(args, &directions, &result)?;
-    if args.json {
+    if args.printed.is_json() {
         text::print_json(args, &directions, &result, &extras, out)?;
-    } else {
+    } else if !args.printed.rows(&text::main_table(args, &result), out)? {
         text::print_tables(args, &directions, &result, out)?;
         more::print(args, &extras, out)?;
     }
@@ -138,6 +145,7 @@ fn selection(args: &Args, set: &TaskSet) -> Result<Selection> {
             name: name.into(),
             pattern: pattern.into(),
             negate: args.negate.iter().any(|n| n == name),
+            verdicts: None,
         });
     }
     if let Some(unknown) = args.negate.iter().find(|name| !brought.iter().any(|one| one.name == **name)) {
@@ -192,6 +200,12 @@ fn load(args: &Args, selection: &Selection) -> Result<Vec<Direction>> {
         let mut selection = selection.clone();
         if args.pairs.len() > 1 {
             selection.brought.retain(|one| brought_for(one, lp));
+        }
+        for one in &mut selection.brought {
+            let path = PathBuf::from(one.pattern.replace("{lp}", lp));
+            if path.is_file() && raters::is_mqm_tsv(&path) {
+                one.verdicts = Some(raters::verdicts(&path, Some(&lp.parse()?))?);
+            }
         }
         directions.push(Direction::load(&args.testset, lp, &selection)?);
     }

@@ -3,9 +3,11 @@
 use std::{io::Write, process::ExitCode};
 
 use anyhow::Result;
+use serde_json::{Value, json};
 
+use super::{output::Printed, table::Table};
 use crate::judges::{
-    Method,
+    Method, Preset, Settings,
     method::Calls,
     registry::{self, METHODS},
 };
@@ -20,11 +22,18 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Command {
     /// All methods, one per line
-    List,
+    List(Printed),
     /// Everything about one method
     Show {
-        /// A method's name
+        /// A method's name, with options (`gemba-mqm:form=json`) where they change its prompts
+        #[arg(value_name = "NAME[:option=value,...]")]
         name: String,
+        /// Also print its prompts, schemas and shots, as they are under this preset
+        #[arg(long)]
+        prompts: bool,
+        /// Whose prompts: paper, code or strict
+        #[arg(long, default_value = "strict", requires = "prompts")]
+        preset: Preset,
     },
 }
 
@@ -34,15 +43,52 @@ enum Command {
 /// If there is no such method.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     match &args.command {
-        Command::List => {
+        Command::List(printed) => {
+            let mut table = Table::new();
+            table.head(["method", "paper", "summary"]);
+            for method in METHODS {
+                table.row([method.name, method.citation, method.summary]);
+            }
+            if printed.is_json() {
+                let all: Vec<Value> = METHODS.iter().map(|method| described(method)).collect();
+                writeln!(out, "{:#}", Value::from(all))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            if printed.rows(&table, out)? {
+                return Ok(ExitCode::SUCCESS);
+            }
             let width = METHODS.iter().map(|method| method.name.len()).max().unwrap_or(0);
             for method in METHODS {
                 writeln!(out, "{:<width$}  {}", method.name, method.summary)?;
             }
         }
-        Command::Show { name } => show(registry::find(name)?, out)?,
+        Command::Show { name, prompts, preset } => {
+            show(registry::find(name.split(':').next().unwrap_or(name))?, out)?;
+            if *prompts {
+                let settings = Settings { preset: *preset, ..Settings::default() };
+                for file in registry::build(name, &settings)?.judge.materials().files {
+                    writeln!(out, "\n=== {} ===\n{}", file.name, file.text.trim_end())?;
+                }
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A method for programs.
+fn described(method: &Method) -> Value {
+    let Calls { least, typical, most } = method.calls;
+    let options: Vec<Value> = (method.options.iter())
+        .map(|option| json!({ "name": option.name, "values": option.values, "meaning": option.meaning }))
+        .collect();
+    json!({
+        "name": method.name, "summary": method.summary, "paper": method.citation,
+        "calls": { "least": least, "typical": typical, "most": most }, "scale": method.scale,
+        "roles": method.roles.iter().map(|role| role.name()).collect::<Vec<_>>(),
+        "presets": method.presets.iter().map(|preset| preset.name()).collect::<Vec<_>>(),
+        "granularities": method.granularities.iter().map(|g| g.name()).collect::<Vec<_>>(),
+        "weights": method.weights, "options": options,
+    })
 }
 
 fn show(method: &Method, out: &mut dyn Write) -> Result<()> {

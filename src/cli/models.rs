@@ -9,7 +9,9 @@ use std::{
 
 use clap::Subcommand;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use serde_json::json;
 
+use super::{output::Printed, table::Table};
 use crate::card::{
     self, Card, Error, Pin, Source, State,
     check::{self, Checked, Finding},
@@ -28,7 +30,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List all cards, and which models are on this machine
-    List,
+    List(Printed),
     /// Fetch a model's files; resumes, checks every byte, and never leaves half a file in place
     Pull {
         /// A card's name, or `hf:OWNER/REPOSITORY@REVISION`
@@ -56,29 +58,39 @@ enum Command {
 /// Whatever [`card`] reports.
 pub fn run(args: Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match args.command {
-        Command::List => list(out),
+        Command::List(printed) => list(printed, out),
         Command::Pull { card, quiet } => pull(&card, quiet, out),
         Command::Verify { card } => verify(&card, out),
         Command::Show { model } => show(&model, out),
     }
 }
 
-fn list(out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn list(printed: Printed, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let home = card::home::home()?;
-    let header = ["NAME", "WEIGHTS", "SIZE", "LICENCE", "SOURCES", "STATE"].map(str::to_owned);
-    let mut rows = vec![header];
+    let mut table = Table::new();
+    table.head(["name", "weights", "size", "licence", "sources", "state"]);
+    let mut all = Vec::new();
     for card in card::all()? {
         let sources: Vec<_> = card.sources.iter().map(kind).collect();
-        rows.push([
+        let state = in_words(card.state_in(&home));
+        table.row([
             card.name.clone(),
             card.parameters.clone(),
             card.size().map_or("?".into(), |size| HumanBytes(size).to_string()),
             card.licence.name.clone(),
             sources.join(", "),
-            in_words(card.state_in(&home)).into(),
+            state.into(),
         ]);
+        all.push(json!({
+            "name": card.name, "weights": card.parameters, "bytes": card.size(), "licence": card.licence.name,
+            "sources": sources, "state": state,
+        }));
     }
-    print_table(&rows, out)?;
+    if printed.is_json() {
+        writeln!(out, "{:#}", serde_json::Value::from(all))?;
+    } else if !printed.rows(&table, out)? {
+        write!(out, "{}", table.flush_left())?;
+    }
     say!("models are kept in {}", home.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -97,16 +109,6 @@ fn in_words(state: State) -> &'static str {
         State::Unchecked => "unchecked",
         State::Pulled => "pulled",
     }
-}
-
-fn print_table<const N: usize>(rows: &[[String; N]], out: &mut dyn Write) -> std::io::Result<()> {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    for row in rows {
-        let cells: Vec<_> =
-            row.iter().enumerate().map(|(i, cell)| format!("{cell:<width$}", width = width(i))).collect();
-        writeln!(out, "{}", cells.join("  ").trim_end())?;
-    }
-    Ok(())
 }
 
 fn pull(name: &str, quiet: bool, out: &mut dyn Write) -> anyhow::Result<ExitCode> {

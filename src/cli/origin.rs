@@ -59,7 +59,10 @@ pub fn of(args: Args<'_>, built: &Built, seated: &Seated) -> Result<(Origin, Vec
         build: build(),
         machine: machine(args)?,
         models: seated.files.clone(),
-        prompts: prompts.into_iter().map(|(name, sha256)| NamedHash { name, sha256 }).collect(),
+        prompts: prompts
+            .iter()
+            .map(|file| NamedHash { name: file.name.into(), sha256: file.sha256() })
+            .collect(),
         materials,
     };
     Ok((origin, copies))

@@ -57,7 +57,7 @@ impl Seated {
 }
 
 /// What the engine expects of a plan, as names and values.
-pub type Estimate = Box<dyn Fn(&Plan) -> Vec<(String, String)>>;
+pub type Estimate = Box<dyn Fn(&Plan) -> Vec<(String, String)> + Send + Sync>;
 
 /// How a command gets its panel: [`panel`], or a script in tests.
 pub type Seat = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<Seated>;
@@ -252,6 +252,7 @@ pub fn options(args: &EngineArgs) -> Result<Options> {
         more_devices: devices,
         compute: Compute { tier, activations, floats },
         kv,
+        context: args.context,
         kv_bytes: args.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         n_rows: args.batch.unwrap_or(default.n_rows),
         prefix_cache: !args.no_prefix_cache,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 
-use super::{panel::Seat, table::Table};
+use super::{output::Printed, panel::Seat, table::Table};
 use crate::meta::promptcue::build::{Plan, Rated, Set, build};
 use crate::meta::promptcue::score::{Report, ScoreOptions, score};
 use crate::meta::promptcue::{answers, gold};
@@ -36,7 +36,7 @@ pub struct BuildArgs {
     #[arg(long, value_name = "DIR")]
     pub testset: PathBuf,
     /// Language pair.
-    #[arg(short = 'l', long = "lp", value_name = "LP")]
+    #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: String,
     /// gen (all labels), ptb (perfect and perturbed), mis (mistranslation only).
     #[arg(long, value_name = "SET")]
@@ -83,9 +83,8 @@ pub struct ScoreArgs {
     /// Pair answers with cues by the marked spans, for answers whose ids were renumbered.
     #[arg(long)]
     pub realign: bool,
-    /// One JSON object instead of tables.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub printed: Printed,
 }
 
 /// Runs the command.
@@ -118,7 +117,7 @@ fn score_answers(args: &ScoreArgs, out: &mut dyn Write) -> Result<()> {
 }
 
 fn print_report(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Result<()> {
-    if args.json {
+    if args.printed.is_json() {
         writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
         return Ok(());
     }
@@ -131,6 +130,9 @@ fn print_report(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Resul
             format!("{:.3}", found.macro_f1),
             found.n_classes.to_string(),
         ]);
+    }
+    if args.printed.rows(&table, out)? {
+        return Ok(());
     }
     writeln!(out, "{table}")?;
     let mut labels = Table::new();

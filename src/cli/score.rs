@@ -14,7 +14,9 @@ use super::{
     input,
     keep::KeepArgs,
     origin,
+    output::Format,
     panel::{Seat, Seated},
+    table::Table,
 };
 use crate::{
     engine,
@@ -110,22 +112,10 @@ pub enum ProgressShown {
 /// How the command was begun, beside its arguments.
 #[derive(Clone, Debug, Default)]
 pub struct Begun {
-    /// The words of the command line.
+    /// The words of the command line, with the options of file and variables, for `run.json`.
     pub words: Vec<String>,
     /// What a signal has to wait for.
     pub writing: Writing,
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// A table of systems, then the errors found
-    #[default]
-    Text,
-    /// One JSON object
-    Json,
-    /// One row for each segment
-    Tsv,
 }
 
 /// Runs `tribunal score`.
@@ -133,9 +123,7 @@ pub enum Format {
 /// # Errors
 /// Bad input, a model that cannot be run, a run folder that cannot be written.
 pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
-    let mut input = input::read_any(&args.input)?;
-    let selection = input::select(&args.input, &mut input, args.sampling.seed)?;
-    let judged = Judged { input, selection };
+    let judged = Judged::read(args)?;
     let Some(outcome) = judge(args, &judged, begun, seat, out)? else { return Ok(ExitCode::SUCCESS) };
     finished(args, &judged.input.segments, &outcome, out)?;
     Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -145,6 +133,18 @@ pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Resul
 pub struct Judged {
     pub input: Input,
     pub selection: Selection,
+}
+
+impl Judged {
+    /// Reads the input that the arguments name.
+    ///
+    /// # Errors
+    /// Bad input, or a selection that it does not have.
+    pub fn read(args: &Args) -> Result<Self> {
+        let mut input = input::read_any(&args.input)?;
+        let selection = input::select(&args.input, &mut input, args.sampling.seed)?;
+        Ok(Self { input, selection })
+    }
 }
 
 /// The judge that the arguments ask for, for this input.
@@ -160,6 +160,32 @@ pub fn built(args: &Args, segments: &[Segment]) -> Result<Built> {
     Ok(built.sampled(args.judge.samples, &args.sampling.sampling())?)
 }
 
+/// A judge that fits its input, before any model is loaded.
+pub struct Prepared {
+    pub built: Built,
+    /// What the user should know of the input.
+    pub notes: Vec<String>,
+}
+
+/// Builds the judge for an input, and checks them and the other arguments against each other.
+///
+/// # Errors
+/// As [`built`], and input or options that are not for what the judge reads.
+pub fn prepare(args: &Args, input: &Input) -> Result<Prepared> {
+    let Input { segments, notes } = input;
+    let built = built(args, segments)?;
+    let judge = built.judge.as_ref();
+    match judge.reads() {
+        Reads::Translations => input::need_translations(&args.input)?,
+        Reads::SourcesOnly => {}
+    }
+    args.keep.check(judge.reads(), args.run.shard)?;
+    let mut notes = notes.clone();
+    notes.extend(judge.remarks(segments));
+    notes.extend(no_documents(judge, segments).map(str::to_owned));
+    Ok(Prepared { built, notes })
+}
+
 /// Judges an input, or says what that would take, in which case there is no outcome.
 ///
 /// # Errors
@@ -171,18 +197,12 @@ pub fn judge(
     seat: Seat,
     out: &mut dyn Write,
 ) -> Result<Option<Outcome>> {
-    let Judged { input: Input { segments, notes }, selection } = judged;
-    let built = built(args, segments)?;
+    let Judged { input, selection } = judged;
+    let segments = &input.segments;
+    let Prepared { built, notes } = prepare(args, input)?;
     let judge = built.judge.as_ref();
-    match judge.reads() {
-        Reads::Translations => input::need_translations(&args.input)?,
-        Reads::SourcesOnly => {}
-    }
-    args.keep.check(judge.reads(), args.run.shard)?;
     if !args.run.quiet {
-        let remarks = judge.remarks(segments);
-        let notes = notes.iter().chain(&remarks).map(String::as_str);
-        for note in notes.chain(no_documents(judge, segments)) {
+        for note in &notes {
             say!("note: {note}");
         }
     }
@@ -218,7 +238,7 @@ fn finished(args: &Args, segments: &[Segment], outcome: &Outcome, out: &mut dyn 
     }
     warn(outcome)?;
     if let Some(path) = &args.run.to_json {
-        let json = serde_json::to_vec_pretty(&report::comet_json(&outcome.records, segments))?;
+        let json = serde_json::to_vec_pretty(&report::export::comet::json(&outcome.records, segments))?;
         run::folder::write_to(path, &json)?;
     }
     let kept = args.keep.write(&outcome.records, &outcome.dir)?;
@@ -229,7 +249,10 @@ fn finished(args: &Args, segments: &[Segment], outcome: &Outcome, out: &mut dyn 
 }
 
 /// How the run goes about its work, and what `run.json` says of where it comes from.
-fn conduct(args: &Args, built: &Built, seated: &Seated, begun: &Begun) -> Result<Conduct> {
+///
+/// # Errors
+/// A file that the command names and that cannot be read.
+pub fn conduct(args: &Args, built: &Built, seated: &Seated, begun: &Begun) -> Result<Conduct> {
     let rows = args.engine.batch.unwrap_or(engine::Options::default().n_rows);
     let named = origin::Args { judge: &args.judge, model: &args.model, engine: &args.engine };
     let (origin, copies) = origin::of(named, built, seated)?;
@@ -267,11 +290,25 @@ fn no_documents(judge: &dyn Judge, segments: &[Segment]) -> Option<&'static str>
 pub fn signature(built: &Built, models: &Signature, args: &Args) -> Signature {
     let Signed { method, prompts } = built.signature();
     let sampling = sampling_signature(&built.judge.sampling(&args.sampling.sampling()));
+    // A method with an option for the temperature has signed it already.
+    let own = |name: &str| built.method.options.iter().any(|option| option.name == name);
+    let sampling = sampling.fields().iter().fold(Signature::new(), |signature, (key, value)| {
+        let said = match key.as_str() {
+            "temp" => own("temperature"),
+            "top_p" => own("top-p"),
+            _ => false,
+        };
+        if said { signature } else { signature.with(key, value) }
+    });
     let signature = method.followed_by(models).followed_by(&prompts).followed_by(&sampling);
     signature.with("v", env!("CARGO_PKG_VERSION"))
 }
 
-fn options(
+/// Where and how the run is made.
+///
+/// # Errors
+/// An empty `--out`.
+pub fn options(
     args: &Args,
     signature: &Signature,
     segments: &[Segment],
@@ -332,15 +369,11 @@ fn dry_run(plan: &run::Plan, seated: &Seated, signature: &Signature, out: &mut d
 
 /// Prints rows with names on the left and values on the right.
 fn columns(rows: &[Vec<String>], out: &mut dyn Write) -> Result<()> {
-    let width = |i: usize| rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.chars().count()).max();
+    let mut table = Table::new();
     for row in rows {
-        let name = width(0).unwrap_or(0);
-        write!(out, "{:<name$}", row[0])?;
-        for (i, cell) in row.iter().enumerate().skip(1) {
-            write!(out, "  {cell:>width$}", width = width(i).unwrap_or(0))?;
-        }
-        writeln!(out)?;
+        table.row(row.iter().cloned());
     }
+    write!(out, "{table}")?;
     Ok(())
 }
 
@@ -365,6 +398,10 @@ pub fn print(outcome: &Outcome, format: Format, detail: Detail, out: &mut dyn Wr
         Format::Text => report::text(summary, records, detail, look()),
         Format::Json => report::json(summary, records, detail),
         Format::Tsv => report::tsv(summary, records, detail),
+        Format::Csv => {
+            out.write_all(&report::export::csv(summary, records, detail)?)?;
+            String::new()
+        }
     };
     out.write_all(text.as_bytes())?;
     out.flush().context("cannot write the results to standard output")

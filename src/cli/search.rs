@@ -4,8 +4,8 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 
-use super::args;
-use crate::evidence::{self, Index};
+use super::{args, output::Printed, table::Table};
+use crate::evidence::{self, Hit, Index};
 
 /// Build and query an evidence index over your own documents.
 #[derive(Clone, Debug, clap::Args)]
@@ -36,9 +36,8 @@ enum Command {
         /// The most passages to print
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = args::hits)]
         limit: usize,
-        /// One JSON object per line
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        printed: Printed,
     },
 }
 
@@ -59,10 +58,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
             writeln!(out, "passages  {}\nsha256    {}", manifest.passages, manifest.sha256)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Query { index, text, limit, json } => {
+        Command::Query { index, text, limit, printed } => {
             let hits = Index::open(index)?.search(&text.join(" "), *limit)?;
+            if printed.rows(&table(&hits), out)? {
+                return Ok(found(&hits));
+            }
             for (idx, hit) in hits.iter().enumerate() {
-                if *json {
+                if printed.is_json() {
                     writeln!(out, "{}", serde_json::to_string(hit)?)?;
                     continue;
                 }
@@ -75,7 +77,22 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
                     text.replace('\n', "\n   ")
                 )?;
             }
-            Ok(if hits.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+            Ok(found(&hits))
         }
     }
+}
+
+fn found(hits: &[Hit]) -> ExitCode {
+    ExitCode::from(u8::from(hits.is_empty()))
+}
+
+fn table(hits: &[Hit]) -> Table {
+    let mut table = Table::new();
+    table.head(["rank", "score", "title", "origin", "text"]);
+    for (idx, hit) in hits.iter().enumerate() {
+        let evidence::Passage { title, text, origin } = &hit.passage;
+        let (rank, score) = ((idx + 1).to_string(), hit.score.to_string());
+        table.row([rank, score, title.clone(), origin.clone(), text.clone()]);
+    }
+    table
 }

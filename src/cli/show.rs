@@ -5,7 +5,7 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 
-use super::score::{self, Format};
+use super::{output::Format, score};
 use crate::{
     report::{self, Detail},
     run::{

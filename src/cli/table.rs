@@ -3,12 +3,16 @@
 
 use std::fmt;
 
+use unicode_width::UnicodeWidthStr;
+
 /// Rows of cells; the first column is flush left, all others flush right.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// Header lines above the columns; in all but the last, equal neighbours are merged.
     heads: Vec<Vec<String>>,
     rows: Vec<Vec<String>>,
+    /// All columns are flush left: their cells are words.
+    of_words: bool,
 }
 
 impl Table {
@@ -23,6 +27,24 @@ impl Table {
 
     pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// The same table with all of its columns flush left.
+    #[must_use]
+    pub fn flush_left(mut self) -> Self {
+        self.of_words = true;
+        self
+    }
+
+    /// One header and the rows, for programs: headers above each other are joined.
+    pub fn flat(&self) -> impl Iterator<Item = Vec<String>> {
+        let columns = self.heads.iter().map(Vec::len).max().unwrap_or(0);
+        let name = |column: usize| {
+            let parts = self.heads.iter().filter_map(|cells| cells.get(column));
+            parts.filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" ")
+        };
+        let head: Vec<String> = (0..columns).map(name).collect();
+        std::iter::once(head).filter(|head| !head.is_empty()).chain(self.rows.clone())
     }
 
     /// The table in parts, one below the other, each with the first column and, where its cells allow, at most
@@ -65,7 +87,8 @@ impl Table {
         let pick = |cells: &Vec<String>| {
             columns.iter().filter_map(|column| cells.get(*column)).cloned().collect::<Vec<_>>()
         };
-        Self { heads: self.heads.iter().map(pick).collect(), rows: self.rows.iter().map(pick).collect() }
+        let (heads, rows) = (self.heads.iter().map(pick).collect(), self.rows.iter().map(pick).collect());
+        Self { heads, rows, ..*self }
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -78,7 +101,7 @@ impl Table {
                     (line == last_head).then(|| cells.get(column)).flatten()
                 });
                 let rows = self.rows.iter().filter_map(|cells| cells.get(column));
-                heads.chain(rows).map(|cell| cell.chars().count()).max().unwrap_or(0)
+                heads.chain(rows).map(|cell| cell.width()).max().unwrap_or(0)
             })
             .collect()
     }
@@ -90,12 +113,16 @@ impl fmt::Display for Table {
         let last = self.heads.len().saturating_sub(1);
         widen_for_groups(&self.heads[..last.min(self.heads.len())], &mut widths);
         for (line, cells) in self.heads.iter().enumerate() {
-            if line < last { group_line(f, cells, &widths)? } else { line_of(f, cells, &widths)? }
+            if line < last {
+                group_line(f, cells, &widths)?;
+            } else {
+                line_of(f, cells, &widths, self.of_words)?;
+            }
         }
         if !self.heads.is_empty() {
             writeln!(f, "{}", "─".repeat(widths.iter().map(|w| w + 2).sum::<usize>().saturating_sub(2)))?;
         }
-        self.rows.iter().try_for_each(|cells| line_of(f, cells, &widths))
+        self.rows.iter().try_for_each(|cells| line_of(f, cells, &widths, self.of_words))
     }
 }
 
@@ -109,7 +136,7 @@ fn widen_for_groups(heads: &[Vec<String>], widths: &mut [usize]) {
         let mut column = 0;
         for (cell, span) in spans(cells) {
             let width = widths[column..column + span].iter().map(|w| w + 2).sum::<usize>().saturating_sub(2);
-            let lacking = cell.chars().count().saturating_sub(width);
+            let lacking = cell.width().saturating_sub(width);
             widths[column + span - 1] += lacking;
             column += span;
         }
@@ -121,16 +148,24 @@ fn group_line(f: &mut fmt::Formatter<'_>, cells: &[String], widths: &[usize]) ->
     let mut column = 0;
     for (cell, span) in spans(cells) {
         let width = widths[column..column + span].iter().map(|w| w + 2).sum::<usize>().saturating_sub(2);
-        parts.push(format!("{cell:<width$}"));
+        parts.push(left(cell, width));
         column += span;
     }
     writeln!(f, "{}", parts.join("  ").trim_end())
 }
 
-fn line_of(f: &mut fmt::Formatter<'_>, cells: &[String], widths: &[usize]) -> fmt::Result {
+/// A cell with blanks up to a width in columns, of which a wide character takes two.
+fn left(cell: &str, width: usize) -> String {
+    cell.to_owned() + &" ".repeat(width.saturating_sub(cell.width()))
+}
+
+fn line_of(f: &mut fmt::Formatter<'_>, cells: &[String], widths: &[usize], of_words: bool) -> fmt::Result {
     let part = |(column, (cell, width)): (usize, (&String, &usize))| {
-        let width = *width;
-        if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        if column == 0 || of_words {
+            left(cell, *width)
+        } else {
+            " ".repeat(width.saturating_sub(cell.width())) + cell
+        }
     };
     let parts: Vec<String> = cells.iter().zip(widths).enumerate().map(part).collect();
     writeln!(f, "{}", parts.join("  ").trim_end())
@@ -154,6 +189,30 @@ mod tests {
         BLEU           0.894  0.917  0.781
         a longer name    0.9     -1      0
         ");
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        let mut table = Table::new();
+        table.head(["system", "value"]);
+        table.row(["腾讯翻译", "1"]);
+        table.row(["ONLINE-B", "22"]);
+        insta::assert_snapshot!(table.to_string(), @r"
+        system    value
+        ───────────────
+        腾讯翻译      1
+        ONLINE-B     22
+        ");
+    }
+
+    #[test]
+    fn programs_get_one_header() {
+        let mut table = Table::new();
+        table.head(["", "en-de", "en-de"]);
+        table.head(["metric", "acc", "r"]);
+        table.row(["BLEU", "0.894", "0.917"]);
+        let flat: Vec<Vec<String>> = table.flat().collect();
+        assert_eq!(flat, [["metric", "en-de acc", "en-de r"], ["BLEU", "0.894", "0.917"]]);
     }
 
     #[test]

@@ -12,11 +12,11 @@ use super::{
     score,
 };
 use crate::{
-    judges::{Built, Panel},
+    judges::{Built, Panel, prompt::InForce},
     llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Weighed},
     run::{
         self, RunFile, Task,
-        description::ModelFiles,
+        description::{ModelFiles, NamedHash},
         verify::{Difference, How, Replay, Report},
     },
     signature::Signature,
@@ -140,15 +140,13 @@ fn fields(run: &RunFile, here: &Signature) -> Vec<Difference> {
 /// The prompt files that are not those of the run.
 fn prompts(run: &RunFile, built: &Built) -> Vec<Difference> {
     let here = built.judge.materials().files;
-    let of = |name: &str| here.iter().find(|(other, _)| other == name).map(|(_, sha256)| sha256.as_str());
-    let differing =
-        run.origin.prompts.iter().filter(|prompt| of(&prompt.name) != Some(prompt.sha256.as_str()));
-    differing
-        .map(|prompt| {
-            let what = format!("the sha256 of the prompt file `{}`", prompt.name);
-            Difference::new("run.json", &what, &prompt.sha256, of(&prompt.name).unwrap_or("no such file"))
-        })
-        .collect()
+    let of = |name: &str| here.iter().find(|file| file.name == name).map(InForce::sha256);
+    let difference = |prompt: &NamedHash| {
+        let now = of(&prompt.name).unwrap_or_else(|| "no such file".into());
+        let what = format!("the sha256 of the prompt file `{}`", prompt.name);
+        (now != prompt.sha256).then(|| Difference::new("run.json", &what, &prompt.sha256, &now))
+    };
+    run.origin.prompts.iter().filter_map(difference).collect()
 }
 
 /// The models' files that are not those of the run.

@@ -24,11 +24,26 @@ pub struct File {
     pub text: &'static str,
 }
 
+/// A file with the text that is in force, its own or the one that replaces it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InForce {
+    pub name: &'static str,
+    pub text: String,
+}
+
+impl InForce {
+    /// The SHA-256 of the text, in hexadecimal digits.
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        Sha256::digest(&self.text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 /// The files of one method as they are in force.
 pub struct Prompts {
     templates: Environment<'static>,
     hash: String,
-    files: Vec<(String, String)>,
+    files: Vec<InForce>,
 }
 
 impl Prompts {
@@ -44,14 +59,13 @@ impl Prompts {
         templates.set_recursion_limit(MAX_DEPTH);
         templates.set_auto_escape_callback(|_| AutoEscape::None);
         templates.set_undefined_behavior(UndefinedBehavior::Strict);
-        let (mut texts, mut hashes) = (Vec::new(), Vec::new());
+        let mut in_force = Vec::new();
         let mut n_replaced = 0;
         for file in files {
             let replaced = replacement(file, settings)?;
             n_replaced += usize::from(replaced.is_some());
             let text = replaced.unwrap_or_else(|| file.text.to_owned());
-            hashes.push((file.name.to_owned(), sha256(&text)));
-            texts.extend([file.name.to_owned(), text.clone()]);
+            in_force.push(InForce { name: file.name, text: text.clone() });
             templates
                 .add_template_owned(file.name, as_template(file.name, text))
                 .map_err(|e| setup::Error::Prompt { file: file.name.into(), reason: reason(&e) })?;
@@ -60,19 +74,23 @@ impl Prompts {
             let known = files.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
             return Err(setup::Error::NoPrompts { dir: dir.clone(), known });
         }
-        Ok(Self { templates, hash: hash(texts.iter().map(String::as_str)), files: hashes })
+        Ok(Self {
+            templates,
+            hash: hash(in_force.iter().flat_map(|file| [file.name, &file.text])),
+            files: in_force,
+        })
+    }
+
+    /// The files in force.
+    #[must_use]
+    pub fn files(&self) -> &[InForce] {
+        &self.files
     }
 
     /// The first eight hexadecimal digits of the SHA-256 of all files in force.
     #[must_use]
     pub fn hash(&self) -> &str {
         &self.hash
-    }
-
-    /// The SHA-256 of each file in force, by name.
-    #[must_use]
-    pub fn files(&self) -> &[(String, String)] {
-        &self.files
     }
 
     /// A template with its values filled in, without the file's last newline.
@@ -95,10 +113,6 @@ pub(super) fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     }
     let digest = sha.finalize();
     format!("{:08x}", u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]))
-}
-
-fn sha256(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What replaces a file, if anything does.

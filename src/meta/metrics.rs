@@ -23,10 +23,14 @@ pub fn brought_scores(testset: &TestSet, brought: &[Brought]) -> Result<Vec<Scor
             return Err(Error::Unsuitable(format!("two scores are named `{}`", one.name)));
         }
         let path = one.pattern.replace("{lp}", &testset.lp);
-        let scores = if verdicts::is_run(Path::new(&path)) {
-            units::scores(&one.name, Path::new(&path), testset)?
-        } else {
-            testset.scores_at(&one.name, &one.pattern)?
+        let path = Path::new(&path);
+        let scores = match &one.verdicts {
+            Some(given) => {
+                let verdicts = verdicts::on_pair(path, given.clone(), &testset.lp)?;
+                units::scores_of(&one.name, path, &verdicts, testset)?
+            }
+            None if verdicts::is_run(path) => units::scores(&one.name, path, testset)?,
+            None => testset.scores_at(&one.name, &one.pattern)?,
         };
         check_systems(testset, &scores)?;
         metrics.push(if one.negate { scores.negated() } else { scores });

@@ -6,14 +6,17 @@ use super::coverage::CoveragePolicy;
 use super::lexical::baseline::Baseline;
 use super::scores::units::Joining;
 use super::standards::References;
+use super::verdicts::Verdict;
 
 /// Scores that the user brings: a name and where the files are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Brought {
     pub name: String,
     pub pattern: String,
     /// Lower is better in the files.
     pub negate: bool,
+    /// What the pattern's file says, where this room cannot read it: the annotations of human raters.
+    pub verdicts: Option<Vec<Verdict>>,
 }
 
 /// What to load of a test set.

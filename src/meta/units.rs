@@ -30,15 +30,22 @@ pub struct Unit {
 /// # Errors
 /// As [`verdicts::of_pair`] and [`of_run`].
 pub fn scores(name: &str, path: &Path, testset: &TestSet) -> Result<Scores, Error> {
-    let verdicts = verdicts::of_pair(path, &testset.lp)?;
-    let units = of_run(path, &verdicts, testset)?;
+    scores_of(name, path, &verdicts::of_pair(path, &testset.lp)?, testset)
+}
+
+/// The scores of verdicts that were read from this path.
+///
+/// # Errors
+/// As [`of_run`].
+pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Scores, Error> {
+    let units = of_run(path, verdicts, testset)?;
     if verdicts.iter().all(|verdict| verdict.seg.is_none()) {
         let given = verdicts.iter().zip(units);
         let given = given.map(|(verdict, unit)| (verdict.system.clone(), unit.segs, verdict.usable_score()));
         return Ok(Scores::of_units(name, UnitScores::new(&given.collect::<Vec<_>>())));
     }
     let mut columns = SegmentScores::new();
-    for verdict in &verdicts {
+    for verdict in verdicts {
         if verdict.status == "ok" && verdict.score.is_none() {
             let (system, unit) = (verdict.system.clone(), verdict.what());
             let what = "has status `ok` but no score".to_owned();

@@ -8,7 +8,7 @@ use super::Error;
 use super::scores::{line_error, read_text};
 
 /// One line of `verdicts.jsonl`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Verdict {
     pub system: String,
     pub doc: String,
@@ -29,7 +29,7 @@ pub struct Verdict {
 }
 
 /// An error as a judge named it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct JudgedError {
     pub span: String,
     pub side: String,
@@ -88,7 +88,14 @@ pub fn is_run(path: &Path) -> bool {
 /// # Errors
 /// As [`read`], and a run that judged other pairs only.
 pub fn of_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
-    let mut verdicts = read(path)?;
+    on_pair(path, read(path)?, lp)
+}
+
+/// Those of these verdicts that are about one language pair.
+///
+/// # Errors
+/// Verdicts on other pairs only.
+pub fn on_pair(path: &Path, mut verdicts: Vec<Verdict>, lp: &str) -> Result<Vec<Verdict>, Error> {
     let mut judged: Vec<String> = verdicts.iter().map(Verdict::pair).collect();
     verdicts.retain(|verdict| verdict.pair() == lp);
     if verdicts.is_empty() {

@@ -16,11 +16,14 @@ pub fn ansi(severity: Severity) -> &'static str {
 
 pub const RESET: &str = "\x1b[0m";
 
-/// A character with the worst severity of the spans over it.
-type Cell = (char, Option<Severity>);
+/// What is under more than one span.
+const UNDERLINED: &str = "\x1b[4m";
 
-/// The lines of a text with the spans of one side marked: coloured by the worst severity over a character, or
-/// each between `⟦` and `⟧`.
+/// A character with the worst severity of the spans over it, and how many there are.
+type Cell = (char, Option<(Severity, usize)>);
+
+/// The lines of a text with the spans of one side marked: coloured by the worst severity over a character
+/// and underlined where several overlap, or each between `⟦` and `⟧`.
 pub fn lines(text: &str, errors: &[ErrorSpan], side: Side, width: usize, colour: bool) -> Vec<String> {
     let mut cells: Vec<Cell> = text.chars().map(|c| (if c.is_control() { '⏎' } else { c }, None)).collect();
     let mut spans = Vec::new();
@@ -28,8 +31,8 @@ pub fn lines(text: &str, errors: &[ErrorSpan], side: Side, width: usize, colour:
         let (Some(start), Some(end)) = (error.start, error.end) else { continue };
         let end = end.min(cells.len());
         for cell in cells.get_mut(start.min(end)..end).unwrap_or_default() {
-            let worst = cell.1.map_or(error.severity, |s: Severity| s.min(error.severity));
-            cell.1 = Some(worst);
+            let (worst, n) = cell.1.unwrap_or((error.severity, 0));
+            cell.1 = Some((worst.min(error.severity), n + 1));
         }
         if start < end && !spans.contains(&(start, end)) {
             spans.push((start, end));
@@ -56,16 +59,36 @@ fn plain(line: &[Cell]) -> String {
 
 fn painted(line: &[Cell]) -> String {
     let mut out = String::new();
-    let mut on: Option<Severity> = None;
+    let mut on = None;
     for &(c, mark) in line {
         if mark != on {
             out += if on.is_some() { RESET } else { "" };
-            out += mark.map_or("", ansi);
+            out += mark.map_or("", |(severity, _)| ansi(severity));
+            // Spans over each other: an edge inside of another span would not show by its colour alone.
+            out += if mark.is_some_and(|(_, n)| n > 1) { UNDERLINED } else { "" };
             on = mark;
         }
         out.push(c);
     }
     out + if on.is_some() { RESET } else { "" }
+}
+
+/// A text without spans in lines that fit a width.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    lines(text, &[], Side::Target, width, false)
+}
+
+/// A text that fits a width: a longer one is cut and ends in `…`.
+pub fn shortened(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    let mut used = 1;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
 }
 
 /// Columns of a text on a terminal: two for a wide character, none for a combining one.
@@ -143,6 +166,10 @@ mod tests {
         assert_eq!(shown("abc", &[error(5, 9, Severity::Minor)], 80), "abc");
         let painted = lines("a b", &[error(2, 3, Severity::Minor)], Side::Target, 80, true);
         assert_eq!(painted, ["a \u{1b}[30;43mb\u{1b}[0m"]);
+        let nested = [error(0, 3, Severity::Minor), error(1, 2, Severity::Minor)];
+        let painted = lines("abc", &nested, Side::Target, 80, true);
+        let [on, off, twice] = ["\u{1b}[30;43m", "\u{1b}[0m", "\u{1b}[4m"];
+        assert_eq!(painted, [format!("{on}a{off}{on}{twice}b{off}{on}c{off}")]);
     }
 
     #[test]

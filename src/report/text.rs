@@ -14,6 +14,9 @@ use crate::{
 /// How many units are shown with their errors; the others are in `verdicts.jsonl`.
 const SHOWN: usize = 40;
 
+/// Columns that a name keeps when a table is too wide.
+const SHORTEST_NAME: usize = 8;
+
 /// How answers are marked that were asked for again.
 const UNUSABLE: &str = "unusable";
 
@@ -36,7 +39,7 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -
         categories(&mut out, &summary.systems, look);
     }
     if detail == Detail::Units {
-        units(&mut out, records, look);
+        units(&mut out, &summary.signature, records, look);
     }
     let _ = writeln!(out, "\n{}", paint(&summary.signature, "\x1b[2m", look));
     out
@@ -111,8 +114,9 @@ fn score(score: Option<f64>) -> String {
     score.map_or("-".into(), |score| format!("{score:.2}"))
 }
 
-/// Columns under their names: the first left-aligned, the others right-aligned.
+/// Columns under their names: the first left-aligned, the others right-aligned. Where they do not fit, the first is cut.
 fn aligned(rows: &[Vec<String>], look: Look) -> String {
+    let rows = &fitted(rows, look.width);
     let width = |i: usize| rows.iter().map(|row| marked::columns(&row[i])).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     let mut out = String::new();
@@ -126,6 +130,19 @@ fn aligned(rows: &[Vec<String>], look: Look) -> String {
         out.push('\n');
     }
     out
+}
+
+/// The same rows with first cells that are short enough for a line, though never below a few columns.
+fn fitted(rows: &[Vec<String>], width: usize) -> Vec<Vec<String>> {
+    let widest = |i: usize| rows.iter().map(|row| marked::columns(&row[i])).max().unwrap_or(0);
+    let others: usize = (1..rows[0].len()).map(|i| widest(i) + 2).sum();
+    let room = width.saturating_sub(others).max(SHORTEST_NAME);
+    let cut = |row: &Vec<String>| {
+        let mut row = row.clone();
+        row[0] = marked::shortened(&row[0], room);
+        row
+    };
+    rows.iter().map(cut).collect()
 }
 
 /// How often each stage was asked in each round, for methods that work in rounds.
@@ -199,15 +216,20 @@ fn categories(out: &mut String, systems: &[SystemSummary], look: Look) {
     let _ = write!(out, "\n{}", aligned(&rows, look));
 }
 
-fn units(out: &mut String, records: &[Record], look: Look) {
-    let telling: Vec<&Record> =
-        records.iter().filter(|r| !r.errors.is_empty() || r.status != Status::Ok).collect();
+fn units(out: &mut String, signature: &str, records: &[Record], look: Look) {
+    // A method that names no errors has said everything with its scores.
+    let names_errors =
+        records.iter().any(|record| !record.errors.is_empty()) || signature.contains("|weights:");
+    let telling: Vec<&Record> = (records.iter())
+        .filter(|r| !names_errors || !r.errors.is_empty() || r.status != Status::Ok)
+        .collect();
     for record in telling.iter().take(SHOWN) {
         unit(out, record, look);
     }
     if telling.len() > SHOWN {
         let more = telling.len() - SHOWN;
-        let _ = writeln!(out, "\n... and {more} more segments with errors; verdicts.jsonl has them all");
+        let what = if names_errors { " with errors" } else { "" };
+        let _ = writeln!(out, "\n... and {more} more segments{what}; verdicts.jsonl has them all");
     }
     let clean = records.len() - telling.len();
     if clean > 0 {
@@ -260,8 +282,7 @@ fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
         Severity::Neutral => "neutral",
     };
     let pad = " ".repeat(LABEL - severity.len());
-    let mut line =
-        format!("  {}{pad}{}", paint(severity, marked::ansi(error.severity), look), plain(&error.category));
+    let mut line = plain(&error.category).into_owned();
     if !error.span.is_empty() {
         let _ = write!(line, " `{}`", plain(&error.span).replace('\n', "⏎"));
         let place = match (error.side, error.start) {
@@ -275,7 +296,11 @@ fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
     if error.times > 1 {
         let _ = write!(line, " (named {} times)", error.times);
     }
-    let _ = writeln!(out, "{line}");
+    let severity = paint(severity, marked::ansi(error.severity), look);
+    for (i, line) in marked::wrapped(&line, look.width.saturating_sub(LABEL + 2).max(20)).iter().enumerate() {
+        let label = if i == 0 { format!("{severity}{pad}") } else { " ".repeat(LABEL) };
+        let _ = writeln!(out, "  {label}{line}");
+    }
     if let Some(explanation) = error.explanation.as_deref().filter(|text| !text.trim().is_empty()) {
         labelled(out, "", explanation, &[], Side::Target, look);
     }

@@ -4,13 +4,15 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use crate::llm::{Finish, Speaker};
+
 use super::{
     folder::{hex, json_lines},
     record::UnitKey,
 };
 use crate::{
     judges::Call,
-    llm::{self, Chat, Finish, Reply, Sampling, Token, TokenSource, Usage, Weighed},
+    llm::{self, Chat, Reply, Sampling, Token, TokenSource, Usage, Weighed},
 };
 
 /// One line of `calls.jsonl`.

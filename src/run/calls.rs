@@ -313,6 +313,21 @@ pub fn each(dir: &Path, mut visit: impl FnMut(usize, CallLine)) -> Result<(), Er
     }
 }
 
+/// The bytes of all calls of a folder, as they are when nothing is compressed.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn size(dir: &Path) -> Result<u64, Error> {
+    let Some(path) = place(dir) else { return Ok(0) };
+    let mut bytes = 0;
+    let read = each_line(&path, |_, line| {
+        bytes += line.len() as u64 + 1;
+        Ok(())
+    });
+    read.map_err(|source| Error::Io { action: "read", path, source })?;
+    Ok(bytes)
+}
+
 /// What to do about a call that cannot be read.
 const DAMAGED: &str = "delete the line; continuing the run does so too, and judges again what it belongs to";
 

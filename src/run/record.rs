@@ -3,8 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::judges::Direction;
+
 use crate::{
-    judges::{self, Direction, Judge, Unit, Verdict},
+    judges::{self, Judge, Unit, Verdict},
     mqm::ErrorSpan,
     segment::{Lang, Segment, joined},
 };

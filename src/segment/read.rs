@@ -1,4 +1,5 @@
-//! Readers for parallel text, JSONL, TSV and mt-metrics-eval folders. They change nothing in a text but its line ends.
+//! Readers for parallel text, JSONL, TSV, CSV and Parquet, and for the folders of mt-metrics-eval and of WMT's general
+//! task. They change nothing in a text but its line ends.
 
 use std::{
     collections::HashMap,
@@ -7,7 +8,10 @@ use std::{
 
 use super::{Lang, Segment, lang};
 
+mod csv;
+mod general;
 mod parallel;
+mod parquet;
 mod table;
 mod testset;
 mod text;
@@ -26,7 +30,10 @@ pub struct Input {
 
 impl Input {
     /// Checks what every reader guarantees, and puts the systems one after the other.
-    fn new(segments: Vec<Segment>, notes: Vec<String>, from: &Path) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Nothing`] without any segment.
+    pub fn new(segments: Vec<Segment>, notes: Vec<String>, from: &Path) -> Result<Self, Error> {
         if segments.is_empty() {
             return Err(Error::Nothing(from.into()));
         }
@@ -42,8 +49,8 @@ impl Input {
     }
 }
 
-/// Reads `FILE.jsonl` or `FILE.tsv`: source, hypothesis (or target), and optionally reference, system, doc,
-/// `seg_id`, `src_lang`, `tgt_lang`.
+/// Reads a table by its extension (jsonl, tsv, csv, parquet): source, hypothesis (or target), and optionally reference,
+/// system, doc, `seg_id`, `src_lang`, `tgt_lang`. In JSONL, `tgt_text` or `tgt` may hold `{SYSTEM: TRANSLATION}`.
 ///
 /// `pair` applies to lines that name no languages of their own.
 ///
@@ -53,6 +60,8 @@ pub fn table(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
     let rows = match path.extension().and_then(|e| e.to_str()) {
         Some("jsonl" | "ndjson") => table::jsonl(path)?,
         Some("tsv" | "tab") => table::tsv(path)?,
+        Some("csv") => csv::rows(path)?,
+        Some("parquet" | "pq") => parquet::rows(path)?,
         _ => return Err(Error::Extension(path.into())),
     };
     table::segments(path, rows, pair)
@@ -77,7 +86,7 @@ pub enum Error {
     #[error("`{0}` contains no segments")]
     Nothing(PathBuf),
     #[error(
-        "`{0}` is neither `.jsonl` nor `.tsv`\nhint: for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`"
+        "`{0}` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`\nhint: for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`"
     )]
     Extension(PathBuf),
     #[error("`{path}` line {line}: {source}")]
@@ -91,6 +100,12 @@ pub enum Error {
          single tabs, without quoting; replace any tab inside a text"
     )]
     Columns { path: PathBuf, line: usize, found: usize, wanted: usize },
+    #[error(
+        "`{path}` line {line}: {reason}\nhint: fields that hold commas, quotes or line ends stand in quotes"
+    )]
+    Csv { path: PathBuf, line: u64, reason: String },
+    #[error("`{path}` cannot be read as Parquet: {reason}")]
+    Parquet { path: PathBuf, reason: String },
     #[error("`{path}` line {line}: {source}")]
     Lang { path: PathBuf, line: usize, source: lang::Error },
     #[error(
@@ -113,6 +128,12 @@ pub enum Error {
         "`{dir}` has no `{missing}`\nhint: a test set contains sources/, documents/ and system-outputs/{pair}/{there}"
     )]
     Layout { dir: PathBuf, missing: String, pair: String, there: String },
+    #[error(
+        "`{dir}` has several test sets for `{pair}`: {tests}\nhint: give `-s` and `-t` the files of one of them"
+    )]
+    SeveralTests { dir: PathBuf, pair: String, tests: String },
+    #[error("no reference `{name}` for `{pair}` in `{dir}`\nhint: its references are {there}")]
+    Reference { name: String, pair: String, dir: PathBuf, there: String },
     #[error("no system `{system}` in `{dir}`\nhint: its systems are {there}")]
     System { system: String, dir: PathBuf, there: String },
 }

@@ -163,7 +163,7 @@ fn the_raters_say_which_judge_is_better() {
     assert!(text.contains("agreement with the raters"), "{text}");
     assert!(text.contains("on the translations that all judges scored"), "{text}");
     let told = compare(root.path(), &[&mqm, &da], &["--testset", &testset]).unwrap_err();
-    assert!(told.contains("--lp <LP>"), "{told}");
+    assert!(told.contains("--language-pair <SRC-TGT>"), "{told}");
 }
 
 #[test]

@@ -199,6 +199,7 @@ fn the_other_statistics_equal_mt_metrics_eval() {
 fn direction(lp: &str, scores: &[(&str, &str)]) -> Option<Direction> {
     let testset = data()?.join("wmt23");
     let bring = |(name, pattern): &(&str, &str)| Brought {
+        verdicts: None,
         name: (*name).to_owned(),
         pattern: testset.join(pattern).display().to_string(),
         negate: false,

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use super::super::{args::Pair, raters};
 use crate::meta::scores::{self, ScoreFile};
 use crate::meta::verdicts::{self, JudgedError, Verdict};
 use crate::run::RunFile;
@@ -74,9 +75,15 @@ impl Input {
     ///
     /// # Errors
     /// What cannot be read, and two verdicts on one translation.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub fn read(path: &Path, pair: Option<&Pair>) -> Result<Self> {
         let name = path.display().to_string();
-        let systems = if verdicts::is_run(path) { read_run(path)? } else { read_file(path)? };
+        let systems = if path.is_file() && raters::is_mqm_tsv(path) {
+            systems(path, raters::verdicts(path, pair)?)?
+        } else if verdicts::is_run(path) {
+            systems(path, verdicts::read(path)?)?
+        } else {
+            read_file(path)?
+        };
         let complete = systems.values().flat_map(BTreeMap::values).all(|judged| judged.score.is_some());
         Ok(Self { name, signature: signature(path)?, systems, complete })
     }
@@ -108,9 +115,9 @@ fn signature(path: &Path) -> Result<Option<Signature>> {
     }
 }
 
-fn read_run(path: &Path) -> Result<BTreeMap<String, Units>> {
+fn systems(path: &Path, verdicts: Vec<Verdict>) -> Result<BTreeMap<String, Units>> {
     let mut systems: BTreeMap<String, Units> = BTreeMap::new();
-    for verdict in verdicts::read(path)? {
+    for verdict in verdicts {
         let unit = Unit::of(&verdict);
         let judged = Judged {
             score: verdict.usable_score(),

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::Args;
 use super::input::{Input, Judged, Unit};
 use crate::cli::table::Table;
+use crate::meta::agreement::Agreement;
 use crate::meta::align::Aligned;
 use crate::meta::average::{Coefficient, Grouping};
 use crate::meta::correlation::Undefined;
@@ -83,7 +84,7 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
         }
     }
     let gold = args.testset.as_deref().map(|dir| against_raters(args, inputs, dir)).transpose()?;
-    if args.json {
+    if args.printed.is_json() {
         let object = serde_json::json!({"judges": pairs, "seed": args.seed, "resamples": args.resamples, "gold": gold});
         writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
         return Ok(());
@@ -95,6 +96,31 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
         Some(tasks) => print_gold(args, tasks, out),
         None => Ok(()),
     }
+}
+
+/// How far two judges agree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Agreed {
+    /// Translations that both have a score on.
+    pub units: usize,
+    pub kendall: Option<f64>,
+    /// Share of pairs of systems in the same order.
+    pub same_order: Option<f64>,
+    pub span_f1: Option<f64>,
+}
+
+/// How far two judges agree on the translations that both judged; `None` where both have a score on none.
+///
+/// # Errors
+/// Judges that saw different translations.
+pub fn agreement(first: &Input, second: &Input) -> Result<Option<Agreed>> {
+    if !shared(first, second)?.values().any(|(a, b)| a.score.is_some() && b.score.is_some()) {
+        return Ok(None);
+    }
+    let Pair { found, spans, .. } = pair(first, second, 0)?;
+    let Agreement { agree, pairs } = found.systems.agreement;
+    let same_order = (pairs > 0).then(|| agree as f64 / pairs as f64);
+    Ok(Some(Agreed { units: found.n, kendall: found.kendall.ok(), same_order, span_f1: spans }))
 }
 
 fn pair(first: &Input, second: &Input, top: usize) -> Result<Pair> {
@@ -142,6 +168,11 @@ fn pair(first: &Input, second: &Input, top: usize) -> Result<Pair> {
 /// What two judges said of a translation, by system and unit.
 type Shared<'a> = BTreeMap<(&'a str, &'a Unit), (&'a Judged, &'a Judged)>;
 
+/// Whether two texts are the same but for white space, which tables of annotations cannot hold.
+fn same_text(a: &str, b: &str) -> bool {
+    a == b || a.split_whitespace().eq(b.split_whitespace())
+}
+
 /// The translations that both judged, by system and unit.
 fn shared<'a>(first: &'a Input, second: &'a Input) -> Result<Shared<'a>> {
     let mut shared = BTreeMap::new();
@@ -149,7 +180,7 @@ fn shared<'a>(first: &'a Input, second: &'a Input) -> Result<Shared<'a>> {
         let Some(others) = second.systems.get(system) else { continue };
         for (unit, a) in units {
             let Some(b) = others.get(unit) else { continue };
-            if a.hypothesis != b.hypothesis || a.source != b.source {
+            if !same_text(&a.hypothesis, &b.hypothesis) || !same_text(&a.source, &b.source) {
                 bail!(
                     "`{}` and `{}` judged different texts as {unit} of `{system}`; hint: judges are compared on the \
                      same input",
@@ -184,8 +215,9 @@ fn shortened(text: &str) -> String {
 
 /// Each judge against the raters, on the translations that all judges scored.
 fn against_raters(args: &Args, inputs: &[Input], testset: &Path) -> Result<Vec<TaskResult>> {
-    let lp = args.pair.as_deref().unwrap_or_default();
+    let lp = args.pair.as_ref().map_or("", |pair| pair.given.as_str());
     let bring = |path: &std::path::PathBuf| Brought {
+        verdicts: None,
         name: path.display().to_string(),
         pattern: path.display().to_string(),
         negate: false,
@@ -221,23 +253,10 @@ fn in_all(inputs: &[Input]) -> Vec<String> {
     first.systems.keys().filter(in_rest).cloned().collect()
 }
 
-fn print(args: &Args, pair: &Pair, out: &mut dyn Write) -> Result<()> {
+fn agreement_table(args: &Args, pair: &Pair) -> Table {
     let number = |value: f64| format!("{value:.*}", args.digits);
     let defined = |value: Result<f64, Undefined>| value.map_or_else(|_| "-".into(), number);
     let found = &pair.found;
-    writeln!(out, "two judges on the same translations\n(1) {}\n(2) {}", pair.first, pair.second)?;
-    match &pair.differ {
-        None => writeln!(out, "at least one has no signature, so only ranks are compared")?,
-        Some(differ) if differ.is_empty() => writeln!(out, "their signatures are the same")?,
-        Some(differ) => {
-            for (key, values) in differ {
-                writeln!(out, "  {key}: {values}")?;
-            }
-            if !pair.same_scale {
-                writeln!(out, "their scales may differ, so only ranks are compared")?;
-            }
-        }
-    }
     let agreement = found.systems.agreement;
     let mut table = Table::new();
     table.head(["agreement", "n", "value"]);
@@ -255,6 +274,29 @@ fn print(args: &Args, pair: &Pair, out: &mut dyn Write) -> Result<()> {
     let n_systems = found.systems.ranked.len().to_string();
     table.row(["Spearman of systems".into(), n_systems, defined(found.systems.spearman)]);
     table.row(["characters of error spans, F1".into(), n, pair.spans.map_or_else(|| "-".into(), number)]);
+    table
+}
+
+fn print(args: &Args, pair: &Pair, out: &mut dyn Write) -> Result<()> {
+    let number = |value: f64| format!("{value:.*}", args.digits);
+    let found = &pair.found;
+    let table = agreement_table(args, pair);
+    if args.printed.rows(&table, out)? {
+        return Ok(());
+    }
+    writeln!(out, "two judges on the same translations\n(1) {}\n(2) {}", pair.first, pair.second)?;
+    match &pair.differ {
+        None => writeln!(out, "at least one has no signature, so only ranks are compared")?,
+        Some(differ) if differ.is_empty() => writeln!(out, "their signatures are the same")?,
+        Some(differ) => {
+            for (key, values) in differ {
+                writeln!(out, "  {key}: {values}")?;
+            }
+            if !pair.same_scale {
+                writeln!(out, "their scales may differ, so only ranks are compared")?;
+            }
+        }
+    }
     write!(out, "\n{table}")?;
     let undefined = [
         ("Kendall's tau-b of translations", found.kendall.err()),

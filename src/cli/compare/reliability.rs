@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use crate::{
-    cli::table::Table,
+    cli::{output::Printed, table::Table},
     meta::{
         agreement::Agreement,
         correlation::Undefined,
@@ -63,7 +63,7 @@ struct Pair {
 ///
 /// # Errors
 /// Fewer than two run folders, folders that cannot be read or share no scored unit.
-pub fn run(inputs: &[PathBuf], digits: usize, json: bool, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(inputs: &[PathBuf], digits: usize, printed: Printed, out: &mut dyn Write) -> Result<ExitCode> {
     let runs: Vec<Run> = inputs.iter().map(|path| read(path)).collect::<Result<_>>()?;
     if runs.len() < 2 {
         bail!("only one run; hint: give two or more run folders of the same judge");
@@ -76,10 +76,10 @@ pub fn run(inputs: &[PathBuf], digits: usize, json: bool, out: &mut dyn Write) -
     }
     let alpha = reliability::alpha(&scores_of_units(&runs));
     let table = Reliability { alpha: alpha.ok(), reason: alpha.err().map(|e| e.to_string()), pairs };
-    if json {
+    if printed.is_json() {
         writeln!(out, "{}", serde_json::to_string_pretty(&table)?)?;
     } else {
-        print(&table, digits, out)?;
+        print(&table, digits, printed, out)?;
     }
     let complete = runs.iter().all(|run| run.verdicts.values().all(|verdict| verdict.status == "ok"));
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -164,7 +164,7 @@ fn scores_of_units(runs: &[Run]) -> Vec<Vec<f64>> {
     units.into_values().collect()
 }
 
-fn print(table: &Reliability, digits: usize, out: &mut dyn Write) -> Result<()> {
+fn print(table: &Reliability, digits: usize, printed: Printed, out: &mut dyn Write) -> Result<()> {
     let number = |value: f64| format!("{value:.digits$}");
     let defined = |value: Result<f64, Undefined>| value.map_or_else(|_| "-".into(), number);
     let mut rows = Table::new();
@@ -181,6 +181,9 @@ fn print(table: &Reliability, digits: usize, out: &mut dyn Write) -> Result<()> 
             pair.systems.map_or_else(|| "-".into(), number),
             number(pair.spans),
         ]);
+    }
+    if printed.rows(&rows, out)? {
+        return Ok(());
     }
     writeln!(out, "{rows}")?;
     for (idx, pair) in table.pairs.iter().enumerate() {

@@ -175,7 +175,7 @@ fn print(
     out: &mut dyn Write,
 ) -> Result<()> {
     let Args { digits, resamples, seed, .. } = *args;
-    if args.json {
+    if args.printed.is_json() {
         let object = serde_json::json!({
             "baseline": baseline, "resamples": resamples, "seed": seed, "coverage": args.coverage,
             "units_left_out": n_left_out, "systems": rows,
@@ -212,6 +212,9 @@ fn print(
             cells.push("baseline".into());
         }
         table.row(cells);
+    }
+    if args.printed.rows(&table, out)? {
+        return Ok(());
     }
     write!(out, "{table}")?;
     writeln!(out, "\ndifferences from `{baseline}`; {resamples} resamples, seed {seed}")?;

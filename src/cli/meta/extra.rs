@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::Args;
+use crate::cli::raters;
 use crate::meta::align::Aligned;
 use crate::meta::annotators::{self, RaterPair};
 use crate::meta::average::Grouping;
@@ -288,7 +289,12 @@ fn runs(args: &Args) -> Result<Vec<(String, PathBuf)>> {
 }
 
 fn verdicts_of(path: &Path, direction: &Direction) -> Result<Vec<Verdict>> {
-    let mut verdicts = verdicts::read(path)?;
+    let is_human = path.is_file() && raters::is_mqm_tsv(path);
+    let mut verdicts = if is_human {
+        raters::verdicts(path, Some(&direction.lp().parse()?))?
+    } else {
+        verdicts::read(path)?
+    };
     verdicts.retain(|verdict| verdict.pair() == direction.lp());
     Ok(verdicts)
 }

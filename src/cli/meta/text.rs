@@ -59,7 +59,7 @@ fn describe(direction: &Direction) -> String {
     )
 }
 
-fn main_table(args: &Args, result: &SetResult) -> Table {
+pub fn main_table(args: &Args, result: &SetResult) -> Table {
     let mut table = Table::new();
     let averaged = !result.average.is_empty();
     let before: Vec<String> = if averaged { vec![String::new(); 2] } else { vec![String::new()] };

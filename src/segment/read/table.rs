@@ -1,4 +1,5 @@
-//! JSONL and TSV: one translated segment per row, with named fields. Unknown fields are ignored.
+//! Rows with named fields, from JSONL, TSV and the readers of CSV and Parquet, as segments: one translation in each
+//! row, or those of several systems. Unknown fields are ignored.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,18 +11,20 @@ use serde_json::{Map, Value};
 use super::{Error, Input, parallel, text};
 use crate::segment::{Lang, Segment};
 
-/// One row: its line in the file and its fields.
+/// One row: its line in the file (in Parquet its number, from 1) and its fields.
 pub struct Row {
-    line: usize,
-    fields: Map<String, Value>,
+    pub line: usize,
+    pub fields: Map<String, Value>,
 }
 
 /// The names that a field may have: ours, then those of COMET, `MetricX` and mt-metrics-eval.
-const SOURCE: &[&str] = &["source", "src"];
+const SOURCE: &[&str] = &["source", "src", "src_text"];
 const HYPOTHESIS: &[&str] = &["hypothesis", "target", "mt", "translation"];
+/// An object `{SYSTEM: TRANSLATION}`: the rows of WMT's general task since 2025, and of subset2evaluate.
+const HYPOTHESES: &[&str] = &["tgt_text", "tgt"];
 const REFERENCE: &[&str] = &["reference", "ref"];
 const SYSTEM: &[&str] = &["system", "system_id"];
-const DOC: &[&str] = &["doc", "document_id"];
+const DOC: &[&str] = &["doc", "document_id", "doc_id"];
 const SEG: &[&str] = &["seg_id", "segment_id"];
 const SRC_LANG: &[&str] = &["src_lang"];
 const TGT_LANG: &[&str] = &["tgt_lang"];
@@ -54,15 +57,7 @@ pub fn tsv(path: &Path) -> Result<Vec<Row>, Error> {
     let mut lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).enumerate();
     let header: Vec<&str> =
         lines.next().map(|(_, line)| line.split('\t').map(str::trim).collect()).unwrap_or_default();
-    for names in [SOURCE, HYPOTHESIS] {
-        if !names.iter().any(|name| header.contains(name)) {
-            let hint = format!(
-                "\nhint: the first line must name the columns, separated by tabs; it has {}",
-                header.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-            );
-            return Err(Error::Missing { path: path.into(), line: 1, field: names[0], hint });
-        }
-    }
+    needed(path, &header, "separated by tabs")?;
     let mut rows = Vec::new();
     for (i, line) in lines.filter(|(_, line)| !line.is_empty()) {
         let values: Vec<&str> = line.split('\t').collect();
@@ -76,6 +71,18 @@ pub fn tsv(path: &Path) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
+/// Checks that a header has a column for sources and one for translations.
+pub fn needed(path: &Path, header: &[&str], form: &str) -> Result<(), Error> {
+    for names in [SOURCE, HYPOTHESIS] {
+        if !names.iter().any(|name| header.contains(name)) {
+            let there = header.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let hint = format!("\nhint: the first line must name the columns, {form}; it has {there}");
+            return Err(Error::Missing { path: path.into(), line: 1, field: names[0], hint });
+        }
+    }
+    Ok(())
+}
+
 /// Turns rows into segments and checks that ids are unique and documents contiguous.
 pub fn segments(path: &Path, rows: Vec<Row>, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
@@ -85,30 +92,32 @@ pub fn segments(path: &Path, rows: Vec<Row>, pair: Option<&(Lang, Lang)>) -> Res
     for row in rows {
         let row = In { path, row: &row };
         let source = row.required(SOURCE)?;
-        let hypothesis = row.required(HYPOTHESIS)?;
         if source.trim().is_empty() {
             return Err(Error::EmptySource { path: path.into(), line: row.row.line, more: String::new() });
         }
-        if hypothesis.trim().is_empty() {
-            empty.push(row.row.line - 1);
-        }
-        let system = row.text(SYSTEM)?.filter(|s| !s.is_empty()).unwrap_or_else(|| stem.clone());
-        let position = next_seg.entry(system.clone()).or_default();
-        let seg = row.seg()?.unwrap_or(*position);
-        *position += 1;
+        let translations = row.translations(&stem)?;
+        let given = row.seg()?;
         let (src_lang, tgt_lang) = row.languages(pair)?;
-        let segment = Segment {
-            system,
-            doc: row.text(DOC)?.unwrap_or_default(),
-            seg,
-            src_lang,
-            tgt_lang,
-            source,
-            hypothesis,
-            reference: row.text(REFERENCE)?.filter(|r| !r.trim().is_empty()),
-        };
-        order.check(&segment, path, row.row.line)?;
-        segments.push(segment);
+        for (system, hypothesis) in translations {
+            if hypothesis.trim().is_empty() {
+                empty.push(row.row.line - 1);
+            }
+            let position = next_seg.entry(system.clone()).or_default();
+            let seg = given.unwrap_or(*position);
+            *position += 1;
+            let segment = Segment {
+                system,
+                doc: row.text(DOC)?.unwrap_or_default(),
+                seg,
+                src_lang: src_lang.clone(),
+                tgt_lang: tgt_lang.clone(),
+                source: source.clone(),
+                hypothesis,
+                reference: row.text(REFERENCE)?.filter(|r| !r.trim().is_empty()),
+            };
+            order.check(&segment, path, row.row.line)?;
+            segments.push(segment);
+        }
     }
     let mut notes = Vec::new();
     if !empty.is_empty() {
@@ -178,6 +187,21 @@ impl In<'_> {
         let (path, line) = (self.path.to_path_buf(), self.row.line);
         let hint = || format!("\nhint: it may also be called `{}`", names[1..].join("`, `"));
         self.text(names)?.ok_or_else(|| Error::Missing { path, line, field: names[0], hint: hint() })
+    }
+
+    /// The systems with their translations: those that the row names, or the one that it is about.
+    fn translations(&self, stem: &str) -> Result<Vec<(String, String)>, Error> {
+        if let Some((field, Value::Object(given))) = self.find(HYPOTHESES) {
+            let text = |(system, value): (&String, &Value)| match value {
+                Value::Null => None,
+                Value::String(text) => Some(Ok((system.clone(), text.clone()))),
+                other => Some(Err(self.wrong(format!("{field}.{system}"), other, "a string"))),
+            };
+            return given.iter().filter_map(text).collect();
+        }
+        let hypothesis = self.required(HYPOTHESIS)?;
+        let system = self.text(SYSTEM)?.filter(|s| !s.is_empty()).unwrap_or_else(|| stem.to_owned());
+        Ok(vec![(system, hypothesis)])
     }
 
     fn text(&self, names: &[&str]) -> Result<Option<String>, Error> {

@@ -187,8 +187,8 @@ fn bad_rows() {
     `DIR/in.tsv` line 2 has 3 fields but the header has 2
     hint: fields are separated by single tabs, without quoting; replace any tab inside a text
     ");
-    insta::assert_snapshot!(table_message("in.csv", ""), @"
-    `DIR/in.csv` is neither `.jsonl` nor `.tsv`
+    insta::assert_snapshot!(table_message("in.xlsx", ""), @"
+    `DIR/in.xlsx` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`
     hint: for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`
     ");
 }
@@ -243,5 +243,112 @@ fn bad_testsets() {
     insta::assert_snapshot!(dir.message(testset(&unknown)), @"
     no system `c` in `DIR/system-outputs/en-de`
     hint: its systems are `a`, `b`, `refA`
+    ");
+}
+
+#[test]
+fn csv_says_what_jsonl_says() {
+    let csv = "source,target,system,doc,seg_id\r\n\"One, two.\",\"Eins, \"\"zwei\"\".\",a,d,0\r\nDrei,\"Three\nlines\",a,d,1\r\n";
+    let jsonl = r#"{"source":"One, two.","target":"Eins, \"zwei\".","system":"a","doc":"d","seg_id":0}
+{"source":"Drei","target":"Three\nlines","system":"a","doc":"d","seg_id":1}
+"#;
+    let dir = Dir::with(&[("in.csv", csv.as_bytes()), ("in.jsonl", jsonl.as_bytes())]);
+    let pair = parse_pair("en-de").unwrap();
+    let read = |name: &str| table(&dir.path(name), Some(&pair)).unwrap();
+    assert_eq!(read("in.csv"), read("in.jsonl"));
+}
+
+#[test]
+fn parquet_as_pandas_writes_it() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/parquet");
+    let pair = parse_pair("he-en").unwrap();
+    for name in ["snappy.parquet", "zstd.parquet"] {
+        let input = table(&folder.join(name), Some(&pair)).unwrap();
+        let shown: Vec<String> = (input.segments.iter())
+            .map(|s| format!("{} {:?} {} {:?} {:?}", s.system, s.doc, s.seg, s.source, s.hypothesis))
+            .collect();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(shown.join("\n"), @r#"
+            a "d" 0 "One, two." "Eins, \"zwei\"."
+            a "d" 1 "Drei" "Three\nlines"
+            b "" 0 "שלום" "Hello"
+            "#);
+        }
+    }
+    assert!(table_message("x.parquet", "no").starts_with("`DIR/x.parquet` cannot be read as Parquet: "));
+}
+
+#[test]
+fn bad_csv() {
+    insta::assert_snapshot!(table_message("x.csv", "source,target\n1\n"), @"
+    `DIR/x.csv` line 2: 1 fields, but the header has 2
+    hint: fields that hold commas, quotes or line ends stand in quotes
+    ");
+    insta::assert_snapshot!(table_message("x.csv", "src;mt\n1;2\n"), @"
+    `DIR/x.csv` line 1: the field `source` is missing
+    hint: the first line must name the columns, separated by commas; it has `src;mt`
+    ");
+}
+
+#[test]
+fn a_row_may_hold_the_translations_of_several_systems() {
+    let rows = r#"{"doc_id":"en-de_#_news_#_1","src_text":"One.","tgt_text":{"A":"Eins.","B":"Ein."},"src_lang":"en","tgt_lang":"de_DE"}
+{"doc_id":"en-de_#_news_#_2","src_text":"Two.","tgt_text":{"A":"Zwei.","B":null},"src_lang":"en","tgt_lang":"de_DE"}
+"#;
+    let dir = Dir::with(&[("wmt25.jsonl", rows.as_bytes())]);
+    let input = table(&dir.path("wmt25.jsonl"), None).unwrap();
+    let shown = input.segments.iter().map(|s| format!("{} {} {} {}", s.system, s.doc, s.seg, s.hypothesis));
+    insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"), @"
+    A en-de_#_news_#_1 0 Eins.
+    A en-de_#_news_#_2 1 Zwei.
+    B en-de_#_news_#_1 0 Ein.
+    ");
+    insta::assert_snapshot!(table_message("x.jsonl", r#"{"src":"1","tgt":{"A":7},"src_lang":"en","tgt_lang":"de"}"#),
+        @"`DIR/x.jsonl` line 1: `tgt.A` is the number `7` but must be a string");
+}
+
+#[test]
+fn folders_of_the_general_task() {
+    let dir = Dir::with(&[
+        ("wmt23/txt-ts/sources/generaltest2023.en-de.src.en", b"One.\nTwo.\n"),
+        ("wmt23/txt-ts/sources/challenge2023.en-de.src.en", b"Three.\n"),
+        ("wmt23/txt-ts/sources/generaltest2023.en-cs.src.en", b"Four.\n"),
+        ("wmt23/txt-ts/references/generaltest2023.en-de.ref.refA.de", b"Eins.\nZwei.\n"),
+        ("wmt23/txt-ts/system-outputs/generaltest2023.en-de.hyp.ONLINE-B.de", b"Eins!\nZwei!\n"),
+        ("wmt23/txt-ts/system-outputs/generaltest2023.en-de.hyp.GPT4-5shot.de", b"Ein.\nZwo.\n"),
+        ("wmt23/txt-ts/system-outputs/generaltest2023.en-cs.hyp.ONLINE-B.cs", b"Ctyri.\n"),
+        ("wmt24/txt-ts/sources/en-de.txt", b"One.\n"),
+        ("wmt24/txt-ts/documents/en-de.docs", b"news a\n"),
+        ("wmt24/txt-ts/system-outputs/en-de/X.txt", b"Eins.\n"),
+    ]);
+    let choice = |name: &str, systems: Option<&str>, reference: Option<&str>| {
+        let (src, tgt) = parse_pair("en-de").unwrap();
+        testset(&TestSet {
+            dir: dir.path(name),
+            pair: ("en-de".into(), src, tgt),
+            systems: systems.map(|name| vec![name.to_owned()]),
+            reference: reference.map(str::to_owned),
+        })
+    };
+    let shown = |input: Input| {
+        let one = |s: &Segment| {
+            format!("{} {:?} {} {} {} {:?}", s.system, s.doc, s.seg, s.source, s.hypothesis, s.reference)
+        };
+        input.segments.iter().map(one).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(shown(choice("wmt23", None, Some("refA")).unwrap()), @r#"
+    GPT4-5shot "" 0 One. Ein. Some("Eins.")
+    GPT4-5shot "" 1 Two. Zwo. Some("Zwei.")
+    ONLINE-B "" 0 One. Eins! Some("Eins.")
+    ONLINE-B "" 1 Two. Zwei! Some("Zwei.")
+    "#);
+    insta::assert_snapshot!(shown(choice("wmt24", None, None).unwrap()), @r#"X "a" 0 One. Eins. None"#);
+    insta::assert_snapshot!(dir.message(choice("wmt23", Some("Y"), None)), @"
+    no system `Y` in `DIR/wmt23/txt-ts/system-outputs`
+    hint: its systems are `GPT4-5shot`, `ONLINE-B`
+    ");
+    insta::assert_snapshot!(dir.message(choice("wmt23", None, Some("refB"))), @"
+    no reference `refB` for `en-de` in `DIR/wmt23/txt-ts/references`
+    hint: its references are `refA`
     ");
 }

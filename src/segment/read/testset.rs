@@ -1,11 +1,12 @@
 //! An mt-metrics-eval folder: `sources/LP.txt`, `documents/LP.docs`, `references/LP.NAME.txt`,
-//! `system-outputs/LP/SYSTEM.txt`. Human and metric scores are the business of `meta`.
+//! `system-outputs/LP/SYSTEM.txt`; or a folder of WMT's general task. Human and metric scores are the business of
+//! `meta`.
 //!
 //! Source: `data.py: EvalSet` of google-research/mt-metrics-eval at 68a481ae.
 
 use std::path::{Path, PathBuf};
 
-use super::{Error, Input, parallel, text};
+use super::{Error, Input, general, parallel, text};
 use crate::segment::{Lang, Segment};
 
 /// What mt-metrics-eval writes where a system gave no translation.
@@ -29,7 +30,11 @@ pub struct TestSet {
 /// [`Error::Layout`] for a folder that is not a test set, [`Error::System`] for an unknown system, and everything that
 /// can be wrong with parallel text.
 pub fn testset(choice: &TestSet) -> Result<Input, Error> {
-    let (lp, src_lang, tgt_lang) = &choice.pair;
+    let choice = &TestSet { dir: general::root(&choice.dir), ..choice.clone() };
+    if let Some(files) = general::files(&choice.dir, &choice.pair.0)? {
+        return general_task(choice, &files);
+    }
+    let lp = &choice.pair.0;
     let source = file(choice, "sources", &format!("{lp}.txt"))?;
     let outputs = file(choice, "system-outputs", lp)?;
     let sources = parallel::sources(&source)?;
@@ -42,27 +47,87 @@ pub fn testset(choice: &TestSet) -> Result<Input, Error> {
             Some(parallel::references(&path, &source, sources.len(), &mut notes)?)
         }
     };
-    let mut segments = Vec::new();
-    for system in systems(choice, &outputs)? {
-        let path = outputs.join(format!("{system}.txt"));
-        let hypotheses = text::lines(&path)?;
-        parallel::same_length(&source, sources.len(), &path, hypotheses.len())?;
-        note_missing(&path, &hypotheses, &mut notes);
-        parallel::note_empty(&path, &hypotheses, &mut notes);
-        for (seg, hypothesis) in hypotheses.into_iter().enumerate().filter(|(_, h)| h != NO_TRANSLATION) {
-            segments.push(Segment {
-                system: system.clone(),
-                doc: docs[seg].clone(),
-                seg,
-                src_lang: src_lang.clone(),
-                tgt_lang: tgt_lang.clone(),
-                source: sources[seg].clone(),
-                hypothesis,
-                reference: references.as_ref().and_then(|lines| lines[seg].clone()),
-            });
+    let systems = systems(choice, &outputs)?.into_iter();
+    let outputs: Vec<(String, PathBuf)> =
+        systems.map(|system| (system.clone(), outputs.join(format!("{system}.txt")))).collect();
+    let texts = Texts { source: &source, sources, docs, references };
+    texts.segments(choice, &outputs, notes)
+}
+
+/// The texts that all systems share.
+struct Texts<'a> {
+    source: &'a Path,
+    sources: Vec<String>,
+    /// One for each source; empty where there are no documents.
+    docs: Vec<String>,
+    references: Option<Vec<Option<String>>>,
+}
+
+impl Texts<'_> {
+    /// With the systems' translations.
+    fn segments(
+        &self,
+        choice: &TestSet,
+        outputs: &[(String, PathBuf)],
+        mut notes: Vec<String>,
+    ) -> Result<Input, Error> {
+        let (_, src_lang, tgt_lang) = &choice.pair;
+        let mut segments = Vec::new();
+        for (system, path) in outputs {
+            let hypotheses = text::lines(path)?;
+            parallel::same_length(self.source, self.sources.len(), path, hypotheses.len())?;
+            note_missing(path, &hypotheses, &mut notes);
+            parallel::note_empty(path, &hypotheses, &mut notes);
+            for (seg, hypothesis) in hypotheses.into_iter().enumerate().filter(|(_, h)| h != NO_TRANSLATION) {
+                segments.push(Segment {
+                    system: system.clone(),
+                    doc: self.docs.get(seg).cloned().unwrap_or_default(),
+                    seg,
+                    src_lang: src_lang.clone(),
+                    tgt_lang: tgt_lang.clone(),
+                    source: self.sources[seg].clone(),
+                    hypothesis,
+                    reference: self.references.as_ref().and_then(|lines| lines[seg].clone()),
+                });
+            }
         }
+        Input::new(segments, notes, &choice.dir)
     }
-    Input::new(segments, notes, &choice.dir)
+}
+
+/// A folder of the general task that names its files `TEST.LP.hyp.SYSTEM.TGT`.
+fn general_task(choice: &TestSet, files: &general::Files) -> Result<Input, Error> {
+    let sources = parallel::sources(&files.source)?;
+    let mut notes = Vec::new();
+    let references = match &choice.reference {
+        None => None,
+        Some(name) => {
+            let found = files.references.iter().find(|(there, _)| there == name);
+            let (_, path) = found.ok_or_else(|| Error::Reference {
+                name: name.clone(),
+                pair: choice.pair.0.clone(),
+                dir: choice.dir.join("references"),
+                there: named(&files.references),
+            })?;
+            Some(parallel::references(path, &files.source, sources.len(), &mut notes)?)
+        }
+    };
+    let outputs = match &choice.systems {
+        None => files.outputs.clone(),
+        Some(wanted) => {
+            let one = |system: &String| {
+                let found = files.outputs.iter().find(|(there, _)| there == system).cloned();
+                let (dir, there) = (choice.dir.join("system-outputs"), named(&files.outputs));
+                found.ok_or_else(|| Error::System { system: system.clone(), dir, there })
+            };
+            wanted.iter().map(one).collect::<Result<_, _>>()?
+        }
+    };
+    Texts { source: &files.source, sources, docs: Vec::new(), references }.segments(choice, &outputs, notes)
+}
+
+fn named(files: &[(String, PathBuf)]) -> String {
+    list(&files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>())
 }
 
 fn note_missing(path: &Path, hypotheses: &[String], notes: &mut Vec<String>) {

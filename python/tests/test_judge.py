@@ -1,0 +1,72 @@
+"""A judge with real weights: inputs of every kind, COMET's call, progress, threads, Ctrl-C."""
+
+import math
+import os
+import signal
+import threading
+import time
+
+import pytest
+import tribunal
+
+ROWS = [
+    {"src": "The old bridge is closed.", "mt": "Die alte Brücke ist geschlossen.", "system": "a", "seg_id": 0},
+    {"src": "It reopens in spring.", "mt": "Im Herbst öffnet sie wieder.", "system": "a", "seg_id": 1},
+]
+
+
+def test_lists_frames_and_files_give_the_same_verdicts(judge, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    listed = judge.score(ROWS)
+    assert len(listed) == 2 and listed.signature.startswith("method:gemba-da|")
+    frame = pandas.DataFrame(ROWS)
+    frame["reference"] = [None, float("nan")]
+    assert list(judge.score(frame)) == list(listed)
+    frame[["src", "mt", "system", "seg_id"]].to_csv(tmp_path / "input.csv", index=False)
+    assert list(judge.score(tmp_path / "input.csv")) == list(listed)
+
+
+def test_a_run_folder_stays_where_it_is_wanted(judge, tmp_path):
+    verdicts = judge.score(ROWS, out=tmp_path / "run")
+    assert list(tribunal.read(tmp_path / "run")) == list(verdicts) and verdicts.folder == tmp_path / "run"
+
+
+def test_comets_call(judge):
+    output = judge.predict([{"src": row["src"], "mt": row["mt"]} for row in ROWS], batch_size=8, gpus=0)
+    assert len(output.scores) == 2 and len(output["metadata"]["error_spans"]) == 2
+    usable = [score for score in output.scores if not math.isnan(score)]
+    assert output.system_score == pytest.approx(sum(usable) / len(usable)) if usable else math.isnan(output.system_score)
+
+
+def test_progress_and_other_threads_go_on(judge):
+    seen, ticks, stop = [], [], threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    judge.score([{**row, "seg_id": i} for i, row in enumerate(ROWS * 4)], progress=lambda *at: seen.append(at))
+    stop.set()
+    thread.join()
+    assert seen[-1] == (8, 8)
+    assert max(b - a for a, b in zip(ticks, ticks[1:])) < 2.0, "the interpreter was not held"
+
+
+def test_ctrl_c_stops_and_the_run_goes_on_later(judge, tmp_path):
+    many = [{**ROWS[i % 2], "seg_id": i, "src": f"{i}. {ROWS[i % 2]['src']}"} for i in range(200)]
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        judge.score(many, out=tmp_path / "run")
+    assert len(judge.score(ROWS)) == 2, "the judge still judges"
+
+
+def test_what_is_wrong_is_said(judge):
+    with pytest.raises(tribunal.TribunalError, match="the source is empty"):
+        judge.score([{"src": "", "mt": "x"}])
+    with pytest.raises(TypeError, match="give a list"):
+        judge.score({"src": "a", "mt": "b"})
+    with pytest.raises(tribunal.TribunalError, match="no card is called|unknown|cannot"):
+        tribunal.Judge("no-such-model")

@@ -1,0 +1,5 @@
+"""`python -m tribunal`."""
+
+from . import main
+
+main()

@@ -1,0 +1,142 @@
+"""A judge: models that are loaded once and score whatever is given to them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Union
+
+from . import _tribunal
+from .arguments import options
+from .verdicts import Verdict, Verdicts
+
+Progress = Union[bool, None, Callable[[int, int], object]]
+
+
+class Prediction(dict[str, Any]):
+    """What COMET's `predict` returns: its keys are attributes too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class Judge:
+    """A judging method with its models.
+
+    Keyword arguments are the options of `tribunal score`: `granularity`, `preset`, `weights`, `device`, `kv_cache`,
+    `threads`, `seed`, `samples`, `temperature`, and so on.
+    """
+
+    def __init__(self, model: str | None = None, method: str = "fsp", *, language_pair: str | None = None, **given: Any) -> None:
+        self.method, self.language_pair = method, language_pair
+        given = {"method": method, "model": model, "language_pair": language_pair, **given}
+        self._session = _tribunal.Session(["tribunal", "score", *options(given)])
+
+    def score(
+        self,
+        data: Any,
+        *,
+        out: str | PathLike[str] | None = None,
+        progress: Progress = None,
+    ) -> Verdicts:
+        """Judges translations.
+
+        `data` is a list of dicts, a pandas DataFrame, a datasets.Dataset, or the path of a table: each row has source
+        (or src) and hypothesis (or mt, target), and perhaps reference, system, doc, seg_id, src_lang, tgt_lang. With
+        `out`, the run folder stays there, and the same call continues where an interrupted one stopped. `progress` is
+        True, False, or a function of (done, total); by default a bar is shown in notebooks and terminals.
+        """
+        with tempfile.TemporaryDirectory(prefix="tribunal-") as scratch:
+            table = data if isinstance(data, (str, PathLike)) else _written(data, Path(scratch) / "input.jsonl")
+            folder = Path(out) if out is not None else Path(scratch) / "run"
+            show = _shown(progress)
+            summary, lines, notes = self._session.score(str(table), str(folder), show)
+        for note in notes:
+            warnings.warn(note, stacklevel=2)
+        verdicts = [Verdict.of(json.loads(line)) for line in lines.split("\n") if line]
+        return Verdicts(verdicts, json.loads(summary), folder if out is not None else None)
+
+    def predict(
+        self, samples: Sequence[Mapping[str, Any]], batch_size: int | None = None, gpus: int | None = None, **_: Any
+    ) -> Prediction:
+        """COMET's call: `scores`, `system_score` and `metadata.error_spans` of samples with `src`, `mt`, perhaps `ref`.
+
+        A translation without a verdict has the score NaN, so that nothing mistakes it for a good one. How samples are
+        batched changes no score; the device is the judge's.
+        """
+        rows = [{**sample, "system": "mt", "doc": str(sample.get("doc", "")), "seg_id": at} for at, sample in enumerate(samples)]
+        found = {verdict.seg: verdict for verdict in self.score(rows, progress=False)}
+        ordered = [found[at] for at in range(len(rows))]
+        scores = [float("nan") if v.score is None else v.score for v in ordered]
+        usable = [v.score for v in ordered if v.score is not None]
+        spans = [
+            [
+                {"text": e.span, "start": e.start, "end": e.end, "severity": e.severity, "confidence": e.confidence}
+                for e in v.errors if e.side == "target"
+            ]
+            for v in ordered
+        ]
+        mean = sum(usable) / len(usable) if usable else float("nan")
+        return Prediction(scores=scores, system_score=mean, metadata=Prediction(error_spans=spans))
+
+
+def _written(data: Any, path: Path) -> Path:
+    """Rows as JSONL, which the library reads and checks."""
+    with path.open("w", encoding="utf-8") as file:
+        for row in _rows(data):
+            kept = {str(key): value for key, value in row.items() if not _is_missing(value)}
+            file.write(json.dumps(kept, ensure_ascii=False, default=_plain) + "\n")
+    return path
+
+
+def _rows(data: Any) -> Iterable[Mapping[str, Any]]:
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):
+        rows: Iterable[Mapping[str, Any]] = data.to_dict(orient="records")
+        return rows
+    if isinstance(data, Mapping):
+        raise TypeError("the data is one mapping; give a list of them, one for each translation")
+    return data  # type: ignore[no-any-return]
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy, and whatever else knows its value."""
+    if hasattr(value, "item"):
+        return value.item()
+    return str(value)
+
+
+def _shown(progress: Progress) -> Callable[[int, int], object] | None:
+    if callable(progress):
+        return progress
+    in_notebook = "ipykernel" in sys.modules
+    if progress is False or (progress is None and not in_notebook and not sys.stderr.isatty()):
+        return None
+    return _in_notebook() if in_notebook else _in_terminal
+
+
+def _in_terminal(done: int, total: int) -> None:
+    end = "\n" if done >= total > 0 else ""
+    print(f"\r{done:,} of {total:,} judged", end=end, file=sys.stderr, flush=True)
+
+
+def _in_notebook() -> Callable[[int, int], object]:
+    ipython: Any = importlib.import_module("IPython.display")
+    handle = ipython.display(ipython.HTML("judging …"), display_id=True)
+
+    def show(done: int, total: int) -> None:
+        handle.update(ipython.HTML(f"<progress value='{done}' max='{total or 1}'></progress> {done:,} of {total:,} judged"))
+
+    return show

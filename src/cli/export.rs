@@ -1,0 +1,156 @@
+//! `tribunal export`: a run in the formats of the field. The formats are in `report::export`; names, test sets and files
+//! are here.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{args::Pair, raters};
+use crate::{
+    meta::testset::{TestSet, known_pairs},
+    report::export::{self, Job, Shape},
+    run::{self, Record, RunFile},
+    segment::lang,
+    signature::Signature,
+};
+
+/// Write a run in a format of the field.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// A run folder, a `verdicts.jsonl`, or the MQM TSV of human raters
+    #[arg(value_name = "DIR|FILE")]
+    pub run: PathBuf,
+    /// The format
+    #[arg(long = "as", value_name = "FORMAT", value_enum)]
+    pub format: Format,
+    /// The file to write; for mtme a folder, such as the `metric-scores` of a test set
+    #[arg(long, value_name = "PATH")]
+    pub out: PathBuf,
+    /// What the judge is called as a rater or a metric; default: tribunal-METHOD-MODEL
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// mtme: the reference that the judge was shown; default: src, for none
+    #[arg(long, value_name = "NAME")]
+    pub reference: Option<String>,
+    /// mtme: the test set's folder, which says how many segments and which domains there are
+    #[arg(long, value_name = "DIR")]
+    pub testset: Option<PathBuf>,
+    /// The languages of human annotations
+    #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
+    pub pair: Option<Pair>,
+}
+
+/// A format by its name on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// WMT's MQM TSV: a row for each error, its span between <v> and </v>
+    MqmTsv,
+    /// The same in Marot's ten columns, with explanations and scores
+    Marot,
+    /// Score files for an mt-metrics-eval folder and the metrics task: seg, sys and domain
+    Mtme,
+    /// mt-metrics-eval's standalone ratings: JSONL with error spans
+    Ratings,
+    /// A Pearmut campaign whose error spans are filled in
+    Pearmut,
+    /// What COMET writes with `--to_json`
+    CometJson,
+    /// A row for each verdict, errors as JSON
+    Csv,
+    /// The same with types, errors as a list
+    Parquet,
+}
+
+impl From<Format> for Shape {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::MqmTsv => Self::MqmTsv,
+            Format::Marot => Self::Marot,
+            Format::Mtme => Self::Mtme,
+            Format::Ratings => Self::Ratings,
+            Format::Pearmut => Self::Pearmut,
+            Format::CometJson => Self::CometJson,
+            Format::Csv => Self::Csv,
+            Format::Parquet => Self::Parquet,
+        }
+    }
+}
+
+/// Runs `tribunal export`.
+///
+/// # Errors
+/// A run that cannot be read, a format that cannot hold it, files that cannot be written.
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    let records = raters::records(&args.run, args.pair.as_ref())?;
+    let signature = args.run.join("run.json").is_file().then(|| RunFile::read(&args.run)).transpose()?;
+    let signature = signature.map(|run| run.signature);
+    let name = args.name.clone().unwrap_or_else(|| default_name(&args.run, signature.as_ref()));
+    let reference = reference(args, signature.as_ref())?;
+    let test_sets = match &args.testset {
+        Some(dir) => test_sets(dir, &records)?,
+        None => Vec::new(),
+    };
+    let job = Job { records: &records, name: &name, reference: &reference, test_sets: &test_sets };
+    let export = export::export(args.format.into(), &job)?;
+    for note in &export.notes {
+        say!("note: {note}");
+    }
+    for (path, bytes) in &export.files {
+        let path = if path.as_os_str().is_empty() { args.out.clone() } else { args.out.join(path) };
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            std::fs::create_dir_all(parent)
+                .with_context(|| format!("cannot create `{}`", parent.display()))?;
+        }
+        run::folder::replace(&path, |file| file.write_all(bytes))?;
+        writeln!(out, "{}", path.display())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `tribunal-fsp-qwen2_5-7b-instruct`; a dot would end the name of a metric.
+fn default_name(run: &Path, signature: Option<&Signature>) -> String {
+    let stem = || run.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let Some(signature) = signature else { return plain(&stem()) };
+    let parts = ["method", "model"].into_iter().filter_map(|key| signature.get(key));
+    plain(&std::iter::once("tribunal").chain(parts).collect::<Vec<_>>().join("-"))
+}
+
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c.is_alphanumeric() || "-+".contains(c) { c } else { '_' }).collect()
+}
+
+/// What stands in the place of the reference in file names.
+fn reference(args: &Args, signature: Option<&Signature>) -> Result<String> {
+    let shown = signature.and_then(|signature| signature.get("reference")) == Some("on");
+    match &args.reference {
+        Some(name) => Ok(name.clone()),
+        None if shown && args.format == Format::Mtme => bail!(
+            "this judge was shown a reference, which the names of score files tell\nhint: add `--reference refA`"
+        ),
+        None => Ok("src".into()),
+    }
+}
+
+/// The test sets of the pairs that the run judged.
+fn test_sets(dir: &Path, records: &[Record]) -> Result<Vec<export::TestSet>> {
+    let mut sets: Vec<export::TestSet> = Vec::new();
+    let known = known_pairs(dir);
+    for record in records {
+        let pair = format!("{}-{}", record.src_lang, record.tgt_lang);
+        if sets.iter().any(|set| set.pair == pair) {
+            continue;
+        }
+        let same = |lp: &&String| {
+            lang::parse_pair(lp)
+                .is_ok_and(|(src, tgt)| (src, tgt) == (record.src_lang.clone(), record.tgt_lang.clone()))
+        };
+        let lp = known.iter().find(same).unwrap_or(&pair).clone();
+        let domains = TestSet::open(dir, &lp)?.places.into_iter().map(|place| place.domain).collect();
+        sets.push(export::TestSet { pair, lp, domains });
+    }
+    Ok(sets)
+}

@@ -1,0 +1,183 @@
+//! `tribunal report`: run folders and human annotations on one HTML page. The page is in `report::page`, its statistics
+//! are `meta`'s; they meet here.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{args::Pair, compare, raters};
+use crate::{
+    report::{
+        self,
+        page::{self, Agreement, Conversations, Data, Judge},
+    },
+    run::{self, Record, RunFile, Summary, calls},
+};
+
+mod statistics;
+
+/// Lay out verdicts on one self-contained page.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Run folders, `verdicts.jsonl` files, and MQM TSVs of human raters; several are shown side by side
+    #[arg(required = true, value_name = "DIR|FILE")]
+    pub runs: Vec<PathBuf>,
+    /// The page; it loads nothing from anywhere
+    #[arg(long, value_name = "FILE.html")]
+    pub out: PathBuf,
+    /// Its title; default: what was judged
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// The languages of human annotations; default: those of the first run
+    #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
+    pub pair: Option<Pair>,
+    /// Put the conversations behind the verdicts into the page: auto leaves out those of very large runs
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub conversations: Which,
+    /// Bootstrap and randomization resamples
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub resamples: usize,
+    /// Seed of everything drawn
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+}
+
+/// Whether conversations are embedded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Which {
+    /// Where all calls together have at most 512 MiB
+    #[default]
+    Auto,
+    /// Always
+    All,
+    /// Never
+    None,
+}
+
+/// Calls of more bytes than this make a page that some browsers cannot open.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// Runs `tribunal report`.
+///
+/// # Errors
+/// Runs that cannot be read or not be shown side by side, a page that cannot be written.
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    let pair = args.pair.clone().map_or_else(|| first_pair(&args.runs), |pair| Ok(Some(pair)))?;
+    let judges: Vec<Judge> =
+        args.runs.iter().map(|path| judge(args, path, pair.as_ref())).collect::<Result<_>>()?;
+    let agreements = agreements(args, pair.as_ref())?;
+    let data = Data::new(&judges, &agreements)?;
+    let mut conversations = Conversations::default();
+    if embeds(args)? {
+        for (number, dir) in args.runs.iter().enumerate().filter(|(_, path)| path.is_dir()) {
+            conversations.add(number, dir, &data)?;
+        }
+    }
+    let html = page::html(&args.title.clone().unwrap_or_else(|| title(&judges)), &data, &conversations);
+    run::folder::replace(&args.out, |file| file.write_all(html.as_bytes()))?;
+    let size = html.len() as f64 / f64::from(1 << 20);
+    writeln!(out, "{}: {} segments, {size:.1} MiB", args.out.display(), data.n_rows())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The languages of the first run that names them.
+fn first_pair(runs: &[PathBuf]) -> Result<Option<Pair>> {
+    for path in runs.iter().filter(|path| path.is_dir() || !raters::is_mqm_tsv(path)) {
+        if let Some(record) = run::verdicts(path)?.first() {
+            let given = format!("{}-{}", record.src_lang, record.tgt_lang);
+            return Ok(Some(Pair { given, src: record.src_lang.clone(), tgt: record.tgt_lang.clone() }));
+        }
+    }
+    Ok(None)
+}
+
+fn judge(args: &Args, path: &Path, pair: Option<&Pair>) -> Result<Judge> {
+    let records = raters::records(path, pair)?;
+    if records.is_empty() {
+        bail!("`{}` holds no verdict", path.display());
+    }
+    let human = path.is_file() && raters::is_mqm_tsv(path);
+    let signature = path.join("run.json").is_file().then(|| RunFile::read(path)).transpose()?;
+    let statistics::Statistics { standings, contests, common } =
+        statistics::of(&records, args.resamples.max(1), args.seed)?;
+    Ok(Judge {
+        name: name(&args.runs, path),
+        human,
+        signature: signature.map(|run| run.signature.to_string()),
+        warning: warning(path)?,
+        records,
+        standings,
+        contests,
+        common,
+    })
+}
+
+/// The last part of the path, or all of it where another input has the same.
+fn name(all: &[PathBuf], path: &Path) -> String {
+    let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let is_alone = all.iter().filter(|other| last(other) == last(path)).count() == 1;
+    last(path).filter(|_| is_alone).unwrap_or_else(|| path.display().to_string())
+}
+
+/// The warning of a run whose judge seems not to judge.
+fn warning(dir: &Path) -> Result<Option<String>> {
+    let path = dir.join("summary.json");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let summary: Summary = serde_json::from_str(&text)
+        .with_context(|| format!("`{}` is not the summary of a run", path.display()))?;
+    Ok(report::health::warning(&summary.health))
+}
+
+/// How far each two judges agree, where they share translations.
+fn agreements(args: &Args, pair: Option<&Pair>) -> Result<Vec<Agreement>> {
+    let inputs: Vec<_> =
+        args.runs.iter().map(|path| compare::Input::read(path, pair)).collect::<Result<_>>()?;
+    let mut agreements = Vec::new();
+    for (second, b) in inputs.iter().enumerate() {
+        for (first, a) in inputs[..second].iter().enumerate().filter(|(_, a)| a.overlaps(b)) {
+            let Some(found) = compare::agreement(a, b)? else { continue };
+            let compare::Agreed { units, kendall, same_order, span_f1 } = found;
+            agreements.push(Agreement { first, second, units, kendall, same_order, span_f1 });
+        }
+    }
+    Ok(agreements)
+}
+
+fn embeds(args: &Args) -> Result<bool> {
+    if args.conversations != Which::Auto {
+        return Ok(args.conversations == Which::All);
+    }
+    let mut bytes = 0;
+    for dir in &args.runs {
+        bytes += calls::size(dir)?;
+    }
+    if bytes > MOST_BYTES {
+        say!(
+            "note: the page goes without its {} MiB of conversations; hint: `--conversations all`, or `tribunal show`",
+            bytes >> 20
+        );
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// What was judged, and by how many.
+fn title(judges: &[Judge]) -> String {
+    let Some(first) = judges.first() else { return "Verdicts".into() };
+    let mut pairs: Vec<String> =
+        first.records.iter().map(|r: &Record| format!("{}–{}", r.src_lang, r.tgt_lang)).collect();
+    pairs.sort();
+    pairs.dedup();
+    let judged = match judges {
+        [one] => format!("by {}", one.name),
+        several => format!("by {} judges", several.len()),
+    };
+    format!("{}: {} systems {judged}", pairs.join(", "), first.standings.len())
+}

@@ -1,0 +1,127 @@
+//! The statistics of one judge's page: means with intervals, paired tests of all systems, ranks. Each is a function of
+//! `meta`; which units they are over is decided here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    meta::significance::{
+        paired::{compare_systems, mean_interval},
+        ranks::assign_ranks,
+    },
+    mqm::Severity,
+    report::page::{Contest, Standing},
+    run::Record,
+};
+
+/// Systems are told apart at this level.
+const ALPHA: f64 = 0.05;
+
+/// What the page says of a judge's systems.
+pub struct Statistics {
+    pub standings: Vec<Standing>,
+    pub contests: Vec<Contest>,
+    pub common: Option<usize>,
+}
+
+/// A unit, whatever system translated it.
+type Unit<'a> = (String, &'a str, Option<usize>);
+
+type Scores<'a> = BTreeMap<Unit<'a>, f64>;
+
+/// Over the units that every system has a score on; over each system's own where there is no such unit.
+pub fn of(records: &[Record], resamples: usize, seed: u64) -> Result<Statistics> {
+    let mut own: BTreeMap<&str, Scores<'_>> = BTreeMap::new();
+    for record in records {
+        let unit = (format!("{}-{}", record.src_lang, record.tgt_lang), record.doc.as_str(), record.seg);
+        let scores = own.entry(&record.system).or_default();
+        if let Some(score) = record.score {
+            scores.insert(unit, score);
+        }
+    }
+    let scored = || own.values().filter(|scores| !scores.is_empty());
+    let mut shared: BTreeSet<&Unit<'_>> = scored().next().into_iter().flat_map(BTreeMap::keys).collect();
+    for scores in scored() {
+        shared.retain(|unit| scores.contains_key(*unit));
+    }
+    let common = Some(shared.len()).filter(|n| *n > 0);
+    let compared: BTreeMap<&str, Scores<'_>> = (own.iter())
+        .map(|(system, scores)| {
+            let kept = scores.iter().filter(|(unit, _)| common.is_none() || shared.contains(unit));
+            (*system, kept.map(|(unit, score)| (unit.clone(), *score)).collect())
+        })
+        .collect();
+    let contests = contests(&compared, resamples, seed)?;
+    let mut standings: Vec<Standing> =
+        compared.iter().map(|(system, scores)| standing(system, scores, records, resamples, seed)).collect();
+    rank(&mut standings, &contests);
+    Ok(Statistics { standings, contests, common })
+}
+
+fn standing(system: &str, scores: &Scores<'_>, records: &[Record], resamples: usize, seed: u64) -> Standing {
+    let values: Vec<f64> = scores.values().copied().collect();
+    let interval = (!values.is_empty()).then(|| mean_interval(&values, resamples, seed));
+    let mine = || records.iter().filter(|record| record.system == system);
+    let with_verdict = mine().filter(|record| record.score.is_some()).count();
+    let per_unit = |severity: Severity| {
+        let errors = mine().flat_map(|record| &record.errors).filter(|error| error.severity == severity);
+        errors.map(|error| error.times).sum::<usize>() as f64 / with_verdict.max(1) as f64
+    };
+    Standing {
+        system: system.to_owned(),
+        score: interval.map(|(mean, _)| mean),
+        low: interval.map(|(_, (low, _))| low),
+        high: interval.map(|(_, (_, high))| high),
+        rank: None,
+        units: mine().count(),
+        missing: mine().count() - with_verdict,
+        severities: Severity::ALL.map(per_unit),
+    }
+}
+
+fn contests(compared: &BTreeMap<&str, Scores<'_>>, resamples: usize, seed: u64) -> Result<Vec<Contest>> {
+    let systems: Vec<(&&str, &Scores<'_>)> = compared.iter().collect();
+    let mut contests = Vec::new();
+    for (idx, (a, scores)) in systems.iter().enumerate() {
+        for (b, others) in &systems[idx + 1..] {
+            let both: Vec<(f64, f64)> =
+                scores.iter().filter_map(|(unit, score)| Some((*score, *others.get(unit)?))).collect();
+            if both.is_empty() {
+                continue;
+            }
+            let test = compare_systems(&both, resamples, seed)
+                .with_context(|| format!("`{a}` and `{b}` cannot be compared"))?;
+            let counted = |order: std::cmp::Ordering| {
+                both.iter().filter(|(first, second)| first.total_cmp(second) == order).count()
+            };
+            contests.push(Contest {
+                a: (**a).to_owned(),
+                b: (**b).to_owned(),
+                wins: counted(std::cmp::Ordering::Greater),
+                ties: counted(std::cmp::Ordering::Equal),
+                losses: counted(std::cmp::Ordering::Less),
+                difference: test.difference,
+                p: test.randomization_p,
+            });
+        }
+    }
+    Ok(contests)
+}
+
+/// Sorts systems from the best to the worst and gives them the ranks of their clusters.
+fn rank(standings: &mut [Standing], contests: &[Contest]) {
+    let means: Vec<(String, f64)> =
+        standings.iter().filter_map(|s| Some((s.system.clone(), s.score?))).collect();
+    let ordered = |contest: &Contest| {
+        let (a, b) = (contest.a.clone(), contest.b.clone());
+        (if contest.difference >= 0.0 { (a, b) } else { (b, a) }, contest.p)
+    };
+    let ranked = assign_ranks(&means, &contests.iter().map(ordered).collect(), ALPHA);
+    for standing in standings.iter_mut() {
+        standing.rank = ranked.iter().find(|one| one.name == standing.system).map(|one| one.rank);
+    }
+    let place =
+        |standing: &Standing| ranked.iter().position(|one| one.name == standing.system).unwrap_or(usize::MAX);
+    standings.sort_by_key(place);
+}

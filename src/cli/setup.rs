@@ -1,0 +1,71 @@
+//! What a terminal wants of a program: its version with all that tells builds apart, completions for shells, man pages.
+
+use std::{io::Write, path::PathBuf, process::ExitCode, sync::LazyLock};
+
+use anyhow::{Context, Result};
+use clap::Command;
+use clap_complete::Shell;
+
+use crate::engine::Tier;
+
+/// Print completions for a shell.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// Write man pages.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ManArgs {
+    /// The folder for them, such as ~/.local/share/man/man1
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+}
+
+/// The long version, which is put together once: clap keeps what it prints for as long as the process lives.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let features = match env!("TRIBUNAL_FEATURES") {
+        "" => "none".into(),
+        features => features.split_whitespace().collect::<Vec<_>>().join(", "),
+    };
+    let mut tiers: Vec<&str> = Tier::available().map(Tier::name).collect();
+    tiers.reverse();
+    format!(
+        "{}\ncommit    {}\nfeatures  {features}\ntiers     {}\ntarget    {}",
+        env!("CARGO_PKG_VERSION"),
+        option_env!("TRIBUNAL_COMMIT").unwrap_or("not recorded"),
+        tiers.join(", "),
+        env!("TRIBUNAL_TARGET"),
+    )
+});
+
+/// The version with the commit, the features that were built in and the CPU tiers of this machine.
+#[must_use]
+pub fn version() -> &'static str {
+    &VERSION
+}
+
+/// Runs `tribunal completions`.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn completions(args: &CompletionsArgs, mut cli: Command, out: &mut dyn Write) -> Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut cli, "tribunal", &mut script);
+    out.write_all(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `tribunal man`: a page for the program and one for each command.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub fn man(args: &ManArgs, cli: Command, out: &mut dyn Write) -> Result<ExitCode> {
+    let dir = &args.dir;
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
+    clap_mangen::generate_to(cli, dir).with_context(|| format!("cannot write to `{}`", dir.display()))?;
+    writeln!(out, "{}", dir.join("tribunal.1").display())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,139 @@
+//! A run in the formats of the field. Each format is a file of its own here; this one says what they have in common.
+//! It writes no files and judges nothing.
+
+use std::path::PathBuf;
+
+use super::Detail;
+use crate::run::Record;
+
+pub mod comet;
+mod mqm_tsv;
+mod mtme;
+mod parquet;
+mod pearmut;
+mod ratings;
+mod table;
+
+pub use table::HEADER;
+
+/// A format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// WMT's MQM TSV of nine columns.
+    MqmTsv,
+    /// The ten columns of Marot, with explanations and scores as metadata.
+    Marot,
+    /// Score files of a metric for a folder of mt-metrics-eval.
+    Mtme,
+    /// The standalone ratings of mt-metrics-eval, one JSON object a line.
+    Ratings,
+    /// A campaign of Pearmut whose error spans are filled in.
+    Pearmut,
+    /// What COMET writes with `--to_json`.
+    CometJson,
+    Csv,
+    Parquet,
+}
+
+/// What is exported, and under which names.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    pub records: &'a [Record],
+    /// The rater or the metric that the judge is to be.
+    pub name: &'a str,
+    /// What the metric was given, in the file names of mt-metrics-eval: `src`, or the name of a reference.
+    pub reference: &'a str,
+    /// The test sets that the run judged, by language pair; a pair may be missing.
+    pub test_sets: &'a [TestSet],
+}
+
+/// What score files must know of a test set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestSet {
+    /// The language pair as the run's records spell it.
+    pub pair: String,
+    /// The language pair as the test set's files spell it.
+    pub lp: String,
+    /// The domain of each segment.
+    pub domains: Vec<String>,
+}
+
+/// What an export consists of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Export {
+    /// Paths below the one that the user named, and contents; an empty path is that one itself.
+    pub files: Vec<(PathBuf, Vec<u8>)>,
+    /// What the format could not hold.
+    pub notes: Vec<String>,
+}
+
+impl Export {
+    fn single(bytes: Vec<u8>, notes: Vec<String>) -> Self {
+        Self { files: vec![(PathBuf::new(), bytes)], notes }
+    }
+}
+
+/// Why a run cannot be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "the verdict on document `{doc}` of `{system}` is about a whole document, but this format holds segments\nhint: \
+         judge with `--granularity seg`, or export to ratings, csv, parquet or comet-json"
+    )]
+    Document { system: String, doc: String },
+    #[error(
+        "segment {seg} of `{system}` contains `{mark}`, the mark that this format puts around error spans\nhint: \
+         export to ratings, csv or parquet"
+    )]
+    Mark { system: String, seg: usize, mark: &'static str },
+    #[error(
+        "`{name}` cannot be the name of a metric in files of mt-metrics-eval\nhint: use letters, digits, `-`, `_` and \
+         `+`, as in `--name tribunal-fsp`"
+    )]
+    Name { name: String },
+    #[error(
+        "segment {seg} of `{system}` has two verdicts (documents `{a}` and `{b}`), so `seg` does not number the test \
+         set\nhint: judge with `--testset`, or number `seg_id` through the whole test set"
+    )]
+    Numbering { system: String, seg: usize, a: String, b: String },
+    #[error("segment {seg} of `{system}` is beyond the test set, which has {n} segments for {lp}")]
+    Beyond { system: String, seg: usize, n: usize, lp: String },
+    #[error("cannot write {format}: {reason}")]
+    Write { format: &'static str, reason: String },
+}
+
+/// Lays out a run in a format.
+///
+/// # Errors
+/// [`Error`] where the format cannot hold what the run found.
+pub fn export(shape: Shape, job: &Job<'_>) -> Result<Export, Error> {
+    match shape {
+        Shape::MqmTsv => mqm_tsv::export(job, mqm_tsv::Columns::Nine),
+        Shape::Marot => mqm_tsv::export(job, mqm_tsv::Columns::Ten),
+        Shape::Mtme => mtme::export(job),
+        Shape::Ratings => Ok(ratings::export(job)),
+        Shape::Pearmut => Ok(pearmut::export(job)),
+        Shape::CometJson => {
+            let json = comet::json(job.records, &[]);
+            Ok(Export::single(format!("{json:#}\n").into_bytes(), Vec::new()))
+        }
+        Shape::Csv => table::csv(job.records).map(|bytes| Export::single(bytes, Vec::new())),
+        Shape::Parquet => parquet::bytes(job.records).map(|bytes| Export::single(bytes, Vec::new())),
+    }
+}
+
+/// CSV of systems or of units.
+///
+/// # Errors
+/// None that a user can cause: the rows are written to memory.
+pub fn csv(summary: &crate::run::Summary, records: &[Record], detail: Detail) -> Result<Vec<u8>, Error> {
+    match detail {
+        Detail::Systems => table::write(&super::system_rows(summary)),
+        Detail::Units => table::csv(records),
+    }
+}
+
+/// `3 verdicts`, `1 verdict`.
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}

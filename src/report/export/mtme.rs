@@ -1,0 +1,137 @@
+//! Score files of a metric as mt-metrics-eval and the metrics task want them: `LP/NAME-REF.seg.score`, `.sys.score`
+//! and, where the test set says its domains, `.domain.score`.
+//!
+//! Source: mt-metrics-eval, `README.md` and `data.py`: lines `SYSTEM<TAB>SCORE` in the test set's order with `None` where
+//! there is no score, and `DOMAIN<TAB>SYSTEM<TAB>SCORE`. Higher is better.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    path::PathBuf,
+};
+
+use super::{Error, Export, Job, TestSet, counted};
+use crate::run::Record;
+
+/// The scores of each system's segments, by number.
+type Columns<'a> = BTreeMap<&'a str, BTreeMap<usize, &'a Record>>;
+
+/// The files of every language pair in the run.
+pub fn export(job: &Job<'_>) -> Result<Export, Error> {
+    check_name(job.name)?;
+    let mut pairs: BTreeMap<String, Columns<'_>> = BTreeMap::new();
+    for record in job.records {
+        let pair = format!("{}-{}", record.src_lang, record.tgt_lang);
+        add(pairs.entry(pair).or_default(), record)?;
+    }
+    let mut export = Export::default();
+    for (pair, columns) in &pairs {
+        let test_set = job.test_sets.iter().find(|set| set.pair == *pair);
+        let lp = test_set.map_or(pair, |set| &set.lp);
+        let files = files(columns, test_set, lp, &mut export.notes)?;
+        for (level, text) in files {
+            let name = format!("{}-{}.{level}.score", job.name, job.reference);
+            export.files.push((PathBuf::from(lp).join(name), text.into_bytes()));
+        }
+    }
+    Ok(export)
+}
+
+/// A dot or a slash would be read as another part of the file's name.
+fn check_name(name: &str) -> Result<(), Error> {
+    let fits = |c: char| c.is_alphanumeric() || "-_+".contains(c);
+    if !name.is_empty() && name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(Error::Name { name: name.into() })
+}
+
+fn add<'a>(columns: &mut Columns<'a>, record: &'a Record) -> Result<(), Error> {
+    let (system, doc) = (record.system.clone(), record.doc.clone());
+    let Some(seg) = record.seg else { return Err(Error::Document { system, doc }) };
+    match columns.entry(&record.system).or_default().insert(seg, record) {
+        None => Ok(()),
+        Some(other) => Err(Error::Numbering { system, seg, a: other.doc.clone(), b: doc }),
+    }
+}
+
+fn files(
+    columns: &Columns<'_>,
+    test_set: Option<&TestSet>,
+    lp: &str,
+    notes: &mut Vec<String>,
+) -> Result<Vec<(&'static str, String)>, Error> {
+    let last = columns.values().filter_map(|column| column.last_key_value().map(|(seg, _)| seg + 1)).max();
+    let n = test_set.map_or_else(|| last.unwrap_or(0), |set| set.domains.len());
+    for (system, column) in columns {
+        if let Some(&seg) = column.keys().find(|seg| **seg >= n) {
+            return Err(Error::Beyond { system: (*system).into(), seg, n, lp: lp.into() });
+        }
+    }
+    let missing: usize =
+        columns.values().map(|column| (0..n).filter(|seg| score(column, *seg).is_none()).count()).sum();
+    if missing > 0 {
+        notes.push(format!("{lp}: {} have no score and are `None`", counted(missing, "translation")));
+    }
+    let common = common(columns, n);
+    let left_out = (0..n).filter(|seg| !common.contains(seg)).count();
+    if left_out > 0 {
+        notes.push(format!(
+            "{lp}: system scores are means over the {} that every system has a score on",
+            counted(common.len(), "segment")
+        ));
+    }
+    let mut files = vec![("seg", segments(columns, n)), ("sys", systems(columns, &common))];
+    match test_set {
+        Some(set) => files.push(("domain", domains(columns, &common, &set.domains))),
+        None => notes.push(format!("{lp}: no domains are known; hint: `--testset DIR` names them")),
+    }
+    Ok(files)
+}
+
+fn score(column: &BTreeMap<usize, &Record>, seg: usize) -> Option<f64> {
+    column.get(&seg).and_then(|record| record.score)
+}
+
+/// The segments that every system has a score on.
+fn common(columns: &Columns<'_>, n: usize) -> BTreeSet<usize> {
+    (0..n).filter(|seg| columns.values().all(|column| score(column, *seg).is_some())).collect()
+}
+
+fn segments(columns: &Columns<'_>, n: usize) -> String {
+    let mut out = String::new();
+    for (system, column) in columns {
+        for seg in 0..n {
+            let _ = writeln!(out, "{system}\t{}", number(score(column, seg)));
+        }
+    }
+    out
+}
+
+fn systems(columns: &Columns<'_>, common: &BTreeSet<usize>) -> String {
+    let line = |(system, column): (&&str, &BTreeMap<usize, &Record>)| {
+        format!("{system}\t{}\n", number(mean(column, common.iter().copied())))
+    };
+    columns.iter().map(line).collect()
+}
+
+fn domains(columns: &Columns<'_>, common: &BTreeSet<usize>, domains: &[String]) -> String {
+    let names: BTreeSet<&String> = domains.iter().collect();
+    let mut out = String::new();
+    for domain in names {
+        let segs: Vec<usize> = common.iter().copied().filter(|seg| domains[*seg] == *domain).collect();
+        for (system, column) in columns {
+            let _ = writeln!(out, "{domain}\t{system}\t{}", number(mean(column, segs.iter().copied())));
+        }
+    }
+    out
+}
+
+fn mean(column: &BTreeMap<usize, &Record>, segs: impl Iterator<Item = usize>) -> Option<f64> {
+    let scores: Vec<f64> = segs.filter_map(|seg| score(column, seg)).collect();
+    (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "None".into(), |value| value.to_string())
+}

@@ -1,0 +1,58 @@
+//! CSV for spreadsheets and data frames: a row for each verdict, its errors as JSON.
+
+use super::Error;
+use crate::run::Record;
+
+/// The columns, which Parquet has too.
+pub const HEADER: [&str; 14] = [
+    "system",
+    "doc",
+    "seg",
+    "src_lang",
+    "tgt_lang",
+    "source",
+    "hypothesis",
+    "score",
+    "raw",
+    "quality_score",
+    "status",
+    "reason",
+    "n_errors",
+    "errors",
+];
+
+/// All verdicts. Missing values are empty.
+pub fn csv(records: &[Record]) -> Result<Vec<u8>, Error> {
+    let rows = records.iter().map(row);
+    write(&std::iter::once(HEADER.map(String::from).to_vec()).chain(rows).collect::<Vec<_>>())
+}
+
+/// Rows with quotes where they must be.
+pub fn write(rows: &[Vec<String>]) -> Result<Vec<u8>, Error> {
+    let failed = |reason: String| Error::Write { format: "CSV", reason };
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row).map_err(|error| failed(error.to_string()))?;
+    }
+    writer.into_inner().map_err(|error| failed(error.to_string()))
+}
+
+fn row(record: &Record) -> Vec<String> {
+    let number = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
+    vec![
+        record.system.clone(),
+        record.doc.clone(),
+        record.seg.map_or_else(String::new, |seg| seg.to_string()),
+        record.src_lang.to_string(),
+        record.tgt_lang.to_string(),
+        record.source.clone(),
+        record.hypothesis.clone(),
+        number(record.score),
+        number(record.raw),
+        number(record.quality_score),
+        record.status.name().into(),
+        record.reason.clone().unwrap_or_default(),
+        record.errors.len().to_string(),
+        serde_json::to_string(&record.errors).expect("strings and numbers only"),
+    ]
+}

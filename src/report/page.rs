@@ -1,0 +1,168 @@
+//! One self-contained HTML page: a program of ours that runs in the reader's browser, with the verdicts inside. Its
+//! files are beside this one; what it is given to show is put together here. It computes no statistic.
+
+use std::fmt::Write;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use sha2::{Digest, Sha256};
+
+mod calls;
+mod data;
+mod pack;
+
+pub use calls::Conversations;
+pub use data::Data;
+
+use crate::run::{self, Record};
+
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &[&str] = &[
+    include_str!("page/data.js"),
+    include_str!("page/text.js"),
+    include_str!("page/overview.js"),
+    include_str!("page/segments.js"),
+    include_str!("page/detail.js"),
+    include_str!("page/main.js"),
+];
+
+/// One judge, or the human raters.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    pub name: String,
+    pub human: bool,
+    pub signature: Option<String>,
+    /// What the reader should know before believing the scores.
+    pub warning: Option<String>,
+    pub records: Vec<Record>,
+    /// Systems from the best to the worst.
+    pub standings: Vec<Standing>,
+    pub contests: Vec<Contest>,
+    /// Units that every system has a score on, which standings and contests are over; `None` where each system has its
+    /// own.
+    pub common: Option<usize>,
+}
+
+/// The place of a system.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Standing {
+    pub system: String,
+    /// Mean over the common units; higher is better; `None` without any.
+    pub score: Option<f64>,
+    /// Ends of the 95% interval.
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// Cluster of systems that cannot be told apart, from 1.
+    pub rank: Option<usize>,
+    pub units: usize,
+    /// Units without a verdict.
+    pub missing: usize,
+    /// Errors per unit with a verdict, worst severity first.
+    pub severities: [f64; 4],
+}
+
+/// Two systems on the units of both.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Contest {
+    pub a: String,
+    pub b: String,
+    /// Units on which the first has the higher score, the same, the lower.
+    pub wins: usize,
+    pub ties: usize,
+    pub losses: usize,
+    /// Mean score of the first less that of the second.
+    pub difference: f64,
+    /// Two-sided.
+    pub p: f64,
+}
+
+/// Two judges on the same translations.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Agreement {
+    /// Their positions in the list of judges.
+    pub first: usize,
+    pub second: usize,
+    pub units: usize,
+    pub kendall: Option<f64>,
+    /// Share of pairs of systems that both put in the same order.
+    pub same_order: Option<f64>,
+    /// F1 of the characters that both mark.
+    pub span_f1: Option<f64>,
+}
+
+/// Why a page cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "`{first}` and `{second}` judged different translations of `{system}` for the same source ({place})\nhint: judges \
+         are shown side by side on the same input; make a report for each"
+    )]
+    OtherText { first: String, second: String, system: String, place: String },
+    #[error(transparent)]
+    Calls(#[from] run::Error),
+}
+
+/// The whole page.
+#[must_use]
+pub fn html(title: &str, data: &Data<'_>, conversations: &Conversations) -> String {
+    let script = SCRIPT.concat();
+    // The script may run, nothing else may: whatever a text tries to be, the browser refuses it.
+    let hash = format!("sha256-{}", STANDARD.encode(Sha256::digest(format!("\n{script}\n"))));
+    let mut embedded = element("data", &data.packed(conversations.block(), &conversations.judges()));
+    for (block, packed) in conversations.packed() {
+        embedded += &element(&format!("calls-{block}"), &packed);
+    }
+    let parts = [
+        ("@TITLE@", escaped(title)),
+        ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
+        ("@SCRIPT_HASH@", hash),
+        ("@STYLE@", STYLE.to_owned()),
+        ("@DATA@", embedded),
+        ("@SCRIPT@", script),
+    ];
+    filled(PAGE, &parts)
+}
+
+/// Data in an element that browsers do not run.
+fn element(id: &str, packed: &str) -> String {
+    format!("<script type=\"application/x-tribunal\" id=\"{id}\">{packed}</script>\n")
+}
+
+/// A template with its marks filled from left to right, so that nothing that is filled in is looked at again.
+fn filled(template: &str, parts: &[(&str, String)]) -> String {
+    let (mut out, mut rest) = (String::new(), template);
+    loop {
+        let next = parts.iter().filter_map(|(mark, value)| Some((rest.find(mark)?, mark, value))).min();
+        let Some((at, mark, value)) = next else { break };
+        let _ = write!(out, "{}{value}", &rest[..at]);
+        rest = &rest[at + mark.len()..];
+    }
+    out + rest
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_filled_in_is_not_looked_at_again() {
+        let parts = [("@A@", "@B@".to_owned()), ("@B@", "x".to_owned())];
+        assert_eq!(filled("1 @A@ 2 @B@ 3 @A@", &parts), "1 @B@ 2 x 3 @B@");
+        assert_eq!(escaped("<b a='\"'>&"), "&lt;b a=&#39;&quot;&#39;&gt;&amp;");
+    }
+}

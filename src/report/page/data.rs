@@ -1,0 +1,249 @@
+//! What the page shows of verdicts: a row for each source with its translations, in each the verdicts of all judges.
+//! Rows are arrays, whose places `data.js` names: a hundred thousand of them are read at once.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Agreement, Error, Judge, pack};
+use crate::{
+    mqm::{ErrorSpan, Severity, Side},
+    run::{Record, Status},
+};
+
+/// All rows, with the judges whose verdicts they hold.
+#[derive(Debug)]
+pub struct Data<'a> {
+    judges: &'a [Judge],
+    agreements: &'a [Agreement],
+    pairs: Names<(String, String)>,
+    docs: Names<String>,
+    systems: Names<String>,
+    categories: Names<String>,
+    rows: Vec<Row<'a>>,
+    /// (system, document, segment) -> its row.
+    places: HashMap<(&'a str, &'a str, Option<usize>), usize>,
+}
+
+/// One source.
+#[derive(Debug, Serialize)]
+struct Row<'a>(usize, usize, Option<usize>, &'a str, Vec<Cell<'a>>);
+
+/// One translation: its system, its text, and the verdict of each judge.
+#[derive(Debug, Serialize)]
+struct Cell<'a>(usize, &'a str, Vec<Option<Verdict<'a>>>);
+
+#[derive(Debug, Serialize)]
+struct Verdict<'a>(Option<f64>, Option<f64>, usize, Option<&'a str>, Vec<Mark<'a>>);
+
+/// An error: span, side, start, end, category, severity, weight, explanation, confidence, times.
+#[derive(Debug, Serialize)]
+struct Mark<'a>(
+    &'a str,
+    u8,
+    Option<usize>,
+    Option<usize>,
+    usize,
+    usize,
+    f64,
+    Option<&'a str>,
+    Option<f64>,
+    usize,
+);
+
+/// The statuses in the order of their numbers.
+const STATUSES: [Status; 6] =
+    [Status::Ok, Status::Unparsable, Status::Refused, Status::Truncated, Status::TooLong, Status::Failed];
+
+impl<'a> Data<'a> {
+    /// Puts the judges' verdicts side by side.
+    ///
+    /// # Errors
+    /// [`Error::OtherText`] for two judges of different translations.
+    pub fn new(judges: &'a [Judge], agreements: &'a [Agreement]) -> Result<Self, Error> {
+        let mut data = Self {
+            judges,
+            agreements,
+            pairs: Names::default(),
+            docs: Names::default(),
+            systems: Names::default(),
+            categories: Names::default(),
+            rows: Vec::new(),
+            places: HashMap::new(),
+        };
+        let mut rows: HashMap<_, usize> = HashMap::new();
+        for (number, judge) in judges.iter().enumerate() {
+            for record in &judge.records {
+                let (pair, doc) = data.row_of(record);
+                let source = plain(&record.source);
+                let at = *rows.entry((pair, doc, record.seg, source)).or_insert_with(|| {
+                    data.rows.push(Row(pair, doc, record.seg, &record.source, Vec::new()));
+                    data.rows.len() - 1
+                });
+                data.add(at, number, record)?;
+            }
+        }
+        data.sort();
+        Ok(data)
+    }
+
+    fn row_of(&mut self, record: &Record) -> (usize, usize) {
+        let pair = (record.src_lang.code().to_owned(), record.tgt_lang.code().to_owned());
+        (self.pairs.number(pair), self.docs.number(record.doc.clone()))
+    }
+
+    fn add(&mut self, row: usize, judge: usize, record: &'a Record) -> Result<(), Error> {
+        let system = self.systems.number(record.system.clone());
+        let verdict = self.verdict(record);
+        let cells = &mut self.rows[row].4;
+        let at = cells.iter().position(|cell| cell.0 == system).unwrap_or_else(|| {
+            let verdicts = self.judges.iter().map(|_| None).collect();
+            cells.push(Cell(system, &record.hypothesis, verdicts));
+            cells.len() - 1
+        });
+        if cells[at].1 != record.hypothesis && plain(cells[at].1) != plain(&record.hypothesis) {
+            let first = cells[at].2.iter().position(Option::is_some).unwrap_or(0);
+            let seg = record.seg.map_or_else(String::new, |seg| format!(" segment {seg}"));
+            return Err(Error::OtherText {
+                first: self.judges[first].name.clone(),
+                second: self.judges[judge].name.clone(),
+                system: record.system.clone(),
+                place: format!("{}{seg}", record.doc).trim().to_owned(),
+            });
+        }
+        cells[at].2[judge] = Some(verdict);
+        Ok(())
+    }
+
+    fn verdict(&mut self, record: &'a Record) -> Verdict<'a> {
+        let marks = record.errors.iter().map(|error| self.mark(error)).collect();
+        let status = STATUSES.iter().position(|status| *status == record.status).unwrap_or(0);
+        Verdict(record.score, record.quality_score, status, record.reason.as_deref(), marks)
+    }
+
+    fn mark(&mut self, error: &'a ErrorSpan) -> Mark<'a> {
+        Mark(
+            &error.span,
+            u8::from(error.side == Side::Source),
+            error.start,
+            error.end,
+            self.categories.number(error.category.clone()),
+            Severity::ALL.iter().position(|severity| *severity == error.severity).unwrap_or(0),
+            error.weight,
+            error.explanation.as_deref(),
+            error.confidence,
+            error.times,
+        )
+    }
+
+    /// Documents stay together, in the order in which the first judge has them; systems by name.
+    fn sort(&mut self) {
+        self.rows.sort_by_key(|row| (row.0, row.1, row.2));
+        let names = &self.systems.all;
+        for row in &mut self.rows {
+            row.4.sort_by(|a, b| names[a.0].cmp(&names[b.0]));
+        }
+        let mut places = HashMap::new();
+        let mut of: HashMap<(usize, usize, Option<usize>, usize), usize> = HashMap::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            for cell in &row.4 {
+                of.entry((row.0, row.1, row.2, cell.0)).or_insert(at);
+            }
+        }
+        for record in self.judges.iter().flat_map(|judge| &judge.records) {
+            let pair = (record.src_lang.code().to_owned(), record.tgt_lang.code().to_owned());
+            let key = (
+                self.pairs.numbers[&pair],
+                self.docs.numbers[&record.doc],
+                record.seg,
+                self.systems.numbers[&record.system],
+            );
+            if let Some(at) = of.get(&key) {
+                places.insert((record.system.as_str(), record.doc.as_str(), record.seg), *at);
+            }
+        }
+        self.places = places;
+    }
+
+    /// The row of a unit, and the number of its system.
+    #[must_use]
+    pub fn place(&self, system: &str, doc: &str, seg: Option<usize>) -> Option<(usize, usize)> {
+        Some((*self.places.get(&(system, doc, seg))?, *self.systems.numbers.get(system)?))
+    }
+
+    /// How many sources there are.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The value of the element `data`.
+    pub(super) fn packed(&self, block: Option<usize>, talked: &[usize]) -> String {
+        let judges: Vec<Value> = (self.judges.iter())
+            .map(|judge| {
+                json!({
+                    "name": judge.name, "human": judge.human, "signature": judge.signature, "warning": judge.warning,
+                    "standings": judge.standings, "contests": judge.contests, "common": judge.common,
+                })
+            })
+            .collect();
+        pack::packed(&Whole {
+            judges,
+            agreements: self.agreements,
+            pairs: &self.pairs.all,
+            docs: &self.docs.all,
+            systems: &self.systems.all,
+            categories: &self.categories.all,
+            statuses: STATUSES.map(Status::name),
+            block,
+            talked,
+            rows: &self.rows,
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Whole<'a> {
+    judges: Vec<Value>,
+    agreements: &'a [Agreement],
+    pairs: &'a [(String, String)],
+    docs: &'a [String],
+    systems: &'a [String],
+    categories: &'a [String],
+    statuses: [&'static str; 6],
+    /// Rows in a block of conversations.
+    block: Option<usize>,
+    /// The judges with conversations.
+    talked: &'a [usize],
+    rows: &'a [Row<'a>],
+}
+
+/// Names in the order in which they were met, each with its number.
+#[derive(Debug)]
+struct Names<T> {
+    all: Vec<T>,
+    numbers: BTreeMap<T, usize>,
+}
+
+impl<T> Default for Names<T> {
+    fn default() -> Self {
+        Self { all: Vec::new(), numbers: BTreeMap::new() }
+    }
+}
+
+impl<T: Clone + Ord> Names<T> {
+    fn number(&mut self, name: T) -> usize {
+        if let Some(number) = self.numbers.get(&name) {
+            return *number;
+        }
+        self.all.push(name.clone());
+        self.numbers.insert(name, self.all.len() - 1);
+        self.all.len() - 1
+    }
+}
+
+/// A text without what tables of annotations lose: which white space stands between its words.
+fn plain(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

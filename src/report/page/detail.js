@@ -1,0 +1,131 @@
+// One segment: source with its document around it, translations side by side, what each judge found, and the
+// conversation behind it.
+
+async function detail(data, index) {
+  const box = document.getElementById("detail"), row = data.rows[index], [src, tgt] = data.pairs[row[ROW.pair]];
+  closeTip();
+  const all = row[ROW.cells].flatMap((cell) => cell[CELL.verdicts].flatMap((v) => v ? v[VERDICT.errors] : []));
+  const source = el("div", { class: "source" }, marked(row[ROW.source], src, all, 1, (indices, mark, how) => tip(indices.map((i) => all[i]), data, mark, how)));
+  const cards = row[ROW.cells].map((cell) => card(data, index, row, cell, tgt));
+  const parts = [el("h2", {}, place(data, row)), around(data, index, -1, src), source, around(data, index, 1, src), direction(tgt)];
+  box.replaceChildren(...parts.filter(Boolean), el("div", { class: "translations" }, cards));
+  box.scrollTop = 0;
+}
+
+/** Up to two segments of the same document before or after this one. */
+function around(data, index, step, code) {
+  const row = data.rows[index], found = [];
+  for (let at = index + step; found.length < 2 && data.rows[at]; at += step) {
+    const other = data.rows[at];
+    if (other[ROW.doc] !== row[ROW.doc] || other[ROW.pair] !== row[ROW.pair] || data.docs[row[ROW.doc]] === "") break;
+    found.push(el("p", { class: "text", ...language(code) }, other[ROW.source]));
+  }
+  if (found.length === 0) return null;
+  return el("details", { class: "context", open: true }, el("summary", {}, step < 0 ? "Before it" : "After it"), step < 0 ? found.reverse() : found);
+}
+
+/** A switch for scripts that may be set in columns. */
+function direction(code) {
+  if (!/^(ja|zh|ko)(_|$)/.test(code)) return null;
+  const flip = (event) => {
+    const on = event.target.getAttribute("aria-pressed") !== "true";
+    event.target.setAttribute("aria-pressed", String(on));
+    for (const text of document.querySelectorAll(".card > .text")) text.classList.toggle("vertical", on);
+  };
+  return el("p", {}, el("button", { type: "button", class: "small", "aria-pressed": "false", on: { click: flip } }, "Set in columns"));
+}
+
+function card(data, index, row, cell, code) {
+  const verdicts = cell[CELL.verdicts].map((verdict, judge) => ({ verdict, judge })).filter(({ verdict }) => verdict);
+  const system = data.systems[cell[CELL.system]];
+  const box = el("section", { class: "card", "aria-label": system }, el("h3", {}, system));
+  if (verdicts.length === 0) box.append(marked(cell[CELL.hypothesis], code, [], 0));
+  if (cell[CELL.hypothesis].trim() === "") box.append(el("p", { class: "soft" }, "(an empty translation)"));
+  verdicts.forEach(({ verdict, judge }, nth) => {
+    const errors = verdict[VERDICT.errors];
+    const open = (indices, mark, how) => tip(indices.map((i) => errors[i]), data, mark, how);
+    const text = marked(cell[CELL.hypothesis], code, errors, 0, open);
+    if (nth === 0) box.append(text);
+    const part = el("div", { class: "verdict" }, heading(data, verdict, judge));
+    if (nth > 0 && text.querySelector("mark")) part.append(text);
+    if (errors.length > 0) part.append(list(data, errors, nth === 0 ? text : part));
+    if (data.talked.includes(judge)) part.append(conversation(data, index, cell[CELL.system], judge));
+    box.append(part);
+  });
+  return box;
+}
+
+function heading(data, verdict, judge) {
+  const name = data.judges.length > 1 ? el("b", {}, `${data.judges[judge].name}: `) : null;
+  if (verdict[VERDICT.score] === null) return el("p", {}, name, `no verdict, ${data.statuses[verdict[VERDICT.status]]}: ${verdict[VERDICT.reason] || "no reason given"}`);
+  const quality = verdict[VERDICT.quality] === null ? "" : `, quality ${number(verdict[VERDICT.quality], 0)}`;
+  const none = verdict[VERDICT.errors].length === 0 ? ", no errors" : "";
+  return el("p", {}, name, "score ", el("span", { class: "score" }, number(verdict[VERDICT.score])), quality + none);
+}
+
+function list(data, errors, within) {
+  return el("ul", { class: "errors" }, errors.map((error, index) => {
+    const light = (on) => {
+      for (const mark of within.querySelectorAll("mark")) {
+        if (mark.dataset.errors.split(" ").includes(String(index))) mark.classList.toggle("on", on);
+      }
+    };
+    const text = el("button", { type: "button", on: { mouseenter: () => light(true), mouseleave: () => light(false), focus: () => light(true), blur: () => light(false) } }, ...described(error, data));
+    return el("li", {}, text);
+  }));
+}
+
+/** An error in words. */
+function described(error, data) {
+  const severity = SEVERITIES[error[ERROR.severity]];
+  const where = error[ERROR.side] === 1 ? " in the source" : error[ERROR.start] === null && error[ERROR.span] ? " (not in the text)" : "";
+  const parts = [el("span", { class: `label ${severity}` }, severity), ` ${data.categories[error[ERROR.category]] || "error"} `];
+  if (error[ERROR.span]) parts.push(el("q", { dir: "auto" }, error[ERROR.span]), where);
+  if (error[ERROR.times] > 1) parts.push(el("span", { class: "soft" }, ` (named ${error[ERROR.times]} times)`));
+  if (error[ERROR.confidence] !== null) parts.push(el("span", { class: "soft" }, ` confidence ${number(error[ERROR.confidence])}`));
+  if (error[ERROR.explanation]) parts.push(el("p", { class: "small text", dir: "auto" }, error[ERROR.explanation]));
+  return parts;
+}
+
+function tip(errors, data, mark, how) {
+  const box = document.getElementById("tip");
+  if (how === "hover" && box.dataset.pinned === "true") return;
+  box.dataset.pinned = String(how !== "hover");
+  box.replaceChildren(...errors.map((error) => el("div", {}, ...described(error, data))));
+  box.hidden = false;
+  const at = mark.getBoundingClientRect(), own = box.getBoundingClientRect();
+  box.style.left = `${Math.max(8, Math.min(innerWidth - own.width - 8, at.left))}px`;
+  box.style.top = `${at.bottom + own.height + 12 > innerHeight ? Math.max(8, at.top - own.height - 6) : at.bottom + 6}px`;
+  if (how === "hover") mark.addEventListener("mouseleave", () => { if (box.dataset.pinned !== "true") closeTip(); }, { once: true });
+}
+
+function closeTip() {
+  const box = document.getElementById("tip");
+  box.hidden = true;
+  box.dataset.pinned = "false";
+}
+
+/** The folded conversation; it is read when it is opened. */
+function conversation(data, index, system, judge) {
+  const box = el("details", { class: "conversation" }, el("summary", {}, "The conversation behind it"));
+  box.addEventListener("toggle", async () => {
+    if (!box.open || box.dataset.filled) return;
+    box.dataset.filled = "true";
+    const found = await callsOf(data, index);
+    const calls = found?.calls?.[system]?.[judge] || [];
+    box.append(...(calls.length ? calls.map((call, nth) => calling(call, nth, calls.length, found.texts)) : [el("p", { class: "soft" }, "No call is recorded.")]));
+  });
+  return box;
+}
+
+function calling(call, nth, of, texts) {
+  const again = call.attempt > 0 ? ", asked again" : "", outcome = call.outcome ? `: ${call.outcome}` : "", cut = call.finish === "length" ? ", cut off at its budget" : "";
+  const turns = call.turns.map(([speaker, text]) => turn(speaker, texts[text]));
+  const long = turns.length > 3 ? el("details", {}, el("summary", {}, plural(turns.length - 1, "earlier turn")), turns.slice(0, -1)) : turns.slice(0, -1);
+  return el("div", { class: "call" }, el("b", {}, `${nth + 1}/${of} ${call.stage} by ${call.role}${again}${outcome}`),
+    el("span", { class: "soft small" }, ` ${plural(call.prompt, "prompt token")}, ${plural(call.answer, "answer token")}${cut}`), long, turns.at(-1), turn("reply", texts[call.reply]));
+}
+
+function turn(speaker, text) {
+  return el("div", { class: `turn ${speaker}` }, el("b", {}, speaker), el("pre", { dir: "auto" }, text));
+}

@@ -1,0 +1,114 @@
+// The overview: systems with intervals and clusters, errors by category and severity, distributions, system against
+// system. The statistics were computed by tribunal; only counts are made here.
+
+function overview(data, go) {
+  const view = document.getElementById("view-overview");
+  view.replaceChildren();
+  data.judges.forEach((judge, index) => {
+    const name = judge.human ? `${judge.name} (human)` : judge.name;
+    view.append(el("h2", {}, data.judges.length > 1 ? `Judge ${index + 1}: ${name}` : name));
+    if (judge.warning) view.append(el("p", { class: "warning" }, judge.warning));
+    view.append(standings(data, judge, index, go));
+    const counts = count(data, index);
+    view.append(el("div", { class: "columns" }, categories(data, counts, index, go), distribution(data, judge, counts)));
+    if (judge.contests.length > 0) view.append(contests(data, judge, index, go));
+    if (judge.signature) view.append(el("p", { class: "signature" }, judge.signature));
+  });
+  if (data.judges.length > 1) view.append(agreement(data));
+}
+
+function count(data, judge) {
+  const categories = new Map(), scores = data.systems.map(() => []);
+  for (const row of data.rows) for (const cell of row[ROW.cells]) {
+    const verdict = cell[CELL.verdicts][judge];
+    if (!verdict) continue;
+    if (verdict[VERDICT.score] !== null) scores[cell[CELL.system]].push(verdict[VERDICT.score]);
+    for (const error of verdict[VERDICT.errors]) {
+      const key = error[ERROR.category];
+      if (!categories.has(key)) categories.set(key, [0, 0, 0, 0]);
+      categories.get(key)[error[ERROR.severity]] += error[ERROR.times];
+    }
+  }
+  return { categories, scores };
+}
+
+function standings(data, judge, index, go) {
+  const low = Math.min(...judge.standings.map((s) => s.low ?? Infinity)), high = Math.max(...judge.standings.map((s) => s.high ?? -Infinity));
+  const x = (value) => 4 + (high > low ? (value - low) / (high - low) : .5) * 152;
+  const head = ["System", "Rank", "Score", "95% interval", "", "Segments", "Missing", ...SEVERITIES.map((s) => s[0].toUpperCase() + s.slice(1))];
+  let last = null;
+  const body = judge.standings.map((s) => {
+    const first = last !== null && s.rank !== last;
+    last = s.rank;
+    const bar = s.score === null ? null : el("svg", { width: 160, height: 18, role: "img", "aria-label": `${number(s.low)} to ${number(s.high)}` },
+      el("line", { class: "whisker", x1: x(s.low), x2: x(s.high), y1: 9, y2: 9 }), el("circle", { class: "dot", cx: x(s.score), cy: 9, r: 4 }));
+    const choose = el("button", { type: "button", title: "Show its segments", on: { click: () => go({ system: s.system, judge: index }) } }, s.system);
+    const cells = [s.rank ?? "–", number(s.score), s.score === null ? "–" : `${number(s.low)} to ${number(s.high)}`, bar, s.units.toLocaleString("en"), s.missing.toLocaleString("en"), ...s.severities.map((n) => number(n))];
+    return el("tr", { class: first ? "cluster" : null }, el("th", { scope: "row" }, choose), cells.map((cell) => el("td", {}, cell ?? "")));
+  });
+  const caption = `Mean score over ${judge.common === null ? "each system's segments" : plural(judge.common, "segment")} that every system has a verdict on; higher is better. A line starts a new rank: some system above it is significantly better (p ≤ 0.05). Errors are counted per segment.`;
+  return el("div", { class: "scroll" }, el("table", { class: "standings" }, el("caption", {}, caption),
+    el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, body)));
+}
+
+function categories(data, counts, index, go) {
+  const all = [...counts.categories].map(([category, by]) => ({ category, by, sum: by.reduce((a, b) => a + b, 0) })).sort((a, b) => b.sum - a.sum);
+  if (all.length === 0) return el("div", {}, el("h3", {}, "Errors"), el("p", {}, "No error was named."));
+  const widest = all[0].sum;
+  const rows = all.slice(0, 20).map(({ category, by, sum }) => {
+    let x = 0;
+    const parts = by.map((n, severity) => {
+      const width = n / widest * 240, part = el("rect", { class: SEVERITIES[severity], x, y: 2, width, height: 12 }, el("title", {}, `${n} ${SEVERITIES[severity]}`));
+      x += width;
+      return part;
+    });
+    const name = data.categories[category] || "(none)";
+    return el("tr", {}, el("th", { scope: "row" }, el("button", { type: "button", on: { click: () => go({ category, judge: index }) } }, name)),
+      el("td", {}, el("svg", { class: "bars", width: 240, height: 16, "aria-hidden": "true" }, parts)), by.map((n) => el("td", {}, n || "")), el("td", {}, sum));
+  });
+  const head = ["Category", "", "Critical", "Major", "Minor", "Neutral", "All"];
+  const more = all.length > 20 ? el("p", { class: "soft small" }, `… and ${all.length - 20} rarer categories`) : null;
+  return el("div", { class: "scroll" }, el("h3", {}, "Errors by category and severity"), el("table", {}, el("thead", {}, el("tr", {}, head.map((h) => el("th", { scope: "col" }, h)))), el("tbody", {}, rows)), more);
+}
+
+function distribution(data, judge, counts) {
+  const all = counts.scores.flat();
+  if (all.length === 0) return el("div");
+  let low = Infinity, high = -Infinity;
+  for (const score of all) { low = Math.min(low, score); high = Math.max(high, score); }
+  const bins = 24, width = 200, step = (high - low) / bins || 1;
+  const rows = data.systems.map((system, index) => {
+    const scores = counts.scores[index], binned = new Array(bins).fill(0);
+    for (const score of scores) binned[Math.min(bins - 1, Math.floor((score - low) / step))]++;
+    const top = Math.max(...binned, 1);
+    const rects = binned.map((n, i) => el("rect", { class: "hist", x: i * width / bins, y: 30 - 28 * n / top, width: width / bins - 1, height: 28 * n / top },
+      el("title", {}, `${plural(n, "segment")} from ${number(low + i * step)} to ${number(low + (i + 1) * step)}`)));
+    return scores.length === 0 ? null : el("tr", {}, el("th", { scope: "row" }, system), el("td", {}, el("svg", { width, height: 31, role: "img", "aria-label": `Distribution of the scores of ${system}` }, rects, el("line", { class: "axis", x1: 0, x2: width, y1: 30, y2: 30 }))));
+  });
+  return el("div", { class: "scroll" }, el("h3", {}, "Scores of segments"), el("table", {}, el("caption", {}, `from ${number(low)} to ${number(high)}`), el("tbody", {}, rows)));
+}
+
+function contests(data, judge, index, go) {
+  const names = judge.standings.map((s) => s.system), by = new Map();
+  for (const c of judge.contests) {
+    by.set(`${c.a}\n${c.b}`, c);
+    by.set(`${c.b}\n${c.a}`, { ...c, a: c.b, b: c.a, wins: c.losses, losses: c.wins, difference: -c.difference });
+  }
+  const rows = names.map((a) => el("tr", {}, el("th", { scope: "row" }, a), names.map((b) => {
+    const c = by.get(`${a}\n${b}`);
+    if (!c) return el("td", {}, "");
+    const sure = c.p <= 0.05, title = `difference ${number(c.difference)}, p = ${c.p.toFixed(4)}`;
+    const show = () => go({ judge: index, against: [a, b] });
+    return el("td", { class: sure ? (c.difference > 0 ? "better" : "worse") : null, title },
+      el("button", { type: "button", title: `${title}. Show where they differ most`, on: { click: show } }, `${c.wins}–${c.ties}–${c.losses}${sure ? " *" : ""}`));
+  })));
+  return el("details", { open: names.length <= 8 }, el("summary", {}, "System against system"), el("p", { class: "soft" }, "Segments on which the system of the line scores higher – the same – lower than the system of the column; * p ≤ 0.05 (paired approximate randomization). A cell shows where they differ most."),
+  el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("td", {}, ""), names.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows))));
+}
+
+function agreement(data) {
+  const rows = data.agreements.map((a) => el("tr", {}, el("th", { scope: "row" }, `${data.judges[a.first].name} – ${data.judges[a.second].name}`),
+    el("td", {}, a.units.toLocaleString("en")), el("td", {}, number(a.kendall, 3)), el("td", {}, number(a.same_order === null ? null : a.same_order, 3)), el("td", {}, number(a.span_f1, 3))));
+  return el("section", {}, el("h2", {}, "Agreement of the judges"), el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {},
+    ["Judges", "Translations", "Kendall’s τ-b", "Systems in the same order", "F1 of marked characters"].map((h) => el("th", { scope: "col" }, h)))), el("tbody", {}, rows))));
+}

@@ -1,0 +1,151 @@
+// The list of segments: filters, order, and a scroller that keeps only the visible rows in the page.
+
+const HEIGHT = 58;
+const EXTRA = 8;
+
+class List {
+  constructor(data, choose) {
+    Object.assign(this, { data, choose, shown: [], selected: null });
+    this.box = document.getElementById("list");
+    this.runway = document.getElementById("runway");
+    this.rows = new Map();
+    this.box.addEventListener("scroll", () => requestAnimationFrame(() => this.draw()), { passive: true });
+    this.box.addEventListener("keydown", (event) => this.key(event));
+    new ResizeObserver(() => this.draw()).observe(this.box);
+  }
+
+  show(indices) {
+    this.shown = indices;
+    for (const row of this.rows.values()) row.remove();
+    this.rows.clear();
+    this.runway.style.height = `${indices.length * HEIGHT}px`;
+    this.draw();
+  }
+
+  draw() {
+    const first = Math.max(0, Math.floor(this.box.scrollTop / HEIGHT) - EXTRA);
+    const last = Math.min(this.shown.length, Math.ceil((this.box.scrollTop + this.box.clientHeight) / HEIGHT) + EXTRA);
+    for (const [at, row] of this.rows) if (at < first || at >= last) { row.remove(); this.rows.delete(at); }
+    for (let at = first; at < last; at++) {
+      if (!this.rows.has(at)) {
+        const row = this.row(at);
+        this.rows.set(at, row);
+        this.runway.append(row);
+      }
+    }
+  }
+
+  row(at) {
+    const { data } = this, index = this.shown[at], row = data.rows[index];
+    const counts = [0, 0, 0, 0];
+    let missing = 0;
+    for (const cell of row[ROW.cells]) for (const verdict of cell[CELL.verdicts]) {
+      if (!verdict) continue;
+      if (verdict[VERDICT.score] === null) missing++;
+      for (const error of verdict[VERDICT.errors]) counts[error[ERROR.severity]]++;
+    }
+    const chips = counts.map((n, s) => n ? el("span", { class: `count ${SEVERITIES[s]}`, title: plural(n, `${SEVERITIES[s]} error`) }, `${n} ${"CMmn"[s]}`) : null);
+    if (missing) chips.push(el("span", { class: "count neutral", title: plural(missing, "missing verdict") }, `${missing} ∅`));
+    const pair = data.pairs[row[ROW.pair]];
+    return el("div", {
+      class: "row", role: "option", id: `row-${index}`, style: `top:${at * HEIGHT}px`, "aria-selected": String(index === this.selected),
+      "aria-posinset": at + 1, "aria-setsize": this.shown.length, on: { click: () => this.select(at) },
+    }, el("div", { class: "place" }, el("span", {}, place(data, row)), el("span", { class: "chips" }, chips)),
+    el("div", { class: "text", ...language(pair[0]) }, row[ROW.source]));
+  }
+
+  select(at, focus) {
+    if (at < 0 || at >= this.shown.length) return;
+    const before = this.rows.get(this.shown.indexOf(this.selected));
+    if (before) before.setAttribute("aria-selected", "false");
+    this.selected = this.shown[at];
+    const top = at * HEIGHT, { scrollTop, clientHeight } = this.box;
+    if (top < scrollTop || top + HEIGHT > scrollTop + clientHeight) this.box.scrollTop = top - clientHeight / 2 + HEIGHT / 2;
+    this.draw();
+    this.rows.get(at)?.setAttribute("aria-selected", "true");
+    this.box.setAttribute("aria-activedescendant", `row-${this.selected}`);
+    if (focus) this.box.focus();
+    this.choose(this.selected);
+  }
+
+  move(step) {
+    const at = this.shown.indexOf(this.selected);
+    this.select(at < 0 ? 0 : Math.max(0, Math.min(this.shown.length - 1, at + step)));
+  }
+
+  /** Goes to the next row, after the one chosen, that fits. */
+  next(fits) {
+    const start = this.shown.indexOf(this.selected) + 1;
+    const at = this.shown.findIndex((index, i) => i >= start && fits(index));
+    if (at >= 0) this.select(at);
+  }
+
+  key(event) {
+    const page = Math.max(1, Math.floor(this.box.clientHeight / HEIGHT) - 1);
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    const step = steps[event.key];
+    if (Number.isFinite(step)) this.move(step);
+    else this.select(step < 0 ? 0 : this.shown.length - 1);
+  }
+}
+
+function place(data, row) {
+  const doc = data.docs[row[ROW.doc]], seg = row[ROW.seg];
+  const pair = data.pairs.length > 1 ? `${data.pairs[row[ROW.pair]].join("–")} · ` : "";
+  if (seg === null) return `${pair}${doc}`;
+  return `${pair}${doc ? `${doc} · ` : ""}segment ${seg}`;
+}
+
+/** Which rows fit the filters, in the order that is asked for. */
+function filtered(data, filters) {
+  const wanted = filters.text.toLocaleLowerCase();
+  const fitsCell = (cell) => {
+    if (filters.system !== "" && cell[CELL.system] !== filters.system) return false;
+    const verdicts = cell[CELL.verdicts].filter((verdict, judge) => verdict && (filters.judge === "" || judge === filters.judge));
+    if (filters.status !== "" && !verdicts.some((v) => v[VERDICT.status] === filters.status)) return false;
+    if (filters.category !== "" || filters.severity !== "") {
+      const fits = (e) => (filters.category === "" || e[ERROR.category] === filters.category) && (filters.severity === "" || e[ERROR.severity] === filters.severity);
+      if (!verdicts.some((v) => v[VERDICT.errors].some(fits))) return false;
+    }
+    return true;
+  };
+  const says = (text) => text && text.toLocaleLowerCase().includes(wanted);
+  const fitsText = (row, cell) => wanted === "" || says(row[ROW.source]) || says(cell[CELL.hypothesis]) ||
+    cell[CELL.verdicts].some((v) => v && (says(v[VERDICT.reason]) || v[VERDICT.errors].some((e) => says(e[ERROR.explanation]) || says(e[ERROR.span]))));
+  const shown = [];
+  data.rows.forEach((row, index) => {
+    if (filters.doc !== "" && !data.docs[row[ROW.doc]].includes(filters.doc)) return;
+    if (row[ROW.cells].some((cell) => fitsCell(cell) && fitsText(row, cell))) shown.push(index);
+  });
+  return ordered(data, filters, shown);
+}
+
+function ordered(data, filters, shown) {
+  const key = { worst: (i) => lowest(data.rows[i], filters), disagreement: (i) => -data.apart[i], difference: (i) => -difference(data, data.rows[i], filters) }[filters.order];
+  if (!key) return shown;
+  const keys = new Map(shown.map((i) => [i, key(i)]));
+  return shown.sort((a, b) => keys.get(a) - keys.get(b) || a - b);
+}
+
+function scoresOf(row, filters) {
+  return row[ROW.cells].map((cell) => {
+    const found = cell[CELL.verdicts].find((v, judge) => v && v[VERDICT.score] !== null && (filters.judge === "" || judge === filters.judge));
+    return { system: cell[CELL.system], score: found ? found[VERDICT.score] : null };
+  }).filter(({ score }) => score !== null);
+}
+
+function lowest(row, filters) {
+  const scores = scoresOf(row, filters).filter(({ system }) => filters.system === "" || system === filters.system);
+  return scores.length ? Math.min(...scores.map(({ score }) => score)) : Infinity;
+}
+
+/** How far two systems, or the best and the worst, are apart on a segment. */
+function difference(data, row, filters) {
+  let scores = scoresOf(row, filters);
+  if (filters.against) scores = scores.filter(({ system }) => filters.against.includes(data.systems[system]));
+  if (scores.length < 2) return -1;
+  const values = scores.map(({ score }) => score);
+  return Math.max(...values) - Math.min(...values);
+}

@@ -1,0 +1,64 @@
+// Elements and texts. Every text from the data goes through textContent: none of it ever becomes markup.
+
+/** An element with attributes and children; strings become text. */
+function el(name, attributes, ...children) {
+  const svg = ["svg", "g", "rect", "line", "circle", "text", "title"].includes(name);
+  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key === "on") for (const [event, act] of Object.entries(value)) element.addEventListener(event, act);
+    else element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+const RIGHT_TO_LEFT = new Set(["ar", "arc", "ckb", "dv", "fa", "he", "iw", "ks", "nqo", "ps", "sd", "syr", "ug", "ur", "yi"]);
+const RTL_SCRIPTS = /_(Arab|Hebr|Thaa|Nkoo|Syrc|Adlm|Rohg)(_|$)/;
+
+/** `lang` and `dir` of a text in a language as WMT writes it. */
+function language(code) {
+  const base = code.split("_")[0].toLowerCase();
+  const latin = /_Latn(_|$)/.test(code);
+  const rtl = RTL_SCRIPTS.test(code) || (RIGHT_TO_LEFT.has(base) && !latin);
+  return { lang: code.replaceAll("_", "-"), dir: rtl ? "rtl" : "ltr" };
+}
+
+/** A text in its language, with error spans marked. `open(indices, element)` is called when a span is chosen. */
+function marked(text, code, errors, side, open) {
+  const mongolian = /_Mong(_|$)/.test(code);
+  const box = el("div", { class: mongolian ? "text vertical mongolian" : "text", ...language(code) });
+  const points = Array.from(text);
+  const spans = errors.map((error, index) => ({ error, index }))
+    .filter(({ error }) => error[ERROR.side] === side && error[ERROR.start] !== null && error[ERROR.end] > error[ERROR.start]);
+  const cuts = new Set([0, points.length]);
+  for (const { error } of spans) for (const at of [error[ERROR.start], error[ERROR.end]]) cuts.add(Math.min(at, points.length));
+  const sorted = [...cuts].sort((a, b) => a - b);
+  for (let i = 0; i + 1 < sorted.length; i++) {
+    const [from, to] = [sorted[i], sorted[i + 1]];
+    const piece = points.slice(from, to).join("");
+    const over = spans.filter(({ error }) => error[ERROR.start] <= from && error[ERROR.end] >= to);
+    if (over.length === 0) { box.append(piece); continue; }
+    const worst = Math.min(...over.map(({ error }) => error[ERROR.severity]));
+    const indices = over.map(({ index }) => index);
+    const name = over.map(({ error }) => SEVERITIES[error[ERROR.severity]]).join(", ");
+    const mark = el("mark", {
+      class: over.length > 1 ? `${SEVERITIES[worst]} several` : SEVERITIES[worst], tabindex: "0", role: "button", "aria-label": `${name} error: ${piece}`, "data-errors": indices.join(" "),
+    }, piece);
+    mark.addEventListener("click", () => open(indices, mark));
+    mark.addEventListener("mouseenter", () => open(indices, mark, "hover"));
+    mark.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); open(indices, mark); }
+    });
+    box.append(mark);
+  }
+  return box;
+}
+
+function number(value, digits = 2) {
+  return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
+}
+
+function plural(n, word) {
+  return `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+}

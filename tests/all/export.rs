@@ -1,0 +1,289 @@
+//! `tribunal export`, and human annotations as one more judge: every format from a run made by hand, and back again
+//! where there is a reader.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tribunal::{cli, mqm::raters, report, run, segment::lang::parse_pair};
+
+/// What a command prints; or its error.
+fn tribunal(root: &Path, args: &[&str]) -> Result<String, String> {
+    let argv = std::iter::once("tribunal").chain(args.iter().copied()).map(String::from);
+    let cli = cli::parse(argv).map_err(|error| error.to_string())?;
+    let mut out = Vec::new();
+    let root = root.display().to_string();
+    match cli.run(cli::panel::panel, &mut out) {
+        Ok(_) => Ok(String::from_utf8(out).unwrap().replace(&root, "out")),
+        Err(error) => Err(cli::explain(&error).replace(&root, "out")),
+    }
+}
+
+fn error(span: &str, side: &str, place: Option<(usize, usize)>, category: &str, severity: &str) -> Value {
+    let weight = match severity {
+        "critical" | "major" => 5.0,
+        _ => 1.0,
+    };
+    json!({
+        "span": span, "side": side, "start": place.map(|p| p.0), "end": place.map(|p| p.1), "ambiguous": false,
+        "category": category, "severity": severity, "weight": weight, "confidence": null,
+        "explanation": "because \"it\" is",
+    })
+}
+
+fn verdict(system: &str, seg: usize, texts: [&str; 2], errors: &[Value]) -> Value {
+    let score = 0.0 - errors.iter().map(|e| e["weight"].as_f64().unwrap()).sum::<f64>();
+    json!({
+        "system": system, "doc": if seg < 2 { "d1" } else { "d2" }, "seg": seg, "src_lang": "en",
+        "tgt_lang": "de", "source": texts[0], "hypothesis": texts[1], "score": score, "raw": score,
+        "direction": "higher", "quality_score": null, "errors": errors, "status": "ok", "reason": null, "n_calls": 1,
+    })
+}
+
+/// A run on two systems and three segments, one of them without a verdict.
+fn folder(root: &Path) -> PathBuf {
+    let bank = error("Bank", "target", Some((9, 13)), "accuracy/mistranslation", "critical");
+    let lost = error("😀 ", "source", Some((4, 6)), "accuracy/omission", "minor");
+    let nowhere = error("Banken", "target", None, "fluency/grammar", "minor");
+    let mut refused = verdict("b", 2, ["Three.", "Drei."], &[]);
+    (refused["score"], refused["raw"]) = (Value::Null, Value::Null);
+    (refused["status"], refused["reason"]) = (json!("refused"), json!("the answer is a refusal"));
+    let verdicts = [
+        verdict("a", 0, ["The 😀 bank.", "Die\tneue Bank,\n\"hier\"."], &[bank, lost]),
+        verdict("a", 1, ["Two.", "Zwei."], &[]),
+        verdict("a", 2, ["Three.", "Drei."], &[nowhere]),
+        verdict("b", 0, ["The 😀 bank.", "Die 😀 Bank."], &[]),
+        verdict("b", 1, ["Two.", "Zwo."], &[error("Zwo.", "target", Some((0, 4)), "style/awkward", "major")]),
+        refused,
+    ];
+    let dir = root.join("run");
+    std::fs::create_dir_all(&dir).unwrap();
+    let signature: tribunal::signature::Signature = "method:fsp|model:qwen2.5-7b|v:0.1.0".parse().unwrap();
+    let run = json!({
+        "signature": signature, "command": [], "shard": "1/1", "units": [],
+        "input": {"segments": 6, "systems": 2, "sha256": ""},
+    });
+    std::fs::write(dir.join("run.json"), run.to_string()).unwrap();
+    let lines: String = verdicts.iter().map(|verdict| format!("{verdict}\n")).collect();
+    std::fs::write(dir.join("verdicts.jsonl"), lines).unwrap();
+    dir
+}
+
+/// Exports the run and reads what was written.
+fn exported(format: &str, name: &str) -> String {
+    let root = tempfile::tempdir().unwrap();
+    let (run, out) = (folder(root.path()), root.path().join(name));
+    let (run, path) = (run.display().to_string(), out.display().to_string());
+    tribunal(root.path(), &["export", &run, "--as", format, "--out", &path]).unwrap();
+    std::fs::read_to_string(out).unwrap()
+}
+
+#[test]
+fn texts() {
+    insta::assert_snapshot!("mqm_tsv", exported("mqm-tsv", "mqm.tsv").replace('\t', "→"));
+    insta::assert_snapshot!("marot", exported("marot", "marot.tsv").replace('\t', "→"));
+    insta::assert_snapshot!("ratings", exported("ratings", "ratings.jsonl"));
+    insta::assert_snapshot!("pearmut", exported("pearmut", "campaign.json"));
+    insta::assert_snapshot!("comet", exported("comet-json", "comet.json"));
+    insta::assert_snapshot!("csv", exported("csv", "verdicts.csv"));
+}
+
+#[test]
+fn mqm_tsv_comes_back_as_it_went() {
+    let root = tempfile::tempdir().unwrap();
+    let run = folder(root.path());
+    let before = run::verdicts(&run).unwrap();
+    for format in ["mqm-tsv", "marot"] {
+        let out = root.path().join(format!("{format}.tsv"));
+        let (dir, path) = (run.display().to_string(), out.display().to_string());
+        tribunal(root.path(), &["export", &dir, "--as", format, "--out", &path]).unwrap();
+        assert!(raters::is_mqm_tsv(&out));
+        let annotations = raters::read(&out, &parse_pair("en-de").unwrap()).unwrap();
+        let after = report::raters::records(&annotations);
+        assert_eq!(after.len(), 5, "no row stands for the segment without a verdict");
+        for (was, is) in before.iter().zip(&after) {
+            assert_eq!((&was.system, &was.doc, was.seg), (&is.system, &is.doc, is.seg));
+            assert_eq!(was.hypothesis.replace(['\t', '\n'], " "), is.hypothesis);
+            assert_eq!(was.score, is.score, "WMT weighs these errors as the run does");
+            for (was, is) in was.errors.iter().zip(&is.errors) {
+                assert_eq!((was.start, was.end, was.side), (is.start, is.end, is.side));
+                assert_eq!((&was.category, was.severity), (&is.category, is.severity));
+                assert_eq!(is.explanation.is_some(), format == "marot");
+                assert!(was.start.is_none() || was.span == is.span);
+            }
+        }
+    }
+}
+
+#[test]
+fn csv_and_parquet_can_be_judged_again() {
+    let root = tempfile::tempdir().unwrap();
+    let run = folder(root.path());
+    let before = run::verdicts(&run).unwrap();
+    for format in ["csv", "parquet"] {
+        let out = root.path().join(format!("verdicts.{format}"));
+        let (dir, path) = (run.display().to_string(), out.display().to_string());
+        tribunal(root.path(), &["export", &dir, "--as", format, "--out", &path]).unwrap();
+        let input = tribunal::segment::read::table(&out, None).unwrap();
+        let texts = |s: &str, d: &str, h: &str| format!("{s} {d} {h}");
+        let was: Vec<String> = before.iter().map(|r| texts(&r.system, &r.source, &r.hypothesis)).collect();
+        let is: Vec<String> =
+            input.segments.iter().map(|s| texts(&s.system, &s.source, &s.hypothesis)).collect();
+        assert_eq!(was, is, "{format}");
+    }
+}
+
+#[test]
+fn parquet_holds_numbers_nulls_and_lists() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let root = tempfile::tempdir().unwrap();
+    let (run, out) = (folder(root.path()), root.path().join("verdicts.parquet"));
+    let records = run::verdicts(&run).unwrap();
+    let job = report::export::Job { records: &records, name: "x", reference: "src", test_sets: &[] };
+    let export = report::export::export(report::export::Shape::Parquet, &job).unwrap();
+    std::fs::write(&out, &export.files[0].1).unwrap();
+    let reader = SerializedFileReader::new(std::fs::File::open(&out).unwrap()).unwrap();
+    let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+    insta::assert_snapshot!(rows.join("\n"));
+}
+
+/// A test set of three segments in two domains.
+fn test_set(root: &Path) -> String {
+    let dir = root.join("testset");
+    std::fs::create_dir_all(dir.join("documents")).unwrap();
+    std::fs::create_dir_all(dir.join("system-outputs/en-de")).unwrap();
+    std::fs::create_dir_all(dir.join("references")).unwrap();
+    std::fs::write(dir.join("documents/en-de.docs"), "news d1\nnews d1\nspeech d2\nspeech d2\n").unwrap();
+    dir.display().to_string()
+}
+
+#[test]
+fn score_files_for_the_metrics_task() {
+    let root = tempfile::tempdir().unwrap();
+    let (run, out) = (folder(root.path()).display().to_string(), root.path().join("scores"));
+    let (testset, path) = (test_set(root.path()), out.display().to_string());
+    let common = ["export", &run, "--as", "mtme", "--out", &path];
+    let said = tribunal(root.path(), &[&common[..], &["--testset", &testset]].concat()).unwrap();
+    insta::assert_snapshot!(said, @"
+    out/scores/en-de/tribunal-fsp-qwen2_5-7b-src.seg.score
+    out/scores/en-de/tribunal-fsp-qwen2_5-7b-src.sys.score
+    out/scores/en-de/tribunal-fsp-qwen2_5-7b-src.domain.score
+    ");
+    let read = |level: &str| {
+        let name = format!("en-de/tribunal-fsp-qwen2_5-7b-src.{level}.score");
+        std::fs::read_to_string(out.join(name)).unwrap().replace('\t', " ")
+    };
+    insta::assert_snapshot!(read("seg"), @"
+    a -6
+    a 0
+    a -1
+    a None
+    b 0
+    b -5
+    b None
+    b None
+    ");
+    insta::assert_snapshot!(read("sys"), @"
+    a -3
+    b -2.5
+    ");
+    insta::assert_snapshot!(read("domain"), @"
+    news a -3
+    news b -2.5
+    speech a None
+    speech b None
+    ");
+    let scores = tribunal::meta::scores::read(&out.join("en-de/tribunal-fsp-qwen2_5-7b-src.seg.score"), None);
+    assert!(
+        matches!(scores.unwrap(), tribunal::meta::scores::ScoreFile::Named(columns) if columns.len() == 2)
+    );
+    let refused = tribunal(root.path(), &[&common[..], &["--name", "a.b"]].concat()).unwrap_err();
+    insta::assert_snapshot!(refused, @"
+    `a.b` cannot be the name of a metric in files of mt-metrics-eval
+    hint: use letters, digits, `-`, `_` and `+`, as in `--name tribunal-fsp`
+    ");
+}
+
+#[test]
+fn human_annotations_stand_wherever_a_run_may() {
+    let root = tempfile::tempdir().unwrap();
+    let run = folder(root.path()).display().to_string();
+    let human = root.path().join("human.tsv");
+    let row = |system: &str, seg: usize, target: &str, category: &str, severity: &str, rater: &str| {
+        let source = ["The 😀 bank.", "Two.", "Three."][seg - 1];
+        format!("{system}\td1\t{seg}\t{seg}\t{rater}\t{source}\t{target}\t{category}\t{severity}\n")
+    };
+    let rows = [
+        row("a", 1, "Die\u{20}neue <v>Bank</v>, \"hier\".", "Accuracy/Mistranslation", "Major", "r1"),
+        row("a", 1, "Die neue Bank, \"hier\".", "No-error", "No-error", "r2"),
+        row("a", 2, "Zwei.", "No-error", "No-error", "r1"),
+        row("b", 1, "Die 😀 Bank.", "No-error", "No-error", "r1"),
+        row("b", 2, "<v>Zwo</v>.", "Style/Awkward", "Minor", "r1"),
+    ];
+    let header = "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n";
+    std::fs::write(&human, header.to_owned() + &rows.concat()).unwrap();
+    let human = human.display().to_string();
+
+    let refused = tribunal(root.path(), &["compare", &run, &human]).unwrap_err();
+    insta::assert_snapshot!(refused,
+        @"`out/human.tsv` holds human annotations, which do not name their languages; hint: add `-l en-de`");
+
+    let scores = root.path().join("scores").display().to_string();
+    let args = ["export", &human, "--as", "mtme", "-l", "en-de", "--name", "human", "--out", &scores];
+    tribunal(root.path(), &args).unwrap();
+    let written = std::fs::read_to_string(root.path().join("scores/en-de/human-src.seg.score")).unwrap();
+    assert_eq!(written, "a\t-2.5\na\t0\nb\t0\nb\t-1\n", "the mean over the raters of a segment");
+
+    let compared = tribunal(root.path(), &["compare", &run, &human, "-l", "en-de", "--top", "1"]).unwrap();
+    assert!(
+        compared.starts_with("two judges on the same translations\n(1) out/run\n(2) out/human.tsv"),
+        "{compared}"
+    );
+}
+
+/// The text report of verdicts by a judge with this signature.
+fn text(signature: &str, verdicts: &[Value], width: usize) -> String {
+    let records: Vec<run::Record> =
+        verdicts.iter().map(|verdict| serde_json::from_value(verdict.clone()).unwrap()).collect();
+    let summary = run::Summary::of(&records, &signature.parse().unwrap(), &[], run::summary::Cost::default());
+    report::text(&summary, &records, report::Detail::Units, report::Look { width, colour: false })
+}
+
+#[test]
+fn a_method_that_names_no_errors_shows_its_scores() {
+    let mut rated = verdict("a", 0, ["One.", "Eins."], &[]);
+    rated["score"] = json!(87.0);
+    insta::assert_snapshot!(text("method:gemba-da|model:tiny", &[rated], 60), @"
+    system  segments  score  coverage  critical  major  minor
+    a              1  87.00      100%      0.00   0.00   0.00
+    score: the mean over segments with a verdict, higher is better; errors are counted per segment
+
+    a · d1 · segment 0  score 87.00
+      en          One.
+      de          Eins.
+
+    method:gemba-da|model:tiny
+    ");
+    let clean = verdict("a", 0, ["One.", "Eins."], &[]);
+    assert!(text("method:fsp|weights:gemba", &[clean], 60).contains("1 of 1 segments without errors"));
+}
+
+#[test]
+fn no_line_is_wider_than_asked_for() {
+    let span = "ein sehr langer Fehler, der sich über die ganze Breite des Terminals und noch weiter zieht";
+    let hypothesis = format!("Hier steht {span}.");
+    let place = Some((11, 11 + span.chars().count()));
+    let errors = [error(span, "target", place, "terminology/inappropriate for context", "major")];
+    let verdicts = [
+        verdict("a-system-with-a-name-that-does-not-fit-anywhere", 0, ["One.", &hypothesis], &errors),
+        verdict("b", 0, ["One.", "Eins."], &[]),
+    ];
+    let text = text("method:fsp|weights:gemba", &verdicts, 60);
+    let table_and_errors = text.lines().filter(|line| !line.starts_with("score: "));
+    for line in table_and_errors {
+        assert!(
+            line.chars().count() <= 60 || line.contains(" · ") || line.contains("without errors"),
+            "{line}"
+        );
+    }
+    assert!(text.contains("a-system"), "{text}");
+}

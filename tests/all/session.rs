@@ -1,0 +1,97 @@
+//! A judge that stays: what programs, such as the Python package, use in the place of the command line.
+
+use std::{path::Path, sync::Arc};
+
+use tribunal::{
+    cli::{
+        self,
+        args::{EngineArgs, ModelArgs},
+        panel::Seated,
+        session::Session,
+    },
+    judges::{Model, Panel},
+    llm::{Chat, Finish, Reply, Sampling},
+    run,
+};
+
+use crate::fakes::Rule;
+
+#[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
+fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<Seated> {
+    let rate = |_: &Chat| Reply { text: "{\"score\": 87}".into(), finish: Finish::Stop, ..Reply::default() };
+    let panel = Panel::new(Arc::new(Rule(rate)), sampling);
+    Ok(Seated::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
+}
+
+fn session(argv: &str) -> Result<Session, String> {
+    let cli = cli::parse(argv.split(' ').map(String::from)).map_err(|error| error.to_string())?;
+    Session::open(cli, seat).map_err(|error| cli::explain(&error))
+}
+
+fn table(dir: &Path, name: &str, n: usize) -> std::path::PathBuf {
+    let row = |i| format!("{{\"src\": \"Number {i}.\", \"mt\": \"Nummer {i}.\"}}\n");
+    let path = dir.join(name);
+    std::fs::write(&path, (0..n).map(row).collect::<String>()).unwrap();
+    path
+}
+
+#[test]
+fn it_judges_one_input_after_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session("tribunal score --method gemba-da --preset paper -l en-de --model tiny").unwrap();
+    for n in [3, 2] {
+        let out = dir.path().join(format!("run-{n}"));
+        let judged = session.score(&table(dir.path(), &format!("{n}.jsonl"), n), &out).unwrap();
+        assert_eq!(session.watch().progress(), (n, n));
+        assert_eq!(judged.outcome.summary.scored, n);
+        assert_eq!(run::verdicts(&out).unwrap(), judged.outcome.records);
+    }
+    let bad = dir.path().join("bad.jsonl");
+    std::fs::write(&bad, "{\"src\": \"\", \"mt\": \"x\"}\n").unwrap();
+    let told = session.score(&bad, &dir.path().join("bad")).unwrap_err();
+    assert!(cli::explain(&told).contains("the source is empty"), "{told}");
+}
+
+#[test]
+fn it_is_opened_by_the_options_of_score() {
+    let told = session("tribunal methods list").err().unwrap();
+    assert_eq!(told, "a session needs the options of `tribunal score`");
+    assert!(
+        session("tribunal score --method gemba-da --no-such-option")
+            .err()
+            .unwrap()
+            .contains("--no-such-option")
+    );
+}
+
+#[test]
+fn what_was_stopped_fails_and_goes_on_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let session =
+        Arc::new(session("tribunal score --method gemba-da --preset paper -l en-de --jobs 1").unwrap());
+    let (input, out) = (table(dir.path(), "many.jsonl", 400), dir.path().join("run"));
+    let watch = session.watch();
+    let judging = {
+        let (session, input, out) = (session.clone(), input.clone(), out.clone());
+        std::thread::spawn(move || session.score(&input, &out).unwrap())
+    };
+    while watch.progress().0 == 0 && !judging.is_finished() {
+        std::thread::yield_now();
+    }
+    watch.stop();
+    let first = judging.join().unwrap().outcome;
+    let again = session.score(&input, &out).unwrap().outcome;
+    assert_eq!(again.records.iter().filter(|record| record.score == Some(87.0)).count(), 400);
+    assert!(first.summary.scored <= again.summary.scored && first.summary.units == 400);
+}
+
+#[test]
+fn a_method_with_a_temperature_of_its_own_signs_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let session = session("tribunal score --method thinking -l en-de --model tiny").unwrap();
+    let judged = session.score(&table(dir.path(), "one.jsonl", 1), &dir.path().join("run")).unwrap();
+    let signature = judged.outcome.summary.signature;
+    let keys: Vec<&str> = signature.split('|').filter_map(|field| field.split(':').next()).collect();
+    assert_eq!(keys.iter().filter(|key| key.starts_with("temp")).count(), 1, "{signature}");
+    assert_eq!(keys.iter().filter(|key| key.starts_with("top")).count(), 1, "{signature}");
+}
