@@ -194,7 +194,7 @@ stage3() {
   if [ -n "$tiny" ]; then
     cut_tiny || { failed=1 && return; }
     arguments=(--method gemba-da --max-tokens 4 --limit 2 --kv-cache 4MiB)
-    asked=(--method gemba-da --groups 2 --max-tokens 3 --kv-cache 4MiB)
+    asked=(--method gemba-da --groups 1 --max-tokens 2 --kv-cache 4MiB)
   else
     join_model || { failed=1 && return; }
   fi

@@ -35,7 +35,7 @@ pub enum Failed {
 
 /// Runs the requests under every setting. One row at a time without cache and drafts comes first; the others are 1, 2,
 /// 7 and 64 rows, the cache cold, warm, small and off, drafts off, one and two threads, short steps, reverse order,
-/// three shards, and the other CPU tiers.
+/// three shards, and on a CPU its other tiers.
 ///
 /// # Errors
 /// If the model cannot be loaded or a request cannot be answered.
@@ -95,7 +95,8 @@ fn settings(base: &Options, n_requests: usize, longest: usize) -> Vec<(String, O
         with("37 tokens a step", Options { step_tokens: 37, ..base.clone() }),
     ];
     let own = base.compute.tier;
-    for tier in Tier::available().filter(|&tier| tier != own) {
+    // A GPU has no tiers.
+    for tier in Tier::available().filter(|&tier| base.device.is_cpu() && tier != own) {
         let compute = engine::Compute { tier, ..base.compute };
         all.push((format!("tier {tier:?}").to_lowercase(), Options { compute, ..base.clone() }));
     }
