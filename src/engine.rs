@@ -45,7 +45,7 @@ use std::{
 };
 
 use crate::{
-    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Weighed},
+    llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, States, Weighed},
     model::Weights,
     signature::Signature,
 };
@@ -56,7 +56,7 @@ pub use crate::model::{
     cpu::{Activations, Format, Tier, heap::keep_freed},
 };
 
-use answer::{Answer, Task};
+use answer::{Answer, Outcome, Task};
 use chat::ChatTemplate;
 use grammar::Vocabulary;
 use sequence::Ask;
@@ -161,6 +161,7 @@ pub struct Facts {
     pub signature: Signature,
     /// Positions of one sequence.
     pub context: usize,
+    pub n_layers: usize,
     pub weight_bytes: usize,
     pub kv_bytes: usize,
 }
@@ -209,6 +210,11 @@ impl Engine {
         chat::encode(chat, self.template.as_ref(), &self.tokenizer)
     }
 
+    /// The ids of a text that is data.
+    fn data(&self, text: &str) -> Result<Vec<u32>, llm::Error> {
+        self.tokenizer.encode_data(text).map_err(|error| llm::Error::Engine(error.to_string()))
+    }
+
     /// Refuses what cannot fit even in an empty cache.
     fn check_length(&self, prompt: usize, answer: usize) -> Result<(), llm::Error> {
         let context = self.facts.context;
@@ -237,12 +243,12 @@ impl Engine {
 
 /// A request whose reply is still to come.
 struct Pending {
-    receiver: Receiver<Result<Reply, llm::Error>>,
+    receiver: Receiver<Result<Outcome, llm::Error>>,
     _waiting: Waiting,
 }
 
 impl Pending {
-    fn wait(&self) -> Result<Reply, llm::Error> {
+    fn wait(&self) -> Result<Outcome, llm::Error> {
         self.receiver.recv().map_err(|_| gone())?
     }
 }
@@ -260,8 +266,15 @@ impl Llm for Engine {
         if sampling.max_tokens == 0 {
             return Ok(Reply { finish: Finish::Length, prompt_ids: tokens, ..Reply::default() });
         }
-        let ask = Ask { id: 0, tokens, n_prompt, n_more: sampling.max_tokens, logits_from: n_prompt - 1 };
-        self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?.wait()
+        let ask = Ask {
+            id: 0,
+            tokens,
+            n_prompt,
+            n_more: sampling.max_tokens,
+            logits_from: n_prompt - 1,
+            states_from: usize::MAX,
+        };
+        Ok(self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?.wait()?.reply)
     }
 
     fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
@@ -269,25 +282,63 @@ impl Llm for Engine {
         let n_prompt = prompt.len();
         let mut waiting = Vec::new();
         for text in continuations {
-            let failed = |e: tokenizer::Error| llm::Error::Engine(e.to_string());
-            let ids = self.tokenizer.encode_data(text).map_err(failed)?;
+            let ids = self.data(text)?;
             self.check_length(n_prompt, ids.len())?;
             // The last token's own logits are not needed.
             let given = ids.split_last().map_or(&[][..], |(_, given)| given);
             let tokens = [&prompt, given].concat();
-            let ask = Ask { id: 0, tokens, n_prompt, n_more: 0, logits_from: n_prompt - 1 };
-            let pending = if ids.is_empty() { None } else { Some(self.send(ask, Task::Weigh { ids })?) };
+            let states_from = usize::MAX;
+            let ask = Ask { id: 0, tokens, n_prompt, n_more: 0, logits_from: n_prompt - 1, states_from };
+            let task = Task::Weigh { ids, depths: Vec::new() };
+            let pending = if text.is_empty() { None } else { Some(self.send(ask, task)?) };
             waiting.push((text, pending));
         }
         let weighed = |(text, pending): (&String, Option<Pending>)| {
-            let tokens = pending.as_ref().map_or(Ok(Vec::new()), |p| p.wait().map(|reply| reply.tokens))?;
-            Ok(Weighed { text: text.clone(), tokens })
+            let tokens =
+                pending.as_ref().map_or(Ok(Vec::new()), |p| p.wait().map(|outcome| outcome.reply.tokens))?;
+            Ok(Weighed { text: text.clone(), tokens, reading: None })
         };
         waiting.into_iter().map(weighed).collect()
     }
 
+    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Weighed, llm::Error> {
+        let states = self.states(chat, text, &lens.depths)?;
+        let reading = Some(states.through(lens));
+        Ok(Weighed { text: text.to_owned(), tokens: states.tokens, reading })
+    }
+
+    fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {
+        let prompt = self.prompt_ids(chat)?;
+        let (n_prompt, ids) = (prompt.len(), self.data(text)?);
+        self.check_length(n_prompt, ids.len())?;
+        if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= self.facts.n_layers) {
+            let n_layers = self.facts.n_layers;
+            return Err(llm::Error::Depth { depth: *depth, n_layers });
+        }
+        if ids.is_empty() {
+            return Ok(States::default());
+        }
+        let mut end = 0;
+        let ends = ids.iter().map(|&id| {
+            end = text.len().min(end + self.tokenizer.bytes(id).len());
+            end
+        });
+        let ends = ends.collect();
+        // A token's log-probability comes from the row in front of it, its states from its own.
+        let tokens = [&prompt[..], &ids].concat();
+        let ask =
+            Ask { id: 0, tokens, n_prompt, n_more: 0, logits_from: n_prompt - 1, states_from: n_prompt };
+        let depths = depths.iter().map(|&depth| depth as u32).collect();
+        let Outcome { reply, states } = self.send(ask, Task::Weigh { ids, depths })?.wait()?;
+        Ok(States { tokens: reply.tokens, ends, states })
+    }
+
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
         Ok(self.prompt_ids(chat)?.len())
+    }
+
+    fn n_layers(&self) -> Option<usize> {
+        Some(self.facts.n_layers)
     }
 
     fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {

@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 mod layout;
+mod lens;
 mod seen;
 
 pub use layout::Layout;
+pub use lens::{Lens, Reading, States};
 pub use seen::Seen;
 
 /// Whatever answers chats: the in-process [`crate::engine`], or a script in tests.
@@ -25,6 +27,27 @@ pub trait Llm: Sync + Send {
     /// # Errors
     /// As [`Llm::ask`].
     fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error>;
+
+    /// Weighs a text after a chat, and reads it through a lens.
+    ///
+    /// # Errors
+    /// As [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when it shows no states.
+    fn read(&self, _chat: &Chat, _text: &str, _lens: &Lens) -> Result<Weighed, Error> {
+        Err(hidden())
+    }
+
+    /// As [`Llm::read`], with the hidden states themselves after each of `depths` layers.
+    ///
+    /// # Errors
+    /// As [`Llm::read`].
+    fn states(&self, _chat: &Chat, _text: &str, _depths: &[usize]) -> Result<States, Error> {
+        Err(hidden())
+    }
+
+    /// How many layers the model has; `None` when it shows no hidden states.
+    fn n_layers(&self) -> Option<usize> {
+        None
+    }
 
     /// The number of prompt tokens of a chat as the model would read it, without running anything.
     ///
@@ -50,6 +73,10 @@ pub trait Llm: Sync + Send {
     fn shortest(&self, _form: &Form) -> Result<Option<String>, Error> {
         Ok(None)
     }
+}
+
+fn hidden() -> Error {
+    Error::Engine("this model shows no hidden states".into())
 }
 
 /// Who speaks a [`Turn`].
@@ -270,6 +297,9 @@ impl Usage {
 pub struct Weighed {
     pub text: String,
     pub tokens: Vec<Token>,
+    /// What a lens showed of it, where it was read through one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<Reading>,
 }
 
 impl Weighed {
@@ -292,6 +322,8 @@ pub enum Error {
     Form(String),
     #[error("the chat template refused the conversation: {0}")]
     Template(String),
+    #[error("hidden states after {depth} layers of a model with {n_layers}; hint: ask for 1 to {}", n_layers.saturating_sub(1))]
+    Depth { depth: usize, n_layers: usize },
     #[error("the engine failed: {0}")]
     Engine(String),
     /// Nothing can be asked any more: the device is lost, or its thread has ended.

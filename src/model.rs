@@ -50,6 +50,8 @@ pub enum Error {
     Tensor { path: String, name: String, reason: String },
     #[error("token id {id} is past the vocabulary of {vocab}")]
     Token { id: u32, vocab: usize },
+    #[error("hidden states after {depth} layers of a model with {n_layers}; hint: ask for fewer")]
+    Depth { depth: u32, n_layers: usize },
     #[error("the step cannot be run: {0}")]
     Step(String),
     #[error(transparent)]

@@ -16,8 +16,15 @@ use super::{ahead, draft, grammar::Grammar, sequence::Sequence, stream::Stream, 
 pub enum Task {
     /// Generate an answer.
     Generate { grammar: Option<Grammar>, sampling: Sampling },
-    /// Weigh these tokens after the prompt.
-    Weigh { ids: Vec<u32> },
+    /// Weigh these tokens after the prompt, and note the hidden states behind each after so many layers.
+    Weigh { ids: Vec<u32>, depths: Vec<u32> },
+}
+
+/// What a request comes back with.
+pub struct Outcome {
+    pub reply: Reply,
+    /// Hidden states, an entry for each of the task's depths, the tokens' vectors one after the other.
+    pub states: Vec<Vec<f32>>,
 }
 
 /// A request's answer as far as it has come.
@@ -35,7 +42,10 @@ pub struct Answer {
     usage: Usage,
     bytes: Vec<u8>,
     tokenizer: Arc<Tokenizer>,
-    reply: SyncSender<Result<Reply, llm::Error>>,
+    states: Vec<Vec<f32>>,
+    /// Tokens whose states have been noted.
+    n_read: usize,
+    reply: SyncSender<Result<Outcome, llm::Error>>,
     finish: Option<Finish>,
     failed: Option<llm::Error>,
 }
@@ -46,7 +56,7 @@ impl Answer {
         task: Task,
         prompt: &[u32],
         tokenizer: Arc<Tokenizer>,
-        reply: SyncSender<Result<Reply, llm::Error>>,
+        reply: SyncSender<Result<Outcome, llm::Error>>,
     ) -> Self {
         let seed = if let Task::Generate { sampling, .. } = &task { sampling.seed } else { 0 };
         let mut answer = Self {
@@ -61,6 +71,8 @@ impl Answer {
             usage: Usage::default(),
             bytes: Vec::new(),
             tokenizer,
+            states: Vec::new(),
+            n_read: 0,
             reply,
             finish: None,
             failed: None,
@@ -100,7 +112,7 @@ impl Answer {
     pub fn wants(&mut self, n_rows: usize) -> Vec<Want> {
         let n_noted = self.tokens.len();
         let wants = match &mut self.task {
-            Task::Weigh { ids } => Ok(ids[n_noted..].iter().map(|&id| Want::Weigh(id)).collect()),
+            Task::Weigh { ids, .. } => Ok(ids[n_noted..].iter().map(|&id| Want::Weigh(id)).collect()),
             Task::Generate { grammar, sampling } => {
                 let place = ahead::Place { n_noted, n_forced: self.n_forced, stream: self.stream };
                 ahead::wants(grammar.as_mut(), sampling, self.ahead.make_contiguous(), &place, n_rows)
@@ -123,7 +135,7 @@ impl Answer {
         weigh: impl Fn(usize, u32) -> Result<f64, llm::Error>,
     ) {
         for (row, choice) in choices.iter().enumerate() {
-            if self.is_over() {
+            if self.is_over() || self.is_weighed() {
                 break;
             }
             let choice = choice.ok_or_else(|| {
@@ -151,10 +163,9 @@ impl Answer {
         choice: Choice,
         weigh: impl Fn(u32) -> Result<f64, llm::Error>,
     ) -> Result<bool, llm::Error> {
-        if let Task::Weigh { ids } = &self.task {
-            let is_last = self.tokens.len() + 1 == ids.len();
+        if matches!(self.task, Task::Weigh { .. }) {
             self.note(choice, TokenSource::Sampled);
-            self.finish = is_last.then_some(Finish::Stop);
+            self.check_read();
             return Ok(true);
         }
         let expected = self.ahead.pop_front();
@@ -176,6 +187,37 @@ impl Answer {
         let still = self.force()?;
         self.check_end();
         Ok(guessed && still)
+    }
+
+    /// The depths at which its hidden states are wanted.
+    #[must_use]
+    pub fn depths(&self) -> &[u32] {
+        if let Task::Weigh { depths, .. } = &self.task { depths } else { &[] }
+    }
+
+    /// Notes the hidden states of the next `n` tokens: `states` has an entry for each of its depths.
+    pub fn note_states<'a>(&mut self, n: usize, states: impl Iterator<Item = &'a [f32]>) {
+        self.states.resize(self.depths().len(), Vec::new());
+        for (noted, new) in self.states.iter_mut().zip(states) {
+            noted.extend_from_slice(new);
+        }
+        self.n_read += n;
+        self.check_read();
+    }
+
+    /// Whether all of a given answer has been weighed.
+    fn is_weighed(&self) -> bool {
+        if let Task::Weigh { ids, .. } = &self.task { self.tokens.len() == ids.len() } else { false }
+    }
+
+    /// Ends a given answer when all of it has been weighed and read.
+    fn check_read(&mut self) {
+        if let Task::Weigh { ids, depths } = &self.task
+            && self.is_weighed()
+            && (depths.is_empty() || self.n_read == ids.len())
+        {
+            self.finish = Some(Finish::Stop);
+        }
     }
 
     /// Makes a choice the next token, or what the budget asks for in its place. `None` when the model ended its turn.
@@ -283,7 +325,7 @@ impl Answer {
             prompt_ids: sequence.tokens[..sequence.n_prompt].to_vec(),
         };
         // The asker may have gone; nobody is left to tell.
-        let _ = self.reply.send(self.failed.map_or(Ok(reply), Err));
+        let _ = self.reply.send(self.failed.map_or(Ok(Outcome { reply, states: self.states }), Err));
     }
 
     /// Tells the asker that the engine failed.

@@ -48,6 +48,7 @@ pub fn over(
     let facts = Facts {
         signature: signed::signature(options, &built),
         context,
+        n_layers: config.n_layers,
         weight_bytes: weights.n_bytes(),
         kv_bytes,
     };

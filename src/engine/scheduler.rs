@@ -61,6 +61,22 @@ pub struct Chunk {
     pub blocks: Vec<u32>,
     /// The first of the chunk's tokens whose logits are wanted; the chunk's length when none is.
     pub logits_from: usize,
+    /// The first of the chunk's tokens whose hidden states are wanted; the chunk's length when none are.
+    pub states_from: usize,
+}
+
+impl Chunk {
+    /// Tokens whose logits are wanted.
+    #[must_use]
+    pub fn n_logits(&self) -> usize {
+        self.tokens.len() - self.logits_from
+    }
+
+    /// Tokens whose hidden states are wanted.
+    #[must_use]
+    pub fn n_states(&self) -> usize {
+        self.tokens.len() - self.states_from
+    }
 }
 
 impl Scheduler {
@@ -156,6 +172,7 @@ impl Scheduler {
             n_done: known.n_tokens(),
             n_cached: known.n_tokens(),
             logits_from: ask.logits_from,
+            states_from: ask.states_from,
             blocks,
             path: known.path,
             n_shared,
@@ -278,6 +295,7 @@ fn chunk(sequence: &Sequence, n: usize) -> Chunk {
         tokens: sequence.tokens[position..position + n].to_vec(),
         blocks: sequence.blocks.clone(),
         logits_from: sequence.logits_from.saturating_sub(position).min(n),
+        states_from: sequence.states_from.saturating_sub(position).min(n),
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Sequence {
     pub n_cached: usize,
     /// The next-token logits of this position and all later ones are wanted.
     pub logits_from: usize,
+    /// The hidden states of this position and all later ones are wanted.
+    pub states_from: usize,
     /// One entry per block of the sequence, shared ones first.
     pub blocks: Vec<u32>,
     /// Tree nodes of the first blocks: shared ones, then the prompt's own.
@@ -70,6 +72,8 @@ pub struct Ask {
     pub n_more: usize,
     /// The next-token logits of this position and all later ones are wanted.
     pub logits_from: usize,
+    /// The hidden states of this position and all later ones are wanted.
+    pub states_from: usize,
 }
 
 impl Ask {

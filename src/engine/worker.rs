@@ -1,6 +1,10 @@
 //! The engine's thread on one device: takes in requests, runs steps, answers.
 
-use std::{collections::HashMap, sync::mpsc::Receiver};
+use std::{
+    collections::{BTreeSet, HashMap},
+    ops::Range,
+    sync::mpsc::Receiver,
+};
 
 use rayon::prelude::*;
 
@@ -44,6 +48,8 @@ struct Asked {
     /// The first of its rows among the step's wanted ones.
     first: usize,
     wants: Vec<Want>,
+    /// Its rows among those whose hidden states are noted.
+    noted: Range<usize>,
 }
 
 impl Worker {
@@ -67,8 +73,10 @@ impl Worker {
     /// say what they want of its logits.
     fn step(&mut self) -> Result<(), model::Error> {
         let step = self.scheduler.next_step();
-        self.model.run(described(&step))?;
-        let asked = self.ask(&step);
+        let depths = self.depths(&step);
+        self.model.run(described(&step).at_depths(depths.iter().copied()))?;
+        let mut asked = self.ask(&step);
+        self.hand_over_states(&mut asked, &depths);
         let wants: Vec<Want> = asked.iter().flat_map(|asked| asked.wants.iter().cloned()).collect();
         match self.model.take(&wants) {
             Ok(choices) => {
@@ -105,28 +113,51 @@ impl Worker {
 
     /// The answers that have rows in the step, in its order, with what they want of them.
     fn ask(&mut self, step: &Step) -> Vec<Asked> {
-        let mut first = 0;
+        let (mut first, mut first_noted) = (0, 0);
         let mut waiting = Vec::new();
         for chunk in &step.chunks {
-            let n_rows = chunk.tokens.len() - chunk.logits_from;
-            if n_rows > 0 {
+            let (n_logits, n_states) = (chunk.n_logits(), chunk.n_states());
+            let noted = first_noted..first_noted + n_states;
+            if n_logits + n_states > 0 {
                 let answer = self.answers.remove(&chunk.id).expect("a running row has an answer");
-                waiting.push((chunk.id, answer, first, n_rows));
+                waiting.push((chunk.id, answer, first, n_logits, noted));
             }
-            first += n_rows;
+            first += n_logits;
+            first_noted += n_states;
         }
-        let asked = |(id, mut answer, first, n_rows): (SeqId, Answer, usize, usize)| {
-            let wants = answer.wants(n_rows);
-            Asked { id, answer, first, wants }
-        };
+        let asked =
+            |(id, mut answer, first, n_logits, noted): (SeqId, Answer, usize, usize, Range<usize>)| {
+                let wants = answer.wants(n_logits);
+                Asked { id, answer, first, wants, noted }
+            };
         waiting.into_par_iter().map(asked).collect()
+    }
+
+    /// After how many layers the step's answers want hidden states.
+    fn depths(&self, step: &Step) -> Vec<u32> {
+        let noting = step.chunks.iter().filter(|chunk| chunk.n_states() > 0);
+        let depths = noting.filter_map(|chunk| self.answers.get(&chunk.id)).flat_map(Answer::depths);
+        depths.copied().collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Gives every answer the hidden states of its rows. `depths` are the step's, which are those of all answers.
+    fn hand_over_states(&self, asked: &mut [Asked], depths: &[u32]) {
+        let width = self.model.config().hidden;
+        let states = self.model.states();
+        for Asked { answer, noted, .. } in asked.iter_mut().filter(|asked| !asked.noted.is_empty()) {
+            let wanted = answer.depths().to_vec();
+            let at = |depth: &u32| depths.iter().position(|known| known == depth);
+            let rows =
+                wanted.iter().filter_map(at).map(|i| &states[i][noted.start * width..noted.end * width]);
+            answer.note_states(noted.len(), rows);
+        }
     }
 
     /// Lets every answer take its rows, and sends those that are complete.
     fn finish(&mut self, asked: Vec<Asked>, choices: &[Option<Choice>]) {
         let n_drafts = if self.drafts { draft::share(asked.len(), self.model.cheap_rows()) } else { 0 };
         let model = &*self.model;
-        let take = |Asked { id, mut answer, first, wants }: Asked| {
+        let take = |Asked { id, mut answer, first, wants, .. }: Asked| {
             let weigh =
                 |row, id| model.weigh(first + row, id).map_err(|error| llm::Error::Engine(error.to_string()));
             answer.take(&choices[first..first + wants.len()], n_drafts, weigh);
@@ -163,6 +194,7 @@ fn described(step: &Step) -> model::Step {
         position: chunk.position,
         blocks: &chunk.blocks,
         logits_from: chunk.logits_from,
+        states_from: chunk.states_from,
     });
     model::Step::new(parts, step.copies.iter().map(|copy| (copy.from, copy.to)).collect())
 }

@@ -62,7 +62,7 @@ mod tests {
         let source = TokenSource::Sampled;
         let token =
             |id: &u32| Token { id: *id, text: String::new(), logprob, masked_logprob: logprob, source };
-        Weighed { text: String::new(), tokens: ids.iter().map(token).collect() }
+        Weighed { text: String::new(), tokens: ids.iter().map(token).collect(), reading: None }
     }
 
     fn check(values: &[f64], texts: &[Weighed], expected: Option<f64>) {

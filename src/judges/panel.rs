@@ -16,7 +16,7 @@ use super::{
     Error,
     method::{Role, Step},
 };
-use crate::llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Weighed};
+use crate::llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, Weighed};
 
 /// The models of a method's roles, and how they are asked.
 #[derive(Clone)]
@@ -300,14 +300,46 @@ impl Panel {
         }
         let start = Instant::now();
         let asked = self.llm(role).weigh(chat, continuations);
-        let (weighed, error) = said(&asked);
+        self.note_weighed((role, step.into()), chat, said(&asked), start);
+        asked
+    }
+
+    /// Weighs a text under the model of a role and reads it through a lens, recorded as [`Panel::weigh`] is.
+    ///
+    /// # Errors
+    /// What the model's [`Llm::read`] returns.
+    pub fn read(
+        &self,
+        role: Role,
+        step: impl Into<Step>,
+        chat: &Chat,
+        text: &str,
+        lens: &Lens,
+    ) -> Result<Weighed, llm::Error> {
+        if self.rehearses {
+            self.note_question((role, step.into()), chat, &Form::Choice(vec![text.to_owned()]), 0, None);
+            return Err(rehearsed());
+        }
+        let start = Instant::now();
+        let asked = self.llm(role).read(chat, text, lens);
+        let weighed = asked.clone().map(|weighed| vec![weighed]);
+        self.note_weighed((role, step.into()), chat, said(&weighed), start);
+        asked
+    }
+
+    fn note_weighed(
+        &self,
+        place: (Role, Step),
+        chat: &Chat,
+        (weighed, error): (Vec<Weighed>, Option<llm::Error>),
+        start: Instant,
+    ) {
         let sums = weighed.iter().map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
         let text = serde_json::Value::Object(sums.collect()).to_string();
         let reply = Reply { text, ..Reply::default() };
         let sampling = Sampling { max_tokens: 0, ..self.sampling.clone() };
-        let call = self.call((role, step.into()), chat, &sampling, start);
+        let call = self.call(place, chat, &sampling, start);
         self.note_call(Call { reply, weighed, error, ..call });
-        asked
     }
 
     /// Notes what came of the last answer at a step about this panel's unit. Outcomes are counted by stage in

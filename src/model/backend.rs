@@ -159,6 +159,14 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, Error>;
 
+    /// Some rows of the residual stream, as numbers of this machine.
+    ///
+    /// Shape: `[rows given, hidden]`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn states(&mut self, x: &Self::Stream, rows: &[u32]) -> Result<Vec<f32>, Error>;
+
     /// Keeps a product as the step's logits: a row for each wanted row.
     ///
     /// # Errors

@@ -49,6 +49,12 @@ pub trait Model: Send + Sync {
     /// The device fails.
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error>;
 
+    /// The hidden states that the last step noted: the residual stream after each of the step's depths, its noted rows
+    /// one after the other.
+    ///
+    /// Shape: `[depths][noted, hidden]`.
+    fn states(&self) -> &[Vec<f32>];
+
     /// As [`Backend::cheap_rows`].
     fn cheap_rows(&self) -> usize;
 
@@ -64,6 +70,7 @@ pub struct Decoder<B: Backend> {
     layers: Vec<Layer<B>>,
     norm: B::Vector,
     lm_head: B::Linear,
+    states: Vec<Vec<f32>>,
 }
 
 struct Layer<B: Backend> {
@@ -98,7 +105,7 @@ impl<B: Backend> Decoder<B> {
         };
         let layers = (0..config.n_layers).map(|layer| load.layer(layer)).collect::<Result<_, _>>()?;
         let norm = load.norm("model.norm", hidden)?;
-        Ok(Self { config, backend, embed_tokens, layers, norm, lm_head })
+        Ok(Self { config, backend, embed_tokens, layers, norm, lm_head, states: Vec::new() })
     }
 
     /// Takes the residual stream through one layer; behind the last layer's keys and values, only the wanted rows.
@@ -143,6 +150,11 @@ impl<B: Backend> Model for Decoder<B> {
 
     fn run(&mut self, step: Step) -> Result<(), Error> {
         let wanted = !step.wanted.is_empty();
+        let (noted, depths) = (step.noted.clone(), step.depths.clone());
+        if let Some(&depth) = depths.iter().find(|&&depth| depth as usize >= self.layers.len()) {
+            return Err(Error::Depth { depth, n_layers: self.layers.len() });
+        }
+        self.states.clear();
         self.backend.begin(step)?;
         let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
         for idx in 0..self.layers.len() {
@@ -150,6 +162,9 @@ impl<B: Backend> Model for Decoder<B> {
                 return self.project(idx, &x).map(drop);
             }
             x = self.layer(idx, x)?;
+            if !noted.is_empty() && depths.contains(&(idx as u32 + 1)) {
+                self.states.push(self.backend.states(&x, &noted)?);
+            }
         }
         let h = self.backend.norm(&x, &self.norm)?;
         let logits = self.backend.product(&h, &self.lm_head)?; // [wanted, vocab]
@@ -162,6 +177,10 @@ impl<B: Backend> Model for Decoder<B> {
 
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {
         self.backend.logits()
+    }
+
+    fn states(&self) -> &[Vec<f32>] {
+        &self.states
     }
 
     fn cheap_rows(&self) -> usize {

@@ -1,7 +1,10 @@
 //! One step of work, described once for every backend: tokens with their places, whose blocks they read, and which
 //! rows of logits are wanted. Integers only.
 
-use std::{collections::HashSet, ops::Range};
+use std::{
+    collections::{BTreeSet, HashSet},
+    ops::Range,
+};
 
 use super::{BLOCK, Error};
 
@@ -15,6 +18,8 @@ pub struct Part<'a> {
     pub blocks: &'a [u32],
     /// The first of `tokens` whose next-token logits are wanted; their number when none are.
     pub logits_from: usize,
+    /// The first of `tokens` whose hidden states are wanted; their number when none are.
+    pub states_from: usize,
 }
 
 /// What one step computes. A row is a token of the step; all vectors named for rows have one entry for each.
@@ -34,6 +39,10 @@ pub struct Step {
     pub blocks: Vec<u32>,
     /// Rows whose next-token logits are wanted, ascending.
     pub wanted: Vec<u32>,
+    /// Rows whose hidden states are wanted, ascending.
+    pub noted: Vec<u32>,
+    /// After how many layers they are wanted, ascending; fewer than the model has.
+    pub depths: Vec<u32>,
     /// Shape: `[rows]`; all rows, those that read the same blocks side by side, a sequence's rows by position.
     pub order: Vec<u32>,
     /// Blocks to copy, `(from, to)`, before anything is computed.
@@ -60,6 +69,13 @@ impl Step {
         step
     }
 
+    /// The same step, with hidden states after so many layers.
+    #[must_use]
+    pub fn at_depths(self, depths: impl IntoIterator<Item = u32>) -> Self {
+        let depths: BTreeSet<u32> = depths.into_iter().collect();
+        Self { depths: depths.into_iter().collect(), ..self }
+    }
+
     fn push(&mut self, part: &Part<'_>) {
         let (sequence, first) = (self.block_starts.len() as u32 - 1, self.tokens.len());
         for position in part.position..part.position + part.tokens.len() {
@@ -69,6 +85,7 @@ impl Step {
         }
         self.tokens.extend_from_slice(part.tokens);
         self.wanted.extend((first + part.logits_from..self.tokens.len()).map(|row| row as u32));
+        self.noted.extend((first + part.states_from..self.tokens.len()).map(|row| row as u32));
         self.blocks.extend_from_slice(part.blocks);
         self.block_starts.push(self.blocks.len() as u32);
     }
@@ -154,6 +171,7 @@ mod tests {
             position,
             blocks,
             logits_from,
+            states_from: n,
         };
         let step = Step::new(
             [part(1, 16, &[7, 3][..], 0), part(18, 0, &[2, 9], 18), part(2, 17, &[7, 1], 1)],

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     judges::Call,
-    llm::{self, Chat, Reply, Sampling, Token, TokenSource, Usage, Weighed},
+    llm::{self, Chat, Reading, Reply, Sampling, Token, TokenSource, Usage, Weighed},
 };
 
 /// One line of `calls.jsonl`.
@@ -64,6 +64,9 @@ pub struct Continuation {
     pub text: String,
     #[serde(flatten)]
     pub spelled: Spelled,
+    /// What a lens showed of it, where it was read through one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<Reading>,
 }
 
 /// The tokens of a text, column by column.
@@ -177,13 +180,13 @@ impl Spelled {
 
 impl Continuation {
     fn of(weighed: Weighed) -> Self {
-        Self { spelled: Spelled::of(&weighed.tokens), text: weighed.text }
+        Self { spelled: Spelled::of(&weighed.tokens), text: weighed.text, reading: weighed.reading }
     }
 
     /// The continuation as the judge got it.
     #[must_use]
     pub fn weighed(&self) -> Weighed {
-        Weighed { text: self.text.clone(), tokens: self.spelled.tokens() }
+        Weighed { text: self.text.clone(), tokens: self.spelled.tokens(), reading: self.reading.clone() }
     }
 }
 
@@ -201,8 +204,11 @@ mod tests {
             source: TokenSource::Sampled,
         };
         let tokens = vec![token(5, "B", -0.1, -0.0), token(9, "\u{fffd}", -1e-17, -1e-17)];
-        let weighed =
-            Weighed { text: "7".into(), tokens: vec![token(7, "7", f64::NEG_INFINITY, f64::NEG_INFINITY)] };
+        let weighed = Weighed {
+            text: "7".into(),
+            tokens: vec![token(7, "7", f64::NEG_INFINITY, f64::NEG_INFINITY)],
+            reading: None,
+        };
         Call {
             unit: None,
             role: Role::Judge,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::progress::Progress;
-use crate::llm::{Chat, Error, Form, Llm, Reply, Sampling, Token, Usage, Weighed};
+use crate::llm::{Chat, Error, Form, Lens, Llm, Reply, Sampling, Token, Usage, Weighed};
 
 /// A number of places, and who waits for one.
 pub struct Gate {
@@ -98,6 +98,19 @@ impl Llm for Gated {
         weighed.iter().try_for_each(|w| numbers(&w.tokens))?;
         self.progress.answered(&Usage::default());
         Ok(weighed)
+    }
+
+    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Weighed, Error> {
+        let entry = self.gate.enter(self.rank);
+        let weighed = self.llm.read(chat, text, lens)?;
+        drop(entry);
+        numbers(&weighed.tokens)?;
+        self.progress.answered(&Usage::default());
+        Ok(weighed)
+    }
+
+    fn n_layers(&self) -> Option<usize> {
+        self.llm.n_layers()
     }
 
     fn count(&self, chat: &Chat) -> Result<usize, Error> {

@@ -63,7 +63,13 @@ impl<'a> Desk<'a> {
         let part = |&(sequence, n_tokens): &(usize, usize)| {
             let position = self.done[sequence];
             let tokens = &self.sequences[sequence][position..position + n_tokens];
-            Part { tokens, position, blocks: &self.blocks[sequence], logits_from: 0 }
+            Part {
+                tokens,
+                position,
+                blocks: &self.blocks[sequence],
+                logits_from: 0,
+                states_from: tokens.len(),
+            }
         };
         let step = Step::new(work.iter().map(part), Vec::new());
         for &(sequence, n_tokens) in work {

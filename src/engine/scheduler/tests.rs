@@ -97,7 +97,7 @@ impl Desk {
         let forced = (1..=plan.n_forced).map(|i| truth(id, i));
         let tokens = prompt.into_iter().chain(forced).collect();
         let n_more = (plan.n_answer - 1).saturating_sub(plan.n_forced);
-        let ask = Ask { id, tokens, n_prompt, n_more, logits_from: n_prompt - 1 };
+        let ask = Ask { id, tokens, n_prompt, n_more, logits_from: n_prompt - 1, states_from: usize::MAX };
         self.asked.insert(id, (ask.clone(), plan, 0));
         self.scheduler.add(ask);
     }

@@ -438,6 +438,14 @@ impl Backend for Cuda {
         Ok(out)
     }
 
+    fn states(&mut self, x: &Self::Stream, rows: &[u32]) -> Result<Vec<f32>, model::Error> {
+        let width = 4 * self.config.hidden;
+        let bytes = self.fetch(x.buffer.at(), x.n_rows * width)?;
+        let row = |&row: &u32| bytes[row as usize * width..][..width].chunks_exact(4);
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u32::from(byte));
+        Ok(rows.iter().flat_map(row).map(|bytes| f32::from_bits(number(bytes))).collect())
+    }
+
     fn keep_logits(&mut self, logits: Self::Product) -> Result<(), model::Error> {
         self.logits = Some(logits.buffer);
         Ok(())

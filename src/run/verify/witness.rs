@@ -9,7 +9,7 @@ use std::{
 use super::{Difference, around};
 use crate::{
     judges::{Panel, Role},
-    llm::{Chat, Error, Form, Llm, Reply, Sampling, Token, Weighed},
+    llm::{Chat, Error, Form, Lens, Llm, Reading, Reply, Sampling, Token, Weighed},
     run::call::{CallLine, Content, Continuation, prompt_hash},
 };
 
@@ -152,6 +152,17 @@ impl Llm for Witness {
         said
     }
 
+    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Weighed, Error> {
+        let Some((at, call)) = self.book.weighing(self.role, chat) else { return Err(unrecorded()) };
+        let read = call.content.iter().flat_map(|content| &content.weighed).map(Continuation::weighed).next();
+        let said = call.error.clone().map_or_else(|| read.ok_or_else(unrecorded), Err);
+        if let Some(model) = &self.model {
+            let one = |weighed: Result<Weighed, Error>| weighed.map(|weighed| vec![weighed]);
+            self.book.note(at, weights(&call, &one(said.clone()), &one(model.read(chat, text, lens))));
+        }
+        said
+    }
+
     fn count(&self, chat: &Chat) -> Result<usize, Error> {
         self.model.as_ref().map_or_else(|| Err(unrecorded()), |model| model.count(chat))
     }
@@ -212,13 +223,28 @@ fn weights(
             let pairs = there.iter().zip(here);
             pairs
                 .flat_map(|(a, b)| {
-                    [texts(&of(&a.text), &a.text, &b.text), tokens(&of(&a.text), &a.tokens, &b.tokens)]
+                    [
+                        texts(&of(&a.text), &a.text, &b.text),
+                        tokens(&of(&a.text), &a.tokens, &b.tokens),
+                        readings(&of(&a.text), a.reading.as_ref(), b.reading.as_ref()),
+                    ]
                 })
                 .flatten()
                 .collect()
         }
         _ => errors(&of("…"), said.as_ref().err(), now.as_ref().err()),
     }
+}
+
+/// The first token of which a lens shows another number.
+fn readings(of: &str, there: Option<&Reading>, here: Option<&Reading>) -> Vec<Difference> {
+    let (Some(there), Some(here)) = (there, here) else { return Vec::new() };
+    let bits = |values: &Vec<f64>| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+    let differs = |(a, b): &(&Vec<f64>, &Vec<f64>)| bits(a) != bits(b);
+    let pair = there.values.iter().zip(&here.values).enumerate().find(|(_, pair)| differs(pair));
+    let Some((at, (there, here))) = pair else { return Vec::new() };
+    let what = format!("what the lens shows of token {} of {of}", at + 1);
+    vec![Difference::new("", &what, &format!("{there:?}"), &format!("{here:?}"))]
 }
 
 fn errors(of: &str, there: Option<&Error>, here: Option<&Error>) -> Vec<Difference> {

@@ -1,0 +1,94 @@
+//! Numbers read off a model's hidden states by fixed linear maps: what a judge may see of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::Token;
+
+/// Linear maps from a token's hidden states to numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lens {
+    /// After how many layers the states are taken, ascending.
+    pub depths: Vec<usize>,
+    /// One map for each number.
+    ///
+    /// Shape: `[numbers][depths * hidden]`.
+    pub maps: Vec<Vec<f32>>,
+}
+
+/// What a lens shows of a text, token by token.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Where each token ends in the text, in bytes.
+    pub ends: Vec<usize>,
+    /// Shape: `[tokens][numbers]`.
+    pub values: Vec<Vec<f64>>,
+}
+
+/// A text's tokens and the hidden states behind them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct States {
+    /// With their log-probabilities.
+    pub tokens: Vec<Token>,
+    /// Where each token ends in the text, in bytes.
+    pub ends: Vec<usize>,
+    /// The residual stream after each of the depths asked for.
+    ///
+    /// Shape: `[depths][tokens * hidden]`.
+    pub states: Vec<Vec<f32>>,
+}
+
+impl States {
+    /// One token's states side by side, each scaled to a mean square of 1. The scale of the residual stream grows from
+    /// layer to layer and differs between tokens; its direction is what the next layer reads.
+    ///
+    /// Shape: `[depths * hidden]`.
+    #[must_use]
+    pub fn features(&self, token: usize) -> Vec<f32> {
+        let n = self.ends.len().max(1);
+        let scaled = |states: &Vec<f32>| {
+            let width = states.len() / n;
+            let row = &states[token * width..(token + 1) * width];
+            let square: f64 = row.iter().map(|x| f64::from(*x) * f64::from(*x)).sum();
+            let scale = (square / width.max(1) as f64).sqrt().max(f64::MIN_POSITIVE);
+            row.iter().map(|x| (f64::from(*x) / scale) as f32).collect::<Vec<_>>()
+        };
+        self.states.iter().flat_map(scaled).collect()
+    }
+
+    /// What a lens with these states' depths shows of them. Sums run in one order, so the same states give the same bits.
+    #[must_use]
+    pub fn through(&self, lens: &Lens) -> Reading {
+        let shown = |token: usize| {
+            let features = self.features(token);
+            let dot =
+                |map: &Vec<f32>| map.iter().zip(&features).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+            lens.maps.iter().map(dot).collect()
+        };
+        Reading { ends: self.ends.clone(), values: (0..self.ends.len()).map(shown).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_scaled_and_mapped_token_by_token() {
+        let states = States {
+            tokens: Vec::new(),
+            ends: vec![2, 5],
+            states: vec![vec![3.0, 3.0, 0.0, 2.0], vec![1.0, -1.0, 5.0, 5.0]],
+        };
+        assert_eq!(states.features(0), [1.0, 1.0, 1.0, -1.0]);
+        let lens = Lens { depths: vec![1, 2], maps: vec![vec![1.0, 2.0, 3.0, 4.0], vec![0.0; 4]] };
+        let Reading { ends, values } = states.through(&lens);
+        assert_eq!(ends, [2, 5]);
+        assert_eq!(values[0], [2.0, 0.0]);
+        assert!((values[1][0] - (2.0 * 2f64.sqrt() + 7.0)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn nothing_has_no_states() {
+        assert_eq!(States::default().through(&Lens::default()), Reading::default());
+    }
+}
