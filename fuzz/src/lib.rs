@@ -153,7 +153,10 @@ impl Llm for Parrot {
     }
 
     fn weigh(&self, _: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error> {
-        Ok(continuations.iter().map(|text| Weighed { text: text.clone(), tokens: Vec::new() }).collect())
+        Ok(continuations
+            .iter()
+            .map(|text| Weighed { text: text.clone(), tokens: Vec::new(), reading: None })
+            .collect())
     }
 
     fn count(&self, _: &Chat) -> Result<usize, Error> {

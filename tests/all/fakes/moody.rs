@@ -30,7 +30,7 @@ impl Llm for Moody {
                 "40" | "80" => 0.2,
                 _ => 0.0,
             };
-            Weighed { text: text.clone(), tokens: vec![token(text, probability)] }
+            Weighed { text: text.clone(), tokens: vec![token(text, probability)], reading: None }
         };
         Ok(continuations.iter().map(weigh).collect())
     }
