@@ -159,6 +159,14 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, Error>;
 
+    /// The values of a stream.
+    ///
+    /// Shape: `[rows, hidden]`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, Error>;
+
     /// Keeps a product as the step's logits: a row for each wanted row.
     ///
     /// # Errors

@@ -26,6 +26,15 @@ pub trait Model: Send + Sync {
     /// A token or block that does not exist, or the device fails.
     fn run(&mut self, step: Step) -> Result<(), Error>;
 
+    /// Runs a step through the first `layers` layers only and gives the residual stream of all its rows there, be
+    /// their logits wanted or not.
+    ///
+    /// Shape: `[rows, hidden]`.
+    ///
+    /// # Errors
+    /// As [`Model::run`], and when the model has fewer layers.
+    fn states(&mut self, step: Step, layers: usize) -> Result<Vec<f32>, Error>;
+
     /// As [`Backend::take`].
     ///
     /// # Errors
@@ -154,6 +163,19 @@ impl<B: Backend> Model for Decoder<B> {
         let h = self.backend.norm(&x, &self.norm)?;
         let logits = self.backend.product(&h, &self.lm_head)?; // [wanted, vocab]
         self.backend.keep_logits(logits)
+    }
+
+    fn states(&mut self, mut step: Step, layers: usize) -> Result<Vec<f32>, Error> {
+        if layers > self.layers.len() {
+            return Err(Error::Step(format!("{layers} layers of a model of {}", self.layers.len())));
+        }
+        step.wanted = (0..step.n_rows() as u32).collect();
+        self.backend.begin(step)?;
+        let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
+        for idx in 0..layers {
+            x = self.layer(idx, x)?;
+        }
+        self.backend.floats(&x)
     }
 
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error> {

@@ -244,6 +244,10 @@ impl Backend for Cpu {
         Ok(gate)
     }
 
+    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, Error> {
+        Ok(x.values.clone())
+    }
+
     fn keep_logits(&mut self, logits: Self::Product) -> Result<(), Error> {
         self.logits = logits.into_iter().next().map(|logits| logits.values).unwrap_or_default();
         Ok(())

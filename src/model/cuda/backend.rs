@@ -438,6 +438,12 @@ impl Backend for Cuda {
         Ok(out)
     }
 
+    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {
+        self.here()?;
+        let bytes = self.fetch(x.buffer.at(), x.n_rows * self.config.hidden * 4)?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
+    }
+
     fn keep_logits(&mut self, logits: Self::Product) -> Result<(), model::Error> {
         self.logits = Some(logits.buffer);
         Ok(())
