@@ -51,8 +51,8 @@ pub enum Error {
     Config { path: String, key: String, reason: String },
     #[error("`{path}`: tensor `{name}` {reason}")]
     Tensor { path: String, name: String, reason: String },
-    #[error("`{path}` is an adapter for another model: {reason}; hint: it was trained on `{base}`")]
-    Adapter { path: String, reason: String, base: String },
+    #[error("the adapter is one for another model: {reason}; hint: it was trained on `{base}`")]
+    Adapter { reason: String, base: String },
     #[error("token id {id} is past the vocabulary of {vocab}")]
     Token { id: u32, vocab: usize },
     #[error("the step cannot be run: {0}")]

@@ -114,13 +114,12 @@ impl Adapter {
         self.layers.iter().flat_map(BTreeMap::values).map(|part| part.a.len() + part.b.len()).sum()
     }
 
-    /// Checks that it is one for a model of this shape; `dir` is for the message.
+    /// Checks that it is one for a model of this shape.
     ///
     /// # Errors
     /// A layer that the model lacks, or matrices of another size: both sizes are named.
-    pub fn check(&self, dir: &Path, model: &Config) -> Result<(), Error> {
+    pub fn check(&self, model: &Config) -> Result<(), Error> {
         let bad = |reason: String| Error::Adapter {
-            path: dir.display().to_string(),
             reason,
             base: if self.config.base.is_empty() { "unknown".into() } else { self.config.base.clone() },
         };
