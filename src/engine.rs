@@ -37,7 +37,7 @@ mod open;
 mod signed;
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         mpsc::{Receiver, sync_channel},
@@ -93,6 +93,8 @@ pub struct Options {
     pub chat_options: serde_json::Value,
     /// Tokens that end a turn, in addition to the model's own.
     pub stop_tokens: Vec<String>,
+    /// Folders of adapters to load beside the model; [`Engine::with_adapter`] asks them.
+    pub adapters: Vec<PathBuf>,
 }
 
 /// Positions that a sequence gets by default when the model supports more.
@@ -124,6 +126,7 @@ impl Options {
             chat_template: None,
             chat_options: serde_json::Value::Null,
             stop_tokens: Vec::new(),
+            adapters: Vec::new(),
         }
     }
 }
@@ -133,6 +136,8 @@ impl Options {
 pub enum Error {
     #[error(transparent)]
     Model(#[from] crate::model::Error),
+    #[error("`{path}`: {source}")]
+    Adapter { path: String, source: crate::model::Error },
     #[error("`{path}`: {reason}")]
     Text { path: String, reason: String },
     #[error(
@@ -144,13 +149,22 @@ pub enum Error {
     Threads(String),
 }
 
-/// A loaded model with its thread.
+/// A loaded model with its thread, or one of its adapters: clones ask the same thread.
+#[derive(Clone)]
 pub struct Engine {
+    loaded: Arc<Loaded>,
+    /// Which of the model's adapters answers; `None` for the model itself.
+    adapter: Option<u32>,
+}
+
+/// What all that ask one model share.
+struct Loaded {
     workers: Workers,
     tokenizer: Arc<Tokenizer>,
     template: Option<ChatTemplate>,
     vocabulary: Vocabulary,
     facts: Facts,
+    n_adapters: usize,
 }
 
 /// What a signature says of an engine, and what a plan needs to know of it.
@@ -183,14 +197,24 @@ impl Engine {
         open::over(weights, tokenizer, None, options)
     }
 
+    /// The same loaded model with one of its [`Options::adapters`], by its place there, or without any.
+    ///
+    /// # Panics
+    /// When the model was loaded with fewer adapters.
+    #[must_use]
+    pub fn with_adapter(&self, adapter: Option<usize>) -> Self {
+        assert!(adapter.is_none_or(|adapter| adapter < self.loaded.n_adapters), "an adapter that is loaded");
+        Self { loaded: self.loaded.clone(), adapter: adapter.map(|adapter| adapter as u32) }
+    }
+
     #[must_use]
     pub fn facts(&self) -> &Facts {
-        &self.facts
+        &self.loaded.facts
     }
 
     #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
-        &self.tokenizer
+        &self.loaded.tokenizer
     }
 
     /// The constraint of a form in this model's tokens; `None` for free text.
@@ -198,7 +222,7 @@ impl Engine {
     /// # Errors
     /// [`llm::Error::Form`] when it cannot be compiled.
     pub fn grammar(&self, form: &Form) -> Result<Option<grammar::Grammar>, llm::Error> {
-        self.vocabulary.grammar(form)
+        self.loaded.vocabulary.grammar(form)
     }
 
     /// The ids of a chat as the model reads it.
@@ -206,12 +230,12 @@ impl Engine {
     /// # Errors
     /// [`llm::Error::Template`] when the chat template refuses it.
     pub fn prompt_ids(&self, chat: &Chat) -> Result<Vec<u32>, llm::Error> {
-        chat::encode(chat, self.template.as_ref(), &self.tokenizer)
+        chat::encode(chat, self.loaded.template.as_ref(), &self.loaded.tokenizer)
     }
 
     /// Refuses what cannot fit even in an empty cache.
     fn check_length(&self, prompt: usize, answer: usize) -> Result<(), llm::Error> {
-        let context = self.facts.context;
+        let context = self.loaded.facts.context;
         if prompt == 0 {
             return Err(llm::Error::Template("the prompt is empty".into()));
         }
@@ -225,12 +249,12 @@ impl Engine {
     fn send(&self, mut ask: Ask, task: Task) -> Result<Pending, llm::Error> {
         let (sender, receiver) = sync_channel(1);
         let prompt = &ask.tokens[..ask.n_prompt];
-        let answer = Answer::new(task, prompt, self.tokenizer.clone(), sender);
+        let answer = Answer::new(task, prompt, self.loaded.tokenizer.clone(), sender);
         // What the form forces at the start is computed with the prompt.
         let forced = answer.ids();
         ask.n_more = ask.n_more.saturating_sub(forced.len());
         ask.tokens.extend(forced);
-        let waiting = self.workers.send(Request { ask, answer }).ok_or_else(gone)?;
+        let waiting = self.loaded.workers.send(Request { ask, answer }).ok_or_else(gone)?;
         Ok(Pending { receiver, _waiting: waiting })
     }
 }
@@ -255,12 +279,13 @@ impl Llm for Engine {
     fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
         let tokens = self.prompt_ids(chat)?;
         self.check_length(tokens.len(), sampling.max_tokens)?;
-        let grammar = self.vocabulary.grammar(form)?;
+        let grammar = self.loaded.vocabulary.grammar(form)?;
         let n_prompt = tokens.len();
         if sampling.max_tokens == 0 {
             return Ok(Reply { finish: Finish::Length, prompt_ids: tokens, ..Reply::default() });
         }
-        let ask = Ask { id: 0, tokens, n_prompt, n_more: sampling.max_tokens, logits_from: n_prompt - 1 };
+        let n_more = sampling.max_tokens;
+        let ask = Ask { id: 0, tokens, n_prompt, adapter: self.adapter, n_more, logits_from: n_prompt - 1 };
         self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?.wait()
     }
 
@@ -270,12 +295,13 @@ impl Llm for Engine {
         let mut waiting = Vec::new();
         for text in continuations {
             let failed = |e: tokenizer::Error| llm::Error::Engine(e.to_string());
-            let ids = self.tokenizer.encode_data(text).map_err(failed)?;
+            let ids = self.loaded.tokenizer.encode_data(text).map_err(failed)?;
             self.check_length(n_prompt, ids.len())?;
             // The last token's own logits are not needed.
             let given = ids.split_last().map_or(&[][..], |(_, given)| given);
             let tokens = [&prompt, given].concat();
-            let ask = Ask { id: 0, tokens, n_prompt, n_more: 0, logits_from: n_prompt - 1 };
+            let (adapter, logits_from) = (self.adapter, n_prompt - 1);
+            let ask = Ask { id: 0, tokens, n_prompt, adapter, n_more: 0, logits_from };
             let pending = if ids.is_empty() { None } else { Some(self.send(ask, Task::Weigh { ids })?) };
             waiting.push((text, pending));
         }

@@ -163,6 +163,7 @@ fn described(step: &Step) -> model::Step {
         position: chunk.position,
         blocks: &chunk.blocks,
         logits_from: chunk.logits_from,
+        adapter: chunk.adapter,
     });
     model::Step::new(parts, step.copies.iter().map(|copy| (copy.from, copy.to)).collect())
 }

@@ -2,8 +2,9 @@
 //! One call runs one step of any mix of prompt chunks and single tokens.
 
 use super::{
-    Config, Error, KvType, Weights,
-    backend::{Backend, Matrices, Reach, Rows},
+    Adapter, Config, Error, KvType, Weights,
+    adapter::{AdapterLayer, Module},
+    backend::{Added, Backend, Matrices, Reach, Rows},
     config::Arch,
     step::Step,
     tail::{Choice, Want},
@@ -18,6 +19,13 @@ pub trait Model: Send + Sync {
     /// # Errors
     /// No memory, or a number type that this device does not cache.
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
+
+    /// Adds an adapter, and gives the number by which the parts of a step name it. Rows that name none are computed
+    /// as if it were not there.
+    ///
+    /// # Errors
+    /// An adapter of a model of another shape, no memory, or a device that has no adapters.
+    fn adapt(&mut self, adapter: &Adapter) -> Result<u32, Error>;
 
     /// Runs one step: writes the tokens' keys and values to the cache and holds the wanted logits. A GPU may still be
     /// at work when this returns.
@@ -73,6 +81,7 @@ pub struct Decoder<B: Backend> {
     layers: Vec<Layer<B>>,
     norm: B::Vector,
     lm_head: B::Linear,
+    n_adapters: usize,
 }
 
 struct Layer<B: Backend> {
@@ -107,7 +116,7 @@ impl<B: Backend> Decoder<B> {
         };
         let layers = (0..config.n_layers).map(|layer| load.layer(layer)).collect::<Result<_, _>>()?;
         let norm = load.norm("model.norm", hidden)?;
-        Ok(Self { config, backend, embed_tokens, layers, norm, lm_head })
+        Ok(Self { config, backend, embed_tokens, layers, norm, lm_head, n_adapters: 0 })
     }
 
     /// Takes the residual stream through one layer; behind the last layer's keys and values, only the wanted rows.
@@ -150,7 +159,24 @@ impl<B: Backend> Model for Decoder<B> {
         self.backend.reserve(n_blocks, kv)
     }
 
+    fn adapt(&mut self, adapter: &Adapter) -> Result<u32, Error> {
+        adapter.check(&self.config)?;
+        let (none, scale) = (AdapterLayer::new(), adapter.scale() as f32);
+        for (idx, layer) in self.layers.iter_mut().enumerate() {
+            let of_layer = adapter.layers.get(idx).unwrap_or(&none);
+            let added = |module| of_layer.get(&module).map(|matrices| Added { matrices, scale });
+            let backend = &self.backend;
+            backend.adapt(&mut layer.qkv, &[Module::Q, Module::K, Module::V].map(added))?;
+            backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;
+            backend.adapt(&mut layer.gate_up, &[Module::Gate, Module::Up].map(added))?;
+            backend.adapt(&mut layer.down_proj, &[added(Module::Down)])?;
+        }
+        self.n_adapters += 1;
+        Ok(self.n_adapters as u32 - 1)
+    }
+
     fn run(&mut self, step: Step) -> Result<(), Error> {
+        step.check_adapters(self.n_adapters)?;
         let wanted = !step.wanted.is_empty();
         self.backend.begin(step)?;
         let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]

@@ -81,7 +81,7 @@ fn last_logits(device: &Device, weights: &Weights, tokens: &[u32]) -> Vec<f32> {
     let mut model = device.load(weights, compute).unwrap();
     model.reserve(8, KvType::Bf16).unwrap();
     let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
-    let part = Part { tokens, position: 0, blocks: &blocks, logits_from: tokens.len() - 1 };
+    let part = Part { tokens, position: 0, blocks: &blocks, logits_from: tokens.len() - 1, adapter: None };
     model.run(Step::new([part], Vec::new())).unwrap();
     model.logits().unwrap().remove(0)
 }

@@ -21,7 +21,7 @@ use crate::fakes::gguf;
 fn logits(mut model: Box<dyn Model>, tokens: &[u32]) -> Vec<f32> {
     model.reserve(8, KvType::F32).unwrap();
     let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
-    let part = Part { tokens, position: 0, blocks: &blocks, logits_from: tokens.len() - 1 };
+    let part = Part { tokens, position: 0, blocks: &blocks, logits_from: tokens.len() - 1, adapter: None };
     model.run(Step::new([part], Vec::new())).unwrap();
     model.logits().unwrap().remove(0)
 }

@@ -36,6 +36,7 @@ fn step(sequences: &[Sequence]) -> Step {
         position: s.before,
         blocks,
         logits_from: 0,
+        adapter: None,
     };
     Step::new(sequences.iter().zip(blocks.iter().map(Vec::as_slice)).map(part), Vec::new())
 }
