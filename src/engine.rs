@@ -37,7 +37,7 @@ mod open;
 mod signed;
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         mpsc::{Receiver, sync_channel},
@@ -93,6 +93,8 @@ pub struct Options {
     pub chat_options: serde_json::Value,
     /// Tokens that end a turn, in addition to the model's own.
     pub stop_tokens: Vec<String>,
+    /// Folders of adapters to load beside the model; [`Engine::with_adapter`] asks them.
+    pub adapters: Vec<PathBuf>,
 }
 
 /// Positions that a sequence gets by default when the model supports more.
@@ -124,6 +126,7 @@ impl Options {
             chat_template: None,
             chat_options: serde_json::Value::Null,
             stop_tokens: Vec::new(),
+            adapters: Vec::new(),
         }
     }
 }
@@ -133,6 +136,8 @@ impl Options {
 pub enum Error {
     #[error(transparent)]
     Model(#[from] crate::model::Error),
+    #[error("`{path}`: {source}")]
+    Adapter { path: String, source: crate::model::Error },
     #[error("`{path}`: {reason}")]
     Text { path: String, reason: String },
     #[error(
@@ -144,13 +149,22 @@ pub enum Error {
     Threads(String),
 }
 
-/// A loaded model with its thread.
+/// A loaded model with its thread, or one of its adapters: clones ask the same thread.
+#[derive(Clone)]
 pub struct Engine {
+    loaded: Arc<Loaded>,
+    /// Which of the model's adapters answers; `None` for the model itself.
+    adapter: Option<u32>,
+}
+
+/// What all that ask one model share.
+struct Loaded {
     workers: Workers,
     tokenizer: Arc<Tokenizer>,
     template: Option<ChatTemplate>,
     vocabulary: Vocabulary,
     facts: Facts,
+    n_adapters: usize,
 }
 
 /// What a signature says of an engine, and what a plan needs to know of it.
@@ -184,14 +198,24 @@ impl Engine {
         open::over(weights, tokenizer, None, options)
     }
 
+    /// The same loaded model with one of its [`Options::adapters`], by its place there, or without any.
+    ///
+    /// # Panics
+    /// When the model was loaded with fewer adapters.
+    #[must_use]
+    pub fn with_adapter(&self, adapter: Option<usize>) -> Self {
+        assert!(adapter.is_none_or(|adapter| adapter < self.loaded.n_adapters), "an adapter that is loaded");
+        Self { loaded: self.loaded.clone(), adapter: adapter.map(|adapter| adapter as u32) }
+    }
+
     #[must_use]
     pub fn facts(&self) -> &Facts {
-        &self.facts
+        &self.loaded.facts
     }
 
     #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
-        &self.tokenizer
+        &self.loaded.tokenizer
     }
 
     /// The constraint of a form in this model's tokens; `None` for free text.
@@ -199,7 +223,7 @@ impl Engine {
     /// # Errors
     /// [`llm::Error::Form`] when it cannot be compiled.
     pub fn grammar(&self, form: &Form) -> Result<Option<grammar::Grammar>, llm::Error> {
-        self.vocabulary.grammar(form)
+        self.loaded.vocabulary.grammar(form)
     }
 
     /// The ids of a chat as the model reads it.
@@ -207,17 +231,17 @@ impl Engine {
     /// # Errors
     /// [`llm::Error::Template`] when the chat template refuses it.
     pub fn prompt_ids(&self, chat: &Chat) -> Result<Vec<u32>, llm::Error> {
-        chat::encode(chat, self.template.as_ref(), &self.tokenizer)
+        chat::encode(chat, self.loaded.template.as_ref(), &self.loaded.tokenizer)
     }
 
     /// The ids of a text that is data.
     fn data(&self, text: &str) -> Result<Vec<u32>, llm::Error> {
-        self.tokenizer.encode_data(text).map_err(|error| llm::Error::Engine(error.to_string()))
+        self.loaded.tokenizer.encode_data(text).map_err(|error| llm::Error::Engine(error.to_string()))
     }
 
     /// Refuses what cannot fit even in an empty cache.
     fn check_length(&self, prompt: usize, answer: usize) -> Result<(), llm::Error> {
-        let context = self.facts.context;
+        let context = self.loaded.facts.context;
         if prompt == 0 {
             return Err(llm::Error::Template("the prompt is empty".into()));
         }
@@ -231,12 +255,12 @@ impl Engine {
     fn send(&self, mut ask: Ask, task: Task) -> Result<Pending, llm::Error> {
         let (sender, receiver) = sync_channel(1);
         let prompt = &ask.tokens[..ask.n_prompt];
-        let answer = Answer::new(task, prompt, self.tokenizer.clone(), sender);
+        let answer = Answer::new(task, prompt, self.loaded.tokenizer.clone(), sender);
         // What the form forces at the start is computed with the prompt.
         let forced = answer.ids();
         ask.n_more = ask.n_more.saturating_sub(forced.len());
         ask.tokens.extend(forced);
-        let waiting = self.workers.send(Request { ask, answer }).ok_or_else(gone)?;
+        let waiting = self.loaded.workers.send(Request { ask, answer }).ok_or_else(gone)?;
         Ok(Pending { receiver, _waiting: waiting })
     }
 }
@@ -261,7 +285,7 @@ impl Llm for Engine {
     fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
         let tokens = self.prompt_ids(chat)?;
         self.check_length(tokens.len(), sampling.max_tokens)?;
-        let grammar = self.vocabulary.grammar(form)?;
+        let grammar = self.loaded.vocabulary.grammar(form)?;
         let n_prompt = tokens.len();
         if sampling.max_tokens == 0 {
             return Ok(Reply { finish: Finish::Length, prompt_ids: tokens, ..Reply::default() });
@@ -270,6 +294,7 @@ impl Llm for Engine {
             id: 0,
             tokens,
             n_prompt,
+            adapter: self.adapter,
             n_more: sampling.max_tokens,
             logits_from: n_prompt - 1,
             states_from: usize::MAX,
@@ -287,8 +312,8 @@ impl Llm for Engine {
             // The last token's own logits are not needed.
             let given = ids.split_last().map_or(&[][..], |(_, given)| given);
             let tokens = [&prompt, given].concat();
-            let states_from = usize::MAX;
-            let ask = Ask { id: 0, tokens, n_prompt, n_more: 0, logits_from: n_prompt - 1, states_from };
+            let (adapter, logits_from, states_from) = (self.adapter, n_prompt - 1, usize::MAX);
+            let ask = Ask { id: 0, tokens, n_prompt, adapter, n_more: 0, logits_from, states_from };
             let task = Task::Weigh { ids, depths: Vec::new() };
             let pending = if text.is_empty() { None } else { Some(self.send(ask, task)?) };
             waiting.push((text, pending));
@@ -311,8 +336,8 @@ impl Llm for Engine {
         let prompt = self.prompt_ids(chat)?;
         let (n_prompt, ids) = (prompt.len(), self.data(text)?);
         self.check_length(n_prompt, ids.len())?;
-        if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= self.facts.n_layers) {
-            let n_layers = self.facts.n_layers;
+        if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= self.loaded.facts.n_layers) {
+            let n_layers = self.loaded.facts.n_layers;
             return Err(llm::Error::Depth { depth: *depth, n_layers });
         }
         if ids.is_empty() {
@@ -320,14 +345,14 @@ impl Llm for Engine {
         }
         let mut end = 0;
         let ends = ids.iter().map(|&id| {
-            end = text.len().min(end + self.tokenizer.bytes(id).len());
+            end = text.len().min(end + self.loaded.tokenizer.bytes(id).len());
             end
         });
         let ends = ends.collect();
         // A token's log-probability comes from the row in front of it, its states from its own.
         let tokens = [&prompt[..], &ids].concat();
-        let ask =
-            Ask { id: 0, tokens, n_prompt, n_more: 0, logits_from: n_prompt - 1, states_from: n_prompt };
+        let (adapter, logits_from, states_from) = (self.adapter, n_prompt - 1, n_prompt);
+        let ask = Ask { id: 0, tokens, n_prompt, adapter, n_more: 0, logits_from, states_from };
         let depths = depths.iter().map(|&depth| depth as u32).collect();
         let Outcome { reply, states } = self.send(ask, Task::Weigh { ids, depths })?.wait()?;
         Ok(States { tokens: reply.tokens, ends, states })
@@ -338,7 +363,7 @@ impl Llm for Engine {
     }
 
     fn n_layers(&self) -> Option<usize> {
-        Some(self.facts.n_layers)
+        Some(self.loaded.facts.n_layers)
     }
 
     fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {

@@ -43,6 +43,9 @@ pub mod rate;
 pub mod difficulty;
 
 pub mod gmicl;
+
+pub mod gmft;
+
 pub mod thinking;
 
 pub mod answers;

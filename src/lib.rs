@@ -5,7 +5,8 @@
 //! names everything that can move it; [`run`] takes a whole test set through a judge and never loses finished work;
 //! [`meta`] says how well its verdicts agree with human ones, and [`report`] prints them; [`card`] fetches and checks
 //! models, [`evidence`] searches the user's documents; [`engine`] is the `Llm` that runs open weights in this process
-//! over the decoder in [`model`]; [`bench`] measures it, and [`cli`] is the command line.
+//! over the decoder in [`model`]; [`tune`] trains adapters of a model to judge; [`bench`] measures the engine, and
+//! [`cli`] is the command line.
 //!
 //! It holds no prompt text (that is in files beside each judge) and uses the network only for `models pull` and, where
 //! the user names one, a search service on this machine.
@@ -33,6 +34,8 @@ pub mod evidence;
 pub mod engine;
 
 pub mod model;
+
+pub mod tune;
 
 pub mod bench;
 

@@ -21,12 +21,15 @@ pub mod config;
 
 pub mod weights;
 
+pub mod adapter;
+
 pub mod cpu;
 
 pub mod cuda;
 
 pub mod device;
 
+pub use adapter::Adapter;
 pub use cache::{BLOCK, KvType};
 pub use config::Config;
 pub use cpu::Compute;
@@ -48,6 +51,8 @@ pub enum Error {
     Config { path: String, key: String, reason: String },
     #[error("`{path}`: tensor `{name}` {reason}")]
     Tensor { path: String, name: String, reason: String },
+    #[error("the adapter is one for another model: {reason}; hint: it was trained on `{base}`")]
+    Adapter { reason: String, base: String },
     #[error("token id {id} is past the vocabulary of {vocab}")]
     Token { id: u32, vocab: usize },
     #[error("hidden states after {depth} layers of a model with {n_layers}; hint: ask for fewer")]

@@ -32,6 +32,8 @@ pub mod repeats;
 
 pub mod raters;
 
+pub mod ratings;
+
 /// How bad an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

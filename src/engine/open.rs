@@ -4,10 +4,10 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use candle_core::quantized::gguf_file::Value;
 
-use crate::model::{BLOCK, Config, Device, Model, Weights};
+use crate::model::{Adapter, BLOCK, Config, Device, Model, Weights};
 
 use super::{
-    Engine, Error, Facts, MAX_CONTEXT, Options,
+    Engine, Error, Facts, Loaded, MAX_CONTEXT, Options,
     chat::ChatTemplate,
     grammar::Vocabulary,
     memory,
@@ -39,8 +39,9 @@ pub fn over(
     let template = template.map_err(|e| text(e.to_string()))?;
     let template = template.map(|t| t.with_options(&options.chat_options));
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
+    let adapters = options.adapters.iter().map(|dir| adapter(dir, config)).collect::<Result<Vec<_>, _>>()?;
     let devices = std::iter::once(&options.device).chain(&options.more_devices);
-    let models = devices.map(|device| model(device, weights, context, options));
+    let models = devices.map(|device| model(device, weights, &adapters, context, options));
     let models: Vec<(Box<dyn Model>, usize)> = models.collect::<Result<_, Error>>()?;
     let kv_bytes = models.iter().map(|(_, n_blocks)| n_blocks * options.kv.block_bytes(config)).sum();
     let tokenizer = Arc::new(tokenizer);
@@ -54,13 +55,25 @@ pub fn over(
     };
     let workers = Workers::start(models, options)?;
     let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
-    Ok(Engine { workers, tokenizer, template, vocabulary, facts })
+    let n_adapters = adapters.len();
+    let loaded = Loaded { workers, tokenizer, template, vocabulary, facts, n_adapters };
+    Ok(Engine { loaded: Arc::new(loaded), adapter: None })
+}
+
+/// An adapter, refused before weights are read when it is for another model.
+fn adapter(dir: &Path, config: &Config) -> Result<Adapter, Error> {
+    let adapter = Adapter::read(dir)?;
+    match adapter.check(config) {
+        Ok(()) => Ok(adapter),
+        Err(source) => Err(Error::Adapter { path: dir.display().to_string(), source }),
+    }
 }
 
 /// A loaded model with its cache, and the blocks of that.
 fn model(
     device: &Device,
     weights: &Weights,
+    adapters: &[Adapter],
     context: usize,
     options: &Options,
 ) -> Result<(Box<dyn Model>, usize), Error> {
@@ -71,10 +84,10 @@ fn model(
             // Refused before weights are read, which takes a while.
             let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(weights.n_bytes()));
             let n_blocks = n_blocks(kv_bytes)?;
-            (device.load(weights, options.compute)?, n_blocks)
+            (loaded(device, weights, adapters, options)?, n_blocks)
         }
         Device::Cuda(gpu) => {
-            let model = device.load(weights, options.compute)?;
+            let model = loaded(device, weights, adapters, options)?;
             let (free, _) = gpu.memory().map_err(crate::model::Error::from)?;
             let rest = || free.saturating_sub(memory::step(config, options.step_tokens, options.n_rows));
             (model, n_blocks(options.kv_bytes.unwrap_or_else(rest))?)
@@ -82,6 +95,20 @@ fn model(
     };
     model.reserve(n_blocks, options.kv)?;
     Ok((model, n_blocks))
+}
+
+/// A model with its adapters.
+fn loaded(
+    device: &Device,
+    weights: &Weights,
+    adapters: &[Adapter],
+    options: &Options,
+) -> Result<Box<dyn Model>, Error> {
+    let mut model = device.load(weights, options.compute)?;
+    for adapter in adapters {
+        model.adapt(adapter)?;
+    }
+    Ok(model)
 }
 
 /// Blocks of the cache; at least one sequence of the full context must fit.

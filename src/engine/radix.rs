@@ -9,6 +9,9 @@
 //! Blocks stay aligned to absolute positions. A prompt that diverges from another inside a block shares the
 //! whole blocks before it, and has the tokens up to that point copied into a block of its own: nothing is
 //! computed twice, and no two writers ever share a block.
+//!
+//! An adapter changes keys and values, so that what is computed with one is found only by those that take the same
+//! one: the root's children are kept apart by it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,6 +19,15 @@ use crate::model::BLOCK;
 
 /// A node of the tree; the root is not a node.
 pub type NodeId = u32;
+
+/// What a new node stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parent {
+    /// The root, among what is computed with this adapter, or with none.
+    Root(Option<u32>),
+    /// A node that holds a whole block.
+    Node(NodeId),
+}
 
 const ROOT: NodeId = 0;
 
@@ -57,6 +69,8 @@ struct Node {
     parent: NodeId,
     block: u32,
     tokens: Vec<u32>,
+    /// What its keys and values were computed with, as those of all nodes that stand on it.
+    adapter: Option<u32>,
     /// Children by their first token; several may share it.
     children: HashMap<u32, Vec<NodeId>>,
     n_children: usize,
@@ -78,15 +92,15 @@ impl Radix {
         Self { nodes: vec![root], vacant: Vec::new(), free, n_blocks, idle, n_nodes: 0, n_held: 0, clock: 0 }
     }
 
-    /// The longest known start of `tokens`, at most `limit` tokens of it.
+    /// The longest known start of `tokens` as computed with an adapter or none, at most `limit` tokens of it.
     #[must_use]
-    pub fn find(&self, tokens: &[u32], limit: usize) -> Match {
+    pub fn find(&self, adapter: Option<u32>, tokens: &[u32], limit: usize) -> Match {
         let tokens = &tokens[..tokens.len().min(limit)];
         let mut found = Match::default();
         let mut at = ROOT;
         loop {
             let rest = &tokens[found.path.len() * BLOCK..];
-            let best = self.best_child(at, rest);
+            let best = self.best_child(at, adapter, rest);
             match best {
                 Some((child, BLOCK)) => {
                     found.path.push(child);
@@ -101,13 +115,14 @@ impl Radix {
     }
 
     /// The child that shares most tokens with `rest`, the older one of equals.
-    fn best_child(&self, parent: NodeId, rest: &[u32]) -> Option<(NodeId, usize)> {
+    fn best_child(&self, parent: NodeId, adapter: Option<u32>, rest: &[u32]) -> Option<(NodeId, usize)> {
         let candidates = self.nodes[parent as usize].children.get(rest.first()?)?;
         let shared = |id: NodeId| {
             let tokens = &self.nodes[id as usize].tokens;
             tokens.iter().zip(rest).take_while(|(a, b)| a == b).count()
         };
-        candidates.iter().map(|&id| (id, shared(id))).max_by_key(|&(id, n)| (n, std::cmp::Reverse(id)))
+        let own = candidates.iter().filter(|&&id| self.nodes[id as usize].adapter == adapter);
+        own.map(|&id| (id, shared(id))).max_by_key(|&(id, n)| (n, std::cmp::Reverse(id)))
     }
 
     /// Keeps nodes from being evicted.
@@ -204,17 +219,20 @@ impl Radix {
         self.free.extend_from_slice(blocks);
     }
 
-    /// Adds a block under `parent` (`None`: at the root), locked by the caller and not ready. The parent
-    /// holds a whole block and is locked too.
-    pub fn insert(&mut self, parent: Option<NodeId>, tokens: &[u32], block: u32) -> NodeId {
-        let parent = parent.unwrap_or(ROOT);
+    /// Adds a block under `parent`, locked by the caller and not ready. A parent node is locked too.
+    pub fn insert(&mut self, parent: Parent, tokens: &[u32], block: u32) -> NodeId {
+        let (parent, adapter) = match parent {
+            Parent::Root(adapter) => (ROOT, adapter),
+            Parent::Node(id) => (id, self.nodes[id as usize].adapter),
+        };
         let id = self.vacant.pop().unwrap_or_else(|| {
             self.nodes.push(Node::default());
             (self.nodes.len() - 1) as NodeId
         });
         let tokens = tokens.to_vec();
         let first = tokens[0];
-        self.nodes[id as usize] = Node { parent, block, tokens, users: 1, live: true, ..Node::default() };
+        self.nodes[id as usize] =
+            Node { parent, block, tokens, adapter, users: 1, live: true, ..Node::default() };
         (self.n_nodes, self.n_held) = (self.n_nodes + 1, self.n_held + 1);
         self.rest(parent, |node| {
             node.n_children += 1;
@@ -294,6 +312,9 @@ impl Radix {
         }
         if node.parent != ROOT && (parent.tokens.len() != BLOCK || parent.users < node.users) {
             return fail("stands on a parent that is not whole, or less used than itself");
+        }
+        if node.parent != ROOT && parent.adapter != node.adapter {
+            return fail("stands on what another adapter computed");
         }
         if node.children.values().map(Vec::len).sum::<usize>() != node.n_children {
             return fail("miscounts its children");

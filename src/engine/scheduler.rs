@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::model::BLOCK;
 
 use super::{
-    radix::{Match, Radix},
+    radix::{Match, Parent, Radix},
     sequence::{Ask, Fork, SeqId, Sequence},
 };
 
@@ -63,6 +63,7 @@ pub struct Chunk {
     pub logits_from: usize,
     /// The first of the chunk's tokens whose hidden states are wanted; the chunk's length when none are.
     pub states_from: usize,
+    pub adapter: Option<u32>,
 }
 
 impl Chunk {
@@ -103,7 +104,7 @@ impl Scheduler {
         if !self.limits.prefix_cache {
             return Match::default();
         }
-        self.radix.find(&ask.tokens, ask.logits_from.min(ask.tokens.len() - 1))
+        self.radix.find(ask.adapter, &ask.tokens, ask.logits_from.min(ask.tokens.len() - 1))
     }
 
     /// The next step: every row that can move gets a share of the step's tokens, decoding rows first.
@@ -169,6 +170,7 @@ impl Scheduler {
             id: ask.id,
             tokens: ask.tokens.clone(),
             n_prompt: ask.n_prompt,
+            adapter: ask.adapter,
             n_done: known.n_tokens(),
             n_cached: known.n_tokens(),
             logits_from: ask.logits_from,
@@ -187,7 +189,8 @@ impl Scheduler {
     /// Enters the first `n_tokens` of the sequence in the tree, block by block.
     fn grow_path(&mut self, sequence: &mut Sequence, n_tokens: usize) {
         for idx in sequence.path.len()..n_tokens.div_ceil(BLOCK) {
-            let parent = idx.checked_sub(1).map(|i| sequence.path[i]);
+            let before = idx.checked_sub(1).map(|i| sequence.path[i]);
+            let parent = before.map_or(Parent::Root(sequence.adapter), Parent::Node);
             let tokens = &sequence.tokens[idx * BLOCK..n_tokens.min((idx + 1) * BLOCK)];
             let node = self.radix.insert(parent, tokens, sequence.blocks[idx]);
             sequence.path.push(node);
@@ -296,6 +299,7 @@ fn chunk(sequence: &Sequence, n: usize) -> Chunk {
         blocks: sequence.blocks.clone(),
         logits_from: sequence.logits_from.saturating_sub(position).min(n),
         states_from: sequence.states_from.saturating_sub(position).min(n),
+        adapter: sequence.adapter,
     }
 }
 

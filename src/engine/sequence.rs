@@ -15,6 +15,8 @@ pub struct Sequence {
     /// Prompt, then the answer as far as it is chosen, forced or guessed.
     pub tokens: Vec<u32>,
     pub n_prompt: usize,
+    /// The model's adapter that all its tokens take.
+    pub adapter: Option<u32>,
     /// Tokens whose keys and values are in the cache.
     pub n_done: usize,
     /// Prompt tokens that came from the cache.
@@ -68,6 +70,8 @@ pub struct Ask {
     /// Prompt, then the given part of the answer.
     pub tokens: Vec<u32>,
     pub n_prompt: usize,
+    /// The model's adapter that all its tokens take.
+    pub adapter: Option<u32>,
     /// Tokens that may still be added.
     pub n_more: usize,
     /// The next-token logits of this position and all later ones are wanted.

@@ -143,7 +143,7 @@ impl Worker {
     /// Gives every answer the hidden states of its rows. `depths` are the step's, which are those of all answers.
     fn hand_over_states(&self, asked: &mut [Asked], depths: &[u32]) {
         let width = self.model.config().hidden;
-        let states = self.model.states();
+        let states = self.model.noted();
         for Asked { answer, noted, .. } in asked.iter_mut().filter(|asked| !asked.noted.is_empty()) {
             let wanted = answer.depths().to_vec();
             let at = |depth: &u32| depths.iter().position(|known| known == depth);
@@ -195,6 +195,7 @@ fn described(step: &Step) -> model::Step {
         blocks: &chunk.blocks,
         logits_from: chunk.logits_from,
         states_from: chunk.states_from,
+        adapter: chunk.adapter,
     });
     model::Step::new(parts, step.copies.iter().map(|copy| (copy.from, copy.to)).collect())
 }

@@ -2,8 +2,8 @@
 //! of them; only time depends on the choice.
 
 use std::{
-    collections::HashMap,
-    hash::{DefaultHasher, Hasher},
+    collections::{BTreeMap, HashMap},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -53,8 +53,8 @@ impl Drop for Thread {
 /// The prompts so far.
 #[derive(Default)]
 struct Known {
-    /// Their beginnings.
-    seen: Seen,
+    /// Their beginnings, apart for each adapter: none finds what another computed.
+    seen: BTreeMap<Option<u32>, Seen>,
     /// Which worker last had a prompt with this beginning.
     whose: HashMap<u64, usize>,
 }
@@ -85,8 +85,9 @@ impl Workers {
         let prompt = &request.ask.tokens[..request.ask.n_prompt];
         let chosen = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            request.answer.set_distinct(known.seen.enter(prompt));
-            known.choose(prompt, &self.loads(), self.slack)
+            let adapter = request.ask.adapter;
+            request.answer.set_distinct(known.seen.entry(adapter).or_default().enter(prompt));
+            known.choose(adapter, prompt, &self.loads(), self.slack)
         };
         let Desk { inbox, waiting, .. } = &self.desks[chosen];
         waiting.fetch_add(1, Ordering::Relaxed);
@@ -102,11 +103,12 @@ impl Workers {
 impl Known {
     /// The worker that knows the longest beginning of a prompt, unless it has much more to do than the idlest; and
     /// notes that it has this one.
-    fn choose(&mut self, prompt: &[u32], loads: &[usize], slack: usize) -> usize {
+    fn choose(&mut self, adapter: Option<u32>, prompt: &[u32], loads: &[usize], slack: usize) -> usize {
         if loads.len() < 2 {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
+        adapter.hash(&mut hasher);
         let beginnings: Vec<u64> = prompt
             .chunks(STRIDE)
             .map(|tokens| {
@@ -148,13 +150,26 @@ mod tests {
     fn prompts_go_where_their_beginning_is_known_unless_that_is_far_busier() {
         let mut known = Known::default();
         let document = |n: u32| (0..200).map(|i| i * n).collect::<Vec<u32>>();
-        assert_eq!(known.choose(&document(3), &[0, 0, 0], 4), 0);
-        assert_eq!(known.choose(&document(5), &[1, 0, 0], 4), 1, "an unknown beginning goes to the idlest");
+        assert_eq!(known.choose(None, &document(3), &[0, 0, 0], 4), 0);
+        assert_eq!(
+            known.choose(None, &document(5), &[1, 0, 0], 4),
+            1,
+            "an unknown beginning goes to the idlest"
+        );
         let mut next = document(3);
         next.extend([7; 100]);
-        assert_eq!(known.choose(&next, &[4, 1, 0], 4), 0, "a few more requests are worth a known beginning");
-        assert_eq!(known.choose(&next, &[5, 1, 0], 4), 2, "many more are not");
-        assert_eq!(known.choose(&next, &[0, 1, 1], 4), 2, "from then on the other one knows it too");
-        assert_eq!(known.choose(&document(5), &[9], 4), 0, "a single worker has everything");
+        assert_eq!(
+            known.choose(None, &next, &[4, 1, 0], 4),
+            0,
+            "a few more requests are worth a known beginning"
+        );
+        assert_eq!(known.choose(None, &next, &[5, 1, 0], 4), 2, "many more are not");
+        assert_eq!(known.choose(None, &next, &[0, 1, 1], 4), 2, "from then on the other one knows it too");
+        assert_eq!(
+            known.choose(Some(0), &next, &[1, 0, 2], 4),
+            1,
+            "an adapter's prompts are prompts of their own"
+        );
+        assert_eq!(known.choose(None, &document(5), &[9], 4), 0, "a single worker has everything");
     }
 }

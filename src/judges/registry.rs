@@ -1,7 +1,8 @@
 //! The judges that exist, and how one is made from its name, with its signature. It holds no method's logic.
 
 use super::{
-    Judge, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmicl, himate, m_mad,
+    Judge, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl, himate,
+    m_mad,
     method::{Calls, Method, Role},
     rate, rubric_mqm,
     samples::Samples,
@@ -22,6 +23,7 @@ pub const METHODS: &[&Method] = &[
     &rubric_mqm::METHOD,
     &fsp::METHOD,
     &gmicl::METHOD,
+    &gmft::METHOD,
     &m_mad::METHOD,
     &himate::METHOD,
     &rate::METHOD,

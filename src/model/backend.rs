@@ -6,6 +6,7 @@
 
 use super::{
     Error, KvType, Weights,
+    adapter::LowRank,
     step::Step,
     tail::{Choice, Want},
 };
@@ -17,6 +18,13 @@ pub struct Matrices<'a> {
     pub parts: &'a [(String, usize)],
     /// Columns (inputs).
     pub k: usize,
+}
+
+/// What an adapter adds to one matrix: `scale B (A x)`.
+#[derive(Clone, Copy, Debug)]
+pub struct Added<'a> {
+    pub matrices: &'a LowRank,
+    pub scale: f32,
 }
 
 /// The norms of a layer's query and key heads, where the architecture has them.
@@ -76,6 +84,14 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// No memory on the device.
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, Error>;
 
+    /// Gives weight matrices their next adapter: what it adds to each part, `None` where it adds nothing. Products with
+    /// them add it to the rows that take this adapter. Every adapter is given to every [`Backend::Linear`] of the
+    /// layers, so that all count them alike.
+    ///
+    /// # Errors
+    /// No memory, or a device that has no adapters.
+    fn adapt(&self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), Error>;
+
     /// Makes the cache: room for `n_blocks` blocks, which may hold anything.
     ///
     /// # Errors
@@ -101,13 +117,13 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, Error>;
 
-    /// `x w^T + b` for each part.
+    /// `x w^T + b` for each part, and what a row's adapter adds to it.
     ///
     /// # Errors
     /// The device fails.
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, Error>;
 
-    /// `x += norm(h w^T + b)`, or without a norm where the architecture has none.
+    /// `x += norm(h w^T + b)`, with what a row's adapter adds to the product, or without a norm where the architecture has none.
     ///
     /// # Errors
     /// The device fails.
@@ -159,13 +175,13 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, Error>;
 
-    /// Some rows of the residual stream, as numbers of this machine.
+    /// The values of a stream.
     ///
-    /// Shape: `[rows given, hidden]`.
+    /// Shape: `[rows, hidden]`.
     ///
     /// # Errors
     /// The device fails.
-    fn states(&mut self, x: &Self::Stream, rows: &[u32]) -> Result<Vec<f32>, Error>;
+    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, Error>;
 
     /// Keeps a product as the step's logits: a row for each wanted row.
     ///

@@ -26,6 +26,7 @@
 
 pub mod backend;
 
+mod adapter;
 mod attention;
 mod linear;
 mod norm;
@@ -64,7 +65,7 @@ pub use input::{Coding, Input};
 pub use layout::Format;
 pub use linear::Compute;
 pub(in crate::model) use pack::{read_codes, scale_and_minimum};
-pub use schedule::{Job, multiply, products};
+pub use schedule::{Job, add_multiply, multiply, products};
 pub use tier::Tier;
 
 use layout::Storage;

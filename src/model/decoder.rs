@@ -2,8 +2,9 @@
 //! One call runs one step of any mix of prompt chunks and single tokens.
 
 use super::{
-    Config, Error, KvType, Weights,
-    backend::{Backend, Matrices, Reach, Rows},
+    Adapter, Config, Error, KvType, Weights,
+    adapter::{AdapterLayer, Module},
+    backend::{Added, Backend, Matrices, Reach, Rows},
     config::Arch,
     step::Step,
     tail::{Choice, Want},
@@ -19,12 +20,28 @@ pub trait Model: Send + Sync {
     /// No memory, or a number type that this device does not cache.
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
 
+    /// Adds an adapter, and gives the number by which the parts of a step name it. Rows that name none are computed
+    /// as if it were not there.
+    ///
+    /// # Errors
+    /// An adapter of a model of another shape, no memory, or a device that has no adapters.
+    fn adapt(&mut self, adapter: &Adapter) -> Result<u32, Error>;
+
     /// Runs one step: writes the tokens' keys and values to the cache and holds the wanted logits. A GPU may still be
     /// at work when this returns.
     ///
     /// # Errors
     /// A token or block that does not exist, or the device fails.
     fn run(&mut self, step: Step) -> Result<(), Error>;
+
+    /// Runs a step through the first `layers` layers only and gives the residual stream of all its rows there, be
+    /// their logits wanted or not.
+    ///
+    /// Shape: `[rows, hidden]`.
+    ///
+    /// # Errors
+    /// As [`Model::run`], and when the model has fewer layers.
+    fn states(&mut self, step: Step, layers: usize) -> Result<Vec<f32>, Error>;
 
     /// As [`Backend::take`].
     ///
@@ -53,7 +70,7 @@ pub trait Model: Send + Sync {
     /// one after the other.
     ///
     /// Shape: `[depths][noted, hidden]`.
-    fn states(&self) -> &[Vec<f32>];
+    fn noted(&self) -> &[Vec<f32>];
 
     /// As [`Backend::cheap_rows`].
     fn cheap_rows(&self) -> usize;
@@ -70,7 +87,8 @@ pub struct Decoder<B: Backend> {
     layers: Vec<Layer<B>>,
     norm: B::Vector,
     lm_head: B::Linear,
-    states: Vec<Vec<f32>>,
+    noted: Vec<Vec<f32>>,
+    n_adapters: usize,
 }
 
 struct Layer<B: Backend> {
@@ -105,7 +123,8 @@ impl<B: Backend> Decoder<B> {
         };
         let layers = (0..config.n_layers).map(|layer| load.layer(layer)).collect::<Result<_, _>>()?;
         let norm = load.norm("model.norm", hidden)?;
-        Ok(Self { config, backend, embed_tokens, layers, norm, lm_head, states: Vec::new() })
+        let noted = Vec::new();
+        Ok(Self { config, backend, embed_tokens, layers, norm, lm_head, n_adapters: 0, noted })
     }
 
     /// Takes the residual stream through one layer; behind the last layer's keys and values, only the wanted rows.
@@ -148,13 +167,30 @@ impl<B: Backend> Model for Decoder<B> {
         self.backend.reserve(n_blocks, kv)
     }
 
+    fn adapt(&mut self, adapter: &Adapter) -> Result<u32, Error> {
+        adapter.check(&self.config)?;
+        let (none, scale) = (AdapterLayer::new(), adapter.scale() as f32);
+        for (idx, layer) in self.layers.iter_mut().enumerate() {
+            let of_layer = adapter.layers.get(idx).unwrap_or(&none);
+            let added = |module| of_layer.get(&module).map(|matrices| Added { matrices, scale });
+            let backend = &self.backend;
+            backend.adapt(&mut layer.qkv, &[Module::Q, Module::K, Module::V].map(added))?;
+            backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;
+            backend.adapt(&mut layer.gate_up, &[Module::Gate, Module::Up].map(added))?;
+            backend.adapt(&mut layer.down_proj, &[added(Module::Down)])?;
+        }
+        self.n_adapters += 1;
+        Ok(self.n_adapters as u32 - 1)
+    }
+
     fn run(&mut self, step: Step) -> Result<(), Error> {
+        step.check_adapters(self.n_adapters)?;
         let wanted = !step.wanted.is_empty();
         let (noted, depths) = (step.noted.clone(), step.depths.clone());
         if let Some(&depth) = depths.iter().find(|&&depth| depth as usize >= self.layers.len()) {
             return Err(Error::Depth { depth, n_layers: self.layers.len() });
         }
-        self.states.clear();
+        self.noted.clear();
         self.backend.begin(step)?;
         let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
         for idx in 0..self.layers.len() {
@@ -163,12 +199,27 @@ impl<B: Backend> Model for Decoder<B> {
             }
             x = self.layer(idx, x)?;
             if !noted.is_empty() && depths.contains(&(idx as u32 + 1)) {
-                self.states.push(self.backend.states(&x, &noted)?);
+                let (all, width) = (self.backend.floats(&x)?, self.config.hidden);
+                let row = |&row: &u32| &all[row as usize * width..][..width];
+                self.noted.push(noted.iter().flat_map(row).copied().collect());
             }
         }
         let h = self.backend.norm(&x, &self.norm)?;
         let logits = self.backend.product(&h, &self.lm_head)?; // [wanted, vocab]
         self.backend.keep_logits(logits)
+    }
+
+    fn states(&mut self, mut step: Step, layers: usize) -> Result<Vec<f32>, Error> {
+        if layers > self.layers.len() {
+            return Err(Error::Step(format!("{layers} layers of a model of {}", self.layers.len())));
+        }
+        step.wanted = (0..step.n_rows() as u32).collect();
+        self.backend.begin(step)?;
+        let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
+        for idx in 0..layers {
+            x = self.layer(idx, x)?;
+        }
+        self.backend.floats(&x)
     }
 
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error> {
@@ -179,8 +230,8 @@ impl<B: Backend> Model for Decoder<B> {
         self.backend.logits()
     }
 
-    fn states(&self) -> &[Vec<f32>] {
-        &self.states
+    fn noted(&self) -> &[Vec<f32>] {
+        &self.noted
     }
 
     fn cheap_rows(&self) -> usize {

@@ -2,7 +2,7 @@
 //! rows of logits are wanted. Integers only.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     ops::Range,
 };
 
@@ -20,6 +20,16 @@ pub struct Part<'a> {
     pub logits_from: usize,
     /// The first of `tokens` whose hidden states are wanted; their number when none are.
     pub states_from: usize,
+    /// Which of the model's adapters its rows take, by the number that [`super::Model::adapt`] gave it.
+    pub adapter: Option<u32>,
+}
+
+/// Rows that take the same adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adapted {
+    pub adapter: u32,
+    /// Their places among the rows that an operation gets, ascending.
+    pub rows: Vec<u32>,
 }
 
 /// What one step computes. A row is a token of the step; all vectors named for rows have one entry for each.
@@ -37,6 +47,8 @@ pub struct Step {
     pub block_starts: Vec<u32>,
     /// All sequences' blocks, one sequence after the other.
     pub blocks: Vec<u32>,
+    /// Shape: `[sequences]`; the adapter of each sequence's rows.
+    pub adapters: Vec<Option<u32>>,
     /// Rows whose next-token logits are wanted, ascending.
     pub wanted: Vec<u32>,
     /// Rows whose hidden states are wanted, ascending.
@@ -88,6 +100,7 @@ impl Step {
         self.noted.extend((first + part.states_from..self.tokens.len()).map(|row| row as u32));
         self.blocks.extend_from_slice(part.blocks);
         self.block_starts.push(self.blocks.len() as u32);
+        self.adapters.push(part.adapter);
     }
 
     /// Rows of the step.
@@ -105,6 +118,17 @@ impl Step {
             end - run.len()..end
         };
         self.slots.chunk_by(|a, b| a / BLOCK as u32 == b / BLOCK as u32).map(run).collect()
+    }
+
+    /// Refuses adapters that a model with so many of them does not have.
+    ///
+    /// # Errors
+    /// The first such adapter.
+    pub fn check_adapters(&self, n_adapters: usize) -> Result<(), Error> {
+        match self.adapters.iter().flatten().find(|&&adapter| adapter as usize >= n_adapters) {
+            Some(adapter) => Err(Error::Step(format!("adapter {adapter} of a model with {n_adapters}"))),
+            None => Ok(()),
+        }
     }
 
     /// Refuses what a model with `n_blocks` blocks of cache and a vocabulary of `vocab` cannot run, or could not run on
@@ -148,6 +172,30 @@ impl Step {
         self.blocks_of(self.sequences[row as usize] as usize)
     }
 
+    /// All rows that take an adapter, by adapter; empty when none does.
+    #[must_use]
+    pub fn adapted(&self) -> Vec<Adapted> {
+        self.by_adapter(0..self.n_rows() as u32)
+    }
+
+    /// The same for the wanted rows alone: their places are indices into `wanted`.
+    #[must_use]
+    pub fn wanted_adapted(&self) -> Vec<Adapted> {
+        self.by_adapter(self.wanted.iter().copied())
+    }
+
+    fn by_adapter(&self, rows: impl Iterator<Item = u32>) -> Vec<Adapted> {
+        let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        if self.adapters.iter().any(Option::is_some) {
+            for (place, row) in rows.enumerate() {
+                if let Some(adapter) = self.adapters[self.sequences[row as usize] as usize] {
+                    groups.entry(adapter).or_default().push(place as u32);
+                }
+            }
+        }
+        groups.into_iter().map(|(adapter, rows)| Adapted { adapter, rows }).collect()
+    }
+
     /// The indices into `wanted`, those of rows that read the same blocks side by side.
     #[must_use]
     pub fn wanted_order(&self) -> Vec<u32> {
@@ -172,6 +220,7 @@ mod tests {
             blocks,
             logits_from,
             states_from: n,
+            adapter: (position == 0).then_some(3),
         };
         let step = Step::new(
             [part(1, 16, &[7, 3][..], 0), part(18, 0, &[2, 9], 18), part(2, 17, &[7, 1], 1)],
@@ -186,6 +235,11 @@ mod tests {
         assert_eq!(step.order[..3], [1, 2, 3], "block 2 comes before block 7");
         assert_eq!(step.order[18..], [19, 20, 0], "two sequences begin with block 7");
         assert_eq!(step.wanted_order(), [1, 0]);
+        assert_eq!(step.adapters, [None, Some(3), None]);
+        assert_eq!(step.adapted(), [Adapted { adapter: 3, rows: (1..19).collect() }]);
+        assert_eq!(step.wanted_adapted(), [], "none of its rows is wanted");
+        assert!(step.check_adapters(4).is_ok());
+        assert!(step.check_adapters(3).unwrap_err().to_string().contains("adapter 3 of a model with 3"));
         assert_eq!(step.runs(), [0..1, 1..17, 17..19, 19..21]);
         assert!(step.check(10, 20).is_ok());
         assert!(step.check(9, 20).unwrap_err().to_string().contains("block 9 of a cache of 9"));

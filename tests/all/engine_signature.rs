@@ -45,6 +45,8 @@ fn variants(control: &str) -> Vec<(&'static str, Options)> {
         chat_template,
         chat_options,
         stop_tokens,
+        // They wait beside the model until one is asked: model_adapters shows that they then move no bit of others.
+        adapters,
     } = base();
     let compute =
         |tier, activations, floats| Options { compute: Compute { tier, activations, floats }, ..base() };
@@ -63,6 +65,7 @@ fn variants(control: &str) -> Vec<(&'static str, Options)> {
         ("chat_options", Options { chat_options: json!({"enable_thinking": false}), ..base() }),
         ("stop_tokens", Options { stop_tokens: vec![control.into()], ..base() }),
     ];
+    assert_eq!(adapters, Vec::<PathBuf>::new());
     assert_eq!((kv, chat_template, chat_options, stop_tokens), (KvType::Bf16, None, json!(null), vec![]));
     for other in Tier::available() {
         all.push(("tier", compute(other, activations, floats)));

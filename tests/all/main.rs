@@ -38,6 +38,7 @@ mod meta_documents;
 mod meta_promptcue;
 mod meta_standards;
 mod model;
+mod model_adapters;
 mod model_matmul;
 mod model_weights;
 mod rate;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use tribunal::model::{BLOCK, Compute, Device, KvType, Model, Part, Step, Weights};
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -15,7 +15,7 @@ pub fn load_on(device: &Device, name: &str) -> Box<dyn Model> {
     device.load(&weights, Compute::default()).expect("a tiny model loads")
 }
 
-fn load(name: &str) -> Box<dyn Model> {
+pub fn load(name: &str) -> Box<dyn Model> {
     load_on(&Device::Cpu, name)
 }
 
@@ -26,7 +26,12 @@ pub struct Golden {
 }
 
 pub fn goldens(name: &str) -> Vec<Golden> {
-    let file = |kind: &str| root().join(format!("tests/golden/models/{name}.{kind}"));
+    goldens_of("models", name)
+}
+
+/// The same of a folder of goldens.
+pub fn goldens_of(folder: &str, name: &str) -> Vec<Golden> {
+    let file = |kind: &str| root().join(format!("tests/golden/{folder}/{name}.{kind}"));
     let text = std::fs::read_to_string(file("json")).expect("the golden's ids");
     let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let sequences: Vec<Vec<u32>> = serde_json::from_value(json["sequences"].clone()).expect("ids");
@@ -44,6 +49,8 @@ pub struct Desk<'a> {
     model: &'a mut dyn Model,
     sequences: Vec<Vec<u32>>,
     pub done: Vec<usize>,
+    /// The adapter of each sequence.
+    pub adapters: Vec<Option<u32>>,
     blocks: Vec<Vec<u32>>,
 }
 
@@ -55,7 +62,8 @@ impl<'a> Desk<'a> {
         free.sort_by_key(|block| (block * 7919) % 31);
         let blocks = needed.iter().map(|n| free.split_off(free.len() - n)).collect();
         model.reserve(total, kind).expect("a small cache");
-        Self { model, sequences: sequences.to_vec(), done: vec![0; sequences.len()], blocks }
+        let n = sequences.len();
+        Self { model, sequences: sequences.to_vec(), done: vec![0; n], adapters: vec![None; n], blocks }
     }
 
     /// Feeds the next tokens of some sequences, `(sequence, tokens)`, and gives all their logits.
@@ -69,6 +77,7 @@ impl<'a> Desk<'a> {
                 blocks: &self.blocks[sequence],
                 logits_from: 0,
                 states_from: tokens.len(),
+                adapter: self.adapters[sequence],
             }
         };
         let step = Step::new(work.iter().map(part), Vec::new());

@@ -21,13 +21,18 @@ fn prompt(dice: &mut Dice) -> Vec<u32> {
         .collect()
 }
 
+/// No adapter half of the time, else one of two.
+fn adapter(dice: &mut Dice) -> Option<u32> {
+    [None, None, Some(0), Some(1)][dice.roll(4)]
+}
+
 struct Held {
     path: Vec<NodeId>,
     private: Vec<u32>,
 }
 
-fn seat(radix: &mut Radix, tokens: &[u32]) -> Option<Held> {
-    let known = radix.find(tokens, tokens.len() - 1);
+fn seat(radix: &mut Radix, adapter: Option<u32>, tokens: &[u32]) -> Option<Held> {
+    let known = radix.find(adapter, tokens, tokens.len() - 1);
     assert!(known.n_tokens() < tokens.len());
     radix.lock(&known.path);
     let Some(own) = radix.allocate(tokens.len().div_ceil(BLOCK) + 1 - known.path.len()) else {
@@ -38,7 +43,8 @@ fn seat(radix: &mut Radix, tokens: &[u32]) -> Option<Held> {
     let mut own = own.into_iter();
     for chunk in tokens.chunks(BLOCK).skip(path.len()) {
         let block = own.next().expect("a block was allocated for each chunk");
-        path.push(radix.insert(path.last().copied(), chunk, block));
+        let parent = path.last().map_or(Parent::Root(adapter), |&node| Parent::Node(node));
+        path.push(radix.insert(parent, chunk, block));
     }
     for (i, &node) in path.iter().enumerate() {
         radix.set_ready(node, tokens.len() - i * BLOCK);
@@ -55,7 +61,7 @@ fn a_hundred_thousand_rounds() {
     for _ in 0..100_000 {
         match dice.roll(4) {
             0 | 1 => {
-                if let Some(one) = seat(&mut radix, &prompt(&mut dice)) {
+                if let Some(one) = seat(&mut radix, adapter(&mut dice), &prompt(&mut dice)) {
                     seated += 1;
                     held.push(one);
                 }
@@ -66,7 +72,7 @@ fn a_hundred_thousand_rounds() {
                 radix.release(&one.private);
             }
             _ => {
-                let known = radix.find(&prompt(&mut dice), 1000).path;
+                let known = radix.find(adapter(&mut dice), &prompt(&mut dice), 1000).path;
                 if dice.roll(2) == 0 { radix.want(&known) } else { radix.unwant(&known) }
             }
         }
@@ -89,12 +95,27 @@ fn what_waiting_work_wants_is_evicted_last() {
     let b: Vec<u32> = (100..116).collect();
     for tokens in [&a, &b] {
         let block = radix.allocate(1).expect("free")[0];
-        let node = radix.insert(None, tokens, block);
+        let node = radix.insert(Parent::Root(None), tokens, block);
         radix.set_ready(node, BLOCK);
         radix.unlock(&[node]);
     }
-    let wanted = radix.find(&a, 16).path;
+    let wanted = radix.find(None, &a, 16).path;
     radix.want(&wanted);
     assert_eq!(radix.allocate(3).map(|blocks| blocks.len()), Some(3));
-    assert_eq!((radix.find(&a, 16).n_tokens(), radix.find(&b, 16).n_tokens()), (16, 0));
+    assert_eq!((radix.find(None, &a, 16).n_tokens(), radix.find(None, &b, 16).n_tokens()), (16, 0));
+}
+
+#[test]
+fn what_one_adapter_computed_is_not_found_by_another() {
+    let mut radix = Radix::new(8);
+    let tokens: Vec<u32> = (0..20).collect();
+    for adapter in [None, Some(0)] {
+        let held = seat(&mut radix, adapter, &tokens).expect("room");
+        radix.unlock(&held.path);
+        radix.release(&held.private);
+    }
+    let found = |adapter| radix.find(adapter, &tokens, 20);
+    assert_eq!((found(None).n_tokens(), found(Some(0)).n_tokens()), (20, 20));
+    assert_ne!(found(None).path, found(Some(0)).path);
+    assert_eq!(found(Some(1)), Match::default());
 }

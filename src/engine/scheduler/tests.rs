@@ -8,9 +8,12 @@ use super::*;
 
 const LIMITS: Limits = Limits { n_rows: 5, n_tokens: 24, prefix_cache: true };
 
+/// A token and the adapter that it was computed with.
+type Computed = (Option<u32>, u32);
+
 /// A cache that remembers which token at which position each slot of each block was computed from.
 #[derive(Default)]
-struct Slots(BTreeMap<(u32, usize), Vec<u32>>);
+struct Slots(BTreeMap<(u32, usize), Vec<Computed>>);
 
 impl Slots {
     /// Plays a step: copies, then writes; checks that all that a token attends to is there and right.
@@ -27,18 +30,22 @@ impl Slots {
             for (i, &token) in chunk.tokens.iter().enumerate() {
                 let position = chunk.position + i;
                 let mut history = self.before(chunk, position);
-                history.push(token);
+                history.push((chunk.adapter, token));
                 self.0.insert((chunk.blocks[position / BLOCK], position % BLOCK), history);
             }
         }
     }
 
     /// The tokens that the slot before `position` stands for: its own and all before it.
-    fn before(&self, chunk: &Chunk, position: usize) -> Vec<u32> {
+    fn before(&self, chunk: &Chunk, position: usize) -> Vec<Computed> {
         let Some(last) = position.checked_sub(1) else { return Vec::new() };
         let slot = (chunk.blocks[last / BLOCK], last % BLOCK);
         let history = self.0.get(&slot).unwrap_or_else(|| panic!("position {last} was never computed"));
         assert_eq!(history.len(), position, "slot of another position");
+        assert!(
+            history.iter().all(|(adapter, _)| *adapter == chunk.adapter),
+            "computed with another adapter"
+        );
         history.clone()
     }
 }
@@ -92,12 +99,17 @@ impl Desk {
     }
 
     fn ask(&mut self, prompt: Vec<u32>, plan: Plan) {
+        self.ask_with(None, prompt, plan);
+    }
+
+    fn ask_with(&mut self, adapter: Option<u32>, prompt: Vec<u32>, plan: Plan) {
         let id = self.asked.keys().last().map_or(1, |id| id + 1);
         let n_prompt = prompt.len();
         let forced = (1..=plan.n_forced).map(|i| truth(id, i));
         let tokens = prompt.into_iter().chain(forced).collect();
         let n_more = (plan.n_answer - 1).saturating_sub(plan.n_forced);
-        let ask = Ask { id, tokens, n_prompt, n_more, logits_from: n_prompt - 1, states_from: usize::MAX };
+        let logits_from = n_prompt - 1;
+        let ask = Ask { id, tokens, n_prompt, adapter, n_more, logits_from, states_from: usize::MAX };
         self.asked.insert(id, (ask.clone(), plan, 0));
         self.scheduler.add(ask);
     }
@@ -165,14 +177,14 @@ proptest! {
     #[test]
     fn the_books_balance_after_every_step(
         asks in prop::collection::vec(
-            ((0_usize..9, 0_usize..6, 0_usize..40), any_plan(), 0_usize..4), 1..40,
+            ((0_usize..9, 0_usize..6, 0_usize..40), prop::option::of(0_u32..2), any_plan(), 0_usize..4), 1..40,
         ),
         n_blocks in 8_usize..40,
         prefix_cache in any::<bool>(),
     ) {
         let mut desk = Desk::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
-        for ((family, own, n_own), plan, steps) in asks {
-            desk.ask(prompt(family, own, n_own), plan);
+        for ((family, own, n_own), adapter, plan, steps) in asks {
+            desk.ask_with(adapter, prompt(family, own, n_own), plan);
             for _ in 0..steps {
                 if !desk.scheduler.is_idle() {
                     desk.step();

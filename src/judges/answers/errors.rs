@@ -123,11 +123,16 @@ impl Layout {
     /// The shots with their answers in this layout. They have no `quality_score`: the paper gives none.
     #[must_use]
     pub fn shown(self, shots: &[Shot]) -> Vec<ShownShot<'_>> {
-        shots.iter().map(|shot| ShownShot { shot, answer: self.answer(shot) }).collect()
+        shots.iter().map(|shot| ShownShot { shot, answer: self.written(&shot.errors) }).collect()
     }
 
-    fn answer(self, shot: &Shot) -> String {
-        let errors: Vec<Value> = shot.errors.iter().map(|error| self.entry(error)).collect();
+    /// Errors as an answer of this layout, without a quality score.
+    ///
+    /// # Panics
+    /// Never: the errors are strings.
+    #[must_use]
+    pub fn written(self, errors: &[ShotError]) -> String {
+        let errors: Vec<Value> = errors.iter().map(|error| self.entry(error)).collect();
         let answer = json!({ "errors": errors });
         let text = if self.is_strict {
             serde_json::to_string(&answer)

@@ -14,7 +14,11 @@ use crate::{
         setup::{Error, Granularity},
         shots::{Shot, ShotError},
     },
-    mqm::{Severity, typology},
+    mqm::{
+        Severity,
+        ratings::{self, Marked, Ratings},
+        typology,
+    },
     segment::{
         JOINT, Segment, lang,
         read::{TestSet, testset},
@@ -157,7 +161,8 @@ fn rated_pair(
     files: &BTreeSet<PathBuf>,
     documents: &mut BTreeMap<Key, Document>,
 ) -> Result<(), Error> {
-    let raters: Vec<Ratings> = files.iter().map(|path| ratings(path)).collect::<Result<_, _>>()?;
+    let raters: Vec<Ratings> =
+        files.iter().map(|path| ratings::read(path)).collect::<Result<_, _>>().map_err(of_ratings)?;
     let systems: BTreeSet<&String> = raters.iter().flat_map(BTreeMap::keys).collect();
     let conflict = |reason: String| Error::Conflict(reason);
     let (src, tgt) = lang::parse_pair(pair).map_err(|e| conflict(e.to_string()))?;
@@ -174,41 +179,6 @@ fn rated_pair(
         documents.entry((pair.to_owned(), segment.system, doc)).or_default().push(rated);
     }
     Ok(())
-}
-
-/// Each system's segments: `None` where this rater did not rate.
-type Ratings = BTreeMap<String, Vec<Option<Vec<Marked>>>>;
-
-/// An error of a `.seg.rating` file. Source: mt-metrics-eval `ratings.py`.
-#[derive(Deserialize)]
-struct Marked {
-    /// Half-open, in Unicode code points.
-    start: usize,
-    end: usize,
-    #[serde(default)]
-    category: String,
-    #[serde(default)]
-    severity: String,
-    #[serde(default)]
-    is_source_error: bool,
-}
-
-fn ratings(path: &Path) -> Result<Ratings, Error> {
-    #[derive(Deserialize)]
-    struct Row {
-        errors: Vec<Marked>,
-    }
-    let mut ratings = Ratings::new();
-    for (idx, line) in read(path)?.lines().enumerate() {
-        let mut fields = line.split('\t');
-        let (system, rating) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
-        let errors = match rating {
-            "None" => None,
-            json => Some(serde_json::from_str::<Row>(json).map_err(|e| wrong_line(path, idx, &e))?.errors),
-        };
-        ratings.entry(system.to_owned()).or_default().push(errors);
-    }
-    Ok(ratings)
 }
 
 fn rated(segment: &Segment, errors: &[Marked]) -> Rated {
@@ -243,6 +213,15 @@ fn of_prompt(category: &str) -> Option<String> {
 
 fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|source| Error::Read { file: path.into(), source })
+}
+
+fn of_ratings(error: ratings::Error) -> Error {
+    match error {
+        ratings::Error::Io { path, source } => Error::Read { file: path, source },
+        ratings::Error::Line { path, line, reason } => {
+            Error::Shot { file: path.display().to_string(), line, reason }
+        }
+    }
 }
 
 fn wrong_line(path: &Path, idx: usize, error: &serde_json::Error) -> Error {

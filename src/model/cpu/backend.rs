@@ -16,9 +16,9 @@ use super::{
 use crate::model::{
     Config, Error, KvType, Weights,
     angles::Angles,
-    backend::{Backend, HeadNorms, Matrices, Reach, Rows},
+    backend::{Added, Backend, HeadNorms, Matrices, Reach, Rows},
     config::Activation,
-    step::Step,
+    step::{Adapted, Step},
     tail::{Choice, Want},
 };
 
@@ -39,6 +39,8 @@ pub struct Cpu {
     /// All rows, and their wanted ones, as attention takes them.
     all: Places,
     wanted: Places,
+    /// The rows at hand that take adapters: all rows, and from `take_wanted` on the wanted ones.
+    adapted: Vec<Adapted>,
     /// Shape: `[wanted, vocab]`.
     logits: Vec<f32>,
 }
@@ -82,6 +84,7 @@ impl Cpu {
             local_angles: config.local_rope.as_ref().map(angles),
             all: Places::default(),
             wanted: Places::default(),
+            adapted: Vec::new(),
             logits: Vec::new(),
             config: config.clone(),
         }
@@ -121,6 +124,10 @@ impl Backend for Cpu {
         Ok(Linear::tied(table))
     }
 
+    fn adapt(&self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), Error> {
+        linear.adapt(parts)
+    }
+
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error> {
         self.cache = Cache::new(&self.config, n_blocks, kv);
         self.n_blocks = n_blocks;
@@ -140,6 +147,7 @@ impl Backend for Cpu {
         }
         self.all = Places { rows: (0..step.n_rows() as u32).collect(), order: step.order.clone() };
         self.wanted = Places { rows: step.wanted.clone(), order: step.wanted_order() };
+        self.adapted = step.adapted();
         self.logits.clear();
         self.step = step;
         Ok(())
@@ -161,7 +169,7 @@ impl Backend for Cpu {
 
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, Error> {
         let m = x.n_rows();
-        let parts = w.forward(&x.values, m, self.compute);
+        let parts = w.forward(&x.values, m, &self.adapted, self.compute);
         Ok(parts.into_iter().map(|values| Floats { width: values.len() / m.max(1), values }).collect())
     }
 
@@ -173,7 +181,7 @@ impl Backend for Cpu {
         norm: Option<&Self::Vector>,
     ) -> Result<(), Error> {
         let norm = norm.map(|weight| (weight.as_slice(), self.eps()));
-        for mut part in w.forward(&h.values, h.n_rows(), self.compute) {
+        for mut part in w.forward(&h.values, h.n_rows(), &self.adapted, self.compute) {
             norm::add(&mut x.values, &mut part, x.width, norm);
         }
         Ok(())
@@ -212,6 +220,7 @@ impl Backend for Cpu {
         if self.wanted.rows.len() == self.all.rows.len() {
             return Ok((x, queries));
         }
+        self.adapted = self.step.wanted_adapted();
         Ok((x.take(&self.wanted.rows), queries.take(&self.wanted.rows)))
     }
 
@@ -244,8 +253,8 @@ impl Backend for Cpu {
         Ok(gate)
     }
 
-    fn states(&mut self, x: &Self::Stream, rows: &[u32]) -> Result<Vec<f32>, Error> {
-        Ok(x.take(rows).values)
+    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, Error> {
+        Ok(x.values.clone())
     }
 
     fn keep_logits(&mut self, logits: Self::Product) -> Result<(), Error> {

@@ -168,13 +168,13 @@ struct Rows<'a> {
 
 fn floats(rows: &Rows) -> Vec<f32> {
     let mut values = vec![0.0; padded(rows.m) * rows.k];
-    for span in spans(rows.m) {
-        let tile = &mut values[span.first * rows.k..][..span.height * rows.k];
+    let tile = (ROWS * rows.k).max(1);
+    values.par_chunks_mut(tile).zip(spans(rows.m)).for_each(|(tile, span)| {
         for r in 0..span.rows {
             let row = &rows.x[(span.first + r) * rows.k..][..rows.k];
             tile[r..].iter_mut().step_by(span.height).zip(row).for_each(|(value, &x)| *value = x);
         }
-    }
+    });
     values
 }
 

@@ -4,8 +4,17 @@ use std::sync::Arc;
 
 use candle_core::quantized::GgmlDType;
 
-use super::{Activations, Format, Input, Packed, Tier, products};
-use crate::model::{Error, Weights, backend::Matrices, weights};
+use super::{
+    Activations, Format, Input, Packed, Tier,
+    adapter::{Narrow, Sums},
+    products,
+};
+use crate::model::{
+    Error, Weights,
+    backend::{Added, Matrices},
+    step::Adapted,
+    weights,
+};
 
 /// How products are computed on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +34,8 @@ impl Default for Compute {
 /// Weight matrices of one input.
 pub struct Linear {
     parts: Vec<Part>,
+    /// By their numbers.
+    adapters: Vec<Narrow>,
 }
 
 struct Part {
@@ -46,18 +57,45 @@ impl Linear {
             let packed = packed(weights, &format!("{name}.weight"), [*n, matrices.k], compute.floats)?;
             Ok(Part { weights: Arc::new(packed), bias })
         };
-        Ok(Self { parts: matrices.parts.iter().map(part).collect::<Result<_, Error>>()? })
+        let parts = matrices.parts.iter().map(part).collect::<Result<_, Error>>()?;
+        Ok(Self { parts, adapters: Vec::new() })
     }
 
     /// The product with the embedding table.
     pub(super) fn tied(table: &Table) -> Self {
-        Self { parts: vec![Part { weights: table.0.clone(), bias: None }] }
+        Self { parts: vec![Part { weights: table.0.clone(), bias: None }], adapters: Vec::new() }
+    }
+
+    /// # Errors
+    /// No memory.
+    pub(super) fn adapt(&mut self, parts: &[Option<Added<'_>>]) -> Result<(), Error> {
+        self.adapters.push(Narrow::pack(parts)?);
+        Ok(())
+    }
+
+    /// As [`Linear::plain`], and what the adapters of some rows add.
+    ///
+    /// Shape: `[m, k]` -> for each part `[m, n]`.
+    pub(super) fn forward(
+        &self,
+        x: &[f32],
+        m: usize,
+        adapted: &[Adapted],
+        compute: Compute,
+    ) -> Vec<Vec<f32>> {
+        let mut outs = self.plain(x, m, compute);
+        for of_one in adapted {
+            if let Some(adapter) = self.adapters.get(of_one.adapter as usize) {
+                adapter.add(&mut Sums { x, m, outs: &mut outs }, of_one, compute.tier);
+            }
+        }
+        outs
     }
 
     /// `x w^T + b` for each part, the input coded once for all parts that want it coded alike.
     ///
     /// Shape: `[m, k]` -> for each part `[m, n]`.
-    pub(super) fn forward(&self, x: &[f32], m: usize, compute: Compute) -> Vec<Vec<f32>> {
+    fn plain(&self, x: &[f32], m: usize, compute: Compute) -> Vec<Vec<f32>> {
         let Compute { tier, activations, .. } = compute;
         let coding = |part: &Part| part.weights.format().coding(activations);
         let mut outs: Vec<Vec<f32>> = self.parts.iter().map(|_| Vec::new()).collect();

@@ -38,12 +38,25 @@ const STRETCH: usize = 2048;
 /// When a layer has another `k` than the input, wants another [`super::Coding`], or an `out` has not `m n`
 /// values.
 pub fn multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
-    let mut parts = Vec::with_capacity(jobs.len());
-    for Job { weights, out } in jobs {
-        assert_eq!(out.len(), input.m() * weights.n, "outputs [{}, {}]", input.m(), weights.n);
-        parts.push(Part::new(weights, out.as_mut_ptr().cast(), input));
-    }
+    run(&written(jobs, input), input, tier);
+}
+
+/// `out += x wᵀ` for each job: every sum goes on from what its place in `out` holds.
+///
+/// # Panics
+/// As [`multiply`].
+pub fn add_multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
+    let mut parts = written(jobs, input);
+    parts.iter_mut().for_each(|part| part.goes_on = true);
     run(&parts, input, tier);
+}
+
+fn written<'a>(jobs: &'a mut [Job], input: &Input) -> Vec<Part<'a>> {
+    let part = |Job { weights, out }: &'a mut Job| {
+        assert_eq!(out.len(), input.m() * weights.n, "outputs [{}, {}]", input.m(), weights.n);
+        Part::new(weights, out.as_mut_ptr().cast(), input)
+    };
+    jobs.iter_mut().map(part).collect()
 }
 
 /// The same into new memory: `x wᵀ` for each layer.
@@ -87,6 +100,8 @@ struct Part<'a> {
     /// Room for `m n` values.
     out: *mut MaybeUninit<f32>,
     m: usize,
+    /// Sums go on from what `out` holds, all of which is then written already.
+    goes_on: bool,
 }
 
 // SAFETY: `out` is written only by `each_row`, whose callers have disjoint panels, hence disjoint columns.
@@ -96,7 +111,7 @@ impl<'a> Part<'a> {
     /// `out` must have room for `m n` values until the part has run.
     fn new(weights: &'a Packed, out: *mut MaybeUninit<f32>, input: &Input) -> Self {
         assert_eq!(weights.k, input.k(), "inputs of the layer and values of a row");
-        Self { weights, out, m: input.m() }
+        Self { weights, out, m: input.m(), goes_on: false }
     }
 
     fn ranges(&self, step: usize) -> impl Iterator<Item = (&Self, Range<usize>)> {
@@ -169,9 +184,9 @@ impl<'a> Part<'a> {
         self.expect_writes(pair, span);
         let mut sums = [[0.0; LANES]; PAIR * ROWS];
         let sums = &mut sums[..pair.panels.len() * span.height];
-        if range.start > 0 {
+        if range.start > 0 || self.goes_on {
             self.each_row(pair, span, sums, |sums, out| {
-                // SAFETY: the stretch before has written them.
+                // SAFETY: the stretch before has written them, or they were written when they were handed over.
                 sums.iter_mut().zip(out).for_each(|(sum, out)| *sum = unsafe { out.assume_init() });
             });
         }

@@ -438,12 +438,10 @@ impl Backend for Cuda {
         Ok(out)
     }
 
-    fn states(&mut self, x: &Self::Stream, rows: &[u32]) -> Result<Vec<f32>, model::Error> {
-        let width = 4 * self.config.hidden;
-        let bytes = self.fetch(x.buffer.at(), x.n_rows * width)?;
-        let row = |&row: &u32| bytes[row as usize * width..][..width].chunks_exact(4);
-        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u32::from(byte));
-        Ok(rows.iter().flat_map(row).map(|bytes| f32::from_bits(number(bytes))).collect())
+    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {
+        self.here()?;
+        let bytes = self.fetch(x.buffer.at(), x.n_rows * self.config.hidden * 4)?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
     }
 
     fn keep_logits(&mut self, logits: Self::Product) -> Result<(), model::Error> {

@@ -37,6 +37,7 @@ fn step(sequences: &[Sequence]) -> Step {
         blocks,
         logits_from: 0,
         states_from: s.n,
+        adapter: None,
     };
     Step::new(sequences.iter().zip(blocks.iter().map(Vec::as_slice)).map(part), Vec::new())
 }

@@ -1,0 +1,138 @@
+//! GMFT: one prompt over a text of any length, put to a model that was tuned on MQM ratings of texts of that length.
+//! "FSP" paper, Sections 2 and 3.2, Appendix B.3. It trains nothing: `tribunal tune` does, and asks [`answer`] what
+//! the model should have said.
+//!
+//! Differs:
+//! - The prompt of the tuned model is printed nowhere. Ours is Figure 9's without its schema and its examples: tuning
+//!   teaches the layout, the form enforces it, and every text is spared the tokens.
+//! - Answers are those of the strict JSON form of [`super::gemba_mqm`], without explanations: ratings have none.
+//! - Raters know categories and severities that the prompt does not: see [`taught`].
+//! - Longer texts and empty ones: as the JSON form of [`super::gemba_mqm`].
+//! - A model that was not tuned can be asked as well, which shows what tuning changed.
+
+use super::{
+    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Unit, Verdict,
+    answers::errors::{Layout, Target},
+    gemba_mqm::Texts,
+    in_parallel,
+    method::Calls,
+    prompt::{File, Prompts},
+    reading,
+    setup::{self, Choice, Granularity, Options, Preset, Settings},
+};
+use crate::{
+    llm::{Chat, Sampling},
+    mqm::{ErrorSpan, weights::Weights},
+    segment::Segment,
+};
+
+pub mod taught;
+
+const PROMPT: File = File { name: "gmft/gmft.j2", text: include_str!("gmft/gmft.j2") };
+
+/// The questions that it asks.
+const ANNOTATE: Stage = Stage::new("annotate");
+
+/// What an answer holds.
+const LAYOUT: Layout =
+    Layout { is_strict: true, explain: false, quality: false, target: Target::Translation };
+
+/// What `tribunal methods show gmft` says.
+pub const METHOD: Method = Method {
+    name: "gmft",
+    summary: "one short prompt over the whole text, for a model tuned on MQM ratings (`tribunal tune`)",
+    citation: "Focus Sentence Prompting, Sections 2 and 3.2 (GMFT), Appendix B.3",
+    stages: &[ANNOTATE],
+    roles: &[Role::Annotator],
+    calls: Calls::exactly(1),
+    scale: "negative penalty, 0 is best and higher is better",
+    granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
+    presets: &[Preset::Strict],
+    weights: Some("gemba"),
+    options: &[] as &[Choice],
+    build: |settings, _: &Options| Ok(Box::new(Gmft::new(settings)?)),
+};
+
+/// GMFT as it was asked for.
+pub struct Gmft {
+    prompts: Prompts,
+    granularity: Granularity,
+    weights: &'static Weights,
+    max_tokens: Option<usize>,
+}
+
+impl Judge for Gmft {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        in_parallel(&self.units(group), |idx, texts| self.judge_unit(&panel.about(idx), texts))
+    }
+
+    fn group(&self) -> Grouping {
+        self.granularity.grouping()
+    }
+
+    fn unit(&self) -> Unit {
+        self.granularity.unit()
+    }
+
+    fn materials(&self) -> Materials {
+        Materials::of(&self.prompts)
+    }
+}
+
+impl Gmft {
+    /// Reads the settings and the prompt.
+    ///
+    /// # Errors
+    /// What [`super::registry::build`] names.
+    pub fn new(settings: &Settings) -> Result<Self, setup::Error> {
+        let granularity = settings.granularity.unwrap_or_default();
+        let judge = Self {
+            prompts: Prompts::load(&[&[PROMPT], LAYOUT.files().as_slice()].concat(), settings)?,
+            granularity,
+            weights: settings.weights("gemba", granularity.unit())?,
+            max_tokens: settings.max_tokens,
+        };
+        judge.chat(&Texts::sample()).map_err(setup::Error::from_prompt)?;
+        Ok(judge)
+    }
+
+    fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
+        if texts.is_empty() {
+            return Err(Error::nothing_to_judge());
+        }
+        let chat = self.chat(texts)?;
+        let form = LAYOUT.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
+        let sampling = Sampling { max_tokens: self.budget(), ..panel.sampling.clone() };
+        let reply = panel.ask_with(Role::Annotator, ANNOTATE, &chat, &form, &sampling)?;
+        let answer = LAYOUT.read(reading::whole(&reply, self.budget())?)?.weighed(&reply);
+        Ok(answer.verdict(&texts.source, &texts.target, self.weights, false))
+    }
+
+    fn chat(&self, texts: &Texts) -> Result<Chat, Error> {
+        Ok(Chat::new().user(self.prompts.render(PROMPT, texts.query())?))
+    }
+
+    /// The most tokens that one answer may take.
+    fn budget(&self) -> usize {
+        let own = if self.granularity == Granularity::FiveDoc { 4096 } else { 2048 };
+        self.max_tokens.unwrap_or(own)
+    }
+
+    fn units<'a>(&self, group: &'a [Segment]) -> Vec<Texts<'a>> {
+        match self.unit() {
+            Unit::Segment => group.chunks(1).filter_map(Texts::join).collect(),
+            Unit::Group => Texts::join(group).into_iter().collect(),
+        }
+    }
+}
+
+/// What a tuned model should answer about a unit of these segments, whose errors have offsets in their segment. It
+/// has the form that [`Gmft`] then enforces.
+///
+/// # Panics
+/// When there is no segment.
+#[must_use]
+pub fn answer(group: &[Segment], errors: &[Vec<ErrorSpan>]) -> String {
+    let texts = Texts::join(group).expect("a unit has a segment");
+    LAYOUT.written(&taught::errors(group, errors, texts.max_errors()))
+}

@@ -1,0 +1,192 @@
+//! LoRA adapters in PEFT's layout: a folder with `adapter_config.json` and `adapter_model.safetensors`. They are read,
+//! checked against the model that they are for, and written; backends apply them, training makes them.
+//!
+//! Source: Hu et al. (2021), `LoRA`, equation 3: `y = W x + scale B (A x)`. The layout is that of PEFT 0.18: what
+//! it writes is read here, and what is written here it loads.
+
+mod peft;
+
+use std::{collections::BTreeMap, path::Path};
+
+use super::{Config, Error};
+
+pub use peft::{CONFIG_FILE, WEIGHTS_FILE, is_adapter};
+
+/// What a decoder's products gain: for some of its matrices, the product of two narrow ones.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adapter {
+    pub config: AdapterConfig,
+    /// By the decoder's layers, from the first to the last that has a part; a layer may have none.
+    pub layers: Vec<AdapterLayer>,
+}
+
+/// One layer's pairs of matrices.
+pub type AdapterLayer = BTreeMap<Module, LowRank>;
+
+/// What `adapter_config.json` says beside the tensors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdapterConfig {
+    /// The model that it was trained on, as its maker names it; empty where no name is given.
+    pub base: String,
+    /// Rows of every `A` and columns of every `B`.
+    pub rank: usize,
+    pub alpha: f64,
+    /// `alpha / sqrt(rank)` in place of `alpha / rank`.
+    /// Source: Kalajdzievski (2023), A Rank Stabilization Scaling Factor for Fine-Tuning with `LoRA`, equation 4.
+    pub rslora: bool,
+    /// The dropout that it was trained with; 0.0 changes nothing, and nothing is dropped when it is applied.
+    pub dropout: f64,
+    /// The type that its numbers are written in.
+    pub numbers: Numbers,
+}
+
+/// The type of an adapter's numbers in its file; here they are always held as f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numbers {
+    #[default]
+    F32,
+    F16,
+    Bf16,
+}
+
+/// A matrix of a decoder layer that an adapter can add to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Module {
+    Q,
+    K,
+    V,
+    O,
+    Gate,
+    Up,
+    Down,
+}
+
+/// The two matrices whose product is added to one of the model's: `B A`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LowRank {
+    /// Shape: `[rank, n_in]`, row by row.
+    pub a: Vec<f32>,
+    /// Shape: `[n_out, rank]`, row by row.
+    pub b: Vec<f32>,
+    pub n_in: usize,
+    pub n_out: usize,
+}
+
+impl Adapter {
+    /// Reads a folder.
+    ///
+    /// # Errors
+    /// A file that is missing or broken, a kind of adapter or a setting that is not supported, each named.
+    pub fn read(dir: &Path) -> Result<Self, Error> {
+        peft::read(dir)
+    }
+
+    /// Writes a folder that PEFT, vLLM and [`Adapter::read`] load. Each file is put in place once it is whole.
+    ///
+    /// # Errors
+    /// The disk's, and an adapter that PEFT's layout cannot express: no parts, or layers with different modules.
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        peft::write(self, dir)
+    }
+
+    /// What the product `B A x` is multiplied by.
+    #[must_use]
+    pub fn scale(&self) -> f64 {
+        let rank = self.config.rank as f64;
+        self.config.alpha / if self.config.rslora { rank.sqrt() } else { rank }
+    }
+
+    /// The layers that have parts, in order.
+    #[must_use]
+    pub fn adapted_layers(&self) -> Vec<usize> {
+        (0..self.layers.len()).filter(|&layer| !self.layers[layer].is_empty()).collect()
+    }
+
+    /// The modules that any layer has parts for, in the order of a layer.
+    #[must_use]
+    pub fn modules(&self) -> Vec<Module> {
+        Module::ALL.into_iter().filter(|m| self.layers.iter().any(|layer| layer.contains_key(m))).collect()
+    }
+
+    /// Numbers in all matrices.
+    #[must_use]
+    pub fn n_parameters(&self) -> usize {
+        self.layers.iter().flat_map(BTreeMap::values).map(|part| part.a.len() + part.b.len()).sum()
+    }
+
+    /// Checks that it is one for a model of this shape.
+    ///
+    /// # Errors
+    /// A layer that the model lacks, or matrices of another size: both sizes are named.
+    pub fn check(&self, model: &Config) -> Result<(), Error> {
+        let bad = |reason: String| Error::Adapter {
+            reason,
+            base: if self.config.base.is_empty() { "unknown".into() } else { self.config.base.clone() },
+        };
+        if self.layers.len() > model.n_layers {
+            let (ours, theirs) = (self.layers.len(), model.n_layers);
+            return Err(bad(format!("it has weights for layer {}, the model has {theirs} layers", ours - 1)));
+        }
+        for (idx, layer) in self.layers.iter().enumerate() {
+            for (module, part) in layer {
+                let [n_out, n_in] = module.shape(model);
+                if (part.n_out, part.n_in) != (n_out, n_in) {
+                    let name = module.path();
+                    let ours = format!("[{}, {}]", part.n_out, part.n_in);
+                    return Err(bad(format!(
+                        "layer {idx}'s `{name}` is {ours} in the adapter and [{n_out}, {n_in}] in the model"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Module {
+    /// All of them, in the order of a layer.
+    pub const ALL: [Self; 7] = [Self::Q, Self::K, Self::V, Self::O, Self::Gate, Self::Up, Self::Down];
+
+    /// As `target_modules` names it: `q_proj`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Q => "q_proj",
+            Self::K => "k_proj",
+            Self::V => "v_proj",
+            Self::O => "o_proj",
+            Self::Gate => "gate_proj",
+            Self::Up => "up_proj",
+            Self::Down => "down_proj",
+        }
+    }
+
+    /// The module with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|module| module.name() == name)
+    }
+
+    /// Its name below a layer: `self_attn.q_proj`.
+    #[must_use]
+    pub fn path(self) -> String {
+        let half = if matches!(self, Self::Q | Self::K | Self::V | Self::O) { "self_attn" } else { "mlp" };
+        format!("{half}.{}", self.name())
+    }
+
+    /// Outputs and inputs of the model's matrix: `[n_out, n_in]`.
+    #[must_use]
+    pub fn shape(self, model: &Config) -> [usize; 2] {
+        let (q, kv) = (model.n_heads * model.head_dim, model.n_kv_heads * model.head_dim);
+        match self {
+            Self::Q => [q, model.hidden],
+            Self::K | Self::V => [kv, model.hidden],
+            Self::O => [model.hidden, q],
+            Self::Gate | Self::Up => [model.intermediate, model.hidden],
+            Self::Down => [model.hidden, model.intermediate],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

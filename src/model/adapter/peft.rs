@@ -1,0 +1,334 @@
+//! PEFT's two files, read and written. It refuses what would change a score and is not supported; it knows no model.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write as _,
+    path::Path,
+};
+
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use serde_json::{Value, json};
+
+use super::{Adapter, AdapterConfig, AdapterLayer, LowRank, Module, Numbers};
+use crate::model::Error;
+
+/// The settings.
+pub const CONFIG_FILE: &str = "adapter_config.json";
+/// The tensors.
+pub const WEIGHTS_FILE: &str = "adapter_model.safetensors";
+
+/// More layers than any decoder has: refused before room is made for them.
+const MAX_LAYERS: usize = 1 << 10;
+const MAX_RANK: usize = 1 << 12;
+
+/// Settings that say how an adapter came about, or that are read here; no other may be on.
+const UNDERSTOOD: &[&str] = &[
+    "auto_mapping",
+    "base_model_name_or_path",
+    "bias",
+    "ensure_weight_tying",
+    "eva_config",
+    "exclude_modules",
+    "inference_mode",
+    "init_lora_weights",
+    "layers_pattern",
+    "layers_to_transform",
+    "lora_alpha",
+    "lora_dropout",
+    "megatron_core",
+    "peft_type",
+    "peft_version",
+    "qalora_group_size",
+    "r",
+    "revision",
+    "target_modules",
+    "task_type",
+    "use_rslora",
+];
+
+/// Ways to start training that leave the base as it is; others take something out of it.
+const STARTS: &[&str] = &["gaussian", "eva", "orthogonal"];
+
+/// Whether a folder looks like an adapter.
+#[must_use]
+pub fn is_adapter(dir: &Path) -> bool {
+    dir.join(CONFIG_FILE).is_file()
+}
+
+/// Where an error is.
+struct At<'a>(&'a Path);
+
+impl At<'_> {
+    fn bad(&self, reason: impl Into<String>, hint: impl Into<String>) -> Error {
+        Error::File { path: self.0.display().to_string(), reason: reason.into(), hint: hint.into() }
+    }
+
+    fn io(&self, source: std::io::Error) -> Error {
+        Error::Io { path: self.0.display().to_string(), source }
+    }
+}
+
+pub(super) fn read(dir: &Path) -> Result<Adapter, Error> {
+    let (config_path, weights_path) = (dir.join(CONFIG_FILE), dir.join(WEIGHTS_FILE));
+    let at = At(&config_path);
+    let text = std::fs::read_to_string(&config_path).map_err(|e| at.io(e))?;
+    let json: Value = serde_json::from_str(&text)
+        .map_err(|e| at.bad(format!("is not JSON: {e}"), "copy the adapter's folder again"))?;
+    let mut config = settings(&at, &json)?;
+    let at = At(&weights_path);
+    let bytes = std::fs::read(&weights_path).map_err(|e| at.io(e))?;
+    let tensors = SafeTensors::deserialize(&bytes).map_err(|e| {
+        at.bad(format!("is not a whole safetensors file: {e}"), "copy the adapter's folder again")
+    })?;
+    let (layers, numbers) = layers(&at, &tensors, config.rank)?;
+    config.numbers = numbers;
+    Ok(Adapter { config, layers })
+}
+
+/// The settings, once none of them is beyond us.
+fn settings(at: &At<'_>, json: &Value) -> Result<AdapterConfig, Error> {
+    let kind = json.get("peft_type").and_then(Value::as_str).unwrap_or("");
+    if kind != "LORA" {
+        return Err(at.bad(format!("`peft_type` is `{kind}`"), "only adapters of type `LORA` are supported"));
+    }
+    refuse_unsupported(at, json)?;
+    let number = |key: &str| json.get(key).and_then(Value::as_f64).filter(|x| x.is_finite());
+    let missing = |key: &str| at.bad(format!("`{key}` is missing or not a number"), "PEFT always writes it");
+    let rank = json.get("r").and_then(Value::as_u64).ok_or_else(|| missing("r"))? as usize;
+    if !(1..=MAX_RANK).contains(&rank) {
+        let reason = format!("`r` is {rank}; a rank from 1 to {MAX_RANK} was expected");
+        return Err(at.bad(reason, "copy the adapter's folder again"));
+    }
+    let base = json.get("base_model_name_or_path").and_then(Value::as_str).unwrap_or("");
+    Ok(AdapterConfig {
+        base: base.to_owned(),
+        rank,
+        alpha: number("lora_alpha").ok_or_else(|| missing("lora_alpha"))?,
+        rslora: json.get("use_rslora") == Some(&Value::Bool(true)),
+        dropout: number("lora_dropout").unwrap_or(0.0),
+        numbers: Numbers::default(),
+    })
+}
+
+/// Names the first setting that would change what the adapter computes, and that we do not follow.
+fn refuse_unsupported(at: &At<'_>, json: &Value) -> Result<(), Error> {
+    let hint = "merge the adapter into its base with PEFT's `merge_and_unload` and use the merged model";
+    let text = |key: &str| json.get(key).and_then(Value::as_str);
+    if let Some(bias) = text("bias").filter(|&bias| bias != "none") {
+        return Err(at.bad(format!("`bias` is `{bias}`, which is not supported"), hint));
+    }
+    if let Some(start) = text("init_lora_weights").filter(|start| !STARTS.contains(start)) {
+        let reason = format!("`init_lora_weights` is `{start}`, which changes the base's own weights");
+        return Err(at.bad(reason, hint));
+    }
+    let on = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        _ => true,
+    };
+    let settings = json.as_object().into_iter().flatten();
+    match settings.into_iter().find(|(key, value)| !UNDERSTOOD.contains(&key.as_str()) && on(value)) {
+        Some((key, value)) => Err(at.bad(format!("`{key}` is {value}, which is not supported"), hint)),
+        None => Ok(()),
+    }
+}
+
+/// One half of a pair as the file has it.
+struct Half {
+    shape: [usize; 2],
+    values: Vec<f32>,
+}
+
+#[derive(Default)]
+struct Halves {
+    a: Option<Half>,
+    b: Option<Half>,
+}
+
+fn layers(
+    at: &At<'_>,
+    tensors: &SafeTensors<'_>,
+    rank: usize,
+) -> Result<(Vec<AdapterLayer>, Numbers), Error> {
+    let mut halves: Vec<BTreeMap<Module, Halves>> = Vec::new();
+    let mut numbers = None;
+    for (name, view) in tensors.iter() {
+        let (layer, module, is_a) = place(name).ok_or_else(|| {
+            let known = Module::ALL.map(Module::name).join(", ");
+            at.bad(
+                format!("tensor `{name}` is not one of a layer's LoRA matrices"),
+                format!("an adapter of {known} is supported, and nothing trained beside it"),
+            )
+        })?;
+        let (half, kind) = half(at, name, &view)?;
+        numbers.get_or_insert(kind);
+        if halves.len() <= layer {
+            halves.resize_with(layer + 1, Default::default);
+        }
+        let pair = halves[layer].entry(module).or_default();
+        *(if is_a { &mut pair.a } else { &mut pair.b }) = Some(half);
+    }
+    let Some(numbers) = numbers else {
+        return Err(at.bad("holds no tensors", "copy the adapter's folder again"));
+    };
+    let pair = |layer: usize, (module, Halves { a, b }): (Module, Halves)| {
+        let name = format!("layers.{layer}.{}", module.path());
+        let (Some(a), Some(b)) = (a, b) else {
+            return Err(at.bad(format!("`{name}` has only one of `lora_A` and `lora_B`"), "copy it again"));
+        };
+        let ([rank_a, n_in], [n_out, rank_b]) = (a.shape, b.shape);
+        if (rank_a, rank_b) != (rank, rank) {
+            return Err(at.bad(
+                format!("`{name}` has A {:?} and B {:?}, which are not of rank {rank}", a.shape, b.shape),
+                format!("`r` in `{CONFIG_FILE}` and the tensors are of different adapters"),
+            ));
+        }
+        Ok((module, LowRank { a: a.values, b: b.values, n_in, n_out }))
+    };
+    let layer = |(i, halves): (usize, BTreeMap<Module, Halves>)| {
+        halves.into_iter().map(|entry| pair(i, entry)).collect::<Result<AdapterLayer, Error>>()
+    };
+    Ok((halves.into_iter().enumerate().map(layer).collect::<Result<_, _>>()?, numbers))
+}
+
+/// The layer and the module of a tensor, and whether it is an A:
+/// `base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight`.
+fn place(name: &str) -> Option<(usize, Module, bool)> {
+    let (before, rest) = name.strip_prefix("base_model.model.")?.split_once("layers.")?;
+    // The language model of a checkpoint with several parts is one level down.
+    if before.split('.').any(|part| !matches!(part, "" | "model" | "language_model")) {
+        return None;
+    }
+    let (layer, rest) = rest.split_once('.')?;
+    let layer: usize = layer.parse().ok().filter(|&layer| layer < MAX_LAYERS)?;
+    let (module, is_a) = match rest.strip_suffix(".lora_A.weight") {
+        Some(module) => (module, true),
+        None => (rest.strip_suffix(".lora_B.weight")?, false),
+    };
+    let module = Module::ALL.into_iter().find(|known| known.path() == module)?;
+    Some((layer, module, is_a))
+}
+
+fn half(at: &At<'_>, name: &str, view: &TensorView<'_>) -> Result<(Half, Numbers), Error> {
+    let &[rows, columns] = view.shape() else {
+        let reason = format!("tensor `{name}` has shape {:?}, a matrix was expected", view.shape());
+        return Err(at.bad(reason, "only adapters of linear layers are supported"));
+    };
+    let numbers = match view.dtype() {
+        Dtype::F32 => Numbers::F32,
+        Dtype::F16 => Numbers::F16,
+        Dtype::BF16 => Numbers::Bf16,
+        other => {
+            return Err(at.bad(format!("tensor `{name}` is {other:?}"), "f32, f16 and bf16 are supported"));
+        }
+    };
+    let values = numbers.decode(view.data());
+    if let Some(i) = values.iter().position(|x| !x.is_finite()) {
+        let reason = format!("tensor `{name}` holds {} at [{}, {}]", values[i], i / columns, i % columns);
+        return Err(at.bad(reason, "the training that made it went wrong; take an earlier state of it"));
+    }
+    Ok((Half { shape: [rows, columns], values }, numbers))
+}
+
+pub(super) fn write(adapter: &Adapter, dir: &Path) -> Result<(), Error> {
+    let at = At(dir);
+    let modules = adapter.modules();
+    let adapted = adapter.adapted_layers();
+    if adapted.is_empty() {
+        return Err(at.bad("an adapter without matrices cannot be written", "train at least one module"));
+    }
+    let same = |&&layer: &&usize| adapter.layers[layer].keys().eq(modules.iter());
+    if let Some(layer) = adapted.iter().find(|layer| !same(layer)) {
+        return Err(at.bad(
+            format!("layer {layer} has other modules than the other layers"),
+            "PEFT's layout names one list of modules for all layers",
+        ));
+    }
+    std::fs::create_dir_all(dir).map_err(|e| at.io(e))?;
+    put(&dir.join(WEIGHTS_FILE), &tensor_bytes(adapter, dir)?)?;
+    let text = serde_json::to_string_pretty(&config_json(adapter)).expect("plain values are JSON");
+    put(&dir.join(CONFIG_FILE), format!("{text}\n").as_bytes())
+}
+
+/// The settings as PEFT writes them; those that are not here have its defaults.
+fn config_json(adapter: &Adapter) -> Value {
+    let AdapterConfig { base, rank, alpha, rslora, dropout, numbers: _in_the_tensors } = &adapter.config;
+    let names: BTreeSet<&str> = adapter.modules().into_iter().map(Module::name).collect();
+    // A whole number where it is one: vLLM reads an integer.
+    let whole = alpha.fract() == 0.0 && alpha.abs() < 1e9;
+    json!({
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "inference_mode": true,
+        "r": rank,
+        "lora_alpha": if whole { json!(*alpha as i64) } else { json!(alpha) },
+        "lora_dropout": dropout,
+        "use_rslora": rslora,
+        "bias": "none",
+        "fan_in_fan_out": false,
+        "init_lora_weights": true,
+        "layers_pattern": null,
+        "layers_to_transform": adapter.adapted_layers(),
+        "modules_to_save": null,
+        "target_modules": names,
+        "use_dora": false,
+    })
+}
+
+fn tensor_bytes(adapter: &Adapter, dir: &Path) -> Result<Vec<u8>, Error> {
+    let (numbers, rank) = (adapter.config.numbers, adapter.config.rank);
+    let mut encoded: Vec<(String, [usize; 2], Vec<u8>)> = Vec::new();
+    for (i, layer) in adapter.layers.iter().enumerate() {
+        for (module, part) in layer {
+            let name =
+                |half| format!("base_model.model.model.layers.{i}.{}.lora_{half}.weight", module.path());
+            encoded.push((name('A'), [rank, part.n_in], numbers.encode(&part.a)));
+            encoded.push((name('B'), [part.n_out, rank], numbers.encode(&part.b)));
+        }
+    }
+    let bad = |e: safetensors::SafeTensorError| At(dir).bad(e.to_string(), "rank and matrices must agree");
+    let mut views: Vec<(&str, TensorView<'_>)> = Vec::new();
+    for (name, shape, bytes) in &encoded {
+        views.push((name, TensorView::new(numbers.dtype(), shape.to_vec(), bytes).map_err(bad)?));
+    }
+    let metadata = [("format".to_owned(), "pt".to_owned())].into();
+    safetensors::serialize(views, Some(metadata)).map_err(bad)
+}
+
+impl Numbers {
+    fn dtype(self) -> Dtype {
+        match self {
+            Self::F32 => Dtype::F32,
+            Self::F16 => Dtype::F16,
+            Self::Bf16 => Dtype::BF16,
+        }
+    }
+
+    fn encode(self, values: &[f32]) -> Vec<u8> {
+        match self {
+            Self::F32 => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Self::F16 => values.iter().flat_map(|&x| half::f16::from_f32(x).to_le_bytes()).collect(),
+            Self::Bf16 => values.iter().flat_map(|&x| half::bf16::from_f32(x).to_le_bytes()).collect(),
+        }
+    }
+
+    fn decode(self, bytes: &[u8]) -> Vec<f32> {
+        let pairs = || bytes.as_chunks::<2>().0.iter().copied();
+        match self {
+            Self::F32 => bytes.as_chunks::<4>().0.iter().copied().map(f32::from_le_bytes).collect(),
+            Self::F16 => pairs().map(|b| half::f16::from_le_bytes(b).to_f32()).collect(),
+            Self::Bf16 => pairs().map(|b| half::bf16::from_le_bytes(b).to_f32()).collect(),
+        }
+    }
+}
+
+/// Writes a file beside its place, then puts it there.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let at = At(path);
+    let part = path.with_extension("part");
+    let mut file = std::fs::File::create(&part).map_err(|e| at.io(e))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| at.io(e))?;
+    std::fs::rename(&part, path).map_err(|e| at.io(e))
+}

@@ -1,0 +1,94 @@
+//! Files of mt-metrics-eval that hold what one rater marked: `LP.NAME.RATER.seg.rating`, a line for each system and
+//! segment. The texts are elsewhere.
+//!
+//! Source: mt-metrics-eval `ratings.py`.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use super::{ErrorSpan, Severity, Side, typology};
+use crate::segment::Segment;
+
+/// Each system's segments, in order: `None` where this rater did not rate.
+pub type Ratings = BTreeMap<String, Vec<Option<Vec<Marked>>>>;
+
+/// An error as it stands in the file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Marked {
+    /// Half-open, in Unicode code points.
+    pub start: usize,
+    pub end: usize,
+    #[serde(default)]
+    pub category: String,
+    #[serde(default)]
+    pub severity: String,
+    #[serde(default)]
+    pub is_source_error: bool,
+}
+
+/// Why a file of ratings cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read `{path}`: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("`{path}` line {line}: {reason}")]
+    Line { path: PathBuf, line: usize, reason: String },
+}
+
+/// Reads a file of ratings.
+///
+/// # Errors
+/// [`Error`], naming the line that is neither `None` nor JSON.
+pub fn read(path: &Path) -> Result<Ratings, Error> {
+    #[derive(Deserialize)]
+    struct Row {
+        errors: Vec<Marked>,
+    }
+    let text = fs::read_to_string(path).map_err(|source| Error::Io { path: path.into(), source })?;
+    let mut ratings = Ratings::new();
+    for (idx, line) in text.lines().enumerate() {
+        let mut fields = line.split('\t');
+        let (system, rating) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
+        let errors =
+            match rating {
+                "None" => None,
+                json => {
+                    Some(serde_json::from_str::<Row>(json).map(|row| row.errors).map_err(|e| {
+                        Error::Line { path: path.into(), line: idx + 1, reason: e.to_string() }
+                    })?)
+                }
+            };
+        ratings.entry(system.to_owned()).or_default().push(errors);
+    }
+    Ok(ratings)
+}
+
+impl Marked {
+    /// The error with its span, cut out of the segment that was rated.
+    ///
+    /// # Errors
+    /// What is wrong: no such severity, or offsets that do not lie in the text.
+    pub fn located(&self, segment: &Segment) -> Result<ErrorSpan, String> {
+        let severity: Severity = self.severity.parse().map_err(|e: super::Error| e.to_string())?;
+        let (side, text) = if self.is_source_error {
+            (Side::Source, &segment.source)
+        } else {
+            (Side::Target, &segment.hypothesis)
+        };
+        let n_chars = text.chars().count();
+        if self.start > self.end || self.end > n_chars {
+            let (start, end) = (self.start, self.end);
+            return Err(format!(
+                "the error {start}..{end} does not lie in the text, which has {n_chars} characters"
+            ));
+        }
+        let span: String = text.chars().skip(self.start).take(self.end - self.start).collect();
+        let error = ErrorSpan::new(&typology::normalise(&self.category), span, severity);
+        Ok(ErrorSpan { side, start: Some(self.start), end: Some(self.end), ..error })
+    }
+}

@@ -1,0 +1,88 @@
+//! Examples as tokens: the prompt as the engine reads it, and the answer along the way that the constrained decoder
+//! takes, forced tokens included. It runs no model.
+
+use std::collections::VecDeque;
+
+use super::{Error, examples::Example};
+use crate::{
+    engine::{Engine, grammar::Grammar, tokenizer::Tokenizer},
+    judges::Granularity,
+};
+
+/// An example's tokens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Encoded {
+    /// Prompt, answer, and the token that ends a turn.
+    pub ids: Vec<u32>,
+    pub n_prompt: usize,
+    pub granularity: Granularity,
+}
+
+impl Encoded {
+    /// What the model reads: all but the last token.
+    #[must_use]
+    pub fn read(&self) -> &[u32] {
+        &self.ids[..self.ids.len() - 1]
+    }
+
+    /// What it should say.
+    #[must_use]
+    pub fn targets(&self) -> &[u32] {
+        &self.ids[self.n_prompt..]
+    }
+}
+
+/// An example in an engine's tokens; `None` when its answer has not the form that the judge enforces.
+///
+/// # Errors
+/// A model without a chat template or without an end of turn, a form that cannot be compiled.
+pub fn encode(engine: &Engine, example: &Example) -> Result<Option<Encoded>, Error> {
+    let mut ids = engine.prompt_ids(&example.question.chat)?;
+    let n_prompt = ids.len();
+    let tokenizer = engine.tokenizer();
+    let end = tokenizer.eos().or_else(|| tokenizer.stops().first().copied());
+    let end = end.ok_or_else(|| Error::Unsuitable("the model has no token that ends a turn".into()))?;
+    let answer = match engine.grammar(&example.question.form)? {
+        Some(mut grammar) => path(&mut grammar, tokenizer, &example.answer),
+        None => tokenizer.encode_data(&example.answer).ok(),
+    };
+    let Some(answer) = answer else { return Ok(None) };
+    ids.extend(answer);
+    ids.push(end);
+    Ok(Some(Encoded { ids, n_prompt, granularity: example.unit.granularity }))
+}
+
+/// More tokens than any answer has.
+const BUDGET: usize = 1 << 20;
+
+/// The tokens by which the decoder says an answer: what the form forces as the engine spells it, and between that the
+/// tokenizer's own spelling of what is left. `None` where the form does not allow the answer.
+fn path(grammar: &mut Grammar, tokenizer: &Tokenizer, answer: &str) -> Option<Vec<u32>> {
+    let (mut taken, mut at) = (Vec::new(), 0);
+    let mut spelled: VecDeque<u32> = VecDeque::new();
+    while at < answer.len() {
+        let forced = grammar.force(BUDGET).ok()?;
+        for &id in &forced {
+            at += of(tokenizer, id, answer, at)?;
+        }
+        if !forced.is_empty() {
+            taken.extend(&forced);
+            spelled.clear();
+            continue;
+        }
+        if spelled.is_empty() {
+            spelled = tokenizer.encode_data(answer.get(at..)?).ok()?.into();
+        }
+        let id = spelled.pop_front()?;
+        at += of(tokenizer, id, answer, at)?;
+        grammar.advance(id).ok()?;
+        taken.push(id);
+    }
+    grammar.may_stop().then_some(taken)
+}
+
+/// The length of a token, if it stands at this byte of the answer.
+fn of(tokenizer: &Tokenizer, id: u32, answer: &str, at: usize) -> Option<usize> {
+    let bytes = tokenizer.bytes(id);
+    answer.as_bytes().get(at..)?.starts_with(bytes).then_some(bytes.len())
+}
