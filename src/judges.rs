@@ -46,6 +46,8 @@ pub mod gmicl;
 
 pub mod gmft;
 
+pub mod probe;
+
 pub mod thinking;
 
 pub mod answers;

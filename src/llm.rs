@@ -109,6 +109,14 @@ pub struct Chat {
     /// When set, this text is the whole prompt: no chat template, control tokens in it act as such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
+    /// In the raw prompt, too, what looks like a control token is text.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub inert: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// The thinking that comes before an answer, between `<think>` and `</think>`, which act as control tokens where
@@ -133,6 +141,12 @@ impl Chat {
     #[must_use]
     pub fn raw(prompt: impl Into<String>) -> Self {
         Self { raw: Some(prompt.into()), ..Self::default() }
+    }
+
+    /// A text that the model continues, without a chat template; nothing in it is a control token.
+    #[must_use]
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { inert: true, ..Self::raw(text) }
     }
 
     /// The same chat with one more turn.

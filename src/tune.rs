@@ -35,6 +35,12 @@ pub mod state;
 
 pub mod draw;
 
+pub mod readings;
+
+pub mod ridge;
+
+pub mod probe;
+
 use std::path::PathBuf;
 
 /// Why a judge cannot be tuned.

@@ -83,7 +83,7 @@ fn think(mut rendered: String, chat: &Chat, protect: impl Fn(&str) -> String) ->
 /// The ids of a chat. Control tokens come from the template alone: what looks like one inside a content or
 /// the prefill is encoded as plain text. Where there is none, the ids equal `apply_chat_template`'s.
 ///
-/// A chat with a raw prompt needs no template; there control tokens act.
+/// A chat with a raw prompt needs no template; there control tokens act, unless it is inert.
 ///
 /// # Errors
 /// [`llm::Error::Template`] without a template (unless the prompt is raw), or when it refuses the chat.
@@ -94,7 +94,8 @@ pub fn encode(
 ) -> Result<Vec<u32>, llm::Error> {
     let failed = |e: super::tokenizer::Error| llm::Error::Engine(e.to_string());
     if let Some(raw) = &chat.raw {
-        return tokenizer.encode_raw(raw).map_err(failed);
+        let ids = if chat.inert { tokenizer.encode_inert(raw) } else { tokenizer.encode_raw(raw) };
+        return ids.map_err(failed);
     }
     let Some(template) = template else {
         return Err(llm::Error::Template(

@@ -207,6 +207,16 @@ impl Tokenizer {
         Ok(ids)
     }
 
+    /// Ids of a whole prompt in which no control token acts, behind the beginning-of-sequence token where the model
+    /// expects one.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode_data`].
+    pub fn encode_inert(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let bos = self.bos.filter(|_| self.add_bos);
+        Ok(bos.into_iter().chain(self.encode_data(text)?).collect())
+    }
+
     /// Splits `text` at control tokens, passes the runs between them through `clean`, and encodes each as data.
     pub(super) fn encode_runs(&self, text: &str, clean: impl Fn(&str) -> String) -> Result<Vec<u32>, Error> {
         let mut ids = Vec::new();

@@ -1,0 +1,169 @@
+//! PROBE: what a small model's hidden states say of a translation. The model reads source and translation once and
+//! writes nothing; linear maps that were fitted on human MQM ratings (`tribunal tune probe`) read a score off its
+//! states, and for each token how probable it is that a rater would mark it. The method is ours.
+//!
+//! Prior work:
+//! - Thompson and Post, Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing (2020):
+//!   the probability of a translation as its score (Prism-src).
+//! - Sindhujan et al., ALOPE (2025): regression on intermediate layers of small models beats the last layer.
+//! - Alain and Bengio, Understanding Intermediate Layers Using Linear Classifier Probes (2016).
+//!
+//! What to know:
+//! - The score is the penalty that raters would give, as the ridge regression expects it; `raw` is the same. It is not
+//!   the sum of the errors, which are chosen so that their weights come near what raters mark in translations that rank
+//!   where this one does ([`spans`]).
+//! - Errors are runs of whole words and have no category (`other`) and no explanation: there is nobody to give one.
+//! - A fit holds for the model, the prompt and the layers that it was made with, and says which texts it has seen.
+
+use serde::Serialize;
+
+use super::{
+    Error, Judge, Materials, Method, Model, Panel, Role, Stage, Verdict, in_parallel,
+    method::Calls,
+    prompt::{File, Prompts},
+    setup::{self, Choice, Granularity, Options, Preset, Settings},
+};
+use crate::{
+    llm::Chat,
+    mqm::{self, weights::Weights},
+    segment::Segment,
+};
+
+pub mod fit;
+pub mod spans;
+
+use fit::{Fit, Seen};
+
+const PROMPT: File = File { name: "probe/probe.j2", text: include_str!("probe/probe.j2") };
+
+/// The question that it asks.
+const READ: Stage = Stage::new("read");
+
+/// What `tribunal methods show probe` says.
+pub const METHOD: Method = Method {
+    name: "probe",
+    summary: "a score and error words read off a model's hidden states by maps fitted on MQM ratings",
+    citation: "ours; after Prism-src (Thompson and Post 2020) and ALOPE (Sindhujan et al. 2025)",
+    stages: &[READ],
+    roles: &[Role::Annotator],
+    calls: Calls::exactly(1),
+    scale: "MQM penalty as raters would give it, negative; higher is better",
+    granularities: &[Granularity::Seg],
+    presets: &[Preset::Strict],
+    weights: Some("wmt"),
+    options: &[Choice {
+        name: "fit",
+        values: &["auto", "<file>"],
+        meaning: "what `tribunal tune probe` wrote; auto takes the one that comes with the program for this model",
+    }],
+    build: |settings, options| Ok(Box::new(Probe::new(settings, options)?)),
+};
+
+/// The judge as it was asked for.
+pub struct Probe {
+    prompts: Prompts,
+    fit: Fit,
+    weights: &'static Weights,
+}
+
+impl Judge for Probe {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        in_parallel(group, |idx, segment| self.read(&panel.about(idx), segment))
+    }
+
+    fn materials(&self) -> Materials {
+        Materials::of(&self.prompts).with("fit", self.fit.hash().to_owned())
+    }
+
+    fn remarks(&self, segments: &[Segment]) -> Vec<String> {
+        self.fit.remarks(segments)
+    }
+
+    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
+        self.fit.check_model(&model_of(Role::Annotator))
+    }
+}
+
+/// The prompt in front of a translation.
+#[derive(Serialize)]
+struct Query<'a> {
+    source_lang: &'a str,
+    target_lang: &'a str,
+    source: &'a str,
+}
+
+impl Probe {
+    /// Reads the settings, the prompt and the fit.
+    ///
+    /// # Errors
+    /// What [`super::registry::build`] names; shots, which the method does not have; a fit that cannot be read or was
+    /// made with another prompt.
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        if settings.shots.is_some() {
+            let reason = "probe has no shots; hint: leave `--shots` out";
+            return Err(setup::Error::Conflict(reason.into()));
+        }
+        let prompts = prompts(settings)?;
+        let fit = match options.get("fit") {
+            "auto" => Fit::built_in(),
+            path => Fit::open(path.as_ref()),
+        }?;
+        fit.check_prompts(prompts.hash())?;
+        let weights = mqm::weights::find(settings.weights.as_deref().unwrap_or("wmt"))?;
+        Ok(Self { prompts, fit, weights })
+    }
+
+    fn read(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
+        }
+        if segment.hypothesis.trim().is_empty() {
+            return Err(Error::Failed("the translation is empty".into()));
+        }
+        let chat = chat(&self.prompts, segment)?;
+        let read = panel.read(Role::Annotator, READ, &chat, &text(segment), self.fit.lens())?;
+        let seen = Seen::of(&read)?;
+        let pair = pair(segment);
+        let score = self.fit.score(&seen, &pair);
+        let words = spans::words(&segment.hypothesis, &seen.ends, &self.fit.chances(&seen));
+        let mut errors = spans::errors(&words, &segment.hypothesis, self.fit.budget(score, &pair), &self.fit);
+        self.weights.weigh(&mut errors);
+        Ok(Verdict { score, raw: score, quality_score: None, errors })
+    }
+}
+
+/// The prompt files in force.
+///
+/// # Errors
+/// A prompt that cannot be read or filled in.
+pub fn prompts(settings: &Settings) -> Result<Prompts, setup::Error> {
+    let prompts = Prompts::load(&[PROMPT], settings)?;
+    let query = Query { source_lang: "", target_lang: "", source: "a" };
+    prompts.render(PROMPT, query).map_err(setup::Error::from_prompt)?;
+    Ok(prompts)
+}
+
+/// What the model reads in front of the translation. No template, and no control token acts.
+///
+/// # Errors
+/// A prompt that cannot be filled in.
+pub fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
+    let query = Query {
+        source_lang: segment.src_lang.name(),
+        target_lang: segment.tgt_lang.name(),
+        source: &segment.source,
+    };
+    Ok(Chat::plain(prompts.render(PROMPT, query)?))
+}
+
+/// The translation as the model reads it: behind a space, as a word stands behind another.
+#[must_use]
+pub fn text(segment: &Segment) -> String {
+    format!(" {}", segment.hypothesis)
+}
+
+/// The pair by which a fit knows its languages: `en-de`, whatever the regions.
+#[must_use]
+pub fn pair(segment: &Segment) -> String {
+    format!("{}-{}", segment.src_lang.language(), segment.tgt_lang.language())
+}

@@ -1,0 +1,87 @@
+//! From the chances of tokens to errors: whole words, joined where they stand side by side. How many there are follows
+//! from the penalty that raters gave to translations of the same rank, so that a translation among the best has none.
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::fit::Fit;
+use crate::mqm::{ErrorSpan, Severity};
+
+/// MQM points of a minor and of a major error, by which a penalty is spent.
+const MINOR: f64 = 1.0;
+const MAJOR: f64 = 5.0;
+
+/// A word with its chances.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Word {
+    /// Half-open, in bytes of the translation.
+    pub start: usize,
+    pub end: usize,
+    /// The greatest chance of its tokens to be marked, and to be marked as major.
+    pub any: f64,
+    pub major: f64,
+}
+
+/// The words of a translation, by the Unicode rules for word borders; `ends` and `chances` are its tokens'. Numbers and
+/// punctuation marks are words, spaces are none.
+#[must_use]
+pub fn words(text: &str, ends: &[usize], chances: &[[f64; 2]]) -> Vec<Word> {
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let tokens: Vec<(usize, usize, [f64; 2])> =
+        starts.zip(ends).zip(chances).map(|((start, end), chances)| (start, *end, *chances)).collect();
+    let pieces = text.split_word_bound_indices().filter(|(_, piece)| !piece.trim().is_empty());
+    let word = |(start, piece): (usize, &str)| {
+        let end = start + piece.len();
+        let over = tokens.iter().filter(|token| token.0 < end && start < token.1);
+        let (any, major) =
+            over.fold((0.0, 0.0), |(any, major): (f64, f64), token| (any.max(token.2[0]), major.max(token.2[1])));
+        Word { start, end, any, major }
+    };
+    pieces.map(word).collect()
+}
+
+/// The errors of a translation whose penalty is about `budget`: its likeliest words, until their errors weigh as much.
+#[must_use]
+pub fn errors(words: &[Word], text: &str, budget: f64, fit: &Fit) -> Vec<ErrorSpan> {
+    let mut order: Vec<usize> = (0..words.len()).collect();
+    order.sort_by(|&a, &b| words[b].any.total_cmp(&words[a].any).then(a.cmp(&b)));
+    let mut chosen = vec![false; words.len()];
+    let mut runs = Vec::new();
+    for idx in order {
+        let spent: f64 = runs.iter().map(|run| points(&words[std::ops::Range::clone(run)], fit)).sum();
+        if spent + MINOR / 2.0 > budget || words[idx].any <= 0.0 {
+            break;
+        }
+        chosen[idx] = true;
+        runs = joined(&chosen);
+    }
+    runs.into_iter().map(|run| error(&words[run], text, fit)).collect()
+}
+
+/// Runs of chosen words.
+fn joined(chosen: &[bool]) -> Vec<std::ops::Range<usize>> {
+    let mut end = 0;
+    let runs = chosen.chunk_by(|a, b| a == b).map(|run| {
+        end += run.len();
+        (run[0], end - run.len()..end)
+    });
+    runs.filter(|(is_chosen, _)| *is_chosen).map(|(_, run)| run).collect()
+}
+
+fn severity(words: &[Word], fit: &Fit) -> Severity {
+    if words.iter().any(|word| word.major >= fit.major_from) { Severity::Major } else { Severity::Minor }
+}
+
+fn points(words: &[Word], fit: &Fit) -> f64 {
+    if severity(words, fit) == Severity::Major { MAJOR } else { MINOR }
+}
+
+fn error(words: &[Word], text: &str, fit: &Fit) -> ErrorSpan {
+    let (start, end) = (words[0].start, words[words.len() - 1].end);
+    let chars = |at: usize| text[..at].chars().count();
+    ErrorSpan {
+        start: Some(chars(start)),
+        end: Some(chars(end)),
+        confidence: Some(words.iter().map(|word| word.any).fold(0.0, f64::max)),
+        ..ErrorSpan::new("other", &text[start..end], severity(words, fit))
+    }
+}

@@ -1,0 +1,383 @@
+//! Fits the judge `probe`: linear maps from a model's hidden states to what raters marked, by ridge regression. Its
+//! strength is chosen over four folds of the training documents; the held-out documents only measure it.
+//!
+//! Three regressions on the same readings:
+//! - for each token, whether a rater marked it, and whether as a major error;
+//! - for each translation, the penalty, from its tokens' mean state, the same times the square root of their number, and
+//!   what [`fit::facts`] counts. Each translation stands there twice: as the difference from its pair's mean, which
+//!   teaches which texts are badly translated (Pearson), and as the difference from the mean of the translations of
+//!   its source, which teaches which of them is better (acc-t ranks within a source).
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    Error,
+    rated::{Document, Rated},
+    readings::{Reading, Readings},
+    ridge::{Map, Sums},
+};
+use crate::{
+    judges::{
+        probe::{
+            self,
+            fit::{self, Chance, Fit, Ladder, Made, Score},
+        },
+        prompt::Prompts,
+    },
+    mqm::{Severity, Side, weights::Weights},
+};
+
+/// Folds of the training documents.
+const FOLDS: usize = 4;
+
+/// Strengths that are tried.
+const STRENGTHS: [f64; 6] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
+
+/// Rungs of a ladder.
+const RUNGS: usize = 101;
+
+/// Rows of one batch of sums.
+const ROWS: usize = 1024;
+
+/// A rated translation, and where it belongs.
+struct Example<'a> {
+    rated: &'a Rated,
+    pair: String,
+    /// `PAIR/SEGMENT`: translations of one source have the same.
+    source: String,
+    fold: usize,
+}
+
+impl Example<'_> {
+    /// MQM points, at most 0.
+    fn score(&self, weights: &Weights) -> f64 {
+        let mut errors = self.rated.errors.clone().unwrap_or_default();
+        weights.weigh(&mut errors);
+        weights.score(&errors)
+    }
+}
+
+/// Whether a segment can be fitted on.
+#[must_use]
+pub fn is_usable(rated: &Rated) -> bool {
+    rated.errors.is_some() && !rated.segment.hypothesis.trim().is_empty()
+}
+
+fn examples(documents: &[Document]) -> Vec<Example<'_>> {
+    documents.iter().flat_map(of_document).collect()
+}
+
+fn of_document(document: &Document) -> Vec<Example<'_>> {
+    let fold = Sha256::digest(format!("fold/{}", document.name()))[0] as usize % FOLDS;
+    let usable = document.segments.iter().filter(|rated| is_usable(rated));
+    let example = |rated| {
+        let Rated { segment, .. } = rated;
+        let pair = probe::pair(segment);
+        let source = format!("{pair}/{}/{}", segment.doc, segment.seg);
+        Example { rated, pair, source, fold }
+    };
+    usable.map(example).collect()
+}
+
+/// Whether each token is marked, and whether as major: 0 or 1. Spaces count for nothing.
+fn marks(rated: &Rated, ends: &[usize]) -> Vec<[f64; 2]> {
+    let text = &rated.segment.hypothesis;
+    let errors = rated.errors.as_deref().unwrap_or_default();
+    let spans: Vec<(usize, usize, bool)> = errors
+        .iter()
+        .filter(|error| error.side == Side::Target)
+        .filter_map(|error| {
+            let is_major = matches!(error.severity, Severity::Major | Severity::Critical);
+            Some((error.start?, error.end?, is_major))
+        })
+        .collect();
+    // By byte of ` TRANSLATION`: whether a span covers the character there.
+    let mut covered: Vec<[bool; 2]> = vec![[false; 2]];
+    for (at, c) in text.chars().enumerate() {
+        let mut here = [false; 2];
+        for (_, _, is_major) in
+            spans.iter().filter(|(start, end, _)| (*start..*end).contains(&at) && !c.is_whitespace())
+        {
+            here[0] = true;
+            here[1] |= is_major;
+        }
+        covered.extend(std::iter::repeat_n(here, c.len_utf8()));
+    }
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let mark = |(start, end): (usize, &usize)| {
+        let bytes = covered.get(start..*end).unwrap_or_default();
+        [0, 1].map(|which| f64::from(u8::from(bytes.iter().any(|byte| byte[which]))))
+    };
+    starts.zip(ends).map(mark).collect()
+}
+
+/// The inputs of the tokens' regression, `[tokens * (hidden + 1)]`.
+fn token_inputs(reading: &Reading) -> Vec<f64> {
+    let width = reading.features.len() / reading.ends.len().max(1);
+    let rows = reading.features.chunks_exact(width.max(1)).zip(&reading.logprobs);
+    rows.flat_map(|(features, logprob)| {
+        features.iter().map(|x| f64::from(*x)).chain([fit::clipped(*logprob)])
+    })
+    .collect()
+}
+
+/// The inputs of a translation's regression, `[2 hidden + facts]`.
+fn inputs(reading: &Reading) -> Vec<f64> {
+    let n = reading.ends.len().max(1);
+    let width = reading.features.len() / n;
+    let mut mean = vec![0.0; width];
+    for row in reading.features.chunks_exact(width.max(1)) {
+        mean.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
+    }
+    mean.iter_mut().for_each(|x| *x /= n as f64);
+    let grown: Vec<f64> = mean.iter().map(|x| x * (n as f64).sqrt()).collect();
+    let logprobs: Vec<f64> = reading.logprobs.iter().map(|logprob| fit::clipped(*logprob)).collect();
+    [mean, grown, fit::facts(&logprobs).to_vec()].concat()
+}
+
+/// What a fit is made for.
+pub struct Subject<'a> {
+    pub model: String,
+    pub sha256: String,
+    pub prompts: &'a Prompts,
+    pub depth: usize,
+    pub weights: &'static Weights,
+    pub hold_out: f64,
+    pub seed: u64,
+}
+
+/// Makes a fit from documents whose translations have all been read.
+///
+/// # Errors
+/// Too few of them, or readings that cannot be read.
+pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_>) -> Result<Fit, Error> {
+    let examples = examples(documents);
+    let marking = Marking::fit(&examples, readings, subject)?;
+    let scoring = Scoring::fit(&examples, readings, subject)?;
+    let mut pairs: Vec<String> = scoring.ladders.keys().filter(|pair| *pair != fit::ANY_PAIR).cloned().collect();
+    pairs.sort();
+    let names: std::collections::BTreeSet<String> = documents.iter().map(Document::name).collect();
+    let sources: std::collections::BTreeSet<String> =
+        examples.iter().map(|example| fit::source_hash(&example.rated.segment.source)).collect();
+    let width = (scoring.map.len() - fit::facts(&[]).len()) / 2;
+    let f32s = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
+    let chance = |which: usize| Chance {
+        bias: marking.map.biases[which],
+        logprob: marking.map.weights[which][width],
+        map: f32s(&marking.map.weights[which][..width]),
+    };
+    let fit = Fit {
+        format: fit::FORMAT.into(),
+        model: subject.model.clone(),
+        sha256: subject.sha256.clone(),
+        prompts: subject.prompts.hash().into(),
+        depth: subject.depth,
+        made: Made {
+            pairs,
+            segments: examples.len(),
+            documents: names.len(),
+            hold_out: subject.hold_out,
+            seed: subject.seed,
+            strengths: [marking.strength, scoring.strength],
+            sources: sources.into_iter().collect(),
+            figures: BTreeMap::new(),
+        },
+        any: chance(0),
+        major: chance(1),
+        major_from: marking.major_from,
+        score: Score {
+            mean: f32s(&scoring.map[..width]),
+            grown: f32s(&scoring.map[width..2 * width]),
+            facts: scoring.map[2 * width..].to_vec(),
+        },
+        ladders: scoring.ladders,
+        ..Fit::default()
+    };
+    Ok(fit.ready()?)
+}
+
+/// The strength, of those that are tried, that leaves the least in the folds that it was not fitted on, each target
+/// measured by its own variance; and the map of each fold's rest.
+fn best(folds: &[Sums], all: &Sums) -> Result<(f64, Vec<Map>), Error> {
+    let mut found: Option<(f64, f64, Vec<Map>)> = None;
+    let variance: Vec<f64> = {
+        let none = all.solve(1e12)?;
+        all.left_by(&none)
+    };
+    for strength in STRENGTHS {
+        let mut left = 0.0;
+        let mut maps = Vec::new();
+        for fold in folds {
+            let mut rest = all.clone();
+            rest.add_sums(fold, -1.0);
+            let map = rest.solve(strength)?;
+            left += fold.left_by(&map).iter().zip(&variance).map(|(a, b)| a / b.max(1e-9)).sum::<f64>();
+            maps.push(map);
+        }
+        if found.as_ref().is_none_or(|(least, _, _)| left < *least) {
+            found = Some((left, strength, maps));
+        }
+    }
+    found.map(|(_, strength, maps)| (strength, maps)).ok_or_else(|| Error::Unsuitable("no strength".into()))
+}
+
+/// The sums of all folds.
+fn total(folds: &[Sums], width: usize, n_targets: usize) -> Sums {
+    let mut all = Sums::new(width, n_targets);
+    folds.iter().for_each(|fold| all.add_sums(fold, 1.0));
+    all
+}
+
+/// The tokens' regression.
+struct Marking {
+    map: Map,
+    strength: f64,
+    major_from: f64,
+}
+
+impl Marking {
+    fn fit(examples: &[Example<'_>], readings: &mut Readings, subject: &Subject<'_>) -> Result<Self, Error> {
+        let width = readings.width() + 1;
+        let mut folds: Vec<Sums> = (0..FOLDS).map(|_| Sums::new(width, 2)).collect();
+        let mut waiting: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); FOLDS];
+        let (mut n, mut n_marked, mut n_major) = (0_usize, 0.0, 0.0);
+        for example in examples {
+            let reading = readings.of(subject.prompts, &example.rated.segment)?;
+            let (x, y) = &mut waiting[example.fold];
+            x.extend(token_inputs(&reading));
+            for mark in marks(example.rated, &reading.ends) {
+                n += 1;
+                n_marked += mark[0];
+                n_major += mark[1];
+                y.extend(mark);
+            }
+            if y.len() >= 2 * ROWS {
+                folds[example.fold].add(x, y)?;
+                (x.clear(), y.clear());
+            }
+        }
+        for (fold, (x, y)) in folds.iter_mut().zip(&waiting) {
+            fold.add(x, y)?;
+        }
+        let all = total(&folds, width, 2);
+        let (strength, maps) = best(&folds, &all)?;
+        let mut chances = Vec::with_capacity(n);
+        for example in examples {
+            let reading = readings.of(subject.prompts, &example.rated.segment)?;
+            let map = &maps[example.fold];
+            chances.extend(token_inputs(&reading).chunks_exact(width).map(|x| map.of(x)));
+        }
+        // Of the tokens most likely to be marked, as many as raters mark, the share that raters mark as major.
+        chances.sort_by(|a, b| b[0].total_cmp(&a[0]));
+        chances.truncate(n_marked as usize);
+        let mut major: Vec<f64> = chances.iter().map(|chances| chances[1]).collect();
+        major.sort_by(f64::total_cmp);
+        let at = (major.len() as f64 * (1.0 - n_major / f64::max(n_marked, 1.0))) as usize;
+        let major_from = major.get(at.min(major.len().saturating_sub(1))).copied().unwrap_or(1.0);
+        Ok(Self { map: all.solve(strength)?, strength, major_from })
+    }
+}
+
+/// The translations' regression.
+struct Scoring {
+    map: Vec<f64>,
+    strength: f64,
+    ladders: BTreeMap<String, Ladder>,
+}
+
+/// Sums of inputs and of the target.
+#[derive(Clone, Default)]
+struct Mean {
+    n: f64,
+    x: Vec<f64>,
+    y: f64,
+}
+
+impl Mean {
+    fn add(&mut self, x: &[f32], y: f64) {
+        self.x.resize(x.len(), 0.0);
+        self.n += 1.0;
+        self.y += y;
+        self.x.iter_mut().zip(x).for_each(|(sum, x)| *sum += f64::from(*x));
+    }
+
+    /// What is left of a row without the mean.
+    fn without(&self, x: &[f32], y: f64) -> (Vec<f64>, f64) {
+        let x = x.iter().zip(&self.x).map(|(x, sum)| f64::from(*x) - sum / self.n).collect();
+        (x, y - self.y / self.n)
+    }
+
+    /// What a map must add so that it is right on the average.
+    fn bias(&self, weights: &[f64]) -> f64 {
+        self.y / self.n - self.x.iter().zip(weights).map(|(sum, weight)| sum / self.n * weight).sum::<f64>()
+    }
+}
+
+impl Scoring {
+    fn fit(examples: &[Example<'_>], readings: &mut Readings, subject: &Subject<'_>) -> Result<Self, Error> {
+        let mut rows: Vec<(Vec<f32>, f64)> = Vec::with_capacity(examples.len());
+        let (mut of_pair, mut of_source): (BTreeMap<&str, Mean>, BTreeMap<&str, Mean>) = Default::default();
+        for example in examples {
+            let reading = readings.of(subject.prompts, &example.rated.segment)?;
+            let x: Vec<f32> = inputs(&reading).into_iter().map(|x| x as f32).collect();
+            let y = example.score(subject.weights);
+            of_pair.entry(&example.pair).or_default().add(&x, y);
+            of_source.entry(&example.source).or_default().add(&x, y);
+            rows.push((x, y));
+        }
+        let width = rows.first().map_or(1, |(x, _)| x.len());
+        let mut folds: Vec<Sums> = (0..FOLDS).map(|_| Sums::new(width, 1)).collect();
+        let mut waiting: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); FOLDS];
+        for (example, (x, y)) in examples.iter().zip(&rows) {
+            let (xs, ys) = &mut waiting[example.fold];
+            for mean in [&of_pair[example.pair.as_str()], &of_source[example.source.as_str()]] {
+                let (x, y) = mean.without(x, *y);
+                xs.extend(x);
+                ys.push(y);
+            }
+            if ys.len() >= ROWS {
+                folds[example.fold].add(xs, ys)?;
+                (xs.clear(), ys.clear());
+            }
+        }
+        for (fold, (x, y)) in folds.iter_mut().zip(&waiting) {
+            fold.add(x, y)?;
+        }
+        let all = total(&folds, width, 1);
+        let (strength, maps) = best(&folds, &all)?;
+        let mut whole = all.solve(strength)?;
+        let map = whole.weights.swap_remove(0);
+        let guess = |example: &Example<'_>, x: &[f32]| {
+            let weights = &maps[example.fold].weights[0];
+            let weighed: f64 = x.iter().zip(weights).map(|(x, weight)| f64::from(*x) * weight).sum();
+            weighed + of_pair[example.pair.as_str()].bias(weights)
+        };
+        let guessed: Vec<(&str, f64, f64)> = examples
+            .iter()
+            .zip(&rows)
+            .map(|(example, (x, y))| (example.pair.as_str(), guess(example, x), -y))
+            .collect();
+        let mut ladders = BTreeMap::new();
+        let mut everything = Mean::default();
+        for (x, y) in &rows {
+            everything.add(x, *y);
+        }
+        for (pair, mean) in of_pair.iter().chain([(&fit::ANY_PAIR, &everything)]) {
+            let of = guessed.iter().filter(|(of, _, _)| pair == of || *pair == fit::ANY_PAIR);
+            ladders.insert((*pair).to_owned(), Ladder { bias: mean.bias(&map), rungs: rungs(of) });
+        }
+        Ok(Self { map, strength, ladders })
+    }
+}
+
+/// Scores and penalties of the same rank.
+fn rungs<'a>(guessed: impl Iterator<Item = &'a (&'a str, f64, f64)>) -> Vec<[f64; 2]> {
+    let (mut scores, mut penalties): (Vec<f64>, Vec<f64>) = guessed.map(|(_, score, y)| (*score, *y)).unzip();
+    scores.sort_by(f64::total_cmp);
+    penalties.sort_by(|a, b| b.total_cmp(a));
+    let last = scores.len().saturating_sub(1);
+    let n = RUNGS.min(scores.len());
+    (0..n).map(|i| i * last / (n - 1).max(1)).map(|at| [scores[at], penalties[at]]).collect()
+}

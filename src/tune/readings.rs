@@ -1,0 +1,172 @@
+//! What a model reads in rated translations: hidden states and log-probabilities, kept on disk, so that reading that was
+//! stopped goes on and another fit on the same texts costs nothing. It fits nothing.
+
+use std::{
+    collections::HashMap,
+    fs::{File, OpenOptions},
+    io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+use half::bf16;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Error, io};
+use crate::{
+    judges::{in_parallel, probe, prompt::Prompts},
+    llm::{Chat, Llm, States},
+    segment::Segment,
+};
+
+/// Translations that are read side by side.
+const BATCH: usize = 64;
+
+/// The readings of a folder, all of one model, prompt and depth.
+pub struct Readings {
+    index: PathBuf,
+    states: File,
+    known: HashMap<String, (u64, Line)>,
+    /// Bytes of states so far.
+    end: u64,
+    hidden: usize,
+}
+
+/// One line of the index; its states follow those of the line before it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Line {
+    /// Of prompt and text.
+    key: String,
+    ends: Vec<usize>,
+    logprobs: Vec<f64>,
+}
+
+/// A translation that was read.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// Where each token ends in ` TRANSLATION`, in bytes.
+    pub ends: Vec<usize>,
+    pub logprobs: Vec<f64>,
+    /// Each token's states, scaled: see [`States::features`].
+    ///
+    /// Shape: `[tokens * hidden]`.
+    pub features: Vec<f32>,
+}
+
+fn key(chat: &Chat, text: &str) -> String {
+    let whole = format!("{}\0{text}", chat.raw.as_deref().unwrap_or_default());
+    Sha256::digest(whole).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Readings {
+    /// Opens a folder, or makes it. What stands behind the last whole reading is dropped. `name` must tell whatever the
+    /// states depend on.
+    ///
+    /// # Errors
+    /// Files that cannot be read or written.
+    pub fn open(folder: &Path, name: &str, hidden: usize) -> Result<Self, Error> {
+        std::fs::create_dir_all(folder).map_err(io(folder))?;
+        let index = folder.join(format!("readings-{name}.jsonl"));
+        let path = folder.join(format!("readings-{name}.bf16"));
+        let states = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
+        let states = states.map_err(io(&path))?;
+        let there = states.metadata().map_err(io(&path))?.len();
+        let (mut known, mut end, mut whole) = (HashMap::new(), 0, 0);
+        if index.exists() {
+            let mut reader = BufReader::new(File::open(&index).map_err(io(&index))?);
+            let mut text = String::new();
+            while reader.read_line(&mut text).map_err(io(&index))? > 0 {
+                let line = if text.ends_with('\n') { serde_json::from_str::<Line>(&text).ok() } else { None };
+                let Some(line) = line else { break };
+                let bytes = (line.ends.len() * hidden * 2) as u64;
+                if end + bytes > there {
+                    break;
+                }
+                known.insert(line.key.clone(), (end, line));
+                end += bytes;
+                whole += text.len() as u64;
+                text.clear();
+            }
+            let file = OpenOptions::new().write(true).open(&index).map_err(io(&index))?;
+            file.set_len(whole).map_err(io(&index))?;
+        }
+        states.set_len(end).map_err(io(&path))?;
+        Ok(Self { index, states, known, end, hidden })
+    }
+
+    /// Reads what is not known yet; `progress` hears how many of all are done.
+    ///
+    /// # Errors
+    /// The model fails, or a file cannot be written.
+    pub fn read_all(
+        &mut self,
+        llm: &dyn Llm,
+        (prompts, depth): (&Prompts, usize),
+        segments: &[&Segment],
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), Error> {
+        let mut new = Vec::new();
+        for segment in segments {
+            let chat = chat(prompts, segment)?;
+            let text = probe::text(segment);
+            if !self.known.contains_key(&key(&chat, &text)) {
+                new.push((chat, text));
+            }
+        }
+        let n_known = segments.len() - new.len();
+        for (i, batch) in new.chunks(BATCH).enumerate() {
+            let read = in_parallel(batch, |_, (chat, text)| llm.states(chat, text, &[depth]));
+            for ((chat, text), states) in batch.iter().zip(read) {
+                self.keep(key(chat, text), &states?)?;
+            }
+            progress(n_known + (i * BATCH + batch.len()), segments.len());
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, key: String, states: &States) -> Result<(), Error> {
+        if self.known.contains_key(&key) {
+            return Ok(());
+        }
+        let values = states.states.first().map(Vec::as_slice).unwrap_or_default();
+        let bytes: Vec<u8> = values.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect();
+        let logprobs = states.tokens.iter().map(|token| token.logprob).collect();
+        let line = Line { key: key.clone(), ends: states.ends.clone(), logprobs };
+        let text = serde_json::to_string(&line).map_err(|e| Error::Unsuitable(e.to_string()))? + "\n";
+        self.states.seek(SeekFrom::Start(self.end)).map_err(io(&self.index))?;
+        self.states.write_all(&bytes).map_err(io(&self.index))?;
+        let file = OpenOptions::new().create(true).append(true).open(&self.index);
+        file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(io(&self.index))?;
+        self.known.insert(key, (self.end, line));
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Numbers of one state.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.hidden
+    }
+
+    /// What was read of a translation.
+    ///
+    /// # Errors
+    /// When it was not, or the file cannot be read.
+    pub fn of(&mut self, prompts: &Prompts, segment: &Segment) -> Result<Reading, Error> {
+        let chat = chat(prompts, segment)?;
+        let found = self.known.get(&key(&chat, &probe::text(segment)));
+        let (at, line) = found.ok_or_else(|| Error::Unsuitable("a translation was not read".into()))?;
+        let mut bytes = vec![0; line.ends.len() * self.hidden * 2];
+        self.states.seek(SeekFrom::Start(*at)).map_err(io(&self.index))?;
+        self.states.read_exact(&mut bytes).map_err(io(&self.index))?;
+        let values = bytes.as_chunks::<2>().0.iter().map(|two| bf16::from_le_bytes(*two).to_f32());
+        let states =
+            States { tokens: Vec::new(), ends: line.ends.clone(), states: vec![values.collect()] };
+        let features = (0..line.ends.len()).flat_map(|token| states.features(token)).collect();
+        Ok(Reading { ends: line.ends.clone(), logprobs: line.logprobs.clone(), features })
+    }
+}
+
+fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
+    probe::chat(prompts, segment).map_err(|error| Error::Unsuitable(error.to_string()))
+}
