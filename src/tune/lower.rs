@@ -222,7 +222,7 @@ impl Making<'_> {
         for (i, tokens) in read[from..].chunks(CHUNK).enumerate() {
             let position = from + i * CHUNK;
             let blocks = &blocks[..(position + tokens.len()).div_ceil(BLOCK)];
-            let part = Part { tokens, position, blocks, logits_from: tokens.len() };
+            let part = Part { tokens, position, blocks, logits_from: tokens.len(), adapter: None };
             values.extend(self.model.states(Step::new([part], Vec::new()), self.layers)?);
         }
         Ok(values)
