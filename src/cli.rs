@@ -43,6 +43,7 @@ mod signals;
 pub mod slurm;
 mod stream;
 mod table;
+pub mod tune;
 pub mod verify;
 
 /// Judges machine translation with open-weight LLMs, in one process.
@@ -93,6 +94,8 @@ enum Command {
     Promptcue(promptcue::Command),
     /// Fit HiMATE's stage-transition threshold on a validation set
     Calibrate(Box<calibrate::Args>),
+    /// Tune a model on rated translations, so that it judges better
+    Tune(Box<tune::Args>),
     /// Evidence for RATE's search agent: build an index, query it
     Search(search::Args),
     /// What this machine can do, how close the engine comes, and whether every setting gives the same bytes
@@ -188,6 +191,7 @@ impl Cli {
             Command::Meta(args) => meta::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, seat, out),
             Command::Calibrate(args) => calibrate::run(&args, seat, out),
+            Command::Tune(args) => tune::run(&args, out),
             Command::Search(args) => search::run(&args, out),
             Command::Bench(command) => bench::run(&command, out),
             Command::Methods(args) => methods::run(&args, out),

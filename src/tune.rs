@@ -5,7 +5,8 @@
 //! to the units that a judge will see and writes question and answer; [`encoded`] turns them into the tokens that the
 //! constrained decoder would take. [`lower`] runs the frozen lower layers once and keeps what they give; [`forward`]
 //! takes that through the upper layers, whose matrices are [`frozen`] but for their [`lora`]; [`loss`] looks at the
-//! answer's tokens alone. [`train`] makes steps with [`adamw`], and [`state`] keeps them safe from being killed.
+//! answer's tokens alone. [`train`] makes steps with [`adamw`], and [`state`] keeps them safe from being killed; [`estimate`] says what memory
+//! it takes.
 
 pub mod rated;
 
@@ -33,6 +34,8 @@ pub mod train;
 
 pub mod state;
 
+pub mod estimate;
+
 pub mod draw;
 
 pub mod readings;
@@ -41,7 +44,13 @@ pub mod ridge;
 
 pub mod probe;
 
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
+
+/// What a training is made from.
+pub use crate::model::{Weights, adapter::Module};
 
 /// Why a judge cannot be tuned.
 #[derive(Debug, thiserror::Error)]

@@ -123,13 +123,19 @@ impl Probe {
         let chat = chat(&self.prompts, segment)?;
         let read = panel.read(Role::Annotator, READ, &chat, &text(segment), self.fit.lens())?;
         let seen = Seen::of(&read)?;
-        let pair = pair(segment);
-        let score = self.fit.score(&seen, &pair);
-        let words = spans::words(&segment.hypothesis, &seen.ends, &self.fit.chances(&seen));
-        let mut errors = spans::errors(&words, &segment.hypothesis, self.fit.budget(score, &pair), &self.fit);
-        self.weights.weigh(&mut errors);
-        Ok(Verdict { score, raw: score, quality_score: None, errors })
+        Ok(verdict(&self.fit, self.weights, segment, &seen))
     }
+}
+
+/// What a fit makes of what was seen of a translation.
+#[must_use]
+pub fn verdict(fit: &Fit, weights: &Weights, segment: &Segment, seen: &Seen) -> Verdict {
+    let pair = pair(segment);
+    let score = fit.score(seen, &pair);
+    let words = spans::words(&segment.hypothesis, &seen.ends, &fit.chances(seen));
+    let mut errors = spans::errors(&words, &segment.hypothesis, fit.budget(score, &pair), fit);
+    weights.weigh(&mut errors);
+    Verdict { score, raw: score, quality_score: None, errors }
 }
 
 /// The prompt files in force.

@@ -213,6 +213,7 @@ impl<B: Backend> Model for Decoder<B> {
         if layers > self.layers.len() {
             return Err(Error::Step(format!("{layers} layers of a model of {}", self.layers.len())));
         }
+        step.check_adapters(self.n_adapters)?;
         step.wanted = (0..step.n_rows() as u32).collect();
         self.backend.begin(step)?;
         let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]

@@ -1,7 +1,7 @@
 //! From documents to examples: units of one segment, one document or five ("FSP" paper, Appendix B.3), each with the
 //! question that the judge asks about it and the answer that it should get. It knows no tokens.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -10,8 +10,9 @@ use super::{
     rated::{Document, Rated},
 };
 use crate::{
+    engine::grammar,
     judges::{Granularity, Panel, Question, Settings, gmft, gmft::Gmft, rehearse},
-    llm::Speaker,
+    llm::{self, Chat, Form, Llm, Reply, Sampling, Speaker, Weighed},
     mqm::ErrorSpan,
     segment::Segment,
 };
@@ -105,6 +106,32 @@ fn unit(granularity: Granularity, documents: &[&Document], rated: Vec<&Rated>) -
 /// Prompts of the user's that cannot be filled in.
 pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Gmft, Error> {
     Ok(Gmft::new(&Settings { granularity: Some(granularity), ..settings.clone() })?)
+}
+
+/// A panel on which nobody sits: its questions can be noted, and have no answers.
+#[must_use]
+pub fn empty_panel() -> Panel {
+    Panel::new(Arc::new(Nobody), Sampling::default())
+}
+
+struct Nobody;
+
+impl Llm for Nobody {
+    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, llm::Error> {
+        Err(llm::Error::Engine("nobody is asked".into()))
+    }
+
+    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, llm::Error> {
+        Err(llm::Error::Engine("nobody is asked".into()))
+    }
+
+    fn count(&self, _: &Chat) -> Result<usize, llm::Error> {
+        Err(llm::Error::Engine("nobody counts".into()))
+    }
+
+    fn shortest(&self, form: &Form) -> Result<Option<String>, llm::Error> {
+        grammar::shortest(form)
+    }
 }
 
 /// A unit's example: what the judge asks, word for word, and what it should hear.

@@ -10,10 +10,11 @@ use candle_core::{D, Device, Result, Tensor};
 use super::{
     attend::{Attend, Heads, Sight},
     frozen::Product,
-    lora::{Adapters, Dropout, Module},
+    lora::{Adapters, Dropout},
 };
 use crate::model::{
     Config, Weights,
+    adapter::Module,
     angles::Angles,
     config::{Activation, Arch, Rope},
 };

@@ -2,25 +2,16 @@
 //!
 //! Source: Hu et al. 2021, "LoRA", equation 3: `y = w x + (alpha / rank) b a x`, `b` starting at 0.
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::collections::BTreeMap;
 
 use candle_core::{Device, Result, Tensor, Var};
 use rayon::prelude::*;
 
 use super::draw;
-use crate::model::Config;
-
-/// A matrix of a layer that can have an adapter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Module {
-    Q,
-    K,
-    V,
-    O,
-    Gate,
-    Up,
-    Down,
-}
+use crate::model::{
+    Adapter, Config,
+    adapter::{AdapterConfig, AdapterLayer, LowRank, Module, Numbers},
+};
 
 /// Which adapters there are.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,53 +41,14 @@ pub struct Dropout {
     pub step: u64,
 }
 
-impl Module {
-    /// All of them.
-    pub const ALL: [Self; 7] = [Self::Q, Self::K, Self::V, Self::O, Self::Gate, Self::Up, Self::Down];
-
-    /// As checkpoints and PEFT's `target_modules` name it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Q => "q_proj",
-            Self::K => "k_proj",
-            Self::V => "v_proj",
-            Self::O => "o_proj",
-            Self::Gate => "gate_proj",
-            Self::Up => "up_proj",
-            Self::Down => "down_proj",
-        }
-    }
-
-    /// Its place in a layer.
-    #[must_use]
-    pub fn path(self) -> String {
-        let half = if matches!(self, Self::Q | Self::K | Self::V | Self::O) { "self_attn" } else { "mlp" };
-        format!("{half}.{}", self.name())
-    }
-
-    /// Outputs and inputs.
-    #[must_use]
-    pub fn shape(self, c: &Config) -> [usize; 2] {
-        let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
-        match self {
-            Self::Q => [q, c.hidden],
-            Self::K | Self::V => [kv, c.hidden],
-            Self::O => [c.hidden, q],
-            Self::Gate | Self::Up => [c.intermediate, c.hidden],
-            Self::Down => [c.hidden, c.intermediate],
-        }
-    }
-}
-
-impl FromStr for Module {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let plain = text.trim().trim_end_matches("_proj");
-        let found = Self::ALL.into_iter().find(|module| module.name().trim_end_matches("_proj") == plain);
-        found.ok_or_else(|| format!("no module is called `{text}`; hint: q, k, v, o, gate, up, down"))
-    }
+/// The module of this name, with `_proj` or without.
+///
+/// # Errors
+/// No such module; the message names those that there are.
+pub fn module(text: &str) -> std::result::Result<Module, String> {
+    let plain = text.trim().trim_end_matches("_proj");
+    let found = Module::named(&format!("{plain}_proj"));
+    found.ok_or_else(|| format!("no module is called `{text}`; hint: q, k, v, o, gate, up, down"))
 }
 
 impl Adapters {
@@ -164,6 +116,56 @@ impl Adapters {
             tensors.push((format!("{path}.lora_B.weight"), b));
         }
         tensors
+    }
+
+    /// Adapters that were written to a folder, to go on with.
+    ///
+    /// # Errors
+    /// None that candle does not know of.
+    pub fn import(adapter: &Adapter) -> Result<Self> {
+        let mut pairs = BTreeMap::new();
+        for (layer, parts) in adapter.layers.iter().enumerate() {
+            for (&module, part) in parts {
+                let rank = adapter.config.rank;
+                let a = Var::from_vec(part.a.clone(), (rank, part.n_in), &Device::Cpu)?;
+                pairs.insert(
+                    (layer, module),
+                    (a, Var::from_vec(part.b.clone(), (part.n_out, rank), &Device::Cpu)?),
+                );
+            }
+        }
+        let spec = Spec {
+            rank: adapter.config.rank,
+            // As `added` divides by the rank, whatever the adapter does.
+            alpha: adapter.scale() * adapter.config.rank as f64,
+            modules: adapter.modules(),
+            dropout: adapter.config.dropout as f32,
+            first_layer: adapter.adapted_layers().first().copied().unwrap_or(0),
+        };
+        Ok(Self { spec, pairs })
+    }
+
+    /// The adapters as they are written to a folder; `base` names their model.
+    ///
+    /// # Errors
+    /// None that candle does not know of.
+    pub fn export(&self, base: &str) -> Result<Adapter> {
+        let mut layers: Vec<AdapterLayer> = Vec::new();
+        for (&(layer, module), (a, b)) in &self.pairs {
+            layers.resize(layers.len().max(layer + 1), AdapterLayer::new());
+            let values = |var: &Var| var.flatten_all()?.to_vec1::<f32>();
+            let part = LowRank { a: values(a)?, b: values(b)?, n_in: a.dim(1)?, n_out: b.dim(0)? };
+            layers[layer].insert(module, part);
+        }
+        let config = AdapterConfig {
+            base: base.to_owned(),
+            rank: self.spec.rank,
+            alpha: self.spec.alpha,
+            rslora: false,
+            dropout: f64::from(self.spec.dropout),
+            numbers: Numbers::F32,
+        };
+        Ok(Adapter { config, layers })
     }
 
     /// The number of values.

@@ -22,7 +22,7 @@ use crate::{
     judges::{
         probe::{
             self,
-            fit::{self, Chance, Fit, Ladder, Made, Score},
+            fit::{self, Chance, Fit, Ladder, Made, Score, Seen},
         },
         prompt::Prompts,
     },
@@ -72,13 +72,14 @@ fn examples(documents: &[Document]) -> Vec<Example<'_>> {
 fn of_document(document: &Document) -> Vec<Example<'_>> {
     let fold = Sha256::digest(format!("fold/{}", document.name()))[0] as usize % FOLDS;
     let usable = document.segments.iter().filter(|rated| is_usable(rated));
-    let example = |rated| {
-        let Rated { segment, .. } = rated;
-        let pair = probe::pair(segment);
-        let source = format!("{pair}/{}/{}", segment.doc, segment.seg);
-        Example { rated, pair, source, fold }
-    };
-    usable.map(example).collect()
+    usable
+        .map(|rated| {
+            let Rated { segment, .. } = rated;
+            let pair = probe::pair(segment);
+            let source = format!("{pair}/{}/{}", segment.doc, segment.seg);
+            Example { rated, pair, source, fold }
+        })
+        .collect()
 }
 
 /// Whether each token is marked, and whether as major: 0 or 1. Spaces count for nothing.
@@ -156,7 +157,8 @@ pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_
     let examples = examples(documents);
     let marking = Marking::fit(&examples, readings, subject)?;
     let scoring = Scoring::fit(&examples, readings, subject)?;
-    let mut pairs: Vec<String> = scoring.ladders.keys().filter(|pair| *pair != fit::ANY_PAIR).cloned().collect();
+    let mut pairs: Vec<String> =
+        scoring.ladders.keys().filter(|pair| *pair != fit::ANY_PAIR).cloned().collect();
     pairs.sort();
     let names: std::collections::BTreeSet<String> = documents.iter().map(Document::name).collect();
     let sources: std::collections::BTreeSet<String> =
@@ -196,6 +198,22 @@ pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_
         ..Fit::default()
     };
     Ok(fit.ready()?)
+}
+
+/// What the judge would see of a translation through a fit's lens.
+#[must_use]
+pub fn seen(fit: &Fit, reading: &Reading) -> Seen {
+    let width = (reading.features.len() / reading.ends.len().max(1)).max(1);
+    let value = |map: &Vec<f32>, row: &[f32]| -> f64 {
+        map.iter().zip(row).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    let maps = &fit.lens().maps;
+    let values = reading.features.chunks_exact(width).map(|row| [0, 1, 2, 3].map(|i| value(&maps[i], row)));
+    Seen {
+        ends: reading.ends.iter().map(|end| end.saturating_sub(1)).collect(),
+        logprobs: reading.logprobs.iter().map(|logprob| fit::clipped(*logprob)).collect(),
+        values: values.collect(),
+    }
 }
 
 /// The strength, of those that are tried, that leaves the least in the folds that it was not fitted on, each target

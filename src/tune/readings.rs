@@ -94,6 +94,19 @@ impl Readings {
         Ok(Self { index, states, known, end, hidden })
     }
 
+    /// How many of these have not been read yet.
+    ///
+    /// # Errors
+    /// A prompt that cannot be filled in.
+    pub fn n_missing(&self, prompts: &Prompts, segments: &[&Segment]) -> Result<usize, Error> {
+        let mut missing = 0;
+        for segment in segments {
+            let known = self.known.contains_key(&key(&chat(prompts, segment)?, &probe::text(segment)));
+            missing += usize::from(!known);
+        }
+        Ok(missing)
+    }
+
     /// Reads what is not known yet; `progress` hears how many of all are done.
     ///
     /// # Errors
@@ -160,8 +173,7 @@ impl Readings {
         self.states.seek(SeekFrom::Start(*at)).map_err(io(&self.index))?;
         self.states.read_exact(&mut bytes).map_err(io(&self.index))?;
         let values = bytes.as_chunks::<2>().0.iter().map(|two| bf16::from_le_bytes(*two).to_f32());
-        let states =
-            States { tokens: Vec::new(), ends: line.ends.clone(), states: vec![values.collect()] };
+        let states = States { tokens: Vec::new(), ends: line.ends.clone(), states: vec![values.collect()] };
         let features = (0..line.ends.len()).flat_map(|token| states.features(token)).collect();
         Ok(Reading { ends: line.ends.clone(), logprobs: line.logprobs.clone(), features })
     }

@@ -127,12 +127,15 @@ impl Sums {
             let bias = map.biases[k];
             let quadratic: f64 = (0..d)
                 .map(|i| {
-                    weights[i] * self.xx[i * d..(i + 1) * d].iter().zip(weights).map(|(g, w)| g * w).sum::<f64>()
+                    weights[i]
+                        * self.xx[i * d..(i + 1) * d].iter().zip(weights).map(|(g, w)| g * w).sum::<f64>()
                 })
                 .sum();
             let cross: f64 = (0..d).map(|i| weights[i] * self.xy[i * self.n_targets + k]).sum();
             let linear: f64 = weights.iter().zip(&self.x).map(|(w, x)| w * x).sum();
-            self.yy[k] + quadratic + self.n * bias * bias + 2.0 * bias * linear - 2.0 * cross - 2.0 * bias * self.y[k]
+            self.yy[k] + quadratic + self.n * bias * bias + 2.0 * bias * linear
+                - 2.0 * cross
+                - 2.0 * bias * self.y[k]
         };
         map.weights.iter().enumerate().map(of).collect()
     }

@@ -18,6 +18,9 @@ use super::{
     state::{self, State},
 };
 
+/// Steps that a training that is killed may have to take again.
+const SAVE_EVERY: usize = 10;
+
 /// How adapters are trained.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recipe {
@@ -78,10 +81,10 @@ pub enum Event {
 
 /// A sum of losses, and what it is a sum over.
 #[derive(Clone, Copy, Debug, Default)]
-struct Total {
-    sum: f64,
-    n_tokens: usize,
-    rows: usize,
+pub(super) struct Total {
+    pub sum: f64,
+    pub n_tokens: usize,
+    pub rows: usize,
 }
 
 impl Training<'_> {
@@ -98,7 +101,6 @@ impl Training<'_> {
         let mut state = self.begin()?;
         if state.progress.step == 0 && state.progress.best.is_none() {
             self.evaluate(&mut state, tell)?;
-            state::save(&self.state_path, &state, self.adapters)?;
         }
         while !state.progress.is_over && go_on() {
             let step = state.progress.step + 1;
@@ -109,8 +111,11 @@ impl Training<'_> {
                 self.evaluate(&mut state, tell)?;
                 state.progress.is_over = is_last || state.progress.worse >= self.recipe.patience;
             }
-            state::save(&self.state_path, &state, self.adapters)?;
+            if state.progress.is_over || step.is_multiple_of(SAVE_EVERY) {
+                state::save(&self.state_path, &state, self.adapters)?;
+            }
         }
+        state::save(&self.state_path, &state, self.adapters)?;
         Ok(state)
     }
 
@@ -148,6 +153,14 @@ impl Training<'_> {
         (first..first + self.recipe.batch).map(one).collect()
     }
 
+    /// The gradients of one step without the step: how many tokens went through the layers.
+    ///
+    /// # Errors
+    /// As [`Training::run`].
+    pub fn trial(&mut self, step: usize) -> Result<usize, Error> {
+        Ok(self.gradients(&self.chosen(step), step)?.0.rows)
+    }
+
     fn step(&mut self, step: usize, moments: &mut Vec<Moments>) -> Result<Event, Error> {
         let chosen = self.chosen(step);
         let (total, mut gradients) = self.gradients(&chosen, step)?;
@@ -166,7 +179,11 @@ impl Training<'_> {
     }
 
     /// The gradients of the summed loss of these examples, in the order of [`Adapters::tensors`].
-    fn gradients(&mut self, chosen: &[usize], step: usize) -> Result<(Total, Vec<Vec<f32>>), Error> {
+    pub(super) fn gradients(
+        &mut self,
+        chosen: &[usize],
+        step: usize,
+    ) -> Result<(Total, Vec<Vec<f32>>), Error> {
         let mut total = Total::default();
         let mut sums: Vec<Vec<f32>> = Vec::new();
         for (i, part) in self.parts(chosen).into_iter().enumerate() {

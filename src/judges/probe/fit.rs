@@ -46,7 +46,7 @@ pub struct Fit {
     /// By pair, `en-de`; [`ANY_PAIR`] for others.
     pub ladders: BTreeMap<String, Ladder>,
     #[serde(skip)]
-    applied: Applied,
+    pub(crate) applied: Applied,
 }
 
 /// What a fit was made from.
@@ -106,7 +106,7 @@ pub struct Ladder {
 
 /// What follows from the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Applied {
+pub(crate) struct Applied {
     hash: String,
     lens: Lens,
 }
@@ -201,7 +201,10 @@ impl Fit {
         }
         let width = fit.any.map.len();
         let maps = [&fit.major.map, &fit.score.mean, &fit.score.grown];
-        if width == 0 || maps.iter().any(|map| map.len() != width) || fit.score.facts.len() != facts(&[]).len() {
+        if width == 0
+            || maps.iter().any(|map| map.len() != width)
+            || fit.score.facts.len() != facts(&[]).len()
+        {
             return Err(unfit("its maps differ in length".into()));
         }
         if !fit.ladders.contains_key(ANY_PAIR) {

@@ -32,8 +32,8 @@ pub fn words(text: &str, ends: &[usize], chances: &[[f64; 2]]) -> Vec<Word> {
     let word = |(start, piece): (usize, &str)| {
         let end = start + piece.len();
         let over = tokens.iter().filter(|token| token.0 < end && start < token.1);
-        let (any, major) =
-            over.fold((0.0, 0.0), |(any, major): (f64, f64), token| (any.max(token.2[0]), major.max(token.2[1])));
+        let (any, major) = over
+            .fold((0.0, 0.0), |(any, major): (f64, f64), token| (any.max(token.2[0]), major.max(token.2[1])));
         Word { start, end, any, major }
     };
     pieces.map(word).collect()

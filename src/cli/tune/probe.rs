@@ -1,0 +1,252 @@
+//! `tribunal tune probe`: fits the judge `probe` on rated translations and measures it on held-out documents.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+    path::PathBuf,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{DataArgs, EngineArgs, panel, positive, state};
+use crate::{
+    engine::Engine,
+    judges::{
+        Settings, Verdict,
+        probe::{self, fit::Fit},
+        prompt::Prompts,
+    },
+    llm::Llm,
+    meta::{
+        correlation::{pearson, spearman},
+        spans::{Overlap, Span, characters},
+        ties::TieTable,
+    },
+    mqm::{ErrorSpan, Severity, Side, weights},
+    segment::Segment,
+    tune::{
+        Weights,
+        probe::{self as fitting, Subject},
+        rated::{Document, Rated},
+        readings::Readings,
+        split::Split,
+    },
+};
+
+/// Fit the judge `probe`: maps from the model's hidden states to ratings, in closed form.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    data: DataArgs,
+    /// Only the translations of these systems
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    systems: Vec<String>,
+    /// After how many layers the states are taken; by default after three in five
+    #[arg(long, value_name = "N", value_parser = positive)]
+    depth: Option<usize>,
+    /// The model to read with: a card, a GGUF file, a safetensors folder
+    #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH")]
+    model: String,
+    /// The file to write, for `--method probe:fit=FILE`
+    #[arg(long, value_name = "FILE.json")]
+    out: PathBuf,
+    /// The folder that keeps what the model has read, so that reading goes on where it was stopped; by default beside
+    /// the file
+    #[arg(long, value_name = "DIR")]
+    readings: Option<PathBuf>,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+/// Runs `tribunal tune probe`.
+///
+/// # Errors
+/// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+    let Split { train, held_out, .. } = chosen(args)?;
+    let found = panel::find(&args.model, None, &args.engine)?;
+    let (n_layers, hidden) = {
+        let weights = Weights::open(&found.weights)?;
+        (weights.config().n_layers, weights.config().hidden)
+    };
+    let depth = args.depth.unwrap_or(n_layers * 3 / 5);
+    if depth == 0 || depth >= n_layers {
+        bail!("`--depth {depth}`: the model has {n_layers} layers; hint: 1 to {}", n_layers - 1);
+    }
+    let settings = Settings { prompts: args.data.prompts.clone(), ..Settings::default() };
+    let prompts = probe::prompts(&settings)?;
+    let folder = args.readings.clone().unwrap_or_else(|| args.out.with_extension("readings"));
+    let name = format!("{}-{}-{depth}", found.sha256, prompts.hash());
+    let mut readings = Readings::open(&folder, &name, hidden)?;
+    let segments: Vec<&Segment> =
+        usable(&train).chain(usable(&held_out)).map(|rated| &rated.segment).collect();
+    if readings.n_missing(&prompts, &segments)? > 0 {
+        let engine = Engine::open(&found.weights, &found.options)?;
+        read(&engine, &mut readings, (&prompts, depth), &segments)?;
+    }
+    let hold_out = args.data.hold_out.parse().unwrap_or(0.0);
+    let weights = weights::find("wmt")?;
+    let subject = Subject {
+        model: found.name.clone(),
+        sha256: found.sha256.clone(),
+        prompts: &prompts,
+        depth,
+        weights,
+        hold_out,
+        seed: args.data.seed,
+    };
+    say!("fitting ...");
+    let mut fit = fitting::fit(&train, &mut readings, &subject)?;
+    fit.made.figures = figures(&fit, &held_out, &mut readings, &subject)?;
+    let fit = fit.ready()?;
+    state::replace(&args.out, fit.to_json()?.as_bytes())?;
+    write_table(&fit, out)?;
+    writeln!(out, "{}\tfit {}", args.out.display(), fit.hash())?;
+    say!("next: tribunal score --method probe:fit={} --model {}", args.out.display(), args.model);
+    Ok(())
+}
+
+/// The documents of the systems asked for, split.
+fn chosen(args: &Args) -> Result<Split> {
+    let mut split = args.data.split()?;
+    if args.systems.is_empty() {
+        return Ok(split);
+    }
+    let known: BTreeSet<&str> =
+        split.train.iter().chain(&split.held_out).map(|document| document.system.as_str()).collect();
+    if let Some(missing) = args.systems.iter().find(|system| !known.contains(system.as_str())) {
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        bail!("no system is called `{missing}`; hint: {known}");
+    }
+    for documents in [&mut split.train, &mut split.held_out] {
+        documents.retain(|document| args.systems.contains(&document.system));
+    }
+    Ok(split)
+}
+
+fn usable(documents: &[Document]) -> impl Iterator<Item = &Rated> {
+    documents.iter().flat_map(|document| &document.segments).filter(|rated| fitting::is_usable(rated))
+}
+
+fn read(
+    engine: &dyn Llm,
+    readings: &mut Readings,
+    how: (&Prompts, usize),
+    segments: &[&Segment],
+) -> Result<()> {
+    let start = Instant::now();
+    let mut first = None;
+    let mut last = Instant::now();
+    readings.read_all(engine, how, segments, &mut |done, all| {
+        let begun = *first.get_or_insert(done);
+        if last.elapsed().as_secs() >= 30 {
+            last = Instant::now();
+            let rate = (done - begun) as f64 / start.elapsed().as_secs_f64();
+            let left = (all - done) as f64 / rate.max(1e-9) / 60.0;
+            say!("{done} of {all} translations read, {rate:.1} a second, {left:.0} min left");
+        }
+    })?;
+    Ok(())
+}
+
+/// What held-out translations say of a fit, by pair.
+#[derive(Default)]
+struct Held {
+    gold: Vec<f64>,
+    metric: Vec<f64>,
+    /// By source.
+    groups: BTreeMap<(String, usize), (Vec<f64>, Vec<f64>)>,
+    spans: Overlap,
+    /// Errors and translations without one, of raters and of the judge.
+    errors: [usize; 2],
+    clean: [usize; 2],
+}
+
+fn figures(
+    fit: &Fit,
+    held_out: &[Document],
+    readings: &mut Readings,
+    subject: &Subject<'_>,
+) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
+    let mut held: BTreeMap<String, Held> = BTreeMap::new();
+    for rated in usable(held_out) {
+        let Rated { segment, errors } = rated;
+        let seen = fitting::seen(fit, &readings.of(subject.prompts, segment)?);
+        let verdict = probe::verdict(fit, subject.weights, segment, &seen);
+        held.entry(probe::pair(segment)).or_default().add(segment, errors.as_deref(), &verdict, subject);
+    }
+    Ok(held.into_iter().map(|(pair, held)| (pair, held.figures())).collect())
+}
+
+fn places(errors: &[ErrorSpan]) -> Vec<Span> {
+    let span = |error: &ErrorSpan| {
+        let severity = u8::from(matches!(error.severity, Severity::Major | Severity::Critical));
+        let (start, end) = (error.start?, error.end?);
+        (error.side == Side::Target).then_some(Span { start, end, in_source: false, severity })
+    };
+    errors.iter().filter_map(span).collect()
+}
+
+impl Held {
+    fn add(
+        &mut self,
+        segment: &Segment,
+        errors: Option<&[ErrorSpan]>,
+        verdict: &Verdict,
+        subject: &Subject<'_>,
+    ) {
+        let mut errors = errors.unwrap_or_default().to_vec();
+        subject.weights.weigh(&mut errors);
+        let gold = subject.weights.score(&errors);
+        self.gold.push(gold);
+        self.metric.push(verdict.score);
+        let group = self.groups.entry((segment.doc.clone(), segment.seg)).or_default();
+        group.0.push(gold);
+        group.1.push(verdict.score);
+        self.spans.add(&characters(&places(&errors), &places(&verdict.errors)));
+        for (which, errors) in [&errors, &verdict.errors].into_iter().enumerate() {
+            self.errors[which] += errors.len();
+            self.clean[which] += usize::from(errors.is_empty());
+        }
+    }
+
+    fn figures(self) -> BTreeMap<String, f64> {
+        let n = self.gold.len() as f64;
+        let groups: Vec<(Vec<f64>, Vec<f64>)> = self.groups.into_values().collect();
+        let ties = TieTable::from_groups(&groups);
+        let spans = self.spans.score();
+        let value = |found: Result<crate::meta::correlation::Correlation, _>| found.ok().map(|c| c.value);
+        let found = [
+            ("translations", Some(n)),
+            ("acc-t", ties.calibrate(&ties.whole()).ok().map(|fit| fit.accuracy)),
+            ("acc-t of a constant", ties.accuracy_of_all_ties(&ties.whole()).ok()),
+            ("pearson", value(pearson(&self.gold, &self.metric))),
+            ("spearman", value(spearman(&self.gold, &self.metric))),
+            ("span precision", Some(spans.precision)),
+            ("span recall", Some(spans.recall)),
+            ("span f1", Some(spans.f1)),
+            ("errors a translation, raters", Some(self.errors[0] as f64 / n)),
+            ("errors a translation, judge", Some(self.errors[1] as f64 / n)),
+            ("without errors, raters", Some(self.clean[0] as f64 / n)),
+            ("without errors, judge", Some(self.clean[1] as f64 / n)),
+        ];
+        found.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+fn write_table(fit: &Fit, out: &mut dyn Write) -> Result<()> {
+    let names: BTreeSet<&String> = fit.made.figures.values().flat_map(BTreeMap::keys).collect();
+    let pairs: Vec<&String> = fit.made.figures.keys().collect();
+    let head = pairs.iter().map(|pair| format!("\t{pair}")).collect::<String>();
+    writeln!(out, "held out{head}").context("the table cannot be written")?;
+    for name in names {
+        let number = |pair: &&String| match fit.made.figures[*pair].get(name) {
+            Some(value) if value.fract() == 0.0 => format!("\t{value}"),
+            Some(value) => format!("\t{value:.3}"),
+            None => "\t-".into(),
+        };
+        writeln!(out, "{name}{}", pairs.iter().map(number).collect::<String>())?;
+    }
+    Ok(())
+}
