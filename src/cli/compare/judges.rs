@@ -29,6 +29,8 @@ use crate::meta::task::TaskSet;
 const SAME_SCALE: [&str; 20] = [
     "model",
     "sha256",
+    "adapter",
+    "adapter_sha256",
     "dtype",
     "act",
     "kv",
