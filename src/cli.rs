@@ -13,6 +13,7 @@ macro_rules! say {
     };
 }
 
+pub mod adapter;
 pub mod args;
 pub mod ask;
 pub mod bench;

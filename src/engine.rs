@@ -52,7 +52,7 @@ use crate::{
 
 /// What [`Options`] are made of.
 pub use crate::model::{
-    Compute, Device, KvType,
+    Adapter, Compute, Device, KvType, adapter,
     cpu::{Activations, Format, Tier, heap::keep_freed},
 };
 
@@ -136,6 +136,11 @@ impl Options {
 pub enum Error {
     #[error(transparent)]
     Model(#[from] crate::model::Error),
+    #[error(
+        "adapters are applied on the CPU only; hint: `--device cpu`, or merge the adapter into its base with PEFT's \
+         `merge_and_unload`"
+    )]
+    AdapterDevice,
     #[error("`{path}`: {source}")]
     Adapter { path: String, source: crate::model::Error },
     #[error("`{path}`: {reason}")]

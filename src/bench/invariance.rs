@@ -108,6 +108,8 @@ type Run = (Measured, Vec<Reply>);
 /// Asks a fresh engine, all parts `times` over.
 fn ask(path: &Path, options: &Options, parts: &[&[Request]], times: usize) -> Result<Vec<Run>, Failed> {
     let engine = Engine::open(path, options)?;
+    // The adapter that is loaded is the one that is meant.
+    let engine = engine.with_adapter((!options.adapters.is_empty()).then_some(0));
     let asked = parts.iter().cycle().take(parts.len() * times);
     asked.map(|part| Ok(workload::run(&engine, part)?)).collect()
 }

@@ -202,6 +202,18 @@ impl Identity {
         Ok(Self { files: vec![(name, sha256.clone())], sha256 })
     }
 
+    /// Hashes some files of a folder; those that are not there are left out.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn of_files(dir: &Path, names: &[&str]) -> Result<Self, Error> {
+        let hashes = home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home));
+        let there = names.iter().filter(|name| dir.join(name).is_file());
+        let hashed = |name: &&str| Ok(((*name).to_owned(), hashes.sha256(&dir.join(name))?));
+        let files: Vec<(String, String)> = there.map(hashed).collect::<Result<_, Error>>()?;
+        Ok(Self { sha256: of_list(&files), files })
+    }
+
     /// The first eight digits: the signature's field.
     #[must_use]
     pub fn fingerprint(&self) -> String {

@@ -158,8 +158,11 @@ pub struct ModelArgs {
     /// A card (see `tribunal models list`), a GGUF file, a safetensors folder, or `hf:REPO@REV`
     #[arg(long, default_value = "qwen2.5-coder-1.5b-instruct", value_name = "CARD|PATH|hf:REPO@REV")]
     pub model: String,
-    /// A different model for one role of an agent pipeline; may be repeated
-    #[arg(long, value_name = "ROLE=MODEL", value_parser = role)]
+    /// A LoRA adapter of the model: a folder in PEFT's layout
+    #[arg(long, value_name = "DIR")]
+    pub adapter: Option<PathBuf>,
+    /// A different model for one role of an agent pipeline, with an adapter of its own or none; may be repeated
+    #[arg(long, value_name = "ROLE=MODEL[+ADAPTER]", value_parser = role)]
     pub role: Vec<(Role, String)>,
     /// A chat template to use instead of the model's own
     #[arg(long, value_name = "FILE")]

@@ -70,13 +70,13 @@ enum FormName {
 /// If a file cannot be read, the model cannot be opened, or the form cannot be compiled.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let (chat, form) = (args.conversation()?, args.form()?);
-    let opened = panel::open(&args.model.model, args.model.chat_template.as_deref(), &args.engine)?;
+    let opened = panel::open(&args.model, &args.engine)?;
     let reply = match &args.continuation {
         Some(file) => weigh(&opened.engine, &chat, &read(file)?)?,
         None => opened.engine.ask(&chat, &form, &args.sampling.sampling())?,
     };
     if args.json {
-        writeln!(out, "{}", record(&opened.name, &reply))?;
+        writeln!(out, "{}", record(&opened.full_name(), &reply))?;
     } else {
         writeln!(out, "{}", reply.text)?;
     }

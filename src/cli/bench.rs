@@ -250,17 +250,13 @@ fn shape(text: &str) -> Result<(usize, usize)> {
     Ok((n, k))
 }
 
-fn open(model: &ModelArgs, engine: &EngineArgs) -> Result<panel::Opened> {
-    panel::open(&model.model, model.chat_template.as_deref(), engine)
-}
-
 fn run_prefill(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
-    let opened = open(&args.model, &args.engine)?;
+    let opened = panel::open(&args.model, &args.engine)?;
     let prompts = if args.prompt.is_empty() { &[512, 2048][..] } else { &args.prompt };
     let paces = prompts.iter().map(|&n| pace::prefill(&opened.engine, n, args.repeats));
     let paces = paces.collect::<Result<Vec<_>, _>>()?;
     if args.printed.is_json() {
-        return print(&json!({"model": opened.name, "prefill": paces}), out);
+        return print(&json!({"model": opened.full_name(), "prefill": paces}), out);
     }
     let mut table = Table::new();
     table.head(["prompt tokens", "seconds", "tokens/s"]);
@@ -271,12 +267,12 @@ fn run_prefill(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
             format!("{:.0}", pace.tokens_per_s),
         ]);
     }
-    writeln!(out, "{}, one prompt at a time, no shared prefixes\n{table}", opened.name)?;
+    writeln!(out, "{}, one prompt at a time, no shared prefixes\n{table}", opened.full_name())?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn run_decode(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
-    let opened = open(&args.model, &args.engine)?;
+    let opened = panel::open(&args.model, &args.engine)?;
     let limits = on_threads(&args.engine, || machine::limits(Duration::from_millis(250)))??;
     let prompt = args.prompt.first().copied().unwrap_or(512);
     let decode = |&batch: &usize| pace::decode(&opened.engine, batch, prompt, args.answer, args.repeats);
@@ -287,7 +283,7 @@ fn run_decode(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
     if args.printed.is_json() {
         let of: Vec<f64> = paces.iter().map(of_memory).collect();
         return print(
-            &json!({"model": opened.name, "limits": limits, "decode": paces, "of_memory": of}),
+            &json!({"model": opened.full_name(), "limits": limits, "decode": paces, "of_memory": of}),
             out,
         );
     }
@@ -297,7 +293,7 @@ fn run_decode(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
         let (speed, of) = (format!("{:.1}", pace.tokens_per_s), format!("{:.2}", of_memory(pace)));
         table.row([pace.batch.to_string(), speed, of]);
     }
-    writeln!(out, "{}, {prompt} prompt tokens; {}\n{table}", opened.name, limits_line(&limits))?;
+    writeln!(out, "{}, {prompt} prompt tokens; {}\n{table}", opened.full_name(), limits_line(&limits))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -338,7 +334,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
 
 fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     let mut requests = questions(args)?;
-    let opened = open(&args.model, &args.engine)?;
+    let opened = panel::open(&args.model, &args.engine)?;
     if let Some(file) = &args.write {
         for request in &mut requests {
             request.prompt_ids = opened.engine.prompt_ids(&request.chat)?;
@@ -358,7 +354,7 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
         lines.flush()?;
     }
     if args.printed.is_json() {
-        return print(&json!({"model": opened.name, "measured": measured}), out);
+        return print(&json!({"model": opened.full_name(), "measured": measured}), out);
     }
     let ratio = measured.computed_prompt_tokens as f64 / measured.distinct_prompt_tokens as f64;
     writeln!(
@@ -366,7 +362,7 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
         "{}: {} segments in {:.1} s, {:.3} segments/s\nprompt tokens: {} asked, {} distinct, {} computed \
          ({ratio:.3} of the distinct)\nanswer tokens: {} in all, {} forced, {} guessed, {} of them right\n\
          answers: {} complete, {} error spans, {:.2} spans/s",
-        opened.name,
+        opened.full_name(),
         measured.segments,
         measured.seconds,
         measured.segments_per_s,
@@ -386,7 +382,7 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
 
 fn run_invariance(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     let requests = questions(args)?;
-    let found = panel::find(&args.model.model, args.model.chat_template.as_deref(), &args.engine)?;
+    let found = panel::find_adapted(&args.model, &args.engine)?;
     let variants = invariance::compare(&found.weights, &found.options, &requests)?;
     let all_equal = variants.iter().all(|variant| variant.differs.is_none());
     let code = if all_equal { ExitCode::SUCCESS } else { ExitCode::from(1) };

@@ -13,6 +13,7 @@ use toml::Value;
 /// Options that a variable can set: `TRIBUNAL_KV_CACHE` is `--kv-cache`.
 pub const VARIABLES: &[&str] = &[
     "model",
+    "adapter",
     "method",
     "preset",
     "weights",
@@ -35,7 +36,7 @@ pub const VARIABLES: &[&str] = &[
 const REPEATING: &[&str] = &["rerun", "verify"];
 
 /// What they would otherwise take from here.
-const RECORDED: &[&str] = &["model", "role", "seed"];
+const RECORDED: &[&str] = &["model", "adapter", "role", "seed"];
 
 /// The variable that names another file.
 pub const FILE: &str = "TRIBUNAL_CONFIG";

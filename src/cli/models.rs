@@ -19,6 +19,7 @@ use crate::card::{
     origin::{Access, Item},
     pull::{self, Watch},
 };
+use crate::engine::adapter::is_adapter;
 
 /// What to do with the judge models.
 #[derive(Debug, clap::Args)]
@@ -46,7 +47,7 @@ enum Command {
     },
     /// Show everything a card says, or what a model file says about itself
     Show {
-        /// A card's name, a GGUF or safetensors file, or a folder of them
+        /// A card's name, a GGUF or safetensors file, a folder of them, or an adapter's folder
         #[arg(value_name = "CARD|PATH")]
         model: String,
     },
@@ -220,6 +221,7 @@ fn show(model: &str, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let path = PathBuf::from(model);
     match card::find(model) {
         Ok(card) => show_card(&card, out)?,
+        Err(_) if is_adapter(&path) => super::adapter::show(&path, out)?,
         Err(_) if path.exists() => show_file(&path, out)?,
         Err(error) => return Err(error.into()),
     }

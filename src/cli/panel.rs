@@ -10,7 +10,10 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 use sha2::{Digest, Sha256};
 
-use super::args::{EngineArgs, ModelArgs};
+use super::{
+    adapter,
+    args::{EngineArgs, ModelArgs},
+};
 use crate::{
     card::{self, Card, Identity, Template},
     engine::{Activations, Compute, Device, Engine, Format, KvType, Options, Tier},
@@ -62,35 +65,45 @@ pub type Estimate = Box<dyn Fn(&Plan) -> Vec<(String, String)> + Send + Sync>;
 /// How a command gets its panel: [`panel`], or a script in tests.
 pub type Seat = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<Seated>;
 
-/// Loads the models that the arguments name, each once.
+/// Loads the models that the arguments name, each once, whatever adapters are asked of it.
 ///
 /// # Errors
-/// A model that cannot be found, read or run here.
+/// A model or adapter that cannot be found, read or run here.
 pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Result<Seated> {
-    let main = open(&model.model, model.chat_template.as_deref(), engine)?;
-    let mut signature = main.signature(None);
-    let mut model_of_role = BTreeMap::new();
-    let mut panel = Panel::new(main.engine.clone(), sampling);
-    let mut loaded = BTreeMap::from([(model.model.clone(), (main.engine.clone(), main.model()))]);
-    let mut named = BTreeSet::new();
-    let mut files = vec![main.files.clone()];
-    for (role, name) in &model.role {
-        if !named.insert(role) {
-            bail!("the role `{role}` is given twice");
+    let chairs = chairs(model)?;
+    let mut loaded: BTreeMap<&str, Loaded> = BTreeMap::new();
+    let mut players: Vec<(&Chair, Opened)> = Vec::new();
+    for chair in &chairs {
+        if players.iter().any(|(known, _)| known.is_like(chair)) {
+            continue;
         }
-        if !loaded.contains_key(name) {
-            let other = open(name, None, engine)?;
-            signature = signature.followed_by(&other.signature(Some(*role)));
-            files.push(ModelFiles { given: name.clone(), ..other.files.clone() });
-            loaded.insert(name.clone(), (other.engine.clone(), other.model()));
+        if !loaded.contains_key(chair.model.as_str()) {
+            let of_model = chairs.iter().filter(|other| other.model == chair.model);
+            let adapters = of_model.filter_map(|chair| chair.adapter.as_deref());
+            let template = model.chat_template.as_deref().filter(|_| chair.model == model.model);
+            loaded.insert(&chair.model, Loaded::open(&chair.model, template, adapters, engine)?);
         }
-        let (engine, seated) = loaded[name].clone();
-        panel = panel.seat(*role, engine);
-        model_of_role.insert(*role, seated);
-        let of_model = files.iter_mut().find(|files| files.given == *name);
-        of_model.filter(|_| *name != model.model).into_iter().for_each(|f| f.roles.push(role.to_string()));
+        players.push((chair, loaded[chair.model.as_str()].taking(chair.adapter.as_deref())));
     }
-    let (model, engine) = (main.model(), main.engine);
+    let mut signature = Signature::new();
+    for (chair, player) in &mut players {
+        signature = signature.followed_by(&player.signature(chair.role));
+        chair.model.clone_into(&mut player.files.given);
+    }
+    let (main, mut model_of_role) = (&players[0].1, BTreeMap::new());
+    let mut panel = Panel::new(main.engine.clone(), sampling);
+    let mut files: Vec<ModelFiles> = players.iter().map(|(_, player)| player.files.clone()).collect();
+    for chair in &chairs[1..] {
+        let role = chair.role.expect("all chairs after the first are for roles");
+        let i =
+            players.iter().position(|(known, _)| known.is_like(chair)).expect("every chair has its player");
+        panel = panel.seat(role, players[i].1.engine.clone());
+        model_of_role.insert(role, players[i].1.model());
+        if i > 0 {
+            files[i].roles.push(role.to_string());
+        }
+    }
+    let (model, engine) = (main.model(), main.engine.clone());
     Ok(Seated {
         panel,
         signature,
@@ -101,6 +114,69 @@ pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Resu
     })
 }
 
+/// A seat as the arguments describe it.
+struct Chair {
+    /// `None` for all roles that have no chair of their own.
+    role: Option<Role>,
+    model: String,
+    adapter: Option<PathBuf>,
+}
+
+impl Chair {
+    /// Whether the same model with the same adapter sits there.
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.model, &self.adapter) == (&other.model, &other.adapter)
+    }
+}
+
+/// All chairs, that of the main model first.
+fn chairs(args: &ModelArgs) -> Result<Vec<Chair>> {
+    let mut chairs = vec![Chair { role: None, model: args.model.clone(), adapter: args.adapter.clone() }];
+    for (role, given) in &args.role {
+        if chairs.iter().any(|chair| chair.role == Some(*role)) {
+            bail!("the role `{role}` is given twice");
+        }
+        let (model, adapter) = adapter::split(given);
+        let (model, adapter) = (model.to_owned(), adapter.map(PathBuf::from));
+        chairs.push(Chair { role: Some(*role), model, adapter });
+    }
+    Ok(chairs)
+}
+
+/// A model with all adapters that are asked of it.
+struct Loaded {
+    engine: Arc<Engine>,
+    found: Found,
+    adapters: Vec<adapter::Found>,
+}
+
+impl Loaded {
+    fn open<'a>(
+        name: &str,
+        template: Option<&Path>,
+        adapters: impl Iterator<Item = &'a Path>,
+        args: &EngineArgs,
+    ) -> Result<Self> {
+        let distinct: BTreeSet<&Path> = adapters.collect();
+        let adapters = distinct.into_iter().map(adapter::find).collect::<Result<Vec<_>>>()?;
+        let mut found = find(name, template, args)?;
+        found.options.adapters = adapters.iter().map(|adapter| adapter.dir.clone()).collect();
+        let engine = Arc::new(Engine::open(&found.weights, &found.options)?);
+        Ok(Self { engine, found, adapters })
+    }
+
+    /// The model with one of its adapters, or without.
+    fn taking(&self, dir: Option<&Path>) -> Opened {
+        let i = self.adapters.iter().position(|adapter| Some(adapter.dir.as_path()) == dir);
+        let adapter = i.map(|i| self.adapters[i].clone());
+        let engine = if i.is_some() { Arc::new(self.engine.with_adapter(i)) } else { self.engine.clone() };
+        let mut files = self.found.files.clone();
+        files.adapter = adapter.as_ref().map(|adapter| adapter.files.clone());
+        let (name, sha256) = (self.found.name.clone(), self.found.sha256.clone());
+        Opened { engine, name, sha256, adapter, files }
+    }
+}
+
 /// An engine and the name of its model.
 pub struct Opened {
     pub engine: Arc<Engine>,
@@ -108,23 +184,48 @@ pub struct Opened {
     pub name: String,
     /// The first digits of the weights' sha256.
     pub sha256: String,
+    pub adapter: Option<adapter::Found>,
     pub files: ModelFiles,
 }
 
 impl Opened {
+    /// The model's name, with that of its adapter.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        self.model().name
+    }
+
     fn model(&self) -> Model {
-        Model { name: self.name.clone(), sha256: self.sha256.clone() }
+        let with = |own: &str, adapter: fn(&adapter::Found) -> &str| match &self.adapter {
+            Some(found) => format!("{own}+{}", adapter(found)),
+            None => own.to_owned(),
+        };
+        Model { name: with(&self.name, |a| &a.name), sha256: with(&self.sha256, |a| &a.sha256) }
     }
 
     /// The model's fields of the signature, with a role before each name where it plays only that.
     fn signature(&self, role: Option<Role>) -> Signature {
-        let model = Signature::new().with("model", self.name.clone()).with("sha256", self.sha256.clone());
+        let mut model = Signature::new().with("model", self.name.clone()).with("sha256", self.sha256.clone());
+        if let Some(adapter) = &self.adapter {
+            model =
+                model.with("adapter", adapter.name.clone()).with("adapter_sha256", adapter.sha256.clone());
+        }
         let all = model.followed_by(&self.engine.facts().signature);
         let Some(role) = role else { return all };
         all.fields().iter().fold(Signature::new(), |signature, (name, value)| {
             signature.with(format!("{role}.{name}"), value)
         })
     }
+}
+
+/// Opens the main model by card, path or hub repository, with its adapter.
+///
+/// # Errors
+/// A model or adapter that cannot be found, read or run here.
+pub fn open(model: &ModelArgs, args: &EngineArgs) -> Result<Opened> {
+    let adapter = model.adapter.as_deref();
+    let loaded = Loaded::open(&model.model, model.chat_template.as_deref(), adapter.into_iter(), args)?;
+    Ok(loaded.taking(adapter))
 }
 
 /// Where a model's files are and what its card says about them.
@@ -134,17 +235,6 @@ pub struct Found {
     pub sha256: String,
     pub options: Options,
     pub files: ModelFiles,
-}
-
-/// Opens a model by card, path or hub repository.
-///
-/// # Errors
-/// A model that cannot be found, read or run here.
-pub fn open(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Opened> {
-    let found = find(name, template, args)?;
-    let engine = Arc::new(Engine::open(&found.weights, &found.options)?);
-    let Found { name, sha256, files, .. } = found;
-    Ok(Opened { engine, name, sha256, files })
 }
 
 /// A model's files and what it is to be run with, before anything is loaded.
@@ -161,11 +251,22 @@ pub fn find(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Fo
     Ok(found)
 }
 
+/// The main model's files, and its adapter among the options.
+///
+/// # Errors
+/// As [`open`].
+pub fn find_adapted(model: &ModelArgs, args: &EngineArgs) -> Result<Found> {
+    let mut found = find(&model.model, model.chat_template.as_deref(), args)?;
+    found.options.adapters.extend(model.adapter.as_deref().map(adapter::find).transpose()?.map(|a| a.dir));
+    Ok(found)
+}
+
 /// Treats a path that exists as a path, and anything else as a card's name. A path whose files are a card's is run as
 /// the card says, so that both give the same answers under the same signature.
 fn locate(name: &str, options: Options) -> Result<Found> {
     let path = Path::new(name);
     if path.exists() {
+        adapter::refuse_as_model(path)?;
         let identity = Identity::of(path)?;
         let mut found = match identity.card()? {
             Some(card) => of_card(&card, path.into(), &identity, options)?,

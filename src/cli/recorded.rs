@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::{
-    Command, args, input, origin,
+    Command, adapter, args, input, origin,
     score::{self, Judged},
 };
 use crate::{
@@ -29,8 +29,11 @@ pub struct AgainArgs {
     /// The model, if it is not where the run had it: a card, a GGUF file or a safetensors folder
     #[arg(long, value_name = "CARD|PATH")]
     pub model: Option<String>,
-    /// The same for the model of one role; may be repeated
-    #[arg(long, value_name = "ROLE=MODEL", value_parser = args::role)]
+    /// The adapter, if it is not where the run had it
+    #[arg(long, value_name = "DIR")]
+    pub adapter: Option<PathBuf>,
+    /// The model, with its adapter, of one role; may be repeated
+    #[arg(long, value_name = "ROLE=MODEL[+ADAPTER]", value_parser = args::role)]
     pub role: Vec<(Role, String)>,
     /// Groups of segments judged at the same time
     #[arg(long, value_name = "N", value_parser = args::jobs)]
@@ -81,8 +84,9 @@ fn command(dir: &Path, run: &RunFile) -> Result<score::Args> {
 }
 
 fn chosen(args: &mut score::Args, again: &AgainArgs) {
-    let AgainArgs { model, role, jobs, batch, threads, kv_cache } = again;
+    let AgainArgs { model, adapter, role, jobs, batch, threads, kv_cache } = again;
     args.model.model = model.clone().unwrap_or_else(|| args.model.model.clone());
+    args.model.adapter = adapter.clone().or_else(|| args.model.adapter.clone());
     for (role, model) in role {
         args.model.role.retain(|(other, _)| other != role);
         args.model.role.push((*role, model.clone()));
@@ -129,14 +133,21 @@ fn relocate(dir: &Path, run: &RunFile, args: &mut score::Args) {
     place("--prompts", &mut args.judge.prompts);
     place("--shots", &mut args.judge.shots);
     place("--chat-template", &mut args.model.chat_template);
-    let model = |name: &mut String| {
-        let there = run.from_there(Path::new(name.as_str()));
-        if !Path::new(name.as_str()).exists() && there.exists() {
-            *name = there.display().to_string();
-        }
+    let found = |name: &str| {
+        let there = run.from_there(Path::new(name));
+        let moved = !Path::new(name).exists() && there.exists();
+        if moved { there.display().to_string() } else { name.to_owned() }
     };
-    model(&mut args.model.model);
-    args.model.role.iter_mut().for_each(|(_, name)| model(name));
+    args.model.model = found(&args.model.model);
+    if let Some(adapter) = &mut args.model.adapter {
+        *adapter = found(&adapter.display().to_string()).into();
+    }
+    for (_, name) in &mut args.model.role {
+        *name = match adapter::split(name) {
+            (model, Some(adapter)) => format!("{}+{}", found(model), found(adapter)),
+            (model, None) => found(model),
+        };
+    }
     let request = args.judge.method.clone();
     let mut method = request.clone();
     for material in run.origin.materials.iter().filter(|material| !material.flag.starts_with("--")) {

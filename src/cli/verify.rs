@@ -153,6 +153,7 @@ fn prompts(run: &RunFile, built: &Built) -> Vec<Difference> {
 fn weights(there: &[ModelFiles], here: &[ModelFiles]) -> Vec<Difference> {
     let mut found = Vec::new();
     for (there, here) in there.iter().zip(here) {
+        found.extend(adapters(there, here));
         let of = |name: &str| here.files.iter().find(|file| file.name == name).map(|f| f.sha256.as_str());
         let is_one = there.files.len() == 1 && here.files.len() == 1;
         for file in &there.files {
@@ -165,6 +166,18 @@ fn weights(there: &[ModelFiles], here: &[ModelFiles]) -> Vec<Difference> {
         }
     }
     found
+}
+
+/// The files of a model's adapter that are not those of the run.
+fn adapters(there: &ModelFiles, here: &ModelFiles) -> Vec<Difference> {
+    let Some(adapter) = &there.adapter else { return Vec::new() };
+    let of = |name: &str| here.adapter.iter().flat_map(|now| &now.files).find(|file| file.name == name);
+    let difference = |file: &NamedHash| {
+        let now = of(&file.name).map_or("no such file", |now| now.sha256.as_str());
+        let what = format!("the sha256 of `{}` of the adapter `{}`", file.name, adapter.name);
+        (now != file.sha256).then(|| Difference::new("run.json", &what, &file.sha256, now))
+    };
+    adapter.files.iter().filter_map(difference).collect()
 }
 
 fn text(report: &Report, without_model: bool) -> String {

@@ -39,6 +39,9 @@ pub fn over(
     let template = template.map_err(|e| text(e.to_string()))?;
     let template = template.map(|t| t.with_options(&options.chat_options));
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
+    if !options.adapters.is_empty() && !options.device.is_cpu() {
+        return Err(Error::AdapterDevice);
+    }
     let adapters = options.adapters.iter().map(|dir| adapter(dir, config)).collect::<Result<Vec<_>, _>>()?;
     let devices = std::iter::once(&options.device).chain(&options.more_devices);
     let models = devices.map(|device| model(device, weights, &adapters, context, options));

@@ -88,6 +88,8 @@ pub enum Error {
     Memory { what: &'static str, wanted: usize, free: usize },
     #[error("the KV cache of a GPU holds bf16, not {0}; hint: leave out `--kv-dtype`")]
     Cache(&'static str),
+    #[error("adapters are applied on the CPU only; hint: `--device cpu`")]
+    Adapter,
     #[error(transparent)]
     Product(#[from] products::Error),
     #[error("the CUDA kernel `{kernel}` takes other arguments than this binary gives it")]

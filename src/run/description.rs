@@ -134,6 +134,21 @@ pub struct ModelFiles {
     /// Of the chat template, where it is not one of the model's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_sha256: Option<String>,
+    /// The adapter that it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterFiles>,
+}
+
+/// An adapter and its files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdapterFiles {
+    /// As the command names it.
+    pub given: String,
+    /// The folder's name.
+    pub name: String,
+    /// Of the list of its files, whose first digits are in the signature.
+    pub sha256: String,
+    pub files: Vec<NamedHash>,
 }
 
 /// A file by name and content.

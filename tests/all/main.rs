@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod cli_adapter;
 mod cli_compare;
 mod cli_keep;
 mod cli_promptcue;

@@ -26,9 +26,11 @@ use crate::meta::task::TaskSet;
 
 /// Fields of a signature that say which model judged, from which examples, and how it ran. Judges that differ in
 /// nothing else score on the same scale.
-const SAME_SCALE: [&str; 20] = [
+const SAME_SCALE: [&str; 22] = [
     "model",
     "sha256",
+    "adapter",
+    "adapter_sha256",
     "dtype",
     "act",
     "kv",

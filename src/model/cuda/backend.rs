@@ -22,7 +22,7 @@ use super::{
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
     angles::Angles,
-    backend::{Backend, HeadNorms, Matrices, Reach, Rows},
+    backend::{Added, Backend, HeadNorms, Matrices, Reach, Rows},
     config::Activation,
     step::Step,
     tail::{Choice, Want},
@@ -293,6 +293,10 @@ impl Backend for Cuda {
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
         Ok(Linear::tied(table))
+    }
+
+    fn adapt(&self, _: &mut Self::Linear, _: &[Option<Added<'_>>]) -> Result<(), model::Error> {
+        Err(Error::Adapter.into())
     }
 
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {

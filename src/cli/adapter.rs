@@ -1,0 +1,172 @@
+//! Adapters on the command line: which seats take one, what their files are, and what `models show` says of a folder.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Result, bail};
+use indicatif::HumanBytes;
+
+use crate::{
+    card::Identity,
+    engine::{
+        Adapter,
+        adapter::{CONFIG_FILE, Module, Numbers, WEIGHTS_FILE, is_adapter},
+    },
+    run::description::{AdapterFiles, NamedHash},
+};
+
+/// What training leaves beside an adapter to say what it was trained on.
+const TRAINED_ON: &str = "tribunal.json";
+
+/// An adapter's files, before any of them is read as one.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub dir: PathBuf,
+    /// The folder's name.
+    pub name: String,
+    /// The first digits of the SHA-256 of both files' list.
+    pub sha256: String,
+    pub files: AdapterFiles,
+}
+
+/// Hashes an adapter's files.
+///
+/// # Errors
+/// A folder that is not there or not an adapter.
+pub fn find(dir: &Path) -> Result<Found> {
+    let given = dir.display().to_string();
+    if !dir.exists() {
+        bail!("`{given}`: no such folder");
+    }
+    if !is_adapter(dir) {
+        bail!(
+            "`{given}` is not an adapter: it has no `{CONFIG_FILE}`; hint: `--adapter` takes a LoRA folder of PEFT's"
+        );
+    }
+    let identity = Identity::of_files(dir, &[CONFIG_FILE, WEIGHTS_FILE])?;
+    let whole = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.into());
+    let name = whole.file_name().map_or_else(|| given.clone(), |name| name.to_string_lossy().into_owned());
+    let named = |(name, sha256): &(String, String)| NamedHash { name: name.clone(), sha256: sha256.clone() };
+    let sha256 = identity.fingerprint();
+    let files = identity.files.iter().map(named).collect();
+    let files = AdapterFiles { given, name: name.clone(), sha256: identity.sha256, files };
+    Ok(Found { dir: dir.into(), name, sha256, files })
+}
+
+/// `MODEL` or `MODEL+ADAPTER`; a path that is there is taken whole, so that its name may have a plus.
+#[must_use]
+pub fn split(given: &str) -> (&str, Option<&str>) {
+    match given.rsplit_once('+') {
+        Some((model, adapter)) if !Path::new(given).exists() && !model.is_empty() && !adapter.is_empty() => {
+            (model, Some(adapter))
+        }
+        _ => (given, None),
+    }
+}
+
+/// Refuses an adapter's folder where a model is wanted, and names its base.
+///
+/// # Errors
+/// When it is one.
+pub fn refuse_as_model(dir: &Path) -> Result<()> {
+    if !is_adapter(dir) || dir.join("config.json").exists() {
+        return Ok(());
+    }
+    let given = dir.display();
+    let base = Adapter::read(dir).map_or_else(|_| String::new(), |adapter| adapter.config.base);
+    let trained = if base.is_empty() { String::new() } else { format!(", which was trained on `{base}`") };
+    bail!("`{given}` is an adapter, not a model; hint: `--model BASE --adapter {given}`{trained}")
+}
+
+/// Describes an adapter.
+///
+/// # Errors
+/// One that cannot be read or applied here.
+pub fn show(dir: &Path, out: &mut dyn Write) -> Result<()> {
+    let (found, adapter) = (find(dir)?, Adapter::read(dir)?);
+    let config = &adapter.config;
+    let size = std::fs::metadata(dir.join(WEIGHTS_FILE)).map_or(0, |file| file.len());
+    writeln!(out, "{}  LoRA adapter  {}", dir.display(), HumanBytes(size))?;
+    let mut line = |key: &str, value: &str| writeln!(out, "{key:<14}{value}");
+    line("base", if config.base.is_empty() { "not named" } else { &config.base })?;
+    let way = if config.rslora { ", rank-stabilized" } else { "" };
+    line("rank", &format!("{} (alpha {}, scale {}{way})", config.rank, config.alpha, adapter.scale()))?;
+    line("modules", &adapter.modules().into_iter().map(Module::name).collect::<Vec<_>>().join(", "))?;
+    line("layers", &ranges(&adapter.adapted_layers()))?;
+    let numbers = match config.numbers {
+        Numbers::F32 => "f32",
+        Numbers::F16 => "f16",
+        Numbers::Bf16 => "bf16",
+    };
+    line("weights", &format!("{} of {numbers}", adapter.n_parameters()))?;
+    found
+        .files
+        .files
+        .iter()
+        .try_for_each(|file| line("file", &format!("{}  sha256 {}", file.name, file.sha256)))?;
+    line("fingerprint", &found.sha256)?;
+    for (key, value) in trained_on(dir)? {
+        line(&key, &value)?;
+    }
+    Ok(())
+}
+
+/// What the training's own record says, value by value.
+fn trained_on(dir: &Path) -> Result<Vec<(String, String)>> {
+    let path = dir.join(TRAINED_ON);
+    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(Vec::new()) };
+    let Ok(serde_json::Value::Object(record)) = serde_json::from_str(&text) else {
+        bail!(
+            "`{}` is not a JSON object; hint: training writes it; the adapter works without it",
+            path.display()
+        );
+    };
+    let in_words = |value: serde_json::Value| match value {
+        serde_json::Value::String(text) => text,
+        other => {
+            let text = other.to_string();
+            let cut: String = text.chars().take(100).collect();
+            if cut.len() < text.len() { format!("{cut}...") } else { text }
+        }
+    };
+    Ok(record.into_iter().map(|(key, value)| (format!("{key} "), in_words(value))).collect())
+}
+
+/// `0-3, 7`.
+fn ranges(layers: &[usize]) -> String {
+    let runs = layers.chunk_by(|a, b| a + 1 == *b);
+    let run = |run: &[usize]| match run {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    };
+    runs.map(run).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_that_follow_each_other_are_a_range() {
+        assert_eq!(ranges(&[0, 1, 2, 3, 7, 9, 10]), "0-3, 7, 9-10");
+        assert_eq!(ranges(&[]), "");
+    }
+
+    #[test]
+    fn a_seat_may_name_an_adapter() {
+        assert_eq!(split("qwen3-4b"), ("qwen3-4b", None));
+        assert_eq!(split("qwen3-4b+runs/a"), ("qwen3-4b", Some("runs/a")));
+        assert_eq!(split("+a"), ("+a", None));
+        assert_eq!(split("a+"), ("a+", None));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c++");
+        std::fs::create_dir(&path).unwrap();
+        let path = path.to_str().unwrap();
+        assert_eq!(split(path), (path, None));
+        let with = format!("{path}+a");
+        assert_eq!(split(&with), (path, Some("a")));
+    }
+}

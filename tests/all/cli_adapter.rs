@@ -1,0 +1,146 @@
+//! `--adapter` on the real program and a tiny model: what it moves, where it is written down, and what is refused.
+
+use std::fs;
+
+use crate::{
+    fakes::{SmallRun, said},
+    model_adapters::folder,
+};
+
+/// A run's folder with copies of adapters in it.
+fn with_adapters(names: &[&str]) -> SmallRun {
+    let small = SmallRun::weighing(1);
+    for name in names {
+        fs::create_dir(small.at(name)).unwrap();
+        for file in ["adapter_config.json", "adapter_model.safetensors"] {
+            fs::copy(folder(name).join(file), small.at(name).join(file)).unwrap();
+        }
+    }
+    small
+}
+
+#[test]
+fn an_adapter_is_signed_recorded_and_verified() {
+    let small = with_adapters(&["qwen2-all"]);
+    let (code, text) = said(small.score("out", &["--adapter", "qwen2-all"]));
+    assert!(matches!(code, 0 | 1), "{text}");
+    let (code, text) = said(small.score("plain", &[]));
+    assert!(matches!(code, 0 | 1), "{text}");
+    assert_ne!(small.read("out/verdicts.jsonl"), small.read("plain/verdicts.jsonl"), "it moves scores");
+
+    let run: serde_json::Value = serde_json::from_str(&small.read("out/run.json")).unwrap();
+    let adapter = &run["origin"]["models"][0]["adapter"];
+    assert_eq!((adapter["given"].as_str(), adapter["name"].as_str()), (Some("qwen2-all"), Some("qwen2-all")));
+    let files: Vec<&str> =
+        adapter["files"].as_array().unwrap().iter().map(|f| f["name"].as_str().unwrap()).collect();
+    assert_eq!(files, ["adapter_config.json", "adapter_model.safetensors"]);
+    let sha256 = adapter["sha256"].as_str().unwrap();
+    let signature = run["signature"].to_string();
+    assert!(signature.contains("\"adapter\":\"qwen2-all\""), "{signature}");
+    assert!(signature.contains(&format!("\"adapter_sha256\":\"{}\"", &sha256[..8])), "{signature}");
+    let plain: serde_json::Value = serde_json::from_str(&small.read("plain/run.json")).unwrap();
+    assert!(plain["origin"]["models"][0].get("adapter").is_none(), "nothing is said where there is none");
+    assert!(!plain["signature"].to_string().contains("adapter"));
+
+    let (code, text) = said(small.tribunal(&["verify", "out"]));
+    assert!(code == 0 && text.contains("confirmed"), "{text}");
+    let (code, text) = said(small.tribunal(&["rerun", "out", "--out", "again"]));
+    assert!(matches!(code, 0 | 1), "{text}");
+    assert_eq!(small.read("out/verdicts.jsonl"), small.read("again/verdicts.jsonl"));
+
+    // Any byte of its numbers: the lowest bit of the last one.
+    let file = small.at("qwen2-all/adapter_model.safetensors");
+    let mut bytes = fs::read(&file).unwrap();
+    let at = bytes.len() - 4;
+    bytes[at] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let (code, text) = said(small.tribunal(&["verify", "out"]));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("the signature's field `adapter_sha256`"), "{text}");
+    assert!(
+        text.contains("the sha256 of `adapter_model.safetensors` of the adapter `qwen2-all`")
+            && !text.contains("the sha256 of `adapter_config.json`"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_moved_adapter_can_be_named() {
+    let small = with_adapters(&["qwen2-all"]);
+    let (code, text) = said(small.score("out", &["--adapter", "qwen2-all"]));
+    assert!(matches!(code, 0 | 1), "{text}");
+    fs::create_dir(small.at("elsewhere")).unwrap();
+    fs::rename(small.at("qwen2-all"), small.at("elsewhere/qwen2-all")).unwrap();
+    let (code, text) = said(small.tribunal(&["verify", "out"]));
+    assert!(code == 2 && text.contains("`qwen2-all`: no such folder"), "{text}");
+    let (code, text) = said(small.tribunal(&["verify", "out", "--adapter", "elsewhere/qwen2-all"]));
+    assert!(code == 0 && text.contains("confirmed"), "{text}");
+}
+
+#[test]
+fn what_is_no_adapter_of_the_model_is_refused_with_what_to_do() {
+    let small = with_adapters(&["qwen2-all", "gemma3-mlp"]);
+    let (code, text) = said(small.score("out", &["--adapter", "gemma3-mlp"]));
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("`gemma3-mlp`: the adapter is one for another model: layer 0's `mlp.gate_proj`"), "{text}");
+    assert!(text.contains("hint: it was trained on `models/tiny/gemma3`"), "{text}");
+    let (code, text) = said(small.score("out", &["--adapter", "prompts"]));
+    assert!(code == 2 && text.contains("`prompts` is not an adapter: it has no `adapter_config.json`"), "{text}");
+    let (code, text) = said(small.score("out", &["--adapter", "nowhere"]));
+    assert!(code == 2 && text.contains("`nowhere`: no such folder"), "{text}");
+    let (code, text) = said(small.tribunal(&["ask", "--model", "qwen2-all", "Hello"]));
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("`qwen2-all` is an adapter, not a model"), "{text}");
+    assert!(text.contains("hint: `--model BASE --adapter qwen2-all`, which was trained on `models/tiny/qwen2`"), "{text}");
+    assert!(!small.at("out").join("run.json").exists());
+}
+
+#[test]
+fn a_role_takes_another_adapter_of_the_same_model() {
+    let small = with_adapters(&["qwen2-all", "qwen2-qv"]);
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny/qwen2");
+    let ask = |adapter: &[&str]| {
+        let mut command = small.tribunal(&["ask", "--json", "--model", model, "--kv-cache", "8MiB"]);
+        command.args(["--max-tokens", "8", "--context", "128"]).args(adapter).arg("Is it closed?");
+        let (code, text) = said(command);
+        assert!(matches!(code, 0 | 1), "{text}");
+        text
+    };
+    let answers = [ask(&[]), ask(&["--adapter", "qwen2-all"]), ask(&["--adapter", "qwen2-qv"])];
+    assert!(answers[1].contains("\"qwen2+qwen2-all\""), "{}", answers[1]);
+    assert!(answers[0] != answers[1] && answers[1] != answers[2], "{answers:?}");
+    let seated = format!("annotator={model}+qwen2-qv");
+    let (code, text) = said(small.score("out", &["--adapter", "qwen2-all", "--role", &seated]));
+    assert!(matches!(code, 0 | 1), "{text}");
+    let run = small.read("out/run.json");
+    assert!(run.contains("\"annotator.adapter\":\"qwen2-qv\""), "{run}");
+    let (code, text) = said(small.score("alone", &["--adapter", "qwen2-qv"]));
+    assert!(matches!(code, 0 | 1), "{text}");
+    let scores = |name: &str| {
+        let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["score"].clone();
+        small.read(name).lines().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(scores("out/verdicts.jsonl"), scores("alone/verdicts.jsonl"));
+}
+
+#[test]
+fn an_adapter_is_shown() {
+    let small = with_adapters(&["mistral-rslora"]);
+    fs::write(small.at("mistral-rslora/tribunal.json"), r#"{"data": "WMT23 en-de, 20 documents", "seed": 3}"#).unwrap();
+    let (code, text) = said(small.tribunal(&["models", "show", "mistral-rslora"]));
+    assert_eq!(code, 0, "{text}");
+    let hashes = regex::Regex::new("[0-9a-f]{8,}").unwrap();
+    insta::assert_snapshot!(hashes.replace_all(&text, "HASH"), @r"
+    mistral-rslora  LoRA adapter  2.88 KiB
+    base          models/tiny/mistral
+    rank          3 (alpha 4, scale 2.3094010767585034, rank-stabilized)
+    modules       q_proj, k_proj, v_proj, o_proj
+    layers        1
+    weights       960 of bf16
+    file          adapter_config.json  sha256 HASH
+    file          adapter_model.safetensors  sha256 HASH
+    fingerprint   HASH
+    data          WMT23 en-de, 20 documents
+    seed          3
+    ");
+}
