@@ -66,8 +66,11 @@ fn path(grammar: &mut Grammar, tokenizer: &Tokenizer, answer: &str) -> Option<Ve
             at += of(tokenizer, id, answer, at)?;
         }
         if !forced.is_empty() {
+            // What was spelled goes on where the forced tokens are its own.
+            if !forced.iter().all(|id| spelled.pop_front() == Some(*id)) {
+                spelled.clear();
+            }
             taken.extend(&forced);
-            spelled.clear();
             continue;
         }
         if spelled.is_empty() {
