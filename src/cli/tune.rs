@@ -96,7 +96,7 @@ struct DataArgs {
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT", num_args = 1..)]
     pair: Vec<Pair>,
     /// What an example is about: segments, documents, five documents
-    #[arg(long, visible_alias = "units", default_value = "seg,doc,5doc", value_delimiter = ',')]
+    #[arg(long, visible_alias = "units", default_values = ["seg", "doc", "5doc"], value_delimiter = ',')]
     granularity: Vec<Granularity>,
     /// The share of documents that is kept for testing, or a file of their names, `PAIR/DOC`, one a line
     #[arg(long, default_value = "0.2", value_name = "SHARE|FILE")]
@@ -132,7 +132,7 @@ struct RecipeArgs {
     #[arg(long, default_value_t = 32.0, value_name = "X")]
     alpha: f64,
     /// Matrices that get adapters
-    #[arg(long, default_value = "q,k,v,o,gate,up,down", value_delimiter = ',', value_parser = module)]
+    #[arg(long, default_values = ["q", "k", "v", "o", "gate", "up", "down"], value_delimiter = ',', value_parser = module)]
     modules: Vec<Module>,
     /// The share of an adapter's inputs that a step leaves out
     #[arg(long, default_value = "0.05", value_name = "P", value_parser = share)]

@@ -66,8 +66,11 @@ fn path(grammar: &mut Grammar, tokenizer: &Tokenizer, answer: &str) -> Option<Ve
             at += of(tokenizer, id, answer, at)?;
         }
         if !forced.is_empty() {
+            // What was spelled goes on where the forced tokens are its own.
+            if !forced.iter().all(|id| spelled.pop_front() == Some(*id)) {
+                spelled.clear();
+            }
             taken.extend(&forced);
-            spelled.clear();
             continue;
         }
         if spelled.is_empty() {
@@ -85,4 +88,89 @@ fn path(grammar: &mut Grammar, tokenizer: &Tokenizer, answer: &str) -> Option<Ve
 fn of(tokenizer: &Tokenizer, id: u32, answer: &str, at: usize) -> Option<usize> {
     let bytes = tokenizer.bytes(id);
     answer.as_bytes().get(at..)?.starts_with(bytes).then_some(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{
+        engine::Options,
+        judges::Settings,
+        mqm::{ErrorSpan, Severity, Side},
+        segment::{Segment, lang::parse_pair},
+        tune::examples::{self, Unit},
+    };
+
+    fn example() -> Example {
+        let (src_lang, tgt_lang) = parse_pair("en-de").unwrap();
+        let segment = Segment {
+            system: "A".into(),
+            doc: "d".into(),
+            seg: 0,
+            src_lang,
+            tgt_lang,
+            source: "The \"old\" bridge.".into(),
+            hypothesis: "Die \"öde\" Brücke.".into(),
+            reference: None,
+        };
+        let error = |category: &str, side, start, end| ErrorSpan {
+            side,
+            start: Some(start),
+            end: Some(end),
+            ..ErrorSpan::new(category, "", Severity::Major)
+        };
+        let errors = vec![
+            error("accuracy/mistranslation", Side::Target, 4, 9),
+            error("accuracy/omission", Side::Source, 11, 17),
+        ];
+        let unit = Unit {
+            granularity: Granularity::Seg,
+            docs: vec!["en-de/d".into()],
+            segments: vec![segment],
+            errors: vec![errors],
+        };
+        let judge = examples::judge(Granularity::Seg, &Settings::default()).unwrap();
+        examples::example(unit, &judge, &examples::empty_panel()).unwrap()
+    }
+
+    fn engine() -> Engine {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let template = std::fs::read_to_string(root.join("models/templates/plain.j2")).unwrap();
+        let options = Options { chat_template: Some(template), ..Options::default() };
+        Engine::open(&root.join("models/tiny/qwen2"), &options).unwrap()
+    }
+
+    #[test]
+    fn what_is_taught_is_what_the_decoder_takes() {
+        let (engine, example) = (engine(), example());
+        assert!(example.answer.contains(r#""error_span":"\"öde\"""#), "{}", example.answer);
+        let encoded = encode(&engine, &example).unwrap().unwrap();
+        let tokenizer = engine.tokenizer();
+        let (end, answer) = encoded.targets().split_last().unwrap();
+        let bytes: Vec<u8> = answer.iter().flat_map(|&id| tokenizer.bytes(id)).copied().collect();
+        assert_eq!(String::from_utf8(bytes).unwrap(), example.answer);
+        assert!(tokenizer.stops().contains(end));
+        // The grammar takes it token by token, and forces what it was taught to force.
+        let mut grammar = engine.grammar(&example.question.form).unwrap().unwrap();
+        let mut at = 0;
+        while at < answer.len() {
+            let forced = grammar.force(BUDGET).unwrap();
+            assert_eq!(forced, answer[at..at + forced.len()]);
+            at += forced.len();
+            if let Some(&id) = answer.get(at).filter(|_| forced.is_empty()) {
+                grammar.advance(id).unwrap();
+                at += 1;
+            }
+        }
+        assert!(grammar.may_stop());
+    }
+
+    #[test]
+    fn an_answer_that_the_form_does_not_allow_is_left_out() {
+        let mut example = example();
+        example.answer = example.answer.replace("öde", "alte");
+        assert_eq!(encode(&engine(), &example).unwrap(), None, "the span is not in the translation");
+    }
 }
