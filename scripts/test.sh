@@ -53,8 +53,7 @@ step "the report in a browser"
 scripts/report_test.py
 
 step "Python"
-# The notebook is left out: its kernel dies when the judge is loaded, and why is not known yet.
-scripts/python_test.sh --ignore=python/tests/test_notebook.py
+scripts/python_test.sh
 
 step "doc tests"
 cargo test --locked --features cuda --doc
