@@ -46,14 +46,23 @@ finds_nothing() { # finds_nothing SANITIZERS TEST: it builds and passes, and not
   return "$status"
 }
 
+build_driver() {
+  g++ -std=c++17 -O1 -Wall -Wextra -Werror -isystem "$CUDA_HOME/include" kernels/tests/driver.cpp -o "$build/driver" -ldl
+}
 driver() { # with the cubin of a kernel, and what ptxas says of it
   "$NVCC" -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -cubin -Xptxas -v kernels/tests/faults/sound.cu \
     -o "$build/sound.cubin" 2>"$build/ptxas" || return 1
   local registers shared
   registers=$(awk "/for 'reverse'/ { here = 1 } here && /Used/ { print \$5; exit }" "$build/ptxas")
   shared=$(awk "/for 'count'/ { here = 1 } here && /Used/ { for (i = 1; i < NF; i++) if (\$(i + 2) ~ /^smem/) print \$i; exit }" "$build/ptxas")
-  g++ -std=c++17 -O1 -Wall -Wextra -Werror -isystem "$CUDA_HOME/include" kernels/tests/driver.cpp -o "$build/driver" -ldl &&
-    "$build/driver" "$PWD/$library/libcuda.so.1" "$build/sound.cubin" "$registers" "$shared"
+  build_driver && "$build/driver" "$PWD/$library/libcuda.so.1" "$build/sound.cubin" "$registers" "$shared"
+}
+
+driver_in_bounds() { # the driver itself, instrumented; the program that calls it is not
+  scripts/cuda/library.sh "$library-memory" --sanitize address,undefined kernels/tests/faults/*.cu &&
+    build_driver && run env LD_PRELOAD="$(g++ -print-file-name=libasan.so)" \
+      "$build/driver" "$PWD/$library-memory/libcuda.so.1" sound >"$build/driver.log" &&
+    ! grep -E 'Sanitizer|runtime error' "$build/driver.log"
 }
 
 check() { # check NAME COMMAND...: shows the command's output if it fails; runs beside others
@@ -79,6 +88,7 @@ if [ $# = 0 ]; then
     case $name in driver | faults) ;; *) tests+=("$name") ;; esac
   done
   later "the driver" driver
+  later "the driver: nothing out of bounds, nothing undefined" driver_in_bounds
   for kind in "" thread "$memory"; do build_test faults "$kind" || exit 2; done
   # Without a sanitizer: memory that nobody wrote is NaN, and copies come as late as they may.
   for fault in uninitialised missing_wait overtaken; do later "$fault: NaN" finds "" "$fault" nan; done
