@@ -68,5 +68,5 @@ def test_what_is_wrong_is_said(judge):
         judge.score([{"src": "", "mt": "x"}])
     with pytest.raises(TypeError, match="give a list"):
         judge.score({"src": "a", "mt": "b"})
-    with pytest.raises(tribunal.TribunalError, match="no card is called|unknown|cannot"):
+    with pytest.raises(tribunal.TribunalError, match="no model card is called"):
         tribunal.Judge("no-such-model")

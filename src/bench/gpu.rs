@@ -12,8 +12,10 @@ use super::{Error, pace, shapes::Shape};
 use crate::{
     engine::{self, Device, Engine, Options},
     llm::{Chat, Form, Llm, Reply, Sampling},
-    model::cuda::{Effort, Gpu, Peak},
+    model::cuda::{Effort, Gpu},
 };
+
+pub use crate::model::cuda::Peak;
 
 /// How much is measured.
 #[derive(Clone, Debug, Serialize)]

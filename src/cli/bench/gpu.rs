@@ -7,12 +7,11 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     bench::{
-        gpu::{Desk, Load, Product, Share, Sizes},
+        gpu::{Desk, Load, Peak, Product, Share, Sizes},
         shapes::{self, Shape},
     },
     cli::{args::EngineArgs, panel, table::Table},
     engine::Device,
-    model::cuda::Peak,
 };
 
 /// What is measured of a GPU.

@@ -17,14 +17,13 @@ use super::{
     memory::{Buffer, Memory, Pinned, Pool},
     plan::Plan,
     tail::{CHOICE_BYTES, WANT_BYTES, Wants},
-    weights::{Linear, Sender, Table},
+    weights::{Linear, Sender, Table, embed_kernel},
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
     angles::Angles,
     backend::{Backend, HeadNorms, Matrices, Reach, Rows},
     config::Activation,
-    cpu::Format,
     step::Step,
     tail::{Choice, Want},
 };
@@ -481,21 +480,5 @@ impl Backend for Cuda {
 
     fn computes_on_threads(&self) -> bool {
         false
-    }
-}
-
-fn embed_kernel(format: Format) -> &'static str {
-    match format {
-        Format::F32 => "embed_f32",
-        Format::F16 => "embed_f16",
-        Format::Bf16 => "embed_bf16",
-        Format::Q4_0 => "embed_q4_0",
-        Format::Q4_1 => "embed_q4_1",
-        Format::Q5_0 => "embed_q5_0",
-        Format::Q5_1 => "embed_q5_1",
-        Format::Q8_0 => "embed_q8_0",
-        Format::Q4K => "embed_q4_k",
-        Format::Q5K => "embed_q5_k",
-        Format::Q6K => "embed_q6_k",
     }
 }

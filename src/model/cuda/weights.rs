@@ -305,6 +305,23 @@ impl Table {
     }
 }
 
+/// The kernel that reads rows of a table in this format.
+pub(super) fn embed_kernel(format: Format) -> &'static str {
+    match format {
+        Format::F32 => "embed_f32",
+        Format::F16 => "embed_f16",
+        Format::Bf16 => "embed_bf16",
+        Format::Q4_0 => "embed_q4_0",
+        Format::Q4_1 => "embed_q4_1",
+        Format::Q5_0 => "embed_q5_0",
+        Format::Q5_1 => "embed_q5_1",
+        Format::Q8_0 => "embed_q8_0",
+        Format::Q4K => "embed_q4_k",
+        Format::Q5K => "embed_q5_k",
+        Format::Q6K => "embed_q6_k",
+    }
+}
+
 /// The module of a kind's kernels.
 pub(super) fn module(kind: Kind) -> &'static str {
     match kind {
