@@ -2,8 +2,11 @@
 # Looks for races, overruns and undefined behaviour in the kernels and in the emulated driver, and proves first that it
 # would find them: each planted fault of kernels/tests/faults has to be reported. No GPU needed.
 #
-#   scripts/cuda/sanitize.sh [NAME...]   only these host tests; default: all, and the driver
+#   scripts/cuda/sanitize.sh [--all | NAME...]
 #
+# Without arguments, as in CI: the planted faults, the driver, and the tests of norm and fragments, which have what the others
+# are made of: sums over a block, asynchronous copies, matrix loads. --all: every host test, which takes long. NAME: only
+# these host tests.
 # JOBS tests run at a time (default: one for each core). The last line counts what passed and failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -11,6 +14,7 @@ scripts/cuda/toolkit.sh || exit 2
 . .cuda/env
 build=.cuda/sanitize
 library=.cuda/faults
+memory=address,undefined
 rm -rf "$build/results"
 mkdir -p "$build/results"
 scripts/cuda/library.sh "$library" kernels/tests/faults/*.cu || exit 2
@@ -22,55 +26,69 @@ build_test() { # build_test NAME SANITIZERS: into a folder of the sanitizers' na
   g++ "${flags[@]}" -O1 ${2:+"-fsanitize=$2"} "kernels/tests/$1.cpp" -o "$build/$2/$1"
 }
 
-run() { # run PROGRAM ARGUMENTS: old ThreadSanitizers need a kernel that randomizes addresses less
-  "$@" 2>&1 | tee "$build/results/$BASHPID.out"
-  local status=${PIPESTATUS[0]}
-  if grep -q 'unexpected memory mapping' "$build/results/$BASHPID.out"; then
-    setarch "$(uname -m)" -R "$@" 2>&1
+# run LOG PROGRAM ARGUMENTS...: what it writes goes to LOG. Older ThreadSanitizers cannot live with as much randomness
+# of addresses as newer kernels have.
+run() {
+  "${@:2}" >"$1" 2>&1
+  local status=$?
+  if grep -q 'unexpected memory mapping' "$1"; then
+    setarch "$(uname -m)" -R "${@:2}" >"$1" 2>&1
     status=$?
   fi
-  rm -f "$build/results/$BASHPID.out"
   return "$status"
 }
 
 finds() { # finds SANITIZERS FAULT TEXT: the program reports the planted fault
-  run "$build/$1/faults" "$2" | grep -F -- "$3"
+  local log=$build/$1/$2.found
+  run "$log" "$build/$1/faults" "$2"
+  grep -qF -- "$3" "$log" || { echo "nothing says \`$3\`:" && cat "$log" && return 1; }
 }
-finds_nothing() { # finds_nothing SANITIZERS TEST: it builds and passes, and nothing is reported
-  build_test "$2" "$1" || return 1
-  local golden=tests/golden/$2.json
+
+finds_nothing() { # finds_nothing SANITIZERS TEST: it builds (faults is built) and passes, and nothing is reported
+  [ "$2" = faults ] || build_test "$2" "$1" || return 1
+  local log=$build/$1/$2.log golden=tests/golden/$2.json
   [ -e "$golden" ] || golden=
-  run "$build/$1/$2" ${golden:+"$golden"} >"$build/$1/$2.log" && ! grep -E 'Sanitizer|runtime error' "$build/$1/$2.log"
-  local status=$?
-  [ "$status" = 0 ] || cat "$build/$1/$2.log"
-  return "$status"
+  run "$log" "$build/$1/$2" ${golden:+"$golden"} && ! grep -qE 'Sanitizer|runtime error' "$log" && return
+  cat "$log"
+  return 1
 }
 
 build_driver() {
   g++ -std=c++17 -O1 -Wall -Wextra -Werror -isystem "$CUDA_HOME/include" kernels/tests/driver.cpp -o "$build/driver" -ldl
 }
-driver() { # with the cubin of a kernel, and what ptxas says of it
+
+# of_kernel NAME WORD: the number before WORD in what ptxas says of a kernel.
+of_kernel() {
+  awk -v name="function '$1'" -v word="$2" '
+    /Compiling entry function/ { here = index($0, name) }
+    here && /Used/ { for (i = 2; i <= NF; i++) if ($i ~ "^" word) { print $(i - (word == "smem" ? 2 : 1)); exit } }' "$build/ptxas"
+}
+
+driver() { # with the cubin of some kernels, and what ptxas says of them
   "$NVCC" -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -cubin -Xptxas -v kernels/tests/faults/sound.cu \
     -o "$build/sound.cubin" 2>"$build/ptxas" || return 1
-  local registers shared
-  registers=$(awk "/for 'reverse'/ { here = 1 } here && /Used/ { print \$5; exit }" "$build/ptxas")
-  shared=$(awk "/for 'count'/ { here = 1 } here && /Used/ { for (i = 1; i < NF; i++) if (\$(i + 2) ~ /^smem/) print \$i; exit }" "$build/ptxas")
-  build_driver && "$build/driver" "$PWD/$library/libcuda.so.1" "$build/sound.cubin" "$registers" "$shared"
+  "$build/driver" "$PWD/$library/libcuda.so.1" "$build/sound.cubin" "$(of_kernel reverse registers)" \
+    "$(of_kernel count smem)"
 }
 
 driver_in_bounds() { # the driver itself, instrumented; the program that calls it is not
-  scripts/cuda/library.sh "$library-memory" --sanitize address,undefined kernels/tests/faults/*.cu &&
-    build_driver && run env LD_PRELOAD="$(g++ -print-file-name=libasan.so)" \
-      "$build/driver" "$PWD/$library-memory/libcuda.so.1" sound >"$build/driver.log" &&
-    ! grep -E 'Sanitizer|runtime error' "$build/driver.log"
+  local log=$build/driver.log
+  scripts/cuda/library.sh "$library-memory" --sanitize "$memory" kernels/tests/faults/*.cu || return 1
+  run "$log" env LD_PRELOAD="$(g++ -print-file-name=libasan.so)" "$build/driver" \
+    "$PWD/$library-memory/libcuda.so.1" sound && ! grep -qE 'Sanitizer|runtime error' "$log" && return
+  cat "$log"
+  return 1
 }
 
 check() { # check NAME COMMAND...: shows the command's output if it fails; runs beside others
-  local log=$build/results/${1//[ \/,:]/_}
-  if "${@:2}" >"$log.log" 2>&1; then
-    echo "ok      $1" | tee "$log.ok"
+  local log=$build/results/${1//[ \/,:]/_} TIMEFORMAT='(%U s)'
+  local took
+  took=$({ time "${@:2}" >"$log.log" 2>&1 || touch "$log.failed"; } 2>&1)
+  if [ ! -e "$log.failed" ]; then
+    touch "$log.ok"
+    echo "ok      $1 $took"
   else
-    { echo "FAILED  $1"; cat "$log.log"; } | tee "$log.failed"
+    { echo "FAILED  $1 $took" && cat "$log.log"; }
   fi
 }
 jobs=0
@@ -80,18 +98,23 @@ later() { # later NAME COMMAND...: a check in the background, JOBS at a time
   jobs=$((jobs + 1))
 }
 
-memory=address,undefined
 tests=("$@")
-if [ $# = 0 ]; then
-  for test in kernels/tests/*.cpp; do
-    name=$(basename "$test" .cpp)
-    case $name in driver | faults) ;; *) tests+=("$name") ;; esac
-  done
+if [ $# = 0 ] || [ "$1" = --all ]; then
+  tests=(norm fragments)
+  if [ "${1:-}" = --all ]; then
+    tests=()
+    for test in kernels/tests/*.cpp; do
+      name=$(basename "$test" .cpp)
+      case $name in driver | faults) ;; *) tests+=("$name") ;; esac
+    done
+  fi
+  build_driver || exit 2
   later "the driver" driver
   later "the driver: nothing out of bounds, nothing undefined" driver_in_bounds
-  for kind in "" thread "$memory"; do build_test faults "$kind" || exit 2; done
+  for kind in "" thread "$memory"; do later "planted faults, ${kind:-no sanitizer}: built" build_test faults "$kind"; done
+  wait && jobs=0
   # Without a sanitizer: memory that nobody wrote is NaN, and copies come as late as they may.
-  for fault in uninitialised missing_wait overtaken; do later "$fault: NaN" finds "" "$fault" nan; done
+  for fault in uninitialised missing_wait; do later "$fault: NaN" finds "" "$fault" nan; done
   later "divergent_barrier: named" finds "" divergent_barrier 'threads of a block meet at different barriers'
   for fault in missing_barrier shuffle_for_barrier overtaken blocks_race; do
     later "$fault: a race" finds thread "$fault" 'ThreadSanitizer: data race'
@@ -99,7 +122,7 @@ if [ $# = 0 ]; then
   later "overrun: out of bounds" finds "$memory" overrun 'AddressSanitizer: heap-buffer-overflow'
   later "shared_overrun: out of bounds" finds "$memory" shared_overrun 'AddressSanitizer'
   later "misaligned_load: undefined" finds "$memory" misaligned_load 'load of misaligned address'
-  tests+=(faults)
+  for kind in thread "$memory"; do later "no fault planted, $kind: nothing found" finds_nothing "$kind" faults; done
 fi
 for name in "${tests[@]}"; do
   later "$name: no race" finds_nothing thread "$name"
