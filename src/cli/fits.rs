@@ -25,7 +25,7 @@ impl Room {
         let here = || free_on_gpu().map(|(name, bytes)| Self { bytes, of: format!("free on {name}") });
         let given = given.map(|bytes| Self {
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-            of: "as `--device-memory` says".into(),
+            of: "(`--device-memory`)".into(),
         });
         given.or_else(here).unwrap_or_else(|| Self { bytes: EIGHTY, of: "of an 80 GB card".into() })
     }
@@ -98,14 +98,14 @@ mod tests {
     #[test]
     fn a_model_fits_fits_with_a_shorter_context_or_does_not() {
         assert_eq!(verdict("qwen2.5-32b-instruct", 79.0), "fits into 79.00 GiB of a test");
-        let shorter = verdict("qwen2.5-32b-instruct", 70.0);
-        insta::assert_snapshot!(shorter, @"");
-        let not = verdict("qwen2.5-72b-instruct", 79.0);
-        insta::assert_snapshot!(not, @"");
+        let shorter = "fits into 70.00 GiB of a test with `--context 15184`, not with 32768";
+        assert_eq!(verdict("qwen2.5-32b-instruct", 70.0), shorter);
+        let not = "does not fit into 79.00 GiB of a test: 73.02 GiB too much";
+        assert_eq!(verdict("qwen2.5-72b-instruct", 79.0), not);
     }
 
     #[test]
     fn memory_that_is_given_comes_before_what_is_here() {
-        assert_eq!(Room::find(Some(24 << 30)).in_words(), "24.00 GiB as `--device-memory` says");
+        assert_eq!(Room::find(Some(24 << 30)).in_words(), "24.00 GiB (`--device-memory`)");
     }
 }
