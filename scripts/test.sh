@@ -65,6 +65,9 @@ TRIBUNAL_TEST_GPU=1 TRIBUNAL_TEST_EMULATED=1 \
 step "kernels without a GPU"
 scripts/cuda/check.sh
 
+step "races, overruns and undefined behaviour in kernels"
+scripts/cuda/sanitize.sh
+
 # On a CI machine Slurm is installed for this; elsewhere it runs where Slurm is there already.
 if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || command -v slurmctld >/dev/null; }; then
   step "three nodes of Slurm"

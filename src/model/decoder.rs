@@ -3,7 +3,7 @@
 
 use super::{
     Config, Error, KvType, Weights,
-    backend::{Backend, Matrices, Reach, Rows},
+    backend::{Backend, Begun, Matrices, Reach, Rows},
     config::Arch,
     step::Step,
     tail::{Choice, Want},
@@ -143,7 +143,9 @@ impl<B: Backend> Model for Decoder<B> {
 
     fn run(&mut self, step: Step) -> Result<(), Error> {
         let wanted = !step.wanted.is_empty();
-        self.backend.begin(step)?;
+        if self.backend.begin(step)? == Begun::Nothing {
+            return Ok(());
+        }
         let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
         for idx in 0..self.layers.len() {
             if idx + 1 == self.layers.len() && !wanted {

@@ -16,7 +16,7 @@ use super::{
 use crate::model::{
     Config, Error, KvType, Weights,
     angles::Angles,
-    backend::{Backend, HeadNorms, Matrices, Reach, Rows},
+    backend::{Backend, Begun, HeadNorms, Matrices, Reach, Rows},
     config::Activation,
     step::Step,
     tail::{Choice, Want},
@@ -127,7 +127,7 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn begin(&mut self, step: Step) -> Result<(), Error> {
+    fn begin(&mut self, step: Step) -> Result<Begun, Error> {
         step.check(self.n_blocks, self.config.vocab)?;
         self.runs = step.runs();
         for &(from, to) in &step.copies {
@@ -142,7 +142,7 @@ impl Backend for Cpu {
         self.wanted = Places { rows: step.wanted.clone(), order: step.wanted_order() };
         self.logits.clear();
         self.step = step;
-        Ok(())
+        Ok(Begun::Operations)
     }
 
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, Error> {
