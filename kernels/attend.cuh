@@ -7,6 +7,7 @@
 // for heads of D in 16, 32, 64, 80, 96, 128, 256 and tiles of T in 16, 32, 64 queries (256: 16 and 32). An item's rows
 // times H / KV queries fill one tile at most. Arguments, shapes and items are attend_plain.cu's, and so are all bits, for
 // every T; in addition all rows of an item read the same blocks, each as far as it sees (in attend_parts: of its split).
+// Items of no rows pad a list: nothing is written for them.
 //
 // Launch: block 128, grid (n_items, KV), dynamic shared memory as Plan::kSharedBytes says (beyond 48 KiB it has to be
 // asked for; src/model/cuda/tiles.rs has it too). D is part of the name, and the argument D is not read. q, keys and values 16-byte aligned;
@@ -127,8 +128,10 @@ __device__ __forceinline__ void attend_parts(const Arguments& in, const int* ite
       bf16* __restrict__ out, int n_items, int H, int KV, int, int window, float scale) {                                         \
     DYNAMIC_SHARED(unsigned char, bytes);                                                                                         \
     if (static_cast<int>(blockIdx.x) >= n_items) return;                                                                          \
+    const int* item = items + 2 * static_cast<size_t>(blockIdx.x);                                                                \
+    if (item[1] == 0) return;                                                                                                     \
     const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};   \
-    attention::attend_rows<D, T>(in, items + 2 * static_cast<size_t>(blockIdx.x), out, bytes);                                    \
+    attention::attend_rows<D, T>(in, item, out, bytes);                                                                           \
   }                                                                                                                               \
   extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_parts_d##D##_t##T( \
       const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                 \
@@ -138,6 +141,8 @@ __device__ __forceinline__ void attend_parts(const Arguments& in, const int* ite
       int KV, int, int window, float scale) {                                                                                     \
     DYNAMIC_SHARED(unsigned char, bytes);                                                                                         \
     if (static_cast<int>(blockIdx.x) >= n_items) return;                                                                          \
+    const int* item = items + 4 * static_cast<size_t>(blockIdx.x);                                                                \
+    if (item[1] == 0) return;                                                                                                     \
     const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};   \
-    attention::attend_parts<D, T>(in, items + 4 * static_cast<size_t>(blockIdx.x), parts, peaks, part_start, bytes);              \
+    attention::attend_parts<D, T>(in, item, parts, peaks, part_start, bytes);                                                     \
   }

@@ -6,7 +6,7 @@
 //
 //   q            [R, H, D]                bf16, not scaled
 //   keys values  [n_blocks, KV, 16, D]    bf16, one layer's cache; slots that no row sees are never read
-//   items        [n_items, 2] first, rows        attend_rows: places in `order`
+//   items        [n_items, 2] first, rows        attend_rows: places in `order`; no rows: nothing is done
 //                [n_items, 4] first, rows, split, 0   attend_parts
 //   order        [R]    rows so that those that share blocks are neighbours
 //   positions    [R]    of each row in its sequence

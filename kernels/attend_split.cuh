@@ -1,4 +1,6 @@
 // One split of an item of attend.cuh: scores, weights and sums of values on the tensor core.
+//
+// Proved by kernels/tests/attend.cpp.
 #pragma once
 
 #include "attend_stream.cuh"

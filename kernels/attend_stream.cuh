@@ -1,4 +1,6 @@
 // What an item of attend.cuh reads, on its way into shared memory: its queries, then its keys and values by stages.
+//
+// Proved by kernels/tests/attend.cpp.
 #pragma once
 
 #include "attention.cuh"

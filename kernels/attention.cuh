@@ -15,6 +15,8 @@
 // and mma_bf16 leaves a sum as it is under products of 0. So a query's bits depend on its own keys alone: not on the
 // tile, on the rows beside it, on where blocks begin to be shared, or on whether its splits met in registers or in
 // attend_merge.
+//
+// Proved by kernels/tests/attend.cpp.
 #pragma once
 
 #include "mma.cuh"

@@ -1,4 +1,6 @@
 // What the fast products share: bf16 rows in stages of shared memory, and a tile of sums on its way to y.
+//
+// Proved by kernels/tests/gemm.cpp.
 #pragma once
 
 #include "gemm.cuh"

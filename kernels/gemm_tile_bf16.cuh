@@ -19,6 +19,8 @@
 //   16x64    a stream of the weights: STAGES - 1 stages of 8 KiB are on their way for each block. A product of few
 //            tokens has one to two blocks on each multiprocessor of an H100, so 40 to 80 KiB; its memory needs about
 //            25 KiB on each to be busy (3.35 TB/s x 1 us / 132).
+//
+// Proved by kernels/tests/gemm.cpp.
 #pragma once
 
 #include "gemm_stage.cuh"

@@ -13,6 +13,8 @@
 //
 // Compiled and looked at (scripts/cuda/static.sh); under emulation it has the plain kernel's bits. Whether it has them
 // on a card is not known yet: products.rs does not choose it.
+//
+// Proved by kernels/tests/gemm.cpp.
 #pragma once
 
 #include "gemm_stage.cuh"

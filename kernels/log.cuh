@@ -1,5 +1,7 @@
 // The natural logarithm of a double with the same bits on a card and under kernels/emulated: the math libraries of the
 // two differ in the last place.
+//
+// Proved by kernels/tests/tail.cpp.
 #pragma once
 
 #include "common.cuh"

@@ -1,6 +1,8 @@
 // The tensor core's product, its loads from shared memory, and asynchronous copies into shared memory (sm_80 on).
 //
 // Here in PTX; under emulation kernels/emulated/mma.h has the same functions with the same bits.
+//
+// Proved by kernels/tests/mma.cpp and kernels/tests/fragments.cpp.
 #pragma once
 
 #include "common.cuh"

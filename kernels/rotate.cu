@@ -10,7 +10,7 @@
 //   q_norm k_norm [D]                     f32 or null
 //   cos sin       [context, D / 2]        f32, the rope's own scale in them
 //   positions     [n_rows]                rows of cos and sin
-//   slots         [n_rows]                block * 16 + offset, each in one row only
+//   slots         [n_rows]                block * 16 + offset, each in one row only; -1: the row is stored nowhere
 //   q_out         [n_rows, H, D]          bf16
 //   keys values   [n_blocks, KV, 16, D]   bf16, one layer's cache
 //
@@ -21,7 +21,8 @@
 // Moves per row: 6 (H + 2 KV) D bytes and a row of cos and of sin. All pointers 16-byte aligned, D a multiple of 16.
 //
 // Proved by kernels/tests/rotate.cpp: against f64 for each head size with and without norms; other slots untouched;
-// a row alone as in a batch.
+// a row alone as in a batch;
+// a row without a slot leaves the cache alone.
 #include "common.cuh"
 
 namespace {
@@ -115,6 +116,7 @@ __device__ __forceinline__ void rotate_head(const Step& step, int row, int head,
   }
   const bool is_key = head < n_heads + n_kv_heads;
   const int kv = head - n_heads - (is_key ? 0 : n_kv_heads), slot = step.slots[row];
+  if (slot < 0) return;
   const size_t at = ((static_cast<size_t>(slot / 16) * n_kv_heads + kv) * 16 + slot % 16) * dim;
   if (is_key)
     turn<V>(from, step.k_norm, step.cos + angle, step.sin + angle, step.keys + at, dim, eps);

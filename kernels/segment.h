@@ -6,6 +6,8 @@
 // work and a product of many tokens seldom stops at a border. At most 16 segments.
 //
 // src/model/cuda/products.rs has the same function; kernels/tests/segments.txt is checked against both.
+//
+// Proved by kernels/tests/gemm.cpp, with kernels/tests/segments.txt.
 #pragma once
 
 namespace gemm {

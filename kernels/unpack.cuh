@@ -6,6 +6,8 @@
 //   q4_k  0x4300 | nibble                  - 128
 //   q6_k  0x4300 | nibble | two bits << 4  - 160
 //   q8_0  0x4300 | low seven bits          - 128, or - 256 where the sign bit is set: 0xc300 | sign bit
+//
+// Proved by kernels/tests/gemm.cpp.
 #pragma once
 
 #include "planes.cuh"

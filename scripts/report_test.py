@@ -227,7 +227,8 @@ def large(root, n=100_000):
 def check_small(page, shots):
     ok = lambda condition: (_ for _ in ()).throw(AssertionError(condition)) if not page.run(condition) else None
     ok("document.querySelectorAll('table.standings').length === 3")
-    ok("[...document.querySelectorAll('h2')].some((h) => h.textContent.includes('Agreement'))")
+    ok("[...document.querySelectorAll('h2')].some((h) => h.textContent === 'Agreement of judges and human raters')")
+    ok("[...document.querySelectorAll('h2')].some((h) => h.textContent === 'Human raters: human.tsv')")
     page.shot(shots / "overview.png")
     page.click("#tab-segments")
     ok("document.querySelectorAll('.row').length === 4")

@@ -53,8 +53,7 @@ step "the report in a browser"
 scripts/report_test.py
 
 step "Python"
-# The notebook is left out: its kernel dies when the judge is loaded, and why is not known yet.
-scripts/python_test.sh --ignore=python/tests/test_notebook.py
+scripts/python_test.sh
 
 step "doc tests"
 cargo test --locked --features cuda --doc
@@ -65,6 +64,9 @@ TRIBUNAL_TEST_GPU=1 TRIBUNAL_TEST_EMULATED=1 \
 
 step "kernels without a GPU"
 scripts/cuda/check.sh
+
+step "races, overruns and undefined behaviour in kernels"
+scripts/cuda/sanitize.sh
 
 # On a CI machine Slurm is installed for this; elsewhere it runs where Slurm is there already.
 if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || command -v slurmctld >/dev/null; }; then

@@ -30,6 +30,8 @@ pub struct Card {
     pub architecture: String,
     /// Number of weights as its makers state it, `7.61B`.
     pub parameters: String,
+    /// What memory it takes beside its weights follows from these; `None` when only the files can tell.
+    pub shape: Option<Shape>,
     pub licence: Licence,
     /// Languages it was made for, in words.
     pub languages: String,
@@ -49,6 +51,19 @@ pub struct Card {
     pub files: Vec<File>,
     /// Tried in order.
     pub sources: Vec<Source>,
+}
+
+/// A model's sizes, as its `config.json` has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    pub layers: usize,
+    pub hidden: usize,
+    pub intermediate: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+    pub vocab: usize,
 }
 
 /// The terms that a model comes with.
@@ -260,6 +275,7 @@ impl Card {
             title: repository.into(),
             architecture: "auto".into(),
             parameters: "?".into(),
+            shape: None,
             licence: Licence {
                 name: "see the repository".into(),
                 url: format!("https://huggingface.co/{repository}"),
@@ -285,6 +301,16 @@ impl Card {
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         if self.is_safetensors() { None } else { self.files.iter().map(|f| f.size).sum() }
+    }
+
+    /// Unit: bytes of the weights alone, in bf16 where they are safetensors; `None` when the card does not know.
+    #[must_use]
+    pub fn weight_bytes(&self) -> Option<u64> {
+        if let Some(size) = self.size() {
+            return Some(size);
+        }
+        let billions: f64 = self.parameters.strip_suffix('B')?.parse().ok()?;
+        self.is_safetensors().then(|| (billions * 2e9) as u64)
     }
 
     /// Where its chat template is.

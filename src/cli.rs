@@ -21,6 +21,7 @@ pub mod calibrate;
 pub mod compare;
 pub mod config;
 pub mod export;
+mod fits;
 pub mod input;
 pub mod keep;
 pub mod merge;

@@ -56,6 +56,8 @@ pub use crate::model::{
     cpu::{Activations, Format, Tier, heap::keep_freed},
 };
 
+pub use memory::{Need, Sizes, free_on_gpu};
+
 use answer::{Answer, Outcome, Task};
 use chat::ChatTemplate;
 use grammar::Vocabulary;
@@ -100,25 +102,31 @@ pub struct Options {
 /// Positions that a sequence gets by default when the model supports more.
 pub const MAX_CONTEXT: usize = 32_768;
 
-impl Default for Options {
-    fn default() -> Self {
-        Self::on(Device::Cpu)
-    }
-}
-
 impl Options {
     /// The options that suit a device: a GPU needs more rows and longer steps to be busy.
     #[must_use]
     pub fn on(device: Device) -> Self {
-        let (n_rows, step_tokens) = if device.is_cpu() { (64, 512) } else { (256, 8192) };
+        let default = if device.is_cpu() { Self::default() } else { Self::for_gpu() };
+        Self { device, ..default }
+    }
+
+    /// The options of a GPU without one, to see what would fit.
+    #[must_use]
+    pub fn for_gpu() -> Self {
+        Self { n_rows: 256, step_tokens: 8192, ..Self::default() }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
         Self {
-            device,
+            device: Device::Cpu,
             more_devices: Vec::new(),
             compute: Compute::default(),
             kv: KvType::Bf16,
             kv_bytes: None,
-            n_rows,
-            step_tokens,
+            n_rows: 64,
+            step_tokens: 512,
             context: None,
             prefix_cache: true,
             drafts: true,
@@ -183,6 +191,7 @@ pub struct Facts {
     pub n_layers: usize,
     pub weight_bytes: usize,
     pub kv_bytes: usize,
+    pub sizes: Sizes,
 }
 
 impl Engine {

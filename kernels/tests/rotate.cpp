@@ -88,6 +88,17 @@ void one_case(Tally& tally, const Shape& s, bool norm) {
   tally.check(same_bits(out.keys, wanted_places.keys), name + ": a key in another slot");
   tally.check(same_bits(out.values, wanted_places.values), name + ": values, or their slots");
 
+  Input padded = in;
+  padded.slots[1] = -1;
+  const Output some = run(s, padded, norm);
+  Output wanted_some = out;
+  for (int h = 0; h < s.kv_heads; h++) {
+    const size_t at = ((size_t(in.slots[1] / 16) * s.kv_heads + h) * 16 + in.slots[1] % 16) * s.dim;
+    for (int d = 0; d < s.dim; d++) wanted_some.keys[at + d] = wanted_some.values[at + d] = nan_bf16();
+  }
+  tally.check(same_bits(some.q, out.q) && same_bits(some.keys, wanted_some.keys) && same_bits(some.values, wanted_some.values),
+              name + ": a row without a slot is stored");
+
   Input last = in;
   last.qkv.assign(in.qkv.end() - s.width(), in.qkv.end());
   last.positions = {in.positions[2]}, last.slots = {in.slots[2]};

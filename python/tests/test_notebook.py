@@ -1,4 +1,7 @@
-"""The example notebook runs from its first cell to its last."""
+"""The example notebook runs from its first cell to its last.
+
+nbclient answers SIGTERM, such as `timeout` sends, by ending the kernel, and then reports "Kernel died". A kernel that
+really crashes prints its stack, because faulthandler is on."""
 
 import os
 from pathlib import Path
@@ -8,12 +11,17 @@ import pytest
 NOTEBOOK = Path(__file__).parent.parent / "examples/first_steps.ipynb"
 
 
-def test_the_example_notebook(judge, tmp_path):
+# A cell judges four translations, which takes a build without optimization some minutes.
+CELL_SECONDS = 1200
+
+
+def test_the_example_notebook(judge, tmp_path, monkeypatch):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    os.environ.setdefault("PYTHONPATH", str(Path(__file__).parent.parent))
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", str(Path(__file__).parent.parent)))
+    monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
+    nbclient.NotebookClient(notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     assert any("<table>" in output.get("data", {}).get("text/html", "") for output in shown)
     assert (tmp_path / "report.html").is_file() and (tmp_path / "out/first-steps/verdicts.jsonl").is_file()

@@ -5,14 +5,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=$1 && shift
-sanitize=()
-if [ "$1" = --sanitize ]; then sanitize=("-fsanitize=$2" -fno-omit-frame-pointer) && shift 2; fi
+sanitize=() driver=$(dirname "$folder")/driver # the driver is the same over all kernels
+if [ "$1" = --sanitize ]; then
+  sanitize=("-fsanitize=$2" -fno-omit-frame-pointer) driver=$driver-$2
+  shift 2
+fi
 : "${CUDA_HOME:?hint: run \`. .cuda/env\`}"
 
 # No contraction: a fused multiply-add is one that the kernel writes. Variables start as rubbish, not by luck as zero.
 flags=(-std=c++17 -O2 -g -march=x86-64-v3 -ffp-contract=off -ftrivial-auto-var-init=pattern -fPIC
   -Wall -Wextra -Werror -Wno-unknown-pragmas -isystem "$CUDA_HOME/include" -I kernels/emulated "${sanitize[@]}")
-mkdir -p "$folder/objects"
+mkdir -p "$folder/objects" "$driver"
 
 hash_of() { sha256sum <<<"${flags[*]}$(cat "$@" 2>/dev/null | sha256sum)" | cut -d' ' -f1; }
 
@@ -40,7 +43,7 @@ register() { # register KERNEL.cu OUT.cpp
 
 changed='' objects=()
 for source in kernels/emulated/driver/*.cpp; do
-  object=$folder/objects/$(basename "$source" .cpp).o
+  object=$driver/$(basename "$source" .cpp).o
   compile "$source" "$object"
   objects+=("$object")
 done
@@ -51,6 +54,7 @@ for kernel in "$@"; do
   objects+=("$folder/objects/$name.o")
 done
 echo "${flags[*]} -include host.h" >"$folder/host_flags"
+for object in "${objects[@]}"; do [ "$folder/libcuda.so.1" -nt "$object" ] || changed=1; done
 if [ -n "$changed" ] || [ "$(cat "$folder/linked" 2>/dev/null)" != "${objects[*]}" ]; then
   echo '{ global: cu*; local: *; };' >"$folder/exports"
   g++ -shared "${sanitize[@]}" -o "$folder/libcuda.so.1" -Wl,-soname,libcuda.so.1 \

@@ -49,6 +49,31 @@ fn every_shipped_card_can_be_read_and_found() {
     }
 }
 
+/// A slip in a card's shape would show: together its sizes make as many weights as the card states.
+#[test]
+fn the_shapes_of_cards_have_as_many_weights_as_they_say() {
+    for card in all().unwrap() {
+        let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab } = card.shape.unwrap();
+        let attention = hidden * (2 * heads + 2 * kv_heads) * head_dim;
+        let of_layers = layers * (attention + 3 * hidden * intermediate);
+        let stated = card.parameters.trim_end_matches('B').parse::<f64>().unwrap() * 1e9;
+        // The output may be the embedding table; the Gemma 3 models from 4B on state their eyes too.
+        let eyes = if card.name.starts_with("gemma") && layers > 30 { 417e6 } else { 0.0 };
+        let apart = [1, 2]
+            .map(|tables| (of_layers + tables * vocab * hidden) as f64 + eyes)
+            .map(|weights| (weights / stated - 1.0).abs());
+        assert!(apart[0].min(apart[1]) < 0.02, "{}: {apart:?} apart", card.name);
+    }
+}
+
+#[test]
+fn the_weights_of_a_card_are_its_file_or_two_bytes_each() {
+    let bytes = |name: &str| find(name).unwrap().weight_bytes();
+    assert_eq!(bytes("smollm2-135m-instruct"), Some(98_362_432));
+    assert_eq!(bytes("qwen2.5-32b-instruct"), Some(65_000_000_000));
+    assert_eq!(find("hf:owner/model@main").unwrap().weight_bytes(), None);
+}
+
 #[test]
 fn names_are_found_in_hyphen_and_underscore_form() {
     assert_eq!(find("Qwen2.5_7B_Instruct").unwrap().name, "qwen2.5-7b-instruct");

@@ -209,6 +209,9 @@ pub struct EngineArgs {
     /// Do not guess answer tokens ahead
     #[arg(long)]
     pub no_drafts: bool,
+    /// Launch every GPU kernel by itself, to look for faults; results are the same
+    #[arg(long)]
+    pub no_graphs: bool,
     /// Which CPU kernels run
     #[arg(long, default_value = "auto", value_parser = ["auto", "avx512", "avx2", "portable"])]
     pub cpu_tier: String,

@@ -11,15 +11,22 @@ use clap::Subcommand;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use super::{output::Printed, table::Table};
-use crate::card::{
-    self, Card, Error, Pin, Source, State,
-    check::{self, Checked, Finding},
-    inspect,
-    origin::{Access, Item},
-    pull::{self, Watch},
+use super::{
+    args::bytes,
+    fits::{self, Room},
+    output::Printed,
+    table::Table,
 };
-use crate::engine::adapter::is_adapter;
+use crate::{
+    card::{
+        self, Card, Error, Pin, Source, State,
+        check::{self, Checked, Finding},
+        inspect,
+        origin::{Access, Item},
+        pull::{self, Watch},
+    },
+    engine::{Need, Options, adapter::is_adapter},
+};
 
 /// What to do with the judge models.
 #[derive(Debug, clap::Args)]
@@ -30,8 +37,14 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List all cards, and which models are on this machine
-    List(Printed),
+    /// List all cards, which models are on this machine, and what each takes of a GPU
+    List {
+        #[command(flatten)]
+        printed: Printed,
+        /// GPU memory that the models are compared with; default: what is free on the first GPU, or an 80 GB card's
+        #[arg(long, value_name = "SIZE", value_parser = bytes)]
+        device_memory: Option<u64>,
+    },
     /// Fetch a model's files; resumes, checks every byte, and never leaves half a file in place
     Pull {
         /// A card's name, or `hf:OWNER/REPOSITORY@REVISION`
@@ -45,11 +58,14 @@ enum Command {
         /// A card's name
         card: String,
     },
-    /// Show everything a card says, or what a model file says about itself
+    /// Show everything a card says, or what a model file says about itself, and whether it fits a GPU
     Show {
         /// A card's name, a GGUF or safetensors file, a folder of them, or an adapter's folder
         #[arg(value_name = "CARD|PATH")]
         model: String,
+        /// GPU memory that it is compared with; default: what is free on the first GPU, or an 80 GB card's
+        #[arg(long, value_name = "SIZE", value_parser = bytes)]
+        device_memory: Option<u64>,
     },
 }
 
@@ -59,31 +75,34 @@ enum Command {
 /// Whatever [`card`] reports.
 pub fn run(args: Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match args.command {
-        Command::List(printed) => list(printed, out),
+        Command::List { printed, device_memory } => list(printed, &Room::find(device_memory), out),
         Command::Pull { card, quiet } => pull(&card, quiet, out),
         Command::Verify { card } => verify(&card, out),
-        Command::Show { model } => show(&model, out),
+        Command::Show { model, device_memory } => show(&model, &Room::find(device_memory), out),
     }
 }
 
-fn list(printed: Printed, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn list(printed: Printed, room: &Room, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let home = card::home::home()?;
     let mut table = Table::new();
-    table.head(["name", "weights", "size", "licence", "sources", "state"]);
+    table.head(["name", "weights", "size", "on a GPU", "licence", "sources", "state"]);
     let mut all = Vec::new();
     for card in card::all()? {
         let sources: Vec<_> = card.sources.iter().map(kind).collect();
         let state = in_words(card.state_in(&home));
+        let need = fits::of_card(&card);
         table.row([
             card.name.clone(),
             card.parameters.clone(),
             card.size().map_or("?".into(), |size| HumanBytes(size).to_string()),
+            need.map_or("?".into(), |need| on_a_gpu(&need, room)),
             card.licence.name.clone(),
             sources.join(", "),
             state.into(),
         ]);
         all.push(json!({
             "name": card.name, "weights": card.parameters, "bytes": card.size(), "licence": card.licence.name,
+            "gpu_bytes": need.map(|need| need.total()), "fits_gpu": need.map(|need| room.fits(&need)),
             "sources": sources, "state": state,
         }));
     }
@@ -92,8 +111,21 @@ fn list(printed: Printed, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     } else if !printed.rows(&table, out)? {
         write!(out, "{}", table.flush_left())?;
     }
+    say!(
+        "on a GPU: weights (bf16 but for GGUF files), one sequence of the full context and a step, in {}",
+        room.in_words()
+    );
     say!("models are kept in {}", home.display());
     Ok(ExitCode::SUCCESS)
+}
+
+fn on_a_gpu(need: &Need, room: &Room) -> String {
+    let verdict = match need.context_in(room.bytes()) {
+        _ if room.fits(need) => "",
+        Some(_) => ", less context",
+        None => ", too large",
+    };
+    format!("{}{verdict}", HumanBytes(need.total() as u64))
 }
 
 fn kind(source: &Source) -> &'static str {
@@ -217,18 +249,18 @@ fn finding(checked: &Checked) -> String {
     }
 }
 
-fn show(model: &str, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn show(model: &str, room: &Room, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let path = PathBuf::from(model);
     match card::find(model) {
-        Ok(card) => show_card(&card, out)?,
+        Ok(card) => show_card(&card, room, out)?,
         Err(_) if is_adapter(&path) => super::adapter::show(&path, out)?,
-        Err(_) if path.exists() => show_file(&path, out)?,
+        Err(_) if path.exists() => show_file(&path, room, out)?,
         Err(error) => return Err(error.into()),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_card(card: &Card, out: &mut dyn Write) -> anyhow::Result<()> {
+fn show_card(card: &Card, room: &Room, out: &mut dyn Write) -> anyhow::Result<()> {
     let home = card::home::home()?;
     let mut line = |key: &str, value: &str| writeln!(out, "{key:<14}{value}");
     line("name", &card.name)?;
@@ -239,6 +271,10 @@ fn show_card(card: &Card, out: &mut dyn Write) -> anyhow::Result<()> {
     line("context", &format!("{} tokens", card.context))?;
     line("licence", &format!("{} {}", card.licence.name, card.licence.url))?;
     card.licence.note.iter().try_for_each(|note| line("", note))?;
+    if let Some(need) = fits::of_card(card) {
+        line("on a GPU", &fits::sum(&need))?;
+        line("", &room.verdict(&need))?;
+    }
     line("tokenizer", &card.tokenizer)?;
     line("template", &card.chat_template)?;
     card.chat_options.iter().try_for_each(|(key, value)| line("", &format!("{key} = {value}")))?;
@@ -269,11 +305,15 @@ fn pin(pin: &Pin) -> &str {
     pin.digits().unwrap_or("unpinned")
 }
 
-fn show_file(path: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
+fn show_file(path: &Path, room: &Room, out: &mut dyn Write) -> anyhow::Result<()> {
     let description = inspect::describe(path)?;
     writeln!(out, "{}  {}  {}", path.display(), description.format, HumanBytes(description.size))?;
     for (dtype, (n_tensors, n_weights)) in &description.tensors {
         writeln!(out, "{dtype:<8}{n_tensors} tensors, {n_weights} weights")?;
+    }
+    // Other files than a model's that runs here have no say in it.
+    if let Ok(need) = Need::of(path, &Options::for_gpu()) {
+        writeln!(out, "on a GPU: {}; {}", fits::sum(&need), room.verdict(&need))?;
     }
     let width = description.metadata.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
     for (key, value) in &description.metadata {

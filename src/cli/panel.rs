@@ -13,10 +13,11 @@ use sha2::{Digest, Sha256};
 use super::{
     adapter,
     args::{EngineArgs, ModelArgs},
+    fits::{self, Room},
 };
 use crate::{
     card::{self, Card, Identity, Template},
-    engine::{Activations, Compute, Device, Engine, Format, KvType, Options, Tier},
+    engine::{Activations, Compute, Device, Engine, Format, KvType, Need, Options, Tier},
     judges::{Model, Panel, Role},
     llm::{Chat, Form, Llm, Sampling},
     run::{
@@ -324,6 +325,9 @@ fn files_of(name: &str, identity: &Identity) -> ModelFiles {
 /// A device or tier that this machine does not have.
 pub fn options(args: &EngineArgs) -> Result<Options> {
     let mut devices = Device::named(args.device())?;
+    if args.no_graphs {
+        devices = devices.into_iter().map(Device::without_graphs).collect();
+    }
     let device = devices.remove(0);
     if !device.is_cpu() && args.device() != "auto" {
         on_gpu(args)?;
@@ -384,6 +388,15 @@ fn estimate(engine: &Engine, plan: &Plan) -> Vec<(String, String)> {
     let gib = |bytes: usize| format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30));
     let mut rows =
         vec![("weights".to_owned(), gib(facts.weight_bytes)), ("KV cache".to_owned(), gib(facts.kv_bytes))];
+    // On a GPU it is loaded already.
+    if facts.signature.get("device") == Some("cpu") {
+        let options = Options { context: Some(facts.context), ..Options::for_gpu() };
+        let need = Need::new(facts.sizes, facts.weight_bytes, &options);
+        rows.push((
+            "on a GPU".to_owned(),
+            format!("{}; {}", fits::sum(&need), Room::find(None).verdict(&need)),
+        ));
+    }
     if let Some((prefill, decode)) = pace(engine) {
         let hours = |amount: &Amount| {
             let prompts = amount.distinct_tokens.unwrap_or(amount.prompt_tokens);

@@ -1,6 +1,9 @@
 //! How much memory the KV cache may take, and what must be left. It asks the system and does arithmetic; it allocates nothing.
 
-use crate::model::Config;
+use std::path::Path;
+
+use super::{Error, MAX_CONTEXT, Options};
+use crate::model::{BLOCK, Config, Device, KvType, Weights, cuda::RECORDED_ROWS};
 
 /// Bytes that programs can still allocate without swapping; `None` where the system does not say.
 pub fn available() -> Option<usize> {
@@ -18,12 +21,91 @@ pub fn default_cache(weight_bytes: usize) -> usize {
     free.min(MOST)
 }
 
-/// Bytes of a GPU that a step takes beside weights and cache: its activations, its logits, and some to spare.
-pub fn step(config: &Config, n_tokens: usize, n_rows: usize) -> usize {
-    const SPARE: usize = 512 << 20;
-    let heads = config.n_heads + 2 * config.n_kv_heads;
-    let numbers = 4 * config.hidden + 2 * heads * config.head_dim + 4 * config.intermediate;
-    4 * ((n_tokens + n_rows) * numbers + n_rows * config.vocab) + SPARE
+/// The sizes of a model that decide what it needs beside its weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    pub n_layers: usize,
+    pub hidden: usize,
+    pub intermediate: usize,
+    pub n_heads: usize,
+    pub n_kv_heads: usize,
+    pub head_dim: usize,
+    pub vocab: usize,
+    /// Positions that the model was made for.
+    pub context: usize,
+}
+
+impl From<&Config> for Sizes {
+    fn from(config: &Config) -> Self {
+        let Config { n_layers, hidden, intermediate, n_heads, n_kv_heads, head_dim, vocab, context, .. } =
+            *config;
+        Self { n_layers, hidden, intermediate, n_heads, n_kv_heads, head_dim, vocab, context }
+    }
+}
+
+/// What a model takes of a GPU: the least with which a sequence of the full context can be judged.
+///
+/// Unit: bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    pub weights: usize,
+    /// The keys and values of one sequence of `context` positions.
+    pub cache: usize,
+    /// What a step works with.
+    pub steps: usize,
+    /// Unit: positions.
+    pub context: usize,
+}
+
+impl Need {
+    /// What a model needs under some options, whatever their device and the size of their cache.
+    #[must_use]
+    pub fn new(sizes: Sizes, weights: usize, options: &Options) -> Self {
+        let context = options.context.unwrap_or_else(|| sizes.context.min(MAX_CONTEXT));
+        let of_position = 2 * sizes.n_layers * sizes.n_kv_heads * sizes.head_dim * KvType::Bf16.bytes();
+        let steps = step(sizes, options.step_tokens, options.n_rows);
+        Self { weights, cache: of_position * context.next_multiple_of(BLOCK), steps, context }
+    }
+
+    /// What the model of a GGUF file or a safetensors folder needs.
+    ///
+    /// # Errors
+    /// No model that runs here.
+    pub fn of(path: &Path, options: &Options) -> Result<Self, Error> {
+        let weights = Weights::open(path)?;
+        Ok(Self::new(weights.config().into(), weights.n_bytes(), options))
+    }
+
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.weights + self.cache + self.steps
+    }
+
+    /// The longest context that fits into so much memory, at most the model's own; `None` if not even one block does.
+    #[must_use]
+    pub fn context_in(&self, memory: usize) -> Option<usize> {
+        let left = memory.checked_sub(self.weights + self.steps)?;
+        let blocks = left / (self.cache / self.context.div_ceil(BLOCK).max(1)).max(1);
+        Some((blocks * BLOCK).min(self.context)).filter(|&context| context > 0)
+    }
+}
+
+/// The first GPU's name and what is free of its memory, in bytes; `None` where there is no GPU.
+#[must_use]
+pub fn free_on_gpu() -> Option<(String, usize)> {
+    let Device::Cuda(gpu) = Device::named("cuda").ok()?.pop()? else { return None };
+    let (free, _) = gpu.memory().ok()?;
+    Some((gpu.name().to_owned(), free))
+}
+
+/// Bytes of a GPU that steps take beside weights and cache: their activations, their logits, those of recorded steps,
+/// which have memory of their own, and some to spare.
+pub fn step(sizes: Sizes, n_tokens: usize, n_rows: usize) -> usize {
+    const SPARE: usize = 768 << 20;
+    let heads = sizes.n_heads + 2 * sizes.n_kv_heads;
+    let numbers = 4 * sizes.hidden + 2 * heads * sizes.head_dim + 4 * sizes.intermediate;
+    let of_rows = |n: usize| n * (numbers + sizes.vocab);
+    4 * (n_tokens * numbers + of_rows(n_rows) + of_rows(RECORDED_ROWS)) + SPARE
 }
 
 /// A size in a readable unit, rounded up so that it can be passed back as an option.
@@ -33,5 +115,53 @@ pub fn size(bytes: usize) -> String {
         format!("{}GiB", bytes.div_ceil(1 << 30))
     } else {
         format!("{}MiB", bytes.div_ceil(MIB))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Published sizes of Qwen2.5.
+    const QWEN_72B: Sizes = Sizes {
+        n_layers: 80,
+        hidden: 8192,
+        intermediate: 29568,
+        n_heads: 64,
+        n_kv_heads: 8,
+        head_dim: 128,
+        vocab: 152_064,
+        context: 32_768,
+    };
+    const QWEN_32B: Sizes =
+        Sizes { n_layers: 64, hidden: 5120, intermediate: 27648, n_heads: 40, ..QWEN_72B };
+    /// What an 80 GB card has for programs.
+    const CARD: usize = 79 << 30;
+
+    #[test]
+    fn a_72b_in_q4_k_m_and_a_32b_in_bf16_fit_one_80_gb_card() {
+        let quantised = Need::new(QWEN_72B, 47_415_715_104, &Options::for_gpu());
+        assert_eq!(
+            quantised.cache,
+            32_768 * 327_680,
+            "80 layers of 8 heads of 128, keys and values, 2 bytes"
+        );
+        assert!(quantised.total() < CARD, "{quantised:?}");
+        let full = Need::new(QWEN_32B, 65_527_752_704, &Options::for_gpu());
+        assert_eq!(full.cache, 8 << 30);
+        assert!(full.total() < CARD, "{full:?}");
+        assert_eq!(full.context_in(CARD), Some(32_768));
+        let too_large = Need::new(QWEN_72B, 145_412_407_296, &Options::for_gpu());
+        assert!(too_large.total() > CARD && too_large.context_in(CARD).is_none());
+    }
+
+    #[test]
+    fn a_card_too_small_for_the_full_context_has_room_for_a_shorter_one() {
+        let need = Need::new(QWEN_32B, 65_527_752_704, &Options::for_gpu());
+        let short = need.total() - need.cache + 100 * (need.cache / 2048) + 5;
+        assert_eq!(need.context_in(short), Some(1600));
+        assert_eq!(need.context_in(need.total() - need.cache), None);
+        let asked = Options { context: Some(100), ..Options::for_gpu() };
+        assert_eq!(Need::new(QWEN_32B, 0, &asked).cache, 112 * 262_144);
     }
 }

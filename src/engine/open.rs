@@ -55,6 +55,7 @@ pub fn over(
         n_layers: config.n_layers,
         weight_bytes: weights.n_bytes(),
         kv_bytes,
+        sizes: config.into(),
     };
     let workers = Workers::start(models, options)?;
     let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
@@ -92,7 +93,8 @@ fn model(
         Device::Cuda(gpu) => {
             let model = loaded(device, weights, adapters, options)?;
             let (free, _) = gpu.memory().map_err(crate::model::Error::from)?;
-            let rest = || free.saturating_sub(memory::step(config, options.step_tokens, options.n_rows));
+            let rest =
+                || free.saturating_sub(memory::step(config.into(), options.step_tokens, options.n_rows));
             (model, n_blocks(options.kv_bytes.unwrap_or_else(rest))?)
         }
     };

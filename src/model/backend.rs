@@ -47,6 +47,16 @@ pub enum Rows {
     Wanted,
 }
 
+/// What is left of a step when it has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Begun {
+    /// Its operations, which the decoder calls.
+    Operations,
+    /// Nothing: the backend had recorded the operations of such a step and has started them. Its logits are kept.
+    Nothing,
+}
+
 /// A device with one model's cache and the step at hand. Every operation fails when the device does.
 pub trait Backend: Send + Sync + Sized + 'static {
     /// The residual stream, f32.
@@ -102,7 +112,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The step names blocks or tokens that there are not, or writes one block from two places.
-    fn begin(&mut self, step: Step) -> Result<(), Error>;
+    fn begin(&mut self, step: Step) -> Result<Begun, Error>;
 
     /// The tokens' rows of the table, scaled as the model asks.
     ///

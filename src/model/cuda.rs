@@ -14,12 +14,20 @@ pub use gpu::Gpu;
 #[cfg(feature = "cuda")]
 mod backend;
 #[cfg(feature = "cuda")]
+mod graphs;
+#[cfg(feature = "cuda")]
 mod plan;
 #[cfg(feature = "cuda")]
 mod tail;
 #[cfg(feature = "cuda")]
+mod turning;
+#[cfg(feature = "cuda")]
+mod upload;
+#[cfg(feature = "cuda")]
 mod weights;
 
+#[cfg(feature = "cuda")]
+mod agreement;
 #[cfg(feature = "cuda")]
 mod driver;
 #[cfg(feature = "cuda")]
@@ -41,6 +49,9 @@ pub use absent::Gpu;
 
 /// Whether this binary has the CUDA kernels. It may still find no device.
 pub const BUILT_IN: bool = cfg!(feature = "cuda");
+
+/// The most rows of a step that is recorded and launched whole when its like comes again.
+pub const RECORDED_ROWS: usize = 256;
 
 /// Loads a checkpoint's weights onto a GPU.
 ///

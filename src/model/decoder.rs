@@ -4,7 +4,7 @@
 use super::{
     Adapter, Config, Error, KvType, Weights,
     adapter::{AdapterLayer, Module},
-    backend::{Added, Backend, Matrices, Reach, Rows},
+    backend::{Added, Backend, Begun, Matrices, Reach, Rows},
     config::Arch,
     step::Step,
     tail::{Choice, Want},
@@ -191,7 +191,9 @@ impl<B: Backend> Model for Decoder<B> {
             return Err(Error::Depth { depth, n_layers: self.layers.len() });
         }
         self.noted.clear();
-        self.backend.begin(step)?;
+        if self.backend.begin(step)? == Begun::Nothing {
+            return Ok(());
+        }
         let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
         for idx in 0..self.layers.len() {
             if idx + 1 == self.layers.len() && !wanted {
@@ -215,7 +217,10 @@ impl<B: Backend> Model for Decoder<B> {
         }
         step.check_adapters(self.n_adapters)?;
         step.wanted = (0..step.n_rows() as u32).collect();
-        self.backend.begin(step)?;
+        step.noted.clone_from(&step.wanted);
+        if self.backend.begin(step)? == Begun::Nothing {
+            return Err(Error::Step("its states were not computed".into()));
+        }
         let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
         for idx in 0..layers {
             x = self.layer(idx, x)?;

@@ -63,6 +63,16 @@ impl Device {
         matches!(self, Self::Cpu)
     }
 
+    /// The same device, where a GPU launches every kernel by itself instead of steps as they were recorded. It moves no
+    /// bit; for finding faults.
+    #[must_use]
+    pub fn without_graphs(self) -> Self {
+        match self {
+            Self::Cpu => Self::Cpu,
+            Self::Cuda(gpu) => Self::Cuda(gpu.without_graphs()),
+        }
+    }
+
     /// Loads a checkpoint's weights. The cache is still to be [reserved](Model::reserve).
     ///
     /// # Errors

@@ -309,3 +309,22 @@ fn the_library_is_the_rooms_of_the_table() {
         declared.difference(&known).map(|room| (*room).to_owned()),
     );
 }
+
+/// A kernel's header says what it computes and which test proves it; those of a few lines leave that to what they include.
+#[test]
+fn every_kernel_names_the_test_that_proves_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let header: String = text.lines().take_while(|line| line.starts_with("//")).collect();
+        let named = header.split("kernels/tests/").skip(1).filter_map(|rest| rest.split(".cpp").next());
+        let named: Vec<&str> = named.collect();
+        let tests = named.iter().filter(|name| folder.join(format!("tests/{name}.cpp")).exists()).count();
+        let is_other = text.lines().count() < 10 && text.contains("#include \"");
+        assert!(tests > 0 || is_other, "{}: its header names no test of kernels/tests", path.display());
+    }
+}

@@ -78,9 +78,13 @@ uintptr_t DeviceMemory::allocate(int device, size_t bytes) {
     map_poison(a.pages, a.mapped, opened_ ? PROT_READ | PROT_WRITE : PROT_NONE);
   } else {
     mprotect(bytes_at(a.pages), a.mapped, PROT_READ | PROT_WRITE);
+    ASAN_UNPOISON_MEMORY_REGION(bytes_at(a.pages), a.mapped);
     std::memset(bytes_at(a.pages), kPoisonByte, a.mapped);
     if (!opened_) mprotect(bytes_at(a.pages), a.mapped, PROT_NONE);
   }
+  ASAN_UNPOISON_MEMORY_REGION(bytes_at(a.pages), a.mapped);  // the place may have been another's
+  ASAN_POISON_MEMORY_REGION(bytes_at(a.pages), a.at - a.pages);
+  ASAN_POISON_MEMORY_REGION(bytes_at(a.at + bytes), a.pages + a.mapped - a.at - bytes);
   used_[device] += counted;
   all_[a.at] = a;
   return a.at;
@@ -130,6 +134,9 @@ size_t DeviceMemory::used(int device) const {
 }
 
 std::string DeviceMemory::overrun() const {
+#ifdef HOST_ASAN
+  return "";  // AddressSanitizer has said so already, and would say so of this look
+#endif
   for (const auto& [at, a] : all_) {
     const uintptr_t before = std::max(a.pages, at - kAlign);
     if (!is_poison(before, at)) return "before an allocation of " + std::to_string(a.bytes) + " bytes";

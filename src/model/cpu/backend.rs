@@ -16,7 +16,7 @@ use super::{
 use crate::model::{
     Config, Error, KvType, Weights,
     angles::Angles,
-    backend::{Added, Backend, HeadNorms, Matrices, Reach, Rows},
+    backend::{Added, Backend, Begun, HeadNorms, Matrices, Reach, Rows},
     config::Activation,
     step::{Adapted, Step},
     tail::{Choice, Want},
@@ -134,7 +134,7 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn begin(&mut self, step: Step) -> Result<(), Error> {
+    fn begin(&mut self, step: Step) -> Result<Begun, Error> {
         step.check(self.n_blocks, self.config.vocab)?;
         self.runs = step.runs();
         for &(from, to) in &step.copies {
@@ -150,7 +150,7 @@ impl Backend for Cpu {
         self.adapted = step.adapted();
         self.logits.clear();
         self.step = step;
-        Ok(())
+        Ok(Begun::Operations)
     }
 
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, Error> {

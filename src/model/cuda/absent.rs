@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::{Effort, Error, Peak};
+use super::{Effort, Error, Peak, products::Kind};
 use crate::model::{Config, Model, Weights};
 
 /// A GPU; in this build there is none.
@@ -49,9 +49,31 @@ impl Gpu {
         match self.never {}
     }
 
+    #[must_use]
+    pub fn without_graphs(&self) -> Self {
+        match self.never {}
+    }
+
+    #[must_use]
+    pub fn whole_steps(&self) -> usize {
+        match self.never {}
+    }
+
     /// # Errors
     /// The device fails.
     pub fn multiply_tiles(&self, _: &[u16], _: &[u16], _: &[f32]) -> Result<Vec<f32>, Error> {
+        match self.never {}
+    }
+
+    /// # Errors
+    /// The device fails.
+    pub fn products(
+        &self,
+        _: Kind,
+        _: &[u16],
+        _: &[u8],
+        _: [usize; 3],
+    ) -> Result<Vec<(&'static str, Vec<f32>)>, Error> {
         match self.never {}
     }
 

@@ -8,21 +8,23 @@ mod multiply;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::{CudaEvent, CudaStream, result};
+use cudarc::driver::{CudaStream, result};
 
 use super::{
     Error, Gpu,
     driver::failed,
+    graphs::{Graphs, Run},
     launch::{Argument, Shape},
-    memory::{Buffer, Memory, Pinned, Pool},
+    memory::{Buffer, Memory, Pool},
     plan::Plan,
     tail::{CHOICE_BYTES, WANT_BYTES, Wants},
+    turning::Turning,
+    upload::Upload,
     weights::{Linear, Sender, Table, embed_kernel},
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
-    angles::Angles,
-    backend::{Added, Backend, HeadNorms, Matrices, Reach, Rows},
+    backend::{Added, Backend, Begun, HeadNorms, Matrices, Reach, Rows},
     config::Activation,
     step::Step,
     tail::{Choice, Want},
@@ -45,22 +47,16 @@ pub struct Cuda {
     local_angles: Option<Turning>,
     plan: Plan,
     upload: Upload,
-    /// `[wanted, vocab]`.
-    logits: Option<Buffer>,
+    /// `None` where every kernel is launched by itself.
+    graphs: Option<Graphs>,
+    logits: Option<Logits>,
 }
 
-/// A rope's tables on the device.
-struct Turning {
-    angles: Angles,
-    /// Cosines, then sines.
-    tables: Option<(Memory, Memory)>,
-}
-
-/// The step's numbers on their way to the device.
-struct Upload {
-    pinned: Option<Pinned>,
-    sent: CudaEvent,
-    numbers: Option<Buffer>,
+/// `[wanted, vocab]`.
+struct Logits {
+    at: u64,
+    /// `None` where a recorded step wrote them: that memory is the recordings' own.
+    _buffer: Option<Buffer>,
 }
 
 /// Rows on the device; of f32 in the stream, of bf16 elsewhere.
@@ -87,7 +83,7 @@ impl Cuda {
         // SAFETY: everything of this backend runs on the one stream.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed("a stream"))?;
-        let turning = |rope| Turning { angles: Angles::new(rope, config.head_dim), tables: None };
+        let turning = |rope| Turning::new(rope, config.head_dim);
         Ok(Self {
             sender: Mutex::new(Sender::new(gpu, &stream)?),
             pool: Pool::new(context),
@@ -96,11 +92,8 @@ impl Cuda {
             angles: turning(&config.rope),
             local_angles: config.local_rope.as_ref().map(turning),
             plan: Plan::default(),
-            upload: Upload {
-                pinned: None,
-                sent: context.new_event(None).map_err(failed("an event"))?,
-                numbers: None,
-            },
+            upload: Upload::new(gpu)?,
+            graphs: gpu.records().then(|| Graphs::new(&stream)),
             logits: None,
             config: config.clone(),
             gpu: gpu.clone(),
@@ -118,7 +111,13 @@ impl Cuda {
 
     /// Shape: `[n_rows, width]` of numbers with `bytes` bytes.
     pub(super) fn values(&self, n_rows: usize, width: usize, bytes: usize) -> Result<Values, Error> {
-        Ok(Values { buffer: self.pool.take(n_rows * width * bytes)?, n_rows })
+        Ok(Values { buffer: self.scratch().take(n_rows * width * bytes)?, n_rows })
+    }
+
+    /// Where the step's operations take their buffers from.
+    fn scratch(&self) -> &Arc<Pool> {
+        let of_graphs = self.graphs.as_ref().filter(|_| self.plan.layout.is_some());
+        of_graphs.map_or(&self.pool, Graphs::pool)
     }
 
     /// Launches a kernel of the file `names.0`.
@@ -137,7 +136,7 @@ impl Cuda {
 
     /// Where the step's numbers are.
     fn numbers(&self) -> u64 {
-        self.upload.numbers.as_ref().map_or(0, Buffer::at)
+        self.upload.at()
     }
 
     /// A layer's keys and values.
@@ -187,26 +186,32 @@ impl Cuda {
         Ok(Values { n_rows: x.n_rows, ..out })
     }
 
-    /// Sends the step's numbers.
+    /// Sends the step's numbers. Recordings name the memory where they lie.
     fn send(&mut self) -> Result<(), Error> {
-        let bytes = 4 * self.plan.numbers.values.len();
-        self.upload.sent.synchronize().map_err(failed("send a step"))?;
-        if self.upload.pinned.as_ref().is_none_or(|pinned| pinned.bytes().len() < bytes) {
-            self.upload.pinned =
-                Some(Pinned::new(self.gpu.context(), bytes.next_power_of_two().max(1 << 16))?);
+        let numbers = &self.plan.numbers.values;
+        if self.upload.reserve(numbers.len())? {
+            self.forget_recordings();
         }
-        let numbers = self.pool.take(bytes)?;
-        if let Some(pinned) = &mut self.upload.pinned {
-            let pinned = &mut pinned.bytes_mut()[..bytes];
-            for (bytes, number) in pinned.chunks_exact_mut(4).zip(&self.plan.numbers.values) {
-                bytes.copy_from_slice(&number.to_le_bytes());
-            }
-            // SAFETY: the buffer has room, and the pinned bytes are not touched before the event.
-            unsafe { result::memcpy_htod_async(numbers.at(), pinned, self.stream.cu_stream()) }
-                .map_err(failed("send a step"))?;
-            self.upload.sent.record(&self.stream).map_err(failed("send a step"))?;
+        self.upload.send(&self.plan.numbers.values, &self.stream)
+    }
+
+    fn forget_recordings(&mut self) {
+        if let Some(graphs) = &mut self.graphs {
+            graphs.forget();
         }
-        self.upload.numbers = Some(numbers);
+    }
+
+    /// Makes sure that the ropes' tables reach as far as the step.
+    fn reach(&mut self, step: &Step) -> Result<(), Error> {
+        let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
+        let sender = self.sender.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut moved = self.angles.reach(furthest, sender)?;
+        if let Some(angles) = &mut self.local_angles {
+            moved |= angles.reach(furthest, sender)?;
+        }
+        if moved {
+            self.forget_recordings();
+        }
         Ok(())
     }
 
@@ -250,22 +255,6 @@ impl Cuda {
     }
 }
 
-impl Turning {
-    /// Makes sure that the first `n` positions are on the device.
-    fn reach(&mut self, n: usize, sender: &mut Sender) -> Result<(), Error> {
-        if n > self.angles.n_positions() || self.tables.is_none() {
-            self.angles.reach(n.next_power_of_two().max(1024));
-            let bytes = |table: &[f32]| table.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-            let (cos, sin) = self.angles.tables();
-            // The step before may still read the old tables.
-            sender.finish()?;
-            self.tables = Some((sender.bytes(&bytes(cos))?, sender.bytes(&bytes(sin))?));
-            sender.finish()?;
-        }
-        Ok(())
-    }
-}
-
 impl Backend for Cuda {
     type Stream = Values;
     type Input = Values;
@@ -304,6 +293,7 @@ impl Backend for Cuda {
             return Err(Error::Cache(kv.name()).into());
         }
         self.here()?;
+        self.forget_recordings();
         self.cache = None;
         let bytes = n_blocks * kv.block_bytes(&self.config);
         self.cache = Some(Memory::new(self.gpu.context(), bytes, "the KV cache")?);
@@ -311,20 +301,26 @@ impl Backend for Cuda {
         Ok(())
     }
 
-    fn begin(&mut self, step: Step) -> Result<(), model::Error> {
+    fn begin(&mut self, step: Step) -> Result<Begun, model::Error> {
         step.check(self.n_blocks, self.config.vocab)?;
         self.here()?;
         self.logits = None;
-        let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
-        let sender = self.sender.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.angles.reach(furthest, sender)?;
-        if let Some(angles) = &mut self.local_angles {
-            angles.reach(furthest, sender)?;
+        if let Some(graphs) = &mut self.graphs {
+            graphs.abandon();
         }
-        self.plan = Plan::new(&step, &self.config, self.limits());
+        self.reach(&step)?;
+        // States that are noted leave the device in the middle of a step.
+        let as_graph = self.graphs.is_some() && step.noted.is_empty();
+        self.plan = Plan::new(&step, &self.config, self.limits(), as_graph);
         self.send()?;
         self.copy_blocks()?;
-        Ok(())
+        let (Some(graphs), Some(layout)) = (&mut self.graphs, &self.plan.layout) else {
+            return Ok(Begun::Operations);
+        };
+        let Run::Whole(at) = graphs.begin(layout)? else { return Ok(Begun::Operations) };
+        self.gpu.count_whole_step();
+        self.logits = Some(Logits { at, _buffer: None });
+        Ok(Begun::Nothing)
     }
 
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, model::Error> {
@@ -376,8 +372,7 @@ impl Backend for Cuda {
         let Config { n_heads, n_kv_heads, head_dim, .. } = self.config;
         let queries = self.values(qkv.n_rows, self.query_width(), 2)?;
         let local = if reach == Reach::Local { self.local_angles.as_ref() } else { None };
-        let (cos, sin) =
-            local.unwrap_or(&self.angles).tables.as_ref().map_or((0, 0), |t| (t.0.at(), t.1.at()));
+        let (cos, sin) = local.unwrap_or(&self.angles).at();
         let (keys, values) = self.cached(layer);
         let (numbers, plan) = (self.numbers(), &self.plan);
         let pointers = [
@@ -408,7 +403,7 @@ impl Backend for Cuda {
         x: Self::Stream,
         queries: Self::Queries,
     ) -> Result<(Self::Stream, Self::Queries), model::Error> {
-        if self.plan.n_wanted == self.plan.n_rows {
+        if self.plan.takes_all() {
             return Ok((x, queries));
         }
         let (hidden, width) = (self.config.hidden, self.query_width());
@@ -449,7 +444,11 @@ impl Backend for Cuda {
     }
 
     fn keep_logits(&mut self, logits: Self::Product) -> Result<(), model::Error> {
-        self.logits = Some(logits.buffer);
+        let at = logits.buffer.at();
+        if let Some(graphs) = &mut self.graphs {
+            graphs.end(at)?;
+        }
+        self.logits = Some(Logits { at, _buffer: Some(logits.buffer) });
         Ok(())
     }
 
@@ -466,7 +465,7 @@ impl Backend for Cuda {
         unsafe { result::memcpy_htod_async(input.at(), &asked.bytes, self.stream.cu_stream()) }
             .map_err(failed("send what is wanted"))?;
         let masks = input.at() + (n * WANT_BYTES) as u64;
-        let pointers = [logits.at(), input.at(), masks, output.at()].map(Argument::At);
+        let pointers = [logits.at, input.at(), masks, output.at()].map(Argument::At);
         let sizes = [n, self.config.vocab, asked.mask_words].map(Argument::size);
         // SAFETY: there is a row of logits for each want, and a mask for each that names one.
         unsafe {
@@ -479,7 +478,7 @@ impl Backend for Cuda {
         let Some(logits) = &self.logits else { return Ok(Vec::new()) };
         self.here()?;
         let row = self.config.vocab * 4;
-        let bytes = self.fetch(logits.at(), self.plan.n_wanted * row)?;
+        let bytes = self.fetch(logits.at, self.plan.n_wanted * row)?;
         let floats = |row: &[u8]| row.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
         Ok(bytes.chunks_exact(row).map(floats).collect())
     }

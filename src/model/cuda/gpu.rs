@@ -2,7 +2,10 @@
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use cudarc::driver::{CudaContext, result, sys, sys::CUdevice_attribute_enum as Attribute};
 
@@ -17,6 +20,8 @@ pub struct Gpu {
     inner: Arc<Inner>,
     /// Whether sequences read the keys of a prefix that they share together.
     cascade: bool,
+    /// Whether small steps that come again are recorded and launched whole.
+    graphs: bool,
 }
 
 struct Inner {
@@ -28,6 +33,8 @@ struct Inner {
     multiprocessors: usize,
     /// The most dynamic shared memory that a block can be allowed.
     shared_bytes: usize,
+    /// Steps that were launched whole.
+    whole_steps: AtomicUsize,
 }
 
 impl std::fmt::Debug for Gpu {
@@ -68,8 +75,9 @@ impl Gpu {
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shared_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let kernels = Kernels::load(&context)?;
-        let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes };
-        Ok(Self { inner: Arc::new(inner), cascade: true })
+        let whole_steps = AtomicUsize::new(0);
+        let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes, whole_steps };
+        Ok(Self { inner: Arc::new(inner), cascade: true, graphs: true })
     }
 
     /// The GPU's number.
@@ -106,12 +114,36 @@ impl Gpu {
         Self { cascade: false, ..self.clone() }
     }
 
+    /// The same GPU, where every kernel of every step is launched by itself. It moves no bit; for finding faults.
+    #[must_use]
+    pub fn without_graphs(&self) -> Self {
+        Self { graphs: false, ..self.clone() }
+    }
+
+    /// Steps so far that were launched whole, from a recording.
+    #[must_use]
+    pub fn whole_steps(&self) -> usize {
+        self.inner.whole_steps.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_whole_step(&self) {
+        self.inner.whole_steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn records(&self) -> bool {
+        self.graphs
+    }
+
     pub(super) fn cascades(&self) -> bool {
         self.cascade
     }
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {
         &self.inner.context
+    }
+
+    pub(super) fn capability(&self) -> (i32, i32) {
+        self.inner.capability
     }
 
     pub(super) fn multiprocessors(&self) -> usize {

@@ -1,9 +1,17 @@
 //! A step on its way to a GPU: all of its numbers in one upload, and where each kernel finds its own.
+//!
+//! A small step that wants the logits of all of its rows is padded: rows, items and parts are rounded up, so that many
+//! steps have one [`Layout`] and their kernels the same arguments. Nobody reads what padding computes: its rows are
+//! stored nowhere and attend to nothing, its items have no rows.
 
 use super::{
+    RECORDED_ROWS,
     items::{self, Limits},
     tiles::Tile,
 };
+
+/// The slot of a row that is stored nowhere, as `kernels/rotate.cu` has it.
+const NOWHERE: u32 = u32::MAX;
 use crate::model::{
     Config,
     backend::{Reach, Rows},
@@ -27,7 +35,48 @@ impl At {
     }
 }
 
+/// How much room a step's arrays get.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Exact,
+    /// Rounded up, so that many steps look alike.
+    Padded,
+}
+
+impl Room {
+    fn rows(self, n: usize) -> usize {
+        match self {
+            Self::Exact => n,
+            // From 16 rows on at most half of them are added; below, a row costs nothing.
+            Self::Padded => {
+                let power = n.next_power_of_two();
+                if power > 16 && n <= power / 4 * 3 { power / 4 * 3 } else { power }
+            }
+        }
+    }
+
+    /// Items or parts of attention.
+    fn pieces(self, n: usize, most: usize) -> usize {
+        match self {
+            Self::Padded if n > 0 => n.next_power_of_two().min(most.max(n)),
+            _ => n,
+        }
+    }
+}
+
+/// What decides a step's launches and where their arguments are. Steps of one layout differ in their numbers alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Layout(Vec<usize>);
+
 impl Numbers {
+    /// An array that is filled up to `room` numbers.
+    fn push_padded(&mut self, numbers: impl IntoIterator<Item = u32>, room: usize, filler: u32) -> At {
+        let at = self.push(numbers);
+        let end = self.values.len().max(at.0 + room);
+        self.values.resize(end, filler.cast_signed());
+        at
+    }
+
     fn push(&mut self, numbers: impl IntoIterator<Item = u32>) -> At {
         let at = self.values.len().next_multiple_of(4);
         self.values.resize(at, 0);
@@ -40,7 +89,9 @@ impl Numbers {
 #[derive(Default)]
 pub(super) struct Plan {
     pub numbers: Numbers,
+    /// Rows of the activations, padding included.
     pub n_rows: usize,
+    /// Rows whose logits are wanted.
     pub n_wanted: usize,
     pub n_copies: usize,
     pub copies: At,
@@ -50,9 +101,11 @@ pub(super) struct Plan {
     pub wanted: At,
     pub block_starts: At,
     pub blocks: At,
-    /// How all rows attend, and how the wanted ones do.
+    /// How all rows attend, and how the wanted ones do where they are not all.
     all: Queries,
-    of_wanted: Queries,
+    of_wanted: Option<Queries>,
+    /// The layout of a padded step.
+    pub layout: Option<Layout>,
 }
 
 /// Rows of queries, and how they attend to all keys and through the model's window.
@@ -82,43 +135,75 @@ pub(super) struct Launch {
     pub items: At,
 }
 
+/// What every step of a model is planned with.
+#[derive(Clone, Copy)]
+struct Frame<'a> {
+    step: &'a Step,
+    config: &'a Config,
+    limits: Limits,
+    room: Room,
+}
+
 impl Plan {
-    pub(super) fn new(step: &Step, config: &Config, limits: Limits) -> Self {
+    /// Plans a step; `pads` says whether small ones are padded.
+    pub(super) fn new(step: &Step, config: &Config, limits: Limits, pads: bool) -> Self {
+        let takes_all = step.wanted.len() == step.n_rows();
+        let is_padded = pads && takes_all && (1..=RECORDED_ROWS).contains(&step.n_rows());
+        let room = if is_padded { Room::Padded } else { Room::Exact };
+        let rows = room.rows(step.n_rows());
+        let frame = Frame { step, config, limits, room };
         let mut numbers = Numbers::default();
         let n = &mut numbers;
-        let all: Vec<u32> = (0..step.n_rows() as u32).collect();
-        let pairs = step.copies.iter().flat_map(|&(from, to)| [from, to]);
-        Self {
-            n_rows: step.n_rows(),
+        let every: Vec<u32> = (0..step.n_rows() as u32).collect();
+        let mut plan = Self {
+            n_rows: rows,
             n_wanted: step.wanted.len(),
             n_copies: step.copies.len(),
-            copies: n.push(pairs),
-            tokens: n.push(step.tokens.iter().copied()),
-            positions: n.push(step.positions.iter().copied()),
-            slots: n.push(step.slots.iter().copied()),
-            wanted: n.push(step.wanted.iter().copied()),
-            block_starts: n.push(step.block_starts.iter().copied()),
-            blocks: n.push(step.blocks.iter().copied()),
-            all: Queries::new(step, &all, &step.order, (config, limits), n),
-            of_wanted: Queries::new(step, &step.wanted, &step.wanted_order(), (config, limits), n),
-            numbers,
+            tokens: n.push_padded(step.tokens.iter().copied(), rows, 0),
+            positions: n.push_padded(step.positions.iter().copied(), rows, 0),
+            slots: n.push_padded(step.slots.iter().copied(), rows, NOWHERE),
+            block_starts: n.push_padded(step.block_starts.iter().copied(), rows + 1, 0),
+            all: Queries::new(frame, &every, &step.order, n),
+            ..Self::default()
+        };
+        if !takes_all {
+            plan.wanted = n.push(step.wanted.iter().copied());
+            plan.of_wanted = Some(Queries::new(frame, &step.wanted, &step.wanted_order(), n));
         }
+        // These two may be of any length: nothing comes behind them whose place matters.
+        plan.blocks = n.push(step.blocks.iter().copied());
+        plan.layout = is_padded.then(|| plan.layout());
+        plan.copies = n.push(step.copies.iter().flat_map(|&(from, to)| [from, to]));
+        Self { numbers, ..plan }
     }
 
     pub(super) fn attention(&self, rows: Rows, reach: Reach) -> &Attention {
-        let queries = if rows == Rows::Wanted { &self.of_wanted } else { &self.all };
+        let of_wanted = self.of_wanted.as_ref().filter(|_| rows == Rows::Wanted);
+        let queries = of_wanted.unwrap_or(&self.all);
         if reach == Reach::Local { &queries.local } else { &queries.global }
+    }
+
+    /// Whether every row's logits are wanted.
+    pub(super) fn takes_all(&self) -> bool {
+        self.of_wanted.is_none()
+    }
+
+    fn layout(&self) -> Layout {
+        let launch = |launch: &Launch| [launch.tile.queries, launch.n_items, launch.items.0];
+        let attention = |attention: &Attention| {
+            let counts =
+                [attention.rows.len(), attention.parts.len(), attention.n_parts, attention.part_starts.0];
+            let launches = attention.rows.iter().chain(&attention.parts).flat_map(launch);
+            counts.into_iter().chain(launches).collect::<Vec<usize>>()
+        };
+        let of_both = [&self.all.global, &self.all.local].map(attention);
+        Layout([vec![self.n_rows, self.blocks.0], of_both.concat()].concat())
     }
 }
 
 impl Queries {
-    fn new(
-        step: &Step,
-        rows: &[u32],
-        order: &[u32],
-        (config, limits): (&Config, Limits),
-        numbers: &mut Numbers,
-    ) -> Self {
+    fn new(frame: Frame<'_>, rows: &[u32], order: &[u32], numbers: &mut Numbers) -> Self {
+        let Frame { step, config, room, .. } = frame;
         let of_rows = |values: &[u32]| rows.iter().map(|&row| values[row as usize]).collect::<Vec<u32>>();
         let (positions, sequences) = (of_rows(&step.positions), of_rows(&step.sequences));
         let queries = items::Queries {
@@ -128,8 +213,9 @@ impl Queries {
             block_starts: &step.block_starts,
             blocks: &step.blocks,
         };
-        let at = [order, &positions, &sequences].map(|values| numbers.push(values.iter().copied()));
-        let mut attention = |window| Attention::new(queries, config, window, limits, at, numbers);
+        let at = [order, &positions, &sequences]
+            .map(|values| numbers.push_padded(values.iter().copied(), room.rows(rows.len()), 0));
+        let mut attention = |window| Attention::new(frame, queries, window, at, numbers);
         let has_windows = config.window.is_some() && config.sliding.contains(&true);
         let local = if has_windows { attention(config.window) } else { Attention::default() };
         let global = if config.sliding.contains(&false) || !has_windows {
@@ -143,29 +229,29 @@ impl Queries {
 
 impl Attention {
     fn new(
+        Frame { config, limits, room, .. }: Frame<'_>,
         queries: items::Queries<'_>,
-        config: &Config,
         window: Option<usize>,
-        limits: Limits,
         [order, positions, sequences]: [At; 3],
         numbers: &mut Numbers,
     ) -> Self {
-        let heads = heads(config);
-        let items = items::plan(queries, heads, window, limits);
-        let mut launch = |launch: items::Launch| Launch {
-            tile: launch.tile,
-            n_items: launch.n_items,
-            items: numbers.push(launch.items),
+        let items = items::plan(queries, heads(config), window, limits);
+        let mut launch = |launch: items::Launch| {
+            let width = launch.items.len() / launch.n_items;
+            let n_items = room.pieces(launch.n_items, usize::MAX);
+            Launch {
+                tile: launch.tile,
+                n_items,
+                items: numbers.push_padded(launch.items, n_items * width, 0),
+            }
         };
-        Self {
-            order,
-            positions,
-            sequences,
-            rows: items.rows.into_iter().map(&mut launch).collect(),
-            parts: items.parts.into_iter().map(&mut launch).collect(),
-            part_starts: numbers.push(items.part_starts.into_iter().map(i32::cast_unsigned)),
-            n_parts: items.n_parts,
-        }
+        let rows = items.rows.into_iter().map(&mut launch).collect();
+        let parts = items.parts.into_iter().map(&mut launch).collect();
+        let starts = items.part_starts.into_iter().map(i32::cast_unsigned);
+        let part_starts =
+            numbers.push_padded(starts, room.rows(queries.positions.len()), (-1_i32).cast_unsigned());
+        let n_parts = room.pieces(items.n_parts, limits.parts);
+        Self { order, positions, sequences, rows, parts, part_starts, n_parts }
     }
 }
 
@@ -174,3 +260,6 @@ pub(super) fn heads(config: &Config) -> items::Heads {
     let Config { n_heads, n_kv_heads, head_dim, .. } = *config;
     items::Heads { n_heads, n_kv_heads, head_dim }
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,7 +59,7 @@ function heading(data, verdict, judge) {
   const name = data.judges.length > 1 ? el("b", {}, `${data.judges[judge].name}: `) : null;
   if (verdict[VERDICT.score] === null) return el("p", {}, name, `no verdict, ${data.statuses[verdict[VERDICT.status]]}: ${verdict[VERDICT.reason] || "no reason given"}`);
   const quality = verdict[VERDICT.quality] === null ? "" : `, quality ${number(verdict[VERDICT.quality], 0)}`;
-  const none = verdict[VERDICT.errors].length === 0 ? ", no errors" : "";
+  const none = verdict[VERDICT.errors].length === 0 && marksErrors(data.judges[judge]) ? ", no errors" : "";
   return el("p", {}, name, "score ", el("span", { class: "score" }, number(verdict[VERDICT.score])), quality + none);
 }
 

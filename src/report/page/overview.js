@@ -4,9 +4,10 @@
 function overview(data, go) {
   const view = document.getElementById("view-overview");
   view.replaceChildren();
+  if (data.judges.length > 1) view.append(agreement(data));
   data.judges.forEach((judge, index) => {
-    const name = judge.human ? `${judge.name} (human)` : judge.name;
-    view.append(el("h2", {}, data.judges.length > 1 ? `Judge ${index + 1}: ${name}` : name));
+    const kind = judge.human ? "Human raters: " : data.judges.length > 1 ? "Judge: " : "";
+    view.append(el("h2", {}, kind + judge.name));
     if (judge.warning) view.append(el("p", { class: "warning" }, judge.warning));
     view.append(standings(data, judge, index, go));
     const counts = count(data, index);
@@ -14,7 +15,11 @@ function overview(data, go) {
     if (judge.contests.length > 0) view.append(contests(data, judge, index, go));
     if (judge.signature) view.append(el("p", { class: "signature" }, judge.signature));
   });
-  if (data.judges.length > 1) view.append(agreement(data));
+}
+
+/** Whether a judge marks errors at all; a direct assessment has a score and nothing else. */
+function marksErrors(judge) {
+  return !judge.signature || judge.signature.includes("|weights:") || judge.standings.some((s) => s.severities.some((n) => n > 0));
 }
 
 function count(data, judge) {
@@ -35,7 +40,8 @@ function count(data, judge) {
 function standings(data, judge, index, go) {
   const low = Math.min(...judge.standings.map((s) => s.low ?? Infinity)), high = Math.max(...judge.standings.map((s) => s.high ?? -Infinity));
   const x = (value) => 4 + (high > low ? (value - low) / (high - low) : .5) * 152;
-  const head = ["System", "Rank", "Score", "95% interval", "", "Segments", "Missing", ...SEVERITIES.map((s) => s[0].toUpperCase() + s.slice(1))];
+  const severities = marksErrors(judge) ? SEVERITIES.map((s) => s[0].toUpperCase() + s.slice(1)) : [];
+  const head = ["System", "Rank", "Score", "95% interval", "", "Segments", "Missing", ...severities];
   let last = null;
   const body = judge.standings.map((s) => {
     const first = last !== null && s.rank !== last;
@@ -43,17 +49,19 @@ function standings(data, judge, index, go) {
     const bar = s.score === null ? null : el("svg", { width: 160, height: 18, role: "img", "aria-label": `${number(s.low)} to ${number(s.high)}` },
       el("line", { class: "whisker", x1: x(s.low), x2: x(s.high), y1: 9, y2: 9 }), el("circle", { class: "dot", cx: x(s.score), cy: 9, r: 4 }));
     const choose = el("button", { type: "button", title: "Show its segments", on: { click: () => go({ system: s.system, judge: index }) } }, s.system);
-    const cells = [s.rank ?? "–", number(s.score), s.score === null ? "–" : `${number(s.low)} to ${number(s.high)}`, bar, s.units.toLocaleString("en"), s.missing.toLocaleString("en"), ...s.severities.map((n) => number(n))];
+    const cells = [s.rank ?? "–", number(s.score), s.score === null ? "–" : `${number(s.low)} to ${number(s.high)}`, bar, s.units.toLocaleString("en"), s.missing.toLocaleString("en"), ...s.severities.slice(0, severities.length).map((n) => number(n))];
     return el("tr", { class: first ? "cluster" : null }, el("th", { scope: "row" }, choose), cells.map((cell) => el("td", {}, cell ?? "")));
   });
-  const caption = `Mean score over ${judge.common === null ? "each system's segments" : plural(judge.common, "segment")} that every system has a verdict on; higher is better. A line starts a new rank: some system above it is significantly better (p ≤ 0.05). Errors are counted per segment.`;
+  const over = judge.common === null ? "the segments of each system that have a verdict" : judge.standings.length === 1 ? plural(judge.common, "segment") : `the ${plural(judge.common, "segment")} that every system has a verdict on`;
+  const ranks = judge.standings.length > 1 ? " A new rank begins below a rule: some system above it is significantly better (p ≤ 0.05)." : "";
+  const caption = `Mean score over ${over}; higher is better.${ranks}${severities.length > 0 ? " Errors are counted per segment." : ""}`;
   return el("div", { class: "scroll" }, el("table", { class: "standings" }, el("caption", {}, caption),
     el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, body)));
 }
 
 function categories(data, counts, index, go) {
   const all = [...counts.categories].map(([category, by]) => ({ category, by, sum: by.reduce((a, b) => a + b, 0) })).sort((a, b) => b.sum - a.sum);
-  if (all.length === 0) return el("div", {}, el("h3", {}, "Errors"), el("p", {}, "No error was named."));
+  if (all.length === 0) return marksErrors(data.judges[index]) ? el("div", {}, el("h3", {}, "Errors"), el("p", {}, "No errors were found.")) : el("div");
   const widest = all[0].sum;
   const rows = all.slice(0, 20).map(({ category, by, sum }) => {
     let x = 0;
@@ -102,13 +110,13 @@ function contests(data, judge, index, go) {
     return el("td", { class: sure ? (c.difference > 0 ? "better" : "worse") : null, title },
       el("button", { type: "button", title: `${title}. Show where they differ most`, on: { click: show } }, `${c.wins}–${c.ties}–${c.losses}${sure ? " *" : ""}`));
   })));
-  return el("details", { open: names.length <= 8 }, el("summary", {}, "System against system"), el("p", { class: "soft" }, "Segments on which the system of the line scores higher – the same – lower than the system of the column; * p ≤ 0.05 (paired approximate randomization). A cell shows where they differ most."),
+  return el("details", { open: names.length <= 8 }, el("summary", {}, "System against system"), el("p", { class: "soft" }, "On how many segments the system of the row scores higher – the same – lower than the system of the column; * p ≤ 0.05 (paired approximate randomization). Choose a cell to see where the two differ most."),
   el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("td", {}, ""), names.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows))));
 }
 
 function agreement(data) {
   const rows = data.agreements.map((a) => el("tr", {}, el("th", { scope: "row" }, `${data.judges[a.first].name} – ${data.judges[a.second].name}`),
     el("td", {}, a.units.toLocaleString("en")), el("td", {}, number(a.kendall, 3)), el("td", {}, number(a.same_order === null ? null : a.same_order, 3)), el("td", {}, number(a.span_f1, 3))));
-  return el("section", {}, el("h2", {}, "Agreement of the judges"), el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {},
+  return el("section", {}, el("h2", {}, data.judges.some((judge) => judge.human) ? "Agreement of judges and human raters" : "Agreement of the judges"), el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {},
     ["Judges", "Translations", "Kendall’s τ-b", "Systems in the same order", "F1 of marked characters"].map((h) => el("th", { scope: "col" }, h)))), el("tbody", {}, rows))));
 }

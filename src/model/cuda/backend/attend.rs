@@ -37,8 +37,8 @@ impl Cuda {
             return Ok(out);
         }
         let Config { n_heads, head_dim, .. } = self.config;
-        let parts = self.pool.take(attention.n_parts * n_heads * head_dim * 4)?;
-        let peaks = self.pool.take(attention.n_parts * n_heads * 8)?;
+        let parts = self.scratch().take(attention.n_parts * n_heads * head_dim * 4)?;
+        let peaks = self.scratch().take(attention.n_parts * n_heads * 8)?;
         let [starts, positions] =
             [attention.part_starts, attention.positions].map(|at| at.from(self.numbers()));
         for launch in &attention.parts {

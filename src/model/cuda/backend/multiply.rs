@@ -23,7 +23,7 @@ impl Cuda {
             match part.way {
                 Way::Direct(kind) => self.multiply_part(x, w, part, kind, part.memory.at(), y, add)?,
                 Way::Panel(kernel) => {
-                    let panel = self.pool.take(part.n * w.k * 2)?;
+                    let panel = self.scratch().take(part.n * w.k * 2)?;
                     let (grid, threads) = products::panel(part.n, w.k);
                     let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
                     let sizes = [0, part.n, w.k].map(Argument::size);
@@ -69,7 +69,7 @@ impl Cuda {
                 let arguments = [&inputs[..], &[bias, y], &mnk, &last].concat();
                 return self.launch((module(kind), launch.kernel), shape, &arguments);
             };
-            let partial = self.pool.take(launch.partial_len(m, n) * 4)?;
+            let partial = self.scratch().take(launch.partial_len(m, n) * 4)?;
             let sums = Argument::At(partial.at());
             self.launch((module(kind), launch.kernel), shape, &[&inputs[..], &[sums], &mnk].concat())?;
             let (grid, threads) = products::merge(m, n);

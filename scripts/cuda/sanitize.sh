@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Looks for races, overruns and undefined behaviour in the kernels and in the emulated driver, and proves first that it
+# would find them: each planted fault of kernels/tests/faults has to be reported. No GPU needed.
+#
+#   scripts/cuda/sanitize.sh [--all | NAME...]
+#
+# Without arguments, as in CI: the planted faults, the driver, and the tests of norm and fragments, which have what the others
+# are made of: sums over a block, asynchronous copies, matrix loads. --all: every host test, which takes long. NAME: only
+# these host tests.
+# JOBS tests run at a time (default: one for each core). The last line counts what passed and failed.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+scripts/cuda/toolkit.sh || exit 2
+. .cuda/env
+build=.cuda/sanitize
+library=.cuda/faults
+memory=address,undefined
+rm -rf "$build/results"
+mkdir -p "$build/results"
+scripts/cuda/library.sh "$library" kernels/tests/faults/*.cu || exit 2
+read -ra flags <"$library/host_flags"
+export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=history_size=0:halt_on_error=1
+
+build_test() { # build_test NAME SANITIZERS: into a folder of the sanitizers' name; "" for none
+  mkdir -p "$build/$2"
+  g++ "${flags[@]}" -O1 ${2:+"-fsanitize=$2"} "kernels/tests/$1.cpp" -o "$build/$2/$1"
+}
+
+# run LOG PROGRAM ARGUMENTS...: what it writes goes to LOG. Older ThreadSanitizers cannot live with as much randomness
+# of addresses as newer kernels have.
+run() {
+  "${@:2}" >"$1" 2>&1
+  local status=$?
+  if grep -q 'unexpected memory mapping' "$1"; then
+    setarch "$(uname -m)" -R "${@:2}" >"$1" 2>&1
+    status=$?
+  fi
+  return "$status"
+}
+
+finds() { # finds SANITIZERS FAULT TEXT: the program reports the planted fault
+  local log=$build/$1/$2.found
+  run "$log" "$build/$1/faults" "$2"
+  grep -qF -- "$3" "$log" || { echo "nothing says \`$3\`:" && cat "$log" && return 1; }
+}
+
+finds_nothing() { # finds_nothing SANITIZERS TEST: it builds (faults is built) and passes, and nothing is reported
+  [ "$2" = faults ] || build_test "$2" "$1" || return 1
+  local log=$build/$1/$2.log golden=tests/golden/$2.json
+  [ -e "$golden" ] || golden=
+  run "$log" "$build/$1/$2" ${golden:+"$golden"} && ! grep -qE 'Sanitizer|runtime error' "$log" && return
+  cat "$log"
+  return 1
+}
+
+build_driver() {
+  g++ -std=c++17 -O1 -Wall -Wextra -Werror -isystem "$CUDA_HOME/include" kernels/tests/driver.cpp -o "$build/driver" -ldl
+}
+
+# of_kernel NAME WORD: the number before WORD in what ptxas says of a kernel.
+of_kernel() {
+  awk -v name="function '$1'" -v word="$2" '
+    /Compiling entry function/ { here = index($0, name) }
+    here && /Used/ { for (i = 2; i <= NF; i++) if ($i ~ "^" word) { print $(i - (word == "smem" ? 2 : 1)); exit } }' "$build/ptxas"
+}
+
+driver() { # with the cubin of some kernels, and what ptxas says of them
+  "$NVCC" -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -cubin -Xptxas -v kernels/tests/faults/sound.cu \
+    -o "$build/sound.cubin" 2>"$build/ptxas" || return 1
+  "$build/driver" "$PWD/$library/libcuda.so.1" "$build/sound.cubin" "$(of_kernel reverse registers)" \
+    "$(of_kernel count smem)"
+}
+
+driver_in_bounds() { # the driver itself, instrumented; the program that calls it is not
+  local log=$build/driver.log
+  scripts/cuda/library.sh "$library-memory" --sanitize "$memory" kernels/tests/faults/*.cu || return 1
+  run "$log" env LD_PRELOAD="$(g++ -print-file-name=libasan.so)" "$build/driver" \
+    "$PWD/$library-memory/libcuda.so.1" sound && ! grep -qE 'Sanitizer|runtime error' "$log" && return
+  cat "$log"
+  return 1
+}
+
+check() { # check NAME COMMAND...: shows the command's output if it fails; runs beside others
+  local log=$build/results/${1//[ \/,:]/_} TIMEFORMAT='(%U s)'
+  local took
+  took=$({ time "${@:2}" >"$log.log" 2>&1 || touch "$log.failed"; } 2>&1)
+  if [ ! -e "$log.failed" ]; then
+    touch "$log.ok"
+    echo "ok      $1 $took"
+  else
+    { echo "FAILED  $1 $took" && cat "$log.log"; }
+  fi
+}
+jobs=0
+later() { # later NAME COMMAND...: a check in the background, JOBS at a time
+  if [ "$jobs" -ge "${JOBS:-$(nproc)}" ]; then wait -n; jobs=$((jobs - 1)); fi
+  check "$@" &
+  jobs=$((jobs + 1))
+}
+
+tests=("$@")
+if [ $# = 0 ] || [ "$1" = --all ]; then
+  tests=(norm fragments)
+  if [ "${1:-}" = --all ]; then
+    tests=()
+    for test in kernels/tests/*.cpp; do
+      name=$(basename "$test" .cpp)
+      case $name in driver | faults) ;; *) tests+=("$name") ;; esac
+    done
+  fi
+  build_driver || exit 2
+  later "the driver" driver
+  later "the driver: nothing out of bounds, nothing undefined" driver_in_bounds
+  for kind in "" thread "$memory"; do later "planted faults, ${kind:-no sanitizer}: built" build_test faults "$kind"; done
+  wait && jobs=0
+  # Without a sanitizer: memory that nobody wrote is NaN, and copies come as late as they may.
+  for fault in uninitialised missing_wait; do later "$fault: NaN" finds "" "$fault" nan; done
+  later "divergent_barrier: named" finds "" divergent_barrier 'threads of a block meet at different barriers'
+  for fault in missing_barrier shuffle_for_barrier overtaken blocks_race; do
+    later "$fault: a race" finds thread "$fault" 'ThreadSanitizer: data race'
+  done
+  later "overrun: out of bounds" finds "$memory" overrun 'AddressSanitizer: heap-buffer-overflow'
+  later "shared_overrun: out of bounds" finds "$memory" shared_overrun 'AddressSanitizer'
+  later "misaligned_load: undefined" finds "$memory" misaligned_load 'load of misaligned address'
+  for kind in thread "$memory"; do later "no fault planted, $kind: nothing found" finds_nothing "$kind" faults; done
+fi
+for name in "${tests[@]}"; do
+  later "$name: no race" finds_nothing thread "$name"
+  later "$name: nothing out of bounds, nothing undefined" finds_nothing "$memory" "$name"
+done
+wait
+passed=$(find "$build/results" -name '*.ok' | wc -l) failed=$(find "$build/results" -name '*.failed' | wc -l)
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

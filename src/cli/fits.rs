@@ -1,0 +1,111 @@
+//! Whether a model fits a GPU, in words: its weights, one sequence of the full context and what a step works with,
+//! against the memory of the GPU that is here or of one that is thought of. The arithmetic is the engine's.
+
+use indicatif::HumanBytes;
+
+use crate::{
+    card::{Card, Shape},
+    engine::{Need, Options, Sizes, free_on_gpu},
+};
+
+/// What a card sold as one of 80 GB has for programs.
+const EIGHTY: usize = 79 << 30;
+
+/// Memory that a model may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    bytes: usize,
+    /// Whose it is.
+    of: String,
+}
+
+impl Room {
+    /// So much memory where it is given, else what is free of the first GPU, else an 80 GB card's.
+    pub fn find(given: Option<u64>) -> Self {
+        let here = || free_on_gpu().map(|(name, bytes)| Self { bytes, of: format!("free on {name}") });
+        let given = given.map(|bytes| Self {
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+            of: "(`--device-memory`)".into(),
+        });
+        given.or_else(here).unwrap_or_else(|| Self { bytes: EIGHTY, of: "of an 80 GB card".into() })
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn fits(&self, need: &Need) -> bool {
+        need.total() <= self.bytes
+    }
+
+    /// `79.00 GiB of an 80 GB card`.
+    pub fn in_words(&self) -> String {
+        format!("{} {}", size(self.bytes), self.of)
+    }
+
+    /// Whether it fits; what would, where that is less.
+    pub fn verdict(&self, need: &Need) -> String {
+        let room = self.in_words();
+        if self.fits(need) {
+            return format!("fits into {room}");
+        }
+        match need.context_in(self.bytes) {
+            Some(context) => {
+                format!("fits into {room} with `--context {context}`, not with {}", need.context)
+            }
+            None => format!("does not fit into {room}: {} too much", size(need.total() - self.bytes)),
+        }
+    }
+}
+
+fn size(bytes: usize) -> String {
+    HumanBytes(bytes as u64).to_string()
+}
+
+/// `60.54 GiB weights + 8.00 GiB cache (32768 tokens) + 6.03 GiB for steps = 74.57 GiB`.
+pub fn sum(need: &Need) -> String {
+    let [weights, cache, steps, total] = [need.weights, need.cache, need.steps, need.total()].map(size);
+    format!("{weights} weights + {cache} cache ({} tokens) + {steps} for steps = {total}", need.context)
+}
+
+/// What a card's model needs of a GPU; `None` where the card does not know its sizes.
+pub fn of_card(card: &Card) -> Option<Need> {
+    let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab } = card.shape?;
+    let sizes = Sizes {
+        n_layers: layers,
+        hidden,
+        intermediate,
+        n_heads: heads,
+        n_kv_heads: kv_heads,
+        head_dim,
+        vocab,
+        context: card.context,
+    };
+    Some(Need::new(sizes, usize::try_from(card.weight_bytes()?).ok()?, &Options::for_gpu()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card;
+
+    fn verdict(name: &str, gib: f64) -> String {
+        let need = of_card(&card::find(name).unwrap()).unwrap();
+        let room = Room { bytes: (gib * f64::from(1 << 30)) as usize, of: "of a test".into() };
+        room.verdict(&need)
+    }
+
+    #[test]
+    fn a_model_fits_fits_with_a_shorter_context_or_does_not() {
+        assert_eq!(verdict("qwen2.5-32b-instruct", 79.0), "fits into 79.00 GiB of a test");
+        let shorter = "fits into 70.00 GiB of a test with `--context 15184`, not with 32768";
+        assert_eq!(verdict("qwen2.5-32b-instruct", 70.0), shorter);
+        let not = "does not fit into 79.00 GiB of a test: 73.02 GiB too much";
+        assert_eq!(verdict("qwen2.5-72b-instruct", 79.0), not);
+    }
+
+    #[test]
+    fn memory_that_is_given_comes_before_what_is_here() {
+        assert_eq!(Room::find(Some(24 << 30)).in_words(), "24.00 GiB (`--device-memory`)");
+    }
+}

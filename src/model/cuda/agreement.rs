@@ -1,0 +1,116 @@
+//! One product by every kernel that can compute it, so that a test can compare their bits. No model asks for this.
+
+#![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
+
+use cudarc::driver::{CudaStream, result};
+
+use super::{
+    Error, Gpu,
+    driver::failed,
+    launch::{Argument, Shape},
+    memory::Memory,
+    products::{self, Kernels, Kind, Launch, TILES, Tile},
+    weights::module,
+};
+
+/// The only compute capability whose machine code has `wgmma`.
+const HOPPER: (i32, i32) = (9, 0);
+
+/// A product's operands on the device, and where it goes.
+struct Operands<'a> {
+    gpu: &'a Gpu,
+    stream: &'a CudaStream,
+    x: Memory,
+    w: Memory,
+    y: Memory,
+    shape: [usize; 3],
+}
+
+impl Gpu {
+    /// `y = x w^T` by every kernel of `kind` that this GPU runs, each by its name, the plain ones first.
+    ///
+    /// Shape: `x` `[m, k]` as the bits of `bf16`; `w` `[n, k]` as products of `kind` read it (`bf16` by rows, or
+    /// [`super::planes`]); each result `[m, n]`.
+    ///
+    /// # Errors
+    /// A shape that no kernel takes, too little memory, or the device fails.
+    pub fn products(
+        &self,
+        kind: Kind,
+        x: &[u16],
+        w: &[u8],
+        shape: [usize; 3],
+    ) -> Result<Vec<(&'static str, Vec<f32>)>, Error> {
+        let [m, n, k] = shape;
+        products::check(n, k)?;
+        self.context().bind_to_thread().map_err(failed("use the device"))?;
+        let stream = self.context().new_stream().map_err(failed("a stream"))?;
+        let memory = |bytes| Memory::new(self.context(), bytes, "a product");
+        let (of_x, of_w, y) = (memory(2 * x.len())?, memory(w.len())?, memory(4 * m * n)?);
+        let halves: Vec<u8> = x.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+        for (memory, bytes) in [(&of_x, &halves[..]), (&of_w, w)] {
+            // SAFETY: the memory has as many bytes.
+            unsafe { result::memcpy_htod_sync(memory.at(), bytes) }.map_err(failed("send a product"))?;
+        }
+        let operands = Operands { gpu: self, stream: &stream, x: of_x, w: of_w, y, shape };
+        let tiles = TILES.iter().filter(|tile| tile.kind == kind && self.runs(tile));
+        let launches =
+            tiles.flat_map(|tile| [Some(tile.launch_whole(m, n, k)), tile.launch_split(m, n, k)]).flatten();
+        launches.map(|launch| Ok((launch.kernel, operands.multiply(launch)?))).collect()
+    }
+
+    fn runs(&self, tile: &Tile) -> bool {
+        let its_own = tile.kernels != Kernels::Hopper || self.capability() == HOPPER;
+        its_own && tile.shared_bytes as usize <= self.shared_bytes()
+    }
+}
+
+impl Operands<'_> {
+    fn multiply(&self, launch: Launch) -> Result<Vec<f32>, Error> {
+        let [m, n, k] = self.shape;
+        let stream = self.stream.cu_stream();
+        let bytes = 4 * m * n;
+        // What is left of an earlier kernel must not pass for this one's: all bits set is no number.
+        // SAFETY: y has so many bytes.
+        unsafe { result::memset_d8_async(self.y.at(), 0xff, bytes, stream) }
+            .map_err(failed("write memory"))?;
+        let module = module(launch.tile.kind);
+        let shape = Shape {
+            grid: launch.grid,
+            block: [launch.tile.threads, 1],
+            shared_bytes: launch.tile.shared_bytes,
+        };
+        let inputs = [Argument::At(self.x.at()), Argument::At(self.w.at())];
+        let sizes = [m, n, k, launch.segment].map(Argument::size);
+        let (y, none, last) =
+            (Argument::At(self.y.at()), Argument::At(0), [Argument::size(n), Argument::Int(0)]);
+        let kernels = self.gpu.kernels();
+        let partial = Memory::new(self.gpu.context(), 4 * launch.partial_len(m, n), "a product")?;
+        // SAFETY: x is [m, k], w is [n, k] of the tile's kind, y is [m, n] and the partial sums are one for each segment.
+        unsafe {
+            if let Some(segments) = launch.split {
+                let sums = Argument::At(partial.at());
+                let arguments = [&inputs[..], &[sums], &sizes].concat();
+                kernels.launch(stream, (module, launch.kernel), shape, &arguments)?;
+                let (grid, threads) = products::merge(m, n);
+                let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+                let sizes = [m, n, segments].map(Argument::size);
+                let arguments = [&[sums, none, y][..], &sizes, &last].concat();
+                kernels.launch(stream, ("gemm_merge", "gemm_merge"), shape, &arguments)?;
+            } else {
+                let arguments = [&inputs[..], &[none, y], &sizes, &last].concat();
+                kernels.launch(stream, (module, launch.kernel), shape, &arguments)?;
+            }
+        }
+        self.fetch(bytes)
+    }
+
+    fn fetch(&self, bytes: usize) -> Result<Vec<f32>, Error> {
+        let mut fetched = vec![0_u8; bytes];
+        // SAFETY: y has so many bytes; the copy is over before they are read.
+        unsafe { result::memcpy_dtoh_async(&mut fetched, self.y.at(), self.stream.cu_stream()) }
+            .map_err(failed("fetch results"))?;
+        self.stream.synchronize().map_err(failed("multiply"))?;
+        Ok(fetched.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+    }
+}

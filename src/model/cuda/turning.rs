@@ -1,0 +1,40 @@
+//! A rope's tables on the device, which grow with the longest sequence.
+
+use super::{Error, memory::Memory, weights::Sender};
+use crate::model::{angles::Angles, config::Rope};
+
+/// Cosines and sines of a rope's angles.
+pub(super) struct Turning {
+    angles: Angles,
+    /// Cosines, then sines.
+    tables: Option<(Memory, Memory)>,
+}
+
+impl Turning {
+    pub(super) fn new(rope: &Rope, head_dim: usize) -> Self {
+        Self { angles: Angles::new(rope, head_dim), tables: None }
+    }
+
+    /// Where cosines and sines are.
+    pub(super) fn at(&self) -> (u64, u64) {
+        self.tables.as_ref().map_or((0, 0), |(cos, sin)| (cos.at(), sin.at()))
+    }
+
+    /// Makes sure that the first `n` positions are on the device; whether the tables have moved.
+    ///
+    /// # Errors
+    /// The device has no memory for them, or fails.
+    pub(super) fn reach(&mut self, n: usize, sender: &mut Sender) -> Result<bool, Error> {
+        if n <= self.angles.n_positions() && self.tables.is_some() {
+            return Ok(false);
+        }
+        self.angles.reach(n.next_power_of_two().max(1024));
+        let bytes = |table: &[f32]| table.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+        let (cos, sin) = self.angles.tables();
+        // The step before may still read the old tables.
+        sender.finish()?;
+        self.tables = Some((sender.bytes(&bytes(cos))?, sender.bytes(&bytes(sin))?));
+        sender.finish()?;
+        Ok(true)
+    }
+}
