@@ -13,8 +13,9 @@ use super::{
     groups::{self, Group},
 };
 use crate::{
-    judges::{Judge, Panel, in_parallel, method::Calls, rehearse},
-    segment::Segment,
+    judges::{Call, Judge, Panel, in_parallel, method::Calls, rehearse},
+    llm,
+    segment::Segments,
 };
 
 mod tally;
@@ -62,11 +63,11 @@ pub struct Plan {
 ///
 /// # Errors
 /// [`Error::Count`] when a prompt cannot be rendered.
-pub fn plan(
+pub fn plan<S: Segments + ?Sized>(
     panel: &Panel,
     judge: &dyn Judge,
     calls: Calls,
-    segments: &[Segment],
+    segments: &S,
     options: &Options,
 ) -> Result<Plan, Error> {
     let all = groups::groups(segments, &options.selection, judge.group(), options.seed);
@@ -96,14 +97,14 @@ pub fn plan(
 }
 
 /// Everything that counting needs.
-struct Work<'a> {
+struct Work<'a, S: ?Sized> {
     panel: &'a Panel,
     judge: &'a dyn Judge,
-    segments: &'a [Segment],
+    segments: &'a S,
     distinct: Mutex<Distinct>,
 }
 
-impl Work<'_> {
+impl<S: Segments + ?Sized> Work<'_, S> {
     /// What each group surely asks, counted on all cores.
     fn rehearsed(&self, groups: &[&Group]) -> Result<Vec<Tally>, Error> {
         let next = AtomicUsize::new(0);
@@ -128,11 +129,11 @@ impl Work<'_> {
     }
 
     fn rehearse(&self, group: &Group) -> Result<Tally, Error> {
-        let members = group.segments(self.segments);
+        let members = group.read(self.segments)?;
         let mut tally = Tally::default();
         for question in rehearse(self.judge, &self.panel.wanting(&group.wanted), &members) {
             let prompt = tally::prompt(self.panel, question.role, &question.chat)
-                .map_err(|reason| count_error(&members, &reason))?;
+                .map_err(|reason| self.count_error(group, &reason))?;
             let shortest = question.shortest.as_deref();
             let answer = tally::answer(self.panel, question.role, shortest.unwrap_or_default());
             self.lock().enter(self.panel, question.role, prompt.ids.as_deref());
@@ -179,15 +180,16 @@ impl Work<'_> {
         let calls = in_parallel(drawn, |_, &at| {
             let panel = self.panel.fresh().wanting(&groups[at].wanted);
             // What it says of the segments is for the run to find out.
-            drop(self.judge.judge(&panel, &groups[at].segments(self.segments)));
-            panel.take_calls()
+            drop(self.judge.judge(&panel, &groups[at].read(self.segments)?));
+            Ok(panel.take_calls())
         });
+        let calls: Vec<Vec<Call>> = calls.into_iter().collect::<Result<_, Error>>()?;
         let (mut tally, mut new_of_groups) = (Tally::default(), Vec::new());
         for (calls, &at) in calls.iter().zip(drawn) {
             let mut new_of_group = Some(0);
             for call in calls {
                 let prompt = tally::prompt(self.panel, call.role, &call.chat)
-                    .map_err(|reason| count_error(&groups[at].segments(self.segments), &reason))?;
+                    .map_err(|reason| self.count_error(groups[at], &reason))?;
                 let new = self.lock().enter(self.panel, call.role, prompt.ids.as_deref());
                 new_of_group = new_of_group.zip(new).map(|(sum, n)| sum + n);
                 let answer = call.reply.usage.generated.max(call.reply.tokens.len());
@@ -196,6 +198,11 @@ impl Work<'_> {
             new_of_groups.push(new_of_group);
         }
         Ok((tally, new_of_groups.into_iter().collect()))
+    }
+
+    fn count_error(&self, group: &Group, reason: &llm::Error) -> Error {
+        let first = self.segments.outline(group.members[0]);
+        Error::Count { system: first.system.to_owned(), seg: first.seg, reason: reason.to_string() }
     }
 
     fn distinct(&self) -> Option<usize> {
@@ -227,10 +234,6 @@ fn of_all(of_some: &[usize], n_groups: usize) -> usize {
     let each =
         if rest.is_empty() { *first as f64 } else { rest.iter().sum::<usize>() as f64 / rest.len() as f64 };
     first + (each * n_groups.saturating_sub(1) as f64).round() as usize
-}
-
-fn count_error(group: &[Segment], reason: &crate::llm::Error) -> Error {
-    Error::Count { system: group[0].system.clone(), seg: group[0].seg, reason: reason.to_string() }
 }
 
 impl Plan {

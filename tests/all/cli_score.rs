@@ -210,7 +210,7 @@ fn a_report_of_every_status() {
     let look = tribunal::report::Look { width: 50, colour: true };
     let text = tribunal::report::text(
         &outcome.summary,
-        &outcome.records[..8],
+        &outcome.records().unwrap()[..8],
         tribunal::report::Detail::Units,
         look,
     );
