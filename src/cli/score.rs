@@ -221,12 +221,11 @@ pub fn judge(
     let signature = signature(&built, &seated.signature, args);
     let options = options(args, &signature, segments, selection, begun)?;
     if args.run.dry_run {
-        let calls = built.calls();
-        if calls.least < calls.most && !args.run.quiet {
-            say!("note: judging a few groups to see how much the method asks");
+        if !args.run.quiet {
+            say!("note: judging a few groups to see how much they take");
         }
-        let plan = run::plan(&seated.panel, judge, calls, segments, &options)?;
-        dry_run(&plan, &seated, &signature, out)?;
+        let (plan, loads) = run::plan::foretell(&seated.panel, judge, built.calls(), segments, &options)?;
+        dry_run((&plan, &loads), &seated, &signature, out)?;
         return Ok(None);
     }
     if !args.run.quiet {
@@ -368,9 +367,14 @@ fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf 
     PathBuf::from("out").join(format!("{}-{}-{hash}{part}", plain("method"), plain("model")))
 }
 
-fn dry_run(plan: &run::Plan, seated: &Seated, signature: &Signature, out: &mut dyn Write) -> Result<()> {
+fn dry_run(
+    (plan, loads): (&run::Plan, &[run::plan::Load]),
+    seated: &Seated,
+    signature: &Signature,
+    out: &mut dyn Write,
+) -> Result<()> {
     let own = plan.rows().into_iter().map(|(name, value)| (name.to_string(), value));
-    let rows: Vec<(String, String)> = own.chain((seated.estimate)(plan)).collect();
+    let rows: Vec<(String, String)> = own.chain((seated.estimate)(plan, loads)).collect();
     columns(&rows.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect::<Vec<_>>(), out)?;
     writeln!(out)?;
     columns(&plan.amounts(), out)?;

@@ -15,7 +15,6 @@ use super::{
     folder::json_lines,
     record::UnitKey,
     selection::Selection,
-    units::Units,
 };
 use crate::{
     judges::{Grouping, Unit},
@@ -181,13 +180,6 @@ fn sources<S: Segments + ?Sized>(segments: &S) -> Members {
     groups
 }
 
-/// The units of all groups in the order of `verdicts.jsonl`: system by name, its documents as they stand in
-/// the input, segment.
-#[must_use]
-pub fn in_verdict_order<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Vec<UnitKey> {
-    Units::of(segments, groups, unit).keys().collect()
-}
-
 /// One part of a run: `1/3` is the first of three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
@@ -268,7 +260,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::segment::Lang;
+    use crate::{run::units::in_verdict_order, segment::Lang};
 
     fn segment(system: &str, doc: &str, seg: usize) -> Segment {
         Segment {

@@ -49,7 +49,7 @@ impl Units {
             }
             begins.push(found.len() as u32);
         }
-        let order = in_verdict_order(&found, &lines, &names);
+        let order = ordered(&found, &lines, &names);
         let mut of_group = vec![0; found.len()];
         for (number, &at) in order.iter().enumerate() {
             of_group[at as usize] = number as u32;
@@ -144,6 +144,12 @@ impl Units {
     }
 }
 
+/// The units of all groups in verdict order.
+#[must_use]
+pub fn in_verdict_order<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Vec<UnitKey> {
+    Units::of(segments, groups, unit).keys().collect()
+}
+
 impl Default for Place {
     fn default() -> Self {
         Self { system: 0, src_lang: 0, tgt_lang: 0, doc: 0, seg: None }
@@ -168,7 +174,7 @@ impl Place {
 }
 
 /// The places in verdict order; `lines` are those of their first segments.
-fn in_verdict_order(places: &[Place], lines: &[usize], names: &Names) -> Vec<u32> {
+fn ordered(places: &[Place], lines: &[usize], names: &Names) -> Vec<u32> {
     let mut first_line: HashMap<_, usize> = HashMap::new();
     for (place, &line) in places.iter().zip(lines) {
         first_line.entry(place.doc()).and_modify(|at| *at = line.min(*at)).or_insert(line);

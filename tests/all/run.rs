@@ -54,7 +54,7 @@ fn a_run_folder() {
         serde_json::from_slice(&fs::read(dir.path().join("run.json")).unwrap()).unwrap();
     run["input"]["sha256"] = "HASH".into();
     insta::assert_snapshot!("run.json", serde_json::to_string_pretty(&run).unwrap());
-    let mut summary = outcome.summary;
+    let mut summary = outcome.summary.clone();
     summary.cost.call_seconds = 0.0;
     summary.cost.wall_seconds = 0.0;
     insta::assert_snapshot!("summary.json", serde_json::to_string_pretty(&summary).unwrap());
