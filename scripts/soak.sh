@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How much memory long runs and large inputs take: peak resident memory of `tribunal score` with a seeded two-layer model,
-# first for more and more calls, then for larger and larger inputs of which a thousand segments are judged.
+# first for more and more calls, then for larger and larger inputs of which a hundred segments are judged.
 # Usage: scripts/soak.sh [TRIBUNAL] [CALLS ...] [-- SEGMENTS ...]
 # Example: scripts/soak.sh target/release/tribunal 1000 10000 100000 -- 1000 100000 1000000
 set -euo pipefail
@@ -56,7 +56,7 @@ for n in "${calls[@]}"; do
 done
 for n in "${segments[@]}"; do
   input "$n"
-  parts=$(((n + 999) / 1000))
+  parts=$(((n + 99) / 100))
   score --shard "1/$parts" | row "$n" "$((n / parts))"
   rm -rf "$root/out"
 done
