@@ -40,10 +40,14 @@ pub struct Merged {
 /// verdicts on the same unit, [`Error::Incomplete`] when some unit is in none although everything is needed,
 /// [`Error::Io`], [`Error::Damaged`].
 pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Result<Merged, Error> {
-    let runs: Vec<RunFile> = dirs.iter().map(|dir| RunFile::read(dir)).collect::<Result<_, _>>()?;
-    let Some(first) = runs.first() else { return Err(Error::NoRun(out.into())) };
-    for (dir, run) in dirs.iter().zip(&runs) {
-        same_run(&dirs[0], first, dir, run)?;
+    let Some(first_dir) = dirs.first() else { return Err(Error::NoRun(out.into())) };
+    let first = &RunFile::read(first_dir)?;
+    let mut given: Vec<String> = Vec::with_capacity(dirs.len());
+    for dir in dirs {
+        // Each lists the units of the whole run; one such list at a time is enough.
+        let run = RunFile::read(dir)?;
+        same_run(first_dir, first, dir, &run)?;
+        given.push(run.shard);
     }
     let units = Units::listed(first.keys());
     let mut index = Index::new(&units);
@@ -53,7 +57,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
         return Err(Error::Contradiction { a: folder(a), b: folder(b), unit: name(&units.key(*unit)) });
     }
     let bringer = if index.is_shared { bringers(dirs)? } else { HashMap::new() };
-    let missing = (index.len() < units.len()).then(|| incomplete(&index, &units, &runs));
+    let missing = (index.len() < units.len()).then(|| incomplete(&index, &units, &given));
     let missing = match missing {
         Some(error) if need == Need::Everything => return Err(error),
         missing => missing.map(|error| error.to_string()),
@@ -113,11 +117,11 @@ fn bringers(dirs: &[PathBuf]) -> Result<HashMap<String, usize>, Error> {
     Ok(bringer)
 }
 
-fn incomplete(index: &Index, units: &Units, runs: &[RunFile]) -> Error {
+fn incomplete(index: &Index, units: &Units, given: &[String]) -> Error {
     let first = (0..units.len()).find(|&unit| !index.has(unit));
     let first = first.map_or_else(String::new, |unit| name(&units.key(unit)));
-    let count: usize = runs[0].shard.split('/').nth(1).and_then(|n| n.parse().ok()).unwrap_or(1);
-    let given: BTreeSet<&str> = runs.iter().map(|run| run.shard.as_str()).collect();
+    let count: usize = given[0].split('/').nth(1).and_then(|n| n.parse().ok()).unwrap_or(1);
+    let given: BTreeSet<&str> = given.iter().map(String::as_str).collect();
     let absent: Vec<String> =
         (1..=count).map(|i| format!("{i}/{count}")).filter(|shard| !given.contains(shard.as_str())).collect();
     let shards =
