@@ -123,12 +123,12 @@ fn schema() {
 
 #[test]
 fn segments() {
-    check("segments", targets::segments, 1);
+    check("segments", targets::segments, 8);
 }
 
 #[test]
 fn testset() {
-    check("testset", targets::testset, 1);
+    check("testset", targets::testset, 2);
 }
 
 #[test]
@@ -143,5 +143,5 @@ fn journal() {
 
 #[test]
 fn answers() {
-    check("answers", targets::answers, 20);
+    check("answers", targets::answers, 40);
 }

@@ -235,8 +235,10 @@ fn options_without_bounds_are_refused() {
         let (code, text) = said(command);
         assert!(code == 2 && text.contains("at most"), "{option}: {text}");
     }
-    let (code, text) = said(small.score("out", &["--kv-cache", "1KiB", "--batch", "4096"]));
-    assert!(code == 2 && text.contains("one sequence of") && text.contains("--kv-cache"), "{text}");
+    let mut command = small.tribunal(&["score", "--method", "gemba-da", "--input", "input.jsonl"]);
+    command.args(["--kv-cache", "1KiB", "--batch", "4096", "--model"]).arg(tiny("qwen2"));
+    let (code, text) = said(command);
+    assert!(code == 2 && text.contains("one sequence of") && text.contains("hint: `--kv-cache"), "{text}");
     for args in [
         ["search", "query", "x", "y", "--limit", "99999999"],
         ["compare", "a", "b", "--digits", "999999", "--json"],
