@@ -14,7 +14,7 @@ pub mod raters;
 mod text;
 
 pub use plain::plain;
-pub use text::{Look, cost, text};
+pub use text::{Look, Shown, cost, text, text_of};
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

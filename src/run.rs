@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     judges::{Judge, Panel},
-    segment::Segment,
+    segment::{Corpus, Segment},
     signature::Signature,
 };
 
@@ -31,6 +31,7 @@ pub mod progress;
 pub mod record;
 pub mod selection;
 pub mod summary;
+pub mod units;
 pub mod verify;
 mod work;
 
@@ -48,8 +49,10 @@ pub use summary::Summary;
 
 use description::InputId;
 use folder::Folder;
+use groups::GroupId;
 use grow::{Claim, RETRY};
-use journal::Resume;
+use journal::{Index, Resume};
+use units::Units;
 use work::Work;
 
 /// What is judged by whom.
@@ -57,7 +60,7 @@ use work::Work;
 pub struct Task<'a> {
     pub panel: &'a Panel,
     pub judge: &'a dyn Judge,
-    pub segments: &'a [Segment],
+    pub segments: &'a Corpus,
     pub signature: &'a Signature,
 }
 
@@ -119,8 +122,6 @@ impl Default for Conduct {
 /// What a run left in its folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The content of `verdicts.jsonl`.
-    pub records: Vec<Record>,
     pub summary: Summary,
     /// The run folder.
     pub dir: PathBuf,
@@ -133,6 +134,33 @@ impl Outcome {
     #[must_use]
     pub fn complete(&self) -> bool {
         self.summary.scored == self.summary.units
+    }
+
+    /// All verdicts, in the order of `verdicts.jsonl`.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Damaged`].
+    pub fn records(&self) -> Result<Vec<Record>, Error> {
+        let mut records = Vec::with_capacity(self.summary.units);
+        self.each_record(|record| {
+            records.push(record);
+            Ok(())
+        })?;
+        Ok(records)
+    }
+
+    /// Goes through all verdicts in that order, one in memory at a time.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Damaged`], and what `visit` returns.
+    pub fn each_record(&self, visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
+        let verdicts = self.dir.join(finish::VERDICTS);
+        // A partial merge has a journal alone, in verdict order.
+        if verdicts.exists() {
+            journal::each_verdict(&verdicts, visit)
+        } else {
+            journal::each_record(&self.dir.join(journal::JOURNAL), visit)
+        }
     }
 }
 
@@ -147,6 +175,7 @@ pub fn run(
     signature: &Signature,
     options: &Options,
 ) -> Result<Outcome, Error> {
+    let segments = &Corpus::of(segments.iter().cloned()).map_err(Error::Input)?;
     Task { panel, judge, segments, signature }.run(options, &Conduct::default())
 }
 
@@ -160,11 +189,10 @@ impl Task<'_> {
         let own = self.signature.clone();
         let signature = if conduct.retry_missing { own.with(RETRY, "missing") } else { own };
         let groups = groups::groups(self.segments, &options.selection, self.judge.group(), options.seed);
-        let keys = groups::in_verdict_order(self.segments, &groups, self.judge.unit());
+        let units = Units::of(self.segments, &groups, self.judge.unit());
         let mine = options.shard.choose(self.segments, &groups);
-        let units: Vec<Vec<UnitKey>> =
-            groups.iter().map(|group| group.units(self.segments, self.judge.unit())).collect();
-        let share = mine.iter().map(|&group| units[group].len()).sum();
+        let n_units =
+            |groups: &mut dyn Iterator<Item = &usize>| groups.map(|&g| units.of_group(g).len()).sum();
         let folder = Folder::open(&options.out)?;
         let wanted = RunFile {
             signature: signature.clone(),
@@ -172,32 +200,26 @@ impl Task<'_> {
             directory: conduct.directory.clone(),
             merged: Vec::new(),
             shard: options.shard.to_string(),
-            input: InputId::of(self.segments, &options.selection),
+            input: InputId::of(self.segments, &options.selection)?,
             selection: options.selection.ranges(),
-            share: (options.shard != Shard::WHOLE).then_some(share),
+            share: (options.shard != Shard::WHOLE).then(|| n_units(&mut mine.iter())),
             origin: conduct.origin.clone(),
-            units: RunFile::pack(&keys),
+            units: RunFile::pack(units.keys()),
         };
         let claim = Claim::of(&folder, wanted, self, options)?;
-        let ids: Vec<String> = groups.iter().map(|group| group.id(self.segments)).collect();
-        let work = Work {
-            task: *self,
-            groups: &groups,
-            units: &units,
-            ids: &ids,
-            retry_missing: conduct.retry_missing,
-        };
+        let ids: Vec<GroupId> = groups.iter().map(|group| group.id(self.segments)).collect();
+        let retry_missing = conduct.retry_missing;
+        let work = Work { task: *self, groups: &groups, units: &units, ids: &ids, retry_missing };
         let how = Resume { keeping: conduct.keeping, drops_missing: claim.asks_again };
         let (journal, done) = journal::resume(&folder, work.known(), how)?;
         claim.write(&folder, self.segments, options.shard, &conduct.copies)?;
-        let resumed = mine.iter().filter(|group| done.groups.contains(group)).map(|&g| units[g].len()).sum();
+        let resumed = n_units(&mut mine.iter().filter(|group| done.groups.contains(group)));
         let sums = work.through(&mine, (journal, done), options, conduct)?;
-        let lines = finish::ordered(folder.dir(), &keys)?;
-        let records: Vec<Record> = lines.iter().map(|(record, _)| record.clone()).collect();
-        let questions = sums.questions();
-        let summary = Summary::of(&records, &signature, &questions, sums.cost);
-        let summary = finish::write(&folder, &lines, summary)?;
-        Ok(Outcome { records, summary, dir: options.out.clone(), resumed })
+        let mut index = Index::new(&units);
+        index.add(&folder.path(journal::JOURNAL), &units)?;
+        let summary = finish::summary(&index, &signature, &sums, sums.cost.clone())?;
+        let summary = finish::write(&folder, &index, summary)?;
+        Ok(Outcome { summary, dir: options.out.clone(), resumed })
     }
 }
 
@@ -217,6 +239,11 @@ pub fn verdicts(path: &Path) -> Result<Vec<Record>, Error> {
 /// Why a run could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    #[error(
+        "cannot read back the texts of the input, which were put into a temporary file: {0}\nhint: `TMPDIR` names a \
+         folder for it"
+    )]
+    Input(std::io::Error),
     #[error("cannot {action} `{path}`: {source}")]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
     #[error(

@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod corpus;
 pub mod lang;
 pub mod read;
 
+pub use corpus::{Corpus, Outline, Segments};
 pub use lang::Lang;
 
 /// What joins the segments of a group into one text, where a judge sees them as one.
@@ -37,6 +39,13 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// The segment without its texts.
+    #[must_use]
+    pub fn outline(&self) -> Outline<'_> {
+        let Self { system, doc, seg, src_lang, tgt_lang, source, hypothesis, .. } = self;
+        Outline { system, doc, seg: *seg, src_lang, tgt_lang, n_bytes: source.len() + hypothesis.len() }
+    }
+
     /// Whether source and hypothesis are both empty or white space, so that there is nothing to judge.
     #[must_use]
     pub fn is_blank(&self) -> bool {

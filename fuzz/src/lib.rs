@@ -3,6 +3,7 @@
 
 use std::{
     cell::RefCell,
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -16,8 +17,10 @@ use tribunal::{
         tokenizer::Tokenizer,
     },
     judges::{Panel, Preset, Settings, registry},
-    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Token, TokenSource, Weighed},
+    llm::{Chat, Error, Finish, Form, Layout, Llm, Reply, Sampling, Token, TokenSource, Weighed},
+    meta,
     model::{Weights, config},
+    mqm::raters,
     run,
     segment::{Lang, Segment, read},
 };
@@ -103,15 +106,79 @@ pub fn schema(bytes: &[u8]) {
     let _ = VOCABULARY.with(|vocabulary| vocabulary.grammar(&form).map(drop));
 }
 
-/// Segments as JSONL, as TSV and as parallel text.
+/// Segments as JSONL, TSV, CSV and parallel text, and human annotations of them.
 pub fn segments(bytes: &[u8]) {
     let pair = (lang("en"), lang("de"));
     let _ = read::table(&file("input.jsonl", bytes), Some(&pair));
     let _ = read::table(&file("input.tsv", bytes), Some(&pair));
+    let _ = read::table(&file("input.csv", bytes), Some(&pair));
+    let _ = raters::read(&file("ratings.tsv", bytes), &pair);
+    let _ = raters::read(&file("ratings.jsonl", bytes), &pair);
     let source = file("source.txt", bytes);
     let hypotheses = vec![file("system.txt", bytes)];
     let docs = Some(file("docs.txt", bytes));
     let _ = read::parallel(&read::Parallel { source, hypotheses, reference: None, docs, pair });
+}
+
+/// A folder of mt-metrics-eval: its files one after the other, apart by lines of `=`: sources, documents, a reference,
+/// a system. Also the human scores beside them, which `meta` reads.
+pub fn testset(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let mut parts = text.split("\n=\n").map(|part| format!("{part}\n"));
+    let mut write = |name: &str| file(&format!("set/{name}"), parts.next().unwrap_or_default().as_bytes());
+    let source = write("sources/en-de.txt");
+    write("documents/en-de.docs");
+    write("references/en-de.refA.txt");
+    write("system-outputs/en-de/A.txt");
+    write("human-scores/en-de.mqm.seg.score");
+    write("human-scores/en-de.mqm.sys.score");
+    let dir = source.ancestors().nth(2).unwrap_or(&source).to_path_buf();
+    for reference in [None, Some("refA".to_owned())] {
+        let pair = ("en-de".to_owned(), lang("en"), lang("de"));
+        let _ = read::testset(&read::TestSet { dir: dir.clone(), pair, systems: None, reference });
+    }
+    if let Ok(set) = meta::testset::TestSet::open(&dir, "en-de") {
+        let _ = set.human("mqm");
+        let _ = set.metrics();
+    }
+}
+
+/// A layout of lines with spans, and the text that they are copied from: the grammar that it becomes is held to
+/// end, and its shortest answer to be found.
+pub fn layout(bytes: &[u8]) {
+    let (program, text) = bytes.split_at(bytes.len().min(24));
+    let texts = BTreeMap::from([("target".to_owned(), String::from_utf8_lossy(text).into_owned())]);
+    let form = Form::Layout { layout: described(&mut program.iter().copied(), 0), texts };
+    let _ = grammar::shortest(&form);
+    let Ok(Some(mut grammar)) = VOCABULARY.with(|vocabulary| vocabulary.grammar(&form)) else { return };
+    let Some(least) = grammar.least_tokens() else { return };
+    let Ok(forced) = grammar.force(least) else { return };
+    assert!(forced.len() <= least, "{forced:?} of {least}");
+}
+
+/// A layout as a few bytes describe it.
+fn described(program: &mut impl Iterator<Item = u8>, depth: usize) -> Layout {
+    let what = program.next().unwrap_or(0);
+    let some = |program: &mut _| -> Vec<Layout> {
+        (0..usize::from(what >> 4) % 4).map(|_| described(program, depth + 1)).collect()
+    };
+    match what % 6 {
+        _ if depth > 4 => "end".into(),
+        0 => char::from(what).to_string().into(),
+        1 => Layout::Matching(
+            ["[0-9]{1,2}", "a*", "(", "\\p{L}+", "[^\n]", ""][usize::from(what >> 4) % 6].into(),
+        ),
+        2 => Layout::Span {
+            texts: vec![["target", "none"][usize::from(what >> 7)].into()],
+            without: ["", "\n", "\"\r\n", "e "][usize::from(what >> 4) % 4].into(),
+        },
+        3 => Layout::Sequence(some(program)),
+        4 => Layout::OneOf(some(program)),
+        _ => {
+            let (min, max) = (usize::from(what >> 4) % 3, Some(usize::from(what >> 5)).filter(|n| *n < 7));
+            described(program, depth + 1).repeat(min, max)
+        }
+    }
 }
 
 fn lang(code: &str) -> Lang {

@@ -56,17 +56,19 @@ impl PySession {
         let session = self.session.clone();
         let judge = move || {
             let judged = session.score(&input, &out).map_err(|error| cli::explain(&error))?;
-            scored(&judged).map_err(|error| error.to_string())
+            scored(&judged)
         };
         in_background(py, judge, Some(self.session.watch()), progress)
     }
 }
 
-fn scored(judged: &Judged) -> serde_json::Result<Scored> {
+fn scored(judged: &Judged) -> Result<Scored, String> {
     let Judged { outcome, notes } = judged;
-    let summary = serde_json::to_string(&outcome.summary)?;
-    let lines: serde_json::Result<Vec<String>> = outcome.records.iter().map(serde_json::to_string).collect();
-    Ok((summary, lines?.join("\n"), notes.clone()))
+    let json = |error: serde_json::Error| error.to_string();
+    let summary = serde_json::to_string(&outcome.summary).map_err(json)?;
+    let records = outcome.records().map_err(|error| error.to_string())?;
+    let lines: serde_json::Result<Vec<String>> = records.iter().map(serde_json::to_string).collect();
+    Ok((summary, lines.map_err(json)?.join("\n"), notes.clone()))
 }
 
 fn parsed(argv: Vec<String>) -> Result<Cli, String> {

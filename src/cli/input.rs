@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     run::selection::{Drawn, Selection},
-    segment::read::{self, Input, Parallel, TestSet},
+    segment::{
+        Lang, Segments,
+        read::{self, Input, Parallel, Streamed, TestSet},
+    },
 };
 
 /// Reads the translations that the arguments name.
@@ -40,14 +43,11 @@ pub fn read_any(args: &InputArgs) -> Result<Input> {
     match (text, &args.input, &args.testset) {
         (true, None, None) => parallel(args),
         (false, Some(file), None) => {
-            no_docs(args, "--input")?;
-            no_reference(args)?;
-            no_systems(args)?;
+            table_alone(args)?;
             if raters::is_mqm_tsv(file) {
                 return raters::input(file, args.pair.as_ref());
             }
-            let pair = args.pair.as_ref().map(|pair| (pair.src.clone(), pair.tgt.clone()));
-            Ok(read::table(file, pair.as_ref())?)
+            Ok(read::table(file, languages(args).as_ref())?)
         }
         (false, None, Some(dir)) => {
             let Pair { given, src, tgt } = pair(args, "--testset")?.clone();
@@ -64,22 +64,61 @@ pub fn read_any(args: &InputArgs) -> Result<Input> {
     }
 }
 
+/// As [`read_any`], with the texts on disk, so that a large input takes little memory.
+///
+/// # Errors
+/// As [`read_any`].
+pub fn stream_any(args: &InputArgs) -> Result<Streamed> {
+    let text = args.source.is_some() || !args.hypothesis.is_empty();
+    match (&args.input, text || args.testset.is_some()) {
+        (Some(file), false) if !raters::is_mqm_tsv(file) => {
+            table_alone(args)?;
+            Ok(read::stream(file, languages(args).as_ref())?)
+        }
+        _ => Ok(read_any(args)?.try_into()?),
+    }
+}
+
+/// Refuses what does not go with `--input`.
+fn table_alone(args: &InputArgs) -> Result<()> {
+    no_docs(args, "--input")?;
+    no_reference(args)?;
+    no_systems(args)
+}
+
+fn languages(args: &InputArgs) -> Option<(Lang, Lang)> {
+    args.pair.as_ref().map(|pair| (pair.src.clone(), pair.tgt.clone()))
+}
+
 /// Which segments of the input get a verdict: all, the first ones, or a sample drawn by the seed. What the user
 /// should know of a draw is added to the input's notes.
 ///
 /// # Errors
 /// A limit that leaves nothing, a sample that cannot be drawn.
 pub fn select(args: &InputArgs, input: &mut Input, seed: u64) -> Result<Selection> {
+    select_from(args, &input.segments, &mut input.notes, seed)
+}
+
+/// The same for segments in whatever form.
+///
+/// # Errors
+/// As [`select`].
+pub fn select_from<S: Segments + ?Sized>(
+    args: &InputArgs,
+    segments: &S,
+    notes: &mut Vec<String>,
+    seed: u64,
+) -> Result<Selection> {
     if let Some(n) = args.limit {
-        return Ok(Selection::first(&input.segments, n)?);
+        return Ok(Selection::first(segments, n)?);
     }
     let Some(n) = args.subset else { return Ok(Selection::All) };
-    let drawn = Selection::draw(&input.segments, n, seed)?;
+    let drawn = Selection::draw(segments, n, seed)?;
     let Drawn { documents, segments, left_out, .. } = drawn;
-    input.notes.push(format!("the subset has {segments} segments of each system, in {documents} documents"));
+    notes.push(format!("the subset has {segments} segments of each system, in {documents} documents"));
     if left_out > 0 {
         let note = "documents were not in the draw, because some system did not translate them";
-        input.notes.push(format!("{left_out} {note}"));
+        notes.push(format!("{left_out} {note}"));
     }
     Ok(drawn.selection)
 }

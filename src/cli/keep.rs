@@ -1,12 +1,12 @@
 //! `tribunal score --keep`: the hardest sources of a run that rates them, as text. Which they are, `run` says.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
 use crate::{
     judges::Reads,
-    run::{self, Keep, Record, Shard},
+    run::{self, Keep, Outcome, Shard},
 };
 
 /// Which sources are written, and where.
@@ -55,10 +55,10 @@ impl KeepArgs {
     ///
     /// # Errors
     /// Files that cannot be written.
-    pub fn write(&self, records: &[Record], dir: &Path) -> Result<Option<String>> {
+    pub fn write(&self, outcome: &Outcome) -> Result<Option<String>> {
         let Some(keep) = self.keep else { return Ok(None) };
-        let kept = keep.choose(records);
-        let text = self.keep_out.clone().unwrap_or_else(|| dir.join("kept.txt"));
+        let kept = keep.choose(&outcome.records()?);
+        let text = self.keep_out.clone().unwrap_or_else(|| outcome.dir.join("kept.txt"));
         run::folder::replace(&text, |file| file.write_all(kept.text().as_bytes()))?;
         run::folder::replace(&text.with_extension("jsonl"), |file| file.write_all(&kept.jsonl()))?;
         Ok(Some(format!("{kept}: {}", text.display())))

@@ -4,7 +4,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
 };
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -14,17 +13,18 @@ use super::{
     adapter,
     args::{EngineArgs, ModelArgs},
     fits::{self, Room},
+    pace::Pace,
 };
 use crate::{
     card::{self, Card, Identity, Template},
     engine::{Activations, Compute, Device, Engine, Format, KvType, Need, Options, Tier},
     judges::{Model, Panel, Role},
-    llm::{Chat, Form, Llm, Sampling},
+    llm::Sampling,
     run::{
         Plan,
         description::{ModelFiles, NamedHash},
         folder::hex,
-        plan::Amount,
+        plan::Load,
     },
     signature::Signature,
 };
@@ -49,7 +49,7 @@ impl Seated {
     pub fn alone(panel: Panel, model: Model) -> Self {
         let signature =
             Signature::new().with("model", model.name.clone()).with("sha256", model.sha256.clone());
-        let estimate: Estimate = Box::new(|_| Vec::new());
+        let estimate: Estimate = Box::new(|_, _| Vec::new());
         Self { panel, signature, model, model_of_role: BTreeMap::new(), estimate, files: Vec::new() }
     }
 
@@ -61,7 +61,7 @@ impl Seated {
 }
 
 /// What the engine expects of a plan, as names and values.
-pub type Estimate = Box<dyn Fn(&Plan) -> Vec<(String, String)> + Send + Sync>;
+pub type Estimate = Box<dyn Fn(&Plan, &[Load]) -> Vec<(String, String)> + Send + Sync>;
 
 /// How a command gets its panel: [`panel`], or a script in tests.
 pub type Seat = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<Seated>;
@@ -71,6 +71,7 @@ pub type Seat = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<Seated>;
 /// # Errors
 /// A model or adapter that cannot be found, read or run here.
 pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Result<Seated> {
+    let args = engine;
     let chairs = chairs(model)?;
     let mut loaded: BTreeMap<&str, Loaded> = BTreeMap::new();
     let mut players: Vec<(&Chair, Opened)> = Vec::new();
@@ -105,12 +106,13 @@ pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Resu
         }
     }
     let (model, engine) = (main.model(), main.engine.clone());
+    let (asked, in_flight) = (panel.clone(), (args.jobs, options(args)?.n_rows));
     Ok(Seated {
         panel,
         signature,
         model,
         model_of_role,
-        estimate: Box::new(move |plan| estimate(&engine, plan)),
+        estimate: Box::new(move |plan, loads| estimate(&engine, &asked, in_flight, plan, loads)),
         files,
     })
 }
@@ -382,8 +384,14 @@ fn on_gpu(args: &EngineArgs) -> Result<()> {
     Ok(())
 }
 
-/// The memory and time that a plan will take, the time estimated from a short trial on this machine.
-fn estimate(engine: &Engine, plan: &Plan) -> Vec<(String, String)> {
+/// The memory and time that a run will take; the time from a short trial of each model with questions of the run.
+fn estimate(
+    engine: &Engine,
+    panel: &Panel,
+    in_flight: (usize, usize),
+    plan: &Plan,
+    loads: &[Load],
+) -> Vec<(String, String)> {
     let facts = engine.facts();
     let gib = |bytes: usize| format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30));
     let mut rows =
@@ -397,43 +405,31 @@ fn estimate(engine: &Engine, plan: &Plan) -> Vec<(String, String)> {
             format!("{}; {}", fits::sum(&need), Room::find(None).verdict(&need)),
         ));
     }
-    if let Some((prefill, decode)) = pace(engine) {
-        let hours = |amount: &Amount| {
-            let prompts = amount.distinct_tokens.unwrap_or(amount.prompt_tokens);
-            (prompts as f64 / prefill + amount.answer_tokens as f64 / decode) / 3600.0
+    let (jobs, batch) = in_flight;
+    let mut expected = Some(0.0);
+    for load in loads {
+        let side_by_side = batch.min(jobs * load.calls.div_ceil(plan.groups.max(1))).min(load.calls);
+        let Some(pace) = Pace::of(load, panel, side_by_side) else {
+            expected = None;
+            continue;
         };
+        expected = expected.map(|sum: f64| sum + pace.seconds(load.prompt_tokens, load.answer_tokens));
+        let of = if loads.len() > 1 { format!(" ({})", load.role) } else { String::new() };
+        let (reads, writes) = (pace.reads, pace.writes);
         rows.push((
-            "pace".to_owned(),
-            format!("{prefill:.0} prompt and {decode:.0} answer tokens/s, by a short trial"),
+            format!("pace{of}"),
+            format!("{reads:.0} prompt and {writes:.0} answer tokens/s, {side_by_side} answers side by side"),
         ));
-        let expected = plan.expected.as_ref().map(|amount| format!(", {:.2} expected", hours(amount)));
-        let (least, most) = (hours(&plan.least), hours(&plan.most));
-        let text = format!("{least:.2} least{}, {most:.2} most", expected.unwrap_or_default());
-        rows.push(("hours".to_owned(), text));
     }
+    rows.extend(expected.map(|seconds| ("time".to_owned(), time(seconds))));
     rows
 }
 
-/// Prompt tokens and answer tokens a second, eight answers side by side. `None` when the trial fails.
-fn pace(engine: &Engine) -> Option<(f64, f64)> {
-    let words = (0..400).map(|i| (i * 7919 % 1009).to_string()).collect::<Vec<_>>().join(" ");
-    let time = |n_rows: usize, max_tokens: usize, prompt: &str| {
-        let start = Instant::now();
-        let ask = |row: usize| {
-            let sampling = Sampling { max_tokens, temperature: 1.0, seed: row as u64, ..Sampling::default() };
-            engine.ask(&Chat::raw(format!("{row} {prompt}")), &Form::Text, &sampling).ok()
-        };
-        let replies: Option<Vec<_>> = std::thread::scope(|scope| {
-            let asked: Vec<_> = (0..n_rows).map(|row| scope.spawn(move || ask(row))).collect();
-            asked.into_iter().map(|thread| thread.join().ok().flatten()).collect()
-        });
-        let (prompt, answer) = replies?
-            .iter()
-            .fold((0, 0), |sum, reply| (sum.0 + reply.usage.computed, sum.1 + reply.tokens.len()));
-        Some((prompt, answer, start.elapsed().as_secs_f64()))
-    };
-    let (prompt, _, seconds) = time(1, 1, &words)?;
-    let prefill = prompt as f64 / seconds;
-    let (prompt, answer, seconds) = time(8, 16, "Tell me a story.")?;
-    Some((prefill, answer as f64 / (seconds - prompt as f64 / prefill).max(1e-3)))
+/// A time in words, exact enough to be compared with a clock.
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 600.0 => format!("about {s:.0} s"),
+        s if s < 6.0 * 3600.0 => format!("about {:.0} min", s / 60.0),
+        s => format!("about {:.1} hours", s / 3600.0),
+    }
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     judges::Role,
     run::{RunFile, input as kept},
-    segment::read::Input,
+    segment::read::Streamed,
 };
 
 /// A run as its folder describes it.
@@ -58,7 +58,7 @@ pub fn read(dir: &Path, again: &AgainArgs) -> Result<Recorded> {
     let mut args = command(dir, &run)?;
     chosen(&mut args, again);
     let judged = match kept::read(dir, &run)? {
-        Some((segments, selection)) => Judged { input: Input { segments, notes: Vec::new() }, selection },
+        Some((segments, selection)) => Judged { input: Streamed { segments, notes: Vec::new() }, selection },
         None => reread(&run, &args)?,
     };
     relocate(dir, &run, &mut args);
@@ -111,12 +111,13 @@ fn reread(run: &RunFile, args: &score::Args) -> Result<Judged> {
         from.reference = from.reference.map(|path| run.from_there(&path));
     }
     from.hypothesis = from.hypothesis.iter().map(|path| run.from_there(path)).collect();
-    let mut input = input::read_any(&from).context(
+    let mut input = input::stream_any(&from).context(
         "the folder keeps no copy of its input (the first shard and the merged folder do), and the command's own cannot \
          be read",
     )?;
-    let selection = input::select(&from, &mut input, args.sampling.seed)?;
-    let here = crate::run::description::InputId::of(&input.segments, &selection);
+    let Streamed { segments, notes } = &mut input;
+    let selection = input::select_from(&from, segments, notes, args.sampling.seed)?;
+    let here = crate::run::description::InputId::of(&input.segments, &selection)?;
     if here != run.input {
         bail!("the input has changed since the run: {} then, {here} now", run.input);
     }

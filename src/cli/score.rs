@@ -28,7 +28,7 @@ use crate::{
     run::{
         self, Conduct, Keeping, Options, Outcome, Selection, Shard, Show, Task, Writing, description::InputId,
     },
-    segment::{Segment, read::Input},
+    segment::{Corpus, Segments as _, read::Streamed},
     signature::Signature,
 };
 
@@ -109,6 +109,9 @@ pub enum ProgressShown {
     Off,
 }
 
+/// How many segments with their texts are in memory at a time.
+const AT_A_TIME: usize = 4096;
+
 /// How the command was begun, beside its arguments.
 #[derive(Clone, Debug, Default)]
 pub struct Begun {
@@ -131,7 +134,7 @@ pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Resul
 
 /// What is judged.
 pub struct Judged {
-    pub input: Input,
+    pub input: Streamed,
     pub selection: Selection,
 }
 
@@ -141,8 +144,9 @@ impl Judged {
     /// # Errors
     /// Bad input, or a selection that it does not have.
     pub fn read(args: &Args) -> Result<Self> {
-        let mut input = input::read_any(&args.input)?;
-        let selection = input::select(&args.input, &mut input, args.sampling.seed)?;
+        let mut input = input::stream_any(&args.input)?;
+        let Streamed { segments, notes } = &mut input;
+        let selection = input::select_from(&args.input, segments, notes, args.sampling.seed)?;
         Ok(Self { input, selection })
     }
 }
@@ -151,12 +155,14 @@ impl Judged {
 ///
 /// # Errors
 /// A method that does not exist, cannot be set up, or must not be asked about this input.
-pub fn built(args: &Args, segments: &[Segment]) -> Result<Built> {
-    let has_references = segments.iter().all(|segment| segment.reference.is_some());
+pub fn built(args: &Args, segments: &Corpus) -> Result<Built> {
+    let has_references = segments.has_references();
     let settings = Settings { has_references, ..args.judge.settings(&args.sampling) };
     let built = registry::build(&args.judge.method, &settings)?;
     built.check_roles(args.model.role.iter().map(|(role, _)| *role))?;
-    built.check_input(segments)?;
+    for some in segments.chunks(AT_A_TIME) {
+        built.check_input(&some?)?;
+    }
     Ok(built.sampled(args.judge.samples, &args.sampling.sampling())?)
 }
 
@@ -171,8 +177,8 @@ pub struct Prepared {
 ///
 /// # Errors
 /// As [`built`], and input or options that are not for what the judge reads.
-pub fn prepare(args: &Args, input: &Input) -> Result<Prepared> {
-    let Input { segments, notes } = input;
+pub fn prepare(args: &Args, input: &Streamed) -> Result<Prepared> {
+    let Streamed { segments, notes } = input;
     let built = built(args, segments)?;
     let judge = built.judge.as_ref();
     match judge.reads() {
@@ -181,7 +187,11 @@ pub fn prepare(args: &Args, input: &Input) -> Result<Prepared> {
     }
     args.keep.check(judge.reads(), args.run.shard)?;
     let mut notes = notes.clone();
-    notes.extend(judge.remarks(segments));
+    for some in segments.chunks(AT_A_TIME) {
+        let remarks = judge.remarks(&some?);
+        let new: Vec<String> = remarks.into_iter().filter(|remark| !notes.contains(remark)).collect();
+        notes.extend(new);
+    }
     notes.extend(no_documents(judge, segments).map(str::to_owned));
     Ok(Prepared { built, notes })
 }
@@ -211,12 +221,11 @@ pub fn judge(
     let signature = signature(&built, &seated.signature, args);
     let options = options(args, &signature, segments, selection, begun)?;
     if args.run.dry_run {
-        let calls = built.calls();
-        if calls.least < calls.most && !args.run.quiet {
-            say!("note: judging a few groups to see how much the method asks");
+        if !args.run.quiet {
+            say!("note: judging a few groups to see how much they take");
         }
-        let plan = run::plan(&seated.panel, judge, calls, segments, &options)?;
-        dry_run(&plan, &seated, &signature, out)?;
+        let (plan, loads) = run::plan::foretell(&seated.panel, judge, built.calls(), segments, &options)?;
+        dry_run((&plan, &loads), &seated, &signature, out)?;
         return Ok(None);
     }
     if !args.run.quiet {
@@ -228,7 +237,7 @@ pub fn judge(
 }
 
 /// Says what came of a run, and writes what else was asked for.
-fn finished(args: &Args, segments: &[Segment], outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
+fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
     let health = &outcome.summary.health;
     if !args.run.quiet {
         say!("{}", report::cost(&outcome.summary.cost));
@@ -238,10 +247,11 @@ fn finished(args: &Args, segments: &[Segment], outcome: &Outcome, out: &mut dyn 
     }
     warn(outcome)?;
     if let Some(path) = &args.run.to_json {
-        let json = serde_json::to_vec_pretty(&report::export::comet::json(&outcome.records, segments))?;
+        let json = report::export::comet::json(&outcome.records()?, &segments.to_vec()?);
+        let json = serde_json::to_vec_pretty(&json)?;
         run::folder::write_to(path, &json)?;
     }
-    let kept = args.keep.write(&outcome.records, &outcome.dir)?;
+    let kept = args.keep.write(outcome)?;
     if let Some(kept) = kept.filter(|_| !args.run.quiet) {
         say!("{kept}");
     }
@@ -277,9 +287,10 @@ fn detail(args: &Args) -> Detail {
 }
 
 /// What a user of a document-level method should know if the input names no documents.
-fn no_documents(judge: &dyn Judge, segments: &[Segment]) -> Option<&'static str> {
+fn no_documents(judge: &dyn Judge, segments: &Corpus) -> Option<&'static str> {
     let wants = matches!(judge.group(), Grouping::Document | Grouping::FiveDocuments);
-    (wants && segments.iter().all(|s| s.doc.is_empty())).then_some(
+    let is_bare = |idx| segments.outline(idx).doc.is_empty();
+    (wants && (0..segments.n_segments()).all(is_bare)).then_some(
         "the input names no documents, so every segment is judged without context; hint: add `--docs FILE`, or \
          `doc` on each line",
     )
@@ -311,13 +322,15 @@ pub fn signature(built: &Built, models: &Signature, args: &Args) -> Signature {
 pub fn options(
     args: &Args,
     signature: &Signature,
-    segments: &[Segment],
+    segments: &Corpus,
     selection: &Selection,
     begun: &Begun,
 ) -> Result<Options> {
     let shard = args.run.shard.unwrap_or(Shard::WHOLE);
-    let input = || InputId::of(segments, selection);
-    let out = args.run.out.clone().unwrap_or_else(|| default_out(signature, &input(), shard));
+    let out = match &args.run.out {
+        Some(out) => out.clone(),
+        None => default_out(signature, &InputId::of(segments, selection)?, shard),
+    };
     if out.as_os_str().is_empty() {
         bail!("`--out` is empty");
     }
@@ -354,9 +367,14 @@ fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf 
     PathBuf::from("out").join(format!("{}-{}-{hash}{part}", plain("method"), plain("model")))
 }
 
-fn dry_run(plan: &run::Plan, seated: &Seated, signature: &Signature, out: &mut dyn Write) -> Result<()> {
+fn dry_run(
+    (plan, loads): (&run::Plan, &[run::plan::Load]),
+    seated: &Seated,
+    signature: &Signature,
+    out: &mut dyn Write,
+) -> Result<()> {
     let own = plan.rows().into_iter().map(|(name, value)| (name.to_string(), value));
-    let rows: Vec<(String, String)> = own.chain((seated.estimate)(plan)).collect();
+    let rows: Vec<(String, String)> = own.chain((seated.estimate)(plan, loads)).collect();
     columns(&rows.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect::<Vec<_>>(), out)?;
     writeln!(out)?;
     columns(&plan.amounts(), out)?;
@@ -393,13 +411,24 @@ pub fn warn(outcome: &Outcome) -> Result<()> {
 /// # Errors
 /// When `out` cannot be written.
 pub fn print(outcome: &Outcome, format: Format, detail: Detail, out: &mut dyn Write) -> Result<()> {
-    let (summary, records) = (&outcome.summary, &outcome.records);
+    let summary = &outcome.summary;
+    // Lists of all verdicts are made in memory; where there are millions, `--only-system` leaves them out.
+    let records = || if detail == Detail::Units { outcome.records() } else { Ok(Vec::new()) };
     let text = match format {
-        Format::Text => report::text(summary, records, detail, look()),
-        Format::Json => report::json(summary, records, detail),
-        Format::Tsv => report::tsv(summary, records, detail),
+        Format::Text => {
+            let mut shown = report::Shown::of(&summary.signature);
+            if detail == Detail::Units {
+                outcome.each_record(|record| {
+                    shown.add(record);
+                    Ok(())
+                })?;
+            }
+            report::text_of(summary, &shown, detail, look())
+        }
+        Format::Json => report::json(summary, &records()?, detail),
+        Format::Tsv => report::tsv(summary, &records()?, detail),
         Format::Csv => {
-            out.write_all(&report::export::csv(summary, records, detail)?)?;
+            out.write_all(&report::export::csv(summary, &records()?, detail)?)?;
             String::new()
         }
     };

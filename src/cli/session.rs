@@ -20,7 +20,7 @@ use crate::{
     judges::{Direction, Error, Grouping, Judge, Materials, Model, Panel, Reads, Role, Unit, Verdict, setup},
     llm::{self, Chat, Form, Llm, Reply, Sampling, Weighed},
     run::{Outcome, Task},
-    segment::Segment,
+    segment::{Segment, Segments as _},
 };
 
 /// How far a session is with what it judges.
@@ -106,7 +106,7 @@ impl Session {
         let begun = self.begun(input, out);
         let options = score::options(&args, &signature, segments, &selection, &begun)?;
         let conduct = score::conduct(&args, &built, &self.seated, &begun)?;
-        self.watch.begin(segments.len());
+        self.watch.begin(segments.n_segments());
         let judge = Counted { judge: built.judge.as_ref(), watch: &self.watch };
         let task = Task { panel: &self.seated.panel, judge: &judge, segments, signature: &signature };
         let outcome = task.run(&options, &conduct)?;

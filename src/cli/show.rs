@@ -68,16 +68,17 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
         let sums = calls::sums(&args.dir)?;
         Summary::of(&records, &run.signature, &sums.questions(), sums.cost)
     };
-    let outcome = Outcome { resumed: records.len(), dir: args.dir.clone(), records, summary };
+    let there = records.len();
+    let outcome = Outcome { resumed: there, dir: args.dir.clone(), summary };
     say!("{}", report::cost(&outcome.summary.cost));
     let units = run.keys().len();
-    if outcome.records.len() < units {
-        let left = units - outcome.records.len();
+    if there < units {
+        let left = units - there;
         say!("note: {left} of {units} verdicts are not there yet");
     }
     score::warn(&outcome)?;
     score::print(&outcome, args.format, Detail::Units, out)?;
-    let is_complete = outcome.complete() && outcome.records.len() == units;
+    let is_complete = outcome.complete() && there == units;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

@@ -264,6 +264,16 @@ mod tests {
     }
 
     #[test]
+    fn extreme_scores_stop_no_plot() {
+        for scores in [[f64::MAX, -f64::MAX, 0.0], [1e300, 1e300, -1e-300], [5e-324, 0.0, 5e-324]] {
+            let svg = scatter("t", &scores, &scores, Some(1e308)) + &histogram("t", &scores);
+            let ranked = |value: f64| Ranked { name: "m".into(), value, rank: 1 };
+            let svg = svg + &clusters("t", &scores.map(ranked));
+            assert_eq!(svg.matches("</svg>").count(), 3, "{scores:?}");
+        }
+    }
+
+    #[test]
     fn clusters_are_ruled_apart() {
         let ranked = |name: &str, rank| Ranked { name: name.into(), value: 1.0 / rank as f64, rank };
         let svg = clusters("t", &[ranked("a", 1), ranked("b", 1), ranked("c", 2)]);

@@ -20,13 +20,19 @@ use super::{Config, Error, config::gguf::Metadata};
 /// An open checkpoint.
 pub struct Weights {
     path: PathBuf,
-    files: Vec<Mmap>,
+    files: Vec<Mapped>,
     index: BTreeMap<String, Entry>,
     config: Config,
     /// GGUF's key-value section; `None` for safetensors.
     metadata: Option<Metadata>,
     /// Where the numbers come from when there are no files.
     seed: Option<u32>,
+}
+
+/// A file and the map of it.
+struct Mapped {
+    file: File,
+    map: Mmap,
 }
 
 /// Where one tensor lies.
@@ -122,7 +128,7 @@ impl Weights {
             let bytes = seeded::bytes(seed, name, shape).into();
             return Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes });
         }
-        let bytes = &self.files[entry.file][entry.start..entry.end];
+        let bytes = self.files[entry.file].bytes(entry.start, entry.end).map_err(|e| self.bad(name, &e))?;
         let bytes = match entry.order {
             RowOrder::Plain => bytes.into(),
             RowOrder::Interleaved(heads) => deinterleave(bytes, shape[0], heads).into(),
@@ -145,7 +151,7 @@ impl Weights {
     pub(super) fn used(&self, name: &str) {
         #[cfg(unix)]
         if let Some(entry) = self.index.get(name).filter(|_| self.seed.is_none()) {
-            let (map, length) = (&self.files[entry.file], entry.end - entry.start);
+            let (map, length) = (&self.files[entry.file].map, entry.end - entry.start);
             // SAFETY: the map is of a file and read-only, so pages that are dropped come back with the same bytes.
             #[expect(unsafe_code, reason = "the system call can lose data in maps of other kinds")]
             // Only a hint: where it fails, memory is given back when the map is closed.
@@ -186,13 +192,28 @@ fn deinterleave(bytes: &[u8], n_rows: usize, heads: usize) -> Vec<u8> {
     out
 }
 
-/// Maps a file into memory.
-fn map(path: &Path) -> Result<Mmap, Error> {
-    let io = |source| Error::Io { path: path.display().to_string(), source };
-    let file = File::open(path).map_err(io)?;
-    // SAFETY: the map is read-only; a checkpoint that another process rewrites while it is read could change
-    // the values seen, which `models verify` and the signature's checksum are there to catch.
-    #[expect(unsafe_code, reason = "a memory map is unsafe by nature")]
-    let map = unsafe { Mmap::map(&file) }.map_err(io)?;
-    Ok(map)
+impl Mapped {
+    /// Maps a file into memory.
+    fn open(path: &Path) -> Result<Self, Error> {
+        let io = |source| Error::Io { path: path.display().to_string(), source };
+        let file = File::open(path).map_err(io)?;
+        // SAFETY: the map is read-only; a checkpoint that another process rewrites while it is read could change
+        // the values seen, which `models verify` and the signature's checksum are there to catch.
+        #[expect(unsafe_code, reason = "a memory map is unsafe by nature")]
+        let map = unsafe { Mmap::map(&file) }.map_err(io)?;
+        Ok(Self { file, map })
+    }
+
+    /// A part of the file, if the file still has it: to touch the map of what was cut off would end the process.
+    fn bytes(&self, start: usize, end: usize) -> Result<&[u8], String> {
+        let now = self.file.metadata().map_err(|error| error.to_string())?.len();
+        if now < self.map.len() as u64 {
+            let before = self.map.len();
+            return Err(format!(
+                "cannot be read: the file was cut from {before} to {now} bytes while it was being loaded\nhint: put the \
+                 whole file back, and replace weights only while nobody loads them"
+            ));
+        }
+        Ok(&self.map[start..end])
+    }
 }

@@ -31,6 +31,14 @@ pub struct Look {
 /// The whole report.
 #[must_use]
 pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -> String {
+    let mut shown = Shown::of(&summary.signature);
+    records.iter().for_each(|record| shown.add(record.clone()));
+    text_of(summary, &shown, detail, look)
+}
+
+/// The same with the units that are shown picked out already.
+#[must_use]
+pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> String {
     let mut out = table(summary, look);
     missing(&mut out, summary);
     out += &rounds(summary, look);
@@ -39,7 +47,7 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -
         categories(&mut out, &summary.systems, look);
     }
     if detail == Detail::Units {
-        units(&mut out, &summary.signature, records, look);
+        units(&mut out, shown, look);
     }
     let _ = writeln!(out, "\n{}", paint(&summary.signature, "\x1b[2m", look));
     out
@@ -216,24 +224,54 @@ fn categories(out: &mut String, systems: &[SystemSummary], look: Look) {
     let _ = write!(out, "\n{}", aligned(&rows, look));
 }
 
-fn units(out: &mut String, signature: &str, records: &[Record], look: Look) {
-    // A method that names no errors has said everything with its scores.
-    let names_errors =
-        records.iter().any(|record| !record.errors.is_empty()) || signature.contains("|weights:");
-    let telling: Vec<&Record> = (records.iter())
-        .filter(|r| !names_errors || !r.errors.is_empty() || r.status != Status::Ok)
-        .collect();
-    for record in telling.iter().take(SHOWN) {
+/// The units that a report shows, picked from records that come one by one.
+#[derive(Debug, Default)]
+pub struct Shown {
+    units: usize,
+    /// A method that names no errors has said everything with its scores.
+    names_errors: bool,
+    /// The first units, and the first of those with errors or without a verdict.
+    first: Vec<Record>,
+    telling: Vec<Record>,
+    n_telling: usize,
+}
+
+impl Shown {
+    /// Without any record.
+    #[must_use]
+    pub fn of(signature: &str) -> Self {
+        Self { names_errors: signature.contains("|weights:"), ..Self::default() }
+    }
+
+    /// Looks at the next record.
+    pub fn add(&mut self, record: Record) {
+        self.units += 1;
+        self.names_errors |= !record.errors.is_empty();
+        let is_telling = !record.errors.is_empty() || record.status != Status::Ok;
+        self.n_telling += usize::from(is_telling);
+        if is_telling && self.telling.len() < SHOWN {
+            self.telling.push(record.clone());
+        }
+        if self.first.len() < SHOWN {
+            self.first.push(record);
+        }
+    }
+}
+
+fn units(out: &mut String, shown: &Shown, look: Look) {
+    let Shown { units, names_errors, first, telling, n_telling } = shown;
+    let (records, n) = if *names_errors { (telling, *n_telling) } else { (first, *units) };
+    for record in records {
         unit(out, record, look);
     }
-    if telling.len() > SHOWN {
-        let more = telling.len() - SHOWN;
-        let what = if names_errors { " with errors" } else { "" };
+    if n > SHOWN {
+        let more = n - SHOWN;
+        let what = if *names_errors { " with errors" } else { "" };
         let _ = writeln!(out, "\n... and {more} more segments{what}; verdicts.jsonl has them all");
     }
-    let clean = records.len() - telling.len();
+    let clean = units - n;
     if clean > 0 {
-        let _ = writeln!(out, "\n{clean} of {} segments without errors", records.len());
+        let _ = writeln!(out, "\n{clean} of {units} segments without errors");
     }
 }
 

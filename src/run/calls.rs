@@ -2,7 +2,7 @@
 //! says is `call`'s.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, HashSet},
     fs::File,
     io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
@@ -14,6 +14,7 @@ use super::{
     Error,
     call::CallLine,
     folder::{self, json_lines},
+    groups::GroupId,
     health::Asked,
     record::UnitKey,
     summary::Cost,
@@ -203,14 +204,14 @@ impl Sums {
 ///
 /// # Errors
 /// [`Error::Io`].
-pub fn keep(dir: &Path, done: &BTreeSet<&str>, keeping: Keeping) -> Result<Sums, Error> {
+pub fn keep(dir: &Path, done: &HashSet<GroupId>, keeping: Keeping) -> Result<Sums, Error> {
     let mut sums = Sums::default();
     let Some(path) = place(dir) else { return Ok(sums) };
     let target = dir.join(keeping.name());
     let read = |source| Error::Io { action: "read", path: path.clone(), source };
     let of_done = |line: &[u8]| {
         let call = serde_json::from_slice::<CallCost>(line).ok();
-        call.filter(|call| done.contains(call.group.as_str()))
+        call.filter(|call| GroupId::parse(&call.group).is_some_and(|group| done.contains(&group)))
     };
     let mut dropped = false;
     let torn = each_line(&path, |_, line| {

@@ -2,6 +2,7 @@
 //! when the run grows.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
 };
@@ -14,7 +15,7 @@ use super::{
     folder::{hex, json_lines},
     record::UnitKey,
 };
-use crate::{segment::Segment, signature::Signature};
+use crate::{segment::Segments, signature::Signature};
 
 /// The file's name in the run folder.
 pub const RUN: &str = "run.json";
@@ -174,11 +175,18 @@ pub struct Material {
 
 impl InputId {
     /// Identifies an input and the selection from it.
-    #[must_use]
-    pub fn of(segments: &[Segment], selection: &Selection) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the texts cannot be read back.
+    pub fn of<S: Segments + ?Sized>(segments: &S, selection: &Selection) -> Result<Self, Error> {
         let mut hash = Sha256::new();
-        for segment in segments {
-            hash.update(json_lines(std::slice::from_ref(segment)));
+        let mut systems: BTreeSet<&str> = BTreeSet::new();
+        for idx in 0..segments.n_segments() {
+            hash.update(segments.line(idx).map_err(Error::Input)?);
+            let system = segments.outline(idx).system;
+            if !systems.contains(system) {
+                systems.insert(system);
+            }
         }
         let selected = match selection {
             Selection::All => None,
@@ -187,8 +195,8 @@ impl InputId {
                 Some(wanted.len())
             }
         };
-        let systems: std::collections::BTreeSet<&str> = segments.iter().map(|s| s.system.as_str()).collect();
-        Self { segments: segments.len(), selected, systems: systems.len(), sha256: hex(&hash.finalize()) }
+        let (segments, systems) = (segments.n_segments(), systems.len());
+        Ok(Self { segments, selected, systems, sha256: hex(&hash.finalize()) })
     }
 }
 
@@ -205,7 +213,7 @@ impl fmt::Display for InputId {
 impl RunFile {
     /// Groups units, given in verdict order, by document.
     #[must_use]
-    pub fn pack(keys: &[UnitKey]) -> Vec<DocUnits> {
+    pub fn pack(keys: impl IntoIterator<Item = UnitKey>) -> Vec<DocUnits> {
         let mut units: Vec<DocUnits> = Vec::new();
         for key in keys {
             let same = |u: &&mut DocUnits| {
@@ -215,10 +223,10 @@ impl RunFile {
             match units.last_mut().filter(same) {
                 Some(doc) => doc.segs.push(key.seg),
                 None => units.push(DocUnits {
-                    system: key.system.clone(),
-                    src_lang: key.src_lang.clone(),
-                    tgt_lang: key.tgt_lang.clone(),
-                    doc: key.doc.clone(),
+                    system: key.system,
+                    src_lang: key.src_lang,
+                    tgt_lang: key.tgt_lang,
+                    doc: key.doc,
                     segs: vec![key.seg],
                 }),
             }

@@ -1,9 +1,9 @@
 //! What is drawn by a seed, and from which pairs of languages. It depends on nothing but its arguments.
 
-use crate::segment::Segment;
+use crate::segment::Outline;
 
 /// The languages of a segment: documents of other languages are other documents, whatever their name.
-pub(super) fn languages(segment: &Segment) -> String {
+pub(super) fn languages(segment: &Outline<'_>) -> String {
     format!("{}-{}", segment.src_lang, segment.tgt_lang)
 }
 

@@ -1,37 +1,49 @@
-//! The end of a run: the lines of the journal in verdict order, and what they come to. It judges nothing.
+//! The end of a run: the lines of the journal in verdict order, and what they come to. It judges nothing, and has no more
+//! than one line in memory at a time.
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    fs::File,
+    io::{self, BufReader, Read as _},
+    path::Path,
+};
 
 use super::{
-    Error, Record, Summary, UnitKey,
-    folder::Folder,
-    journal::{self, JOURNAL},
+    Error, Record, Summary,
+    calls::Sums,
+    folder::{self, Folder},
+    journal::{self, Index, JOURNAL},
+    summary::{Cost, Summing},
+    units::Units,
 };
+use crate::signature::Signature;
 
 /// The files that a finished run has.
 pub const VERDICTS: &str = "verdicts.jsonl";
 pub const SUMMARY: &str = "summary.json";
 
-/// The records of the journal in verdict order, with their lines.
+/// The records of a folder's journal in verdict order, with their lines, all in memory; those of units that are not of
+/// the run come first.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Damaged`].
-pub fn ordered(dir: &Path, keys: &[UnitKey]) -> Result<Vec<(Record, String)>, Error> {
-    Ok(in_order(journal::records(&dir.join(JOURNAL))?, keys))
+pub fn ordered(dir: &Path, units: &Units) -> Result<Vec<(Record, String)>, Error> {
+    let mut lines = journal::records(&dir.join(JOURNAL))?;
+    lines.sort_by_cached_key(|(record, _)| units.number(&record.key()));
+    Ok(lines)
 }
 
-/// Lines in verdict order; units that are not among the keys come first.
-#[must_use]
-pub fn in_order(mut lines: Vec<(Record, String)>, keys: &[UnitKey]) -> Vec<(Record, String)> {
-    let rank: HashMap<&UnitKey, usize> = keys.iter().enumerate().map(|(i, key)| (key, i)).collect();
-    lines.sort_by_cached_key(|(record, _)| rank.get(&record.key()).copied());
-    lines
-}
-
-/// The bytes of `verdicts.jsonl`.
-#[must_use]
-pub fn verdict_bytes(lines: &[(Record, String)]) -> Vec<u8> {
-    lines.iter().flat_map(|(_, line)| [line.as_bytes(), b"\n"]).flatten().copied().collect()
+/// What verdicts come to, with the calls that led to them.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Damaged`].
+pub fn summary(index: &Index, signature: &Signature, sums: &Sums, cost: Cost) -> Result<Summary, Error> {
+    let questions = sums.questions();
+    let mut summing = Summing::new(&questions);
+    index.each(|json| {
+        summing.add(&journal::record(json)?);
+        Ok(())
+    })?;
+    Ok(summing.finish(signature, cost))
 }
 
 /// The bytes of `summary.json`.
@@ -51,13 +63,22 @@ pub fn read_summary(dir: &Path) -> Option<Summary> {
     serde_json::from_slice(&std::fs::read(dir.join(SUMMARY)).ok()?).ok()
 }
 
-/// Writes `verdicts.jsonl` and `summary.json`. A summary that differs from the one there only in the time that this
-/// process took is not written again: looking at a finished run changes nothing in it.
+/// Writes `verdicts.jsonl` and `summary.json`. What is there already is not written again, nor a summary that differs
+/// from the one there only in the time that this process took: looking at a finished run changes nothing in it.
 ///
 /// # Errors
-/// [`Error::Io`].
-pub fn write(folder: &Folder, lines: &[(Record, String)], summary: Summary) -> Result<Summary, Error> {
-    folder.write(VERDICTS, &verdict_bytes(lines))?;
+/// [`Error::Io`], [`Error::Damaged`].
+pub fn write(folder: &Folder, index: &Index, summary: Summary) -> Result<Summary, Error> {
+    let path = folder.path(VERDICTS);
+    if !is_there(&path, index)? {
+        folder::replace(&path, |file| {
+            let mut write = |json: &str| {
+                let written = file.write_all(json.as_bytes()).and_then(|()| file.write_all(b"\n"));
+                written.map_err(|source| Error::Io { action: "write", path: path.clone(), source })
+            };
+            index.each(&mut write).map_err(io::Error::other)
+        })?;
+    }
     if let Some(there) = read_summary(folder.dir()) {
         let mut same = summary.clone();
         same.cost.wall_seconds = there.cost.wall_seconds;
@@ -67,4 +88,20 @@ pub fn write(folder: &Folder, lines: &[(Record, String)], summary: Summary) -> R
     }
     folder.write(SUMMARY, &summary_bytes(&summary))?;
     Ok(summary)
+}
+
+/// Whether a file holds the verdicts of an index already, line by line.
+fn is_there(path: &Path, index: &Index) -> Result<bool, Error> {
+    let Ok(file) = File::open(path) else { return Ok(false) };
+    let mut file = BufReader::with_capacity(1 << 18, file);
+    let mut is_same = true;
+    let mut there = Vec::new();
+    index.each(|json| {
+        there.resize(json.len() + 1, 0);
+        is_same = is_same
+            && file.read_exact(&mut there).is_ok()
+            && there.strip_suffix(b"\n").is_some_and(|line| line == json.as_bytes());
+        Ok(())
+    })?;
+    Ok(is_same && file.read(&mut [0]).is_ok_and(|n| n == 0))
 }

@@ -2,7 +2,7 @@
 //! them. It depends on the input and the seed alone, never on a model or a clock.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     str::FromStr,
 };
@@ -10,14 +10,15 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use super::{
+    Error,
     draw::{languages, shuffle},
-    folder::{hex, json_lines},
+    folder::json_lines,
     record::UnitKey,
     selection::Selection,
 };
 use crate::{
     judges::{Grouping, Unit},
-    segment::Segment,
+    segment::{Segment, Segments},
 };
 
 /// Documents in one group of [`Grouping::FiveDocuments`].
@@ -38,9 +39,14 @@ pub struct Group {
 /// Splits an input into groups, in the order of the input. The groups are the same whatever is selected, but
 /// those in which nothing is selected are left out.
 #[must_use]
-pub fn groups(segments: &[Segment], selection: &Selection, grouping: Grouping, seed: u64) -> Vec<Group> {
+pub fn groups<S: Segments + ?Sized>(
+    segments: &S,
+    selection: &Selection,
+    grouping: Grouping,
+    seed: u64,
+) -> Vec<Group> {
     let all = match grouping {
-        Grouping::Segment => (0..segments.len()).map(|i| vec![i]).collect(),
+        Grouping::Segment => (0..segments.n_segments()).map(|i| vec![i]).collect(),
         Grouping::Document => documents(segments),
         Grouping::FiveDocuments => five_documents(segments, seed),
         Grouping::Source => sources(segments),
@@ -59,25 +65,35 @@ impl Group {
         self.members.iter().map(|&i| input[i].clone()).collect()
     }
 
+    /// The segments of the group with their texts.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the texts cannot be read back.
+    pub fn read<S: Segments + ?Sized>(&self, input: &S) -> Result<Vec<Segment>, Error> {
+        self.members.iter().map(|&i| input.segment(i).map_err(Error::Input)).collect()
+    }
+
     /// What gets a verdict, in order: the wanted members, or the group as a whole as soon as one of them is wanted.
     #[must_use]
-    pub fn units(&self, input: &[Segment], unit: Unit) -> Vec<UnitKey> {
+    pub fn units<S: Segments + ?Sized>(&self, input: &S, unit: Unit) -> Vec<UnitKey> {
+        let members = self.members.iter().map(|&i| input.outline(i));
         match unit {
             Unit::Segment => {
-                self.wanted.iter().map(|&at| UnitKey::of_segment(&input[self.members[at]])).collect()
+                self.wanted.iter().map(|&at| UnitKey::of_outline(&input.outline(self.members[at]))).collect()
             }
-            Unit::Group => UnitKey::of_group(&self.segments(input), unit),
+            Unit::Group => UnitKey::of_outlines(members, unit),
         }
     }
 
-    /// A name made of what the group holds: the same in a run that has grown, and in every shard.
+    /// A number made of what the group holds: the same in a run that has grown, and in every shard.
     #[must_use]
-    pub fn id(&self, input: &[Segment]) -> String {
+    pub fn id<S: Segments + ?Sized>(&self, input: &S) -> GroupId {
         let mut hash = Sha256::new();
         for &member in &self.members {
-            hash.update(json_lines(&[UnitKey::of_segment(&input[member])]));
+            hash.update(json_lines(&[UnitKey::of_outline(&input.outline(member))]));
         }
-        hex(&hash.finalize()[..8])
+        let digest = hash.finalize();
+        GroupId(digest[..8].iter().fold(0, |id, &byte| id << 8 | u64::from(byte)))
     }
 
     /// Whether every member gets a verdict.
@@ -87,18 +103,39 @@ impl Group {
     }
 }
 
+/// What the calls of a group name it by: 16 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(u64);
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl GroupId {
+    /// Reads what calls name a group by; `None` for anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_plain =
+            text.len() == 16 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        u64::from_str_radix(text, 16).ok().filter(|_| is_plain).map(Self)
+    }
+}
+
 /// The members of several groups.
 type Members = Vec<Vec<usize>>;
 
-fn documents(segments: &[Segment]) -> Members {
+fn documents<S: Segments + ?Sized>(segments: &S) -> Members {
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut of_doc: BTreeMap<(&str, String, &str), usize> = BTreeMap::new();
-    for (i, segment) in segments.iter().enumerate() {
+    let mut of_doc: HashMap<(&str, String, &str), usize> = HashMap::new();
+    for i in 0..segments.n_segments() {
+        let segment = segments.outline(i);
         if segment.doc.is_empty() {
             groups.push(vec![i]);
             continue;
         }
-        let at = *of_doc.entry((&segment.system, languages(segment), &segment.doc)).or_insert(groups.len());
+        let at = *of_doc.entry((segment.system, languages(&segment), segment.doc)).or_insert(groups.len());
         if at == groups.len() {
             groups.push(Vec::new());
         }
@@ -109,12 +146,12 @@ fn documents(segments: &[Segment]) -> Members {
 
 /// Documents of one system and language pair in an order drawn by the seed, five by five. Systems with the
 /// same number of documents draw the same order, so their groups can be compared.
-fn five_documents(segments: &[Segment], seed: u64) -> Members {
+fn five_documents<S: Segments + ?Sized>(segments: &S, seed: u64) -> Members {
     let mut of_system: Vec<Members> = Vec::new();
     let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for doc in documents(segments) {
-        let first = &segments[doc[0]];
-        let at = *places.entry((&first.system, languages(first))).or_insert(of_system.len());
+        let first = segments.outline(doc[0]);
+        let at = *places.entry((first.system, languages(&first))).or_insert(of_system.len());
         if at == of_system.len() {
             of_system.push(Vec::new());
         }
@@ -128,11 +165,12 @@ fn five_documents(segments: &[Segment], seed: u64) -> Members {
     groups
 }
 
-fn sources(segments: &[Segment]) -> Members {
+fn sources<S: Segments + ?Sized>(segments: &S) -> Members {
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut of_source: BTreeMap<(String, &str, usize, &str), usize> = BTreeMap::new();
-    for (i, segment) in segments.iter().enumerate() {
-        let source = (languages(segment), segment.doc.as_str(), segment.seg, segment.source.as_str());
+    let mut of_source: HashMap<(String, &str, usize, u128), usize> = HashMap::new();
+    for i in 0..segments.n_segments() {
+        let segment = segments.outline(i);
+        let source = (languages(&segment), segment.doc, segment.seg, segments.source_id(i));
         let at = *of_source.entry(source).or_insert(groups.len());
         if at == groups.len() {
             groups.push(Vec::new());
@@ -140,26 +178,6 @@ fn sources(segments: &[Segment]) -> Members {
         groups[at].push(i);
     }
     groups
-}
-
-/// The units of all groups in the order of `verdicts.jsonl`: system by name, its documents as they stand in
-/// the input, segment.
-#[must_use]
-pub fn in_verdict_order(segments: &[Segment], groups: &[Group], unit: Unit) -> Vec<UnitKey> {
-    let doc =
-        |key: &UnitKey| (key.system.clone(), key.src_lang.clone(), key.tgt_lang.clone(), key.doc.clone());
-    let mut keys: Vec<UnitKey> = Vec::with_capacity(segments.len());
-    let mut first_line: BTreeMap<_, usize> = BTreeMap::new();
-    for group in groups {
-        let first = group.members.iter().copied().min().unwrap_or(0);
-        for (i, key) in group.units(segments, unit).into_iter().enumerate() {
-            let line = if unit == Unit::Segment { group.members[group.wanted[i]] } else { first };
-            first_line.entry(doc(&key)).and_modify(|at| *at = line.min(*at)).or_insert(line);
-            keys.push(key);
-        }
-    }
-    keys.sort_by_cached_key(|key| (key.system.clone(), first_line[&doc(key)], key.seg));
-    keys
 }
 
 /// One part of a run: `1/3` is the first of three.
@@ -188,7 +206,7 @@ impl Shard {
     /// The groups of this shard, in order. Groups are dealt, largest first, to the shard with the fewest
     /// estimated tokens so far, so shards differ by at most the largest group.
     #[must_use]
-    pub fn choose(self, segments: &[Segment], groups: &[Group]) -> Vec<usize> {
+    pub fn choose<S: Segments + ?Sized>(self, segments: &S, groups: &[Group]) -> Vec<usize> {
         let costs: Vec<usize> = groups.iter().map(|group| estimated_tokens(segments, group)).collect();
         let mut largest_first: Vec<usize> = (0..groups.len()).collect();
         largest_first.sort_by_key(|&i| (std::cmp::Reverse(costs[i]), i));
@@ -211,8 +229,8 @@ impl Shard {
 /// A quarter of the bytes, plus what surrounds each segment: good enough to balance shards, and the same on every
 /// machine.
 #[must_use]
-pub fn estimated_tokens(segments: &[Segment], group: &Group) -> usize {
-    let of = |&i: &usize| (segments[i].source.len() + segments[i].hypothesis.len()) / 4 + TOKENS_AROUND;
+pub fn estimated_tokens<S: Segments + ?Sized>(segments: &S, group: &Group) -> usize {
+    let of = |&i: &usize| segments.outline(i).n_bytes / 4 + TOKENS_AROUND;
     group.members.iter().map(of).sum()
 }
 
@@ -242,7 +260,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::segment::Lang;
+    use crate::{run::units::in_verdict_order, segment::Lang};
 
     fn segment(system: &str, doc: &str, seg: usize) -> Segment {
         Segment {

@@ -8,11 +8,14 @@ use super::{
     description::{InputId, RUN, RunFile},
     finish,
     folder::{Folder, json_lines},
-    groups::{self, Group},
+    groups::{self, Group, GroupId},
     input,
     journal::JOURNAL,
 };
-use crate::{segment::Segment, signature::Signature};
+use crate::{
+    segment::{Corpus, Segments as _},
+    signature::Signature,
+};
 
 /// The field of the signature that says that units without a verdict were asked again.
 pub const RETRY: &str = "retry";
@@ -63,7 +66,7 @@ impl Claim {
     pub fn write(
         &self,
         folder: &Folder,
-        segments: &[Segment],
+        segments: &Corpus,
         shard: Shard,
         copies: &[Copy],
     ) -> Result<(), Error> {
@@ -122,19 +125,18 @@ fn keeps_units(
     let Some((segments, selection)) = input::read(folder.dir(), there)? else {
         return Err(other("the folder keeps no copy of its input to compare with"));
     };
-    let groups_of = |segments: &[Segment], selection: &Selection| {
+    let groups_of = |segments: &Corpus, selection: &Selection| {
         groups::groups(segments, selection, task.judge.group(), options.seed)
     };
     let (old, new) = (groups_of(&segments, &selection), groups_of(task.segments, &options.selection));
-    let places: HashMap<String, &Group> = new.iter().map(|group| (group.id(task.segments), group)).collect();
+    let places: HashMap<GroupId, &Group> = new.iter().map(|group| (group.id(task.segments), group)).collect();
     for group in &old {
-        let first = &segments[group.members[0]];
+        let first = segments.outline(group.members[0]);
         let of = format!("segment {} of document `{}` and system `{}`", first.seg, first.doc, first.system);
         let Some(now) = places.get(&group.id(&segments)) else {
             return Err(other(&format!("{of} is judged with other segments, or not at all")));
         };
-        let is_same = group.members.iter().zip(&now.members).all(|(&a, &b)| segments[a] == task.segments[b]);
-        if !is_same {
+        if group.read(&segments)? != now.read(task.segments)? {
             return Err(other(&format!(
                 "the text of {of}, or of a segment that is judged with it, is another"
             )));

@@ -2,12 +2,12 @@
 //! qualities that contradict each other, explanations that come from the prompt or name a language that is not
 //! there. It looks at what a run left, asks no model anything, and changes no verdict.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Record, UnitKey};
-use crate::mqm::{ErrorSpan, Severity};
+use crate::mqm::Severity;
 
 mod explanations;
 
@@ -141,82 +141,135 @@ impl Finding {
 /// finding about qualities. `questions` are some that the run asked, for what a judge could copy from.
 #[must_use]
 pub fn findings(records: &[Record], questions: &[Asked]) -> Vec<Finding> {
-    let scored: Vec<&Record> = records.iter().filter(|record| record.score.is_some()).collect();
-    let names_errors = scored.iter().any(|record| !record.errors.is_empty());
-    let found = Sign::ALL.into_iter().filter_map(|sign| match sign {
-        Sign::SameScore => most_frequent(sign, scored.iter().filter_map(|r| r.score)),
-        Sign::SameQuality => {
-            // Where the quality is the score, it has been counted.
-            let is_apart = scored.iter().any(|r| r.quality_score.is_some() && r.quality_score != r.score);
-            most_frequent(sign, scored.iter().filter(|_| is_apart).filter_map(|r| r.quality_score))
-        }
-        Sign::SameCount => {
-            let counts = scored.iter().map(|r| r.errors.len()).filter(|n| *n > 0);
-            let frequent = most_frequent(sign, counts.map(|n| n as f64))?;
-            Some(Finding { value: frequent.value, ..finding(sign, frequent.found, scored.len()) })
-        }
-        Sign::NoError => {
-            let seen = scored.iter().filter(|_| names_errors);
-            Some(counted(sign, seen.map(|r| (*r, r.errors.is_empty().then(String::new)))))
-        }
-        Sign::Contradiction => {
-            let seen = scored.iter().filter(|_| names_errors);
-            Some(counted(sign, seen.filter_map(|r| Some((*r, contradiction(r, r.quality_score?))))))
-        }
-        Sign::OddSpan => {
-            let words = spans::Words::new();
-            let placed = errors(&scored).filter(|(r, e)| spans::is_placed(r, e));
-            Some(counted(sign, placed.map(|(r, e)| (r, words.oddity(r, e)))))
-        }
-        Sign::RepeatedError => Some(counted(sign, scored.iter().flat_map(|record| repetitions(record)))),
-        Sign::CopiedExplanation => {
-            let shown = explanations::Shown::of(questions);
-            Some(counted(sign, explained(&scored).map(|(r, text)| (r, shown.copied(r, text)))))
-        }
-        Sign::ForeignLanguage => {
-            let names = explanations::Names::new();
-            Some(counted(sign, explained(&scored).map(|(r, text)| (r, names.foreign(r, text)))))
-        }
-    });
-    found.filter(|finding| finding.of > 0).collect()
+    let mut signs = Signs::new(questions);
+    records.iter().for_each(|record| signs.add(record));
+    signs.findings()
 }
 
-fn errors<'a>(records: &[&'a Record]) -> impl Iterator<Item = (&'a Record, &'a ErrorSpan)> {
-    records.iter().flat_map(|&record| record.errors.iter().map(move |error| (record, error)))
+/// The signs so far, of records that come one by one and are not kept.
+pub struct Signs<'a> {
+    words: spans::Words,
+    shown: explanations::Shown<'a>,
+    names: explanations::Names,
+    n_scored: usize,
+    names_errors: bool,
+    /// Where the quality is the score, it has been counted.
+    quality_is_apart: bool,
+    scores: Frequencies,
+    qualities: Frequencies,
+    /// Numbers of errors other than 0.
+    counts: Frequencies,
+    seen: BTreeMap<Sign, Seen>,
 }
 
-fn explained<'a>(records: &[&'a Record]) -> impl Iterator<Item = (&'a Record, &'a str)> {
-    let explanation = |(record, error): (&'a Record, &'a ErrorSpan)| {
-        Some((record, error.explanation.as_deref().filter(|text| !text.trim().is_empty())?))
-    };
-    errors(records).filter_map(explanation)
+/// How many things showed a sign, of how many, and the first of them.
+#[derive(Default)]
+struct Seen {
+    found: usize,
+    of: usize,
+    example: Option<Example>,
 }
 
-/// How many of the values are the most frequent one; of equally frequent ones the smallest.
-fn most_frequent(sign: Sign, values: impl Iterator<Item = f64>) -> Option<Finding> {
-    let mut counts: BTreeMap<u64, (f64, usize)> = BTreeMap::new();
-    let mut of = 0;
-    for value in values {
-        counts.entry(value.to_bits()).or_insert((value, 0)).1 += 1;
-        of += 1;
+impl<'a> Signs<'a> {
+    /// Without any record.
+    #[must_use]
+    pub fn new(questions: &'a [Asked]) -> Self {
+        Self {
+            words: spans::Words::new(),
+            shown: explanations::Shown::of(questions),
+            names: explanations::Names::new(),
+            n_scored: 0,
+            names_errors: false,
+            quality_is_apart: false,
+            scores: Frequencies::default(),
+            qualities: Frequencies::default(),
+            counts: Frequencies::default(),
+            seen: BTreeMap::new(),
+        }
     }
-    let better = |a: &(f64, usize), b: &(f64, usize)| a.1.cmp(&b.1).then(b.0.total_cmp(&a.0));
-    let (value, found) = counts.into_values().max_by(better)?;
-    Some(Finding { value: Some(value), ..finding(sign, found, of) })
+
+    /// Looks at a record; those without a score say nothing of the judge.
+    pub fn add(&mut self, record: &Record) {
+        let Some(score) = record.score else { return };
+        self.n_scored += 1;
+        self.names_errors |= !record.errors.is_empty();
+        self.quality_is_apart |= record.quality_score.is_some_and(|quality| quality != score);
+        self.scores.add(score);
+        record.quality_score.into_iter().for_each(|quality| self.qualities.add(quality));
+        if !record.errors.is_empty() {
+            self.counts.add(record.errors.len() as f64);
+        }
+        self.count(Sign::NoError, record, record.errors.is_empty().then(String::new));
+        if let Some(quality) = record.quality_score {
+            self.count(Sign::Contradiction, record, contradiction(record, quality));
+        }
+        for error in &record.errors {
+            if spans::is_placed(record, error) {
+                self.count(Sign::OddSpan, record, self.words.oddity(record, error));
+            }
+            if let Some(text) = error.explanation.as_deref().filter(|text| !text.trim().is_empty()) {
+                self.count(Sign::CopiedExplanation, record, self.shown.copied(record, text));
+                self.count(Sign::ForeignLanguage, record, self.names.foreign(record, text));
+            }
+        }
+        for repeated in repetitions(record) {
+            self.count(Sign::RepeatedError, record, repeated);
+        }
+    }
+
+    /// Counts a thing that shows a sign if it comes with a text, which says where.
+    fn count(&mut self, sign: Sign, record: &Record, text: Option<String>) {
+        let seen = self.seen.entry(sign).or_default();
+        seen.of += 1;
+        let Some(text) = text else { return };
+        seen.found += 1;
+        if seen.example.is_none() {
+            let UnitKey { system, doc, seg, .. } = record.key();
+            seen.example = Some(Example { system, doc, seg, text });
+        }
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn findings(mut self) -> Vec<Finding> {
+        let found = Sign::ALL.into_iter().filter_map(|sign| match sign {
+            Sign::SameScore => self.scores.most_frequent(sign),
+            Sign::SameQuality => self.qualities.most_frequent(sign).filter(|_| self.quality_is_apart),
+            Sign::SameCount => {
+                let frequent = self.counts.most_frequent(sign)?;
+                Some(Finding { value: frequent.value, ..finding(sign, frequent.found, self.n_scored) })
+            }
+            Sign::NoError | Sign::Contradiction if !self.names_errors => None,
+            _ => {
+                let Seen { found, of, example } = self.seen.remove(&sign)?;
+                let example = example.filter(|example| !example.text.is_empty());
+                Some(Finding { example, ..finding(sign, found, of) })
+            }
+        });
+        found.filter(|finding| finding.of > 0).collect()
+    }
 }
 
-/// How many of the things show the sign: those that come with a text, which says where.
-fn counted<'a>(sign: Sign, seen: impl Iterator<Item = (&'a Record, Option<String>)>) -> Finding {
-    let (mut found, mut of, mut example) = (0, 0, None);
-    for (record, text) in seen {
-        of += 1;
-        let Some(text) = text else { continue };
-        found += 1;
-        let UnitKey { system, doc, seg, .. } = record.key();
-        example.get_or_insert(Example { system, doc, seg, text });
+/// How often each value came.
+#[derive(Default)]
+struct Frequencies {
+    counts: HashMap<u64, usize>,
+    of: usize,
+}
+
+impl Frequencies {
+    fn add(&mut self, value: f64) {
+        *self.counts.entry(value.to_bits()).or_default() += 1;
+        self.of += 1;
     }
-    let example = example.filter(|example| !example.text.is_empty());
-    Finding { example, ..finding(sign, found, of) }
+
+    /// How many of the values are the most frequent one; of equally frequent ones the smallest.
+    fn most_frequent(&self, sign: Sign) -> Option<Finding> {
+        let counts = self.counts.iter().map(|(&bits, &n)| (f64::from_bits(bits), n));
+        let better = |a: &(f64, usize), b: &(f64, usize)| a.1.cmp(&b.1).then(b.0.total_cmp(&a.0));
+        let (value, found) = counts.max_by(better)?;
+        Some(Finding { value: Some(value), ..finding(sign, found, self.of) })
+    }
 }
 
 fn finding(sign: Sign, found: usize, of: usize) -> Finding {
@@ -237,11 +290,11 @@ fn contradiction(record: &Record, quality: f64) -> Option<String> {
 }
 
 /// Each error of a unit, with its span where an earlier one has the same place and category.
-fn repetitions(record: &Record) -> impl Iterator<Item = (&Record, Option<String>)> {
+fn repetitions(record: &Record) -> impl Iterator<Item = Option<String>> {
     let mut seen = BTreeSet::new();
     record.errors.iter().map(move |error| {
         let is_new = seen.insert((error.side, error.start, error.end, &error.span, &error.category));
-        (record, (!is_new).then(|| format!("{} `{}`", error.category, error.span)))
+        (!is_new).then(|| format!("{} `{}`", error.category, error.span))
     })
 }
 

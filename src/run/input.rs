@@ -10,10 +10,10 @@ use std::{
 use super::{
     Copy, Error, Selection,
     description::{InputId, RunFile},
-    folder::{self, json_lines},
+    folder,
     groups::Shard,
 };
-use crate::segment::Segment;
+use crate::segment::{Corpus, Segments as _};
 
 /// The file's name: the segments, those that are only context among them, one JSON object a line.
 pub const INPUT: &str = "input.jsonl";
@@ -25,13 +25,13 @@ pub const MATERIALS: &str = "materials";
 ///
 /// # Errors
 /// [`Error::Io`].
-pub fn keep(dir: &Path, segments: &[Segment], shard: Shard) -> Result<(), Error> {
+pub fn keep(dir: &Path, segments: &Corpus, shard: Shard) -> Result<(), Error> {
     let path = dir.join(INPUT);
     if shard.index != 1 {
         return Ok(());
     }
     folder::replace(&path, |file| {
-        segments.iter().try_for_each(|segment| file.write_all(&json_lines(std::slice::from_ref(segment))))
+        (0..segments.n_segments()).try_for_each(|idx| file.write_all(&segments.line(idx)?))
     })
 }
 
@@ -85,7 +85,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Damaged`] for a copy that is not what `run.json` says.
-pub fn read(dir: &Path, run: &RunFile) -> Result<Option<(Vec<Segment>, Selection)>, Error> {
+pub fn read(dir: &Path, run: &RunFile) -> Result<Option<(Corpus, Selection)>, Error> {
     let path = dir.join(INPUT);
     if !path.exists() {
         return Ok(None);
@@ -97,16 +97,18 @@ pub fn read(dir: &Path, run: &RunFile) -> Result<Option<(Vec<Segment>, Selection
         reason,
         hint: "delete the file; the run can then be continued from its own input",
     };
-    let mut segments = Vec::new();
+    let mut segments = Corpus::default();
     for (i, line) in BufReader::new(File::open(&path).map_err(io)?).lines().enumerate() {
         let line = line.map_err(io)?;
-        segments.push(serde_json::from_str(&line).map_err(|e| damaged(i + 1, e.to_string()))?);
+        let segment = serde_json::from_str(&line).map_err(|e| damaged(i + 1, e.to_string()))?;
+        segments.push(&segment).map_err(Error::Input)?;
     }
-    let selection = Selection::of_ranges(run.selection.as_deref(), segments.len());
-    let here = InputId::of(&segments, &selection);
+    segments.complete().map_err(Error::Input)?;
+    let selection = Selection::of_ranges(run.selection.as_deref(), segments.n_segments());
+    let here = InputId::of(&segments, &selection)?;
     if here != run.input {
         let reason = format!("it holds {here}, but `run.json` says {}", run.input);
-        return Err(damaged(segments.len(), reason));
+        return Err(damaged(segments.n_segments(), reason));
     }
     Ok(Some((segments, selection)))
 }

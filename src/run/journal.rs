@@ -3,9 +3,9 @@
 //! a checksum behind it, so that no edit and no fault of a disk passes for a verdict.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::HashSet,
     fs::File,
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
 };
 
@@ -17,8 +17,11 @@ use super::{
     call::CallLine,
     calls::{self, Calls, Keeping, Sums},
     folder::{self, Folder, hex},
+    groups::GroupId,
     record::{Record, Status, UnitKey},
+    units::Units,
 };
+use crate::segment::corpus::read_at;
 
 pub const JOURNAL: &str = "journal.jsonl";
 
@@ -126,7 +129,7 @@ fn check(json: &str) -> String {
 #[derive(Debug, Default)]
 pub struct Done {
     /// Groups in which every unit has a record.
-    pub groups: BTreeSet<usize>,
+    pub groups: HashSet<usize>,
     pub sums: Sums,
 }
 
@@ -141,10 +144,10 @@ pub struct Resume {
 /// The groups of a run as the journal knows them.
 #[derive(Clone, Copy)]
 pub struct Groups<'a> {
-    /// By the number of the group: what a verdict is given on.
-    pub units: &'a [Vec<UnitKey>],
+    /// What verdicts are given on.
+    pub units: &'a Units,
     /// By the number of the group: what its calls name it by.
-    pub ids: &'a [String],
+    pub ids: &'a [GroupId],
 }
 
 /// Opens the journal of a folder for appending. Complete groups are kept. A torn last line, groups that were cut short
@@ -159,7 +162,7 @@ pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, 
     if kept.dropped {
         folder::replace(&path, |file| copy_lines(&path, file, &kept.lines))?;
     }
-    let ids = kept.groups.iter().map(|&group| of.ids[group].as_str()).collect();
+    let ids = kept.groups.iter().map(|&group| of.ids[group]).collect();
     let sums = calls::keep(folder.dir(), &ids, how.keeping)?;
     let records = File::options().create(true).append(true).open(&path);
     let records = records.map_err(|source| Error::Io { action: "append to", path: path.clone(), source })?;
@@ -169,13 +172,13 @@ pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, 
 
 /// Where a line stands in a file.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+pub struct Span {
     offset: u64,
-    len: usize,
+    len: u32,
 }
 
 struct Kept {
-    groups: BTreeSet<usize>,
+    groups: HashSet<usize>,
     lines: Vec<Span>,
     dropped: bool,
 }
@@ -191,34 +194,132 @@ struct Judged {
     status: Status,
 }
 
-fn keep(path: &Path, units: &[Vec<UnitKey>], how: Resume) -> Result<Kept, Error> {
-    let group_of: BTreeMap<&UnitKey, usize> =
-        units.iter().enumerate().flat_map(|(group, keys)| keys.iter().map(move |key| (key, group))).collect();
-    let mut of_group: BTreeMap<usize, (BTreeSet<&UnitKey>, bool)> = BTreeMap::new();
-    let mut lines: Vec<(usize, Span)> = Vec::new();
+impl Judged {
+    fn key(self) -> UnitKey {
+        let Self { system, src_lang, tgt_lang, doc, seg, .. } = self;
+        UnitKey { system, src_lang, tgt_lang, doc, seg }
+    }
+}
+
+fn keep(path: &Path, units: &Units, how: Resume) -> Result<Kept, Error> {
+    let mut is_again: HashSet<usize> = HashSet::new();
+    let mut lines: Vec<Option<Span>> = vec![None; units.len()];
     let size = each_line(path, Line::Sealed, |number, span, json| {
-        let Judged { system, src_lang, tgt_lang, doc, seg, status } = parse(path, number, json)?;
-        let key = UnitKey { system, src_lang, tgt_lang, doc, seg };
-        let Some((&own, &group)) = group_of.get_key_value(&key) else {
+        let judged: Judged = parse(path, number, json)?;
+        let status = judged.status;
+        let key = judged.key();
+        let Some(unit) = units.number(&key) else {
             return Err(Error::Foreign { path: path.into(), line: number, key: Box::new(key) });
         };
-        let (seen, again) = of_group.entry(group).or_default();
-        if !seen.insert(own) {
+        if lines[unit].replace(span).is_some() {
             return Err(damaged(path, number, "this unit appears twice"));
         }
-        *again |= status == Status::Failed || (how.drops_missing && status.is_of_the_answer());
-        lines.push((group, span));
+        if status == Status::Failed || (how.drops_missing && status.is_of_the_answer()) {
+            is_again.insert(units.group(unit));
+        }
         Ok(())
     })?;
-    let groups: BTreeSet<usize> = of_group
-        .into_iter()
-        .filter(|(group, (seen, again))| seen.len() == units[*group].len() && !again)
-        .map(|(group, _)| group)
-        .collect();
-    let lines: Vec<Span> =
-        lines.into_iter().filter(|(g, _)| groups.contains(g)).map(|(_, span)| span).collect();
-    let dropped = lines.iter().map(|span| span.len as u64 + 1).sum::<u64>() != size;
+    let is_whole = |&group: &usize| {
+        units.of_group(group).iter().all(|&unit| lines[unit as usize].is_some()) && !is_again.contains(&group)
+    };
+    let groups: HashSet<usize> = (0..units.n_groups()).filter(is_whole).collect();
+    let kept = (0..units.len()).filter(|&unit| groups.contains(&units.group(unit)));
+    let mut lines: Vec<Span> = kept.filter_map(|unit| lines[unit]).collect();
+    lines.sort_unstable_by_key(|span| span.offset);
+    let dropped = lines.iter().map(|span| u64::from(span.len) + 1).sum::<u64>() != size;
     Ok(Kept { groups, lines, dropped })
+}
+
+/// Where the verdict on a unit stands.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    journal: u32,
+    span: Span,
+}
+
+/// Journals whose lines are found again by their units: the lines stay where they are.
+#[derive(Debug)]
+pub struct Index {
+    journals: Vec<(PathBuf, File)>,
+    /// By the number of the unit.
+    lines: Vec<Option<At>>,
+    /// Whether several journals have the same verdict on a unit.
+    pub is_shared: bool,
+    /// The first unit on which two journals have different verdicts, and these.
+    pub apart: Option<(usize, [PathBuf; 2])>,
+}
+
+impl Index {
+    /// Without any journal.
+    #[must_use]
+    pub fn new(units: &Units) -> Self {
+        Self { journals: Vec::new(), lines: vec![None; units.len()], is_shared: false, apart: None }
+    }
+
+    /// Reads a journal once; one that is not there has no lines.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Damaged`]; [`Error::Foreign`] for a line about a unit that is not among these.
+    pub fn add(&mut self, path: &Path, units: &Units) -> Result<(), Error> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened.map_err(|source| Error::Io { action: "read", path: path.into(), source })?,
+        };
+        let journal = self.journals.len() as u32;
+        self.journals.push((path.into(), file));
+        each_line(path, Line::Sealed, |number, span, json| {
+            let key = parse::<Judged>(path, number, json)?.key();
+            let Some(unit) = units.number(&key) else {
+                return Err(Error::Foreign { path: path.into(), line: number, key: Box::new(key) });
+            };
+            match self.lines[unit] {
+                None => self.lines[unit] = Some(At { journal, span }),
+                Some(_) if self.json(unit)?.as_deref() == Some(json) => self.is_shared = true,
+                Some(there) if self.apart.as_ref().is_none_or(|(first, _)| unit < *first) => {
+                    let there = self.journals[there.journal as usize].0.clone();
+                    self.apart = Some((unit, [there, path.into()]));
+                }
+                Some(_) => {}
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Whether there is a verdict on this unit.
+    #[must_use]
+    pub fn has(&self, unit: usize) -> bool {
+        self.lines[unit].is_some()
+    }
+
+    /// How many units have a verdict.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lines.iter().flatten().count()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The verdict on a unit as JSON; `None` without one.
+    fn json(&self, unit: usize) -> Result<Option<String>, Error> {
+        let Some(At { journal, span: Span { offset, len } }) = self.lines[unit] else { return Ok(None) };
+        let (path, file) = &self.journals[journal as usize];
+        let read = |source| Error::Io { action: "read", path: path.clone(), source };
+        let line = read_at(file, offset, len as usize).map_err(read)?;
+        let text = String::from_utf8(line).ok().and_then(|line| unsealed(&line).ok());
+        text.map(Some).ok_or_else(|| damaged(path, 0, "it was changed while it was being read"))
+    }
+
+    /// Goes through all verdicts in verdict order, as JSON.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Damaged`], and what `visit` returns.
+    pub fn each(&self, mut visit: impl FnMut(&str) -> Result<(), Error>) -> Result<(), Error> {
+        (0..self.lines.len()).try_for_each(|unit| self.json(unit)?.map_or(Ok(()), |json| visit(&json)))
+    }
 }
 
 /// What the lines of a file are.
@@ -251,7 +352,8 @@ fn each_line(
         let Some(whole) = line.strip_suffix(b"\n") else { return Ok(offset + n as u64) };
         number += 1;
         let text = std::str::from_utf8(whole).map_err(|_| damaged(path, number, "not UTF-8"))?;
-        let span = Span { offset, len: whole.len() };
+        let len = u32::try_from(whole.len()).map_err(|_| damaged(path, number, "it has more than 4 GiB"))?;
+        let span = Span { offset, len };
         match kind {
             Line::Sealed => {
                 let json = unsealed(text).map_err(|reason| damaged(path, number, reason))?;
@@ -274,12 +376,16 @@ fn damaged(path: &Path, line: usize, reason: &str) -> Error {
 
 /// Copies some lines of a file.
 fn copy_lines(path: &Path, to: &mut dyn Write, lines: &[Span]) -> io::Result<()> {
-    let mut file = BufReader::new(File::open(path)?);
-    for span in lines {
-        file.seek(SeekFrom::Start(span.offset))?;
-        io::copy(&mut file.by_ref().take(span.len as u64 + 1), to)?;
-    }
-    Ok(())
+    let file = File::open(path)?;
+    lines.iter().try_for_each(|span| to.write_all(&read_at(&file, span.offset, span.len as usize + 1)?))
+}
+
+/// A verdict's JSON as a record.
+///
+/// # Errors
+/// [`Error::Damaged`] for anything else.
+pub fn record(json: &str) -> Result<Record, Error> {
+    parse(Path::new(JOURNAL), 0, json)
 }
 
 /// The records of a journal, each with its exact line in `verdicts.jsonl`.
@@ -296,6 +402,22 @@ pub fn records(path: &Path) -> Result<Vec<(Record, String)>, Error> {
 /// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line that is not a record.
 pub fn verdicts(path: &Path) -> Result<Vec<(Record, String)>, Error> {
     lines(path, Line::Plain)
+}
+
+/// Goes through the records of a journal, one in memory at a time.
+///
+/// # Errors
+/// As [`records`], and what `visit` returns.
+pub fn each_record(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
+    each_line(path, Line::Sealed, |number, _, json| visit(parse(path, number, json)?)).map(drop)
+}
+
+/// Goes through the records of a `verdicts.jsonl`, one in memory at a time.
+///
+/// # Errors
+/// As [`verdicts`], and what `visit` returns.
+pub fn each_verdict(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
+    each_line(path, Line::Plain, |number, _, json| visit(parse(path, number, json)?)).map(drop)
 }
 
 fn lines(path: &Path, kind: Line) -> Result<Vec<(Record, String)>, Error> {

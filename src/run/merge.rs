@@ -2,17 +2,18 @@
 //! shards as they are: of different counts, overlapping where they agree, and, if asked, not all of them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
 };
 
 use super::{
-    Error, Outcome, Record, Summary, UnitKey, calls,
+    Error, Outcome, UnitKey, calls,
     description::{RUN, RunFile},
-    finish::{self, in_order},
-    folder::{Folder, json_lines},
+    finish,
+    folder::{self, Folder, json_lines},
     input,
-    journal::{self, JOURNAL},
+    journal::{self, Index, JOURNAL},
+    units::Units,
 };
 
 /// Whether units may be missing.
@@ -39,14 +40,24 @@ pub struct Merged {
 /// verdicts on the same unit, [`Error::Incomplete`] when some unit is in none although everything is needed,
 /// [`Error::Io`], [`Error::Damaged`].
 pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Result<Merged, Error> {
-    let runs: Vec<RunFile> = dirs.iter().map(|dir| RunFile::read(dir)).collect::<Result<_, _>>()?;
-    let Some(first) = runs.first() else { return Err(Error::NoRun(out.into())) };
-    for (dir, run) in dirs.iter().zip(&runs) {
-        same_run(&dirs[0], first, dir, run)?;
+    let Some(first_dir) = dirs.first() else { return Err(Error::NoRun(out.into())) };
+    let first = &RunFile::read(first_dir)?;
+    let mut given: Vec<String> = Vec::with_capacity(dirs.len());
+    for dir in dirs {
+        // Each lists the units of the whole run; one such list at a time is enough.
+        let run = RunFile::read(dir)?;
+        same_run(first_dir, first, dir, &run)?;
+        given.push(run.shard);
     }
-    let keys = first.keys();
-    let found = collect(dirs, &keys)?;
-    let missing = (found.lines.len() < keys.len()).then(|| incomplete(&found.lines, &keys, &runs));
+    let units = Units::listed(first.keys());
+    let mut index = Index::new(&units);
+    dirs.iter().try_for_each(|dir| index.add(&dir.join(JOURNAL), &units))?;
+    if let Some((unit, [a, b])) = &index.apart {
+        let folder = |journal: &Path| journal.parent().unwrap_or(journal).to_path_buf();
+        return Err(Error::Contradiction { a: folder(a), b: folder(b), unit: name(&units.key(*unit)) });
+    }
+    let bringer = if index.is_shared { bringers(dirs)? } else { HashMap::new() };
+    let missing = (index.len() < units.len()).then(|| incomplete(&index, &units, &given));
     let missing = match missing {
         Some(error) if need == Need::Everything => return Err(error),
         missing => missing.map(|error| error.to_string()),
@@ -56,16 +67,20 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
     if let Some(from) = dirs.iter().find(|dir| dir.join(input::INPUT).exists()) {
         input::carry_over(from, out)?;
     }
-    let sums = calls::join(dirs, |dir, group| found.bringer.get(group).is_none_or(|own| *own == dir), out)?;
-    let journal: String = found.lines.iter().map(|(_, line)| journal::sealed(line) + "\n").collect();
-    folder.write(JOURNAL, journal.as_bytes())?;
-    let records: Vec<Record> = found.lines.iter().map(|(record, _)| record.clone()).collect();
+    let sums = calls::join(dirs, |dir, group| bringer.get(group).is_none_or(|own| *own == dir), out)?;
+    folder::replace(&folder.path(JOURNAL), |file| {
+        let mut write = |json: &str| {
+            let written = file.write_all((journal::sealed(json) + "\n").as_bytes());
+            written.map_err(|source| Error::Io { action: "write", path: out.join(JOURNAL), source })
+        };
+        index.each(&mut write).map_err(std::io::Error::other)
+    })?;
     let mut cost = sums.cost.clone();
     cost.wall_seconds =
         dirs.iter().filter_map(|dir| finish::read_summary(dir)).map(|s| s.cost.wall_seconds).sum();
-    let summary = Summary::of(&records, &first.signature, &sums.questions(), cost);
-    let summary = if missing.is_none() { finish::write(&folder, &found.lines, summary)? } else { summary };
-    Ok(Merged { outcome: Outcome { resumed: records.len(), dir: out.into(), records, summary }, missing })
+    let summary = finish::summary(&index, &first.signature, &sums, cost)?;
+    let summary = if missing.is_none() { finish::write(&folder, &index, summary)? } else { summary };
+    Ok(Merged { outcome: Outcome { resumed: index.len(), dir: out.into(), summary }, missing })
 }
 
 fn same_run(a_dir: &Path, a: &RunFile, b_dir: &Path, b: &RunFile) -> Result<(), Error> {
@@ -91,48 +106,6 @@ fn claim(folder: &Folder, first: &RunFile, command: &[String]) -> Result<(), Err
     folder.write(RUN, &json_lines(std::slice::from_ref(&merged)))
 }
 
-/// What the journals of all folders hold.
-struct Found {
-    /// In verdict order.
-    lines: Vec<(Record, String)>,
-    /// Which folder brings the calls of a group that several judged, by the group's name.
-    bringer: HashMap<String, usize>,
-}
-
-/// The lines of all journals in verdict order. Units that several folders judged must have the same line in each.
-fn collect(dirs: &[PathBuf], keys: &[UnitKey]) -> Result<Found, Error> {
-    let wanted: BTreeSet<&UnitKey> = keys.iter().collect();
-    let mut found: BTreeMap<UnitKey, (usize, usize)> = BTreeMap::new();
-    let mut apart: BTreeMap<UnitKey, (usize, usize)> = BTreeMap::new();
-    let mut lines: Vec<(Record, String)> = Vec::new();
-    let mut is_shared = false;
-    for (at, dir) in dirs.iter().enumerate() {
-        let path = dir.join(JOURNAL);
-        for (line, (record, text)) in journal::records(&path)?.into_iter().enumerate() {
-            let key = record.key();
-            if !wanted.contains(&key) {
-                return Err(Error::Foreign { path, line: line + 1, key: Box::new(key) });
-            }
-            match found.get(&key) {
-                Some(&(_, place)) if lines[place].1 == text => is_shared = true,
-                Some(&(other, _)) => {
-                    apart.insert(key, (other, at));
-                }
-                None => {
-                    found.insert(key, (at, lines.len()));
-                    lines.push((record, text));
-                }
-            }
-        }
-    }
-    // The order of a journal is chance; the order of the verdicts is not, so this always finds the same one.
-    if let Some((key, (a, b))) = keys.iter().find_map(|key| Some((key, apart.get(key)?))) {
-        return Err(Error::Contradiction { a: dirs[*a].clone(), b: dirs[*b].clone(), unit: name(key) });
-    }
-    let bringer = if is_shared { bringers(dirs)? } else { HashMap::new() };
-    Ok(Found { lines: in_order(lines, keys), bringer })
-}
-
 /// The first folder that has calls of each group.
 fn bringers(dirs: &[PathBuf]) -> Result<HashMap<String, usize>, Error> {
     let mut bringer = HashMap::new();
@@ -144,16 +117,17 @@ fn bringers(dirs: &[PathBuf]) -> Result<HashMap<String, usize>, Error> {
     Ok(bringer)
 }
 
-fn incomplete(lines: &[(Record, String)], keys: &[UnitKey], runs: &[RunFile]) -> Error {
-    let there: BTreeSet<UnitKey> = lines.iter().map(|(record, _)| record.key()).collect();
-    let first = keys.iter().find(|key| !there.contains(key)).map_or_else(String::new, name);
-    let count: usize = runs[0].shard.split('/').nth(1).and_then(|n| n.parse().ok()).unwrap_or(1);
-    let given: BTreeSet<&str> = runs.iter().map(|run| run.shard.as_str()).collect();
+fn incomplete(index: &Index, units: &Units, given: &[String]) -> Error {
+    let first = (0..units.len()).find(|&unit| !index.has(unit));
+    let first = first.map_or_else(String::new, |unit| name(&units.key(unit)));
+    let count: usize = given[0].split('/').nth(1).and_then(|n| n.parse().ok()).unwrap_or(1);
+    let given: BTreeSet<&str> = given.iter().map(String::as_str).collect();
     let absent: Vec<String> =
         (1..=count).map(|i| format!("{i}/{count}")).filter(|shard| !given.contains(shard.as_str())).collect();
     let shards =
         if absent.is_empty() { given.into_iter().collect::<Vec<_>>().join(", ") } else { absent.join(", ") };
-    Error::Incomplete { missing: keys.len() - lines.len(), units: keys.len(), first, shards }
+    let (missing, units) = (units.len() - index.len(), units.len());
+    Error::Incomplete { missing, units, first, shards }
 }
 
 fn name(key: &UnitKey) -> String {

@@ -2,9 +2,13 @@
 //! judge surely asks, noted and counted without a model. Where more depends on the answers, a few groups are really
 //! judged. Memory and hours are for whoever knows the engine.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -13,8 +17,9 @@ use super::{
     groups::{self, Group},
 };
 use crate::{
-    judges::{Judge, Panel, in_parallel, method::Calls, rehearse},
-    segment::Segment,
+    judges::{Call, Judge, Panel, Question, Role, in_parallel, method::Calls, rehearse},
+    llm,
+    segment::Segments,
 };
 
 mod tally;
@@ -23,6 +28,15 @@ use tally::{Distinct, Tally};
 
 /// Groups that are judged to see what else a method asks.
 const SAMPLED: usize = 5;
+
+/// Answers that tell how long the others will be, where groups have fewer questions.
+const ANSWERED: usize = 24;
+
+/// Judging a sample goes on beyond the first groups only within this time.
+const SAMPLE_TIME: Duration = Duration::from_secs(15);
+
+/// Questions that are kept of each model, to measure its pace with.
+const EXAMPLES: usize = 64;
 
 /// What calls take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,21 +72,67 @@ pub struct Plan {
     pub longest_call: usize,
 }
 
+/// What one model reads and writes in a whole run, as far as is known or expected.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// One of the roles that the model plays.
+    pub role: Role,
+    pub calls: usize,
+    /// What prompts have in common counted once, where the model shows its tokens.
+    pub prompt_tokens: usize,
+    pub answer_tokens: usize,
+    /// Some of the questions, which the plan has not asked.
+    pub examples: Vec<Question>,
+}
+
+/// Plans as [`plan`] does, and also finds out how long answers are where their number is known: for an estimate of time.
+/// A few groups are judged for it.
+///
+/// # Errors
+/// As [`plan`].
+pub fn foretell<S: Segments + ?Sized>(
+    panel: &Panel,
+    judge: &dyn Judge,
+    calls: Calls,
+    segments: &S,
+    options: &Options,
+) -> Result<(Plan, Vec<Load>), Error> {
+    planned(panel, judge, calls, segments, options, Answers::Asked)
+}
+
+/// Whether answers are asked for only to see how many there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    Asked,
+    NotAsked,
+}
+
 /// Plans this shard of a run of a judge that takes so many calls for a unit.
 ///
 /// # Errors
 /// [`Error::Count`] when a prompt cannot be rendered.
-pub fn plan(
+pub fn plan<S: Segments + ?Sized>(
     panel: &Panel,
     judge: &dyn Judge,
     calls: Calls,
-    segments: &[Segment],
+    segments: &S,
     options: &Options,
 ) -> Result<Plan, Error> {
+    planned(panel, judge, calls, segments, options, Answers::NotAsked).map(|(plan, _)| plan)
+}
+
+fn planned<S: Segments + ?Sized>(
+    panel: &Panel,
+    judge: &dyn Judge,
+    calls: Calls,
+    segments: &S,
+    options: &Options,
+    answers: Answers,
+) -> Result<(Plan, Vec<Load>), Error> {
     let all = groups::groups(segments, &options.selection, judge.group(), options.seed);
     let mine: Vec<&Group> =
         options.shard.choose(segments, &all).into_iter().map(|group| &all[group]).collect();
-    let work = Work { panel, judge, segments, distinct: Mutex::default() };
+    let work = Work { panel, judge, segments, answers, counted: Mutex::default() };
     let of_groups = work.rehearsed(&mine)?;
     let least: Tally = of_groups.iter().sum();
     let units = mine.iter().map(|group| group.units(segments, judge.unit()).len()).sum::<usize>();
@@ -80,30 +140,57 @@ pub fn plan(
         segments: mine.iter().map(|group| group.members.len()).sum(),
         groups: mine.len(),
         units,
-        least: Amount { distinct_tokens: work.distinct(), ..least.amount },
+        least: Amount { distinct_tokens: work.lock().distinct.total(), ..least.amount },
         longest_prompt: least.longest_prompt,
         longest_call: least.longest_call,
         ..Plan::default()
     };
     // A question that follows a free answer is not among those that were noted.
     let is_cut = |tally: &Tally| (1..calls.least).contains(&tally.amount.calls);
-    if calls.least == calls.most && !of_groups.iter().any(is_cut) {
-        plan.most = Amount { answer_tokens: least.budgets, ..plan.least };
-        return Ok(plan);
+    let is_fixed = calls.least == calls.most && !of_groups.iter().any(is_cut);
+    if !is_fixed || answers == Answers::Asked {
+        work.extrapolate(&mut plan, calls, &mine, &of_groups, options.seed)?;
     }
-    work.extrapolate(&mut plan, calls, &mine, &of_groups, options.seed)?;
-    Ok(plan)
+    if is_fixed {
+        // What is asked is known; only the answers' lengths are not.
+        let exact = |amount: Amount| Amount { answer_tokens: amount.answer_tokens, ..plan.least };
+        plan.expected = plan.expected.map(exact);
+        plan.most = Amount { answer_tokens: least.budgets, ..plan.least };
+    }
+    let loads = work.counted.into_inner().unwrap_or_else(PoisonError::into_inner).loads;
+    Ok((plan, loads))
 }
 
 /// Everything that counting needs.
-struct Work<'a> {
+struct Work<'a, S: ?Sized> {
     panel: &'a Panel,
     judge: &'a dyn Judge,
-    segments: &'a [Segment],
-    distinct: Mutex<Distinct>,
+    segments: &'a S,
+    answers: Answers,
+    counted: Mutex<Counted>,
 }
 
-impl Work<'_> {
+/// What has been counted so far.
+#[derive(Default)]
+struct Counted {
+    distinct: Distinct,
+    /// By the number of the model.
+    loads: Vec<Load>,
+}
+
+impl Counted {
+    /// Enters a prompt of so many tokens; how many of them are new, `None` where the model does not show them.
+    fn enter(&mut self, panel: &Panel, role: Role, prompt: &tally::Prompt) -> (usize, Option<usize>) {
+        let (model, new) = self.distinct.enter(panel, role, prompt.ids.as_deref());
+        if model == self.loads.len() {
+            let (calls, prompt_tokens, answer_tokens) = (0, 0, 0);
+            self.loads.push(Load { role, calls, prompt_tokens, answer_tokens, examples: Vec::new() });
+        }
+        (model, new)
+    }
+}
+
+impl<S: Segments + ?Sized> Work<'_, S> {
     /// What each group surely asks, counted on all cores.
     fn rehearsed(&self, groups: &[&Group]) -> Result<Vec<Tally>, Error> {
         let next = AtomicUsize::new(0);
@@ -128,15 +215,22 @@ impl Work<'_> {
     }
 
     fn rehearse(&self, group: &Group) -> Result<Tally, Error> {
-        let members = group.segments(self.segments);
+        let members = group.read(self.segments)?;
         let mut tally = Tally::default();
         for question in rehearse(self.judge, &self.panel.wanting(&group.wanted), &members) {
             let prompt = tally::prompt(self.panel, question.role, &question.chat)
-                .map_err(|reason| count_error(&members, &reason))?;
+                .map_err(|reason| self.count_error(group, &reason))?;
             let shortest = question.shortest.as_deref();
             let answer = tally::answer(self.panel, question.role, shortest.unwrap_or_default());
-            self.lock().enter(self.panel, question.role, prompt.ids.as_deref());
             tally.add(prompt.tokens, answer, question.max_tokens);
+            let mut counted = self.lock();
+            let (model, new) = counted.enter(self.panel, question.role, &prompt);
+            let load = &mut counted.loads[model];
+            load.calls += 1;
+            load.prompt_tokens += new.unwrap_or(prompt.tokens);
+            if load.examples.len() < EXAMPLES && question.max_tokens > 0 {
+                load.examples.push(question);
+            }
         }
         Ok(tally)
     }
@@ -153,58 +247,120 @@ impl Work<'_> {
         let mut drawn: Vec<usize> = (0..groups.len()).filter(|&at| least[at].amount.calls > 0).collect();
         let n_asking = drawn.len();
         shuffle(&mut drawn, seed);
-        drawn.truncate(SAMPLED);
-        let (judged, new) = self.judged(groups, &drawn)?;
+        let judged = self.judged(groups, &mut drawn, least)?;
         let surely: Tally = drawn.iter().map(|&at| &least[at]).sum();
+        let all: Tally = judged.iter().map(|group| &group.tally).sum();
         plan.judged = drawn.len();
-        plan.longest_prompt = plan.longest_prompt.max(judged.longest_prompt);
-        plan.longest_call = plan.longest_call.max(judged.longest_call);
-        let more = new.map(|of_some| of_all(&of_some, n_asking));
-        let expected = scaled(&plan.least, &surely.amount, &judged.amount, more);
+        plan.longest_prompt = plan.longest_prompt.max(all.longest_prompt);
+        plan.longest_call = plan.longest_call.max(all.longest_call);
+        let news: Option<Vec<usize>> = judged.iter().map(|group| group.new).collect();
+        let more = news.map(|of_some| of_all(&of_some, n_asking));
+        let expected = scaled(&plan.least, &surely.amount, &all.amount, more);
         plan.expected = Some(expected);
+        let factor = plan.least.calls as f64 / surely.amount.calls.max(1) as f64;
+        for (model, load) in self.lock().loads.iter_mut().enumerate() {
+            let of_model: Vec<Spent> = judged.iter().map(|group| group.of_model(model)).collect();
+            let sum = |value: fn(&Spent) -> usize| of_model.iter().map(value).sum::<usize>() as f64 * factor;
+            let new: Vec<usize> = of_model.iter().map(|spent| spent.new).collect();
+            load.calls = sum(|spent| spent.calls).round() as usize;
+            load.answer_tokens = sum(|spent| spent.answered).round() as usize;
+            load.prompt_tokens += of_all(&new, n_asking);
+        }
         let budget = least.iter().map(|tally| tally.largest_budget).max().unwrap_or(0);
         let n_calls = (plan.units * calls.most).max(plan.least.calls).max(expected.calls);
         plan.most = Amount {
             calls: n_calls,
             prompt_tokens: n_calls * plan.longest_prompt,
             distinct_tokens: None,
-            answer_tokens: n_calls * budget.max(judged.largest_budget),
+            answer_tokens: n_calls * budget.max(all.largest_budget),
         };
         Ok(())
     }
 
+    /// Judges the first of the drawn groups, and as many more as tell how long answers are if that takes no time; the
+    /// others are taken out.
+    fn judged(
+        &self,
+        groups: &[&Group],
+        drawn: &mut Vec<usize>,
+        least: &[Tally],
+    ) -> Result<Vec<Judged>, Error> {
+        let start = Instant::now();
+        let first = SAMPLED.min(drawn.len());
+        let mut judged = self.judge_some(groups, &drawn[..first])?;
+        let mut n_more = 0;
+        let mut n_asked: usize = drawn[..first].iter().map(|&at| least[at].amount.calls).sum();
+        let enough = if self.answers == Answers::Asked { ANSWERED } else { 0 };
+        while n_asked < enough && first + n_more < drawn.len() && start.elapsed() < SAMPLE_TIME {
+            n_asked += least[drawn[first + n_more]].amount.calls;
+            n_more += 1;
+        }
+        judged.extend(self.judge_some(groups, &drawn[first..first + n_more])?);
+        drawn.truncate(first + n_more);
+        Ok(judged)
+    }
+
     /// Judges the groups at these places and counts what they took: all calls, and the tokens of each group's prompts
     /// that neither the rehearsal nor an earlier group has brought.
-    fn judged(&self, groups: &[&Group], drawn: &[usize]) -> Result<(Tally, Option<Vec<usize>>), Error> {
-        let calls = in_parallel(drawn, |_, &at| {
+    fn judge_some(&self, groups: &[&Group], places: &[usize]) -> Result<Vec<Judged>, Error> {
+        let calls = in_parallel(places, |_, &at| {
             let panel = self.panel.fresh().wanting(&groups[at].wanted);
             // What it says of the segments is for the run to find out.
-            drop(self.judge.judge(&panel, &groups[at].segments(self.segments)));
-            panel.take_calls()
+            drop(self.judge.judge(&panel, &groups[at].read(self.segments)?));
+            Ok(panel.take_calls())
         });
-        let (mut tally, mut new_of_groups) = (Tally::default(), Vec::new());
-        for (calls, &at) in calls.iter().zip(drawn) {
-            let mut new_of_group = Some(0);
-            for call in calls {
-                let prompt = tally::prompt(self.panel, call.role, &call.chat)
-                    .map_err(|reason| count_error(&groups[at].segments(self.segments), &reason))?;
-                let new = self.lock().enter(self.panel, call.role, prompt.ids.as_deref());
-                new_of_group = new_of_group.zip(new).map(|(sum, n)| sum + n);
-                let answer = call.reply.usage.generated.max(call.reply.tokens.len());
-                tally.add(prompt.tokens, answer, answer);
-            }
-            new_of_groups.push(new_of_group);
+        let calls: Vec<Vec<Call>> = calls.into_iter().collect::<Result<_, Error>>()?;
+        calls.iter().zip(places).map(|(calls, &at)| self.counted(groups[at], calls)).collect()
+    }
+
+    fn counted(&self, group: &Group, calls: &[Call]) -> Result<Judged, Error> {
+        let mut judged = Judged { new: Some(0), ..Judged::default() };
+        for call in calls {
+            let prompt = tally::prompt(self.panel, call.role, &call.chat)
+                .map_err(|reason| self.count_error(group, &reason))?;
+            let (model, new) = self.lock().enter(self.panel, call.role, &prompt);
+            judged.new = judged.new.zip(new).map(|(sum, n)| sum + n);
+            let answer = call.reply.usage.generated.max(call.reply.tokens.len());
+            judged.tally.add(prompt.tokens, answer, answer);
+            let spent = judged.of_models.entry(model).or_default();
+            spent.calls += 1;
+            spent.new += new.unwrap_or(prompt.tokens);
+            spent.answered += answer;
         }
-        Ok((tally, new_of_groups.into_iter().collect()))
+        Ok(judged)
     }
 
-    fn distinct(&self) -> Option<usize> {
-        self.lock().total()
+    fn count_error(&self, group: &Group, reason: &llm::Error) -> Error {
+        let first = self.segments.outline(group.members[0]);
+        Error::Count { system: first.system.to_owned(), seg: first.seg, reason: reason.to_string() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Distinct> {
-        self.distinct.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a group took that was judged.
+#[derive(Default)]
+struct Judged {
+    tally: Tally,
+    /// New tokens of its prompts.
+    new: Option<usize>,
+    of_models: BTreeMap<usize, Spent>,
+}
+
+impl Judged {
+    fn of_model(&self, model: usize) -> Spent {
+        self.of_models.get(&model).copied().unwrap_or_default()
+    }
+}
+
+/// What a group took of one model.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    calls: usize,
+    new: usize,
+    answered: usize,
 }
 
 /// What all groups take, when some took `judged` and surely take `some` of `all`; `more` are the distinct tokens
@@ -227,10 +383,6 @@ fn of_all(of_some: &[usize], n_groups: usize) -> usize {
     let each =
         if rest.is_empty() { *first as f64 } else { rest.iter().sum::<usize>() as f64 / rest.len() as f64 };
     first + (each * n_groups.saturating_sub(1) as f64).round() as usize
-}
-
-fn count_error(group: &[Segment], reason: &crate::llm::Error) -> Error {
-    Error::Count { system: group[0].system.clone(), seg: group[0].seg, reason: reason.to_string() }
 }
 
 impl Plan {
@@ -275,6 +427,14 @@ impl Plan {
             return vec!["no call depends on an answer; at most every answer uses up its budget".into()];
         }
         let Self { judged, groups, .. } = self;
+        if self.most.calls == self.least.calls {
+            return vec![
+                "calls and prompts are exact: no call depends on an answer".into(),
+                format!(
+                    "answers: least as short as can be; expected from {judged} of {groups} groups, judged for this"
+                ),
+            ];
+        }
         vec![
             "least: the calls that depend on no answer, with the shortest answers".into(),
             format!("expected: what {judged} of {groups} groups took, drawn by the seed and judged for this, scaled to all"),

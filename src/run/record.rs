@@ -8,7 +8,7 @@ pub use crate::judges::Direction;
 use crate::{
     judges::{self, Judge, Unit, Verdict},
     mqm::ErrorSpan,
-    segment::{Lang, Segment, joined},
+    segment::{Lang, Outline, Segment, joined},
 };
 
 /// A unit with its verdict, or with the reason why it has none.
@@ -104,11 +104,17 @@ impl UnitKey {
     /// The units of a group, in order.
     #[must_use]
     pub fn of_group(group: &[Segment], unit: Unit) -> Vec<Self> {
-        match (unit, group) {
-            (_, []) => Vec::new(),
-            (Unit::Segment, group) => group.iter().map(Self::of_segment).collect(),
-            (Unit::Group, [first, ..]) => {
-                vec![Self { doc: doc_names(group), seg: None, ..Self::of_segment(first) }]
+        Self::of_outlines(group.iter().map(Segment::outline), unit)
+    }
+
+    /// The same without the segments' texts.
+    #[must_use]
+    pub fn of_outlines<'a>(group: impl Iterator<Item = Outline<'a>> + Clone, unit: Unit) -> Vec<Self> {
+        match (unit, group.clone().next()) {
+            (_, None) => Vec::new(),
+            (Unit::Segment, _) => group.map(|segment| Self::of_outline(&segment)).collect(),
+            (Unit::Group, Some(first)) => {
+                vec![Self { doc: doc_names(group), seg: None, ..Self::of_outline(&first) }]
             }
         }
     }
@@ -116,21 +122,27 @@ impl UnitKey {
     /// The unit that is one segment.
     #[must_use]
     pub fn of_segment(segment: &Segment) -> Self {
+        Self::of_outline(&segment.outline())
+    }
+
+    /// The same without the segment's texts.
+    #[must_use]
+    pub fn of_outline(segment: &Outline<'_>) -> Self {
         Self {
-            system: segment.system.clone(),
+            system: segment.system.to_owned(),
             src_lang: segment.src_lang.to_string(),
             tgt_lang: segment.tgt_lang.to_string(),
-            doc: segment.doc.clone(),
+            doc: segment.doc.to_owned(),
             seg: Some(segment.seg),
         }
     }
 }
 
 /// The documents of a group, joined by `+`; a segment without a document is named by its number.
-fn doc_names(group: &[Segment]) -> String {
+fn doc_names<'a>(group: impl Iterator<Item = Outline<'a>>) -> String {
     let mut names: Vec<String> = Vec::new();
     for segment in group {
-        let name = if segment.doc.is_empty() { segment.seg.to_string() } else { segment.doc.clone() };
+        let name = if segment.doc.is_empty() { segment.seg.to_string() } else { segment.doc.to_owned() };
         if names.last() != Some(&name) {
             names.push(name);
         }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::draw::{languages, shuffle};
-use crate::segment::Segment;
+use crate::segment::{Outline, Segment, Segments};
 
 /// The segments that get a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,14 +46,14 @@ impl Selection {
     ///
     /// # Errors
     /// [`Error::Nothing`] when `n` is 0.
-    pub fn first(segments: &[Segment], n: usize) -> Result<Self, Error> {
+    pub fn first<S: Segments + ?Sized>(segments: &S, n: usize) -> Result<Self, Error> {
         if n == 0 {
             return Err(Error::Nothing("limit"));
         }
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut is_wanted = Vec::with_capacity(segments.len());
-        for segment in segments {
-            let count = counts.entry(&segment.system).or_default();
+        let mut is_wanted = Vec::with_capacity(segments.n_segments());
+        for idx in 0..segments.n_segments() {
+            let count = counts.entry(segments.outline(idx).system).or_default();
             *count += 1;
             is_wanted.push(*count <= n);
         }
@@ -66,13 +66,13 @@ impl Selection {
     ///
     /// # Errors
     /// [`Error::Nothing`] when `n` is 0, [`Error::NothingShared`] when no document is there for every system.
-    pub fn draw(segments: &[Segment], n: usize, seed: u64) -> Result<Drawn, Error> {
+    pub fn draw<S: Segments + ?Sized>(segments: &S, n: usize, seed: u64) -> Result<Drawn, Error> {
         if n == 0 {
             return Err(Error::Nothing("subset"));
         }
         let documents = Documents::of(segments);
         let mut order = documents.shared();
-        if order.is_empty() && !segments.is_empty() {
+        if order.is_empty() && segments.n_segments() > 0 {
             return Err(Error::NothingShared(documents.systems));
         }
         let left_out = documents.sizes.len() - order.len();
@@ -86,8 +86,8 @@ impl Selection {
             total += size;
             drawn.insert(document);
         }
-        let is_wanted: Vec<bool> =
-            segments.iter().map(|segment| drawn.contains(&document(segment))).collect();
+        let is_drawn = |idx| drawn.contains(&document(&segments.outline(idx)));
+        let is_wanted: Vec<bool> = (0..segments.n_segments()).map(is_drawn).collect();
         let selection = Self::of(&is_wanted);
         Ok(Drawn { selection, documents: drawn.len(), segments: total, left_out })
     }
@@ -148,20 +148,22 @@ struct Documents<'a> {
 }
 
 impl<'a> Documents<'a> {
-    fn of(segments: &'a [Segment]) -> Self {
+    fn of<S: Segments + ?Sized>(segments: &'a S) -> Self {
         let mut places: BTreeMap<Document, usize> = BTreeMap::new();
         let mut sizes: Vec<(Document, BTreeMap<&str, usize>)> = Vec::new();
         let mut of_pair: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-        for segment in segments {
-            let id = document(segment);
-            of_pair.entry(id.0.clone()).or_default().insert(&segment.system);
+        let mut systems: BTreeSet<&str> = BTreeSet::new();
+        for idx in 0..segments.n_segments() {
+            let segment = segments.outline(idx);
+            let id = document(&segment);
+            systems.insert(segment.system);
+            of_pair.entry(id.0.clone()).or_default().insert(segment.system);
             let at = *places.entry(id.clone()).or_insert(sizes.len());
             if at == sizes.len() {
                 sizes.push((id, BTreeMap::new()));
             }
-            *sizes[at].1.entry(&segment.system).or_default() += 1;
+            *sizes[at].1.entry(segment.system).or_default() += 1;
         }
-        let systems: BTreeSet<&str> = segments.iter().map(|segment| segment.system.as_str()).collect();
         Self { sizes, of_pair, systems: systems.len() }
     }
 
@@ -174,9 +176,9 @@ impl<'a> Documents<'a> {
     }
 }
 
-fn document(segment: &Segment) -> Document<'_> {
+fn document<'a>(segment: &Outline<'a>) -> Document<'a> {
     let alone = segment.doc.is_empty().then_some(segment.seg);
-    (languages(segment), &segment.doc, alone)
+    (languages(segment), segment.doc, alone)
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! `summary.json`: systems side by side, and what the run cost. It says nothing about significance.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::{
-    health::{self, Asked, Finding},
+    folder::json_lines,
+    health::{Asked, Finding, Signs},
     record::{Record, Status},
 };
-use crate::{llm::Usage, mqm::Severity, segment::Lang, signature::Signature};
+use crate::{llm::Usage, mqm::Severity, signature::Signature};
 
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -148,112 +150,199 @@ impl Summary {
     /// Sums up records in the order of `verdicts.jsonl`; `questions` are some of those that were asked.
     #[must_use]
     pub fn of(records: &[Record], signature: &Signature, questions: &[Asked], cost: Cost) -> Self {
-        let mut of_system: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
-        let mut statuses: BTreeMap<Status, usize> = BTreeMap::new();
-        for record in records {
-            of_system.entry(&record.system).or_default().push(record);
-            *statuses.entry(record.status).or_default() += 1;
+        let mut summing = Summing::new(questions);
+        records.iter().for_each(|record| summing.add(record));
+        summing.finish(signature, cost)
+    }
+}
+
+/// A summary in the making: records come one by one, in the order of `verdicts.jsonl`, and are not kept.
+pub struct Summing<'a> {
+    units: usize,
+    statuses: BTreeMap<Status, usize>,
+    systems: BTreeMap<String, SystemSums>,
+    shared: Shared,
+    signs: Signs<'a>,
+}
+
+impl<'a> Summing<'a> {
+    /// Without any record; `questions` are some of those that were asked.
+    #[must_use]
+    pub fn new(questions: &'a [Asked]) -> Self {
+        let (statuses, systems) = (BTreeMap::new(), BTreeMap::new());
+        Self { units: 0, statuses, systems, shared: Shared::default(), signs: Signs::new(questions) }
+    }
+
+    /// Counts a record.
+    pub fn add(&mut self, record: &Record) {
+        self.units += 1;
+        *self.statuses.entry(record.status).or_default() += 1;
+        if !self.systems.contains_key(&record.system) {
+            let number = self.systems.len() as u32;
+            self.systems.insert(record.system.clone(), SystemSums { number, ..SystemSums::default() });
         }
-        let shared = Shared::of(&of_system);
-        Self {
+        if let Some(sums) = self.systems.get_mut(&record.system) {
+            sums.add(record);
+            self.shared.add(sums.number, record);
+        }
+        self.signs.add(record);
+    }
+
+    /// What all of them come to.
+    #[must_use]
+    pub fn finish(self, signature: &Signature, cost: Cost) -> Summary {
+        let Self { units, statuses, systems, shared, signs } = self;
+        let common = shared.common();
+        let means = shared.means(common.is_some());
+        let summary = |(system, sums): (String, SystemSums)| {
+            let common_score = means.get(&sums.number).and_then(Mean::value);
+            SystemSummary { common_score, ..sums.summary(system) }
+        };
+        Summary {
             signature: signature.to_string(),
-            units: records.len(),
+            units,
             scored: statuses.get(&Status::Ok).copied().unwrap_or(0),
             statuses,
-            systems: of_system
-                .into_iter()
-                .map(|(system, records)| SystemSummary {
-                    common_score: shared.as_ref().and_then(|shared| shared.mean(&records)),
-                    ..system_summary(system, &records)
-                })
-                .collect(),
-            common: shared.map(|shared| shared.common),
-            health: health::findings(records, questions),
+            systems: systems.into_iter().map(summary).collect(),
+            common,
+            health: signs.findings(),
             cost,
         }
     }
 }
 
-/// A unit, whatever system it is of.
-type Place<'a> = (&'a Lang, &'a Lang, &'a str, Option<usize>, &'a [usize]);
+/// A mean of values that come one by one.
+#[derive(Clone, Copy, Debug)]
+struct Mean {
+    sum: f64,
+    n: usize,
+}
+
+impl Default for Mean {
+    fn default() -> Self {
+        Self { sum: -0.0, n: 0 }
+    }
+}
+
+impl Mean {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.n += 1;
+    }
+
+    fn value(&self) -> Option<f64> {
+        (self.n > 0).then(|| self.sum / self.n as f64)
+    }
+}
+
+/// What is counted of a system.
+#[derive(Default)]
+struct SystemSums {
+    /// In the order in which the systems came.
+    number: u32,
+    units: usize,
+    score: Mean,
+    quality: Mean,
+    severities: BTreeMap<Severity, usize>,
+    categories: BTreeMap<String, CategorySummary>,
+}
+
+impl SystemSums {
+    fn add(&mut self, record: &Record) {
+        self.units += 1;
+        record.score.into_iter().for_each(|score| self.score.add(score));
+        record.quality_score.into_iter().for_each(|quality| self.quality.add(quality));
+        for error in &record.errors {
+            *self.severities.entry(error.severity).or_default() += 1;
+            let top = error.category.split_once('/').map(|(top, _)| top);
+            // By path and by top category.
+            for category in top.into_iter().chain([error.category.as_str()]) {
+                let sum = self.categories.entry(category.to_owned()).or_default();
+                sum.errors += 1;
+                sum.penalty += error.weight;
+            }
+        }
+    }
+
+    fn summary(self, system: String) -> SystemSummary {
+        let per_unit = |severity: Severity| {
+            let errors = self.severities.get(&severity).copied().unwrap_or(0);
+            errors as f64 / self.score.n.max(1) as f64
+        };
+        SystemSummary {
+            system,
+            units: self.units,
+            scored: self.score.n,
+            score: self.score.value(),
+            common_score: None,
+            quality_score: self.quality.value(),
+            critical: per_unit(Severity::Critical),
+            major: per_unit(Severity::Major),
+            minor: per_unit(Severity::Minor),
+            neutral: per_unit(Severity::Neutral),
+            categories: self.categories,
+        }
+    }
+}
 
 /// What the systems of a run share.
-struct Shared<'a> {
-    places: BTreeSet<Place<'a>>,
-    common: Common,
+#[derive(Default)]
+struct Shared {
+    /// Units, whatever system they are of, by a hash of what they are.
+    places: HashMap<u128, u32>,
+    /// How many systems have a score on each of them.
+    n_scored: Vec<u32>,
+    /// System, place and score of each unit with one, in order.
+    scores: Vec<(u32, u32, f64)>,
+    systems: BTreeSet<u32>,
 }
 
-impl<'a> Shared<'a> {
-    fn of(of_system: &BTreeMap<&str, Vec<&'a Record>>) -> Option<Self> {
-        let scored = |records: &Vec<&'a Record>| -> BTreeSet<Place<'a>> {
-            records.iter().filter(|r| r.score.is_some()).map(|r| place(r)).collect()
-        };
-        let mut systems = of_system.values().map(scored).filter(|places| !places.is_empty());
-        let mut places = systems.next()?;
-        let mut all = places.clone();
-        let mut n = 1;
-        for of_one in systems {
-            places.retain(|place| of_one.contains(place));
-            all.extend(of_one);
-            n += 1;
+impl Shared {
+    fn add(&mut self, system: u32, record: &Record) {
+        let Some(score) = record.score else { return };
+        let next = self.places.len() as u32;
+        let place = *self.places.entry(place(record)).or_insert(next);
+        if place == next {
+            self.n_scored.push(0);
         }
-        let common = Common { units: places.len(), left_out: all.len() - places.len() };
-        (n > 1).then_some(Self { places, common })
+        self.n_scored[place as usize] += 1;
+        self.scores.push((system, place, score));
+        self.systems.insert(system);
     }
 
-    fn mean(&self, records: &[&Record]) -> Option<f64> {
-        let there = records.iter().filter(|r| self.places.contains(&place(r)));
-        mean(&there.filter_map(|r| r.score).collect::<Vec<_>>())
+    /// Whether every system with a score has one here.
+    fn has_all(&self, place: u32) -> bool {
+        self.n_scored[place as usize] as usize == self.systems.len()
     }
-}
 
-fn place(record: &Record) -> Place<'_> {
-    (&record.src_lang, &record.tgt_lang, &record.doc, record.seg, &record.segs)
-}
-
-fn system_summary(system: &str, records: &[&Record]) -> SystemSummary {
-    let scores: Vec<f64> = records.iter().filter_map(|r| r.score).collect();
-    let quality: Vec<f64> = records.iter().filter_map(|r| r.quality_score).collect();
-    let per_unit = |severity: Severity| {
-        let errors = records.iter().flat_map(|r| &r.errors).filter(|e| e.severity == severity).count();
-        errors as f64 / scores.len().max(1) as f64
-    };
-    SystemSummary {
-        system: system.into(),
-        units: records.len(),
-        scored: scores.len(),
-        score: mean(&scores),
-        common_score: None,
-        quality_score: mean(&quality),
-        critical: per_unit(Severity::Critical),
-        major: per_unit(Severity::Major),
-        minor: per_unit(Severity::Minor),
-        neutral: per_unit(Severity::Neutral),
-        categories: categories(records),
+    fn common(&self) -> Option<Common> {
+        let units = (0..self.n_scored.len() as u32).filter(|&place| self.has_all(place)).count();
+        (self.systems.len() > 1).then(|| Common { units, left_out: self.n_scored.len() - units })
     }
-}
 
-/// Sums by path and by top category.
-fn categories(records: &[&Record]) -> BTreeMap<String, CategorySummary> {
-    let mut sums: BTreeMap<String, CategorySummary> = BTreeMap::new();
-    for error in records.iter().flat_map(|record| &record.errors) {
-        let top = error.category.split_once('/').map(|(top, _)| top);
-        for category in top.into_iter().chain([error.category.as_str()]) {
-            let sum = sums.entry(category.to_owned()).or_default();
-            sum.errors += 1;
-            sum.penalty += error.weight;
+    /// Each system's mean over the units that all have, where there is something to compare.
+    fn means(&self, compared: bool) -> BTreeMap<u32, Mean> {
+        let mut means: BTreeMap<u32, Mean> = BTreeMap::new();
+        for &(system, place, score) in self.scores.iter().filter(|_| compared) {
+            if self.has_all(place) {
+                means.entry(system).or_default().add(score);
+            }
         }
+        means
     }
-    sums
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+/// A unit, whatever system it is of.
+fn place(record: &Record) -> u128 {
+    let Record { src_lang, tgt_lang, doc, seg, segs, .. } = record;
+    let digest = Sha256::digest(json_lines(&[(src_lang, tgt_lang, doc, seg, segs)]));
+    digest[..16].iter().fold(0, |id, &byte| id << 8 | u128::from(byte))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::Lang;
 
     #[test]
     fn calls_are_counted_by_round() {

@@ -13,9 +13,11 @@ use super::{
     calls::{self, Sums},
     draw::shuffle,
     finish::{self, VERDICTS},
-    groups::{self, Group},
+    groups::{self, Group, GroupId},
+    units::Units,
     work::Work,
 };
+use crate::segment::Segments as _;
 
 mod witness;
 
@@ -97,15 +99,13 @@ type Recorded = (usize, Vec<CallLine>);
 /// changed; [`Error::Io`].
 pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Report, Error> {
     let groups = groups::groups(task.segments, &how.selection, task.judge.group(), how.seed);
-    let units: Vec<Vec<UnitKey>> =
-        groups.iter().map(|group| group.units(task.segments, task.judge.unit())).collect();
-    let ids: Vec<String> = groups.iter().map(|group| group.id(task.segments)).collect();
-    let keys = groups::in_verdict_order(task.segments, &groups, task.judge.unit());
+    let units = Units::of(task.segments, &groups, task.judge.unit());
+    let ids: Vec<GroupId> = groups.iter().map(|group| group.id(task.segments)).collect();
     let retry_missing = run.signature.get(super::grow::RETRY).is_some();
     let work = Work { task, groups: &groups, units: &units, ids: &ids, retry_missing };
-    let lines = finish::ordered(dir, &keys)?;
+    let lines = finish::ordered(dir, &units)?;
     let mut report = Report { verdicts: lines.len(), ..Report::default() };
-    let mut found = files(dir, run, &lines, &keys, &mut report)?;
+    let mut found = files(dir, run, &lines, &units, &mut report)?;
     let check = Check {
         records: lines.iter().map(|(record, line)| (record.key(), (record, line.as_str()))).collect(),
         chosen: chosen(&work, &lines, how),
@@ -126,16 +126,16 @@ fn files(
     dir: &Path,
     run: &RunFile,
     lines: &[(Record, String)],
-    keys: &[UnitKey],
+    units: &Units,
     report: &mut Report,
 ) -> Result<Vec<Difference>, Error> {
     let mut found = Vec::new();
-    if run.units != RunFile::pack(keys) {
+    if run.units != RunFile::pack(units.keys()) {
         let count = |n: usize| format!("{n} units");
-        let (there, here) = (count(run.keys().len()), count(keys.len()));
+        let (there, here) = (count(run.keys().len()), count(units.len()));
         found.push(Difference::new("run.json", "the units of the input, in order", &there, &here));
     }
-    report.unfinished = keys.len().saturating_sub(lines.len());
+    report.unfinished = units.len().saturating_sub(lines.len());
     let path = dir.join(VERDICTS);
     if !path.exists() {
         return Ok(found);
@@ -159,15 +159,16 @@ fn files(
 
 /// The groups that are judged again: all that the journal has in full, or some of them.
 fn chosen(work: &Work<'_>, lines: &[(Record, String)], how: &How) -> BTreeMap<String, usize> {
-    let there: BTreeSet<UnitKey> = lines.iter().map(|(record, _)| record.key()).collect();
-    let mut whole: Vec<usize> = (0..work.groups.len())
-        .filter(|&group| work.units[group].iter().all(|key| there.contains(key)))
-        .collect();
+    let there: BTreeSet<usize> =
+        lines.iter().filter_map(|(record, _)| work.units.number(&record.key())).collect();
+    let is_there = |unit: &u32| there.contains(&(*unit as usize));
+    let mut whole: Vec<usize> =
+        (0..work.groups.len()).filter(|&group| work.units.of_group(group).iter().all(is_there)).collect();
     if let Some((n, seed)) = how.sample {
         shuffle(&mut whole, seed);
         whole.truncate(n);
     }
-    whole.into_iter().map(|group| (work.ids[group].clone(), group)).collect()
+    whole.into_iter().map(|group| (work.ids[group].to_string(), group)).collect()
 }
 
 /// Everything that a group is checked against.
@@ -188,16 +189,27 @@ impl Check<'_> {
     ) -> Result<(Sums, Vec<Difference>), Error> {
         let found = Mutex::new(Vec::new());
         let counts = Mutex::new((0, 0, 0));
+        let failed = Mutex::new(None);
         let (sender, receiver) = mpsc::sync_channel::<(usize, Recorded)>(jobs.max(1));
         let receiver = Mutex::new(receiver);
         let worker = || {
             loop {
                 let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
                 let Ok((group, recorded)) = next else { return };
-                let (differences, n_read, n_replayed) = self.judge(group, recorded);
+                let (differences, n_read, n_replayed) = match self.judge(group, recorded) {
+                    Ok(judged) => judged,
+                    Err(error) => {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                        continue;
+                    }
+                };
                 found.lock().unwrap_or_else(PoisonError::into_inner).extend(differences);
                 let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-                *counts = (counts.0 + self.work.units[group].len(), counts.1 + n_read, counts.2 + n_replayed);
+                *counts = (
+                    counts.0 + self.work.units.of_group(group).len(),
+                    counts.1 + n_read,
+                    counts.2 + n_replayed,
+                );
             }
         };
         let read = std::thread::scope(|scope| {
@@ -208,6 +220,9 @@ impl Check<'_> {
             let sender = sender;
             self.read(dir, &sender)
         });
+        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Read { sums, calls, differences } = read?;
         found.extend(differences);
@@ -249,25 +264,29 @@ impl Check<'_> {
     }
 
     /// Judges a group again from its calls; what differs, the calls read, and those replayed.
-    fn judge(&self, group: usize, (line, recorded): Recorded) -> (Vec<Difference>, usize, usize) {
+    fn judge(
+        &self,
+        group: usize,
+        (line, recorded): Recorded,
+    ) -> Result<(Vec<Difference>, usize, usize), Error> {
         let is_bare = recorded.iter().any(|call| call.content.is_none());
         let n_read = recorded.len();
         let models = (self.replay == Replay::WithModel).then(|| self.work.task.panel.clone());
         if is_bare {
             // Nothing but the verdicts can be compared.
-            let (records, calls) = self.work.judge(group, self.work.task.panel);
-            return (self.compare(&records, line), 0, calls.len());
+            let (records, calls) = self.work.judge(group, self.work.task.panel)?;
+            return Ok((self.compare(&records, line), 0, calls.len()));
         }
         let book = Arc::new(Book::of(recorded));
         let panel = Rehearing { book: book.clone(), models }.panel(self.work.task.panel);
-        let (records, _) = self.work.judge(group, &panel);
+        let (records, _) = self.work.judge(group, &panel)?;
         let of = name(&self.work, group);
         let (mut differences, n_replayed) = book.differences(&of, line);
         // Where the calls differ, so will the verdicts; the calls are the cause.
         if differences.is_empty() {
             differences = self.compare(&records, line);
         }
-        (differences, n_read, n_replayed)
+        Ok((differences, n_read, n_replayed))
     }
 
     fn compare(&self, records: &[Record], line: usize) -> Vec<Difference> {
@@ -307,7 +326,7 @@ fn unlike_its_hash(number: usize, call: &CallLine) -> Option<Difference> {
 
 fn name(work: &Work<'_>, group: usize) -> String {
     let Group { members, .. } = &work.groups[group];
-    let first = &work.task.segments[members[0]];
+    let first = work.task.segments.outline(members[0]);
     format!("system `{}` document `{}` segment {}", first.system, first.doc, first.seg)
 }
 

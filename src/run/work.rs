@@ -11,13 +11,15 @@ use super::{
     call::CallLine,
     calls::Sums,
     gate::{Gate, Gated},
-    groups::{self, Group},
+    groups::{self, Group, GroupId},
     journal::{Done, Groups, Journal},
     progress::{Extent, Progress},
+    units::Units,
 };
 use crate::{
     judges::{self, Call, Panel, Unit, Verdict},
     llm::{self, Sampling},
+    segment::Segment,
 };
 
 /// What a question about a unit without a verdict adds to the temperature: at temperature 0 another seed changes
@@ -31,8 +33,8 @@ const OTHER_SEED: u64 = 1 << 48;
 pub struct Work<'a> {
     pub task: Task<'a>,
     pub groups: &'a [Group],
-    pub units: &'a [Vec<UnitKey>],
-    pub ids: &'a [String],
+    pub units: &'a Units,
+    pub ids: &'a [GroupId],
     pub retry_missing: bool,
 }
 
@@ -47,7 +49,7 @@ impl<'a> Work<'a> {
     /// that has stopped.
     ///
     /// # Errors
-    /// [`Error::Append`], [`Error::Gone`], [`Error::Stopped`].
+    /// [`Error::Append`], [`Error::Gone`], [`Error::Stopped`], [`Error::Input`].
     pub fn through(
         &self,
         mine: &[usize],
@@ -56,7 +58,8 @@ impl<'a> Work<'a> {
         conduct: &Conduct,
     ) -> Result<Sums, Error> {
         let waiting: Vec<usize> = mine.iter().copied().filter(|group| !done.groups.contains(group)).collect();
-        let n_units = |groups: &[usize]| groups.iter().map(|&group| self.units[group].len()).sum::<usize>();
+        let n_units =
+            |groups: &[usize]| groups.iter().map(|&group| self.units.of_group(group).len()).sum::<usize>();
         let units = n_units(mine);
         let resumed = units - n_units(&waiting);
         let work = waiting.iter().map(|&group| self.estimate(group)).sum();
@@ -74,7 +77,9 @@ impl<'a> Work<'a> {
                 };
                 let gated =
                     |llm| Arc::new(Gated { llm, gate: gate.clone(), progress: progress.clone(), rank }) as _;
-                let judged = self.judge(group, &self.task.panel.wrapped(gated));
+                let judged = self.judge(group, &self.task.panel.wrapped(gated)).inspect_err(|_| {
+                    stop.store(true, Ordering::Relaxed);
+                })?;
                 if let Some(reason) = stopped(&judged.1) {
                     // What a stopped engine could not judge is judged when the run goes on.
                     stop.store(true, Ordering::Relaxed);
@@ -109,14 +114,16 @@ impl<'a> Work<'a> {
     }
 
     /// Judges one group: its records, and the calls that led to them.
-    #[must_use]
-    pub fn judge(&self, idx: usize, panel: &Panel) -> (Vec<Record>, Vec<CallLine>) {
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the texts cannot be read back.
+    pub fn judge(&self, idx: usize, panel: &Panel) -> Result<(Vec<Record>, Vec<CallLine>), Error> {
         let (group, judge) = (&self.groups[idx], self.task.judge);
-        let members = group.segments(self.task.segments);
+        let members = group.read(self.task.segments)?;
         let panel = panel.fresh().wanting(&group.wanted);
         let mut verdicts = judge.judge(&panel, &members);
         if self.retry_missing {
-            self.judge_missing(group, &panel, &mut verdicts);
+            self.judge_missing(group, &members, &panel, &mut verdicts);
         }
         let calls = panel.take_calls();
         let keys = UnitKey::of_group(&members, judge.unit());
@@ -125,13 +132,20 @@ impl<'a> Work<'a> {
         if judge.unit() == Unit::Segment && !group.is_whole() {
             records = group.wanted.iter().map(|&at| records[at].clone()).collect();
         }
-        let calls = calls.into_iter().map(|call| CallLine::new(&self.ids[idx], &keys, call)).collect();
-        (records, calls)
+        let id = self.ids[idx].to_string();
+        let calls = calls.into_iter().map(|call| CallLine::new(&id, &keys, call)).collect();
+        Ok((records, calls))
     }
 
     /// Asks once more, at another seed and warmer, about the units whose answers could not be used. A unit that has no
     /// verdict after that keeps its first reason.
-    fn judge_missing(&self, group: &Group, panel: &Panel, verdicts: &mut [Result<Verdict, judges::Error>]) {
+    fn judge_missing(
+        &self,
+        group: &Group,
+        members: &[Segment],
+        panel: &Panel,
+        verdicts: &mut [Result<Verdict, judges::Error>],
+    ) {
         let is_missing = |at: &usize| {
             verdicts.get(*at).is_some_and(|v| v.as_ref().is_err_and(judges::Error::is_of_the_answer))
         };
@@ -152,7 +166,7 @@ impl<'a> Work<'a> {
         };
         let mut warmer = panel.wanting(&asked);
         warmer.sampling = sampling;
-        let mut again = self.task.judge.judge(&warmer, &group.segments(self.task.segments));
+        let mut again = self.task.judge.judge(&warmer, members);
         for at in missing {
             let better = again.get_mut(at).filter(|verdict| verdict.is_ok());
             if let (Some(first), Some(better)) = (verdicts.get_mut(at), better) {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Lang, Segment, lang};
+use super::{Corpus, Lang, Segment, lang};
 
 mod csv;
 mod general;
@@ -57,14 +57,60 @@ impl Input {
 /// # Errors
 /// [`Error`], naming the file, the line and what to do.
 pub fn table(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
-    let rows = match path.extension().and_then(|e| e.to_str()) {
-        Some("jsonl" | "ndjson") => table::jsonl(path)?,
-        Some("tsv" | "tab") => table::tsv(path)?,
-        Some("csv") => csv::rows(path)?,
-        Some("parquet" | "pq") => parquet::rows(path)?,
+    let mut segments = Vec::new();
+    let notes = each_segment(path, pair, |segment| {
+        segments.push(segment);
+        Ok(())
+    })?;
+    Input::new(segments, notes, path)
+}
+
+/// As [`table`], with the texts on disk: JSONL and TSV are read line by line, and 10^6 segments take some 200 MB.
+///
+/// # Errors
+/// As [`table`]; [`Error::Spill`] when the texts cannot be put aside.
+pub fn stream(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Streamed, Error> {
+    let mut segments = Corpus::default();
+    let notes = each_segment(path, pair, |segment| segments.push(&segment).map_err(Error::Spill))?;
+    if segments.is_empty() {
+        return Err(Error::Nothing(path.into()));
+    }
+    segments.complete().map_err(Error::Spill)?;
+    Ok(Streamed { segments, notes })
+}
+
+/// What a reader found, with the texts on disk.
+#[derive(Debug)]
+pub struct Streamed {
+    /// In the order of [`Input::segments`].
+    pub segments: Corpus,
+    pub notes: Vec<String>,
+}
+
+impl TryFrom<Input> for Streamed {
+    type Error = Error;
+
+    fn try_from(input: Input) -> Result<Self, Error> {
+        Ok(Self { segments: Corpus::of(input.segments).map_err(Error::Spill)?, notes: input.notes })
+    }
+}
+
+/// Hands over the segments of a table one by one; what the user should know of them.
+fn each_segment(
+    path: &Path,
+    pair: Option<&(Lang, Lang)>,
+    mut take: impl FnMut(Segment) -> Result<(), Error>,
+) -> Result<Vec<String>, Error> {
+    let mut segmenter = table::Segmenter::new(path, pair);
+    let mut visit = |row: table::Row| segmenter.take(&row)?.into_iter().try_for_each(&mut take);
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("jsonl" | "ndjson") => table::jsonl(path, &mut visit)?,
+        Some("tsv" | "tab") => table::tsv(path, &mut visit)?,
+        Some("csv") => csv::rows(path, &mut visit)?,
+        Some("parquet" | "pq") => parquet::rows(path, &mut visit)?,
         _ => return Err(Error::Extension(path.into())),
-    };
-    table::segments(path, rows, pair)
+    }
+    Ok(segmenter.notes())
 }
 
 /// Why an input cannot be judged.
@@ -72,6 +118,10 @@ pub fn table(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
 pub enum Error {
     #[error("cannot read `{path}`: {source}")]
     Io { path: PathBuf, source: std::io::Error },
+    #[error(
+        "cannot put the texts of the input into a temporary file: {0}\nhint: `TMPDIR` names a folder with more room"
+    )]
+    Spill(std::io::Error),
     #[error("`{path}` line {line} is not UTF-8 at byte {byte} of the line{hint}")]
     Utf8 { path: PathBuf, line: usize, byte: usize, hint: &'static str },
     #[error(

@@ -40,7 +40,8 @@ fn annotate(chat: &Chat) -> Reply {
 fn seat(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> anyhow::Result<Seated> {
     let panel = Panel::new(Arc::new(Rule(annotate)), sampling);
     let seated = Seated::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() });
-    let estimate = Box::new(|_: &run::Plan| vec![("memory".to_string(), "1 GiB".to_string())]);
+    let estimate =
+        Box::new(|_: &run::Plan, _: &[run::plan::Load]| vec![("memory".to_string(), "1 GiB".to_string())]);
     Ok(Seated { signature: seated.signature.with("device", engine.device()), estimate, ..seated })
 }
 
@@ -210,7 +211,7 @@ fn a_report_of_every_status() {
     let look = tribunal::report::Look { width: 50, colour: true };
     let text = tribunal::report::text(
         &outcome.summary,
-        &outcome.records[..8],
+        &outcome.records().unwrap()[..8],
         tribunal::report::Detail::Units,
         look,
     );

@@ -23,7 +23,7 @@ pub use self::{
         settings, show, show_question, strict_answer, verdict,
     },
     moody::Moody,
-    noise::{Babble, Within, tiny_engine},
+    noise::{Babble, Collector, Within, tiny_engine},
     rule::{Rule, Sampled},
     script::{Script, Short},
     segments::{bank, document, segment, segments, translation},

@@ -1,12 +1,16 @@
 //! Bounded runs of the fuzz targets in `fuzz/`: the seeds, mutated without a pattern but the same way each time. Nothing
-//! may panic, hang or ask for memory without bound; `cargo fuzz` searches further.
+//! may panic, hang or ask for memory without bound; `scripts/fuzz.sh` takes longer, and `cargo fuzz` searches further.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;
 
-/// Mutations of each seed in this run; `TRIBUNAL_FUZZ` may name more.
+/// Mutations of each seed in this run. `TRIBUNAL_FUZZ` may say how many of each target there are to be instead.
 const MUTATIONS: usize = 400;
 
 /// A counter-based generator.
@@ -72,15 +76,19 @@ fn check(name: &str, target: fn(&[u8]), of: usize) {
     let mut seeds: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     seeds.sort();
     assert!(!seeds.is_empty(), "{name} has no seeds");
-    let n = std::env::var("TRIBUNAL_FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(MUTATIONS);
-    for seed in seeds {
-        let bytes = fs::read(&seed).unwrap();
+    let all: Option<usize> = std::env::var("TRIBUNAL_FUZZ").ok().map(|n| n.parse().unwrap());
+    let (start, mut slowest) = (Instant::now(), Duration::ZERO);
+    for seed in &seeds {
+        let bytes = fs::read(seed).unwrap();
         target(&bytes);
         let mut draw = Draw(1);
-        for _ in 0..n / of {
-            target(&mutated(&bytes, &mut draw));
+        for _ in 0..all.map_or(MUTATIONS / of, |all| all.div_ceil(seeds.len())) {
+            let (bytes, before) = (mutated(&bytes, &mut draw), Instant::now());
+            target(&bytes);
+            slowest = slowest.max(before.elapsed());
         }
     }
+    println!("{name}: {:.0?}, the slowest {slowest:.0?}", start.elapsed());
 }
 
 #[test]
@@ -115,7 +123,17 @@ fn schema() {
 
 #[test]
 fn segments() {
-    check("segments", targets::segments, 1);
+    check("segments", targets::segments, 8);
+}
+
+#[test]
+fn testset() {
+    check("testset", targets::testset, 2);
+}
+
+#[test]
+fn layout() {
+    check("layout", targets::layout, 4);
 }
 
 #[test]
@@ -125,5 +143,5 @@ fn journal() {
 
 #[test]
 fn answers() {
-    check("answers", targets::answers, 20);
+    check("answers", targets::answers, 40);
 }

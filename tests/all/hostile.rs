@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path, time::Instant};
 
-use candle_core::quantized::gguf_file::{self, Value};
+use candle_core::quantized::{
+    QTensor,
+    gguf_file::{self, Value},
+};
 use tribunal::{
     card::inspect,
     engine::{
@@ -72,6 +75,11 @@ fn prompts_that_never_end_are_refused() {
 
 /// The message for a GGUF file whose header was changed by this.
 fn damaged(change: impl Fn(&mut Vec<(String, Value)>)) -> String {
+    damaged_with(change, None)
+}
+
+/// The same with one more tensor in the file.
+fn damaged_with(change: impl Fn(&mut Vec<(String, Value)>), more: Option<(&str, QTensor)>) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.gguf");
     gguf(&path, candle_core::quantized::GgmlDType::F32);
@@ -85,7 +93,8 @@ fn damaged(change: impl Fn(&mut Vec<(String, Value)>)) -> String {
     let mut metadata: Vec<(String, Value)> = content.metadata.into_iter().collect();
     change(&mut metadata);
     let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(k, v)| (k.as_str(), v)).collect();
-    let tensors: Vec<_> = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)).collect();
+    let named = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
+    let tensors: Vec<_> = named.chain(more.as_ref().map(|(name, tensor)| (*name, tensor))).collect();
     gguf_file::write(&mut fs::File::create(&path).unwrap(), &metadata, &tensors).unwrap();
     let options = Options { kv_bytes: Some(4 << 20), context: Some(64), ..Options::default() };
     Engine::open(&path, &options).map(drop).unwrap_err().to_string()
@@ -104,6 +113,10 @@ fn damaged_model_files_are_errors_and_not_panics() {
     assert!(zero.contains("its header is damaged"), "{zero}");
     let layers = damaged(set("llama.block_count", Value::U64(u64::MAX / 2)));
     assert!(layers.contains("a number from 1 to 1024 was expected"), "{layers}");
+    let few = candle_core::Tensor::new(&[1.0_f32, 2.0], &candle_core::Device::Cpu).unwrap();
+    let few = QTensor::quantize(&few, candle_core::quantized::GgmlDType::F32).unwrap();
+    let short = damaged_with(|_| {}, Some(("rope_freqs.weight", few)));
+    assert!(short.contains("rope_freqs.weight") && short.contains("has 2 values"), "{short}");
     let long = "x".repeat(1 << 20);
     let token = damaged(|metadata| {
         let tokens = metadata.iter_mut().find(|(name, _)| name == "tokenizer.ggml.tokens").unwrap();
@@ -222,9 +235,14 @@ fn options_without_bounds_are_refused() {
         let (code, text) = said(command);
         assert!(code == 2 && text.contains("at most"), "{option}: {text}");
     }
+    let mut command = small.tribunal(&["score", "--method", "gemba-da", "--input", "input.jsonl"]);
+    command.args(["--kv-cache", "1KiB", "--batch", "4096", "--model"]).arg(tiny("qwen2"));
+    let (code, text) = said(command);
+    assert!(code == 2 && text.contains("one sequence of") && text.contains("hint: `--kv-cache"), "{text}");
     for args in [
         ["search", "query", "x", "y", "--limit", "99999999"],
         ["compare", "a", "b", "--digits", "999999", "--json"],
+        ["compare", "a", "b", "--resamples", "999999999", "--json"],
     ] {
         let (code, text) = said(small.tribunal(&args));
         assert!(code == 2 && (text.contains("at most") || text.contains("from 0 to 17")), "{text}");

@@ -15,6 +15,7 @@ mod engine_forms;
 mod engine_signature;
 mod export;
 mod fakes;
+mod forms_hold;
 mod fuzzed;
 mod himate;
 mod hostile;

@@ -258,8 +258,12 @@ fn groups_of_documents_know_their_segments() {
     let judge = TinyJudge { grouping: Grouping::FiveDocuments, unit: Unit::Group };
     let signature = "method:tiny".parse().unwrap();
     let outcome = run::run(&panel().0, &judge, &segments, &signature, &options).unwrap();
-    assert_eq!(outcome.records[0].segs.len(), 5);
-    assert_ne!(outcome.records[0].segs, [0, 1, 2, 3, 4], "the seed should draw another order for this test");
+    assert_eq!(outcome.records().unwrap()[0].segs.len(), 5);
+    assert_ne!(
+        outcome.records().unwrap()[0].segs,
+        [0, 1, 2, 3, 4],
+        "the seed should draw another order for this test"
+    );
     let scores = format!("Doc={}", out.display());
     let arguments = [
         "-l",

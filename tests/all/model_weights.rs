@@ -145,3 +145,26 @@ fn broken_folders_are_refused_by_name() {
         assert!(refused().contains(said), "{}", refused());
     }
 }
+
+#[test]
+fn a_file_that_is_cut_while_it_is_loaded_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.gguf");
+    gguf(&path, GgmlDType::F32);
+    let whole = std::fs::read(&path).unwrap();
+    let weights = Weights::open(&path).unwrap();
+    let (name, shape) = weights
+        .tensors()
+        .map(|(name, _, shape)| (name.to_owned(), shape.to_vec()))
+        .find(|(name, _)| name == "model.embed_tokens.weight")
+        .unwrap();
+    assert!(weights.get(&name, &shape).is_ok());
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(whole.len() as u64 / 2).unwrap();
+    let said = weights.get(&name, &shape).map(drop).unwrap_err().to_string();
+    let cut = format!(
+        "the file was cut from {} to {} bytes while it was being loaded",
+        whole.len(),
+        whole.len() / 2
+    );
+    assert!(said.contains(&cut) && said.contains(&name) && said.contains("hint"), "{said}");
+}

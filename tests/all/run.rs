@@ -54,7 +54,7 @@ fn a_run_folder() {
         serde_json::from_slice(&fs::read(dir.path().join("run.json")).unwrap()).unwrap();
     run["input"]["sha256"] = "HASH".into();
     insta::assert_snapshot!("run.json", serde_json::to_string_pretty(&run).unwrap());
-    let mut summary = outcome.summary;
+    let mut summary = outcome.summary.clone();
     summary.cost.call_seconds = 0.0;
     summary.cost.wall_seconds = 0.0;
     insta::assert_snapshot!("summary.json", serde_json::to_string_pretty(&summary).unwrap());
@@ -63,7 +63,7 @@ fn a_run_folder() {
     let keys: Vec<&String> = first.as_object().unwrap().keys().collect();
     insta::assert_snapshot!(format!("{keys:?}"), @r#"["group", "system", "doc", "seg", "role", "stage", "prompt_sha256", "chat", "sampling", "reply", "tokens", "pieces", "logprobs", "finish", "usage", "seconds"]"#);
     assert_eq!(calls.lines().count(), 14, "two of them about what is too long for the model");
-    assert_eq!(run::verdicts(dir.path()).unwrap(), outcome.records);
+    assert_eq!(run::verdicts(dir.path()).unwrap(), outcome.records().unwrap());
 }
 
 #[test]
@@ -94,7 +94,8 @@ fn failures_of_the_engine_are_judged_again() {
     let judge = TinyJudge::by(Grouping::Segment);
     let first = run::run(&broken, &judge, &segments(), &signature(), &options(dir.path())).unwrap();
     assert_eq!(first.summary.statuses[&Status::Failed], 9);
-    let reason = first.records.iter().find_map(|r| r.reason.clone().filter(|_| r.status == Status::Failed));
+    let reason =
+        first.records().unwrap().iter().find_map(|r| r.reason.clone().filter(|_| r.status == Status::Failed));
     assert_eq!(reason.unwrap(), "the engine failed: out of luck");
     run::run(&panel().0, &judge, &segments(), &signature(), &options(dir.path())).unwrap();
     let whole = tempfile::tempdir().unwrap();
@@ -250,7 +251,7 @@ fn a_full_disk_loses_nothing() {
     let mut journal = run::journal::Journal { records: Full, calls, path: "out/journal.jsonl".into() };
     insta::assert_snapshot!(journal.append(&[], Vec::new()).map_or_else(|e| e.to_string(), |()| "nothing to write".into()), @"nothing to write");
     let dir = tempfile::tempdir().unwrap();
-    let record = go(&segments(), &options(dir.path())).unwrap().records.remove(0);
+    let record = go(&segments(), &options(dir.path())).unwrap().records().unwrap().remove(0);
     insta::assert_snapshot!(journal.append(&[record], Vec::new()).unwrap_err(), @"
     cannot append to `out/journal.jsonl`: no storage space
     hint: everything judged so far is safe; free some space and run the same command again to continue
@@ -262,16 +263,14 @@ fn a_verdict_on_a_whole_document() {
     let dir = tempfile::tempdir().unwrap();
     let judge = TinyJudge { grouping: Grouping::FiveDocuments, unit: Unit::Group };
     let outcome = run::run(&panel().0, &judge, &segments(), &signature(), &options(dir.path())).unwrap();
-    let shown: Vec<String> = outcome
-        .records
-        .iter()
-        .map(|r| format!("{} {:?} {:?} {}", r.system, r.doc, r.seg, r.n_calls))
-        .collect();
+    let records = outcome.records().unwrap();
+    let shown: Vec<String> =
+        records.iter().map(|r| format!("{} {:?} {:?} {}", r.system, r.doc, r.seg, r.n_calls)).collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"
     alpha "news+5+chat+speech" None 0
     zeta "news+5+chat+speech" None 0
     "#);
-    assert_eq!(outcome.records[0].source.lines().count(), 8);
+    assert_eq!(outcome.records().unwrap()[0].source.lines().count(), 8);
 }
 
 #[test]
@@ -308,7 +307,7 @@ proptest! {
     fn killed_and_resumed_is_never_killed(cut in 0.0..1.0_f64, calls_cut in 0.0..1.0_f64, jobs in 1_usize..5) {
         let dir = tempfile::tempdir().unwrap();
         let whole = go(&segments(), &Options { jobs, ..options(dir.path()) }).unwrap();
-        let before = bytes(dir.path());
+        let (before, judged) = (bytes(dir.path()), whole.records().unwrap());
         for (name, cut) in [("journal.jsonl", cut), ("calls.jsonl", calls_cut)] {
             let path = dir.path().join(name);
             let content = fs::read(&path).unwrap();
@@ -317,7 +316,7 @@ proptest! {
         fs::remove_file(dir.path().join("verdicts.jsonl")).unwrap();
         let resumed = go(&segments(), &Options { jobs, ..options(dir.path()) }).unwrap();
         prop_assert_eq!(bytes(dir.path()), before);
-        prop_assert!(resumed.resumed < whole.records.len());
-        prop_assert_eq!(resumed.records, whole.records);
+        prop_assert!(resumed.resumed < judged.len());
+        prop_assert_eq!(resumed.records().unwrap(), judged);
     }
 }

@@ -9,7 +9,7 @@ use tribunal::{
     run::{
         self, Conduct, Error, Keeping, Options, Outcome, Selection, Shard, Show, Status, Task, merge::Need,
     },
-    segment::Segment,
+    segment::{Corpus, Segment},
     signature::Signature,
 };
 
@@ -35,6 +35,7 @@ fn go(
     conduct: &Conduct,
 ) -> Result<Outcome, Error> {
     let signature: Signature = "method:tiny|seed:0".parse().unwrap();
+    let segments = &Corpus::of(segments.iter().cloned()).unwrap();
     Task { panel, judge, segments, signature: &signature }.run(options, conduct)
 }
 
@@ -138,7 +139,7 @@ fn a_partial_merge_can_be_continued() {
     assert!(merged.missing.unwrap().starts_with("5 of 16 segments are missing"));
     assert!(!at("merged").join("verdicts.jsonl").exists(), "part of a run would pass for all of it");
     let outcome = plain(&all, Grouping::Segment, &options(&at("merged"))).unwrap();
-    assert_eq!((outcome.resumed, outcome.records.len()), (11, 16));
+    assert_eq!((outcome.resumed, outcome.records().unwrap().len()), (11, 16));
     plain(&all, Grouping::Segment, &options(&at("whole"))).unwrap();
     assert_eq!(bytes(&at("merged")), bytes(&at("whole")));
 }
@@ -162,11 +163,12 @@ fn missing_units_are_asked_again_and_the_others_are_not() {
     let retry = Conduct { retry_missing: true, ..Conduct::default() };
     let before = go(&moody(), &judge, &all, &options(&first), &Conduct::default()).unwrap();
     assert_eq!(before.summary.statuses[&Status::Unparsable], 4);
+    let before = before.records().unwrap();
     let after = go(&moody(), &judge, &all, &options(&first), &retry).unwrap();
     // The document with `Four` also has the segment that nothing can be made of.
     assert_eq!((after.resumed, after.summary.statuses[&Status::Unparsable]), (12, 2));
     assert!(after.summary.signature.ends_with("|retry:missing"), "{}", after.summary.signature);
-    for (a, b) in before.records.iter().zip(&after.records).filter(|(a, _)| a.status == Status::Ok) {
+    for (a, b) in before.iter().zip(&after.records().unwrap()).filter(|(a, _)| a.status == Status::Ok) {
         assert_eq!(a, b);
     }
     go(&moody(), &judge, &all, &options(&at_once), &retry).unwrap();

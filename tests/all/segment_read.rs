@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tribunal::{
     judges::{Grouping, Unit},
-    run::{Selection, groups},
+    run::{Selection, groups, units},
     segment::{lang::parse_pair, read},
 };
 
@@ -50,7 +50,7 @@ fn wmt23() {
         assert!(input.segments.iter().all(|s| s.reference.is_some() && s.system != "refA"));
         let groups = groups::groups(&input.segments, &Selection::All, Grouping::Document, 0);
         assert_eq!(groups.len(), systems * docs, "{lp}");
-        let keys = groups::in_verdict_order(&input.segments, &groups, Unit::Segment);
+        let keys = units::in_verdict_order(&input.segments, &groups, Unit::Segment);
         assert_eq!(keys.len(), systems * lines);
     }
 }

@@ -44,7 +44,7 @@ fn it_judges_one_input_after_the_other() {
         let judged = session.score(&table(dir.path(), &format!("{n}.jsonl"), n), &out).unwrap();
         assert_eq!(session.watch().progress(), (n, n));
         assert_eq!(judged.outcome.summary.scored, n);
-        assert_eq!(run::verdicts(&out).unwrap(), judged.outcome.records);
+        assert_eq!(run::verdicts(&out).unwrap(), judged.outcome.records().unwrap());
     }
     let bad = dir.path().join("bad.jsonl");
     std::fs::write(&bad, "{\"src\": \"\", \"mt\": \"x\"}\n").unwrap();
@@ -81,7 +81,7 @@ fn what_was_stopped_fails_and_goes_on_later() {
     watch.stop();
     let first = judging.join().unwrap().outcome;
     let again = session.score(&input, &out).unwrap().outcome;
-    assert_eq!(again.records.iter().filter(|record| record.score == Some(87.0)).count(), 400);
+    assert_eq!(again.records().unwrap().iter().filter(|record| record.score == Some(87.0)).count(), 400);
     assert!(first.summary.scored <= again.summary.scored && first.summary.units == 400);
 }
 

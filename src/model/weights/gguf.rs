@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io::Cursor, panic::AssertUnwindSafe, path::Path
 
 use candle_core::quantized::gguf_file::{Content, TensorInfo};
 
-use super::{Entry, RowOrder, Weights, floats, map};
+use super::{Entry, Mapped, RowOrder, Weights, floats};
 use crate::model::{
     Error,
     config::{from_gguf, gguf::Tensors},
@@ -12,7 +12,8 @@ use crate::model::{
 
 /// Opens a GGUF file.
 pub fn open(path: &Path) -> Result<Weights, Error> {
-    let file = map(path)?;
+    let mapped = Mapped::open(path)?;
+    let file = &mapped.map;
     let bad = |reason: String| Error::File {
         path: path.display().to_string(),
         reason,
@@ -41,7 +42,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     }
     Ok(Weights {
         path: path.into(),
-        files: vec![file],
+        files: vec![mapped],
         index,
         config,
         metadata: Some(content.metadata),

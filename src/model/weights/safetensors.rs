@@ -9,7 +9,7 @@ use candle_core::quantized::GgmlDType;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
-use super::{Entry, RowOrder, Weights, map};
+use super::{Entry, Mapped, RowOrder, Weights};
 use crate::model::{Error, config::from_json};
 
 /// Opens a folder.
@@ -19,8 +19,8 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     let (mut files, mut index) = (Vec::new(), BTreeMap::new());
     for shard in shards(path)? {
         let shard_path = path.join(shard);
-        let file = map(&shard_path)?;
-        list(&shard_path, &file, files.len(), &mut index)?;
+        let file = Mapped::open(&shard_path)?;
+        list(&shard_path, &file.map, files.len(), &mut index)?;
         files.push(file);
     }
     Ok(Weights { path: path.into(), files, index, config, metadata: None, seed: None })

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     judges::{Call, Direction, Role, Stage},
     llm::{Chat, Reply, Sampling},
-    mqm::{Side, locate},
+    mqm::{ErrorSpan, Side, locate},
     run::{Status, call::CallLine},
     segment::Lang,
 };

@@ -82,18 +82,19 @@ pub struct Distinct {
 }
 
 impl Distinct {
-    /// Enters a prompt; how many of its tokens are new. `None` from the first prompt on that is not shown.
-    pub fn enter(&mut self, panel: &Panel, role: Role, ids: Option<&[u32]>) -> Option<usize> {
-        self.is_hidden |= ids.is_none();
-        let ids = ids.filter(|_| !self.is_hidden)?;
+    /// Enters a prompt; the number of its model, and how many of its tokens are new, `None` from the first prompt on that
+    /// is not shown.
+    pub fn enter(&mut self, panel: &Panel, role: Role, ids: Option<&[u32]>) -> (usize, Option<usize>) {
         let at = self.of_models.iter().position(|(other, _)| panel.is_one_model(*other, role));
         let at = at.unwrap_or_else(|| {
             self.of_models.push((role, Seen::default()));
             self.of_models.len() - 1
         });
+        self.is_hidden |= ids.is_none();
+        let Some(ids) = ids.filter(|_| !self.is_hidden) else { return (at, None) };
         let new = self.of_models[at].1.enter(ids);
         self.total += new;
-        Some(new)
+        (at, Some(new))
     }
 
     /// All tokens after beginnings that were new.

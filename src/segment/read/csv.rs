@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::{
     Error,
-    table::{self, Row},
+    table::{self, Row, Visit},
     text,
 };
 
-/// The rows of a file.
-pub fn rows(path: &Path) -> Result<Vec<Row>, Error> {
+/// Reads the rows of a file.
+pub fn rows(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
     let text = text::whole(path)?;
     let mut reader = csv::ReaderBuilder::new().from_reader(text.as_bytes());
     let header = reader.headers().map_err(|error| wrong(path, &error))?.clone();
@@ -24,7 +24,7 @@ pub fn rows(path: &Path) -> Result<Vec<Row>, Error> {
         let fields = names.iter().zip(&record).map(|(k, v)| ((*k).to_owned(), Value::from(v))).collect();
         Ok(Row { line, fields })
     };
-    reader.records().map(row).collect()
+    reader.records().map(row).try_for_each(|row| visit(row?))
 }
 
 fn wrong(path: &Path, error: &csv::Error) -> Error {

@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 
 use super::{
     Error,
-    table::{self, Row},
+    table::{self, Row, Visit},
 };
 
-/// The rows of a file; their numbers stand for lines.
-pub fn rows(path: &Path) -> Result<Vec<Row>, Error> {
+/// Reads the rows of a file; their numbers stand for lines.
+pub fn rows(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
     let file = File::open(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let wrong = |error: parquet::errors::ParquetError| Error::Parquet {
         path: path.into(),
@@ -29,7 +29,7 @@ pub fn rows(path: &Path) -> Result<Vec<Row>, Error> {
     let row = |(i, record): (usize, Result<Record, _>)| {
         Ok(Row { line: i + 1, fields: fields(&record.map_err(wrong)?) })
     };
-    records.enumerate().map(row).collect()
+    records.enumerate().map(row).try_for_each(|row| visit(row?))
 }
 
 /// The fields of a record that a flat table has.

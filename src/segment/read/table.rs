@@ -1,15 +1,12 @@
 //! Rows with named fields, from JSONL, TSV and the readers of CSV and Parquet, as segments: one translation in each
 //! row, or those of several systems. Unknown fields are ignored.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    path::Path,
-};
+use std::{collections::HashMap, path::Path};
 
 use serde_json::{Map, Value};
 
-use super::{Error, Input, parallel, text};
-use crate::segment::{Lang, Segment};
+use super::{Error, parallel, text};
+use crate::segment::{Lang, Segment, corpus::Names};
 
 /// One row: its line in the file (in Parquet its number, from 1) and its fields.
 pub struct Row {
@@ -29,46 +26,57 @@ const SEG: &[&str] = &["seg_id", "segment_id"];
 const SRC_LANG: &[&str] = &["src_lang"];
 const TGT_LANG: &[&str] = &["tgt_lang"];
 
-pub fn jsonl(path: &Path) -> Result<Vec<Row>, Error> {
-    let text = text::whole(path)?;
-    let mut rows = Vec::new();
-    for (i, line) in text.split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+/// What takes rows one by one.
+pub type Visit<'a> = &'a mut dyn FnMut(Row) -> Result<(), Error>;
+
+/// Reads JSONL row by row.
+pub fn jsonl(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
+    text::each(path, |number, line| {
+        if line.trim().is_empty() {
+            return Ok(());
+        }
         let value: Value = serde_json::from_str(line).map_err(|source| Error::Json {
             path: path.into(),
-            line: i + 1,
+            line: number,
             source,
         })?;
         let Value::Object(fields) = value else {
             return Err(Error::Field {
                 path: path.into(),
-                line: i + 1,
+                line: number,
                 field: "line".into(),
                 found: describe(&value),
                 wanted: "a JSON object",
             });
         };
-        rows.push(Row { line: i + 1, fields });
-    }
-    Ok(rows)
+        visit(Row { line: number, fields })
+    })
 }
 
-pub fn tsv(path: &Path) -> Result<Vec<Row>, Error> {
-    let text = text::whole(path)?;
-    let mut lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).enumerate();
-    let header: Vec<&str> =
-        lines.next().map(|(_, line)| line.split('\t').map(str::trim).collect()).unwrap_or_default();
-    needed(path, &header, "separated by tabs")?;
-    let mut rows = Vec::new();
-    for (i, line) in lines.filter(|(_, line)| !line.is_empty()) {
-        let values: Vec<&str> = line.split('\t').collect();
-        if values.len() != header.len() {
-            let (found, wanted) = (values.len(), header.len());
-            return Err(Error::Columns { path: path.into(), line: i + 1, found, wanted });
+/// Reads TSV row by row.
+pub fn tsv(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
+    let mut header: Option<Vec<String>> = None;
+    text::each(path, |number, line| {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let Some(names) = &header else {
+            let names: Vec<&str> = line.split('\t').map(str::trim).collect();
+            needed(path, &names, "separated by tabs")?;
+            header = Some(names.into_iter().map(str::to_owned).collect());
+            return Ok(());
+        };
+        if line.is_empty() {
+            return Ok(());
         }
-        let fields = header.iter().zip(values).map(|(k, v)| ((*k).to_string(), Value::from(v))).collect();
-        rows.push(Row { line: i + 1, fields });
-    }
-    Ok(rows)
+        let values: Vec<&str> = line.split('\t').collect();
+        if values.len() != names.len() {
+            let (found, wanted) = (values.len(), names.len());
+            return Err(Error::Columns { path: path.into(), line: number, found, wanted });
+        }
+        let fields = names.iter().zip(values).map(|(k, v)| (k.clone(), Value::from(v))).collect();
+        visit(Row { line: number, fields })
+    })?;
+    // An empty file has no header.
+    if header.is_none() { needed(path, &[""], "separated by tabs") } else { Ok(()) }
 }
 
 /// Checks that a header has a column for sources and one for translations.
@@ -83,87 +91,111 @@ pub fn needed(path: &Path, header: &[&str], form: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Turns rows into segments and checks that ids are unique and documents contiguous.
-pub fn segments(path: &Path, rows: Vec<Row>, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
-    let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    let mut next_seg: BTreeMap<String, usize> = BTreeMap::new();
-    let mut order = Order::default();
-    let (mut segments, mut empty) = (Vec::new(), Vec::new());
-    for row in rows {
-        let row = In { path, row: &row };
+/// Turns rows into segments, and checks that ids are unique and documents contiguous.
+pub struct Segmenter<'a> {
+    path: &'a Path,
+    pair: Option<&'a (Lang, Lang)>,
+    stem: String,
+    next_seg: HashMap<String, usize>,
+    order: Order,
+    /// The lines with an empty translation.
+    empty: Vec<usize>,
+}
+
+impl<'a> Segmenter<'a> {
+    /// For the rows of a file; `pair` applies to those that name no languages.
+    pub fn new(path: &'a Path, pair: Option<&'a (Lang, Lang)>) -> Self {
+        let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        let (next_seg, order, empty) = (HashMap::new(), Order::default(), Vec::new());
+        Self { path, pair, stem, next_seg, order, empty }
+    }
+
+    /// The segments of a row: one, or those of several systems.
+    pub fn take(&mut self, row: &Row) -> Result<Vec<Segment>, Error> {
+        let path = self.path;
+        let row = In { path, row };
         let source = row.required(SOURCE)?;
         if source.trim().is_empty() {
             return Err(Error::EmptySource { path: path.into(), line: row.row.line, more: String::new() });
         }
-        let translations = row.translations(&stem)?;
+        let translations = row.translations(&self.stem)?;
         let given = row.seg()?;
-        let (src_lang, tgt_lang) = row.languages(pair)?;
+        let (src_lang, tgt_lang) = row.languages(self.pair)?;
+        let mut segments = Vec::with_capacity(translations.len());
         for (system, hypothesis) in translations {
             if hypothesis.trim().is_empty() {
-                empty.push(row.row.line - 1);
+                self.empty.push(row.row.line - 1);
             }
-            let position = next_seg.entry(system.clone()).or_default();
-            let seg = given.unwrap_or(*position);
-            *position += 1;
+            if !self.next_seg.contains_key(&system) {
+                self.next_seg.insert(system.clone(), 0);
+            }
+            let position =
+                self.next_seg.get_mut(&system).map_or(0, |next| std::mem::replace(next, *next + 1));
             let segment = Segment {
                 system,
                 doc: row.text(DOC)?.unwrap_or_default(),
-                seg,
+                seg: given.unwrap_or(position),
                 src_lang: src_lang.clone(),
                 tgt_lang: tgt_lang.clone(),
                 source: source.clone(),
                 hypothesis,
                 reference: row.text(REFERENCE)?.filter(|r| !r.trim().is_empty()),
             };
-            order.check(&segment, path, row.row.line)?;
+            self.order.check(&segment, path, row.row.line)?;
             segments.push(segment);
         }
+        Ok(segments)
     }
-    let mut notes = Vec::new();
-    if !empty.is_empty() {
-        let lines = parallel::line_list(&empty);
-        notes.push(format!(
-            "`{}` has an empty translation on {lines}; it is judged as it stands",
-            path.display()
-        ));
+
+    /// What the user should know of the rows.
+    pub fn notes(&self) -> Vec<String> {
+        if self.empty.is_empty() {
+            return Vec::new();
+        }
+        let (path, lines) = (self.path.display(), parallel::line_list(&self.empty));
+        vec![format!("`{path}` has an empty translation on {lines}; it is judged as it stands")]
     }
-    Input::new(segments, notes, path)
 }
 
-/// What has been read of each system so far, to find duplicates and scattered documents.
+/// What has been read of each system so far, to find duplicates and scattered documents. Names stand for themselves only
+/// once.
 #[derive(Default)]
 struct Order {
+    names: Names,
     /// (system, languages, doc, seg) -> line.
-    lines: BTreeMap<(String, String, String, usize), usize>,
-    docs: BTreeMap<(String, String), Docs>,
+    lines: HashMap<(u32, u32, u32, usize), usize>,
+    docs: HashMap<(u32, u32), Docs>,
 }
 
 /// The documents of a system: the line of each one's last segment, and which one is open.
 #[derive(Default)]
 struct Docs {
-    ended: HashMap<String, usize>,
-    open: String,
+    ended: HashMap<u32, usize>,
+    open: Option<u32>,
 }
 
 impl Order {
     fn check(&mut self, segment: &Segment, path: &Path, line: usize) -> Result<(), Error> {
-        let (system, doc, seg) = (segment.system.clone(), segment.doc.clone(), segment.seg);
         let languages = format!("{}-{}", segment.src_lang, segment.tgt_lang);
-        let id = (system.clone(), languages.clone(), doc.clone(), seg);
-        if let Some(first) = self.lines.insert(id, line) {
-            return Err(Error::Duplicate { path: path.into(), line, first, system, doc, seg });
+        let mut number = |name: &str| self.names.enter(name);
+        let (system, languages, doc) = (number(&segment.system), number(&languages), number(&segment.doc));
+        if let Some(first) = self.lines.insert((system, languages, doc, segment.seg), line) {
+            let (system, doc) = (segment.system.clone(), segment.doc.clone());
+            return Err(Error::Duplicate { path: path.into(), line, first, system, doc, seg: segment.seg });
         }
-        if doc.is_empty() {
+        if segment.doc.is_empty() {
             return Ok(());
         }
         let docs = self.docs.entry((system, languages)).or_default();
-        match docs.ended.insert(doc.clone(), line) {
-            Some(ended) if docs.open != doc => {
-                return Err(Error::Scattered { path: path.into(), line, doc, ended });
+        match docs.ended.insert(doc, line) {
+            Some(ended) if docs.open != Some(doc) => {
+                Err(Error::Scattered { path: path.into(), line, doc: segment.doc.clone(), ended })
             }
-            _ => docs.open = doc,
+            _ => {
+                docs.open = Some(doc);
+                Ok(())
+            }
         }
-        Ok(())
     }
 }
 

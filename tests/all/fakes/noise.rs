@@ -1,6 +1,10 @@
 //! The engine with random weights, for answers that nobody thought of.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use tribunal::{
     engine::{Engine, Options},
@@ -53,5 +57,42 @@ impl Llm for Within {
 
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
         self.0.count(chat)
+    }
+}
+
+/// Answers with random weights and notes the forms that it is asked for.
+pub struct Collector {
+    engine: Engine,
+    forms: Mutex<BTreeMap<String, Form>>,
+}
+
+impl Collector {
+    /// Over an engine, without any form yet.
+    pub fn over(engine: Engine) -> Self {
+        Self { engine, forms: Mutex::default() }
+    }
+
+    /// The engine, and the forms that it was asked for, each once.
+    pub fn parts(self) -> (Engine, Vec<Form>) {
+        (self.engine, self.forms.into_inner().unwrap().into_values().collect())
+    }
+}
+
+impl Llm for Collector {
+    fn ask(&self, _: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
+        let least = self.engine.grammar(form)?.and_then(|grammar| grammar.least_tokens()).unwrap_or(0);
+        if *form != Form::Text {
+            self.forms.lock().unwrap().insert(format!("{form:?}"), form.clone());
+        }
+        let sampling = Sampling { temperature: 1.0, max_tokens: least + 30, ..sampling.clone() };
+        self.engine.ask(&Chat::new().user("?"), form, &sampling)
+    }
+
+    fn weigh(&self, _: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
+        self.engine.weigh(&Chat::new().user("?"), continuations)
+    }
+
+    fn count(&self, _: &Chat) -> Result<usize, llm::Error> {
+        Ok(1)
     }
 }

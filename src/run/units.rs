@@ -1,0 +1,192 @@
+//! What verdicts are given on, by number: of a million units only small records are in memory. It neither judges nor
+//! writes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{UnitKey, groups::Group};
+use crate::{
+    judges::Unit,
+    segment::{Segments, corpus::Names},
+};
+
+/// A unit with its names by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    system: u32,
+    src_lang: u32,
+    tgt_lang: u32,
+    doc: u32,
+    seg: Option<usize>,
+}
+
+/// All units of a run, numbered in the order of `verdicts.jsonl`: system by name, its documents as they stand in the input,
+/// segment.
+#[derive(Debug, Default)]
+pub struct Units {
+    names: Names,
+    places: Vec<Place>,
+    numbers: HashMap<Place, u32>,
+    /// The units of each group, in the order of its judge's verdicts.
+    of_group: Vec<u32>,
+    /// Where each group's units begin in `of_group`, and where the last one's end.
+    begins: Vec<u32>,
+    /// By unit.
+    group: Vec<u32>,
+}
+
+impl Units {
+    /// Numbers the units of some groups.
+    #[must_use]
+    pub fn of<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Self {
+        let mut names = Names::default();
+        let (mut found, mut begins): (Vec<Place>, Vec<u32>) = (Vec::new(), vec![0]);
+        let mut lines: Vec<usize> = Vec::new();
+        for group in groups {
+            let first = group.members.iter().copied().min().unwrap_or(0);
+            for (i, key) in group.units(segments, unit).iter().enumerate() {
+                found.push(Place::of(key, |name| Some(names.enter(name))).unwrap_or_default());
+                lines.push(if unit == Unit::Segment { group.members[group.wanted[i]] } else { first });
+            }
+            begins.push(found.len() as u32);
+        }
+        let order = ordered(&found, &lines, &names);
+        let mut of_group = vec![0; found.len()];
+        for (number, &at) in order.iter().enumerate() {
+            of_group[at as usize] = number as u32;
+        }
+        let places: Vec<Place> = order.iter().map(|&at| found[at as usize]).collect();
+        let numbers = places.iter().enumerate().map(|(number, place)| (*place, number as u32)).collect();
+        let mut group = vec![0; found.len()];
+        for (i, range) in begins.windows(2).enumerate() {
+            for at in range[0]..range[1] {
+                group[of_group[at as usize] as usize] = i as u32;
+            }
+        }
+        Self { names, places, numbers, of_group, begins, group }
+    }
+
+    /// Units that are given, in verdict order, each of a group of its own.
+    #[must_use]
+    pub fn listed(keys: impl IntoIterator<Item = UnitKey>) -> Self {
+        let mut units = Self { begins: vec![0], ..Self::default() };
+        for (number, key) in keys.into_iter().enumerate() {
+            let names = &mut units.names;
+            let place = Place::of(&key, |name| Some(names.enter(name))).unwrap_or_default();
+            units.places.push(place);
+            units.numbers.insert(place, number as u32);
+            units.of_group.push(number as u32);
+            units.group.push(number as u32);
+            units.begins.push(number as u32 + 1);
+        }
+        units
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The unit of this number.
+    ///
+    /// # Panics
+    /// For a number that no unit has.
+    #[must_use]
+    pub fn key(&self, number: usize) -> UnitKey {
+        let Place { system, src_lang, tgt_lang, doc, seg } = self.places[number];
+        let name = |number: u32| self.names.name(number).to_owned();
+        UnitKey {
+            system: name(system),
+            src_lang: name(src_lang),
+            tgt_lang: name(tgt_lang),
+            doc: name(doc),
+            seg,
+        }
+    }
+
+    /// All units in verdict order.
+    pub fn keys(&self) -> impl Iterator<Item = UnitKey> + '_ {
+        (0..self.len()).map(|number| self.key(number))
+    }
+
+    /// The number of a unit; `None` for one that is not of the run.
+    #[must_use]
+    pub fn number(&self, key: &UnitKey) -> Option<usize> {
+        let place = Place::of(key, |name| self.names.number(name))?;
+        self.numbers.get(&place).map(|&number| number as usize)
+    }
+
+    /// The numbers of a group's units.
+    ///
+    /// # Panics
+    /// For a group that there is not.
+    #[must_use]
+    pub fn of_group(&self, group: usize) -> &[u32] {
+        &self.of_group[self.begins[group] as usize..self.begins[group + 1] as usize]
+    }
+
+    #[must_use]
+    pub fn n_groups(&self) -> usize {
+        self.begins.len().saturating_sub(1)
+    }
+
+    /// The group of a unit.
+    ///
+    /// # Panics
+    /// For a number that no unit has.
+    #[must_use]
+    pub fn group(&self, number: usize) -> usize {
+        self.group[number] as usize
+    }
+}
+
+/// The units of all groups in verdict order.
+#[must_use]
+pub fn in_verdict_order<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Vec<UnitKey> {
+    Units::of(segments, groups, unit).keys().collect()
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { system: 0, src_lang: 0, tgt_lang: 0, doc: 0, seg: None }
+    }
+}
+
+impl Place {
+    fn of(key: &UnitKey, mut number: impl FnMut(&str) -> Option<u32>) -> Option<Self> {
+        Some(Self {
+            system: number(&key.system)?,
+            src_lang: number(&key.src_lang)?,
+            tgt_lang: number(&key.tgt_lang)?,
+            doc: number(&key.doc)?,
+            seg: key.seg,
+        })
+    }
+
+    /// The document that it is of.
+    fn doc(self) -> (u32, u32, u32, u32) {
+        (self.system, self.src_lang, self.tgt_lang, self.doc)
+    }
+}
+
+/// The places in verdict order; `lines` are those of their first segments.
+fn ordered(places: &[Place], lines: &[usize], names: &Names) -> Vec<u32> {
+    let mut first_line: HashMap<_, usize> = HashMap::new();
+    for (place, &line) in places.iter().zip(lines) {
+        first_line.entry(place.doc()).and_modify(|at| *at = line.min(*at)).or_insert(line);
+    }
+    let by_name: BTreeMap<&str, u32> =
+        places.iter().map(|place| (names.name(place.system), place.system)).collect();
+    let rank: HashMap<u32, usize> =
+        by_name.values().enumerate().map(|(rank, &system)| (system, rank)).collect();
+    let mut order: Vec<u32> = (0..places.len() as u32).collect();
+    order.sort_by_key(|&at| {
+        let place = &places[at as usize];
+        (rank[&place.system], first_line[&place.doc()], place.seg)
+    });
+    order
+}
