@@ -150,7 +150,14 @@ fn check_logits(name: &str, adapter: Option<&str>) {
             let tokens = example.read();
             let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
             let logits_from = example.n_prompt - 1;
-            let part = Part { tokens, position: 0, blocks: &blocks, logits_from, states_from: tokens.len(), adapter: number };
+            let part = Part {
+                tokens,
+                position: 0,
+                blocks: &blocks,
+                logits_from,
+                states_from: tokens.len(),
+                adapter: number,
+            };
             model.run(Step::new([part], Vec::new())).unwrap();
             theirs.extend(model.logits().unwrap().concat());
             rows.extend(model.states(Step::new([part], Vec::new()), first).unwrap());

@@ -82,16 +82,25 @@ fn what_is_no_adapter_of_the_model_is_refused_with_what_to_do() {
     let small = with_adapters(&["qwen2-all", "gemma3-mlp"]);
     let (code, text) = said(small.score("out", &["--adapter", "gemma3-mlp"]));
     assert_eq!(code, 2, "{text}");
-    assert!(text.contains("`gemma3-mlp`: the adapter is one for another model: layer 0's `mlp.gate_proj`"), "{text}");
+    assert!(
+        text.contains("`gemma3-mlp`: the adapter is one for another model: layer 0's `mlp.gate_proj`"),
+        "{text}"
+    );
     assert!(text.contains("hint: it was trained on `models/tiny/gemma3`"), "{text}");
     let (code, text) = said(small.score("out", &["--adapter", "prompts"]));
-    assert!(code == 2 && text.contains("`prompts` is not an adapter: it has no `adapter_config.json`"), "{text}");
+    assert!(
+        code == 2 && text.contains("`prompts` is not an adapter: it has no `adapter_config.json`"),
+        "{text}"
+    );
     let (code, text) = said(small.score("out", &["--adapter", "nowhere"]));
     assert!(code == 2 && text.contains("`nowhere`: no such folder"), "{text}");
     let (code, text) = said(small.tribunal(&["ask", "--model", "qwen2-all", "Hello"]));
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("`qwen2-all` is an adapter, not a model"), "{text}");
-    assert!(text.contains("hint: `--model BASE --adapter qwen2-all`, which was trained on `models/tiny/qwen2`"), "{text}");
+    assert!(
+        text.contains("hint: `--model BASE --adapter qwen2-all`, which was trained on `models/tiny/qwen2`"),
+        "{text}"
+    );
     assert!(!small.at("out").join("run.json").exists());
 }
 
@@ -126,7 +135,11 @@ fn a_role_takes_another_adapter_of_the_same_model() {
 #[test]
 fn an_adapter_is_shown() {
     let small = with_adapters(&["mistral-rslora"]);
-    fs::write(small.at("mistral-rslora/tribunal.json"), r#"{"data": "WMT23 en-de, 20 documents", "seed": 3}"#).unwrap();
+    fs::write(
+        small.at("mistral-rslora/tribunal.json"),
+        r#"{"data": "WMT23 en-de, 20 documents", "seed": 3}"#,
+    )
+    .unwrap();
     let (code, text) = said(small.tribunal(&["models", "show", "mistral-rslora"]));
     assert_eq!(code, 0, "{text}");
     let hashes = regex::Regex::new("[0-9a-f]{8,}").unwrap();

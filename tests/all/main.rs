@@ -43,6 +43,7 @@ mod model;
 mod model_adapters;
 mod model_matmul;
 mod model_weights;
+mod probe;
 mod rate;
 mod run;
 mod run_binary;

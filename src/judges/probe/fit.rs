@@ -351,3 +351,108 @@ impl Fit {
 pub fn source_hash(source: &str) -> String {
     Sha256::digest(source.trim()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm::{Reading, Token, TokenSource};
+
+    fn fit() -> Fit {
+        let chance = |bias| Chance { bias, logprob: -0.1, map: vec![1.0, 0.0] };
+        let rungs = vec![[-8.0, 20.0], [-4.0, 5.0], [-2.0, 1.0], [-1.0, 0.0]];
+        let ladder = |bias| Ladder { bias, rungs: rungs.clone() };
+        let fit = Fit {
+            format: FORMAT.into(),
+            sha256: "abc".into(),
+            prompts: "p".into(),
+            depth: 3,
+            any: chance(0.1),
+            major: chance(0.0),
+            major_from: 0.5,
+            score: Score {
+                mean: vec![0.0, 1.0],
+                grown: vec![0.0, 2.0],
+                facts: vec![1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+            },
+            ladders: BTreeMap::from([
+                ("en-de".to_owned(), ladder(-3.0)),
+                (ANY_PAIR.to_owned(), ladder(-5.0)),
+            ]),
+            ..Fit::default()
+        };
+        fit.ready().unwrap()
+    }
+
+    fn read(values: &[[f64; 4]], logprob: f64) -> Weighed {
+        let token = Token {
+            id: 0,
+            text: String::new(),
+            logprob,
+            masked_logprob: logprob,
+            source: TokenSource::Sampled,
+        };
+        let reading = Reading {
+            ends: (1..=values.len()).map(|i| 2 * i).collect(),
+            values: values.iter().map(|values| values.to_vec()).collect(),
+        };
+        Weighed { text: String::new(), tokens: vec![token; values.len()], reading: Some(reading) }
+    }
+
+    #[test]
+    fn a_score_is_linear_in_what_was_seen_and_never_positive() {
+        let seen =
+            Seen::of(&read(&[[0.2, 0.1, 1.0, 0.1], [0.4, 0.3, 0.0, 0.2], [0.0; 4], [0.0; 4]], -1.0)).unwrap();
+        // -3 + mean 0.25 + sqrt(4) 0.075 + mean log-probability -1
+        assert!((fit().score(&seen, "en-de") - (-3.0 + 0.25 + 0.15 - 1.0)).abs() < 1e-12);
+        assert!((fit().score(&seen, "ja-en") - (-5.0 + 0.25 + 0.15 - 1.0)).abs() < 1e-12);
+        let good = Seen::of(&read(&[[0.0, 0.0, 90.0, 0.0]], 0.0)).unwrap();
+        assert_eq!(fit().score(&good, "en-de").to_bits(), 0f64.to_bits());
+        let chances = fit().chances(&seen);
+        assert!((chances[0][0] - (0.1 + 0.2 + 0.1)).abs() < 1e-12);
+        assert_eq!(seen.ends, [1, 3, 5, 7], "without the space in front");
+    }
+
+    #[test]
+    fn a_budget_is_that_of_the_same_rank() {
+        let budget = |score| fit().budget(score, "en-de");
+        let is = |score, expected: f64| {
+            assert!((budget(score) - expected).abs() < 1e-12, "{score}: {}", budget(score))
+        };
+        is(-9.0, 20.0);
+        is(-4.0, 5.0);
+        is(-3.0, 3.0);
+        is(-0.5, 0.0);
+    }
+
+    #[test]
+    fn a_fit_is_read_as_it_was_written() {
+        let text = fit().to_json().unwrap();
+        let again = Fit::parse(&text, "x").unwrap();
+        assert_eq!(again, fit());
+        assert_eq!(again.lens().maps.len(), 4);
+        assert_eq!(again.lens().depths, [3]);
+        let unfit = |from: &str, to: &str| Fit::parse(&text.replace(from, to), "x").unwrap_err().to_string();
+        assert!(unfit(FORMAT, "other").contains("its format is `other`"));
+        assert!(unfit("\"*\"", "\"any\"").contains("no ladder `*`"));
+        assert!(unfit("\"map\":[1.0,0.0]", "\"map\":[1.0]").contains("differ in length"));
+        assert!(
+            Fit::parse("{}", "x").unwrap_err().to_string().contains("hint: `tribunal tune probe` writes one")
+        );
+    }
+
+    #[test]
+    fn what_it_was_made_for_is_checked() {
+        let model = |sha256: &str| Model { name: "m".into(), sha256: sha256.into() };
+        assert!(fit().check_model(&model("abc")).is_ok());
+        let error = fit().check_model(&model("abd")).unwrap_err().to_string();
+        assert!(error.contains("sha256 abc") && error.contains("`m` (sha256 abd)"), "{error}");
+        assert!(fit().check_prompts("p").is_ok());
+        assert!(fit().check_prompts("q").is_err());
+    }
+
+    #[test]
+    fn a_model_that_read_through_no_lens_is_an_error() {
+        assert!(Seen::of(&Weighed { reading: None, ..read(&[[0.0; 4]], 0.0) }).is_err());
+        assert!(Seen::of(&read(&[], 0.0)).is_err());
+    }
+}

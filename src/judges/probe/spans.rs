@@ -10,6 +10,9 @@ use crate::mqm::{ErrorSpan, Severity};
 const MINOR: f64 = 1.0;
 const MAJOR: f64 = 5.0;
 
+/// What each further word of an error takes of the penalty: without it, an error would grow over its whole sentence.
+const LENGTH: f64 = 0.25;
+
 /// A word with its chances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Word {
@@ -72,7 +75,8 @@ fn severity(words: &[Word], fit: &Fit) -> Severity {
 }
 
 fn points(words: &[Word], fit: &Fit) -> f64 {
-    if severity(words, fit) == Severity::Major { MAJOR } else { MINOR }
+    let first = if severity(words, fit) == Severity::Major { MAJOR } else { MINOR };
+    first + LENGTH * (words.len() - 1) as f64
 }
 
 fn error(words: &[Word], text: &str, fit: &Fit) -> ErrorSpan {
@@ -83,5 +87,77 @@ fn error(words: &[Word], text: &str, fit: &Fit) -> ErrorSpan {
         end: Some(chars(end)),
         confidence: Some(words.iter().map(|word| word.any).fold(0.0, f64::max)),
         ..ErrorSpan::new("other", &text[start..end], severity(words, fit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit() -> Fit {
+        Fit { major_from: 0.5, ..Fit::default() }
+    }
+
+    /// The words of a text whose tokens are these pieces, each with its chances.
+    fn words_of(pieces: &[(&str, f64, f64)]) -> (String, Vec<Word>) {
+        let text: String = pieces.iter().map(|(piece, ..)| *piece).collect();
+        let mut end = 0;
+        let ends: Vec<usize> = pieces
+            .iter()
+            .map(|(piece, ..)| {
+                end += piece.len();
+                end
+            })
+            .collect();
+        let chances: Vec<[f64; 2]> = pieces.iter().map(|(_, any, major)| [*any, *major]).collect();
+        let words = words(&text, &ends, &chances);
+        (text, words)
+    }
+
+    fn found(
+        pieces: &[(&str, f64, f64)],
+        budget: f64,
+    ) -> Vec<(String, Severity, Option<usize>, Option<usize>)> {
+        let (text, words) = words_of(pieces);
+        let errors = errors(&words, &text, budget, &fit());
+        errors.into_iter().map(|e| (e.span, e.severity, e.start, e.end)).collect()
+    }
+
+    const TEXT: &[(&str, f64, f64)] = &[
+        ("Der", 0.1, 0.0),
+        (" B", 0.2, 0.1),
+        ("är", 0.9, 0.6),
+        (" fuhr", 0.5, 0.1),
+        (" weg", 0.3, 0.0),
+        (".", 0.05, 0.0),
+    ];
+
+    #[test]
+    fn tokens_make_whole_words() {
+        let (text, words) = words_of(TEXT);
+        let spelled: Vec<&str> = words.iter().map(|word| &text[word.start..word.end]).collect();
+        assert_eq!(spelled, ["Der", "Bär", "fuhr", "weg", "."]);
+        assert_eq!((words[1].any, words[1].major), (0.9, 0.6), "the greatest of its tokens");
+        let (_, words) = words_of(&[("机器", 0.2, 0.0), ("翻译", 0.4, 0.0)]);
+        assert!(words.iter().all(|word| word.end > word.start));
+        assert_eq!(words.last().map(|word| word.end), Some(12));
+    }
+
+    #[test]
+    fn a_penalty_is_spent_on_the_likeliest_words() {
+        assert_eq!(found(TEXT, 0.0), []);
+        assert_eq!(found(TEXT, 0.4), [], "less than half a minor error is none");
+        assert_eq!(found(TEXT, 5.0), [("Bär".to_owned(), Severity::Major, Some(4), Some(7))]);
+        // What stands side by side is one error.
+        assert_eq!(found(TEXT, 5.6), [("Bär fuhr".to_owned(), Severity::Major, Some(4), Some(12))]);
+        let apart = [("a", 0.9, 0.0), (" b", 0.1, 0.0), (" c", 0.8, 0.0)];
+        let spans: Vec<String> = found(&apart, 2.0).into_iter().map(|(span, ..)| span).collect();
+        assert_eq!(spans, ["a", "c"]);
+    }
+
+    #[test]
+    fn what_has_no_chance_is_no_error() {
+        assert_eq!(found(&[("gut", 0.0, 0.0)], 25.0), []);
+        assert_eq!(found(&[], 25.0), []);
     }
 }

@@ -1,0 +1,167 @@
+//! `tribunal tune probe` and the judge `probe` on the real program and a tiny model: fitted twice, read from, verified.
+
+use std::{fs, path::Path};
+
+use tribunal::{
+    engine::{Engine, Options},
+    llm::{Chat, Lens, Llm, States},
+};
+
+use crate::fakes::{SmallRun, said};
+
+fn tiny() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2")
+}
+
+fn bits(states: &States) -> Vec<Vec<u32>> {
+    states.states.iter().map(|depth| depth.iter().map(|x| x.to_bits()).collect()).collect()
+}
+
+#[test]
+fn states_have_the_same_bits_alone_and_in_company() {
+    let open = |prefix_cache| {
+        let options = Options { prefix_cache, kv_bytes: Some(4 << 20), ..Options::default() };
+        Engine::open(&tiny(), &options).unwrap()
+    };
+    let (engine, plain) = (open(true), open(false));
+    let ask = |engine: &Engine, i: usize| {
+        let chat = Chat::plain(format!("English: one and {}\nGerman:", i % 3));
+        engine.states(&chat, &format!(" eins und {i}{}", " noch".repeat(i)), &[1]).unwrap()
+    };
+    let alone: Vec<States> = (0..12).map(|i| ask(&plain, i)).collect();
+    let together: Vec<States> = std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..12)
+            .map(|i| {
+                scope.spawn({
+                    let (ask, engine) = (&ask, &engine);
+                    move || ask(engine, i)
+                })
+            })
+            .collect();
+        asked.into_iter().map(|asked| asked.join().unwrap()).collect()
+    });
+    for (a, b) in alone.iter().zip(&together) {
+        assert_eq!(bits(a), bits(b));
+        assert_eq!(a.tokens, b.tokens);
+        let width = a.states[0].len() / a.tokens.len();
+        assert_eq!(a.states[0].len(), width * a.ends.len());
+    }
+    // Through a lens, and weighed without one: the same log-probabilities.
+    let chat = Chat::plain("English: one\nGerman:");
+    let width = alone[0].states[0].len() / alone[0].ends.len();
+    let lens = Lens { depths: vec![1], maps: vec![vec![1.0; width], vec![0.0; width]] };
+    let read = engine.read(&chat, " eins", &lens).unwrap();
+    let weighed = engine.weigh(&chat, &[" eins".to_owned()]).unwrap().remove(0);
+    assert_eq!(read.tokens, weighed.tokens);
+    let reading = read.reading.unwrap();
+    assert_eq!(reading.ends.last(), Some(&" eins".len()));
+    assert!(reading.values.iter().all(|values| values[1].to_bits() == 0));
+    let n_layers = engine.n_layers().unwrap();
+    let error = engine.states(&chat, " eins", &[n_layers]).unwrap_err().to_string();
+    assert!(error.contains(&format!("after {n_layers} layers of a model with {n_layers}")), "{error}");
+}
+
+#[test]
+fn no_control_token_acts_in_a_plain_prompt() {
+    let engine = Engine::open(&tiny(), &Options { kv_bytes: Some(4 << 20), ..Options::default() }).unwrap();
+    let ids = |chat: Chat| engine.prompt_ids(&chat).unwrap();
+    assert!(ids(Chat::plain("a<|im_end|>")).len() > ids(Chat::raw("a<|im_end|>")).len());
+    assert_eq!(ids(Chat::plain("a b")), ids(Chat::raw("a b")));
+}
+
+/// Rated translations: those that say `falsch` have an error there.
+fn rated(small: &SmallRun) {
+    let mut lines = String::new();
+    for i in 0..120 {
+        let (doc, system) = (i / 6, if i % 2 == 0 { "a" } else { "b" });
+        let is_wrong = (i * 7) % 3 == 0;
+        let hypothesis = if is_wrong {
+            format!("Satz {doc} falsch {}", i / 2)
+        } else {
+            format!("Satz {doc} gut {}", i / 2)
+        };
+        let start = hypothesis.find("falsch").unwrap_or(0);
+        let errors = if is_wrong {
+            serde_json::json!([{
+                "start": start, "end": start + 6, "category": "accuracy/mistranslation", "severity": "major",
+            }])
+        } else {
+            serde_json::json!([])
+        };
+        let line = serde_json::json!({
+            "system_id": system, "document_id": format!("d{doc}"), "segment_id": i / 2,
+            "src_lang": "en", "tgt_lang": "de",
+            "source": format!("The sentence number {} of document {doc}", i / 2), "hypothesis": hypothesis, "errors": errors,
+        });
+        lines += &format!("{line}\n");
+    }
+    fs::write(small.at("rated.jsonl"), lines).unwrap();
+}
+
+fn fit(small: &SmallRun, out: &str, more: &[&str]) -> (i32, String) {
+    let mut command =
+        small.tribunal(&["tune", "probe", "--input", "rated.jsonl", "--out", out, "--hold-out", "0.3"]);
+    let depth = if more.contains(&"--depth") { &[][..] } else { &["--depth", "1"] };
+    command.arg("--model").arg(tiny()).args(["--kv-cache", "8MiB"]).args(depth).args(more);
+    said(command)
+}
+
+#[test]
+fn a_fit_is_made_used_and_verified() {
+    let small = SmallRun::new(2);
+    rated(&small);
+    let (code, text) = fit(&small, "fit.json", &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("pearson") && text.contains("en-de"), "{text}");
+    // Another folder of readings, read again: the same bytes. The same folder: nothing is read.
+    let (code, text) = fit(&small, "again.json", &[]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(small.read("fit.json"), small.read("again.json"));
+    // Readings that were cut in the middle go on.
+    let folder = small.at("again.readings");
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2 + 1]).unwrap();
+    }
+    let (code, text) = fit(&small, "again.json", &[]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(small.read("fit.json"), small.read("again.json"));
+
+    let score = |out: &str, more: &[&str]| {
+        let mut command = small.tribunal(&["score", "--input", "input.jsonl", "--out", out, "--quiet"]);
+        command.args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB"]).arg("--model").args(more);
+        command
+    };
+    let model = tiny();
+    let (code, text) = said(score("out", &[model.to_str().unwrap()]));
+    assert_eq!(code, 0, "{text}");
+    for line in small.read("out/verdicts.jsonl").lines() {
+        let verdict: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(verdict["score"].as_f64().is_some_and(|score| score <= 0.0), "{verdict}");
+    }
+    let (code, text) = said(score("one", &[model.to_str().unwrap(), "--jobs", "1", "--no-prefix-cache"]));
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(small.read("out/verdicts.jsonl"), small.read("one/verdicts.jsonl"));
+    for more in [&["--without-model"][..], &[]] {
+        let (code, text) = said(small.tribunal(&[&["verify", "out"], more].concat()));
+        assert!(code == 0 && text.contains("confirmed"), "{text}");
+    }
+    // What the lens showed is part of the record: a changed number is found with the model.
+    let calls = small.read("out/calls.jsonl");
+    assert!(calls.contains("\"reading\""), "{calls}");
+
+    let other = tiny().with_file_name("llama");
+    let (code, text) = said(score("other", &[other.to_str().unwrap()]));
+    assert!(code == 2 && text.contains("the fit is for `qwen2`"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_fitted() {
+    let small = SmallRun::new(1);
+    rated(&small);
+    let (code, text) = fit(&small, "fit.json", &["--depth", "9"]);
+    assert_eq!(code, 2, "{text}");
+    let (code, text) = fit(&small, "fit.json", &["--systems", "nobody"]);
+    assert!(code == 2 && text.contains("no system is called `nobody`; hint: a, b"), "{text}");
+}
