@@ -32,7 +32,9 @@ pub struct Look {
 #[must_use]
 pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -> String {
     let mut shown = Shown::of(&summary.signature);
-    records.iter().for_each(|record| shown.add(record.clone()));
+    for record in records {
+        shown.add(record.clone());
+    }
     text_of(summary, &shown, detail, look)
 }
 

@@ -2,7 +2,7 @@
 //! says is `call`'s.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     fs::File,
     io::{self, BufRead, BufReader, Write},
     path::{Path, PathBuf},
@@ -204,14 +204,14 @@ impl Sums {
 ///
 /// # Errors
 /// [`Error::Io`].
-pub fn keep(dir: &Path, done: &HashSet<GroupId>, keeping: Keeping) -> Result<Sums, Error> {
+pub fn keep(dir: &Path, is_done: impl Fn(GroupId) -> bool, keeping: Keeping) -> Result<Sums, Error> {
     let mut sums = Sums::default();
     let Some(path) = place(dir) else { return Ok(sums) };
     let target = dir.join(keeping.name());
     let read = |source| Error::Io { action: "read", path: path.clone(), source };
     let of_done = |line: &[u8]| {
         let call = serde_json::from_slice::<CallCost>(line).ok();
-        call.filter(|call| GroupId::parse(&call.group).is_some_and(|group| done.contains(&group)))
+        call.filter(|call| GroupId::parse(&call.group).is_some_and(&is_done))
     };
     let mut dropped = false;
     let torn = each_line(&path, |_, line| {

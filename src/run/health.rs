@@ -142,7 +142,9 @@ impl Finding {
 #[must_use]
 pub fn findings(records: &[Record], questions: &[Asked]) -> Vec<Finding> {
     let mut signs = Signs::new(questions);
-    records.iter().for_each(|record| signs.add(record));
+    for record in records {
+        signs.add(record);
+    }
     signs.findings()
 }
 
@@ -193,7 +195,7 @@ impl<'a> Signs<'a> {
         let Some(score) = record.score else { return };
         self.n_scored += 1;
         self.names_errors |= !record.errors.is_empty();
-        self.quality_is_apart |= record.quality_score.is_some_and(|quality| quality != score);
+        self.quality_is_apart |= record.quality_score.is_some() && record.quality_score != record.score;
         self.scores.add(score);
         record.quality_score.into_iter().for_each(|quality| self.qualities.add(quality));
         if !record.errors.is_empty() {

@@ -162,8 +162,8 @@ pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, 
     if kept.dropped {
         folder::replace(&path, |file| copy_lines(&path, file, &kept.lines))?;
     }
-    let ids = kept.groups.iter().map(|&group| of.ids[group]).collect();
-    let sums = calls::keep(folder.dir(), &ids, how.keeping)?;
+    let ids: HashSet<GroupId> = kept.groups.iter().map(|&group| of.ids[group]).collect();
+    let sums = calls::keep(folder.dir(), |group| ids.contains(&group), how.keeping)?;
     let records = File::options().create(true).append(true).open(&path);
     let records = records.map_err(|source| Error::Io { action: "append to", path: path.clone(), source })?;
     let journal = Journal { records, calls: Calls::open(folder.dir(), how.keeping)?, path };

@@ -151,7 +151,9 @@ impl Summary {
     #[must_use]
     pub fn of(records: &[Record], signature: &Signature, questions: &[Asked], cost: Cost) -> Self {
         let mut summing = Summing::new(questions);
-        records.iter().for_each(|record| summing.add(record));
+        for record in records {
+            summing.add(record);
+        }
         summing.finish(signature, cost)
     }
 }

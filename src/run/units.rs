@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// A unit with its names by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Place {
     system: u32,
     src_lang: u32,
@@ -148,12 +148,6 @@ impl Units {
 #[must_use]
 pub fn in_verdict_order<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Vec<UnitKey> {
     Units::of(segments, groups, unit).keys().collect()
-}
-
-impl Default for Place {
-    fn default() -> Self {
-        Self { system: 0, src_lang: 0, tgt_lang: 0, doc: 0, seg: None }
-    }
 }
 
 impl Place {
