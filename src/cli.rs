@@ -29,6 +29,7 @@ pub mod models;
 mod origin;
 pub mod output;
 pub mod panel;
+mod plan;
 pub mod promptcue;
 pub mod raters;
 mod recorded;
