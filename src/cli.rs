@@ -29,7 +29,6 @@ pub mod models;
 mod origin;
 pub mod output;
 pub mod panel;
-mod plan;
 pub mod promptcue;
 pub mod raters;
 mod recorded;

@@ -16,7 +16,6 @@ use super::{
     origin,
     output::Format,
     panel::{Seat, Seated},
-    plan,
 };
 use crate::{
     engine,
@@ -31,6 +30,8 @@ use crate::{
     segment::{Segment, read::Input},
     signature::Signature,
 };
+
+mod plan;
 
 /// Judge translations.
 #[derive(Clone, Debug, clap::Args)]

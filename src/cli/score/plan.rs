@@ -6,14 +6,14 @@ use std::{io::Write, sync::Arc};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{
-    output::{Format, Printed},
-    panel::{Seat, Seated},
-    score::{self, Begun, Judged},
-    table::Table,
-};
+use super::{Args, Begun, Judged};
 use crate::{
     card::{self, Card},
+    cli::{
+        output::{Format, Printed},
+        panel::{Seat, Seated},
+        table::Table,
+    },
     judges::{Built, Model, Panel, method::Calls},
     llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Weighed},
     run::{self, Plan, plan::Amount},
@@ -35,7 +35,7 @@ struct Planned {
 /// # Errors
 /// A model that can neither be run nor pulled, and prompts that cannot be counted.
 pub fn run(
-    args: &score::Args,
+    args: &Args,
     judged: &Judged,
     built: &Built,
     begun: &Begun,
@@ -55,15 +55,9 @@ pub fn run(
 }
 
 /// Counted with the models themselves.
-fn counted(
-    args: &score::Args,
-    judged: &Judged,
-    built: &Built,
-    begun: &Begun,
-    seated: &Seated,
-) -> Result<Planned> {
+fn counted(args: &Args, judged: &Judged, built: &Built, begun: &Begun, seated: &Seated) -> Result<Planned> {
     built.judge.check_models(&|role| seated.model_of(role))?;
-    let signature = score::signature(built, &seated.signature, args);
+    let signature = super::signature(built, &seated.signature, args);
     let calls = built.calls();
     if calls.least < calls.most && !args.run.quiet {
         say!("note: judging a few groups to see how much the method asks");
@@ -74,16 +68,10 @@ fn counted(
 }
 
 /// Guessed from characters: nobody can be asked.
-fn guessed(
-    args: &score::Args,
-    judged: &Judged,
-    built: &Built,
-    begun: &Begun,
-    card: &Card,
-) -> Result<Planned> {
+fn guessed(args: &Args, judged: &Judged, built: &Built, begun: &Begun, card: &Card) -> Result<Planned> {
     let panel = Panel::new(Arc::new(Characters), args.sampling.sampling());
     let model = Model { name: card.name.clone(), sha256: String::new() };
-    let signature = score::signature(built, &Seated::alone(panel.clone(), model).signature, args);
+    let signature = super::signature(built, &Seated::alone(panel.clone(), model).signature, args);
     let mut plan = planned(args, judged, built, begun, &panel, &signature)?;
     let Calls { least, most, .. } = built.calls();
     // What came of the groups that were "judged" says nothing.
@@ -107,7 +95,7 @@ fn of_range() -> Vec<String> {
 }
 
 fn planned(
-    args: &score::Args,
+    args: &Args,
     judged: &Judged,
     built: &Built,
     begun: &Begun,
@@ -115,7 +103,7 @@ fn planned(
     signature: &Signature,
 ) -> Result<Plan> {
     let Judged { input, selection } = judged;
-    let options = score::options(args, signature, &input.segments, selection, begun)?;
+    let options = super::options(args, signature, &input.segments, selection, begun)?;
     Ok(run::plan(panel, built.judge.as_ref(), built.calls(), &input.segments, &options)?)
 }
 
