@@ -232,7 +232,9 @@ fn verify(name: &str, printed: Printed, out: &mut dyn Write) -> anyhow::Result<E
     let checked = check::verify(&card, &home, &mut |_| ())?;
     let mut table = Table::new();
     table.head(["finding", "file"]);
-    checked.iter().for_each(|file| table.row(finding(file)));
+    for file in &checked {
+        table.row(finding(file));
+    }
     if printed.is_json() {
         let file = |[finding, file]: [String; 2]| json!({ "finding": finding, "file": file });
         writeln!(out, "{:#}", checked.iter().map(finding).map(file).collect::<serde_json::Value>())?;
@@ -278,7 +280,9 @@ fn show(model: &str, printed: Printed, room: &Room, out: &mut dyn Write) -> anyh
     };
     let mut table = Table::new();
     table.head(["field", "value"]);
-    fields.iter().for_each(|(name, value)| table.row([name, value]));
+    for (name, value) in &fields {
+        table.row([name, value]);
+    }
     if printed.is_json() {
         let field = |(name, value): &(String, String)| json!({ "field": name, "value": value });
         writeln!(out, "{:#}", fields.iter().map(field).collect::<serde_json::Value>())?;

@@ -1,7 +1,10 @@
 //! The human scores of a folder in the layout of mt-metrics-eval, with the errors that raters marked: one more judge of
 //! the translations that a run judged.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    path::Path,
+};
 
 use anyhow::{Context, Result, bail};
 
@@ -34,11 +37,11 @@ pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result
     {
         let Some(seg) = record.seg else { continue };
         let Some(score) = scores.get(&record.system).and_then(|column| *column.get(seg)?) else { continue };
-        if !outputs.contains_key(record.system.as_str()) {
-            outputs.insert(&record.system, testset.output(&record.system)?);
-        }
-        if outputs[record.system.as_str()].get(seg).map(|text| text.trim()) != Some(record.hypothesis.trim())
-        {
+        let output = match outputs.entry(&record.system) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) => place.insert(testset.output(&record.system)?),
+        };
+        if output.get(seg).map(|text| text.trim()) != Some(record.hypothesis.trim()) {
             bail!(
                 "segment {seg} of `{}` is another translation in `{}`\nhint: judge with `--testset`, which numbers \
                  segments as the folder does",
@@ -65,10 +68,8 @@ fn spelled(dir: &Path, pair: &Pair) -> String {
 
 fn span(error: &RatedError, record: &Record) -> Result<ErrorSpan> {
     let RatedError { start, end, category, severity, score, is_source_error } = error;
-    let (side, text) = match is_source_error {
-        true => (Side::Source, &record.source),
-        false => (Side::Target, &record.hypothesis),
-    };
+    let (side, text) =
+        if *is_source_error { (Side::Source, &record.source) } else { (Side::Target, &record.hypothesis) };
     let severity = severity.parse().with_context(|| {
         format!("an error in segment {} of `{}`", record.seg.unwrap_or_default(), record.system)
     })?;
