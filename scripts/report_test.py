@@ -229,6 +229,7 @@ def check_small(page, shots):
     ok("document.querySelectorAll('table.standings').length === 3")
     ok("[...document.querySelectorAll('h2')].some((h) => h.textContent === 'Agreement of judges and human raters')")
     ok("[...document.querySelectorAll('h2')].some((h) => h.textContent === 'Human raters: human.tsv')")
+    ok("document.querySelector('h1').textContent.endsWith('judged by 2 judges and human raters')")
     page.shot(shots / "overview.png")
     page.click("#tab-segments")
     ok("document.querySelectorAll('.row').length === 4")

@@ -1,7 +1,6 @@
 //! Adapters on the command line: which seats take one, what their files are, and what `models show` says of a folder.
 
 use std::{
-    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -84,33 +83,32 @@ pub fn refuse_as_model(dir: &Path) -> Result<()> {
 ///
 /// # Errors
 /// One that cannot be read or applied here.
-pub fn show(dir: &Path, out: &mut dyn Write) -> Result<()> {
+pub fn fields(dir: &Path) -> Result<Vec<(String, String)>> {
     let (found, adapter) = (find(dir)?, Adapter::read(dir)?);
     let config = &adapter.config;
     let size = std::fs::metadata(dir.join(WEIGHTS_FILE)).map_or(0, |file| file.len());
-    writeln!(out, "{}  LoRA adapter  {}", dir.display(), HumanBytes(size))?;
-    let mut line = |key: &str, value: &str| writeln!(out, "{key:<14}{value}");
-    line("base", if config.base.is_empty() { "not named" } else { &config.base })?;
+    let mut fields = Vec::new();
+    let mut line = |key: &str, value: &str| fields.push((key.to_owned(), value.to_owned()));
+    line("folder", &dir.display().to_string());
+    line("format", "LoRA adapter");
+    line("size", &HumanBytes(size).to_string());
+    line("base", if config.base.is_empty() { "not named" } else { &config.base });
     let way = if config.rslora { ", rank-stabilized" } else { "" };
-    line("rank", &format!("{} (alpha {}, scale {}{way})", config.rank, config.alpha, adapter.scale()))?;
-    line("modules", &adapter.modules().into_iter().map(Module::name).collect::<Vec<_>>().join(", "))?;
-    line("layers", &ranges(&adapter.adapted_layers()))?;
+    line("rank", &format!("{} (alpha {}, scale {}{way})", config.rank, config.alpha, adapter.scale()));
+    line("modules", &adapter.modules().into_iter().map(Module::name).collect::<Vec<_>>().join(", "));
+    line("layers", &ranges(&adapter.adapted_layers()));
     let numbers = match config.numbers {
         Numbers::F32 => "f32",
         Numbers::F16 => "f16",
         Numbers::Bf16 => "bf16",
     };
-    line("weights", &format!("{} of {numbers}", adapter.n_parameters()))?;
-    found
-        .files
-        .files
-        .iter()
-        .try_for_each(|file| line("file", &format!("{}  sha256 {}", file.name, file.sha256)))?;
-    line("fingerprint", &found.sha256)?;
+    line("weights", &format!("{} of {numbers}", adapter.n_parameters()));
+    found.files.files.iter().for_each(|file| line("file", &format!("{}  sha256 {}", file.name, file.sha256)));
+    line("fingerprint", &found.sha256);
     for (key, value) in trained_on(dir)? {
-        line(&key, &value)?;
+        line(&key, &value);
     }
-    Ok(())
+    Ok(fields)
 }
 
 /// What the training's own record says, value by value.

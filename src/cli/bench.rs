@@ -267,6 +267,9 @@ fn run_prefill(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
             format!("{:.0}", pace.tokens_per_s),
         ]);
     }
+    if args.printed.rows(&table, out)? {
+        return Ok(ExitCode::SUCCESS);
+    }
     writeln!(out, "{}, one prompt at a time, no shared prefixes\n{table}", opened.full_name())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -292,6 +295,9 @@ fn run_decode(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
     for pace in &paces {
         let (speed, of) = (format!("{:.1}", pace.tokens_per_s), format!("{:.2}", of_memory(pace)));
         table.row([pace.batch.to_string(), speed, of]);
+    }
+    if args.printed.rows(&table, out)? {
+        return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "{}, {prompt} prompt tokens; {}\n{table}", opened.full_name(), limits_line(&limits))?;
     Ok(ExitCode::SUCCESS)
@@ -356,6 +362,9 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     if args.printed.is_json() {
         return print(&json!({"model": opened.full_name(), "measured": measured}), out);
     }
+    if args.printed.rows(&fields(&serde_json::to_value(&measured)?), out)? {
+        return Ok(ExitCode::SUCCESS);
+    }
     let ratio = measured.computed_prompt_tokens as f64 / measured.distinct_prompt_tokens as f64;
     writeln!(
         out,
@@ -380,6 +389,16 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The fields of an object below each other.
+fn fields(object: &serde_json::Value) -> Table {
+    let mut table = Table::new();
+    table.head(["field", "value"]);
+    for (name, value) in object.as_object().into_iter().flatten() {
+        table.row([name.clone(), value.to_string()]);
+    }
+    table
+}
+
 fn run_invariance(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     let requests = questions(args)?;
     let found = panel::find_adapted(&args.model, &args.engine)?;
@@ -399,6 +418,9 @@ fn run_invariance(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
             .map_or("the same".to_owned(), |id| format!("differ, first at request {id}"));
         let computed = variant.computed_prompt_tokens.to_string();
         table.row([variant.name.clone(), format!("{:.1}", variant.seconds), computed, bytes]);
+    }
+    if args.printed.rows(&table, out)? {
+        return Ok(code);
     }
     writeln!(out, "{} questions, compared with the first setting\n{table}", requests.len())?;
     Ok(code)

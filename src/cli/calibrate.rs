@@ -8,7 +8,9 @@ use anyhow::{Context, Result, bail};
 use super::{
     args::{EngineArgs, InputArgs, ModelArgs, SamplingArgs},
     input,
+    output::Printed,
     panel::{Seat, Seated},
+    table::Table,
 };
 use crate::{
     judges::{
@@ -55,6 +57,8 @@ pub struct Args {
     pub sampling: SamplingArgs,
     #[command(flatten)]
     pub engine: EngineArgs,
+    #[command(flatten)]
+    pub printed: Printed,
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -88,6 +92,27 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     let calibration = Calibration { threshold: thresholds.collect::<Result<_>>()? };
     let text = calibration.to_toml().context("the thresholds cannot be written as TOML")?;
     run::folder::replace(&args.out, |file| file.write_all(text.as_bytes()))?;
+    if args.printed.is_json() {
+        writeln!(out, "{:#}", serde_json::to_value(&calibration)?)?;
+    } else if !args.printed.rows(&table(&calibration), out)? {
+        print(&calibration, out)?;
+    }
+    Ok(ExitCode::from(u8::from(n_failed > 0)))
+}
+
+fn table(calibration: &Calibration) -> Table {
+    let mut table = Table::new();
+    table.head(["pair", "threshold", "probability", "percentile", "answers", "segments"]);
+    for fitted in &calibration.threshold {
+        let Threshold { pair, value, answers, segments, percentile, .. } = fitted;
+        let numbers = [*value, value.exp(), *percentile].map(|number| number.to_string());
+        let counts = [*answers, *segments].map(|n| n.to_string());
+        table.row(std::iter::once(pair.clone()).chain(numbers).chain(counts));
+    }
+    table
+}
+
+fn print(calibration: &Calibration, out: &mut dyn Write) -> Result<()> {
     for fitted in &calibration.threshold {
         let Threshold { pair, value, answers, segments, percentile, .. } = fitted;
         let probability = value.exp();
@@ -96,7 +121,7 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
             "{pair}\t{value}\tprobability {probability:.4}, percentile {percentile} of {answers} answers on {segments} segments"
         )?;
     }
-    Ok(ExitCode::from(u8::from(n_failed > 0)))
+    Ok(())
 }
 
 fn judge(args: &Args) -> Result<HiMate> {

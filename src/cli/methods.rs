@@ -9,6 +9,7 @@ use super::{output::Printed, table::Table};
 use crate::judges::{
     Method, Preset, Settings,
     method::Calls,
+    prompt::InForce,
     registry::{self, METHODS},
 };
 
@@ -34,6 +35,8 @@ enum Command {
         /// Whose prompts: paper, code or strict
         #[arg(long, default_value = "strict", requires = "prompts")]
         preset: Preset,
+        #[command(flatten)]
+        printed: Printed,
     },
 }
 
@@ -62,17 +65,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
                 writeln!(out, "{:<width$}  {}", method.name, method.summary)?;
             }
         }
-        Command::Show { name, prompts, preset } => {
-            show(registry::find(name.split(':').next().unwrap_or(name))?, out)?;
-            if *prompts {
-                let settings = Settings { preset: *preset, ..Settings::default() };
-                for file in registry::build(name, &settings)?.judge.materials().files {
-                    writeln!(out, "\n=== {} ===\n{}", file.name, file.text.trim_end())?;
-                }
-            }
+        Command::Show { name, prompts, preset, printed } => {
+            let method = registry::find(name.split(':').next().unwrap_or(name))?;
+            let files = if *prompts { files(name, *preset)? } else { Vec::new() };
+            show(method, &files, *printed, out)?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The prompts, schemas and shots of a method with its options.
+fn files(name: &str, preset: Preset) -> Result<Vec<InForce>> {
+    let settings = Settings { preset, ..Settings::default() };
+    Ok(registry::build(name, &settings)?.judge.materials().files)
 }
 
 /// A method for programs.
@@ -91,13 +96,47 @@ fn described(method: &Method) -> Value {
     })
 }
 
-fn show(method: &Method, out: &mut dyn Write) -> Result<()> {
+fn show(method: &Method, files: &[InForce], printed: Printed, out: &mut dyn Write) -> Result<()> {
+    if printed.is_json() {
+        let mut method = described(method);
+        if !files.is_empty() {
+            let prompt = |file: &InForce| json!({ "name": file.name, "text": file.text });
+            method["prompts"] = files.iter().map(prompt).collect();
+        }
+        writeln!(out, "{method:#}")?;
+        return Ok(());
+    }
+    let rows = rows(method);
+    let mut table = Table::new();
+    table.head(["field", "value"]);
+    let options = method.options.iter().map(|o| (o.name, format!("{}: {}", o.values.join("|"), o.meaning)));
+    let prompts = files.iter().map(|file| (file.name, file.text.clone()));
+    let flat = rows.iter().cloned().chain(options).chain(prompts);
+    flat.for_each(|(field, value)| table.row([field, value.as_str()]));
+    if printed.rows(&table, out)? {
+        return Ok(());
+    }
+    writeln!(out, "{}: {}\n", method.name, method.summary)?;
+    for (label, value) in rows {
+        writeln!(out, "{label:<12} {value}")?;
+    }
+    for (i, option) in method.options.iter().enumerate() {
+        let label = if i == 0 { "options" } else { "" };
+        writeln!(out, "{label:<12} {}={}  {}", option.name, option.values.join("|"), option.meaning)?;
+    }
+    for file in files {
+        writeln!(out, "\n=== {} ===\n{}", file.name, file.text.trim_end())?;
+    }
+    Ok(())
+}
+
+/// What is said of a method beside its name and summary.
+fn rows(method: &Method) -> Vec<(&'static str, String)> {
     let Calls { least, typical, most } = method.calls;
     let calls =
         if least == most { least.to_string() } else { format!("{least} to {most}, typically {typical}") };
-    writeln!(out, "{}: {}\n", method.name, method.summary)?;
     let names = |names: Vec<&str>| if names.is_empty() { "-".to_string() } else { names.join(", ") };
-    for (label, value) in [
+    vec![
         ("paper", method.citation.to_string()),
         ("stages", names(method.stages.iter().map(|stage| stage.name()).collect())),
         ("roles", names(method.roles.iter().map(|role| role.name()).collect())),
@@ -106,12 +145,5 @@ fn show(method: &Method, out: &mut dyn Write) -> Result<()> {
         ("granularity", names(method.granularities.iter().map(|g| g.name()).collect())),
         ("presets", names(method.presets.iter().map(|p| p.name()).collect())),
         ("weights", method.weights.unwrap_or("-").to_string()),
-    ] {
-        writeln!(out, "{label:<12} {value}")?;
-    }
-    for (i, option) in method.options.iter().enumerate() {
-        let label = if i == 0 { "options" } else { "" };
-        writeln!(out, "{label:<12} {}={}  {}", option.name, option.values.join("|"), option.meaning)?;
-    }
-    Ok(())
+    ]
 }

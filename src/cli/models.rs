@@ -57,12 +57,16 @@ enum Command {
     Verify {
         /// A card's name
         card: String,
+        #[command(flatten)]
+        printed: Printed,
     },
     /// Show everything a card says, or what a model file says about itself, and whether it fits a GPU
     Show {
         /// A card's name, a GGUF or safetensors file, a folder of them, or an adapter's folder
         #[arg(value_name = "CARD|PATH")]
         model: String,
+        #[command(flatten)]
+        printed: Printed,
         /// GPU memory that it is compared with; default: what is free on the first GPU, or an 80 GB card's
         #[arg(long, value_name = "SIZE", value_parser = bytes)]
         device_memory: Option<u64>,
@@ -77,8 +81,10 @@ pub fn run(args: Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::List { printed, device_memory } => list(printed, &Room::find(device_memory), out),
         Command::Pull { card, quiet } => pull(&card, quiet, out),
-        Command::Verify { card } => verify(&card, out),
-        Command::Show { model, device_memory } => show(&model, &Room::find(device_memory), out),
+        Command::Verify { card, printed } => verify(&card, printed, out),
+        Command::Show { model, printed, device_memory } => {
+            show(&model, printed, &Room::find(device_memory), out)
+        }
     }
 }
 
@@ -109,7 +115,7 @@ fn list(printed: Printed, room: &Room, out: &mut dyn Write) -> anyhow::Result<Ex
     if printed.is_json() {
         writeln!(out, "{:#}", serde_json::Value::from(all))?;
     } else if !printed.rows(&table, out)? {
-        write!(out, "{}", table.flush_left())?;
+        write!(out, "{}", table.flush_left().fitted(None))?;
     }
     say!(
         "on a GPU: weights (bf16 but for GGUF files), one sequence of the full context and a step, in {}",
@@ -220,12 +226,22 @@ impl Watch for Terminal {
     }
 }
 
-fn verify(name: &str, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn verify(name: &str, printed: Printed, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let card = card::find(name)?;
     let home = card::home::home()?;
     let checked = check::verify(&card, &home, &mut |_| ())?;
+    let mut table = Table::new();
+    table.head(["finding", "file"]);
     for file in &checked {
-        writeln!(out, "{}", finding(file))?;
+        table.row(finding(file));
+    }
+    if printed.is_json() {
+        let file = |[finding, file]: [String; 2]| json!({ "finding": finding, "file": file });
+        writeln!(out, "{:#}", checked.iter().map(finding).map(file).collect::<serde_json::Value>())?;
+    } else if !printed.rows(&table, out)? {
+        for [finding, file] in checked.iter().map(finding) {
+            writeln!(out, "{finding:<10}{file}")?;
+        }
     }
     let is_good = checked.iter().all(|c| c.finding.is_good());
     if !is_good {
@@ -234,90 +250,112 @@ fn verify(name: &str, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!is_good)))
 }
 
-fn finding(checked: &Checked) -> String {
+/// In a word, and the file with the rest.
+fn finding(checked: &Checked) -> [String; 2] {
     let path = &checked.path;
-    match &checked.finding {
-        Finding::Ok => format!("ok        {path}"),
-        Finding::AsPulled => format!("ok        {path} (unpinned: unchanged since it was pulled)"),
-        Finding::Unknown { actual } => {
-            format!("unknown   {path} has {actual}, but neither the card nor a pull says what it should be")
-        }
+    let (finding, file) = match &checked.finding {
+        Finding::Ok => ("ok", path.clone()),
+        Finding::AsPulled => ("ok", format!("{path} (unpinned: unchanged since it was pulled)")),
+        Finding::Unknown { actual } => (
+            "unknown",
+            format!("{path} has {actual}, but neither the card nor a pull says what it should be"),
+        ),
         Finding::Mismatch { expected, actual } => {
-            format!("mismatch  {path} should be {expected} but is {actual}")
+            ("mismatch", format!("{path} should be {expected} but is {actual}"))
         }
-        Finding::Missing => format!("missing   {path}"),
-    }
+        Finding::Missing => ("missing", path.clone()),
+    };
+    [finding.into(), file]
 }
 
-fn show(model: &str, room: &Room, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+/// Names and values, the same name several times where there are several values.
+type Fields = Vec<(String, String)>;
+
+fn show(model: &str, printed: Printed, room: &Room, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let path = PathBuf::from(model);
-    match card::find(model) {
-        Ok(card) => show_card(&card, room, out)?,
-        Err(_) if is_adapter(&path) => super::adapter::show(&path, out)?,
-        Err(_) if path.exists() => show_file(&path, room, out)?,
+    let fields = match card::find(model) {
+        Ok(card) => of_card(&card, room)?,
+        Err(_) if is_adapter(&path) => super::adapter::fields(&path)?,
+        Err(_) if path.exists() => of_file(&path, room)?,
         Err(error) => return Err(error.into()),
+    };
+    let mut table = Table::new();
+    table.head(["field", "value"]);
+    for (name, value) in &fields {
+        table.row([name, value]);
+    }
+    if printed.is_json() {
+        let field = |(name, value): &(String, String)| json!({ "field": name, "value": value });
+        writeln!(out, "{:#}", fields.iter().map(field).collect::<serde_json::Value>())?;
+    } else if !printed.rows(&table, out)? {
+        let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in &fields {
+            writeln!(out, "{name:<width$}  {value}")?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_card(card: &Card, room: &Room, out: &mut dyn Write) -> anyhow::Result<()> {
+fn of_card(card: &Card, room: &Room) -> anyhow::Result<Fields> {
     let home = card::home::home()?;
-    let mut line = |key: &str, value: &str| writeln!(out, "{key:<14}{value}");
-    line("name", &card.name)?;
-    line("title", &card.title)?;
-    line("architecture", &card.architecture)?;
-    line("weights", &format!("{} ({})", card.parameters, card.weights))?;
-    line("languages", &card.languages)?;
-    line("context", &format!("{} tokens", card.context))?;
-    line("licence", &format!("{} {}", card.licence.name, card.licence.url))?;
-    card.licence.note.iter().try_for_each(|note| line("", note))?;
+    let mut fields = Fields::new();
+    let mut line = |key: &str, value: &str| fields.push((key.to_owned(), value.to_owned()));
+    line("name", &card.name);
+    line("title", &card.title);
+    line("architecture", &card.architecture);
+    line("weights", &format!("{} ({})", card.parameters, card.weights));
+    line("languages", &card.languages);
+    line("context", &format!("{} tokens", card.context));
+    line("licence", &format!("{} {}", card.licence.name, card.licence.url));
+    card.licence.note.iter().for_each(|note| line("note", note));
     if let Some(need) = fits::of_card(card) {
-        line("on a GPU", &fits::sum(&need))?;
-        line("", &room.verdict(&need))?;
+        line("on a GPU", &format!("{}; {}", fits::sum(&need), room.verdict(&need)));
     }
-    line("tokenizer", &card.tokenizer)?;
-    line("template", &card.chat_template)?;
-    card.chat_options.iter().try_for_each(|(key, value)| line("", &format!("{key} = {value}")))?;
-    line("stop", &card.stop.join(" "))?;
+    line("tokenizer", &card.tokenizer);
+    line("template", &card.chat_template);
+    card.chat_options.iter().for_each(|(key, value)| line("chat option", &format!("{key} = {value}")));
+    line("stop", &card.stop.join(" "));
     for file in &card.files {
         let size = file.size.map_or(String::new(), |size| format!("  {size} bytes"));
-        line("file", &format!("{}{size}  sha256 {}", file.path, pin(&file.sha256)))?;
+        line("file", &format!("{}{size}  sha256 {}", file.path, pin(&file.sha256)));
     }
     if card.is_safetensors() {
-        line("file", "the safetensors that the repository's index names  sha256 unpinned")?;
+        line("file", "the safetensors that the repository's index names  sha256 unpinned");
     }
-    card.sources.iter().try_for_each(|source| line("source", &source.to_string()))?;
-    line("folder", &card.folder(&home).display().to_string())?;
-    line("state", in_words(card.state_in(&home)))?;
+    card.sources.iter().for_each(|source| line("source", &source.to_string()));
+    line("folder", &card.folder(&home).display().to_string());
+    line("state", in_words(card.state_in(&home)));
     match card.local_in(&home) {
         Ok(local) => {
             let note = if local.is_pinned { "" } else { " (unpinned)" };
-            line("fingerprint", &format!("{}{note}", local.fingerprint()))?;
-            local.revision.iter().try_for_each(|commit| line("commit", commit))?;
+            line("fingerprint", &format!("{}{note}", local.fingerprint()));
+            local.revision.iter().for_each(|commit| line("commit", commit));
         }
         Err(card::Error::NotPulled { .. }) => {}
-        Err(error) => line("fingerprint", &error.to_string())?,
+        Err(error) => line("fingerprint", &error.to_string()),
     }
-    Ok(())
+    Ok(fields)
 }
 
 fn pin(pin: &Pin) -> &str {
     pin.digits().unwrap_or("unpinned")
 }
 
-fn show_file(path: &Path, room: &Room, out: &mut dyn Write) -> anyhow::Result<()> {
+fn of_file(path: &Path, room: &Room) -> anyhow::Result<Fields> {
     let description = inspect::describe(path)?;
-    writeln!(out, "{}  {}  {}", path.display(), description.format, HumanBytes(description.size))?;
-    for (dtype, (n_tensors, n_weights)) in &description.tensors {
-        writeln!(out, "{dtype:<8}{n_tensors} tensors, {n_weights} weights")?;
-    }
+    let mut fields = vec![
+        ("file".to_owned(), path.display().to_string()),
+        ("format".to_owned(), description.format.to_owned()),
+        ("size".to_owned(), HumanBytes(description.size).to_string()),
+    ];
+    let tensors = description.tensors.iter();
+    fields.extend(
+        tensors.map(|(dtype, (n, weights))| (dtype.clone(), format!("{n} tensors, {weights} weights"))),
+    );
     // Other files than a model's that runs here have no say in it.
     if let Ok(need) = Need::of(path, &Options::for_gpu()) {
-        writeln!(out, "on a GPU: {}; {}", fits::sum(&need), room.verdict(&need))?;
+        fields.push(("on a GPU".to_owned(), format!("{}; {}", fits::sum(&need), room.verdict(&need))));
     }
-    let width = description.metadata.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
-    for (key, value) in &description.metadata {
-        writeln!(out, "{key:<width$}  {value}")?;
-    }
-    Ok(())
+    fields.extend(description.metadata);
+    Ok(fields)
 }

@@ -31,6 +31,12 @@ pub struct Printed {
     pub json: bool,
 }
 
+impl From<Format> for Printed {
+    fn from(format: Format) -> Self {
+        Self { format, json: false }
+    }
+}
+
 impl Printed {
     /// Whether one JSON value is wanted.
     #[must_use]
@@ -55,5 +61,41 @@ impl Printed {
         }
         writer.flush()?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::{Cli, panel, parse};
+
+    fn printed(command: &[&str], format: &str) -> String {
+        let argv = [&["tribunal"][..], command, &["--format", format]].concat();
+        let cli: Cli = parse(argv.iter().map(|arg| (*arg).to_owned())).unwrap();
+        let mut out = Vec::new();
+        cli.run(panel::panel, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_table_is_printed_for_programs_too() {
+        let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny/qwen2");
+        for command in [
+            &["methods", "list"][..],
+            &["methods", "show", "fsp"],
+            &["methods", "show", "gemba-mqm", "--prompts"],
+            &["models", "show", "qwen2.5-7b-instruct"],
+            &["models", "show", model],
+        ] {
+            let json: serde_json::Value = serde_json::from_str(&printed(command, "json")).unwrap();
+            assert!(json.is_array() || json.is_object());
+            for (format, delimiter) in [("tsv", b'\t'), ("csv", b',')] {
+                let text = printed(command, format);
+                // The reader refuses rows of different lengths.
+                let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text.as_bytes());
+                let rows = reader.records().collect::<Result<Vec<_>, _>>();
+                assert!(rows.is_ok_and(|rows| rows.len() > 3), "{command:?} {format}: {text}");
+            }
+        }
+        assert!(printed(&["methods", "show", "gemba-mqm", "--prompts"], "json").contains("\"prompts\""));
     }
 }

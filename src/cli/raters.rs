@@ -32,7 +32,14 @@ pub fn records(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
 /// # Errors
 /// As [`records`].
 pub fn verdicts(path: &Path, pair: Option<&Pair>) -> Result<Vec<Verdict>> {
-    let records = report::raters::records(&annotations(path, pair)?);
+    as_read(&report::raters::records(&annotations(path, pair)?))
+}
+
+/// Verdicts as `meta` would read them from a run's folder.
+///
+/// # Errors
+/// None that a user can cause.
+pub fn as_read(records: &[Record]) -> Result<Vec<Verdict>> {
     let as_read = |record: &Record| Ok(serde_json::from_value(serde_json::to_value(record)?)?);
     records.iter().map(as_read).collect()
 }

@@ -18,6 +18,7 @@ use crate::{
     run::{self, Record, RunFile, Summary, calls},
 };
 
+mod gold;
 mod statistics;
 
 /// Lay out verdicts on one self-contained page.
@@ -32,9 +33,15 @@ pub struct Args {
     /// Its title; default: what was judged
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// The languages of human annotations; default: those of the first run
+    /// The languages of human annotations and of the test set; default: those of the first run
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
+    /// A folder in the layout of mt-metrics-eval whose human scores are shown beside the judges
+    #[arg(long, value_name = "DIR")]
+    pub testset: Option<PathBuf>,
+    /// Which human scores: the NAME of `LP.NAME.seg.score`
+    #[arg(long, default_value = "mqm", value_name = "NAME", requires = "testset")]
+    pub gold: String,
     /// Put the conversations behind the verdicts into the page: auto leaves out those of very large runs
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub conversations: Which,
@@ -67,9 +74,16 @@ const MOST_BYTES: u64 = 512 << 20;
 /// Runs that cannot be read or not be shown side by side, a page that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let pair = args.pair.clone().map_or_else(|| first_pair(&args.runs), |pair| Ok(Some(pair)))?;
-    let judges: Vec<Judge> =
+    let mut judges: Vec<Judge> =
         args.runs.iter().map(|path| judge(args, path, pair.as_ref())).collect::<Result<_>>()?;
-    let agreements = agreements(args, pair.as_ref())?;
+    let mut inputs: Vec<compare::Input> =
+        args.runs.iter().map(|path| compare::Input::read(path, pair.as_ref())).collect::<Result<_>>()?;
+    if let Some(dir) = &args.testset {
+        let raters = raters_of(args, dir, pair.as_ref(), &judges)?;
+        inputs.push(compare::Input::of(&raters.name, raters::as_read(&raters.records)?)?);
+        judges.push(raters);
+    }
+    let agreements = agreements(&inputs)?;
     let data = Data::new(&judges, &agreements)?;
     let mut conversations = Conversations::default();
     if embeds(args)? {
@@ -100,20 +114,31 @@ fn judge(args: &Args, path: &Path, pair: Option<&Pair>) -> Result<Judge> {
     if records.is_empty() {
         bail!("`{}` holds no verdict", path.display());
     }
-    let human = path.is_file() && raters::is_mqm_tsv(path);
     let signature = path.join("run.json").is_file().then(|| RunFile::read(path)).transpose()?;
-    let statistics::Statistics { standings, contests, common } =
-        statistics::of(&records, args.resamples.max(1), args.seed)?;
     Ok(Judge {
-        name: name(&args.runs, path),
-        human,
+        human: path.is_file() && raters::is_mqm_tsv(path),
         signature: signature.map(|run| run.signature.to_string()),
         warning: warning(path)?,
-        records,
-        standings,
-        contests,
-        common,
+        ..summed(args, name(&args.runs, path), records)?
     })
+}
+
+/// The raters of a test set, on the translations that were judged.
+fn raters_of(args: &Args, dir: &Path, pair: Option<&Pair>, judges: &[Judge]) -> Result<Judge> {
+    let Some(pair) = pair else { bail!("`--testset` needs a language pair\nhint: add `-l en-de`") };
+    let judged: Vec<Record> = judges.iter().flat_map(|judge| judge.records.iter().cloned()).collect();
+    let records = gold::records(dir, pair, &args.gold, &judged)?;
+    let folder = dir.canonicalize().unwrap_or_else(|_| dir.into());
+    let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = folder.map_or_else(|| args.gold.clone(), |folder| format!("{} of {folder}", args.gold));
+    Ok(Judge { human: true, ..summed(args, name, records)? })
+}
+
+/// Verdicts with their statistics.
+fn summed(args: &Args, name: String, records: Vec<Record>) -> Result<Judge> {
+    let statistics::Statistics { standings, contests, common } =
+        statistics::of(&records, args.resamples.max(1), args.seed)?;
+    Ok(Judge { name, human: false, signature: None, warning: None, records, standings, contests, common })
 }
 
 /// The last part of the path, or all of it where another input has the same.
@@ -136,9 +161,7 @@ fn warning(dir: &Path) -> Result<Option<String>> {
 }
 
 /// How far each two judges agree, where they share translations.
-fn agreements(args: &Args, pair: Option<&Pair>) -> Result<Vec<Agreement>> {
-    let inputs: Vec<_> =
-        args.runs.iter().map(|path| compare::Input::read(path, pair)).collect::<Result<_>>()?;
+fn agreements(inputs: &[compare::Input]) -> Result<Vec<Agreement>> {
     let mut agreements = Vec::new();
     for (second, b) in inputs.iter().enumerate() {
         for (first, a) in inputs[..second].iter().enumerate().filter(|(_, a)| a.overlaps(b)) {
@@ -175,9 +198,14 @@ fn title(judges: &[Judge]) -> String {
         first.records.iter().map(|r: &Record| format!("{}–{}", r.src_lang, r.tgt_lang)).collect();
     pairs.sort();
     pairs.dedup();
-    let judged = match judges {
-        [one] => format!("by {}", one.name),
-        several => format!("by {} judges", several.len()),
+    let n_human = judges.iter().filter(|judge| judge.human).count();
+    let models = match judges.len() - n_human {
+        0 => None,
+        1 => judges.iter().find(|judge| !judge.human).map(|judge| judge.name.clone()),
+        several => Some(format!("{several} judges")),
     };
-    format!("{}: {} systems {judged}", pairs.join(", "), first.standings.len())
+    let by: Vec<String> = models.into_iter().chain((n_human > 0).then(|| "human raters".into())).collect();
+    let n_systems = first.standings.len();
+    let systems = if n_systems == 1 { "1 system".into() } else { format!("{n_systems} systems") };
+    format!("{}: {systems}, judged by {}", pairs.join(", "), by.join(" and "))
 }

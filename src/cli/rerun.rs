@@ -5,6 +5,7 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 use anyhow::{Result, bail};
 
 use super::{
+    output::Format,
     panel::Seat,
     recorded::{self, AgainArgs, Recorded},
     score::{self, Begun},
@@ -26,6 +27,9 @@ pub struct Args {
     /// No progress and no notes; warnings are still printed
     #[arg(long)]
     pub quiet: bool,
+    /// How results are printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
     #[command(flatten)]
     pub again: AgainArgs,
 }
@@ -47,7 +51,7 @@ pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Resul
     let Some(outcome) = score::judge(&made, &judged, &begun, seat, out)? else {
         return Ok(ExitCode::SUCCESS);
     };
-    score::print(&outcome, made.run.format, Detail::Systems, out)?;
+    score::print(&outcome, args.format, Detail::Systems, out)?;
     let there = std::fs::read_to_string(args.dir.join(VERDICTS));
     let here = std::fs::read_to_string(args.out.join(VERDICTS))?;
     let Ok(there) = there else {

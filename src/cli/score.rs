@@ -16,7 +16,6 @@ use super::{
     origin,
     output::Format,
     panel::{Seat, Seated},
-    table::Table,
 };
 use crate::{
     engine,
@@ -31,6 +30,8 @@ use crate::{
     segment::{Corpus, Segments as _, read::Streamed},
     signature::Signature,
 };
+
+mod plan;
 
 /// Judge translations.
 #[derive(Clone, Debug, clap::Args)]
@@ -216,18 +217,14 @@ pub fn judge(
             say!("note: {note}");
         }
     }
+    if args.run.dry_run {
+        plan::run(args, judged, &built, begun, seat, out)?;
+        return Ok(None);
+    }
     let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
     judge.check_models(&|role| seated.model_of(role))?;
     let signature = signature(&built, &seated.signature, args);
     let options = options(args, &signature, segments, selection, begun)?;
-    if args.run.dry_run {
-        if !args.run.quiet {
-            say!("note: judging a few groups to see how much they take");
-        }
-        let (plan, loads) = run::plan::foretell(&seated.panel, judge, built.calls(), segments, &options)?;
-        dry_run((&plan, &loads), &seated, &signature, out)?;
-        return Ok(None);
-    }
     if !args.run.quiet {
         say!("run folder: {}", options.out.display());
     }
@@ -365,34 +362,6 @@ fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf 
     let part =
         if shard == Shard::WHOLE { String::new() } else { format!("-{}of{}", shard.index, shard.count) };
     PathBuf::from("out").join(format!("{}-{}-{hash}{part}", plain("method"), plain("model")))
-}
-
-fn dry_run(
-    (plan, loads): (&run::Plan, &[run::plan::Load]),
-    seated: &Seated,
-    signature: &Signature,
-    out: &mut dyn Write,
-) -> Result<()> {
-    let own = plan.rows().into_iter().map(|(name, value)| (name.to_string(), value));
-    let rows: Vec<(String, String)> = own.chain((seated.estimate)(plan, loads)).collect();
-    columns(&rows.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect::<Vec<_>>(), out)?;
-    writeln!(out)?;
-    columns(&plan.amounts(), out)?;
-    for note in plan.notes() {
-        writeln!(out, "{note}")?;
-    }
-    writeln!(out, "\n{signature}")?;
-    Ok(())
-}
-
-/// Prints rows with names on the left and values on the right.
-fn columns(rows: &[Vec<String>], out: &mut dyn Write) -> Result<()> {
-    let mut table = Table::new();
-    for row in rows {
-        table.row(row.iter().cloned());
-    }
-    write!(out, "{table}")?;
-    Ok(())
 }
 
 /// Warns on standard error if the judge seems not to judge, even when nothing else is to be printed there.

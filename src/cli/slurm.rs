@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     args,
+    output::Printed,
     score::{self, Begun},
 };
 use crate::run::{Shard, folder};
@@ -38,6 +39,8 @@ enum Action {
         /// The folder that was given as `--out`
         #[arg(value_name = "DIR")]
         dir: PathBuf,
+        #[command(flatten)]
+        printed: Printed,
     },
 }
 
@@ -120,7 +123,7 @@ const JOBS: &str = "slurm/jobs.json";
 pub fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> {
     match &args.command {
         Action::Submit(args) => submit(args, begun, out),
-        Action::Status { dir } => status::run(dir, out),
+        Action::Status { dir, printed } => status::run(dir, *printed, out),
     }
 }
 

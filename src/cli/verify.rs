@@ -4,12 +4,15 @@
 use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Result;
+use serde_json::{Value, json};
 
 use super::{
     args,
+    output::Printed,
     panel::Seat,
     recorded::{self, AgainArgs, Recorded},
     score,
+    table::Table,
 };
 use crate::{
     judges::{Built, Panel, prompt::InForce},
@@ -39,6 +42,8 @@ pub struct Args {
     pub without_model: bool,
     #[command(flatten)]
     pub again: AgainArgs,
+    #[command(flatten)]
+    pub printed: Printed,
 }
 
 /// Runs `tribunal verify`.
@@ -50,15 +55,32 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
         Ok(report) => report,
         Err(error) => match error.downcast_ref::<run::Error>() {
             Some(damage @ run::Error::Damaged { .. }) => {
-                writeln!(out, "differs: {damage}")?;
+                damaged(args.printed, damage, out)?;
                 return Ok(ExitCode::from(1));
             }
             _ => return Err(error),
         },
     };
-    out.write_all(text(&report, args.without_model).as_bytes())?;
+    if args.printed.is_json() {
+        writeln!(out, "{:#}", json(&report))?;
+    } else if !args.printed.rows(&table(&report), out)? {
+        out.write_all(text(&report, args.without_model).as_bytes())?;
+    }
     out.flush()?;
     Ok(if report.n_differences == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// A folder whose files are damaged, so that nothing could be derived from them.
+fn damaged(printed: Printed, damage: &run::Error, out: &mut dyn Write) -> Result<()> {
+    let mut table = Table::new();
+    table.head(DIFFERENCE);
+    table.row([String::new(), damage.to_string(), String::new(), String::new()]);
+    if printed.is_json() {
+        writeln!(out, "{:#}", json!({ "confirmed": false, "damage": damage.to_string() }))?;
+    } else if !printed.rows(&table, out)? {
+        writeln!(out, "differs: {damage}")?;
+    }
+    Ok(())
 }
 
 fn check(args: &Args, seat: Seat) -> Result<Report> {
@@ -178,6 +200,30 @@ fn adapters(there: &ModelFiles, here: &ModelFiles) -> Vec<Difference> {
         (now != file.sha256).then(|| Difference::new("run.json", &what, &file.sha256, now))
     };
     adapter.files.iter().filter_map(difference).collect()
+}
+
+/// What programs are told of a difference.
+const DIFFERENCE: [&str; 4] = ["place", "what", "there", "here"];
+
+fn table(report: &Report) -> Table {
+    let mut table = Table::new();
+    table.head(DIFFERENCE);
+    for Difference { place, what, there, here, .. } in &report.differences {
+        table.row([place, what, there, here].map(String::as_str));
+    }
+    table
+}
+
+fn json(report: &Report) -> Value {
+    let Report { derived, verdicts, read, replayed, calls, unfinished, n_differences, .. } = report;
+    let difference =
+        |d: &Difference| json!({ "place": d.place, "what": d.what, "there": d.there, "here": d.here });
+    let differences: Vec<Value> = report.differences.iter().map(difference).collect();
+    json!({
+        "confirmed": *n_differences == 0, "derived": derived, "verdicts": verdicts, "read": read,
+        "replayed": replayed, "calls": calls, "unfinished": unfinished, "n_differences": n_differences,
+        "differences": differences,
+    })
 }
 
 fn text(report: &Report, without_model: bool) -> String {

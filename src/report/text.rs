@@ -41,7 +41,7 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -
 /// The same with the units that are shown picked out already.
 #[must_use]
 pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> String {
-    let mut out = table(summary, look);
+    let mut out = table(summary, shown.names_errors, look);
     missing(&mut out, summary);
     out += &rounds(summary, look);
     out += &outcomes(&summary.cost);
@@ -71,7 +71,7 @@ pub fn cost(cost: &Cost) -> String {
     )
 }
 
-fn table(summary: &Summary, look: Look) -> String {
+fn table(summary: &Summary, names_errors: bool, look: Look) -> String {
     let systems = &summary.systems;
     let quality = systems.iter().any(|s| s.quality_score.is_some());
     let neutral = systems.iter().any(|s| s.neutral > 0.0);
@@ -79,7 +79,8 @@ fn table(summary: &Summary, look: Look) -> String {
     let mut header = vec!["system", "segments", "score"];
     header.extend(uneven.map(|_| "on its own"));
     header.extend(quality.then_some("quality"));
-    header.extend(["coverage", "critical", "major", "minor"]);
+    header.push("coverage");
+    header.extend(["critical", "major", "minor"].into_iter().filter(|_| names_errors));
     header.extend(neutral.then_some("neutral"));
     let mut rows = vec![header.iter().map(|name| (*name).to_string()).collect::<Vec<_>>()];
     for s in systems {
@@ -88,19 +89,23 @@ fn table(summary: &Summary, look: Look) -> String {
         row.extend(uneven.map(|_| score(s.score)));
         row.extend(quality.then(|| s.quality_score.map_or("-".into(), |q| format!("{q:.1}"))));
         row.push(format!("{}%", percent(s)));
-        row.extend([s.critical, s.major, s.minor].map(|n| format!("{n:.2}")));
+        let errors = [s.critical, s.major, s.minor].map(|n| format!("{n:.2}"));
+        row.extend(errors.into_iter().filter(|_| names_errors));
         row.extend(neutral.then(|| format!("{:.2}", s.neutral)));
         rows.push(row);
     }
-    aligned(&rows, look) + &what_scores_are(uneven)
+    let below = what_scores_are(uneven, names_errors);
+    let below = below.lines().flat_map(|line| marked::wrapped(line, look.width)).map(|line| line + "\n");
+    aligned(&rows, look) + &below.collect::<String>()
 }
 
 /// What the means are over, in a line or two below the table.
-fn what_scores_are(uneven: Option<Common>) -> String {
+fn what_scores_are(uneven: Option<Common>, names_errors: bool) -> String {
+    let errors =
+        |unit: &str| if names_errors { format!("; errors are counted per {unit}") } else { String::new() };
     match uneven {
         None => {
-            "score: the mean over segments with a verdict, higher is better; errors are counted per segment\n"
-                .to_owned()
+            format!("score: the mean over segments with a verdict, higher is better{}\n", errors("segment"))
         }
         Some(Common { units: 0, .. }) => {
             "score: the systems have no segment in common that all of them have a \
@@ -109,8 +114,8 @@ fn what_scores_are(uneven: Option<Common>) -> String {
         }
         Some(Common { units, left_out }) => format!(
             "score: the mean over the {units} segments that every system has a verdict on, higher is better; \
-             {left_out} left out\non its own: the mean over all segments of that system with a verdict; errors \
-             are counted per such segment\n"
+             {left_out} left out\non its own: the mean over all segments of that system with a verdict{}\n",
+            errors("such segment")
         ),
     }
 }

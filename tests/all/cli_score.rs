@@ -7,6 +7,7 @@ use std::{
 };
 
 use tribunal::{
+    card,
     cli::{
         self,
         args::{EngineArgs, ModelArgs},
@@ -117,7 +118,7 @@ fn other_formats() {
     assert_eq!(json["verdicts"][8]["errors"][0]["span"], "Donnerstag");
     let comet: serde_json::Value = serde_json::from_slice(&std::fs::read(json_file).unwrap()).unwrap();
     insta::assert_snapshot!("comet_json", serde_json::to_string_pretty(&comet["system-b"][0]).unwrap());
-    assert_eq!(comet["system-b"][7]["score"], serde_json::Value::Null);
+    assert_eq!(comet["system-b"][7].get("COMET"), Some(&serde_json::Value::Null), "{}", comet["system-b"][7]);
 }
 
 #[test]
@@ -127,6 +128,45 @@ fn a_dry_run() {
     let (text, code) = tribunal(&score(&out, &files(), &["--dry-run", "--limit", "2"])).unwrap();
     insta::assert_snapshot!("dry_run", settled(&text));
     assert!(is(code, 0));
+    assert!(!Path::new(&out).exists());
+}
+
+/// A seat for a model that is not on this machine.
+fn absent(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<Seated> {
+    let home = tempfile::tempdir()?;
+    card::find("qwen2.5-7b-instruct")?.local_in(home.path())?;
+    unreachable!("the folder is empty")
+}
+
+#[test]
+fn a_dry_run_for_a_model_that_is_not_here() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("never").display().to_string();
+    let files = files();
+    let planned = |more: &[&str]| {
+        let more = [&["--dry-run", "--limit", "2"][..], more].concat();
+        let argv = [&["tribunal"][..], &score(&out, &files, &more)].concat();
+        let mut printed = Vec::new();
+        let cli = cli::parse(argv.into_iter().map(String::from)).unwrap();
+        let code = cli.run(absent, &mut printed).map_err(|error| cli::explain(&error));
+        code.map(|code| (String::from_utf8(printed).unwrap(), is(code, 0)))
+    };
+    let (text, good) = planned(&[]).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(good);
+    assert!(words.starts_with("segments 4 ") && words.contains(" weights, by the card 14.17 GiB "), "{text}");
+    assert!(words.contains(" least most model calls 4 24 prompt tokens"), "{text}");
+    assert!(text.contains("`qwen2.5-7b-instruct` is not on this machine: tokens are guessed"), "{text}");
+    assert!(
+        text.contains("hint: `tribunal models pull qwen2.5-7b-instruct`") && !text.contains("method:"),
+        "{text}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&planned(&["--format", "json"]).unwrap().0).unwrap();
+    assert_eq!((&json["verdicts"], &json["least"]["calls"]), (&4.into(), &4.into()));
+    assert_eq!((&json["expected"], &json["signature"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    let (csv, _) = planned(&["--format", "csv"]).unwrap();
+    assert!(csv.contains("\nmodel calls,4,24\n"), "{csv}");
     assert!(!Path::new(&out).exists());
 }
 

@@ -38,6 +38,8 @@ fn a_run_is_confirmed_wherever_its_folder_is() {
     assert!(text.contains("every bit compared: 12 of 12") && text.contains("confirmed"), "{text}");
     let (code, text) = said(small.tribunal(&["verify", "moved", "--without-model"]));
     assert!(code == 0 && text.contains("calls read: 12 of 12; no model was asked"), "{text}");
+    let (code, text) = said(small.tribunal(&["verify", "moved", "--without-model", "--json"]));
+    assert!(code == 0 && text.contains("\"confirmed\": true"), "{text}");
     let (code, text) = said(small.tribunal(&["verify", "moved", "--sample", "2", "--seed", "3"]));
     assert!(code == 0 && text.contains("answers: 2 of 6") && text.contains("compared: 4 of 12"), "{text}");
     assert_eq!(small.read("moved/run.json"), before);
@@ -77,6 +79,9 @@ fn every_change_is_found_and_named() {
     assert!(signature.0 == 1 && signature.1.contains("the signature's field `seed`"), "{}", signature.1);
     let summary = changed(&small, "out/summary.json", "\"units\": 6", "\"units\": 7", &["--without-model"]);
     assert!(summary.0 == 1 && summary.1.contains("summary.json: `units`"), "{}", summary.1);
+    let rows = ["--without-model", "--format", "tsv"];
+    let rows = changed(&small, "out/summary.json", "\"units\": 6", "\"units\": 7", &rows);
+    assert!(rows.0 == 1 && rows.1.contains("place\twhat\tthere\there\nsummary.json"), "{}", rows.1);
     let (code, text) = said(small.tribunal(&["verify", "out", "--without-model"]));
     assert_eq!(code, 0, "{text}");
 }

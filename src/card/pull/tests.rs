@@ -32,6 +32,7 @@ fn card(files: &[(&str, Option<&[u8]>)]) -> Card {
         title: "Fox".into(),
         architecture: "llama".into(),
         parameters: "1".into(),
+        shape: None,
         licence: Licence { name: "MIT".into(), url: String::new(), note: None },
         languages: "en".into(),
         context: 8,

@@ -84,8 +84,20 @@ impl Input {
         } else {
             read_file(path)?
         };
+        Ok(Self { signature: signature(path)?, ..Self::from_systems(name, systems) })
+    }
+
+    /// Verdicts that are in no file of their own.
+    ///
+    /// # Errors
+    /// Two verdicts on one translation.
+    pub fn of(name: &str, verdicts: Vec<Verdict>) -> Result<Self> {
+        Ok(Self::from_systems(name.to_owned(), systems(Path::new(name), verdicts)?))
+    }
+
+    fn from_systems(name: String, systems: BTreeMap<String, Units>) -> Self {
         let complete = systems.values().flat_map(BTreeMap::values).all(|judged| judged.score.is_some());
-        Ok(Self { name, signature: signature(path)?, systems, complete })
+        Self { name, signature: None, systems, complete }
     }
 
     /// Whether two inputs judge one translation.

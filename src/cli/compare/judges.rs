@@ -91,6 +91,9 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
         writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
         return Ok(());
     }
+    if args.printed.rows(&agreement_of_all(args, &pairs), out)? {
+        return Ok(());
+    }
     for pair in &pairs {
         print(args, pair, out)?;
     }
@@ -279,13 +282,27 @@ fn agreement_table(args: &Args, pair: &Pair) -> Table {
     table
 }
 
+/// The agreement of every two judges in one table, for programs.
+fn agreement_of_all(args: &Args, pairs: &[Pair]) -> Table {
+    let mut all = Table::new();
+    for (idx, pair) in pairs.iter().enumerate() {
+        let table = agreement_table(args, pair);
+        let mut rows = table.flat();
+        let head = rows.next().unwrap_or_default();
+        if idx == 0 {
+            all.head(["first".to_owned(), "second".to_owned()].into_iter().chain(head));
+        }
+        for row in rows {
+            all.row([pair.first.clone(), pair.second.clone()].into_iter().chain(row));
+        }
+    }
+    all
+}
+
 fn print(args: &Args, pair: &Pair, out: &mut dyn Write) -> Result<()> {
     let number = |value: f64| format!("{value:.*}", args.digits);
     let found = &pair.found;
     let table = agreement_table(args, pair);
-    if args.printed.rows(&table, out)? {
-        return Ok(());
-    }
     writeln!(out, "two judges on the same translations\n(1) {}\n(2) {}", pair.first, pair.second)?;
     match &pair.differ {
         None => writeln!(out, "at least one has no signature, so only ranks are compared")?,

@@ -12,11 +12,12 @@ use anyhow::{Context, Result};
 
 use super::{JOBS, Submitted};
 use crate::{
-    cli::table::Table,
+    cli::{output::Printed, table::Table},
     run::{RunFile, Status, finish, journal, lock},
 };
 
 /// What is known of one shard.
+#[derive(serde::Serialize)]
 struct Row {
     state: String,
     done: usize,
@@ -25,6 +26,7 @@ struct Row {
     missing: usize,
     failed: usize,
     /// Verdicts a minute; `None` before there are any.
+    #[serde(rename = "verdicts_per_minute")]
     rate: Option<f64>,
 }
 
@@ -32,7 +34,7 @@ struct Row {
 ///
 /// # Errors
 /// A folder that was not submitted.
-pub fn run(dir: &Path, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(dir: &Path, printed: Printed, out: &mut dyn Write) -> Result<ExitCode> {
     let path = dir.join(JOBS);
     let text = fs::read_to_string(&path)
         .with_context(|| format!("`{}` was not submitted by `tribunal slurm submit`", dir.display()))?;
@@ -55,15 +57,22 @@ pub fn run(dir: &Path, out: &mut dyn Write) -> Result<ExitCode> {
             row.rate.map_or_else(|| "-".into(), |rate| format!("{rate:.1}")),
         ]);
     }
+    let n_done = rows.iter().filter(|row| row.state == "done").count();
+    let code = if n_done == jobs.shards { ExitCode::SUCCESS } else { ExitCode::from(1) };
+    if printed.is_json() {
+        writeln!(out, "{:#}", serde_json::json!({ "shards": rows, "done": n_done }))?;
+        return Ok(code);
+    }
+    if printed.rows(&shown, out)? {
+        return Ok(code);
+    }
     writeln!(out, "{shown}")?;
     let sum = |of: fn(&Row) -> usize| rows.iter().map(of).sum::<usize>();
-    let (n_done, running) = (
-        rows.iter().filter(|row| row.state == "done").count(),
-        rows.iter()
-            .filter(|row| row.state.eq_ignore_ascii_case("running"))
-            .filter_map(|row| row.rate)
-            .sum::<f64>(),
-    );
+    let running = rows
+        .iter()
+        .filter(|row| row.state.eq_ignore_ascii_case("running"))
+        .filter_map(|row| row.rate)
+        .sum::<f64>();
     let known: Option<Vec<usize>> = rows.iter().map(|row| row.of).collect();
     let of = known.map_or_else(String::new, |of| format!(" of {}", of.iter().sum::<usize>()));
     let now = if running > 0.0 { format!(", {running:.1} a minute now") } else { String::new() };
@@ -77,7 +86,7 @@ pub fn run(dir: &Path, out: &mut dyn Write) -> Result<ExitCode> {
     if dir.join("merged").join(finish::VERDICTS).exists() {
         writeln!(out, "merged: {}", dir.join("merged").display())?;
     }
-    Ok(if n_done == jobs.shards { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(code)
 }
 
 fn row(dir: &Path, task: Option<&String>) -> Row {

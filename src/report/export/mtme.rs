@@ -75,11 +75,13 @@ fn files(
     }
     let common = common(columns, n);
     let left_out = (0..n).filter(|seg| !common.contains(seg)).count();
-    if left_out > 0 {
-        notes.push(format!(
+    match common.len() {
+        0 => notes.push(format!("{lp}: no segment has a score of every system, so system scores are `None`")),
+        n if left_out > 0 => notes.push(format!(
             "{lp}: system scores are means over the {} that every system has a score on",
-            counted(common.len(), "segment")
-        ));
+            counted(n, "segment")
+        )),
+        _ => {}
     }
     let mut files = vec![("seg", segments(columns, n)), ("sys", systems(columns, &common))];
     match test_set {

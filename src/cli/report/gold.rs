@@ -1,0 +1,173 @@
+//! The human scores of a folder in the layout of mt-metrics-eval, with the errors that raters marked: one more judge of
+//! the translations that a run judged.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    path::Path,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    cli::args::Pair,
+    meta::{
+        rating::{self, RatedError, Ratings},
+        testset::{TestSet, known_pairs},
+    },
+    mqm::{ErrorSpan, Side},
+    run::Record,
+    segment::lang,
+};
+
+/// A verdict with the human score on each judged segment that has one; errors are those of all raters.
+///
+/// # Errors
+/// A folder without such scores, and one whose translations are not those that were judged.
+pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result<Vec<Record>> {
+    let testset = TestSet::open(dir, &spelled(dir, pair))?;
+    let Some(scores) = testset.human(gold)?.segments else {
+        bail!("`{}` has scores `{gold}` of systems only; the page shows scores of segments", dir.display())
+    };
+    let raters: Vec<Ratings> =
+        testset.rating_files(gold)?.iter().map(|(_, path)| Ok(rating::read(path)?)).collect::<Result<_>>()?;
+    let mut outputs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut found = BTreeMap::new();
+    for record in
+        judged.iter().filter(|record| (&record.src_lang, &record.tgt_lang) == (&pair.src, &pair.tgt))
+    {
+        let Some(seg) = record.seg else { continue };
+        let Some(score) = scores.get(&record.system).and_then(|column| *column.get(seg)?) else { continue };
+        let output = match outputs.entry(&record.system) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) => place.insert(testset.output(&record.system)?),
+        };
+        if output.get(seg).map(|text| text.trim()) != Some(record.hypothesis.trim()) {
+            bail!(
+                "segment {seg} of `{}` is another translation in `{}`\nhint: judge with `--testset`, which numbers \
+                 segments as the folder does",
+                record.system,
+                dir.display()
+            );
+        }
+        let rated = raters.iter().filter_map(|rater| rater.get(&record.system)?.get(seg)?.as_ref()).flatten();
+        let errors = rated.map(|error| span(error, record)).collect::<Result<_>>()?;
+        found.insert((&record.system, seg), verdict(record, score, errors));
+    }
+    if found.is_empty() {
+        bail!("none of the segments that were judged has a score `{gold}` in `{}`", dir.display());
+    }
+    Ok(found.into_values().collect())
+}
+
+/// The pair as the folder's files spell it.
+fn spelled(dir: &Path, pair: &Pair) -> String {
+    let is_same =
+        |lp: &String| lang::parse_pair(lp).is_ok_and(|(src, tgt)| (&src, &tgt) == (&pair.src, &pair.tgt));
+    known_pairs(dir).into_iter().find(is_same).unwrap_or_else(|| pair.given.clone())
+}
+
+fn span(error: &RatedError, record: &Record) -> Result<ErrorSpan> {
+    let RatedError { start, end, category, severity, score, is_source_error } = error;
+    let (side, text) =
+        if *is_source_error { (Side::Source, &record.source) } else { (Side::Target, &record.hypothesis) };
+    let severity = severity.parse().with_context(|| {
+        format!("an error in segment {} of `{}`", record.seg.unwrap_or_default(), record.system)
+    })?;
+    let marked: String = text.chars().skip(*start).take(end.saturating_sub(*start)).collect();
+    let place = Some((*start, *end)).filter(|_| end > start);
+    let weight = score.unwrap_or_default().abs();
+    Ok(ErrorSpan {
+        side,
+        start: place.map(|(start, _)| start),
+        end: place.map(|(_, end)| end),
+        weight,
+        ..ErrorSpan::new(category, marked, severity)
+    })
+}
+
+fn verdict(judged: &Record, score: f64, errors: Vec<ErrorSpan>) -> Record {
+    Record {
+        score: Some(score),
+        raw: Some(score),
+        direction: crate::run::record::Direction::Higher,
+        quality_score: None,
+        errors,
+        status: crate::run::Status::Ok,
+        reason: None,
+        n_calls: 0,
+        ..judged.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// Three segments of one system: scored with a marked error, scored, and not rated.
+    fn testset() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "documents/en-de.docs", &"news\td1\n".repeat(3));
+        write(root.path(), "sources/en-de.txt", "One.\nTwo.\nThree.\n");
+        write(root.path(), "references/en-de.refA.txt", "1\n2\n3\n");
+        write(root.path(), "system-outputs/en-de/a.txt", "Éins Bank.\nZwei.\nDrei.\n");
+        write(root.path(), "human-scores/en-de.mqm.seg.score", "a\t-5\na\t0\na\tNone\n");
+        let error = json!({ "errors": [
+            { "start": 5, "end": 9, "category": "accuracy/mistranslation", "severity": "major", "score": 5 }
+        ]});
+        let ratings = format!("a\t{error}\na\t{{\"errors\": []}}\na\tNone\n");
+        write(root.path(), "human-scores/en-de.mqm.merged.seg.rating", &ratings);
+        root
+    }
+
+    fn judged(texts: [&str; 3]) -> Vec<Record> {
+        let record = |(seg, text): (usize, &&str)| {
+            serde_json::from_value(json!({
+                "system": "a", "doc": "d1", "seg": seg, "src_lang": "en", "tgt_lang": "de", "source": "One.",
+                "hypothesis": text, "score": -1.0, "raw": -1.0, "direction": "higher", "quality_score": 90.0,
+                "errors": [], "status": "ok", "reason": null, "n_calls": 1,
+            }))
+            .unwrap()
+        };
+        texts.iter().enumerate().map(record).collect()
+    }
+
+    #[test]
+    fn raters_are_one_more_judge() {
+        let root = testset();
+        let pair: Pair = "en-de".parse().unwrap();
+        let found = records(root.path(), &pair, "mqm", &judged(["Éins Bank.", "Zwei.", "Drei."])).unwrap();
+        assert_eq!(
+            found.iter().map(|r| (r.seg, r.score)).collect::<Vec<_>>(),
+            [(Some(0), Some(-5.0)), (Some(1), Some(0.0))]
+        );
+        let error = &found[0].errors[0];
+        assert_eq!(
+            (error.span.as_str(), error.start, error.end, error.weight),
+            ("Bank", Some(5), Some(9), 5.0)
+        );
+        assert_eq!((found[0].quality_score, found[0].n_calls), (None, 0), "nothing of the judge is left");
+    }
+
+    #[test]
+    fn other_translations_are_refused() {
+        let root = testset();
+        let pair: Pair = "en-de".parse().unwrap();
+        let of =
+            |gold: &str, texts| records(root.path(), &pair, gold, &judged(texts)).unwrap_err().to_string();
+        let told =
+            of("mqm", ["Zwei.", "Éins Bank.", "Drei."]).replace(&root.path().display().to_string(), "DIR");
+        assert!(told.starts_with("segment 0 of `a` is another translation in `DIR`\nhint: "), "{told}");
+        assert!(
+            of("da", ["Éins Bank.", "Zwei.", "Drei."]).contains("mqm"),
+            "the scores that there are are named"
+        );
+    }
+}
