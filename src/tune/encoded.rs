@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn what_is_taught_is_what_the_decoder_takes() {
         let (engine, example) = (engine(), example());
-        assert!(example.answer.contains(r#""error_span":"\"öde\"""#), "{}", example.answer);
+        assert!(example.answer.contains(r#""error_span": "\"öde\"""#), "{}", example.answer);
         let encoded = encode(&engine, &example).unwrap().unwrap();
         let tokenizer = engine.tokenizer();
         let (end, answer) = encoded.targets().split_last().unwrap();
