@@ -10,6 +10,14 @@
 //! - Longer texts and empty ones: as the JSON form of [`super::gemba_mqm`].
 //! - A model that was not tuned can be asked as well, which shows what tuning changed.
 
+use std::io::{self, Write};
+
+use serde::Serialize as _;
+use serde_json::{
+    Value,
+    ser::{Formatter, Serializer},
+};
+
 use super::{
     Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Unit, Verdict,
     answers::errors::{Layout, Target},
@@ -134,5 +142,27 @@ impl Gmft {
 #[must_use]
 pub fn answer(group: &[Segment], errors: &[Vec<ErrorSpan>]) -> String {
     let texts = Texts::join(group).expect("a unit has a segment");
-    LAYOUT.written(&taught::errors(group, errors, texts.max_errors()))
+    let written = LAYOUT.written(&taught::errors(group, errors, texts.max_errors()));
+    let value: Value = serde_json::from_str(&written).expect("a layout writes JSON");
+    let mut bytes = Vec::new();
+    let mut serializer = Serializer::with_formatter(&mut bytes, Spaced);
+    value.serialize(&mut serializer).expect("strings can be written into memory");
+    String::from_utf8(bytes).expect("JSON is text")
+}
+
+/// JSON on one line with a space behind commas and colons, as forms enforce it.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
 }

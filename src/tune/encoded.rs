@@ -74,7 +74,7 @@ fn path(grammar: &mut Grammar, tokenizer: &Tokenizer, answer: &str) -> Option<Ve
             continue;
         }
         if spelled.is_empty() {
-            spelled = tokenizer.encode_data(answer.get(at..)?).ok()?.into();
+            spelled = spelling(tokenizer, answer, at)?;
         }
         let id = spelled.pop_front()?;
         at += of(tokenizer, id, answer, at)?;
@@ -82,6 +82,20 @@ fn path(grammar: &mut Grammar, tokenizer: &Tokenizer, answer: &str) -> Option<Ve
         taken.push(id);
     }
     grammar.may_stop().then_some(taken)
+}
+
+/// The tokenizer's spelling of an answer from a byte on. Within a character, which forced tokens can end in, the bytes
+/// up to its end are tokens of their own.
+fn spelling(tokenizer: &Tokenizer, answer: &str, at: usize) -> Option<VecDeque<u32>> {
+    let boundary = (at..=answer.len()).find(|&byte| answer.is_char_boundary(byte))?;
+    let of_byte = |byte: u8| {
+        let ids = 0..tokenizer.vocab_size() as u32;
+        ids.into_iter().find(|&id| !tokenizer.is_control(id) && tokenizer.bytes(id) == [byte])
+    };
+    let mut spelled: VecDeque<u32> =
+        answer.as_bytes()[at..boundary].iter().map(|&byte| of_byte(byte)).collect::<Option<_>>()?;
+    spelled.extend(tokenizer.encode_data(&answer[boundary..]).ok()?);
+    Some(spelled)
 }
 
 /// The length of a token, if it stands at this byte of the answer.
@@ -104,6 +118,11 @@ mod tests {
     };
 
     fn example() -> Example {
+        of("Die \"öde\" Brücke.")
+    }
+
+    /// An example about a translation whose word at 4..9 is wrong.
+    fn of(hypothesis: &str) -> Example {
         let (src_lang, tgt_lang) = parse_pair("en-de").unwrap();
         let segment = Segment {
             system: "A".into(),
@@ -112,7 +131,7 @@ mod tests {
             src_lang,
             tgt_lang,
             source: "The \"old\" bridge.".into(),
-            hypothesis: "Die \"öde\" Brücke.".into(),
+            hypothesis: hypothesis.into(),
             reference: None,
         };
         let error = |category: &str, side, start, end| ErrorSpan {
@@ -145,7 +164,7 @@ mod tests {
     #[test]
     fn what_is_taught_is_what_the_decoder_takes() {
         let (engine, example) = (engine(), example());
-        assert!(example.answer.contains(r#""error_span":"\"öde\"""#), "{}", example.answer);
+        assert!(example.answer.contains(r#""error_span": "\"öde\"""#), "{}", example.answer);
         let encoded = encode(&engine, &example).unwrap().unwrap();
         let tokenizer = engine.tokenizer();
         let (end, answer) = encoded.targets().split_last().unwrap();
@@ -165,6 +184,15 @@ mod tests {
             }
         }
         assert!(grammar.may_stop());
+    }
+
+    #[test]
+    fn spans_of_all_kinds_can_be_taught() {
+        let engine = engine();
+        for word in ["olden", "a \\ b", "\"ode\"", "bödeb", "中文 的话", "\"öde\""] {
+            let example = of(&format!("Die {word} Brücke."));
+            assert!(encode(&engine, &example).unwrap().is_some(), "{}", example.answer);
+        }
     }
 
     #[test]
