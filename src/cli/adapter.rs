@@ -1,8 +1,6 @@
 //! Adapters on the command line: which seats take one, what their files are, and what `models show` says of a folder.
 
-use std::{
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use indicatif::HumanBytes;

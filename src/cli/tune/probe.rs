@@ -39,7 +39,7 @@ use crate::{
 pub(super) struct Args {
     #[command(flatten)]
     data: DataArgs,
-    /// Only the translations of these systems
+    /// Only the translations of these systems; `PAIR/NAME` for a system of one language pair
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     systems: Vec<String>,
     /// After how many layers the states are taken; by default after three in five
@@ -113,14 +113,18 @@ fn chosen(args: &Args) -> Result<Split> {
     if args.systems.is_empty() {
         return Ok(split);
     }
-    let known: BTreeSet<&str> =
-        split.train.iter().chain(&split.held_out).map(|document| document.system.as_str()).collect();
-    if let Some(missing) = args.systems.iter().find(|system| !known.contains(system.as_str())) {
+    let is_of = |document: &Document, name: &String| {
+        *name == document.system || *name == format!("{}/{}", document.pair, document.system)
+    };
+    let all = split.train.iter().chain(&split.held_out);
+    if let Some(missing) = args.systems.iter().find(|name| !all.clone().any(|document| is_of(document, name)))
+    {
+        let known: BTreeSet<&str> = all.map(|document| document.system.as_str()).collect();
         let known = known.into_iter().collect::<Vec<_>>().join(", ");
         bail!("no system is called `{missing}`; hint: {known}");
     }
     for documents in [&mut split.train, &mut split.held_out] {
-        documents.retain(|document| args.systems.contains(&document.system));
+        documents.retain(|document| args.systems.iter().any(|name| is_of(document, name)));
     }
     Ok(split)
 }

@@ -35,7 +35,16 @@ fn decode(model: &mut dyn Model, work: &Work) -> Vec<Vec<Vec<u32>>> {
     let own = |sequence: usize| (SHARED + sequence * OWN) as u32..(SHARED + (sequence + 1) * OWN) as u32;
     let blocks: Vec<Vec<u32>> = (0..SEQUENCES).map(|s| shared.clone().chain(own(s)).collect()).collect();
     let prompt: Vec<u32> = (0..SHARED * BLOCK).map(|position| id(0, position)).collect();
-    let first = Part { tokens: &prompt, position: 0, blocks: &blocks[0], logits_from: prompt.len() };
+    let n = prompt.len();
+    let blocks_of_first = &blocks[0];
+    let first = Part {
+        tokens: &prompt,
+        position: 0,
+        blocks: blocks_of_first,
+        logits_from: n,
+        states_from: n,
+        adapter: None,
+    };
     model.run(Step::new([first], Vec::new())).unwrap();
     let mut lengths = [prompt.len(); SEQUENCES];
     let mut all = Vec::new();
@@ -55,6 +64,8 @@ fn decode(model: &mut dyn Model, work: &Work) -> Vec<Vec<Vec<u32>>> {
             position: lengths[*sequence],
             blocks: &blocks[*sequence],
             logits_from: 0,
+            states_from: tokens.len(),
+            adapter: None,
         });
         model.run(Step::new(described, Vec::new())).unwrap();
         all.push(model.logits().unwrap().iter().map(|row| bits(row)).collect());
