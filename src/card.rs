@@ -310,7 +310,7 @@ impl Card {
             return Some(size);
         }
         let billions: f64 = self.parameters.strip_suffix('B')?.parse().ok()?;
-        self.is_safetensors().then(|| (billions * 2e9) as u64)
+        self.is_safetensors().then_some((billions * 2e9) as u64)
     }
 
     /// Where its chat template is.

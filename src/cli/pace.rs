@@ -97,8 +97,8 @@ fn writes(llm: &dyn Llm, examples: &[Question], sampling: &Sampling, rows: usize
             let from = start.elapsed();
             let reply = llm.ask(chat, form, &sampling).ok()?;
             let to = start.elapsed();
-            let within =
-                to.min(TIME).saturating_sub(from).as_secs_f64() / (to - from).as_secs_f64().max(1e-9);
+            let within = to.min(TIME).saturating_sub(from).as_secs_f64()
+                / to.saturating_sub(from).as_secs_f64().max(1e-9);
             let n = reply.usage.generated.max(reply.tokens.len()) as f64;
             *written.lock().unwrap_or_else(PoisonError::into_inner) += n * within;
         }

@@ -96,9 +96,8 @@ pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Resu
     let mut panel = Panel::new(main.engine.clone(), sampling);
     let mut files: Vec<ModelFiles> = players.iter().map(|(_, player)| player.files.clone()).collect();
     for chair in &chairs[1..] {
-        let role = chair.role.expect("all chairs after the first are for roles");
-        let i =
-            players.iter().position(|(known, _)| known.is_like(chair)).expect("every chair has its player");
+        let player = players.iter().position(|(known, _)| known.is_like(chair));
+        let (Some(role), Some(i)) = (chair.role, player) else { continue };
         panel = panel.seat(role, players[i].1.engine.clone());
         model_of_role.insert(role, players[i].1.model());
         if i > 0 {

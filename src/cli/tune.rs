@@ -64,9 +64,9 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Command {
     /// Write the examples that would be trained on, for another trainer
-    Export(ExportArgs),
+    Export(Box<ExportArgs>),
     /// Fit the judge `probe`: maps from the model's hidden states to ratings, in closed form
-    Probe(probe::Args),
+    Probe(Box<probe::Args>),
 }
 
 /// Write the examples that would be trained on.
@@ -379,7 +379,7 @@ impl Prepared {
         let mut told = progress::Rows::default();
         let hidden = self.weights.config().hidden;
         let mut tell = |done, all| told.tell(done, all);
-        let lower = Lower::open(folder, &rows, &examples, first, model, hidden, &mut tell)?;
+        let lower = Lower::open(folder, &rows, &examples, (first, hidden), model, &mut tell)?;
         let n_train = self.n_train.min(examples.len());
         let state_path = folder.join("state.safetensors");
         Ok(Training {

@@ -383,7 +383,7 @@ mod tests {
             doc: format!("d{}", seg / 3),
             seg,
             src_lang: lang("en"),
-            tgt_lang: lang(if seg % 2 == 0 { "de" } else { "sr_Cyrl_RS" }),
+            tgt_lang: lang(if seg.is_multiple_of(2) { "de" } else { "sr_Cyrl_RS" }),
             source,
             hypothesis: "\"x\"\n\u{1f600}".into(),
             reference: (seg > 0).then(|| "r".into()),

@@ -51,12 +51,12 @@ pub fn units(documents: &[Document], granularities: &[Granularity], seed: u64) -
             Granularity::Seg => {
                 for document in documents {
                     let rated = document.segments.iter().filter(|rated| is_usable(rated));
-                    units.extend(rated.map(|rated| unit(*granularity, &[document], vec![rated])));
+                    units.extend(rated.map(|rated| unit(*granularity, &[document], &[rated])));
                 }
             }
             Granularity::Doc => {
                 let whole = documents.iter().filter(|document| is_whole(document));
-                units.extend(whole.map(|d| unit(*granularity, &[d], d.segments.iter().collect())));
+                units.extend(whole.map(|d| unit(*granularity, &[d], &d.segments.iter().collect::<Vec<_>>())));
             }
             Granularity::FiveDoc => units.extend(fives(documents, seed)),
         }
@@ -84,14 +84,14 @@ fn fives(documents: &[Document], seed: u64) -> Vec<Unit> {
     for (stream, mut documents) in of_system.into_values().enumerate() {
         draw::shuffle(seed, STREAM + stream as u64, &mut documents);
         units.extend(documents.chunks_exact(DOCS).map(|five| {
-            let segments = five.iter().flat_map(|document| &document.segments).collect();
-            unit(Granularity::FiveDoc, five, segments)
+            let segments: Vec<&Rated> = five.iter().flat_map(|document| &document.segments).collect();
+            unit(Granularity::FiveDoc, five, &segments)
         }));
     }
     units
 }
 
-fn unit(granularity: Granularity, documents: &[&Document], rated: Vec<&Rated>) -> Unit {
+fn unit(granularity: Granularity, documents: &[&Document], rated: &[&Rated]) -> Unit {
     Unit {
         granularity,
         docs: documents.iter().map(|document| document.name()).collect(),

@@ -106,6 +106,9 @@ impl Batch {
     }
 }
 
+/// The cosines or the sines of a position's.
+type Part = fn((&[f32], &[f32])) -> Vec<f32>;
+
 impl Upper {
     /// Loads the layers from `first` on.
     ///
@@ -176,7 +179,7 @@ impl Upper {
         let mut angles = Angles::new(rope, self.config.head_dim);
         angles.reach(positions.iter().max().map_or(0, |position| position + 1));
         let half = self.config.head_dim / 2;
-        let table = |part: fn((&[f32], &[f32])) -> Vec<f32>| {
+        let table = |part: Part| {
             let values: Vec<f32> = positions.iter().flat_map(|&at| part(angles.at(at as u32))).collect();
             Tensor::from_vec(values, (positions.len(), 1, half), &Device::Cpu)
         };

@@ -85,7 +85,8 @@ pub struct Lower {
 
 impl Lower {
     /// Opens the file, or makes it with the model; one that was left half done is finished. `name` must tell whatever
-    /// the rows depend on. `progress` hears how many rows of all are done.
+    /// the rows depend on. `progress` hears how many rows of all are done;
+    /// of the model's layers so many are run, and a row has `hidden` numbers.
     ///
     /// # Errors
     /// A file that cannot be written, a model that fails.
@@ -93,9 +94,8 @@ impl Lower {
         folder: &Path,
         name: &str,
         examples: &[&Encoded],
-        layers: usize,
+        (layers, hidden): (usize, usize),
         model: impl FnOnce() -> Result<Box<dyn Model>, Error>,
-        hidden: usize,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, Error> {
         let places = Places::new(examples);

@@ -132,7 +132,9 @@ fn inputs(reading: &Reading) -> Vec<f64> {
     for row in reading.features.chunks_exact(width.max(1)) {
         mean.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
     }
-    mean.iter_mut().for_each(|x| *x /= n as f64);
+    for x in &mut mean {
+        *x /= n as f64;
+    }
     let grown: Vec<f64> = mean.iter().map(|x| x * (n as f64).sqrt()).collect();
     let logprobs: Vec<f64> = reading.logprobs.iter().map(|logprob| fit::clipped(*logprob)).collect();
     [mean, grown, fit::facts(&logprobs).to_vec()].concat()
@@ -244,7 +246,9 @@ fn best(folds: &[Sums], all: &Sums) -> Result<(f64, Vec<Map>), Error> {
 /// The sums of all folds.
 fn total(folds: &[Sums], width: usize, n_targets: usize) -> Sums {
     let mut all = Sums::new(width, n_targets);
-    folds.iter().for_each(|fold| all.add_sums(fold, 1.0));
+    for fold in folds {
+        all.add_sums(fold, 1.0);
+    }
     all
 }
 
@@ -273,7 +277,8 @@ impl Marking {
             }
             if y.len() >= 2 * ROWS {
                 folds[example.fold].add(x, y)?;
-                (x.clear(), y.clear());
+                x.clear();
+                y.clear();
             }
         }
         for (fold, (x, y)) in folds.iter_mut().zip(&waiting) {
@@ -357,7 +362,8 @@ impl Scoring {
             }
             if ys.len() >= ROWS {
                 folds[example.fold].add(xs, ys)?;
-                (xs.clear(), ys.clear());
+                xs.clear();
+                ys.clear();
             }
         }
         for (fold, (x, y)) in folds.iter_mut().zip(&waiting) {

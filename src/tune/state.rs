@@ -85,7 +85,7 @@ pub fn save(path: &Path, state: &State, adapters: &Adapters) -> Result<(), Error
         Ok((name.as_str(), TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes).map_err(damaged)?))
     });
     let views: Vec<_> = views.collect::<Result<_, Error>>()?;
-    let note = serde_json::to_string(&state.progress).expect("numbers and strings can be written");
+    let note = serde_json::to_string(&state.progress).map_err(|e| Error::Unsuitable(e.to_string()))?;
     let notes = HashMap::from([(NOTE.to_owned(), note)]);
     replace(path, &safetensors::serialize(views, Some(notes)).map_err(damaged)?)
 }

@@ -98,7 +98,7 @@ impl Stage {
         let hidden = self.upper.config().hidden;
         let name = format!("{}-{}", self.name, self.first);
         let lower =
-            Lower::open(self.folder.path(), &name, &examples, self.first, model, hidden, &mut |_, _| {})
+            Lower::open(self.folder.path(), &name, &examples, (self.first, hidden), model, &mut |_, _| {})
                 .unwrap();
         Training {
             recipe,

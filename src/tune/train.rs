@@ -226,12 +226,11 @@ impl Training<'_> {
         let (mut parts, mut rows): (Vec<Vec<usize>>, usize) = (Vec::new(), 0);
         for idx in sorted {
             let n = self.examples[idx].read().len();
-            match parts.last_mut().filter(|_| rows + n <= self.recipe.max_rows) {
-                Some(part) => part.push(idx),
-                None => {
-                    parts.push(vec![idx]);
-                    rows = 0;
-                }
+            if let Some(part) = parts.last_mut().filter(|_| rows + n <= self.recipe.max_rows) {
+                part.push(idx);
+            } else {
+                parts.push(vec![idx]);
+                rows = 0;
             }
             rows += n;
         }

@@ -79,7 +79,7 @@ fn damaged(change: impl Fn(&mut Vec<(String, Value)>)) -> String {
 }
 
 /// The same with one more tensor in the file.
-fn damaged_with(change: impl Fn(&mut Vec<(String, Value)>), more: Option<(&str, QTensor)>) -> String {
+fn damaged_with(change: impl Fn(&mut Vec<(String, Value)>), more: Option<&(&str, QTensor)>) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.gguf");
     gguf(&path, candle_core::quantized::GgmlDType::F32);
@@ -115,7 +115,7 @@ fn damaged_model_files_are_errors_and_not_panics() {
     assert!(layers.contains("a number from 1 to 1024 was expected"), "{layers}");
     let few = candle_core::Tensor::new(&[1.0_f32, 2.0], &candle_core::Device::Cpu).unwrap();
     let few = QTensor::quantize(&few, candle_core::quantized::GgmlDType::F32).unwrap();
-    let short = damaged_with(|_| {}, Some(("rope_freqs.weight", few)));
+    let short = damaged_with(|_| {}, Some(&("rope_freqs.weight", few)));
     assert!(short.contains("rope_freqs.weight") && short.contains("has 2 values"), "{short}");
     let long = "x".repeat(1 << 20);
     let token = damaged(|metadata| {

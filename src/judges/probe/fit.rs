@@ -416,7 +416,7 @@ mod tests {
     fn a_budget_is_that_of_the_same_rank() {
         let budget = |score| fit().budget(score, "en-de");
         let is = |score, expected: f64| {
-            assert!((budget(score) - expected).abs() < 1e-12, "{score}: {}", budget(score))
+            assert!((budget(score) - expected).abs() < 1e-12, "{score}: {}", budget(score));
         };
         is(-9.0, 20.0);
         is(-4.0, 5.0);

@@ -50,7 +50,9 @@ impl Narrow {
         let input = if all { coded(sums.x, k, tier) } else { coded(&gathered(sums.x, k, rows), k, tier) };
         let hidden = products(&narrowed, &input, tier); // for each pair [rows, rank]
         for ((pair, mut hidden), place) in pairs.into_iter().zip(hidden).zip(places) {
-            hidden.iter_mut().for_each(|h| *h *= pair.scale);
+            for h in &mut hidden {
+                *h *= pair.scale;
+            }
             let (hidden, out) = (coded(&hidden, pair.b.k(), tier), &mut sums.outs[place]);
             if all {
                 add_multiply(&mut [Job { weights: &pair.b, out }], &hidden, tier);

@@ -47,7 +47,9 @@ pub fn multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
 /// As [`multiply`].
 pub fn add_multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
     let mut parts = written(jobs, input);
-    parts.iter_mut().for_each(|part| part.goes_on = true);
+    for part in &mut parts {
+        part.goes_on = true;
+    }
     run(&parts, input, tier);
 }
 

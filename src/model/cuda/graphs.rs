@@ -121,7 +121,7 @@ impl Drop for Graphs {
 
 /// The launches of one step.
 struct Graph {
-    graph: sys::CUgraph,
+    recorded: sys::CUgraph,
     executable: sys::CUgraphExec,
     context: Arc<CudaContext>,
     /// Where it writes its logits.
@@ -139,7 +139,7 @@ impl Graph {
         let graph =
             unsafe { result::stream::end_capture(stream.cu_stream()) }.map_err(failed("record a step"))?;
         let context = stream.context().clone();
-        let mut ended = Self { graph, executable: std::ptr::null_mut(), context, logits };
+        let mut ended = Self { recorded: graph, executable: std::ptr::null_mut(), context, logits };
         // SAFETY: the graph was just made.
         ended.executable =
             unsafe { result::graph::instantiate(graph, Flags(0)) }.map_err(failed("record a step"))?;
@@ -162,9 +162,9 @@ impl Drop for Graph {
             // SAFETY: nobody else has it; the driver waits until it has run.
             let _ = unsafe { result::graph::exec_destroy(self.executable) };
         }
-        if !self.graph.is_null() {
+        if !self.recorded.is_null() {
             // SAFETY: as above.
-            let _ = unsafe { result::graph::destroy(self.graph) };
+            let _ = unsafe { result::graph::destroy(self.recorded) };
         }
     }
 }
