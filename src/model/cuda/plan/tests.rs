@@ -20,7 +20,14 @@ fn decoding(lengths: &[usize], n: usize) -> Step {
     };
     let blocks: Vec<Vec<u32>> = lengths.iter().map(own).collect();
     let tokens = vec![7; n];
-    let part = |(&length, blocks)| Part { tokens: &tokens, position: length - n, blocks, logits_from: 0 };
+    let part = |(&length, blocks)| Part {
+        tokens: &tokens,
+        position: length - n,
+        blocks,
+        logits_from: 0,
+        states_from: n,
+        adapter: None,
+    };
     Step::new(lengths.iter().zip(blocks.iter().map(Vec::as_slice)).map(part), Vec::new())
 }
 
@@ -75,7 +82,14 @@ fn prompts_and_large_steps_are_not_padded() {
     let config = config();
     let prompt: Vec<u32> = (0..40).collect();
     let blocks = [0, 1, 2];
-    let part = Part { tokens: &prompt, position: 0, blocks: &blocks, logits_from: 39 };
+    let part = Part {
+        tokens: &prompt,
+        position: 0,
+        blocks: &blocks,
+        logits_from: 39,
+        states_from: prompt.len(),
+        adapter: None,
+    };
     let plan = Plan::new(&Step::new([part], Vec::new()), &config, LIMITS, true);
     assert!(plan.layout.is_none() && !plan.takes_all());
     let large = decoding(&[3; 257], 1);
