@@ -2,8 +2,8 @@
 # From a fresh clone to judged translations: builds the release binary, fetches the default judge, judges the
 # example translations, prints the systems and the errors found, and says where everything is.
 #
-#   TRIBUNAL_MODEL    the judge                (default: qwen2.5-coder-1.5b-instruct)
-#   TRIBUNAL_METHOD   how it judges            (default: fsp)
+#   TRIBUNAL_MODEL    the judge                (default: qwen2.5-coder-0.5b-instruct)
+#   TRIBUNAL_METHOD   how it judges            (default: probe)
 #   TRIBUNAL_HOME     where models are kept    (default: the platform's cache folder)
 #   TRIBUNAL_OUT      where the verdicts go    (default: out/quickstart)
 #
@@ -12,8 +12,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-model="${TRIBUNAL_MODEL:-qwen2.5-coder-1.5b-instruct}"
-method="${TRIBUNAL_METHOD:-fsp}"
+model="${TRIBUNAL_MODEL:-qwen2.5-coder-0.5b-instruct}"
+method="${TRIBUNAL_METHOD:-probe}"
 out="${TRIBUNAL_OUT:-out/quickstart}"
 
 say() { printf '\n== %s\n' "$*" >&2; }
@@ -47,6 +47,6 @@ $out/run.json         the signature: everything that could have moved a score
 the model: $("$tribunal" models show "$model" | sed -n 's/^folder *//p')
 
 On your own files, one segment per line:
-  $tribunal score -s SRC.txt -t HYP.txt -l en-de --model $model --out out/mine
+  $tribunal score -s SRC.txt -t HYP.txt -l en-de --out out/mine
 END
 exit "$status"

@@ -70,7 +70,7 @@ impl FromStr for Pair {
 #[command(next_help_heading = "Judge")]
 pub struct JudgeArgs {
     /// The judging method (see `tribunal methods list`)
-    #[arg(long, value_name = "NAME[:option=value,...]")]
+    #[arg(long, default_value = "probe", value_name = "NAME[:option=value,...]")]
     pub method: String,
     /// What one prompt shows: seg, doc or 5doc; default: the method's own
     #[arg(long)]
@@ -156,7 +156,7 @@ pub fn sampling_signature(sampling: &Sampling) -> Signature {
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
     /// A card (see `tribunal models list`), a GGUF file, a safetensors folder, or `hf:REPO@REV`
-    #[arg(long, default_value = "qwen2.5-coder-1.5b-instruct", value_name = "CARD|PATH|hf:REPO@REV")]
+    #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH|hf:REPO@REV")]
     pub model: String,
     /// A LoRA adapter of the model: a folder in PEFT's layout
     #[arg(long, value_name = "DIR")]

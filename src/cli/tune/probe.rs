@@ -42,6 +42,10 @@ pub(super) struct Args {
     /// Only the translations of these systems; `PAIR/NAME` for a system of one language pair
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     systems: Vec<String>,
+    /// Test on the translations of these systems alone, and train on none of them: how good the judge is on systems
+    /// that it does not know
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    unseen: Vec<String>,
     /// After how many layers the states are taken; by default after three in five
     #[arg(long, value_name = "N", value_parser = positive)]
     depth: Option<usize>,
@@ -110,21 +114,24 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
 /// The documents of the systems asked for, split.
 fn chosen(args: &Args) -> Result<Split> {
     let mut split = args.data.split()?;
-    if args.systems.is_empty() {
-        return Ok(split);
-    }
     let is_of = |document: &Document, name: &String| {
         *name == document.system || *name == format!("{}/{}", document.pair, document.system)
     };
     let all = split.train.iter().chain(&split.held_out);
-    if let Some(missing) = args.systems.iter().find(|name| !all.clone().any(|document| is_of(document, name)))
-    {
+    let mut named = args.systems.iter().chain(&args.unseen);
+    if let Some(missing) = named.find(|name| !all.clone().any(|document| is_of(document, name))) {
         let known: BTreeSet<&str> = all.map(|document| document.system.as_str()).collect();
         let known = known.into_iter().collect::<Vec<_>>().join(", ");
         bail!("no system is called `{missing}`; hint: {known}");
     }
     for documents in [&mut split.train, &mut split.held_out] {
-        documents.retain(|document| args.systems.iter().any(|name| is_of(document, name)));
+        let is_wanted = |document: &Document| args.systems.iter().any(|name| is_of(document, name));
+        documents.retain(|document| args.systems.is_empty() || is_wanted(document));
+    }
+    if !args.unseen.is_empty() {
+        let is_unseen = |document: &Document| args.unseen.iter().any(|name| is_of(document, name));
+        split.train.retain(|document| !is_unseen(document));
+        split.held_out.retain(is_unseen);
     }
     Ok(split)
 }
