@@ -269,8 +269,8 @@ mod tests {
             ]
             .join("\n"),
             @"
-        no method is called `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, m-mad, himate, rate, difficulty, thinking
-        no method is called `comet`; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, m-mad, himate, rate, difficulty, thinking
+        no method is called `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, m-mad, himate, rate, difficulty, thinking
+        no method is called `comet`; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, m-mad, himate, rate, difficulty, thinking
         `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score, sentences, omissions, window
         option `shots` cannot be `5`; hint: 3, 0
         `shots` is not an option; hint: write NAME:option=value,option=value

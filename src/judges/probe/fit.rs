@@ -1,7 +1,7 @@
 //! A fit: the maps that read a score and the chances of errors off a model's states, with all that they hold for. It is
 //! read here and applied; `tune/probe` makes it.
 
-use std::{collections::BTreeMap, path::Path, sync::OnceLock};
+use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -184,12 +184,7 @@ impl Fit {
     /// # Errors
     /// As [`Fit::open`].
     pub fn built_in() -> Result<Self, setup::Error> {
-        static KNOWN: OnceLock<Fit> = OnceLock::new();
-        if let Some(fit) = KNOWN.get() {
-            return Ok(fit.clone());
-        }
-        let fit = Self::parse(BUILT_IN, "the fit that comes with the program")?;
-        Ok(KNOWN.get_or_init(|| fit).clone())
+        Self::parse(BUILT_IN, "the fit that comes with the program")
     }
 
     fn parse(text: &str, file: &str) -> Result<Self, setup::Error> {

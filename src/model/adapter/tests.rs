@@ -1,3 +1,5 @@
+//! Adapters that PEFT wrote, read and written again; and what is refused.
+
 use serde_json::{Value, json};
 
 use super::*;
