@@ -57,9 +57,14 @@ def test_progress_and_other_threads_go_on(judge):
 
 def test_ctrl_c_stops_and_the_run_goes_on_later(judge, tmp_path):
     many = [{**ROWS[i % 2], "seg_id": i, "src": f"{i}. {ROWS[i % 2]['src']}"} for i in range(200)]
+    # A shell that starts the tests in the background has them ignore Ctrl-C.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        judge.score(many, out=tmp_path / "run")
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            judge.score(many, out=tmp_path / "run")
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert len(judge.score(ROWS)) == 2, "the judge still judges"
 
 
