@@ -333,9 +333,8 @@ impl Llm for Engine {
             waiting.push((text, pending));
         }
         let weighed = |(text, pending): (&String, Option<Pending>)| {
-            let tokens =
-                pending.as_ref().map_or(Ok(Vec::new()), |p| p.wait().map(|outcome| outcome.reply.tokens))?;
-            Ok(Weighed { text: text.clone(), tokens, reading: None })
+            let reply = pending.as_ref().map_or_else(|| Ok(Reply::default()), |p| Ok(p.wait()?.reply))?;
+            Ok(Weighed { text: text.clone(), tokens: reply.tokens, reading: None, usage: reply.usage })
         };
         waiting.into_iter().map(weighed).collect()
     }
@@ -343,7 +342,7 @@ impl Llm for Engine {
     fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Weighed, llm::Error> {
         let states = self.states(chat, text, &lens.depths)?;
         let reading = Some(states.through(lens));
-        Ok(Weighed { text: text.to_owned(), tokens: states.tokens, reading })
+        Ok(Weighed { text: text.to_owned(), tokens: states.tokens, reading, usage: states.usage })
     }
 
     fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {
@@ -369,7 +368,7 @@ impl Llm for Engine {
         let ask = Ask { id: 0, tokens, n_prompt, adapter, n_more: 0, logits_from, states_from };
         let depths = depths.iter().map(|&depth| depth as u32).collect();
         let Outcome { reply, states } = self.send(ask, Task::Weigh { ids, depths })?.wait()?;
-        Ok(States { tokens: reply.tokens, ends, states })
+        Ok(States { tokens: reply.tokens, ends, states, usage: reply.usage })
     }
 
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {

@@ -281,7 +281,7 @@ pub enum Finish {
 /// What one answer cost, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Prompt tokens that went through the model.
+    /// Prompt tokens that went through the model, and those of given continuations, which are read as well.
     pub computed: usize,
     /// Prompt tokens taken from the prefix cache.
     pub cached: usize,
@@ -296,6 +296,20 @@ pub struct Usage {
     /// Answer tokens guessed ahead, and how many of them the model confirmed.
     pub drafted: usize,
     pub accepted: usize,
+}
+
+impl std::ops::AddAssign<&Self> for Usage {
+    fn add_assign(&mut self, other: &Self) {
+        // No `..`: a new count is added here.
+        let Self { computed, cached, distinct, generated, forced, drafted, accepted } = other;
+        self.computed += computed;
+        self.cached += cached;
+        self.distinct += distinct;
+        self.generated += generated;
+        self.forced += forced;
+        self.drafted += drafted;
+        self.accepted += accepted;
+    }
 }
 
 impl Usage {
@@ -314,6 +328,8 @@ pub struct Weighed {
     /// What a lens showed of it, where it was read through one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<Reading>,
+    #[serde(skip)]
+    pub usage: Usage,
 }
 
 impl Weighed {

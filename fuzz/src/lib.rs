@@ -222,7 +222,12 @@ impl Llm for Parrot {
     fn weigh(&self, _: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error> {
         Ok(continuations
             .iter()
-            .map(|text| Weighed { text: text.clone(), tokens: Vec::new(), reading: None })
+            .map(|text| Weighed {
+                text: text.clone(),
+                tokens: Vec::new(),
+                reading: None,
+                usage: tribunal::llm::Usage::default(),
+            })
             .collect())
     }
 

@@ -26,15 +26,15 @@ const ANSWER: usize = 256;
 pub struct Pace {
     /// Of prompts, where nothing is cached.
     pub reads: f64,
-    /// Of answers, all that are written side by side together.
-    pub writes: f64,
+    /// Of answers, all that are written side by side together; `None` where nothing is to be written.
+    pub writes: Option<f64>,
 }
 
 impl Pace {
     /// Seconds that so many tokens take.
     #[must_use]
     pub fn seconds(&self, prompt_tokens: usize, answer_tokens: usize) -> f64 {
-        prompt_tokens as f64 / self.reads + answer_tokens as f64 / self.writes
+        prompt_tokens as f64 / self.reads + self.writes.map_or(0.0, |writes| answer_tokens as f64 / writes)
     }
 
     /// Measures the model of a load with so many questions side by side. `None` when it does not answer.
@@ -42,8 +42,12 @@ impl Pace {
     pub fn of(load: &Load, panel: &Panel, rows: usize) -> Option<Self> {
         let llm = panel.llm(load.role);
         let (reads, read) = reads(llm, &load.examples)?;
-        let writes = writes(llm, &load.examples[..read], &panel.sampling, rows)?;
-        Some(Self { reads, writes })
+        let answered: Vec<&Question> = load.examples[..read].iter().filter(|q| q.max_tokens > 0).collect();
+        if answered.is_empty() {
+            return Some(Self { reads, writes: None });
+        }
+        let writes = writes(llm, &answered, &panel.sampling, rows)?;
+        Some(Self { reads, writes: Some(writes) })
     }
 }
 
@@ -53,8 +57,13 @@ fn reads(llm: &dyn Llm, examples: &[Question]) -> Option<(f64, usize)> {
     let read = |some: &[Question]| -> Option<(usize, f64)> {
         let start = Instant::now();
         let computed: Option<Vec<usize>> = side_by_side(some.len(), |at| {
+            let question = &some[at];
+            if !question.given().is_empty() {
+                let weighed = llm.weigh(&question.chat, question.given()).ok()?;
+                return Some(weighed.iter().map(|weighed| weighed.usage.computed).sum());
+            }
             let sampling = Sampling { max_tokens: 1, ..Sampling::default() };
-            Some(llm.ask(&some[at].chat, &Form::Text, &sampling).ok()?.usage.computed)
+            Some(llm.ask(&question.chat, &Form::Text, &sampling).ok()?.usage.computed)
         });
         Some((computed?.iter().sum(), start.elapsed().as_secs_f64()))
     };
@@ -84,14 +93,14 @@ const LEAST: usize = 64;
 
 /// Answer tokens a second with so many answers side by side at all times: whoever is done asks the next question, until the
 /// time is up. Of answers that end later, the part before counts.
-fn writes(llm: &dyn Llm, examples: &[Question], sampling: &Sampling, rows: usize) -> Option<f64> {
+fn writes(llm: &dyn Llm, examples: &[&Question], sampling: &Sampling, rows: usize) -> Option<f64> {
     let (next, start) = (AtomicUsize::new(0), Instant::now());
     let written = Mutex::new(0.0);
     let rows = rows.clamp(1, 512);
     let done: Option<Vec<()>> = side_by_side(rows, |_| {
         while start.elapsed() < TIME {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Question { chat, form, max_tokens, .. } = &examples[at % examples.len()];
+            let Question { chat, form, max_tokens, .. } = examples[at % examples.len()];
             let seed = sampling.seed.wrapping_add(at as u64);
             let sampling = Sampling { max_tokens: ANSWER.min(*max_tokens), seed, ..sampling.clone() };
             let from = start.elapsed();
@@ -173,8 +182,8 @@ mod tests {
         let pace = Pace::of(&load, &panel, 3).unwrap();
         // Sleeping takes longer on a busy machine, never shorter; three read side by side, and three write.
         assert!(pace.reads > 0.0 && pace.reads < 3_000.0, "{pace:?}");
-        assert!(pace.writes > 0.0 && pace.writes < 1_500.0, "{pace:?}");
-        assert!((Pace { reads: 100.0, writes: 10.0 }.seconds(50, 20) - 2.5).abs() < 1e-9);
+        assert!(pace.writes.is_some_and(|writes| writes > 0.0 && writes < 1_500.0), "{pace:?}");
+        assert!((Pace { reads: 100.0, writes: Some(10.0) }.seconds(50, 20) - 2.5).abs() < 1e-9);
         let silent = Load { examples: Vec::new(), ..load };
         assert_eq!(Pace::of(&silent, &panel, 3), None);
     }

@@ -399,10 +399,8 @@ fn estimate(
     if facts.signature.get("device") == Some("cpu") {
         let options = Options { context: Some(facts.context), ..Options::for_gpu() };
         let need = Need::new(facts.sizes, facts.weight_bytes, &options);
-        rows.push((
-            "on a GPU".to_owned(),
-            format!("{}; {}", fits::sum(&need), Room::find(None).verdict(&need)),
-        ));
+        rows.push(("on a GPU".to_owned(), fits::sum(&need)));
+        rows.push(("GPU memory".to_owned(), Room::find(None).verdict(&need)));
     }
     let (jobs, batch) = in_flight;
     let mut expected = Some(0.0);
@@ -414,11 +412,11 @@ fn estimate(
         };
         expected = expected.map(|sum: f64| sum + pace.seconds(load.prompt_tokens, load.answer_tokens));
         let of = if loads.len() > 1 { format!(" ({})", load.role) } else { String::new() };
-        let (reads, writes) = (pace.reads, pace.writes);
-        rows.push((
-            format!("pace{of}"),
-            format!("{reads:.0} prompt and {writes:.0} answer tokens/s, {side_by_side} answers side by side"),
-        ));
+        let writes = pace.writes.map_or_else(String::new, |writes| {
+            format!(" and {writes:.0} answer tokens/s, {side_by_side} answers side by side")
+        });
+        let unit = if writes.is_empty() { " tokens/s" } else { "" };
+        rows.push((format!("pace{of}"), format!("{:.0} prompt{unit}{writes}", pace.reads)));
     }
     rows.extend(expected.map(|seconds| ("time".to_owned(), time(seconds))));
     rows

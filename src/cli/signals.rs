@@ -30,7 +30,7 @@ pub fn watch(writing: &Writing) {
 
 fn farewell(written: &Written) -> String {
     match &written.dir {
-        None => "\ninterrupted before anything was judged".into(),
+        None => "\ninterrupted".into(),
         Some(dir) => format!(
             "\ninterrupted: {} of {} verdicts are safe in `{}`; the same command goes on from there",
             written.done,

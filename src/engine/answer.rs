@@ -311,10 +311,14 @@ impl Answer {
 
     /// Sends the reply to whoever waits for it.
     pub fn send(self, sequence: &Sequence) {
+        // A given text is read, as the prompt is.
+        let (written, given) =
+            if self.is_generated() { (self.tokens.len(), 0) } else { (0, self.tokens.len()) };
         let usage = Usage {
-            computed: sequence.n_prompt - sequence.n_cached.min(sequence.n_prompt),
+            computed: sequence.n_prompt - sequence.n_cached.min(sequence.n_prompt) + given,
             cached: sequence.n_cached.min(sequence.n_prompt),
-            generated: if self.is_generated() { self.tokens.len() } else { 0 },
+            distinct: self.usage.distinct + given,
+            generated: written,
             ..self.usage
         };
         let reply = Reply {

@@ -54,7 +54,7 @@ fn mean(values: &[f64], shares: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llm::{Token, TokenSource};
+    use crate::llm::{Token, TokenSource, Usage};
 
     /// A text whose tokens have these ids and, together, this probability.
     fn weighed(ids: &[u32], probability: f64) -> Weighed {
@@ -62,7 +62,12 @@ mod tests {
         let source = TokenSource::Sampled;
         let token =
             |id: &u32| Token { id: *id, text: String::new(), logprob, masked_logprob: logprob, source };
-        Weighed { text: String::new(), tokens: ids.iter().map(token).collect(), reading: None }
+        Weighed {
+            text: String::new(),
+            tokens: ids.iter().map(token).collect(),
+            reading: None,
+            usage: Usage::default(),
+        }
     }
 
     fn check(values: &[f64], texts: &[Weighed], expected: Option<f64>) {

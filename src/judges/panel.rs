@@ -16,7 +16,7 @@ use super::{
     Error,
     method::{Role, Step},
 };
-use crate::llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, Weighed};
+use crate::llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, Usage, Weighed};
 
 /// The models of a method's roles, and how they are asked.
 #[derive(Clone)]
@@ -77,6 +77,17 @@ pub struct Question {
     pub max_tokens: usize,
     /// The shortest answer that the form allows, where one is known.
     pub shortest: Option<String>,
+}
+
+impl Question {
+    /// The texts that are weighed, where nothing is to be answered.
+    #[must_use]
+    pub fn given(&self) -> &[String] {
+        match &self.form {
+            Form::Choice(texts) if self.max_tokens == 0 => texts,
+            _ => &[],
+        }
+    }
 }
 
 /// Whether and how a question is asked again when its answer cannot be used.
@@ -336,7 +347,9 @@ impl Panel {
     ) {
         let sums = weighed.iter().map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
         let text = serde_json::Value::Object(sums.collect()).to_string();
-        let reply = Reply { text, ..Reply::default() };
+        let mut usage = Usage::default();
+        weighed.iter().for_each(|weighed| usage += &weighed.usage);
+        let reply = Reply { text, usage, ..Reply::default() };
         let sampling = Sampling { max_tokens: 0, ..self.sampling.clone() };
         let call = self.call(place, chat, &sampling, start);
         self.note_call(Call { reply, weighed, error, ..call });

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Token;
+use super::{Token, Usage};
 
 /// Linear maps from a token's hidden states to numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +35,7 @@ pub struct States {
     ///
     /// Shape: `[depths][tokens * hidden]`.
     pub states: Vec<Vec<f32>>,
+    pub usage: Usage,
 }
 
 impl States {
@@ -78,6 +79,7 @@ mod tests {
             tokens: Vec::new(),
             ends: vec![2, 5],
             states: vec![vec![3.0, 3.0, 0.0, 2.0], vec![1.0, -1.0, 5.0, 5.0]],
+            usage: Usage::default(),
         };
         assert_eq!(states.features(0), [1.0, 1.0, 1.0, -1.0]);
         let lens = Lens { depths: vec![1, 2], maps: vec![vec![1.0, 2.0, 3.0, 4.0], vec![0.0; 4]] };

@@ -186,7 +186,12 @@ impl Continuation {
     /// The continuation as the judge got it.
     #[must_use]
     pub fn weighed(&self) -> Weighed {
-        Weighed { text: self.text.clone(), tokens: self.spelled.tokens(), reading: self.reading.clone() }
+        Weighed {
+            text: self.text.clone(),
+            tokens: self.spelled.tokens(),
+            reading: self.reading.clone(),
+            usage: Usage::default(),
+        }
     }
 }
 
@@ -208,6 +213,7 @@ mod tests {
             text: "7".into(),
             tokens: vec![token(7, "7", f64::NEG_INFINITY, f64::NEG_INFINITY)],
             reading: None,
+            usage: Usage::default(),
         };
         Call {
             unit: None,

@@ -96,7 +96,11 @@ impl Llm for Gated {
         let weighed = self.llm.weigh(chat, continuations)?;
         drop(entry);
         weighed.iter().try_for_each(|w| numbers(&w.tokens))?;
-        self.progress.answered(&Usage::default());
+        let mut usage = Usage::default();
+        for weighed in &weighed {
+            usage += &weighed.usage;
+        }
+        self.progress.answered(&usage);
         Ok(weighed)
     }
 
@@ -105,7 +109,7 @@ impl Llm for Gated {
         let weighed = self.llm.read(chat, text, lens)?;
         drop(entry);
         numbers(&weighed.tokens)?;
-        self.progress.answered(&Usage::default());
+        self.progress.answered(&weighed.usage);
         Ok(weighed)
     }
 

@@ -222,13 +222,15 @@ impl<S: Segments + ?Sized> Work<'_, S> {
                 .map_err(|reason| self.count_error(group, &reason))?;
             let shortest = question.shortest.as_deref();
             let answer = tally::answer(self.panel, question.role, shortest.unwrap_or_default());
-            tally.add(prompt.tokens, answer, question.max_tokens);
+            let given = tally::given(self.panel, question.role, question.given());
+            tally.add(prompt.tokens + given, answer, question.max_tokens);
             let mut counted = self.lock();
             let (model, new) = counted.enter(self.panel, question.role, &prompt);
+            counted.distinct.add(given);
             let load = &mut counted.loads[model];
             load.calls += 1;
-            load.prompt_tokens += new.unwrap_or(prompt.tokens);
-            if load.examples.len() < EXAMPLES && question.max_tokens > 0 {
+            load.prompt_tokens += new.unwrap_or(prompt.tokens) + given;
+            if load.examples.len() < EXAMPLES {
                 load.examples.push(question);
             }
         }
@@ -321,7 +323,8 @@ impl<S: Segments + ?Sized> Work<'_, S> {
             let (model, new) = self.lock().enter(self.panel, call.role, &prompt);
             judged.new = judged.new.zip(new).map(|(sum, n)| sum + n);
             let answer = call.reply.usage.generated.max(call.reply.tokens.len());
-            judged.tally.add(prompt.tokens, answer, answer);
+            let given = call.weighed.iter().map(|weighed| weighed.tokens.len()).sum::<usize>();
+            judged.tally.add(prompt.tokens + given, answer, answer);
             let spent = judged.of_models.entry(model).or_default();
             spent.calls += 1;
             spent.new += new.unwrap_or(prompt.tokens);

@@ -91,9 +91,7 @@ impl Progress {
     pub fn answered(&self, usage: &Usage) {
         let mut state = self.lock();
         state.questions += 1;
-        state.usage.computed += usage.computed;
-        state.usage.cached += usage.cached;
-        state.usage.generated += usage.generated;
+        state.usage += usage;
         self.report(&mut state);
     }
 

@@ -110,14 +110,7 @@ impl Cost {
 
     fn spend(&mut self, usage: &Usage, seconds: f64) {
         self.call_seconds += seconds;
-        let sum = &mut self.usage;
-        sum.computed += usage.computed;
-        sum.cached += usage.cached;
-        sum.distinct += usage.distinct;
-        sum.generated += usage.generated;
-        sum.forced += usage.forced;
-        sum.drafted += usage.drafted;
-        sum.accepted += usage.accepted;
+        self.usage += usage;
     }
 
     /// Prompt tokens computed, divided by the distinct ones: 1 is perfect, and anything above was computed again.

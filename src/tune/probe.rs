@@ -22,7 +22,7 @@ use crate::{
     judges::{
         probe::{
             self,
-            fit::{self, Chance, Fit, Ladder, Made, Score, Seen},
+            fit::{self, Chance, Fit, HeldOut, Ladder, Made, Score, Seen},
         },
         prompt::Prompts,
     },
@@ -147,7 +147,7 @@ pub struct Subject<'a> {
     pub prompts: &'a Prompts,
     pub depth: usize,
     pub weights: &'static Weights,
-    pub hold_out: f64,
+    pub hold_out: HeldOut,
     pub seed: u64,
 }
 
@@ -182,7 +182,7 @@ pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_
             pairs,
             segments: examples.len(),
             documents: names.len(),
-            hold_out: subject.hold_out,
+            hold_out: subject.hold_out.clone(),
             seed: subject.seed,
             strengths: [marking.strength, scoring.strength],
             sources: sources.into_iter().collect(),

@@ -173,7 +173,7 @@ impl Readings {
         self.states.seek(SeekFrom::Start(*at)).map_err(io(&self.index))?;
         self.states.read_exact(&mut bytes).map_err(io(&self.index))?;
         let values = bytes.as_chunks::<2>().0.iter().map(|two| bf16::from_le_bytes(*two).to_f32());
-        let states = States { tokens: Vec::new(), ends: line.ends.clone(), states: vec![values.collect()] };
+        let states = States { ends: line.ends.clone(), states: vec![values.collect()], ..States::default() };
         let features = (0..line.ends.len()).flat_map(|token| states.features(token)).collect();
         Ok(Reading { ends: line.ends.clone(), logprobs: line.logprobs.clone(), features })
     }

@@ -115,6 +115,16 @@ fn every_gguf_format_gives_logits_near_those_of_exact_activations() {
 }
 
 #[test]
+fn hidden_states_do_not_depend_on_company_and_are_near_those_of_the_cpu() {
+    let Some(gpu) = gpu() else { return };
+    let [ours, cpu] = [&gpu, &Device::Cpu].map(crate::probe::states_in_company);
+    for (ours, cpu) in ours.iter().zip(&cpu) {
+        let apart = apart(&ours.states[0], &cpu.states[0]);
+        assert!(apart < 0.03, "{apart} apart");
+    }
+}
+
+#[test]
 fn replies_do_not_depend_on_batch_cache_drafts_or_order() {
     let Some(gpu) = gpu() else { return };
     let options = || Options { device: gpu.clone(), ..options() };

@@ -135,8 +135,9 @@ impl Planned {
             out,
             "{}",
             columns(own.chain(self.estimates.iter().cloned()).map(|(name, value)| vec![name, value]))
+                .flush_left()
         )?;
-        writeln!(out, "\n{}", columns(self.plan.amounts()).trim_end())?;
+        writeln!(out, "\n{}", columns(self.plan.amounts()).to_string().trim_end())?;
         for note in &self.notes {
             writeln!(out, "{note}")?;
         }
@@ -168,10 +169,10 @@ impl Planned {
 }
 
 /// Rows with names on the left and values on the right.
-fn columns(rows: impl IntoIterator<Item = Vec<String>>) -> String {
+fn columns(rows: impl IntoIterator<Item = Vec<String>>) -> Table {
     let mut table = Table::new();
     rows.into_iter().for_each(|row| table.row(row));
-    table.to_string()
+    table
 }
 
 /// Counts tokens by what a character of each script takes, and answers nothing.

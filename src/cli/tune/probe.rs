@@ -14,7 +14,10 @@ use crate::{
     engine::Engine,
     judges::{
         Settings, Verdict,
-        probe::{self, fit::Fit},
+        probe::{
+            self,
+            fit::{Fit, HeldOut},
+        },
         prompt::Prompts,
     },
     llm::Llm,
@@ -89,7 +92,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
         let engine = Engine::open(&found.weights, &found.options)?;
         read(&engine, &mut readings, (&prompts, depth), &segments)?;
     }
-    let hold_out = args.data.hold_out.parse().unwrap_or(0.0);
+    let names = || held_out.iter().map(Document::name).collect();
+    let hold_out = args.data.hold_out.parse().map_or_else(|_| HeldOut::Named(names()), HeldOut::Share);
     let weights = weights::find("wmt")?;
     let subject = Subject {
         model: found.name.clone(),

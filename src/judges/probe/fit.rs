@@ -1,7 +1,10 @@
 //! A fit: the maps that read a score and the chances of errors off a model's states, with all that they hold for. It is
 //! read here and applied; `tune/probe` makes it.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -56,8 +59,8 @@ pub struct Made {
     pub pairs: Vec<String>,
     pub segments: usize,
     pub documents: usize,
-    /// The share of documents that was kept apart, by this seed: see `tune/split`.
-    pub hold_out: f64,
+    /// The share of documents that was kept apart, by this seed (see `tune/split`), or the names that were.
+    pub hold_out: HeldOut,
     pub seed: u64,
     /// Strengths of the ridge, for the chances and for the score.
     pub strengths: [f64; 2],
@@ -65,6 +68,20 @@ pub struct Made {
     pub sources: Vec<String>,
     /// What it reached on the held-out documents, by pair and figure.
     pub figures: BTreeMap<String, BTreeMap<String, f64>>,
+}
+
+/// Documents that were kept apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum HeldOut {
+    Share(f64),
+    Named(BTreeSet<String>),
+}
+
+impl Default for HeldOut {
+    fn default() -> Self {
+        Self::Share(0.0)
+    }
 }
 
 /// A linear probability of a token.
@@ -290,7 +307,7 @@ impl Fit {
                 segments.len()
             ));
         }
-        let pairs: std::collections::BTreeSet<String> = segments.iter().map(super::pair).collect();
+        let pairs: BTreeSet<String> = segments.iter().map(super::pair).collect();
         for pair in pairs.iter().filter(|pair| !self.ladders.contains_key(*pair)) {
             remarks.push(format!(
                 "the fit was not made on {pair}: it ranks translations there, less well, and its numbers of errors are \
@@ -350,7 +367,7 @@ pub fn source_hash(source: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llm::{Reading, Token, TokenSource};
+    use crate::llm::{Reading, Token, TokenSource, Usage};
 
     fn fit() -> Fit {
         let chance = |bias| Chance { bias, logprob: -0.1, map: vec![1.0, 0.0] };
@@ -390,7 +407,12 @@ mod tests {
             ends: (1..=values.len()).map(|i| 2 * i).collect(),
             values: values.iter().map(|values| values.to_vec()).collect(),
         };
-        Weighed { text: String::new(), tokens: vec![token; values.len()], reading: Some(reading) }
+        Weighed {
+            text: String::new(),
+            tokens: vec![token; values.len()],
+            reading: Some(reading),
+            usage: Usage::default(),
+        }
     }
 
     #[test]

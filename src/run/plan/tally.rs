@@ -15,6 +15,11 @@ pub struct Prompt {
     pub ids: Option<Vec<u32>>,
 }
 
+/// The tokens of texts that are weighed, which the model reads as it reads a prompt.
+pub fn given(panel: &Panel, role: Role, texts: &[String]) -> usize {
+    texts.iter().map(|text| panel.llm(role).count(&Chat::plain(text)).unwrap_or(0)).sum()
+}
+
 /// The prompt of a question to a role.
 pub fn prompt(panel: &Panel, role: Role, chat: &Chat) -> Result<Prompt, llm::Error> {
     let ids = panel.llm(role).prompt_ids(chat)?;
@@ -95,6 +100,11 @@ impl Distinct {
         let new = self.of_models[at].1.enter(ids);
         self.total += new;
         (at, Some(new))
+    }
+
+    /// Counts tokens that no other prompt begins with.
+    pub fn add(&mut self, n: usize) {
+        self.total += n;
     }
 
     /// All tokens after beginnings that were new.

@@ -87,7 +87,7 @@ impl Llm for Cast {
         }
         let weighed = |text: &String| {
             let tokens = if *text == said.text { said.tokens.clone() } else { reply(text, &[rest]).tokens };
-            Weighed { text: text.clone(), tokens, reading: None }
+            Weighed { text: text.clone(), tokens, reading: None, usage: tribunal::llm::Usage::default() }
         };
         Ok(continuations.iter().map(weighed).collect())
     }

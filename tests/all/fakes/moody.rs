@@ -30,7 +30,12 @@ impl Llm for Moody {
                 "40" | "80" => 0.2,
                 _ => 0.0,
             };
-            Weighed { text: text.clone(), tokens: vec![token(text, probability)], reading: None }
+            Weighed {
+                text: text.clone(),
+                tokens: vec![token(text, probability)],
+                reading: None,
+                usage: tribunal::llm::Usage::default(),
+            }
         };
         Ok(continuations.iter().map(weigh).collect())
     }
