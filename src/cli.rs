@@ -4,7 +4,7 @@ use std::{ffi::OsString, io::Write, process::ExitCode};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::run::Writing;
+use crate::{llm::Stop, run::Writing};
 
 /// Says a line on standard error; whether somebody listens makes no difference.
 macro_rules! say {
@@ -66,6 +66,9 @@ pub struct Cli {
     /// What a signal has to wait for.
     #[arg(skip)]
     writing: Writing,
+    /// Until when answers are wanted.
+    #[arg(skip)]
+    stop: Stop,
 }
 
 #[derive(Debug, Subcommand)]
@@ -174,15 +177,21 @@ fn with_hyphens<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Vec<OsS
 }
 
 impl Cli {
+    /// What another thread can say to end the questions that this command puts to a model.
+    #[must_use]
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
     /// Runs a command with the given way to find models; results go to `out`.
     ///
     /// # Errors
     /// Whatever keeps the command from running; the message says what to do.
     pub fn run(self, seat: panel::Seat, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-        let begun = score::Begun { words: self.words, writing: self.writing };
+        let begun = score::Begun { words: self.words, writing: self.writing, stop: self.stop };
         match self.command {
             Command::Score(args) => score::run(&args, &begun, seat, out),
-            Command::Ask(args) => ask::run(&args, out),
+            Command::Ask(args) => ask::run(&args, &begun, out),
             Command::Merge(args) => merge::run(&args, out),
             Command::Show(args) => show::run(&args, out),
             Command::Verify(args) => verify::run(&args, seat, out),

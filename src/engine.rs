@@ -40,12 +40,13 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        mpsc::{Receiver, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, sync_channel},
     },
+    time::Duration,
 };
 
 use crate::{
-    llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, States, Weighed},
+    llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, States, Stop, Weighed},
     model::Weights,
     signature::Signature,
 };
@@ -168,6 +169,8 @@ pub struct Engine {
     loaded: Arc<Loaded>,
     /// Which of the model's adapters answers; `None` for the model itself.
     adapter: Option<u32>,
+    /// Until when answers are wanted; `None` for as long as it takes.
+    stop: Option<Stop>,
 }
 
 /// What all that ask one model share.
@@ -219,7 +222,13 @@ impl Engine {
     #[must_use]
     pub fn with_adapter(&self, adapter: Option<usize>) -> Self {
         assert!(adapter.is_none_or(|adapter| adapter < self.loaded.n_adapters), "an adapter that is loaded");
-        Self { loaded: self.loaded.clone(), adapter: adapter.map(|adapter| adapter as u32) }
+        Self { adapter: adapter.map(|adapter| adapter as u32), ..self.clone() }
+    }
+
+    /// The same loaded model for questions whose answers are wanted until `stop` says otherwise.
+    #[must_use]
+    pub fn until(&self, stop: &Stop) -> Self {
+        Self { stop: Some(stop.clone()), ..self.clone() }
     }
 
     #[must_use]
@@ -267,27 +276,42 @@ impl Engine {
 
     /// Hands a request to the worker.
     fn send(&self, mut ask: Ask, task: Task) -> Result<Pending, llm::Error> {
+        self.stop.as_ref().map_or(Ok(()), Stop::check)?;
         let (sender, receiver) = sync_channel(1);
+        let asker = Arc::new(());
         let prompt = &ask.tokens[..ask.n_prompt];
-        let answer = Answer::new(task, prompt, self.loaded.tokenizer.clone(), sender);
+        let mut answer = Answer::new(task, prompt, self.loaded.tokenizer.clone(), sender);
+        answer.set_asker(Arc::downgrade(&asker));
         // What the form forces at the start is computed with the prompt.
         let forced = answer.ids();
         ask.n_more = ask.n_more.saturating_sub(forced.len());
         ask.tokens.extend(forced);
         let waiting = self.loaded.workers.send(Request { ask, answer }).ok_or_else(gone)?;
-        Ok(Pending { receiver, _waiting: waiting })
+        Ok(Pending { receiver, stop: self.stop.clone(), _asker: asker, _waiting: waiting })
     }
 }
 
-/// A request whose reply is still to come.
+/// How often those who wait for an answer look whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A request whose reply is still to come. When it is dropped, the worker drops the request too.
 struct Pending {
     receiver: Receiver<Result<Outcome, llm::Error>>,
+    stop: Option<Stop>,
+    _asker: Arc<()>,
     _waiting: Waiting,
 }
 
 impl Pending {
     fn wait(&self) -> Result<Outcome, llm::Error> {
-        self.receiver.recv().map_err(|_| gone())?
+        let Some(stop) = &self.stop else { return self.receiver.recv().map_err(|_| gone())? };
+        loop {
+            match self.receiver.recv_timeout(LOOK) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Timeout) => stop.check()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+            }
+        }
     }
 }
 
@@ -381,6 +405,10 @@ impl Llm for Engine {
 
     fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
         Self::prompt_ids(self, chat).map(Some)
+    }
+
+    fn until(&self, stop: &Stop) -> Option<Arc<dyn Llm>> {
+        Some(Arc::new(Self::until(self, stop)))
     }
 
     fn shortest(&self, form: &Form) -> Result<Option<String>, llm::Error> {

@@ -1,17 +1,19 @@
 //! The narrow waist between judges and engines: a question ([`Chat`], [`Form`], [`Sampling`]) and its
 //! [`Reply`]. Judges see no token ids through it, and the engine sees no segments.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 mod layout;
 mod lens;
 mod seen;
+mod stop;
 
 pub use layout::Layout;
 pub use lens::{Lens, Reading, States};
 pub use seen::Seen;
+pub use stop::Stop;
 
 /// Whatever answers chats: the in-process [`crate::engine`], or a script in tests.
 pub trait Llm: Sync + Send {
@@ -62,6 +64,13 @@ pub trait Llm: Sync + Send {
     /// As [`Llm::count`].
     fn prompt_ids(&self, _chat: &Chat) -> Result<Option<Vec<u32>>, Error> {
         Ok(None)
+    }
+
+    /// The same model for questions whose answers are wanted only until `stop` says otherwise: what is then still waiting
+    /// or being answered ends with [`Error::Interrupted`], and takes no more of the model's time. `None` when a question
+    /// that has been asked cannot be ended.
+    fn until(&self, _stop: &Stop) -> Option<Arc<dyn Llm>> {
+        None
     }
 
     /// The shortest complete answer that a form allows, without running the model: a dry run can use it in
@@ -359,4 +368,7 @@ pub enum Error {
     /// Nothing can be asked any more: the device is lost, or its thread has ended.
     #[error("the engine has stopped: {0}")]
     Stopped(String),
+    /// Whoever asked wants no answer any more ([`Stop`]).
+    #[error("interrupted")]
+    Interrupted,
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     judges::{Judge, Panel},
+    llm::Stop,
     segment::{Corpus, Segment},
     signature::Signature,
 };
@@ -38,7 +39,7 @@ mod work;
 pub use calls::Keeping;
 pub use description::{Origin, RunFile};
 pub use groups::Shard;
-pub use interrupt::Writing;
+pub use interrupt::{Writing, Written};
 pub use keep::Keep;
 pub use merge::merge;
 pub use plan::{Plan, plan};
@@ -95,6 +96,8 @@ pub struct Conduct {
     /// What the run folder keeps of files that the command names.
     pub copies: Vec<Copy>,
     pub writing: Writing,
+    /// Ends the run between two groups once it is said; what is finished is kept.
+    pub stop: Stop,
 }
 
 /// A file that the run folder keeps.
@@ -115,6 +118,7 @@ impl Default for Conduct {
             origin: Origin::default(),
             copies: Vec::new(),
             writing: Writing::default(),
+            stop: Stop::default(),
         }
     }
 }
@@ -255,6 +259,8 @@ pub enum Error {
         "the engine has stopped: {0}\nhint: what is finished is kept; run the same command again to continue"
     )]
     Stopped(String),
+    #[error("{0}")]
+    Interrupted(Written),
     #[error("`{path}` line {line} is damaged: {reason}\nhint: {hint}")]
     Damaged { path: PathBuf, line: usize, reason: String, hint: &'static str },
     #[error(

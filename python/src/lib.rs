@@ -4,14 +4,20 @@
 use std::{
     path::PathBuf,
     process::ExitCode,
-    sync::{Arc, mpsc::RecvTimeoutError},
-    time::Duration,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, channel},
+    },
+    time::{Duration, Instant},
 };
 
 use pyo3::{create_exception, exceptions::PyValueError, prelude::*};
-use tribunal::cli::{
-    self, Cli, panel,
-    session::{Judged, Session, Watch},
+use tribunal::{
+    cli::{
+        self, Cli, panel,
+        session::{Judged, Session, Watch},
+    },
+    llm::Stop,
 };
 
 create_exception!(
@@ -22,7 +28,10 @@ create_exception!(
 );
 
 /// How often Python is asked whether somebody pressed Ctrl-C.
-const POLL: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(50);
+
+/// How long what was stopped may take to end, such as a search that has been started, before Python goes on without it.
+const LINGER: Duration = Duration::from_secs(10);
 
 /// Loaded models that judge many inputs.
 #[pyclass(name = "Session", frozen)]
@@ -39,7 +48,8 @@ impl PySession {
     #[new]
     fn new(py: Python<'_>, argv: Vec<String>) -> PyResult<Self> {
         let open = move || Session::open(parsed(argv)?, panel::panel).map_err(|error| cli::explain(&error));
-        let session = Arc::new(in_background(py, open, None, None)?);
+        // Weights that are being read are dropped once they are read.
+        let session = Arc::new(in_background(py, open, &AtOnce, |_| Ok(()))?);
         Ok(Self { session })
     }
 
@@ -53,12 +63,22 @@ impl PySession {
         out: PathBuf,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Scored> {
-        let session = self.session.clone();
-        let judge = move || {
-            let judged = session.score(&input, &out).map_err(|error| cli::explain(&error))?;
-            scored(&judged)
+        let (session, watch) = (self.session.clone(), Arc::new(Watch::default()));
+        let judge = {
+            let watch = watch.clone();
+            move || {
+                let judged = session.score(&input, &out, &watch).map_err(|error| cli::explain(&error))?;
+                scored(&judged)
+            }
         };
-        in_background(py, judge, Some(self.session.watch()), progress)
+        let mut shown = None;
+        let show = |py: Python<'_>| match &progress {
+            Some(progress) if shown.replace(watch.progress()) != Some(watch.progress()) => {
+                progress.call1(py, watch.progress()).map(drop)
+            }
+            _ => Ok(()),
+        };
+        in_background(py, judge, &*watch, show)
     }
 }
 
@@ -78,12 +98,14 @@ fn parsed(argv: Vec<String>) -> Result<Cli, String> {
 /// Runs a command; its exit code and what it prints to standard output.
 #[pyfunction]
 fn command(py: Python<'_>, argv: Vec<String>) -> PyResult<(u8, String)> {
+    let cli = parsed(argv).map_err(TribunalError::new_err)?;
+    let stop = cli.stop();
     let run = move || {
         let mut out = Vec::new();
-        let code = parsed(argv)?.run(panel::panel, &mut out).map_err(|error| cli::explain(&error))?;
+        let code = cli.run(panel::panel, &mut out).map_err(|error| cli::explain(&error))?;
         Ok((number(code), String::from_utf8_lossy(&out).into_owned()))
     };
-    in_background(py, run, None, None)
+    in_background(py, run, &stop, |_| Ok(()))
 }
 
 /// The command line itself: prints, and gives the exit code.
@@ -97,29 +119,54 @@ fn number(code: ExitCode) -> u8 {
     (0..=2).find(|n| code == ExitCode::from(*n)).unwrap_or(2)
 }
 
-/// Does something slow on a thread of its own while Python runs on; Ctrl-C stops it.
+/// How work is ended when Python wants no result of it any more.
+trait Ending {
+    /// Tells it to end, and says how long Python may wait for that.
+    fn begin(&self) -> Duration;
+}
+
+/// Python goes on at once, and what comes of the work is dropped.
+struct AtOnce;
+
+impl Ending for AtOnce {
+    fn begin(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+impl Ending for Stop {
+    fn begin(&self) -> Duration {
+        self.say();
+        Duration::ZERO
+    }
+}
+
+impl Ending for Watch {
+    fn begin(&self) -> Duration {
+        self.stop();
+        LINGER
+    }
+}
+
+/// Does something slow on a thread of its own while Python runs on. When somebody presses Ctrl-C, or `show`, which is
+/// called now and then, raises an exception, the work is ended.
 fn in_background<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
-    watch: Option<Arc<Watch>>,
-    progress: Option<Py<PyAny>>,
+    ending: &impl Ending,
+    mut show: impl FnMut(Python<'_>) -> PyResult<()>,
 ) -> PyResult<T> {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let receiver = std::sync::Mutex::new(receiver);
+    let (sender, receiver) = channel();
+    let receiver = Mutex::new(receiver);
     std::thread::spawn(move || {
-        // The receiver is gone only where Ctrl-C was pressed.
+        // The receiver is gone only where the work did not end in time.
         let _ = sender.send(work());
     });
-    let mut shown = None;
     loop {
-        let waited = py.detach(|| {
-            let receiver = receiver.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            receiver.recv_timeout(POLL)
-        });
-        if let (Some(watch), Some(progress)) = (&watch, &progress)
-            && shown.replace(watch.progress()) != Some(watch.progress())
-        {
-            progress.call1(py, watch.progress())?;
+        let waited = wait(py, &receiver);
+        if let Err(raised) = show(py).and_then(|()| py.check_signals()) {
+            linger(py, &receiver, ending.begin());
+            return Err(raised);
         }
         match waited {
             Ok(result) => return result.map_err(TribunalError::new_err),
@@ -130,11 +177,21 @@ fn in_background<T: Send + 'static>(
                 ));
             }
         }
-        if let Err(interrupt) = py.check_signals() {
-            if let Some(watch) = &watch {
-                watch.stop();
-            }
-            return Err(interrupt);
+    }
+}
+
+/// Waits a moment for a result, with the interpreter free.
+fn wait<T: Send>(py: Python<'_>, receiver: &Mutex<Receiver<T>>) -> Result<T, RecvTimeoutError> {
+    py.detach(|| receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(POLL))
+}
+
+/// Lets what was stopped end, so that its folder and its models are free for what comes next; Ctrl-C once more ends the
+/// wait.
+fn linger<T: Send>(py: Python<'_>, receiver: &Mutex<Receiver<T>>, most: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < most && matches!(wait(py, receiver), Err(RecvTimeoutError::Timeout)) {
+        if py.check_signals().is_err() {
+            return;
         }
     }
 }

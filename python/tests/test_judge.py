@@ -55,17 +55,44 @@ def test_progress_and_other_threads_go_on(judge):
     assert max(b - a for a, b in zip(ticks, ticks[1:])) < 2.0, "the interpreter was not held"
 
 
-def test_ctrl_c_stops_and_the_run_goes_on_later(judge, tmp_path):
-    many = [{**ROWS[i % 2], "seg_id": i, "src": f"{i}. {ROWS[i % 2]['src']}"} for i in range(200)]
-    # A shell that starts the tests in the background has them ignore Ctrl-C.
+def many(n):
+    return [{**ROWS[i % 2], "seg_id": i, "src": f"{i}. {ROWS[i % 2]['src']}"} for i in range(n)]
+
+
+@pytest.fixture
+def interruptible():
+    """A shell that starts the tests in the background has them ignore Ctrl-C."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            judge.score(many, out=tmp_path / "run")
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    assert len(judge.score(ROWS)) == 2, "the judge still judges"
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+def press_ctrl_c(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_stops_and_the_run_goes_on_later(judge, tmp_path, interruptible):
+    expected = list(judge.score(ROWS))
+    threading.Timer(0.5, press_ctrl_c).start()
+    with pytest.raises(KeyboardInterrupt) as pressed:
+        judge.score(many(200), out=tmp_path / "run")
+    if hasattr(pressed.value, "add_note"):
+        assert "the same call goes on" in pressed.value.__notes__[0]
+    assert list(judge.score(ROWS)) == expected, "the judge still judges, and says the same"
+    journal = tmp_path / "run/journal.jsonl"
+    kept = journal.read_text(encoding="utf-8").count("\n") if journal.exists() else 0
+    time.sleep(0.5)
+    assert (journal.read_text(encoding="utf-8").count("\n") if journal.exists() else 0) == kept, "nothing goes on in secret"
+    # The folder is free again, and what it holds is kept.
+    assert len(judge.score(many(200)[: max(kept, 2)])) == max(kept, 2)
+
+
+def test_ctrl_c_while_progress_is_shown(judge, tmp_path, interruptible):
+    with pytest.raises(KeyboardInterrupt):
+        judge.score(many(100), out=tmp_path / "run", progress=press_ctrl_c)
+    seen = []
+    assert len(judge.score(many(4), out=tmp_path / "other", progress=lambda *at: seen.append(at))) == 4
+    assert seen[-1] == (4, 4)
 
 
 def test_what_is_wrong_is_said(judge):

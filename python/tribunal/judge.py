@@ -59,7 +59,12 @@ class Judge:
             table = data if isinstance(data, (str, PathLike)) else _written(data, Path(scratch) / "input.jsonl")
             folder = Path(out) if out is not None else Path(scratch) / "run"
             show = _shown(progress)
-            summary, lines, notes = self._session.score(str(table), str(folder), show)
+            try:
+                summary, lines, notes = self._session.score(str(table), str(folder), show)
+            except KeyboardInterrupt as interrupt:
+                if out is not None and sys.version_info >= (3, 11):
+                    interrupt.add_note(f"verdicts so far are kept in {folder}; the same call goes on from there")
+                raise
         for note in notes:
             warnings.warn(note, stacklevel=2)
         verdicts = [Verdict.of(json.loads(line)) for line in lines.split("\n") if line]

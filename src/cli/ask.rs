@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{
     args::{EngineArgs, ModelArgs, SamplingArgs},
     panel,
+    score::Begun,
 };
 use crate::{
     engine::Engine,
@@ -68,12 +69,13 @@ enum FormName {
 ///
 /// # Errors
 /// If a file cannot be read, the model cannot be opened, or the form cannot be compiled.
-pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> {
     let (chat, form) = (args.conversation()?, args.form()?);
     let opened = panel::open(&args.model, &args.engine)?;
+    let engine = opened.engine.until(&begun.stop);
     let reply = match &args.continuation {
-        Some(file) => weigh(&opened.engine, &chat, &read(file)?)?,
-        None => opened.engine.ask(&chat, &form, &args.sampling.sampling())?,
+        Some(file) => weigh(&engine, &chat, &read(file)?)?,
+        None => engine.ask(&chat, &form, &args.sampling.sampling())?,
     };
     if args.json {
         writeln!(out, "{}", record(&opened.full_name(), &reply))?;

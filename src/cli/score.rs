@@ -23,6 +23,7 @@ use crate::{
         Built, Grouping, Judge, Reads, Settings,
         registry::{self, Signed},
     },
+    llm::Stop,
     report::{self, Detail, Look},
     run::{
         self, Conduct, Keeping, Options, Outcome, Selection, Shard, Show, Task, Writing, description::InputId,
@@ -120,6 +121,8 @@ pub struct Begun {
     pub words: Vec<String>,
     /// What a signal has to wait for.
     pub writing: Writing,
+    /// Until when answers are wanted.
+    pub stop: Stop,
 }
 
 /// Runs `tribunal score`.
@@ -276,6 +279,7 @@ pub fn conduct(args: &Args, built: &Built, seated: &Seated, begun: &Begun) -> Re
         origin,
         copies,
         writing: begun.writing.clone(),
+        stop: begun.stop.clone(),
     })
 }
 

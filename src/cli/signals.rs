@@ -1,23 +1,34 @@
-//! SIGINT and SIGTERM: what is being written is finished, the way to go on is said, and the process ends.
+//! SIGINT and SIGTERM: what is being written is finished, the way to go on is said, and the process ends. A second signal
+//! ends it at once.
 
-use std::process;
+use std::{
+    process,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
+    flag,
     iterator::Signals,
 };
 
-use crate::run::{Writing, interrupt::Written};
+use crate::run::Writing;
 
-/// Ends the process at the first of these signals, as soon as nothing is being written. Where signals cannot be caught,
-/// they end the process at once, which loses no more than what was in flight.
+/// Ends the process at the first of these signals, as soon as nothing is being written, and at the second whatever is.
+/// Where signals cannot be caught, they end the process at once, which loses no more than what was in flight.
 pub fn watch(writing: &Writing) {
+    let is_second = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order, so that the first signal finds the flag down. Without them a second signal changes nothing.
+        let _ = flag::register_conditional_shutdown(signal, 128 + signal, is_second.clone());
+        let _ = flag::register(signal, is_second.clone());
+    }
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
     let writing = writing.clone();
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
             let written = writing.hold();
-            say!("{}", farewell(&written));
+            say!("\n{}", *written);
             process::exit(128 + signal);
         }
     };
@@ -25,17 +36,5 @@ pub fn watch(writing: &Writing) {
     // Without the thread, a signal would be caught and never answered.
     if thread.spawn(wait).is_err() {
         process::exit(2);
-    }
-}
-
-fn farewell(written: &Written) -> String {
-    match &written.dir {
-        None => "\ninterrupted".into(),
-        Some(dir) => format!(
-            "\ninterrupted: {} of {} verdicts are safe in `{}`; the same command goes on from there",
-            written.done,
-            written.units,
-            dir.display()
-        ),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, mpsc::SyncSender},
+    sync::{Arc, Weak, mpsc::SyncSender},
 };
 
 use crate::{
@@ -46,6 +46,8 @@ pub struct Answer {
     /// Tokens whose states have been noted.
     n_read: usize,
     reply: SyncSender<Result<Outcome, llm::Error>>,
+    /// Gone when nobody waits for the reply any more.
+    asker: Option<Weak<()>>,
     finish: Option<Finish>,
     failed: Option<llm::Error>,
 }
@@ -74,6 +76,7 @@ impl Answer {
             states: Vec::new(),
             n_read: 0,
             reply,
+            asker: None,
             finish: None,
             failed: None,
         };
@@ -86,6 +89,17 @@ impl Answer {
     /// Records how many tokens of the prompt no earlier prompt shares.
     pub fn set_distinct(&mut self, n: usize) {
         self.usage.distinct = n;
+    }
+
+    /// Records who waits for the reply.
+    pub fn set_asker(&mut self, asker: Weak<()>) {
+        self.asker = Some(asker);
+    }
+
+    /// Whether nobody waits for the reply any more.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.asker.as_ref().is_some_and(|asker| asker.strong_count() == 0)
     }
 
     /// The answer's ids as they should stand in the sequence: noted, forced and guessed ones.

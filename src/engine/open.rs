@@ -61,7 +61,7 @@ pub fn over(
     let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
     let n_adapters = adapters.len();
     let loaded = Loaded { workers, tokenizer, template, vocabulary, facts, n_adapters };
-    Ok(Engine { loaded: Arc::new(loaded), adapter: None })
+    Ok(Engine { loaded: Arc::new(loaded), adapter: None, stop: None })
 }
 
 /// An adapter, refused before weights are read when it is for another model.

@@ -196,6 +196,30 @@ impl Radix {
         Some(self.free.split_off(rest))
     }
 
+    /// Takes a node out of the tree that only the caller uses and on which nothing stands: what it was to hold is not
+    /// going to be computed. Its block is free afterwards.
+    ///
+    /// # Panics
+    /// When somebody else uses the node.
+    pub fn remove(&mut self, id: NodeId) {
+        assert!(self.is_own(id) && self.nodes[id as usize].n_children == 0, "a leaf that only the caller uses");
+        self.unlock(&[id]);
+        self.evict(id);
+    }
+
+    /// Whether a node that the caller has locked is used by nobody else.
+    #[must_use]
+    pub fn is_own(&self, id: NodeId) -> bool {
+        self.nodes[id as usize].users == 1
+    }
+
+    /// Whether all tokens of a node have their keys and values in the block.
+    #[must_use]
+    pub fn is_ready(&self, id: NodeId) -> bool {
+        let node = &self.nodes[id as usize];
+        node.n_ready == node.tokens.len()
+    }
+
     fn evict(&mut self, id: NodeId) {
         let node = &self.nodes[id as usize];
         self.idle.remove(&(node.wanted > 0, node.last_use, id));

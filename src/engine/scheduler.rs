@@ -261,6 +261,37 @@ impl Scheduler {
         sequence
     }
 
+    /// Takes out a sequence that nobody wants any more, whether it waits or runs. What is computed of it stays in the
+    /// tree. False when others wait for what it computes: it goes on then, and can be taken out later.
+    pub fn cancel(&mut self, id: SeqId) -> bool {
+        if let Some(at) = self.waiting.iter().position(|waiting| waiting.ask.id == id) {
+            if let Some(Waiting { wanted, .. }) = self.waiting.remove(at) {
+                self.radix.unwant(&nodes(&wanted));
+            }
+            return true;
+        }
+        let Some(at) = self.running.iter().position(|s| s.id == id) else { return true };
+        if self.running[at].is_answering() {
+            self.finish(id);
+            return true;
+        }
+        let sequence = &self.running[at];
+        let own = &sequence.path[sequence.n_shared..];
+        let n_ready = own.iter().take_while(|&&node| self.radix.is_ready(node)).count();
+        if !own[n_ready..].iter().all(|&node| self.radix.is_own(node)) {
+            return false;
+        }
+        let sequence = self.running.remove(at);
+        let (kept, unready) = sequence.path.split_at(sequence.n_shared + n_ready);
+        unready.iter().rev().for_each(|&node| self.radix.remove(node));
+        self.radix.unlock(kept);
+        if let Some(fork) = sequence.fork {
+            self.radix.unlock(&[fork.from]);
+        }
+        self.radix.release(&sequence.blocks[sequence.path.len()..]);
+        true
+    }
+
     /// Enters the computed part of the answer in the tree, so that the conversation's next turn finds it.
     fn keep(&mut self, sequence: &mut Sequence) {
         // A last token may have been chosen but never computed. The prompt, which the path holds, always is.

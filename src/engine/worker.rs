@@ -92,16 +92,32 @@ impl Worker {
         }
     }
 
-    /// Takes in new requests; waits when there is nothing to do. False when none can come any more.
+    /// Takes in new requests and drops those that nobody waits for; waits when there is nothing to do. False when none
+    /// can come any more.
     fn receive(&mut self) -> bool {
-        while self.scheduler.is_idle() {
+        loop {
+            while let Ok(request) = self.inbox.try_recv() {
+                self.enqueue(request);
+            }
+            self.drop_abandoned();
+            if !self.scheduler.is_idle() {
+                return true;
+            }
             let Ok(request) = self.inbox.recv() else { return false };
             self.enqueue(request);
         }
-        while let Ok(request) = self.inbox.try_recv() {
-            self.enqueue(request);
+    }
+
+    /// Drops the answers that nobody waits for, the latest first: what an earlier one computes may be what they wait for.
+    fn drop_abandoned(&mut self) {
+        let abandoned = self.answers.iter().filter(|(_, answer)| answer.is_abandoned());
+        let mut ids: Vec<SeqId> = abandoned.map(|(id, _)| *id).collect();
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        for id in ids {
+            if self.scheduler.cancel(id) {
+                self.answers.remove(&id);
+            }
         }
-        true
     }
 
     fn enqueue(&mut self, mut request: Request) {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::progress::Progress;
-use crate::llm::{Chat, Error, Form, Lens, Llm, Reply, Sampling, Token, Usage, Weighed};
+use crate::llm::{Chat, Error, Form, Lens, Llm, Reply, Sampling, States, Stop, Token, Usage, Weighed};
 
 /// A number of places, and who waits for one.
 pub struct Gate {
@@ -74,16 +74,39 @@ impl Drop for Entry<'_> {
 
 /// A model behind the gate.
 pub struct Gated {
-    pub llm: Arc<dyn Llm>,
-    pub gate: Arc<Gate>,
-    pub progress: Arc<Progress>,
+    llm: Arc<dyn Llm>,
+    gate: Arc<Gate>,
+    /// Until when answers are wanted.
+    stop: Stop,
+    progress: Arc<Progress>,
     /// Of the group that asks.
-    pub rank: usize,
+    rank: usize,
+}
+
+impl Gated {
+    /// A model behind the gate, whose answers are wanted until `stop` says otherwise.
+    pub fn new(
+        llm: Arc<dyn Llm>,
+        gate: &Arc<Gate>,
+        stop: &Stop,
+        progress: &Arc<Progress>,
+        rank: usize,
+    ) -> Self {
+        let llm = llm.until(stop).unwrap_or(llm);
+        Self { llm, gate: gate.clone(), stop: stop.clone(), progress: progress.clone(), rank }
+    }
+
+    /// Waits for a place.
+    fn enter(&self) -> Result<Entry<'_>, Error> {
+        let entry = self.gate.enter(self.rank);
+        self.stop.check()?;
+        Ok(entry)
+    }
 }
 
 impl Llm for Gated {
     fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error> {
-        let entry = self.gate.enter(self.rank);
+        let entry = self.enter()?;
         let reply = self.llm.ask(chat, form, sampling)?;
         drop(entry);
         numbers(&reply.tokens)?;
@@ -92,7 +115,7 @@ impl Llm for Gated {
     }
 
     fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error> {
-        let entry = self.gate.enter(self.rank);
+        let entry = self.enter()?;
         let weighed = self.llm.weigh(chat, continuations)?;
         drop(entry);
         weighed.iter().try_for_each(|w| numbers(&w.tokens))?;
@@ -105,12 +128,21 @@ impl Llm for Gated {
     }
 
     fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Weighed, Error> {
-        let entry = self.gate.enter(self.rank);
+        let entry = self.enter()?;
         let weighed = self.llm.read(chat, text, lens)?;
         drop(entry);
         numbers(&weighed.tokens)?;
         self.progress.answered(&weighed.usage);
         Ok(weighed)
+    }
+
+    fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, Error> {
+        let entry = self.enter()?;
+        let states = self.llm.states(chat, text, depths)?;
+        drop(entry);
+        numbers(&states.tokens)?;
+        self.progress.answered(&states.usage);
+        Ok(states)
     }
 
     fn n_layers(&self) -> Option<usize> {

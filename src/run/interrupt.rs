@@ -2,6 +2,7 @@
 //! It catches no signal itself.
 
 use std::{
+    fmt,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -18,6 +19,20 @@ pub struct Written {
     /// Units in the journal, and those of this process's share of the run.
     pub done: usize,
     pub units: usize,
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dir, done, units } = self;
+        match dir {
+            None => write!(f, "interrupted"),
+            Some(dir) => write!(
+                f,
+                "interrupted: {done} of {units} verdicts are safe in `{}`; the same command goes on from there",
+                dir.display()
+            ),
+        }
+    }
 }
 
 impl Writing {

@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use super::{
-    Conduct, Error, Options, Record, Task, UnitKey,
+    Conduct, Error, Options, Record, Task, UnitKey, Written,
     call::CallLine,
     calls::Sums,
     gate::{Gate, Gated},
@@ -49,7 +49,7 @@ impl<'a> Work<'a> {
     /// that has stopped.
     ///
     /// # Errors
-    /// [`Error::Append`], [`Error::Gone`], [`Error::Stopped`], [`Error::Input`].
+    /// [`Error::Append`], [`Error::Gone`], [`Error::Stopped`], [`Error::Interrupted`], [`Error::Input`].
     pub fn through(
         &self,
         mine: &[usize],
@@ -65,7 +65,7 @@ impl<'a> Work<'a> {
         let work = waiting.iter().map(|&group| self.estimate(group)).sum();
         let progress = Arc::new(Progress::start(Extent { units, resumed, work }, options.show));
         *conduct.writing.hold() =
-            super::interrupt::Written { dir: Some(options.out.clone()), done: resumed, units };
+            Written { dir: Some(options.out.clone()), done: resumed, units };
         let gate = Gate::new(conduct.questions);
         let shared = Mutex::new((journal, done.sums));
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -75,15 +75,14 @@ impl<'a> Work<'a> {
                 let Some(&group) = waiting.get(rank).filter(|_| !stop.load(Ordering::Relaxed)) else {
                     return Ok(());
                 };
-                let gated =
-                    |llm| Arc::new(Gated { llm, gate: gate.clone(), progress: progress.clone(), rank }) as _;
+                let gated = |llm| Arc::new(Gated::new(llm, &gate, &conduct.stop, &progress, rank)) as _;
                 let judged = self.judge(group, &self.task.panel.wrapped(gated)).inspect_err(|_| {
                     stop.store(true, Ordering::Relaxed);
                 })?;
-                if let Some(reason) = stopped(&judged.1) {
-                    // What a stopped engine could not judge is judged when the run goes on.
+                if let Some(error) = ended(&judged.1) {
+                    // What was not judged is judged when the run goes on.
                     stop.store(true, Ordering::Relaxed);
-                    return Err(Error::Stopped(reason));
+                    return Err(error);
                 }
                 let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 progress.finished(&judged.0, &judged.1, self.estimate(group));
@@ -102,7 +101,11 @@ impl<'a> Work<'a> {
             results.collect::<Vec<_>>().into_iter().collect()
         });
         progress.finish();
-        finished?;
+        finished.map_err(|error| match error {
+            // What is safe is known now that all have ended.
+            Error::Interrupted(_) => Error::Interrupted(conduct.writing.hold().clone()),
+            error => error,
+        })?;
         let (journal, mut sums) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
         journal.sync()?;
         sums.cost.wall_seconds = progress.seconds();
@@ -206,10 +209,11 @@ fn calls_of_units(calls: &[Call], n_units: usize) -> Vec<usize> {
     counts.iter().map(|count| count + whole / n_units.max(1)).collect()
 }
 
-/// Why the engine has stopped, if one of the calls says so.
-fn stopped(calls: &[CallLine]) -> Option<String> {
+/// Why no more can be judged, if one of the calls says so: the engine has stopped, or nobody wants its answers.
+fn ended(calls: &[CallLine]) -> Option<Error> {
     calls.iter().find_map(|call| match &call.error {
-        Some(llm::Error::Stopped(reason)) => Some(reason.clone()),
+        Some(llm::Error::Stopped(reason)) => Some(Error::Stopped(reason.clone())),
+        Some(llm::Error::Interrupted) => Some(Error::Interrupted(Written::default())),
         _ => None,
     })
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde_json::json;
 use tribunal::{
     engine::{Engine, Options},
-    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Usage},
+    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Stop, Usage},
     model::{
         Compute, KvType,
         cpu::{Activations, Tier},
@@ -189,4 +189,34 @@ fn too_small_a_cache_is_refused_before_anything_runs() {
     let small = Options { kv_bytes: Some(50_000), ..options() };
     let error = Engine::open(&tiny("qwen2"), &small).err().unwrap().to_string();
     assert!(error.contains("one sequence of 640") && error.contains("hint: `--kv-cache"), "{error}");
+}
+
+#[test]
+fn nobody_waits_for_answers_that_are_not_wanted_any_more() {
+    let order: Vec<usize> = (0..24).collect();
+    let fresh = Engine::open(&tiny("qwen2"), &options()).unwrap();
+    let expected: Vec<_> = ask_all(&fresh, &order).iter().map(bits).collect();
+    // Two rows and a small step: some questions are being answered when the word is given, and most wait.
+    let options = Options { n_rows: 2, step_tokens: 16, ..options() };
+    let engine = Engine::open(&tiny("qwen2"), &options).unwrap();
+    let stop = Stop::default();
+    let until = engine.until(&stop);
+    let endless = Sampling { max_tokens: 300, ..Sampling::default() };
+    // More letters than the context has room for: no answer to it ends by itself.
+    let form = Form::Regex("[a-z]{400}".into());
+    let ask = |i: usize| {
+        let chat = Chat::new().user(format!("{}{i}", "A long way to go. ".repeat(12)));
+        until.ask(&chat, &form, &endless)
+    };
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..40).map(|i| scope.spawn(move || ask(i))).collect();
+        let weighed = scope.spawn(|| until.weigh(&Chat::new().user("and"), &vec!["so on".to_owned(); 20]));
+        stop.say();
+        let answers = asked.into_iter().map(|asked| asked.join().unwrap());
+        assert!(answers.filter(|answer| *answer == Err(Error::Interrupted)).count() > 30);
+        assert!(matches!(weighed.join().unwrap(), Ok(_) | Err(Error::Interrupted)));
+    });
+    assert_eq!(until.ask(&Chat::new().user("?"), &Form::Text, &endless), Err(Error::Interrupted));
+    let again: Vec<_> = ask_all(&engine, &order).iter().map(bits).collect();
+    assert_eq!(again, expected, "others are answered as by an engine that nobody left");
 }

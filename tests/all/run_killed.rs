@@ -118,6 +118,33 @@ fn a_signal_ends_a_run_between_two_lines() {
 
 #[cfg(unix)]
 #[test]
+fn a_second_signal_ends_a_run_that_cannot_say_farewell() {
+    use std::io::Write as _;
+
+    let small = SmallRun::new(40);
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let mut command = small.score("out", &["--jobs", "1"]);
+    let mut child = command.stdout(Stdio::null()).stderr(writer.try_clone().unwrap()).spawn().unwrap();
+    let kill = |pid: u32| {
+        std::process::Command::new("kill").args(["-s", "INT", &pid.to_string()]).status().unwrap();
+    };
+    // Nobody reads the pipe, so that it fills up and whoever writes to it waits.
+    let filling = std::thread::spawn(move || while writer.write_all(&[b'.'; 4096]).is_ok() {});
+    let journal = small.at("out/journal.jsonl");
+    while fs::metadata(&journal).map_or(0, |meta| meta.len()) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill(child.id());
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "it waits until it can say how to go on");
+    kill(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(reader);
+    filling.join().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
 fn a_full_disk_and_a_folder_that_is_gone() {
     let small = SmallRun::new(4);
     said(small.score("whole", &[]));

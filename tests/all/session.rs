@@ -6,15 +6,15 @@ use tribunal::{
     cli::{
         self,
         args::{EngineArgs, ModelArgs},
-        panel::Seated,
-        session::Session,
+        panel::{Seated, panel},
+        session::{Session, Watch},
     },
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling},
     run,
 };
 
-use crate::fakes::Rule;
+use crate::fakes::{Rule, SmallRun};
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
 fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<Seated> {
@@ -41,14 +41,15 @@ fn it_judges_one_input_after_the_other() {
     let session = session("tribunal score --method gemba-da --preset paper -l en-de --model tiny").unwrap();
     for n in [3, 2] {
         let out = dir.path().join(format!("run-{n}"));
-        let judged = session.score(&table(dir.path(), &format!("{n}.jsonl"), n), &out).unwrap();
-        assert_eq!(session.watch().progress(), (n, n));
+        let watch = Watch::default();
+        let judged = session.score(&table(dir.path(), &format!("{n}.jsonl"), n), &out, &watch).unwrap();
+        assert_eq!(watch.progress(), (n, n));
         assert_eq!(judged.outcome.summary.scored, n);
         assert_eq!(run::verdicts(&out).unwrap(), judged.outcome.records().unwrap());
     }
     let bad = dir.path().join("bad.jsonl");
     std::fs::write(&bad, "{\"src\": \"\", \"mt\": \"x\"}\n").unwrap();
-    let told = session.score(&bad, &dir.path().join("bad")).unwrap_err();
+    let told = session.score(&bad, &dir.path().join("bad"), &Watch::default()).unwrap_err();
     assert!(cli::explain(&told).contains("the source is empty"), "{told}");
 }
 
@@ -65,33 +66,75 @@ fn it_is_opened_by_the_options_of_score() {
 }
 
 #[test]
-fn what_was_stopped_fails_and_goes_on_later() {
+fn what_was_stopped_goes_on_later() {
     let dir = tempfile::tempdir().unwrap();
     let session =
         Arc::new(session("tribunal score --method gemba-da --preset paper -l en-de --jobs 1").unwrap());
     let (input, out) = (table(dir.path(), "many.jsonl", 400), dir.path().join("run"));
-    let watch = session.watch();
+    let watch = Arc::new(Watch::default());
     let judging = {
-        let (session, input, out) = (session.clone(), input.clone(), out.clone());
-        std::thread::spawn(move || session.score(&input, &out).unwrap())
+        let (session, input, out, watch) = (session.clone(), input.clone(), out.clone(), watch.clone());
+        std::thread::spawn(move || session.score(&input, &out, &watch).map(|_| ()))
     };
     while watch.progress().0 == 0 && !judging.is_finished() {
         std::thread::yield_now();
     }
     watch.stop();
-    let first = judging.join().unwrap().outcome;
-    let again = session.score(&input, &out).unwrap().outcome;
+    if let Err(told) = judging.join().unwrap() {
+        let (done, told) = (watch.progress().0, cli::explain(&told));
+        assert!(told.contains(&format!("{done} of 400 verdicts are safe in")), "{told}");
+        let journal = std::fs::read_to_string(out.join("journal.jsonl")).unwrap();
+        assert_eq!(journal.lines().count(), done, "nothing is noted but verdicts");
+    }
+    let watch = Watch::default();
+    let again = session.score(&input, &out, &watch).unwrap().outcome;
     assert_eq!(again.records().unwrap().iter().filter(|record| record.score == Some(87.0)).count(), 400);
-    assert!(first.summary.scored <= again.summary.scored && first.summary.units == 400);
+    assert_eq!(watch.progress(), (400, 400));
 }
 
 #[test]
 fn a_method_with_a_temperature_of_its_own_signs_one() {
     let dir = tempfile::tempdir().unwrap();
     let session = session("tribunal score --method thinking -l en-de --model tiny").unwrap();
-    let judged = session.score(&table(dir.path(), "one.jsonl", 1), &dir.path().join("run")).unwrap();
+    let judged = session.score(&table(dir.path(), "one.jsonl", 1), &dir.path().join("run"), &Watch::default());
+    let judged = judged.unwrap();
     let signature = judged.outcome.summary.signature;
     let keys: Vec<&str> = signature.split('|').filter_map(|field| field.split(':').next()).collect();
     assert_eq!(keys.iter().filter(|key| key.starts_with("temp")).count(), 1, "{signature}");
     assert_eq!(keys.iter().filter(|key| key.starts_with("top")).count(), 1, "{signature}");
+}
+
+/// A session over a tiny model, opened as the command line would.
+fn tiny(argv: &str) -> Session {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2");
+    let argv = argv.split(' ').map(String::from).chain(["--model".into(), model.display().to_string()]);
+    Session::open(cli::parse(argv).unwrap(), panel).unwrap()
+}
+
+#[test]
+fn a_judge_that_was_interrupted_judges_as_a_new_one() {
+    let small = SmallRun::new(4);
+    let argv = format!(
+        "tribunal score --method gemba-da --prompts {} --max-tokens 24 --kv-cache 8MiB --batch 4",
+        small.at("prompts").display()
+    );
+    let input = small.at("input.jsonl");
+    let fresh = tiny(&argv).score(&input, &small.at("fresh"), &Watch::default()).unwrap().outcome;
+    let judge = tiny(&argv);
+    for n_done in 0..3 {
+        let watch = Watch::default();
+        std::thread::scope(|scope| {
+            let out = small.at(&format!("stopped-{n_done}"));
+            let judging = scope.spawn(|| judge.score(&input, &out, &watch).map(|_| ()));
+            while watch.progress().1 == 0 || watch.progress().0 < n_done {
+                std::thread::yield_now();
+            }
+            watch.stop();
+            let _ = judging.join().unwrap(); // it may have come to its end
+        });
+    }
+    let again = judge.score(&input, &small.at("again"), &Watch::default()).unwrap().outcome;
+    assert_eq!(again.records().unwrap(), fresh.records().unwrap());
+    let resumed = judge.score(&input, &small.at("stopped-2"), &Watch::default()).unwrap().outcome;
+    assert_eq!(resumed.records().unwrap(), fresh.records().unwrap());
 }

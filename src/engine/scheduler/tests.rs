@@ -89,13 +89,16 @@ struct Desk {
     scheduler: Scheduler,
     slots: Slots,
     asked: BTreeMap<SeqId, (Ask, Plan, usize)>,
+    /// What nobody wants any more, as far as it is still there.
+    abandoned: BTreeSet<SeqId>,
     computed: usize,
 }
 
 impl Desk {
     fn new(limits: Limits, n_blocks: usize) -> Self {
         let scheduler = Scheduler::new(limits, n_blocks);
-        Self { scheduler, slots: Slots::default(), asked: BTreeMap::new(), computed: 0 }
+        let (asked, abandoned) = (BTreeMap::new(), BTreeSet::new());
+        Self { scheduler, slots: Slots::default(), asked, abandoned, computed: 0 }
     }
 
     fn ask(&mut self, prompt: Vec<u32>, plan: Plan) {
@@ -114,8 +117,23 @@ impl Desk {
         self.scheduler.add(ask);
     }
 
+    /// Takes out what nobody wants any more, the latest first, as far as nobody waits for it.
+    fn drop_abandoned(&mut self) {
+        for id in self.abandoned.clone().into_iter().rev() {
+            if self.scheduler.cancel(id) {
+                self.abandoned.remove(&id);
+                self.asked.get_mut(&id).expect("a known sequence").2 = usize::MAX;
+            }
+        }
+        self.scheduler.check_integrity().expect("the books balance");
+    }
+
     /// One step; rows whose logits came take a token, or end when they have all theirs or fail.
     fn step(&mut self) {
+        self.drop_abandoned();
+        if self.scheduler.is_idle() {
+            return;
+        }
         let step = self.scheduler.next_step();
         assert!(!step.chunks.is_empty(), "work waits and nothing runs");
         self.slots.run(&step);
@@ -151,6 +169,7 @@ impl Desk {
         let answer: Vec<u32> = (1..=*given).map(|i| truth(id, i)).collect();
         let expected = [&ask.tokens[..ask.n_prompt], &answer[..given.saturating_sub(1)]].concat();
         *given = usize::MAX;
+        self.abandoned.remove(&id);
         self.scheduler.set_answer(id, &answer, answer.len());
         let ended = self.scheduler.finish(id);
         assert!(ended.tokens.starts_with(&expected) && ended.n_done == expected.len());
@@ -193,6 +212,81 @@ proptest! {
         }
         desk.drain();
     }
+}
+
+/// What comes after an ask: some steps, then perhaps one of the last sequences is not wanted any more.
+type After = (usize, Option<u64>);
+
+/// Asks, steps and abandons as it is told.
+fn play(desk: &mut Desk, asks: Vec<((usize, usize, usize), Option<u32>, Plan, After)>) {
+    for ((family, own, n_own), adapter, plan, (steps, abandons)) in asks {
+        desk.ask_with(adapter, prompt(family, own, n_own), plan);
+        for _ in 0..steps {
+            if !desk.scheduler.is_idle() {
+                desk.step();
+            }
+        }
+        let last = desk.asked.len() as u64;
+        let id = abandons.map(|back| last.saturating_sub(back).max(1));
+        if let Some(id) = id.filter(|id| desk.asked[id].2 != usize::MAX) {
+            desk.abandoned.insert(id);
+        }
+    }
+}
+
+fn any_asks() -> impl Strategy<Value = Vec<((usize, usize, usize), Option<u32>, Plan, After)>> {
+    let prompt = (0_usize..9, 0_usize..6, 0_usize..40);
+    let after = (0_usize..4, prop::option::of(0_u64..8));
+    prop::collection::vec((prompt, prop::option::of(0_u32..2), any_plan(), after), 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_nobody_wants_is_dropped_and_the_others_end(
+        asks in any_asks(),
+        n_blocks in 8_usize..40,
+        prefix_cache in any::<bool>(),
+    ) {
+        let mut desk = Desk::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
+        play(&mut desk, asks);
+        desk.drain();
+        prop_assert_eq!(desk.scheduler.radix.n_available(), n_blocks, "every block can be had again");
+    }
+
+    #[test]
+    fn when_nobody_wants_anything_nothing_more_is_computed(
+        asks in any_asks(),
+        n_blocks in 8_usize..40,
+        prefix_cache in any::<bool>(),
+    ) {
+        let mut desk = Desk::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
+        play(&mut desk, asks);
+        let left = desk.asked.iter().filter(|(_, (.., given))| *given != usize::MAX);
+        desk.abandoned = left.map(|(id, _)| *id).collect();
+        desk.drop_abandoned();
+        prop_assert!(desk.scheduler.is_idle() && desk.abandoned.is_empty());
+        prop_assert_eq!(desk.scheduler.radix.n_available(), n_blocks, "every block can be had again");
+        // Half a prompt that was left behind is not taken for a whole one.
+        for own in 0..6 {
+            desk.ask(prompt(8, own, 9), Plan::of(3));
+        }
+        desk.drain();
+    }
+}
+
+#[test]
+fn what_others_wait_for_is_computed_though_its_asker_has_gone() {
+    let mut desk = Desk::new(Limits { n_tokens: 8, ..LIMITS }, 40);
+    desk.ask(prompt(8, 0, 9), Plan::of(1));
+    desk.ask(prompt(8, 1, 9), Plan::of(1));
+    desk.step();
+    desk.abandoned.insert(1);
+    desk.drop_abandoned();
+    assert_eq!(desk.abandoned, BTreeSet::from([1]), "the second prompt shares what the first one computes");
+    desk.drain();
+    assert_eq!(desk.computed, 56 + 10, "the shared part once, the second's own, and nothing of the first's");
 }
 
 /// Distinct prompt tokens: the size of the prompts' trie.
