@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     llm::{self, Sampling},
     mqm::ErrorSpan,
-    segment::Segment,
+    segment::{Segment, trained::TrainedOn},
 };
 
 pub mod registry;
@@ -119,6 +119,11 @@ pub trait Judge: Sync + Send {
     /// examples for.
     fn remarks(&self, _segments: &[Segment]) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The source texts that it was fitted on: what it says of them shows nothing.
+    fn trained_on(&self) -> Option<TrainedOn> {
+        None
     }
 
     /// Checks the models that have been seated against what the judge was set up for.

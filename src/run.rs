@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::{
     judges::{Judge, Panel},
     llm::Stop,
-    segment::{Corpus, Segment},
+    segment::{Corpus, Segment, trained::Overlap},
     signature::Signature,
 };
 
@@ -93,6 +93,8 @@ pub struct Conduct {
     /// Where the command was given.
     pub directory: String,
     pub origin: Origin,
+    /// What the judge was trained on of the input.
+    pub trained_on: Vec<Overlap>,
     /// What the run folder keeps of files that the command names.
     pub copies: Vec<Copy>,
     pub writing: Writing,
@@ -116,6 +118,7 @@ impl Default for Conduct {
             retry_missing: false,
             directory: String::new(),
             origin: Origin::default(),
+            trained_on: Vec::new(),
             copies: Vec::new(),
             writing: Writing::default(),
             stop: Stop::default(),
@@ -208,6 +211,7 @@ impl Task<'_> {
             selection: options.selection.ranges(),
             share: (options.shard != Shard::WHOLE).then(|| n_units(&mut mine.iter())),
             origin: conduct.origin.clone(),
+            trained_on: conduct.trained_on.clone(),
             units: RunFile::pack(units.keys()),
         };
         let claim = Claim::of(&folder, wanted, self, options)?;

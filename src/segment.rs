@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 pub mod corpus;
 pub mod lang;
 pub mod read;
+pub mod trained;
 
 pub use corpus::{Corpus, Outline, Segments};
 pub use lang::Lang;

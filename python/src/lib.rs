@@ -72,11 +72,14 @@ impl PySession {
             }
         };
         let mut shown = None;
-        let show = |py: Python<'_>| match &progress {
-            Some(progress) if shown.replace(watch.progress()) != Some(watch.progress()) => {
-                progress.call1(py, watch.progress()).map(drop)
+        let show = |py: Python<'_>| {
+            let now @ (_, total) = watch.progress();
+            match &progress {
+                Some(progress) if total > 0 && shown.replace(now) != Some(now) => {
+                    progress.call1(py, now).map(drop)
+                }
+                _ => Ok(()),
             }
-            _ => Ok(()),
         };
         in_background(py, judge, &*watch, show)
     }

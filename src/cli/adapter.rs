@@ -1,10 +1,15 @@
 //! Adapters on the command line: which seats take one, what their files are, and what `models show` says of a folder.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Result, bail};
 use indicatif::HumanBytes;
 
+use super::args::ModelArgs;
 use crate::{
     card::Identity,
     engine::{
@@ -12,10 +17,11 @@ use crate::{
         adapter::{CONFIG_FILE, Module, Numbers, WEIGHTS_FILE, is_adapter},
     },
     run::description::{AdapterFiles, NamedHash},
+    segment::trained::{self, TrainedOn},
 };
 
-/// What training leaves beside an adapter to say what it was trained on.
-const TRAINED_ON: &str = "tribunal.json";
+/// What training leaves beside an adapter to say how it was made.
+const TRAINING: &str = "training.json";
 
 /// An adapter's files, before any of them is read as one.
 #[derive(Clone, Debug)]
@@ -103,15 +109,44 @@ pub fn fields(dir: &Path) -> Result<Vec<(String, String)>> {
     line("weights", &format!("{} of {numbers}", adapter.n_parameters()));
     found.files.files.iter().for_each(|file| line("file", &format!("{}  sha256 {}", file.name, file.sha256)));
     line("fingerprint", &found.sha256);
-    for (key, value) in trained_on(dir)? {
+    for (key, value) in training(dir)? {
         line(&key, &value);
     }
     Ok(fields)
 }
 
+/// The adapters that the arguments name, each once.
+#[must_use]
+pub fn named(model: &ModelArgs) -> BTreeSet<PathBuf> {
+    let of_roles = model.role.iter().filter_map(|(_, given)| split(given).1.map(PathBuf::from));
+    model.adapter.iter().cloned().chain(of_roles).collect()
+}
+
+/// The source texts that an adapter was trained on, where its training left a list of their hashes.
+///
+/// # Errors
+/// A list that is not one.
+pub fn trained_on(dir: &Path) -> Result<Option<TrainedOn>> {
+    let path = dir.join(trained::FILE);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => bail!("cannot read `{}`: {error}", path.display()),
+    };
+    let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
+    match TrainedOn::parse(format!("the adapter `{name}`"), &text) {
+        Ok(trained) => Ok(Some(trained)),
+        Err(line) => bail!(
+            "`{}` line {line} is not a sha256\nhint: `tribunal tune` writes one for each source text that the adapter \
+             was trained on; without the file, runs do not warn about them",
+            path.display()
+        ),
+    }
+}
+
 /// What the training's own record says, value by value.
-fn trained_on(dir: &Path) -> Result<Vec<(String, String)>> {
-    let path = dir.join(TRAINED_ON);
+fn training(dir: &Path) -> Result<Vec<(String, String)>> {
+    let path = dir.join(TRAINING);
     let Ok(text) = std::fs::read_to_string(&path) else { return Ok(Vec::new()) };
     let Ok(serde_json::Value::Object(record)) = serde_json::from_str(&text) else {
         bail!(

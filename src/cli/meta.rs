@@ -128,7 +128,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let extras = extra::compute(args, &directions, &result)?;
     if args.printed.is_json() {
         text::print_json(args, &directions, &result, &extras, out)?;
-    } else if !args.printed.rows(&text::main_table(args, &result), out)? {
+    } else if args.printed.rows(&text::main_table(args, &result), out)? {
+        // A table of numbers alone has no room for what stands below one.
+        for warning in notes::trained_on(args) {
+            say!("warning: {warning}");
+        }
+    } else {
         text::print_tables(args, &directions, &result, out)?;
         more::print(args, &extras, out)?;
     }

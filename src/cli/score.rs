@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::{
+    adapter,
     args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, sampling_signature},
     input,
     keep::KeepArgs,
@@ -28,7 +29,11 @@ use crate::{
     run::{
         self, Conduct, Keeping, Options, Outcome, Selection, Shard, Show, Task, Writing, description::InputId,
     },
-    segment::{Corpus, Segments as _, read::Streamed},
+    segment::{
+        Corpus, Segments as _,
+        read::Streamed,
+        trained::{Overlap, TrainedOn},
+    },
     signature::Signature,
 };
 
@@ -175,6 +180,8 @@ pub struct Prepared {
     pub built: Built,
     /// What the user should know of the input.
     pub notes: Vec<String>,
+    /// What the judge was trained on of it.
+    pub trained_on: Vec<Overlap>,
 }
 
 /// Builds the judge for an input, and checks them and the other arguments against each other.
@@ -191,13 +198,30 @@ pub fn prepare(args: &Args, input: &Streamed) -> Result<Prepared> {
     }
     args.keep.check(judge.reads(), args.run.shard)?;
     let mut notes = notes.clone();
+    let trained = trained_on(args, judge)?;
+    let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
     for some in segments.chunks(AT_A_TIME) {
-        let remarks = judge.remarks(&some?);
+        let some = some?;
+        for (trained, overlap) in trained.iter().zip(&mut overlaps) {
+            overlap.of += some.len();
+            overlap.segments += some.iter().filter(|segment| trained.knows(&segment.source)).count();
+        }
+        let remarks = judge.remarks(&some);
         let new: Vec<String> = remarks.into_iter().filter(|remark| !notes.contains(remark)).collect();
         notes.extend(new);
     }
     notes.extend(no_documents(judge, segments).map(str::to_owned));
-    Ok(Prepared { built, notes })
+    overlaps.retain(|overlap| overlap.segments > 0);
+    Ok(Prepared { built, notes, trained_on: overlaps })
+}
+
+/// The source texts that the judge and the adapters were trained on.
+fn trained_on(args: &Args, judge: &dyn Judge) -> Result<Vec<TrainedOn>> {
+    let mut trained: Vec<TrainedOn> = judge.trained_on().into_iter().collect();
+    for dir in adapter::named(&args.model) {
+        trained.extend(adapter::trained_on(&dir)?);
+    }
+    Ok(trained)
 }
 
 /// Judges an input, or says what that would take, in which case there is no outcome.
@@ -213,12 +237,15 @@ pub fn judge(
 ) -> Result<Option<Outcome>> {
     let Judged { input, selection } = judged;
     let segments = &input.segments;
-    let Prepared { built, notes } = prepare(args, input)?;
+    let Prepared { built, notes, trained_on } = prepare(args, input)?;
     let judge = built.judge.as_ref();
     if !args.run.quiet {
         for note in &notes {
             say!("note: {note}");
         }
+    }
+    for overlap in &trained_on {
+        say!("warning: {overlap}");
     }
     if args.run.dry_run {
         plan::run(args, judged, &built, begun, seat, out)?;
@@ -231,7 +258,7 @@ pub fn judge(
     if !args.run.quiet {
         say!("run folder: {}", options.out.display());
     }
-    let conduct = conduct(args, &built, &seated, begun)?;
+    let conduct = Conduct { trained_on, ..conduct(args, &built, &seated, begun)? };
     let task = Task { panel: &seated.panel, judge, segments, signature: &signature };
     Ok(Some(task.run(&options, &conduct)?))
 }
@@ -278,6 +305,7 @@ pub fn conduct(args: &Args, built: &Built, seated: &Seated, begun: &Begun) -> Re
         directory: std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default(),
         origin,
         copies,
+        trained_on: Vec::new(),
         writing: begun.writing.clone(),
         stop: begun.stop.clone(),
     })

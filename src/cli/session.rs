@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     llm::Stop,
-    run::{Outcome, Task, Writing},
+    run::{Conduct, Outcome, Task, Writing},
 };
 
 /// How far the judging of one input has come, and the word that ends it.
@@ -78,12 +78,14 @@ impl Session {
         args.run.quiet = true;
         let score::Judged { input: read, selection } = score::Judged::read(&args)?;
         let segments = &read.segments;
-        let Prepared { built, notes } = score::prepare(&args, &read)?;
+        let Prepared { built, mut notes, trained_on } = score::prepare(&args, &read)?;
+        notes.extend(trained_on.iter().map(ToString::to_string));
         built.judge.check_models(&|role| self.seated.model_of(role))?;
         let signature = score::signature(&built, &self.seated.signature, &args);
         let begun = self.begun(input, out, watch);
         let options = score::options(&args, &signature, segments, &selection, &begun)?;
-        let conduct = score::conduct(&args, &built, &self.seated, &begun)?;
+        let conduct =
+            Conduct { trained_on, ..score::conduct(&args, &built, &self.seated, &begun)? };
         let judge = built.judge.as_ref();
         let task = Task { panel: &self.seated.panel, judge, segments, signature: &signature };
         let outcome = task.run(&options, &conduct)?;

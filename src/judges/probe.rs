@@ -26,7 +26,7 @@ use super::{
 use crate::{
     llm::Chat,
     mqm::{self, weights::Weights},
-    segment::Segment,
+    segment::{Segment, trained::TrainedOn},
 };
 
 pub mod fit;
@@ -77,6 +77,10 @@ impl Judge for Probe {
 
     fn remarks(&self, segments: &[Segment]) -> Vec<String> {
         self.fit.remarks(segments)
+    }
+
+    fn trained_on(&self) -> Option<TrainedOn> {
+        Some(self.fit.trained_on())
     }
 
     fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {

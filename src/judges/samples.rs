@@ -16,7 +16,7 @@ use super::{Direction, Error, Grouping, Judge, Materials, Model, Panel, Reads, R
 use crate::{
     llm::Sampling,
     mqm::{ErrorSpan, Severity},
-    segment::Segment,
+    segment::{Segment, trained::TrainedOn},
 };
 
 /// A judge that is asked several times.
@@ -90,6 +90,10 @@ impl Judge for Samples {
 
     fn remarks(&self, segments: &[Segment]) -> Vec<String> {
         self.inner.remarks(segments)
+    }
+
+    fn trained_on(&self) -> Option<TrainedOn> {
+        self.inner.trained_on()
     }
 
     fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {

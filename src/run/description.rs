@@ -15,7 +15,10 @@ use super::{
     folder::{hex, json_lines},
     record::UnitKey,
 };
-use crate::{segment::Segments, signature::Signature};
+use crate::{
+    segment::{Segments, trained::Overlap},
+    signature::Signature,
+};
 
 /// The file's name in the run folder.
 pub const RUN: &str = "run.json";
@@ -44,6 +47,9 @@ pub struct RunFile {
     pub share: Option<usize>,
     #[serde(default)]
     pub origin: Origin,
+    /// What the judge was trained on of the input.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trained_on: Vec<Overlap>,
     /// All units of the whole input (other shards' too) in the order of `verdicts.jsonl`.
     pub units: Vec<DocUnits>,
 }

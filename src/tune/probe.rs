@@ -27,6 +27,7 @@ use crate::{
         prompt::Prompts,
     },
     mqm::{Severity, Side, weights::Weights},
+    segment::trained,
 };
 
 /// Folds of the training documents.
@@ -163,8 +164,9 @@ pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_
         scoring.ladders.keys().filter(|pair| *pair != fit::ANY_PAIR).cloned().collect();
     pairs.sort();
     let names: std::collections::BTreeSet<String> = documents.iter().map(Document::name).collect();
+    let short = |source: &str| trained::source_hash(source)[..trained::SHORT].to_owned();
     let sources: std::collections::BTreeSet<String> =
-        examples.iter().map(|example| fit::source_hash(&example.rated.segment.source)).collect();
+        examples.iter().map(|example| short(&example.rated.segment.source)).collect();
     let width = (scoring.map.len() - fit::facts(&[]).len()) / 2;
     let f32s = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
     let chance = |which: usize| Chance {

@@ -7,7 +7,6 @@ use std::{
 };
 
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
 use super::{Error, io};
 use crate::{
@@ -18,6 +17,7 @@ use crate::{
     segment::{
         Lang, Segment, lang,
         read::{self, TestSet},
+        trained::source_hash,
     },
 };
 
@@ -48,12 +48,6 @@ impl Document {
     pub fn name(&self) -> String {
         format!("{}/{}", self.pair, self.doc)
     }
-}
-
-/// The sha256 of a source text, in hexadecimal digits.
-#[must_use]
-pub fn source_hash(source: &str) -> String {
-    Sha256::digest(source.trim()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The rated translations of these language pairs of a folder, references among the systems; of several raters of a

@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
-use super::{
-    Error,
-    rated::{Document, source_hash},
-};
+use super::{Error, rated::Document};
+use crate::segment::trained::source_hash;
 
 /// Characters from which on two equal source segments are no coincidence.
 const TELLING: usize = 20;

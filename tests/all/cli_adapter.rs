@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use tribunal::segment::trained::source_hash;
+
 use crate::{
     fakes::{SmallRun, said},
     model_adapters::folder,
@@ -136,7 +138,7 @@ fn a_role_takes_another_adapter_of_the_same_model() {
 fn an_adapter_is_shown() {
     let small = with_adapters(&["mistral-rslora"]);
     fs::write(
-        small.at("mistral-rslora/tribunal.json"),
+        small.at("mistral-rslora/training.json"),
         r#"{"data": "WMT23 en-de, 20 documents", "seed": 3}"#,
     )
     .unwrap();
@@ -158,4 +160,75 @@ fn an_adapter_is_shown() {
     data         WMT23 en-de, 20 documents
     seed         3
     ");
+}
+
+/// The first line of what a command says of training.
+fn warning(text: &str) -> Option<&str> {
+    text.lines().find(|line| line.contains("was trained on"))
+}
+
+#[test]
+fn a_run_on_what_its_adapter_was_trained_on_says_so_and_so_does_meta() {
+    let small = with_adapters(&["qwen2-all"]);
+    let hashes = |sources: &[&str]| sources.iter().map(|s| source_hash(s) + "\n").collect::<String>();
+    let list = small.at("qwen2-all/trained.sha256");
+    fs::write(&list, hashes(&["One 0", "One 2", "another text"])).unwrap();
+    // Three segments of two systems, and a warning is printed whoever wants quiet.
+    let (_, text) = said(small.score("out", &["--adapter", "qwen2-all"]));
+    let told = "the adapter `qwen2-all` was trained on the sources of 4 of these 6 segments: scores there say nothing \
+                about how good it is";
+    assert_eq!(warning(&text), Some(format!("warning: {told}").as_str()), "{text}");
+    let model = small.model.display();
+    let (_, text) = said(small.score("role", &["--role", &format!("annotator={model}+qwen2-all")]));
+    assert!(warning(&text).is_some(), "an adapter of a role counts too: {text}");
+
+    fs::remove_dir_all(small.at("qwen2-all")).unwrap();
+    let testset = rated(&small);
+    let meta = |more: &[&str]| {
+        let args = ["meta", "--testset", &testset, "-l", "en-de", "--metrics", "none", "--scores", "mine=out"];
+        let mut command = small.tribunal(&args);
+        command.args(["--stat", "seg:pearson"]).args(more);
+        said(command)
+    };
+    let (code, text) = meta(&[]);
+    assert_eq!((code, warning(&text)), (0, Some(format!("warning: mine: {told}").as_str())), "{text}");
+    let (_, text) = meta(&["--format", "json"]);
+    assert!(text.contains(&format!("\"mine: {told}\"")), "{text}");
+    let (_, text) = meta(&["--format", "tsv"]);
+    assert!(warning(&text).is_some(), "{text}");
+}
+
+#[test]
+fn a_run_on_other_texts_says_nothing_and_a_broken_list_is_told() {
+    let small = with_adapters(&["qwen2-all"]);
+    let list = small.at("qwen2-all/trained.sha256");
+    fs::write(&list, source_hash("another text")).unwrap();
+    let (_, text) = said(small.score("out", &["--adapter", "qwen2-all"]));
+    assert_eq!(warning(&text), None);
+    fs::write(&list, "en-de/doc1\n").unwrap();
+    let (code, text) = said(small.score("bad", &["--adapter", "qwen2-all"]));
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("`qwen2-all/trained.sha256` line 1 is not a sha256"), "{text}");
+}
+
+/// A folder of human scores for the segments of a small run.
+fn rated(small: &SmallRun) -> String {
+    let write = |name: &str, text: &str| {
+        let path = small.at("testset").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let lines = |text: &str| (0..3).map(|i| text.replace('#', &i.to_string()) + "\n").collect::<String>();
+    write("sources/en-de.txt", &lines("One #"));
+    write("references/en-de.refA.txt", &lines("Eins #"));
+    write("documents/en-de.docs", &lines("news\td0"));
+    for (i, system) in ["a", "b"].iter().enumerate() {
+        let hypotheses = (0..3).map(|seg| format!("Eins {system} {}\n", seg * 7 % 11)).collect::<String>();
+        write(&format!("system-outputs/en-de/{system}.txt"), &hypotheses);
+        let scores = (0..3).map(|seg| format!("{system} {}\n", -(seg + i as i32))).collect::<String>();
+        let path = small.at("testset/human-scores/en-de.mqm.seg.score");
+        let before = fs::read_to_string(&path).unwrap_or_default();
+        write("human-scores/en-de.mqm.seg.score", &(before + &scores));
+    }
+    small.at("testset").display().to_string()
 }

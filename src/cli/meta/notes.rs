@@ -1,7 +1,8 @@
 //! What stands below the tables of `tribunal meta`: everything that a reader must know to trust a number. It
 //! computes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use super::Args;
 use crate::meta::correlation::Undefined;
@@ -11,6 +12,7 @@ use crate::meta::scores::units::{Joining, UnitScores};
 use crate::meta::scores::{Scores, SystemScoreOrigin};
 use crate::meta::standards::Origin;
 use crate::meta::statistic::Measured;
+use crate::run::{RunFile, finish::VERDICTS};
 
 /// All notes, one a line.
 pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<String> {
@@ -38,6 +40,7 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
         notes.extend(means_note(direction).filter(|_| shows_system_scores));
     }
     notes.extend(result.tasks.iter().filter_map(dropped_note));
+    notes.extend(trained_on(args).into_iter().map(|warning| format!("warning: {warning}")));
     if result.tasks.iter().any(|task| task.statistic.starts_with("seg:acc-eq")) {
         notes.push(
             "acc-eq: each metric has one tie threshold, fitted on these same scores (--calibration shows by how much \
@@ -53,6 +56,27 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
         ));
     }
     notes
+}
+
+/// Runs whose judge was trained on what it judged: agreement with the raters means nothing there.
+pub fn trained_on(args: &Args) -> BTreeSet<String> {
+    let runs = args.scores.iter().filter_map(|scores| scores.split_once('='));
+    let folders = runs.flat_map(|(name, pattern)| {
+        args.pairs.iter().map(move |lp| (name, folder_of(pattern.replace("{lp}", lp).into())))
+    });
+    // What is not a run folder, or is damaged, is somebody else's to complain about.
+    let known = folders.filter_map(|(name, dir)| Some((name, RunFile::read(&dir).ok()?.trained_on)));
+    known
+        .flat_map(|(name, overlaps)| overlaps.into_iter().map(move |overlap| format!("{name}: {overlap}")))
+        .collect()
+}
+
+/// The run folder that a path names, or that its verdicts are in.
+fn folder_of(path: PathBuf) -> PathBuf {
+    match path.parent() {
+        Some(folder) if path.ends_with(VERDICTS) => folder.into(),
+        _ => path,
+    }
 }
 
 fn title(task: &TaskResult) -> String {

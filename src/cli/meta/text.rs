@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Args;
 use super::extra::Extras;
-use super::notes::notes;
+use super::notes::{notes, trained_on};
 use crate::cli::table::Table;
 use crate::meta::coverage::Unit;
 use crate::meta::direction::Direction;
@@ -211,6 +211,7 @@ pub fn print_json(
         "directions": directions.iter().map(describe).collect::<Vec<_>>(),
         "result": result,
         "more": extras,
+        "warnings": trained_on(args),
     });
     writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
     Ok(())

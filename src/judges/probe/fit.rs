@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     judges::{Error, Model, setup},
     llm::{Lens, Weighed},
-    segment::Segment,
+    segment::{Segment, trained::TrainedOn},
 };
 
 /// What the first field of a fit's file says.
@@ -291,30 +291,24 @@ impl Fit {
         Err(setup::Error::Conflict(reason))
     }
 
-    /// Texts that it was trained on, and pairs that it does not know.
+    /// The texts that it was trained on.
+    #[must_use]
+    pub fn trained_on(&self) -> TrainedOn {
+        TrainedOn::new(format!("the fit {}", self.hash()), self.made.sources.clone())
+    }
+
+    /// Pairs that it does not know.
     #[must_use]
     pub fn remarks(&self, segments: &[Segment]) -> Vec<String> {
-        let is_known = |segment: &&Segment| {
-            let hash = source_hash(&segment.source);
-            self.made.sources.binary_search(&hash).is_ok()
-        };
-        let known = segments.iter().filter(is_known).count();
-        let mut remarks = Vec::new();
-        if known > 0 {
-            remarks.push(format!(
-                "the fit was trained on the sources of {known} of these {} segments: what it scores there says nothing \
-                 about how good it is",
-                segments.len()
-            ));
-        }
         let pairs: BTreeSet<String> = segments.iter().map(super::pair).collect();
-        for pair in pairs.iter().filter(|pair| !self.ladders.contains_key(*pair)) {
-            remarks.push(format!(
+        let unknown = pairs.iter().filter(|pair| !self.ladders.contains_key(*pair));
+        let remark = |pair| {
+            format!(
                 "the fit was not made on {pair}: it ranks translations there, less well, and its numbers of errors are \
                  guesses"
-            ));
-        }
-        remarks
+            )
+        };
+        unknown.map(remark).collect()
     }
 
     fn ladder(&self, pair: &str) -> &Ladder {
@@ -356,12 +350,6 @@ impl Fit {
             (None, None) => 0.0,
         }
     }
-}
-
-/// The first 16 digits of the sha256 of a source text.
-#[must_use]
-pub fn source_hash(source: &str) -> String {
-    Sha256::digest(source.trim()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const PROMPT: &str = "{{ source }}\n{{ target }}\nScore as JSON:\n";
 /// A folder with prompts and an input of two systems, for `gemba-da`.
 pub struct SmallRun {
     pub root: tempfile::TempDir,
-    model: PathBuf,
+    pub model: PathBuf,
     method: &'static str,
 }
 
