@@ -287,8 +287,8 @@ pub enum Error {
     #[error("`{dir}` is being written to by {by}\nhint: wait for it to finish, or use another `--out`")]
     Locked { dir: PathBuf, by: String },
     #[error(
-        "`{dir}` cannot be locked, as its file system (`{kind}`) does not support it: {source}\nhint: choose an `--out` \
-         on a local disk, or mount this one with locking (NFS: without `nolock`)"
+        "`{dir}` cannot be locked: its file system (`{kind}`) has no locks ({source})\nhint: nothing was changed; choose \
+         an `--out` on another disk, or mount this one with locks (NFS: without `nolock`; Lustre: with `flock`)"
     )]
     Unlockable { dir: PathBuf, kind: String, source: std::io::Error },
     #[error("`{0}` has no `run.json`, so it is not a run folder")]

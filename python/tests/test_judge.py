@@ -103,3 +103,25 @@ def test_what_is_wrong_is_said(judge):
         judge.score({"src": "a", "mt": "b"})
     with pytest.raises(tribunal.TribunalError, match="no model card is called"):
         tribunal.Judge("no-such-model")
+
+
+def test_what_is_not_given_is_the_command_lines_default(monkeypatch):
+    asked = []
+    monkeypatch.setattr("tribunal.judge._tribunal.Session", asked.append)
+    tribunal.Judge()
+    tribunal.Judge("qwen2.5-7b-instruct", "fsp", language_pair="en-de", max_tokens=64)
+    assert asked[0] == ["tribunal", "score"]
+    assert asked[1] == [
+        "tribunal", "score", "--method=fsp", "--model=qwen2.5-7b-instruct", "--language-pair=en-de", "--max-tokens=64",
+    ]
+
+
+def test_the_default_judge_reads_states():
+    """The method `probe` asks a model for its hidden states, which nothing between Python and the model may hide."""
+    default = "qwen2.5-coder-0.5b-instruct"
+    if not any(card["name"] == default and card["state"] == "pulled" for card in tribunal.models()):
+        pytest.skip(f"{default} is not on this machine")
+    judge = tribunal.Judge(language_pair="en-de", kv_cache="100MiB", context=512)
+    verdicts = judge.score(ROWS)
+    assert verdicts.signature.startswith("method:probe|") and f"|model:{default}|" in verdicts.signature
+    assert None not in verdicts.scores

@@ -1,6 +1,6 @@
 """Machine-translation evaluation by open-weight LLM judges, in one process.
 
->>> judge = tribunal.Judge("qwen2.5-7b-instruct", method="fsp", language_pair="en-de")
+>>> judge = tribunal.Judge(language_pair="en-de")
 >>> verdicts = judge.score([{"src": "The old bridge.", "mt": "Die alte Brücke."}])
 >>> verdicts.system_score, verdicts.to_frame()
 """

@@ -30,14 +30,16 @@ class Prediction(dict[str, Any]):
 
 
 class Judge:
-    """A judging method with its models.
+    """A judging method with its models; without either, the default judge of `tribunal score`.
 
     Keyword arguments are the options of `tribunal score`: `granularity`, `preset`, `weights`, `device`, `kv_cache`,
     `threads`, `seed`, `samples`, `temperature`, and so on.
     """
 
-    def __init__(self, model: str | None = None, method: str = "fsp", *, language_pair: str | None = None, **given: Any) -> None:
-        self.method, self.language_pair = method, language_pair
+    def __init__(
+        self, model: str | None = None, method: str | None = None, *, language_pair: str | None = None, **given: Any
+    ) -> None:
+        # What is not given is the command line's default, so that both have the same one.
         given = {"method": method, "model": model, "language_pair": language_pair, **given}
         self._session = _tribunal.Session(["tribunal", "score", *options(given)])
 

@@ -8,10 +8,10 @@ use std::{
 };
 
 use super::{
-    Error, Record, Summary,
+    Error, Summary,
     calls::Sums,
     folder::{self, Folder},
-    journal::{self, Index, JOURNAL},
+    journal::{self, Index},
     summary::{Cost, Summing},
     units::Units,
 };
@@ -20,17 +20,6 @@ use crate::signature::Signature;
 /// The files that a finished run has.
 pub const VERDICTS: &str = "verdicts.jsonl";
 pub const SUMMARY: &str = "summary.json";
-
-/// The records of a folder's journal in verdict order, with their lines, all in memory; those of units that are not of
-/// the run come first.
-///
-/// # Errors
-/// [`Error::Io`], [`Error::Damaged`].
-pub fn ordered(dir: &Path, units: &Units) -> Result<Vec<(Record, String)>, Error> {
-    let mut lines = journal::records(&dir.join(JOURNAL))?;
-    lines.sort_by_cached_key(|(record, _)| units.number(&record.key()));
-    Ok(lines)
-}
 
 /// What verdicts come to, with the calls that led to them.
 ///

@@ -261,6 +261,30 @@ impl Index {
     /// # Errors
     /// [`Error::Io`], [`Error::Damaged`]; [`Error::Foreign`] for a line about a unit that is not among these.
     pub fn add(&mut self, path: &Path, units: &Units) -> Result<(), Error> {
+        self.read(path, units, &mut |line, key| {
+            Err(Error::Foreign { path: path.into(), line, key: Box::new(key) })
+        })
+    }
+
+    /// As [`Index::add`], but lines about units that are not among these are passed over; their numbers.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Damaged`].
+    pub fn add_known(&mut self, path: &Path, units: &Units) -> Result<Vec<usize>, Error> {
+        let mut foreign = Vec::new();
+        self.read(path, units, &mut |line, _| {
+            foreign.push(line);
+            Ok(())
+        })?;
+        Ok(foreign)
+    }
+
+    fn read(
+        &mut self,
+        path: &Path,
+        units: &Units,
+        foreign: &mut dyn FnMut(usize, UnitKey) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened.map_err(|source| Error::Io { action: "read", path: path.into(), source })?,
@@ -269,9 +293,7 @@ impl Index {
         self.journals.push((path.into(), file));
         each_line(path, Line::Sealed, |number, span, json| {
             let key = parse::<Judged>(path, number, json)?.key();
-            let Some(unit) = units.number(&key) else {
-                return Err(Error::Foreign { path: path.into(), line: number, key: Box::new(key) });
-            };
+            let Some(unit) = units.number(&key) else { return foreign(number, key) };
             match self.lines[unit] {
                 None => self.lines[unit] = Some(At { journal, span }),
                 Some(_) if self.json(unit)?.as_deref() == Some(json) => self.is_shared = true,
@@ -304,7 +326,10 @@ impl Index {
     }
 
     /// The verdict on a unit as JSON; `None` without one.
-    fn json(&self, unit: usize) -> Result<Option<String>, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Damaged`].
+    pub fn json(&self, unit: usize) -> Result<Option<String>, Error> {
         let Some(At { journal, span: Span { offset, len } }) = self.lines[unit] else { return Ok(None) };
         let (path, file) = &self.journals[journal as usize];
         let read = |source| Error::Io { action: "read", path: path.clone(), source };

@@ -26,6 +26,11 @@ impl Lock {
     /// [`Error::Locked`] when another process holds it, [`Error::Unlockable`] where the file system has no locks, and
     /// [`Error::Io`], for a lock file that is a link among others.
     pub fn take(dir: &Path) -> Result<Self, Error> {
+        Self::take_by(dir, File::try_lock)
+    }
+
+    /// As [`Lock::take`], with another way to lock a file.
+    fn take_by(dir: &Path, lock: impl Fn(&File) -> Result<(), TryLockError>) -> Result<Self, Error> {
         let path = dir.join(LOCK);
         let io = |source| Error::Io { action: "write", path: path.clone(), source };
         if std::fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
@@ -34,7 +39,7 @@ impl Lock {
         }
         let mut file =
             File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
-        match file.try_lock() {
+        match lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::Locked { dir: dir.into(), by: holder(&mut file) });
@@ -99,4 +104,37 @@ fn file_system(dir: &Path) -> String {
     // Of mounts at the same place, the last one is seen.
     let found = mounts.lines().filter_map(of_line).max_by_key(|(depth, _)| *depth);
     found.map_or_else(|| "unknown".into(), |(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_system_without_locks_is_told_and_loses_nothing() {
+        // ENOLCK (NFS without its lock daemon), ENOSYS (Lustre without `flock`), EOPNOTSUPP.
+        for code in [37, 38, 95] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join("journal.jsonl"), "a verdict\n").unwrap();
+            std::fs::write(dir.path().join(LOCK), "process 7 on `node`\n").unwrap();
+            let refuse = |_: &File| Err(TryLockError::Error(io::Error::from_raw_os_error(code)));
+            let error = Lock::take_by(dir.path(), refuse).unwrap_err();
+            assert!(matches!(&error, Error::Unlockable { source, .. } if source.raw_os_error() == Some(code)));
+            let said = error.to_string();
+            assert!(said.contains("cannot be locked") && said.contains("`--out`"), "{said}");
+            let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+            assert_eq!(read("journal.jsonl"), "a verdict\n");
+            assert_eq!(read(LOCK), "process 7 on `node`\n", "who else may hold it still stands there");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn file_systems_have_names() {
+        assert_eq!(file_system(Path::new("/proc/self")), "proc");
+        assert_ne!(file_system(&std::env::temp_dir()), "unknown");
+    }
 }

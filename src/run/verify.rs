@@ -1,30 +1,33 @@
 //! Verification of a run folder: its verdicts are derived again from the recorded answers, its files compared with each
-//! other, and, where a model is at hand, its calls replayed bit by bit. It changes nothing in the folder.
+//! other, and, where a model is at hand, its calls replayed bit by bit. It changes nothing in the folder, and has the
+//! verdicts and calls of the groups in flight in memory, not those of the run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::{self, BufRead, BufReader},
     path::Path,
     sync::{Arc, Mutex, PoisonError, mpsc},
 };
 
 use super::{
-    Error, Record, RunFile, Selection, Summary, Task, UnitKey,
+    Error, Record, RunFile, Selection, Summary, Task,
     call::{CallLine, prompt_hash},
     calls::{self, Sums},
     draw::shuffle,
     finish::{self, VERDICTS},
     groups::{self, Group, GroupId},
+    journal::{self, Index, JOURNAL},
     units::Units,
     work::Work,
 };
 use crate::segment::Segments as _;
 
+mod found;
 mod witness;
 
+use found::Found;
 use witness::{Book, Rehearing};
-
-/// Differences that are told in full; the others are counted.
-const TOLD: usize = 20;
 
 /// How a folder is verified.
 #[derive(Clone, Debug)]
@@ -103,65 +106,79 @@ pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Re
     let ids: Vec<GroupId> = groups.iter().map(|group| group.id(task.segments)).collect();
     let retry_missing = run.signature.get(super::grow::RETRY).is_some();
     let work = Work { task, groups: &groups, units: &units, ids: &ids, retry_missing };
-    let lines = finish::ordered(dir, &units)?;
-    let mut report = Report { verdicts: lines.len(), ..Report::default() };
-    let mut found = files(dir, run, &lines, &units, &mut report)?;
-    let check = Check {
-        records: lines.iter().map(|(record, line)| (record.key(), (record, line.as_str()))).collect(),
-        chosen: chosen(&work, &lines, how),
-        work,
-        replay: how.replay,
+    let mut index = Index::new(&units);
+    let foreign = index.add_known(&dir.join(JOURNAL), &units)?;
+    let mut report = Report {
+        verdicts: index.len() + foreign.len(),
+        unfinished: units.len() - index.len(),
+        ..Report::default()
     };
+    let mut found = Found::default();
+    odd_lines(&foreign, &index, &units, &mut found);
+    files(dir, run, &index, &units, &mut found)?;
+    let check = Check { index: &index, chosen: chosen(&work, &index, how), work, replay: how.replay };
     let (sums, more) = check.through(dir, how.jobs, &mut report)?;
-    found.extend(more);
-    found.extend(summary(dir, run, &lines, &sums));
-    found.sort_by_key(|difference| difference.rank);
-    report.n_differences = found.len();
-    found.truncate(TOLD);
-    Ok(Report { differences: found, ..report })
+    found.join(more);
+    found.extend(summary(dir, run, &index, &sums)?);
+    (report.differences, report.n_differences) = found.told();
+    Ok(report)
+}
+
+/// Lines of the journal that a run does not write.
+fn odd_lines(foreign: &[usize], index: &Index, units: &Units, found: &mut Found) {
+    if let Some(first) = foreign.first() {
+        let (place, n) = (format!("{JOURNAL} line {first}"), foreign.len().to_string());
+        found.push(Difference::new(&place, "verdicts on units that the input does not have", &n, "0"));
+    }
+    if let Some((unit, _)) = &index.apart {
+        let (what, unit) = ("two different verdicts on one unit", units.key(*unit));
+        let seg = unit.seg.map_or_else(String::new, |seg| format!(" segment {seg}"));
+        let unit = format!("system `{}` document `{}`{seg}", unit.system, unit.doc);
+        found.push(Difference::new(JOURNAL, what, &unit, "one verdict on each"));
+    }
+    if index.is_shared {
+        found.push(Difference::new(JOURNAL, "verdicts that stand there twice", "some", "none"));
+    }
 }
 
 /// Compares the files of the folder with each other.
-fn files(
-    dir: &Path,
-    run: &RunFile,
-    lines: &[(Record, String)],
-    units: &Units,
-    report: &mut Report,
-) -> Result<Vec<Difference>, Error> {
-    let mut found = Vec::new();
+fn files(dir: &Path, run: &RunFile, index: &Index, units: &Units, found: &mut Found) -> Result<(), Error> {
     if run.units != RunFile::pack(units.keys()) {
         let count = |n: usize| format!("{n} units");
         let (there, here) = (count(run.keys().len()), count(units.len()));
         found.push(Difference::new("run.json", "the units of the input, in order", &there, &here));
     }
-    report.unfinished = units.len().saturating_sub(lines.len());
     let path = dir.join(VERDICTS);
-    if !path.exists() {
-        return Ok(found);
-    }
-    let text = std::fs::read(&path).map_err(|source| Error::Io { action: "read", path, source })?;
-    let mut there = text.split(|&byte| byte == b'\n');
-    for (i, (_, line)) in lines.iter().enumerate() {
-        let other = there.next().unwrap_or_default();
+    let io = |source| Error::Io { action: "read", path: path.clone(), source };
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(io)?,
+    };
+    let mut there = BufReader::with_capacity(1 << 18, file).split(b'\n');
+    let mut number = 0;
+    index.each(|line| {
+        number += 1;
+        let other = there.next().transpose().map_err(io)?.unwrap_or_default();
         if other != line.as_bytes() {
-            let (other, line) = around(&String::from_utf8_lossy(other), line);
-            let place = format!("{VERDICTS} line {}", i + 1);
+            let (other, line) = around(&String::from_utf8_lossy(&other), line);
+            let place = format!("{VERDICTS} line {number}");
             found.push(Difference::new(&place, "the verdict in the journal", &other, &line));
         }
+        Ok(())
+    })?;
+    let mut rest = 0;
+    for line in there {
+        rest += usize::from(!line.map_err(io)?.is_empty());
     }
-    let rest = there.filter(|line| !line.is_empty()).count();
     if rest > 0 {
         found.push(Difference::new(VERDICTS, "lines that the journal does not have", &rest.to_string(), "0"));
     }
-    Ok(found)
+    Ok(())
 }
 
 /// The groups that are judged again: all that the journal has in full, or some of them.
-fn chosen(work: &Work<'_>, lines: &[(Record, String)], how: &How) -> BTreeMap<String, usize> {
-    let there: BTreeSet<usize> =
-        lines.iter().filter_map(|(record, _)| work.units.number(&record.key())).collect();
-    let is_there = |unit: &u32| there.contains(&(*unit as usize));
+fn chosen(work: &Work<'_>, index: &Index, how: &How) -> BTreeMap<String, usize> {
+    let is_there = |unit: &u32| index.has(*unit as usize);
     let mut whole: Vec<usize> =
         (0..work.groups.len()).filter(|&group| work.units.of_group(group).iter().all(is_there)).collect();
     if let Some((n, seed)) = how.sample {
@@ -174,7 +191,7 @@ fn chosen(work: &Work<'_>, lines: &[(Record, String)], how: &How) -> BTreeMap<St
 /// Everything that a group is checked against.
 struct Check<'a> {
     work: Work<'a>,
-    records: BTreeMap<UnitKey, (&'a Record, &'a str)>,
+    index: &'a Index,
     chosen: BTreeMap<String, usize>,
     replay: Replay,
 }
@@ -186,8 +203,8 @@ impl Check<'_> {
         dir: &Path,
         jobs: usize,
         report: &mut Report,
-    ) -> Result<(Sums, Vec<Difference>), Error> {
-        let found = Mutex::new(Vec::new());
+    ) -> Result<(Sums, Found), Error> {
+        let found = Mutex::new(Found::default());
         let counts = Mutex::new((0, 0, 0));
         let failed = Mutex::new(None);
         let (sender, receiver) = mpsc::sync_channel::<(usize, Recorded)>(jobs.max(1));
@@ -225,7 +242,7 @@ impl Check<'_> {
         }
         let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Read { sums, calls, differences } = read?;
-        found.extend(differences);
+        found.join(differences);
         let (derived, read, replayed) = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
         *report = Report { derived, read, replayed, calls, ..report.clone() };
         Ok((sums, found))
@@ -275,7 +292,7 @@ impl Check<'_> {
         if is_bare {
             // Nothing but the verdicts can be compared.
             let (records, calls) = self.work.judge(group, self.work.task.panel)?;
-            return Ok((self.compare(&records, line), 0, calls.len()));
+            return Ok((self.compare(&records, line)?, 0, calls.len()));
         }
         let book = Arc::new(Book::of(recorded));
         let panel = Rehearing { book: book.clone(), models }.panel(self.work.task.panel);
@@ -284,18 +301,20 @@ impl Check<'_> {
         let (mut differences, n_replayed) = book.differences(&of, line);
         // Where the calls differ, so will the verdicts; the calls are the cause.
         if differences.is_empty() {
-            differences = self.compare(&records, line);
+            differences = self.compare(&records, line)?;
         }
         Ok((differences, n_read, n_replayed))
     }
 
-    fn compare(&self, records: &[Record], line: usize) -> Vec<Difference> {
+    fn compare(&self, records: &[Record], line: usize) -> Result<Vec<Difference>, Error> {
         let mut differences = Vec::new();
         for record in records {
-            let json = super::journal::json(record);
-            let Some((_, there)) = self.records.get(&record.key()) else { continue };
-            if json != **there {
-                let (there, here) = around(there, &json);
+            let json = journal::json(record);
+            let unit = self.work.units.number(&record.key());
+            let there = unit.map(|unit| self.index.json(unit)).transpose()?.flatten();
+            let Some(there) = there else { continue };
+            if json != there {
+                let (there, here) = around(&there, &json);
                 let seg = record.seg.map_or_else(String::new, |seg| format!(" segment {seg}"));
                 let place =
                     format!("journal.jsonl: system `{}` document `{}`{seg}", record.system, record.doc);
@@ -303,7 +322,7 @@ impl Check<'_> {
                 differences.push(Difference::new(&place, what, &there, &here).at((line, usize::MAX)));
             }
         }
-        differences
+        Ok(differences)
     }
 }
 
@@ -312,7 +331,7 @@ impl Check<'_> {
 struct Read {
     sums: Sums,
     calls: usize,
-    differences: Vec<Difference>,
+    differences: Found,
 }
 
 /// A call whose prompt is not the one that its hash was made of.
@@ -331,10 +350,9 @@ fn name(work: &Work<'_>, group: usize) -> String {
 }
 
 /// Compares the summary with what verdicts and calls come to, but for what the machine spent.
-fn summary(dir: &Path, run: &RunFile, lines: &[(Record, String)], sums: &Sums) -> Vec<Difference> {
-    let Some(there) = finish::read_summary(dir) else { return Vec::new() };
-    let records: Vec<Record> = lines.iter().map(|(record, _)| record.clone()).collect();
-    let here = Summary::of(&records, &run.signature, &sums.questions(), sums.cost.clone());
+fn summary(dir: &Path, run: &RunFile, index: &Index, sums: &Sums) -> Result<Vec<Difference>, Error> {
+    let Some(there) = finish::read_summary(dir) else { return Ok(Vec::new()) };
+    let here = finish::summary(index, &run.signature, sums, sums.cost.clone())?;
     let fields = |summary: &Summary| {
         let mut summary = summary.clone();
         summary.cost = summary.cost.without_times();
@@ -343,12 +361,11 @@ fn summary(dir: &Path, run: &RunFile, lines: &[(Record, String)], sums: &Sums) -
     let (there, here) = (fields(&there), fields(&here));
     let names = here.as_object().into_iter().flat_map(|fields| fields.keys());
     let differing = names.filter(|name| there[name.as_str()] != here[name.as_str()]);
-    differing
-        .map(|name| {
-            let (there, here) = around(&there[name].to_string(), &here[name].to_string());
-            Difference::new(finish::SUMMARY, &format!("`{name}`"), &there, &here).at((usize::MAX, 0))
-        })
-        .collect()
+    let difference = |name: &String| {
+        let (there, here) = around(&there[name].to_string(), &here[name].to_string());
+        Difference::new(finish::SUMMARY, &format!("`{name}`"), &there, &here).at((usize::MAX, 0))
+    };
+    Ok(differing.map(difference).collect())
 }
 
 /// Two texts from shortly before the first character at which they differ.

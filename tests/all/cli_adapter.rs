@@ -225,7 +225,7 @@ fn rated(small: &SmallRun) -> String {
     for (i, system) in ["a", "b"].iter().enumerate() {
         let hypotheses = (0..3).map(|seg| format!("Eins {system} {}\n", seg * 7 % 11)).collect::<String>();
         write(&format!("system-outputs/en-de/{system}.txt"), &hypotheses);
-        let scores = (0..3).map(|seg| format!("{system} {}\n", -(seg + i as i32))).collect::<String>();
+        let scores = (0..3).map(|seg| format!("{system}\t{}\n", -(seg + i as i32))).collect::<String>();
         let path = small.at("testset/human-scores/en-de.mqm.seg.score");
         let before = fs::read_to_string(&path).unwrap_or_default();
         write("human-scores/en-de.mqm.seg.score", &(before + &scores));
