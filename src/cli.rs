@@ -48,6 +48,7 @@ mod stream;
 mod table;
 pub mod tune;
 pub mod verify;
+mod wrap;
 
 /// Judges machine translation with open-weight LLMs, in one process.
 ///

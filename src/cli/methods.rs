@@ -5,7 +5,7 @@ use std::{io::Write, process::ExitCode};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{output::Printed, table::Table};
+use super::{output::Printed, table::Table, wrap};
 use crate::judges::{
     Method, Preset, Settings,
     method::Calls,
@@ -60,10 +60,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
             if printed.rows(&table, out)? {
                 return Ok(ExitCode::SUCCESS);
             }
-            let width = METHODS.iter().map(|method| method.name.len()).max().unwrap_or(0);
-            for method in METHODS {
-                writeln!(out, "{:<width$}  {}", method.name, method.summary)?;
-            }
+            let rows: Vec<_> = METHODS.iter().map(|method| (method.name, method.summary)).collect();
+            write!(out, "{}", wrap::fields(&rows, wrap::stdout_columns()))?;
         }
         Command::Show { name, prompts, preset, printed } => {
             let method = registry::find(name.split(':').next().unwrap_or(name))?;
@@ -116,13 +114,16 @@ fn show(method: &Method, files: &[InForce], printed: Printed, out: &mut dyn Writ
     if printed.rows(&table, out)? {
         return Ok(());
     }
-    writeln!(out, "{}: {}\n", method.name, method.summary)?;
-    for (label, value) in rows {
-        writeln!(out, "{label:<12} {value}")?;
+    let width = wrap::stdout_columns();
+    let title = format!("{}: {}", method.name, method.summary);
+    writeln!(out, "{}\n", width.map_or_else(|| title.clone(), |width| wrap::message(&title, width)))?;
+    write!(out, "{}", wrap::fields(&rows, width))?;
+    if !method.options.is_empty() {
+        writeln!(out, "\noptions")?;
     }
-    for (i, option) in method.options.iter().enumerate() {
-        let label = if i == 0 { "options" } else { "" };
-        writeln!(out, "{label:<12} {}={}  {}", option.name, option.values.join("|"), option.meaning)?;
+    for option in method.options {
+        let line = format!("  {}={}  {}", option.name, option.values.join("|"), option.meaning);
+        writeln!(out, "{}", width.map_or_else(|| line.clone(), |width| wrap::message(&line, width)))?;
     }
     for file in files {
         writeln!(out, "\n=== {} ===\n{}", file.name, file.text.trim_end())?;

@@ -16,6 +16,7 @@ use super::{
     fits::{self, Room},
     output::Printed,
     table::Table,
+    wrap,
 };
 use crate::{
     card::{
@@ -288,10 +289,7 @@ fn show(model: &str, printed: Printed, room: &Room, out: &mut dyn Write) -> anyh
         let field = |(name, value): &(String, String)| json!({ "field": name, "value": value });
         writeln!(out, "{:#}", fields.iter().map(field).collect::<serde_json::Value>())?;
     } else if !printed.rows(&table, out)? {
-        let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        for (name, value) in &fields {
-            writeln!(out, "{name:<width$}  {value}")?;
-        }
+        write!(out, "{}", wrap::fields(&fields, wrap::stdout_columns()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,8 +6,12 @@ use std::{
     io::{self, ErrorKind, Write},
 };
 
-/// Says something on standard error. That nobody listens ends nothing.
+use super::wrap;
+
+/// Says something on standard error, in lines that a terminal has room for. That nobody listens ends nothing.
 pub fn say(line: Arguments<'_>) {
+    let line = line.to_string();
+    let line = wrap::stderr_columns().map_or_else(|| line.clone(), |columns| wrap::message(&line, columns));
     let _ = writeln!(io::stderr(), "{line}");
 }
 

@@ -5,6 +5,8 @@ use std::fmt;
 
 use unicode_width::UnicodeWidthStr;
 
+use super::wrap;
+
 /// Rows of cells; the first column is flush left, all others flush right.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
@@ -76,10 +78,7 @@ impl Table {
     /// As [`Table::within`] the given width, or the terminal's where there is one.
     #[must_use]
     pub fn fitted(&self, width: Option<usize>) -> String {
-        use std::io::IsTerminal;
-        let stdout = std::io::stdout();
-        let terminal = || stdout.is_terminal().then(|| terminal_size::terminal_size_of(&stdout)).flatten();
-        let width = width.or_else(|| terminal().map(|(columns, _)| usize::from(columns.0)));
+        let width = width.or_else(wrap::stdout_columns);
         width.map_or_else(|| self.to_string(), |width| self.within(width))
     }
 

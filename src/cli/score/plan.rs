@@ -13,6 +13,7 @@ use crate::{
         output::{Format, Printed},
         panel::{Seat, Seated},
         table::Table,
+        wrap,
     },
     judges::{Built, Model, Panel, method::Calls},
     llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Weighed},
@@ -130,16 +131,13 @@ impl Planned {
         if Printed::from(format).rows(&table, out)? {
             return Ok(());
         }
+        let width = wrap::stdout_columns();
         let own = self.plan.rows().into_iter().map(|(name, value)| (name.to_owned(), value));
-        write!(
-            out,
-            "{}",
-            columns(own.chain(self.estimates.iter().cloned()).map(|(name, value)| vec![name, value]))
-                .flush_left()
-        )?;
+        let rows: Vec<_> = own.chain(self.estimates.iter().cloned()).collect();
+        write!(out, "{}", wrap::fields(&rows, width))?;
         writeln!(out, "\n{}", columns(self.plan.amounts()).to_string().trim_end())?;
         for note in &self.notes {
-            writeln!(out, "{note}")?;
+            writeln!(out, "{}", width.map_or_else(|| note.clone(), |width| wrap::message(note, width)))?;
         }
         if let Some(signature) = &self.signature {
             writeln!(out, "\n{signature}")?;

@@ -1,0 +1,142 @@
+//! Lines that fit a terminal: broken between words, never inside what stands between backticks, which may have to be
+//! copied. What is printed elsewhere than on a terminal keeps its lines.
+
+use std::io::IsTerminal;
+
+use terminal_size::terminal_size_of;
+use unicode_width::UnicodeWidthStr;
+
+/// Below this, broken lines are harder to read than those that the terminal breaks itself.
+const NARROWEST: usize = 40;
+
+/// The columns of the terminal that standard output goes to; `None` where that is not one.
+#[must_use]
+pub fn stdout_columns() -> Option<usize> {
+    let out = std::io::stdout();
+    columns(out.is_terminal(), terminal_size_of(&out))
+}
+
+/// The same of standard error.
+#[must_use]
+pub fn stderr_columns() -> Option<usize> {
+    let out = std::io::stderr();
+    columns(out.is_terminal(), terminal_size_of(&out))
+}
+
+fn columns(
+    is_terminal: bool,
+    size: Option<(terminal_size::Width, terminal_size::Height)>,
+) -> Option<usize> {
+    let columns = size.filter(|_| is_terminal).map(|(columns, _)| usize::from(columns.0));
+    columns.filter(|columns| *columns >= NARROWEST)
+}
+
+/// A message in lines of at most `width` columns, where its words allow. What a line goes on with is indented by two
+/// more than the line; a command to be copied (`next: ...`) stays one line.
+#[must_use]
+pub fn message(text: &str, width: usize) -> String {
+    let lines = text.split('\n').map(|line| {
+        if line.width() <= width || line.starts_with("next: ") {
+            return line.to_owned();
+        }
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        let [first, next] = [indent, indent + 2].map(|n| " ".repeat(n));
+        // The first line could take two columns more, which nobody misses.
+        first + &broken(line, width.saturating_sub(indent + 2)).join(&format!("\n{next}"))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Names in a column, beside them their values; without a width, each on one line.
+#[must_use]
+pub fn fields<N: AsRef<str>, V: AsRef<str>>(rows: &[(N, V)], width: Option<usize>) -> String {
+    let names = rows.iter().map(|(name, _)| name.as_ref().width()).max().unwrap_or(0) + 2;
+    let mut out = String::new();
+    for (name, value) in rows {
+        let room = width.map_or(usize::MAX, |width| width.saturating_sub(names).max(NARROWEST / 2));
+        let blank = " ".repeat(names);
+        for (i, line) in broken(value.as_ref(), room).iter().enumerate() {
+            let name = if i == 0 { name.as_ref() } else { "" };
+            let line = format!("{name}{}{line}", &blank[name.width()..]);
+            out += line.trim_end();
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// A line's words in lines of at most `width` columns; a word that is longer has a line of its own.
+#[must_use]
+pub fn broken(line: &str, width: usize) -> Vec<String> {
+    if line.width() <= width {
+        return vec![line.to_owned()];
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for word in words(line) {
+        match lines.last_mut() {
+            Some(last) if last.width() + 1 + word.width() <= width => {
+                last.push(' ');
+                last.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+/// What must not be broken: words, and what stands between two backticks.
+fn words(line: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for word in line.split(' ').filter(|word| !word.is_empty()) {
+        match words.last_mut().filter(|_| is_open) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            None => words.push(word.to_owned()),
+        }
+        is_open ^= word.matches('`').count() % 2 == 1;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_broken_between_words_and_commands_stay_whole() {
+        let text = "error: no model card is called `nix`\nhint: `tribunal models list --format json` lists them, and a \
+                    path works as well\n  16 of 16 verdicts have the score -5, as in system-a\nnext: tribunal score \
+                    --method probe:fit=fit.json --model x";
+        insta::assert_snapshot!(message(text, 50), @"
+        error: no model card is called `nix`
+        hint: `tribunal models list --format json` lists
+          them, and a path works as well
+          16 of 16 verdicts have the score -5, as in
+            system-a
+        next: tribunal score --method probe:fit=fit.json --model x
+        ");
+        assert_eq!(message("short\n\nlines", 50), "short\n\nlines");
+    }
+
+    #[test]
+    fn values_stand_beside_their_names() {
+        let rows = [("paper", "Kocmi and Federmann, GEMBA-MQM, WMT 2023"), ("", "and more"), ("empty", "")];
+        insta::assert_snapshot!(fields(&rows, Some(30)), @"
+        paper  Kocmi and Federmann,
+               GEMBA-MQM, WMT 2023
+               and more
+        empty
+        ");
+        assert_eq!(fields(&rows[..1], None), "paper  Kocmi and Federmann, GEMBA-MQM, WMT 2023\n");
+    }
+
+    #[test]
+    fn wide_characters_count_twice_and_long_words_stand_alone() {
+        assert_eq!(broken("腾讯 翻译 x", 5), ["腾讯", "翻译", "x"]);
+        assert_eq!(broken("a 0123456789 b", 5), ["a", "0123456789", "b"]);
+        assert_eq!(broken("`not closed at all", 5), ["`not closed at all"]);
+    }
+}
