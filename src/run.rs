@@ -236,12 +236,25 @@ impl Task<'_> {
 /// # Errors
 /// [`Error::Unfinished`] for a folder whose run has not come to its end, [`Error::Io`], [`Error::Damaged`].
 pub fn verdicts(path: &Path) -> Result<Vec<Record>, Error> {
+    let mut records = Vec::new();
+    each_verdict(path, |record| {
+        records.push(record);
+        Ok(())
+    })?;
+    Ok(records)
+}
+
+/// Goes through those verdicts, one in memory at a time.
+///
+/// # Errors
+/// As [`verdicts`], and what `visit` returns.
+pub fn each_verdict(path: &Path, visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
     let file = if path.is_dir() { path.join(finish::VERDICTS) } else { path.into() };
     if path.is_dir() && !file.exists() {
         RunFile::read(path)?;
         return Err(Error::Unfinished(path.into()));
     }
-    Ok(journal::verdicts(&file)?.into_iter().map(|(record, _)| record).collect())
+    journal::each_verdict(&file, visit)
 }
 
 /// Why a run could not start, or stopped.

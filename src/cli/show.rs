@@ -11,6 +11,7 @@ use crate::{
     run::{
         self, Outcome, Record, RunFile, Summary, calls, finish,
         journal::{self, JOURNAL},
+        summary::Summing,
     },
 };
 
@@ -47,7 +48,7 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let run = RunFile::read(&args.dir)?;
     let Some(segment) = &args.segment else { return whole(args, &run, out) };
-    let record = select(args, segment, records(args)?)?;
+    let record = select(args, segment)?;
     let calls = calls::of_unit(&args.dir, &record.key())?;
     out.write_all(transcript::text(&record, &calls, args.full).as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -60,15 +61,12 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
             "`--system` and `--doc` choose one verdict\nhint: name its segment too: `tribunal show DIR SEGMENT`"
         );
     }
-    let records = records(args)?;
-    let there = finish::read_summary(&args.dir).filter(|there| there.units == records.len());
-    let summary = if let Some(summary) = there {
-        summary
-    } else {
-        let sums = calls::sums(&args.dir)?;
-        Summary::of(&records, &run.signature, &sums.questions(), sums.cost)
+    let mut there = 0;
+    each(args, |_| there += 1)?;
+    let summary = match finish::read_summary(&args.dir).filter(|summary| summary.units == there) {
+        Some(summary) => summary,
+        None => summed(args, run)?,
     };
-    let there = records.len();
     let outcome = Outcome { resumed: there, dir: args.dir.clone(), summary };
     say!("{}", report::cost(&outcome.summary.cost));
     let units = run.keys().len();
@@ -82,17 +80,31 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// The folder's records, from the journal if the run is not finished.
-fn records(args: &Args) -> Result<Vec<Record>> {
+/// Goes through the folder's records, from the journal if the run is not finished; one is in memory at a time.
+fn each(args: &Args, mut visit: impl FnMut(Record)) -> Result<()> {
+    let visit = |record| {
+        visit(record);
+        Ok(())
+    };
     if args.dir.join(finish::VERDICTS).exists() {
-        return Ok(run::verdicts(&args.dir)?);
+        run::each_verdict(&args.dir, visit)?;
+    } else {
+        journal::each_record(&args.dir.join(JOURNAL), visit)?;
     }
-    let records = journal::records(&args.dir.join(JOURNAL))?;
-    Ok(records.into_iter().map(|(record, _)| record).collect())
+    Ok(())
+}
+
+/// The summary of what is there.
+fn summed(args: &Args, run: &RunFile) -> Result<Summary> {
+    let sums = calls::sums(&args.dir)?;
+    let questions = sums.questions();
+    let mut summing = Summing::new(&questions);
+    each(args, |record| summing.add(&record))?;
+    Ok(summing.finish(&run.signature, sums.cost.clone()))
 }
 
 /// The one unit that is meant.
-fn select(args: &Args, segment: &str, records: Vec<Record>) -> Result<Record> {
+fn select(args: &Args, segment: &str) -> Result<Record> {
     let is_named = |record: &Record| match record.seg {
         Some(seg) => segment.parse() == Ok(seg),
         None => record.doc == segment,
@@ -102,7 +114,8 @@ fn select(args: &Args, segment: &str, records: Vec<Record>) -> Result<Record> {
             && args.system.as_ref().is_none_or(|system| *system == record.system)
             && args.doc.as_ref().is_none_or(|doc| *doc == record.doc)
     };
-    let mut found: Vec<Record> = records.into_iter().filter(fits).collect();
+    let mut found: Vec<Record> = Vec::new();
+    each(args, |record| found.extend(Some(record).filter(fits)))?;
     let distinct = |of: fn(&Record) -> &str| {
         let mut names: Vec<&str> = found.iter().map(of).collect();
         names.sort_unstable();
