@@ -10,6 +10,7 @@ use super::{
     input,
     output::Printed,
     panel::{Seat, Seated},
+    score::Begun,
     table::Table,
 };
 use crate::{
@@ -77,7 +78,8 @@ struct Tally {
 ///
 /// # Errors
 /// If the input is bad, the model cannot be run, or a language pair yields no confidence at all.
-pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
+    begun.writing.keeps("a calibration keeps nothing until it is done; the same command starts it again");
     let mut input = input::read(&args.input)?;
     let selection = input::select(&args.input, &mut input, args.sampling.seed)?;
     let Input { segments, notes } = input;

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use super::{
     args::{EngineArgs, Pair, positive},
     panel,
+    score::Begun,
 };
 use crate::{
     engine::Engine,
@@ -169,11 +170,11 @@ fn share(text: &str) -> Result<f32, String> {
 ///
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, too little memory.
-pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> {
     match &args.command {
         Some(Command::Export(args)) => export(args, out)?,
-        Some(Command::Probe(args)) => probe::run(args, out)?,
-        None => tune(args, out)?,
+        Some(Command::Probe(args)) => probe::run(args, begun, out)?,
+        None => tune(args, begun, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -277,7 +278,7 @@ struct Prepared {
     spec: Spec,
 }
 
-fn tune(args: &Args, out: &mut dyn Write) -> Result<()> {
+fn tune(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<()> {
     let folder = args.out.as_deref().context("`--out DIR` is missing")?;
     let split = args.data.split()?;
     let prepared = prepare(args, &split)?;
@@ -295,6 +296,7 @@ fn tune(args: &Args, out: &mut dyn Write) -> Result<()> {
     }
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     write_split(folder, &split)?;
+    begun.writing.keeps(format!("the same command goes on from what is in `{}`", folder.display()));
     let trained = train(args, folder, &prepared, &adapters)?;
     progress::plot(folder)?;
     let adapter = {

@@ -19,14 +19,17 @@ pub struct Written {
     /// Units in the journal, and those of this process's share of the run.
     pub done: usize,
     pub units: usize,
+    /// What is said of work that makes no verdicts, in their place.
+    pub kept: Option<String>,
 }
 
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dir, done, units } = self;
-        match dir {
-            None => write!(f, "interrupted"),
-            Some(dir) => write!(
+        let Self { dir, done, units, kept } = self;
+        match (kept, dir) {
+            (Some(kept), _) => write!(f, "interrupted: {kept}"),
+            (None, None) => write!(f, "interrupted"),
+            (None, Some(dir)) => write!(
                 f,
                 "interrupted: {done} of {units} verdicts are safe in `{}`; the same command goes on from there",
                 dir.display()
@@ -36,6 +39,11 @@ impl fmt::Display for Written {
 }
 
 impl Writing {
+    /// Sets what an interruption says of what is kept.
+    pub fn keeps(&self, what: impl Into<String>) {
+        self.hold().kept = Some(what.into());
+    }
+
     /// Waits until nothing is being written, and keeps it so.
     pub fn hold(&self) -> MutexGuard<'_, Written> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -65,7 +65,7 @@ impl<'a> Work<'a> {
         let work = waiting.iter().map(|&group| self.estimate(group)).sum();
         let progress = Arc::new(Progress::start(Extent { units, resumed, work }, options.show));
         *conduct.writing.hold() =
-            Written { dir: Some(options.out.clone()), done: resumed, units };
+            Written { dir: Some(options.out.clone()), done: resumed, units, kept: None };
         let gate = Gate::new(conduct.questions);
         let shared = Mutex::new((journal, done.sums));
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));

@@ -16,6 +16,7 @@ use crate::{
     cli::{
         args::{EngineArgs, ModelArgs, SamplingArgs, sampling_signature},
         panel::Seat,
+        score::Begun,
     },
     judges::{
         Panel, Preset, Settings, in_parallel,
@@ -63,7 +64,7 @@ pub struct RunArgs {
 ///
 /// # Errors
 /// If the set, model or folder cannot be used, or the folder has answers from another run.
-pub fn run(args: &RunArgs, seat: Seat) -> Result<(usize, usize)> {
+pub fn run(args: &RunArgs, begun: &Begun, seat: Seat) -> Result<(usize, usize)> {
     let mut cues = gold::read(&args.input)?;
     cues.truncate(args.limit.unwrap_or(cues.len()));
     let (judge, signed) = judge(args)?;
@@ -83,6 +84,7 @@ pub fn run(args: &RunArgs, seat: Seat) -> Result<(usize, usize)> {
     let open: Vec<&Cue> = cues.iter().filter(|cue| !answered.iter().any(|(id, _)| *id == cue.id)).collect();
     let path = args.out.join(ANSWERS);
     let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+    begun.writing.keeps(format!("answers so far are in `{}`; the same command goes on", path.display()));
     for part in open.chunks(args.engine.jobs) {
         let lines = in_parallel(part, |_, cue| line(&judge, &seated.panel, cue));
         for line in lines {

@@ -91,9 +91,14 @@ pub fn run(dir: &Path, printed: Printed, out: &mut dyn Write) -> Result<ExitCode
 
 fn row(dir: &Path, task: Option<&String>) -> Row {
     let run = RunFile::read(dir).ok();
-    let records = journal::records(&dir.join(journal::JOURNAL)).unwrap_or_default();
-    let done = records.len();
-    let count = |wanted: fn(Status) -> bool| records.iter().filter(|(r, _)| wanted(r.status)).count();
+    let mut statuses = Vec::new();
+    // What is torn or not there yet counts when it is whole.
+    let _ = journal::each_record(&dir.join(journal::JOURNAL), |record| {
+        statuses.push(record.status);
+        Ok(())
+    });
+    let done = statuses.len();
+    let count = |wanted: fn(Status) -> bool| statuses.iter().filter(|status| wanted(**status)).count();
     let state = match task {
         _ if dir.join(finish::VERDICTS).exists() => "done".to_owned(),
         Some(state) => state.to_lowercase(),

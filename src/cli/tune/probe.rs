@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{DataArgs, EngineArgs, panel, positive, state};
+use super::{Begun, DataArgs, EngineArgs, panel, positive, state};
 use crate::{
     engine::Engine,
     judges::{
@@ -70,7 +70,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
-pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
+pub(super) fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<()> {
     let Split { train, held_out, .. } = chosen(args)?;
     let found = panel::find(&args.model, None, &args.engine)?;
     let (n_layers, hidden) = {
@@ -86,6 +86,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<()> {
     let folder = args.readings.clone().unwrap_or_else(|| args.out.with_extension("readings"));
     let name = format!("{}-{}-{depth}", found.sha256, prompts.hash());
     let mut readings = Readings::open(&folder, &name, hidden)?;
+    let kept = format!("what has been read is kept in `{}`; the same command goes on", folder.display());
+    begun.writing.keeps(kept);
     let segments: Vec<&Segment> =
         usable(&train).chain(usable(&held_out)).map(|rated| &rated.segment).collect();
     if readings.n_missing(&prompts, &segments)? > 0 {
