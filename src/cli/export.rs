@@ -2,7 +2,7 @@
 //! are here.
 
 use std::{
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use super::{args::Pair, raters};
 use crate::{
     meta::testset::{TestSet, known_pairs},
-    report::export::{self, Job, Shape},
+    report::export::{self, Job, Rows, Shape},
     run::{self, Record, RunFile},
     segment::lang,
     signature::Signature,
@@ -85,30 +85,72 @@ impl From<Format> for Shape {
 /// # Errors
 /// A run that cannot be read, a format that cannot hold it, files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let records = raters::records(&args.run, args.pair.as_ref())?;
     let signature = args.run.join("run.json").is_file().then(|| RunFile::read(&args.run)).transpose()?;
     let signature = signature.map(|run| run.signature);
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.run, signature.as_ref()));
     let reference = reference(args, signature.as_ref())?;
+    let is_human = args.run.is_file() && raters::is_mqm_tsv(&args.run);
+    if let Some(rows) = export::rows(args.format.into(), &name)?.filter(|_| !is_human) {
+        say_notes(&stream(args, rows)?);
+        writeln!(out, "{}", args.out.display())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let records = raters::records(&args.run, args.pair.as_ref())?;
     let test_sets = match &args.testset {
         Some(dir) => test_sets(dir, &records)?,
         None => Vec::new(),
     };
     let job = Job { records: &records, name: &name, reference: &reference, test_sets: &test_sets };
     let export = export::export(args.format.into(), &job)?;
-    for note in &export.notes {
-        say!("note: {note}");
-    }
+    say_notes(&export.notes);
     for (path, bytes) in &export.files {
         let path = if path.as_os_str().is_empty() { args.out.clone() } else { args.out.join(path) };
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            std::fs::create_dir_all(parent)
-                .with_context(|| format!("cannot create `{}`", parent.display()))?;
-        }
+        create_parent(&path)?;
         run::folder::replace(&path, |file| file.write_all(bytes))?;
         writeln!(out, "{}", path.display())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a format of rows; what it could not hold.
+fn stream(args: &Args, rows: Box<dyn Rows>) -> Result<Vec<String>> {
+    create_parent(&args.out)?;
+    let mut ended = Ok(Vec::new());
+    let written = run::folder::replace(&args.out, |file| {
+        ended = all_rows(args, rows, file);
+        if ended.is_ok() { Ok(()) } else { Err(io::Error::other("the format does not hold the run")) }
+    });
+    // The cause first.
+    let notes = ended?;
+    written?;
+    Ok(notes)
+}
+
+/// Goes through the run's verdicts, one in memory at a time.
+fn all_rows(args: &Args, mut rows: Box<dyn Rows>, file: &mut dyn Write) -> Result<Vec<String>> {
+    let mut unfit = None;
+    run::each_verdict(&args.run, |record| {
+        if unfit.is_none() {
+            unfit = rows.add(&record, file).err();
+        }
+        Ok(())
+    })?;
+    unfit.map_or(Ok(()), Err)?;
+    Ok(rows.finish(file)?)
+}
+
+fn create_parent(path: &Path) -> Result<()> {
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => std::fs::create_dir_all(parent)
+            .with_context(|| format!("cannot create `{}`", parent.display())),
+        None => Ok(()),
+    }
+}
+
+fn say_notes(notes: &[String]) {
+    for note in notes {
+        say!("note: {note}");
+    }
 }
 
 /// `tribunal-fsp-qwen2_5-7b-instruct`; a dot would end the name of a metric.

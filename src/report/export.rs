@@ -1,7 +1,7 @@
 //! A run in the formats of the field. Each format is a file of its own here; this one says what they have in common.
 //! It writes no files and judges nothing.
 
-use std::path::PathBuf;
+use std::{io::Write, path::PathBuf};
 
 use super::Detail;
 use crate::run::Record;
@@ -102,24 +102,60 @@ pub enum Error {
     Write { format: &'static str, reason: String },
 }
 
+/// A format of rows, which takes verdicts one by one in the run's order, so that nobody need hold them all.
+pub trait Rows {
+    /// Writes what stands for a verdict.
+    ///
+    /// # Errors
+    /// [`Error`] where the format cannot hold it, or it cannot be written.
+    fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error>;
+
+    /// Writes what comes last. What the format could not hold.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    fn finish(self: Box<Self>, out: &mut dyn Write) -> Result<Vec<String>, Error>;
+}
+
+/// The format, if it is one of rows; `name` is that of the rater.
+///
+/// # Errors
+/// [`Error::Write`].
+pub fn rows(shape: Shape, name: &str) -> Result<Option<Box<dyn Rows>>, Error> {
+    Ok(Some(match shape {
+        Shape::MqmTsv => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Nine)),
+        Shape::Marot => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Ten)),
+        Shape::Ratings => Box::new(ratings::Ratings::new(name)),
+        Shape::Csv => Box::new(table::Csv::default()),
+        Shape::Parquet => Box::new(parquet::Parquet::new()?),
+        Shape::Mtme | Shape::Pearmut | Shape::CometJson => return Ok(None),
+    }))
+}
+
 /// Lays out a run in a format.
 ///
 /// # Errors
 /// [`Error`] where the format cannot hold what the run found.
 pub fn export(shape: Shape, job: &Job<'_>) -> Result<Export, Error> {
-    match shape {
-        Shape::MqmTsv => mqm_tsv::export(job, mqm_tsv::Columns::Nine),
-        Shape::Marot => mqm_tsv::export(job, mqm_tsv::Columns::Ten),
-        Shape::Mtme => mtme::export(job),
-        Shape::Ratings => Ok(ratings::export(job)),
-        Shape::Pearmut => Ok(pearmut::export(job)),
-        Shape::CometJson => {
+    match rows(shape, job.name)? {
+        Some(mut rows) => {
+            let mut bytes = Vec::new();
+            job.records.iter().try_for_each(|record| rows.add(record, &mut bytes))?;
+            let notes = rows.finish(&mut bytes)?;
+            Ok(Export::single(bytes, notes))
+        }
+        None if shape == Shape::Mtme => mtme::export(job),
+        None if shape == Shape::Pearmut => Ok(pearmut::export(job)),
+        None => {
             let json = comet::json(job.records, &[]);
             Ok(Export::single(format!("{json:#}\n").into_bytes(), Vec::new()))
         }
-        Shape::Csv => table::csv(job.records).map(|bytes| Export::single(bytes, Vec::new())),
-        Shape::Parquet => parquet::bytes(job.records).map(|bytes| Export::single(bytes, Vec::new())),
     }
+}
+
+/// Writes bytes of a format.
+fn put(format: &'static str, out: &mut dyn Write, bytes: &[u8]) -> Result<(), Error> {
+    out.write_all(bytes).map_err(|error| Error::Write { format, reason: error.to_string() })
 }
 
 /// CSV of systems or of units.

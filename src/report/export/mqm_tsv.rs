@@ -3,11 +3,11 @@
 //!
 //! Source: google/wmt-mqm-human-evaluation, `README.md`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io::Write};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Error, Export, Job, counted};
+use super::{Error, Rows, counted, put};
 use crate::{
     mqm::{ErrorSpan, Side},
     run::Record,
@@ -20,54 +20,97 @@ pub enum Columns {
     Ten,
 }
 
+/// What messages call the format.
+const TSV: &str = "MQM TSV";
+
 const MARKS: [&str; 2] = ["<v>", "</v>"];
 
-/// All rows, in the run's order.
-pub fn export(job: &Job<'_>, columns: Columns) -> Result<Export, Error> {
-    let mut out = String::from(match columns {
-        Columns::Nine => "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n",
-        Columns::Ten => {
-            "system\tdoc\tdocSegId\tglobalSegId\trater\tsource\ttarget\tcategory\tseverity\tmetadata\n"
+/// Rows by one rater.
+pub struct Tsv {
+    rater: String,
+    columns: Columns,
+    is_begun: bool,
+    /// How many segments of each system's documents have come.
+    in_doc: BTreeMap<(String, String), usize>,
+    missing: usize,
+    unmarked: usize,
+}
+
+impl Tsv {
+    pub fn new(rater: &str, columns: Columns) -> Self {
+        let (rater, in_doc) = (rater.to_owned(), BTreeMap::new());
+        Self { rater, columns, is_begun: false, in_doc, missing: 0, unmarked: 0 }
+    }
+
+    fn begin(&mut self, out: &mut dyn Write) -> Result<(), Error> {
+        if std::mem::replace(&mut self.is_begun, true) {
+            return Ok(());
         }
-    });
-    let mut in_doc: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let (mut missing, mut unmarked) = (0, 0);
-    for record in job.records {
+        let header = match self.columns {
+            Columns::Nine => "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n",
+            Columns::Ten => {
+                "system\tdoc\tdocSegId\tglobalSegId\trater\tsource\ttarget\tcategory\tseverity\tmetadata\n"
+            }
+        };
+        put(TSV, out, header.as_bytes())
+    }
+
+    /// The place of a segment in its document, from 1.
+    fn place(&mut self, record: &Record) -> usize {
+        let place = self.in_doc.entry((record.system.clone(), record.doc.clone())).or_default();
+        *place += 1;
+        *place
+    }
+
+    /// What Marot keeps of an error beside its columns; the score stands in the first row.
+    fn metadata(&self, record: &Record, idx: usize, error: Option<&ErrorSpan>) -> Value {
+        let score = || json!({ "segment": { "metrics": { &self.rater: record.score } } });
+        let mut metadata = if idx == 0 { score() } else { json!({}) };
+        if let Some(note) = error.and_then(|error| error.explanation.as_deref()) {
+            metadata["note"] = json!(note);
+        }
+        metadata
+    }
+}
+
+impl Rows for Tsv {
+    fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error> {
+        self.begin(out)?;
         let Record { system, doc, .. } = record;
         let seg = record.seg.ok_or_else(|| Error::Document { system: system.clone(), doc: doc.clone() })?;
-        let place = in_doc.entry((system, doc)).or_default();
-        *place += 1;
+        let place = self.place(record);
         if record.score.is_none() {
-            missing += 1;
-            continue;
+            self.missing += 1;
+            return Ok(());
         }
         no_marks(record, seg)?;
-        let start = [plain(system), plain(doc), place.to_string(), (seg + 1).to_string(), plain(job.name)];
-        let first = json!({ "segment": { "metrics": { job.name: record.score } } });
+        let start = [plain(system), plain(doc), place.to_string(), (seg + 1).to_string(), plain(&self.rater)];
         for (idx, error) in errors(record).into_iter().enumerate() {
-            unmarked += usize::from(error.is_some_and(|error| error.start.is_none()));
+            self.unmarked += usize::from(error.is_some_and(|error| error.start.is_none()));
             let mut fields = start.to_vec();
             fields.extend(texts(record, error));
             fields.extend(labels(error));
-            if columns == Columns::Ten {
-                let mut metadata = if idx == 0 { first.clone() } else { json!({}) };
-                if let Some(note) = error.and_then(|error| error.explanation.as_deref()) {
-                    metadata["note"] = json!(note);
-                }
-                fields.push(metadata.to_string());
+            if self.columns == Columns::Ten {
+                fields.push(self.metadata(record, idx, error).to_string());
             }
-            out += &(fields.join("\t") + "\n");
+            put(TSV, out, (fields.join("\t") + "\n").as_bytes())?;
         }
+        Ok(())
     }
-    let mut notes = Vec::new();
-    if missing > 0 {
-        notes.push(format!("{} without a verdict: no row stands for them", counted(missing, "segment")));
+
+    fn finish(mut self: Box<Self>, out: &mut dyn Write) -> Result<Vec<String>, Error> {
+        self.begin(out)?;
+        let mut notes = Vec::new();
+        if self.missing > 0 {
+            let segments = counted(self.missing, "segment");
+            notes.push(format!("{segments} without a verdict: no row stands for them"));
+        }
+        if self.unmarked > 0 {
+            let errors = counted(self.unmarked, "error");
+            notes.push(format!("{errors} named no place in the text: their rows mark none"));
+        }
+        Ok(notes)
     }
-    if unmarked > 0 {
-        notes
-            .push(format!("{} named no place in the text: their rows mark none", counted(unmarked, "error")));
-    }
-    Ok(Export::single(out.into_bytes(), notes))
 }
 
 /// The errors of a record, or one `None` for a clean one.

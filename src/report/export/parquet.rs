@@ -1,6 +1,6 @@
 //! Parquet for data frames: the columns of the CSV with their types, and each verdict's errors as a list of records.
 
-use std::sync::Arc;
+use std::{io::Write, sync::Arc};
 
 use parquet::{
     basic::{Compression, LogicalType, Repetition, Type as Physical},
@@ -13,18 +13,62 @@ use parquet::{
     schema::types::{Type, TypePtr},
 };
 
-use super::Error;
+use super::{Error, Rows, put as put_bytes};
 use crate::{
     mqm::{ErrorSpan, Side},
     run::Record,
 };
 
-/// Rows in one group, so that a reader need not hold all of them.
-const GROUP: usize = 100_000;
+/// Rows in one group, so that neither who writes nor who reads need hold all of them.
+const GROUP: usize = 10_000;
 
-/// All verdicts.
-pub fn bytes(records: &[Record]) -> Result<Vec<u8>, Error> {
-    write(records).map_err(|error| Error::Write { format: "Parquet", reason: error.to_string() })
+/// A file in the making: the verdicts of one group, and the compressed ones before it.
+pub struct Parquet {
+    columns: Vec<Column>,
+    rows: Vec<Record>,
+    writer: SerializedFileWriter<Vec<u8>>,
+}
+
+impl Parquet {
+    pub fn new() -> Result<Self, Error> {
+        let columns = columns();
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let schema = schema(&columns).map_err(failed)?;
+        let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties)).map_err(failed)?;
+        Ok(Self { columns, rows: Vec::new(), writer })
+    }
+
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.writer.next_row_group()?;
+        for column in &self.columns {
+            column.write(&mut group, &self.rows)?;
+        }
+        group.close()?;
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+impl Rows for Parquet {
+    fn add(&mut self, record: &Record, _: &mut dyn Write) -> Result<(), Error> {
+        self.rows.push(record.clone());
+        if self.rows.len() < GROUP { Ok(()) } else { self.write_group().map_err(failed) }
+    }
+
+    fn finish(mut self: Box<Self>, out: &mut dyn Write) -> Result<Vec<String>, Error> {
+        self.write_group().map_err(failed)?;
+        let bytes = self.writer.into_inner().map_err(failed)?;
+        put_bytes("Parquet", out, &bytes)?;
+        Ok(Vec::new())
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape of `map_err`")]
+fn failed(error: ParquetError) -> Error {
+    Error::Write { format: "Parquet", reason: error.to_string() }
 }
 
 /// A column: its name, and its values.
@@ -94,20 +138,6 @@ fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
     let errors = errors.with_logical_type(Some(LogicalType::List)).with_fields(vec![Arc::new(list)]);
     flat.push(Arc::new(errors.build()?));
     Ok(Arc::new(Type::group_type_builder("verdicts").with_fields(flat).build()?))
-}
-
-fn write(records: &[Record]) -> Result<Vec<u8>, ParquetError> {
-    let columns = columns();
-    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    let mut writer = SerializedFileWriter::new(Vec::new(), schema(&columns)?, Arc::new(properties))?;
-    for rows in records.chunks(GROUP) {
-        let mut group = writer.next_row_group()?;
-        for column in &columns {
-            column.write(&mut group, rows)?;
-        }
-        group.close()?;
-    }
-    writer.into_inner()
 }
 
 /// One column of a row group. The levels are Parquet's: a definition of 0 is a null, or a list without errors; a

@@ -3,28 +3,51 @@
 //! Source: mt-metrics-eval, `standalone_ratings.py` (`Rating`) and `ratings.py` (`Error`): offsets are half-open and in
 //! code points, a segment's id counts from 0, a higher `score` is worse.
 
+use std::io::Write;
+
 use serde_json::{Value, json};
 
-use super::{Export, Job, counted};
+use super::{Error, Rows, counted, put};
 use crate::{
     mqm::{ErrorSpan, Side},
     run::Record,
 };
 
-/// All verdicts, in the run's order.
-pub fn export(job: &Job<'_>) -> Export {
-    let scored = job.records.iter().filter(|record| record.score.is_some());
-    let lines: String = scored.clone().map(|record| format!("{}\n", rating(record, job.name))).collect();
-    let mut notes = Vec::new();
-    let missing = job.records.len() - scored.clone().count();
-    if missing > 0 {
-        notes.push(format!("{} without a verdict: no line stands for them", counted(missing, "segment")));
+/// Lines of ratings by one rater.
+pub struct Ratings {
+    rater: String,
+    missing: usize,
+    unplaced: usize,
+}
+
+impl Ratings {
+    pub fn new(rater: &str) -> Self {
+        Self { rater: rater.to_owned(), missing: 0, unplaced: 0 }
     }
-    let unplaced = scored.flat_map(|record| &record.errors).filter(|error| error.start.is_none()).count();
-    if unplaced > 0 {
-        notes.push(format!("{} named no place in the text and are left out", counted(unplaced, "error")));
+}
+
+impl Rows for Ratings {
+    fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error> {
+        if record.score.is_none() {
+            self.missing += 1;
+            return Ok(());
+        }
+        self.unplaced += record.errors.iter().filter(|error| error.start.is_none()).count();
+        put("ratings", out, format!("{}\n", rating(record, &self.rater)).as_bytes())
     }
-    Export::single(lines.into_bytes(), notes)
+
+    fn finish(self: Box<Self>, _: &mut dyn Write) -> Result<Vec<String>, Error> {
+        let mut notes = Vec::new();
+        if self.missing > 0 {
+            let segments = counted(self.missing, "segment");
+            notes.push(format!("{segments} without a verdict: no line stands for them"));
+        }
+        if self.unplaced > 0 {
+            let errors = counted(self.unplaced, "error");
+            notes.push(format!("{errors} named no place in the text and are left out"));
+        }
+        Ok(notes)
+    }
 }
 
 fn rating(record: &Record, rater: &str) -> Value {

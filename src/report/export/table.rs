@@ -1,6 +1,8 @@
 //! CSV for spreadsheets and data frames: a row for each verdict, its errors as JSON.
 
-use super::Error;
+use std::io::Write;
+
+use super::{Error, Rows, put};
 use crate::run::Record;
 
 /// The columns, which Parquet has too.
@@ -24,7 +26,38 @@ pub const HEADER: [&str; 14] = [
 /// All verdicts. Missing values are empty.
 pub fn csv(records: &[Record]) -> Result<Vec<u8>, Error> {
     let rows = records.iter().map(row);
-    write(&std::iter::once(HEADER.map(String::from).to_vec()).chain(rows).collect::<Vec<_>>())
+    write(&std::iter::once(header()).chain(rows).collect::<Vec<_>>())
+}
+
+/// The same, verdict by verdict.
+#[derive(Default)]
+pub struct Csv {
+    is_begun: bool,
+}
+
+impl Csv {
+    fn begin(&mut self, out: &mut dyn Write) -> Result<(), Error> {
+        if std::mem::replace(&mut self.is_begun, true) {
+            return Ok(());
+        }
+        put("CSV", out, &write(&[header()])?)
+    }
+}
+
+impl Rows for Csv {
+    fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error> {
+        self.begin(out)?;
+        put("CSV", out, &write(&[row(record)])?)
+    }
+
+    fn finish(mut self: Box<Self>, out: &mut dyn Write) -> Result<Vec<String>, Error> {
+        self.begin(out)?;
+        Ok(Vec::new())
+    }
+}
+
+fn header() -> Vec<String> {
+    HEADER.map(String::from).to_vec()
 }
 
 /// Rows with quotes where they must be.
