@@ -141,8 +141,9 @@ fn all_rows(args: &Args, mut rows: Box<dyn Rows>, file: &mut dyn Write) -> Resul
 
 fn create_parent(path: &Path) -> Result<()> {
     match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => std::fs::create_dir_all(parent)
-            .with_context(|| format!("cannot create `{}`", parent.display())),
+        Some(parent) => {
+            std::fs::create_dir_all(parent).with_context(|| format!("cannot create `{}`", parent.display()))
+        }
         None => Ok(()),
     }
 }

@@ -84,8 +84,7 @@ impl Session {
         let signature = score::signature(&built, &self.seated.signature, &args);
         let begun = self.begun(input, out, watch);
         let options = score::options(&args, &signature, segments, &selection, &begun)?;
-        let conduct =
-            Conduct { trained_on, ..score::conduct(&args, &built, &self.seated, &begun)? };
+        let conduct = Conduct { trained_on, ..score::conduct(&args, &built, &self.seated, &begun)? };
         let judge = built.judge.as_ref();
         let task = Task { panel: &self.seated.panel, judge, segments, signature: &signature };
         let outcome = task.run(&options, &conduct)?;

@@ -463,7 +463,7 @@ fn write_split(folder: &Path, split: &Split) -> Result<()> {
     for (file, text) in [
         ("held_out.txt", names(&split.held_out)),
         ("trained.txt", names(&split.train)),
-        (trained::FILE, lines(split::sources(&split.train))),
+        (crate::segment::trained::FILE, lines(split::sources(&split.train))),
     ] {
         state::replace(&folder.join(file), text.as_bytes())?;
     }

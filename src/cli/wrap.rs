@@ -23,10 +23,7 @@ pub fn stderr_columns() -> Option<usize> {
     columns(out.is_terminal(), terminal_size_of(&out))
 }
 
-fn columns(
-    is_terminal: bool,
-    size: Option<(terminal_size::Width, terminal_size::Height)>,
-) -> Option<usize> {
+fn columns(is_terminal: bool, size: Option<(terminal_size::Width, terminal_size::Height)>) -> Option<usize> {
     let columns = size.filter(|_| is_terminal).map(|(columns, _)| usize::from(columns.0));
     columns.filter(|columns| *columns >= NARROWEST)
 }

@@ -202,7 +202,10 @@ impl Radix {
     /// # Panics
     /// When somebody else uses the node.
     pub fn remove(&mut self, id: NodeId) {
-        assert!(self.is_own(id) && self.nodes[id as usize].n_children == 0, "a leaf that only the caller uses");
+        assert!(
+            self.is_own(id) && self.nodes[id as usize].n_children == 0,
+            "a leaf that only the caller uses"
+        );
         self.unlock(&[id]);
         self.evict(id);
     }

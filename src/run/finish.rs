@@ -13,7 +13,6 @@ use super::{
     folder::{self, Folder},
     journal::{self, Index},
     summary::{Cost, Summing},
-    units::Units,
 };
 use crate::signature::Signature;
 

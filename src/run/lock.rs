@@ -122,7 +122,9 @@ mod tests {
             std::fs::write(dir.path().join(LOCK), "process 7 on `node`\n").unwrap();
             let refuse = |_: &File| Err(TryLockError::Error(io::Error::from_raw_os_error(code)));
             let error = Lock::take_by(dir.path(), refuse).unwrap_err();
-            assert!(matches!(&error, Error::Unlockable { source, .. } if source.raw_os_error() == Some(code)));
+            assert!(
+                matches!(&error, Error::Unlockable { source, .. } if source.raw_os_error() == Some(code))
+            );
             let said = error.to_string();
             assert!(said.contains("cannot be locked") && said.contains("`--out`"), "{said}");
             let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();

@@ -198,12 +198,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// Goes through the recorded calls once, group by group, and judges those that are chosen again.
-    fn through(
-        &self,
-        dir: &Path,
-        jobs: usize,
-        report: &mut Report,
-    ) -> Result<(Sums, Found), Error> {
+    fn through(&self, dir: &Path, jobs: usize, report: &mut Report) -> Result<(Sums, Found), Error> {
         let found = Mutex::new(Found::default());
         let counts = Mutex::new((0, 0, 0));
         let failed = Mutex::new(None);

@@ -185,7 +185,8 @@ fn a_run_on_what_its_adapter_was_trained_on_says_so_and_so_does_meta() {
     fs::remove_dir_all(small.at("qwen2-all")).unwrap();
     let testset = rated(&small);
     let meta = |more: &[&str]| {
-        let args = ["meta", "--testset", &testset, "-l", "en-de", "--metrics", "none", "--scores", "mine=out"];
+        let args =
+            ["meta", "--testset", &testset, "-l", "en-de", "--metrics", "none", "--scores", "mine=out"];
         let mut command = small.tribunal(&args);
         command.args(["--stat", "seg:pearson"]).args(more);
         said(command)

@@ -96,7 +96,8 @@ fn what_was_stopped_goes_on_later() {
 fn a_method_with_a_temperature_of_its_own_signs_one() {
     let dir = tempfile::tempdir().unwrap();
     let session = session("tribunal score --method thinking -l en-de --model tiny").unwrap();
-    let judged = session.score(&table(dir.path(), "one.jsonl", 1), &dir.path().join("run"), &Watch::default());
+    let judged =
+        session.score(&table(dir.path(), "one.jsonl", 1), &dir.path().join("run"), &Watch::default());
     let judged = judged.unwrap();
     let signature = judged.outcome.summary.signature;
     let keys: Vec<&str> = signature.split('|').filter_map(|field| field.split(':').next()).collect();
@@ -123,8 +124,8 @@ fn a_judge_that_was_interrupted_judges_as_a_new_one() {
     let judge = tiny(&argv);
     for n_done in 0..3 {
         let watch = Watch::default();
+        let out = small.at(&format!("stopped-{n_done}"));
         std::thread::scope(|scope| {
-            let out = small.at(&format!("stopped-{n_done}"));
             let judging = scope.spawn(|| judge.score(&input, &out, &watch).map(|_| ()));
             while watch.progress().1 == 0 || watch.progress().0 < n_done {
                 std::thread::yield_now();

@@ -63,6 +63,9 @@ mod tests {
         let (told, n) = found.told();
         assert_eq!(n, 8000);
         let places: Vec<String> = (0..TOLD).map(|n| n.to_string()).collect();
-        assert_eq!(told.iter().map(|difference| &difference.place).collect::<Vec<_>>(), places.iter().collect::<Vec<_>>());
+        assert_eq!(
+            told.iter().map(|difference| &difference.place).collect::<Vec<_>>(),
+            places.iter().collect::<Vec<_>>()
+        );
     }
 }
