@@ -122,7 +122,12 @@ fn show(method: &Method, files: &[InForce], printed: Printed, out: &mut dyn Writ
         writeln!(out, "\noptions")?;
     }
     for option in method.options {
-        let line = format!("  {}={}  {}", option.name, option.values.join("|"), option.meaning);
+        let line = match option.values {
+            many if many.len() > 4 => {
+                format!("  {}=NAME  {}: {}", option.name, option.meaning, many.join(", "))
+            }
+            few => format!("  {}={}  {}", option.name, few.join("|"), option.meaning),
+        };
         writeln!(out, "{}", width.map_or_else(|| line.clone(), |width| wrap::message(&line, width)))?;
     }
     for file in files {

@@ -101,7 +101,7 @@ fn list(printed: Printed, room: &Room, out: &mut dyn Write) -> anyhow::Result<Ex
         table.row([
             card.name.clone(),
             card.parameters.clone(),
-            card.size().map_or("?".into(), |size| HumanBytes(size).to_string()),
+            size(&card),
             need.map_or("?".into(), |need| on_a_gpu(&need, room)),
             card.licence.name.clone(),
             sources.join(", "),
@@ -124,6 +124,12 @@ fn list(printed: Printed, room: &Room, out: &mut dyn Write) -> anyhow::Result<Ex
     );
     say!("models are kept in {}", home.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The size of the files to fetch; what it is by the number of weights where the card has none.
+fn size(card: &Card) -> String {
+    let about = || card.weight_bytes().map(|bytes| format!("~{}", HumanBytes(bytes)));
+    card.size().map(|size| HumanBytes(size).to_string()).or_else(about).unwrap_or_else(|| "?".into())
 }
 
 fn on_a_gpu(need: &Need, room: &Room) -> String {

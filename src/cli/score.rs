@@ -257,6 +257,7 @@ pub fn judge(
     let options = options(args, &signature, segments, selection, begun)?;
     if !args.run.quiet {
         say!("run folder: {}", options.out.display());
+        say!("raw scores: {}", built.method.scale);
     }
     let conduct = Conduct { trained_on, ..conduct(args, &built, &seated, begun)? };
     let task = Task { panel: &seated.panel, judge, segments, signature: &signature };

@@ -5,10 +5,11 @@ use std::fmt::Write;
 
 use crate::run::health::{Example, Finding, Sign};
 
-/// The shares of a run in one line; `None` when nothing was judged.
+/// The shares of a run in one line; `None` when nothing was found.
 #[must_use]
 pub fn shares(findings: &[Finding]) -> Option<String> {
-    let parts: Vec<String> = findings.iter().map(|f| format!("{} {}", percent(f), short(f))).collect();
+    let found = findings.iter().filter(|finding| finding.found > 0);
+    let parts: Vec<String> = found.map(|f| format!("{} {}", percent(f), short(f))).collect();
     (!parts.is_empty()).then(|| format!("verdicts: {}", parts.join(", ")))
 }
 
@@ -57,8 +58,8 @@ fn errors(n: f64) -> String {
 fn short(finding: &Finding) -> String {
     let value = value(finding);
     match finding.sign {
-        Sign::SameScore => format!("score {value}"),
-        Sign::SameQuality => format!("quality {value}"),
+        Sign::SameScore => format!("with the score {value}"),
+        Sign::SameQuality => format!("with the quality {value}"),
         Sign::NoError => "without errors".into(),
         Sign::SameCount => format!("with {}", errors(value)),
         Sign::Contradiction => "with contradictory quality".into(),
@@ -121,7 +122,7 @@ mod tests {
             finding(Sign::OddSpan, 1, 16, None, Some("`rück` in `Brücke`")),
             finding(Sign::CopiedExplanation, 9, 16, None, Some("`The word 'dir' is\ninformal.`")),
         ];
-        insta::assert_snapshot!(shares(&findings).unwrap(), @"verdicts: 100% score -5, 94% quality 80, 100% with 1 error, 6% of spans odd, 56% of explanations copied");
+        insta::assert_snapshot!(shares(&findings).unwrap(), @"verdicts: 100% with the score -5, 94% with the quality 80, 100% with 1 error, 6% of spans odd, 56% of explanations copied");
         insta::assert_snapshot!(warning(&findings).unwrap(), @"
         warning: this judge may not be judging; look at its answers before you use its scores
           16 of 16 verdicts have the score -5

@@ -59,21 +59,20 @@ pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> 
 #[must_use]
 pub fn cost(cost: &Cost) -> String {
     let usage = &cost.usage;
-    let of_distinct = cost.recomputed().map(|ratio| format!(" ({ratio:.3} of the distinct)"));
     format!(
-        "{} calls, {} prompt tokens, of them {} computed{}, {} answer tokens, {:.1} s",
+        "{} calls in {:.1} s: {} prompt tokens, {} of them from the cache; {} answer tokens",
         cost.calls,
+        cost.wall_seconds,
         usage.prompt(),
-        usage.computed,
-        of_distinct.unwrap_or_default(),
-        usage.generated,
-        cost.wall_seconds
+        usage.cached,
+        usage.generated
     )
 }
 
 fn table(summary: &Summary, names_errors: bool, look: Look) -> String {
     let systems = &summary.systems;
-    let quality = systems.iter().any(|s| s.quality_score.is_some());
+    // Where the quality is the score, it is said once.
+    let quality = systems.iter().any(|s| s.quality_score.is_some() && s.quality_score != s.score);
     let neutral = systems.iter().any(|s| s.neutral > 0.0);
     let uneven = summary.common.filter(|common| common.left_out > 0);
     let mut header = vec!["system", "segments", "score"];
@@ -294,7 +293,7 @@ fn unit(out: &mut String, record: &Record, look: Look) {
         Some(value) => format!("score {}", score(Some(value))),
         None => format!("no verdict: {}", record.status.name()),
     };
-    if let Some(quality) = record.quality_score {
+    if let Some(quality) = record.quality_score.filter(|_| record.quality_score != record.score) {
         let _ = write!(verdict, ", quality {quality:.0}");
     }
     let _ = writeln!(out, "\n{}  {verdict}", paint(&plain(&title), "\x1b[1m", look));
