@@ -94,7 +94,9 @@ def group(seg):
 def measure(name, command, root) -> None:
     time = ["/usr/bin/time", "-f", "%e %M", "-o", root / "time"]
     done = subprocess.run([*time, *command], cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    assert done.returncode in (0, 1), f"{name}: exit code {done.returncode}: {done.stderr[-1000:]}"
+    # A model of noise leaves some segments without a verdict, which is 1 for all commands but `verify`.
+    good = (0,) if name.startswith("verify") else (0, 1)
+    assert done.returncode in good, f"{name}: exit code {done.returncode}: {done.stderr[-1000:]}"
     seconds, kib = (root / "time").read_text().split()[-2:]
     print(f"| {name} | {float(seconds):.1f} s | {int(kib) / 1024:.0f} MiB |", flush=True)
 
