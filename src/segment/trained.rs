@@ -21,7 +21,7 @@ pub fn source_hash(source: &str) -> String {
 /// Hashes of the sources that something was trained on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainedOn {
-    /// What was trained, in words: `the adapter `NAME``.
+    /// What was trained, in words: the adapter and its name, the fit and its hash.
     what: String,
     /// Whole hashes or their first digits, sorted.
     hashes: Vec<String>,

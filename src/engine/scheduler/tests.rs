@@ -217,8 +217,11 @@ proptest! {
 /// What comes after an ask: some steps, then perhaps one of the last sequences is not wanted any more.
 type After = (usize, Option<u64>);
 
+/// A prompt by what [`prompt`] takes, its adapter, its answer, and what comes after it.
+type Asked = ((usize, usize, usize), Option<u32>, Plan, After);
+
 /// Asks, steps and abandons as it is told.
-fn play(desk: &mut Desk, asks: Vec<((usize, usize, usize), Option<u32>, Plan, After)>) {
+fn play(desk: &mut Desk, asks: Vec<Asked>) {
     for ((family, own, n_own), adapter, plan, (steps, abandons)) in asks {
         desk.ask_with(adapter, prompt(family, own, n_own), plan);
         for _ in 0..steps {
@@ -234,7 +237,7 @@ fn play(desk: &mut Desk, asks: Vec<((usize, usize, usize), Option<u32>, Plan, Af
     }
 }
 
-fn any_asks() -> impl Strategy<Value = Vec<((usize, usize, usize), Option<u32>, Plan, After)>> {
+fn any_asks() -> impl Strategy<Value = Vec<Asked>> {
     let prompt = (0_usize..9, 0_usize..6, 0_usize..40);
     let after = (0_usize..4, prop::option::of(0_u64..8));
     prop::collection::vec((prompt, prop::option::of(0_u32..2), any_plan(), after), 1..40)
