@@ -348,7 +348,9 @@ impl Panel {
         let sums = weighed.iter().map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
         let text = serde_json::Value::Object(sums.collect()).to_string();
         let mut usage = Usage::default();
-        weighed.iter().for_each(|weighed| usage += &weighed.usage);
+        for weighed in &weighed {
+            usage += &weighed.usage;
+        }
         let reply = Reply { text, usage, ..Reply::default() };
         let sampling = Sampling { max_tokens: 0, ..self.sampling.clone() };
         let call = self.call(place, chat, &sampling, start);
