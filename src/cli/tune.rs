@@ -295,8 +295,8 @@ fn tune(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<()> {
         return dry_run(args, &prepared, &adapters, needed, out);
     }
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
-    write_split(folder, &split)?;
     begun.writing.keeps(format!("the same command goes on from what is in `{}`", folder.display()));
+    write_split(folder, &split)?;
     let trained = train(args, folder, &prepared, &adapters)?;
     progress::plot(folder)?;
     let adapter = {

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{Begun, DataArgs, EngineArgs, panel, positive, state};
+use super::{DataArgs, EngineArgs, panel, positive, state};
 use crate::{
     engine::Engine,
     judges::{
@@ -70,7 +70,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
-pub(super) fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<()> {
+pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Result<()> {
     let Split { train, held_out, .. } = chosen(args)?;
     let found = panel::find(&args.model, None, &args.engine)?;
     let (n_layers, hidden) = {
