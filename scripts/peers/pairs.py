@@ -84,7 +84,8 @@ def compare(a, who, theirs):
             runs["natural"].append((us, theirs(a, gguf, requests, None)))
             us, lengths = ours(a, file, replies)
             runs["equal"].append((us, theirs(a, gguf, requests, lengths)))
-            print(f"pair {pair + 1} of {a.pairs} done", file=sys.stderr)
+            pairs = [f"{name} {runs[name][-1][0]['seconds']:.1f} s beside {runs[name][-1][1]['seconds']:.1f} s" for name in runs]
+            print(f"pair {pair + 1} of {a.pairs}: {', '.join(pairs)}", file=sys.stderr)
     result = {"model": a.model, "segments": len(requests), "documents": len({r["doc"] for r in requests}),
               "threads": a.threads, "max_tokens": a.max_tokens, "sides": ["tribunal", who]}
     for name, pairs in runs.items():
