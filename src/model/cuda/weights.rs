@@ -9,6 +9,7 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result};
 
 use super::{
     Error, Gpu,
+    adapter::Adapters,
     driver::failed,
     launch::{Argument, Shape},
     memory::{Memory, Pinned},
@@ -127,6 +128,7 @@ pub struct Linear {
     pub(super) k: usize,
     /// `[n]`, zeros for parts without one.
     pub(super) bias: Option<Memory>,
+    pub(super) adapters: Adapters,
 }
 
 /// Matrices of one format, as one.
@@ -239,7 +241,8 @@ impl Linear {
             weights.used(&name(part));
         }
         let bias = bias(weights, matrices, first, sender)?;
-        Ok(Self { parts, n: first, k: matrices.k, bias })
+        let adapters = Adapters::new(matrices.parts.iter().map(|part| part.1).collect());
+        Ok(Self { parts, n: first, k: matrices.k, bias, adapters })
     }
 
     /// The product with the embedding table.
@@ -247,7 +250,7 @@ impl Linear {
         let way = Way::of(table.format);
         let memory = table.planes.as_ref().unwrap_or(&table.memory).clone();
         let part = Part { memory, way, first: 0, n: table.n };
-        Self { parts: vec![part], n: table.n, k: table.k, bias: None }
+        Self { parts: vec![part], n: table.n, k: table.k, bias: None, adapters: Adapters::default() }
     }
 }
 
