@@ -20,6 +20,8 @@ mod graphs;
 #[cfg(feature = "cuda")]
 mod plan;
 #[cfg(feature = "cuda")]
+mod sender;
+#[cfg(feature = "cuda")]
 mod tail;
 #[cfg(feature = "cuda")]
 mod turning;

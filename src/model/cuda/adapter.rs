@@ -1,7 +1,7 @@
 //! Adapters on a GPU: what all of them add to the weight matrices of one input, in a table that the kernels of
 //! `kernels/adapter.cu` read. It launches nothing.
 
-use super::{Error, memory::Memory, weights::Sender};
+use super::{Error, memory::Memory, sender::Sender};
 use crate::model::backend::Added;
 
 /// Rows that an item has room for, and its numbers: the adapter, then the rows; as `kernels/adapter.cu` has them.

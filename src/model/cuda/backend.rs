@@ -18,10 +18,11 @@ use super::{
     launch::{Argument, Shape},
     memory::{Buffer, Memory, Pool},
     plan::Plan,
+    sender::Sender,
     tail::{CHOICE_BYTES, WANT_BYTES, Wants},
     turning::Turning,
     upload::Upload,
-    weights::{Linear, Sender, Table, embed_kernel},
+    weights::{Linear, Table, embed_kernel},
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,

@@ -15,7 +15,8 @@ use super::{
     launch::{Argument, Shape},
     memory::Memory,
     products::{Kind, Way},
-    weights::{Linear, Part, Sender},
+    sender::Sender,
+    weights::{Linear, Part},
 };
 use crate::model::{Config, weights::seeded::Fill};
 
