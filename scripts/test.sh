@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-step() { printf '\n== %s\n' "$*"; }
+step() { printf '\n== %s (after %d min)\n' "$*" $((SECONDS / 60)); }
 die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
 command -v cargo >/dev/null || die "\`cargo\` is not on PATH; hint: install Rust from https://rustup.rs"
@@ -50,6 +50,11 @@ step "tests"
 cargo test --locked --features cuda --lib --bins --tests --no-fail-fast
 
 step "the report in a browser"
+# On a CI machine a browser is installed for this; elsewhere it runs where there is one already.
+if [ "$(id -u)" = 0 ] && [ -n "${CI:-}" ] && command -v apt-get >/dev/null && ! command -v chromium >/dev/null; then
+  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \
+    >/dev/null 2>&1 || echo "note: no browser can be installed here"
+fi
 scripts/report_test.py
 
 step "Python"

@@ -145,11 +145,6 @@ impl Default for Options {
 pub enum Error {
     #[error(transparent)]
     Model(#[from] crate::model::Error),
-    #[error(
-        "adapters are applied on the CPU only; hint: `--device cpu`, or merge the adapter into its base with PEFT's \
-         `merge_and_unload`"
-    )]
-    AdapterDevice,
     #[error("`{path}`: {source}")]
     Adapter { path: String, source: crate::model::Error },
     #[error("`{path}`: {reason}")]
@@ -193,6 +188,8 @@ pub struct Facts {
     pub context: usize,
     pub n_layers: usize,
     pub weight_bytes: usize,
+    /// What all adapters take beside the weights.
+    pub adapter_bytes: usize,
     pub kv_bytes: usize,
     pub sizes: Sizes,
 }

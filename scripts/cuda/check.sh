@@ -2,7 +2,7 @@
 # What CI checks of the kernels, on a machine without a GPU:
 #   each kernel compiles to machine code for every generation, which static.sh looks at;
 #   each kernel's host test passes.
-# Everything it needs goes to .cuda/ (git-ignored). The last line counts what passed and failed.
+# Everything it needs goes to .cuda/ (git-ignored). JOBS checks run at a time (default: one for each core).
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 scripts/cuda/toolkit.sh || exit 2
@@ -10,17 +10,8 @@ scripts/cuda/toolkit.sh || exit 2
 build=.cuda/build
 mkdir -p "$build"
 
-passed=0 failed=0
-check() { # check NAME COMMAND...: shows the command's output if it fails
-  if "${@:2}" >"$build/log" 2>&1; then
-    passed=$((passed + 1))
-    echo "ok      $1"
-  else
-    failed=$((failed + 1))
-    echo "FAILED  $1"
-    cat "$build/log"
-  fi
-}
+results=$build/results
+. scripts/cuda/checks.sh
 
 host_test() { # host_test NAME: its argument is the golden file of that name, where there is one
   g++ -std=c++17 -O2 -ffp-contract=off -Wall -Werror -Wno-unknown-pragmas -isystem "$CUDA_HOME/include" \
@@ -28,11 +19,10 @@ host_test() { # host_test NAME: its argument is the golden file of that name, wh
     "$build/$1" "tests/golden/$1.json"
 }
 
-check "machine code for each generation" scripts/cuda/static.sh
+later "machine code for each generation" scripts/cuda/static.sh
 for test in kernels/tests/*.cpp; do
   name=$(basename "$test" .cpp)
   case $name in driver | faults) continue ;; esac # sanitize.sh builds what these need
-  check "$name: host test" host_test "$name"
+  later "$name: host test" host_test "$name"
 done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+tally

@@ -13,8 +13,8 @@
 #                                       other programs beside them where torch is there   (tribunal.gz)
 #
 # Finished steps are kept in target/device/ and not done again: a stage that was cut off goes on where it was. Results
-# are printed and written to OUT (default: target/device/results): stageN.json and stageN.txt. Exit code 1: a step
-# failed; 3: time was up before every step was done, so start the stage again.
+# are printed and written to OUT (default: target/device/results): stageN.json, stageN.txt and stageN.md, the tables for
+# BENCHMARKS.md. Exit code 1: a step failed; 3: time was up before every step was done, so start the stage again.
 #
 # --tiny is the rehearsal without a card: `scripts/cuda/emulated.sh scripts/cuda/device.sh 1 --tiny`. It builds its
 # programs where dist/ has none. STAGE_SECONDS: when to stop (540). STAGE_SHAPES: the shapes of stage 4.
@@ -30,6 +30,8 @@ kept=$root/target/device${tiny:+-tiny}
 out=${OUT:-$kept/results}
 limit=${STAGE_SECONDS:-540}
 mkdir -p "$kept/steps" "$out"
+brought=dist # where the files are that a stage is given
+[ -z "$tiny" ] || brought=$kept/brought
 text=$out/stage$stage.txt
 : >"$text"
 failed=0 cut_off=0 summary=()
@@ -141,7 +143,7 @@ stage1() {
   export TRIBUNAL_TEST_GPU=1
   local skipped=()
   # The binary's own run under faults needs no second rehearsal here.
-  if [ -n "$tiny" ]; then skipped=(--skip cuda::every_gguf --skip cuda::fsp_runs --skip cuda::replies); fi
+  if [ -n "$tiny" ]; then skipped=(--skip cuda::every_gguf --skip cuda::fsp_runs --skip cuda::replies --skip cuda::adapters::replies); fi
   step tensor-core "$tests" --nocapture cuda::tensor_core
   step tests "$tests" --nocapture cuda:: "${skipped[@]}"
   local models=(qwen2 llama gemma3 qwen3) arguments=(--method fsp:shots=0 --max-tokens 24 --kv-cache 256MiB)
@@ -158,8 +160,8 @@ stage1() {
 # Puts away the halves that are here, and joins them when both are.
 join_model() {
   local half
-  for half in 1 2; do [ ! -e "dist/smollm2.gguf.$half" ] || cp "dist/smollm2.gguf.$half" "$kept/"; done
-  [ ! -e dist/smollm2.sha256 ] || cp dist/smollm2.sha256 "$kept/"
+  for half in 1 2; do [ ! -e "$brought/smollm2.gguf.$half" ] || cp "$brought/smollm2.gguf.$half" "$kept/"; done
+  [ ! -e "$brought/smollm2.sha256" ] || cp "$brought/smollm2.sha256" "$kept/"
   model=$kept/smollm2-135m-instruct.gguf
   [ ! -e "$model" ] || return 0
   for half in 1 2; do
@@ -172,27 +174,33 @@ join_model() {
   mv "$model.joined" "$model"
 }
 
-# The rehearsal's model: a tiny one, cut in two as the real one is.
-cut_tiny() {
-  local file=models/tiny/qwen2/model.safetensors half
-  split --number=2 --numeric-suffixes=1 --suffix-length=1 "$file" "$kept/smollm2.gguf."
-  sha256sum <"$file" | cut -d' ' -f1 >"$kept/smollm2.sha256"
-  for half in "$kept/smollm2-135m-instruct.gguf" "$kept/models/smollm2"; do rm -rf "$half"; done
-  join_model || return 1
-  mkdir -p "$kept/models"
+# bring HALF: of the rehearsal's model, a tiny one that is cut in two as the real one is; the sum comes with the second.
+bring() {
+  local file=models/tiny/qwen2/model.safetensors
+  rm -rf "$brought" && mkdir -p "$brought"
+  split --number=2 --numeric-suffixes=1 --suffix-length=1 "$file" "$kept/cut."
+  cp "$kept/cut.$1" "$brought/smollm2.gguf.$1"
+  [ "$1" = 1 ] || sha256sum <"$file" | cut -d' ' -f1 >"$brought/smollm2.sha256"
+}
+
+# The rehearsal's model as a folder that can be judged with.
+tiny_folder() {
+  rm -rf "$kept/models/smollm2" && mkdir -p "$kept/models"
   cp -r models/tiny/qwen2 "$kept/models/smollm2" && cp "$model" "$kept/models/smollm2/model.safetensors"
   model=$kept/models/smollm2
 }
 
 stage2() {
-  if [ -z "$tiny" ]; then join_model || say "it is kept; stage 3 needs the other one"; fi
+  if [ -n "$tiny" ]; then rm -f "$kept"/smollm2* && bring 1; fi
+  join_model || say "it is kept; stage 3 needs the other one"
   bench "${tiny:+tiny}" products
 }
 
 stage3() {
   local model='' arguments=(--method fsp) asked=(--groups 2)
   if [ -n "$tiny" ]; then
-    cut_tiny || { failed=1 && return; }
+    if [ ! -e "$kept/smollm2.gguf.1" ]; then bring 1 && join_model; fi
+    bring 2 && join_model && tiny_folder || { failed=1 && return; }
     arguments=(--method gemba-da --max-tokens 4 --limit 2 --kv-cache 4MiB)
     asked=(--method gemba-da --groups 1 --max-tokens 2 --kv-cache 4MiB)
   else
@@ -234,6 +242,7 @@ say "stage $stage on ${about:-a GPU without nvidia-smi}"
     "$(date -u +%F)" "$SECONDS" "$failed" "$([ $cut_off = 0 ] && echo true || echo false)"
   (IFS=, && echo "${summary[*]}]}")
 } >"$out/stage$stage.json"
+python3 scripts/cuda/table.py "$out/stage$stage.json" >"$out/stage$stage.md" || failed=$((failed + 1))
 say "stage $stage: ${#summary[@]} steps, $failed failed$([ $cut_off = 0 ] || echo '; time was up, start it again')"
 [ "$failed" = 0 ] || exit 1
 [ $cut_off = 0 ] || exit 3

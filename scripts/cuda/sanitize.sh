@@ -7,7 +7,7 @@
 # Without arguments, as in CI: the planted faults, the driver, and the tests of norm and fragments, which have what the others
 # are made of: sums over a block, asynchronous copies, matrix loads. --all: every host test, which takes long. NAME: only
 # these host tests.
-# JOBS tests run at a time (default: one for each core). The last line counts what passed and failed.
+# JOBS tests run at a time (default: one for each core).
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 scripts/cuda/toolkit.sh || exit 2
@@ -15,8 +15,8 @@ scripts/cuda/toolkit.sh || exit 2
 build=.cuda/sanitize
 library=.cuda/faults
 memory=address,undefined
-rm -rf "$build/results"
-mkdir -p "$build/results"
+results=$build/results
+. scripts/cuda/checks.sh
 scripts/cuda/library.sh "$library" kernels/tests/faults/*.cu || exit 2
 read -ra flags <"$library/host_flags"
 export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=history_size=0:halt_on_error=1
@@ -80,24 +80,6 @@ driver_in_bounds() { # the driver itself, instrumented; the program that calls i
   return 1
 }
 
-check() { # check NAME COMMAND...: shows the command's output if it fails; runs beside others
-  local log=$build/results/${1//[ \/,:]/_} TIMEFORMAT='(%U s)'
-  local took
-  took=$({ time "${@:2}" >"$log.log" 2>&1 || touch "$log.failed"; } 2>&1)
-  if [ ! -e "$log.failed" ]; then
-    touch "$log.ok"
-    echo "ok      $1 $took"
-  else
-    { echo "FAILED  $1 $took" && cat "$log.log"; }
-  fi
-}
-jobs=0
-later() { # later NAME COMMAND...: a check in the background, JOBS at a time
-  if [ "$jobs" -ge "${JOBS:-$(nproc)}" ]; then wait -n; jobs=$((jobs - 1)); fi
-  check "$@" &
-  jobs=$((jobs + 1))
-}
-
 tests=("$@")
 if [ $# = 0 ] || [ "$1" = --all ]; then
   tests=(norm fragments)
@@ -128,7 +110,4 @@ for name in "${tests[@]}"; do
   later "$name: no race" finds_nothing thread "$name"
   later "$name: nothing out of bounds, nothing undefined" finds_nothing "$memory" "$name"
 done
-wait
-passed=$(find "$build/results" -name '*.ok' | wc -l) failed=$(find "$build/results" -name '*.failed' | wc -l)
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+tally

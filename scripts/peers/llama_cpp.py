@@ -1,74 +1,21 @@
 """Pairs of runs of the same questions: our engine, then llama-server, in turn.
 
-The questions are those that `tribunal bench fsp --write` writes, with the ids of their prompts, so that both
-sides read the same tokens. The server runs at its best for them: a document's common prefix is evaluated once in
-slot 0, its state is saved and restored into the other slots, then the document's questions are asked side by side.
-
-Two comparisons. `natural`: both sides may write as many tokens as the method allows. `equal`: the server may write
-as many tokens as our answer to the same question had. Standard library only.
+The server runs at its best for them: a document's common prefix is evaluated once in slot 0, its state is saved and
+restored into the other slots, then the document's questions are asked side by side. Standard library only.
 """
 
-import argparse
 import concurrent.futures
 import http.client
 import json
 import os
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
+from pairs import arguments, compare, n_errors, plain
 
-def arguments():
-    p = argparse.ArgumentParser(prog="scripts/peers/llama_cpp.sh", description=__doc__.split("\n")[0])
-    p.add_argument("--server", required=True, help=argparse.SUPPRESS)
-    p.add_argument("--tribunal", required=True, help=argparse.SUPPRESS)
-    p.add_argument("--testset", required=True, help="a folder in mt-metrics-eval's layout")
-    p.add_argument("-l", "--lp", default="en-de")
-    p.add_argument("--systems", default="ONLINE-B", help="one system, or several with commas")
-    p.add_argument("--groups", type=int, default=4, help="documents")
-    p.add_argument("--model", default="qwen2.5-coder-0.5b-instruct", help="a card")
-    p.add_argument("--method", default="fsp:shots=0")
-    p.add_argument("--preset", default="paper")
-    p.add_argument("--max-tokens", type=int, default=96)
-    p.add_argument("--slots", type=int, default=8)
-    p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--pairs", type=int, default=3)
-    p.add_argument("--json", action="store_true", help="print one JSON object")
-    return p.parse_args()
-
-
-# ------------------------------------------------------------------ our side
-
-def run(command, quiet=False):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if quiet else None, text=True)
-    if done.returncode != 0:
-        sys.exit(f"error: `{' '.join(command)}` ended with {done.returncode}")
-    return done.stdout
-
-
-def tribunal(a, *more):
-    return run([a.tribunal, "bench", "fsp", "--model", a.model, "--threads", str(a.threads), *more])
-
-
-def take_down(a, file):
-    tribunal(a, "--testset", a.testset, "-l", a.lp, "--systems", a.systems, "--groups", str(a.groups),
-             "--method", a.method, "--preset", a.preset, "--max-tokens", str(a.max_tokens), "--write", file)
-    return [json.loads(line) for line in open(file, encoding="utf-8")]
-
-
-def ours(a, file, replies):
-    m = json.loads(tribunal(a, "--requests", file, "--replies", replies, "--json"))["measured"]
-    lengths = {r["id"]: r["usage"]["generated"] for r in map(json.loads, open(replies, encoding="utf-8"))}
-    return {"seconds": m["seconds"], "computed": m["computed_prompt_tokens"], "prompt": m["prompt_tokens"],
-            "distinct": m["distinct_prompt_tokens"], "generated": m["generated_tokens"], "valid": m["valid"],
-            "spans": m["error_spans"]}, lengths
-
-
-# ------------------------------------------------------------------ the server
 
 class Server:
     """A llama-server on the loopback address, for the time of one run."""
@@ -132,20 +79,6 @@ class Server:
         return self.ask("/completion", body)
 
 
-def plain(schema):
-    """The schema without our own keyword, which llama.cpp does not know."""
-    if isinstance(schema, dict):
-        return {k: plain(v) for k, v in schema.items() if k not in ("substringOf", "x-indent")}
-    return [plain(v) for v in schema] if isinstance(schema, list) else schema
-
-
-def n_errors(text):
-    try:
-        return len(json.loads(text)["errors"])
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
 def theirs(a, gguf, requests, lengths):
     longest = max(len(r["prompt_ids"]) + r["max_tokens"] for r in requests) + 16
     documents = {}
@@ -195,66 +128,9 @@ def answer(server, a, group, lengths):
         return [pair for done in pool.map(take_turns, range(min(a.slots, len(group)))) for pair in done]
 
 
-# ------------------------------------------------------------------ pairs
-
-def main():
-    a = arguments()
-    gguf = weights(a)
-    with tempfile.TemporaryDirectory() as folder:
-        file, replies = f"{folder}/requests.jsonl", f"{folder}/replies.jsonl"
-        requests = take_down(a, file)
-        runs = {"natural": [], "equal": []}
-        for pair in range(a.pairs):
-            us, lengths = ours(a, file, replies)
-            runs["natural"].append((us, theirs(a, gguf, requests, None)))
-            us, lengths = ours(a, file, replies)
-            runs["equal"].append((us, theirs(a, gguf, requests, lengths)))
-            print(f"pair {pair + 1} of {a.pairs} done", file=sys.stderr)
-    result = {"model": a.model, "segments": len(requests), "documents": len({r["doc"] for r in requests}),
-              "threads": a.threads, "slots": a.slots, "max_tokens": a.max_tokens}
-    for name, pairs in runs.items():
-        result[name] = summary(pairs, len(requests))
-    if a.json:
-        print(json.dumps(result))
-    else:
-        table(result)
-
-
-def weights(a):
-    shown = subprocess.run([a.tribunal, "models", "show", a.model], stdout=subprocess.PIPE, text=True).stdout
-    facts = dict(line.split(maxsplit=1) for line in shown.splitlines() if " " in line)
-    gguf = Path(facts.get("folder", ""), facts.get("file", "").split(" ")[0])
-    if not gguf.is_file():
-        sys.exit(f"error: `{a.model}` is not here; hint: {a.tribunal} models pull {a.model}")
-    return str(gguf)
-
-
-def summary(pairs, n):
-    side = lambda i, key: statistics.median(p[i][key] for p in pairs)
-    ratios = sorted(p[1]["seconds"] / p[0]["seconds"] for p in pairs)
-    out = {"ratio": statistics.median(ratios), "ratios": ratios}
-    for i, who in enumerate(["tribunal", "llama_server"]):
-        seconds = side(i, "seconds")
-        out[who] = {"seconds": seconds, "segments_per_s": n / seconds, "spans_per_s": side(i, "spans") / seconds}
-        out[who] |= {key: side(i, key) for key in ["computed", "generated", "valid", "spans"]}
-    return out
-
-
-def table(r):
-    print(f"{r['model']}, {r['documents']} documents, {r['segments']} segments, {r['threads']} threads; "
-          f"the server with {r['slots']} slots")
-    rows = [("segments/s", "segments_per_s", "{:.3f}"), ("seconds", "seconds", "{:.1f}"),
-            ("prompt tokens computed", "computed", "{:.0f}"), ("answer tokens", "generated", "{:.0f}"),
-            ("whole JSON answers", "valid", "{:.0f}"), ("error spans", "spans", "{:.0f}"),
-            ("error spans/s", "spans_per_s", "{:.2f}")]
-    for name in ["natural", "equal"]:
-        c = r[name]
-        spread = ", ".join(f"{x:.2f}" for x in c["ratios"])
-        print(f"\n{name}: {c['ratio']:.2f} x the server's segments/s (pairs: {spread})")
-        print(f"  {'':24}{'tribunal':>12}{'llama-server':>14}")
-        for title, key, form in rows:
-            print(f"  {title:24}{form.format(c['tribunal'][key]):>12}{form.format(c['llama_server'][key]):>14}")
-
-
 if __name__ == "__main__":
-    main()
+    p = arguments("scripts/peers/llama_cpp.sh", __doc__.split("\n")[0])
+    p.add_argument("--server", required=True)
+    p.add_argument("--slots", type=int, default=8)
+    a = p.parse_args()
+    compare(a, "llama-server", theirs)

@@ -1,6 +1,8 @@
 //! From the input arguments to segments. There must be exactly one kind of input, and it must be complete.
 
-use anyhow::{Result, bail};
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result, bail};
 
 use super::{
     args::{InputArgs, Pair},
@@ -109,11 +111,15 @@ pub fn select_from<S: Segments + ?Sized>(
     notes: &mut Vec<String>,
     seed: u64,
 ) -> Result<Selection> {
+    let among = match &args.documents {
+        None => Selection::All,
+        Some(file) => named(file, segments)?,
+    };
     if let Some(n) = args.limit {
-        return Ok(Selection::first(segments, n)?);
+        return Ok(among.first(segments, n)?);
     }
-    let Some(n) = args.subset else { return Ok(Selection::All) };
-    let drawn = Selection::draw(segments, n, seed)?;
+    let Some(n) = args.subset else { return Ok(among) };
+    let drawn = among.draw(segments, n, seed)?;
     let Drawn { documents, segments, left_out, .. } = drawn;
     notes.push(format!("the subset has {segments} segments of each system, in {documents} documents"));
     if left_out > 0 {
@@ -121,6 +127,13 @@ pub fn select_from<S: Segments + ?Sized>(
         notes.push(format!("{left_out} {note}"));
     }
     Ok(drawn.selection)
+}
+
+/// The documents that a file names.
+fn named<S: Segments + ?Sized>(file: &Path, segments: &S) -> Result<Selection> {
+    let text = fs::read_to_string(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
+    let names = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    Selection::named(segments, &names).with_context(|| format!("`--documents {}`", file.display()))
 }
 
 fn parallel(args: &InputArgs) -> Result<Input> {

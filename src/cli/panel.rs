@@ -393,12 +393,15 @@ fn estimate(
 ) -> Vec<(String, String)> {
     let facts = engine.facts();
     let gib = |bytes: usize| format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30));
-    let mut rows =
-        vec![("weights".to_owned(), gib(facts.weight_bytes)), ("KV cache".to_owned(), gib(facts.kv_bytes))];
+    let mut rows = vec![("weights".to_owned(), gib(facts.weight_bytes))];
+    if facts.adapter_bytes > 0 {
+        rows.push(("adapters".to_owned(), gib(facts.adapter_bytes)));
+    }
+    rows.push(("KV cache".to_owned(), gib(facts.kv_bytes)));
     // On a GPU it is loaded already.
     if facts.signature.get("device") == Some("cpu") {
         let options = Options { context: Some(facts.context), ..Options::for_gpu() };
-        let need = Need::new(facts.sizes, facts.weight_bytes, &options);
+        let need = Need::new(facts.sizes, facts.weight_bytes + facts.adapter_bytes, &options);
         rows.push(("on a GPU".to_owned(), fits::sum(&need)));
         rows.push(("GPU memory".to_owned(), Room::find(None).verdict(&need)));
     }

@@ -104,7 +104,10 @@ fn chosen(args: &mut score::Args, again: &AgainArgs) {
 /// The input where the command found it: that of a shard whose folder keeps no copy.
 fn reread(run: &RunFile, args: &score::Args) -> Result<Judged> {
     let mut from = args.input.clone();
-    for path in [&mut from.source, &mut from.docs, &mut from.input, &mut from.testset].into_iter().flatten() {
+    for path in [&mut from.source, &mut from.docs, &mut from.input, &mut from.testset, &mut from.documents]
+        .into_iter()
+        .flatten()
+    {
         *path = run.from_there(path);
     }
     if from.testset.is_none() {

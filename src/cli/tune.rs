@@ -22,7 +22,7 @@ use crate::{
     judges::{Granularity, Settings},
     run::folder::hex,
     tune::{
-        Module, Weights, draw,
+        self, Module, Weights, draw,
         encoded::{self, Encoded},
         estimate,
         examples::{self, Example},
@@ -32,12 +32,16 @@ use crate::{
         rated::{self, Document},
         split::{self, HoldOut, Split},
         state,
-        train::{Recipe, Training},
+        train::{Event, Recipe, Training},
     },
 };
 
+mod held;
+mod judged;
 mod probe;
 mod progress;
+
+use judged::Jury;
 
 /// Train an adapter on rated translations, so that a model judges better.
 #[derive(Clone, Debug, clap::Args)]
@@ -114,6 +118,9 @@ struct DataArgs {
     /// Measure the loss on this many held-out examples
     #[arg(long, default_value = "48", value_name = "N", value_parser = positive)]
     test_examples: usize,
+    /// Judge about this many held-out translations each time, for acc-t, Pearson and span F1; 0 for none
+    #[arg(long, default_value_t = 48, value_name = "N")]
+    test_translations: usize,
     /// A folder whose files replace the prompt of `gmft`
     #[arg(long, value_name = "DIR")]
     prompts: Option<PathBuf>,
@@ -153,7 +160,7 @@ struct RecipeArgs {
     /// Stop after so many hours; the same command goes on
     #[arg(long, value_name = "H")]
     max_hours: Option<f64>,
-    /// Steps between two measurements of the held-out loss
+    /// Steps between two measurements on held-out text
     #[arg(long, default_value = "25", value_name = "N", value_parser = positive)]
     every: usize,
     /// Measurements without a lower loss after which training stops
@@ -289,7 +296,9 @@ fn tune(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<()> {
     let rows = rows.max(prepared.recipe.max_rows);
     let needed = estimate::bytes(config, estimate::Size { layers, rows, n_adapted: adapters.n_values() });
     if let Some(free) = estimate::free() {
-        estimate::check(needed + prepared.weights.n_bytes(), free)?;
+        // The judge of held-out translations has the model a second time.
+        let engines = 1 + usize::from(args.data.test_translations > 0);
+        estimate::check(needed + engines * prepared.weights.n_bytes(), free)?;
     }
     if args.dry_run {
         return dry_run(args, &prepared, &adapters, needed, out);
@@ -297,7 +306,9 @@ fn tune(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     begun.writing.keeps(format!("the same command goes on from what is in `{}`", folder.display()));
     write_split(folder, &split)?;
-    let trained = train(args, folder, &prepared, &adapters)?;
+    let measured = (args.data.test_translations, args.data.seed);
+    let jury = Jury::new(&prepared.found, args.data.prompts.as_deref(), &split.held_out, measured)?;
+    let trained = train(args, folder, &prepared, (&adapters, jury.as_ref()))?;
     progress::plot(folder)?;
     let adapter = {
         state::set(&adapters, &trained.best)?;
@@ -397,7 +408,12 @@ impl Prepared {
     }
 }
 
-fn train(args: &Args, folder: &Path, prepared: &Prepared, adapters: &Adapters) -> Result<state::State> {
+fn train(
+    args: &Args,
+    folder: &Path,
+    prepared: &Prepared,
+    (adapters, jury): (&Adapters, Option<&Jury>),
+) -> Result<state::State> {
     let examples: Vec<&Encoded> = prepared.examples.iter().collect();
     // The rows of the lower layers first: the model that makes them is gone when the upper layers are loaded.
     let upper = Upper::load(&prepared.weights, prepared.spec.first_layer)?;
@@ -406,7 +422,17 @@ fn train(args: &Args, folder: &Path, prepared: &Prepared, adapters: &Adapters) -
     let mut go_on =
         || args.recipe.max_hours.is_none_or(|hours| begun.elapsed().as_secs_f64() < hours * 3600.0);
     let mut told = progress::Table::open(folder, prepared.recipe.n_steps)?;
-    Ok(training.run(&mut |event| told.tell(event), &mut go_on)?)
+    let mut tell = |event: &Event| {
+        told.tell(event)?;
+        if let (Event::HeldOut { step, .. }, Some(jury)) = (event, jury) {
+            let figures = jury.measure(adapters, folder);
+            let failed =
+                |e| tune::Error::Unsuitable(format!("held-out translations cannot be judged: {e:#}"));
+            told.judged(*step, &figures.map_err(failed)?)?;
+        }
+        Ok(())
+    };
+    Ok(training.run(&mut tell, &mut go_on)?)
 }
 
 /// What it would take, from a short trial.

@@ -13,11 +13,11 @@ pub fn available() -> Option<usize> {
     Some(kib * 1024)
 }
 
-/// The size of the cache when none is asked for: half of what is free once the weights are loaded, at
+/// The size of the cache when none is asked for: half of what is free once weights and adapters are loaded, at
 /// most 4 GiB.
-pub fn default_cache(weight_bytes: usize) -> usize {
+pub fn default_cache(loaded_bytes: usize) -> usize {
     const MOST: usize = 4 << 30;
-    let free = available().map_or(MOST, |free| free.saturating_sub(weight_bytes) / 2);
+    let free = available().map_or(MOST, |free| free.saturating_sub(loaded_bytes) / 2);
     free.min(MOST)
 }
 
@@ -48,6 +48,7 @@ impl From<&Config> for Sizes {
 /// Unit: bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
+    /// Those of adapters among them.
     pub weights: usize,
     /// The keys and values of one sequence of `context` positions.
     pub cache: usize,

@@ -39,9 +39,6 @@ pub fn over(
     let template = template.map_err(|e| text(e.to_string()))?;
     let template = template.map(|t| t.with_options(&options.chat_options));
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
-    if !options.adapters.is_empty() && !options.device.is_cpu() {
-        return Err(Error::AdapterDevice);
-    }
     let adapters = options.adapters.iter().map(|dir| adapter(dir, config)).collect::<Result<Vec<_>, _>>()?;
     let devices = std::iter::once(&options.device).chain(&options.more_devices);
     let models = devices.map(|device| model(device, weights, &adapters, context, options));
@@ -54,6 +51,7 @@ pub fn over(
         context,
         n_layers: config.n_layers,
         weight_bytes: weights.n_bytes(),
+        adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
         kv_bytes,
         sizes: config.into(),
     };
@@ -86,7 +84,8 @@ fn model(
     let (mut model, n_blocks) = match device {
         Device::Cpu => {
             // Refused before weights are read, which takes a while.
-            let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(weights.n_bytes()));
+            let loaded_bytes = weights.n_bytes() + adapters.iter().map(Adapter::n_bytes).sum::<usize>();
+            let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(loaded_bytes));
             let n_blocks = n_blocks(kv_bytes)?;
             (loaded(device, weights, adapters, options)?, n_blocks)
         }

@@ -51,7 +51,7 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         chat_options,
         // Those that the model does not name itself are in `built`.
         stop_tokens: _stop_tokens,
-        // Whoever names the model's files in a signature names those of the adapter that is asked.
+        // Whoever names the model's files in a signature names those of the adapter that is asked, on any device.
         adapters: _adapters,
     } = options;
     let mut signature = Signature::new();

@@ -114,6 +114,12 @@ impl Adapter {
         self.layers.iter().flat_map(BTreeMap::values).map(|part| part.a.len() + part.b.len()).sum()
     }
 
+    /// Bytes that it takes beside a model, on any device.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        size_of::<f32>() * self.n_parameters()
+    }
+
     /// Checks that it is one for a model of this shape.
     ///
     /// # Errors

@@ -99,8 +99,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// layers, so that all count them alike.
     ///
     /// # Errors
-    /// No memory, or a device that has no adapters.
-    fn adapt(&self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), Error>;
+    /// No memory on the device.
+    fn adapt(&mut self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), Error>;
 
     /// Makes the cache: room for `n_blocks` blocks, which may hold anything.
     ///

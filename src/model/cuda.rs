@@ -12,11 +12,15 @@ mod gpu;
 pub use gpu::Gpu;
 
 #[cfg(feature = "cuda")]
+mod adapter;
+#[cfg(feature = "cuda")]
 mod backend;
 #[cfg(feature = "cuda")]
 mod graphs;
 #[cfg(feature = "cuda")]
 mod plan;
+#[cfg(feature = "cuda")]
+mod sender;
 #[cfg(feature = "cuda")]
 mod tail;
 #[cfg(feature = "cuda")]
@@ -99,8 +103,6 @@ pub enum Error {
     Memory { what: &'static str, wanted: usize, free: usize },
     #[error("the KV cache of a GPU holds bf16, not {0}; hint: leave out `--kv-dtype`")]
     Cache(&'static str),
-    #[error("adapters are applied on the CPU only; hint: `--device cpu`")]
-    Adapter,
     #[error(transparent)]
     Product(#[from] products::Error),
     #[error("the CUDA kernel `{kernel}` takes other arguments than this binary gives it")]

@@ -24,7 +24,7 @@ pub trait Model: Send + Sync {
     /// as if it were not there.
     ///
     /// # Errors
-    /// An adapter of a model of another shape, no memory, or a device that has no adapters.
+    /// An adapter of a model of another shape, or no memory on the device.
     fn adapt(&mut self, adapter: &Adapter) -> Result<u32, Error>;
 
     /// Runs one step: writes the tokens' keys and values to the cache and holds the wanted logits. A GPU may still be
@@ -173,7 +173,7 @@ impl<B: Backend> Model for Decoder<B> {
         for (idx, layer) in self.layers.iter_mut().enumerate() {
             let of_layer = adapter.layers.get(idx).unwrap_or(&none);
             let added = |module| of_layer.get(&module).map(|matrices| Added { matrices, scale });
-            let backend = &self.backend;
+            let backend = &mut self.backend;
             backend.adapt(&mut layer.qkv, &[Module::Q, Module::K, Module::V].map(added))?;
             backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;
             backend.adapt(&mut layer.gate_up, &[Module::Gate, Module::Up].map(added))?;

@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn a_selection_keeps_groups_whole() {
         let segments = input();
-        let selection = Selection::first(&segments, 1).unwrap();
+        let selection = Selection::All.first(&segments, 1).unwrap();
         for grouping in [Grouping::Segment, Grouping::Document, Grouping::FiveDocuments, Grouping::Source] {
             let whole = all(&segments, grouping, 7);
             let some = groups(&segments, &selection, grouping, 7);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::draw::{languages, shuffle};
-use crate::segment::{Outline, Segment, Segments};
+use crate::segment::{Outline, Segment, Segments, lang};
 
 /// The segments that get a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,17 +36,56 @@ pub enum Error {
          `--limit N` takes the first N segments of each system"
     )]
     NothingShared(usize),
+    #[error("the input has no document `{name}`\nhint: its documents are called {known}")]
+    Unknown { name: String, known: String },
+    #[error("no document of the input is named")]
+    NoneNamed,
 }
 
 /// A document, whichever system translated it: languages, name, and the segment's number where it stands alone.
 type Document<'a> = (String, &'a str, Option<usize>);
 
 impl Selection {
-    /// The first `n` segments of each system.
+    /// The documents with these names: `DOC`, or `PAIR/DOC`. Names with a language pair that the input does not have
+    /// may stand among them.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] for a name that no document has, [`Error::NoneNamed`] when no document is left.
+    pub fn named<S: Segments + ?Sized>(segments: &S, names: &BTreeSet<String>) -> Result<Self, Error> {
+        let (mut pairs, mut known, mut found) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut is_wanted = Vec::with_capacity(segments.n_segments());
+        for idx in 0..segments.n_segments() {
+            let outline = segments.outline(idx);
+            let pair = languages(&outline);
+            let full = format!("{pair}/{}", outline.doc);
+            let matching = [outline.doc, &full].into_iter().filter_map(|name| names.get(name));
+            let before = found.len();
+            found.extend(matching.clone());
+            is_wanted.push(found.len() > before || matching.count() > 0);
+            pairs.insert(pair);
+            known.insert(outline.doc);
+        }
+        let of_another = |name: &str| {
+            let pair = name.split_once('/').map(|(pair, _)| pair);
+            pair.is_some_and(|pair| lang::parse_pair(pair).is_ok() && !pairs.contains(pair))
+        };
+        let mut missing = names.iter().filter(|name| !found.contains(*name) && !of_another(name));
+        if let Some(name) = missing.next() {
+            let known =
+                known.into_iter().take(3).map(|doc| format!("`{doc}`")).collect::<Vec<_>>().join(", ");
+            return Err(Error::Unknown { name: name.clone(), known: format!("{known}, ...") });
+        }
+        if !is_wanted.contains(&true) {
+            return Err(Error::NoneNamed);
+        }
+        Ok(Self::of(&is_wanted))
+    }
+
+    /// The first `n` segments that each system has of this selection.
     ///
     /// # Errors
     /// [`Error::Nothing`] when `n` is 0.
-    pub fn first<S: Segments + ?Sized>(segments: &S, n: usize) -> Result<Self, Error> {
+    pub fn first<S: Segments + ?Sized>(self, segments: &S, n: usize) -> Result<Self, Error> {
         if n == 0 {
             return Err(Error::Nothing("limit"));
         }
@@ -54,23 +93,23 @@ impl Selection {
         let mut is_wanted = Vec::with_capacity(segments.n_segments());
         for idx in 0..segments.n_segments() {
             let count = counts.entry(segments.outline(idx).system).or_default();
-            *count += 1;
-            is_wanted.push(*count <= n);
+            *count += usize::from(self.wants(idx));
+            is_wanted.push(self.wants(idx) && *count <= n);
         }
         Ok(Self::of(&is_wanted))
     }
 
-    /// Whole documents in an order drawn by the seed, until they have about `n` segments: the same documents for
-    /// every system. The last one is taken when that comes nearer to `n`; the first one always is. A segment
+    /// Whole documents of this selection in an order drawn by the seed, until they have about `n` segments: the same
+    /// documents for every system. The last one is taken when that comes nearer to `n`; the first one always is. A segment
     /// that belongs to no document is drawn by itself.
     ///
     /// # Errors
     /// [`Error::Nothing`] when `n` is 0, [`Error::NothingShared`] when no document is there for every system.
-    pub fn draw<S: Segments + ?Sized>(segments: &S, n: usize, seed: u64) -> Result<Drawn, Error> {
+    pub fn draw<S: Segments + ?Sized>(&self, segments: &S, n: usize, seed: u64) -> Result<Drawn, Error> {
         if n == 0 {
             return Err(Error::Nothing("subset"));
         }
-        let documents = Documents::of(segments);
+        let documents = Documents::of(segments, self);
         let mut order = documents.shared();
         if order.is_empty() && segments.n_segments() > 0 {
             return Err(Error::NothingShared(documents.systems));
@@ -86,7 +125,7 @@ impl Selection {
             total += size;
             drawn.insert(document);
         }
-        let is_drawn = |idx| drawn.contains(&document(&segments.outline(idx)));
+        let is_drawn = |idx| self.wants(idx) && drawn.contains(&document(&segments.outline(idx)));
         let is_wanted: Vec<bool> = (0..segments.n_segments()).map(is_drawn).collect();
         let selection = Self::of(&is_wanted);
         Ok(Drawn { selection, documents: drawn.len(), segments: total, left_out })
@@ -148,12 +187,12 @@ struct Documents<'a> {
 }
 
 impl<'a> Documents<'a> {
-    fn of<S: Segments + ?Sized>(segments: &'a S) -> Self {
+    fn of<S: Segments + ?Sized>(segments: &'a S, among: &Selection) -> Self {
         let mut places: BTreeMap<Document, usize> = BTreeMap::new();
         let mut sizes: Vec<(Document, BTreeMap<&str, usize>)> = Vec::new();
         let mut of_pair: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
         let mut systems: BTreeSet<&str> = BTreeSet::new();
-        for idx in 0..segments.n_segments() {
+        for idx in (0..segments.n_segments()).filter(|&idx| among.wants(idx)) {
             let segment = segments.outline(idx);
             let id = document(&segment);
             systems.insert(segment.system);
@@ -215,18 +254,18 @@ mod tests {
     #[test]
     fn a_limit_counts_the_segments_of_each_system() {
         let segments = input();
-        let selection = Selection::first(&segments, 2).unwrap();
+        let selection = Selection::All.first(&segments, 2).unwrap();
         assert_eq!(selection, Selection::Only([0, 1, 21, 22].into()));
         assert_eq!(selection.of_segments(segments.clone()).len(), 4);
-        assert_eq!(Selection::first(&segments, 21).unwrap(), Selection::All);
-        assert_eq!(Selection::first(&segments, 0), Err(Error::Nothing("limit")));
+        assert_eq!(Selection::All.first(&segments, 21).unwrap(), Selection::All);
+        assert_eq!(Selection::All.first(&segments, 0), Err(Error::Nothing("limit")));
     }
 
     #[test]
     fn a_subset_holds_whole_documents_and_the_same_ones_for_every_system() {
         let segments = input();
         for (n, seed) in (1..=21).flat_map(|n| (0..20).map(move |seed| (n, seed))) {
-            let drawn = Selection::draw(&segments, n, seed).unwrap();
+            let drawn = Selection::All.draw(&segments, n, seed).unwrap();
             let all = chosen(&segments, &drawn.selection);
             let of = |system: &str| -> Vec<(String, usize)> {
                 all.iter().filter(|s| s.0 == system).map(|s| (s.1.clone(), s.2)).collect()
@@ -238,10 +277,10 @@ mod tests {
             assert_eq!((whole, docs.len()), (drawn.segments, drawn.documents));
             // Half of the longest document is the most that it can miss by, unless it is the only one.
             assert!(drawn.documents == 1 || drawn.segments.abs_diff(n) <= 3, "{n} {seed} {drawn:?}");
-            assert_eq!(Selection::draw(&segments, n, seed).unwrap(), drawn);
+            assert_eq!(Selection::All.draw(&segments, n, seed).unwrap(), drawn);
         }
         let draws: BTreeSet<Vec<_>> = (0..20)
-            .map(|seed| chosen(&segments, &Selection::draw(&segments, 5, seed).unwrap().selection))
+            .map(|seed| chosen(&segments, &Selection::All.draw(&segments, 5, seed).unwrap().selection))
             .collect();
         assert!(draws.len() > 3, "the seed decides");
     }
@@ -251,21 +290,44 @@ mod tests {
         let mut segments = input();
         segments.retain(|s| s.system != "a" || s.doc != "d6");
         for seed in 0..20 {
-            let drawn = Selection::draw(&segments, 9, seed).unwrap();
+            let drawn = Selection::All.draw(&segments, 9, seed).unwrap();
             assert!(chosen(&segments, &drawn.selection).iter().all(|s| s.1 != "d6"));
             assert_eq!(drawn.left_out, 1);
         }
         segments.retain(|s| (s.system == "a") == (s.doc.as_str() < "d4"));
-        assert_eq!(Selection::draw(&segments, 9, 0), Err(Error::NothingShared(2)));
-        assert_eq!(Selection::draw(&segments, 0, 0), Err(Error::Nothing("subset")));
+        assert_eq!(Selection::All.draw(&segments, 9, 0), Err(Error::NothingShared(2)));
+        assert_eq!(Selection::All.draw(&segments, 0, 0), Err(Error::Nothing("subset")));
     }
 
     #[test]
     fn segments_without_a_document_are_drawn_one_by_one() {
         let segments: Vec<Segment> =
             ["a", "b"].iter().flat_map(|system| (0..30).map(|seg| segment(system, "", seg))).collect();
-        let drawn = Selection::draw(&segments, 7, 3).unwrap();
+        let drawn = Selection::All.draw(&segments, 7, 3).unwrap();
         assert_eq!((drawn.documents, drawn.segments), (7, 7));
         assert_eq!(chosen(&segments, &drawn.selection).len(), 14);
+    }
+
+    #[test]
+    fn named_documents_alone_and_a_draw_among_them() {
+        let segments = input();
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let some = Selection::named(&segments, &names(&["d2", "en-de/d3", "zh-en/d9"])).unwrap();
+        let docs: BTreeSet<String> = chosen(&segments, &some).into_iter().map(|s| s.1).collect();
+        assert_eq!(docs, names(&["d2", "d3"]));
+        assert_eq!(chosen(&segments, &some).len(), 10);
+        assert_eq!(chosen(&segments, &some.draw(&segments, 3, 0).unwrap().selection).len() % 2, 0);
+        let drawn = some.draw(&segments, 100, 0).unwrap();
+        assert_eq!((drawn.selection, drawn.documents, drawn.left_out), (some.clone(), 2, 0));
+        assert_eq!(chosen(&segments, &some.first(&segments, 1).unwrap()).len(), 2);
+        for unknown in ["d9", "en-de/d9"] {
+            let error = Selection::named(&segments, &names(&["d1", unknown])).unwrap_err();
+            assert!(
+                error.to_string().starts_with(&format!("the input has no document `{unknown}`")),
+                "{error}"
+            );
+        }
+        let nothing = Selection::named(&segments, &names(&["zh-en/d1"]));
+        assert_eq!(nothing, Err(Error::NoneNamed));
     }
 }

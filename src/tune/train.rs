@@ -107,11 +107,13 @@ impl Training<'_> {
             tell(&self.step(step, &mut state.moments)?)?;
             state.progress.step = step;
             let is_last = step >= self.recipe.n_steps;
-            if is_last || step.is_multiple_of(self.recipe.every) {
+            let is_measured = is_last || step.is_multiple_of(self.recipe.every);
+            if is_measured {
                 self.evaluate(&mut state, tell)?;
                 state.progress.is_over = is_last || state.progress.worse >= self.recipe.patience;
             }
-            if state.progress.is_over || step.is_multiple_of(SAVE_EVERY) {
+            // A measurement takes long, and its adapters may be the best.
+            if is_measured || step.is_multiple_of(SAVE_EVERY) {
                 state::save(&self.state_path, &state, self.adapters)?;
             }
         }

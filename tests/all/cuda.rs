@@ -23,6 +23,7 @@ use crate::{
     model::{Desk, check_company, goldens, load_on},
 };
 
+mod adapters;
 mod graphs;
 mod products;
 

@@ -54,3 +54,4 @@ mod run_selection;
 mod segment_read;
 mod session;
 mod signature;
+mod tune;

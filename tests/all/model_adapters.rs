@@ -44,8 +44,8 @@ fn worst(ours: &[Vec<f32>], theirs: &[Vec<f32>]) -> f32 {
 }
 
 /// The logits of a sequence alone.
-fn logits(model: &mut dyn Model, ids: &[u32], adapter: Option<u32>) -> Vec<Vec<f32>> {
-    let mut desk = Desk::new(model, &[ids.to_vec()], KvType::F32);
+pub fn logits(model: &mut dyn Model, ids: &[u32], kind: KvType, adapter: Option<u32>) -> Vec<Vec<f32>> {
+    let mut desk = Desk::new(model, &[ids.to_vec()], kind);
     desk.adapters = vec![adapter];
     desk.step(&[(0, ids.len())])
 }
@@ -56,10 +56,10 @@ fn logits_equal_those_of_peft() {
         let mut model = load(base);
         let number = model.adapt(&adapter(name)).unwrap();
         for Golden { ids, logits: theirs } in goldens_of("adapters", name) {
-            let by = worst(&logits(&mut *model, &ids, Some(number)), &theirs);
+            let by = worst(&logits(&mut *model, &ids, KvType::F32, Some(number)), &theirs);
             assert!(by <= 1e-4, "{name}: logits differ by {by}");
             assert!(
-                worst(&logits(&mut *model, &ids, None), &theirs) > 0.1,
+                worst(&logits(&mut *model, &ids, KvType::F32, None), &theirs) > 0.1,
                 "{name}: the adapter must matter"
             );
         }
@@ -97,7 +97,8 @@ fn logits_equal_those_of_merged_weights() {
         let mut whole = Device::Cpu.load(&weights, Compute::default()).unwrap();
         let mut model = load(base);
         let number = model.adapt(&adapter).unwrap();
-        let by = worst(&logits(&mut *model, &ids, Some(number)), &logits(&mut *whole, &ids, None));
+        let ours = logits(&mut *model, &ids, KvType::F32, Some(number));
+        let by = worst(&ours, &logits(&mut *whole, &ids, KvType::F32, None));
         assert!(by <= 1e-4, "{name}: logits differ by {by}");
     }
 }
@@ -166,8 +167,8 @@ proptest! {
 #[test]
 fn rows_without_an_adapter_have_the_bits_of_a_model_without_one() {
     let ids: Vec<u32> = (0..70).map(|i| i * 41 % 300).collect();
-    let plain = logits(&mut *load("qwen2"), &ids, None);
-    let with = logits(&mut *adapted(&Device::Cpu), &ids, None);
+    let plain = logits(&mut *load("qwen2"), &ids, KvType::F32, None);
+    let with = logits(&mut *adapted(&Device::Cpu), &ids, KvType::F32, None);
     assert!(plain.iter().zip(&with).all(|(a, b)| bits(a) == bits(b)));
 }
 
@@ -187,40 +188,59 @@ fn an_adapter_that_is_not_there_or_does_not_fit_is_refused() {
     assert!(adapter("mistral-rslora").layers[0].is_empty() && Module::named("q_proj") == Some(Module::Q));
 }
 
-/// The replies of three judges that are one loaded model with two adapters and with none.
-fn replies(options: &Options, together: bool) -> Vec<Vec<Reply>> {
+/// The replies of three judges to some questions; the judges are one loaded model with two adapters and with none.
+fn replies(options: &Options, order: &[usize], together: bool) -> Vec<Vec<Reply>> {
     let adapters = vec![folder("qwen2-all"), folder("qwen2-qv")];
     let engine = Engine::open(&tiny("qwen2"), &Options { adapters, ..options.clone() }).unwrap();
     let judges = [None, Some(0), Some(1)].map(|adapter| engine.with_adapter(adapter));
-    let order: Vec<usize> = (0..24).collect();
     if !together {
-        return judges.iter().map(|judge| ask_all(judge, &order)).collect();
+        return judges.iter().map(|judge| ask_all(judge, order)).collect();
     }
     std::thread::scope(|scope| {
-        let asked = judges.each_ref().map(|judge| scope.spawn(|| ask_all(judge, &order)));
+        let asked = judges.each_ref().map(|judge| scope.spawn(|| ask_all(judge, order)));
         asked.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 
-#[test]
-fn one_model_answers_for_all_its_adapters_at_once_with_the_bytes_of_each_alone() {
+/// Checks that what the three judges reply under each of the variants, all at once, has the bytes of their replies one by
+/// one under `slow`, and those of a model without adapters where they take none.
+pub fn check_replies(slow: &Options, variants: &[Options], n_questions: usize) {
+    let order: Vec<usize> = (0..n_questions).collect();
     let all = |replies: Vec<Vec<Reply>>| -> Vec<Vec<_>> {
         replies.iter().map(|of_one| of_one.iter().map(reply_bits).collect()).collect()
     };
-    let slow = Options { n_rows: 1, prefix_cache: false, drafts: false, ..options() };
-    let expected = all(replies(&slow, false));
+    let expected = all(replies(slow, &order, false));
     assert_ne!(expected[0], expected[1]);
     assert_ne!(expected[1], expected[2]);
-    let order: Vec<usize> = (0..24).collect();
-    let plain = ask_all(&Engine::open(&tiny("qwen2"), &slow).unwrap(), &order);
+    let plain = ask_all(&Engine::open(&tiny("qwen2"), slow).unwrap(), &order);
     assert_eq!(expected[0], plain.iter().map(reply_bits).collect::<Vec<_>>(), "as if there were no adapters");
-    for variant in [
+    for (i, variant) in variants.iter().enumerate() {
+        assert_eq!(all(replies(variant, &order, true)), expected, "variant {i}");
+    }
+}
+
+#[test]
+fn one_model_answers_for_all_its_adapters_at_once_with_the_bytes_of_each_alone() {
+    let slow = Options { n_rows: 1, prefix_cache: false, drafts: false, ..options() };
+    let variants = [
         Options { n_rows: 64, ..options() },
         Options { n_rows: 5, step_tokens: 33, ..options() },
         Options { kv_bytes: Some(660 * 1024), ..options() },
-    ] {
-        assert_eq!(all(replies(&variant, true)), expected);
-    }
+    ];
+    check_replies(&slow, &variants, 24);
+}
+
+#[test]
+fn an_adapters_memory_is_counted() {
+    let bytes = |names: &[&str]| {
+        let adapters = names.iter().map(|name| folder(name)).collect();
+        let engine = Engine::open(&tiny("qwen2"), &Options { adapters, ..options() }).unwrap();
+        engine.facts().adapter_bytes
+    };
+    let of_all = 4 * 2 * 4 * (4 * 64 + 2 * 32 + 8 * 64); // f32, layers, rank, the sides of the seven matrices
+    assert_eq!(bytes(&[]), 0);
+    assert_eq!(bytes(&["qwen2-all"]), of_all);
+    assert_eq!(bytes(&["qwen2-all", "qwen2-all"]), 2 * of_all);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tribunal::{
 
 use crate::fakes::{SmallRun, said};
 
-fn tiny() -> std::path::PathBuf {
+pub fn tiny() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2")
 }
 
@@ -79,7 +79,7 @@ fn no_control_token_acts_in_a_plain_prompt() {
 }
 
 /// Rated translations: those that say `falsch` have an error there.
-fn rated(small: &SmallRun) {
+pub fn rated(small: &SmallRun) {
     let mut lines = String::new();
     for i in 0..120 {
         let (doc, system) = (i / 6, if i % 2 == 0 { "a" } else { "b" });

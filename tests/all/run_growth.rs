@@ -67,7 +67,7 @@ fn more_systems_and_a_larger_limit_ask_only_what_is_new() {
     plain(&all, Grouping::Document, &options(&whole)).unwrap();
     // One system, three segments of it; then all of it; then both.
     let one = &all[..8];
-    let limit = Options { selection: Selection::first(one, 3).unwrap(), ..options(&grown) };
+    let limit = Options { selection: Selection::All.first(one, 3).unwrap(), ..options(&grown) };
     plain(one, Grouping::Document, &limit).unwrap();
     let (panel, model) = panel();
     let judge = TinyJudge::by(Grouping::Document);

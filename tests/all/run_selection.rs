@@ -55,7 +55,7 @@ fn a_limit_changes_no_verdict_of_a_method_that_sees_documents() {
     for granularity in ["doc", "5doc", "seg"] {
         let (all, all_asked) = fsp(&segments, granularity, Selection::All);
         // The second document is cut in two.
-        let limit = Selection::first(&segments, 4).unwrap();
+        let limit = Selection::All.first(&segments, 4).unwrap();
         let (some, asked) = fsp(&segments, granularity, limit);
         let whole: BTreeSet<&str> = all.lines().collect();
         assert_eq!(some.lines().count(), 8, "{granularity}");
@@ -76,7 +76,7 @@ fn tiny(dir: &Path, judge: &TinyJudge, selection: Selection) -> Result<Outcome, 
 fn a_verdict_on_documents_counts_them_whole() {
     let dir = tempfile::tempdir().unwrap();
     let judge = TinyJudge { grouping: Grouping::Document, unit: Unit::Group };
-    let limit = Selection::first(&segments(), 4).unwrap();
+    let limit = Selection::All.first(&segments(), 4).unwrap();
     let outcome = tiny(dir.path(), &judge, limit).unwrap();
     let shown: Vec<String> = (outcome.records().unwrap().iter())
         .map(|r| format!("{} {} {}", r.system, r.doc, r.source.lines().count()))
@@ -105,7 +105,7 @@ fn calls_and_records_of_a_cut_group_belong_together() {
 fn a_limit_may_grow_and_not_shrink() {
     let dir = tempfile::tempdir().unwrap();
     let judge = TinyJudge::by(Grouping::Document);
-    let limit = |n| Selection::first(&segments(), n).unwrap();
+    let limit = |n| Selection::All.first(&segments(), n).unwrap();
     tiny(dir.path(), &judge, limit(3)).unwrap();
     let refused = tiny(dir.path(), &judge, limit(2)).unwrap_err().to_string();
     assert!(refused.contains("4 of 16 segments, systems: 2"), "{refused}");
@@ -123,7 +123,7 @@ fn shards_of_a_selection_merge() {
     let root = tempfile::tempdir().unwrap();
     let whole = root.path().join("whole");
     let judge = TinyJudge::by(Grouping::FiveDocuments);
-    let drawn = Selection::draw(&segments(), 4, 1).unwrap();
+    let drawn = Selection::All.draw(&segments(), 4, 1).unwrap();
     tiny(&whole, &judge, drawn.selection.clone()).unwrap();
     let part = |index: usize| {
         let dir = root.path().join(index.to_string());

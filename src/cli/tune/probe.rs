@@ -9,11 +9,15 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{DataArgs, EngineArgs, panel, positive, state};
+use super::{
+    DataArgs, EngineArgs,
+    held::{Figures, Held},
+    panel, positive, state,
+};
 use crate::{
     engine::Engine,
     judges::{
-        Settings, Verdict,
+        Settings,
         probe::{
             self,
             fit::{Fit, HeldOut},
@@ -21,12 +25,7 @@ use crate::{
         prompt::Prompts,
     },
     llm::Llm,
-    meta::{
-        correlation::{pearson, spearman},
-        spans::{Overlap, Span, characters},
-        ties::TieTable,
-    },
-    mqm::{ErrorSpan, Severity, Side, weights},
+    mqm::weights,
     segment::Segment,
     tune::{
         Weights,
@@ -167,89 +166,19 @@ fn read(
     Ok(())
 }
 
-/// What held-out translations say of a fit, by pair.
-#[derive(Default)]
-struct Held {
-    gold: Vec<f64>,
-    metric: Vec<f64>,
-    /// By source.
-    groups: BTreeMap<(String, usize), (Vec<f64>, Vec<f64>)>,
-    spans: Overlap,
-    /// Errors and translations without one, of raters and of the judge.
-    errors: [usize; 2],
-    clean: [usize; 2],
-}
-
 fn figures(
     fit: &Fit,
     held_out: &[Document],
     readings: &mut Readings,
     subject: &Subject<'_>,
-) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
+) -> Result<Figures> {
     let mut held: BTreeMap<String, Held> = BTreeMap::new();
     for rated in usable(held_out) {
-        let Rated { segment, errors } = rated;
-        let seen = fitting::seen(fit, &readings.of(subject.prompts, segment)?);
-        let verdict = probe::verdict(fit, subject.weights, segment, &seen);
-        held.entry(probe::pair(segment)).or_default().add(segment, errors.as_deref(), &verdict, subject);
+        let seen = fitting::seen(fit, &readings.of(subject.prompts, &rated.segment)?);
+        let verdict = probe::verdict(fit, subject.weights, &rated.segment, &seen);
+        held.entry(probe::pair(&rated.segment)).or_default().add(rated, &verdict, subject.weights);
     }
     Ok(held.into_iter().map(|(pair, held)| (pair, held.figures())).collect())
-}
-
-fn places(errors: &[ErrorSpan]) -> Vec<Span> {
-    let span = |error: &ErrorSpan| {
-        let severity = u8::from(matches!(error.severity, Severity::Major | Severity::Critical));
-        let (start, end) = (error.start?, error.end?);
-        (error.side == Side::Target).then_some(Span { start, end, in_source: false, severity })
-    };
-    errors.iter().filter_map(span).collect()
-}
-
-impl Held {
-    fn add(
-        &mut self,
-        segment: &Segment,
-        errors: Option<&[ErrorSpan]>,
-        verdict: &Verdict,
-        subject: &Subject<'_>,
-    ) {
-        let mut errors = errors.unwrap_or_default().to_vec();
-        subject.weights.weigh(&mut errors);
-        let gold = subject.weights.score(&errors);
-        self.gold.push(gold);
-        self.metric.push(verdict.score);
-        let group = self.groups.entry((segment.doc.clone(), segment.seg)).or_default();
-        group.0.push(gold);
-        group.1.push(verdict.score);
-        self.spans.add(&characters(&places(&errors), &places(&verdict.errors)));
-        for (which, errors) in [&errors, &verdict.errors].into_iter().enumerate() {
-            self.errors[which] += errors.len();
-            self.clean[which] += usize::from(errors.is_empty());
-        }
-    }
-
-    fn figures(self) -> BTreeMap<String, f64> {
-        let n = self.gold.len() as f64;
-        let groups: Vec<(Vec<f64>, Vec<f64>)> = self.groups.into_values().collect();
-        let ties = TieTable::from_groups(&groups);
-        let spans = self.spans.score();
-        let value = |found: Result<crate::meta::correlation::Correlation, _>| found.ok().map(|c| c.value);
-        let found = [
-            ("translations", Some(n)),
-            ("acc-t", ties.calibrate(&ties.whole()).ok().map(|fit| fit.accuracy)),
-            ("acc-t of a constant", ties.accuracy_of_all_ties(&ties.whole()).ok()),
-            ("pearson", value(pearson(&self.gold, &self.metric))),
-            ("spearman", value(spearman(&self.gold, &self.metric))),
-            ("span precision", Some(spans.precision)),
-            ("span recall", Some(spans.recall)),
-            ("span f1", Some(spans.f1)),
-            ("errors a translation, raters", Some(self.errors[0] as f64 / n)),
-            ("errors a translation, judge", Some(self.errors[1] as f64 / n)),
-            ("without errors, raters", Some(self.clean[0] as f64 / n)),
-            ("without errors, judge", Some(self.clean[1] as f64 / n)),
-        ];
-        found.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
-    }
 }
 
 fn write_table(fit: &Fit, out: &mut dyn Write) -> Result<()> {

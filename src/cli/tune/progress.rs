@@ -11,6 +11,10 @@ use std::{
 use anyhow::Result;
 use serde_json::Value;
 
+use super::{
+    held::Figures,
+    judged::{SHOWN, mean},
+};
 use crate::{
     meta::plot::curves,
     tune::{self, train::Event},
@@ -20,6 +24,11 @@ use crate::{
 const EVERY_S: f64 = 20.0;
 
 const FILE: &str = "progress.jsonl";
+
+/// Names of events in the file: the first two as [`Event`] writes them.
+const STEP: &str = "step";
+const HELD_OUT: &str = "held-out";
+const JUDGED: &str = "judged";
 
 /// How far the lower layers are.
 #[derive(Default)]
@@ -49,7 +58,7 @@ pub struct Table {
     first_step: Option<usize>,
     rows: usize,
     /// The step of the last line that is there already.
-    last: Option<(usize, bool)>,
+    last: Option<(usize, usize)>,
 }
 
 impl Table {
@@ -90,12 +99,24 @@ impl Table {
                 say!("{step:>7}  {loss:>8.4}  held out  {mark}");
             }
         }
-        self.write(event)
+        self.write(&serde_json::to_value(event).expect("numbers can be written"))
     }
 
-    fn write(&mut self, event: &Event) -> Result<(), tune::Error> {
-        let line = serde_json::to_value(event).expect("numbers can be written");
-        if place(&line).is_some_and(|place| self.last.is_some_and(|last| place <= last)) {
+    /// Takes what came of judging held-out translations after a step.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn judged(&mut self, step: usize, figures: &Figures) -> Result<(), tune::Error> {
+        let shown = SHOWN.iter().map(|name| match mean(figures, name) {
+            Some(value) => format!("{name} {value:.3}"),
+            None => format!("{name} -"),
+        });
+        say!("{step:>7}  held-out translations: {}", shown.collect::<Vec<_>>().join(", "));
+        self.write(&serde_json::json!({ "event": JUDGED, "step": step, "figures": figures }))
+    }
+
+    fn write(&mut self, line: &Value) -> Result<(), tune::Error> {
+        if place(line).is_some_and(|place| self.last.is_some_and(|last| place <= last)) {
             // A step that was taken again after a pause gives the same line.
             return Ok(());
         }
@@ -105,13 +126,14 @@ impl Table {
     }
 }
 
-/// Where a line stands: its step, and whether it is about held-out examples, which comes after.
-fn place(line: &Value) -> Option<(usize, bool)> {
+/// Where a line stands: its step, and what it is about, in the order in which it is measured.
+fn place(line: &Value) -> Option<(usize, usize)> {
     let step = line.get("step")?.as_u64()? as usize;
-    Some((step, line.get("event")?.as_str()? == "held-out"))
+    let event = line.get("event")?.as_str()?;
+    Some((step, [STEP, HELD_OUT, JUDGED].iter().position(|known| *known == event)?))
 }
 
-/// Draws the losses of a folder's file.
+/// Draws the losses of a folder's file, and what came of judging held-out translations.
 ///
 /// # Errors
 /// The files cannot be read or written.
@@ -122,9 +144,21 @@ pub fn plot(folder: &Path) -> Result<()> {
         let lines = lines.iter().filter(|line| line["event"] == event);
         lines.filter_map(|line| Some((line["step"].as_f64()?, line["loss"].as_f64()?))).collect()
     };
-    let (steps, held_out) = (of("step"), of("held-out"));
+    let (steps, held_out) = (of(STEP), of(HELD_OUT));
     let names = ("step", "loss (nats a token)");
     let svg = curves("Training", names, &[("each step", &steps), ("held-out examples", &held_out)]);
     tune::state::replace(&folder.join("loss.svg"), svg.as_bytes())?;
+    let judged = |name: &str| -> Vec<(f64, f64)> {
+        let lines = lines.iter().filter(|line| line["event"] == JUDGED);
+        let value = |line: &Value| mean(&serde_json::from_value(line["figures"].clone()).ok()?, name);
+        lines.filter_map(|line| Some((line["step"].as_f64()?, value(line)?))).collect()
+    };
+    let shown = SHOWN.map(|name| (name, judged(name)));
+    if shown.iter().any(|(_, points)| !points.is_empty()) {
+        let lines = shown.each_ref().map(|(name, points)| (*name, points.as_slice()));
+        let names = ("step", "mean over language pairs");
+        let svg = curves("Held-out translations", names, &lines);
+        tune::state::replace(&folder.join("held_out.svg"), svg.as_bytes())?;
+    }
     Ok(())
 }

@@ -124,7 +124,7 @@ impl Backend for Cpu {
         Ok(Linear::tied(table))
     }
 
-    fn adapt(&self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), Error> {
+    fn adapt(&mut self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), Error> {
         linear.adapt(parts)
     }
 

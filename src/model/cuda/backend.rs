@@ -3,6 +3,7 @@
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
+mod adapt;
 mod attend;
 mod multiply;
 
@@ -17,10 +18,11 @@ use super::{
     launch::{Argument, Shape},
     memory::{Buffer, Memory, Pool},
     plan::Plan,
+    sender::Sender,
     tail::{CHOICE_BYTES, WANT_BYTES, Wants},
     turning::Turning,
     upload::Upload,
-    weights::{Linear, Sender, Table, embed_kernel},
+    weights::{Linear, Table, embed_kernel},
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
@@ -284,8 +286,9 @@ impl Backend for Cuda {
         Ok(Linear::tied(table))
     }
 
-    fn adapt(&self, _: &mut Self::Linear, _: &[Option<Added<'_>>]) -> Result<(), model::Error> {
-        Err(Error::Adapter.into())
+    fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), model::Error> {
+        self.forget_recordings(); // they name a table that moves
+        Ok(to.adapters.push(parts, self.sender.get_mut().unwrap_or_else(PoisonError::into_inner))?)
     }
 
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
@@ -406,6 +409,7 @@ impl Backend for Cuda {
         if self.plan.takes_all() {
             return Ok((x, queries));
         }
+        self.plan.adapted = self.plan.wanted_adapted;
         let (hidden, width) = (self.config.hidden, self.query_width());
         Ok((self.take_rows(&x, hidden, 4)?, self.take_rows(&queries, width, 2)?))
     }

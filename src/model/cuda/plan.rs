@@ -6,17 +6,20 @@
 
 use super::{
     RECORDED_ROWS,
+    adapter::{ITEM, ITEM_ROWS},
     items::{self, Limits},
     tiles::Tile,
+};
+use crate::model::{
+    Config,
+    backend::{Reach, Rows},
+    step::{self, Step},
 };
 
 /// The slot of a row that is stored nowhere, as `kernels/rotate.cu` has it.
 const NOWHERE: u32 = u32::MAX;
-use crate::model::{
-    Config,
-    backend::{Reach, Rows},
-    step::Step,
-};
+/// No adapter, and no row, in an item of `kernels/adapter.cu`.
+const NOBODY: u32 = u32::MAX;
 
 /// The step's arrays of 32-bit numbers, one after another, each 16-byte aligned.
 #[derive(Default)]
@@ -104,6 +107,9 @@ pub(super) struct Plan {
     /// How all rows attend, and how the wanted ones do where they are not all.
     all: Queries,
     of_wanted: Option<Queries>,
+    /// The rows that take adapters, among those that an operation gets: all rows, and the wanted ones once they are taken.
+    pub adapted: Adapted,
+    pub wanted_adapted: Adapted,
     /// The layout of a padded step.
     pub layout: Option<Layout>,
 }
@@ -125,6 +131,13 @@ pub(super) struct Attention {
     pub parts: Vec<Launch>,
     pub part_starts: At,
     pub n_parts: usize,
+}
+
+/// Rows that take adapters.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Adapted {
+    pub n_items: usize,
+    pub items: At,
 }
 
 /// Items of one tile.
@@ -164,11 +177,13 @@ impl Plan {
             slots: n.push_padded(step.slots.iter().copied(), rows, NOWHERE),
             block_starts: n.push_padded(step.block_starts.iter().copied(), rows + 1, 0),
             all: Queries::new(frame, &every, &step.order, n),
+            adapted: Adapted::new(&step.adapted(), room, n),
             ..Self::default()
         };
         if !takes_all {
             plan.wanted = n.push(step.wanted.iter().copied());
             plan.of_wanted = Some(Queries::new(frame, &step.wanted, &step.wanted_order(), n));
+            plan.wanted_adapted = Adapted::new(&step.wanted_adapted(), room, n);
         }
         // These two may be of any length: nothing comes behind them whose place matters.
         plan.blocks = n.push(step.blocks.iter().copied());
@@ -197,7 +212,28 @@ impl Plan {
             counts.into_iter().chain(launches).collect::<Vec<usize>>()
         };
         let of_both = [&self.all.global, &self.all.local].map(attention);
-        Layout([vec![self.n_rows, self.blocks.0], of_both.concat()].concat())
+        let Adapted { n_items, items } = self.adapted;
+        Layout([vec![self.n_rows, self.blocks.0, n_items, items.0], of_both.concat()].concat())
+    }
+}
+
+impl Adapted {
+    fn new(groups: &[step::Adapted], room: Room, numbers: &mut Numbers) -> Self {
+        let items = groups.iter().flat_map(|group| {
+            let item = |rows: &[u32]| {
+                let mut item = [NOBODY; ITEM];
+                item[0] = group.adapter;
+                item[1..=rows.len()].copy_from_slice(rows);
+                item
+            };
+            group.rows.chunks(ITEM_ROWS).map(item).collect::<Vec<_>>()
+        });
+        let items: Vec<u32> = items.flatten().collect();
+        let n_items = room.pieces(items.len() / ITEM, usize::MAX);
+        if n_items == 0 {
+            return Self::default();
+        }
+        Self { n_items, items: numbers.push_padded(items, n_items * ITEM, NOBODY) }
     }
 }
 

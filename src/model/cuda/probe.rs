@@ -9,12 +9,14 @@ use cudarc::driver::{CudaStream, result, sys::CUevent_flags};
 
 use super::{
     Effort, Error, Gpu, Peak,
+    adapter::Adapters,
     backend::{Cuda, Values},
     driver::failed,
     launch::{Argument, Shape},
     memory::Memory,
     products::{Kind, Way},
-    weights::{Linear, Part, Sender},
+    sender::Sender,
+    weights::{Linear, Part},
 };
 use crate::model::{Config, weights::seeded::Fill};
 
@@ -113,7 +115,7 @@ impl Gpu {
             let memory = Memory::new(self.context(), 2 * n * k, "the weights")?;
             sender.fill(memory.at(), n * k, Fill { seed: seed as u32, scale: 0.02 })?;
             let part = Part { memory: Arc::new(memory), way: Way::Direct(Kind::Bf16), first: 0, n };
-            Ok(Linear { parts: vec![part], n, k, bias: None })
+            Ok(Linear { parts: vec![part], n, k, bias: None, adapters: Adapters::default() })
         };
         let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;
         let of_rows = |&m: &usize| {

@@ -1,6 +1,6 @@
 //! A rope's tables on the device, which grow with the longest sequence.
 
-use super::{Error, memory::Memory, weights::Sender};
+use super::{Error, memory::Memory, sender::Sender};
 use crate::model::{angles::Angles, config::Rope};
 
 /// Cosines and sines of a rope's angles.

@@ -1,122 +1,17 @@
-//! A checkpoint's matrices on a GPU: sent in pieces through page-locked memory, quantised ones laid out on the way.
-//! Neighbouring matrices of one input and one format become one.
+//! A checkpoint's matrices on a GPU; quantised ones are laid out as products read them on the way. Neighbouring matrices
+//! of one input and one format become one.
 
-#![expect(unsafe_code, reason = "copies to the device")]
-
-use std::{ops::Range, sync::Arc};
-
-use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result};
+use std::sync::Arc;
 
 use super::{
-    Error, Gpu,
-    driver::failed,
-    launch::{Argument, Shape},
-    memory::{Memory, Pinned},
+    Error,
+    adapter::Adapters,
+    memory::Memory,
     planes::{Planes, STRIP},
     products::{self, Kind, Way},
+    sender::Sender,
 };
 use crate::model::{self, Weights, backend::Matrices, cpu::Format, weights::seeded::Fill};
-
-/// Bytes of a piece on its way to the device.
-const PIECE: usize = 16 << 20;
-
-/// Sends bytes to the device in pieces: one is filled while the other is on its way.
-pub(super) struct Sender {
-    gpu: Gpu,
-    context: Arc<CudaContext>,
-    stream: Arc<CudaStream>,
-    pieces: [(Pinned, CudaEvent); 2],
-}
-
-impl Sender {
-    /// # Errors
-    /// The system has no memory to lock.
-    pub(super) fn new(gpu: &Gpu, stream: &Arc<CudaStream>) -> Result<Self, Error> {
-        let context = gpu.context();
-        let piece = || {
-            let event = context.new_event(None).map_err(failed("an event"))?;
-            event.record(stream).map_err(failed("an event"))?;
-            Ok::<_, Error>((Pinned::new(context, PIECE)?, event))
-        };
-        let pieces = [piece()?, piece()?];
-        Ok(Self { gpu: gpu.clone(), context: context.clone(), stream: stream.clone(), pieces })
-    }
-
-    /// Memory on the device with `n` units of `unit` bytes; `fill` writes some of the units.
-    fn send(
-        &mut self,
-        n: usize,
-        unit: usize,
-        mut fill: impl FnMut(Range<usize>, &mut [u8]),
-    ) -> Result<Memory, Error> {
-        self.context.bind_to_thread().map_err(failed("use the device"))?;
-        let memory = Memory::new(&self.context, n * unit, "the weights")?;
-        self.send_to(memory.at(), n, unit, &mut fill)?;
-        Ok(memory)
-    }
-
-    fn send_to(
-        &mut self,
-        at: u64,
-        n: usize,
-        unit: usize,
-        fill: &mut impl FnMut(Range<usize>, &mut [u8]),
-    ) -> Result<(), Error> {
-        // A unit larger than a piece has a piece of its own size.
-        let units = (PIECE / unit.max(1)).max(1);
-        if unit > PIECE && self.pieces[0].0.bytes().len() < unit {
-            for piece in &mut self.pieces {
-                piece.0 = Pinned::new(&self.context, unit)?;
-            }
-        }
-        for (i, first) in (0..n).step_by(units).enumerate() {
-            let units = first..n.min(first + units);
-            let (pinned, sent) = &mut self.pieces[i % 2];
-            sent.synchronize().map_err(failed("send weights"))?;
-            let bytes = &mut pinned.bytes_mut()[..units.len() * unit];
-            fill(units, bytes);
-            // SAFETY: the memory has room for all units, and the piece is not touched before its event.
-            unsafe { result::memcpy_htod_async(at + (first * unit) as u64, bytes, self.stream.cu_stream()) }
-                .map_err(failed("send weights"))?;
-            sent.record(&self.stream).map_err(failed("send weights"))?;
-        }
-        Ok(())
-    }
-
-    /// Sends a slice as it is.
-    ///
-    /// # Errors
-    /// The device has no memory for it, or fails.
-    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<Memory, Error> {
-        self.send(bytes.len(), 1, |range, piece| piece.copy_from_slice(&bytes[range]))
-    }
-
-    /// Makes `n` seeded numbers in bf16 on the device.
-    ///
-    /// # Errors
-    /// The device fails.
-    pub(super) fn fill(&self, at: u64, n: usize, fill: Fill) -> Result<(), Error> {
-        let blocks = n.div_ceil(256).min(32 * self.gpu.multiprocessors());
-        let arguments = [
-            Argument::At(at),
-            Argument::size(n & 0x7fff_ffff),
-            Argument::size(n >> 31),
-            Argument::Int(fill.seed.cast_signed()),
-            Argument::Float(fill.scale),
-        ];
-        let (names, shape) = (("fill", "fill_bf16"), Shape::new([blocks, 1], 256));
-        // SAFETY: the caller has room for n numbers there.
-        unsafe { self.gpu.kernels().launch(self.stream.cu_stream(), names, shape, &arguments) }
-    }
-
-    /// Waits until everything is there.
-    ///
-    /// # Errors
-    /// The device fails.
-    pub(super) fn finish(&self) -> Result<(), Error> {
-        self.stream.synchronize().map_err(failed("send weights"))
-    }
-}
 
 /// Weight matrices of one input.
 pub struct Linear {
@@ -127,6 +22,7 @@ pub struct Linear {
     pub(super) k: usize,
     /// `[n]`, zeros for parts without one.
     pub(super) bias: Option<Memory>,
+    pub(super) adapters: Adapters,
 }
 
 /// Matrices of one format, as one.
@@ -223,8 +119,7 @@ impl Linear {
         let mut first = 0;
         for group in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
             let bytes = group.iter().map(Found::device_bytes).sum();
-            sender.context.bind_to_thread().map_err(failed("use the device"))?;
-            let memory = Memory::new(&sender.context, bytes, "the weights")?;
+            let memory = sender.memory(bytes)?;
             let mut at = memory.at();
             for found in group {
                 found.send(at, sender)?;
@@ -239,7 +134,8 @@ impl Linear {
             weights.used(&name(part));
         }
         let bias = bias(weights, matrices, first, sender)?;
-        Ok(Self { parts, n: first, k: matrices.k, bias })
+        let adapters = Adapters::new(matrices.parts.iter().map(|part| part.1).collect());
+        Ok(Self { parts, n: first, k: matrices.k, bias, adapters })
     }
 
     /// The product with the embedding table.
@@ -247,7 +143,7 @@ impl Linear {
         let way = Way::of(table.format);
         let memory = table.planes.as_ref().unwrap_or(&table.memory).clone();
         let part = Part { memory, way, first: 0, n: table.n };
-        Self { parts: vec![part], n: table.n, k: table.k, bias: None }
+        Self { parts: vec![part], n: table.n, k: table.k, bias: None, adapters: Adapters::default() }
     }
 }
 
@@ -285,15 +181,14 @@ impl Table {
         let memory = Arc::new(match &found.from {
             Source::File(bytes) => sender.bytes(bytes)?,
             Source::Seed(_) => {
-                sender.context.bind_to_thread().map_err(failed("use the device"))?;
-                let memory = Memory::new(&sender.context, found.device_bytes(), "the weights")?;
+                let memory = sender.memory(found.device_bytes())?;
                 found.send(memory.at(), sender)?;
                 memory
             }
         });
         // Only where the output matrix is the table does a product read it.
         let planes = if weights.config().tied && found.planes().is_some() {
-            let planes = Memory::new(&sender.context, found.device_bytes(), "the weights")?;
+            let planes = sender.memory(found.device_bytes())?;
             found.send(planes.at(), sender)?;
             Some(Arc::new(planes))
         } else {

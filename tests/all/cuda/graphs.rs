@@ -7,7 +7,10 @@ use proptest::{
 use tribunal::model::{BLOCK, Device, KvType, Model, Part, Step};
 
 use super::gpu;
-use crate::model::{bits, load_on};
+use crate::{
+    model::{bits, load_on},
+    model_adapters::adapter,
+};
 
 /// Blocks of tokens that all sequences begin with: one split of keys and a part of the next.
 const SHARED: usize = 17;
@@ -23,13 +26,20 @@ fn id(sequence: usize, position: usize) -> u32 {
 }
 
 /// The bits of all logits of all steps.
-fn run(device: &Device, model: &str, work: &Work) -> Vec<Vec<Vec<u32>>> {
-    let mut model = load_on(device, model);
-    // A second cache in another place: what was recorded over the first one must not be launched again.
-    (0..2).flat_map(|_| decode(&mut *model, work)).collect()
+fn run(device: &Device, name: &str, work: &Work) -> Vec<Vec<Vec<u32>>> {
+    let mut model = load_on(device, name);
+    let adapters = if name == "gemma3" { ["gemma3-mlp"; 2] } else { ["qwen2-all", "qwen2-qv"] };
+    assert_eq!(model.adapt(&adapter(adapters[0])).unwrap(), 0);
+    let mut all = decode(&mut *model, work, 1);
+    // A second cache in another place, and one adapter more: what was recorded before must not be launched again.
+    assert_eq!(model.adapt(&adapter(adapters[1])).unwrap(), 1);
+    all.extend(decode(&mut *model, work, 2));
+    all
 }
 
-fn decode(model: &mut dyn Model, work: &Work) -> Vec<Vec<Vec<u32>>> {
+/// Sequences without an adapter and with each of so many, side by side.
+fn decode(model: &mut dyn Model, work: &Work, n_adapters: usize) -> Vec<Vec<Vec<u32>>> {
+    let adapter_of = |sequence: usize| (sequence % (n_adapters + 1)).checked_sub(1).map(|i| i as u32);
     model.reserve(SHARED + SEQUENCES * OWN, KvType::Bf16).unwrap();
     let shared = 0..SHARED as u32;
     let own = |sequence: usize| (SHARED + sequence * OWN) as u32..(SHARED + (sequence + 1) * OWN) as u32;
@@ -65,7 +75,7 @@ fn decode(model: &mut dyn Model, work: &Work) -> Vec<Vec<Vec<u32>>> {
             blocks: &blocks[*sequence],
             logits_from: 0,
             states_from: tokens.len(),
-            adapter: None,
+            adapter: adapter_of(*sequence),
         });
         model.run(Step::new(described, Vec::new())).unwrap();
         all.push(model.logits().unwrap().iter().map(|row| bits(row)).collect());
@@ -97,8 +107,10 @@ fn steps_launched_whole_have_the_bits_of_single_launches() {
     let cases = (prop::sample::select(vec!["qwen2", "gemma3"]), work);
     let mut runner = TestRunner::new(Config { cases: 4, failure_persistence: None, ..Config::default() });
     runner.run(&cases, |(model, work)| check(&gpu, model, &work)).unwrap();
-    // Random steps need not come again; one token of the same sequence does.
-    let before = gpu.whole_steps();
-    check(&gpu, "qwen2", &vec![vec![(0, 1)]; 12]).unwrap();
-    assert!(gpu.whole_steps() > before, "no step was launched whole");
+    // Random steps need not come again; one token of the same sequence does, with an adapter or without.
+    for sequence in 0..2 {
+        let before = gpu.whole_steps();
+        check(&gpu, "qwen2", &vec![vec![(sequence, 1)]; 12]).unwrap();
+        assert!(gpu.whole_steps() > before, "no step was launched whole");
+    }
 }

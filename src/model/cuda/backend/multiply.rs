@@ -11,7 +11,7 @@ use super::{
 };
 
 impl Cuda {
-    /// `y = x w^T + b`, or `y += x w^T + b`.
+    /// `y = x w^T + b`, or `y += x w^T + b`, and what the adapters of some rows add.
     pub(in crate::model::cuda) fn multiply(
         &self,
         x: &Values,
@@ -36,7 +36,7 @@ impl Cuda {
                 }
             }
         }
-        Ok(())
+        self.add_adapters(x, w, y)
     }
 
     #[expect(clippy::too_many_arguments, reason = "a product is that much")]

@@ -77,6 +77,39 @@ fn padding_is_stored_nowhere_and_attends_to_nothing() {
     }
 }
 
+/// The step of [`decoding`] where the sequences from `first` on take adapters, every second one the same.
+fn adapted(lengths: &[usize], first: usize) -> Step {
+    let mut step = decoding(lengths, 1);
+    for (sequence, adapter) in step.adapters.iter_mut().enumerate().skip(first) {
+        *adapter = Some(sequence as u32 % 2);
+    }
+    step
+}
+
+#[test]
+fn rows_of_one_adapter_stand_in_items_and_steps_without_have_none() {
+    let plan = |step: &Step| Plan::new(step, &config(), LIMITS, true);
+    let numbers = |plan: &Plan, at: super::At, n: usize| plan.numbers.values[at.0..at.0 + n].to_vec();
+    let lengths = [9; 24];
+    let some = plan(&adapted(&lengths, 5));
+    // Rows 6, 8, .. 22 take the first adapter and 5, 7, .. 23 the second: two items each.
+    assert_eq!(some.adapted.n_items, 4);
+    let items = numbers(&some, some.adapted.items, 4 * 9);
+    assert_eq!(items[..9], [0, 6, 8, 10, 12, 14, 16, 18, 20]);
+    assert_eq!(items[9..18], [0, 22, -1, -1, -1, -1, -1, -1, -1]);
+    assert_eq!(items[18..27], [1, 5, 7, 9, 11, 13, 15, 17, 19]);
+    assert_eq!(items[27..], [1, 21, 23, -1, -1, -1, -1, -1, -1]);
+    let three = plan(&adapted(&lengths[..20], 3));
+    assert_eq!(three.adapted.n_items, 4, "three are rounded up");
+    assert_eq!(numbers(&three, three.adapted.items, 4 * 9)[27..], [-1; 9]);
+
+    let none = plan(&decoding(&lengths, 1));
+    assert_eq!(none.adapted.n_items, 0);
+    assert_ne!(none.layout, some.layout);
+    assert_eq!(some.layout, plan(&adapted(&lengths, 6)).layout, "other rows, as many items");
+    assert_ne!(some.layout, plan(&adapted(&lengths, 23)).layout, "one item");
+}
+
 #[test]
 fn prompts_and_large_steps_are_not_padded() {
     let config = config();

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Our engine and OpenVINO GenAI on the same questions, prompts and schema: segments per second of both.
+#
+#   scripts/peers/openvino.sh --testset DIR -l en-de --systems ONLINE-B [--groups 3] [--model CARD] [--pairs 3] [--json]
+#
+# OpenVINO comes from PyPI into target/peers. TRIBUNAL names our program; default: target/release/tribunal.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+die() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+TRIBUNAL="${TRIBUNAL:-target/release/tribunal}"
+[ -x "$TRIBUNAL" ] || die "there is no \`$TRIBUNAL\`; hint: cargo build --release"
+environment="$PWD/target/peers/openvino"
+"$environment/bin/python" -c "import openvino_genai" 2>/dev/null || {
+  python3 -m venv "$environment"
+  "$environment/bin/pip" install --quiet openvino-genai numpy || die "openvino-genai cannot be installed from PyPI"
+}
+exec "$environment/bin/python" scripts/peers/run_openvino.py --tribunal "$TRIBUNAL" "$@"

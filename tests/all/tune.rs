@@ -1,0 +1,77 @@
+//! `tribunal tune` as its user starts it: trained, stopped, gone on with, judged along the way, and used.
+
+use crate::{
+    fakes::{SmallRun, said},
+    probe::{rated, tiny},
+};
+
+fn tune(small: &SmallRun, out: &str, more: &[&str]) -> (i32, String) {
+    let mut command =
+        small.tribunal(&["tune", "--input", "rated.jsonl", "--out", out, "--granularity", "seg"]);
+    command.args([
+        "--hold-out",
+        "0.3",
+        "--steps",
+        "4",
+        "--batch-examples",
+        "2",
+        "--every",
+        "2",
+        "--layers",
+        "1",
+    ]);
+    command.args(["--rank", "2", "--test-examples", "3", "--test-translations", "4", "--kv-cache", "8MiB"]);
+    command.arg("--model").arg(tiny()).args(more);
+    said(command)
+}
+
+#[test]
+fn an_adapter_is_trained_stopped_judged_and_used() {
+    let small = SmallRun::new(2);
+    rated(&small);
+    let (code, text) = tune(&small, "whole", &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("held-out translations: acc-t"), "{text}");
+    let (code, text) = tune(&small, "parts", &["--max-hours", "0"]);
+    assert!(code == 0 && text.contains("training is not over"), "{text}");
+    let (code, text) = tune(&small, "parts", &[]);
+    assert_eq!(code, 0, "{text}");
+    for file in [
+        "adapter_model.safetensors",
+        "adapter_config.json",
+        "progress.jsonl",
+        "training.json",
+        "held_out.svg",
+    ] {
+        let read = |folder: &str| std::fs::read(small.at(folder).join(file)).unwrap();
+        assert_eq!(read("whole"), read("parts"), "{file}");
+    }
+    let lines = small.read("whole/progress.jsonl");
+    let judged: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &serde_json::Value| line["event"] == "judged")
+        .collect();
+    let steps: Vec<u64> = judged.iter().filter_map(|line| line["step"].as_u64()).collect();
+    assert_eq!(steps, [0, 2, 4]);
+    let of = &judged[0]["figures"]["en-de"];
+    let known = of["translations"].as_f64().unwrap() + of["without a verdict"].as_f64().unwrap();
+    assert!((4.0..=5.0).contains(&known), "{of}");
+
+    let mut command =
+        small.tribunal(&["score", "--input", "input.jsonl", "--out", "out", "--method", "gmft"]);
+    command.args(["--adapter", "whole", "--kv-cache", "8MiB", "--max-tokens", "40", "--model"]).arg(tiny());
+    let (code, text) = said(command);
+    assert!(code <= 1 && small.at("out/verdicts.jsonl").exists(), "{text}");
+    let run: serde_json::Value = serde_json::from_str(&small.read("out/run.json")).unwrap();
+    assert!(run["signature"].to_string().contains("adapter"), "{run}");
+}
+
+#[test]
+fn no_translation_needs_to_be_judged() {
+    let small = SmallRun::new(1);
+    rated(&small);
+    let (code, text) = tune(&small, "out", &["--test-translations", "0"]);
+    assert!(code == 0 && !text.contains("held-out translations"), "{text}");
+    assert!(!small.at("out/held_out.svg").exists());
+}
