@@ -48,6 +48,8 @@ pub mod gmft;
 
 pub mod probe;
 
+pub mod likelihood;
+
 pub mod thinking;
 
 pub mod answers;
@@ -119,6 +121,17 @@ pub trait Judge: Sync + Send {
     /// examples for.
     fn remarks(&self, _segments: &[Segment]) -> Vec<String> {
         Vec::new()
+    }
+
+    /// How many model calls one unit takes as it was set up, where [`Method::calls`] leaves that open.
+    fn calls(&self) -> Option<method::Calls> {
+        None
+    }
+
+    /// For each unit of the group, the log-odds of an answer without errors, where the method can decide by a threshold on
+    /// them ([`answers::decision`]).
+    fn log_odds(&self, _panel: &Panel, _group: &[Segment]) -> Option<Vec<Result<f64, Error>>> {
+        None
     }
 
     /// Checks the models that have been seated against what the judge was set up for.

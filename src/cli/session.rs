@@ -17,7 +17,10 @@ use super::{
     score::{self, Begun, Prepared},
 };
 use crate::{
-    judges::{Direction, Error, Grouping, Judge, Materials, Model, Panel, Reads, Role, Unit, Verdict, setup},
+    judges::{
+        Direction, Error, Grouping, Judge, Materials, Model, Panel, Reads, Role, Unit, Verdict,
+        method::Calls, setup,
+    },
     llm::{self, Chat, Form, Llm, Reply, Sampling, Weighed},
     run::{Outcome, Task},
     segment::{Segment, Segments as _},
@@ -204,6 +207,10 @@ impl Judge for Counted<'_> {
 
     fn remarks(&self, segments: &[Segment]) -> Vec<String> {
         self.judge.remarks(segments)
+    }
+
+    fn calls(&self) -> Option<Calls> {
+        self.judge.calls()
     }
 
     fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
