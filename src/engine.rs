@@ -14,6 +14,8 @@ pub mod grammar;
 
 pub mod sequence;
 
+pub mod branches;
+
 pub mod radix;
 
 pub mod scheduler;
@@ -46,7 +48,7 @@ use std::{
 };
 
 use crate::{
-    llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, States, Stop, Weighed},
+    llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, States, Stop, Usage, Weighed},
     model::Weights,
     signature::Signature,
 };
@@ -60,6 +62,7 @@ pub use crate::model::{
 pub use memory::{Need, Sizes, free_on_gpu};
 
 use answer::{Answer, Outcome, Task};
+use branches::{Branches, Chain, Place};
 use chat::ChatTemplate;
 use grammar::Vocabulary;
 use sequence::Ask;
@@ -271,6 +274,23 @@ impl Engine {
         Ok(())
     }
 
+    /// Asks for one chain of a tree of texts. It is read, as a prompt is: chains that leave it find its tokens as soon as
+    /// they are computed.
+    fn weigh_chain(&self, prompt: &[u32], chain: Chain) -> Result<Pending, llm::Error> {
+        let Chain { tokens, first, rows } = chain;
+        let tokens = [prompt, &tokens].concat();
+        let ask = Ask {
+            id: 0,
+            n_prompt: tokens.len(),
+            tokens,
+            adapter: self.adapter,
+            n_more: 0,
+            logits_from: prompt.len() + first - 1,
+            states_from: usize::MAX,
+        };
+        self.send(ask, Task::Weigh { rows, depths: Vec::new() })
+    }
+
     /// Hands a request to the worker.
     fn send(&self, mut ask: Ask, task: Task) -> Result<Pending, llm::Error> {
         self.stop.as_ref().map_or(Ok(()), Stop::check)?;
@@ -312,6 +332,16 @@ impl Pending {
     }
 }
 
+/// What the chains of a tree of texts cost: the prompt, which they share, counts once.
+fn together(replies: &[Reply]) -> Usage {
+    let mut usage = Usage::default();
+    for (i, reply) in replies.iter().enumerate() {
+        let cached = if i == 0 { reply.usage.cached } else { 0 };
+        usage += &Usage { cached, ..reply.usage };
+    }
+    usage
+}
+
 fn gone() -> llm::Error {
     llm::Error::Stopped("its thread has ended".into())
 }
@@ -337,27 +367,28 @@ impl Llm for Engine {
         Ok(self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?.wait()?.reply)
     }
 
+    /// Texts that begin alike share what they begin with, and all that may follow it: the tree of the numbers from 0 to
+    /// 100 takes eleven rows.
     fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
         let prompt = self.prompt_ids(chat)?;
-        let n_prompt = prompt.len();
-        let mut waiting = Vec::new();
-        for text in continuations {
-            let ids = self.data(text)?;
-            self.check_length(n_prompt, ids.len())?;
-            // The last token's own logits are not needed.
-            let given = ids.split_last().map_or(&[][..], |(_, given)| given);
-            let tokens = [&prompt, given].concat();
-            let (adapter, logits_from, states_from) = (self.adapter, n_prompt - 1, usize::MAX);
-            let ask = Ask { id: 0, tokens, n_prompt, adapter, n_more: 0, logits_from, states_from };
-            let task = Task::Weigh { ids, depths: Vec::new() };
-            let pending = if text.is_empty() { None } else { Some(self.send(ask, task)?) };
-            waiting.push((text, pending));
+        let texts: Vec<Vec<u32>> =
+            continuations.iter().map(|text| self.data(text)).collect::<Result<_, _>>()?;
+        for ids in &texts {
+            self.check_length(prompt.len(), ids.len())?;
         }
-        let weighed = |(text, pending): (&String, Option<Pending>)| {
-            let reply = pending.as_ref().map_or_else(|| Ok(Reply::default()), |p| Ok(p.wait()?.reply))?;
-            Ok(Weighed { text: text.clone(), tokens: reply.tokens, reading: None, usage: reply.usage })
+        let Branches { chains, places } = Branches::of(&texts);
+        let waiting: Vec<Pending> =
+            chains.into_iter().map(|chain| self.weigh_chain(&prompt, chain)).collect::<Result<_, _>>()?;
+        let replies: Vec<Reply> =
+            waiting.iter().map(|pending| Ok(pending.wait()?.reply)).collect::<Result<_, llm::Error>>()?;
+        let mut usage = together(&replies);
+        let token = |place: &Place| replies[place.chain].tokens[place.at].clone();
+        let weighed = |(text, places): (&String, Vec<Place>)| {
+            let usage = if places.is_empty() { Usage::default() } else { std::mem::take(&mut usage) };
+            let tokens = places.iter().map(token).collect();
+            Weighed { text: text.clone(), tokens, reading: None, usage }
         };
-        waiting.into_iter().map(weighed).collect()
+        Ok(continuations.iter().zip(places).map(weighed).collect())
     }
 
     fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Weighed, llm::Error> {
@@ -386,9 +417,11 @@ impl Llm for Engine {
         // A token's log-probability comes from the row in front of it, its states from its own.
         let tokens = [&prompt[..], &ids].concat();
         let (adapter, logits_from, states_from) = (self.adapter, n_prompt - 1, n_prompt);
-        let ask = Ask { id: 0, tokens, n_prompt, adapter, n_more: 0, logits_from, states_from };
+        // All of it is read, as a prompt is.
+        let ask = Ask { id: 0, n_prompt: tokens.len(), tokens, adapter, n_more: 0, logits_from, states_from };
         let depths = depths.iter().map(|&depth| depth as u32).collect();
-        let Outcome { reply, states } = self.send(ask, Task::Weigh { ids, depths })?.wait()?;
+        let rows = ids.into_iter().map(|id| vec![id]).collect();
+        let Outcome { reply, states } = self.send(ask, Task::Weigh { rows, depths })?.wait()?;
         Ok(States { tokens: reply.tokens, ends, states, usage: reply.usage })
     }
 

@@ -48,6 +48,8 @@ pub mod gmft;
 
 pub mod probe;
 
+pub mod likelihood;
+
 pub mod thinking;
 
 pub mod answers;
@@ -123,6 +125,17 @@ pub trait Judge: Sync + Send {
 
     /// The source texts that it was fitted on: what it says of them shows nothing.
     fn trained_on(&self) -> Option<TrainedOn> {
+        None
+    }
+
+    /// How many model calls one unit takes as it was set up, where [`Method::calls`] leaves that open.
+    fn calls(&self) -> Option<method::Calls> {
+        None
+    }
+
+    /// For each unit of the group, the log-odds of an answer without errors, where the method can decide by a threshold on
+    /// them ([`answers::decision`]).
+    fn log_odds(&self, _panel: &Panel, _group: &[Segment]) -> Option<Vec<Result<f64, Error>>> {
         None
     }
 

@@ -175,6 +175,7 @@ mod tests {
             form: Form::Text,
             max_tokens: 50,
             shortest: None,
+            is_read: false,
         };
         let examples = vec![question; 4];
         let load = Load { role: Role::Judge, calls: 4, prompt_tokens: 0, answer_tokens: 0, examples };

@@ -16,8 +16,9 @@ use super::{ahead, draft, grammar::Grammar, sequence::Sequence, stream::Stream, 
 pub enum Task {
     /// Generate an answer.
     Generate { grammar: Option<Grammar>, sampling: Sampling },
-    /// Weigh these tokens after the prompt, and note the hidden states behind each after so many layers.
-    Weigh { ids: Vec<u32>, depths: Vec<u32> },
+    /// Weigh tokens of given texts, one or more after each of these rows, and note the hidden states behind the rows'
+    /// tokens after so many layers.
+    Weigh { rows: Vec<Vec<u32>>, depths: Vec<u32> },
 }
 
 /// What a request comes back with.
@@ -43,7 +44,8 @@ pub struct Answer {
     bytes: Vec<u8>,
     tokenizer: Arc<Tokenizer>,
     states: Vec<Vec<f32>>,
-    /// Tokens whose states have been noted.
+    /// Rows of given texts that have been weighed, and tokens whose states have been noted.
+    n_weighed: usize,
     n_read: usize,
     reply: SyncSender<Result<Outcome, llm::Error>>,
     /// Gone when nobody waits for the reply any more.
@@ -74,6 +76,7 @@ impl Answer {
             bytes: Vec::new(),
             tokenizer,
             states: Vec::new(),
+            n_weighed: 0,
             n_read: 0,
             reply,
             asker: None,
@@ -114,7 +117,7 @@ impl Answer {
         self.tokens.len()
     }
 
-    /// Whether the model writes the answer; otherwise it weighs a given one.
+    /// Whether the model writes the answer; otherwise it weighs given texts.
     #[must_use]
     pub fn is_generated(&self) -> bool {
         matches!(self.task, Task::Generate { .. })
@@ -126,7 +129,12 @@ impl Answer {
     pub fn wants(&mut self, n_rows: usize) -> Vec<Want> {
         let n_noted = self.tokens.len();
         let wants = match &mut self.task {
-            Task::Weigh { ids, .. } => Ok(ids[n_noted..].iter().map(|&id| Want::Weigh(id)).collect()),
+            // What else is weighed after a row is taken from its logits later.
+            Task::Weigh { rows, .. } => Ok(rows[self.n_weighed..]
+                .iter()
+                .filter_map(|ids| ids.first())
+                .map(|&id| Want::Weigh(id))
+                .collect()),
             Task::Generate { grammar, sampling } => {
                 let place = ahead::Place { n_noted, n_forced: self.n_forced, stream: self.stream };
                 ahead::wants(grammar.as_mut(), sampling, self.ahead.make_contiguous(), &place, n_rows)
@@ -141,21 +149,22 @@ impl Answer {
     }
 
     /// Takes what came of the wanted rows, then guesses up to `n_drafts` tokens. Rows after a wrong guess are
-    /// ignored. `weigh` gives the log-probability of another token after one of the rows.
+    /// ignored. `weigh` gives the log-probabilities of other tokens after one of the rows.
     pub fn take(
         &mut self,
         choices: &[Option<Choice>],
         n_drafts: usize,
-        weigh: impl Fn(usize, u32) -> Result<f64, llm::Error>,
+        weigh: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
     ) {
+        if !self.is_generated() {
+            return self.take_given(choices, weigh);
+        }
         for (row, choice) in choices.iter().enumerate() {
-            if self.is_over() || self.is_weighed() {
+            if self.is_over() {
                 break;
             }
-            let choice = choice.ok_or_else(|| {
-                llm::Error::Engine("the form allows no token, or the logits are not numbers".into())
-            });
-            let as_expected = choice.and_then(|choice| self.take_row(choice, |id| weigh(row, id)));
+            let one = |id| weigh(row, &[id]).map(|logprobs| logprobs.first().copied().unwrap_or(f64::NAN));
+            let as_expected = choice.ok_or_else(no_choice).and_then(|choice| self.take_row(choice, one));
             let as_expected = as_expected.unwrap_or_else(|error| {
                 self.fail(error);
                 false
@@ -171,17 +180,40 @@ impl Answer {
         }
     }
 
+    /// Takes rows of given texts. It goes on to the last one even if one fails: others wait for the tokens of these rows
+    /// to be computed.
+    fn take_given(
+        &mut self,
+        choices: &[Option<Choice>],
+        weigh: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
+    ) {
+        let Task::Weigh { rows, .. } = &self.task else { return };
+        let left: Vec<Vec<u32>> = rows[self.n_weighed..].iter().take(choices.len()).cloned().collect();
+        for (row, (ids, choice)) in left.iter().zip(choices).enumerate() {
+            let logprobs = match choice {
+                None => Err(no_choice()),
+                Some(choice) if ids.len() == 1 => Ok(vec![choice.logprob]),
+                Some(_) => weigh(row, ids),
+            };
+            self.n_weighed += 1;
+            match logprobs {
+                Err(error) => drop(self.failed.get_or_insert(error)),
+                Ok(logprobs) => {
+                    for (&id, logprob) in ids.iter().zip(logprobs) {
+                        self.note(Choice { id, logprob, masked_logprob: logprob }, TokenSource::Sampled);
+                    }
+                }
+            }
+        }
+        self.check_read();
+    }
+
     /// Takes one row. False when the next row was computed after a token that is not in the answer.
     fn take_row(
         &mut self,
         choice: Choice,
         weigh: impl Fn(u32) -> Result<f64, llm::Error>,
     ) -> Result<bool, llm::Error> {
-        if matches!(self.task, Task::Weigh { .. }) {
-            self.note(choice, TokenSource::Sampled);
-            self.check_read();
-            return Ok(true);
-        }
         let expected = self.ahead.pop_front();
         if self.n_forced > 0 {
             self.n_forced -= 1;
@@ -219,16 +251,11 @@ impl Answer {
         self.check_read();
     }
 
-    /// Whether all of a given answer has been weighed.
-    fn is_weighed(&self) -> bool {
-        if let Task::Weigh { ids, .. } = &self.task { self.tokens.len() == ids.len() } else { false }
-    }
-
-    /// Ends a given answer when all of it has been weighed and read.
+    /// Ends when all that was given has been weighed and read.
     fn check_read(&mut self) {
-        if let Task::Weigh { ids, depths } = &self.task
-            && self.is_weighed()
-            && (depths.is_empty() || self.n_read == ids.len())
+        if let Task::Weigh { rows, depths } = &self.task
+            && self.n_weighed == rows.len()
+            && (depths.is_empty() || self.n_read == rows.len())
         {
             self.finish = Some(Finish::Stop);
         }
@@ -325,14 +352,11 @@ impl Answer {
 
     /// Sends the reply to whoever waits for it.
     pub fn send(self, sequence: &Sequence) {
-        // A given text is read, as the prompt is.
-        let (written, given) =
-            if self.is_generated() { (self.tokens.len(), 0) } else { (0, self.tokens.len()) };
+        let n_cached = sequence.n_cached.min(sequence.n_prompt);
         let usage = Usage {
-            computed: sequence.n_prompt - sequence.n_cached.min(sequence.n_prompt) + given,
-            cached: sequence.n_cached.min(sequence.n_prompt),
-            distinct: self.usage.distinct + given,
-            generated: written,
+            computed: sequence.n_prompt - n_cached,
+            cached: n_cached,
+            generated: if self.is_generated() { self.tokens.len() } else { 0 },
             ..self.usage
         };
         let reply = Reply {
@@ -350,6 +374,10 @@ impl Answer {
     pub fn send_error(self, error: &llm::Error) {
         let _ = self.reply.send(Err(error.clone()));
     }
+}
+
+fn no_choice() -> llm::Error {
+    llm::Error::Engine("the form allows no token, or the logits are not numbers".into())
 }
 
 /// Where the first stop string begins.

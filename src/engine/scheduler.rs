@@ -144,7 +144,7 @@ impl Scheduler {
     }
 
     /// Gives a sequence its blocks and enters its prompt in the tree, where others find it at once: those
-    /// that share it wait until it is computed instead of computing it again. The given part of an answer is
+    /// that share it wait until it is computed instead of computing it again. What is forced at the start of an answer is
     /// entered only at the end: the sequence may end before all of it is computed.
     fn seat(&mut self, ask: &Ask) -> Option<Sequence> {
         let known = self.known(ask);

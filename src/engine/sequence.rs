@@ -67,8 +67,9 @@ impl Sequence {
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub id: SeqId,
-    /// Prompt, then the given part of the answer.
+    /// Prompt, then what the form forces at the start of the answer.
     pub tokens: Vec<u32>,
+    /// Tokens that are computed whatever comes: the prompt, and all of a text that is given to be weighed or read.
     pub n_prompt: usize,
     /// The model's adapter that all its tokens take.
     pub adapter: Option<u32>,

@@ -174,8 +174,9 @@ impl Worker {
         let n_drafts = if self.drafts { draft::share(asked.len(), self.model.cheap_rows()) } else { 0 };
         let model = &*self.model;
         let take = |Asked { id, mut answer, first, wants, .. }: Asked| {
-            let weigh =
-                |row, id| model.weigh(first + row, id).map_err(|error| llm::Error::Engine(error.to_string()));
+            let weigh = |row, ids: &[u32]| {
+                model.weigh(first + row, ids).map_err(|error| llm::Error::Engine(error.to_string()))
+            };
             answer.take(&choices[first..first + wants.len()], n_drafts, weigh);
             (id, answer)
         };

@@ -4,9 +4,25 @@
 use super::{Error, Panel, Role, Step};
 use crate::llm::{Chat, Weighed};
 
+/// The mean of a whole number from 0 to 100, as [`score`] has it: of each number its digits and no further one. The
+/// numbers are a tree of digits, which costs ten tokens where a digit is a token.
+///
+/// # Errors
+/// As [`score`].
+pub fn percent(
+    panel: &Panel,
+    role: Role,
+    step: impl Into<Step>,
+    chat: &Chat,
+    prefix: &str,
+) -> Result<f64, Error> {
+    let values: Vec<_> = (0..=100).map(|score| (f64::from(score), score.to_string())).collect();
+    score(panel, role, step, chat, prefix, &values)
+}
+
 /// The probability-weighted mean of values, each given with the text that would state it. `prefix` is the part of the
-/// answer in front of it. If something follows a value (`}` or `,`), its text should include it, so that 8 takes
-/// nothing from 85. If the answer ends there, the share of 8 that goes on to 85 is deducted from 8.
+/// answer in front of it. The share of 8 that goes on to 85 is deducted from 8 where both are values. Where 8 could go on
+/// to what is no value, such as 8.5, each text should include what ends it (`}` or `,`).
 ///
 /// The probabilities are normalized over these values; anything else the model could have said does not count.
 ///

@@ -25,6 +25,9 @@
 //!   that are left out ([`omissions`]), which become errors of their segments; when it fails, no segment of the
 //!   group has a verdict. `window=on` shows less and less of a document around the focus while the prompt is
 //!   longer than the context; the question for omissions is not cut.
+//! - Beyond the paper, in `strict`: `score=expected` counts each error by its probability, `score=expected-da` takes the
+//!   mean of the quality score's distribution ([`super::answers::chances`]); `raw` stays what is written.
+//!   `threshold=FILE` decides whether a focus has any error by a fitted threshold ([`super::answers::decision`]).
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict. An empty
 //!   hypothesis can only have omissions, an empty source none (`strict`).
 
@@ -33,8 +36,12 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::{
-    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Unit, Verdict,
-    answers::errors::{Layout, ShownShot, Target},
+    Error, Grouping, Judge, Materials, Method, Model, Panel, Role, Stage, Unit, Verdict,
+    answers::{
+        chances::{EXPECT, Scoring, Written},
+        decision::{self, DECIDE, Decision},
+        errors::{Layout, ShownShot, Target},
+    },
     in_parallel,
     method::Calls,
     prompt::{File, Prompts},
@@ -43,14 +50,17 @@ use super::{
     shots::{self, Shot},
 };
 use crate::{
-    llm::{self, Chat, Sampling},
+    llm::{Chat, Sampling},
     mqm::{ErrorSpan, Side, locate, repeats, weights::Weights},
-    segment::{JOINT, Segment},
+    segment::Segment,
 };
 
 pub mod sentences;
 
+mod focus;
 mod omissions;
+
+use focus::{Document, Focus};
 
 const PROMPT: File = File { name: "fsp/fsp.j2", text: include_str!("fsp/fsp.j2") };
 
@@ -69,18 +79,18 @@ pub const METHOD: Method = Method {
     name: "fsp",
     summary: "the whole document as context, one focus segment judged at a time",
     citation: "Focus Sentence Prompting, Figure 13 (prompt) and Figures 10 to 12 (shots)",
-    stages: &[FOCUS, OMISSIONS],
+    stages: &[DECIDE, FOCUS, OMISSIONS, EXPECT],
     roles: &[Role::Annotator],
-    // More where a segment is a document, or omissions are looked for.
+    // More where a segment is a document, omissions are looked for, or errors count by their probability.
     calls: Calls::exactly(1),
-    scale: "negative penalty, 0 is best and higher is better; with score=da 0 to 100, higher is better",
+    scale: "negative penalty, 0 is best and higher is better; with score=da and expected-da 0 to 100, higher is better",
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
     options: &[
         Choice { name: "shots", values: &["3", "0"], meaning: "worked examples before the question" },
         Choice { name: "explain", values: &["on", "off"], meaning: "ask why each span is an error" },
-        Choice { name: "score", values: &["errors", "da"], meaning: "what the score is made of" },
+        Choice { name: "score", values: Scoring::VALUES, meaning: Scoring::MEANING },
         Choice {
             name: "sentences",
             values: &["auto", "on", "off"],
@@ -96,6 +106,7 @@ pub const METHOD: Method = Method {
             values: &["off", "on"],
             meaning: "show part of a document that is longer than the context",
         },
+        decision::OPTION,
     ],
     build: |settings, options| Ok(Box::new(Fsp::new(settings, options)?)),
 };
@@ -109,7 +120,9 @@ pub struct Fsp {
     document_weights: &'static Weights,
     shots: Vec<Shot>,
     layout: Layout,
-    scores_by_quality: bool,
+    scoring: Scoring,
+    /// `None` where the model decides whether there is an error.
+    decision: Option<Decision>,
     sentences: Sentences,
     seeks_omissions: bool,
     has_window: bool,
@@ -125,27 +138,13 @@ enum Sentences {
     Off,
 }
 
-/// All that a prompt shows besides its focus: the shared prefix of a group's prompts.
-pub(super) struct Document<'a> {
-    source_lang: &'a str,
-    source: String,
-    target_lang: &'a str,
-    target: String,
+/// What one question found.
+struct Found {
+    /// Located in their segment and, where they count by their probability, weighed.
+    errors: Vec<ErrorSpan>,
+    /// The quality score as written, and as it counts.
+    quality: Option<[f64; 2]>,
 }
-
-/// What one question judges: a segment's hypothesis, or a sentence of it.
-struct Focus<'a> {
-    /// In the group.
-    segment: usize,
-    /// Number of the sentence in the segment, from 0.
-    sentence: usize,
-    /// Bytes of the hypothesis.
-    range: Range<usize>,
-    text: &'a str,
-}
-
-/// What one question found: the errors, located in their segment, and the quality score.
-type Found = (Vec<ErrorSpan>, Option<f64>);
 
 impl Judge for Fsp {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
@@ -163,8 +162,7 @@ impl Judge for Fsp {
             Err(error) => return group.iter().map(|_| Err(error.clone())).collect(),
         };
         let verdict = |(idx, found): (usize, Vec<_>)| {
-            let is_document = sentences::is_document(&group[idx].hypothesis);
-            let weights = if is_document { self.document_weights } else { self.weights };
+            let weights = self.weights_of(&group[idx]);
             let omitted =
                 omitted.iter().filter(|(segment, _)| *segment == idx).map(|(_, error)| error.clone());
             self.verdict(weights, found, omitted.collect())
@@ -176,12 +174,40 @@ impl Judge for Fsp {
         self.granularity.grouping()
     }
 
+    fn calls(&self) -> Option<Calls> {
+        Some(decision::calls(self.scoring.calls(MAX_ERRORS), self.decision.as_ref()))
+    }
+
     fn materials(&self) -> Materials {
         let materials = Materials::of(&self.prompts);
+        let materials = decision::signed(materials, self.decision.as_ref());
         if self.document_weights == self.weights {
             return materials;
         }
         materials.with("document-weights", self.document_weights.name)
+    }
+
+    fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
+        self.decision.as_ref().map_or(Ok(()), |decision| decision.check_input(segments))
+    }
+
+    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
+        self.decision.as_ref().map_or(Ok(()), |decision| decision.check_model(&model_of(Role::Annotator)))
+    }
+
+    /// Of a segment that is judged by sentences, those of the sentence that is least likely to have none.
+    fn log_odds(&self, panel: &Panel, group: &[Segment]) -> Option<Vec<Result<f64, Error>>> {
+        let foci = self.foci(panel, group);
+        let odds = in_parallel(&foci, |_, focus| {
+            let chat = self.chat(group, focus, 1)?;
+            decision::log_odds(&panel.about(focus.segment), &chat, self.layout)
+        });
+        let of_segment = |idx: usize| {
+            let own = foci.iter().zip(&odds).filter(|(focus, _)| focus.segment == idx);
+            let own = own.map(|(_, odds)| odds.clone()).collect::<Result<Vec<f64>, Error>>()?;
+            own.into_iter().reduce(f64::min).ok_or_else(Error::nothing_to_judge)
+        };
+        self.layout.is_strict.then(|| (0..group.len()).map(of_segment).collect())
     }
 }
 
@@ -203,6 +229,8 @@ impl Fsp {
                 "`sentences`, `omissions` and `window` go beyond the paper; hint: use preset `strict`";
             return Err(setup::Error::Conflict(reason.into()));
         }
+        let scoring = Scoring::of(options);
+        scoring.check(settings)?;
         let shots_file = options.has_shots(settings)?.then(|| layout.shots_file());
         let mut files = [&[PROMPT], layout.files().as_slice()].concat();
         files.extend(seeks_omissions.then_some(omissions::PROMPT));
@@ -210,12 +238,13 @@ impl Fsp {
         let prompts = Prompts::load(&files, settings)?;
         let judge = Self {
             shots: shots::load(&prompts, shots_file, settings)?,
+            decision: Decision::of(&METHOD, settings, options, prompts.hash())?,
             prompts,
             granularity: settings.granularity.unwrap_or(METHOD.granularities[0]),
             weights: settings.weights("gemba", Unit::Segment)?,
             document_weights: settings.weights("gemba", Unit::Group)?,
             layout,
-            scores_by_quality: options.get("score") == "da",
+            scoring,
             sentences: match options.get("sentences") {
                 "on" => Sentences::On,
                 "auto" if layout.is_strict => Sentences::Auto,
@@ -283,20 +312,31 @@ impl Fsp {
         let source = if self.layout.is_strict { &segment.source } else { &document.source };
         let mut parts = 1;
         let sampling = Sampling { max_tokens: self.budget, ..panel.sampling.clone() };
-        let reply = loop {
+        let (chat, reply) = loop {
             let chat = self.chat(group, focus, parts)?;
             let form = self.layout.form(&self.prompts, MAX_ERRORS, source, focus.text)?;
-            match panel.ask_with(Role::Annotator, FOCUS, &chat, &form, &sampling) {
-                Err(llm::Error::TooLong { .. })
-                    if self.has_window && focus.window(group, parts).len() > 1 =>
-                {
+            let form = match &self.decision {
+                Some(decision) => decision.decide(panel, &chat, &decision::pair(segment), self.layout, form),
+                None => Ok(form),
+            };
+            let ask = |form| Ok(panel.ask_with(Role::Annotator, FOCUS, &chat, &form, &sampling)?);
+            match form.and_then(ask) {
+                Err(Error::TooLong(_)) if self.has_window && focus.window(group, parts).len() > 1 => {
                     parts *= 2;
                 }
-                answer => break answer?,
+                answer => break (chat, answer?),
             }
         };
         let (mut errors, quality) =
             self.layout.read(reading::whole(&reply, self.budget)?)?.weighed(&reply).into_parts();
+        let written = Written { panel, chat: &chat, text: &reply.text };
+        let quality = match (self.scoring, quality) {
+            (Scoring { by_quality: true, is_expected: true }, Some(raw)) => Some([raw, written.quality()?]),
+            (_, quality) => quality.map(|raw| [raw, raw]),
+        };
+        if self.counts_chances() {
+            written.weigh(&mut errors, self.weights_of(segment))?;
+        }
         errors = repeats::merged(errors);
         locate::place(&mut errors, &segment.source, focus.text);
         let before = segment.hypothesis[..focus.range.start].chars().count();
@@ -304,7 +344,7 @@ impl Fsp {
             error.start = error.start.map(|at| at + before);
             error.end = error.end.map(|at| at + before);
         }
-        Ok((errors, quality))
+        Ok(Found { errors, quality })
     }
 
     /// Source sentences that are left out, each with its segment.
@@ -332,14 +372,30 @@ impl Fsp {
         if found.is_empty() {
             return Err(Error::nothing_to_judge());
         }
-        let quality: Vec<f64> = found.iter().filter_map(|(_, quality)| *quality).collect();
-        let quality_score = (!quality.is_empty()).then(|| quality.iter().sum::<f64>() / quality.len() as f64);
-        let mut errors: Vec<ErrorSpan> = found.into_iter().flat_map(|(errors, _)| errors).collect();
-        omissions::add(&mut errors, omitted);
-        weights.weigh(&mut errors);
-        let penalty = weights.score(&errors);
-        let score = quality_score.filter(|_| self.scores_by_quality).unwrap_or(penalty);
-        Ok(Verdict { score, raw: score, quality_score, errors })
+        let quality: Vec<[f64; 2]> = found.iter().filter_map(|found| found.quality).collect();
+        let mean = |at: usize| quality.iter().map(|quality| quality[at]).sum::<f64>() / quality.len() as f64;
+        let quality_score = (!quality.is_empty()).then(|| mean(0));
+        let mut errors: Vec<ErrorSpan> = found.into_iter().flat_map(|found| found.errors).collect();
+        // What was not asked about with alternatives counts in full.
+        omissions::add(&mut errors, weights.weighed(omitted));
+        let written = weights.score(&weights.weighed(errors.clone()));
+        if !self.counts_chances() {
+            weights.weigh(&mut errors);
+        }
+        let (score, raw) = match quality_score.filter(|_| self.scoring.by_quality) {
+            Some(raw) => (mean(1), raw),
+            None => (weights.score(&errors), written),
+        };
+        Ok(Verdict { score, raw, quality_score, errors })
+    }
+
+    /// Whether errors count by their probability.
+    fn counts_chances(&self) -> bool {
+        self.scoring == Scoring { by_quality: false, is_expected: true }
+    }
+
+    fn weights_of(&self, segment: &Segment) -> &'static Weights {
+        if sentences::is_document(&segment.hypothesis) { self.document_weights } else { self.weights }
     }
 
     /// The question about one focus; all questions of a group (of a window) begin with the same bytes, up to
@@ -379,56 +435,5 @@ impl Fsp {
             occurrences: count(&document.target).max(1),
         };
         Ok(Chat::new().user(self.prompts.render(PROMPT, query)?))
-    }
-}
-
-impl<'a> Document<'a> {
-    fn join(group: &'a [Segment]) -> Option<Self> {
-        let first = group.first()?;
-        let join = |text: fn(&Segment) -> &str| group.iter().map(text).collect::<Vec<_>>().join(JOINT);
-        Some(Self {
-            source_lang: first.src_lang.name(),
-            source: join(|s| &s.source),
-            target_lang: first.tgt_lang.name(),
-            target: join(|s| &s.hypothesis),
-        })
-    }
-}
-
-impl Focus<'_> {
-    /// The pieces that are shown: segments of the group, or sentences where one segment is all of it.
-    fn window(&self, group: &[Segment], parts: usize) -> Range<usize> {
-        match group {
-            // A focus that is all of the text leaves nothing to cut.
-            [only] if self.range == (0..only.hypothesis.len()) => 0..1,
-            [only] => sentences::window(sentences::split(&only.hypothesis).len(), self.sentence, parts),
-            _ => sentences::window(group.len(), self.segment, parts),
-        }
-    }
-
-    /// What is shown of the group, and the byte of its translation at which the focus stands.
-    fn shown<'g>(&self, group: &'g [Segment], parts: usize) -> (Document<'g>, usize) {
-        let window = self.window(group, parts);
-        if let ([only], true) = (group, parts > 1) {
-            let (targets, sources) = (sentences::split(&only.hypothesis), sentences::split(&only.source));
-            // As far into the source as into the translation, and a sentence more on either side.
-            let scaled = |at: usize| at * sources.len() / targets.len();
-            let last = (scaled(window.end) + 1).min(sources.len() - 1);
-            let source = sources[scaled(window.start).saturating_sub(1)].start..sources[last].end;
-            let target = targets[window.start].start..targets[window.end - 1].end;
-            let at = self.range.start - target.start;
-            let document = Document {
-                source_lang: only.src_lang.name(),
-                source: only.source[source].to_owned(),
-                target_lang: only.tgt_lang.name(),
-                target: only.hypothesis[target].to_owned(),
-            };
-            return (document, at);
-        }
-        let first = if group.len() > 1 { window.start } else { 0 };
-        let shown = if group.len() > 1 { &group[window] } else { group };
-        let before = shown[..self.segment - first].iter().map(|s| s.hypothesis.len() + JOINT.len());
-        let at = before.sum::<usize>() + self.range.start;
-        (Document::join(shown).expect("a focus stands in a group that is not empty"), at)
     }
 }

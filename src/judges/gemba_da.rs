@@ -11,7 +11,7 @@
 //! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up. `code` does the same, and the verdict
 //!   is `unparsable`; the other presets ask once. Budgets: see [`super::gemba_api`].
 //! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact probabilities of
-//!   0 to 100 as the JSON's number; `raw` stays the number that the model wrote.
+//!   0 to 100 as the JSON's number, which no further digit follows; `raw` stays the number that the model wrote.
 //! - Reference (`reference=on`, or automatically when every segment has one). Paper and code have that variant, RATE
 //!   does not: `paper` and `strict` take the paper's words for it. A segment without a reference then has no verdict.
 //!   The reference stands without quotes in the paper's Figure 1 and in the code as first published (a462001f), and
@@ -152,8 +152,7 @@ impl GembaDa {
 
     /// The mean of the score's distribution.
     fn expect(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
-        let values: Vec<_> = (0..=100).map(|score| (f64::from(score), format!("{score}}}"))).collect();
-        expected::score(panel, Role::Annotator, EXPECT, &self.chat(segment)?, "{\"score\": ", &values)
+        expected::percent(panel, Role::Annotator, EXPECT, &self.chat(segment)?, "{\"score\": ")
     }
 
     fn chat(&self, segment: &Segment) -> Result<Chat, Error> {

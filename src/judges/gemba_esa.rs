@@ -11,13 +11,15 @@
 //! - Budgets. Code: none in either stage. An answer that is cut all the same counts as no answer: stage 2 then shows
 //!   `None` as its spans, and a cut score is none. `code` does the same; see [`super::gemba_api`].
 //! - Examples. GEMBA-MQM's three, with their critical errors as major ones; a block without errors says `no-error`.
+//! - Beyond the code: `score=expected` (`strict`) takes the mean of the score's distribution, from the exact
+//!   probabilities of 0 to 100 as the answer of stage 2; `raw` and `quality_score` stay the number that the model wrote.
 //! - Score. That of stage 2; the weights (`gemba` by default) only mark the errors.
 //! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
 
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Materials, Method, Panel, Role, Stage, Verdict, confidence,
+    Error, Judge, Materials, Method, Panel, Role, Stage, Verdict, confidence, expected,
     gemba_api::{self, Room},
     gemba_da::read_number,
     gemba_mqm::{blocks, code},
@@ -48,6 +50,7 @@ const SCORE_BUDGET: usize = 64;
 /// The questions that it asks.
 const SCORE_STAGE: Stage = Stage::new("score");
 const SPANS_STAGE: Stage = Stage::new("spans");
+const EXPECT: Stage = Stage::new("expect");
 
 /// The most errors that `strict` lets a block of stage 1 name: as many as WMT's annotators mark.
 const MAX_ERRORS: usize = 5;
@@ -57,18 +60,21 @@ pub const METHOD: Method = Method {
     name: "gemba-esa",
     summary: "error spans first, then a score of 0 to 100 that has seen them",
     citation: "GEMBA's published code, as submitted to the WMT 2024 metrics task",
-    stages: &[SPANS_STAGE, SCORE_STAGE],
+    stages: &[SPANS_STAGE, SCORE_STAGE, EXPECT],
     roles: &[Role::Annotator],
     calls: Calls { least: 1, typical: 2, most: 12 },
     scale: "0 to 100, higher is better",
     granularities: &[Granularity::Seg],
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("gemba"),
-    options: &[Choice {
-        name: "shots",
-        values: &["3", "0"],
-        meaning: "worked examples before the first question",
-    }],
+    options: &[
+        Choice { name: "shots", values: &["3", "0"], meaning: "worked examples before the first question" },
+        Choice {
+            name: "score",
+            values: &["greedy", "expected"],
+            meaning: "the number that is written, or the mean of its distribution",
+        },
+    ],
     build: |settings, options| Ok(Box::new(GembaEsa::new(settings, options)?)),
 };
 
@@ -78,6 +84,7 @@ pub struct GembaEsa {
     preset: Preset,
     shots: Vec<Shot>,
     weights: &'static Weights,
+    expected: bool,
     max_tokens: Option<usize>,
 }
 
@@ -89,9 +96,10 @@ impl Judge for GembaEsa {
             }
             let panel = panel.about(idx);
             let (answer, errors) = self.spans(&panel, segment)?;
-            let score = self.score(&panel, segment, &answer)?;
+            let raw = self.score(&panel, segment, &answer)?;
+            let score = if self.expected { self.expect(&panel, segment, &answer)? } else { raw };
             let (errors, _) = mqm::assess(errors, &segment.source, &segment.hypothesis, self.weights);
-            Ok(Verdict { score, raw: score, quality_score: Some(score), errors })
+            Ok(Verdict { score, raw, quality_score: Some(raw), errors })
         })
     }
 
@@ -106,6 +114,11 @@ impl GembaEsa {
     /// # Errors
     /// What [`super::registry::build`] names.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let expected = options.get("score") == "expected";
+        if expected && settings.preset == Preset::Code {
+            let reason = "preset `code` has its own score; hint: leave `score` out, or use preset `strict`";
+            return Err(setup::Error::Conflict(reason.into()));
+        }
         let shots_file = options.has_shots(settings)?.then_some(SHOTS);
         let mut files = vec![SYSTEM, SPANS, ANSWER, SCORE];
         files.extend(shots_file);
@@ -115,6 +128,7 @@ impl GembaEsa {
             prompts,
             preset: settings.preset,
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
+            expected,
             max_tokens: settings.max_tokens,
         };
         let sample = Pair::sample();
@@ -167,6 +181,12 @@ impl GembaEsa {
         let reply = panel.ask_with(Role::Annotator, SCORE_STAGE, &chat, &form, &sampling)?;
         let answer = reading::whole(&reply, budget)?;
         read_number(answer).ok_or_else(|| reading::unusable(answer, "not a number from 0 to 100"))
+    }
+
+    /// The mean of that score's distribution.
+    fn expect(&self, panel: &Panel, segment: &Segment, spans: &str) -> Result<f64, Error> {
+        let chat = self.score_chat(&Pair::of(segment), spans)?;
+        expected::percent(panel, Role::Annotator, EXPECT, &chat, "")
     }
 
     fn spans_chat(&self, query: &Pair) -> Result<Chat, Error> {

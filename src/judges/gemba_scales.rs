@@ -187,8 +187,7 @@ impl GembaScale {
 
     /// The mean of the score's distribution.
     fn expect(&self, panel: &Panel, segment: &Segment) -> Result<f64, Error> {
-        let values: Vec<_> = (0..=100).map(|score| (f64::from(score), score.to_string())).collect();
-        expected::score(panel, Role::Annotator, EXPECT, &self.chat(segment)?, "", &values)
+        expected::percent(panel, Role::Annotator, EXPECT, &self.chat(segment)?, "")
     }
 
     fn chat(&self, segment: &Segment) -> Result<Chat, Error> {

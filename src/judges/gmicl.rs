@@ -12,6 +12,8 @@
 //!   say that it kept them apart.
 //! - Direct assessment. Figure 14 always asks for it; `da=off` does not. `score=da` takes it as the score, which
 //!   is else the sum of the weighed errors, `gemba` by default, as in [`super::fsp`].
+//! - Beyond the paper, in `strict`: `score=expected` counts each error by its probability, `score=expected-da` takes the
+//!   mean of the quality score's distribution ([`super::answers::chances`]); `raw` stays what is written.
 //! - Answers, long texts and empty ones: as the JSON form of [`super::gemba_mqm`].
 
 use serde::Serialize;
@@ -19,7 +21,10 @@ use sha2::{Digest, Sha256};
 
 use super::{
     Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Unit, Verdict,
-    answers::errors::{Layout, ShownShot, Target},
+    answers::{
+        chances::{EXPECT, Scoring, Written},
+        errors::{Layout, ShownShot, Target},
+    },
     gemba_mqm::Texts,
     in_parallel,
     method::Calls,
@@ -39,6 +44,9 @@ mod examples;
 
 const PROMPT: File = File { name: "gmicl/gmicl.j2", text: include_str!("gmicl/gmicl.j2") };
 
+/// The most errors that `strict` lets an answer about a unit of any length name ([`Texts::max_errors`]).
+const MAX_ERRORS: usize = 100;
+
 /// The five of GMICL-5.
 const N_EXAMPLES: usize = 5;
 
@@ -50,16 +58,16 @@ pub const METHOD: Method = Method {
     name: "gmicl",
     summary: "one prompt over the whole text, after five rated examples of the same length",
     citation: "Focus Sentence Prompting, Figure 14 (GMICL-5)",
-    stages: &[ANNOTATE],
+    stages: &[ANNOTATE, EXPECT],
     roles: &[Role::Annotator],
     calls: Calls::exactly(1),
-    scale: "negative penalty, 0 is best and higher is better; with score=da 0 to 100, higher is better",
+    scale: "negative penalty, 0 is best and higher is better; with score=da and expected-da 0 to 100, higher is better",
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
     options: &[
         Choice { name: "da", values: &["on", "off"], meaning: "ask for a score of 0 to 100" },
-        Choice { name: "score", values: &["errors", "da"], meaning: "what the score is made of" },
+        Choice { name: "score", values: Scoring::VALUES, meaning: Scoring::MEANING },
         Choice { name: "explain", values: &["on", "off"], meaning: "ask why each span is an error" },
         Choice {
             name: "overlap",
@@ -78,7 +86,7 @@ pub struct Gmicl {
     /// Errors only: the examples have neither explanations nor quality scores.
     examples: Vec<Shot>,
     layout: Layout,
-    scores_by_quality: bool,
+    scoring: Scoring,
     /// Examples may come from documents under judgement.
     may_overlap: bool,
     max_tokens: Option<usize>,
@@ -108,6 +116,10 @@ impl Judge for Gmicl {
         self.granularity.unit()
     }
 
+    fn calls(&self) -> Option<Calls> {
+        Some(self.scoring.calls(MAX_ERRORS))
+    }
+
     fn materials(&self) -> Materials {
         let examples = serde_json::to_vec(&self.examples).expect("examples are strings and can be written");
         let digest = Sha256::digest(examples);
@@ -129,13 +141,14 @@ impl Gmicl {
             quality: options.is_on("da"),
             target: Target::Translation,
         };
-        let scores_by_quality = options.get("score") == "da";
+        let scoring = Scoring::of(options);
         let conflict = |reason: &str| Err(setup::Error::Conflict(reason.into()));
-        if scores_by_quality && !layout.quality {
+        if scoring.by_quality && !layout.quality {
             return conflict(
                 "`score=da` needs the score that `da=off` does not ask for; hint: leave one out",
             );
         }
+        scoring.check(settings)?;
         let Some(rated) = &settings.shots else {
             return conflict(
                 "gmicl draws its examples from rated translations; hint: --shots DIR of a test set with \
@@ -149,7 +162,7 @@ impl Gmicl {
             granularity,
             weights: settings.weights("gemba", granularity.unit())?,
             layout,
-            scores_by_quality,
+            scoring,
             may_overlap: options.get("overlap") == "allow",
             max_tokens: settings.max_tokens,
         };
@@ -166,7 +179,8 @@ impl Gmicl {
         let sampling = Sampling { max_tokens: self.budget(), ..panel.sampling.clone() };
         let reply = panel.ask_with(Role::Annotator, ANNOTATE, &chat, &form, &sampling)?;
         let answer = self.layout.read(reading::whole(&reply, self.budget())?)?.weighed(&reply);
-        Ok(answer.verdict(&texts.source, &texts.target, self.weights, self.scores_by_quality))
+        let written = Written { panel, chat: &chat, text: &reply.text };
+        answer.scored((&texts.source, &texts.target), self.weights, self.scoring, &written)
     }
 
     fn chat(&self, texts: &Texts) -> Result<Chat, Error> {

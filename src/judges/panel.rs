@@ -77,6 +77,8 @@ pub struct Question {
     pub max_tokens: usize,
     /// The shortest answer that the form allows, where one is known.
     pub shortest: Option<String>,
+    /// Of a given text, the last token goes through the model too: its hidden states are read.
+    pub is_read: bool,
 }
 
 impl Question {
@@ -282,7 +284,9 @@ impl Panel {
     ) -> Result<Reply, llm::Error> {
         if self.rehearses {
             let shortest = self.llm(role).shortest(form)?;
-            self.note_question((role, step), chat, form, sampling.max_tokens, shortest.clone());
+            let question = self.question((role, step), chat, form.clone());
+            let (max_tokens, known) = (sampling.max_tokens, shortest.clone());
+            self.note_question(Question { max_tokens, shortest: known, ..question });
             let reply = |text| Reply { text, finish: Finish::Form, ..Reply::default() };
             return shortest.map(reply).ok_or_else(rehearsed);
         }
@@ -306,7 +310,11 @@ impl Panel {
         continuations: &[String],
     ) -> Result<Vec<Weighed>, llm::Error> {
         if self.rehearses {
-            self.note_question((role, step.into()), chat, &Form::Choice(continuations.to_vec()), 0, None);
+            self.note_question(self.question(
+                (role, step.into()),
+                chat,
+                Form::Choice(continuations.to_vec()),
+            ));
             return Err(rehearsed());
         }
         let start = Instant::now();
@@ -328,7 +336,8 @@ impl Panel {
         lens: &Lens,
     ) -> Result<Weighed, llm::Error> {
         if self.rehearses {
-            self.note_question((role, step.into()), chat, &Form::Choice(vec![text.to_owned()]), 0, None);
+            let question = self.question((role, step.into()), chat, Form::Choice(vec![text.to_owned()]));
+            self.note_question(Question { is_read: true, ..question });
             return Err(rehearsed());
         }
         let start = Instant::now();
@@ -391,16 +400,13 @@ impl Panel {
         self.record.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
 
-    fn note_question(
-        &self,
-        (role, step): (Role, Step),
-        chat: &Chat,
-        form: &Form,
-        max_tokens: usize,
-        shortest: Option<String>,
-    ) {
-        let (chat, form) = (chat.clone(), form.clone());
-        let question = Question { unit: self.unit, role, step, chat, form, max_tokens, shortest };
+    /// A question that nothing may be written to.
+    fn question(&self, (role, step): (Role, Step), chat: &Chat, form: Form) -> Question {
+        let (unit, chat) = (self.unit, chat.clone());
+        Question { unit, role, step, chat, form, max_tokens: 0, shortest: None, is_read: false }
+    }
+
+    fn note_question(&self, question: Question) {
         self.record.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
     }
 

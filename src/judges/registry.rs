@@ -1,7 +1,9 @@
 //! The judges that exist, and how one is made from its name, with its signature. It holds no method's logic.
 
 use super::{
-    Judge, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl, himate,
+    Judge,
+    answers::decision,
+    difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl, himate, likelihood,
     m_mad,
     method::{Calls, Method, Role},
     probe, rate, rubric_mqm,
@@ -25,6 +27,7 @@ pub const METHODS: &[&Method] = &[
     &gmicl::METHOD,
     &gmft::METHOD,
     &probe::METHOD,
+    &likelihood::METHOD,
     &m_mad::METHOD,
     &himate::METHOD,
     &rate::METHOD,
@@ -67,9 +70,15 @@ impl Built {
     /// The model calls for one unit, over all samples.
     #[must_use]
     pub fn calls(&self) -> Calls {
-        let Calls { least, typical, most } = self.method.calls;
+        let Calls { least, typical, most } = self.judge.calls().unwrap_or(self.method.calls);
         let n = self.samples;
         Calls { least: least * n, typical: typical * n, most: most * n }
+    }
+
+    /// The method with all that changes its question up to the decision whether there is an error.
+    #[must_use]
+    pub fn described(&self) -> String {
+        decision::described(self.method, &self.settings, &self.options)
     }
 
     /// Refuses roles that the method does not have.
@@ -269,9 +278,9 @@ mod tests {
             ]
             .join("\n"),
             @"
-        no method is called `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, m-mad, himate, rate, difficulty, thinking
-        no method is called `comet`; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, m-mad, himate, rate, difficulty, thinking
-        `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score, sentences, omissions, window
+        no method is called `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+        no method is called `comet`; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+        `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score, sentences, omissions, window, threshold
         option `shots` cannot be `5`; hint: 3, 0
         `shots` is not an option; hint: write NAME:option=value,option=value
         option `shots` is given twice

@@ -12,7 +12,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Direction, Error, Grouping, Judge, Materials, Model, Panel, Reads, Role, Unit, Verdict, setup};
+use super::{
+    Direction, Error, Grouping, Judge, Materials, Model, Panel, Reads, Role, Unit, Verdict, method::Calls,
+    setup,
+};
 use crate::{
     llm::Sampling,
     mqm::{ErrorSpan, Severity},
@@ -94,6 +97,10 @@ impl Judge for Samples {
 
     fn trained_on(&self) -> Option<TrainedOn> {
         self.inner.trained_on()
+    }
+
+    fn calls(&self) -> Option<Calls> {
+        self.inner.calls()
     }
 
     fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {

@@ -207,6 +207,20 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error>;
 
+    /// The log-probabilities of tokens after one row of the step's logits, each with the bits that [`Want::Weigh`] gives;
+    /// `None` where the logits are not numbers or there is no such token.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn weigh(&self, row: usize, ids: &[u32]) -> Result<Option<Vec<f64>>, Error> {
+        let of = |&id: &u32| {
+            let mut wants = vec![Want::Nothing; row];
+            wants.push(Want::Weigh(id));
+            Ok(self.take(&wants)?.pop().flatten().map(|choice| choice.logprob))
+        };
+        ids.iter().map(of).collect()
+    }
+
     /// The step's logits, for tests and measurements.
     ///
     /// Shape: `[wanted, vocab]`.

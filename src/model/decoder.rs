@@ -49,16 +49,11 @@ pub trait Model: Send + Sync {
     /// The device fails.
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error>;
 
-    /// The log-probability of a token after one wanted row of the step.
+    /// The log-probabilities of tokens after one wanted row of the step, each with the bits that [`Want::Weigh`] gives.
     ///
     /// # Errors
     /// The logits are not numbers, or the device fails.
-    fn weigh(&self, row: usize, id: u32) -> Result<f64, Error> {
-        let mut wants = vec![Want::Nothing; row];
-        wants.push(Want::Weigh(id));
-        let choice = self.take(&wants)?.pop().flatten();
-        choice.map(|choice| choice.logprob).ok_or_else(|| Error::Step("the logits are not numbers".into()))
-    }
+    fn weigh(&self, row: usize, ids: &[u32]) -> Result<Vec<f64>, Error>;
 
     /// As [`Backend::logits`].
     ///
@@ -230,6 +225,11 @@ impl<B: Backend> Model for Decoder<B> {
 
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error> {
         self.backend.take(wants)
+    }
+
+    fn weigh(&self, row: usize, ids: &[u32]) -> Result<Vec<f64>, Error> {
+        let weighed = self.backend.weigh(row, ids)?;
+        weighed.ok_or_else(|| Error::Step("the logits are not numbers".into()))
     }
 
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {

@@ -255,6 +255,13 @@ impl Weights {
         }
     }
 
+    /// The same errors with their penalties.
+    #[must_use]
+    pub fn weighed(&self, mut errors: Vec<ErrorSpan>) -> Vec<ErrorSpan> {
+        self.weigh(&mut errors);
+        errors
+    }
+
     /// The score of weighed errors: the negative penalty of the heaviest `max_errors`, not below `-cap`.
     ///
     /// Unit: at most 0; 0 is best, higher is better.

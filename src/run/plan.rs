@@ -24,7 +24,7 @@ use crate::{
 
 mod tally;
 
-use tally::{Distinct, Tally};
+use tally::{Distinct, Given, Tally};
 
 /// Groups that are judged to see what else a method asks.
 const SAMPLED: usize = 5;
@@ -179,9 +179,15 @@ struct Counted {
 }
 
 impl Counted {
-    /// Enters a prompt of so many tokens; how many of them are new, `None` where the model does not show them.
-    fn enter(&mut self, panel: &Panel, role: Role, prompt: &tally::Prompt) -> (usize, Option<usize>) {
-        let (model, new) = self.distinct.enter(panel, role, prompt.ids.as_deref());
+    /// Enters a prompt and what is given behind it; how many tokens are new, `None` where the model does not show them.
+    fn enter(
+        &mut self,
+        panel: &Panel,
+        role: Role,
+        prompt: &tally::Prompt,
+        given: &Given,
+    ) -> (usize, Option<usize>) {
+        let (model, new) = self.distinct.enter(panel, role, prompt, given);
         if model == self.loads.len() {
             let (calls, prompt_tokens, answer_tokens) = (0, 0, 0);
             self.loads.push(Load { role, calls, prompt_tokens, answer_tokens, examples: Vec::new() });
@@ -222,14 +228,14 @@ impl<S: Segments + ?Sized> Work<'_, S> {
                 .map_err(|reason| self.count_error(group, &reason))?;
             let shortest = question.shortest.as_deref();
             let answer = tally::answer(self.panel, question.role, shortest.unwrap_or_default());
-            let given = tally::given(self.panel, question.role, question.given());
-            tally.add(prompt.tokens + given, answer, question.max_tokens);
+            let given = Given::of(self.panel, &question);
+            let tokens = prompt.tokens + given.tokens;
+            tally.add(tokens, answer, question.max_tokens);
             let mut counted = self.lock();
-            let (model, new) = counted.enter(self.panel, question.role, &prompt);
-            counted.distinct.add(given);
+            let (model, new) = counted.enter(self.panel, question.role, &prompt, &given);
             let load = &mut counted.loads[model];
             load.calls += 1;
-            load.prompt_tokens += new.unwrap_or(prompt.tokens) + given;
+            load.prompt_tokens += new.unwrap_or(tokens);
             if load.examples.len() < EXAMPLES {
                 load.examples.push(question);
             }
@@ -320,14 +326,15 @@ impl<S: Segments + ?Sized> Work<'_, S> {
         for call in calls {
             let prompt = tally::prompt(self.panel, call.role, &call.chat)
                 .map_err(|reason| self.count_error(group, &reason))?;
-            let (model, new) = self.lock().enter(self.panel, call.role, &prompt);
+            let given = Given::weighed(call);
+            let tokens = prompt.tokens + given.tokens;
+            let (model, new) = self.lock().enter(self.panel, call.role, &prompt, &given);
             judged.new = judged.new.zip(new).map(|(sum, n)| sum + n);
             let answer = call.reply.usage.generated.max(call.reply.tokens.len());
-            let given = call.weighed.iter().map(|weighed| weighed.tokens.len()).sum::<usize>();
-            judged.tally.add(prompt.tokens + given, answer, answer);
+            judged.tally.add(tokens, answer, answer);
             let spent = judged.of_models.entry(model).or_default();
             spent.calls += 1;
-            spent.new += new.unwrap_or(prompt.tokens);
+            spent.new += new.unwrap_or(tokens);
             spent.answered += answer;
         }
         Ok(judged)

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use proptest::{prelude::*, test_runner::TestRunner};
 use serde_json::json;
 use tribunal::{
     engine::{Engine, Options},
-    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Stop, Usage},
+    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Stop, Usage, Weighed},
     model::{
         Compute, KvType,
         cpu::{Activations, Tier},
@@ -142,13 +143,83 @@ fn weighing_an_answer_gives_the_log_probabilities_of_generating_it() {
         let weighed = engine.weigh(&chat, &given).unwrap();
         assert_eq!(weighed.iter().map(|w| !w.tokens.is_empty()).collect::<Vec<_>>(), [true, true, false]);
         let again = engine.weigh(&chat, &given).unwrap();
-        assert_eq!(weighed, again);
+        assert_eq!(weighed_bits(&weighed), weighed_bits(&again));
         let first = &reply.tokens[0];
         if first.text.len() == 1 && first.text.is_ascii() {
             let alone = engine.weigh(&chat, std::slice::from_ref(&first.text)).unwrap();
             assert_eq!(alone[0].tokens[0].logprob.to_bits(), first.logprob.to_bits());
         }
     }
+}
+
+/// Ids and every bit of the log-probabilities of weighed texts.
+fn weighed_bits(weighed: &[Weighed]) -> Vec<Vec<(u32, u64)>> {
+    let bits = |w: &Weighed| w.tokens.iter().map(|t| (t.id, t.logprob.to_bits())).collect();
+    weighed.iter().map(bits).collect()
+}
+
+#[test]
+fn texts_weighed_together_have_the_bits_of_each_weighed_alone() {
+    let variants = [
+        options(),
+        Options { n_rows: 1, ..options() },
+        Options { n_rows: 3, step_tokens: 7, ..options() },
+        Options { prefix_cache: false, ..options() },
+        // Room for little more than one sequence: what chains share is evicted and computed again.
+        Options { kv_bytes: Some(660 * 1024), ..options() },
+    ];
+    for model in ["qwen2", "gemma3"] {
+        let alone =
+            Engine::open(&tiny(model), &Options { prefix_cache: false, n_rows: 1, ..options() }).unwrap();
+        let engines: Vec<Engine> =
+            variants.iter().map(|variant| Engine::open(&tiny(model), variant).unwrap()).collect();
+        let text =
+            prop::collection::vec(prop::sample::select(vec!["1", "2", "0", "}", "ab", "é", " "]), 0..7);
+        let texts = prop::collection::vec(text.prop_map(|parts| parts.concat()), 1..12);
+        let config = ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() };
+        let check = |(texts, prompt): (Vec<String>, String)| {
+            let chat = Chat::plain(format!("Rate this: {prompt}"));
+            let one = |text: &String| alone.weigh(&chat, std::slice::from_ref(text)).unwrap().remove(0);
+            let expected: Vec<Weighed> = texts.iter().map(one).collect();
+            for engine in &engines {
+                let together = engine.weigh(&chat, &texts).unwrap();
+                prop_assert!(together.iter().map(|w| &w.text).eq(&texts));
+                prop_assert_eq!(weighed_bits(&together), weighed_bits(&expected));
+            }
+            Ok(())
+        };
+        TestRunner::new(config).run(&(texts, "[a-c ]{0,40}"), check).unwrap();
+    }
+}
+
+#[test]
+fn the_tree_of_numbers_takes_eleven_rows() {
+    let engine = || Engine::open(&tiny("qwen2"), &options()).unwrap();
+    let chat = Chat::new().user("How good is it, from 0 to 100?");
+    let numbers: Vec<String> = (0..=100).map(|n: u32| n.to_string()).collect();
+    let sum = |weighed: &[Weighed]| {
+        let mut usage = Usage::default();
+        weighed.iter().for_each(|w| usage += &w.usage);
+        usage
+    };
+    let tree = engine();
+    let together = tree.weigh(&chat, &numbers).unwrap();
+    let each = engine();
+    let alone: Vec<Weighed> =
+        numbers.iter().map(|n| each.weigh(&chat, std::slice::from_ref(n)).unwrap().remove(0)).collect();
+    assert_eq!(weighed_bits(&together), weighed_bits(&alone));
+    let (before, after, n_prompt) = (sum(&alone), sum(&together), tree.count(&chat).unwrap());
+    // Each alone computes the prompt's last token again, and its own but the last.
+    assert_eq!(before.computed, n_prompt + 100 + (90 + 2));
+    // 1 to 9, and the 0 of 10; the prompt's last row tells all first digits.
+    assert_eq!(after.computed, n_prompt + 9 + 1);
+    assert_eq!((after.computed, after.cached, after.generated), (after.distinct, 0, 0));
+    let again = sum(&tree.weigh(&chat, &numbers).unwrap());
+    assert_eq!((again.computed, again.cached, again.distinct), (1 + 10, n_prompt - 1, 0));
+    // Closed by a brace, there is a row behind each number.
+    let closed: Vec<String> = numbers.iter().map(|n| format!("{n}}}")).collect();
+    assert_eq!(sum(&engine().weigh(&chat, &closed).unwrap()).computed, n_prompt + 10 + 90 + 1);
+    assert!(engine().weigh(&chat, &[]).unwrap().is_empty());
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod script;
 mod segments;
 mod small_run;
 mod tiny_judge;
+mod weighing;
 
 use tribunal::llm::{Chat, Reply};
 
@@ -29,6 +30,7 @@ pub use self::{
     segments::{bank, document, segment, segments, translation},
     small_run::{SmallRun, said},
     tiny_judge::{Numbers, TinyJudge, panel, seated},
+    weighing::{Brief, Odds, Reader, Words},
 };
 
 /// Answers one after the other; the last one again and again.

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::form_about;
+use super::{
+    chances::{Scoring, Written},
+    form_about,
+};
 use crate::{
     judges::{
         Error, Verdict, confidence,
@@ -15,7 +18,7 @@ use crate::{
         shots::{Shot, ShotError},
     },
     llm::{Form, Reply},
-    mqm::{self, ErrorSpan, Severity, typology, weights::Weights},
+    mqm::{self, ErrorSpan, Severity, locate, repeats, typology, weights::Weights},
 };
 
 const SCHEMA_PAPER: File = File { name: "answers/schema.paper.j2", text: include_str!("schema.paper.j2") };
@@ -183,7 +186,7 @@ impl Layout {
 }
 
 /// An answer as it is written.
-#[derive(Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     errors: Vec<Entry>,
@@ -191,7 +194,7 @@ pub struct Answer {
 }
 
 /// One error of an answer.
-#[derive(Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     /// Optional in the printed schema.
@@ -265,6 +268,37 @@ impl Answer {
         let (errors, penalty) = mqm::assess(errors, source, target, weights);
         let score = quality_score.filter(|_| scores_by_quality).unwrap_or(penalty);
         Verdict { score, raw: score, quality_score, errors }
+    }
+
+    /// The verdict as its method scores it. What counts by its probability is weighed behind the answer as written; `raw`
+    /// stays what is written.
+    ///
+    /// # Errors
+    /// What [`Written::quality`] and [`Written::weigh`] return.
+    pub fn scored(
+        self,
+        (source, target): (&str, &str),
+        weights: &Weights,
+        scoring: Scoring,
+        written: &Written<'_>,
+    ) -> Result<Verdict, Error> {
+        let expected = match scoring {
+            Scoring { is_expected: false, .. } => None,
+            Scoring { by_quality: true, .. } => Some((written.quality()?, None)),
+            Scoring { by_quality: false, .. } => {
+                let mut errors = self.clone().into_parts().0;
+                written.weigh(&mut errors, weights)?;
+                let mut errors = repeats::merged(errors);
+                locate::place(&mut errors, source, target);
+                Some((weights.score(&errors), Some(errors)))
+            }
+        };
+        let mut verdict = self.verdict(source, target, weights, scoring.by_quality);
+        if let Some((score, errors)) = expected {
+            verdict.score = score;
+            verdict.errors = errors.unwrap_or(verdict.errors);
+        }
+        Ok(verdict)
     }
 
     /// The errors, not yet located and weighed, and the quality score.

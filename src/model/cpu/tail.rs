@@ -11,14 +11,29 @@ use crate::model::tail::{Choice, Choosing, Want};
 pub fn take(logits: &[f32], want: &Want, tier: Tier) -> Option<Choice> {
     match want {
         Want::Nothing => None,
-        // One look at all bits, which vectorises: NaNs are neither the largest nor do they weigh anything.
-        _ if logits.iter().fold(false, |bad, x| bad | x.is_nan()) => None,
         Want::Weigh(id) => {
-            let logprob = f64::from(*logits.get(*id as usize)?) - log_sum_exp(tier, logits);
+            let logprob = weigh(logits, &[*id], tier)?.pop()?;
             Some(Choice { id: *id, logprob, masked_logprob: logprob })
         }
+        Want::Choose(_) if has_nan(logits) => None,
         Want::Choose(how) => choose(logits, how, tier),
     }
+}
+
+/// The log-probabilities of some tokens under a row, for which all logits are summed up once; `None` where the row has
+/// a NaN or no such token.
+#[must_use]
+pub fn weigh(logits: &[f32], ids: &[u32], tier: Tier) -> Option<Vec<f64>> {
+    if has_nan(logits) {
+        return None;
+    }
+    let whole = log_sum_exp(tier, logits);
+    ids.iter().map(|&id| Some(f64::from(*logits.get(id as usize)?) - whole)).collect()
+}
+
+/// One look at all bits, which vectorises: NaNs are neither the largest nor do they weigh anything.
+fn has_nan(logits: &[f32]) -> bool {
+    logits.iter().fold(false, |bad, x| bad | x.is_nan())
 }
 
 fn choose(logits: &[f32], how: &Choosing, tier: Tier) -> Option<Choice> {
@@ -129,6 +144,9 @@ mod tests {
             assert!((choice.logprob - expected).abs() < 1e-6);
             let weighed = take(&logits, &Want::Weigh(choice.id), tier).expect("a weight");
             assert_eq!(weighed.logprob.to_bits(), choice.logprob.to_bits());
+            let together = weigh(&logits, &[3, choice.id], tier).expect("two weights");
+            assert_eq!(together[1].to_bits(), choice.logprob.to_bits());
+            assert!(weigh(&logits, &[5000], tier).is_none());
         }
         let some = choose(&logits, &greedy(Some(&[0b110])), Tier::PORTABLE).expect("a choice");
         let pair = f64::from(logits[1]).exp() + f64::from(logits[2]).exp();

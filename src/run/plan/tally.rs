@@ -4,7 +4,7 @@ use std::iter::Sum;
 
 use super::Amount;
 use crate::{
-    judges::{Panel, Role},
+    judges::{Call, Panel, Question, Role},
     llm::{self, Chat, Seen},
 };
 
@@ -15,9 +15,48 @@ pub struct Prompt {
     pub ids: Option<Vec<u32>>,
 }
 
-/// The tokens of texts that are weighed, which the model reads as it reads a prompt.
-pub fn given(panel: &Panel, role: Role, texts: &[String]) -> usize {
-    texts.iter().map(|text| panel.llm(role).count(&Chat::plain(text)).unwrap_or(0)).sum()
+/// Texts behind a prompt that are weighed or read, as their model computes them: what they begin with alike once, and
+/// of a text that is only weighed, not the last token.
+#[derive(Debug, Default)]
+pub struct Given {
+    pub tokens: usize,
+    /// The tokens that are computed of each; empty when the model does not show them.
+    pub ids: Vec<Vec<u32>>,
+}
+
+impl Given {
+    /// The texts of a question.
+    pub fn of(panel: &Panel, question: &Question) -> Self {
+        if question.given().is_empty() {
+            return Self::default();
+        }
+        let llm = panel.llm(question.role);
+        let ids = |text: &str| llm.prompt_ids(&Chat::plain(text)).ok().flatten();
+        // Not of the text: what the model puts in front of every prompt.
+        let n_front = ids("").map_or(0, |front| front.len());
+        let shown: Option<Vec<Vec<u32>>> = question.given().iter().map(|text| ids(text)).collect();
+        let Some(shown) = shown else {
+            let counts = question.given().iter().map(|text| llm.count(&Chat::plain(text)).unwrap_or(0));
+            return Self { tokens: counts.sum(), ids: Vec::new() };
+        };
+        Self::computed(shown.iter().map(|ids| &ids[n_front.min(ids.len())..]), question.is_read)
+    }
+
+    /// The texts of a call that was made.
+    pub fn weighed(call: &Call) -> Self {
+        let ids: Vec<Vec<u32>> =
+            call.weighed.iter().map(|w| w.tokens.iter().map(|token| token.id).collect()).collect();
+        let is_read = call.weighed.iter().any(|weighed| weighed.reading.is_some());
+        Self::computed(ids.iter().map(Vec::as_slice), is_read)
+    }
+
+    fn computed<'i>(texts: impl Iterator<Item = &'i [u32]>, is_read: bool) -> Self {
+        let of =
+            |ids: &'i [u32]| if is_read { ids } else { ids.split_last().map_or(ids, |(_, before)| before) };
+        let ids: Vec<Vec<u32>> = texts.map(|ids| of(ids).to_vec()).collect();
+        let mut seen = Seen::default();
+        Self { tokens: ids.iter().map(|ids| seen.enter(ids)).sum(), ids }
+    }
 }
 
 /// The prompt of a question to a role.
@@ -87,9 +126,16 @@ pub struct Distinct {
 }
 
 impl Distinct {
-    /// Enters a prompt; the number of its model, and how many of its tokens are new, `None` from the first prompt on that
-    /// is not shown.
-    pub fn enter(&mut self, panel: &Panel, role: Role, ids: Option<&[u32]>) -> (usize, Option<usize>) {
+    /// Enters a prompt and what is given behind it; the number of its model, and how many of the tokens are new, `None`
+    /// from the first prompt on that is not shown.
+    pub fn enter(
+        &mut self,
+        panel: &Panel,
+        role: Role,
+        prompt: &Prompt,
+        given: &Given,
+    ) -> (usize, Option<usize>) {
+        let ids = prompt.ids.as_deref();
         let at = self.of_models.iter().position(|(other, _)| panel.is_one_model(*other, role));
         let at = at.unwrap_or_else(|| {
             self.of_models.push((role, Seen::default()));
@@ -97,14 +143,11 @@ impl Distinct {
         });
         self.is_hidden |= ids.is_none();
         let Some(ids) = ids.filter(|_| !self.is_hidden) else { return (at, None) };
-        let new = self.of_models[at].1.enter(ids);
+        let seen = &mut self.of_models[at].1;
+        let behind = |text: &Vec<u32>| [ids, text].concat();
+        let new = seen.enter(ids) + given.ids.iter().map(|text| seen.enter(&behind(text))).sum::<usize>();
         self.total += new;
         (at, Some(new))
-    }
-
-    /// Counts tokens that no other prompt begins with.
-    pub fn add(&mut self, n: usize) {
-        self.total += n;
     }
 
     /// All tokens after beginnings that were new.

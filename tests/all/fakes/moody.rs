@@ -25,8 +25,8 @@ impl Llm for Moody {
         self.weighed.lock().unwrap().push((chat.clone(), continuations.to_vec()));
         let weigh = |text: &String| {
             let probability = match text.as_str() {
-                "70}" | "1," => 0.1,
-                "80}" | "3," => 0.3,
+                "1," => 0.1,
+                "3," => 0.3,
                 "40" | "80" => 0.2,
                 _ => 0.0,
             };

@@ -1,0 +1,251 @@
+//! LIKELIHOOD: how probable a model finds the translation after its source, or the source after its translation. Each
+//! question is one text to be read; nothing is written, and no errors are named.
+//!
+//! Prior work:
+//! - Thompson and Post, Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing (2020):
+//!   the token-averaged log-probability of a translation given its source (Prism-src).
+//! - Fu et al., GPTScore: Evaluate as You Desire (2023): the same from a general language model behind a prompt, in both
+//!   directions.
+//!
+//! Differs:
+//! - Model. Prism has a multilingual translation model of its own, GPTScore GPT-3 and others; ours is whichever is seated.
+//! - Prompt. Prism-src has language tags; GPTScore an instruction, without a chat template as here. Ours names the
+//!   languages and nothing else: `English: SOURCE`, then `German:` and the translation. No control token acts.
+//! - Norm. Both papers average over tokens (`norm=mean`); `norm=sum` adds them up, which favours short translations.
+//! - The end of the text is not weighed: Prism's models have a token for it, a plain prompt does not.
+//! - `relative=on` takes away what the model gives the same text without the other one in front: a translation is then
+//!   not rewarded for being made of frequent words.
+//! - Documents (`--granularity doc`). Papers: single segments. Ours: earlier segments of the document stand in front,
+//!   each as a pair of source and translation, without those that are empty on one side. They are read once, whatever
+//!   the length of the document, because each question goes on where the one before ended.
+
+use serde::Serialize;
+
+use super::{
+    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Step, Verdict, in_parallel,
+    method::Calls,
+    prompt::{File, Prompts},
+    setup::{self, Choice, Granularity, Options, Preset, Settings},
+};
+use crate::{
+    llm::{Chat, Weighed},
+    segment::Segment,
+};
+
+const PROMPT: File =
+    File { name: "likelihood/likelihood.j2", text: include_str!("likelihood/likelihood.j2") };
+
+/// The questions that it asks.
+const FORWARD: Stage = Stage::new("forward");
+const BACKWARD: Stage = Stage::new("backward");
+const ALONE: Stage = Stage::new("alone");
+
+/// What `tribunal methods show likelihood` says.
+pub const METHOD: Method = Method {
+    name: "likelihood",
+    summary: "how probable the translation is after its source, the source after it, or both; one reading each",
+    citation: "Prism-src (Thompson and Post 2020); GPTScore (Fu et al. 2023)",
+    stages: &[FORWARD, BACKWARD, ALONE],
+    roles: &[Role::Annotator],
+    // For each direction one, with relative=on two.
+    calls: Calls { least: 1, typical: 1, most: 4 },
+    scale: "log-probability in nats, per token or (norm=sum) of the whole text; higher is better",
+    granularities: &[Granularity::Seg, Granularity::Doc],
+    presets: &[Preset::Strict],
+    weights: None,
+    options: &[
+        Choice {
+            name: "direction",
+            values: &["forward", "backward", "both"],
+            meaning: "the translation after its source, the source after its translation, or the mean of both",
+        },
+        Choice { name: "norm", values: &["mean", "sum"], meaning: "per token, or of the whole text" },
+        Choice {
+            name: "relative",
+            values: &["off", "on"],
+            meaning: "less what the model gives the same text without the other one in front",
+        },
+    ],
+    build: |settings, options| Ok(Box::new(Likelihood::new(settings, options)?)),
+};
+
+/// The judge as it was asked for.
+pub struct Likelihood {
+    prompts: Prompts,
+    granularity: Granularity,
+    readings: Vec<Reading>,
+    directions: &'static [Direction],
+    is_sum: bool,
+}
+
+/// Which text follows which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    /// The translation follows its source.
+    Forward,
+    /// The source follows its translation.
+    Backward,
+}
+
+/// A text that is weighed, after the other one or alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    direction: Direction,
+    is_alone: bool,
+}
+
+impl Judge for Likelihood {
+    /// Segment by segment, since each question goes on where the last one ended; the readings side by side.
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        let of_readings = in_parallel(&self.readings, |_, reading| {
+            let weigh = |idx: usize| self.weigh(&panel.about(idx), *reading, &group[..=idx]);
+            (0..group.len()).map(|idx| panel.wants(idx).then(|| weigh(idx))).collect::<Vec<_>>()
+        });
+        let of_segment = |idx: usize| {
+            let values = of_readings.iter().map(|values| values[idx].clone());
+            let values: Option<Vec<Result<f64, Error>>> = values.collect();
+            let values = values.ok_or_else(Error::nothing_to_judge)?;
+            self.verdict(values.into_iter().collect::<Result<Vec<f64>, Error>>()?)
+        };
+        (0..group.len()).map(of_segment).collect()
+    }
+
+    fn group(&self) -> Grouping {
+        self.granularity.grouping()
+    }
+
+    fn materials(&self) -> Materials {
+        Materials::of(&self.prompts)
+    }
+
+    fn calls(&self) -> Option<Calls> {
+        Some(Calls::exactly(self.readings.len()))
+    }
+}
+
+/// What stands before the text that is weighed.
+#[derive(Serialize)]
+struct Query<'a> {
+    first_lang: &'a str,
+    second_lang: &'a str,
+    /// `None` when the text is weighed alone.
+    first: Option<&'a str>,
+    /// Earlier segments of the document.
+    context: Vec<Pair<'a>>,
+}
+
+#[derive(Serialize)]
+struct Pair<'a> {
+    first: &'a str,
+    second: &'a str,
+}
+
+impl Likelihood {
+    /// Reads the settings and the prompt.
+    ///
+    /// # Errors
+    /// What [`super::registry::build`] names; weights and shots, which the method does not have.
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        if settings.weights.is_some() || settings.shots.is_some() {
+            let reason = "likelihood names no errors and has no shots; hint: leave weights and shots out";
+            return Err(setup::Error::Conflict(reason.into()));
+        }
+        let directions: &[Direction] = match options.get("direction") {
+            "forward" => &[Direction::Forward],
+            "backward" => &[Direction::Backward],
+            _ => &[Direction::Forward, Direction::Backward],
+        };
+        let ways: &[bool] = if options.is_on("relative") { &[false, true] } else { &[false] };
+        let in_ways = |&direction| ways.iter().map(move |&is_alone| Reading { direction, is_alone });
+        let judge = Self {
+            prompts: Prompts::load(&[PROMPT], settings)?,
+            granularity: settings.granularity.unwrap_or_default(),
+            readings: directions.iter().flat_map(in_ways).collect(),
+            directions,
+            is_sum: options.get("norm") == "sum",
+        };
+        let pair = Pair { first: "a", second: "b" };
+        let sample = Query { first_lang: "", second_lang: "", first: Some("a"), context: vec![pair] };
+        judge.prompts.render(PROMPT, sample).map_err(setup::Error::from_prompt)?;
+        Ok(judge)
+    }
+
+    /// The log-probability of one text of the last segment, the others being what came before it.
+    fn weigh(&self, panel: &Panel, reading: Reading, segments: &[Segment]) -> Result<f64, Error> {
+        let (segment, earlier) = segments.split_last().ok_or_else(Error::nothing_to_judge)?;
+        check(segment)?;
+        let Reading { direction, is_alone } = reading;
+        let (first, second) = direction.texts(segment);
+        let (first_lang, second_lang) = direction.languages(segment);
+        let context = earlier.iter().filter(|segment| check(segment).is_ok());
+        let pair = |segment| {
+            let (first, second) = direction.texts(segment);
+            Pair { first, second }
+        };
+        let first = Some(first).filter(|_| !is_alone);
+        let query = Query { first_lang, second_lang, first, context: context.map(pair).collect() };
+        let chat = Chat::plain(self.prompts.render(PROMPT, query)?);
+        // Behind a space, as a word stands behind another.
+        let text = format!(" {second}");
+        let weighed = panel.weigh(Role::Annotator, reading.step(), &chat, &[text])?;
+        self.value(&weighed, direction)
+    }
+
+    /// Unit: nats, per token unless they are summed up.
+    fn value(&self, weighed: &[Weighed], direction: Direction) -> Result<f64, Error> {
+        let n_tokens = weighed.iter().map(|weighed| weighed.tokens.len()).sum::<usize>();
+        let sum = weighed.iter().map(Weighed::logprob).sum::<f64>();
+        let value = if self.is_sum { sum } else { sum / n_tokens as f64 };
+        if n_tokens > 0 && value.is_finite() {
+            return Ok(value);
+        }
+        Err(Error::Failed(format!("the model gives the {} no probability", direction.second())))
+    }
+
+    /// The mean over the directions, each less what its text has alone where that was weighed too.
+    fn verdict(&self, values: Vec<f64>) -> Result<Verdict, Error> {
+        let of_directions = values.chunks(self.readings.len() / self.directions.len());
+        let net = of_directions.map(|values| values[0] - values.get(1).copied().unwrap_or_default());
+        let score = net.sum::<f64>() / self.directions.len() as f64;
+        Ok(Verdict { score, raw: score, quality_score: None, errors: Vec::new() })
+    }
+}
+
+impl Direction {
+    fn texts(self, segment: &Segment) -> (&str, &str) {
+        let Segment { source, hypothesis, .. } = segment;
+        if self == Self::Forward { (source, hypothesis) } else { (hypothesis, source) }
+    }
+
+    fn languages(self, segment: &Segment) -> (&str, &str) {
+        let (source, target) = (segment.src_lang.name(), segment.tgt_lang.name());
+        if self == Self::Forward { (source, target) } else { (target, source) }
+    }
+
+    /// What is weighed.
+    fn second(self) -> &'static str {
+        if self == Self::Forward { "translation" } else { "source" }
+    }
+}
+
+impl Reading {
+    fn step(self) -> Step {
+        match self {
+            Self { direction, is_alone: true } => ALONE.about(direction.second()),
+            Self { direction: Direction::Forward, .. } => FORWARD.into(),
+            Self { direction: Direction::Backward, .. } => BACKWARD.into(),
+        }
+    }
+}
+
+/// Whether there is something on both sides.
+fn check(segment: &Segment) -> Result<(), Error> {
+    if segment.is_blank() {
+        return Err(Error::nothing_to_judge());
+    }
+    let empty = [("source", &segment.source), ("translation", &segment.hypothesis)];
+    match empty.iter().find(|(_, text)| text.trim().is_empty()) {
+        Some((name, _)) => Err(Error::Failed(format!("the {name} is empty"))),
+        None => Ok(()),
+    }
+}
