@@ -46,6 +46,9 @@ struct Node {
 
 impl Branches {
     /// The tree of these texts. An empty text has no tokens to weigh.
+    ///
+    /// # Panics
+    /// Never: whatever a token follows stands in a chain.
     #[must_use]
     pub fn of(texts: &[Vec<u32>]) -> Self {
         let mut nodes = vec![Node::default()];

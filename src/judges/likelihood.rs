@@ -105,7 +105,8 @@ impl Judge for Likelihood {
             let values = of_readings.iter().map(|values| values[idx].clone());
             let values: Option<Vec<Result<f64, Error>>> = values.collect();
             let values = values.ok_or_else(Error::nothing_to_judge)?;
-            self.verdict(values.into_iter().collect::<Result<Vec<f64>, Error>>()?)
+            let values = values.into_iter().collect::<Result<Vec<f64>, Error>>()?;
+            Ok(self.verdict(&values))
         };
         (0..group.len()).map(of_segment).collect()
     }
@@ -203,11 +204,11 @@ impl Likelihood {
     }
 
     /// The mean over the directions, each less what its text has alone where that was weighed too.
-    fn verdict(&self, values: Vec<f64>) -> Result<Verdict, Error> {
+    fn verdict(&self, values: &[f64]) -> Verdict {
         let of_directions = values.chunks(self.readings.len() / self.directions.len());
         let net = of_directions.map(|values| values[0] - values.get(1).copied().unwrap_or_default());
         let score = net.sum::<f64>() / self.directions.len() as f64;
-        Ok(Verdict { score, raw: score, quality_score: None, errors: Vec::new() })
+        Verdict { score, raw: score, quality_score: None, errors: Vec::new() }
     }
 }
 

@@ -199,7 +199,9 @@ fn the_tree_of_numbers_takes_eleven_rows() {
     let numbers: Vec<String> = (0..=100).map(|n: u32| n.to_string()).collect();
     let sum = |weighed: &[Weighed]| {
         let mut usage = Usage::default();
-        weighed.iter().for_each(|w| usage += &w.usage);
+        for w in weighed {
+            usage += &w.usage;
+        }
         usage
     };
     let tree = engine();

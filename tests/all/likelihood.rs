@@ -142,8 +142,8 @@ fn a_score_is_what_the_model_would_say_if_it_wrote_the_text() {
         assert!((forward[i] - there).abs() < 1e-9, "{} {there}", forward[i]);
         assert!((relative[i] - (there - alone)).abs() < 1e-9);
         assert!((backward[i] - back).abs() < 1e-9);
-        pairs += &format!("English: {source}\nGerman: {hypothesis}\n\n");
-        swapped += &format!("German: {hypothesis}\nEnglish: {source}\n\n");
+        pairs = format!("{pairs}English: {source}\nGerman: {hypothesis}\n\n");
+        swapped = format!("{swapped}German: {hypothesis}\nEnglish: {source}\n\n");
     }
 }
 
