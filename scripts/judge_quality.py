@@ -121,8 +121,7 @@ def made_up(a, pair, folder):
 
 
 def meta(a, pair, runs, baselines):
-    command = [a.tribunal, "meta", "--testset", a.testset, "-l", pair, "--format", "json", "--lexical", "chrf",
-               "--metrics", a.metrics]
+    command = [a.tribunal, "meta", "--testset", a.testset, "-l", pair, "--format", "json", "--metrics", a.metrics]
     for name in ["random", "constant", "system"]:
         command += ["--scores", f"{name}={baselines}/{name}.{{lp}}.{{level}}.score"]
     for name, out in runs.items():
@@ -148,8 +147,9 @@ def slug(name):
 def table(a, pair, runs, measured):
     columns = {task["statistic"]: task["values"] for task in measured["result"]["tasks"]}
     names = list(dict.fromkeys(name for values in columns.values() for name in values))
-    spans = {of["name"]: of["found"]["characters_honest"]["f1"] for of in measured.get("spans", [])}
-    compared = measured["directions"][0]["compared"]["rated"]
+    spans = {of["name"]: of["found"]["characters_honest"]["f1"] for of in measured.get("more", {}).get("spans", [])}
+    bases = measured["result"]["tasks"][0]["bases"].values()
+    compared = max((base["translations"] for base in bases), default=0)
     print(f"\n{pair}: {compared} translations by {len(measured['directions'][0]['systems'])} systems\n")
     print("| | acc-t | Pearson | Spearman | SPA | span F1 | tokens read | written |")
     print("|---|---|---|---|---|---|---|---|")

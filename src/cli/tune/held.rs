@@ -70,7 +70,11 @@ impl Held {
             ("without errors, raters", Some(self.clean[0] as f64 / n)),
             ("without errors, judge", Some(self.clean[1] as f64 / n)),
         ];
-        found.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+        let is_defined = |value: &f64| value.is_finite();
+        found
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value.filter(is_defined)?)))
+            .collect()
     }
 }
 
