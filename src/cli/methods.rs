@@ -40,6 +40,11 @@ enum Command {
     },
 }
 
+/// Which method is good for what; `docs/methods.md` has the figures.
+const WHICH: &str = "Which one? Without a GPU `probe`: of all of them it alone ranks translations with a model of half a \
+                     gigabyte. It explains nothing. Methods that write errors and reasons were published with far larger \
+                     models; with 0.5B their scores are worth no more than chance. Figures: docs/methods.md#which-judge";
+
 /// Runs `tribunal methods`.
 ///
 /// # Errors
@@ -61,7 +66,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             let rows: Vec<_> = METHODS.iter().map(|method| (method.name, method.summary)).collect();
-            write!(out, "{}", wrap::fields(&rows, wrap::stdout_columns()))?;
+            let width = wrap::stdout_columns();
+            write!(out, "{}", wrap::fields(&rows, width))?;
+            writeln!(out, "\n{}", wrap::broken(WHICH, width.unwrap_or(100)).join("\n"))?;
         }
         Command::Show { name, prompts, preset, printed } => {
             let method = registry::find(name.split(':').next().unwrap_or(name))?;

@@ -8,7 +8,7 @@ use crate::run::health::{Example, Finding, Sign};
 /// The shares of a run in one line; `None` when nothing was found.
 #[must_use]
 pub fn shares(findings: &[Finding]) -> Option<String> {
-    let found = findings.iter().filter(|finding| finding.found > 0);
+    let found = findings.iter().filter(|finding| finding.found > 0 && !is_of_one(finding));
     let parts: Vec<String> = found.map(|f| format!("{} {}", percent(f), short(f))).collect();
     (!parts.is_empty()).then(|| format!("verdicts: {}", parts.join(", ")))
 }
@@ -41,6 +41,12 @@ pub fn warning(findings: &[Finding]) -> Option<String> {
         advice.concat()
     );
     Some(out)
+}
+
+/// Whether it is a value that a single verdict of many has: nothing is alike there.
+fn is_of_one(finding: &Finding) -> bool {
+    let is_value = matches!(finding.sign, Sign::SameScore | Sign::SameQuality | Sign::SameCount);
+    is_value && finding.found == 1 && finding.of > 1
 }
 
 fn percent(finding: &Finding) -> String {
@@ -133,5 +139,6 @@ mod tests {
         ");
         assert_eq!(warning(&findings[3..4]), None);
         assert_eq!(shares(&[]), None);
+        assert_eq!(shares(&[finding(Sign::SameScore, 1, 16, Some(-2.87), None)]), None);
     }
 }
