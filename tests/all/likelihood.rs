@@ -186,7 +186,8 @@ fn a_document_is_read_once_and_a_dry_run_knows_it() {
         // What is weighed goes through the model in any case, even where another text begins like it.
         let again = cost.usage.computed - cost.usage.distinct;
         let is_document = settings.granularity == Some(Granularity::Doc);
-        assert!(!is_document || again <= cost.calls, "{request}: {again} tokens were computed twice");
+        // Questions that are under way at the same time may also read a beginning each.
+        assert!(!is_document || again <= 3 * cost.calls, "{request}: {again} tokens were computed twice");
     }
 }
 
