@@ -41,9 +41,9 @@ enum Command {
 }
 
 /// Which method is good for what; `docs/methods.md` has the figures.
-const WHICH: &str = "Which one? Without a GPU `probe`: of all of them it alone ranks translations with a model of half a \
-                     gigabyte. It explains nothing. Methods that write errors and reasons were published with far larger \
-                     models; with 0.5B their scores are worth no more than chance. Figures: docs/methods.md#which-judge";
+const WHICH: &str = "Which one? Without a GPU, `probe`: with a model of half a gigabyte it alone ranks translations, but it \
+                     explains nothing. Methods that write errors and reasons were published with far larger models; with \
+                     0.5B their scores are worth no more than chance. Figures: docs/methods.md#which-judge";
 
 /// Runs `tribunal methods`.
 ///
