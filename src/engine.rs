@@ -309,7 +309,8 @@ impl Engine {
 }
 
 /// How often those who wait for an answer look whether it is still wanted.
-const LOOK: Duration = Duration::from_millis(20);
+/// Rarely enough that some hundred who wait cost the engine nothing, often enough for a person.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A request whose reply is still to come. When it is dropped, the worker drops the request too.
 struct Pending {

@@ -1,6 +1,6 @@
 //! From the input arguments to segments. There must be exactly one kind of input, and it must be complete.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 
@@ -129,11 +129,19 @@ pub fn select_from<S: Segments + ?Sized>(
     Ok(drawn.selection)
 }
 
+/// The names in a file of documents, `DOC` or `PAIR/DOC`, one a line.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn document_names(file: &Path) -> Result<BTreeSet<String>> {
+    let text = fs::read_to_string(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
+    Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
+}
+
 /// The documents that a file names.
 fn named<S: Segments + ?Sized>(file: &Path, segments: &S) -> Result<Selection> {
-    let text = fs::read_to_string(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
-    let names = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
-    Selection::named(segments, &names).with_context(|| format!("`--documents {}`", file.display()))
+    Selection::named(segments, &document_names(file)?)
+        .with_context(|| format!("`--documents {}`", file.display()))
 }
 
 fn parallel(args: &InputArgs) -> Result<Input> {

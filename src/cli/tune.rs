@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     args::{EngineArgs, Pair, positive},
-    panel,
+    input, panel,
     score::Begun,
 };
 use crate::{
@@ -204,14 +204,15 @@ impl DataArgs {
     }
 
     fn split(&self) -> Result<Split> {
-        let by = if let Ok(share) = self.hold_out.parse() {
-            HoldOut::Share { share, seed: self.seed }
-        } else {
-            let text = std::fs::read_to_string(&self.hold_out)
-                .with_context(|| format!("`--hold-out {}` is neither a share nor a file", self.hold_out))?;
-            let names = text.lines().map(str::trim).filter(|name| !name.is_empty());
-            HoldOut::Named(names.map(str::to_owned).collect())
-        };
+        let by =
+            if let Ok(share) = self.hold_out.parse() {
+                HoldOut::Share { share, seed: self.seed }
+            } else {
+                let names = input::document_names(self.hold_out.as_ref());
+                HoldOut::Named(names.with_context(|| {
+                    format!("`--hold-out {}` is neither a share nor a file", self.hold_out)
+                })?)
+            };
         let split = split::split(self.documents()?, &by)?;
         if !split.left_out.is_empty() {
             let n = split.left_out.len();

@@ -15,10 +15,10 @@ use tribunal::{
     },
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
-    run::{self, Options, Selection, Shard, Show},
+    run,
 };
 
-use crate::fakes::{Rule, TinyJudge, panel, segments};
+use crate::fakes::{self, Rule, TinyJudge, panel, segments};
 
 /// Answers GEMBA-MQM: what it finds depends on the translation alone.
 fn annotate(chat: &Chat) -> Reply {
@@ -236,15 +236,7 @@ fn a_role_that_the_method_does_not_have() {
 #[test]
 fn a_report_of_every_status() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options {
-        out: dir.path().into(),
-        selection: Selection::All,
-        shard: Shard::WHOLE,
-        jobs: 2,
-        seed: 0,
-        command: Vec::new(),
-        show: Show::Quiet,
-    };
+    let options = fakes::options(dir.path());
     let judge = TinyJudge::by(tribunal::judges::Grouping::Document);
     let signature = "method:tiny".parse().unwrap();
     let outcome = run::run(&panel().0, &judge, &segments(), &signature, &options).unwrap();

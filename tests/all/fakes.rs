@@ -29,7 +29,7 @@ pub use self::{
     script::{Script, Short},
     segments::{bank, document, segment, segments, translation},
     small_run::{SmallRun, said},
-    tiny_judge::{Numbers, TinyJudge, panel, seated},
+    tiny_judge::{Numbers, TinyJudge, options, panel, seated},
     weighing::{Brief, Odds, Reader, Words},
 };
 

@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc};
 use tribunal::{
     judges::{Error, Granularity, Panel, Settings, rehearse},
     llm::{Chat, Form, Llm, Sampling},
-    run::{self, Options, Selection, Shard, Show},
+    run,
     segment::Segment,
 };
 
@@ -152,15 +152,6 @@ fn a_document_is_read_once_and_a_dry_run_knows_it() {
     // One document, several times as long as the text of a segment.
     let group: Vec<Segment> =
         (0..12).map(|i| segment(i, &format!("The sentence {i}."), &format!("Der Satz {i}."))).collect();
-    let options = |out: &Path| Options {
-        out: out.into(),
-        selection: Selection::All,
-        shard: Shard::WHOLE,
-        jobs: 2,
-        seed: 0,
-        command: Vec::new(),
-        show: Show::Quiet,
-    };
     for (request, settings, n_calls) in [
         ("likelihood:direction=both,relative=on", doc(), 48),
         ("likelihood", doc(), 12),
@@ -168,7 +159,7 @@ fn a_document_is_read_once_and_a_dry_run_knows_it() {
     ] {
         let judge = fakes::judge(request, &settings);
         let open = || Panel::new(Arc::new(tiny_engine("qwen2", 32, 4096)), Sampling::default());
-        let never = options(Path::new("never"));
+        let never = fakes::options(Path::new("never"));
         let plan = run::plan(&open(), judge.as_ref(), judge.calls(), &group[..], &never).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let outcome = run::run(
@@ -176,7 +167,7 @@ fn a_document_is_read_once_and_a_dry_run_knows_it() {
             judge.as_ref(),
             &group[..],
             &"method:any".parse().unwrap(),
-            &options(dir.path()),
+            &fakes::options(dir.path()),
         );
         let cost = outcome.unwrap().summary.cost;
         assert_eq!((plan.least.calls, plan.most.calls, cost.calls), (n_calls, n_calls, n_calls), "{request}");

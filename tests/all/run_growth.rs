@@ -6,26 +6,12 @@ use std::{fs, path::Path, sync::atomic::Ordering};
 use tribunal::{
     judges::{Grouping, Judge, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
-    run::{
-        self, Conduct, Error, Keeping, Options, Outcome, Selection, Shard, Show, Status, Task, merge::Need,
-    },
+    run::{self, Conduct, Error, Keeping, Options, Outcome, Selection, Shard, Status, Task, merge::Need},
     segment::{Corpus, Segment},
     signature::Signature,
 };
 
-use crate::fakes::{Chain, Numbers, Rule, TinyJudge, panel, seated, segments};
-
-fn options(out: &Path) -> Options {
-    Options {
-        out: out.into(),
-        selection: Selection::All,
-        shard: Shard::WHOLE,
-        jobs: 2,
-        seed: 0,
-        command: Vec::new(),
-        show: Show::Quiet,
-    }
-}
+use crate::fakes::{Chain, Numbers, Rule, TinyJudge, options, panel, seated, segments};
 
 fn go(
     panel: &Panel,

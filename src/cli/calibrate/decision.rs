@@ -10,6 +10,7 @@ use super::Args;
 use crate::{
     cli::{
         args::InputArgs,
+        input,
         panel::{Seat, Seated},
         table::Table,
     },
@@ -123,6 +124,13 @@ fn documents(input: &InputArgs) -> Result<Vec<Document>> {
         bail!("nobody rated translations of `{missing}`");
     }
     documents.retain(is_of);
+    if let Some(file) = &input.documents {
+        let names = input::document_names(file)?;
+        documents.retain(|document| names.contains(&document.doc) || names.contains(&document.name()));
+        if documents.is_empty() {
+            bail!("`--documents {}` names no document with ratings", file.display());
+        }
+    }
     Ok(documents)
 }
 

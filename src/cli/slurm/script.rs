@@ -152,7 +152,7 @@ mod tests {
             print: true,
         };
         Job {
-            dir: "/work/wmt out".into(),
+            dir: "/data/wmt out".into(),
             program: "/opt/tribunal".into(),
             directory: "/work".into(),
             words: ["--method", "fsp:shots=0", "-s", "it's.txt"].map(str::to_owned).into(),

@@ -35,7 +35,7 @@ impl<'a> Jury<'a> {
     /// `None` when there are to be none, or nothing is rated.
     ///
     /// # Errors
-    /// None that the program's own weights can cause.
+    /// The weights `wmt` are missing, which would be a fault of ours.
     pub fn new(
         found: &'a panel::Found,
         prompts: Option<&Path>,

@@ -40,9 +40,7 @@ impl Scoring {
         let name = options.get("score");
         Self { by_quality: name.ends_with("da"), is_expected: name.starts_with("expected") }
     }
-}
 
-impl Scoring {
     /// What is written, in a preset that lets it be.
     ///
     /// # Errors

@@ -1,14 +1,18 @@
 //! A small judge and a scripted model for tests of runs: no prompt of a paper, no weights.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use tribunal::{
     judges::{Error, Grouping, Judge, Materials, Panel, Role, Stage, Unit, Verdict},
     llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Token, TokenSource, Usage, Weighed},
     mqm::{ErrorSpan, Severity, Side},
+    run::{Options, Selection, Shard, Show},
     segment::{Segment, joined},
 };
 
@@ -125,4 +129,17 @@ pub fn panel() -> (Panel, Arc<Numbers>) {
 pub fn seated(model: Numbers) -> (Panel, Arc<Numbers>) {
     let model = Arc::new(model);
     (Panel::new(model.clone(), Sampling::default()), model)
+}
+
+/// A run of a whole input, two groups at a time, that prints nothing.
+pub fn options(out: &Path) -> Options {
+    Options {
+        out: out.into(),
+        selection: Selection::All,
+        shard: Shard::WHOLE,
+        jobs: 2,
+        seed: 0,
+        command: Vec::new(),
+        show: Show::Quiet,
+    }
 }

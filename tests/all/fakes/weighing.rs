@@ -7,6 +7,16 @@ use tribunal::{
     llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Token, TokenSource, Usage, Weighed},
 };
 
+fn token(text: &str, logprob: f64) -> Token {
+    Token { id: 0, text: text.into(), logprob, masked_logprob: logprob, source: TokenSource::Sampled }
+}
+
+/// A text that is one token.
+fn weighed(text: &str, logprob: f64) -> Weighed {
+    let tokens = vec![token(text, logprob)];
+    Weighed { text: text.into(), tokens, reading: None, usage: Usage::default() }
+}
+
 /// Weighs every word of a text by a rule.
 pub struct Words<F>(pub F);
 
@@ -18,10 +28,7 @@ impl<F: Fn(&str, &str) -> f64 + Send + Sync> Llm for Words<F> {
     fn weigh(&self, chat: &Chat, texts: &[String]) -> Result<Vec<Weighed>, Error> {
         let prompt = chat.raw.as_deref().unwrap();
         assert!(chat.inert && chat.turns.is_empty());
-        let token = |word: &str| {
-            let logprob = (self.0)(prompt, word);
-            Token { id: 0, text: word.into(), logprob, masked_logprob: logprob, source: TokenSource::Sampled }
-        };
+        let token = |word: &str| token(word, (self.0)(prompt, word));
         let weighed = |text: &String| Weighed {
             text: text.clone(),
             tokens: text.split_whitespace().map(token).collect(),
@@ -58,13 +65,7 @@ impl Llm for Odds {
             "40" | "80" => 0.2,
             _ => 0.0,
         };
-        let weighed = |text: &String| {
-            let logprob = f64::ln(probability(text));
-            let source = TokenSource::Sampled;
-            let token = Token { id: 0, text: text.clone(), logprob, masked_logprob: logprob, source };
-            Weighed { text: text.clone(), tokens: vec![token], reading: None, usage: Usage::default() }
-        };
-        Ok(texts.iter().map(weighed).collect())
+        Ok(texts.iter().map(|text| weighed(text, f64::ln(probability(text)))).collect())
     }
 
     fn count(&self, _: &Chat) -> Result<usize, Error> {
@@ -118,13 +119,8 @@ impl Llm for Reader {
         let said = &chat.turns.last().unwrap().content;
         let focus = said.split("<target_segment>").nth(2).unwrap_or(said);
         let n_good = focus.matches("gut").count() as f64;
-        let weighed = |text: &String| {
-            let logprob = if text.starts_with(']') { n_good - 8.0 } else { -5.0 };
-            let source = TokenSource::Sampled;
-            let token = Token { id: 0, text: text.clone(), logprob, masked_logprob: logprob, source };
-            Weighed { text: text.clone(), tokens: vec![token], reading: None, usage: Usage::default() }
-        };
-        Ok(texts.iter().map(weighed).collect())
+        let logprob = |text: &str| if text.starts_with(']') { n_good - 8.0 } else { -5.0 };
+        Ok(texts.iter().map(|text| weighed(text, logprob(text))).collect())
     }
 
     fn count(&self, _: &Chat) -> Result<usize, Error> {
