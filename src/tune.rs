@@ -26,7 +26,11 @@ pub mod attend;
 
 pub mod lora;
 
-pub mod loss;
+pub mod task;
+
+pub mod answers;
+
+pub mod scores;
 
 pub mod adamw;
 

@@ -198,11 +198,7 @@ impl Opened {
     }
 
     fn model(&self) -> Model {
-        let with = |own: &str, adapter: fn(&adapter::Found) -> &str| match &self.adapter {
-            Some(found) => format!("{own}+{}", adapter(found)),
-            None => own.to_owned(),
-        };
-        Model { name: with(&self.name, |a| &a.name), sha256: with(&self.sha256, |a| &a.sha256) }
+        adapted((&self.name, &self.sha256), self.adapter.as_ref())
     }
 
     /// The model's fields of the signature, with a role before each name where it plays only that.
@@ -218,6 +214,16 @@ impl Opened {
             signature.with(format!("{role}.{name}"), value)
         })
     }
+}
+
+/// A model by name and sha256, and its adapter's behind them.
+#[must_use]
+pub fn adapted((name, sha256): (&str, &str), adapter: Option<&adapter::Found>) -> Model {
+    let with = |own: &str, part: fn(&adapter::Found) -> &str| match adapter {
+        Some(found) => format!("{own}+{}", part(found)),
+        None => own.to_owned(),
+    };
+    Model { name: with(name, |a| &a.name), sha256: with(sha256, |a| &a.sha256) }
 }
 
 /// Opens the main model by card, path or hub repository, with its adapter.

@@ -1,16 +1,9 @@
 //! `tribunal tune`: trains an adapter that makes a model a better judge, or writes the examples for another trainer.
 //! What is trained and how is in the room `tune`; the arguments, the files and what is said are here.
 
-use std::{
-    collections::BTreeSet,
-    io::Write,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Instant,
-};
+use std::{collections::BTreeSet, io::Write, ops::Range, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
 
 use super::{
     args::{EngineArgs, Pair, positive},
@@ -20,19 +13,17 @@ use super::{
 use crate::{
     engine::Engine,
     judges::{Granularity, Settings},
-    run::folder::hex,
     tune::{
-        self, Module, Weights, draw,
+        Module, Weights,
+        answers::Answers,
+        draw,
         encoded::{self, Encoded},
-        estimate,
         examples::{self, Example},
-        forward::Upper,
-        lora::{Adapters, Spec, module},
-        lower::Lower,
+        lora::{Spec, module},
         rated::{self, Document},
         split::{self, HoldOut, Split},
         state,
-        train::{Event, Recipe, Training},
+        train::Recipe,
     },
 };
 
@@ -41,8 +32,10 @@ mod held;
 mod judged;
 mod probe;
 mod progress;
+mod score;
+mod training;
 
-use judged::Jury;
+use training::{Conduct, Prepared};
 
 /// Train an adapter on rated translations, so that a model judges better.
 #[derive(Clone, Debug, clap::Args)]
@@ -73,6 +66,8 @@ enum Command {
     Export(Box<ExportArgs>),
     /// Fit the judge `probe`: maps from the model's hidden states to ratings, in closed form
     Probe(Box<probe::Args>),
+    /// Train an adapter so that a fit of the judge `probe` scores better
+    Score(Box<score::Args>),
 }
 
 /// Write the examples that would be trained on.
@@ -131,7 +126,7 @@ struct DataArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Training")]
 struct RecipeArgs {
-    /// Upper layers that get adapters; those below are computed once
+    /// Layers that get adapters: the last of those that training needs; the ones below are computed once
     #[arg(long, default_value = "8", value_name = "N", value_parser = positive)]
     layers: usize,
     /// Rank of the adapters
@@ -182,6 +177,7 @@ pub fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> 
     match &args.command {
         Some(Command::Export(args)) => export(args, out)?,
         Some(Command::Probe(args)) => probe::run(args, begun, out)?,
+        Some(Command::Score(args)) => score::run(args, begun, out)?,
         None => tune(args, begun, out)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -277,53 +273,15 @@ fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// A model with all examples.
-struct Prepared {
-    found: panel::Found,
-    weights: Weights,
-    examples: Vec<Encoded>,
-    n_train: usize,
-    recipe: Recipe,
-    spec: Spec,
-}
-
+/// Trains a judge that gives answers.
 fn tune(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<()> {
     let folder = args.out.as_deref().context("`--out DIR` is missing")?;
     let split = args.data.split()?;
     let prepared = prepare(args, &split)?;
-    let layers = args.recipe.layers;
-    let config = prepared.weights.config();
-    let adapters = Adapters::new(prepared.spec.clone(), config, args.data.seed)?;
-    let rows = prepared.examples.iter().map(|e| e.ids.len()).max().unwrap_or(0);
-    let rows = rows.max(prepared.recipe.max_rows);
-    let needed = estimate::bytes(config, estimate::Size { layers, rows, n_adapted: adapters.n_values() });
-    if let Some(free) = estimate::free() {
-        // The judge of held-out translations has the model a second time.
-        let engines = 1 + usize::from(args.data.test_translations > 0);
-        estimate::check(needed + engines * prepared.weights.n_bytes(), free)?;
+    let conduct = Conduct { folder, is_dry: args.dry_run, max_hours: args.recipe.max_hours, begun };
+    if training::run(&prepared, &split, &args.data, &conduct, out)? {
+        say!("next: tribunal score --method gmft --model {} --adapter {}", args.model, folder.display());
     }
-    if args.dry_run {
-        return dry_run::run(args, &prepared, &adapters, needed, out);
-    }
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
-    begun.writing.keeps(format!("the same command goes on from what is in `{}`", folder.display()));
-    write_split(folder, &split)?;
-    let measured = (args.data.test_translations, args.data.seed);
-    let jury = Jury::new(&prepared.found, args.data.prompts.as_deref(), &split.held_out, measured)?;
-    let trained = train(args, folder, &prepared, (&adapters, jury.as_ref()))?;
-    progress::plot(folder)?;
-    let adapter = {
-        state::set(&adapters, &trained.best)?;
-        adapters.export(&prepared.found.name)?
-    };
-    adapter.write(folder)?;
-    write_card(args, folder, &prepared, &trained)?;
-    let (loss, step) = trained.progress.best.context("the held-out loss was never measured")?;
-    writeln!(out, "{}\theld-out loss {loss:.4} after step {step}", folder.display())?;
-    if !trained.progress.is_over {
-        say!("note: training is not over; the same command goes on");
-    }
-    say!("next: tribunal score --method gmft --model {} --adapter {}", args.model, folder.display());
     Ok(())
 }
 
@@ -332,145 +290,71 @@ fn prepare(args: &Args, split: &Split) -> Result<Prepared> {
     let found = panel::find(&args.model, None, &args.engine)?;
     let weights = Weights::open(&found.weights)?;
     let n_layers = weights.config().n_layers;
-    if args.recipe.layers > n_layers {
-        bail!("`--layers {}`: the model has {n_layers}", args.recipe.layers);
-    }
+    let layers = args.recipe.layers_below(n_layers)?;
     say!("reading examples ...");
     let engine = Engine::open(&found.weights, &found.options)?;
     let most = args.data.max_examples.unwrap_or(usize::MAX);
     let most = args.recipe.steps.map_or(most, |steps| most.min(steps * args.recipe.batch_examples));
-    let mut examples = args.data.encoded(&split.train, &engine, most)?;
-    let n_train = examples.len();
-    examples.extend(args.data.encoded(&split.held_out, &engine, args.data.test_examples)?);
-    let RecipeArgs { steps, epochs, batch_examples: batch, lr, every, patience, .. } = args.recipe;
-    let n_steps = steps.unwrap_or(((n_train as f64 * epochs) / batch as f64).ceil() as usize).max(1);
-    let recipe = Recipe {
-        n_steps,
-        batch,
-        max_rows: 2048,
-        rate: lr,
-        warm_up: (n_steps / 20).max(1),
-        weight_decay: 0.0,
-        clip: 1.0,
-        every,
-        patience,
-        seed: args.data.seed,
-    };
-    let spec = Spec {
-        rank: args.recipe.rank,
-        alpha: args.recipe.alpha,
-        modules: args.recipe.modules.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
-        dropout: args.recipe.dropout,
-        first_layer: n_layers - args.recipe.layers,
-    };
-    Ok(Prepared { found, weights, examples, n_train, recipe, spec })
+    let train = args.data.encoded(&split.train, &engine, most)?;
+    let held_out = args.data.encoded(&split.held_out, &engine, args.data.test_examples)?;
+    let counts = counts(&args.data, &train, &held_out);
+    let n_train = train.len();
+    let settings = Settings { prompts: args.data.prompts.clone(), ..Settings::default() };
+    let granularity: Vec<&str> = args.data.granularity.iter().map(|g| g.name()).collect();
+    Ok(Prepared {
+        found,
+        weights,
+        task: Box::new(Answers([train, held_out].concat())),
+        n_train,
+        recipe: args.recipe.recipe(n_train, 2048, args.data.seed),
+        spec: args.recipe.spec(layers),
+        judge: Box::new(examples::judge(Granularity::Seg, &settings)?),
+        counts,
+        card: vec![("method", "gmft".into()), ("granularity", granularity.into())],
+    })
 }
 
-impl Prepared {
-    /// What tells this training from others, and what the rows of the lower layers depend on.
-    fn digests(&self) -> (String, String) {
-        let mut hash = Sha256::new();
-        hash.update(&self.found.files.sha256);
-        hash.update(self.spec.first_layer.to_le_bytes());
-        for example in &self.examples {
-            hash.update((example.ids.len() as u64).to_le_bytes());
-            example.ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
+/// What is trained on, in names and values.
+fn counts(data: &DataArgs, train: &[Encoded], held_out: &[Encoded]) -> Vec<(String, String)> {
+    let of = |granularity: &Granularity| {
+        let n = |examples: &[Encoded]| examples.iter().filter(|e| e.granularity == *granularity).count();
+        (granularity.to_string(), format!("{} examples, {} held out", n(train), n(held_out)))
+    };
+    let tokens: usize = train.iter().map(|e| e.ids.len()).sum();
+    let answers: usize = train.iter().map(|e| e.targets().len()).sum();
+    let tokens = ("tokens".to_owned(), format!("{tokens}, {answers} of them answers"));
+    data.granularity.iter().map(of).chain([tokens]).collect()
+}
+
+impl RecipeArgs {
+    /// The layers that are trained, of those below `end`.
+    fn layers_below(&self, end: usize) -> Result<Range<usize>> {
+        match end.checked_sub(self.layers) {
+            Some(first) => Ok(first..end),
+            None => bail!("`--layers {}`: there are {end} that can be trained", self.layers),
         }
-        let rows = hex(&hash.clone().finalize());
-        hash.update(format!("{:?} {:?} {}", self.recipe, self.spec, self.n_train));
-        (hex(&hash.finalize()), rows[..16].to_owned())
     }
 
-    fn training<'a>(
-        &'a self,
-        folder: &Path,
-        upper: &'a Upper,
-        adapters: &'a Adapters,
-        examples: Vec<&'a Encoded>,
-    ) -> Result<Training<'a>> {
-        let (digest, rows) = self.digests();
-        let first = self.spec.first_layer;
-        let model = || Ok(self.found.options.device.load(&self.weights, self.found.options.compute)?);
-        let mut told = progress::Rows::default();
-        let hidden = self.weights.config().hidden;
-        let mut tell = |done, all| told.tell(done, all);
-        let lower = Lower::open(folder, &rows, &examples, (first, hidden), model, &mut tell)?;
-        let n_train = self.n_train.min(examples.len());
-        let state_path = folder.join("state.safetensors");
-        Ok(Training {
-            recipe: self.recipe.clone(),
-            upper,
-            adapters,
-            lower,
-            examples,
-            n_train,
-            state_path,
-            digest,
-        })
-    }
-}
-
-fn train(
-    args: &Args,
-    folder: &Path,
-    prepared: &Prepared,
-    (adapters, jury): (&Adapters, Option<&Jury>),
-) -> Result<state::State> {
-    let examples: Vec<&Encoded> = prepared.examples.iter().collect();
-    // The rows of the lower layers first: the model that makes them is gone when the upper layers are loaded.
-    let upper = Upper::load(&prepared.weights, prepared.spec.first_layer)?;
-    let mut training = prepared.training(folder, &upper, adapters, examples)?;
-    let begun = Instant::now();
-    let mut go_on =
-        || args.recipe.max_hours.is_none_or(|hours| begun.elapsed().as_secs_f64() < hours * 3600.0);
-    let mut told = progress::Table::open(folder, prepared.recipe.n_steps)?;
-    let mut tell = |event: &Event| {
-        told.tell(event)?;
-        if let (Event::HeldOut { step, .. }, Some(jury)) = (event, jury) {
-            let figures = jury.measure(adapters, folder);
-            let failed =
-                |e| tune::Error::Unsuitable(format!("held-out translations cannot be judged: {e:#}"));
-            told.judged(*step, &figures.map_err(failed)?)?;
+    fn recipe(&self, n_train: usize, max_rows: usize, seed: u64) -> Recipe {
+        let batch = self.batch_examples;
+        let n_steps = self.steps.unwrap_or(((n_train as f64 * self.epochs) / batch as f64).ceil() as usize);
+        let n_steps = n_steps.max(1);
+        Recipe {
+            n_steps,
+            batch,
+            max_rows,
+            rate: self.lr,
+            warm_up: (n_steps / 20).max(1),
+            weight_decay: 0.0,
+            clip: 1.0,
+            every: self.every,
+            patience: self.patience,
+            seed,
         }
-        Ok(())
-    };
-    Ok(training.run(&mut tell, &mut go_on)?)
-}
-
-/// The documents of both kinds, and the hashes of what is trained on.
-fn write_split(folder: &Path, split: &Split) -> Result<()> {
-    let lines = |names: BTreeSet<String>| names.into_iter().map(|name| name + "\n").collect::<String>();
-    let names = |documents: &[Document]| lines(documents.iter().map(Document::name).collect());
-    for (file, text) in [
-        ("held_out.txt", names(&split.held_out)),
-        ("trained.txt", names(&split.train)),
-        (crate::segment::trained::FILE, lines(split::sources(&split.train))),
-    ] {
-        state::replace(&folder.join(file), text.as_bytes())?;
     }
-    Ok(())
-}
 
-/// What the adapter is and how it came about, for people and for a run's warnings.
-fn write_card(args: &Args, folder: &Path, prepared: &Prepared, trained: &state::State) -> Result<()> {
-    let Spec { rank, alpha, modules, dropout, first_layer } = &prepared.spec;
-    let pairs: Vec<&str> = args.data.pair.iter().map(|pair| pair.given.as_str()).collect();
-    let modules: Vec<&str> = modules.iter().map(|module| module.name()).collect();
-    let card = serde_json::json!({
-        "method": "gmft",
-        "model": prepared.found.name,
-        "sha256": prepared.found.files.sha256,
-        "pairs": pairs,
-        "granularity": args.data.granularity.iter().map(|g| g.name()).collect::<Vec<_>>(),
-        "examples": prepared.n_train,
-        "hold_out": args.data.hold_out,
-        "seed": args.data.seed,
-        "rank": rank, "alpha": alpha, "modules": modules, "dropout": dropout, "first_layer": first_layer,
-        "recipe": prepared.recipe,
-        "steps": trained.progress.step,
-        "held_out_loss": trained.progress.best,
-    });
-    let text = serde_json::to_string_pretty(&card)? + "\n";
-    state::replace(&folder.join("training.json"), text.as_bytes())?;
-    Ok(())
+    fn spec(&self, layers: Range<usize>) -> Spec {
+        let modules = self.modules.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+        Spec { rank: self.rank, alpha: self.alpha, modules, dropout: self.dropout, layers }
+    }
 }

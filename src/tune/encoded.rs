@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Error, examples::Example};
+use super::{Error, examples::Example, lower::Text};
 use crate::{
     engine::{Engine, grammar::Grammar, tokenizer::Tokenizer},
     judges::Granularity,
@@ -19,10 +19,10 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// What the model reads: all but the last token.
+    /// What the model reads: all but the last token. The row of the prompt's last token is the first that says something.
     #[must_use]
-    pub fn read(&self) -> &[u32] {
-        &self.ids[..self.ids.len() - 1]
+    pub fn text(&self) -> Text<'_> {
+        Text { tokens: &self.ids[..self.ids.len() - 1], wanted_from: self.n_prompt - 1 }
     }
 
     /// What it should say.

@@ -13,8 +13,10 @@ const SPARE: usize = 512 << 20;
 /// What is trained, as far as memory goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Upper layers.
+    /// Layers that gradients go through.
     pub layers: usize,
+    /// Whether the output matrix is among what is loaded.
+    pub has_head: bool,
     /// The most tokens that go through them together.
     pub rows: usize,
     /// Values of all adapters.
@@ -27,7 +29,8 @@ pub fn bytes(c: &Config, size: Size) -> usize {
     let heads = c.n_heads + 2 * c.n_kv_heads;
     let layer = c.hidden * (heads + c.n_heads) * c.head_dim + 3 * c.hidden * c.intermediate;
     // Every matrix is there twice: as it is, and transposed.
-    let frozen = 2 * (size.layers * layer + c.vocab * c.hidden);
+    let head = if size.has_head { c.vocab * c.hidden } else { 0 };
+    let frozen = 2 * (size.layers * layer + head);
     let graph = size.rows * size.layers * (KEPT_HIDDEN * c.hidden + KEPT_INTERMEDIATE * c.intermediate);
     4 * (frozen + graph + 6 * size.n_adapted) + SPARE
 }

@@ -3,7 +3,7 @@
 //!
 //! Candle's fused norms, softmax and rotary embedding have no gradient and say nothing of it: none of them is here.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use candle_core::{D, Device, Result, Tensor};
 
@@ -19,14 +19,19 @@ use crate::model::{
     config::{Activation, Arch, Rope},
 };
 
-/// The layers from one on, the last norm and the output matrix, all frozen.
+/// Some of the layers, and behind the last one the norm and the output matrix, all frozen.
 pub struct Upper {
     config: Config,
     first: usize,
     layers: Vec<Layer>,
+    tail: Option<Tail>,
+}
+
+/// What stands behind the last layer.
+struct Tail {
     norm: Tensor,
     /// Shape: `[vocab, hidden]`.
-    pub head: Product,
+    head: Product,
 }
 
 struct Layer {
@@ -110,23 +115,31 @@ impl Batch {
 type Part = fn((&[f32], &[f32])) -> Vec<f32>;
 
 impl Upper {
-    /// Loads the layers from `first` on.
+    /// Loads these layers, with norm and output matrix where the last one is among them.
     ///
     /// # Errors
     /// Tensors that are missing or of another shape than the configuration says, or no memory.
-    pub fn load(weights: &Weights, first: usize) -> std::result::Result<Self, super::Error> {
+    pub fn load(weights: &Weights, layers: Range<usize>) -> std::result::Result<Self, super::Error> {
         let config = weights.config().clone();
-        let head = if config.tied { "model.embed_tokens.weight" } else { "lm_head.weight" };
-        let layers = (first..config.n_layers)
-            .map(|idx| Layer::load(weights, idx))
-            .collect::<std::result::Result<_, _>>()?;
-        Ok(Self {
-            layers,
-            norm: norm(weights, "model.norm", config.hidden)?,
-            head: Product::load(weights, head, [config.vocab, config.hidden])?,
-            first,
-            config,
-        })
+        let name = if config.tied { "model.embed_tokens.weight" } else { "lm_head.weight" };
+        let tail = if layers.end == config.n_layers {
+            let norm = norm(weights, "model.norm", config.hidden)?;
+            Some(Tail { norm, head: Product::load(weights, name, [config.vocab, config.hidden])? })
+        } else {
+            None
+        };
+        let first = layers.start;
+        let layers =
+            layers.map(|idx| Layer::load(weights, idx)).collect::<std::result::Result<_, super::Error>>()?;
+        Ok(Self { layers, tail, first, config })
+    }
+
+    /// The output matrix, where the last layer is there.
+    ///
+    /// Shape: `[vocab, hidden]`.
+    #[must_use]
+    pub fn head(&self) -> Option<&Product> {
+        self.tail.as_ref().map(|tail| &tail.head)
     }
 
     #[must_use]
@@ -134,7 +147,7 @@ impl Upper {
         &self.config
     }
 
-    /// The normed rows that the output matrix would multiply, of the wanted rows.
+    /// What leaves the last of the layers, of the wanted rows: normed, where the output matrix comes next.
     ///
     /// Shape: `[rows, hidden]` -> `[wanted, hidden]`.
     ///
@@ -172,7 +185,10 @@ impl Upper {
             let attend = Attend { heads: pass.heads(), sights: Arc::clone(sights) };
             x = pass.rest(x, &attend.apply(&q, &k, &v?)?)?;
         }
-        normed(&x, &self.norm, self.config.norm_eps)
+        match &self.tail {
+            Some(tail) => normed(&x, &tail.norm, self.config.norm_eps),
+            None => Ok(x),
+        }
     }
 
     fn turning(&self, rope: &Rope, positions: &[usize]) -> Result<Turning> {

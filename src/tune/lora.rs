@@ -2,7 +2,7 @@
 //!
 //! Source: Hu et al. 2021, "LoRA", equation 3: `y = w x + (alpha / rank) b a x`, `b` starting at 0.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use candle_core::{Device, Result, Tensor, Var};
 use rayon::prelude::*;
@@ -22,8 +22,8 @@ pub struct Spec {
     pub modules: Vec<Module>,
     /// The share of an adapter's inputs that a training step leaves out.
     pub dropout: f32,
-    /// Layers with adapters: from this one to the last.
-    pub first_layer: usize,
+    /// Layers with adapters.
+    pub layers: Range<usize>,
 }
 
 /// The adapters of a model.
@@ -58,7 +58,7 @@ impl Adapters {
     /// No memory.
     pub fn new(spec: Spec, config: &Config, seed: u64) -> Result<Self> {
         let mut pairs = BTreeMap::new();
-        for layer in spec.first_layer..config.n_layers {
+        for layer in spec.layers.clone() {
             for &module in &spec.modules {
                 let [n, k] = module.shape(config);
                 let (stream, bound) = (stream(layer, module), 1.0 / (k as f32).sqrt());
@@ -140,7 +140,7 @@ impl Adapters {
             alpha: adapter.scale() * adapter.config.rank as f64,
             modules: adapter.modules(),
             dropout: adapter.config.dropout as f32,
-            first_layer: adapter.adapted_layers().first().copied().unwrap_or(0),
+            layers: adapter.adapted_layers().first().copied().unwrap_or(0)..adapter.layers.len(),
         };
         Ok(Self { spec, pairs })
     }

@@ -9,41 +9,49 @@ use std::{
 
 use candle_core::{Device, Tensor};
 
-use super::{Error, encoded::Encoded, forward::Batch, io};
+use super::{Error, forward::Batch, io};
 use crate::model::{BLOCK, KvType, Model, Part, Step};
 
 /// Tokens of one step.
 const CHUNK: usize = 512;
 
-/// Rows of an example that lie side by side in the file.
+/// What the layers read of an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text<'a> {
+    pub tokens: &'a [u32],
+    /// Rows from this one on are wanted of the upper layers.
+    pub wanted_from: usize,
+}
+
+/// Rows of a text that lie side by side in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     first_row: usize,
     n: usize,
 }
 
-/// Where the rows of all examples lie.
+/// Where the rows of all texts lie.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
-    /// Each example's runs.
+    /// Each text's runs.
     runs: Vec<Vec<Run>>,
-    /// Examples in the order in which they are computed, each with the tokens that it shares with the one before.
+    /// Texts in the order in which they are computed, each with the tokens that it shares with the one before.
     order: Vec<(usize, usize)>,
     pub n_rows: usize,
 }
 
 impl Places {
-    /// Sorts examples so that those that begin alike stand side by side.
+    /// Sorts texts so that those that begin alike stand side by side.
     #[must_use]
-    pub fn new(examples: &[&Encoded]) -> Self {
-        let mut sorted: Vec<usize> = (0..examples.len()).collect();
-        sorted.sort_by(|&a, &b| examples[a].ids.cmp(&examples[b].ids));
-        let mut runs: Vec<Vec<Run>> = vec![Vec::new(); examples.len()];
+    pub fn new(texts: &[Text<'_>]) -> Self {
+        let mut sorted: Vec<usize> = (0..texts.len()).collect();
+        sorted.sort_by(|&a, &b| texts[a].tokens.cmp(texts[b].tokens));
+        let mut runs: Vec<Vec<Run>> = vec![Vec::new(); texts.len()];
         let (mut order, mut n_rows) = (Vec::new(), 0);
         let mut before: Option<usize> = None;
         for idx in sorted {
-            let read = examples[idx].read();
-            let shared = before.map_or(0, |before| common(examples[before].read(), read));
+            let read = texts[idx].tokens;
+            let shared = before.map_or(0, |before| common(texts[before].tokens, read));
             runs[idx] = before.map(|before| cut(&runs[before], shared)).unwrap_or_default();
             if read.len() > shared {
                 runs[idx].push(Run { first_row: n_rows, n: read.len() - shared });
@@ -75,7 +83,7 @@ fn cut(runs: &[Run], mut n: usize) -> Vec<Run> {
     kept
 }
 
-/// What the lower layers give for all examples.
+/// What the lower layers give for all texts.
 pub struct Lower {
     file: File,
     path: PathBuf,
@@ -93,19 +101,19 @@ impl Lower {
     pub fn open(
         folder: &Path,
         name: &str,
-        examples: &[&Encoded],
+        texts: &[Text<'_>],
         (layers, hidden): (usize, usize),
         model: impl FnOnce() -> Result<Box<dyn Model>, Error>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, Error> {
-        let places = Places::new(examples);
+        let places = Places::new(texts);
         let path = folder.join(format!("states-{name}.bf16"));
         let part = folder.join(format!("states-{name}.part"));
         if !path.exists() {
             let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&part);
             let file = file.map_err(io(&part))?;
             let mut making = Making { model: model()?, file, path: &part, places: &places, layers, hidden };
-            making.rest(examples, progress)?;
+            making.rest(texts, progress)?;
             std::fs::rename(&part, &path).map_err(io(&path))?;
         }
         let file = File::open(&path).map_err(io(&path))?;
@@ -120,16 +128,16 @@ impl Lower {
         Ok(Self { file, path, hidden, places })
     }
 
-    /// The rows of some examples, those that all of them begin with once.
+    /// The rows of some texts, those that all of them begin with once.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn batch(&mut self, examples: &[&Encoded], idxs: &[usize]) -> Result<(Tensor, Batch), Error> {
-        let chosen: Vec<&Encoded> = idxs.iter().map(|&idx| examples[idx]).collect();
+    pub fn batch(&mut self, texts: &[Text<'_>], idxs: &[usize]) -> Result<(Tensor, Batch), Error> {
+        let chosen: Vec<Text<'_>> = idxs.iter().map(|&idx| texts[idx]).collect();
         let n_shared = if let [first, rest @ ..] = &chosen[..] {
-            let shared = rest.iter().map(|other| common(&first.ids, &other.ids)).min().unwrap_or(0);
-            // Rows whose next token is wanted are each example's own.
-            chosen.iter().map(|example| example.n_prompt - 1).fold(shared, usize::min)
+            let shared = rest.iter().map(|other| common(first.tokens, other.tokens)).min();
+            // Wanted rows are each text's own.
+            chosen.iter().map(|text| text.wanted_from).fold(shared.unwrap_or(0), usize::min)
         } else {
             0
         };
@@ -137,19 +145,19 @@ impl Lower {
         if let Some(&first) = idxs.first() {
             self.read(first, 0..n_shared, &mut values)?;
         }
-        for (&idx, example) in idxs.iter().zip(&chosen) {
-            self.read(idx, n_shared..example.read().len(), &mut values)?;
+        for (&idx, text) in idxs.iter().zip(&chosen) {
+            self.read(idx, n_shared..text.tokens.len(), &mut values)?;
         }
         let rows = values.len() / self.hidden;
         let batch = Batch {
             n_shared,
-            n_own: chosen.iter().map(|example| example.read().len() - n_shared).collect(),
-            wanted: chosen.iter().map(|e| (e.n_prompt - 1..e.read().len()).collect()).collect(),
+            n_own: chosen.iter().map(|text| text.tokens.len() - n_shared).collect(),
+            wanted: chosen.iter().map(|text| (text.wanted_from..text.tokens.len()).collect()).collect(),
         };
         Ok((Tensor::from_vec(values, (rows, self.hidden), &Device::Cpu)?, batch))
     }
 
-    /// Some positions of an example.
+    /// Some positions of a text.
     fn read(
         &mut self,
         idx: usize,
@@ -186,8 +194,8 @@ struct Making<'a> {
 
 impl Making<'_> {
     /// Computes what is not there yet.
-    fn rest(&mut self, examples: &[&Encoded], progress: &mut dyn FnMut(usize, usize)) -> Result<(), Error> {
-        let longest = examples.iter().map(|example| example.ids.len()).max().unwrap_or(0);
+    fn rest(&mut self, texts: &[Text<'_>], progress: &mut dyn FnMut(usize, usize)) -> Result<(), Error> {
+        let longest = texts.iter().map(|text| text.tokens.len()).max().unwrap_or(0);
         let n_blocks = longest.div_ceil(BLOCK);
         self.model.reserve(n_blocks, KvType::Bf16)?;
         let blocks: Vec<u32> = (0..n_blocks as u32).collect();
@@ -195,7 +203,7 @@ impl Making<'_> {
         let there = self.file.metadata().map_err(io(self.path))?.len() as usize / row_bytes;
         let (mut done, mut is_cached) = (0, false);
         for &(idx, shared) in &self.places.order {
-            let read = examples[idx].read();
+            let read = texts[idx].tokens;
             if done + read.len() - shared <= there && !is_cached {
                 done += read.len() - shared;
                 continue;
@@ -233,16 +241,11 @@ impl Making<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judges::Granularity;
-
-    fn example(ids: &[u32]) -> Encoded {
-        Encoded { ids: ids.to_vec(), n_prompt: 2, granularity: Granularity::Seg }
-    }
 
     #[test]
     fn what_examples_begin_with_alike_is_kept_once() {
-        let examples = [&[1, 2, 3, 4, 9][..], &[1, 2, 3, 9], &[1, 2, 5, 9], &[1, 2, 3, 4, 5, 9]].map(example);
-        let places = Places::new(&examples.iter().collect::<Vec<_>>());
+        let texts = [&[1, 2, 3, 4][..], &[1, 2, 3], &[1, 2, 5], &[1, 2, 3, 4, 5]];
+        let places = Places::new(&texts.map(|tokens| Text { tokens, wanted_from: 1 }));
         assert_eq!(places.n_rows, 6, "1 2 3 4 5, and another 5");
         let rows = |idx: usize| -> Vec<usize> {
             places.runs[idx].iter().flat_map(|run| run.first_row..run.first_row + run.n).collect()

@@ -51,15 +51,6 @@ struct Example<'a> {
     fold: usize,
 }
 
-impl Example<'_> {
-    /// MQM points, at most 0.
-    fn score(&self, weights: &Weights) -> f64 {
-        let mut errors = self.rated.errors.clone().unwrap_or_default();
-        weights.weigh(&mut errors);
-        weights.score(&errors)
-    }
-}
-
 /// Whether a segment can be fitted on.
 #[must_use]
 pub fn is_usable(rated: &Rated) -> bool {
@@ -347,7 +338,7 @@ impl Scoring {
         for example in examples {
             let reading = readings.of(subject.prompts, &example.rated.segment)?;
             let x: Vec<f32> = inputs(&reading).into_iter().map(|x| x as f32).collect();
-            let y = example.score(subject.weights);
+            let y = example.rated.score(subject.weights);
             of_pair.entry(&example.pair).or_default().add(&x, y);
             of_source.entry(&example.source).or_default().add(&x, y);
             rows.push((x, y));

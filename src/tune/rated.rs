@@ -13,6 +13,7 @@ use crate::{
     mqm::{
         ErrorSpan, raters,
         ratings::{self, Marked, Ratings},
+        weights::Weights,
     },
     segment::{
         Lang, Segment, lang,
@@ -37,6 +38,29 @@ pub struct Rated {
     pub segment: Segment,
     /// `None` where nobody rated it.
     pub errors: Option<Vec<ErrorSpan>>,
+}
+
+impl Rated {
+    /// The raters' score, or 0 where nobody rated it. Unit: MQM points, at most 0.
+    #[must_use]
+    pub fn score(&self, weights: &Weights) -> f64 {
+        let mut errors = self.errors.clone().unwrap_or_default();
+        weights.weigh(&mut errors);
+        weights.score(&errors)
+    }
+}
+
+/// The rated translations of each source, sources in order.
+#[must_use]
+pub fn by_source(documents: &[Document]) -> Vec<Vec<&Rated>> {
+    let mut sources: BTreeMap<(&str, &str, usize), Vec<&Rated>> = BTreeMap::new();
+    for document in documents {
+        for rated in document.segments.iter().filter(|rated| rated.errors.is_some()) {
+            let source = (document.pair.as_str(), document.doc.as_str(), rated.segment.seg);
+            sources.entry(source).or_default().push(rated);
+        }
+    }
+    sources.into_values().collect()
 }
 
 /// A language pair as it was typed, and its languages.

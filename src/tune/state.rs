@@ -21,7 +21,7 @@ pub struct Progress {
     pub digest: String,
     /// Steps that are done.
     pub step: usize,
-    /// The least held-out loss so far, in nats a token, and the step after which it was measured.
+    /// The least held-out loss so far, and the step after which it was measured.
     pub best: Option<(f64, usize)>,
     /// Evaluations since.
     pub worse: usize,

@@ -1,18 +1,20 @@
 //! Training on tiny models: the forward pass against the engine's, every gradient against finite differences, and the
 //! loop from start to end, killed and not.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, ops::Range, path::Path};
 
 use candle_core::Tensor;
 use tempfile::TempDir;
 
 use super::{
+    answers::Answers,
     draw,
     encoded::Encoded,
     forward::{Batch, Upper},
     lora::{Adapters, Spec},
     lower::Lower,
     state::{self, State},
+    task::Task,
     train::{Event, Recipe, Training},
 };
 use crate::{
@@ -44,8 +46,8 @@ fn examples(vocab: usize, n: usize) -> Vec<Encoded> {
     (0..n).map(one).collect()
 }
 
-fn spec(first_layer: usize, dropout: f32) -> Spec {
-    Spec { rank: 4, alpha: 8.0, modules: Module::ALL.to_vec(), dropout, first_layer }
+fn spec(layers: Range<usize>, dropout: f32) -> Spec {
+    Spec { rank: 4, alpha: 8.0, modules: Module::ALL.to_vec(), dropout, layers }
 }
 
 fn recipe() -> Recipe {
@@ -67,7 +69,7 @@ fn recipe() -> Recipe {
 struct Stage {
     upper: Upper,
     adapters: Adapters,
-    examples: Vec<Encoded>,
+    task: Answers,
     folder: TempDir,
     first: usize,
     name: &'static str,
@@ -76,10 +78,11 @@ struct Stage {
 impl Stage {
     fn new(name: &'static str, first: usize, n: usize, dropout: f32) -> Self {
         let weights = weights(name);
-        let upper = Upper::load(&weights, first).unwrap();
-        let adapters = Adapters::new(spec(first, dropout), weights.config(), 5).unwrap();
-        let examples = examples(weights.config().vocab, n);
-        Self { upper, adapters, examples, folder: tempfile::tempdir().unwrap(), first, name }
+        let layers = first..weights.config().n_layers;
+        let upper = Upper::load(&weights, layers.clone()).unwrap();
+        let adapters = Adapters::new(spec(layers, dropout), weights.config(), 5).unwrap();
+        let task = Answers(examples(weights.config().vocab, n));
+        Self { upper, adapters, task, folder: tempfile::tempdir().unwrap(), first, name }
     }
 
     /// Numbers in `b` too, so that every gradient is there.
@@ -92,20 +95,25 @@ impl Stage {
     }
 
     fn training(&self, recipe: Recipe, n_train: usize) -> Training<'_> {
-        let examples: Vec<&Encoded> = self.examples.iter().collect();
         let exact = Compute { activations: Activations::Float, ..Compute::default() };
         let model = || Ok(Device::Cpu.load(&weights(self.name), exact)?);
         let hidden = self.upper.config().hidden;
         let name = format!("{}-{}", self.name, self.first);
-        let lower =
-            Lower::open(self.folder.path(), &name, &examples, (self.first, hidden), model, &mut |_, _| {})
-                .unwrap();
+        let lower = Lower::open(
+            self.folder.path(),
+            &name,
+            &self.task.texts(),
+            (self.first, hidden),
+            model,
+            &mut |_, _| {},
+        )
+        .unwrap();
         Training {
             recipe,
             upper: &self.upper,
             adapters: &self.adapters,
             lower,
-            examples,
+            task: &self.task,
             n_train,
             state_path: self.folder.path().join("state.safetensors"),
             digest: "a test".into(),
@@ -114,7 +122,7 @@ impl Stage {
 
     fn train(&self, recipe: Recipe, mut steps: usize) -> (State, Vec<Event>) {
         let mut events = Vec::new();
-        let n_train = self.examples.len() - 5;
+        let n_train = self.task.len() - 5;
         let state = self.training(recipe, n_train).run(
             &mut |event| {
                 events.push(event.clone());
@@ -138,7 +146,7 @@ fn check_logits(name: &str, adapter: Option<&str>) {
         let stage = Stage::new(Box::leak(name.to_owned().into_boxed_str()), first, 6, 0.0);
         let adapter =
             adapter.map(|name| Adapter::read(&root().join("tests/golden/adapters").join(name)).unwrap());
-        let mut adapters = Adapters::new(Spec { modules: Vec::new(), ..spec(0, 0.0) }, &c, 0).unwrap();
+        let mut adapters = Adapters::new(Spec { modules: Vec::new(), ..spec(0..0, 0.0) }, &c, 0).unwrap();
         if let Some(adapter) = adapter.as_ref().filter(|_| first == 0) {
             adapters = Adapters::import(adapter).unwrap();
         }
@@ -146,8 +154,8 @@ fn check_logits(name: &str, adapter: Option<&str>) {
         model.reserve(8, KvType::F32).unwrap();
         let number = adapter.as_ref().filter(|_| first == 0).map(|adapter| model.adapt(adapter).unwrap());
         let (mut theirs, mut rows) = (Vec::new(), Vec::new());
-        for example in &stage.examples {
-            let tokens = example.read();
+        for example in &stage.task.0 {
+            let tokens = example.text().tokens;
             let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
             let logits_from = example.n_prompt - 1;
             let part = Part {
@@ -164,12 +172,12 @@ fn check_logits(name: &str, adapter: Option<&str>) {
         }
         let batch = Batch {
             n_shared: 0,
-            n_own: stage.examples.iter().map(|example| example.read().len()).collect(),
-            wanted: stage.examples.iter().map(|e| (e.n_prompt - 1..e.read().len()).collect()).collect(),
+            n_own: stage.task.texts().iter().map(|text| text.tokens.len()).collect(),
+            wanted: stage.task.texts().iter().map(|t| (t.wanted_from..t.tokens.len()).collect()).collect(),
         };
         let x = Tensor::from_vec(rows.clone(), (rows.len() / c.hidden, c.hidden), &candle_core::Device::Cpu);
         let h = stage.upper.forward(x.unwrap(), &batch, &adapters, None).unwrap();
-        let ours = stage.upper.head.forward(&h.flatten_all().unwrap().to_vec1::<f32>().unwrap());
+        let ours = stage.upper.head().unwrap().forward(&h.flatten_all().unwrap().to_vec1::<f32>().unwrap());
         assert_eq!(ours.len(), theirs.len());
         let scale = theirs.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
         let worst = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -190,12 +198,49 @@ fn logits_with_adapters_are_the_engines() {
     check_logits("gemma3", Some("gemma3-mlp"));
 }
 
+/// What leaves layers in the middle is what the model's own do, of exactly the rows that are wanted.
+#[test]
+fn states_in_the_middle_are_the_models() {
+    for (name, layers) in [("qwen2", 0..1), ("gemma3", 0..3), ("gemma3", 2..3)] {
+        let weights = weights(name);
+        let c = weights.config().clone();
+        let exact = Compute { activations: Activations::Float, ..Compute::default() };
+        let mut model = Device::Cpu.load(&weights, exact).unwrap();
+        model.reserve(8, KvType::F32).unwrap();
+        let upper = Upper::load(&weights, layers.clone()).unwrap();
+        assert!(upper.head().is_none());
+        let adapters = Adapters::new(Spec { modules: Vec::new(), ..spec(0..0, 0.0) }, &c, 0).unwrap();
+        for example in examples(c.vocab, 4) {
+            let tokens = example.text().tokens;
+            let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
+            let n = tokens.len();
+            let part =
+                Part { tokens, position: 0, blocks: &blocks, logits_from: n, states_from: n, adapter: None };
+            let mut states = |depth| model.states(Step::new([part], Vec::new()), depth).unwrap();
+            let (below, above) = (states(layers.start), states(layers.end));
+            let wanted: Vec<usize> = (example.n_prompt..n).collect();
+            let expected: Vec<f32> =
+                wanted.iter().flat_map(|at| &above[at * c.hidden..(at + 1) * c.hidden]).copied().collect();
+            let batch = Batch { n_shared: 0, n_own: vec![n], wanted: vec![wanted] };
+            let x = Tensor::from_vec(below, (n, c.hidden), &candle_core::Device::Cpu).unwrap();
+            let ours = upper.forward(x, &batch, &adapters, None).unwrap();
+            let ours = ours.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+            let scale = expected.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
+            assert_eq!(ours.len(), expected.len());
+            assert!(
+                ours.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-4 * scale),
+                "{name} {layers:?}"
+            );
+        }
+    }
+}
+
 /// The summed loss of all examples.
 fn summed(training: &mut Training<'_>) -> f64 {
-    let n: usize = training.examples.iter().map(|example| example.targets().len()).sum();
     training.n_train = 0;
+    let n = 3 * training.task.len();
     let loss = training.held_out_loss().unwrap() * n as f64;
-    training.n_train = training.examples.len();
+    training.n_train = training.task.len();
     loss
 }
 
@@ -322,11 +367,11 @@ fn an_epoch_takes_every_example_once() {
 fn the_loss_ignores_the_prompt() {
     let stage = Stage::new("qwen2", 1, 4, 0.0);
     let mut training = stage.training(recipe(), 4);
-    let (_, batch) = training.lower.batch(&training.examples, &[0, 1, 2, 3]).unwrap();
-    for (example, wanted) in training.examples.iter().zip(&batch.wanted) {
+    let (_, batch) = training.lower.batch(&training.task.texts(), &[0, 1, 2, 3]).unwrap();
+    for (example, wanted) in stage.task.0.iter().zip(&batch.wanted) {
         assert_eq!(*wanted, (example.n_prompt - 1..example.ids.len() - 1).collect::<Vec<_>>());
         assert_eq!(example.targets(), &example.ids[example.n_prompt..]);
     }
     let total = training.gradients(&[0, 1, 2, 3], 1).unwrap().0;
-    assert_eq!(total.n_tokens, 4 * 3);
+    assert_eq!(total.n, 4 * 3);
 }

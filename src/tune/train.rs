@@ -10,12 +10,11 @@ use super::{
     Error,
     adamw::{self, Moments, Pace},
     draw,
-    encoded::Encoded,
     forward::Upper,
     lora::{Adapters, Dropout},
-    loss::{self, Gradient},
-    lower::Lower,
+    lower::{Lower, Text},
     state::{self, State},
+    task::{Gradient, Loss, Task},
 };
 
 /// Steps that a training that is killed may have to take again.
@@ -48,9 +47,10 @@ pub struct Training<'a> {
     pub recipe: Recipe,
     pub upper: &'a Upper,
     pub adapters: &'a Adapters,
+    /// The rows of the task's texts.
     pub lower: Lower,
-    /// All examples, as `lower` knows them: the first `n_train` are trained on, the others held out.
-    pub examples: Vec<&'a Encoded>,
+    /// The first `n_train` examples are trained on, the others held out.
+    pub task: &'a dyn Task,
     pub n_train: usize,
     /// Where the state is kept.
     pub state_path: PathBuf,
@@ -64,7 +64,7 @@ pub struct Training<'a> {
 pub enum Event {
     Step {
         step: usize,
-        /// Nats a token of the answers.
+        /// In the task's unit: nats a token of the answers, squares a translation.
         loss: f64,
         rate: f64,
         /// Of the gradient, before it was cut.
@@ -83,7 +83,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Total {
     pub sum: f64,
-    pub n_tokens: usize,
+    pub n: usize,
     pub rows: usize,
 }
 
@@ -166,7 +166,7 @@ impl Training<'_> {
     fn step(&mut self, step: usize, moments: &mut Vec<Moments>) -> Result<Event, Error> {
         let chosen = self.chosen(step);
         let (total, mut gradients) = self.gradients(&chosen, step)?;
-        let by = (1.0 / total.n_tokens.max(1) as f64) as f32;
+        let by = (1.0 / total.n.max(1) as f64) as f32;
         gradients.iter_mut().flatten().for_each(|g| *g *= by);
         let norm = adamw::clip(&mut gradients, self.recipe.clip);
         let Recipe { n_steps, warm_up, rate, weight_decay: decay, .. } = self.recipe;
@@ -176,7 +176,7 @@ impl Training<'_> {
         for (((_, var), gradient), moments) in tensors.into_iter().zip(&gradients).zip(moments) {
             adamw::update(var, gradient, moments, Pace { step, rate, decay })?;
         }
-        let loss = total.sum / total.n_tokens.max(1) as f64;
+        let loss = total.sum / total.n.max(1) as f64;
         Ok(Event::Step { step, loss, rate, norm, rows: total.rows })
     }
 
@@ -188,14 +188,15 @@ impl Training<'_> {
     ) -> Result<(Total, Vec<Vec<f32>>), Error> {
         let mut total = Total::default();
         let mut sums: Vec<Vec<f32>> = Vec::new();
-        for (i, part) in self.parts(chosen).into_iter().enumerate() {
+        let texts = self.task.texts();
+        for (i, part) in self.parts(&texts, chosen).into_iter().enumerate() {
             let dropout = Dropout { seed: self.recipe.seed, step: ((step as u64) << 16) + i as u64 };
-            let (x, batch) = self.lower.batch(&self.examples, &part)?;
+            let (x, batch) = self.lower.batch(&texts, &self.texts_of(&part))?;
             total.rows += x.dim(0)?;
             let h = self.upper.forward(x, &batch, self.adapters, Some(dropout))?; // [wanted, hidden]
             let loss = self.loss(&h, &part, Gradient::Wanted)?;
             total.sum += loss.sum;
-            total.n_tokens += h.dim(0)?;
+            total.n += loss.n;
             // What falls along `gradient` falls as the loss does.
             let gradient = Tensor::from_vec(loss.gradient, h.shape(), h.device())?;
             let grads = (h * gradient)?.sum_all()?.backward()?;
@@ -215,23 +216,28 @@ impl Training<'_> {
         Ok((total, sums))
     }
 
-    fn loss(&self, h: &Tensor, part: &[usize], gradient: Gradient) -> Result<loss::Loss, Error> {
-        let rows = h.flatten_all()?.to_vec1::<f32>()?;
-        let targets: Vec<u32> = part.iter().flat_map(|&idx| self.examples[idx].targets()).copied().collect();
-        Ok(loss::loss(&self.upper.head, &rows, &targets, gradient))
+    fn loss(&self, h: &Tensor, part: &[usize], gradient: Gradient) -> Result<Loss, Error> {
+        Ok(self.task.loss(self.upper, &h.flatten_all()?.to_vec1::<f32>()?, part, gradient))
+    }
+
+    /// The texts of some examples.
+    fn texts_of(&self, examples: &[usize]) -> Vec<usize> {
+        examples.iter().flat_map(|&example| self.task.texts_of(example)).collect()
     }
 
     /// Examples in parts that go through the layers together, shortest first; a longer one goes alone.
-    fn parts(&self, chosen: &[usize]) -> Vec<Vec<usize>> {
+    fn parts(&self, texts: &[Text<'_>], chosen: &[usize]) -> Vec<Vec<usize>> {
+        let rows_of =
+            |example: usize| self.task.texts_of(example).map(|text| texts[text].tokens.len()).sum::<usize>();
         let mut sorted = chosen.to_vec();
-        sorted.sort_by_key(|&idx| (self.examples[idx].ids.len(), idx));
+        sorted.sort_by_key(|&example| (rows_of(example), example));
         let (mut parts, mut rows): (Vec<Vec<usize>>, usize) = (Vec::new(), 0);
-        for idx in sorted {
-            let n = self.examples[idx].read().len();
+        for example in sorted {
+            let n = rows_of(example);
             if let Some(part) = parts.last_mut().filter(|_| rows + n <= self.recipe.max_rows) {
-                part.push(idx);
+                part.push(example);
             } else {
-                parts.push(vec![idx]);
+                parts.push(vec![example]);
                 rows = 0;
             }
             rows += n;
@@ -239,20 +245,22 @@ impl Training<'_> {
         parts
     }
 
-    /// The held-out loss, in nats a token.
+    /// The held-out loss, in the task's unit.
     ///
     /// # Errors
     /// The rows of the lower layers cannot be read.
     pub fn held_out_loss(&mut self) -> Result<f64, Error> {
-        let held_out: Vec<usize> = (self.n_train..self.examples.len()).collect();
+        let held_out: Vec<usize> = (self.n_train..self.task.len()).collect();
         let mut total = Total::default();
-        for part in self.parts(&held_out) {
-            let (x, batch) = self.lower.batch(&self.examples, &part)?;
+        let texts = self.task.texts();
+        for part in self.parts(&texts, &held_out) {
+            let (x, batch) = self.lower.batch(&texts, &self.texts_of(&part))?;
             let h = self.upper.forward(x, &batch, self.adapters, None)?.detach();
-            total.sum += self.loss(&h, &part, Gradient::Unwanted)?.sum;
-            total.n_tokens += h.dim(0)?;
+            let loss = self.loss(&h, &part, Gradient::Unwanted)?;
+            total.sum += loss.sum;
+            total.n += loss.n;
         }
-        Ok(total.sum / total.n_tokens.max(1) as f64)
+        Ok(total.sum / total.n.max(1) as f64)
     }
 
     fn evaluate(

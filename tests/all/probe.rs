@@ -108,7 +108,7 @@ pub fn rated(small: &SmallRun) {
     fs::write(small.at("rated.jsonl"), lines).unwrap();
 }
 
-fn fit(small: &SmallRun, out: &str, more: &[&str]) -> (i32, String) {
+pub fn fit(small: &SmallRun, out: &str, more: &[&str]) -> (i32, String) {
     let mut command =
         small.tribunal(&["tune", "probe", "--input", "rated.jsonl", "--out", out, "--hold-out", "0.3"]);
     let depth = if more.contains(&"--depth") { &[][..] } else { &["--depth", "1"] };

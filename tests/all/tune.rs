@@ -2,7 +2,7 @@
 
 use crate::{
     fakes::{SmallRun, said},
-    probe::{rated, tiny},
+    probe::{fit, rated, tiny},
 };
 
 fn tune(small: &SmallRun, out: &str, more: &[&str]) -> (i32, String) {
@@ -60,4 +60,62 @@ fn no_translation_needs_to_be_judged() {
     let (code, text) = tune(&small, "out", &["--test-translations", "0"]);
     assert!(code == 0 && !text.contains("held-out translations"), "{text}");
     assert!(!small.at("out/held_out.svg").exists());
+}
+
+fn tune_score(small: &SmallRun, out: &str, more: &[&str]) -> (i32, String) {
+    let mut command = small.tribunal(&["tune", "score", "--input", "rated.jsonl", "--out", out]);
+    let recipe = "--hold-out 0.3 --fit off.json --steps 12 --batch-examples 8 --every 4 --layers 1 --rank 4 --lr 0.001";
+    command.args(recipe.split(' ')).args(["--readings", "fit.readings", "--test-translations", "8"]);
+    command.arg("--model").arg(tiny()).args(["--kv-cache", "8MiB"]).args(more);
+    said(command)
+}
+
+#[test]
+fn an_adapter_is_trained_towards_a_fits_scores_and_fitted_again() {
+    let small = SmallRun::new(2);
+    rated(&small);
+    let (code, text) = fit(&small, "fit.json", &[]);
+    assert_eq!(code, 0, "{text}");
+    // A fit that is right about these easy ratings has nothing to teach: one that is two points off has.
+    let mut off: serde_json::Value = serde_json::from_str(&small.read("fit.json")).unwrap();
+    for ladder in off["ladders"].as_object_mut().unwrap().values_mut() {
+        ladder["bias"] = (ladder["bias"].as_f64().unwrap() + 2.0).into();
+    }
+    std::fs::write(small.at("off.json"), off.to_string()).unwrap();
+    let (code, text) = tune_score(&small, "whole", &[]);
+    assert!(code == 0 && text.contains("held-out translations: acc-t"), "{text}");
+    let (code, text) = tune_score(&small, "parts", &["--max-hours", "0"]);
+    assert!(code == 0 && text.contains("training is not over"), "{text}");
+    let (code, text) = tune_score(&small, "parts", &[]);
+    assert_eq!(code, 0, "{text}");
+    for file in ["adapter_model.safetensors", "adapter_config.json", "progress.jsonl", "training.json"] {
+        let read = |folder: &str| std::fs::read(small.at(folder).join(file)).unwrap();
+        assert_eq!(read("whole"), read("parts"), "{file}");
+    }
+    let lines = small.read("whole/progress.jsonl");
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let held_out = lines.iter().filter(|line| line["event"] == "held-out");
+    let losses: Vec<f64> = held_out.filter_map(|line| line["loss"].as_f64()).collect();
+    assert!(losses.len() == 4 && losses[3] < 0.2 * losses[0], "{losses:?}");
+
+    // The adapter's own fit, and what is wrong without it.
+    let (code, text) = fit(&small, "adapted.json", &["--adapter", "whole"]);
+    assert_eq!(code, 0, "{text}");
+    let score = |out: &str, method: &str, more: &[&str]| {
+        let mut command =
+            small.tribunal(&["score", "--input", "input.jsonl", "--out", out, "--method", method]);
+        command.args(["--kv-cache", "8MiB", "--model"]).arg(tiny()).args(more);
+        said(command)
+    };
+    let (code, text) = score("out", "probe:fit=adapted.json", &["--adapter", "whole"]);
+    assert!(code == 0 && small.at("out/verdicts.jsonl").exists(), "{text}");
+    let (code, text) = score("bare", "probe:fit=adapted.json", &[]);
+    assert!(code == 2 && text.contains("the fit is for `qwen2+whole`"), "{text}");
+    let (code, text) = tune_score(&small, "again", &["--fit", "adapted.json"]);
+    assert!(code == 2 && text.contains("the fit is for `qwen2+whole`"), "{text}");
+    let (code, text) = tune_score(&small, "leak", &["--seed", "5"]);
+    assert!(code == 2 && text.contains("is held out, but the fit was made on its text"), "{text}");
+    let (code, text) = tune_score(&small, "dry", &["--dry-run"]);
+    assert!(code == 0 && text.contains("sources") && !small.at("dry").exists(), "{text}");
 }

@@ -4,25 +4,25 @@ use std::{io::Write, path::Path, time::Instant};
 
 use anyhow::Result;
 
-use super::{Args, Prepared};
-use crate::tune::{encoded::Encoded, estimate, forward::Upper, lora::Adapters};
+use super::training::Prepared;
+use crate::tune::{
+    estimate,
+    forward::Upper,
+    lora::Adapters,
+    lower::Places,
+    task::{First, Task},
+};
 
 /// What it would take, from a short trial.
 pub(super) fn run(
-    args: &Args,
     prepared: &Prepared,
     adapters: &Adapters,
     needed: usize,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let (train, test) = prepared.examples.split_at(prepared.n_train);
-    for granularity in &args.data.granularity {
-        let n = |examples: &[Encoded]| examples.iter().filter(|e| e.granularity == *granularity).count();
-        writeln!(out, "{granularity}\t{} examples, {} held out", n(train), n(test))?;
+    for (name, value) in &prepared.counts {
+        writeln!(out, "{name}\t{value}")?;
     }
-    let tokens: usize = train.iter().map(|e| e.ids.len()).sum();
-    let answers: usize = train.iter().map(|e| e.targets().len()).sum();
-    writeln!(out, "tokens\t{tokens}, {answers} of them answers")?;
     writeln!(out, "adapters\t{} numbers", adapters.n_values())?;
     writeln!(out, "memory\t{}", estimate::gib(needed))?;
     let folder = std::env::temp_dir().join(format!("tribunal-tune-{}", std::process::id()));
@@ -31,8 +31,7 @@ pub(super) fn run(
     std::fs::remove_dir_all(&folder)?;
     let (lower, upper, rows) = measured?;
     let n_steps = prepared.recipe.n_steps;
-    let all: Vec<&Encoded> = prepared.examples.iter().collect();
-    let n_rows = crate::tune::lower::Places::new(&all).n_rows;
+    let n_rows = Places::new(&prepared.task.texts()).n_rows;
     let hours = (n_rows as f64 / lower + n_steps as f64 * rows as f64 / upper) / 3600.0;
     writeln!(out, "pace\t{lower:.0} tokens/s below, {upper:.0} above, by a short trial")?;
     writeln!(out, "disk\t{}", estimate::gib(n_rows * prepared.weights.config().hidden * 2))?;
@@ -43,11 +42,11 @@ pub(super) fn run(
 
 /// Tokens a second through the lower layers and through the upper ones with their gradients, and tokens of a step.
 fn trial(prepared: &Prepared, adapters: &Adapters, folder: &Path) -> Result<(f64, f64, usize)> {
-    let examples: Vec<&Encoded> = prepared.examples.iter().take(prepared.recipe.batch).collect();
-    let upper = Upper::load(&prepared.weights, prepared.spec.first_layer)?;
+    let first = First { task: &*prepared.task, n: prepared.recipe.batch };
+    let upper = Upper::load(&prepared.weights, prepared.spec.layers.clone())?;
     let begun = Instant::now();
-    let n_rows = crate::tune::lower::Places::new(&examples).n_rows;
-    let mut training = prepared.training(folder, &upper, adapters, examples)?;
+    let n_rows = Places::new(&first.texts()).n_rows;
+    let mut training = prepared.training(folder, &first, (&upper, adapters))?;
     let lower = n_rows as f64 / begun.elapsed().as_secs_f64();
     let begun = Instant::now();
     let rows = training.trial(1)?;

@@ -1,5 +1,5 @@
-//! What an adapter is worth while it trains: it judges some held-out translations as `tribunal score --method gmft` will,
-//! on the engine.
+//! What an adapter is worth while it trains: it judges some held-out translations as `tribunal score` will, on the
+//! engine.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -11,21 +11,21 @@ use super::{
 };
 use crate::{
     engine::Engine,
-    judges::{Granularity, Judge as _, Panel, Settings},
+    judges::{Judge, Panel},
     llm::Sampling,
     mqm::weights::{self, Weights},
     segment::Segment,
     tune::{
-        draw, examples,
+        draw,
         lora::Adapters,
-        rated::{Document, Rated},
+        rated::{Document, Rated, by_source},
     },
 };
 
 /// Translations of held-out sources, and who judges them.
 pub struct Jury<'a> {
     found: &'a panel::Found,
-    settings: Settings,
+    judge: &'a dyn Judge,
     weights: &'static Weights,
     translations: Vec<&'a Rated>,
 }
@@ -37,19 +37,11 @@ impl<'a> Jury<'a> {
     /// # Errors
     /// The weights `wmt` are missing, which would be a fault of ours.
     pub fn new(
-        found: &'a panel::Found,
-        prompts: Option<&Path>,
+        (found, judge): (&'a panel::Found, &'a dyn Judge),
         held_out: &'a [Document],
         (n, seed): (usize, u64),
     ) -> Result<Option<Self>> {
-        let mut of_source: BTreeMap<(&str, &str, usize), Vec<&Rated>> = BTreeMap::new();
-        for document in held_out {
-            for rated in document.segments.iter().filter(|rated| rated.errors.is_some()) {
-                let source = (document.pair.as_str(), document.doc.as_str(), rated.segment.seg);
-                of_source.entry(source).or_default().push(rated);
-            }
-        }
-        let mut sources: Vec<_> = of_source.into_values().collect();
+        let mut sources = by_source(held_out);
         draw::shuffle(seed, 1, &mut sources);
         let mut translations = Vec::new();
         for source in sources {
@@ -58,8 +50,7 @@ impl<'a> Jury<'a> {
             }
             translations.extend(source);
         }
-        let settings = Settings { prompts: prompts.map(Path::to_path_buf), ..Settings::default() };
-        let jury = Self { found, settings, weights: weights::find("wmt")?, translations };
+        let jury = Self { found, judge, weights: weights::find("wmt")?, translations };
         Ok(Some(jury).filter(|jury| !jury.translations.is_empty()))
     }
 
@@ -76,9 +67,8 @@ impl<'a> Jury<'a> {
         let engine = Engine::open(&self.found.weights, &options)?.with_adapter(Some(0));
         std::fs::remove_dir_all(&dir)?;
         let panel = Panel::new(Arc::new(engine), Sampling::default());
-        let judge = examples::judge(Granularity::Seg, &self.settings)?;
         let segments: Vec<Segment> = self.translations.iter().map(|rated| rated.segment.clone()).collect();
-        let verdicts = judge.judge(&panel, &segments);
+        let verdicts = self.judge.judge(&panel, &segments);
         let mut held: BTreeMap<String, (Held, usize)> = BTreeMap::new();
         for (rated, verdict) in self.translations.iter().zip(&verdicts) {
             let pair = format!("{}-{}", rated.segment.src_lang, rated.segment.tgt_lang);

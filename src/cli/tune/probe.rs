@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::Write,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Instant,
 };
 
@@ -14,6 +14,7 @@ use super::{
     held::{Figures, Held},
     panel, positive, state,
 };
+use crate::cli::adapter;
 use crate::{
     engine::Engine,
     judges::{
@@ -41,19 +42,17 @@ use crate::{
 pub(super) struct Args {
     #[command(flatten)]
     data: DataArgs,
-    /// Only the translations of these systems; `PAIR/NAME` for a system of one language pair
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    systems: Vec<String>,
-    /// Test on the translations of these systems alone, and train on none of them: how good the judge is on systems
-    /// that it does not know
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    unseen: Vec<String>,
+    #[command(flatten)]
+    systems: Systems,
     /// After how many layers the states are taken; by default after three in five
     #[arg(long, value_name = "N", value_parser = positive)]
     depth: Option<usize>,
     /// The model to read with: a card, a GGUF file, a safetensors folder
     #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH")]
     model: String,
+    /// A LoRA adapter of the model, as `tribunal tune score` makes one: a folder in PEFT's layout
+    #[arg(long, value_name = "DIR")]
+    adapter: Option<PathBuf>,
     /// The file to write, for `--method probe:fit=FILE`
     #[arg(long, value_name = "FILE.json")]
     out: PathBuf,
@@ -65,13 +64,29 @@ pub(super) struct Args {
     engine: EngineArgs,
 }
 
+/// Whose translations are taken.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Data")]
+pub(super) struct Systems {
+    /// Only the translations of these systems; `PAIR/NAME` for a system of one language pair
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    systems: Vec<String>,
+    /// Test on the translations of these systems alone, and train on none of them: how good the judge is on systems
+    /// that it does not know
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    unseen: Vec<String>,
+}
+
 /// Runs `tribunal tune probe`.
 ///
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
 pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Result<()> {
-    let Split { train, held_out, .. } = chosen(args)?;
-    let found = panel::find(&args.model, None, &args.engine)?;
+    let Split { train, held_out, .. } = args.systems.of(args.data.split()?)?;
+    let mut found = panel::find(&args.model, None, &args.engine)?;
+    let adapter = args.adapter.as_deref().map(adapter::find).transpose()?;
+    found.options.adapters = adapter.iter().map(|adapter| adapter.dir.clone()).collect();
+    let model = panel::adapted((&found.name, &found.sha256), adapter.as_ref());
     let (n_layers, hidden) = {
         let weights = Weights::open(&found.weights)?;
         (weights.config().n_layers, weights.config().hidden)
@@ -83,22 +98,19 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     let settings = Settings { prompts: args.data.prompts.clone(), ..Settings::default() };
     let prompts = probe::prompts(&settings)?;
     let folder = args.readings.clone().unwrap_or_else(|| args.out.with_extension("readings"));
-    let name = format!("{}-{}-{depth}", found.sha256, prompts.hash());
-    let mut readings = Readings::open(&folder, &name, hidden)?;
-    let kept = format!("what has been read is kept in `{}`; the same command goes on", folder.display());
-    begun.writing.keeps(kept);
-    let segments: Vec<&Segment> =
-        usable(&train).chain(usable(&held_out)).map(|rated| &rated.segment).collect();
-    if readings.n_missing(&prompts, &segments)? > 0 {
+    let open = || {
         let engine = Engine::open(&found.weights, &found.options)?;
-        read(&engine, &mut readings, (&prompts, depth), &segments)?;
-    }
+        Ok(engine.with_adapter(adapter.is_some().then_some(0)))
+    };
+    let about = (model.sha256.as_str(), hidden);
+    let documents = [&train[..], &held_out[..]];
+    let mut readings = read_missing(&folder, about, (&prompts, depth), documents, begun, open)?;
     let names = || held_out.iter().map(Document::name).collect();
     let hold_out = args.data.hold_out.parse().map_or_else(|_| HeldOut::Named(names()), HeldOut::Share);
     let weights = weights::find("wmt")?;
     let subject = Subject {
-        model: found.name.clone(),
-        sha256: found.sha256.clone(),
+        model: model.name,
+        sha256: model.sha256,
         prompts: &prompts,
         depth,
         weights,
@@ -112,33 +124,58 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     state::replace(&args.out, fit.to_json()?.as_bytes())?;
     write_table(&fit, out)?;
     writeln!(out, "{}\tfit {}", args.out.display(), fit.hash())?;
-    say!("next: tribunal score --method probe:fit={} --model {}", args.out.display(), args.model);
+    let adapter =
+        args.adapter.as_ref().map(|dir| format!(" --adapter {}", dir.display())).unwrap_or_default();
+    say!("next: tribunal score --method probe:fit={} --model {}{adapter}", args.out.display(), args.model);
     Ok(())
 }
 
-/// The documents of the systems asked for, split.
-fn chosen(args: &Args) -> Result<Split> {
-    let mut split = args.data.split()?;
-    let is_of = |document: &Document, name: &String| {
-        *name == document.system || *name == format!("{}/{}", document.pair, document.system)
-    };
-    let all = split.train.iter().chain(&split.held_out);
-    let mut named = args.systems.iter().chain(&args.unseen);
-    if let Some(missing) = named.find(|name| !all.clone().any(|document| is_of(document, name))) {
-        let known: BTreeSet<&str> = all.map(|document| document.system.as_str()).collect();
-        let known = known.into_iter().collect::<Vec<_>>().join(", ");
-        bail!("no system is called `{missing}`; hint: {known}");
+/// The readings of a folder, with what was missing read. `about` has the sha256 of what reads and the width of its
+/// states, `how` the prompt and after how many layers.
+pub(super) fn read_missing(
+    folder: &Path,
+    (sha256, hidden): (&str, usize),
+    (prompts, depth): (&Prompts, usize),
+    documents: [&[Document]; 2],
+    begun: &super::Begun,
+    open: impl FnOnce() -> Result<Engine>,
+) -> Result<Readings> {
+    let name = format!("{sha256}-{}-{depth}", prompts.hash());
+    let mut readings = Readings::open(folder, &name, hidden)?;
+    let kept = format!("what has been read is kept in `{}`; the same command goes on", folder.display());
+    begun.writing.keeps(kept);
+    let segments: Vec<&Segment> =
+        documents.into_iter().flat_map(usable).map(|rated| &rated.segment).collect();
+    if readings.n_missing(prompts, &segments)? > 0 {
+        read(&open()?, &mut readings, (prompts, depth), &segments)?;
     }
-    for documents in [&mut split.train, &mut split.held_out] {
-        let is_wanted = |document: &Document| args.systems.iter().any(|name| is_of(document, name));
-        documents.retain(|document| args.systems.is_empty() || is_wanted(document));
+    Ok(readings)
+}
+
+impl Systems {
+    /// The documents of the systems asked for.
+    pub fn of(&self, mut split: Split) -> Result<Split> {
+        let is_of = |document: &Document, name: &String| {
+            *name == document.system || *name == format!("{}/{}", document.pair, document.system)
+        };
+        let all = split.train.iter().chain(&split.held_out);
+        let mut named = self.systems.iter().chain(&self.unseen);
+        if let Some(missing) = named.find(|name| !all.clone().any(|document| is_of(document, name))) {
+            let known: BTreeSet<&str> = all.map(|document| document.system.as_str()).collect();
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            bail!("no system is called `{missing}`; hint: {known}");
+        }
+        for documents in [&mut split.train, &mut split.held_out] {
+            let is_wanted = |document: &Document| self.systems.iter().any(|name| is_of(document, name));
+            documents.retain(|document| self.systems.is_empty() || is_wanted(document));
+        }
+        if !self.unseen.is_empty() {
+            let is_unseen = |document: &Document| self.unseen.iter().any(|name| is_of(document, name));
+            split.train.retain(|document| !is_unseen(document));
+            split.held_out.retain(is_unseen);
+        }
+        Ok(split)
     }
-    if !args.unseen.is_empty() {
-        let is_unseen = |document: &Document| args.unseen.iter().any(|name| is_of(document, name));
-        split.train.retain(|document| !is_unseen(document));
-        split.held_out.retain(is_unseen);
-    }
-    Ok(split)
 }
 
 fn usable(documents: &[Document]) -> impl Iterator<Item = &Rated> {

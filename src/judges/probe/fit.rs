@@ -318,10 +318,16 @@ impl Fit {
     /// The penalty that raters would give, as the regression expects it. Unit: MQM points, at most 0.
     #[must_use]
     pub fn score(&self, seen: &Seen, pair: &str) -> f64 {
-        let facts = facts(&seen.logprobs);
-        let weighed: f64 = facts.iter().zip(&self.score.facts).map(|(fact, weight)| fact * weight).sum();
         let grown = (seen.values.len() as f64).sqrt() * seen.mean(3);
-        (self.ladder(pair).bias + seen.mean(2) + grown + weighed).min(0.0)
+        (self.without_states(&seen.logprobs, pair) + seen.mean(2) + grown).min(0.0)
+    }
+
+    /// What the score does not take from states: the pair's bias and [`facts`].
+    #[must_use]
+    pub fn without_states(&self, logprobs: &[f64], pair: &str) -> f64 {
+        let facts = facts(logprobs);
+        let weighed: f64 = facts.iter().zip(&self.score.facts).map(|(fact, weight)| fact * weight).sum();
+        self.ladder(pair).bias + weighed
     }
 
     /// The chances of each token to be marked, and marked as major.

@@ -1,30 +1,51 @@
-//! The loss of the wanted rows and its gradient, a few rows at a time: logits of a whole batch would take gigabytes.
-//! It knows nothing of the layers below.
+//! Learning to give answers: the cross-entropy of their tokens, a few rows at a time, because the logits of a whole batch
+//! would take gigabytes. It knows nothing of the layers below.
 
-use super::frozen::Product;
-use crate::model::cpu::{Tier, softmax::exponentials};
+use std::ops::Range;
+
 use rayon::prelude::*;
+
+use super::{
+    encoded::Encoded,
+    forward::Upper,
+    frozen::Product,
+    lower::Text,
+    task::{Gradient, Loss, Task},
+};
+use crate::model::cpu::{Tier, softmax::exponentials};
 
 /// Rows whose logits are in memory together.
 const ROWS: usize = 128;
 
-/// The cross-entropy of rows, and where it falls.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Loss {
-    /// The sum over rows, in nats.
-    pub sum: f64,
-    /// The gradient of the sum. Empty when it was not asked for.
-    ///
-    /// Shape: `[rows, hidden]`.
-    pub gradient: Vec<f32>,
+/// Examples with their answers, which the last layer learns to give.
+pub struct Answers(pub Vec<Encoded>);
+
+impl Task for Answers {
+    fn texts(&self) -> Vec<Text<'_>> {
+        self.0.iter().map(Encoded::text).collect()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn texts_of(&self, example: usize) -> Range<usize> {
+        example..example + 1
+    }
+
+    fn loss(&self, upper: &Upper, rows: &[f32], examples: &[usize], gradient: Gradient) -> Loss {
+        let head = upper.head().expect("answers are given by the last layer");
+        let targets: Vec<u32> =
+            examples.iter().flat_map(|&example| self.0[example].targets()).copied().collect();
+        loss(head, rows, &targets, gradient)
+    }
 }
 
 /// The loss of rows against the tokens that should follow them.
 ///
 /// Shape: `rows` `[targets, hidden]`.
-#[must_use]
-pub fn loss(head: &Product, rows: &[f32], targets: &[u32], with_gradient: Gradient) -> Loss {
-    let mut loss = Loss::default();
+fn loss(head: &Product, rows: &[f32], targets: &[u32], with_gradient: Gradient) -> Loss {
+    let mut loss = Loss { n: targets.len(), ..Loss::default() };
     let hidden = rows.len() / targets.len().max(1);
     for (rows, targets) in rows.chunks(ROWS * hidden.max(1)).zip(targets.chunks(ROWS)) {
         let mut logits = head.forward(rows); // [rows, vocab]
@@ -38,13 +59,6 @@ pub fn loss(head: &Product, rows: &[f32], targets: &[u32], with_gradient: Gradie
         }
     }
     loss
-}
-
-/// Whether a loss is wanted with its gradient.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gradient {
-    Wanted,
-    Unwanted,
 }
 
 /// Logits become their gradient, `p - 1` at the target and `p` elsewhere; gives the loss.
