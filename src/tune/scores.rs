@@ -2,8 +2,11 @@
 //! are, read the raters' score off their states. `tune probe` then fits the maps again.
 //!
 //! An example is one source with its translations. Of each translation the score's error `e` counts twice: as it is, and
-//! as its difference from the mean of its source, because what ranks translations of one source is only the latter:
-//! `sum(e^2 + (e - mean(e))^2) / variance of the raters' scores`.
+//! as its difference from the mean of its source, because what ranks translations of one source is only the latter. Each
+//! counts by its square up to one standard deviation `s` of the raters' scores and in proportion from there on, because
+//! the few worst translations would otherwise decide every step: `sum(h(e / s) + h((e - mean(e)) / s))`.
+//!
+//! Source of `h`: Huber 1964, "Robust estimation of a location parameter".
 
 use std::ops::Range;
 
@@ -48,8 +51,8 @@ pub struct Scores {
     /// Of [`fit::Score`].
     mean: Vec<f32>,
     grown: Vec<f32>,
-    /// Of the raters' scores.
-    variance: f64,
+    /// The standard deviation of the raters' scores.
+    deviation: f64,
 }
 
 /// What scores are learnt for.
@@ -82,7 +85,7 @@ impl Scores {
             sources: Vec::new(),
             mean: score.mean.clone(),
             grown: score.grown.clone(),
-            variance: 1.0,
+            deviation: 1.0,
         };
         let mut raters = Vec::new();
         for source in sources {
@@ -107,7 +110,7 @@ impl Scores {
                 scores.sources.push(first..scores.translations.len());
             }
         }
-        scores.variance = variance(&raters).max(1e-9);
+        scores.deviation = deviation(&raters).max(1e-9);
         Ok(scores)
     }
 
@@ -175,12 +178,17 @@ impl Scores {
             let both: Vec<(&Translation, &[f32])> = translations.iter().zip(own).collect();
             let errors: Vec<f64> = both.par_iter().map(|(t, rows)| self.error(t, rows)).collect();
             let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+            let count = |error: &f64| (huber(error / self.deviation), huber((error - mean) / self.deviation));
+            let counted: Vec<_> = errors.iter().map(count).collect();
             loss.n += errors.len();
-            loss.sum += errors.iter().map(|e| e * e + (e - mean) * (e - mean)).sum::<f64>() / self.variance;
+            loss.sum += counted.iter().map(|((own, _), (within, _))| own + within).sum::<f64>();
             if gradient == Gradient::Wanted {
-                for ((translation, rows), error) in both.iter().zip(&errors) {
+                // The mean moves with every score.
+                let moved =
+                    counted.iter().map(|(_, (_, slope))| slope).sum::<f64>() / errors.len().max(1) as f64;
+                for ((translation, rows), ((_, own), (_, within))) in both.iter().zip(&counted) {
                     let mut out = vec![0.0; rows.len()];
-                    let by = 2.0 * (error + (error - mean)) / self.variance;
+                    let by = (own + within - moved) / self.deviation;
                     self.gradient(translation, rows, by, &mut out);
                     loss.gradient.extend(out);
                 }
@@ -239,10 +247,15 @@ fn scale(row: &[f32]) -> f64 {
     (square / row.len().max(1) as f64).sqrt().max(f64::MIN_POSITIVE)
 }
 
-fn variance(values: &[f64]) -> f64 {
+fn deviation(values: &[f64]) -> f64 {
     let n = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / n;
-    values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n
+    (values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n).sqrt()
+}
+
+/// The square up to 1 and its tangent from there on; and the slope.
+fn huber(x: f64) -> (f64, f64) {
+    if x.abs() <= 1.0 { (x * x, 2.0 * x) } else { (2.0 * x.abs() - 1.0, 2.0 * x.signum()) }
 }
 
 #[cfg(test)]
@@ -256,7 +269,7 @@ mod tests {
             sources: vec![0..2, 2..3],
             mean: vec![0.5, -1.0, 0.25, 2.0],
             grown: vec![0.1, 0.3, -0.2, 0.4],
-            variance: 4.0,
+            deviation: 2.0,
         }
     }
 
@@ -285,7 +298,9 @@ mod tests {
         let errors = [(0, 0..12), (1, 12..20), (2, 20..24)]
             .map(|(i, at)| scores.error(&scores.translations[i], &rows[at]));
         let half = (errors[0] - errors[1]) / 2.0;
-        let expected = (errors.iter().map(|e| e * e).sum::<f64>() + 2.0 * half * half) / 4.0;
+        let h = |e: f64| if e.abs() <= 2.0 { e * e / 4.0 } else { e.abs() - 1.0 };
+        assert!(errors.iter().any(|e| e.abs() > 2.0) && errors.iter().any(|e| e.abs() <= 2.0), "{errors:?}");
+        let expected = errors.iter().map(|e| h(*e)).sum::<f64>() + 2.0 * h(half);
         let loss = scores.loss_of(&rows, &[0, 1], Gradient::Unwanted);
         assert!((loss.sum - expected).abs() < 1e-9, "{} {expected}", loss.sum);
         assert_eq!((loss.n, loss.gradient.len()), (3, 0));
