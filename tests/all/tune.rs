@@ -62,10 +62,17 @@ fn no_translation_needs_to_be_judged() {
     assert!(!small.at("out/held_out.svg").exists());
 }
 
-fn tune_score(small: &SmallRun, out: &str, more: &[&str]) -> (i32, String) {
+fn tune_score(small: &SmallRun, out: &str, fit: &str, more: &[&str]) -> (i32, String) {
     let mut command = small.tribunal(&["tune", "score", "--input", "rated.jsonl", "--out", out]);
-    let recipe = "--hold-out 0.3 --fit off.json --steps 12 --batch-examples 8 --every 4 --layers 1 --rank 4 --lr 0.001";
-    command.args(recipe.split(' ')).args(["--readings", "fit.readings", "--test-translations", "8"]);
+    let recipe = "--hold-out 0.3 --steps 12 --batch-examples 8 --every 4 --layers 1 --rank 4 --lr 0.001";
+    command.args(recipe.split(' ')).args([
+        "--fit",
+        fit,
+        "--readings",
+        "fit.readings",
+        "--test-translations",
+        "8",
+    ]);
     command.arg("--model").arg(tiny()).args(["--kv-cache", "8MiB"]).args(more);
     said(command)
 }
@@ -82,11 +89,11 @@ fn an_adapter_is_trained_towards_a_fits_scores_and_fitted_again() {
         ladder["bias"] = (ladder["bias"].as_f64().unwrap() + 2.0).into();
     }
     std::fs::write(small.at("off.json"), off.to_string()).unwrap();
-    let (code, text) = tune_score(&small, "whole", &[]);
+    let (code, text) = tune_score(&small, "whole", "off.json", &[]);
     assert!(code == 0 && text.contains("held-out translations: acc-t"), "{text}");
-    let (code, text) = tune_score(&small, "parts", &["--max-hours", "0"]);
+    let (code, text) = tune_score(&small, "parts", "off.json", &["--max-hours", "0"]);
     assert!(code == 0 && text.contains("training is not over"), "{text}");
-    let (code, text) = tune_score(&small, "parts", &[]);
+    let (code, text) = tune_score(&small, "parts", "off.json", &[]);
     assert_eq!(code, 0, "{text}");
     for file in ["adapter_model.safetensors", "adapter_config.json", "progress.jsonl", "training.json"] {
         let read = |folder: &str| std::fs::read(small.at(folder).join(file)).unwrap();
@@ -112,10 +119,29 @@ fn an_adapter_is_trained_towards_a_fits_scores_and_fitted_again() {
     assert!(code == 0 && small.at("out/verdicts.jsonl").exists(), "{text}");
     let (code, text) = score("bare", "probe:fit=adapted.json", &[]);
     assert!(code == 2 && text.contains("the fit is for `qwen2+whole`"), "{text}");
-    let (code, text) = tune_score(&small, "again", &["--fit", "adapted.json"]);
+    let (code, text) = tune_score(&small, "again", "adapted.json", &[]);
     assert!(code == 2 && text.contains("the fit is for `qwen2+whole`"), "{text}");
-    let (code, text) = tune_score(&small, "leak", &["--seed", "5"]);
+    let (code, text) = tune_score(&small, "leak", "fit.json", &["--seed", "5"]);
     assert!(code == 2 && text.contains("is held out, but the fit was made on its text"), "{text}");
-    let (code, text) = tune_score(&small, "dry", &["--dry-run"]);
+    let (code, text) = tune_score(&small, "dry", "fit.json", &["--dry-run"]);
     assert!(code == 0 && text.contains("sources") && !small.at("dry").exists(), "{text}");
+    assert!(text.contains("the fit was made on all that is trained on"), "{text}");
+
+    // A larger share holds out what a smaller one does, and more: what is between them is new to the fit.
+    let mut command = small.tribunal(&[
+        "tune",
+        "probe",
+        "--input",
+        "rated.jsonl",
+        "--out",
+        "half.json",
+        "--hold-out",
+        "0.6",
+    ]);
+    command.args(["--depth", "1", "--readings", "fit.readings", "--kv-cache", "8MiB", "--model"]).arg(tiny());
+    let (code, text) = said(command);
+    assert_eq!(code, 0, "{text}");
+    let (code, text) = tune_score(&small, "new", "half.json", &["--max-hours", "0"]);
+    assert!(code == 0 && text.contains("that the fit was not made on"), "{text}");
+    assert!(small.read("new/trained.txt").lines().count() < small.read("whole/trained.txt").lines().count());
 }

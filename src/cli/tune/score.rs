@@ -20,6 +20,7 @@ use crate::{
     mqm::weights,
     tune::{
         Weights,
+        rated::Document,
         scores::{Scores, Subject},
         split::Split,
     },
@@ -59,8 +60,14 @@ pub(super) struct Args {
 /// # Errors
 /// Data that cannot be read or does not fit, a fit of another model, a split that leaks, too little memory.
 pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Result<()> {
-    let split = args.systems.of(args.data.split()?)?;
-    let prepared = prepare(args, &split, begun)?;
+    let mut split = args.systems.of(args.data.split()?)?;
+    let fit = match args.fit.as_str() {
+        "auto" => Fit::built_in(),
+        path => Fit::open(path.as_ref()),
+    }?;
+    check_leak(&fit, &split)?;
+    split.train = new_to(&fit, split.train);
+    let prepared = prepare(args, &fit, &split, begun)?;
     let conduct =
         Conduct { folder: &args.out, is_dry: args.dry_run, max_hours: args.recipe.max_hours, begun };
     if training::run(&prepared, &split, &args.data, &conduct, out)? {
@@ -73,17 +80,12 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-fn prepare(args: &Args, split: &Split, begun: &super::Begun) -> Result<Prepared> {
+fn prepare(args: &Args, fit: &Fit, split: &Split, begun: &super::Begun) -> Result<Prepared> {
     let found = panel::find(&args.model, None, &args.engine)?;
     let settings = Settings { prompts: args.data.prompts.clone(), ..Settings::default() };
     let prompts = probe::prompts(&settings)?;
-    let fit = match args.fit.as_str() {
-        "auto" => Fit::built_in(),
-        path => Fit::open(path.as_ref()),
-    }?;
     fit.check_prompts(prompts.hash())?;
     fit.check_model(&Model { name: found.name.clone(), sha256: found.sha256.clone() })?;
-    check_leak(&fit, split)?;
     let layers = args.recipe.layers_below(fit.depth)?;
     let weights = Weights::open(&found.weights)?;
     let folder = args.readings.clone().unwrap_or_else(|| args.out.with_extension("readings"));
@@ -93,7 +95,7 @@ fn prepare(args: &Args, split: &Split, begun: &super::Begun) -> Result<Prepared>
     let open = || Ok(engine.clone());
     let mut readings = read_missing(&folder, about, (&prompts, fit.depth), documents, begun, open)?;
     let subject = Subject {
-        fit: &fit,
+        fit,
         prompts: &prompts,
         weights: weights::find("wmt")?,
         max_tokens: args.data.max_tokens,
@@ -121,6 +123,26 @@ fn prepare(args: &Args, split: &Split, begun: &super::Begun) -> Result<Prepared>
         card: vec![("method", "probe".into()), ("fit", fit.hash().into())],
         found,
     })
+}
+
+/// The documents that the fit was not made on, where there are any: on its own the fit's errors are too small.
+fn new_to(fit: &Fit, documents: Vec<Document>) -> Vec<Document> {
+    let trained = fit.trained_on();
+    let is_new =
+        |document: &Document| !document.segments.iter().any(|rated| trained.knows(&rated.segment.source));
+    let (new, known): (Vec<_>, Vec<_>) = documents.into_iter().partition(is_new);
+    if new.is_empty() {
+        say!(
+            "note: the fit was made on all that is trained on, where its errors are smaller than elsewhere; hint: a fit of \
+             half the documents (docs/tuning.md)"
+        );
+        return known;
+    }
+    if !known.is_empty() {
+        let (n, all) = (new.len(), new.len() + known.len());
+        say!("note: training takes the {n} of {all} translated documents that the fit was not made on");
+    }
+    new
 }
 
 /// What is held out must be new to the fit too.
