@@ -11,8 +11,9 @@ beside chrF, random scores, one constant score, each system's mean rating, and t
 of. What is compared is compared on the same translations. A judge that is finished is not run again.
 
 Columns: acc-t within a source (ties calibrated on the same data, for all alike), Pearson and Spearman over all
-translations, SPA over systems, F1 of the characters that are marked, prompt tokens (read or found in the
-cache) and answer tokens a translation. SPA takes the folder's own system scores for its metrics, which are of all documents.
+translations, SPA over systems, F1 of the characters that are marked, the share of all characters that are, prompt tokens
+(read or found in the cache) and answer tokens a translation. SPA takes the folder's own system scores for its metrics,
+which are of all documents.
 """
 
 import argparse
@@ -151,17 +152,31 @@ def table(a, pair, runs, measured):
     bases = measured["result"]["tasks"][0]["bases"].values()
     compared = max((base["translations"] for base in bases), default=0)
     print(f"\n{pair}: {compared} translations by {len(measured['directions'][0]['systems'])} systems\n")
-    print("| | acc-t | Pearson | Spearman | SPA | span F1 | tokens read | written |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| | acc-t | Pearson | Spearman | SPA | span F1 | marked | tokens read | written |")
+    print("|---|---|---|---|---|---|---|---|---|")
     ours = [name for name in names if name in runs]
     for name in sorted(set(names) - set(ours)) + sorted(ours, key=list(runs).index):
         values = [number(values.get(name)) for values in columns.values()]
         f1 = f"{spans[name]:.3f}" if name in spans else ""
-        print(f"| {name} | {' | '.join(values)} | {f1} | {' | '.join(costs(runs.get(name)))} |", flush=True)
+        cells = [name, *values, f1, marked(runs[name]) if f1 else "", *costs(runs.get(name))]
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def number(value):
     return f"{value['Ok']['value']:.3f}" if value and "Ok" in value else "-"
+
+
+def marked(out):
+    """The share of the translations' characters inside an error span, each counted once; of those with a verdict."""
+    inside = total = 0
+    for line in open(out / "verdicts.jsonl", encoding="utf-8"):
+        verdict = json.loads(line)
+        if verdict["status"] != "ok":
+            continue
+        total += len(verdict["hypothesis"])
+        spans = [e for e in verdict["errors"] if e["side"] == "target" and e["start"] is not None]
+        inside += len({at for span in spans for at in range(span["start"], span["end"])})
+    return f"{inside / total:.1%}" if total else ""
 
 
 def costs(out):

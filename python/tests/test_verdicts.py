@@ -1,6 +1,7 @@
 """Verdicts as objects, data frames and HTML, and the commands that work on runs."""
 
 import json
+import sys
 
 import pytest
 import tribunal
@@ -22,6 +23,12 @@ def test_data_frames(run):
     assert list(frame["n_errors"]) == [1, 0, 0, 0]
     errors = tribunal.read(run).to_frame(errors=True)
     assert list(errors["span"]) == ["😀 sagt"] and list(errors["system"]) == ["a"]
+
+
+def test_a_data_frame_without_pandas_says_what_to_install(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ModuleNotFoundError, match="hint: pip install pandas"):
+        tribunal.read(run).to_frame()
 
 
 def test_notebooks_show_spans_and_never_markup(run):

@@ -148,8 +148,12 @@ class Verdicts(Sequence[Verdict]):
         return {name: Verdicts([v for v in self if v.system == name]).system_score for name in names}
 
     def to_frame(self, errors: bool = False) -> pandas.DataFrame:
-        """A data frame with a row for each verdict, or, with `errors`, for each error."""
-        import pandas
+        """A data frame with a row for each verdict, or, with `errors`, for each error. Needs pandas."""
+        try:
+            import pandas
+        except ModuleNotFoundError as missing:
+            hint = "`to_frame` makes a pandas data frame, and pandas is not installed; hint: pip install pandas"
+            raise ModuleNotFoundError(hint, name=missing.name) from missing
 
         keys = ["system", "doc", "seg", "src_lang", "tgt_lang"]
         if errors:
