@@ -8,7 +8,7 @@ use std::{
 
 use tribunal::{
     judges::{Grouping, Judge, Panel, Role, Settings, method::Calls, registry, rehearse},
-    llm::{Llm, Sampling},
+    llm::Sampling,
     run::{self, Options, Outcome, Plan, Selection, Shard, Show, plan::Computed},
     segment::Segment,
 };
@@ -66,7 +66,7 @@ fn what_stands_before_each_token_is_counted_for_the_time() {
     // Every beginning of a prompt is computed once: its last token, with all before it.
     let mut beginnings = HashSet::new();
     for question in rehearse(&judge, &panel, &input[..6]) {
-        let ids = engine.prompt_ids(&question.chat).unwrap().unwrap();
+        let ids = engine.prompt_ids(&question.chat).unwrap();
         beginnings.extend((1..=ids.len()).map(|n| ids[..n].to_vec()));
     }
     let pairs = beginnings.iter().map(|beginning| beginning.len() - 1).sum();
