@@ -1,5 +1,5 @@
-//! How fast a model reads and writes here and now, measured for a few seconds on questions of the very run: what a dry run
-//! makes of its tokens. It counts nothing of the run itself.
+//! How fast a model reads and writes here and now, measured for a few seconds at the lengths and on the questions of the
+//! very run: what a dry run makes of its tokens. It counts nothing of the run itself.
 
 use std::{
     sync::{
@@ -11,9 +11,11 @@ use std::{
 
 use crate::{
     judges::{Panel, Question},
-    llm::{Chat, Form, Llm, Sampling},
-    run::plan::Load,
+    llm::{Llm, Sampling},
+    run::plan::{Computed, Load},
 };
+
+mod reading;
 
 /// How long reading is measured, and how long writing.
 const TIME: Duration = Duration::from_secs(3);
@@ -21,28 +23,51 @@ const TIME: Duration = Duration::from_secs(3);
 /// The most tokens of an answer that is only asked for to measure.
 const ANSWER: usize = 256;
 
-/// Tokens a second.
+/// How fast a model is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// Of prompts, where nothing is cached.
-    pub reads: f64,
-    /// Of answers, all that are written side by side together; `None` where nothing is to be written.
+    pub reads: Reads,
+    /// Answer tokens a second, all that are written side by side together; `None` where nothing is to be written.
     pub writes: Option<f64>,
 }
 
-impl Pace {
-    /// Seconds that so many tokens take.
+/// How long reading takes. Seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reads {
+    /// For a token, wherever it stands.
+    pub token: f64,
+    /// For each token before it: what attention takes.
+    pub pair: f64,
+}
+
+impl Reads {
+    /// Seconds that reading takes.
     #[must_use]
-    pub fn seconds(&self, prompt_tokens: usize, answer_tokens: usize) -> f64 {
-        prompt_tokens as f64 / self.reads + self.writes.map_or(0.0, |writes| answer_tokens as f64 / writes)
+    pub fn seconds(&self, of: Computed) -> f64 {
+        of.tokens as f64 * self.token + of.pairs as f64 * self.pair
+    }
+}
+
+impl Pace {
+    /// Seconds that a load takes.
+    #[must_use]
+    pub fn seconds(&self, load: &Load) -> f64 {
+        let writing = self.writes.map_or(0.0, |writes| load.answer_tokens as f64 / writes);
+        self.reads.seconds(load.prompts) + writing
+    }
+
+    /// Prompt tokens a second, at the lengths of a load.
+    #[must_use]
+    pub fn prompt_tokens(&self, load: &Load) -> f64 {
+        load.prompts.tokens as f64 / self.reads.seconds(load.prompts).max(1e-9)
     }
 
     /// Measures the model of a load with so many questions side by side. `None` when it does not answer.
     #[must_use]
     pub fn of(load: &Load, panel: &Panel, rows: usize) -> Option<Self> {
         let llm = panel.llm(load.role);
-        let (reads, read) = reads(llm, &load.examples)?;
-        let answered: Vec<&Question> = load.examples[..read].iter().filter(|q| q.max_tokens > 0).collect();
+        let reads = reading::measured(llm, &load.examples)?;
+        let answered: Vec<&Question> = load.examples.iter().filter(|q| q.max_tokens > 0).collect();
         if answered.is_empty() {
             return Some(Self { reads, writes: None });
         }
@@ -50,46 +75,6 @@ impl Pace {
         Some(Self { reads, writes: Some(writes) })
     }
 }
-
-/// Prompt tokens a second, and how many of the examples have been read for it. The first is read alone, to see how many
-/// there is time for. What is known from before is not counted.
-fn reads(llm: &dyn Llm, examples: &[Question]) -> Option<(f64, usize)> {
-    let read = |some: &[Question]| -> Option<(usize, f64)> {
-        let start = Instant::now();
-        let computed: Option<Vec<usize>> = side_by_side(some.len(), |at| {
-            let question = &some[at];
-            if !question.given().is_empty() {
-                let weighed = llm.weigh(&question.chat, question.given()).ok()?;
-                return Some(weighed.iter().map(|weighed| weighed.usage.computed).sum());
-            }
-            let sampling = Sampling { max_tokens: 1, ..Sampling::default() };
-            Some(llm.ask(&question.chat, &Form::Text, &sampling).ok()?.usage.computed)
-        });
-        Some((computed?.iter().sum(), start.elapsed().as_secs_f64()))
-    };
-    let (first, others) = examples.split_first()?;
-    let (n_first, seconds) = read(std::slice::from_ref(first))?;
-    let room = (TIME.as_secs_f64() / seconds.max(1e-3)) as usize;
-    let others = &others[..others.len().min(room.max(1))];
-    let (n_others, more) = read(others)?;
-    let n_read = 1 + others.len();
-    // Where everything was known already, there is nothing to measure but a text of our own.
-    let (n, seconds) = match (n_others, n_first) {
-        (n, _) if n >= LEAST => (n, more),
-        (_, n) if n >= LEAST => (n, seconds),
-        _ => {
-            let words: Vec<String> = (0..600).map(|i| (i * 7919 % 1009).to_string()).collect();
-            let start = Instant::now();
-            let sampling = Sampling { max_tokens: 1, ..Sampling::default() };
-            let reply = llm.ask(&Chat::raw(words.join(" ")), &Form::Text, &sampling).ok()?;
-            (reply.usage.computed, start.elapsed().as_secs_f64())
-        }
-    };
-    (n > 0).then(|| (n as f64 / seconds.max(1e-6), n_read))
-}
-
-/// Fewer tokens say nothing of the pace.
-const LEAST: usize = 64;
 
 /// Answer tokens a second with so many answers side by side at all times: whoever is done asks the next question, until the
 /// time is up. Of answers that end later, the part before counts.
@@ -134,14 +119,22 @@ mod tests {
     use super::*;
     use crate::{
         judges::{Role, Stage},
-        llm::{Error, Finish, Reply, Token, TokenSource, Usage, Weighed},
+        llm::{Chat, Error, Finish, Form, Reply, Token, TokenSource, Usage, Weighed},
     };
 
-    /// Takes a millisecond for each new token of a prompt, and two for each of an answer.
-    struct Slow;
+    /// What is asked, again and again; the model knows it.
+    fn question() -> String {
+        "x".repeat(2_000)
+    }
+
+    /// Does one thing after the other, and takes ten microseconds for each new character of a prompt, a fiftieth of one
+    /// for each character before it, and two milliseconds for each token of an answer.
+    #[derive(Default)]
+    struct Slow(Mutex<()>);
 
     impl Llm for Slow {
         fn ask(&self, chat: &Chat, _: &Form, sampling: &Sampling) -> Result<Reply, Error> {
+            let _only_one = self.0.lock().unwrap();
             let token = Token {
                 id: 0,
                 text: "x".into(),
@@ -150,9 +143,12 @@ mod tests {
                 source: TokenSource::Sampled,
             };
             let n = sampling.max_tokens.min(20);
-            let computed = if n == 1 { chat.turns[0].content.len() } else { 1 };
-            std::thread::sleep(Duration::from_millis((computed + 2 * n) as u64));
-            let usage = Usage { computed, generated: n, ..Usage::default() };
+            let prompt = chat.raw.clone().unwrap_or_else(|| chat.turns[0].content.clone());
+            let cached = if prompt.starts_with(&question()) { question().len() } else { 0 };
+            let read = Computed::last(prompt.len() - cached, prompt.len());
+            let micros = 10.0 * read.tokens as f64 + 0.02 * read.pairs as f64 + 2_000.0 * (n - 1) as f64;
+            std::thread::sleep(Duration::from_micros(micros as u64));
+            let usage = Usage { computed: read.tokens, cached, generated: n, ..Usage::default() };
             Ok(Reply { tokens: vec![token; n], finish: Finish::Stop, usage, ..Reply::default() })
         }
 
@@ -166,25 +162,32 @@ mod tests {
     }
 
     #[test]
-    fn reading_and_writing_are_measured_on_the_questions_of_the_run() {
+    fn reading_and_writing_are_measured_at_the_lengths_of_the_run() {
         let question = Question {
             unit: None,
             role: Role::Judge,
             step: Stage::new("score").into(),
-            chat: Chat::new().user("x".repeat(100)),
+            chat: Chat::new().user(question()),
             form: Form::Text,
             max_tokens: 50,
             shortest: None,
             is_read: false,
         };
         let examples = vec![question; 4];
-        let load = Load { role: Role::Judge, calls: 4, prompt_tokens: 0, answer_tokens: 0, examples };
-        let panel = Panel::new(Arc::new(Slow), Sampling::default());
+        let prompts = Computed::last(1_000, 3_000);
+        let load =
+            Load { role: Role::Judge, calls: 4, prompts, answer_tokens: 20, side_by_side: 1.0, examples };
+        let panel = Panel::new(Arc::new(Slow::default()), Sampling::default());
         let pace = Pace::of(&load, &panel, 3).unwrap();
-        // Sleeping takes longer on a busy machine, never shorter; three read side by side, and three write.
-        assert!(pace.reads > 0.0 && pace.reads < 3_000.0, "{pace:?}");
-        assert!(pace.writes.is_some_and(|writes| writes > 0.0 && writes < 1_500.0), "{pace:?}");
-        assert!((Pace { reads: 100.0, writes: Some(10.0) }.seconds(50, 20) - 2.5).abs() < 1e-9);
+        // Sleeping takes longer on a busy machine, never shorter.
+        assert!(pace.writes.is_some_and(|writes| writes > 0.0 && writes < 600.0), "{pace:?}");
+        let seconds = pace.reads.seconds(prompts);
+        assert!(seconds > 0.9 * (1_000.0 * 10e-6 + prompts.pairs as f64 * 0.02e-6), "{pace:?}");
+        assert!(pace.reads.pair > 0.2 * 0.02e-6, "what stands deep in a prompt takes longer: {pace:?}");
+        assert!((pace.prompt_tokens(&load) - 1_000.0 / seconds).abs() < 1e-6);
+        let known = Pace { reads: Reads { token: 0.01, pair: 1e-6 }, writes: Some(10.0) };
+        let by_hand = 10.0 + prompts.pairs as f64 * 1e-6 + 2.0;
+        assert!((known.seconds(&load) - by_hand).abs() < 1e-9);
         let silent = Load { examples: Vec::new(), ..load };
         assert_eq!(Pace::of(&silent, &panel, 3), None);
     }

@@ -414,18 +414,19 @@ fn estimate(
     let (jobs, batch) = in_flight;
     let mut expected = Some(0.0);
     for load in loads {
-        let side_by_side = batch.min(jobs * load.calls.div_ceil(plan.groups.max(1))).min(load.calls);
+        let questions = (jobs.min(plan.groups) as f64 * load.side_by_side).round() as usize;
+        let side_by_side = questions.clamp(1, batch.max(1)).min(load.calls.max(1));
         let Some(pace) = Pace::of(load, panel, side_by_side) else {
             expected = None;
             continue;
         };
-        expected = expected.map(|sum: f64| sum + pace.seconds(load.prompt_tokens, load.answer_tokens));
+        expected = expected.map(|sum: f64| sum + pace.seconds(load));
         let of = if loads.len() > 1 { format!(" ({})", load.role) } else { String::new() };
         let writes = pace.writes.map_or_else(String::new, |writes| {
             format!(" and {writes:.0} answer tokens/s, {side_by_side} answers side by side")
         });
         let unit = if writes.is_empty() { " tokens/s" } else { "" };
-        rows.push((format!("pace{of}"), format!("{:.0} prompt{unit}{writes}", pace.reads)));
+        rows.push((format!("pace{of}"), format!("{:.0} prompt{unit}{writes}", pace.prompt_tokens(load))));
     }
     rows.extend(expected.map(|seconds| ("time".to_owned(), time(seconds))));
     rows

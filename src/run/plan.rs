@@ -22,8 +22,10 @@ use crate::{
     segment::Segments,
 };
 
+mod computed;
 mod tally;
 
+pub use computed::Computed;
 use tally::{Distinct, Given, Tally};
 
 /// Groups that are judged to see what else a method asks.
@@ -79,10 +81,19 @@ pub struct Load {
     pub role: Role,
     pub calls: usize,
     /// What prompts have in common counted once, where the model shows its tokens.
-    pub prompt_tokens: usize,
+    pub prompts: Computed,
     pub answer_tokens: usize,
-    /// Some of the questions, which the plan has not asked.
+    /// How many questions of a group wait for the model at a time, on the average over the time that the group takes.
+    pub side_by_side: f64,
+    /// Some of the questions. The groups that were judged have asked them, so the model knows their prompts.
     pub examples: Vec<Question>,
+}
+
+impl Load {
+    fn new(role: Role) -> Self {
+        let (prompts, examples) = (Computed::default(), Vec::new());
+        Self { role, calls: 0, prompts, answer_tokens: 0, side_by_side: 0.0, examples }
+    }
 }
 
 /// Plans as [`plan`] does, and also finds out how long answers are where their number is known: for an estimate of time.
@@ -179,18 +190,17 @@ struct Counted {
 }
 
 impl Counted {
-    /// Enters a prompt and what is given behind it; how many tokens are new, `None` where the model does not show them.
+    /// Enters a prompt and what is given behind it; what of it is new, `None` where the model does not show its tokens.
     fn enter(
         &mut self,
         panel: &Panel,
         role: Role,
         prompt: &tally::Prompt,
         given: &Given,
-    ) -> (usize, Option<usize>) {
+    ) -> (usize, Option<Computed>) {
         let (model, new) = self.distinct.enter(panel, role, prompt, given);
         if model == self.loads.len() {
-            let (calls, prompt_tokens, answer_tokens) = (0, 0, 0);
-            self.loads.push(Load { role, calls, prompt_tokens, answer_tokens, examples: Vec::new() });
+            self.loads.push(Load::new(role));
         }
         (model, new)
     }
@@ -235,10 +245,7 @@ impl<S: Segments + ?Sized> Work<'_, S> {
             let (model, new) = counted.enter(self.panel, question.role, &prompt, &given);
             let load = &mut counted.loads[model];
             load.calls += 1;
-            load.prompt_tokens += new.unwrap_or(tokens);
-            if load.examples.len() < EXAMPLES {
-                load.examples.push(question);
-            }
+            load.prompts += new.unwrap_or_else(|| Computed::last(tokens, tokens));
         }
         Ok(tally)
     }
@@ -261,18 +268,23 @@ impl<S: Segments + ?Sized> Work<'_, S> {
         plan.judged = drawn.len();
         plan.longest_prompt = plan.longest_prompt.max(all.longest_prompt);
         plan.longest_call = plan.longest_call.max(all.longest_call);
-        let news: Option<Vec<usize>> = judged.iter().map(|group| group.new).collect();
-        let more = news.map(|of_some| of_all(&of_some, n_asking));
+        let news: Option<Vec<Computed>> = judged.iter().map(|group| group.new).collect();
+        let more = news.map(|of_some| Computed::of_all(&of_some, n_asking).tokens);
         let expected = scaled(&plan.least, &surely.amount, &all.amount, more);
         plan.expected = Some(expected);
         let factor = plan.least.calls as f64 / surely.amount.calls.max(1) as f64;
         for (model, load) in self.lock().loads.iter_mut().enumerate() {
             let of_model: Vec<Spent> = judged.iter().map(|group| group.of_model(model)).collect();
             let sum = |value: fn(&Spent) -> usize| of_model.iter().map(value).sum::<usize>() as f64 * factor;
-            let new: Vec<usize> = of_model.iter().map(|spent| spent.new).collect();
+            let new: Vec<Computed> = of_model.iter().map(|spent| spent.new).collect();
             load.calls = sum(|spent| spent.calls).round() as usize;
             load.answer_tokens = sum(|spent| spent.answered).round() as usize;
-            load.prompt_tokens += of_all(&new, n_asking);
+            load.prompts += Computed::of_all(&new, n_asking);
+            let side_by_side: f64 = of_model.iter().map(|spent| spent.side_by_side).sum();
+            load.side_by_side = side_by_side / of_model.len().max(1) as f64;
+        }
+        if self.answers == Answers::Asked {
+            self.keep_examples(drawn.iter().map(|&at| groups[at]))?;
         }
         let budget = least.iter().map(|tally| tally.largest_budget).max().unwrap_or(0);
         let n_calls = (plan.units * calls.most).max(plan.least.calls).max(expected.calls);
@@ -282,6 +294,22 @@ impl<S: Segments + ?Sized> Work<'_, S> {
             distinct_tokens: None,
             answer_tokens: n_calls * budget.max(all.largest_budget),
         };
+        Ok(())
+    }
+
+    /// Keeps what groups that were judged surely ask, to measure the models' pace with.
+    fn keep_examples<'g>(&self, judged: impl Iterator<Item = &'g Group>) -> Result<(), Error> {
+        for group in judged {
+            let members = group.read(self.segments)?;
+            for question in rehearse(self.judge, &self.panel.wanting(&group.wanted), &members) {
+                let mut counted = self.lock();
+                let mut loads = counted.loads.iter_mut();
+                let of_model = loads.find(|load| self.panel.is_one_model(load.role, question.role));
+                if let Some(load) = of_model.filter(|load| load.examples.len() < EXAMPLES) {
+                    load.examples.push(question);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -313,29 +341,37 @@ impl<S: Segments + ?Sized> Work<'_, S> {
     fn judge_some(&self, groups: &[&Group], places: &[usize]) -> Result<Vec<Judged>, Error> {
         let calls = in_parallel(places, |_, &at| {
             let panel = self.panel.fresh().wanting(&groups[at].wanted);
+            let members = groups[at].read(self.segments)?;
+            let start = Instant::now();
             // What it says of the segments is for the run to find out.
-            drop(self.judge.judge(&panel, &groups[at].read(self.segments)?));
-            Ok(panel.take_calls())
+            drop(self.judge.judge(&panel, &members));
+            Ok((panel.take_calls(), start.elapsed().as_secs_f64()))
         });
-        let calls: Vec<Vec<Call>> = calls.into_iter().collect::<Result<_, Error>>()?;
-        calls.iter().zip(places).map(|(calls, &at)| self.counted(groups[at], calls)).collect()
+        let calls: Vec<(Vec<Call>, f64)> = calls.into_iter().collect::<Result<_, Error>>()?;
+        calls
+            .iter()
+            .zip(places)
+            .map(|((calls, taken), &at)| self.counted(groups[at], calls, *taken))
+            .collect()
     }
 
-    fn counted(&self, group: &Group, calls: &[Call]) -> Result<Judged, Error> {
-        let mut judged = Judged { new: Some(0), ..Judged::default() };
+    /// Counts the calls of a group that was judged in so many seconds.
+    fn counted(&self, group: &Group, calls: &[Call], seconds: f64) -> Result<Judged, Error> {
+        let mut judged = Judged { new: Some(Computed::default()), ..Judged::default() };
         for call in calls {
             let prompt = tally::prompt(self.panel, call.role, &call.chat)
                 .map_err(|reason| self.count_error(group, &reason))?;
             let given = Given::weighed(call);
             let tokens = prompt.tokens + given.tokens;
             let (model, new) = self.lock().enter(self.panel, call.role, &prompt, &given);
-            judged.new = judged.new.zip(new).map(|(sum, n)| sum + n);
+            judged.new = judged.new.zip(new).map(|(sum, new)| [sum, new].into_iter().sum());
             let answer = call.reply.usage.generated.max(call.reply.tokens.len());
             judged.tally.add(tokens, answer, answer);
             let spent = judged.of_models.entry(model).or_default();
             spent.calls += 1;
-            spent.new += new.unwrap_or(tokens);
+            spent.new += new.unwrap_or_else(|| Computed::last(tokens, tokens));
             spent.answered += answer;
+            spent.side_by_side += call.seconds / seconds.max(1e-9);
         }
         Ok(judged)
     }
@@ -355,7 +391,7 @@ impl<S: Segments + ?Sized> Work<'_, S> {
 struct Judged {
     tally: Tally,
     /// New tokens of its prompts.
-    new: Option<usize>,
+    new: Option<Computed>,
     of_models: BTreeMap<usize, Spent>,
 }
 
@@ -369,8 +405,10 @@ impl Judged {
 #[derive(Clone, Copy, Default)]
 struct Spent {
     calls: usize,
-    new: usize,
+    new: Computed,
     answered: usize,
+    /// As in [`Load`].
+    side_by_side: f64,
 }
 
 /// What all groups take, when some took `judged` and surely take `some` of `all`; `more` are the distinct tokens
@@ -385,14 +423,6 @@ fn scaled(all: &Amount, some: &Amount, judged: &Amount, more: Option<usize>) -> 
         distinct_tokens: all.distinct_tokens.zip(more).map(|(n, more)| n + more),
         answer_tokens: by(all.calls, some.calls, judged.answer_tokens),
     }
-}
-
-/// New tokens of all groups from those of some: the first one's hold what all groups share, the others' do not.
-fn of_all(of_some: &[usize], n_groups: usize) -> usize {
-    let Some((first, rest)) = of_some.split_first() else { return 0 };
-    let each =
-        if rest.is_empty() { *first as f64 } else { rest.iter().sum::<usize>() as f64 / rest.len() as f64 };
-    first + (each * n_groups.saturating_sub(1) as f64).round() as usize
 }
 
 impl Plan {

@@ -1,14 +1,15 @@
 //! Dry runs held against the runs that they foretell.
 
 use std::{
+    collections::HashSet,
     path::Path,
     sync::{Arc, atomic::Ordering},
 };
 
 use tribunal::{
-    judges::{Grouping, Judge, Panel, Role, Settings, method::Calls, registry},
+    judges::{Grouping, Judge, Panel, Role, Settings, method::Calls, registry, rehearse},
     llm::Sampling,
-    run::{self, Options, Outcome, Plan, Selection, Shard, Show},
+    run::{self, Options, Outcome, Plan, Selection, Shard, Show, plan::Computed},
     segment::Segment,
 };
 
@@ -50,6 +51,31 @@ fn what_depends_on_no_answer_is_exact() {
     assert!(cost.usage.distinct < cost.usage.prompt(), "the template is shared");
     assert!(cost.usage.generated <= plan.most.answer_tokens);
     assert_eq!(plan.most.answer_tokens, 4 * cost.calls);
+}
+
+#[test]
+fn what_stands_before_each_token_is_counted_for_the_time() {
+    let engine = Arc::new(tiny_engine("qwen2", 16, 4096));
+    let sampling = Sampling { max_tokens: 4, ..Sampling::default() };
+    let panel = Panel::new(engine.clone(), sampling);
+    let judge = TinyJudge::by(Grouping::Segment);
+    let input = segments();
+    let options = options(Path::new("never"));
+    let (plan, loads) =
+        run::plan::foretell(&panel, &judge, Calls::exactly(1), &input[..6], &options).unwrap();
+    // Every beginning of a prompt is computed once: its last token, with all before it.
+    let mut beginnings = HashSet::new();
+    for question in rehearse(&judge, &panel, &input[..6]) {
+        let ids = engine.prompt_ids(&question.chat).unwrap();
+        beginnings.extend((1..=ids.len()).map(|n| ids[..n].to_vec()));
+    }
+    let pairs = beginnings.iter().map(|beginning| beginning.len() - 1).sum();
+    assert_eq!(loads.len(), 1);
+    assert_eq!(loads[0].prompts, Computed { tokens: beginnings.len(), pairs });
+    assert_eq!(Some(loads[0].prompts.tokens), plan.least.distinct_tokens);
+    assert_eq!((loads[0].calls, loads[0].examples.len()), (6, 6));
+    // Each group asks one question, and does nothing else meanwhile.
+    assert!(loads[0].side_by_side > 0.0 && loads[0].side_by_side <= 1.0, "{}", loads[0].side_by_side);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::iter::Sum;
 
-use super::Amount;
+use super::{Amount, Computed};
 use crate::{
     judges::{Call, Panel, Question, Role},
     llm::{self, Chat, Seen},
@@ -126,15 +126,15 @@ pub struct Distinct {
 }
 
 impl Distinct {
-    /// Enters a prompt and what is given behind it; the number of its model, and how many of the tokens are new, `None`
-    /// from the first prompt on that is not shown.
+    /// Enters a prompt and what is given behind it; the number of its model, and what of the tokens is new, `None` from
+    /// the first prompt on that is not shown.
     pub fn enter(
         &mut self,
         panel: &Panel,
         role: Role,
         prompt: &Prompt,
         given: &Given,
-    ) -> (usize, Option<usize>) {
+    ) -> (usize, Option<Computed>) {
         let ids = prompt.ids.as_deref();
         let at = self.of_models.iter().position(|(other, _)| panel.is_one_model(*other, role));
         let at = at.unwrap_or_else(|| {
@@ -144,9 +144,13 @@ impl Distinct {
         self.is_hidden |= ids.is_none();
         let Some(ids) = ids.filter(|_| !self.is_hidden) else { return (at, None) };
         let seen = &mut self.of_models[at].1;
-        let behind = |text: &Vec<u32>| [ids, text].concat();
-        let new = seen.enter(ids) + given.ids.iter().map(|text| seen.enter(&behind(text))).sum::<usize>();
-        self.total += new;
+        // What is new of a prompt is its end.
+        let mut enter = |prompt: &[u32]| Computed::last(seen.enter(prompt), prompt.len());
+        let mut new = enter(ids);
+        for text in &given.ids {
+            new += enter(&[ids, text].concat());
+        }
+        self.total += new.tokens;
         (at, Some(new))
     }
 
