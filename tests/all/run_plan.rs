@@ -65,7 +65,8 @@ fn what_stands_before_each_token_is_counted_for_the_time() {
         run::plan::foretell(&panel, &judge, Calls::exactly(1), &input[..6], &options).unwrap();
     // Every beginning of a prompt is computed once: its last token, with all before it.
     let mut beginnings = HashSet::new();
-    for question in rehearse(&judge, &panel, &input[..6]) {
+    let questions = rehearse(&judge, &panel, &input[..6]);
+    for question in &questions {
         let ids = engine.prompt_ids(&question.chat).unwrap();
         beginnings.extend((1..=ids.len()).map(|n| ids[..n].to_vec()));
     }
@@ -73,7 +74,7 @@ fn what_stands_before_each_token_is_counted_for_the_time() {
     assert_eq!(loads.len(), 1);
     assert_eq!(loads[0].prompts, Computed { tokens: beginnings.len(), pairs });
     assert_eq!(Some(loads[0].prompts.tokens), plan.least.distinct_tokens);
-    assert_eq!((loads[0].calls, loads[0].examples.len()), (6, 6));
+    assert_eq!((loads[0].calls, loads[0].examples.len()), (questions.len(), questions.len()));
     // Each group asks one question, and does nothing else meanwhile.
     assert!(loads[0].side_by_side > 0.0 && loads[0].side_by_side <= 1.0, "{}", loads[0].side_by_side);
 }
