@@ -1,12 +1,14 @@
-//! Tuning a judge: rated translations become questions and answers, and adapters of a frozen model's upper layers are
-//! trained to give those answers (GMFT, "FSP" paper, Sections 2 and 3.2). It judges nothing and prints nothing.
+//! Tuning a judge: adapters of a frozen model's layers are trained on rated translations, to give the raters' errors as
+//! answers (GMFT, "FSP" paper, Sections 2 and 3.2) or to be scored as raters do; and maps of a model's hidden states are
+//! fitted (the judge `probe`). It judges nothing and prints nothing.
 //!
 //! In reading order: [`rated`] reads what raters marked; [`split`] keeps documents apart; [`examples`] joins segments
 //! to the units that a judge will see and writes question and answer; [`encoded`] turns them into the tokens that the
 //! constrained decoder would take. [`lower`] runs the frozen lower layers once and keeps what they give; [`forward`]
-//! takes that through the upper layers, whose matrices are [`frozen`] but for their [`lora`]; [`loss`] looks at the
-//! answer's tokens alone. [`train`] makes steps with [`adamw`], and [`state`] keeps them safe from being killed; [`estimate`] says what memory
-//! it takes.
+//! takes that through the layers above, whose matrices are [`frozen`] but for their [`lora`]. What is learnt is a
+//! [`task`]: [`answers`] looks at the answers' tokens alone, [`scores`] at what a fit makes of the states. [`train`] makes
+//! steps with [`adamw`], and [`state`] keeps them safe from being killed; [`estimate`] says what memory it takes.
+//! [`readings`] keeps hidden states, and [`probe`] fits maps to them by [`ridge`] regression.
 
 pub mod rated;
 

@@ -30,12 +30,14 @@ use crate::{
 mod dry_run;
 mod held;
 mod judged;
+mod prepared;
 mod probe;
 mod progress;
 mod score;
 mod training;
 
-use training::{Conduct, Prepared};
+use prepared::Prepared;
+use training::Conduct;
 
 /// Train an adapter on rated translations, so that a model judges better.
 #[derive(Clone, Debug, clap::Args)]

@@ -131,7 +131,7 @@ impl Upper {
         let first = layers.start;
         let layers =
             layers.map(|idx| Layer::load(weights, idx)).collect::<std::result::Result<_, super::Error>>()?;
-        Ok(Self { layers, tail, first, config })
+        Ok(Self { config, first, layers, tail })
     }
 
     /// The output matrix, where the last layer is there.

@@ -269,7 +269,7 @@ mod tests {
             sources: vec![0..2, 2..3],
             mean: vec![0.5, -1.0, 0.25, 2.0],
             grown: vec![0.1, 0.3, -0.2, 0.4],
-            deviation: 2.0,
+            deviation: 0.5,
         }
     }
 
@@ -298,8 +298,8 @@ mod tests {
         let errors = [(0, 0..12), (1, 12..20), (2, 20..24)]
             .map(|(i, at)| scores.error(&scores.translations[i], &rows[at]));
         let half = (errors[0] - errors[1]) / 2.0;
-        let h = |e: f64| if e.abs() <= 2.0 { e * e / 4.0 } else { e.abs() - 1.0 };
-        assert!(errors.iter().any(|e| e.abs() > 2.0) && errors.iter().any(|e| e.abs() <= 2.0), "{errors:?}");
+        let h = |e: f64| if e.abs() <= 0.5 { 4.0 * e * e } else { 4.0 * e.abs() - 1.0 };
+        assert!(errors.iter().any(|e| e.abs() > 0.5) && errors.iter().any(|e| e.abs() <= 0.5), "{errors:?}");
         let expected = errors.iter().map(|e| h(*e)).sum::<f64>() + 2.0 * h(half);
         let loss = scores.loss_of(&rows, &[0, 1], Gradient::Unwanted);
         assert!((loss.sum - expected).abs() < 1e-9, "{} {expected}", loss.sum);

@@ -4,7 +4,7 @@ use std::{io::Write, path::Path, time::Instant};
 
 use anyhow::Result;
 
-use super::training::Prepared;
+use super::prepared::Prepared;
 use crate::tune::{
     estimate,
     forward::Upper,

@@ -7,8 +7,9 @@ use anyhow::{Result, bail};
 
 use super::{
     DataArgs, EngineArgs, RecipeArgs, panel,
+    prepared::Prepared,
     probe::{Systems, read_missing},
-    training::{self, Conduct, Prepared},
+    training::{self, Conduct},
 };
 use crate::{
     engine::Engine,
