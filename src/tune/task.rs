@@ -57,7 +57,7 @@ impl Task for First<'_> {
 /// A loss, and where it falls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loss {
-    /// The sum over whatever is counted: tokens in nats, translations in squares.
+    /// The sum over whatever is counted: nats of tokens, Huber's losses of translations.
     pub sum: f64,
     /// How many those are.
     pub n: usize,

@@ -64,7 +64,7 @@ pub struct Training<'a> {
 pub enum Event {
     Step {
         step: usize,
-        /// In the task's unit: nats a token of the answers, squares a translation.
+        /// In the task's unit: nats a token of the answers, Huber's loss a translation.
         loss: f64,
         rate: f64,
         /// Of the gradient, before it was cut.

@@ -145,7 +145,7 @@ pub fn plot(folder: &Path) -> Result<()> {
         lines.filter_map(|line| Some((line["step"].as_f64()?, line["loss"].as_f64()?))).collect()
     };
     let (steps, held_out) = (of(STEP), of(HELD_OUT));
-    let names = ("step", "loss (nats a token)");
+    let names = ("step", "loss");
     let svg = curves("Training", names, &[("each step", &steps), ("held-out examples", &held_out)]);
     tune::state::replace(&folder.join("loss.svg"), svg.as_bytes())?;
     let judged = |name: &str| -> Vec<(f64, f64)> {
