@@ -48,6 +48,10 @@ pub struct Args {
     #[command(flatten)]
     data: DataArgs,
     #[command(flatten)]
+    units: UnitArgs,
+    #[command(flatten)]
+    amount: AmountArgs,
+    #[command(flatten)]
     recipe: RecipeArgs,
     /// The model to tune: a card, a GGUF file, a safetensors folder
     #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH")]
@@ -77,6 +81,11 @@ enum Command {
 struct ExportArgs {
     #[command(flatten)]
     data: DataArgs,
+    #[command(flatten)]
+    units: UnitArgs,
+    /// Write this many examples at the most
+    #[arg(long, value_name = "N", value_parser = positive)]
+    max_examples: Option<usize>,
     /// chat-jsonl: `{"messages": [{"role", "content"}, ...]}`, one a line
     #[arg(long = "as", default_value = "chat-jsonl", value_parser = ["chat-jsonl"])]
     form: String,
@@ -98,15 +107,30 @@ struct DataArgs {
     /// Language pairs, one or several: `en-de`
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT", num_args = 1..)]
     pair: Vec<Pair>,
-    /// What an example is about: segments, documents, five documents
-    #[arg(long, visible_alias = "units", default_values = ["seg", "doc", "5doc"], value_delimiter = ',')]
-    granularity: Vec<Granularity>,
     /// The share of documents that is kept for testing, or a file of their names, `PAIR/DOC`, one a line
     #[arg(long, default_value = "0.2", value_name = "SHARE|FILE")]
     hold_out: String,
     /// Draws the split, the order of examples and the adapter's first numbers
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
+    /// A folder whose files replace the judge's prompt
+    #[arg(long, value_name = "DIR")]
+    prompts: Option<PathBuf>,
+}
+
+/// What examples are about.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Data")]
+struct UnitArgs {
+    /// What an example is about: segments, documents, five documents
+    #[arg(long, visible_alias = "units", default_values = ["seg", "doc", "5doc"], value_delimiter = ',')]
+    granularity: Vec<Granularity>,
+}
+
+/// How much of the data is taken.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Data")]
+struct AmountArgs {
     /// Leave out examples of more tokens
     #[arg(long, default_value = "2048", value_name = "N", value_parser = positive)]
     max_tokens: usize,
@@ -119,16 +143,13 @@ struct DataArgs {
     /// Judge about this many held-out translations each time, for acc-t, Pearson and span F1; 0 for none
     #[arg(long, default_value_t = 48, value_name = "N")]
     test_translations: usize,
-    /// A folder whose files replace the prompt of `gmft`
-    #[arg(long, value_name = "DIR")]
-    prompts: Option<PathBuf>,
 }
 
 /// How it is trained.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Training")]
 struct RecipeArgs {
-    /// Layers that get adapters: the last of those that training needs; the ones below are computed once
+    /// How many layers get adapters, counted down from the last one that is needed; those below are computed once
     #[arg(long, default_value = "8", value_name = "N", value_parser = positive)]
     layers: usize,
     /// Rank of the adapters
@@ -220,13 +241,13 @@ impl DataArgs {
     }
 
     /// The examples of some documents, in an order drawn by the seed.
-    fn examples(&self, documents: &[Document], most: usize) -> Result<Vec<Example>> {
-        let mut units = examples::units(documents, &self.granularity, self.seed);
+    fn examples(&self, documents: &[Document], about: &UnitArgs, most: usize) -> Result<Vec<Example>> {
+        let mut units = examples::units(documents, &about.granularity, self.seed);
         draw::shuffle(self.seed, 0, &mut units);
         units.truncate(most);
         let settings = Settings { prompts: self.prompts.clone(), ..Settings::default() };
         let judge = |granularity| examples::judge(granularity, &settings);
-        let judges = self.granularity.iter().map(|&g| Ok((g, judge(g)?))).collect::<Result<Vec<_>>>()?;
+        let judges = about.granularity.iter().map(|&g| Ok((g, judge(g)?))).collect::<Result<Vec<_>>>()?;
         let panel = examples::empty_panel();
         let one = |unit: examples::Unit| {
             let judge = judges.iter().find(|(granularity, _)| *granularity == unit.granularity);
@@ -237,21 +258,25 @@ impl DataArgs {
     }
 
     /// Examples as tokens, until there are `most`; those that are too long or have not the form are left out.
-    fn encoded(&self, documents: &[Document], engine: &Engine, most: usize) -> Result<Vec<Encoded>> {
+    fn encoded(
+        &self,
+        documents: &[Document],
+        engine: &Engine,
+        (about, max_tokens, most): (&UnitArgs, usize, usize),
+    ) -> Result<Vec<Encoded>> {
         let (mut encoded, mut too_long, mut unfit) = (Vec::new(), 0, 0);
-        for example in self.examples(documents, most.saturating_mul(2))? {
+        for example in self.examples(documents, about, most.saturating_mul(2))? {
             if encoded.len() == most {
                 break;
             }
             match encoded::encode(engine, &example)? {
-                Some(example) if example.ids.len() <= self.max_tokens => encoded.push(example),
+                Some(example) if example.ids.len() <= max_tokens => encoded.push(example),
                 Some(_) => too_long += 1,
                 None => unfit += 1,
             }
         }
-        let most = self.max_tokens;
         for (n, why) in [
-            (too_long, format!("have more than {most} tokens (`--max-tokens`)")),
+            (too_long, format!("have more than {max_tokens} tokens (`--max-tokens`)")),
             (unfit, "have answers that the judge's form does not allow".into()),
         ] {
             if n > 0 {
@@ -259,7 +284,7 @@ impl DataArgs {
             }
         }
         if encoded.is_empty() {
-            bail!("no example is left; hint: `--max-tokens` above {most}, or other `--granularity`");
+            bail!("no example is left; hint: `--max-tokens` above {max_tokens}, or other `--granularity`");
         }
         Ok(encoded)
     }
@@ -267,7 +292,7 @@ impl DataArgs {
 
 fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     let split = args.data.split()?;
-    let examples = args.data.examples(&split.train, args.data.max_examples.unwrap_or(usize::MAX))?;
+    let examples = args.data.examples(&split.train, &args.units, args.max_examples.unwrap_or(usize::MAX))?;
     let lines: String =
         examples.iter().map(|example| format!("{}\n", examples::chat_line(example))).collect();
     state::replace(&args.out, lines.as_bytes())?;
@@ -280,7 +305,13 @@ fn tune(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<()> {
     let folder = args.out.as_deref().context("`--out DIR` is missing")?;
     let split = args.data.split()?;
     let prepared = prepare(args, &split)?;
-    let conduct = Conduct { folder, is_dry: args.dry_run, max_hours: args.recipe.max_hours, begun };
+    let conduct = Conduct {
+        folder,
+        is_dry: args.dry_run,
+        max_hours: args.recipe.max_hours,
+        test_translations: args.amount.test_translations,
+        begun,
+    };
     if training::run(&prepared, &split, &args.data, &conduct, out)? {
         say!("next: tribunal score --method gmft --model {} --adapter {}", args.model, folder.display());
     }
@@ -295,14 +326,15 @@ fn prepare(args: &Args, split: &Split) -> Result<Prepared> {
     let layers = args.recipe.layers_below(n_layers)?;
     say!("reading examples ...");
     let engine = Engine::open(&found.weights, &found.options)?;
-    let most = args.data.max_examples.unwrap_or(usize::MAX);
+    let AmountArgs { max_tokens, max_examples, test_examples, .. } = args.amount;
+    let most = max_examples.unwrap_or(usize::MAX);
     let most = args.recipe.steps.map_or(most, |steps| most.min(steps * args.recipe.batch_examples));
-    let train = args.data.encoded(&split.train, &engine, most)?;
-    let held_out = args.data.encoded(&split.held_out, &engine, args.data.test_examples)?;
-    let counts = counts(&args.data, &train, &held_out);
+    let train = args.data.encoded(&split.train, &engine, (&args.units, max_tokens, most))?;
+    let held_out = args.data.encoded(&split.held_out, &engine, (&args.units, max_tokens, test_examples))?;
+    let counts = counts(&args.units.granularity, &train, &held_out);
     let n_train = train.len();
     let settings = Settings { prompts: args.data.prompts.clone(), ..Settings::default() };
-    let granularity: Vec<&str> = args.data.granularity.iter().map(|g| g.name()).collect();
+    let granularity: Vec<&str> = args.units.granularity.iter().map(|g| g.name()).collect();
     Ok(Prepared {
         found,
         weights,
@@ -317,7 +349,7 @@ fn prepare(args: &Args, split: &Split) -> Result<Prepared> {
 }
 
 /// What is trained on, in names and values.
-fn counts(data: &DataArgs, train: &[Encoded], held_out: &[Encoded]) -> Vec<(String, String)> {
+fn counts(granularity: &[Granularity], train: &[Encoded], held_out: &[Encoded]) -> Vec<(String, String)> {
     let of = |granularity: &Granularity| {
         let n = |examples: &[Encoded]| examples.iter().filter(|e| e.granularity == *granularity).count();
         (granularity.to_string(), format!("{} examples, {} held out", n(train), n(held_out)))
@@ -325,7 +357,7 @@ fn counts(data: &DataArgs, train: &[Encoded], held_out: &[Encoded]) -> Vec<(Stri
     let tokens: usize = train.iter().map(|e| e.ids.len()).sum();
     let answers: usize = train.iter().map(|e| e.targets().len()).sum();
     let tokens = ("tokens".to_owned(), format!("{tokens}, {answers} of them answers"));
-    data.granularity.iter().map(of).chain([tokens]).collect()
+    granularity.iter().map(of).chain([tokens]).collect()
 }
 
 impl RecipeArgs {

@@ -107,11 +107,15 @@ impl Probe {
             let reason = "probe has no shots; hint: leave `--shots` out";
             return Err(setup::Error::Conflict(reason.into()));
         }
+        Self::with(Fit::named(options.get("fit"))?, settings)
+    }
+
+    /// The judge with a fit.
+    ///
+    /// # Errors
+    /// A fit that was made with another prompt, weights that are not known.
+    pub fn with(fit: Fit, settings: &Settings) -> Result<Self, setup::Error> {
         let prompts = prompts(settings)?;
-        let fit = match options.get("fit") {
-            "auto" => Fit::built_in(),
-            path => Fit::open(path.as_ref()),
-        }?;
         fit.check_prompts(prompts.hash())?;
         let weights = mqm::weights::find(settings.weights.as_deref().unwrap_or("wmt"))?;
         Ok(Self { prompts, fit, weights })

@@ -11,6 +11,7 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
+use sha2::{Digest, Sha256};
 
 use super::{
     Error, draw,
@@ -55,63 +56,75 @@ pub struct Scores {
     deviation: f64,
 }
 
-/// What scores are learnt for.
-pub struct Subject<'a> {
-    pub fit: &'a Fit,
-    pub prompts: &'a Prompts,
-    pub weights: &'a Weights,
-    /// Longer translations are left out.
-    pub max_tokens: usize,
-    pub seed: u64,
+/// A rated translation that was chosen.
+pub struct Chosen<'a> {
+    pub rated: &'a Rated,
+    tokens: Vec<u32>,
+    n_prompt: usize,
+}
+
+/// The sources of these documents in an order drawn by the seed, `most` of them, with their translations of at most so
+/// many tokens, prompt included.
+///
+/// # Errors
+/// A prompt that cannot be filled in.
+pub fn chosen<'a>(
+    documents: &'a [Document],
+    (most, max_tokens, seed): (usize, usize, u64),
+    (engine, prompts): (&Engine, &Prompts),
+) -> Result<Vec<Vec<Chosen<'a>>>, Error> {
+    let mut sources = by_source(documents);
+    draw::shuffle(seed, 0, &mut sources);
+    let mut all = Vec::new();
+    for source in sources {
+        if all.len() == most {
+            break;
+        }
+        let mut translations = Vec::new();
+        for rated in source.into_iter().filter(|rated| is_usable(rated)) {
+            let (tokens, n_prompt) = tokens(engine, prompts, rated)?;
+            if tokens.len() <= max_tokens {
+                translations.push(Chosen { rated, tokens, n_prompt });
+            }
+        }
+        if !translations.is_empty() {
+            all.push(translations);
+        }
+    }
+    Ok(all)
 }
 
 impl Scores {
-    /// The sources of these documents in an order drawn by the seed, `most` of them. All translations have been read.
+    /// Chosen sources, for a fit. Without readings, as for a trial, nothing is known of the translations' own
+    /// probabilities.
     ///
     /// # Errors
-    /// A translation that was not read, a prompt that cannot be filled in.
+    /// A translation that was not read.
     pub fn new(
-        documents: &[Document],
-        most: usize,
-        engine: &Engine,
-        readings: &mut Readings,
-        subject: &Subject<'_>,
+        sources: Vec<Vec<Chosen<'_>>>,
+        readings: Option<&mut Readings>,
+        (fit, prompts, weights): (&Fit, &Prompts, &Weights),
     ) -> Result<Self, Error> {
-        let mut sources = by_source(documents);
-        draw::shuffle(subject.seed, 0, &mut sources);
-        let score = &subject.fit.score;
-        let mut scores = Self {
-            translations: Vec::new(),
-            sources: Vec::new(),
-            mean: score.mean.clone(),
-            grown: score.grown.clone(),
-            deviation: 1.0,
-        };
-        let mut raters = Vec::new();
+        let mut readings = readings;
+        let (mut translations, mut ranges, mut raters) = (Vec::new(), Vec::new(), Vec::new());
         for source in sources {
-            if scores.sources.len() == most {
-                break;
-            }
-            let first = scores.translations.len();
-            for rated in source.into_iter().filter(|rated| is_usable(rated)) {
-                let (tokens, n_prompt) = tokens(engine, subject.prompts, rated)?;
-                if tokens.len() > subject.max_tokens {
-                    continue;
-                }
-                let logprobs = readings.of(subject.prompts, &rated.segment)?.logprobs;
+            let first = translations.len();
+            for Chosen { rated, tokens, n_prompt } in source {
+                let logprobs = match &mut readings {
+                    Some(readings) => readings.of(prompts, &rated.segment)?.logprobs,
+                    None => Vec::new(),
+                };
                 let logprobs: Vec<f64> = logprobs.into_iter().map(fit::clipped).collect();
-                let of_raters = rated.score(subject.weights);
-                let pair = probe::pair(&rated.segment);
-                let apart = subject.fit.without_states(&logprobs, &pair) - of_raters;
-                scores.translations.push(Translation { tokens, n_prompt, apart });
+                let of_raters = rated.score(weights);
+                let apart = fit.without_states(&logprobs, &probe::pair(&rated.segment)) - of_raters;
+                translations.push(Translation { tokens, n_prompt, apart });
                 raters.push(of_raters);
             }
-            if scores.translations.len() > first {
-                scores.sources.push(first..scores.translations.len());
-            }
+            ranges.push(first..translations.len());
         }
-        scores.deviation = deviation(&raters).max(1e-9);
-        Ok(scores)
+        let (mean, grown) = (fit.score.mean.clone(), fit.score.grown.clone());
+        let deviation = deviation(&raters).max(1e-9);
+        Ok(Self { translations, sources: ranges, mean, grown, deviation })
     }
 
     /// These sources, and behind them others, whose scores count in the unit of the first.
@@ -123,14 +136,12 @@ impl Scores {
         self
     }
 
+    /// Tells these from the same texts with other ratings, or for another fit.
     #[must_use]
-    pub fn n_sources(&self) -> usize {
-        self.sources.len()
-    }
-
-    #[must_use]
-    pub fn n_translations(&self) -> usize {
-        self.translations.len()
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        self.translations.iter().for_each(|translation| hash.update(translation.apart.to_le_bytes()));
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// What a translation's mean state is multiplied with.

@@ -14,8 +14,8 @@ use super::{
     held::{Figures, Held},
     panel, positive, state,
 };
-use crate::cli::adapter;
 use crate::{
+    cli::adapter,
     engine::Engine,
     judges::{
         Settings,
@@ -41,27 +41,34 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: DataArgs,
-    #[command(flatten)]
-    systems: Systems,
+    reading: ReadingArgs,
     /// After how many layers the states are taken; by default after three in five
     #[arg(long, value_name = "N", value_parser = positive)]
     depth: Option<usize>,
-    /// The model to read with: a card, a GGUF file, a safetensors folder
-    #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH")]
-    model: String,
     /// A LoRA adapter of the model, as `tribunal tune score` makes one: a folder in PEFT's layout
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
     /// The file to write, for `--method probe:fit=FILE`
     #[arg(long, value_name = "FILE.json")]
     out: PathBuf,
-    /// The folder that keeps what the model has read, so that reading goes on where it was stopped; by default beside
-    /// the file
-    #[arg(long, value_name = "DIR")]
-    readings: Option<PathBuf>,
+}
+
+/// What reads which translations.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ReadingArgs {
     #[command(flatten)]
-    engine: EngineArgs,
+    pub data: DataArgs,
+    #[command(flatten)]
+    pub systems: Systems,
+    /// The model to read with: a card, a GGUF file, a safetensors folder
+    #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH")]
+    pub model: String,
+    /// The folder that keeps what the model has read, so that reading goes on where it was stopped; by default beside
+    /// what is written
+    #[arg(long, value_name = "DIR")]
+    pub readings: Option<PathBuf>,
+    #[command(flatten)]
+    pub engine: EngineArgs,
 }
 
 /// Whose translations are taken.
@@ -82,8 +89,8 @@ pub(super) struct Systems {
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
 pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Result<()> {
-    let Split { train, held_out, .. } = args.systems.of(args.data.split()?)?;
-    let mut found = panel::find(&args.model, None, &args.engine)?;
+    let Split { train, held_out, .. } = args.reading.systems.of(args.reading.data.split()?)?;
+    let mut found = panel::find(&args.reading.model, None, &args.reading.engine)?;
     let adapter = args.adapter.as_deref().map(adapter::find).transpose()?;
     found.options.adapters = adapter.iter().map(|adapter| adapter.dir.clone()).collect();
     let model = panel::adapted((&found.name, &found.sha256), adapter.as_ref());
@@ -95,18 +102,20 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     if depth == 0 || depth >= n_layers {
         bail!("`--depth {depth}`: the model has {n_layers} layers; hint: 1 to {}", n_layers - 1);
     }
-    let settings = Settings { prompts: args.data.prompts.clone(), ..Settings::default() };
+    let settings = Settings { prompts: args.reading.data.prompts.clone(), ..Settings::default() };
     let prompts = probe::prompts(&settings)?;
-    let folder = args.readings.clone().unwrap_or_else(|| args.out.with_extension("readings"));
+    let folder = args.reading.readings.clone().unwrap_or_else(|| args.out.with_extension("readings"));
     let open = || {
         let engine = Engine::open(&found.weights, &found.options)?;
         Ok(engine.with_adapter(adapter.is_some().then_some(0)))
     };
     let about = (model.sha256.as_str(), hidden);
-    let documents = [&train[..], &held_out[..]];
-    let mut readings = read_missing(&folder, about, (&prompts, depth), documents, begun, open)?;
+    let segments: Vec<&Segment> =
+        usable(&train).chain(usable(&held_out)).map(|rated| &rated.segment).collect();
+    let mut readings = read_missing(&folder, about, (&prompts, depth), &segments, begun, open)?;
     let names = || held_out.iter().map(Document::name).collect();
-    let hold_out = args.data.hold_out.parse().map_or_else(|_| HeldOut::Named(names()), HeldOut::Share);
+    let hold_out =
+        args.reading.data.hold_out.parse().map_or_else(|_| HeldOut::Named(names()), HeldOut::Share);
     let weights = weights::find("wmt")?;
     let subject = Subject {
         model: model.name,
@@ -115,7 +124,7 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
         depth,
         weights,
         hold_out,
-        seed: args.data.seed,
+        seed: args.reading.data.seed,
     };
     say!("fitting ...");
     let mut fit = fitting::fit(&train, &mut readings, &subject)?;
@@ -126,28 +135,51 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     writeln!(out, "{}\tfit {}", args.out.display(), fit.hash())?;
     let adapter =
         args.adapter.as_ref().map(|dir| format!(" --adapter {}", dir.display())).unwrap_or_default();
-    say!("next: tribunal score --method probe:fit={} --model {}{adapter}", args.out.display(), args.model);
+    say!(
+        "next: tribunal score --method probe:fit={} --model {}{adapter}",
+        args.out.display(),
+        args.reading.model
+    );
     Ok(())
 }
 
-/// The readings of a folder, with what was missing read. `about` has the sha256 of what reads and the width of its
-/// states, `how` the prompt and after how many layers.
-pub(super) fn read_missing(
+/// How many of these segments are not among the readings of a folder, which need not be there. As for [`read_missing`].
+pub(super) fn n_missing(
+    folder: &Path,
+    about: (&str, usize),
+    how: (&Prompts, usize),
+    segments: &[&Segment],
+) -> Result<usize> {
+    if !folder.exists() {
+        return Ok(segments.len());
+    }
+    Ok(kept(folder, about, how)?.n_missing(how.0, segments)?)
+}
+
+/// The readings of a folder. `about` has the sha256 of what reads and the width of its states, `how` the prompt and after
+/// how many layers.
+fn kept(
     folder: &Path,
     (sha256, hidden): (&str, usize),
     (prompts, depth): (&Prompts, usize),
-    documents: [&[Document]; 2],
+) -> Result<Readings> {
+    Ok(Readings::open(folder, &format!("{sha256}-{}-{depth}", prompts.hash()), hidden)?)
+}
+
+/// The readings of a folder, with what was missing of these segments read.
+pub(super) fn read_missing(
+    folder: &Path,
+    about: (&str, usize),
+    (prompts, depth): (&Prompts, usize),
+    segments: &[&Segment],
     begun: &super::Begun,
     open: impl FnOnce() -> Result<Engine>,
 ) -> Result<Readings> {
-    let name = format!("{sha256}-{}-{depth}", prompts.hash());
-    let mut readings = Readings::open(folder, &name, hidden)?;
-    let kept = format!("what has been read is kept in `{}`; the same command goes on", folder.display());
-    begun.writing.keeps(kept);
-    let segments: Vec<&Segment> =
-        documents.into_iter().flat_map(usable).map(|rated| &rated.segment).collect();
-    if readings.n_missing(prompts, &segments)? > 0 {
-        read(&open()?, &mut readings, (prompts, depth), &segments)?;
+    let mut readings = kept(folder, about, (prompts, depth))?;
+    let said = format!("what has been read is kept in `{}`; the same command goes on", folder.display());
+    begun.writing.keeps(said);
+    if readings.n_missing(prompts, segments)? > 0 {
+        read(&open()?, &mut readings, (prompts, depth), segments)?;
     }
     Ok(readings)
 }

@@ -6,23 +6,23 @@ use std::{io::Write, path::PathBuf};
 use anyhow::{Result, bail};
 
 use super::{
-    DataArgs, EngineArgs, RecipeArgs, panel,
+    AmountArgs, RecipeArgs, panel,
     prepared::Prepared,
-    probe::{Systems, read_missing},
+    probe::{ReadingArgs, n_missing, read_missing},
     training::{self, Conduct},
 };
 use crate::{
     engine::Engine,
     judges::{
         Model, Settings,
-        probe::{self, fit::Fit},
-        registry,
+        probe::{self, Probe, fit::Fit},
     },
     mqm::weights,
+    segment::Segment,
     tune::{
         Weights,
         rated::Document,
-        scores::{Scores, Subject},
+        scores::{self, Chosen, Scores},
         split::Split,
     },
 };
@@ -31,29 +31,21 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    data: DataArgs,
+    reading: ReadingArgs,
     #[command(flatten)]
-    systems: Systems,
+    amount: AmountArgs,
     #[command(flatten)]
     recipe: RecipeArgs,
-    /// What `tribunal tune probe` wrote, with the same data and `--hold-out`; `auto` for the fit that comes with the
-    /// program
+    /// What `tribunal tune probe` wrote, of the same model and data with the same `--hold-out` or a larger one; `auto` for
+    /// the fit that comes with the program
     #[arg(long, default_value = "auto", value_name = "FILE.json|auto")]
     fit: String,
-    /// The model that the fit was made for: a card, a GGUF file, a safetensors folder
-    #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH")]
-    model: String,
     /// The folder for the adapter and for what training goes on from when it was stopped
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The folder that keeps what the model has read, as `tribunal tune probe` does; by default beside the adapter
-    #[arg(long, value_name = "DIR")]
-    readings: Option<PathBuf>,
-    /// Only say what it would take: examples, memory, hours
+    /// Only say what it would take: examples, what is still to be read, memory, hours
     #[arg(long)]
     dry_run: bool,
-    #[command(flatten)]
-    engine: EngineArgs,
 }
 
 /// Runs `tribunal tune score`.
@@ -61,69 +53,88 @@ pub(super) struct Args {
 /// # Errors
 /// Data that cannot be read or does not fit, a fit of another model, a split that leaks, too little memory.
 pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Result<()> {
-    let mut split = args.systems.of(args.data.split()?)?;
-    let fit = match args.fit.as_str() {
-        "auto" => Fit::built_in(),
-        path => Fit::open(path.as_ref()),
-    }?;
+    let data = &args.reading.data;
+    let mut split = args.reading.systems.of(data.split()?)?;
+    let fit = Fit::named(&args.fit)?;
     check_leak(&fit, &split)?;
     split.train = new_to(&fit, split.train);
-    let prepared = prepare(args, &fit, &split, begun)?;
-    let conduct =
-        Conduct { folder: &args.out, is_dry: args.dry_run, max_hours: args.recipe.max_hours, begun };
-    if training::run(&prepared, &split, &args.data, &conduct, out)? {
+    let prepared = prepare(args, fit, &split, begun)?;
+    let conduct = Conduct {
+        folder: &args.out,
+        is_dry: args.dry_run,
+        max_hours: args.recipe.max_hours,
+        test_translations: args.amount.test_translations,
+        begun,
+    };
+    if training::run(&prepared, &split, data, &conduct, out)? {
         say!(
             "next: tribunal tune probe --adapter {} --model {} --out FIT.json, with the same data",
             args.out.display(),
-            args.model
+            args.reading.model
         );
     }
     Ok(())
 }
 
-fn prepare(args: &Args, fit: &Fit, split: &Split, begun: &super::Begun) -> Result<Prepared> {
-    let found = panel::find(&args.model, None, &args.engine)?;
-    let settings = Settings { prompts: args.data.prompts.clone(), ..Settings::default() };
+fn prepare(args: &Args, fit: Fit, split: &Split, begun: &super::Begun) -> Result<Prepared> {
+    let ReadingArgs { data, model, engine, .. } = &args.reading;
+    let found = panel::find(model, None, engine)?;
+    let settings = Settings { prompts: data.prompts.clone(), ..Settings::default() };
     let prompts = probe::prompts(&settings)?;
     fit.check_prompts(prompts.hash())?;
     fit.check_model(&Model { name: found.name.clone(), sha256: found.sha256.clone() })?;
     let layers = args.recipe.layers_below(fit.depth)?;
     let weights = Weights::open(&found.weights)?;
-    let folder = args.readings.clone().unwrap_or_else(|| args.out.with_extension("readings"));
     let engine = Engine::open(&found.weights, &found.options)?;
-    let about = (found.sha256.as_str(), weights.config().hidden);
-    let documents = [&split.train[..], &split.held_out[..]];
-    let open = || Ok(engine.clone());
-    let mut readings = read_missing(&folder, about, (&prompts, fit.depth), documents, begun, open)?;
-    let subject = Subject {
-        fit,
-        prompts: &prompts,
-        weights: weights::find("wmt")?,
-        max_tokens: args.data.max_tokens,
-        seed: args.data.seed,
+    let choose = |documents, most| {
+        scores::chosen(documents, (most, args.amount.max_tokens, data.seed), (&engine, &prompts))
     };
-    let most = args.data.max_examples.unwrap_or(usize::MAX);
-    let train = Scores::new(&split.train, most, &engine, &mut readings, &subject)?;
-    let held_out = Scores::new(&split.held_out, args.data.test_examples, &engine, &mut readings, &subject)?;
-    let counts = [("trained on", &train), ("held out", &held_out)].map(|(name, scores)| {
-        (name.to_owned(), format!("{} sources, {} translations", scores.n_sources(), scores.n_translations()))
-    });
-    let n_train = train.n_sources();
-    if n_train == 0 || held_out.n_sources() == 0 {
+    let train = choose(&split.train[..], args.amount.max_examples.unwrap_or(usize::MAX))?;
+    let held_out = choose(&split.held_out[..], args.amount.test_examples)?;
+    let n_train = train.len();
+    if n_train == 0 || held_out.is_empty() {
         bail!("no rated translation is left to train on or to test on; hint: `--max-tokens`, `--hold-out`");
     }
+    let mut counts = counts(&train, &held_out);
+    let segments: Vec<&Segment> =
+        train.iter().chain(&held_out).flatten().map(|chosen| &chosen.rated.segment).collect();
+    let folder = args.reading.readings.clone().unwrap_or_else(|| args.out.with_extension("readings"));
+    let about = (found.sha256.as_str(), weights.config().hidden);
+    let mut readings = if args.dry_run {
+        let n = n_missing(&folder, about, (&prompts, fit.depth), &segments)?;
+        counts.push((
+            "to be read first".to_owned(),
+            format!("{n} translations; the hours below are without them"),
+        ));
+        None
+    } else {
+        let open = || Ok(engine.clone());
+        Some(read_missing(&folder, about, (&prompts, fit.depth), &segments, begun, open)?)
+    };
+    let subject = (&fit, &prompts, weights::find("wmt")?);
+    let task = Scores::new(train, readings.as_mut(), subject)?;
+    let task = task.followed_by(Scores::new(held_out, readings.as_mut(), subject)?);
     Ok(Prepared {
         weights,
-        task: Box::new(train.followed_by(held_out)),
         n_train,
         // A source's translations go through the layers together, its prompt once.
-        recipe: args.recipe.recipe(n_train, 1, args.data.seed),
+        recipe: args.recipe.recipe(n_train, 1, data.seed),
         spec: args.recipe.spec(layers),
-        judge: registry::build(&format!("probe:fit={}", args.fit), &settings)?.judge,
-        counts: counts.into(),
-        card: vec![("method", "probe".into()), ("fit", fit.hash().into())],
+        counts,
+        card: vec![("method", "probe".into()), ("fit", fit.hash().into()), ("scores", task.digest().into())],
+        task: Box::new(task),
+        judge: Box::new(Probe::with(fit, &settings)?),
         found,
     })
+}
+
+/// What is trained on, in names and values.
+fn counts(train: &[Vec<Chosen<'_>>], held_out: &[Vec<Chosen<'_>>]) -> Vec<(String, String)> {
+    let of = |(name, sources): (&str, &[Vec<Chosen<'_>>])| {
+        let n = sources.iter().map(Vec::len).sum::<usize>();
+        (name.to_owned(), format!("{} sources, {n} translations", sources.len()))
+    };
+    [("trained on", train), ("held out", held_out)].map(of).into()
 }
 
 /// The documents that the fit was not made on, where there are any: on its own the fit's errors are too small.
@@ -154,8 +165,8 @@ fn check_leak(fit: &Fit, split: &Split) -> Result<()> {
     });
     if let Some((name, _)) = segments.find(|(_, source)| trained.knows(source)) {
         bail!(
-            "document `{name}` is held out, but the fit was made on its text; hint: `--hold-out` and `--seed` as they \
-             were when the fit was made"
+            "document `{name}` is held out, but the fit was made on its text; hint: the fit's own `--seed` and at \
+             most its `--hold-out`"
         );
     }
     Ok(())

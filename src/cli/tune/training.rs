@@ -22,6 +22,8 @@ pub struct Conduct<'a> {
     pub folder: &'a Path,
     pub is_dry: bool,
     pub max_hours: Option<f64>,
+    /// Held-out translations that are judged each time.
+    pub test_translations: usize,
     pub begun: &'a Begun,
 }
 
@@ -41,7 +43,7 @@ pub fn run(
     let needed = prepared.memory(&adapters);
     if let Some(free) = estimate::free() {
         // The judge of held-out translations has the model a second time.
-        let engines = 1 + usize::from(data.test_translations > 0);
+        let engines = 1 + usize::from(conduct.test_translations > 0);
         estimate::check(needed + engines * prepared.weights.n_bytes(), free)?;
     }
     if conduct.is_dry {
@@ -51,8 +53,11 @@ pub fn run(
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     conduct.begun.writing.keeps(format!("the same command goes on from what is in `{}`", folder.display()));
     write_split(folder, split)?;
-    let jury =
-        Jury::new((&prepared.found, &*prepared.judge), &split.held_out, (data.test_translations, data.seed))?;
+    let jury = Jury::new(
+        (&prepared.found, &*prepared.judge),
+        &split.held_out,
+        (conduct.test_translations, data.seed),
+    )?;
     let trained = train(prepared, &adapters, jury.as_ref(), conduct)?;
     progress::plot(folder)?;
     state::set(&adapters, &trained.best)?;

@@ -186,6 +186,17 @@ pub fn facts(logprobs: &[f64]) -> [f64; 7] {
 }
 
 impl Fit {
+    /// The fit that comes with the program for `auto`, else a file's.
+    ///
+    /// # Errors
+    /// As [`Fit::open`].
+    pub fn named(name: &str) -> Result<Self, setup::Error> {
+        match name {
+            "auto" => Self::built_in(),
+            path => Self::open(path.as_ref()),
+        }
+    }
+
     /// Reads a file.
     ///
     /// # Errors
