@@ -62,6 +62,7 @@ fn no_translation_needs_to_be_judged() {
     assert!(!small.at("out/held_out.svg").exists());
 }
 
+/// With the readings of `fit.json`, unless others are named.
 fn tune_score(small: &SmallRun, out: &str, fit: &str, more: &[&str]) -> (i32, String) {
     let mut command = small.tribunal(&["tune", "score", "--input", "rated.jsonl", "--out", out]);
     let recipe = "--hold-out 0.3 --steps 12 --batch-examples 8 --every 4 --layers 1 --rank 4 --lr 0.001";
@@ -126,6 +127,10 @@ fn an_adapter_is_trained_towards_a_fits_scores_and_fitted_again() {
     let (code, text) = tune_score(&small, "dry", "fit.json", &["--dry-run"]);
     assert!(code == 0 && text.contains("sources") && !small.at("dry").exists(), "{text}");
     assert!(text.contains("the fit was made on all that is trained on"), "{text}");
+    assert!(text.contains("to be read first\t0 translations"), "{text}");
+    let (code, text) = tune_score(&small, "dry", "fit.json", &["--dry-run", "--readings", "none"]);
+    assert!(code == 0 && !small.at("none").exists(), "a dry run reads nothing: {text}");
+    assert!(text.contains("to be read first\t120 translations"), "{text}");
 
     // A larger share holds out what a smaller one does, and more: what is between them is new to the fit.
     let mut command = small.tribunal(&[
@@ -144,4 +149,10 @@ fn an_adapter_is_trained_towards_a_fits_scores_and_fitted_again() {
     let (code, text) = tune_score(&small, "new", "half.json", &["--max-hours", "0"]);
     assert!(code == 0 && text.contains("that the fit was not made on"), "{text}");
     assert!(small.read("new/trained.txt").lines().count() < small.read("whole/trained.txt").lines().count());
+
+    // The same texts with other ratings are another training.
+    let ratings = small.read("rated.jsonl").replace("major", "minor");
+    std::fs::write(small.at("rated.jsonl"), ratings).unwrap();
+    let (code, text) = tune_score(&small, "whole", "off.json", &[]);
+    assert!(code == 2 && text.contains("is the state of another training"), "{text}");
 }
