@@ -30,7 +30,6 @@ pub mod methods;
 pub mod models;
 mod origin;
 pub mod output;
-mod pace;
 pub mod panel;
 pub mod promptcue;
 pub mod raters;

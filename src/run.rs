@@ -32,6 +32,7 @@ pub mod progress;
 pub mod record;
 pub mod selection;
 pub mod summary;
+pub mod trial;
 pub mod units;
 pub mod verify;
 mod work;
@@ -50,9 +51,9 @@ pub use summary::Summary;
 
 use description::InputId;
 use folder::Folder;
-use groups::GroupId;
+use groups::{Group, GroupId};
 use grow::{Claim, RETRY};
-use journal::{Index, Resume};
+use journal::{Done, Index, Journal, Resume};
 use units::Units;
 use work::Work;
 
@@ -193,13 +194,22 @@ impl Task<'_> {
     /// # Errors
     /// [`Error`]; whatever was judged before is in the journal and is kept when the command is repeated.
     pub fn run(&self, options: &Options, conduct: &Conduct) -> Result<Outcome, Error> {
+        let share = Share::of(self, options);
+        let begun = self.begin(&share, options, conduct)?;
+        let resumed = share.n_units(share.mine.iter().filter(|group| begun.done.groups.contains(group)));
+        let sums =
+            share.work(self, conduct).through(&share.mine, (begun.journal, begun.done), options, conduct)?;
+        let mut index = Index::new(&share.units);
+        index.add(&begun.folder.path(journal::JOURNAL), &share.units)?;
+        let summary = finish::summary(&index, &begun.signature, &sums, sums.cost.clone())?;
+        let summary = finish::write(&begun.folder, &index, summary)?;
+        Ok(Outcome { summary, dir: options.out.clone(), resumed })
+    }
+
+    /// Opens the run folder, with what it holds of this run, and says in it what it is.
+    fn begin(&self, share: &Share, options: &Options, conduct: &Conduct) -> Result<Begun, Error> {
         let own = self.signature.clone();
         let signature = if conduct.retry_missing { own.with(RETRY, "missing") } else { own };
-        let groups = groups::groups(self.segments, &options.selection, self.judge.group(), options.seed);
-        let units = Units::of(self.segments, &groups, self.judge.unit());
-        let mine = options.shard.choose(self.segments, &groups);
-        let n_units =
-            |groups: &mut dyn Iterator<Item = &usize>| groups.map(|&g| units.of_group(g).len()).sum();
         let folder = Folder::open(&options.out)?;
         let wanted = RunFile {
             signature: signature.clone(),
@@ -209,26 +219,53 @@ impl Task<'_> {
             shard: options.shard.to_string(),
             input: InputId::of(self.segments, &options.selection)?,
             selection: options.selection.ranges(),
-            share: (options.shard != Shard::WHOLE).then(|| n_units(&mut mine.iter())),
+            share: (options.shard != Shard::WHOLE).then(|| share.n_units(share.mine.iter())),
             origin: conduct.origin.clone(),
             trained_on: conduct.trained_on.clone(),
-            units: RunFile::pack(units.keys()),
+            units: RunFile::pack(share.units.keys()),
         };
         let claim = Claim::of(&folder, wanted, self, options)?;
-        let ids: Vec<GroupId> = groups.iter().map(|group| group.id(self.segments)).collect();
-        let retry_missing = conduct.retry_missing;
-        let work = Work { task: *self, groups: &groups, units: &units, ids: &ids, retry_missing };
         let how = Resume { keeping: conduct.keeping, drops_missing: claim.asks_again };
-        let (journal, done) = journal::resume(&folder, work.known(), how)?;
+        let (journal, done) = journal::resume(&folder, share.work(self, conduct).known(), how)?;
         claim.write(&folder, self.segments, options.shard, &conduct.copies)?;
-        let resumed = n_units(&mut mine.iter().filter(|group| done.groups.contains(group)));
-        let sums = work.through(&mine, (journal, done), options, conduct)?;
-        let mut index = Index::new(&units);
-        index.add(&folder.path(journal::JOURNAL), &units)?;
-        let summary = finish::summary(&index, &signature, &sums, sums.cost.clone())?;
-        let summary = finish::write(&folder, &index, summary)?;
-        Ok(Outcome { summary, dir: options.out.clone(), resumed })
+        Ok(Begun { signature, folder, journal, done })
     }
+}
+
+/// What one process judges of a run.
+struct Share {
+    groups: Vec<Group>,
+    units: Units,
+    ids: Vec<GroupId>,
+    /// Its groups, by their numbers.
+    mine: Vec<usize>,
+}
+
+impl Share {
+    fn of(task: &Task<'_>, options: &Options) -> Self {
+        let groups = groups::groups(task.segments, &options.selection, task.judge.group(), options.seed);
+        let units = Units::of(task.segments, &groups, task.judge.unit());
+        let mine = options.shard.choose(task.segments, &groups);
+        let ids = groups.iter().map(|group| group.id(task.segments)).collect();
+        Self { groups, units, ids, mine }
+    }
+
+    fn n_units<'a>(&self, groups: impl Iterator<Item = &'a usize>) -> usize {
+        groups.map(|&group| self.units.of_group(group).len()).sum()
+    }
+
+    fn work<'a>(&'a self, task: &Task<'a>, conduct: &Conduct) -> Work<'a> {
+        let retry_missing = conduct.retry_missing;
+        Work { task: *task, groups: &self.groups, units: &self.units, ids: &self.ids, retry_missing }
+    }
+}
+
+/// A run whose folder is open.
+struct Begun {
+    signature: Signature,
+    folder: Folder,
+    journal: Journal,
+    done: Done,
 }
 
 /// Reads the verdicts of a finished run, or of a `verdicts.jsonl` file.

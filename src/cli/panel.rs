@@ -13,7 +13,6 @@ use super::{
     adapter,
     args::{EngineArgs, ModelArgs},
     fits::{self, Room},
-    pace::Pace,
 };
 use crate::{
     card::{self, Card, Identity, Template},
@@ -21,10 +20,8 @@ use crate::{
     judges::{Model, Panel, Role},
     llm::Sampling,
     run::{
-        Plan,
         description::{ModelFiles, NamedHash},
         folder::hex,
-        plan::Load,
     },
     signature::Signature,
 };
@@ -37,20 +34,20 @@ pub struct Seated {
     pub model: Model,
     /// Where another one is seated.
     pub model_of_role: BTreeMap<Role, Model>,
-    /// Names and values that the engine adds to a dry run's table: memory, hours.
-    pub estimate: Estimate,
+    /// Names and values that the engine adds to a dry run's table: its memory.
+    pub memory: Memory,
     /// The models' files, for `run.json`.
     pub files: Vec<ModelFiles>,
 }
 
 impl Seated {
-    /// One model in every role, with no estimate of memory and hours: whatever answers chats in the engine's place.
+    /// One model in every role, of whose memory nothing is known: whatever answers chats in the engine's place.
     #[must_use]
     pub fn alone(panel: Panel, model: Model) -> Self {
         let signature =
             Signature::new().with("model", model.name.clone()).with("sha256", model.sha256.clone());
-        let estimate: Estimate = Box::new(|_, _| Vec::new());
-        Self { panel, signature, model, model_of_role: BTreeMap::new(), estimate, files: Vec::new() }
+        let memory: Memory = Box::new(Vec::new);
+        Self { panel, signature, model, model_of_role: BTreeMap::new(), memory, files: Vec::new() }
     }
 
     /// The model that plays a role.
@@ -60,8 +57,8 @@ impl Seated {
     }
 }
 
-/// What the engine expects of a plan, as names and values.
-pub type Estimate = Box<dyn Fn(&Plan, &[Load]) -> Vec<(String, String)> + Send + Sync>;
+/// What memory an engine takes, as names and values.
+pub type Memory = Box<dyn Fn() -> Vec<(String, String)> + Send + Sync>;
 
 /// How a command gets its panel: [`panel`], or a script in tests.
 pub type Seat = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<Seated>;
@@ -71,7 +68,6 @@ pub type Seat = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<Seated>;
 /// # Errors
 /// A model or adapter that cannot be found, read or run here.
 pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Result<Seated> {
-    let args = engine;
     let chairs = chairs(model)?;
     let mut loaded: BTreeMap<&str, Loaded> = BTreeMap::new();
     let mut players: Vec<(&Chair, Opened)> = Vec::new();
@@ -105,15 +101,7 @@ pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Resu
         }
     }
     let (model, engine) = (main.model(), main.engine.clone());
-    let (asked, in_flight) = (panel.clone(), (args.jobs, options(args)?.n_rows));
-    Ok(Seated {
-        panel,
-        signature,
-        model,
-        model_of_role,
-        estimate: Box::new(move |plan, loads| estimate(&engine, &asked, in_flight, plan, loads)),
-        files,
-    })
+    Ok(Seated { panel, signature, model, model_of_role, memory: Box::new(move || memory(&engine)), files })
 }
 
 /// A seat as the arguments describe it.
@@ -389,14 +377,8 @@ fn on_gpu(args: &EngineArgs) -> Result<()> {
     Ok(())
 }
 
-/// The memory and time that a run will take; the time from a short trial of each model with questions of the run.
-fn estimate(
-    engine: &Engine,
-    panel: &Panel,
-    in_flight: (usize, usize),
-    plan: &Plan,
-    loads: &[Load],
-) -> Vec<(String, String)> {
+/// The memory that a model takes here, and what it would take on a GPU.
+fn memory(engine: &Engine) -> Vec<(String, String)> {
     let facts = engine.facts();
     let gib = |bytes: usize| format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30));
     let mut rows = vec![("weights".to_owned(), gib(facts.weight_bytes))];
@@ -411,32 +393,5 @@ fn estimate(
         rows.push(("on a GPU".to_owned(), fits::sum(&need)));
         rows.push(("GPU memory".to_owned(), Room::find(None).verdict(&need)));
     }
-    let (jobs, batch) = in_flight;
-    let mut expected = Some(0.0);
-    for load in loads {
-        let questions = (jobs.min(plan.groups) as f64 * load.side_by_side).round() as usize;
-        let side_by_side = questions.clamp(1, batch.max(1)).min(load.calls.max(1));
-        let Some(pace) = Pace::of(load, panel, side_by_side) else {
-            expected = None;
-            continue;
-        };
-        expected = expected.map(|sum: f64| sum + pace.seconds(load));
-        let of = if loads.len() > 1 { format!(" ({})", load.role) } else { String::new() };
-        let writes = pace.writes.map_or_else(String::new, |writes| {
-            format!(" and {writes:.0} answer tokens/s, {side_by_side} answers side by side")
-        });
-        let unit = if writes.is_empty() { " tokens/s" } else { "" };
-        rows.push((format!("pace{of}"), format!("{:.0} prompt{unit}{writes}", pace.prompt_tokens(load))));
-    }
-    rows.extend(expected.map(|seconds| ("time".to_owned(), time(seconds))));
     rows
-}
-
-/// A time in words, exact enough to be compared with a clock.
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s < 600.0 => format!("about {s:.0} s"),
-        s if s < 6.0 * 3600.0 => format!("about {:.0} min", s / 60.0),
-        s => format!("about {:.1} hours", s / 3600.0),
-    }
 }

@@ -79,8 +79,8 @@ pub struct RunArgs {
     /// or JSON lines for programs
     #[arg(long, value_enum, default_value_t)]
     pub progress: ProgressShown,
-    /// Say how many calls and tokens the run would take, without making it; a few groups are judged where that depends
-    /// on the answers
+    /// Say how many calls, tokens and hours the run takes, without going through with it; a few groups are judged to see,
+    /// and kept in the run folder
     #[arg(long)]
     pub dry_run: bool,
     /// No progress and no notes; warnings are still printed

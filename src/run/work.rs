@@ -112,7 +112,9 @@ impl<'a> Work<'a> {
         Ok(sums)
     }
 
-    fn estimate(&self, group: usize) -> usize {
+    /// About how much there is to do of a group, in tokens.
+    #[must_use]
+    pub fn estimate(&self, group: usize) -> usize {
         groups::estimated_tokens(self.task.segments, &self.groups[group])
     }
 

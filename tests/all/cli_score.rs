@@ -41,9 +41,8 @@ fn annotate(chat: &Chat) -> Reply {
 fn seat(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> anyhow::Result<Seated> {
     let panel = Panel::new(Arc::new(Rule(annotate)), sampling);
     let seated = Seated::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() });
-    let estimate =
-        Box::new(|_: &run::Plan, _: &[run::plan::Load]| vec![("memory".to_string(), "1 GiB".to_string())]);
-    Ok(Seated { signature: seated.signature.with("device", engine.device()), estimate, ..seated })
+    let memory = Box::new(|| vec![("memory".to_string(), "1 GiB".to_string())]);
+    Ok(Seated { signature: seated.signature.with("device", engine.device()), memory, ..seated })
 }
 
 fn example(name: &str) -> String {
@@ -124,11 +123,15 @@ fn other_formats() {
 #[test]
 fn a_dry_run() {
     let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().join("never").display().to_string();
+    let out = dir.path().join("run").display().to_string();
     let (text, code) = tribunal(&score(&out, &files(), &["--dry-run", "--limit", "2"])).unwrap();
-    insta::assert_snapshot!("dry_run", settled(&text));
+    insta::assert_snapshot!("dry_run", settled(&text).replace(&out, "OUT"));
     assert!(is(code, 0));
-    assert!(!Path::new(&out).exists());
+    // What was judged is there, and the run adds nothing to it.
+    let journal = std::fs::read(Path::new(&out).join("journal.jsonl")).unwrap();
+    assert!(!Path::new(&out).join("verdicts.jsonl").exists());
+    tribunal(&score(&out, &files(), &["--limit", "2"])).unwrap();
+    assert_eq!(std::fs::read(Path::new(&out).join("journal.jsonl")).unwrap(), journal);
 }
 
 /// A seat for a model that is not on this machine.

@@ -1,6 +1,6 @@
 //! RUBRIC-MQM against a scripted model and against the authors' recorded answers.
 
-use std::{fmt::Write, path::PathBuf, sync::Arc};
+use std::{fmt::Write, sync::Arc};
 
 use serde_json::Value;
 use tribunal::{

@@ -285,7 +285,7 @@ fn a_plan_counts_without_asking() {
     let options = options(&dir.path().join("never"));
     let plan = run::plan(&panel, &judge, calls, &segments(), &options).unwrap();
     let rows: Vec<String> = plan.rows().iter().map(|(name, value)| format!("{name}: {value}")).collect();
-    let amounts: Vec<String> = plan.amounts().iter().map(|row| row.join(" | ")).collect();
+    let amounts: Vec<String> = plan.amounts(None).iter().map(|row| row.join(" | ")).collect();
     insta::assert_snapshot!([rows, amounts, plan.notes()].concat().join("\n"), @"
     segments: 16
     groups judged together: 8
@@ -297,7 +297,7 @@ fn a_plan_counts_without_asking() {
     prompt tokens, as sent | 317 | 317
     prompt tokens, shared ones once | - | -
     answer tokens | 0 | 14336
-    no call depends on an answer; at most every answer uses up its budget
+    calls and prompts are exact; answers: least as short as can be, most as long as their budgets
     ");
     assert_eq!(model.asked.load(Ordering::SeqCst), 0);
     assert!(!dir.path().join("never").exists());

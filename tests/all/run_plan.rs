@@ -1,16 +1,12 @@
 //! Dry runs held against the runs that they foretell.
 
-use std::{
-    collections::HashSet,
-    path::Path,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use tribunal::{
-    judges::{Grouping, Judge, Panel, Role, Settings, method::Calls, registry, rehearse},
+    judges::{Grouping, Judge, Panel, Role, Settings, method::Calls, registry},
     llm::Sampling,
-    run::{self, Options, Outcome, Plan, Selection, Shard, Show, plan::Computed},
-    segment::Segment,
+    run::{self, Conduct, Options, Outcome, Plan, Selection, Shard, Show, Task, trial::Trial},
+    segment::{Corpus, Segment},
 };
 
 use crate::fakes::{Cast, Chain, TinyJudge, Word, segments, tiny_engine};
@@ -31,9 +27,14 @@ fn plan(panel: &Panel, judge: &dyn Judge, calls: Calls, input: &[Segment]) -> Pl
     run::plan(panel, judge, calls, input, &options(Path::new("never"))).unwrap()
 }
 
-fn run(panel: &Panel, judge: &dyn Judge, input: &[Segment]) -> Outcome {
-    let dir = tempfile::tempdir().unwrap();
-    run::run(panel, judge, input, &"method:any".parse().unwrap(), &options(dir.path())).unwrap()
+fn run(panel: &Panel, judge: &dyn Judge, input: &[Segment], out: &Path) -> Outcome {
+    run::run(panel, judge, input, &"method:any".parse().unwrap(), &options(out)).unwrap()
+}
+
+fn trial(panel: &Panel, judge: &dyn Judge, input: &[Segment], out: &Path, time: Duration) -> Trial {
+    let segments = &Corpus::of(input.iter().cloned()).unwrap();
+    let signature = &"method:any".parse().unwrap();
+    Task { panel, judge, segments, signature }.trial(&options(out), &Conduct::default(), time).unwrap()
 }
 
 #[test]
@@ -43,8 +44,9 @@ fn what_depends_on_no_answer_is_exact() {
     let judge = TinyJudge::by(Grouping::Document);
     let input = segments();
     let plan = plan(&panel, &judge, Calls::exactly(1), &input[..6]);
-    let cost = run(&panel, &judge, &input[..6]).summary.cost;
-    assert_eq!(plan.expected, None);
+    let dir = tempfile::tempdir().unwrap();
+    let cost = run(&panel, &judge, &input[..6], dir.path()).summary.cost;
+    assert!(plan.is_fixed);
     assert_eq!((plan.least.calls, plan.most.calls), (cost.calls, cost.calls));
     assert_eq!(plan.least.prompt_tokens, cost.usage.prompt());
     assert_eq!(plan.least.distinct_tokens, Some(cost.usage.distinct));
@@ -53,64 +55,35 @@ fn what_depends_on_no_answer_is_exact() {
     assert_eq!(plan.most.answer_tokens, 4 * cost.calls);
 }
 
+/// However little time there is, one group is judged; the run goes on from there, to the same verdicts.
 #[test]
-fn what_stands_before_each_token_is_counted_for_the_time() {
-    let engine = Arc::new(tiny_engine("qwen2", 16, 4096));
-    let sampling = Sampling { max_tokens: 4, ..Sampling::default() };
-    let panel = Panel::new(engine.clone(), sampling);
-    let judge = TinyJudge::by(Grouping::Segment);
-    let input = segments();
-    let options = options(Path::new("never"));
-    let (plan, loads) =
-        run::plan::foretell(&panel, &judge, Calls::exactly(1), &input[..6], &options).unwrap();
-    // Every beginning of a prompt is computed once: its last token, with all before it.
-    let mut beginnings = HashSet::new();
-    let questions = rehearse(&judge, &panel, &input[..6]);
-    for question in &questions {
-        let ids = engine.prompt_ids(&question.chat).unwrap();
-        beginnings.extend((1..=ids.len()).map(|n| ids[..n].to_vec()));
-    }
-    let pairs = beginnings.iter().map(|beginning| beginning.len() - 1).sum();
-    assert_eq!(loads.len(), 1);
-    assert_eq!(loads[0].prompts, Computed { tokens: beginnings.len(), pairs });
-    assert_eq!(Some(loads[0].prompts.tokens), plan.least.distinct_tokens);
-    assert_eq!((loads[0].calls, loads[0].examples.len()), (questions.len(), questions.len()));
-    // Each group asks one question, and does nothing else meanwhile.
-    assert!(loads[0].side_by_side > 0.0 && loads[0].side_by_side <= 1.0, "{}", loads[0].side_by_side);
-}
-
-#[test]
-fn what_depends_on_answers_is_asked_of_a_few_groups() {
-    let (annotator, judge) = (Word::new("abc", false), Word::new("yes", true));
-    let panel = Panel::new(annotator.clone(), Sampling { max_tokens: 10, ..Sampling::default() });
-    let panel = panel.seat(Role::Judge, judge.clone());
+fn what_depends_on_answers_is_asked_of_a_few_groups_that_the_run_keeps() {
+    let panel = || {
+        let (annotator, judge) = (Word::new("abc", false), Word::new("yes", true));
+        let panel = Panel::new(annotator, Sampling { max_tokens: 10, ..Sampling::default() });
+        panel.seat(Role::Judge, judge)
+    };
     let input: Vec<Segment> = segments().into_iter().filter(|s| s.system == "zeta").collect();
-    let plan = plan(&panel, &Chain, Calls { least: 1, typical: 3, most: 9 }, &input);
-    assert_eq!((annotator.n_asked.load(Ordering::SeqCst), judge.n_asked.load(Ordering::SeqCst)), (5, 15));
-    // `What of source 0?` has 17 characters, `And a of source 0?` 5 words.
-    let expected = plan.expected.unwrap();
-    assert_eq!((plan.least.calls, plan.least.prompt_tokens, plan.least.answer_tokens), (8, 8 * 17, 0));
-    assert_eq!((expected.calls, expected.prompt_tokens), (8 * 4, 8 * (17 + 3 * 5)));
-    assert_eq!(expected.answer_tokens, 8 * (3 + 3 * 3));
-    // `What of source ` once, two characters of each; `And` once, three words of each letter, one of each segment.
-    let actual = run(&panel, &Chain, &input).summary.cost;
-    assert_eq!(expected.calls, actual.calls);
-    assert_eq!(plan.least.distinct_tokens, Some(15 + 8 * 2));
-    // The words before the number are shared by all segments, and are counted once although five were judged.
-    assert_eq!(expected.distinct_tokens, Some(15 + 8 * 2 + 1 + 3 * 3 + 8 * 3));
-    assert_eq!((plan.most.calls, plan.most.prompt_tokens, plan.most.answer_tokens), (72, 72 * 17, 72 * 10));
-    assert_eq!(plan.most.distinct_tokens, None);
-    let table: Vec<String> = plan.amounts().iter().map(|row| row.join(" | ")).collect();
-    insta::assert_snapshot!([table, plan.notes()].concat().join("\n"), @"
-     | least | expected | most
-    model calls | 8 | 32 | 72
-    prompt tokens, as sent | 136 | 256 | 1224
-    prompt tokens, shared ones once | 31 | 65 | -
-    answer tokens | 0 | 96 | 720
-    least: the calls that depend on no answer, with the shortest answers
-    expected: what 5 of 8 groups took, drawn by the seed and judged for this, scaled to all
-    most: the method's limit of calls, each with the longest prompt and the largest answer budget seen
-    ");
+    let plan = plan(&panel(), &Chain, Calls { least: 1, typical: 3, most: 9 }, &input);
+    let (tried, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let least = trial(&panel(), &Chain, &input, tried.path(), Duration::ZERO);
+    assert_eq!((least.groups, least.judged, least.kept), (8, 1, 1));
+    assert!(least.seconds_left.is_some_and(|seconds| seconds > 0.0), "{least:?}");
+    let outcome = run(&panel(), &Chain, &input, whole.path());
+    let expected = least.expected.unwrap();
+    // All segments are as long as each other, and each asks four questions.
+    assert_eq!((plan.least.calls, expected.calls, outcome.summary.cost.calls), (8, 32, 32));
+    assert!((plan.most.calls, plan.most.prompt_tokens, plan.most.answer_tokens) == (72, 72 * 17, 72 * 10));
+    assert_eq!((plan.most.distinct_tokens, plan.is_fixed), (None, false));
+    let table: Vec<String> = plan.amounts(Some(expected)).iter().map(|row| row.join(" | ")).collect();
+    insta::assert_snapshot!([table, plan.notes()].concat().join("\n"), @"");
+
+    let more = trial(&panel(), &Chain, &input, tried.path(), Duration::from_secs(3600));
+    assert_eq!((more.judged, more.kept, more.seconds_left), (7, 8, Some(0.0)));
+    let resumed = run(&panel(), &Chain, &input, tried.path());
+    assert_eq!(resumed.resumed, 8);
+    let read = |dir: &tempfile::TempDir| std::fs::read(dir.path().join("verdicts.jsonl")).unwrap();
+    assert_eq!(read(&tried), read(&whole));
 }
 
 #[test]
@@ -127,9 +100,9 @@ fn agents_take_what_was_expected() {
     let judge = registry::build("m-mad:shots=0", &Settings::default()).unwrap();
     let input: Vec<Segment> = segments().into_iter().filter(|s| s.system == "zeta").take(4).collect();
     let plan = plan(&cast(), judge.as_ref(), judge.calls(), &input);
-    let cost = run(&cast(), judge.as_ref(), &input).summary.cost;
-    assert_eq!((plan.judged, plan.groups), (4, 4));
-    let expected = plan.expected.unwrap();
+    let (tried, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let expected = trial(&cast(), judge.as_ref(), &input, tried.path(), Duration::ZERO).expected.unwrap();
+    let cost = run(&cast(), judge.as_ref(), &input, whole.path()).summary.cost;
     assert!(plan.least.calls < cost.calls && cost.calls <= plan.most.calls, "{plan:?} {cost:?}");
     assert_eq!(expected.calls, cost.calls);
     assert_eq!(plan.most.calls, 4 * judge.calls().most);

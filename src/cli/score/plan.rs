@@ -1,7 +1,7 @@
 //! `tribunal score --dry-run`: what a run would take, printed. Counting is in `run::plan`; for a model that is not on
 //! this machine yet, characters are counted in the place of tokens, by a rule of thumb.
 
-use std::{io::Write, sync::Arc};
+use std::{io::Write, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -15,15 +15,19 @@ use crate::{
         table::Table,
         wrap,
     },
-    judges::{Built, Model, Panel, method::Calls},
+    judges::{Built, Model, Panel},
     llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Weighed},
-    run::{self, Plan, plan::Amount},
+    run::{self, Options, Plan, Show, Task, plan::Amount, trial::Trial},
     signature::Signature,
 };
+
+/// How long groups are judged for.
+const TRIAL: Duration = Duration::from_secs(10);
 
 /// A plan and all that is printed with it.
 struct Planned {
     plan: Plan,
+    trial: Trial,
     /// Memory and hours.
     estimates: Vec<(String, String)>,
     notes: Vec<String>,
@@ -55,20 +59,47 @@ pub fn run(
     planned.print(args.run.format, out)
 }
 
-/// Counted with the models themselves.
+/// Counted with the models themselves, and tried out on a few groups.
 fn counted(args: &Args, judged: &Judged, built: &Built, begun: &Begun, seated: &Seated) -> Result<Planned> {
     built.judge.check_models(&|role| seated.model_of(role))?;
     let signature = super::signature(built, &seated.signature, args);
-    let calls = built.calls();
-    if !args.run.quiet {
-        say!("note: judging a few groups to see how much they take");
-    }
+    let plan = planned(args, judged, built, begun, &seated.panel, &signature)?;
     let Judged { input, selection } = judged;
     let options = super::options(args, &signature, &input.segments, selection, begun)?;
-    let (plan, loads) =
-        run::plan::foretell(&seated.panel, built.judge.as_ref(), calls, &input.segments, &options)?;
-    let (estimates, notes) = ((seated.estimate)(&plan, &loads), plan.notes());
-    Ok(Planned { plan, estimates, notes, signature: Some(signature) })
+    if !args.run.quiet {
+        say!("note: judging a few groups to see how long they take");
+    }
+    let task = Task {
+        panel: &seated.panel,
+        judge: built.judge.as_ref(),
+        segments: &input.segments,
+        signature: &signature,
+    };
+    let conduct = super::conduct(args, built, seated, begun)?;
+    let trial = task.trial(&Options { show: Show::Quiet, ..options.clone() }, &conduct, TRIAL)?;
+    let mut estimates = (seated.memory)();
+    if let Some(seconds) = trial.seconds_left {
+        estimates.push(("time".to_owned(), time(seconds)));
+    }
+    let mut notes = plan.notes();
+    if trial.expected.is_some() {
+        notes.push(format!("expected: {} of {} groups, scaled to all", trial.kept, trial.groups));
+    }
+    notes.push(format!(
+        "the {} groups that were judged are kept in `{}`; the run goes on from there",
+        trial.kept,
+        options.out.display()
+    ));
+    Ok(Planned { plan, trial, estimates, notes, signature: Some(signature) })
+}
+
+/// A time in words, exact enough to be compared with a clock.
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 600.0 => format!("about {s:.0} s"),
+        s if s < 6.0 * 3600.0 => format!("about {:.0} min", s / 60.0),
+        s => format!("about {:.1} hours", s / 3600.0),
+    }
 }
 
 /// Guessed from characters: nobody can be asked.
@@ -76,26 +107,16 @@ fn guessed(args: &Args, judged: &Judged, built: &Built, begun: &Begun, card: &Ca
     let panel = Panel::new(Arc::new(Characters), args.sampling.sampling());
     let model = Model { name: card.name.clone(), sha256: String::new() };
     let signature = super::signature(built, &Seated::alone(panel.clone(), model).signature, args);
-    let mut plan = planned(args, judged, built, begun, &panel, &signature)?;
-    let Calls { least, most, .. } = built.calls();
-    // What came of the groups that were "judged" says nothing.
-    plan.expected = None;
-    let mut notes = if least == most { plan.notes() } else { of_range() };
+    let plan = planned(args, judged, built, begun, &panel, &signature)?;
+    let mut notes = plan.notes();
     notes.push(format!(
         "`{0}` is not on this machine: tokens are guessed from the characters of the prompts, for most languages to \
          within a third; answers are counted by their budgets alone\nhint: `tribunal models pull {0}`, then plan again \
          for exact counts, memory and hours",
         card.name
     ));
-    Ok(Planned { plan, estimates: weights(card).into_iter().collect(), notes, signature: None })
-}
-
-fn of_range() -> Vec<String> {
-    vec![
-        "least: the calls that depend on no answer, without their answers".into(),
-        "most: the method's limit of calls, each with the longest prompt and the largest answer budget seen"
-            .into(),
-    ]
+    let estimates = weights(card).into_iter().collect();
+    Ok(Planned { plan, trial: Trial::default(), estimates, notes, signature: None })
 }
 
 fn planned(
@@ -120,7 +141,7 @@ fn weights(card: &Card) -> Option<(String, String)> {
 
 impl Planned {
     fn print(&self, format: Format, out: &mut dyn Write) -> Result<()> {
-        let mut amounts = self.plan.amounts().into_iter();
+        let mut amounts = self.plan.amounts(self.trial.expected).into_iter();
         let mut table = Table::new();
         amounts.next().into_iter().for_each(|head| table.head(head));
         amounts.for_each(|row| table.row(row));
@@ -135,7 +156,7 @@ impl Planned {
         let own = self.plan.rows().into_iter().map(|(name, value)| (name.to_owned(), value));
         let rows: Vec<_> = own.chain(self.estimates.iter().cloned()).collect();
         write!(out, "{}", wrap::fields(&rows, width))?;
-        writeln!(out, "\n{}", columns(self.plan.amounts()).to_string().trim_end())?;
+        writeln!(out, "\n{}", columns(self.plan.amounts(self.trial.expected)).to_string().trim_end())?;
         for note in &self.notes {
             writeln!(out, "{}", width.map_or_else(|| note.clone(), |width| wrap::message(note, width)))?;
         }
@@ -146,8 +167,9 @@ impl Planned {
     }
 
     fn json(&self) -> Value {
-        let Plan { segments, groups, units, least, expected, judged, most, longest_prompt, longest_call } =
+        let Plan { segments, groups, units, least, most, is_fixed: _, longest_prompt, longest_call } =
             &self.plan;
+        let Trial { groups: _, judged, kept, expected, seconds_left } = &self.trial;
         let amount = |amount: &Amount| {
             let Amount { calls, prompt_tokens, distinct_tokens, answer_tokens } = amount;
             json!({
@@ -160,7 +182,7 @@ impl Planned {
         json!({
             "segments": segments, "groups": groups, "verdicts": units, "longest_prompt": longest_prompt,
             "longest_call": longest_call, "least": amount(least), "expected": expected.as_ref().map(amount),
-            "most": amount(most), "groups_judged": judged, "estimates": estimates, "notes": self.notes,
+            "most": amount(most), "groups_judged": judged, "groups_kept": kept, "seconds_left": seconds_left, "estimates": estimates, "notes": self.notes,
             "signature": self.signature.as_ref().map(ToString::to_string),
         })
     }

@@ -2,9 +2,9 @@
 
 use std::iter::Sum;
 
-use super::{Amount, Computed};
+use super::Amount;
 use crate::{
-    judges::{Call, Panel, Question, Role},
+    judges::{Panel, Question, Role},
     llm::{self, Chat, Seen},
 };
 
@@ -40,14 +40,6 @@ impl Given {
             return Self { tokens: counts.sum(), ids: Vec::new() };
         };
         Self::computed(shown.iter().map(|ids| &ids[n_front.min(ids.len())..]), question.is_read)
-    }
-
-    /// The texts of a call that was made.
-    pub fn weighed(call: &Call) -> Self {
-        let ids: Vec<Vec<u32>> =
-            call.weighed.iter().map(|w| w.tokens.iter().map(|token| token.id).collect()).collect();
-        let is_read = call.weighed.iter().any(|weighed| weighed.reading.is_some());
-        Self::computed(ids.iter().map(Vec::as_slice), is_read)
     }
 
     fn computed<'i>(texts: impl Iterator<Item = &'i [u32]>, is_read: bool) -> Self {
@@ -126,32 +118,21 @@ pub struct Distinct {
 }
 
 impl Distinct {
-    /// Enters a prompt and what is given behind it; the number of its model, and what of the tokens is new, `None` from
-    /// the first prompt on that is not shown.
-    pub fn enter(
-        &mut self,
-        panel: &Panel,
-        role: Role,
-        prompt: &Prompt,
-        given: &Given,
-    ) -> (usize, Option<Computed>) {
+    /// Enters a prompt and what is given behind it.
+    pub fn enter(&mut self, panel: &Panel, role: Role, prompt: &Prompt, given: &Given) {
         let ids = prompt.ids.as_deref();
+        self.is_hidden |= ids.is_none();
+        let Some(ids) = ids.filter(|_| !self.is_hidden) else { return };
         let at = self.of_models.iter().position(|(other, _)| panel.is_one_model(*other, role));
         let at = at.unwrap_or_else(|| {
             self.of_models.push((role, Seen::default()));
             self.of_models.len() - 1
         });
-        self.is_hidden |= ids.is_none();
-        let Some(ids) = ids.filter(|_| !self.is_hidden) else { return (at, None) };
         let seen = &mut self.of_models[at].1;
-        // What is new of a prompt is its end.
-        let mut enter = |prompt: &[u32]| Computed::last(seen.enter(prompt), prompt.len());
-        let mut new = enter(ids);
+        self.total += seen.enter(ids);
         for text in &given.ids {
-            new += enter(&[ids, text].concat());
+            self.total += seen.enter(&[ids, text].concat());
         }
-        self.total += new.tokens;
-        (at, Some(new))
     }
 
     /// All tokens after beginnings that were new.

@@ -1,0 +1,64 @@
+//! A trial of a run: a few groups are judged, to see what the others will take. They are judged as the run would, into its
+//! folder, and the run goes on from there. It counts no question beforehand ([`super::plan`] does).
+
+use std::time::{Duration, Instant};
+
+use super::{Conduct, Error, Options, Share, Task, plan::Amount};
+
+/// How many times as many groups each round has as the one before, so that a round has as many side by side as the machine
+/// takes, if there is time for it.
+const GROWTH: usize = 4;
+
+/// What came of a trial.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trial {
+    /// Groups of this process's share.
+    pub groups: usize,
+    /// Groups that this trial has judged.
+    pub judged: usize,
+    /// Groups that are in the run folder now.
+    pub kept: usize,
+    /// What all groups take if the others are like those. Without the count of tokens that prompts share; `None` when
+    /// nothing was asked.
+    pub expected: Option<Amount>,
+    /// What the groups that are left take, at the pace of the last round. `None` when that is not known, because no group
+    /// was judged.
+    pub seconds_left: Option<f64>,
+}
+
+impl Task<'_> {
+    /// Judges a few groups of a run within about this time, or one if a single one takes longer.
+    ///
+    /// # Errors
+    /// As [`Task::run`].
+    pub fn trial(&self, options: &Options, conduct: &Conduct, time: Duration) -> Result<Trial, Error> {
+        let share = Share::of(self, options);
+        let work = share.work(self, conduct);
+        let size = |groups: &[usize]| groups.iter().map(|&group| work.estimate(group)).sum::<usize>() as f64;
+        let mut trial = Trial { groups: share.mine.len(), ..Trial::default() };
+        let (start, mut n, mut seconds_each) = (Instant::now(), 1, None);
+        let left = loop {
+            let begun = self.begin(&share, options, conduct)?;
+            let is_left = |group: &usize| !begun.done.groups.contains(group);
+            let (left, done): (Vec<usize>, Vec<usize>) = share.mine.iter().partition(|group| is_left(group));
+            trial.kept = done.len();
+            trial.expected = Amount::of_all(&begun.done.sums.cost, size(&share.mine) / size(&done).max(1.0));
+            let took = start.elapsed();
+            let is_time = seconds_each.is_none_or(|each: f64| {
+                took.as_secs_f64() + each * size(&left[..n.min(left.len())]) < time.as_secs_f64()
+            });
+            if left.is_empty() || !is_time {
+                break left;
+            }
+            let round = &left[..n.min(left.len())];
+            trial.judged += round.len();
+            work.through(round, (begun.journal, begun.done), options, conduct)?;
+            let of_round = (start.elapsed() - took).as_secs_f64();
+            seconds_each = Some(of_round / size(round).max(1.0));
+            n *= GROWTH;
+        };
+        trial.seconds_left =
+            if left.is_empty() { Some(0.0) } else { seconds_each.map(|each| each * size(&left)) };
+        Ok(trial)
+    }
+}
