@@ -98,7 +98,7 @@ enum Command {
     /// Meta-evaluation with marked errors: build sets, ask a model, score answers
     #[command(subcommand)]
     Promptcue(promptcue::Command),
-    /// Fit thresholds on rated data: when HiMATE discusses, or whether FSP and GEMBA-MQM see any error
+    /// Fit HiMATE's threshold: which errors it discusses
     Calibrate(Box<calibrate::Args>),
     /// Tune a model on rated translations, so that it judges better
     Tune(Box<tune::Args>),

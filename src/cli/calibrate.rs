@@ -1,6 +1,5 @@
-//! `tribunal calibrate`: HiMATE's stage-transition threshold from a validation set, and the thresholds of other methods
-//! from rated translations ([`decision`]). The judge measures confidences; the arguments, the loop over segments and the
-//! file are here.
+//! `tribunal calibrate`: HiMATE's stage-transition threshold from a validation set. The judge measures confidences; the
+//! arguments, the loop over segments and the file are here.
 
 use std::{collections::BTreeMap, io::Write, path::PathBuf, process::ExitCode};
 
@@ -16,32 +15,23 @@ use super::{
 };
 use crate::{
     judges::{
-        Granularity, Model, Panel, Preset, Role, Settings,
+        Model, Panel, Preset, Role, Settings,
         himate::{
             self, HiMate,
             calibration::{self, Calibration, PERCENTILE, Threshold},
         },
-        in_parallel, registry,
+        in_parallel,
     },
     run,
     segment::{Segment, read::Input},
 };
 
-mod decision;
-
-/// Fit a method's threshold: HiMATE's on translations, that of others on rated ones.
+/// Fit HiMATE's stage-transition threshold: which errors are discussed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pub input: InputArgs,
-    /// Whose threshold: himate; or fsp or gemba-mqm:form=json, with their options, on rated translations: `--testset` with
-    /// MQM ratings, or `--input` with a TSV of raters or rated JSON lines
-    #[arg(long, default_value = "himate", value_name = "NAME[:option=value,...]")]
-    pub method: String,
-    /// What one prompt shows, seg or doc, as `tribunal score` will be told; default: the method's own
-    #[arg(long)]
-    pub granularity: Option<Granularity>,
-    /// HiMATE: the percentile of the confidences that becomes the threshold: so many percent of the errors are discussed
+    /// The percentile of the confidences that becomes the threshold: so many percent of the errors are discussed
     #[arg(long, default_value_t = PERCENTILE, value_name = "P", value_parser = percent)]
     pub percentile: f64,
     /// The file to write: one threshold for each language pair
@@ -50,10 +40,10 @@ pub struct Args {
     /// The preset that `tribunal score` will use: paper or strict
     #[arg(long, default_value = "strict")]
     pub preset: Preset,
-    /// HiMATE's option of this name: sum or mean of an answer's log-probabilities
+    /// The method's option of this name: sum or mean of an answer's log-probabilities
     #[arg(long, default_value = "sum", value_parser = ["sum", "mean"])]
     pub confidence: String,
-    /// HiMATE's option of this name: how errors are compared; by default as the preset does
+    /// The method's option of this name: how errors are compared; by default as the preset does
     #[arg(long, default_value = "preset", value_parser = ["preset", "weighed", "asked"])]
     pub comparison: String,
     /// A folder whose files replace the method's prompts of the same name
@@ -70,26 +60,6 @@ pub struct Args {
     pub engine: EngineArgs,
     #[command(flatten)]
     pub printed: Printed,
-}
-
-impl Args {
-    /// Whether HiMATE's threshold is asked for.
-    fn is_for_himate(&self) -> Result<bool> {
-        let is_himate =
-            registry::find(self.method.split(':').next().unwrap_or_default())?.name == himate::METHOD.name;
-        let is_own = self.comparison != "preset"
-            || self.confidence != "sum"
-            || self.percentile.to_bits() != PERCENTILE.to_bits();
-        if !is_himate && is_own {
-            bail!("`--percentile`, `--confidence` and `--comparison` are HiMATE's; hint: leave them out");
-        }
-        if is_himate && (self.method.contains(':') || self.granularity.is_some()) {
-            bail!(
-                "HiMATE's options are `--confidence` and `--comparison`, and it judges segments; hint: `--method himate`"
-            );
-        }
-        Ok(is_himate)
-    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -110,9 +80,6 @@ struct Tally {
 /// If the input is bad, the model cannot be run, or a language pair yields no confidence at all.
 pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     begun.writing.keeps("a calibration keeps nothing until it is done; the same command starts it again");
-    if !args.is_for_himate()? {
-        return decision::run(args, seat, out);
-    }
     let mut input = input::read(&args.input)?;
     let selection = input::select(&args.input, &mut input, args.sampling.seed)?;
     let Input { segments, notes } = input;

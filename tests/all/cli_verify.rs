@@ -87,6 +87,26 @@ fn every_change_is_found_and_named() {
 }
 
 #[test]
+fn options_that_are_gone_are_named() {
+    let small = finished();
+    for (method, reason) in [
+        ("fsp:threshold=en-de.toml", "`fsp` has no option `threshold`"),
+        ("gemba-mqm:form=json,threshold=en-de.toml", "`gemba-mqm` has no option `threshold`"),
+        ("fsp:score=expected", "option `score` cannot be `expected`"),
+        ("gemba-mqm:form=json,score=expected", "`score=expected` is the mean of the quality score"),
+    ] {
+        let (code, text) =
+            changed(&small, "out/run.json", "gemba-da:score=expected", method, &["--without-model"]);
+        assert!(code == 2 && text.contains(reason), "{method}: {text}");
+    }
+    let run = small.read("out/run.json");
+    fs::write(small.at("out/run.json"), run.replacen("gemba-da:score=expected", "fsp:threshold=x", 1))
+        .unwrap();
+    let (code, text) = said(small.tribunal(&["rerun", "out", "--out", "again"]));
+    assert!(code == 2 && text.contains("`fsp` has no option `threshold`"), "{text}");
+}
+
+#[test]
 fn a_changed_bit_of_a_log_probability_is_found_by_the_model() {
     let small = finished();
     let calls = small.read("out/calls.jsonl");

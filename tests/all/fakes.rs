@@ -32,7 +32,7 @@ pub use self::{
     segments::{bank, document, segment, segments, translation},
     small_run::{SmallRun, said},
     tiny_judge::{Numbers, TinyJudge, options, panel, seated},
-    weighing::{Brief, Odds, Reader, Words},
+    weighing::{Halves, Words},
 };
 
 /// Answers one after the other; the last one again and again.

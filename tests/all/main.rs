@@ -21,7 +21,6 @@ mod himate;
 mod hostile;
 mod judges;
 mod judges_charges;
-mod judges_decision;
 mod judges_eaprompt;
 mod judges_expected;
 mod judges_forms;

@@ -11,8 +11,6 @@ pub mod errors;
 
 pub mod chances;
 
-pub mod decision;
-
 /// A JSON form with spans of these texts; those of an empty text are taken out of the schema.
 #[must_use]
 pub fn form_about(mut schema: Value, mut texts: BTreeMap<String, String>) -> Form {

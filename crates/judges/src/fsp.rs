@@ -25,9 +25,8 @@
 //!   that are left out ([`omissions`]), which become errors of their segments; when it fails, no segment of the
 //!   group has a verdict. `window=on` shows less and less of a document around the focus while the prompt is
 //!   longer than the context; the question for omissions is not cut.
-//! - Beyond the paper, in `strict`: `score=expected` counts each error by its probability, `score=expected-da` takes the
-//!   mean of the quality score's distribution ([`super::answers::chances`]); `raw` stays what is written.
-//!   `threshold=FILE` decides whether a focus has any error by a fitted threshold ([`super::answers::decision`]).
+//! - Beyond the paper, in `strict`: `score=expected-da` takes the mean of the quality score's distribution
+//!   ([`super::answers::chances`]); `raw` stays what is written.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict. An empty
 //!   hypothesis can only have omissions, an empty source none (`strict`).
 
@@ -36,10 +35,9 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::{
-    Error, Grouping, Judge, Materials, Method, Model, Panel, Role, Stage, Unit, Verdict,
+    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Unit, Verdict,
     answers::{
         chances::{EXPECT, Scoring, Written},
-        decision::{self, DECIDE, Decision},
         errors::{Layout, ShownShot, Target},
     },
     in_parallel,
@@ -79,9 +77,9 @@ pub const METHOD: Method = Method {
     name: "fsp",
     summary: "the whole document as context, one focus segment judged at a time",
     citation: "Focus Sentence Prompting, Figure 13 (prompt) and Figures 10 to 12 (shots)",
-    stages: &[DECIDE, FOCUS, OMISSIONS, EXPECT],
+    stages: &[FOCUS, OMISSIONS, EXPECT],
     roles: &[Role::Annotator],
-    // More where a segment is a document, omissions are looked for, or errors count by their probability.
+    // More where a segment is a document, omissions are looked for, or a distribution is weighed.
     calls: Calls::exactly(1),
     scale: "negative penalty, 0 is best and higher is better; with score=da and expected-da 0 to 100, higher is better",
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
@@ -106,7 +104,6 @@ pub const METHOD: Method = Method {
             values: &["off", "on"],
             meaning: "show part of a document that is longer than the context",
         },
-        decision::OPTION,
     ],
     build: |settings, options| Ok(Box::new(Fsp::new(settings, options)?)),
 };
@@ -121,8 +118,6 @@ pub struct Fsp {
     shots: Vec<Shot>,
     layout: Layout,
     scoring: Scoring,
-    /// `None` where the model decides whether there is an error.
-    decision: Option<Decision>,
     sentences: Sentences,
     seeks_omissions: bool,
     has_window: bool,
@@ -140,7 +135,7 @@ enum Sentences {
 
 /// What one question found.
 struct Found {
-    /// Located in their segment and, where they count by their probability, weighed.
+    /// Located in their segment.
     errors: Vec<ErrorSpan>,
     /// The quality score as written, and as it counts.
     quality: Option<[f64; 2]>,
@@ -175,39 +170,15 @@ impl Judge for Fsp {
     }
 
     fn calls(&self) -> Option<Calls> {
-        Some(decision::calls(self.scoring.calls(MAX_ERRORS), self.decision.as_ref()))
+        Some(self.scoring.calls())
     }
 
     fn materials(&self) -> Materials {
         let materials = Materials::of(&self.prompts);
-        let materials = decision::signed(materials, self.decision.as_ref());
         if self.document_weights == self.weights {
             return materials;
         }
         materials.with("document-weights", self.document_weights.name)
-    }
-
-    fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
-        self.decision.as_ref().map_or(Ok(()), |decision| decision.check_input(segments))
-    }
-
-    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
-        self.decision.as_ref().map_or(Ok(()), |decision| decision.check_model(&model_of(Role::Annotator)))
-    }
-
-    /// Of a segment that is judged by sentences, those of the sentence that is least likely to have none.
-    fn log_odds(&self, panel: &Panel, group: &[Segment]) -> Option<Vec<Result<f64, Error>>> {
-        let foci = self.foci(panel, group);
-        let odds = in_parallel(&foci, |_, focus| {
-            let chat = self.chat(group, focus, 1)?;
-            decision::log_odds(&panel.about(focus.segment), &chat, self.layout)
-        });
-        let of_segment = |idx: usize| {
-            let own = foci.iter().zip(&odds).filter(|(focus, _)| focus.segment == idx);
-            let own = own.map(|(_, odds)| odds.clone()).collect::<Result<Vec<f64>, Error>>()?;
-            own.into_iter().reduce(f64::min).ok_or_else(Error::nothing_to_judge)
-        };
-        self.layout.is_strict.then(|| (0..group.len()).map(of_segment).collect())
     }
 }
 
@@ -238,7 +209,6 @@ impl Fsp {
         let prompts = Prompts::load(&files, settings)?;
         let judge = Self {
             shots: shots::load(&prompts, shots_file, settings)?,
-            decision: Decision::of(&METHOD, settings, options, prompts.hash())?,
             prompts,
             granularity: settings.granularity.unwrap_or(METHOD.granularities[0]),
             weights: settings.weights("gemba", Unit::Segment)?,
@@ -315,12 +285,8 @@ impl Fsp {
         let (chat, reply) = loop {
             let chat = self.chat(group, focus, parts)?;
             let form = self.layout.form(&self.prompts, MAX_ERRORS, source, focus.text)?;
-            let form = match &self.decision {
-                Some(decision) => decision.decide(panel, &chat, &decision::pair(segment), self.layout, form),
-                None => Ok(form),
-            };
-            let ask = |form| Ok(panel.ask_with(Role::Annotator, FOCUS, &chat, &form, &sampling)?);
-            match form.and_then(ask) {
+            let answer = panel.ask_with(Role::Annotator, FOCUS, &chat, &form, &sampling);
+            match answer.map_err(Error::from) {
                 Err(Error::TooLong(_)) if self.has_window && focus.window(group, parts).len() > 1 => {
                     parts *= 2;
                 }
@@ -331,12 +297,9 @@ impl Fsp {
             self.layout.read(reading::whole(&reply, self.budget)?)?.weighed(&reply).into_parts();
         let written = Written { panel, chat: &chat, text: &reply.text };
         let quality = match (self.scoring, quality) {
-            (Scoring { by_quality: true, is_expected: true }, Some(raw)) => Some([raw, written.quality()?]),
+            (Scoring::ExpectedQuality, Some(raw)) => Some([raw, written.quality()?]),
             (_, quality) => quality.map(|raw| [raw, raw]),
         };
-        if self.counts_chances() {
-            written.weigh(&mut errors, self.weights_of(segment))?;
-        }
         errors = repeats::merged(errors);
         locate::place(&mut errors, &segment.source, focus.text);
         let before = segment.hypothesis[..focus.range.start].chars().count();
@@ -376,22 +339,16 @@ impl Fsp {
         let mean = |at: usize| quality.iter().map(|quality| quality[at]).sum::<f64>() / quality.len() as f64;
         let quality_score = (!quality.is_empty()).then(|| mean(0));
         let mut errors: Vec<ErrorSpan> = found.into_iter().flat_map(|found| found.errors).collect();
-        // What was not asked about with alternatives counts in full.
-        omissions::add(&mut errors, weights.weighed(omitted));
-        let written = weights.score(&weights.weighed(errors.clone()));
-        if !self.counts_chances() {
-            weights.weigh(&mut errors);
-        }
-        let (score, raw) = match quality_score.filter(|_| self.scoring.by_quality) {
+        omissions::add(&mut errors, omitted);
+        let errors = weights.weighed(errors);
+        let (score, raw) = match quality_score.filter(|_| self.scoring.by_quality()) {
             Some(raw) => (mean(1), raw),
-            None => (weights.score(&errors), written),
+            None => {
+                let sum = weights.score(&errors);
+                (sum, sum)
+            }
         };
         Ok(Verdict { score, raw, quality_score, errors })
-    }
-
-    /// Whether errors count by their probability.
-    fn counts_chances(&self) -> bool {
-        self.scoring == Scoring { by_quality: false, is_expected: true }
     }
 
     fn weights_of(&self, segment: &Segment) -> &'static Weights {

@@ -25,9 +25,8 @@
 //!   texts), and answers on one line. The omission spans of its examples come from the text form's examples.
 //!   Figure 9 misplaces `required`; `paper` shows it as printed.
 //! - Direct assessment (`da=on`) is not printed for this prompt; ours adds Figure 13's `quality_score`.
-//! - Beyond the papers: `score=expected` of the strict JSON form counts each error by its probability, or with `da=on`
-//!   takes the mean of the quality score's distribution ([`super::answers::chances`]); `raw` stays what is written.
-//!   `threshold=FILE` decides whether there is any error by a fitted threshold ([`super::answers::decision`]).
+//! - Beyond the papers: `da=on,score=expected` takes, in `strict`, the mean of the quality score's distribution
+//!   ([`super::answers::chances`]); `raw` stays what is written.
 //! - Spans. In `code` and `paper` they are free text, as in the papers: a span that is in neither text still costs
 //!   its weight; it keeps its words and has no offsets.
 //! - Weights of the JSON form are printed nowhere; ours default to `gemba`.
@@ -38,10 +37,9 @@
 use serde::Serialize;
 
 use super::{
-    Error, Grouping, Judge, Materials, Method, Model, Panel, Role, Stage, Unit, Verdict,
+    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Unit, Verdict,
     answers::{
         chances::{EXPECT, Scoring, Written},
-        decision::{self, DECIDE, Decision},
         errors::{Layout, Target},
     },
     confidence,
@@ -84,7 +82,7 @@ pub const METHOD: Method = Method {
     summary: "all errors of a translation from one prompt, as text or as JSON",
     citation: "Kocmi and Federmann 2023, GEMBA-MQM (text); FSP paper, Figures 9 to 12 (JSON); RATE, Figure 23 \
                (zero-shot text)",
-    stages: &[DECIDE, ANNOTATE, EXPECT],
+    stages: &[ANNOTATE, EXPECT],
     roles: &[Role::Annotator],
     // As `code`, a cut answer is asked for again.
     calls: Calls { least: 1, typical: 1, most: 6 },
@@ -104,9 +102,8 @@ pub const METHOD: Method = Method {
         Choice {
             name: "score",
             values: &["greedy", "expected"],
-            meaning: "JSON: what is written, or each error by its probability (da=on: the mean of the score's distribution)",
+            meaning: "JSON with da=on: the score as written, or the mean of its distribution",
         },
-        decision::OPTION,
     ],
     build: |settings, options| Ok(Box::new(GembaMqm::new(settings, options)?)),
 };
@@ -121,8 +118,6 @@ pub struct GembaMqm {
     /// `None` is the text form.
     json: Option<Layout>,
     scoring: Scoring,
-    /// `None` where the model decides whether there is an error.
-    decision: Option<Decision>,
     max_tokens: Option<usize>,
 }
 
@@ -132,8 +127,6 @@ pub(super) struct Texts<'a> {
     pub source: String,
     pub target_lang: &'a str,
     pub target: String,
-    /// The language pair by its codes.
-    pair: String,
     n_segments: usize,
 }
 
@@ -151,32 +144,11 @@ impl Judge for GembaMqm {
     }
 
     fn materials(&self) -> Materials {
-        decision::signed(Materials::of(&self.prompts), self.decision.as_ref())
+        Materials::of(&self.prompts)
     }
 
     fn calls(&self) -> Option<Calls> {
-        let most = if self.granularity == Granularity::Seg { 10 } else { 100 };
-        let is_own = self.scoring.is_expected || self.decision.is_some();
-        is_own.then(|| decision::calls(self.scoring.calls(most), self.decision.as_ref()))
-    }
-
-    fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
-        self.decision.as_ref().map_or(Ok(()), |decision| decision.check_input(segments))
-    }
-
-    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
-        self.decision.as_ref().map_or(Ok(()), |decision| decision.check_model(&model_of(Role::Annotator)))
-    }
-
-    fn log_odds(&self, panel: &Panel, group: &[Segment]) -> Option<Vec<Result<f64, Error>>> {
-        let layout = self.json.filter(|layout| layout.is_strict)?;
-        let measure = |idx: usize, texts: &Texts| {
-            if texts.is_empty() {
-                return Err(Error::nothing_to_judge());
-            }
-            decision::log_odds(&panel.about(idx), &self.chat(texts)?, layout)
-        };
-        Some(in_parallel(&self.units(group), measure))
+        (self.scoring == Scoring::ExpectedQuality).then(|| self.scoring.calls())
     }
 }
 
@@ -188,8 +160,11 @@ impl GembaMqm {
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let is_json = options.get("form") == "json";
         check_options(settings, options, is_json)?;
-        let is_expected = options.get("score") == "expected";
-        let scoring = Scoring { by_quality: options.is_on("da"), is_expected };
+        let scoring = match options.get("score") {
+            "expected" => Scoring::ExpectedQuality,
+            _ if options.is_on("da") => Scoring::Quality,
+            _ => Scoring::Errors,
+        };
         scoring.check(settings)?;
         let json = is_json.then(|| Layout {
             is_strict: settings.preset == Preset::Strict,
@@ -212,7 +187,6 @@ impl GembaMqm {
         let prompts = Prompts::load(&files, settings)?;
         let judge = Self {
             shots: shots::load(&prompts, shots_file, settings)?,
-            decision: Decision::of(&METHOD, settings, options, prompts.hash())?,
             prompts,
             preset: settings.preset,
             granularity: settings.granularity.unwrap_or_default(),
@@ -237,10 +211,7 @@ impl GembaMqm {
         }
         let chat = self.chat(texts)?;
         let Some(layout) = self.json else { return self.judge_text(panel, texts, &chat) };
-        let mut form = layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
-        if let Some(decision) = &self.decision {
-            form = decision.decide(panel, &chat, &texts.pair, layout, form)?;
-        }
+        let form = layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
         let reply = ask(panel, &chat, &form, self.budget())?;
         let answer = layout.read(reading::whole(&reply, self.budget())?)?.weighed(&reply);
         let written = Written { panel, chat: &chat, text: &reply.text };
@@ -356,9 +327,10 @@ fn check_options(settings: &Settings, options: &Options, is_json: bool) -> Resul
     if !is_json && (options.is_given("explain") || options.is_on("da")) {
         return conflict("`explain` and `da` are options of the JSON form; hint: add form=json");
     }
-    if !is_json && (options.get("score") == "expected" || options.get(decision::OPTION.name) != "none") {
+    if options.get("score") == "expected" && !options.is_on("da") {
         return conflict(
-            "`score=expected` and `threshold` are options of the JSON form; hint: add form=json",
+            "`score=expected` is the mean of the quality score, which only `da=on` asks for; hint: \
+             form=json,da=on,score=expected",
         );
     }
     if settings.preset == Preset::Code && settings.weights.as_deref().is_some_and(|w| w != "gemba") {
@@ -377,7 +349,6 @@ impl<'a> Texts<'a> {
             source: join(|s| &s.source),
             target_lang: first.tgt_lang.name(),
             target: join(|s| &s.hypothesis),
-            pair: decision::pair(first),
             n_segments: segments.len(),
         })
     }
@@ -385,7 +356,7 @@ impl<'a> Texts<'a> {
     /// Texts that try a prompt out.
     pub fn sample() -> Self {
         let [source, target] = ["a", "b"].map(ToOwned::to_owned);
-        Self { source_lang: "", source, target_lang: "", target, pair: String::new(), n_segments: 1 }
+        Self { source_lang: "", source, target_lang: "", target, n_segments: 1 }
     }
 
     pub fn query(&self) -> Pair<'_> {

@@ -12,8 +12,8 @@
 //!   say that it kept them apart.
 //! - Direct assessment. Figure 14 always asks for it; `da=off` does not. `score=da` takes it as the score, which
 //!   is else the sum of the weighed errors, `gemba` by default, as in [`super::fsp`].
-//! - Beyond the paper, in `strict`: `score=expected` counts each error by its probability, `score=expected-da` takes the
-//!   mean of the quality score's distribution ([`super::answers::chances`]); `raw` stays what is written.
+//! - Beyond the paper, in `strict`: `score=expected-da` takes the mean of the quality score's distribution
+//!   ([`super::answers::chances`]); `raw` stays what is written.
 //! - Answers, long texts and empty ones: as the JSON form of [`super::gemba_mqm`].
 
 use serde::Serialize;
@@ -43,9 +43,6 @@ use crate::{
 mod examples;
 
 const PROMPT: File = File { name: "gmicl/gmicl.j2", text: include_str!("gmicl/gmicl.j2") };
-
-/// The most errors that `strict` lets an answer about a unit of any length name ([`Texts::max_errors`]).
-const MAX_ERRORS: usize = 100;
 
 /// The five of GMICL-5.
 const N_EXAMPLES: usize = 5;
@@ -117,7 +114,7 @@ impl Judge for Gmicl {
     }
 
     fn calls(&self) -> Option<Calls> {
-        Some(self.scoring.calls(MAX_ERRORS))
+        Some(self.scoring.calls())
     }
 
     fn materials(&self) -> Materials {
@@ -143,7 +140,7 @@ impl Gmicl {
         };
         let scoring = Scoring::of(options);
         let conflict = |reason: &str| Err(setup::Error::Conflict(reason.into()));
-        if scoring.by_quality && !layout.quality {
+        if scoring.by_quality() && !layout.quality {
             return conflict(
                 "`score=da` needs the score that `da=off` does not ask for; hint: leave one out",
             );

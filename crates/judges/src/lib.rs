@@ -137,12 +137,6 @@ pub trait Judge: Sync + Send {
         None
     }
 
-    /// For each unit of the group, the log-odds of an answer without errors, where the method can decide by a threshold on
-    /// them ([`answers::decision`]).
-    fn log_odds(&self, _panel: &Panel, _group: &[Segment]) -> Option<Vec<Result<f64, Error>>> {
-        None
-    }
-
     /// Checks the models that have been seated against what the judge was set up for.
     ///
     /// # Errors

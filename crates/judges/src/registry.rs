@@ -1,10 +1,8 @@
 //! The judges that exist, and how one is made from its name, with its signature. It holds no method's logic.
 
 use super::{
-    Judge,
-    answers::decision,
-    difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl, himate, likelihood,
-    m_mad,
+    Judge, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl, himate,
+    likelihood, m_mad,
     method::{Calls, Method, Role},
     probe, rate, rubric_mqm,
     samples::Samples,
@@ -34,6 +32,10 @@ pub const METHODS: &[&Method] = &[
     &difficulty::METHOD,
     &thinking::METHOD,
 ];
+
+/// Options that methods no longer have, with the only value that is left. It is still signed, so that a run that an older
+/// build began without them can be continued and verified.
+const RETIRED: &[(&str, &str, &str)] = &[("gemba-mqm", "threshold", "none"), ("fsp", "threshold", "none")];
 
 /// The method of this name; `gemba_mqm` and `GEMBA-MQM` are `gemba-mqm`.
 ///
@@ -73,12 +75,6 @@ impl Built {
         let Calls { least, typical, most } = self.judge.calls().unwrap_or(self.method.calls);
         let n = self.samples;
         Calls { least: least * n, typical: typical * n, most: most * n }
-    }
-
-    /// The method with all that changes its question up to the decision whether there is an error.
-    #[must_use]
-    pub fn described(&self) -> String {
-        decision::described(self.method, &self.settings, &self.options)
     }
 
     /// Refuses roles that the method does not have.
@@ -168,6 +164,8 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, judge: &dyn
         };
         signed = signed.with(choice.name, value);
     }
+    let retired = RETIRED.iter().filter(|(name, ..)| *name == method.name);
+    signed = retired.fold(signed, |signed, (_, option, value)| signed.with(*option, *value));
     signed = signed
         .with("preset", preset.to_string())
         .with("granularity", granularity.unwrap_or(method.granularities[0]).to_string());
@@ -280,7 +278,7 @@ mod tests {
             @"
         no method is called `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
         no method is called `comet`; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
-        `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score, sentences, omissions, window, threshold
+        `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score, sentences, omissions, window
         option `shots` cannot be `5`; hint: 3, 0
         `shots` is not an option; hint: write NAME:option=value,option=value
         option `shots` is given twice

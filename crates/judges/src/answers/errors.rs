@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Error, Verdict, confidence,
     llm::{Form, Reply},
-    mqm::{self, ErrorSpan, Severity, locate, repeats, typology, weights::Weights},
+    mqm::{self, ErrorSpan, Severity, typology, weights::Weights},
     prompt::{File, Prompts},
     reading,
     shots::{Shot, ShotError},
@@ -268,11 +268,10 @@ impl Answer {
         Verdict { score, raw: score, quality_score, errors }
     }
 
-    /// The verdict as its method scores it. What counts by its probability is weighed behind the answer as written; `raw`
-    /// stays what is written.
+    /// The verdict as its method scores it; `raw` stays what is written.
     ///
     /// # Errors
-    /// What [`Written::quality`] and [`Written::weigh`] return.
+    /// What [`Written::quality`] returns.
     pub fn scored(
         self,
         (source, target): (&str, &str),
@@ -280,21 +279,9 @@ impl Answer {
         scoring: Scoring,
         written: &Written<'_>,
     ) -> Result<Verdict, Error> {
-        let expected = match scoring {
-            Scoring { is_expected: false, .. } => None,
-            Scoring { by_quality: true, .. } => Some((written.quality()?, None)),
-            Scoring { by_quality: false, .. } => {
-                let mut errors = self.clone().into_parts().0;
-                written.weigh(&mut errors, weights)?;
-                let mut errors = repeats::merged(errors);
-                locate::place(&mut errors, source, target);
-                Some((weights.score(&errors), Some(errors)))
-            }
-        };
-        let mut verdict = self.verdict(source, target, weights, scoring.by_quality);
-        if let Some((score, errors)) = expected {
-            verdict.score = score;
-            verdict.errors = errors.unwrap_or(verdict.errors);
+        let mut verdict = self.verdict(source, target, weights, scoring.by_quality());
+        if scoring == Scoring::ExpectedQuality {
+            verdict.score = written.quality()?;
         }
         Ok(verdict)
     }
