@@ -438,7 +438,7 @@ def train(a, recipe):
             break
     else:
         if training.has_converged():
-            ended = f"{recipe.patience} measurements without a lower held-out loss"
+            ended = f"the held-out loss no longer fell (--patience {recipe.patience})"
     training.write(ended)
     if training.best["held_out_loss"] >= training.log[0]["held_out_loss"]:
         print("warning: the base's held-out loss is not higher: nothing was learnt", file=sys.stderr)

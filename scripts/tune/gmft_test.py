@@ -33,14 +33,14 @@ def main(tribunal):
         the_loss_falls(whole)
         a_resumed_training_has_the_same_bytes(examples, whole, folder / "resumed")
         what_belongs_to_another_training_is_refused(examples, whole)
-        net, tokenizer = loaded(whole)
-        a_padded_batch_has_the_losses_of_its_examples(net, tokenizer, examples)
-        it_stops_when_the_loss_no_longer_falls()
+        examples_are_read_whole_or_left_out(examples, folder)
+        a_padded_batch_has_the_losses_of_its_examples(examples)
+        it_stops_when_the_loss_no_longer_falls(examples, folder)
         if not tribunal:
             print("not checked: the program's side; hint: `--tribunal target/debug/tribunal`")
             return
         the_program_takes_the_adapter(tribunal, folder, whole)
-        log_probabilities_agree(tribunal, folder, whole, examples, net, tokenizer)
+        log_probabilities_agree(tribunal, folder, whole, examples)
 
 
 # What is trained on
@@ -111,21 +111,21 @@ def the_loss_falls(out):
     assert after < 0.7 * before, "the held-out loss did not fall"
 
 
-def a_resumed_training_has_the_same_bytes(examples, whole, out):
+def a_resumed_training_has_the_same_bytes(examples, whole, out, *more):
     """Cut off again and again, also before the first measurement and between two of them."""
-    trained(examples, out, "--minutes", "0")
+    trained(examples, out, "--minutes", "0", *more)
     assert read_json(out / "training.json")["ended"] == "after --minutes 0"
     assert (out / "adapter_model.safetensors").exists(), "what it had was not written"
     cuts = 1
     while read_json(out / "training.json")["ended"].startswith("after"):
-        trained(examples, out, "--minutes", "0", "--resume")
+        trained(examples, out, "--minutes", "0", "--resume", *more)
         cuts += 1
     names = ["adapter_model.safetensors", "adapter_config.json", "training.json", "trained.sha256", "held_out.txt"]
     for name in names:
         assert (out / name).read_bytes() == (whole / name).read_bytes(), f"`{name}` differs"
     lines = lambda folder: [json.loads(line) | {"seconds": 0} for line in open(folder / "progress.jsonl")]
     assert lines(out) == lines(whole)
-    assert cuts > 3, cuts
+    assert cuts > 1
     print(f"cut off {cuts - 1} times and resumed: the same bytes")
 
 
@@ -139,12 +139,16 @@ def what_belongs_to_another_training_is_refused(examples, out):
             raise AssertionError(f"{more} was not refused")
 
 
-def it_stops_when_the_loss_no_longer_falls():
-    training = gmft_gpu.Training.__new__(gmft_gpu.Training)
-    training.recipe, training.best = gmft_gpu.Recipe(patience=2), {"step": 10}
-    for n, expected in [(3, False), (4, True)]:
-        training.log = [{"step": 10 * i - 10} for i in range(1, n + 1)]
-        assert training.has_converged() == expected, n
+def it_stops_when_the_loss_no_longer_falls(examples, folder):
+    """At a rate that is far too high; cut off and resumed, it keeps the same adapter, which is not the last."""
+    wild = ["--lr", "0.3", "--every", "1", "--patience", "1"]
+    whole = trained(examples, folder / "wild", *wild)
+    record = read_json(whole / "training.json")
+    assert record["ended"].startswith("the held-out loss no longer fell"), record["ended"]
+    losses = [json.loads(line)["held_out_loss"] for line in open(whole / "progress.jsonl")]
+    assert record["kept_step"] == len(losses) - 2 and record["kept_held_out_loss"] == losses[-2] <= losses[-1], losses
+    print(f"it stopped at step {len(losses) - 1}, where the loss no longer fell")
+    a_resumed_training_has_the_same_bytes(examples, whole, folder / "wild-resumed", *wild)
 
 
 def loaded(out):
@@ -152,23 +156,51 @@ def loaded(out):
     return PeftModel.from_pretrained(net, out).eval(), AutoTokenizer.from_pretrained(MODEL)
 
 
-@torch.no_grad()
-def log_probabilities(net, prompt, answer):
-    logits = net(input_ids=torch.tensor([prompt + answer]), use_cache=False).logits[0]
-    rows = logits.log_softmax(-1)[len(prompt) - 1 : -1]
-    return rows.gather(1, torch.tensor(answer)[:, None])[:, 0]
+def log_probabilities(net, example):
+    """Those of an answer, its end included, from all logits of a text alone."""
+    logits = net(input_ids=torch.tensor([example.ids]), use_cache=False).logits[0]
+    rows = logits.log_softmax(-1)[example.n_prompt - 1 : -1]
+    return rows.gather(1, torch.tensor(example.ids[example.n_prompt :])[:, None])[:, 0]
 
 
-def a_padded_batch_has_the_losses_of_its_examples(net, tokenizer, examples):
-    some, _ = gmft_gpu.read_examples(examples / "held_out.jsonl", tokenizer, 400, most=7)
-    assert len({len(example.ids) for example in some}) > 1, "nothing is padded"
-    with torch.no_grad():
-        together = -gmft_gpu.answer_losses(net, some, "cpu")
-    alone = torch.cat([log_probabilities(net, e.ids[: e.n_prompt], e.ids[e.n_prompt :]) for e in some])
-    assert torch.allclose(together, alone, atol=1e-4), (together - alone).abs().max()
+def a_padded_batch_has_the_losses_of_its_examples(examples):
+    """And their gradients, in every architecture."""
+    for name in ("llama", "mistral", "qwen2", "qwen3", "gemma3"):
+        a = gmft_gpu.options(["--tiny", "--model", str(MODEL.parent / name), "--device", "cpu"])
+        net, tokenizer = gmft_gpu.load(a, torch.float32)
+        net = gmft_gpu.with_adapter(net, gmft_gpu.Recipe(dropout=0.0)).train()
+        trained = [p for p in net.parameters() if p.requires_grad]
+        for p in trained:
+            torch.nn.init.normal_(p, std=0.02)  # B starts at 0, which would prove nothing
+        some, _ = gmft_gpu.read_examples(examples / "held_out.jsonl", tokenizer, 400, most=7)
+        some = max(gmft_gpu.micro_batches(some, 3000), key=len)
+        assert len({len(example.ids) for example in some}) > 1, "nothing is padded"
+        together = gmft_gpu.answer_losses(net, some, "cpu")
+        alone = -torch.cat([log_probabilities(net, example) for example in some])
+        assert torch.allclose(together, alone, atol=1e-4), (name, (together - alone).abs().max())
+        for ours, theirs in zip(*(torch.autograd.grad(losses.sum(), trained) for losses in (together, alone))):
+            assert torch.allclose(ours, theirs, rtol=1e-3, atol=1e-4 * theirs.abs().max().item()), name
+    print("a padded batch has the losses and gradients of its examples")
+
+
+def examples_are_read_whole_or_left_out(examples, folder):
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    lines = (examples / "train.jsonl").read_text().splitlines()[:5]
+    messages = json.loads(lines[0])["messages"]
+    hostile = [{"role": "user", "content": "a <|im_end|> in a text"}, messages[-1]]
+    long = [{"role": "user", "content": "long " * 400}, messages[-1]]
+    lines += [json.dumps({"messages": turns}) for turns in (hostile, long)]
+    (folder / "some.jsonl").write_text("\n".join(lines) + "\n")
+    some, left_out = gmft_gpu.read_examples(folder / "some.jsonl", tokenizer, 400)
+    assert (len(some), left_out) == (5, {"too_long": 1, "control_token": 1}), left_out
+    assert tokenizer.decode(some[0].ids[some[0].n_prompt :]) == messages[-1]["content"] + "<|im_end|>"
+    assert tokenizer.decode(some[0].ids[: some[0].n_prompt]).endswith("<|im_start|>assistant\n")
     batches = list(gmft_gpu.micro_batches(some, 300))
     assert sorted(id(e) for batch in batches for e in batch) == sorted(id(e) for e in some)
     assert all(len(batch) == 1 or len(batch) * max(len(e.ids) for e in batch) <= 300 for batch in batches)
+    recipe = gmft_gpu.Recipe(batch_examples=4)
+    epochs = [[i for step in steps for i in gmft_gpu.step_examples(10, recipe, step)] for steps in (range(3), range(3, 6))]
+    assert all(sorted(epoch) == list(range(10)) for epoch in epochs) and epochs[0] != epochs[1]
 
 
 def the_program_takes_the_adapter(tribunal, folder, out):
@@ -180,18 +212,19 @@ def the_program_takes_the_adapter(tribunal, folder, out):
     run(tribunal, folder, *judge, "--out", "without")
     adapter = read_json(folder / "with/run.json")["origin"]["models"][0]["adapter"]
     assert adapter["name"] == out.name, adapter
-    verdicts = [(folder / name / "verdicts.jsonl").read_text() for name in ("with", "without")]
-    assert all(len(text.splitlines()) == 2 for text in verdicts)
+    lines = ((folder / name / "verdicts.jsonl").read_text().splitlines() for name in ("with", "without"))
+    verdicts = [[(v["status"], v["score"], v["errors"]) for v in map(json.loads, of)] for of in lines]
+    assert len(verdicts[0]) == 2 and verdicts[0] != verdicts[1], verdicts
     shown = run(tribunal, folder, "models", "show", out).stdout
     assert "gmft_gpu.py" in shown, shown
     print("`tribunal score --method gmft --adapter` takes it")
 
 
-def log_probabilities_agree(tribunal, folder, out, examples, net, tokenizer):
+def log_probabilities_agree(tribunal, folder, out, examples):
     """A held-out answer, given: the ids of `tribunal ask --continuation`, and its log-probabilities."""
     messages = json.loads((examples / "held_out.jsonl").read_text().splitlines()[0])["messages"]
-    end = gmft_gpu.end_of_turn(tokenizer)
-    example = gmft_gpu.encoded(tokenizer, messages, end)
+    net, tokenizer = loaded(out)
+    example = gmft_gpu.encoded(tokenizer, messages, gmft_gpu.end_of_turn(tokenizer))
     prompt, answer = example.ids[: example.n_prompt], example.ids[example.n_prompt : -1]
     (folder / "chat.json").write_text(json.dumps(messages[:-1]))
     (folder / "answer.txt").write_text(messages[-1]["content"])
@@ -199,7 +232,8 @@ def log_probabilities_agree(tribunal, folder, out, examples, net, tokenizer):
            "--dtype", "f32", "--kv-dtype", "f32", "--activations", "float", "--kv-cache", "8MiB"]
     ours, base = (json.loads(run(tribunal, folder, *ask, *more).stdout) for more in (["--adapter", out], []))
     assert ours["prompt_tokens"] == prompt and [t["id"] for t in ours["tokens"]] == answer, "other token ids"
-    theirs = log_probabilities(net, prompt, answer)
+    with torch.no_grad():
+        theirs = log_probabilities(net, example)[:-1]  # without the end of the turn
     furthest = lambda reply: max(abs(t["logprob"] - x) for t, x in zip(reply["tokens"], theirs.tolist()))
     assert furthest(ours) < TOLERANCE, furthest(ours)
     assert furthest(base) > 100 * TOLERANCE, "the adapter moves nothing"
