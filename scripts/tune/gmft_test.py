@@ -141,7 +141,7 @@ def what_belongs_to_another_training_is_refused(examples, out):
 
 def it_stops_when_the_loss_no_longer_falls(examples, folder):
     """At a rate that is far too high; cut off and resumed, it keeps the same adapter, which is not the last."""
-    wild = ["--lr", "0.3", "--every", "1", "--patience", "1"]
+    wild = ["--lr", "1", "--epochs", "20", "--every", "1", "--patience", "1"]
     whole = trained(examples, folder / "wild", *wild)
     record = read_json(whole / "training.json")
     assert record["ended"].startswith("the held-out loss no longer fell"), record["ended"]
@@ -222,7 +222,8 @@ def the_program_takes_the_adapter(tribunal, folder, out):
 
 def log_probabilities_agree(tribunal, folder, out, examples):
     """A held-out answer, given: the ids of `tribunal ask --continuation`, and its log-probabilities."""
-    messages = json.loads((examples / "held_out.jsonl").read_text().splitlines()[0])["messages"]
+    lines = (json.loads(line)["messages"] for line in open(examples / "held_out.jsonl", encoding="utf-8"))
+    messages = max(lines, key=lambda turns: len(turns[-1]["content"]))
     net, tokenizer = loaded(out)
     example = gmft_gpu.encoded(tokenizer, messages, gmft_gpu.end_of_turn(tokenizer))
     prompt, answer = example.ids[: example.n_prompt], example.ids[example.n_prompt : -1]
