@@ -3,6 +3,7 @@
 Without `--tribunal PATH` the examples are this file's own and the program's side is not checked; it says so.
 """
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -204,14 +205,17 @@ def examples_are_read_whole_or_left_out(examples, folder):
 
 
 def the_program_takes_the_adapter(tribunal, folder, out):
-    (folder / "src.txt").write_text("The sentence number 3 of document 1\nOne more\n")
-    (folder / "hyp.txt").write_text("Satz 1 falsch 3\nSatz 1 gut 4\n")
+    hashes = (out / "trained.sha256").read_text().split()
+    seen = next(t for t in translations() if hashlib.sha256(t["source"].encode()).hexdigest() in hashes)
+    (folder / "src.txt").write_text(f"{seen['source']}\nOne more\n")
+    (folder / "hyp.txt").write_text(f"{seen['hypothesis']}\nSatz 1 gut 4\n")
     judge = ["score", "--method", "gmft", "--model", MODEL, "-s", "src.txt", "-t", "hyp.txt", "-l", "en-de", "--prompts",
              "prompts", "--max-tokens", "120", "--kv-cache", "8MiB", "--quiet", "--only-system"]
     run(tribunal, folder, *judge, "--adapter", out, "--out", "with")
     run(tribunal, folder, *judge, "--out", "without")
-    adapter = read_json(folder / "with/run.json")["origin"]["models"][0]["adapter"]
-    assert adapter["name"] == out.name, adapter
+    record = read_json(folder / "with/run.json")
+    assert record["origin"]["models"][0]["adapter"]["name"] == out.name, record
+    assert [overlap["segments"] for overlap in record["trained_on"]] == [1], record["trained_on"]
     lines = ((folder / name / "verdicts.jsonl").read_text().splitlines() for name in ("with", "without"))
     verdicts = [[(v["status"], v["score"], v["errors"]) for v in map(json.loads, of)] for of in lines]
     assert len(verdicts[0]) == 2 and verdicts[0] != verdicts[1], verdicts
