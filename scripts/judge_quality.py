@@ -49,7 +49,7 @@ def main():
     p.add_argument("--pairs", default="en-de,zh-en")
     p.add_argument("--segments", type=int, default=24, help="of each system, in whole documents")
     p.add_argument("--judges", help="names of the table, with semicolons between; default: all")
-    p.add_argument("--adapter", help="the folder of `tribunal tune`, for `gmft 0.5B, tuned`")
+    p.add_argument("--adapter", help="an adapter by scripts/tune/gmft_gpu.py, for `gmft 0.5B, tuned`")
     p.add_argument("--fits", default="", help="PAIR=FILE,...: fits of `tribunal tune probe -l PAIR`")
     p.add_argument("--metrics", default="chrF,BLEU,CometKiwi,MetricX-23-QE,GEMBA-MQM,COMET")
     p.add_argument("--seed", type=int, default=0, help="draws the documents")

@@ -82,6 +82,14 @@ cargo test "${everything[@]}" --doc
 step "Python"
 scripts/python_test.sh
 
+step "training an adapter"
+# PyTorch is larger than all that is downloaded here, so it is used where it is there already.
+if python3 -c "import peft, safetensors, torch, transformers" 2>/dev/null; then
+  python3 scripts/tune/gmft_gpu.py --tiny --tribunal "$tribunal"
+else
+  echo "not checked: python3 cannot import torch, transformers and peft"
+fi
+
 step "the report in a browser"
 if ! unchanged browser src/report scripts/report_test.py; then
   # On a CI machine a browser is installed for this; elsewhere it runs where there is one already.

@@ -20,6 +20,8 @@ pub mod ridge;
 
 pub mod probe;
 
+pub use crate::model::Weights;
+
 use std::{
     fs::{self, File},
     io::Write as _,

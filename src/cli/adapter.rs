@@ -137,8 +137,8 @@ pub fn trained_on(dir: &Path) -> Result<Option<TrainedOn>> {
     match TrainedOn::parse(format!("the adapter `{name}`"), &text) {
         Ok(trained) => Ok(Some(trained)),
         Err(line) => bail!(
-            "`{}` line {line} is not a sha256\nhint: `tribunal tune` writes one for each source text that the adapter \
-             was trained on; without the file, runs do not warn about them",
+            "`{}` line {line} is not a sha256\nhint: `tribunal tune export` writes one for each source text that is \
+             trained on; without the file, runs do not warn about them",
             path.display()
         ),
     }

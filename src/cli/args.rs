@@ -40,8 +40,8 @@ pub struct InputArgs {
     /// Which systems of the test set to judge; default: all but the references
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub systems: Vec<String>,
-    /// Judge only the documents that this file names, one a line: `DOC`, or `PAIR/DOC` as in `held_out.txt` of `tribunal
-    /// tune`
+    /// Judge only the documents that this file names, one a line: `DOC`, or `PAIR/DOC` as in the `held_out.txt` that
+    /// `tribunal tune export` writes
     #[arg(long, value_name = "FILE")]
     pub documents: Option<PathBuf>,
     /// Judge only the first N segments of each system; their documents are still shown whole

@@ -1,6 +1,6 @@
 //! GMFT: one prompt over a text of any length, put to a model that was tuned on MQM ratings of texts of that length.
-//! "FSP" paper, Sections 2 and 3.2, Appendix B.3. It trains nothing: `tribunal tune` does, and asks [`answer`] what
-//! the model should have said.
+//! "FSP" paper, Sections 2 and 3.2, Appendix B.3. It trains nothing: `tribunal tune export` asks
+//! [`answer`] what the model should have said, and `scripts/tune/gmft_gpu.py` trains on it.
 //!
 //! Differs:
 //! - The prompt of the tuned model is printed nowhere. Ours is Figure 9's without its schema and its examples: tuning
@@ -48,7 +48,7 @@ const LAYOUT: Layout =
 /// What `tribunal methods show gmft` says.
 pub const METHOD: Method = Method {
     name: "gmft",
-    summary: "one short prompt over the whole text, for a model tuned on MQM ratings (`tribunal tune`)",
+    summary: "one short prompt over the whole text, for a model tuned on MQM ratings (docs/tuning.md)",
     citation: "Focus Sentence Prompting, Sections 2 and 3.2 (GMFT), Appendix B.3",
     stages: &[ANNOTATE],
     roles: &[Role::Annotator],

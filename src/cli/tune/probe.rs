@@ -26,10 +26,10 @@ use crate::{
         prompt::Prompts,
     },
     llm::Llm,
-    model::Weights,
     mqm::weights,
     segment::Segment,
     tune::{
+        Weights,
         probe::{self as fitting, Subject},
         rated::{Document, Rated},
         readings::Readings,
