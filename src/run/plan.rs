@@ -154,12 +154,12 @@ impl<S: Segments + ?Sized> Work<'_, S> {
 }
 
 impl Amount {
-    /// What some calls took, so many times. `None` when there were none.
+    /// What some calls took, calls and tokens so many times. `None` when there were none.
     #[must_use]
-    pub fn of_all(cost: &Cost, factor: f64) -> Option<Self> {
-        let scaled = |n: usize| (n as f64 * factor).round() as usize;
+    pub fn of_all(cost: &Cost, [calls, tokens]: [f64; 2]) -> Option<Self> {
+        let scaled = |n: usize| (n as f64 * tokens).round() as usize;
         (cost.calls > 0).then(|| Self {
-            calls: scaled(cost.calls),
+            calls: (cost.calls as f64 * calls).round() as usize,
             prompt_tokens: scaled(cost.usage.prompt()),
             distinct_tokens: None,
             answer_tokens: scaled(cost.usage.generated),

@@ -42,7 +42,10 @@ impl Task<'_> {
             let is_left = |group: &usize| !begun.done.groups.contains(group);
             let (left, done): (Vec<usize>, Vec<usize>) = share.mine.iter().partition(|group| is_left(group));
             trial.kept = done.len();
-            trial.expected = Amount::of_all(&begun.done.sums.cost, size(&share.mine) / size(&done).max(1.0));
+            let units = |groups: &[usize]| share.n_units(groups.iter()) as f64;
+            let factors =
+                [units(&share.mine) / units(&done).max(1.0), size(&share.mine) / size(&done).max(1.0)];
+            trial.expected = Amount::of_all(&begun.done.sums.cost, factors);
             let took = start.elapsed();
             let is_time = seconds_each.is_none_or(|each: f64| {
                 took.as_secs_f64() + each * size(&left[..n.min(left.len())]) < time.as_secs_f64()

@@ -76,18 +76,22 @@ fn counted(args: &Args, judged: &Judged, built: &Built, begun: &Begun, seated: &
         signature: &signature,
     };
     let conduct = super::conduct(args, built, seated, begun)?;
-    let trial = task.trial(&Options { show: Show::Quiet, ..options.clone() }, &conduct, TRIAL)?;
+    let mut trial = task.trial(&Options { show: Show::Quiet, ..options.clone() }, &conduct, TRIAL)?;
+    if let Some(expected) = &mut trial.expected {
+        expected.prompt_tokens = expected.prompt_tokens.max(plan.least.prompt_tokens);
+    }
     let mut estimates = (seated.memory)();
-    if let Some(seconds) = trial.seconds_left {
-        estimates.push(("time".to_owned(), time(seconds)));
+    match trial.seconds_left {
+        Some(seconds) if trial.kept < trial.groups => estimates.push(("time".to_owned(), time(seconds))),
+        Some(_) => estimates.push(("time".to_owned(), "everything is judged already".to_owned())),
+        None => {}
     }
     let mut notes = plan.notes();
     if trial.expected.is_some() {
         notes.push(format!("expected: {} of {} groups, scaled to all", trial.kept, trial.groups));
     }
     notes.push(format!(
-        "the {} groups that were judged are kept in `{}`; the run goes on from there",
-        trial.kept,
+        "what was judged is kept in `{}`, and the run goes on from there",
         options.out.display()
     ));
     Ok(Planned { plan, trial, estimates, notes, signature: Some(signature) })
