@@ -4,7 +4,7 @@ use super::{
     super::{
         Error,
         launch::{Argument, Shape},
-        products::{self, Kind, Way},
+        products::{self, Kernels, Kind, Way},
         weights::{Linear, Part, module},
     },
     Cuda, Values,
@@ -51,7 +51,7 @@ impl Cuda {
         add: bool,
     ) -> Result<(), Error> {
         let (m, n, k) = (x.n_rows, part.n, w.k);
-        let launch = products::launch(kind, m, n, k);
+        let launch = products::launch(Kernels::of(self.gpu.capability()), kind, [m, n, k]);
         let shape = Shape {
             grid: launch.grid,
             block: [launch.tile.threads, 1],
