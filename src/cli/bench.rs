@@ -17,6 +17,7 @@ use super::{
     table::Table,
 };
 use crate::{
+    files,
     bench::{
         invariance,
         machine::{self, Limits},
@@ -351,13 +352,12 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     }
     let (measured, replies) = workload::run(&opened.engine, &requests)?;
     if let Some(file) = &args.replies {
-        let mut lines = std::io::BufWriter::new(std::fs::File::create(file)?);
-        for (request, reply) in requests.iter().zip(&replies) {
-            let line =
-                json!({"id": request.id, "text": reply.text, "finish": reply.finish, "usage": reply.usage});
-            writeln!(lines, "{line}")?;
-        }
-        lines.flush()?;
+        files::write(file, |lines| {
+            requests.iter().zip(&replies).try_for_each(|(request, reply)| {
+                let Reply { text, finish, usage, .. } = reply;
+                writeln!(lines, "{}", json!({"id": request.id, "text": text, "finish": finish, "usage": usage}))
+            })
+        })?;
     }
     if args.printed.is_json() {
         return print(&json!({"model": opened.full_name(), "measured": measured}), out);

@@ -322,6 +322,7 @@ fn tune(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<()> {
 fn prepare(args: &Args, split: &Split) -> Result<Prepared> {
     let found = panel::find(&args.model, None, &args.engine)?;
     let weights = Weights::open(&found.weights)?;
+    weights.check(&found.options.hashed)?;
     let n_layers = weights.config().n_layers;
     let layers = args.recipe.layers_below(n_layers)?;
     say!("reading examples ...");

@@ -13,9 +13,11 @@ use sha2::{Digest, Sha256};
 use super::{
     Error, Selection,
     folder::{hex, json_lines},
+    materials,
     record::UnitKey,
 };
 use crate::{
+    files,
     segment::{Segments, trained::Overlap},
     signature::Signature,
 };
@@ -262,7 +264,7 @@ impl RunFile {
     /// [`Error::NoRun`] when there is none, [`Error::Damaged`] when it cannot be parsed.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(RUN);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match files::read_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
             Err(source) => return Err(Error::Io { action: "read", path, source }),
@@ -276,13 +278,13 @@ impl RunFile {
     }
 
     /// The path of a material's copy in the run folder, or the path that the command names, from where it was given.
-    #[must_use]
-    pub fn place(&self, dir: &Path, flag: &str, given: &Path) -> PathBuf {
-        let kept = self.origin.materials.iter().find(|m| m.flag == flag).and_then(|m| m.kept.as_ref());
-        match kept {
-            Some(kept) => dir.join(kept),
-            None => self.from_there(given),
-        }
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a copy that would be outside the folder.
+    pub fn place(&self, dir: &Path, flag: &str, given: &Path) -> Result<PathBuf, Error> {
+        let of_flag = self.origin.materials.iter().find(|material| material.flag == flag);
+        let kept = of_flag.map(|material| materials::place(dir, material)).transpose()?.flatten();
+        Ok(kept.unwrap_or_else(|| self.from_there(given)))
     }
 
     /// A path as it was meant where the command was given.

@@ -2,7 +2,7 @@
 //! bf16. What prompts have in common is computed and kept once. It trains nothing.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
@@ -10,7 +10,10 @@ use std::{
 use candle_core::{Device, Tensor};
 
 use super::{Error, forward::Batch, io};
-use crate::model::{BLOCK, KvType, Model, Part, Step};
+use crate::{
+    files,
+    model::{BLOCK, KvType, Model, Part, Step},
+};
 
 /// Tokens of one step.
 const CHUNK: usize = 512;
@@ -110,8 +113,7 @@ impl Lower {
         let path = folder.join(format!("states-{name}.bf16"));
         let part = folder.join(format!("states-{name}.part"));
         if !path.exists() {
-            let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&part);
-            let file = file.map_err(io(&part))?;
+            let file = files::update(&part).map_err(|error| io(&part)(error.source))?;
             let mut making = Making { model: model()?, file, path: &part, places: &places, layers, hidden };
             making.rest(texts, progress)?;
             std::fs::rename(&part, &path).map_err(io(&path))?;

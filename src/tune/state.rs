@@ -3,8 +3,8 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fs::{self, File},
-    io::Write,
+    fs,
+    io::Write as _,
     path::Path,
 };
 
@@ -13,6 +13,7 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 
 use super::{Error, adamw::Moments, io, lora::Adapters};
+use crate::files;
 
 /// How far training has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -131,12 +132,5 @@ pub fn load(path: &Path, adapters: &Adapters) -> Result<Option<State>, Error> {
 /// # Errors
 /// It cannot be written.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let part = path.with_extension("part");
-    let write = || {
-        let mut file = File::create(&part)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&part, path)
-    };
-    write().map_err(io(path))
+    files::replace(path, |file| file.write_all(bytes)).map_err(|error| io(path)(error.source))
 }

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::Args;
 use crate::{
+    files,
     cli::{
         args::InputArgs,
         input,
@@ -52,7 +53,7 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     let fitted = tallies.into_iter().map(|(pair, tally)| threshold(&built, &seated, pair, tally));
     let thresholds = Thresholds { decision: fitted.collect::<Result<_>>()? };
     let text = toml::to_string(&thresholds).context("the thresholds cannot be written as TOML")?;
-    run::folder::replace(&args.out, |file| file.write_all(text.as_bytes()))?;
+    files::write(&args.out, |file| file.write_all(text.as_bytes()))?;
     if args.printed.is_json() {
         writeln!(out, "{:#}", serde_json::to_value(&thresholds)?)?;
     } else if !args.printed.rows(&table(&thresholds), out)? {

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::Args;
+use crate::files;
 use crate::cli::raters;
 use crate::meta::align::Aligned;
 use crate::meta::annotators::{self, RaterPair};
@@ -348,7 +349,7 @@ fn plots(dir: &Path, directions: &[Direction], result: &SetResult) -> Result<Vec
     let mut written = Vec::new();
     let mut write = |name: String, svg: String| -> Result<()> {
         let path = dir.join(name.replace(['/', '+', ':', '@'], "_"));
-        std::fs::write(&path, svg).with_context(|| format!("cannot write `{}`", path.display()))?;
+        files::write(&path, |file| file.write_all(svg.as_bytes()))?;
         written.push(path);
         Ok(())
     };

@@ -2,7 +2,7 @@
 //! plot hold no times, so that the same training gives the same bytes.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     io::Write,
     path::{Path, PathBuf},
     time::Instant,
@@ -16,6 +16,7 @@ use super::{
     judged::{SHOWN, mean},
 };
 use crate::{
+    files,
     meta::plot::curves,
     tune::{self, train::Event},
 };
@@ -121,7 +122,7 @@ impl Table {
             return Ok(());
         }
         let io = |source| tune::Error::Io { path: self.path.clone(), source };
-        let mut file = OpenOptions::new().append(true).open(&self.path).map_err(io)?;
+        let mut file = files::append(&self.path).map_err(|error| io(error.source))?;
         writeln!(file, "{line}").map_err(io)
     }
 }

@@ -85,6 +85,7 @@ fn prepare(args: &Args, fit: Fit, split: &Split, begun: &super::Begun) -> Result
     fit.check_model(&Model { name: found.name.clone(), sha256: found.sha256.clone() })?;
     let layers = args.recipe.layers_below(fit.depth)?;
     let weights = Weights::open(&found.weights)?;
+    weights.check(&found.options.hashed)?;
     let engine = Engine::open(&found.weights, &found.options)?;
     let choose = |documents, most| {
         scores::chosen(documents, (most, args.amount.max_tokens, data.seed), (&engine, &prompts))
