@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, Write},
+    io::BufRead,
     path::Path,
     sync::Arc,
 };

@@ -27,7 +27,8 @@ use crate::{
         workload,
     },
     engine::Format,
-    judges::registry,
+    judges::{Programs, registry},
+    llm,
     run::groups::groups,
     segment::{Segment, read::Input},
 };
@@ -320,6 +321,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
             prompts: None,
             samples: 1,
             shots: None,
+            programs: Programs::Run,
         };
         let sampling = SamplingArgs { temperature: 0.0, top_p: 1.0, max_tokens: args.max_tokens, seed: 0 };
         let judge = registry::build(&judge.method, &judge.settings(&sampling))?.judge;
@@ -354,7 +356,7 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     if let Some(file) = &args.replies {
         files::write(file, |lines| {
             requests.iter().zip(&replies).try_for_each(|(request, reply)| {
-                let Reply { text, finish, usage, .. } = reply;
+                let llm::Reply { text, finish, usage, .. } = reply;
                 writeln!(lines, "{}", json!({"id": request.id, "text": text, "finish": finish, "usage": usage}))
             })
         })?;

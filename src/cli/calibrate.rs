@@ -24,7 +24,6 @@ use crate::{
         },
         in_parallel, registry,
     },
-    run,
     segment::{Segment, read::Input},
 };
 

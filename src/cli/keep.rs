@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::{
     files,
     judges::Reads,
-    run::{self, Keep, Outcome, Shard},
+    run::{Keep, Outcome, Shard},
 };
 
 /// Which sources are written, and where.

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     files,
-    run::{Shard, folder},
+    run::Shard,
 };
 
 mod script;

@@ -49,10 +49,13 @@ impl Keeping {
     }
 }
 
+/// Where calls may be; only one of them is there.
+pub const PLACES: [&str; 2] = [PLAIN, COMPRESSED];
+
 /// The file of calls of a folder; `None` where there is none.
 #[must_use]
 pub fn place(dir: &Path) -> Option<PathBuf> {
-    [PLAIN, COMPRESSED].map(|name| dir.join(name)).into_iter().find(|path| path.exists())
+    PLACES.map(|name| dir.join(name)).into_iter().find(|path| path.exists())
 }
 
 /// A file of calls that is appended to.

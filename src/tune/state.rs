@@ -4,7 +4,6 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
-    io::Write as _,
     path::Path,
 };
 

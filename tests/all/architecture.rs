@@ -162,7 +162,7 @@ fn rooms_import_only_what_they_may() {
         for (line, target) in source.imports() {
             let is_excepted =
                 EXCEPTIONS.iter().any(|(path, to)| source.path.starts_with(path) && *to == target);
-            let is_own = !source.root.is_empty() && !is_room(&target);
+            let is_own = !source.root.is_empty() && !is_room(&target) || BELOW.contains(&target.as_str());
             if !is_own && target != source.room() && !allowed.contains(&target.as_str()) && !is_excepted {
                 offences.push(format!(
                     "{}:{line}: `{}` may not import `{target}`",

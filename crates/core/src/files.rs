@@ -9,7 +9,7 @@ use std::{
 
 mod stamp;
 
-pub use stamp::Stamp;
+pub use stamp::{Stamp, Time};
 
 /// Why a file cannot be written or read.
 #[derive(Debug, thiserror::Error)]

@@ -21,7 +21,6 @@ use crate::{
         in_parallel, registry,
     },
     mqm::Severity,
-    run,
     segment::Segment,
     tune::rated::{self, Document, Rated},
 };

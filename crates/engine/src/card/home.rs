@@ -226,6 +226,12 @@ impl Identity {
         Ok(Self { sha256: of_list(&files), files, stamps })
     }
 
+    /// The SHA-256 of a model that is a list of files with theirs.
+    #[must_use]
+    pub fn of_list(files: &[(String, String)]) -> String {
+        of_list(files)
+    }
+
     /// The first eight digits: the signature's field.
     #[must_use]
     pub fn fingerprint(&self) -> String {
