@@ -1,11 +1,6 @@
 //! The questions that a judge would ask, recorded instead of answered, and files of them.
 
-use std::{
-    collections::BTreeMap,
-    io::BufRead,
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, io::BufRead, path::Path, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 

@@ -17,7 +17,6 @@ use super::{
     table::Table,
 };
 use crate::{
-    files,
     bench::{
         invariance,
         machine::{self, Limits},
@@ -27,6 +26,7 @@ use crate::{
         workload,
     },
     engine::Format,
+    files,
     judges::{Programs, registry},
     llm,
     run::groups::groups,
@@ -357,7 +357,11 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
         files::write(file, |lines| {
             requests.iter().zip(&replies).try_for_each(|(request, reply)| {
                 let llm::Reply { text, finish, usage, .. } = reply;
-                writeln!(lines, "{}", json!({"id": request.id, "text": text, "finish": finish, "usage": usage}))
+                writeln!(
+                    lines,
+                    "{}",
+                    json!({"id": request.id, "text": text, "finish": finish, "usage": usage})
+                )
             })
         })?;
     }

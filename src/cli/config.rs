@@ -127,7 +127,10 @@ pub fn check(options: &Options, cli: &Command) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Variable`] for one that looks misspelt.
-pub fn check_variables<'a>(names: impl Iterator<Item = &'a str>, cli: &Command) -> Result<Vec<String>, Error> {
+pub fn check_variables<'a>(
+    names: impl Iterator<Item = &'a str>,
+    cli: &Command,
+) -> Result<Vec<String>, Error> {
     let unknown = |stray| match stray {
         Stray::Unknown(name) => Ok(name),
         Stray::Misspelt { name, hint } => Err(Error::Variable { name, hint }),

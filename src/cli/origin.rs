@@ -7,7 +7,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result};
 use super::{
     args::{EngineArgs, JudgeArgs, ModelArgs},
     panel::{self, Seated},
@@ -23,6 +22,7 @@ use crate::{
         materials::{self, MATERIALS, MOST_FILES},
     },
 };
+use anyhow::{Context, Result};
 
 /// What the command names beyond this is hashed and not copied. Unit: bytes.
 const MOST_COPIED: u64 = 32 << 20;

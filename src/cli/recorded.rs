@@ -148,7 +148,7 @@ fn relocate(dir: &Path, run: &RunFile, args: &mut score::Args) -> Result<()> {
     }
     let place = |flag: &str, path: &mut Option<PathBuf>| -> Result<()> {
         if let Some(given) = path {
-            *given = run.place(dir, flag, given)?;
+            *given = materials::place_of(dir, run, flag, given)?;
         }
         Ok(())
     };
@@ -175,7 +175,7 @@ fn relocate(dir: &Path, run: &RunFile, args: &mut score::Args) -> Result<()> {
     for material in run.origin.materials.iter().filter(|material| !material.flag.starts_with("--")) {
         let mut of = origin::options(&request).filter(|(name, _)| *name == material.flag);
         if let Some((name, value)) = of.next() {
-            let at = run.place(dir, name, Path::new(value))?;
+            let at = materials::place_of(dir, run, name, Path::new(value))?;
             method = method.replace(&format!("{name}={value}"), &format!("{name}={}", at.display()));
         }
     }

@@ -19,8 +19,7 @@ use super::{
     panel::{Seat, Seated},
 };
 use crate::{
-    files,
-    engine,
+    engine, files,
     judges::{
         Built, Grouping, Judge, Reads, Settings,
         registry::{self, Signed},

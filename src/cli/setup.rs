@@ -12,8 +12,8 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::files;
 use crate::engine::Tier;
+use crate::files;
 
 /// Print completions for a shell.
 #[derive(Clone, Debug, clap::Args)]

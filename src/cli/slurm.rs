@@ -16,10 +16,7 @@ use super::{
     output::Printed,
     score::{self, Begun},
 };
-use crate::{
-    files,
-    run::Shard,
-};
+use crate::{files, run::Shard};
 
 mod script;
 mod status;

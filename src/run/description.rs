@@ -13,7 +13,6 @@ use sha2::{Digest, Sha256};
 use super::{
     Error, Selection,
     folder::{hex, json_lines},
-    materials,
     record::UnitKey,
 };
 use crate::{
@@ -275,16 +274,6 @@ impl RunFile {
             reason: source.to_string(),
             hint: "restore it from a copy; the verdicts do not depend on it, but continuing the run does",
         })
-    }
-
-    /// The path of a material's copy in the run folder, or the path that the command names, from where it was given.
-    ///
-    /// # Errors
-    /// [`Error::Io`] for a copy that would be outside the folder.
-    pub fn place(&self, dir: &Path, flag: &str, given: &Path) -> Result<PathBuf, Error> {
-        let of_flag = self.origin.materials.iter().find(|material| material.flag == flag);
-        let kept = of_flag.map(|material| materials::place(dir, material)).transpose()?.flatten();
-        Ok(kept.unwrap_or_else(|| self.from_there(given)))
     }
 
     /// A path as it was meant where the command was given.

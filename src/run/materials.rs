@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     Error,
-    description::{Material, RUN},
+    description::{Material, RUN, RunFile},
     folder::{self, hex},
 };
 use crate::files;
@@ -31,6 +31,17 @@ pub fn place(dir: &Path, material: &Material) -> Result<Option<PathBuf>, Error> 
     let Some(kept) = &material.kept else { return Ok(None) };
     let path = within(dir, kept)?;
     Ok(path.exists().then_some(path))
+}
+
+/// The path of a flag's or option's material in the run folder, or the path that the command names, from where it was
+/// given.
+///
+/// # Errors
+/// As [`place`].
+pub fn place_of(dir: &Path, run: &RunFile, flag: &str, given: &Path) -> Result<PathBuf, Error> {
+    let material = run.origin.materials.iter().find(|material| material.flag == flag);
+    let kept = material.map(|material| place(dir, material)).transpose()?.flatten();
+    Ok(kept.unwrap_or_else(|| run.from_there(given)))
 }
 
 /// The path of a copy, with the folders that it needs.

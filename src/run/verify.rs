@@ -125,7 +125,7 @@ pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Re
     folder.odd_lines(&foreign, &mut found);
     folder.files(&mut found)?;
     let chosen = chosen(&work, &index, how);
-    let ids = ids.iter().map(ToString::to_string).collect();
+    let ids = ids.iter().copied().collect();
     let check = Check { index: &index, chosen, ids, work, replay: how.replay, is_done };
     let (sums, more) = check.through(dir, how.jobs, &mut report)?;
     found.join(more);
@@ -152,7 +152,7 @@ struct Check<'a> {
     index: &'a Index,
     chosen: BTreeMap<String, usize>,
     /// The names of all groups of the run.
-    ids: HashSet<String>,
+    ids: HashSet<GroupId>,
     replay: Replay,
     is_done: bool,
 }
@@ -210,7 +210,7 @@ impl Check<'_> {
         let mut left: BTreeSet<&str> = self.chosen.keys().map(String::as_str).collect();
         let mut open: Option<(String, Recorded)> = None;
         let mut is_bare = false;
-        let mut seen: HashSet<String> = HashSet::new();
+        let mut seen: HashSet<GroupId> = HashSet::new();
         let mut send = |open: Option<(String, Recorded)>| {
             let Some((id, recorded)) = open else { return };
             if let Some(group) = self.chosen.get(&id).filter(|_| left.remove(id.as_str())) {
@@ -219,7 +219,7 @@ impl Check<'_> {
         };
         let is_torn = calls::each(dir, |number, call| {
             if open.as_ref().is_none_or(|(id, _)| *id != call.group) {
-                read.differences.extend(self.misplaced(number, &call.group, !seen.insert(call.group.clone())));
+                read.differences.extend(self.misplaced(number, &call.group, &mut seen));
             }
             read.calls += 1;
             read.sums.add(&call);
@@ -246,14 +246,14 @@ impl Check<'_> {
     }
 
     /// Calls of a group that the run does not have, or that stand apart from the group's others.
-    fn misplaced(&self, number: usize, group: &str, is_again: bool) -> Option<Difference> {
-        let place = format!("calls.jsonl line {number}");
-        let (what, here) = match (self.ids.contains(group), is_again) {
-            (true, false) => return None,
-            (true, true) => ("the group of a call", "calls of this group stand together, elsewhere"),
-            (false, _) => ("the group of a call", "no such group"),
+    fn misplaced(&self, number: usize, group: &str, seen: &mut HashSet<GroupId>) -> Option<Difference> {
+        let here = match GroupId::parse(group).filter(|id| self.ids.contains(id)) {
+            Some(id) if seen.insert(id) => return None,
+            Some(_) => "calls of this group stand together, elsewhere",
+            None => "no such group",
         };
-        Some(Difference::new(&place, what, group, here).at((number, 0)))
+        let place = format!("calls.jsonl line {number}");
+        Some(Difference::new(&place, "the group of a call", group, here).at((number, 0)))
     }
 
     /// Judges a group again from its calls; what differs, the calls read, and those replayed.

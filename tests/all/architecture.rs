@@ -69,6 +69,10 @@ const UNSAFE_HOMES: &[&str] = &["model/cpu", "model/cuda", "model/weights"];
 /// Where the network is at home: `models pull`, and a search service on this machine that the user names.
 const NETWORK_HOMES: &[&str] = &["card", "evidence/backend"];
 
+/// Where files are written: the room for it, a pull, which goes on with the part of a file that is there, and hidden states,
+/// which take hours and are named when they are whole.
+const WRITING_HOMES: &[&str] = &["files", "card/pull", "tune/lower"];
+
 /// Where the `cuda` feature may be asked for: its own files, and where a device is chosen.
 const CUDA_HOMES: &[&str] = &["model/cuda", "model/device", "model.rs"];
 
@@ -282,6 +286,21 @@ fn only_model_cards_and_a_local_service_are_reached() {
     expect_none(
         "network outside `models pull` and a search service of this machine",
         others.flat_map(|s| lines_where(s, reaches)),
+    );
+}
+
+#[test]
+fn files_are_written_in_one_place() {
+    let writes = |line: &str| {
+        ["fs::write(", "fs::rename(", "fs::copy(", "File::create", "File::options", "OpenOptions"]
+            .iter()
+            .any(|word| line.contains(word))
+    };
+    let sources = sources();
+    let others = sources.iter().filter(|s| !is_in(&s.path, WRITING_HOMES) && !s.is_test());
+    expect_none(
+        "files that are written otherwise than through `files`",
+        others.flat_map(|s| lines_where(s, writes)),
     );
 }
 

@@ -195,7 +195,9 @@ fn place(path: &Path) -> io::Result<Place> {
         Ok(there) if there.is_dir() => Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")),
         Ok(there) if there.is_file() => Ok(Place::Plain(fs::canonicalize(path)?)),
         Ok(_) => Ok(Place::Stream),
-        Err(_) if path.is_symlink() => Err(io::Error::new(io::ErrorKind::NotFound, "it is a link to nothing")),
+        Err(_) if path.is_symlink() => {
+            Err(io::Error::new(io::ErrorKind::NotFound, "it is a link to nothing"))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Place::Plain(path.into())),
         Err(error) => Err(error),
     }
@@ -223,7 +225,9 @@ fn put(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> io::Result
     fill(&mut file)?;
     file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     #[cfg(unix)]
-    if let Ok(there) = fs::symlink_metadata(path).and_then(|there| if there.is_file() { Ok(there) } else { Err(not_plain()) }) {
+    if let Ok(there) = fs::symlink_metadata(path)
+        .and_then(|there| if there.is_file() { Ok(there) } else { Err(not_plain()) })
+    {
         new.as_file().set_permissions(there.permissions())?;
     }
     new.persist(path).map(drop).map_err(|error| error.error)

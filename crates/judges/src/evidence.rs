@@ -31,10 +31,8 @@ pub mod words;
 pub use backend::Backend;
 use words::{WORDS, Words};
 
-use crate::{
-    files,
-    panics::caught,
-};
+use crate::files;
+use crate::panics::caught;
 
 /// What a search finds: a part of a document, short enough for a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -308,9 +308,8 @@ fn open_evidence(options: &Options, programs: Programs) -> Result<Option<Backend
              them out"
         ))),
         (name, _) if programs == Programs::Refuse && Backend::is_outside(name) => Err(conflict(format!(
-            "`{name}` is a program or a service that the run folder names, and nothing is started or asked for a folder \
-             that somebody else may have made\nhint: see what it is; `--allow-programs` allows it, but not together with \
-             `--without-model`"
+            "`{name}` is a program or a service that the run folder names, and it is neither started nor asked\nhint: see \
+             what it is; `--allow-programs` allows it, `--without-model` never does"
         ))),
         (name, _) => Backend::open(name).map(Some).map_err(|e| conflict(e.to_string())),
     }

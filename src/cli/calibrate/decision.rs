@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 
 use super::Args;
 use crate::{
-    files,
     cli::{
         args::InputArgs,
         input,
         panel::{Seat, Seated},
         table::Table,
     },
+    files,
     judges::{
         Built, Grouping, Model, Panel, Role, Settings, Unit,
         answers::decision::{self, Threshold, Thresholds},

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::Args;
-use crate::files;
 use crate::cli::raters;
+use crate::files;
 use crate::meta::align::Aligned;
 use crate::meta::annotators::{self, RaterPair};
 use crate::meta::average::Grouping;

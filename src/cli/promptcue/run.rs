@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    files,
     cli::{
         args::{EngineArgs, ModelArgs, SamplingArgs, sampling_signature},
         panel::Seat,
         score::Begun,
     },
+    files,
     judges::{
         Panel, Preset, Settings, in_parallel,
         registry::{self, Signed},

@@ -48,7 +48,7 @@ fn hashes(of: &str, there: &[NamedHash], here: &[NamedHash]) -> Vec<Difference> 
     there.iter().chain(more).filter_map(difference).collect()
 }
 
-/// The files that the command names: whether they are listed, as the command has them, and their copies.
+/// The files that the command names: whether all and no others are listed, and their copies.
 ///
 /// # Errors
 /// A copy that cannot be read.
@@ -59,10 +59,9 @@ pub fn materials(dir: &Path, run: &RunFile, given: &score::Args) -> Result<Vec<D
         ("--chat-template", &given.model.chat_template),
     ];
     let flags = flags.map(|(flag, path)| (flag, path.as_ref().map(|path| path.display().to_string())));
-    let of_command = |flag: &str| {
-        let of_flag = flags.iter().find(|(known, _)| *known == flag).and_then(|(_, path)| path.clone());
-        let of_option = || origin::options(&given.judge.method).find(|(name, _)| *name == flag);
-        of_flag.or_else(|| of_option().map(|(_, value)| value.to_owned()))
+    let is_named = |flag: &str| {
+        flags.iter().any(|(known, path)| *known == flag && path.is_some())
+            || origin::options(&given.judge.method).any(|(name, _)| name == flag)
     };
     let mut found = Vec::new();
     for (flag, path) in flags.iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?))) {
@@ -71,9 +70,10 @@ pub fn materials(dir: &Path, run: &RunFile, given: &score::Args) -> Result<Vec<D
         }
     }
     for material in &run.origin.materials {
-        let Material { flag, given, .. } = material;
-        let of_command = of_command(flag).unwrap_or_else(|| "no such option".into());
-        found.extend(unlike(&format!("what `{flag}` names"), given, &of_command));
+        if !is_named(&material.flag) {
+            let there = format!("a material of `{}`", material.flag);
+            found.push(Difference::new(RUN, "the materials of the command", &there, "no such option"));
+        }
         found.extend(copied(dir, run, material)?);
     }
     Ok(found)
@@ -93,11 +93,14 @@ fn copied(dir: &Path, run: &RunFile, material: &Material) -> Result<Vec<Differen
         let here = there.unwrap_or(&names[0]);
         return Ok(vec![Difference::new(RUN, &what, name.as_deref().unwrap_or("no copy"), here)]);
     }
-    let at = run.place(dir, flag, Path::new(given))?;
+    let at = kept::place_of(dir, run, flag, Path::new(given))?;
     if !at.exists() {
         // Only the first shard keeps copies; elsewhere the file may be gone.
         let is_kept = name.is_some() && run.shard == "1/1" && run.merged.is_empty();
-        return Ok(is_kept.then(|| Difference::new(&at.display().to_string(), &what, NOTHING, "a copy")).into_iter().collect());
+        return Ok(is_kept
+            .then(|| Difference::new(&at.display().to_string(), &what, NOTHING, "a copy"))
+            .into_iter()
+            .collect());
     }
     let here = kept::sha256_now(&at)?;
     Ok(unlike(&format!("the sha256 of what `{flag}` names"), sha256, &here).into_iter().collect())
@@ -165,7 +168,8 @@ pub fn models(there: &[ModelFiles], here: &[ModelFiles]) -> Vec<Difference> {
             found.extend(files.into_iter().map(about));
         }
         found.extend(unlike(&of("the sha256"), &there.sha256, &here.sha256));
-        let template = |model: &ModelFiles| model.template_sha256.clone().unwrap_or_else(|| "the model's own".into());
+        let template =
+            |model: &ModelFiles| model.template_sha256.clone().unwrap_or_else(|| "the model's own".into());
         found.extend(unlike(&of("the sha256 of the chat template"), &template(there), &template(here)));
     }
     found

@@ -88,7 +88,8 @@ impl Folder<'_> {
         let run = self.run;
         let path = self.dir.join(RUN);
         let io = |source| Error::Io { action: "read", path, source };
-        let there: Value = serde_json::from_slice(&files::read(&self.dir.join(RUN)).map_err(io)?).unwrap_or_default();
+        let there: Value =
+            serde_json::from_slice(&files::read(&self.dir.join(RUN)).map_err(io)?).unwrap_or_default();
         let here = serde_json::to_value(run).unwrap_or_default();
         if let Some((at, there, here)) = unlike(&there, &here) {
             found.push(Difference::new(RUN, &format!("the field `{at}` as a run writes it"), &there, &here));
@@ -106,8 +107,15 @@ impl Folder<'_> {
         let units = mine.iter().map(|&group| self.work.units.of_group(group).len()).sum();
         let share = (shard != Shard::WHOLE).then_some(units);
         if run.share != share {
-            let count = |share: Option<usize>| share.map_or_else(|| "the whole input".into(), |n| format!("{n} units"));
-            found.push(Difference::new(RUN, "`share`, the units of this shard", &count(run.share), &count(share)));
+            let count = |share: Option<usize>| {
+                share.map_or_else(|| "the whole input".into(), |n| format!("{n} units"))
+            };
+            found.push(Difference::new(
+                RUN,
+                "`share`, the units of this shard",
+                &count(run.share),
+                &count(share),
+            ));
         }
         if !self.is_done && (self.dir.join(VERDICTS).exists() || self.dir.join(SUMMARY).exists()) {
             let what = format!("`shard`: a run that is finished has all verdicts of its part, {}", run.shard);
@@ -162,7 +170,12 @@ impl Folder<'_> {
         let mut there: Value = match serde_json::from_slice(&bytes) {
             Ok(there) => there,
             Err(error) => {
-                found.push(Difference::new(SUMMARY, "a summary as JSON", &error.to_string(), "one that can be read"));
+                found.push(Difference::new(
+                    SUMMARY,
+                    "a summary as JSON",
+                    &error.to_string(),
+                    "one that can be read",
+                ));
                 return Ok(());
             }
         };
@@ -177,7 +190,8 @@ impl Folder<'_> {
         for name in here.keys().chain(gone) {
             let (there, here) = (there.get(name), here.get(name));
             if there != here {
-                let text = |value: Option<&Value>| value.map_or_else(|| "no such field".into(), Value::to_string);
+                let text =
+                    |value: Option<&Value>| value.map_or_else(|| "no such field".into(), Value::to_string);
                 let (there, here) = around(&text(there), &text(here));
                 found.push(Difference::new(SUMMARY, &format!("`{name}`"), &there, &here).at((usize::MAX, 0)));
             }
@@ -200,7 +214,9 @@ fn settle(summary: &mut Value) -> Option<String> {
     let cached = usage.insert("cached".into(), 0.into()).and_then(|value| value.as_u64());
     let computed = usage.get("computed").and_then(Value::as_u64);
     match computed.zip(cached) {
-        Some((computed, cached)) => drop(usage.insert("computed".into(), computed.saturating_add(cached).into())),
+        Some((computed, cached)) => {
+            drop(usage.insert("computed".into(), computed.saturating_add(cached).into()))
+        }
         None => wrong = Some("`cost.usage`".into()),
     }
     for name in ["distinct", "forced", "drafted", "accepted"] {
@@ -215,7 +231,9 @@ fn settle(summary: &mut Value) -> Option<String> {
 fn unlike(there: &Value, here: &Value) -> Option<(String, String, String)> {
     let missing = || "no such field".to_owned();
     let deeper = |name: String, found: Option<(String, String, String)>| {
-        found.map(|(at, there, here)| (if at.is_empty() { name.clone() } else { format!("{name}.{at}") }, there, here))
+        found.map(|(at, there, here)| {
+            (if at.is_empty() { name.clone() } else { format!("{name}.{at}") }, there, here)
+        })
     };
     match (there, here) {
         (Value::Object(a), Value::Object(b)) => {

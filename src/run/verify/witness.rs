@@ -228,7 +228,9 @@ fn replies(call: &CallLine, said: &Result<Reply, Error>, now: &Result<Reply, Err
             found.extend(tokens(&of("the answer"), &there.tokens, &here.tokens));
             let spent = |reply: &Reply| (reply.usage.prompt(), reply.usage.generated);
             if spent(there) != spent(here) {
-                let name = |(prompt, answer): (usize, usize)| format!("{prompt} prompt tokens, {answer} answer tokens");
+                let name = |(prompt, answer): (usize, usize)| {
+                    format!("{prompt} prompt tokens, {answer} answer tokens")
+                };
                 let (there, here) = (name(spent(there)), name(spent(here)));
                 found.push(Difference::new("", &of("the tokens of the answer"), &there, &here));
             }
@@ -269,13 +271,23 @@ fn weights(
 /// The first token of which a lens shows another number.
 fn readings(of: &str, there: Option<&Reading>, here: Option<&Reading>) -> Vec<Difference> {
     let (there, here) = match (there, here) {
-        (Some(there), Some(here)) if there.ends == here.ends && there.values.len() == here.values.len() => (there, here),
+        (Some(there), Some(here)) if there.ends == here.ends && there.values.len() == here.values.len() => {
+            (there, here)
+        }
         (None, None) => return Vec::new(),
         (there, here) => {
             let name = |reading: Option<&Reading>| {
-                reading.map_or_else(|| "nothing".into(), |reading| format!("tokens that end at {:?}", reading.ends))
+                reading.map_or_else(
+                    || "nothing".into(),
+                    |reading| format!("tokens that end at {:?}", reading.ends),
+                )
             };
-            return vec![Difference::new("", &format!("what the lens shows of {of}"), &name(there), &name(here))];
+            return vec![Difference::new(
+                "",
+                &format!("what the lens shows of {of}"),
+                &name(there),
+                &name(here),
+            )];
         }
     };
     let bits = |values: &Vec<f64>| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();

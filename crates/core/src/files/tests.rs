@@ -115,7 +115,10 @@ mod unix {
         own_text(&path, "x").unwrap();
         drop(append(&dir.path().join("journal.jsonl")).unwrap());
         let folder = make_within(dir.path(), "materials/prompts").unwrap();
-        assert_eq!([mode(&path), mode(&dir.path().join("journal.jsonl")), mode(&folder)], [0o600, 0o600, 0o700]);
+        assert_eq!(
+            [mode(&path), mode(&dir.path().join("journal.jsonl")), mode(&folder)],
+            [0o600, 0o600, 0o700]
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         own_text(&path, "y").unwrap();
         assert_eq!(mode(&path), 0o640, "what somebody chose stays");
