@@ -28,8 +28,8 @@ fn unchecked() -> BTreeMap<String, BTreeSet<String>> {
 /// Whether a field, by its path, is among the patterns or below one of them.
 fn matched<'a>(path: &str, patterns: &'a BTreeSet<String>) -> Option<&'a String> {
     let is = |pattern: &&String| {
-        let (mut path, pattern) = (path.split('.'), pattern.split('.'));
-        pattern.into_iter().all(|step| path.next().is_some_and(|own| step == "*" || step == own))
+        let mut path = path.split('.');
+        pattern.split('.').all(|step| path.next().is_some_and(|own| step == "*" || step == own))
     };
     patterns.iter().find(is)
 }
@@ -59,7 +59,9 @@ fn other(value: &Value) -> Option<Value> {
         Value::Bool(is) => json!(!is),
         Value::Number(n) if n.is_f64() => json!(n.as_f64()? - 0.25),
         Value::Number(n) => json!(n.as_u64()? + 1),
-        Value::String(text) if text.starts_with(|c: char| c.is_ascii_hexdigit()) && text.len() % 8 == 0 => {
+        Value::String(text)
+            if text.starts_with(|c: char| c.is_ascii_hexdigit()) && text.len().is_multiple_of(8) =>
+        {
             let first = if text.starts_with('0') { "1" } else { "0" };
             json!(format!("{first}{}", &text[1..]))
         }

@@ -256,7 +256,8 @@ fn is_private(folder: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
 
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    fs::metadata(folder).is_ok_and(|there| there.permissions().mode() & 0o077 == 0)
+    let others = 0o077;
+    fs::metadata(folder).is_ok_and(|there| !there.permissions().mode() & others == others)
 }
 
 /// A file that is made in a private folder stays private wherever the folder goes; elsewhere the umask decides.

@@ -16,6 +16,7 @@ thread_local! {
 static HOOK: Once = Once::new();
 
 /// What `work` returns; `None` if it panicked, of which nothing is printed. Threads that it starts are not meant.
+#[must_use]
 pub fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     HOOK.call_once(|| {
         let before = panic::take_hook();

@@ -87,9 +87,8 @@ fn copied(dir: &Path, run: &RunFile, material: &Material) -> Result<Vec<Differen
     let names: Vec<String> = [Some(stem), ending].into_iter().flatten().collect();
     let there = names.iter().find(|name| dir.join(name).exists());
     let what = format!("the copy of what `{flag}` names");
-    if name.is_some() && !names.iter().any(|known| Some(known) == name.as_ref())
-        || name.is_none() && there.is_some()
-    {
+    let is_elsewhere = name.as_ref().is_some_and(|name| !names.contains(name));
+    if is_elsewhere || name.is_none() && there.is_some() {
         let here = there.unwrap_or(&names[0]);
         return Ok(vec![Difference::new(RUN, &what, name.as_deref().unwrap_or("no copy"), here)]);
     }

@@ -2,7 +2,7 @@
 //! `run.json` and `summary.json` say of the rest. It judges nothing.
 
 use std::{
-    io::{self, BufRead, BufReader, Read as _},
+    io::{self, BufRead, BufReader},
     path::Path,
 };
 
@@ -146,7 +146,7 @@ impl Folder<'_> {
             }
             Ok(())
         })?;
-        let rest = there.bytes().count();
+        let rest = io::copy(&mut there, &mut io::sink()).map_err(io)?;
         if rest > 0 {
             let there = format!("{rest} bytes");
             found.push(Difference::new(VERDICTS, "what the journal does not have", &there, "nothing"));
@@ -184,7 +184,7 @@ impl Folder<'_> {
         }
         settle(&mut here);
         let empty = serde_json::Map::new();
-        let fields = |value: &'_ Value| value.as_object().unwrap_or(&empty).clone();
+        let fields = |value: &Value| value.as_object().unwrap_or(&empty).clone();
         let (there, here) = (fields(&there), fields(&here));
         let gone = there.keys().filter(|name| !here.contains_key(*name));
         for name in here.keys().chain(gone) {

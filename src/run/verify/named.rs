@@ -58,14 +58,14 @@ impl Named {
 /// A call whose columns are not of one length.
 pub fn uneven(number: usize, call: &CallLine) -> Option<Difference> {
     let Content { spelled, weighed, .. } = call.content.as_ref()?;
-    let columns = weighed.iter().map(|continuation| &continuation.spelled).chain([spelled]);
+    let mut columns = weighed.iter().map(|continuation| &continuation.spelled).chain([spelled]);
     let is_uneven = |Spelled { tokens, pieces, logprobs, masked_logprobs }: &&Spelled| {
         let n = tokens.len();
         pieces.len() != n
             || logprobs.len() != n
             || !(masked_logprobs.is_empty() || masked_logprobs.len() == n)
     };
-    let Spelled { tokens, pieces, logprobs, masked_logprobs } = columns.into_iter().find(is_uneven)?;
+    let Spelled { tokens, pieces, logprobs, masked_logprobs } = columns.find(is_uneven)?;
     let there = format!(
         "{} tokens, {} pieces, {} logprobs, {} masked_logprobs",
         tokens.len(),

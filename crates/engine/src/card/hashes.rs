@@ -63,12 +63,8 @@ impl Hashes {
     /// # Errors
     /// [`Error::Io`] when the file cannot be read, or changes while it is being read.
     pub fn stamped(&self, path: &Path) -> Result<(String, Stamp), Error> {
-        let io = Error::io("read", path);
         let mut file = File::open(path).map_err(Error::io("open", path))?;
-        let stamp = match Stamp::of(&file) {
-            Ok(stamp) => stamp,
-            Err(error) => return Err(io(error)),
-        };
+        let stamp = Stamp::of(&file).map_err(Error::io("read", path))?;
         let Some((memory, key)) = self.memory.as_ref().zip(key(path)) else {
             let sha256 = digest::sha256_of_file(&mut file, path, &mut |_| ())?;
             return unchanged(&file, path, stamp).map(|stamp| (sha256, stamp));
