@@ -119,7 +119,7 @@ fn check_line(
     seen: &mut BTreeSet<String>,
 ) {
     let text = small.read(&format!("out/{file}"));
-    let is_lines = file.ends_with(".jsonl");
+    let is_lines = Path::new(file).extension().is_some_and(|ending| ending == "jsonl");
     let lines: Vec<&str> = if is_lines { text.lines().collect() } else { vec![&text] };
     let value: Value = serde_json::from_str(lines[line]).unwrap();
     let mut fields = Vec::new();

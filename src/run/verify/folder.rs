@@ -215,7 +215,7 @@ fn settle(summary: &mut Value) -> Option<String> {
     let computed = usage.get("computed").and_then(Value::as_u64);
     match computed.zip(cached) {
         Some((computed, cached)) => {
-            drop(usage.insert("computed".into(), computed.saturating_add(cached).into()))
+            usage.insert("computed".into(), computed.saturating_add(cached).into());
         }
         None => wrong = Some("`cost.usage`".into()),
     }
