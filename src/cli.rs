@@ -148,8 +148,18 @@ pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCo
 /// A command line with the options of the user's file and variables.
 fn completed<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Vec<OsString>, config::Error> {
     let variable = |name: &str| std::env::var(name).ok();
+    let argv = with_hyphens(argv);
+    let cli = Cli::command();
+    let names: Vec<String> = std::env::vars_os()
+        .filter(|(_, value)| !value.is_empty())
+        .filter_map(|(name, _)| name.into_string().ok())
+        .collect();
+    for name in config::check_variables(names.iter().map(String::as_str), &cli)? {
+        say!("note: the variable `{name}` is not one of this program's, and does nothing");
+    }
     let options = config::Options::find(variable)?;
-    config::completed(with_hyphens(argv), &Cli::command(), &options, variable)
+    config::check(&options, &cli)?;
+    config::completed(argv, &cli, &options, variable)
 }
 
 /// Reads a command line; `--only_system` is `--only-system`.

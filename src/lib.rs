@@ -6,10 +6,15 @@
 //! [`meta`] says how well its verdicts agree with human ones, and [`report`] prints them; [`card`] fetches and checks
 //! models, [`evidence`] searches the user's documents; [`engine`] is the `Llm` that runs open weights in this process
 //! over the decoder in [`model`]; [`tune`] trains adapters of a model to judge; [`bench`] measures the engine, and
-//! [`cli`] is the command line.
+//! [`cli`] is the command line. Below them all are [`files`], through which results are written and strangers' folders
+//! opened, and [`panics`].
 //!
 //! It holds no prompt text (that is in files beside each judge) and uses the network only for `models pull` and, where
 //! the user names one, a search service on this machine.
+
+pub use tribunal_core::files;
+
+pub use tribunal_core::panics;
 
 pub use tribunal_core::segment;
 

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
+    files,
     judges::{Judge, Panel},
     llm::Stop,
     segment::{Corpus, Segment, trained::Overlap},
@@ -13,6 +14,7 @@ use crate::{
 pub mod call;
 pub mod calls;
 pub mod clock;
+mod complete;
 pub mod description;
 mod draw;
 pub mod finish;
@@ -26,6 +28,7 @@ pub mod interrupt;
 pub mod journal;
 pub mod keep;
 pub mod lock;
+pub mod materials;
 pub mod merge;
 pub mod plan;
 pub mod progress;
@@ -287,11 +290,24 @@ pub fn verdicts(path: &Path) -> Result<Vec<Record>, Error> {
 /// As [`verdicts`], and what `visit` returns.
 pub fn each_verdict(path: &Path, visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
     let file = if path.is_dir() { path.join(finish::VERDICTS) } else { path.into() };
-    if path.is_dir() && !file.exists() {
-        RunFile::read(path)?;
-        return Err(Error::Unfinished(path.into()));
+    if path.is_dir() {
+        match files::open(&file) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                RunFile::read(path)?;
+                return Err(Error::Unfinished(path.into()));
+            }
+            Err(source) => return Err(Error::Io { action: "read", path: file, source }),
+            Ok(_) => {}
+        }
     }
     journal::each_verdict(&file, visit)
+}
+
+impl From<files::Error> for Error {
+    fn from(error: files::Error) -> Self {
+        let files::Error { action, path, source } = error;
+        Self::Io { action, path, source }
+    }
 }
 
 /// Why a run could not start, or stopped.
@@ -356,6 +372,15 @@ pub enum Error {
         "{missing} of {units} segments are missing from these folders, the first being {first}\nhint: finish these shards first: {shards}; or add `--partial`"
     )]
     Incomplete { missing: usize, units: usize, first: String, shards: String },
+    #[error(
+        "`{path}` is not what `run.json` says: its sha256 is `{here}`, there it is `{there}`\nhint: restore it from a copy"
+    )]
+    Changed { path: PathBuf, there: String, here: String },
+    #[error(
+        "`{dir}` has {there} of the {told} calls that its verdicts tell of\nhint: copy the folder again, or delete \
+         its `journal.jsonl` and run its command again; with `--partial` what is there is joined"
+    )]
+    CallsMissing { dir: PathBuf, there: usize, told: usize },
     #[error(
         "`{0}` keeps no answers (`--calls off`), so its verdicts cannot be derived again without the model\nhint: leave \
          out `--without-model`"

@@ -22,11 +22,7 @@ pub mod probe;
 
 pub use crate::model::Weights;
 
-use std::{
-    fs::{self, File},
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Why a judge cannot be tuned.
 #[derive(Debug, thiserror::Error)]
@@ -58,21 +54,6 @@ pub enum Error {
     Model(#[from] crate::model::Error),
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),
-}
-
-/// Replaces a whole file: what is there is the old content or the new.
-///
-/// # Errors
-/// It cannot be written.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let part = path.with_extension("part");
-    let write = || {
-        let mut file = File::create(&part)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&part, path)
-    };
-    write().map_err(io(path))
 }
 
 /// Says which file could not be read or written.

@@ -11,6 +11,7 @@ use std::{
 
 use tribunal::{
     card::inspect,
+    cli,
     engine::{
         chat::ChatTemplate,
         grammar::{self, Vocabulary},
@@ -201,6 +202,31 @@ pub fn journal(bytes: &[u8]) {
     let packed = file("run/calls.jsonl.zst", bytes);
     let _ = run::calls::sums(dir);
     fs::remove_file(packed).unwrap();
+}
+
+/// The prompt of the seeds' run.
+const PROMPT: &str = "{{ source }}\n{{ target }}\nScore as JSON:\n";
+
+/// A whole run folder, as it is verified without a model and merged: its files one after the other, apart by lines of `=`:
+/// `run.json`, journal, calls, verdicts, summary, input.
+pub fn folder(bytes: &[u8]) {
+    let prompt = file("folder/materials/prompts/gemba_da/paper.j2", PROMPT.as_bytes());
+    let dir = prompt.ancestors().nth(4).unwrap_or(&prompt).to_path_buf();
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let mut parts = text.split("\n=\n");
+    for name in ["run.json", "journal.jsonl", "calls.jsonl", "verdicts.jsonl", "summary.json", "input.jsonl"]
+    {
+        file(&format!("folder/{name}"), format!("{}\n", parts.next().unwrap_or_default()).as_bytes());
+    }
+    let argv = ["tribunal", "verify", &dir.display().to_string(), "--without-model"].map(str::to_owned);
+    if let Ok(cli) = cli::parse(argv) {
+        let _ = cli.run(cli::panel::panel, &mut std::io::sink());
+    }
+    let out = dir.with_file_name("merged");
+    for need in [run::merge::Need::Everything, run::merge::Need::WhatIsThere] {
+        let _ = run::merge(std::slice::from_ref(&dir), &out, &[], need);
+        let _ = fs::remove_dir_all(&out);
+    }
 }
 
 /// Says the same to everything.

@@ -1,16 +1,12 @@
 //! The questions that a judge would ask, recorded instead of answered, and files of them.
 
-use std::{
-    collections::BTreeMap,
-    io::{BufRead, Write},
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, io::BufRead, path::Path, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use super::Error;
 use crate::{
+    files,
     judges::{Judge, Panel, Question, rehearse},
     llm::{self, Chat, Form, Llm, Reply, Sampling, Weighed},
     segment::Segment,
@@ -112,10 +108,11 @@ pub fn read(path: &Path) -> Result<Vec<Request>, Error> {
 /// If the file cannot be written.
 pub fn write(path: &Path, requests: &[Request]) -> Result<(), Error> {
     let failed = |source| Error::File { file: path.display().to_string(), source };
-    let mut file = std::io::BufWriter::new(std::fs::File::create(path).map_err(failed)?);
-    for request in requests {
-        serde_json::to_writer(&mut file, request).map_err(|e| failed(e.into()))?;
-        file.write_all(b"\n").map_err(failed)?;
-    }
-    file.flush().map_err(failed)
+    let written = files::write(path, |file| {
+        requests.iter().try_for_each(|request| {
+            serde_json::to_writer(&mut *file, request)?;
+            file.write_all(b"\n")
+        })
+    });
+    written.map_err(|error| failed(error.source))
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, str::FromStr};
 use clap::Args;
 
 use crate::{
-    judges::{Granularity, Preset, Role, Settings, setup},
+    judges::{Granularity, Preset, Programs, Role, Settings, setup},
     llm::Sampling,
     segment::{Lang, lang},
     signature::Signature,
@@ -94,6 +94,9 @@ pub struct JudgeArgs {
     /// Judge each unit N times at consecutive seeds and merge the verdicts, with the agreement on each span
     #[arg(long, default_value = "1", value_name = "N", value_parser = samples)]
     pub samples: usize,
+    /// Whether programs that the method's options name are run.
+    #[arg(skip)]
+    pub programs: Programs,
 }
 
 impl JudgeArgs {
@@ -109,6 +112,7 @@ impl JudgeArgs {
             max_tokens: sampling.max_tokens,
             seed: sampling.seed,
             has_references: false,
+            programs: self.programs,
         }
     }
 }

@@ -26,7 +26,9 @@ use crate::{
         workload,
     },
     engine::Format,
-    judges::registry,
+    files,
+    judges::{Programs, registry},
+    llm,
     run::groups::groups,
     segment::{Segment, read::Input},
 };
@@ -319,6 +321,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
             prompts: None,
             samples: 1,
             shots: None,
+            programs: Programs::Run,
         };
         let sampling = SamplingArgs { temperature: 0.0, top_p: 1.0, max_tokens: args.max_tokens, seed: 0 };
         let judge = registry::build(&judge.method, &judge.settings(&sampling))?.judge;
@@ -351,13 +354,16 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     }
     let (measured, replies) = workload::run(&opened.engine, &requests)?;
     if let Some(file) = &args.replies {
-        let mut lines = std::io::BufWriter::new(std::fs::File::create(file)?);
-        for (request, reply) in requests.iter().zip(&replies) {
-            let line =
-                json!({"id": request.id, "text": reply.text, "finish": reply.finish, "usage": reply.usage});
-            writeln!(lines, "{line}")?;
-        }
-        lines.flush()?;
+        files::write(file, |lines| {
+            requests.iter().zip(&replies).try_for_each(|(request, reply)| {
+                let llm::Reply { text, finish, usage, .. } = reply;
+                writeln!(
+                    lines,
+                    "{}",
+                    json!({"id": request.id, "text": text, "finish": finish, "usage": usage})
+                )
+            })
+        })?;
     }
     if args.printed.is_json() {
         return print(&json!({"model": opened.full_name(), "measured": measured}), out);

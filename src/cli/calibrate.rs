@@ -14,6 +14,7 @@ use super::{
     table::Table,
 };
 use crate::{
+    files,
     judges::{
         Model, Panel, Preset, Role, Settings,
         himate::{
@@ -22,7 +23,6 @@ use crate::{
         },
         in_parallel,
     },
-    run,
     segment::{Segment, read::Input},
 };
 
@@ -93,7 +93,7 @@ pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Resul
     let thresholds = tallies.iter().map(|(pair, tally)| threshold(args, &judge, &seated, pair, tally));
     let calibration = Calibration { threshold: thresholds.collect::<Result<_>>()? };
     let text = calibration.to_toml().context("the thresholds cannot be written as TOML")?;
-    run::folder::replace(&args.out, |file| file.write_all(text.as_bytes()))?;
+    files::write(&args.out, |file| file.write_all(text.as_bytes()))?;
     if args.printed.is_json() {
         writeln!(out, "{:#}", serde_json::to_value(&calibration)?)?;
     } else if !args.printed.rows(&table(&calibration), out)? {

@@ -10,6 +10,10 @@ use std::{
 use clap::{ArgAction, Command};
 use toml::Value;
 
+mod known;
+
+use known::{Misspelt, Stray};
+
 /// Options that a variable can set: `TRIBUNAL_KV_CACHE` is `--kv-cache`.
 pub const VARIABLES: &[&str] = &[
     "model",
@@ -50,6 +54,12 @@ pub enum Error {
     Toml { path: PathBuf, reason: String },
     #[error("`{path}`: `{command}` has no option `--{option}`\nhint: {hint}")]
     Unknown { path: PathBuf, command: String, option: String, hint: String },
+    #[error("`{path}`: no command has an option `--{option}`\nhint: {hint}")]
+    Nowhere { path: PathBuf, option: String, hint: String },
+    #[error("`{path}`: there is no command `{command}`\nhint: {hint}")]
+    Command { path: PathBuf, command: String, hint: String },
+    #[error("the variable `{name}` is not one of this program's\nhint: {hint}")]
+    Variable { name: String, hint: String },
     #[error("`{path}`: `{option}` must be a text, a number, true or false, or a list of them")]
     Kind { path: PathBuf, option: String },
 }
@@ -95,10 +105,43 @@ impl Options {
     }
 }
 
+/// Checks that the file names only commands and options that there are.
+///
+/// # Errors
+/// [`Error::Unknown`], [`Error::Nowhere`] and [`Error::Command`], with the nearest name.
+pub fn check(options: &Options, cli: &Command) -> Result<(), Error> {
+    let path = options.path.clone();
+    match known::misspelt(options, cli) {
+        None => Ok(()),
+        Some(Misspelt::Command { name, hint }) => Err(Error::Command { path, command: name, hint }),
+        Some(Misspelt::Option { command: Some(command), name, hint }) => {
+            Err(Error::Unknown { path, command, option: name, hint })
+        }
+        Some(Misspelt::Option { command: None, name, hint }) => {
+            Err(Error::Nowhere { path, option: name, hint })
+        }
+    }
+}
+
+/// Checks the names of the variables that are set: those that begin like the program's and are none of them.
+///
+/// # Errors
+/// [`Error::Variable`] for one that looks misspelt.
+pub fn check_variables<'a>(
+    names: impl Iterator<Item = &'a str>,
+    cli: &Command,
+) -> Result<Vec<String>, Error> {
+    let unknown = |stray| match stray {
+        Stray::Unknown(name) => Ok(name),
+        Stray::Misspelt { name, hint } => Err(Error::Variable { name, hint }),
+    };
+    known::strays(names, cli).into_iter().map(unknown).collect()
+}
+
 /// A command line with the options of a file and of variables behind it, where it does not have them itself.
 ///
 /// # Errors
-/// [`Error`] for a file that names options which the command does not have.
+/// [`Error`] for a file with values that are none.
 pub fn completed(
     argv: Vec<OsString>,
     cli: &Command,
@@ -108,12 +151,6 @@ pub fn completed(
     let words: Vec<String> = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let Some((name, command)) = subcommand(&words, cli) else { return Ok(argv) };
     let (path, own) = (&options.path, options.of_command.get(&name));
-    for option in own.into_iter().flat_map(BTreeMap::keys) {
-        if find(command, option).is_none() {
-            let hint = format!("`tribunal {name} --help` lists its options");
-            return Err(Error::Unknown { path: path.clone(), command: name, option: option.clone(), hint });
-        }
-    }
     let mut added = Vec::new();
     let mut seen = |argument: &clap::Arg| {
         let is_new = !given(&words, argument) && !added.contains(argument.get_id());
@@ -123,9 +160,8 @@ pub fn completed(
     let recorded = |option: &str| REPEATING.contains(&name.as_str()) && RECORDED.contains(&option);
     let mut more = Vec::new();
     for &option in VARIABLES.iter().filter(|option| !recorded(option)) {
-        let name = format!("TRIBUNAL_{}", option.replace('-', "_").to_uppercase());
         if let (Some(value), Some(argument)) =
-            (variable(&name).filter(|v| !v.is_empty()), find(command, option))
+            (variable(&known::variable_of(option)).filter(|v| !v.is_empty()), find(command, option))
             && seen(argument)
         {
             more.push(format!("--{option}={value}"));
@@ -133,7 +169,8 @@ pub fn completed(
     }
     let common =
         options.common.iter().filter(|(option, _)| find(command, option).is_some() && !recorded(option));
-    for (option, value) in own.into_iter().flatten().chain(common) {
+    let own = own.into_iter().flatten().filter(|(option, _)| find(command, option).is_some());
+    for (option, value) in own.chain(common) {
         if let Some(argument) = find(command, option).filter(|argument| seen(argument)) {
             more.extend(arguments(path, option, value, argument)?);
         }
@@ -215,6 +252,7 @@ mod tests {
         let options = Options::read(&path).map_err(shown)?;
         let variable = |name: &str| Some(variables.iter().find(|(key, _)| *key == name)?.1.to_owned());
         let argv = argv.split(' ').map(OsString::from).collect();
+        super::check(&options, &Cli::command()).map_err(shown)?;
         let completed = completed(argv, &Cli::command(), &options, variable).map_err(shown)?;
         Ok(completed.join(" ".as_ref()).into_string().unwrap())
     }
@@ -270,7 +308,19 @@ mod tests {
     fn files_with_mistakes() {
         insta::assert_snapshot!(check("tribunal score", "[score]\nmodle = 'a'", &[]).unwrap_err(), @"
         `DIR/config.toml`: `score` has no option `--modle`
+        hint: did you mean `model`?
+        ");
+        insta::assert_snapshot!(check("tribunal meta", "[score]\nqwertz = 'a'", &[]).unwrap_err(), @"
+        `DIR/config.toml`: `score` has no option `--qwertz`
         hint: `tribunal score --help` lists its options
+        ");
+        insta::assert_snapshot!(check("tribunal score", "modle = 'a'", &[]).unwrap_err(), @"
+        `DIR/config.toml`: no command has an option `--modle`
+        hint: did you mean `model`?
+        ");
+        insta::assert_snapshot!(check("tribunal score", "[scroe]\nmodel = 'a'", &[]).unwrap_err(), @"
+        `DIR/config.toml`: there is no command `scroe`
+        hint: did you mean `[score]`?
         ");
         insta::assert_snapshot!(check("tribunal score", "model = 2001-01-01", &[]).unwrap_err(),
             @"`DIR/config.toml`: `model` must be a text, a number, true or false, or a list of them");

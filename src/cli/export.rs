@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{args::Pair, raters};
 use crate::{
+    files,
     meta::testset::{TestSet, known_pairs},
     report::export::{self, Job, Rows, Shape},
     run::{self, Record, RunFile},
@@ -92,7 +93,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let is_human = args.run.is_file() && raters::is_mqm_tsv(&args.run);
     if let Some(rows) = export::rows(args.format.into(), &name)?.filter(|_| !is_human) {
         say_notes(&stream(args, rows)?);
-        writeln!(out, "{}", args.out.display())?;
+        written(&args.out, out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let records = raters::records(&args.run, args.pair.as_ref())?;
@@ -106,17 +107,25 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     for (path, bytes) in &export.files {
         let path = if path.as_os_str().is_empty() { args.out.clone() } else { args.out.join(path) };
         create_parent(&path)?;
-        run::folder::replace(&path, |file| file.write_all(bytes))?;
-        writeln!(out, "{}", path.display())?;
+        files::write(&path, |file| file.write_all(bytes))?;
+        written(&path, out)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Names a file that was written; the readers of a pipe want nothing among its bytes.
+fn written(path: &Path, out: &mut dyn Write) -> Result<()> {
+    if !files::is_stream(path) {
+        writeln!(out, "{}", path.display())?;
+    }
+    Ok(())
 }
 
 /// Writes a format of rows; what it could not hold.
 fn stream(args: &Args, rows: Box<dyn Rows>) -> Result<Vec<String>> {
     create_parent(&args.out)?;
     let mut ended = Ok(Vec::new());
-    let written = run::folder::replace(&args.out, |file| {
+    let written = files::write(&args.out, |file| {
         ended = all_rows(args, rows, file);
         if ended.is_ok() { Ok(()) } else { Err(io::Error::other("the format does not hold the run")) }
     });

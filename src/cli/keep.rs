@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use crate::{
+    files,
     judges::Reads,
-    run::{self, Keep, Outcome, Shard},
+    run::{Keep, Outcome, Shard},
 };
 
 /// Which sources are written, and where.
@@ -59,8 +60,8 @@ impl KeepArgs {
         let Some(keep) = self.keep else { return Ok(None) };
         let kept = keep.choose(&outcome.records()?);
         let text = self.keep_out.clone().unwrap_or_else(|| outcome.dir.join("kept.txt"));
-        run::folder::replace(&text, |file| file.write_all(kept.text().as_bytes()))?;
-        run::folder::replace(&text.with_extension("jsonl"), |file| file.write_all(&kept.jsonl()))?;
+        files::write(&text, |file| file.write_all(kept.text().as_bytes()))?;
+        files::write(&text.with_extension("jsonl"), |file| file.write_all(&kept.jsonl()))?;
         Ok(Some(format!("{kept}: {}", text.display())))
     }
 }

@@ -3,13 +3,9 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
-
-use anyhow::{Context, Result};
-use sha2::{Digest, Sha256};
 
 use super::{
     args::{EngineArgs, JudgeArgs, ModelArgs},
@@ -22,17 +18,14 @@ use crate::{
     run::{
         Copy, Origin,
         description::{Build, Machine, Material, NamedHash},
-        folder::hex,
-        input::MATERIALS,
         lock::host,
+        materials::{self, MATERIALS, MOST_FILES},
     },
 };
+use anyhow::{Context, Result};
 
 /// What the command names beyond this is hashed and not copied. Unit: bytes.
 const MOST_COPIED: u64 = 32 << 20;
-
-/// A folder of more files than this is hashed and not copied.
-const MOST_FILES: usize = 2000;
 
 /// The arguments that name files, or say what runs.
 #[derive(Clone, Copy)]
@@ -125,7 +118,7 @@ pub fn options(request: &str) -> impl Iterator<Item = (&str, &str)> {
 
 /// A file or folder with its hash, and its copies where it is small enough.
 fn material(flag: &str, path: &Path) -> Result<(Material, Vec<Copy>)> {
-    let stem = format!("{MATERIALS}/{}", flag.trim_start_matches('-'));
+    let stem = kept_as(flag);
     let given = path.display().to_string();
     let mut files = BTreeMap::new();
     let mut size = 0;
@@ -138,19 +131,23 @@ fn material(flag: &str, path: &Path) -> Result<(Material, Vec<Copy>)> {
     let extension = path.extension().filter(|_| path.is_file()).map(|e| format!(".{}", e.to_string_lossy()));
     let kept = stem + &extension.unwrap_or_default();
     let is_small = size <= MOST_COPIED && files.len() <= MOST_FILES;
-    let (mut lines, mut copies) = (String::new(), Vec::new());
+    let (mut hashed, mut copies) = (Vec::new(), Vec::new());
     for (name, file) in &files {
-        let sha256 = card::hashes::Hashes::forgotten().sha256(file)?;
-        let _ = writeln!(lines, "{sha256}  {}", name.display()); // a string takes everything
+        hashed.push((name.clone(), card::hashes::Hashes::forgotten().sha256(file)?));
         if is_small {
             let bytes = fs::read(file).with_context(|| format!("`{}`", file.display()))?;
             let in_folder = format!("{kept}/{}", name.display());
             copies.push(Copy { name: if path.is_dir() { in_folder } else { kept.clone() }, bytes });
         }
     }
-    let of_file = lines.split("  ").next().unwrap_or_default().to_owned();
-    let sha256 = if path.is_dir() { hex(&Sha256::digest(&lines)) } else { of_file };
+    let sha256 = materials::sha256(&hashed);
     Ok((Material { flag: flag.into(), given, kept: is_small.then_some(kept), sha256 }, copies))
+}
+
+/// What the copy of a material is called in the run folder; that of a file has the file's ending behind it.
+#[must_use]
+pub fn kept_as(flag: &str) -> String {
+    format!("{MATERIALS}/{}", flag.trim_start_matches('-'))
 }
 
 /// The plain files below a folder, by their path in it. Links to folders are not followed, so that none leads back.

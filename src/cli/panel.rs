@@ -287,11 +287,13 @@ fn of_path(name: &str, path: &Path, identity: &Identity, options: Options) -> Fo
     let stem = if path.is_dir() { path.file_name() } else { path.file_stem() };
     let called = stem.map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
     let files = files_of(&called, identity);
+    let options = Options { hashed: identity.stamps.clone(), ..options };
     Found { weights: path.into(), name: called, sha256: identity.fingerprint(), options, files }
 }
 
 /// Files that a card describes, wherever they are.
 fn of_card(card: &Card, weights: PathBuf, identity: &Identity, mut options: Options) -> Result<Found> {
+    options.hashed.clone_from(&identity.stamps);
     options.stop_tokens.clone_from(&card.stop);
     options.chat_options = serde_json::to_value(&card.chat_options)?;
     let mut files = files_of(&card.name, identity);

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 
 use super::{output::Printed, panel::Seat, score::Begun, table::Table};
+use crate::files;
 use crate::meta::promptcue::build::{Plan, Rated, Set, build};
 use crate::meta::promptcue::score::{Report, ScoreOptions, score};
 use crate::meta::promptcue::{answers, gold};
@@ -207,7 +208,7 @@ fn build_set(args: &BuildArgs) -> Result<()> {
     for cue in &built.cues {
         writeln!(lines, "{}", serde_json::to_string(cue)?)?;
     }
-    std::fs::write(&args.out, lines).with_context(|| format!("cannot write `{}`", args.out.display()))?;
+    files::write(&args.out, |file| file.write_all(&lines))?;
     for cell in built.cells.iter().filter(|cell| cell.n < cell.wanted) {
         say!(
             "the ratings yield only {} of {} cues: {}, {}",

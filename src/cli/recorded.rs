@@ -10,16 +10,21 @@ use super::{
     score::{self, Judged},
 };
 use crate::{
-    judges::Role,
-    run::{RunFile, input as kept},
+    judges::{Programs, Role},
+    run::{Error, RunFile, description::InputId, input as kept, materials},
     segment::read::Streamed,
 };
+
+/// The option of a method that can name a program.
+const PROGRAM: &str = "search";
 
 /// A run as its folder describes it.
 pub struct Recorded {
     pub run: RunFile,
     /// Those of `tribunal score`, with paths that lead somewhere here.
     pub args: score::Args,
+    /// As the command has them.
+    pub given: score::Args,
     pub judged: Judged,
 }
 
@@ -47,6 +52,10 @@ pub struct AgainArgs {
     /// Memory for the KV cache, like `2GiB` or `800MiB`
     #[arg(long, value_name = "SIZE", value_parser = args::bytes)]
     pub kv_cache: Option<u64>,
+    /// Run the program, or ask the service of this machine, that the run searched evidence with (RATE): only for a folder
+    /// that you trust
+    #[arg(long)]
+    pub allow_programs: bool,
 }
 
 /// Reads a folder's run.
@@ -55,14 +64,18 @@ pub struct AgainArgs {
 /// A folder without a run of `tribunal score`, and an input that neither the folder keeps nor its command finds.
 pub fn read(dir: &Path, again: &AgainArgs) -> Result<Recorded> {
     let run = RunFile::read(dir)?;
-    let mut args = command(dir, &run)?;
+    let given = command(dir, &run)?;
+    let mut args = given.clone();
     chosen(&mut args, again);
     let judged = match kept::read(dir, &run)? {
         Some((segments, selection)) => Judged { input: Streamed { segments, notes: Vec::new() }, selection },
         None => reread(&run, &args)?,
     };
-    relocate(dir, &run, &mut args);
-    Ok(Recorded { run, args, judged })
+    relocate(dir, &run, &mut args)?;
+    if again.allow_programs {
+        programs(dir, &run, &args)?;
+    }
+    Ok(Recorded { run, args, given, judged })
 }
 
 /// The arguments of the command that started a run.
@@ -84,7 +97,8 @@ fn command(dir: &Path, run: &RunFile) -> Result<score::Args> {
 }
 
 fn chosen(args: &mut score::Args, again: &AgainArgs) {
-    let AgainArgs { model, adapter, role, jobs, batch, threads, kv_cache } = again;
+    let AgainArgs { model, adapter, role, jobs, batch, threads, kv_cache, allow_programs } = again;
+    args.judge.programs = if *allow_programs { Programs::Run } else { Programs::Refuse };
     args.model.model = model.clone().unwrap_or_else(|| args.model.model.clone());
     args.model.adapter = adapter.clone().or_else(|| args.model.adapter.clone());
     for (role, model) in role {
@@ -120,7 +134,7 @@ fn reread(run: &RunFile, args: &score::Args) -> Result<Judged> {
     )?;
     let Streamed { segments, notes } = &mut input;
     let selection = input::select_from(&from, segments, notes, args.sampling.seed)?;
-    let here = crate::run::description::InputId::of(&input.segments, &selection)?;
+    let here = InputId::of(&input.segments, &selection)?;
     if here != run.input {
         bail!("the input has changed since the run: {} then, {here} now", run.input);
     }
@@ -128,15 +142,19 @@ fn reread(run: &RunFile, args: &score::Args) -> Result<Judged> {
 }
 
 /// Points the arguments at the copies that the folder keeps, and relative paths at where the command was given.
-fn relocate(dir: &Path, run: &RunFile, args: &mut score::Args) {
-    let place = |flag: &str, path: &mut Option<PathBuf>| {
+fn relocate(dir: &Path, run: &RunFile, args: &mut score::Args) -> Result<()> {
+    for material in &run.origin.materials {
+        materials::place(dir, material)?;
+    }
+    let place = |flag: &str, path: &mut Option<PathBuf>| -> Result<()> {
         if let Some(given) = path {
-            *given = run.place(dir, flag, given);
+            *given = materials::place_of(dir, run, flag, given)?;
         }
+        Ok(())
     };
-    place("--prompts", &mut args.judge.prompts);
-    place("--shots", &mut args.judge.shots);
-    place("--chat-template", &mut args.model.chat_template);
+    place("--prompts", &mut args.judge.prompts)?;
+    place("--shots", &mut args.judge.shots)?;
+    place("--chat-template", &mut args.model.chat_template)?;
     let found = |name: &str| {
         let there = run.from_there(Path::new(name));
         let moved = !Path::new(name).exists() && there.exists();
@@ -157,9 +175,35 @@ fn relocate(dir: &Path, run: &RunFile, args: &mut score::Args) {
     for material in run.origin.materials.iter().filter(|material| !material.flag.starts_with("--")) {
         let mut of = origin::options(&request).filter(|(name, _)| *name == material.flag);
         if let Some((name, value)) = of.next() {
-            let at = run.place(dir, name, Path::new(value));
+            let at = materials::place_of(dir, run, name, Path::new(value))?;
             method = method.replace(&format!("{name}={value}"), &format!("{name}={}", at.display()));
         }
     }
     args.judge.method = method;
+    Ok(())
+}
+
+/// Checks every program that the method may run against the hash in `run.json`, before any of them is run.
+///
+/// # Errors
+/// A program that is another one now, or of which there is no hash.
+fn programs(dir: &Path, run: &RunFile, args: &score::Args) -> Result<()> {
+    for (option, value) in origin::options(&args.judge.method) {
+        let path = Path::new(value);
+        if option != PROGRAM || value.contains("://") || !path.is_file() {
+            continue;
+        }
+        let Some(material) = run.origin.materials.iter().find(|material| material.flag == option) else {
+            bail!(
+                "`{}` has no hash of the program `{value}`\nhint: without one nothing shows that it is the run's own",
+                dir.join("run.json").display()
+            );
+        };
+        let here = materials::sha256_now(path)?;
+        if here != material.sha256 {
+            let there = material.sha256.clone();
+            return Err(Error::Changed { path: path.into(), there, here }.into());
+        }
+    }
+    Ok(())
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{args::Pair, compare, raters};
 use crate::{
+    files,
     report::{
         self,
         page::{self, Agreement, Conversations, Data, Judge},
@@ -92,8 +93,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         }
     }
     let html = page::html(&args.title.clone().unwrap_or_else(|| title(&judges)), &data, &conversations);
-    run::folder::replace(&args.out, |file| file.write_all(html.as_bytes()))?;
+    files::write(&args.out, |file| file.write_all(html.as_bytes()))?;
     let size = html.len() as f64 / f64::from(1 << 20);
+    if files::is_stream(&args.out) {
+        return Ok(ExitCode::SUCCESS);
+    }
     writeln!(out, "{}: {} segments, {size:.1} MiB", args.out.display(), data.n_rows())?;
     Ok(ExitCode::SUCCESS)
 }

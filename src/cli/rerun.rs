@@ -11,6 +11,7 @@ use super::{
     score::{self, Begun},
 };
 use crate::{
+    files,
     report::Detail,
     run::{Shard, finish::VERDICTS},
 };
@@ -39,7 +40,7 @@ pub struct Args {
 /// # Errors
 /// A folder without a run, an input or a model that cannot be read, and whatever keeps a run from being made.
 pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
-    let Recorded { run, args: mut made, judged } = recorded::read(&args.dir, &args.again)?;
+    let Recorded { run, args: mut made, judged, .. } = recorded::read(&args.dir, &args.again)?;
     if same_folder(args) {
         bail!("`--out` is the folder of the run itself\nhint: choose another one, to compare with it");
     }
@@ -52,8 +53,8 @@ pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Resul
         return Ok(ExitCode::SUCCESS);
     };
     score::print(&outcome, args.format, Detail::Systems, out)?;
-    let there = std::fs::read_to_string(args.dir.join(VERDICTS));
-    let here = std::fs::read_to_string(args.out.join(VERDICTS))?;
+    let there = files::read_to_string(&args.dir.join(VERDICTS));
+    let here = files::read_to_string(&args.out.join(VERDICTS))?;
     let Ok(there) = there else {
         say!("the first run is not finished, so there is nothing to compare with");
         return Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) });

@@ -19,7 +19,7 @@ use super::{
     panel::{Seat, Seated},
 };
 use crate::{
-    engine,
+    engine, files,
     judges::{
         Built, Grouping, Judge, Reads, Settings,
         registry::{self, Signed},
@@ -277,7 +277,7 @@ fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Wri
     if let Some(path) = &args.run.to_json {
         let json = report::export::comet::json(&outcome.records()?, &segments.to_vec()?);
         let json = serde_json::to_vec_pretty(&json)?;
-        run::folder::write_to(path, &json)?;
+        files::write(path, |file| file.write_all(&json))?;
     }
     let kept = args.keep.write(outcome)?;
     if let Some(kept) = kept.filter(|_| !args.run.quiet) {

@@ -1,12 +1,19 @@
 //! What a terminal wants of a program: its version with all that tells builds apart, completions for shells, man pages.
 
-use std::{io::Write, path::PathBuf, process::ExitCode, sync::LazyLock};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::LazyLock,
+};
 
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use crate::engine::Tier;
+use crate::files;
 
 /// Print completions for a shell.
 #[derive(Clone, Debug, clap::Args)]
@@ -65,7 +72,16 @@ pub fn completions(args: &CompletionsArgs, mut cli: Command, out: &mut dyn Write
 pub fn man(args: &ManArgs, cli: Command, out: &mut dyn Write) -> Result<ExitCode> {
     let dir = &args.dir;
     std::fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
-    clap_mangen::generate_to(cli, dir).with_context(|| format!("cannot write to `{}`", dir.display()))?;
+    let mut cli = cli.disable_help_subcommand(true);
+    cli.build();
+    pages(&cli, dir)?;
     writeln!(out, "{}", dir.join("tribunal.1").display())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the page of a command and those of the commands below it.
+fn pages(command: &Command, dir: &Path) -> Result<()> {
+    let page = Man::new(command.clone());
+    files::write(&dir.join(page.get_filename()), |file| page.render(&mut *file))?;
+    command.get_subcommands().filter(|inner| !inner.is_hide_set()).try_for_each(|inner| pages(inner, dir))
 }

@@ -16,7 +16,7 @@ use super::{
     output::Printed,
     score::{self, Begun},
 };
-use crate::run::{Shard, folder};
+use crate::{files, run::Shard};
 
 mod script;
 mod status;
@@ -139,7 +139,7 @@ fn submit(args: &SubmitArgs, begun: &Begun, out: &mut dyn Write) -> Result<ExitC
     }
     let write = |name: &str, text: &str| -> Result<PathBuf> {
         let path = job.dir.join(name);
-        folder::replace(&path, |file| file.write_all(text.as_bytes()))?;
+        files::write(&path, |file| file.write_all(text.as_bytes()))?;
         Ok(path)
     };
     let array = sbatch(&[], &write("slurm/array.sh", &job.array())?)?;

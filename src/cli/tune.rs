@@ -12,13 +12,13 @@ use super::{
     score::Begun,
 };
 use crate::{
+    files,
     judges::{Granularity, Settings},
     segment::trained,
     tune::{
         draw,
         examples::{self, Example},
         rated::{self, Document},
-        replace,
         split::{self, HoldOut, Split},
     },
 };
@@ -163,7 +163,7 @@ fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
         let lines: String =
             examples.iter().map(|example| format!("{}\n", examples::chat_line(example))).collect();
         let path = args.out.join(file);
-        replace(&path, lines.as_bytes())?;
+        files::write(&path, |file| file.write_all(lines.as_bytes()))?;
         writeln!(out, "{} examples\t{}", examples.len(), path.display())?;
     }
     write_split(&args.out, &split)?;
@@ -179,7 +179,7 @@ fn write_split(folder: &Path, split: &Split) -> Result<()> {
         ("trained.txt", names(&split.train)),
         (trained::FILE, lines(split::sources(&split.train))),
     ] {
-        replace(&folder.join(file), text.as_bytes())?;
+        files::write(&folder.join(file), |file| file.write_all(text.as_bytes()))?;
     }
     Ok(())
 }

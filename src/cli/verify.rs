@@ -15,15 +15,16 @@ use super::{
     table::Table,
 };
 use crate::{
-    judges::{Built, Panel, prompt::InForce},
+    judges::{Built, Panel},
     llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Weighed},
     run::{
         self, RunFile, Task,
-        description::{ModelFiles, NamedHash},
         verify::{Difference, How, Replay, Report},
     },
     signature::Signature,
 };
+
+mod sources;
 
 /// Check a run.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,7 +39,7 @@ pub struct Args {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
     /// Check everything that needs no weights: files, hashes, verdicts against the recorded answers
-    #[arg(long)]
+    #[arg(long, conflicts_with = "allow_programs")]
     pub without_model: bool,
     #[command(flatten)]
     pub again: AgainArgs,
@@ -54,7 +55,7 @@ pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
     let report = match check(args, seat) {
         Ok(report) => report,
         Err(error) => match error.downcast_ref::<run::Error>() {
-            Some(damage @ run::Error::Damaged { .. }) => {
+            Some(damage @ (run::Error::Damaged { .. } | run::Error::Changed { .. })) => {
                 damaged(args.printed, damage, out)?;
                 return Ok(ExitCode::from(1));
             }
@@ -84,8 +85,14 @@ fn damaged(printed: Printed, damage: &run::Error, out: &mut dyn Write) -> Result
 }
 
 fn check(args: &Args, seat: Seat) -> Result<Report> {
-    let Recorded { run, args: made, judged } = recorded::read(&args.dir, &args.again)?;
-    let built = score::built(&made, &judged.input.segments)?;
+    let Recorded { run, args: made, given, judged } = recorded::read(&args.dir, &args.again)?;
+    // What the judge was trained on is told by its adapters, which are not there without their model.
+    let (built, trained_on) = if args.without_model {
+        (score::built(&made, &judged.input.segments)?, run.trained_on.clone())
+    } else {
+        let prepared = score::prepare(&made, &judged.input)?;
+        (prepared.built, prepared.trained_on)
+    };
     let sampling = made.sampling.sampling();
     let how = How {
         selection: judged.selection,
@@ -95,16 +102,19 @@ fn check(args: &Args, seat: Seat) -> Result<Report> {
         jobs: made.engine.jobs,
     };
     let (panel, models, files) = if args.without_model {
-        (Panel::new(Arc::new(Nobody), sampling), of_models(&run.signature, &built), Vec::new())
+        (Panel::new(Arc::new(Nobody), sampling), of_models(&run.signature, &built), None)
     } else {
         let seated = seat(&made.model, &made.engine, sampling)?;
         built.judge.check_models(&|role| seated.model_of(role))?;
-        (seated.panel, seated.signature, seated.files)
+        (seated.panel, seated.signature, Some(seated.files))
     };
     let signature = score::signature(&built, &models, &made);
     let mut found = fields(&run, &signature);
-    found.extend(prompts(&run, &built));
-    found.extend(weights(&run.origin.models, &files));
+    found.extend(sources::prompts(&run, &built));
+    found.extend(sources::materials(&args.dir, &run, &given)?);
+    found.extend(sources::names(&run));
+    found.extend(files.iter().flat_map(|files| sources::models(&run.origin.models, files)));
+    found.extend(sources::training(&run.trained_on, &trained_on));
     let task = Task {
         panel: &panel,
         judge: built.judge.as_ref(),
@@ -157,49 +167,6 @@ fn fields(run: &RunFile, here: &Signature) -> Vec<Difference> {
             Difference::new("run.json", &what, &named(d.there), &named(d.here))
         })
         .collect()
-}
-
-/// The prompt files that are not those of the run.
-fn prompts(run: &RunFile, built: &Built) -> Vec<Difference> {
-    let here = built.judge.materials().files;
-    let of = |name: &str| here.iter().find(|file| file.name == name).map(InForce::sha256);
-    let difference = |prompt: &NamedHash| {
-        let now = of(&prompt.name).unwrap_or_else(|| "no such file".into());
-        let what = format!("the sha256 of the prompt file `{}`", prompt.name);
-        (now != prompt.sha256).then(|| Difference::new("run.json", &what, &prompt.sha256, &now))
-    };
-    run.origin.prompts.iter().filter_map(difference).collect()
-}
-
-/// The models' files that are not those of the run.
-fn weights(there: &[ModelFiles], here: &[ModelFiles]) -> Vec<Difference> {
-    let mut found = Vec::new();
-    for (there, here) in there.iter().zip(here) {
-        found.extend(adapters(there, here));
-        let of = |name: &str| here.files.iter().find(|file| file.name == name).map(|f| f.sha256.as_str());
-        let is_one = there.files.len() == 1 && here.files.len() == 1;
-        for file in &there.files {
-            // A single file may be called otherwise here.
-            let now = if is_one { Some(here.files[0].sha256.as_str()) } else { of(&file.name) };
-            if now != Some(file.sha256.as_str()) {
-                let what = format!("the sha256 of `{}` of the model `{}`", file.name, there.name);
-                found.push(Difference::new("run.json", &what, &file.sha256, now.unwrap_or("no such file")));
-            }
-        }
-    }
-    found
-}
-
-/// The files of a model's adapter that are not those of the run.
-fn adapters(there: &ModelFiles, here: &ModelFiles) -> Vec<Difference> {
-    let Some(adapter) = &there.adapter else { return Vec::new() };
-    let of = |name: &str| here.adapter.iter().flat_map(|now| &now.files).find(|file| file.name == name);
-    let difference = |file: &NamedHash| {
-        let now = of(&file.name).map_or("no such file", |now| now.sha256.as_str());
-        let what = format!("the sha256 of `{}` of the adapter `{}`", file.name, adapter.name);
-        (now != file.sha256).then(|| Difference::new("run.json", &what, &file.sha256, now))
-    };
-    adapter.files.iter().filter_map(difference).collect()
 }
 
 /// What programs are told of a difference.

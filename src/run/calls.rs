@@ -19,7 +19,10 @@ use super::{
     record::UnitKey,
     summary::Cost,
 };
-use crate::llm::{self, Usage};
+use crate::{
+    files,
+    llm::{self, Usage},
+};
 
 /// The file's name, plain and compressed.
 const PLAIN: &str = "calls.jsonl";
@@ -46,10 +49,13 @@ impl Keeping {
     }
 }
 
+/// Where calls may be; only one of them is there.
+pub const PLACES: [&str; 2] = [PLAIN, COMPRESSED];
+
 /// The file of calls of a folder; `None` where there is none.
 #[must_use]
 pub fn place(dir: &Path) -> Option<PathBuf> {
-    [PLAIN, COMPRESSED].map(|name| dir.join(name)).into_iter().find(|path| path.exists())
+    PLACES.map(|name| dir.join(name)).into_iter().find(|path| path.exists())
 }
 
 /// A file of calls that is appended to.
@@ -66,9 +72,7 @@ impl Calls {
     /// [`Error::Io`].
     pub fn open(dir: &Path, keeping: Keeping) -> Result<Self, Error> {
         let path = dir.join(keeping.name());
-        let file = File::options().create(true).append(true).open(&path);
-        let file = file.map_err(|source| Error::Io { action: "append to", path: path.clone(), source })?;
-        Ok(Self { file, keeping, path })
+        Ok(Self { file: files::append(&path)?, keeping, path })
     }
 }
 
@@ -101,7 +105,7 @@ impl<W: Write> Calls<W> {
 /// # Errors
 /// When the file cannot be read, and what `visit` returns.
 fn each_line(path: &Path, mut visit: impl FnMut(usize, &[u8]) -> io::Result<()>) -> io::Result<bool> {
-    let file = BufReader::with_capacity(1 << 18, File::open(path)?);
+    let file = BufReader::with_capacity(1 << 18, files::open(path)?);
     let is_compressed = path.extension().is_some_and(|ending| ending == "zst");
     let mut file: Box<dyn BufRead> = if is_compressed {
         Box::new(BufReader::with_capacity(1 << 18, zstd::Decoder::with_buffer(file)?))
@@ -128,6 +132,7 @@ fn each_line(path: &Path, mut visit: impl FnMut(usize, &[u8]) -> io::Result<()>)
 #[derive(Deserialize)]
 struct CallCost {
     group: String,
+    system: String,
     role: String,
     stage: String,
     doc: String,
@@ -289,13 +294,13 @@ pub fn join(dirs: &[PathBuf], bring: impl Fn(usize, &str) -> bool, out: &Path) -
     Ok(sums)
 }
 
-/// Goes through all calls of a folder with their line numbers; none where there is no file. A last line that was cut
-/// off is left out.
+/// Goes through all calls of a folder with their line numbers; none where there is no file. Returns whether something
+/// stands behind the last whole line: one that was cut off while it was being written.
 ///
 /// # Errors
 /// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line that is not a call.
-pub fn each(dir: &Path, mut visit: impl FnMut(usize, CallLine)) -> Result<(), Error> {
-    let Some(path) = place(dir) else { return Ok(()) };
+pub fn each(dir: &Path, mut visit: impl FnMut(usize, CallLine)) -> Result<bool, Error> {
+    let Some(path) = place(dir) else { return Ok(false) };
     let mut damaged = None;
     let read = each_line(&path, |number, line| match serde_json::from_slice(line) {
         Ok(call) => {
@@ -310,8 +315,24 @@ pub fn each(dir: &Path, mut visit: impl FnMut(usize, CallLine)) -> Result<(), Er
     match (read, damaged) {
         (_, Some((line, reason))) => Err(Error::Damaged { path, line, reason, hint: DAMAGED }),
         (Err(source), None) => Err(Error::Io { action: "read", path, source }),
-        (Ok(_), None) => Ok(()),
+        (Ok(is_torn), None) => Ok(is_torn),
     }
+}
+
+/// Goes through what the calls of a folder were about: system, document and segment of each that was answered.
+///
+/// # Errors
+/// As [`each`].
+pub(super) fn each_place(dir: &Path, mut visit: impl FnMut(&str, &str, Option<usize>)) -> Result<(), Error> {
+    let Some(path) = place(dir) else { return Ok(()) };
+    let read = each_line(&path, |_, line| {
+        let call: CallCost = serde_json::from_slice(line)?;
+        if call.error.is_none() {
+            visit(&call.system, &call.doc, call.seg);
+        }
+        Ok(())
+    });
+    read.map(drop).map_err(|source| Error::Io { action: "read", path, source })
 }
 
 /// The bytes of all calls of a folder, as they are when nothing is compressed.

@@ -16,6 +16,7 @@ use super::{
     record::UnitKey,
 };
 use crate::{
+    files,
     segment::{Segments, trained::Overlap},
     signature::Signature,
 };
@@ -262,7 +263,7 @@ impl RunFile {
     /// [`Error::NoRun`] when there is none, [`Error::Damaged`] when it cannot be parsed.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(RUN);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match files::read_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
             Err(source) => return Err(Error::Io { action: "read", path, source }),
@@ -273,16 +274,6 @@ impl RunFile {
             reason: source.to_string(),
             hint: "restore it from a copy; the verdicts do not depend on it, but continuing the run does",
         })
-    }
-
-    /// The path of a material's copy in the run folder, or the path that the command names, from where it was given.
-    #[must_use]
-    pub fn place(&self, dir: &Path, flag: &str, given: &Path) -> PathBuf {
-        let kept = self.origin.materials.iter().find(|m| m.flag == flag).and_then(|m| m.kept.as_ref());
-        match kept {
-            Some(kept) => dir.join(kept),
-            None => self.from_there(given),
-        }
     }
 
     /// A path as it was meant where the command was given.

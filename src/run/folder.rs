@@ -2,7 +2,6 @@
 
 use std::{
     fmt::Write as _,
-    fs::File,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -10,6 +9,7 @@ use std::{
 use serde::Serialize;
 
 use super::{Error, lock::Lock};
+use crate::files;
 
 /// A folder that only this process writes to, until this value is dropped.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Folder {
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(name);
         if std::fs::metadata(&path).is_ok_and(|there| there.len() == bytes.len() as u64)
-            && std::fs::read(&path).is_ok_and(|there| there == bytes)
+            && files::read(&path).is_ok_and(|there| there == bytes)
         {
             return Ok(());
         }
@@ -85,59 +85,17 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Atomically replaces a file with what `fill` writes.
+/// Replaces a file of a run folder, as [`files::replace`] does.
 ///
 /// # Errors
 /// [`Error::Io`]; the old file is then still there.
 pub fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
-    let io = |source| Error::Io { action: "write", path: path.into(), source };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.new"));
-    let write = || {
-        let mut file = std::io::BufWriter::new(File::create(&temporary)?);
-        fill(&mut file)?;
-        file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
-        std::fs::rename(&temporary, path)
-    };
-    let written = write();
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temporary); // what cannot be written may not be removable either
-    }
-    written.map_err(io)
-}
-
-/// Writes a file that the user names: what is no plain file (a pipe, a terminal, `/dev/stdout`) is written to, a link
-/// is followed, and anything else is replaced as [`replace`] does.
-///
-/// # Errors
-/// [`Error::Io`].
-pub fn write_to(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
-    if std::fs::metadata(&place).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-        let opened = File::options().write(true).open(&place);
-        let written = opened.and_then(|mut file| file.write_all(bytes).and_then(|()| file.flush()));
-        return written.map_err(|source| Error::Io { action: "write", path: path.into(), source });
-    }
-    replace(&place, |file| file.write_all(bytes))
+    files::replace(path, fill).map_err(Error::from)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[cfg(unix)]
-    #[test]
-    fn links_and_pipes_stay_what_they_are() {
-        let dir = tempfile::tempdir().unwrap();
-        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
-        std::fs::write(&target, "old").unwrap();
-        std::os::unix::fs::symlink(&target, &link).unwrap();
-        write_to(&link, b"new").unwrap();
-        assert!(link.is_symlink());
-        assert_eq!(std::fs::read(&target).unwrap(), b"new");
-        write_to(Path::new("/dev/null"), b"gone").unwrap();
-        assert!(std::fs::metadata("/dev/null").is_ok_and(|there| !there.is_file()));
-    }
 
     #[cfg(unix)]
     #[test]

@@ -2,7 +2,6 @@
 //! the folder alone. Shards other than the first leave it out: the merged folder has it.
 
 use std::{
-    fs::File,
     io::{BufRead, BufReader},
     path::Path,
 };
@@ -12,14 +11,15 @@ use super::{
     description::{InputId, RunFile},
     folder,
     groups::Shard,
+    materials,
 };
-use crate::segment::{Corpus, Segments as _};
+use crate::{
+    files,
+    segment::{Corpus, Segments as _},
+};
 
 /// The file's name: the segments, those that are only context among them, one JSON object a line.
 pub const INPUT: &str = "input.jsonl";
-
-/// The folder of files that the command names.
-pub const MATERIALS: &str = "materials";
 
 /// Writes the copy of a run's input, unless another shard keeps it or it is there already.
 ///
@@ -41,44 +41,22 @@ pub fn keep(dir: &Path, segments: &Corpus, shard: Shard) -> Result<(), Error> {
 /// [`Error::Io`].
 pub fn keep_copies(dir: &Path, copies: &[Copy], shard: Shard) -> Result<(), Error> {
     for Copy { name, bytes } in copies.iter().filter(|_| shard.index == 1) {
-        let path = dir.join(name);
-        if let Some(folder) = path.parent() {
-            let create = |source| Error::Io { action: "create", path: folder.into(), source };
-            std::fs::create_dir_all(folder).map_err(create)?;
-        }
+        let path = materials::made(dir, name)?;
         folder::replace(&path, |file| file.write_all(bytes))?;
     }
     Ok(())
 }
 
-/// Copies what one run folder keeps of its input and of the files that its command names into another.
+/// Copies what one run folder keeps of its input, and of the files that its command names, into another. What is copied
+/// is what its `run.json` says, hash by hash, and no link is followed.
 ///
 /// # Errors
-/// [`Error::Io`].
-pub fn carry_over(from: &Path, to: &Path) -> Result<(), Error> {
-    for name in [INPUT, MATERIALS] {
-        copy(&from.join(name), &to.join(name))?;
-    }
-    Ok(())
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), Error> {
-    let read = |source| Error::Io { action: "read", path: from.into(), source };
-    if from.is_dir() {
-        std::fs::create_dir_all(to).map_err(|source| Error::Io {
-            action: "create",
-            path: to.into(),
-            source,
-        })?;
-        for entry in std::fs::read_dir(from).map_err(read)? {
-            let name = entry.map_err(read)?.file_name();
-            copy(&from.join(&name), &to.join(&name))?;
-        }
-    } else if from.is_file() && from != to {
-        let mut file = File::open(from).map_err(read)?;
-        folder::replace(to, |copy| std::io::copy(&mut file, copy).map(drop))?;
-    }
-    Ok(())
+/// [`Error::Io`], [`Error::Damaged`].
+pub fn carry_over(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
+    let path = from.join(INPUT);
+    let mut file = files::open(&path).map_err(|source| Error::Io { action: "read", path, source })?;
+    folder::replace(&to.join(INPUT), |copy| std::io::copy(&mut file, copy).map(drop))?;
+    materials::carry_over(from, &run.origin.materials, to)
 }
 
 /// The input of a run and what was selected from it, as the folder keeps them; `None` where it keeps no copy.
@@ -98,7 +76,7 @@ pub fn read(dir: &Path, run: &RunFile) -> Result<Option<(Corpus, Selection)>, Er
         hint: "delete the file; the run can then be continued from its own input",
     };
     let mut segments = Corpus::default();
-    for (i, line) in BufReader::new(File::open(&path).map_err(io)?).lines().enumerate() {
+    for (i, line) in BufReader::new(files::open(&path).map_err(io)?).lines().enumerate() {
         let line = line.map_err(io)?;
         let segment = serde_json::from_str(&line).map_err(|e| damaged(i + 1, e.to_string()))?;
         segments.push(&segment).map_err(Error::Input)?;

@@ -21,7 +21,7 @@ use super::{
     record::{Record, Status, UnitKey},
     units::Units,
 };
-use crate::segment::corpus::read_at;
+use crate::{files, segment::corpus::read_at};
 
 pub const JOURNAL: &str = "journal.jsonl";
 
@@ -164,8 +164,7 @@ pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, 
     }
     let ids: HashSet<GroupId> = kept.groups.iter().map(|&group| of.ids[group]).collect();
     let sums = calls::keep(folder.dir(), |group| ids.contains(&group), how.keeping)?;
-    let records = File::options().create(true).append(true).open(&path);
-    let records = records.map_err(|source| Error::Io { action: "append to", path: path.clone(), source })?;
+    let records = files::append(&path)?;
     let journal = Journal { records, calls: Calls::open(folder.dir(), how.keeping)?, path };
     Ok((journal, Done { groups: kept.groups, sums }))
 }
@@ -204,7 +203,7 @@ impl Judged {
 fn keep(path: &Path, units: &Units, how: Resume) -> Result<Kept, Error> {
     let mut is_again: HashSet<usize> = HashSet::new();
     let mut lines: Vec<Option<Span>> = vec![None; units.len()];
-    let size = each_line(path, Line::Sealed, |number, span, json| {
+    let End { size, .. } = each_line(path, Line::Sealed, |number, span, json| {
         let judged: Judged = parse(path, number, json)?;
         let status = judged.status;
         let key = judged.key();
@@ -247,13 +246,16 @@ pub struct Index {
     pub is_shared: bool,
     /// The first unit on which two journals have different verdicts, and these.
     pub apart: Option<(usize, [PathBuf; 2])>,
+    /// Whether something stands behind the last whole line of a journal.
+    pub is_torn: bool,
 }
 
 impl Index {
     /// Without any journal.
     #[must_use]
     pub fn new(units: &Units) -> Self {
-        Self { journals: Vec::new(), lines: vec![None; units.len()], is_shared: false, apart: None }
+        let lines = vec![None; units.len()];
+        Self { journals: Vec::new(), lines, is_shared: false, apart: None, is_torn: false }
     }
 
     /// Reads a journal once; one that is not there has no lines.
@@ -285,13 +287,13 @@ impl Index {
         units: &Units,
         foreign: &mut dyn FnMut(usize, UnitKey) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let file = match File::open(path) {
+        let file = match files::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened.map_err(|source| Error::Io { action: "read", path: path.into(), source })?,
         };
         let journal = self.journals.len() as u32;
         self.journals.push((path.into(), file));
-        each_line(path, Line::Sealed, |number, span, json| {
+        let End { is_torn, .. } = each_line(path, Line::Sealed, |number, span, json| {
             let key = parse::<Judged>(path, number, json)?.key();
             let Some(unit) = units.number(&key) else { return foreign(number, key) };
             match self.lines[unit] {
@@ -305,6 +307,7 @@ impl Index {
             }
             Ok(())
         })?;
+        self.is_torn |= is_torn;
         Ok(())
     }
 
@@ -356,17 +359,27 @@ enum Line {
     Plain,
 }
 
-/// Goes through the whole lines of a file, as JSON, and returns its size; nothing and 0 without a file. A last line
-/// without an end was cut off while it was being written.
+/// The end of a file of lines.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    /// Of the whole file. Unit: bytes.
+    size: u64,
+    /// Whether something stands behind the last whole line: one that was cut off while it was being written.
+    is_torn: bool,
+}
+
+/// Goes through the whole lines of a file, as JSON, and returns how it ends; nothing without a file.
 fn each_line(
     path: &Path,
     kind: Line,
     mut visit: impl FnMut(usize, Span, &str) -> Result<(), Error>,
-) -> Result<u64, Error> {
+) -> Result<End, Error> {
     let io = |source| Error::Io { action: "read", path: path.into(), source };
-    let file = match File::open(path) {
+    // Verdicts alone may come out of a pipe that the user names.
+    let opened = if kind == Line::Sealed { files::open(path) } else { File::open(path) };
+    let file = match opened {
         Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound && kind == Line::Sealed => return Ok(0),
+        Err(e) if e.kind() == io::ErrorKind::NotFound && kind == Line::Sealed => return Ok(End::default()),
         Err(source) => return Err(io(source)),
     };
     let mut file = BufReader::with_capacity(1 << 18, file);
@@ -374,7 +387,9 @@ fn each_line(
     loop {
         line.clear();
         let n = file.read_until(b'\n', &mut line).map_err(io)?;
-        let Some(whole) = line.strip_suffix(b"\n") else { return Ok(offset + n as u64) };
+        let Some(whole) = line.strip_suffix(b"\n") else {
+            return Ok(End { size: offset + n as u64, is_torn: n > 0 });
+        };
         number += 1;
         let text = std::str::from_utf8(whole).map_err(|_| damaged(path, number, "not UTF-8"))?;
         let len = u32::try_from(whole.len()).map_err(|_| damaged(path, number, "it has more than 4 GiB"))?;
@@ -401,7 +416,7 @@ fn damaged(path: &Path, line: usize, reason: &str) -> Error {
 
 /// Copies some lines of a file.
 fn copy_lines(path: &Path, to: &mut dyn Write, lines: &[Span]) -> io::Result<()> {
-    let file = File::open(path)?;
+    let file = files::open(path)?;
     lines.iter().try_for_each(|span| to.write_all(&read_at(&file, span.offset, span.len as usize + 1)?))
 }
 
@@ -443,6 +458,17 @@ pub fn each_record(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Erro
 /// As [`verdicts`], and what `visit` returns.
 pub fn each_verdict(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
     each_line(path, Line::Plain, |number, _, json| visit(parse(path, number, json)?)).map(drop)
+}
+
+/// Goes through the records of a journal as something that is made of their JSON.
+///
+/// # Errors
+/// As [`each_record`].
+pub(super) fn each_json<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    mut visit: impl FnMut(T) -> Result<(), Error>,
+) -> Result<(), Error> {
+    each_line(path, Line::Sealed, |number, _, json| visit(parse(path, number, json)?)).map(drop)
 }
 
 fn lines(path: &Path, kind: Line) -> Result<Vec<(Record, String)>, Error> {

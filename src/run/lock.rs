@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{Error, clock::utc};
+use crate::files;
 
 /// The lock file's name.
 const LOCK: &str = ".lock";
@@ -33,12 +34,7 @@ impl Lock {
     fn take_by(dir: &Path, lock: impl Fn(&File) -> Result<(), TryLockError>) -> Result<Self, Error> {
         let path = dir.join(LOCK);
         let io = |source| Error::Io { action: "write", path: path.clone(), source };
-        if std::fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
-            let reason = "it is not a plain file, and locking writes to it; delete it";
-            return Err(io(std::io::Error::other(reason)));
-        }
-        let mut file =
-            File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
+        let mut file = files::update(&path)?;
         match lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -64,7 +60,7 @@ impl Drop for Lock {
 /// Whether a process holds a folder's lock now, as far as this machine can tell.
 #[must_use]
 pub fn is_held(dir: &Path) -> bool {
-    let file = File::open(dir.join(LOCK));
+    let file = files::open(&dir.join(LOCK));
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 

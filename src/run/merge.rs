@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Error, Outcome, UnitKey, calls,
+    Error, Outcome, Shard, UnitKey, calls, complete,
     description::{RUN, RunFile},
     finish,
     folder::{self, Folder, json_lines},
@@ -38,6 +38,7 @@ pub struct Merged {
 /// # Errors
 /// [`Error::Strangers`] when signatures or inputs differ, [`Error::Contradiction`] when two folders hold different
 /// verdicts on the same unit, [`Error::Incomplete`] when some unit is in none although everything is needed,
+/// [`Error::CallsMissing`] when a folder has not all calls that its verdicts tell of, [`Error::Changed`],
 /// [`Error::Io`], [`Error::Damaged`].
 pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Result<Merged, Error> {
     let Some(first_dir) = dirs.first() else { return Err(Error::NoRun(out.into())) };
@@ -59,13 +60,18 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
     let bringer = if index.is_shared { bringers(dirs)? } else { HashMap::new() };
     let missing = (index.len() < units.len()).then(|| incomplete(&index, &units, &given));
     let missing = match missing {
+        None => without_calls(dirs)?,
+        missing => missing,
+    };
+    let missing = match missing {
         Some(error) if need == Need::Everything => return Err(error),
         missing => missing.map(|error| error.to_string()),
     };
+    let keepers = keepers(dirs)?;
     let folder = Folder::open(out)?;
     claim(&folder, first, command)?;
-    if let Some(from) = dirs.iter().find(|dir| dir.join(input::INPUT).exists()) {
-        input::carry_over(from, out)?;
+    if let Some((from, run)) = keepers.first().filter(|(from, _)| *from != out) {
+        input::carry_over(from, run, out)?;
     }
     let sums = calls::join(dirs, |dir, group| bringer.get(group).is_none_or(|own| *own == dir), out)?;
     folder::replace(&folder.path(JOURNAL), |file| {
@@ -95,6 +101,30 @@ fn same_run(a_dir: &Path, a: &RunFile, b_dir: &Path, b: &RunFile) -> Result<(), 
     Err(Error::Strangers { a: a_dir.into(), b: b_dir.into(), differences: differences.concat() })
 }
 
+/// The first folder of which calls are missing, in words.
+fn without_calls(dirs: &[PathBuf]) -> Result<Option<Error>, Error> {
+    for dir in dirs {
+        match complete::check(dir) {
+            Ok(()) => {}
+            Err(error @ Error::CallsMissing { .. }) => return Ok(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// The folders that keep a copy of the input, which each must hold what `run.json` says.
+fn keepers(dirs: &[PathBuf]) -> Result<Vec<(&Path, RunFile)>, Error> {
+    let mut keepers = Vec::new();
+    for dir in dirs {
+        let run = RunFile::read(dir)?;
+        if input::read(dir, &run)?.is_some() {
+            keepers.push((dir.as_path(), run));
+        }
+    }
+    Ok(keepers)
+}
+
 /// Writes `run.json` as a run of the whole input would have it, or checks that the folder holds that run.
 fn claim(folder: &Folder, first: &RunFile, command: &[String]) -> Result<(), Error> {
     let merged = RunFile { shard: "1/1".into(), share: None, merged: command.to_vec(), ..first.clone() };
@@ -120,7 +150,7 @@ fn bringers(dirs: &[PathBuf]) -> Result<HashMap<String, usize>, Error> {
 fn incomplete(index: &Index, units: &Units, given: &[String]) -> Error {
     let first = (0..units.len()).find(|&unit| !index.has(unit));
     let first = first.map_or_else(String::new, |unit| name(&units.key(unit)));
-    let count: usize = given[0].split('/').nth(1).and_then(|n| n.parse().ok()).unwrap_or(1);
+    let count = given[0].parse::<Shard>().map_or(1, |shard| shard.count);
     let given: BTreeSet<&str> = given.iter().map(String::as_str).collect();
     let absent: Vec<String> =
         (1..=count).map(|i| format!("{i}/{count}")).filter(|shard| !given.contains(shard.as_str())).collect();

@@ -165,7 +165,13 @@ impl Selection {
     #[must_use]
     pub fn of_ranges(ranges: Option<&[[usize; 2]]>, n_segments: usize) -> Self {
         let Some(ranges) = ranges else { return Self::All };
-        let positions = ranges.iter().flat_map(|range| range[0]..range[1].min(n_segments));
+        // Only ascending ranges are ours; others could name each position any number of times.
+        let mut end = 0;
+        let positions = ranges.iter().flat_map(|range| {
+            let from = range[0].max(end);
+            end = range[1].min(n_segments).max(end);
+            from..end
+        });
         Self::Only(positions.collect())
     }
 

@@ -3,19 +3,16 @@
 //! verdicts and calls of the groups in flight in memory, not those of the run.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs::File,
-    io::{self, BufRead, BufReader},
+    collections::{BTreeMap, BTreeSet, HashSet},
     path::Path,
     sync::{Arc, Mutex, PoisonError, mpsc},
 };
 
 use super::{
-    Error, Record, RunFile, Selection, Summary, Task,
+    Error, Record, RunFile, Selection, Task,
     call::{CallLine, prompt_hash},
     calls::{self, Sums},
     draw::shuffle,
-    finish::{self, VERDICTS},
     groups::{self, Group, GroupId},
     journal::{self, Index, JOURNAL},
     units::Units,
@@ -23,10 +20,13 @@ use super::{
 };
 use crate::segment::Segments as _;
 
+mod folder;
 mod found;
+mod named;
 mod witness;
 
 use found::Found;
+use named::Named;
 use witness::{Book, Rehearing};
 
 /// How a folder is verified.
@@ -87,6 +87,12 @@ impl Difference {
         Self { place: place.into(), what: what.into(), there: text(there), here: text(here), rank: (0, 0) }
     }
 
+    /// The same about something that is called otherwise.
+    #[must_use]
+    pub fn about(self, what: String) -> Self {
+        Self { what, ..self }
+    }
+
     fn at(self, rank: (usize, usize)) -> Self {
         Self { rank, ..self }
     }
@@ -114,66 +120,18 @@ pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Re
         ..Report::default()
     };
     let mut found = Found::default();
-    odd_lines(&foreign, &index, &units, &mut found);
-    files(dir, run, &index, &units, &mut found)?;
-    let check = Check { index: &index, chosen: chosen(&work, &index, how), work, replay: how.replay };
+    let is_done = folder::is_done(run, &work, &index);
+    let folder = folder::Folder { dir, run, index: &index, work: &work, is_done };
+    folder.odd_lines(&foreign, &mut found);
+    folder.files(&mut found)?;
+    let chosen = chosen(&work, &index, how);
+    let ids = ids.iter().copied().collect();
+    let check = Check { index: &index, chosen, ids, work, replay: how.replay, is_done };
     let (sums, more) = check.through(dir, how.jobs, &mut report)?;
     found.join(more);
-    found.extend(summary(dir, run, &index, &sums)?);
+    folder.summary(&sums, &mut found)?;
     (report.differences, report.n_differences) = found.told();
     Ok(report)
-}
-
-/// Lines of the journal that a run does not write.
-fn odd_lines(foreign: &[usize], index: &Index, units: &Units, found: &mut Found) {
-    if let Some(first) = foreign.first() {
-        let (place, n) = (format!("{JOURNAL} line {first}"), foreign.len().to_string());
-        found.push(Difference::new(&place, "verdicts on units that the input does not have", &n, "0"));
-    }
-    if let Some((unit, _)) = &index.apart {
-        let (what, unit) = ("two different verdicts on one unit", units.key(*unit));
-        let seg = unit.seg.map_or_else(String::new, |seg| format!(" segment {seg}"));
-        let unit = format!("system `{}` document `{}`{seg}", unit.system, unit.doc);
-        found.push(Difference::new(JOURNAL, what, &unit, "one verdict on each"));
-    }
-    if index.is_shared {
-        found.push(Difference::new(JOURNAL, "verdicts that stand there twice", "some", "none"));
-    }
-}
-
-/// Compares the files of the folder with each other.
-fn files(dir: &Path, run: &RunFile, index: &Index, units: &Units, found: &mut Found) -> Result<(), Error> {
-    if run.units != RunFile::pack(units.keys()) {
-        let count = |n: usize| format!("{n} units");
-        let (there, here) = (count(run.keys().len()), count(units.len()));
-        found.push(Difference::new("run.json", "the units of the input, in order", &there, &here));
-    }
-    let path = dir.join(VERDICTS);
-    let io = |source| Error::Io { action: "read", path: path.clone(), source };
-    let file = match File::open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened.map_err(io)?,
-    };
-    let mut there = BufReader::with_capacity(1 << 18, file).split(b'\n');
-    let mut number = 0;
-    index.each(|line| {
-        number += 1;
-        let other = there.next().transpose().map_err(io)?.unwrap_or_default();
-        if other != line.as_bytes() {
-            let (other, line) = around(&String::from_utf8_lossy(&other), line);
-            let place = format!("{VERDICTS} line {number}");
-            found.push(Difference::new(&place, "the verdict in the journal", &other, &line));
-        }
-        Ok(())
-    })?;
-    let mut rest = 0;
-    for line in there {
-        rest += usize::from(!line.map_err(io)?.is_empty());
-    }
-    if rest > 0 {
-        found.push(Difference::new(VERDICTS, "lines that the journal does not have", &rest.to_string(), "0"));
-    }
-    Ok(())
 }
 
 /// The groups that are judged again: all that the journal has in full, or some of them.
@@ -193,7 +151,10 @@ struct Check<'a> {
     work: Work<'a>,
     index: &'a Index,
     chosen: BTreeMap<String, usize>,
+    /// The names of all groups of the run.
+    ids: HashSet<GroupId>,
     replay: Replay,
+    is_done: bool,
 }
 
 impl Check<'_> {
@@ -249,23 +210,32 @@ impl Check<'_> {
         let mut left: BTreeSet<&str> = self.chosen.keys().map(String::as_str).collect();
         let mut open: Option<(String, Recorded)> = None;
         let mut is_bare = false;
+        let mut seen: HashSet<GroupId> = HashSet::new();
         let mut send = |open: Option<(String, Recorded)>| {
             let Some((id, recorded)) = open else { return };
             if let Some(group) = self.chosen.get(&id).filter(|_| left.remove(id.as_str())) {
                 let _ = sender.send((*group, recorded)); // ends only with this loop
             }
         };
-        calls::each(dir, |number, call| {
+        let is_torn = calls::each(dir, |number, call| {
+            if open.as_ref().is_none_or(|(id, _)| *id != call.group) {
+                read.differences.extend(self.misplaced(number, &call.group, &mut seen));
+            }
             read.calls += 1;
             read.sums.add(&call);
             is_bare |= call.content.is_none();
             read.differences.extend(unlike_its_hash(number, &call));
+            read.differences.extend(named::uneven(number, &call));
             match &mut open {
                 Some((id, (_, calls))) if *id == call.group => calls.push(call),
                 _ => send(open.replace((call.group.clone(), (number, vec![call])))),
             }
         })?;
         send(open.take());
+        if is_torn && self.is_done {
+            let (place, what) = ("calls.jsonl", "bytes behind the last call of a run that is finished");
+            read.differences.push(Difference::new(place, what, "some", "none"));
+        }
         if is_bare && self.replay == Replay::FromRecord {
             return Err(Error::Unrecorded(dir.into()));
         }
@@ -275,6 +245,17 @@ impl Check<'_> {
         Ok(read)
     }
 
+    /// Calls of a group that the run does not have, or that stand apart from the group's others.
+    fn misplaced(&self, number: usize, group: &str, seen: &mut HashSet<GroupId>) -> Option<Difference> {
+        let here = match GroupId::parse(group).filter(|id| self.ids.contains(id)) {
+            Some(id) if seen.insert(id) => return None,
+            Some(_) => "calls of this group stand together, elsewhere",
+            None => "no such group",
+        };
+        let place = format!("calls.jsonl line {number}");
+        Some(Difference::new(&place, "the group of a call", group, here).at((number, 0)))
+    }
+
     /// Judges a group again from its calls; what differs, the calls read, and those replayed.
     fn judge(
         &self,
@@ -282,21 +263,27 @@ impl Check<'_> {
         (line, recorded): Recorded,
     ) -> Result<(Vec<Difference>, usize, usize), Error> {
         let is_bare = recorded.iter().any(|call| call.content.is_none());
+        let named = Named::of(&recorded);
         let n_read = recorded.len();
         let models = (self.replay == Replay::WithModel).then(|| self.work.task.panel.clone());
         if is_bare {
             // Nothing but the verdicts can be compared.
             let (records, calls) = self.work.judge(group, self.work.task.panel)?;
-            return Ok((self.compare(&records, line)?, 0, calls.len()));
+            let mut differences = self.compare(&records, line)?;
+            if differences.is_empty() {
+                differences.extend(named.unlike(&calls, line));
+            }
+            return Ok((differences, 0, calls.len()));
         }
         let book = Arc::new(Book::of(recorded));
         let panel = Rehearing { book: book.clone(), models }.panel(self.work.task.panel);
-        let (records, _) = self.work.judge(group, &panel)?;
+        let (records, calls) = self.work.judge(group, &panel)?;
         let of = name(&self.work, group);
         let (mut differences, n_replayed) = book.differences(&of, line);
         // Where the calls differ, so will the verdicts; the calls are the cause.
         if differences.is_empty() {
             differences = self.compare(&records, line)?;
+            differences.extend(named.unlike(&calls, line));
         }
         Ok((differences, n_read, n_replayed))
     }
@@ -342,25 +329,6 @@ fn name(work: &Work<'_>, group: usize) -> String {
     let Group { members, .. } = &work.groups[group];
     let first = work.task.segments.outline(members[0]);
     format!("system `{}` document `{}` segment {}", first.system, first.doc, first.seg)
-}
-
-/// Compares the summary with what verdicts and calls come to, but for what the machine spent.
-fn summary(dir: &Path, run: &RunFile, index: &Index, sums: &Sums) -> Result<Vec<Difference>, Error> {
-    let Some(there) = finish::read_summary(dir) else { return Ok(Vec::new()) };
-    let here = finish::summary(index, &run.signature, sums, sums.cost.clone())?;
-    let fields = |summary: &Summary| {
-        let mut summary = summary.clone();
-        summary.cost = summary.cost.without_times();
-        serde_json::to_value(summary).unwrap_or_default()
-    };
-    let (there, here) = (fields(&there), fields(&here));
-    let names = here.as_object().into_iter().flat_map(|fields| fields.keys());
-    let differing = names.filter(|name| there[name.as_str()] != here[name.as_str()]);
-    let difference = |name: &String| {
-        let (there, here) = around(&there[name].to_string(), &here[name].to_string());
-        Difference::new(finish::SUMMARY, &format!("`{name}`"), &there, &here).at((usize::MAX, 0))
-    };
-    Ok(differing.map(difference).collect())
 }
 
 /// Two texts from shortly before the first character at which they differ.

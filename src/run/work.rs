@@ -30,6 +30,7 @@ const WARMER: f32 = 0.3;
 const OTHER_SEED: u64 = 1 << 48;
 
 /// Everything that a thread needs to judge a group.
+#[derive(Clone, Copy)]
 pub struct Work<'a> {
     pub task: Task<'a>,
     pub groups: &'a [Group],

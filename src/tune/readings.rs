@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{File, OpenOptions},
+    fs::File,
     io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Error, io};
 use crate::{
+    files,
     judges::{in_parallel, probe, prompt::Prompts},
     llm::{Chat, Llm, States},
     segment::Segment,
@@ -68,8 +69,7 @@ impl Readings {
         std::fs::create_dir_all(folder).map_err(io(folder))?;
         let index = folder.join(format!("readings-{name}.jsonl"));
         let path = folder.join(format!("readings-{name}.bf16"));
-        let states = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
-        let states = states.map_err(io(&path))?;
+        let states = files::update(&path).map_err(|error| io(&path)(error.source))?;
         let there = states.metadata().map_err(io(&path))?.len();
         let (mut known, mut end, mut whole) = (HashMap::new(), 0, 0);
         if index.exists() {
@@ -87,7 +87,7 @@ impl Readings {
                 whole += text.len() as u64;
                 text.clear();
             }
-            let file = OpenOptions::new().write(true).open(&index).map_err(io(&index))?;
+            let file = files::update(&index).map_err(|error| io(&index)(error.source))?;
             file.set_len(whole).map_err(io(&index))?;
         }
         states.set_len(end).map_err(io(&path))?;
@@ -148,8 +148,8 @@ impl Readings {
         let text = serde_json::to_string(&line).map_err(|e| Error::Unsuitable(e.to_string()))? + "\n";
         self.states.seek(SeekFrom::Start(self.end)).map_err(io(&self.index))?;
         self.states.write_all(&bytes).map_err(io(&self.index))?;
-        let file = OpenOptions::new().create(true).append(true).open(&self.index);
-        file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(io(&self.index))?;
+        let mut file = files::append(&self.index).map_err(|error| io(&self.index)(error.source))?;
+        file.write_all(text.as_bytes()).map_err(io(&self.index))?;
         self.known.insert(key, (self.end, line));
         self.end += bytes.len() as u64;
         Ok(())

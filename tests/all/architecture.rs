@@ -47,7 +47,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("segment", &[]),
     ("card", &[]),
     ("evidence", &[]),
+    ("files", &[]),
+    ("panics", &[]),
 ];
+
+/// Rooms below all others, which any may use.
+const BELOW: &[&str] = &["files", "panics"];
 
 /// One file may do more than its room.
 const EXCEPTIONS: &[(&str, &str)] = &[("judges/rate", "evidence")];
@@ -63,6 +68,10 @@ const UNSAFE_HOMES: &[&str] = &["model/cpu", "model/cuda", "model/weights"];
 
 /// Where the network is at home: `models pull`, and a search service on this machine that the user names.
 const NETWORK_HOMES: &[&str] = &["card", "evidence/backend"];
+
+/// Where files are written: the room for it, a pull, which goes on with the part of a file that is there, and hidden states,
+/// which take hours and are named when they are whole.
+const WRITING_HOMES: &[&str] = &["files", "card/pull", "tune/lower"];
 
 /// Where the `cuda` feature may be asked for: its own files, and where a device is chosen.
 const CUDA_HOMES: &[&str] = &["model/cuda", "model/device", "model.rs"];
@@ -157,7 +166,7 @@ fn rooms_import_only_what_they_may() {
         for (line, target) in source.imports() {
             let is_excepted =
                 EXCEPTIONS.iter().any(|(path, to)| source.path.starts_with(path) && *to == target);
-            let is_own = !source.root.is_empty() && !is_room(&target);
+            let is_own = !source.root.is_empty() && !is_room(&target) || BELOW.contains(&target.as_str());
             if !is_own && target != source.room() && !allowed.contains(&target.as_str()) && !is_excepted {
                 offences.push(format!(
                     "{}:{line}: `{}` may not import `{target}`",
@@ -277,6 +286,21 @@ fn only_model_cards_and_a_local_service_are_reached() {
     expect_none(
         "network outside `models pull` and a search service of this machine",
         others.flat_map(|s| lines_where(s, reaches)),
+    );
+}
+
+#[test]
+fn files_are_written_in_one_place() {
+    let writes = |line: &str| {
+        ["fs::write(", "fs::rename(", "fs::copy(", "File::create", "File::options", "OpenOptions"]
+            .iter()
+            .any(|word| line.contains(word))
+    };
+    let sources = sources();
+    let others = sources.iter().filter(|s| !is_in(&s.path, WRITING_HOMES) && !s.is_test());
+    expect_none(
+        "files that are written otherwise than through `files`",
+        others.flat_map(|s| lines_where(s, writes)),
     );
 }
 

@@ -47,6 +47,8 @@ fn variants(control: &str) -> Vec<(&'static str, Options)> {
         stop_tokens,
         // They wait beside the model until one is asked: model_adapters shows that they then move no bit of others.
         adapters,
+        // Which files were hashed; the weights' own hash is signed.
+        hashed: _,
     } = base();
     let compute =
         |tier, activations, floats| Options { compute: Compute { tier, activations, floats }, ..base() };

@@ -145,3 +145,8 @@ fn journal() {
 fn answers() {
     check("answers", targets::answers, 40);
 }
+
+#[test]
+fn folder() {
+    check("folder", targets::folder, 4);
+}

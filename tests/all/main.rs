@@ -4,11 +4,13 @@
 mod architecture;
 mod cli_adapter;
 mod cli_compare;
+mod cli_folder;
 mod cli_keep;
 mod cli_promptcue;
 mod cli_score;
 mod cli_show;
 mod cli_verify;
+mod cli_verify_fields;
 mod cuda;
 mod engine;
 mod engine_forms;

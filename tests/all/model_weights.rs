@@ -11,6 +11,7 @@ use candle_core::{
     quantized::{GgmlDType, gguf_file},
 };
 use tribunal::{
+    card::Identity,
     engine::{Engine, Options},
     model::{self, BLOCK, Compute, KvType, Model, Part, Step, Weights, cpu::Activations},
 };
@@ -167,4 +168,31 @@ fn a_file_that_is_cut_while_it_is_loaded_is_an_error() {
         whole.len() / 2
     );
     assert!(said.contains(&cut) && said.contains(&name) && said.contains("hint"), "{said}");
+}
+
+#[test]
+fn what_is_loaded_is_what_was_hashed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("model.gguf"), folder.path().join("other.gguf"));
+    gguf(&path, GgmlDType::F32);
+    gguf(&other, GgmlDType::Q8_0);
+    let hashed = Identity::of(&path).unwrap().stamps;
+    let options = || Options { kv_bytes: Some(64 << 20), hashed: hashed.clone(), ..Options::default() };
+    Engine::open(&path, &options()).unwrap();
+    // A whole file, as good as the first, but not the one that the signature names.
+    std::fs::rename(&other, &path).unwrap();
+    let said = Engine::open(&path, &options()).err().expect("refused").to_string();
+    assert!(
+        said.contains("model.gguf") && said.contains("replaced or changed after its hash was taken"),
+        "{said}"
+    );
+    // The same file, written to in its place.
+    gguf(&path, GgmlDType::F32);
+    let hashed = Identity::of(&path).unwrap().stamps;
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    let weights = Weights::open(&path).unwrap();
+    assert!(weights.check(&hashed).is_err());
+    assert!(weights.check(&Identity::of(&path).unwrap().stamps).is_ok());
 }

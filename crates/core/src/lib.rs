@@ -1,5 +1,10 @@
 //! What every part of `tribunal` speaks of: a [`segment::Segment`] and its readers, [`mqm`] errors and what they weigh,
-//! the question and answer of [`llm`], and the [`signature`] of a run. It knows no judge and no model.
+//! the question and answer of [`llm`], and the [`signature`] of a run; below them [`files`], through which results are
+//! written and strangers' folders opened, and [`panics`]. It knows no judge and no model.
+
+pub mod files;
+
+pub mod panics;
 
 pub mod segment;
 

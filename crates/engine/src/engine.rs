@@ -48,6 +48,7 @@ use std::{
 };
 
 use crate::{
+    files::Stamp,
     llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, States, Stop, Usage, Weighed},
     model::Weights,
     signature::Signature,
@@ -101,6 +102,8 @@ pub struct Options {
     pub stop_tokens: Vec<String>,
     /// Folders of adapters to load beside the model; [`Engine::with_adapter`] asks them.
     pub adapters: Vec<PathBuf>,
+    /// Of the files of the weights, from when they were hashed; only these are loaded. Empty takes whatever is there.
+    pub hashed: Vec<Stamp>,
 }
 
 /// Positions that a sequence gets by default when the model supports more.
@@ -139,6 +142,7 @@ impl Default for Options {
             chat_options: serde_json::Value::Null,
             stop_tokens: Vec::new(),
             adapters: Vec::new(),
+            hashed: Vec::new(),
         }
     }
 }

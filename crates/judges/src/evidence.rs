@@ -31,6 +31,9 @@ pub mod words;
 pub use backend::Backend;
 use words::{WORDS, Words};
 
+use crate::files;
+use crate::panics::caught;
+
 /// What a search finds: a part of a document, short enough for a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passage {
@@ -119,13 +122,18 @@ pub fn build(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped), Erro
     if fs::read_dir(out).map_err(io("read", out))?.next().is_some() {
         return Err(Error::NotEmpty(out.into()));
     }
-    fs::write(out.join(BEGUN), "").map_err(io("write", out))?;
+    put(&out.join(BEGUN), &[])?;
     let built = write(input, out);
     if built.is_err() {
         // The folder was empty before; the error that counts is the first one.
         let _ = clear(out);
     }
     built
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let put = files::replace(path, |file| file.write_all(bytes));
+    put.map_err(|files::Error { action, path, source }| Error::Io { action, path, source })
 }
 
 /// Empties a folder that a build has filled.
@@ -179,7 +187,7 @@ fn write(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped), Error> {
     };
     let json = serde_json::to_vec_pretty(&manifest).expect("strings and numbers only");
     let path = out.join(MANIFEST);
-    fs::write(&path, json).map_err(io("write", &path))?;
+    put(&path, &json)?;
     fs::remove_file(out.join(BEGUN)).map_err(io("remove", out))?;
     Ok((manifest, skipped))
 }
@@ -280,11 +288,6 @@ impl Index {
         };
         words.iter().flat_map(both).collect()
     }
-}
-
-/// Does something with an index; `None` where damaged files make its reader panic.
-fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok()
 }
 
 fn schema() -> (Schema, Fields) {

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use tribunal_core::{llm, mqm, segment, signature};
+use tribunal_core::{files, llm, mqm, panics, segment, signature};
 
 use crate::{
     llm::Sampling,
@@ -77,7 +77,7 @@ mod reading;
 pub use method::{Method, Role, Stage, Step};
 pub use panel::{Call, Panel, Question, Retry, in_parallel, rehearse};
 pub use registry::Built;
-pub use setup::{Granularity, Preset, Settings};
+pub use setup::{Granularity, Preset, Programs, Settings};
 
 /// A published way of judging translations.
 pub trait Judge: Sync + Send {

@@ -40,7 +40,7 @@ use super::{
     method::Calls,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Choice, Granularity, Options, Preset, Programs, Settings},
 };
 use crate::{
     evidence::Backend,
@@ -194,7 +194,7 @@ impl Rate {
                     .into(),
             ));
         }
-        let evidence = open_evidence(options)?;
+        let evidence = open_evidence(options, settings.programs)?;
         let skip = options.get("skip");
         let rounds = options.number("rounds").filter(|n| n.fract() == 0.0 && *n >= 1.0);
         let files = match settings.preset {
@@ -299,13 +299,17 @@ impl Rate {
 }
 
 /// What the option `search` names.
-fn open_evidence(options: &Options) -> Result<Option<Backend>, setup::Error> {
+fn open_evidence(options: &Options, programs: Programs) -> Result<Option<Backend>, setup::Error> {
     let conflict = |reason: String| setup::Error::Conflict(reason);
     match (options.get("search"), options.get("skip")) {
         ("none", _) => Ok(None),
         (_, skip @ ("search" | "both")) => Err(conflict(format!(
             "`skip={skip}` leaves the search agent out, but `search=` gives it something to search; hint: leave one of \
              them out"
+        ))),
+        (name, _) if programs == Programs::Refuse && Backend::is_outside(name) => Err(conflict(format!(
+            "`{name}` is a program or a service that the run folder names, and it is neither started nor asked\nhint: see \
+             what it is; `--allow-programs` allows it, `--without-model` never does"
         ))),
         (name, _) => Backend::open(name).map(Some).map_err(|e| conflict(e.to_string())),
     }

@@ -153,6 +153,7 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, judge: &dyn
         seed: _,
         // In the option `reference`, where a method has it.
         has_references: _,
+        programs: _,
     } = settings;
     let read = |name: &str| materials.others.iter().find(|(other, _)| *other == name);
     let mut signed = Signature::new().with("method", method.name);

@@ -110,6 +110,16 @@ impl FromStr for Granularity {
     }
 }
 
+/// Whether a method may start a program, or ask a service of this machine, that its options name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Programs {
+    /// The user has named it.
+    #[default]
+    Run,
+    /// A run folder names it, which somebody else may have made.
+    Refuse,
+}
+
 /// What every method can be told by flags. `None` is the method's own default.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -128,6 +138,7 @@ pub struct Settings {
     pub seed: u64,
     /// Whether every segment of the input has a reference translation.
     pub has_references: bool,
+    pub programs: Programs,
 }
 
 impl Settings {

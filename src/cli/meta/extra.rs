@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Args;
 use crate::cli::raters;
+use crate::files;
 use crate::meta::align::Aligned;
 use crate::meta::annotators::{self, RaterPair};
 use crate::meta::average::Grouping;
@@ -348,7 +349,7 @@ fn plots(dir: &Path, directions: &[Direction], result: &SetResult) -> Result<Vec
     let mut written = Vec::new();
     let mut write = |name: String, svg: String| -> Result<()> {
         let path = dir.join(name.replace(['/', '+', ':', '@'], "_"));
-        std::fs::write(&path, svg).with_context(|| format!("cannot write `{}`", path.display()))?;
+        files::write(&path, |file| file.write_all(svg.as_bytes()))?;
         written.push(path);
         Ok(())
     };

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, OpenOptions},
+    fs,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -18,6 +18,7 @@ use crate::{
         panel::Seat,
         score::Begun,
     },
+    files,
     judges::{
         Panel, Preset, Settings, in_parallel,
         registry::{self, Signed},
@@ -83,7 +84,7 @@ pub fn run(args: &RunArgs, begun: &Begun, seat: Seat) -> Result<(usize, usize)> 
     let mut missing = answered.iter().filter(|(_, has_answer)| !has_answer).count();
     let open: Vec<&Cue> = cues.iter().filter(|cue| !answered.iter().any(|(id, _)| *id == cue.id)).collect();
     let path = args.out.join(ANSWERS);
-    let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+    let mut file = files::append(&path)?;
     begun.writing.keeps(format!("answers so far are in `{}`; the same command goes on", path.display()));
     for part in open.chunks(args.engine.jobs) {
         let lines = in_parallel(part, |_, cue| line(&judge, &seated.panel, cue));
@@ -171,12 +172,12 @@ fn resume(out: &Path, about: &Value) -> Result<BTreeSet<(usize, bool)>> {
             out.display()
         );
     }
-    fs::write(&path, format!("{about:#}\n")).with_context(|| format!("cannot write `{}`", path.display()))?;
+    files::replace(&path, |file| writeln!(file, "{about:#}"))?;
     let text = if answers.exists() { fs::read_to_string(&answers)? } else { String::new() };
     // A line that a crash cut off is asked for again.
     let whole: Vec<&str> = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
     if whole.concat() != text {
-        fs::write(&answers, whole.concat())?;
+        files::replace(&answers, |file| file.write_all(whole.concat().as_bytes()))?;
     }
     let mut seen = BTreeSet::new();
     for line in whole {

@@ -12,11 +12,12 @@ use anyhow::{Context, Result, bail};
 use super::{
     DataArgs, EngineArgs,
     agreement::{Figures, Held},
-    panel, positive, replace,
+    panel, positive,
 };
 use crate::{
     cli::adapter,
     engine::Engine,
+    files,
     judges::{
         Settings,
         probe::{
@@ -130,7 +131,8 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     let mut fit = fitting::fit(&train, &mut readings, &subject)?;
     fit.made.figures = figures(&fit, &held_out, &mut readings, &subject)?;
     let fit = fit.ready()?;
-    replace(&args.out, fit.to_json()?.as_bytes())?;
+    let json = fit.to_json()?;
+    files::write(&args.out, |file| file.write_all(json.as_bytes()))?;
     write_table(&fit, out)?;
     writeln!(out, "{}\tfit {}", args.out.display(), fit.hash())?;
     let adapter =

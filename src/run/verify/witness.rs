@@ -89,6 +89,22 @@ impl Book {
         (found.into_iter().map(placed).collect(), pages.n_replayed)
     }
 
+    /// Compares the texts that a recorded call weighed with those that are asked for now.
+    fn expect<'a>(
+        &self,
+        at: usize,
+        call: &CallLine,
+        there: impl Iterator<Item = &'a String>,
+        here: &[String],
+    ) {
+        let there: Vec<&String> = there.collect();
+        if call.error.is_none() && !there.iter().copied().eq(here) {
+            let what = format!("the texts that `{}` weighs at `{}`", call.role, call.stage);
+            let (there, here) = around(&format!("{there:?}"), &format!("{here:?}"));
+            self.pages().differences.push((at, Difference::new("", &what, &there, &here)));
+        }
+    }
+
     fn note(&self, at: usize, differences: Vec<Difference>) {
         let mut pages = self.pages();
         pages.n_replayed += 1;
@@ -144,6 +160,8 @@ impl Llm for Witness {
         // The record says with which sampling the panel would have asked.
         let recorded = self.book.weighing(self.role, chat);
         let Some((at, call)) = recorded else { return Err(unrecorded()) };
+        let texts = call.content.iter().flat_map(|content| &content.weighed).map(|one| &one.text);
+        self.book.expect(at, &call, texts, continuations);
         let weighed = call.content.iter().flat_map(|content| &content.weighed).map(Continuation::weighed);
         let said = call.error.clone().map_or_else(|| Ok(weighed.collect::<Vec<_>>()), Err);
         if let Some(model) = &self.model {
@@ -154,6 +172,8 @@ impl Llm for Witness {
 
     fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Weighed, Error> {
         let Some((at, call)) = self.book.weighing(self.role, chat) else { return Err(unrecorded()) };
+        let texts = call.content.iter().flat_map(|content| &content.weighed).map(|one| &one.text);
+        self.book.expect(at, &call, texts, &[text.to_owned()]);
         let read = call.content.iter().flat_map(|content| &content.weighed).map(Continuation::weighed).next();
         let said = call.error.clone().map_or_else(|| read.ok_or_else(unrecorded), Err);
         if let Some(model) = &self.model {
@@ -206,6 +226,14 @@ fn replies(call: &CallLine, said: &Result<Reply, Error>, now: &Result<Reply, Err
                 found.push(Difference::new("", &of("the end of the answer"), &there, &here));
             }
             found.extend(tokens(&of("the answer"), &there.tokens, &here.tokens));
+            let spent = |reply: &Reply| (reply.usage.prompt(), reply.usage.generated);
+            if spent(there) != spent(here) {
+                let name = |(prompt, answer): (usize, usize)| {
+                    format!("{prompt} prompt tokens, {answer} answer tokens")
+                };
+                let (there, here) = (name(spent(there)), name(spent(here)));
+                found.push(Difference::new("", &of("the tokens of the answer"), &there, &here));
+            }
             found
         }
         _ => errors(&of("the answer"), said.as_ref().err(), now.as_ref().err()),
@@ -219,6 +247,10 @@ fn weights(
 ) -> Vec<Difference> {
     let of = |text: &str| format!("the continuation `{text}` of `{}` at `{}`", call.role, call.stage);
     match (said, now) {
+        (Ok(there), Ok(here)) if there.len() != here.len() => {
+            let name = |weighed: &[Weighed]| format!("{} continuations", weighed.len());
+            vec![Difference::new("", &of("…"), &name(there), &name(here))]
+        }
         (Ok(there), Ok(here)) => {
             let pairs = there.iter().zip(here);
             pairs
@@ -238,7 +270,26 @@ fn weights(
 
 /// The first token of which a lens shows another number.
 fn readings(of: &str, there: Option<&Reading>, here: Option<&Reading>) -> Vec<Difference> {
-    let (Some(there), Some(here)) = (there, here) else { return Vec::new() };
+    let (there, here) = match (there, here) {
+        (Some(there), Some(here)) if there.ends == here.ends && there.values.len() == here.values.len() => {
+            (there, here)
+        }
+        (None, None) => return Vec::new(),
+        (there, here) => {
+            let name = |reading: Option<&Reading>| {
+                reading.map_or_else(
+                    || "nothing".into(),
+                    |reading| format!("tokens that end at {:?}", reading.ends),
+                )
+            };
+            return vec![Difference::new(
+                "",
+                &format!("what the lens shows of {of}"),
+                &name(there),
+                &name(here),
+            )];
+        }
+    };
     let bits = |values: &Vec<f64>| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
     let differs = |(a, b): &(&Vec<f64>, &Vec<f64>)| bits(a) != bits(b);
     let pair = there.values.iter().zip(&here.values).enumerate().find(|(_, pair)| differs(pair));
@@ -271,7 +322,7 @@ fn tokens(of: &str, there: &[Token], here: &[Token]) -> Vec<Difference> {
             || "no such token".to_owned(),
             |t| {
                 format!(
-                    "{} `{}` log-probability {:e}, in the form {:e}",
+                    "{} {:?} log-probability {:e}, in the form {:e}",
                     t.id, t.text, t.logprob, t.masked_logprob
                 )
             },
@@ -282,5 +333,5 @@ fn tokens(of: &str, there: &[Token], here: &[Token]) -> Vec<Difference> {
 
 fn is_same(a: &Token, b: &Token) -> bool {
     let bits = |token: &Token| (token.id, token.logprob.to_bits(), token.masked_logprob.to_bits());
-    bits(a) == bits(b)
+    bits(a) == bits(b) && a.text == b.text
 }

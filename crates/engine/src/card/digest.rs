@@ -53,14 +53,6 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-/// The SHA-256 of a file, as lower-case hexadecimal digits.
-///
-/// # Errors
-/// [`Error::Io`].
-pub fn sha256(path: &Path) -> Result<String, Error> {
-    sha256_watched(path, &mut |_| ())
-}
-
 /// The SHA-256 of bytes in memory.
 #[must_use]
 pub fn sha256_of(bytes: &[u8]) -> String {
@@ -68,9 +60,17 @@ pub fn sha256_of(bytes: &[u8]) -> String {
 }
 
 pub(super) fn sha256_watched(path: &Path, watch: &mut dyn FnMut(u64)) -> Result<String, Error> {
-    let mut file = fs::File::open(path).map_err(Error::io("open", path))?;
+    sha256_of_file(&mut fs::File::open(path).map_err(Error::io("open", path))?, path, watch)
+}
+
+/// The SHA-256 of a file that is open.
+pub(super) fn sha256_of_file(
+    file: &mut fs::File,
+    path: &Path,
+    watch: &mut dyn FnMut(u64),
+) -> Result<String, Error> {
     let mut hashing = Hashing::new(io::sink());
-    each_chunk(&mut file, &mut |chunk| {
+    each_chunk(file, &mut |chunk| {
         hashing.hash_only(chunk);
         watch(chunk.len() as u64);
     })

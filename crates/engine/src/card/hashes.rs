@@ -3,13 +3,15 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
 
 use super::{Error, digest};
+use crate::files::{self, Stamp, Time};
 
 /// The file of hashes, in the folder of all models.
 const MEMORY: &str = "hashes.json";
@@ -33,20 +35,6 @@ struct Remembered {
     sha256: String,
 }
 
-/// What shows, without reading a file, that it is still the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Stamp {
-    size: u64,
-    modified: Time,
-    /// The last change to the file or its metadata, which no program can set; where the platform has it.
-    changed: Option<Time>,
-    /// Device and inode, where the platform has them.
-    place: Option<(u64, u64)>,
-}
-
-/// Seconds and nanoseconds since 1970.
-type Time = (i64, u32);
-
 impl Hashes {
     /// None: every file is hashed each time.
     #[must_use]
@@ -66,23 +54,35 @@ impl Hashes {
     /// # Errors
     /// [`Error::Io`] when the file cannot be read.
     pub fn sha256(&self, path: &Path) -> Result<String, Error> {
-        let (Some(memory), Some(key), Some(stamp)) = (&self.memory, key(path), stamp(path)) else {
-            return digest::sha256(path);
+        Ok(self.stamped(path)?.0)
+    }
+
+    /// The same with the stamp of the file that was hashed, by which whoever opens it later knows that it is still that
+    /// one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be read, or changes while it is being read.
+    pub fn stamped(&self, path: &Path) -> Result<(String, Stamp), Error> {
+        let mut file = File::open(path).map_err(Error::io("open", path))?;
+        let stamp = Stamp::of(&file).map_err(Error::io("read", path))?;
+        let Some((memory, key)) = self.memory.as_ref().zip(key(path)) else {
+            let sha256 = digest::sha256_of_file(&mut file, path, &mut |_| ())?;
+            return unchanged(&file, path, stamp).map(|stamp| (sha256, stamp));
         };
         let known = recall(memory);
         if let Some(known) = known.get(&key).filter(|known| known.stamp == stamp && known.is_well_formed()) {
-            return Ok(known.sha256.clone());
+            return Ok((known.sha256.clone(), stamp));
         }
         // The file system's own clock, before the first byte is read.
-        let draft = Draft::begin(memory, &key);
-        let sha256 = digest::sha256(path)?;
+        let draft = Draft::begin(memory);
+        let sha256 = digest::sha256_of_file(&mut file, path, &mut |_| ())?;
+        let stamp = unchanged(&file, path, stamp)?;
         if let Some(draft) = draft
-            && stamp.is_settled(draft.began, self.settled_after_s)
-            && self::stamp(path).as_ref() == Some(&stamp)
+            && is_settled(&stamp, draft.began, self.settled_after_s)
         {
-            draft.finish(memory, key, Remembered { stamp, sha256: sha256.clone() });
+            draft.finish(memory, key, Remembered { stamp: stamp.clone(), sha256: sha256.clone() });
         }
-        Ok(sha256)
+        Ok((sha256, stamp))
     }
 }
 
@@ -92,38 +92,24 @@ impl Remembered {
     }
 }
 
-impl Stamp {
-    /// Whether any change after `now` would show in the file's times.
-    fn is_settled(&self, now: Time, after_s: i64) -> bool {
-        self.modified.max(self.changed.unwrap_or(self.modified)).0 + after_s < now.0
+/// The stamp of a file that is the same behind its last byte as it was before the first.
+fn unchanged(file: &File, path: &Path, before: Stamp) -> Result<Stamp, Error> {
+    let after = Stamp::of(file).map_err(Error::io("read", path))?;
+    if after == before {
+        return Ok(before);
     }
+    let reason = "it changed while it was being read; wait until nobody writes to it";
+    Err(Error::io("read", path)(std::io::Error::other(reason)))
+}
+
+/// Whether any change after `now` would show in the file's times.
+fn is_settled(stamp: &Stamp, now: Time, after_s: i64) -> bool {
+    stamp.modified.max(stamp.changed.unwrap_or(stamp.modified)).0 + after_s < now.0
 }
 
 /// What a file is called among the hashes.
 fn key(path: &Path) -> Option<String> {
     fs::canonicalize(path).ok()?.to_str().map(str::to_owned)
-}
-
-#[cfg(unix)]
-fn stamp(path: &Path) -> Option<Stamp> {
-    use std::os::unix::fs::MetadataExt as _;
-
-    let metadata = fs::metadata(path).ok()?;
-    let time = |seconds, nanoseconds| Some((seconds, u32::try_from(nanoseconds).ok()?));
-    Some(Stamp {
-        size: metadata.len(),
-        modified: time(metadata.mtime(), metadata.mtime_nsec())?,
-        changed: Some(time(metadata.ctime(), metadata.ctime_nsec())?),
-        place: Some((metadata.dev(), metadata.ino())),
-    })
-}
-
-#[cfg(not(unix))]
-fn stamp(path: &Path) -> Option<Stamp> {
-    let metadata = fs::metadata(path).ok()?;
-    let since = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    let modified = (i64::try_from(since.as_secs()).ok()?, since.subsec_nanos());
-    Some(Stamp { size: metadata.len(), modified, changed: None, place: None })
 }
 
 /// What is remembered; nothing when the file of hashes is missing or damaged.
@@ -133,19 +119,18 @@ fn recall(memory: &Path) -> BTreeMap<String, Remembered> {
 
 /// The next file of hashes, begun before the new entry is computed.
 struct Draft {
-    path: PathBuf,
+    file: NamedTempFile,
     began: Time,
 }
 
 impl Draft {
     /// `None` where nothing can be written.
-    fn begin(memory: &Path, key: &str) -> Option<Self> {
-        fs::create_dir_all(memory.parent()?).ok()?;
-        let tag = &digest::sha256_of(key.as_bytes())[..8];
-        let path = memory.with_extension(format!("{}-{tag}.partial", std::process::id()));
-        fs::write(&path, "").ok()?;
-        let began = stamp(&path)?.modified;
-        Some(Self { path, began })
+    fn begin(memory: &Path) -> Option<Self> {
+        let home = memory.parent()?;
+        fs::create_dir_all(home).ok()?;
+        let file = NamedTempFile::with_prefix_in(".hashes.", home).ok()?;
+        let began = Stamp::of(file.as_file()).ok()?.modified;
+        Some(Self { file, began })
     }
 
     /// Puts the file of hashes in place, all at once. If two processes do so together, one entry is lost, which
@@ -155,16 +140,9 @@ impl Draft {
         all.retain(|path, _| Path::new(path).exists());
         all.insert(key, new);
         let text = serde_json::to_vec_pretty(&all).unwrap_or_default();
-        if fs::write(&self.path, text).is_ok() {
-            let _ = fs::rename(&self.path, memory);
-        }
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        // When it was finished, it has been renamed already.
-        let _ = fs::remove_file(&self.path);
+        drop(self.file);
+        // Where it cannot be written, the file is hashed again.
+        let _ = files::replace(memory, |file| file.write_all(&text));
     }
 }
 
@@ -215,8 +193,9 @@ mod tests {
         let hashes = at_once(home.path());
         hashes.sha256(&file).unwrap();
         // The clock of the file system may tick slowly.
-        let before = stamp(&file).unwrap().changed;
-        while stamp(&file).unwrap().changed == before {
+        let changed = || Stamp::of(&File::open(&file).unwrap()).unwrap().changed;
+        let before = changed();
+        while changed() == before {
             fs::write(&file, "two").unwrap();
             fs::File::options().append(true).open(&file).unwrap().set_modified(modified).unwrap();
         }

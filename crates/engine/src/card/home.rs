@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{Card, Error, check, digest, hashes::Hashes, receipt::Receipt};
+use crate::files::Stamp;
 
 /// What is read from a safetensors folder, other than the safetensors themselves.
 const READ: [&str; 5] = [
@@ -183,6 +184,8 @@ pub struct Identity {
     pub sha256: String,
     /// Every file that is read, with its SHA-256; the path is relative to the folder.
     pub files: Vec<(String, String)>,
+    /// Of the files that were hashed, in their order: what is loaded later must be these.
+    pub stamps: Vec<Stamp>,
 }
 
 impl Identity {
@@ -194,12 +197,17 @@ impl Identity {
         // Nothing is remembered on a machine without a folder for models.
         let hashes = home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home));
         if path.is_dir() {
-            let files = files_read(path, |name| hashes.sha256(&path.join(name)))?;
-            return Ok(Self { sha256: of_list(&files), files });
+            let mut stamps = Vec::new();
+            let files = files_read(path, |name| {
+                let (sha256, stamp) = hashes.stamped(&path.join(name))?;
+                stamps.push(stamp);
+                Ok(sha256)
+            })?;
+            return Ok(Self { sha256: of_list(&files), files, stamps });
         }
-        let sha256 = hashes.sha256(path)?;
+        let (sha256, stamp) = hashes.stamped(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { files: vec![(name, sha256.clone())], sha256 })
+        Ok(Self { files: vec![(name, sha256.clone())], sha256, stamps: vec![stamp] })
     }
 
     /// Hashes some files of a folder; those that are not there are left out.
@@ -209,9 +217,19 @@ impl Identity {
     pub fn of_files(dir: &Path, names: &[&str]) -> Result<Self, Error> {
         let hashes = home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home));
         let there = names.iter().filter(|name| dir.join(name).is_file());
-        let hashed = |name: &&str| Ok(((*name).to_owned(), hashes.sha256(&dir.join(name))?));
-        let files: Vec<(String, String)> = there.map(hashed).collect::<Result<_, Error>>()?;
-        Ok(Self { sha256: of_list(&files), files })
+        let (mut files, mut stamps) = (Vec::new(), Vec::new());
+        for name in there {
+            let (sha256, stamp) = hashes.stamped(&dir.join(name))?;
+            files.push(((*name).to_owned(), sha256));
+            stamps.push(stamp);
+        }
+        Ok(Self { sha256: of_list(&files), files, stamps })
+    }
+
+    /// The SHA-256 of a model that is a list of files with theirs.
+    #[must_use]
+    pub fn of_list(files: &[(String, String)]) -> String {
+        of_list(files)
     }
 
     /// The first eight digits: the signature's field.
@@ -261,7 +279,7 @@ fn of_folder(folder: &Path, sha256: impl Fn(&str) -> Result<String, Error>) -> R
 /// What is read from a safetensors folder, with hashes, sorted by path.
 fn files_read(
     folder: &Path,
-    sha256: impl Fn(&str) -> Result<String, Error>,
+    mut sha256: impl FnMut(&str) -> Result<String, Error>,
 ) -> Result<Vec<(String, String)>, Error> {
     let mut names = weight_files(folder);
     names.extend(READ.map(str::to_owned));

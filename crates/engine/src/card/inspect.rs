@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{BufReader, Read},
-    panic::AssertUnwindSafe,
     path::{Path, PathBuf},
 };
 
@@ -12,6 +11,7 @@ use candle_core::quantized::gguf_file::{Content, Value};
 use safetensors::tensor::Metadata;
 
 use super::Error;
+use crate::panics;
 
 /// A safetensors header is JSON of at most this size.
 const MAX_HEADER_BYTES: u64 = 100 << 20;
@@ -77,9 +77,9 @@ fn describe_folder(folder: &Path) -> Result<Description, Error> {
 
 fn describe_gguf(path: &Path) -> Result<Description, Error> {
     let mut file = BufReader::new(fs::File::open(path).map_err(Error::io("open", path))?);
-    // Some damaged headers make the reader panic; what it says of them goes to standard error.
-    let read = std::panic::catch_unwind(AssertUnwindSafe(|| Content::read(&mut file)));
-    let content = read.map_err(|_| unreadable(path, "its header is damaged"))?;
+    // Some damaged headers make the reader panic.
+    let read = panics::caught(|| Content::read(&mut file));
+    let content = read.ok_or_else(|| unreadable(path, "its header is damaged"))?;
     let content = content.map_err(|e| unreadable(path, e.to_string().lines().next().unwrap_or_default()))?;
     let mut description = Description { format: "gguf", ..Description::default() };
     description.metadata =

@@ -182,7 +182,7 @@ fn kept(item: &Item, folder: &Path) -> Result<Option<Received>, Error> {
     if expected.is_none() || item.size.is_some_and(|expected| expected != size) {
         return Ok(None);
     }
-    let sha256 = digest::sha256(&path)?;
+    let sha256 = digest::sha256_watched(&path, &mut |_| ())?;
     Ok((expected.as_ref() == Some(&sha256)).then(|| Received { path: item.path.clone(), size, sha256 }))
 }
 

@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
+use crate::files;
 
 /// The record of a finished pull, in the model's folder.
 const RECEIPT: &str = "pulled.json";
@@ -40,11 +41,10 @@ impl Receipt {
     /// [`Error::Io`].
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(RECEIPT);
-        let temporary = folder.join(format!("{RECEIPT}.partial"));
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from);
         let text = text.map_err(Error::io("write", &path))? + "\n";
-        fs::write(&temporary, text).map_err(Error::io("write", &temporary))?;
-        fs::rename(&temporary, &path).map_err(Error::io("rename to", &path))
+        let written = files::replace(&path, |file| file.write_all(text.as_bytes()));
+        written.map_err(|error| Error::io("write", &path)(error.source))
     }
 
     /// Its files are there at their sizes.

@@ -18,6 +18,9 @@ use super::{
 
 /// Loads everything and starts the engine's thread.
 pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engine, Error> {
+    if !options.hashed.is_empty() {
+        weights.check(&options.hashed)?;
+    }
     let text = |reason: String| Error::Text { path: path.display().to_string(), reason };
     let own = tokenizer(path, weights, options).map_err(text)?;
     let source = template_source(path, weights, options).map_err(text)?;

@@ -53,6 +53,8 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         stop_tokens: _stop_tokens,
         // Whoever names the model's files in a signature names those of the adapter that is asked, on any device.
         adapters: _adapters,
+        // The weights' own hash is signed.
+        hashed: _hashed,
     } = options;
     let mut signature = Signature::new();
     match device {

@@ -5,6 +5,8 @@
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
+use crate::panics;
+
 mod gguf;
 mod json;
 mod pieces;
@@ -106,7 +108,7 @@ impl Tokenizer {
 
     /// Loads a tokenizer; a file that makes the reader panic is an error like any other that cannot be used.
     fn caught(load: impl FnOnce() -> Result<Self, Error>) -> Result<Self, Error> {
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(load)).unwrap_or_else(|_| {
+        panics::caught(load).unwrap_or_else(|| {
             Err(Error::Vocabulary("it is damaged in a way that its reader cannot bear".into()))
         })
     }

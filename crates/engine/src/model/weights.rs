@@ -16,6 +16,7 @@ use candle_core::quantized::GgmlDType;
 use memmap2::Mmap;
 
 use super::{Config, Error, config::gguf::Metadata};
+use crate::files::Stamp;
 
 /// An open checkpoint.
 pub struct Weights {
@@ -31,6 +32,7 @@ pub struct Weights {
 
 /// A file and the map of it.
 struct Mapped {
+    path: PathBuf,
     file: File,
     map: Mmap,
 }
@@ -92,6 +94,23 @@ impl Weights {
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_ref()
+    }
+
+    /// Checks that every file of the checkpoint, as it is open and mapped here, is one of those whose stamps were taken
+    /// when they were hashed: between then and now somebody may have put another in its place.
+    ///
+    /// # Errors
+    /// The first file that is another one now.
+    pub fn check(&self, hashed: &[Stamp]) -> Result<(), Error> {
+        let is_other = |mapped: &&Mapped| !Stamp::of(&mapped.file).is_ok_and(|stamp| hashed.contains(&stamp));
+        match self.files.iter().find(is_other) {
+            None => Ok(()),
+            Some(mapped) => Err(Error::File {
+                path: mapped.path.display().to_string(),
+                reason: "was replaced or changed after its hash was taken".into(),
+                hint: "replace weights only while nobody loads them; then give the command again".into(),
+            }),
+        }
     }
 
     #[must_use]
@@ -201,7 +220,7 @@ impl Mapped {
         // the values seen, which `models verify` and the signature's checksum are there to catch.
         #[expect(unsafe_code, reason = "a memory map is unsafe by nature")]
         let map = unsafe { Mmap::map(&file) }.map_err(io)?;
-        Ok(Self { file, map })
+        Ok(Self { path: path.into(), file, map })
     }
 
     /// A part of the file, if the file still has it: to touch the map of what was cut off would end the process.

@@ -35,6 +35,12 @@ pub enum Backend {
 }
 
 impl Backend {
+    /// Whether a name stands for something that acts by itself, a program or a service, and not for an index.
+    #[must_use]
+    pub fn is_outside(name: &str) -> bool {
+        name.contains("://") || !Path::new(name).is_dir()
+    }
+
     /// Opens what a name stands for: `http://...` is a service, a folder an index, a file a program.
     ///
     /// # Errors

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::Write as _,
     path::Path,
 };
 
@@ -10,6 +9,7 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::{Value, json};
 
 use super::{Adapter, AdapterConfig, AdapterLayer, LowRank, Module, Numbers};
+use crate::files;
 use crate::model::Error;
 
 /// The settings.
@@ -326,9 +326,5 @@ impl Numbers {
 
 /// Writes a file beside its place, then puts it there.
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let at = At(path);
-    let part = path.with_extension("part");
-    let mut file = std::fs::File::create(&part).map_err(|e| at.io(e))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| at.io(e))?;
-    std::fs::rename(&part, path).map_err(|e| at.io(e))
+    files::replace(path, |file| file.write_all(bytes)).map_err(|e| At(path).io(e.source))
 }

@@ -1,13 +1,16 @@
 //! GGUF files: header parsed by candle, tensors served from the map under Hugging Face names.
 
-use std::{collections::BTreeMap, io::Cursor, panic::AssertUnwindSafe, path::Path};
+use std::{collections::BTreeMap, io::Cursor, path::Path};
 
 use candle_core::quantized::gguf_file::{Content, TensorInfo};
 
 use super::{Entry, Mapped, RowOrder, Weights, floats};
-use crate::model::{
-    Error,
-    config::{from_gguf, gguf::Tensors},
+use crate::{
+    model::{
+        Error,
+        config::{from_gguf, gguf::Tensors},
+    },
+    panics,
 };
 
 /// Opens a GGUF file.
@@ -20,8 +23,8 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         hint: "is it a whole GGUF file? `tribunal models verify` checks a pulled one".into(),
     };
     // Some damaged headers make the reader panic, an alignment of 0 for one.
-    let read = std::panic::catch_unwind(AssertUnwindSafe(|| Content::read(&mut Cursor::new(&file[..]))));
-    let content = read.map_err(|_| bad("its header is damaged".into()))?.map_err(|e| bad(reason(&e)))?;
+    let read = panics::caught(|| Content::read(&mut Cursor::new(&file[..])));
+    let content = read.ok_or_else(|| bad("its header is damaged".into()))?.map_err(|e| bad(reason(&e)))?;
     let base =
         usize::try_from(content.tensor_data_offset).map_err(|_| bad("its header is too large".into()))?;
     let arch = content.metadata.get("general.architecture").and_then(|v| v.to_string().ok()).cloned();

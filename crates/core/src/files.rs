@@ -1,0 +1,296 @@
+//! Files that are written for somebody or come from somebody: how results reach the place that the user names, and what is
+//! opened of a folder that a stranger made. It knows nothing of what is in them.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, Read as _, Write},
+    path::{Component, Path, PathBuf},
+};
+
+mod stamp;
+
+pub use stamp::{Stamp, Time};
+
+/// Why a file cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} `{}`: {source}", path.display())]
+pub struct Error {
+    pub action: &'static str,
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+impl Error {
+    fn of(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self { action, path: path.into(), source }
+    }
+}
+
+/// What takes a file's bytes.
+pub type Fill<'a> = &'a mut dyn Write;
+
+/// Writes a result where the user wants it. What is no plain file (a pipe, a terminal, `/dev/stdout`) is written to; a
+/// link is followed; a plain file is replaced as [`replace`] does, or made.
+///
+/// # Errors
+/// A place that cannot be written to, a folder, or a link to nothing; what `fill` returns. A plain file is then as it was.
+pub fn write(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> Result<(), Error> {
+    let wrong = Error::of("write", path);
+    match place(path).map_err(&wrong)? {
+        Place::Plain(place) => put(&place, fill).map_err(wrong),
+        Place::Stream => {
+            let written = || {
+                // Never cut off: what a shell has redirected there before stays.
+                let mut stream = BufWriter::new(File::options().append(true).open(path)?);
+                fill(&mut stream)?;
+                stream.flush()
+            };
+            written().map_err(wrong)
+        }
+    }
+}
+
+/// Whether [`write`] hands its bytes on, so that nothing else should be printed among them.
+#[must_use]
+pub fn is_stream(path: &Path) -> bool {
+    matches!(place(path), Ok(Place::Stream))
+}
+
+/// Replaces a file of a folder that is the program's own: whatever happens, what is there is either the old content or
+/// the new. A link in its place is replaced, not followed. The bytes are gathered under a name that nobody can foresee,
+/// in a file that nobody else has made.
+///
+/// # Errors
+/// A folder that cannot be written to, and what `fill` returns; the old file is then still there.
+pub fn replace(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> Result<(), Error> {
+    put(path, fill).map_err(Error::of("write", path))
+}
+
+/// Opens a file of such a folder for appending, and makes it where it is missing. Links are not followed.
+///
+/// # Errors
+/// A link, a pipe or a device in its place; a folder that cannot be written to.
+pub fn append(path: &Path) -> Result<File, Error> {
+    let opened = own(path, OpenOptions::new().append(true).create(true));
+    opened.map_err(Error::of("append to", path))
+}
+
+/// Opens a file of such a folder for reading and writing as it is, and makes it where it is missing. Links are not
+/// followed.
+///
+/// # Errors
+/// As [`append`].
+pub fn update(path: &Path) -> Result<File, Error> {
+    let opened = own(path, OpenOptions::new().read(true).write(true).create(true).truncate(false));
+    opened.map_err(Error::of("write", path))
+}
+
+/// Opens a file of a folder that somebody else may have made. A pipe or a device in its place is refused: to read one may
+/// wait for ever.
+///
+/// # Errors
+/// A file that is missing, cannot be read or is not plain.
+pub fn open(path: &Path) -> io::Result<File> {
+    plain(unblocked(OpenOptions::new().read(true)).open(path)?)
+}
+
+/// All bytes of such a file.
+///
+/// # Errors
+/// As [`open`].
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The text of such a file.
+///
+/// # Errors
+/// As [`open`], and a file that is not UTF-8.
+pub fn read_to_string(path: &Path) -> io::Result<String> {
+    String::from_utf8(read(path)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// The path of something in a folder that is named by somebody else, whether it is there or not.
+///
+/// # Errors
+/// A name that leads out of the folder: by `..`, by a path of its own, or by a link on the way.
+pub fn within(folder: &Path, name: &str) -> io::Result<PathBuf> {
+    let refused = |reason: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("`{name}` {reason}"));
+    let mut path = folder.to_path_buf();
+    let mut parts = Path::new(name).components().peekable();
+    if parts.peek().is_none() {
+        return Err(refused("names nothing"));
+    }
+    for part in parts {
+        let Component::Normal(part) = part else { return Err(refused("leads out of the folder")) };
+        path.push(part);
+        if path.is_symlink() {
+            return Err(refused("leads over a link, which may point anywhere"));
+        }
+    }
+    Ok(path)
+}
+
+/// Makes a folder inside another with all those between, as private as that one.
+///
+/// # Errors
+/// As [`within`], and folders that cannot be made.
+pub fn make_within(folder: &Path, name: &str) -> Result<PathBuf, Error> {
+    let path = within(folder, name).map_err(Error::of("create", &folder.join(name)))?;
+    let mut maker = fs::DirBuilder::new();
+    maker.recursive(true);
+    #[cfg(unix)]
+    if is_private(folder) {
+        std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
+    }
+    maker.create(&path).map_err(Error::of("create", &path))?;
+    Ok(path)
+}
+
+/// The plain files below a folder that somebody else may have made, by their path in it.
+///
+/// # Errors
+/// A link, a pipe or a device among them, and more than `most` files or folders.
+pub fn list(folder: &Path, most: usize) -> Result<Vec<PathBuf>, Error> {
+    let (mut files, mut open) = (Vec::new(), vec![PathBuf::new()]);
+    let mut n_seen = 0;
+    while let Some(at) = open.pop() {
+        let place = folder.join(&at);
+        let wrong = Error::of("read", &place);
+        for entry in fs::read_dir(&place).map_err(&wrong)? {
+            let entry = entry.map_err(&wrong)?;
+            let (name, kind) = (at.join(entry.file_name()), entry.file_type().map_err(&wrong)?);
+            n_seen += 1;
+            if n_seen > most {
+                let reason = format!("there are more than {most} files in `{}`", folder.display());
+                return Err(wrong(io::Error::other(reason)));
+            }
+            if kind.is_dir() {
+                open.push(name);
+            } else if kind.is_file() {
+                files.push(name);
+            } else {
+                return Err(Error::of("read", &entry.path())(not_plain()));
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// What a result's path leads to.
+enum Place {
+    /// A plain file, or where one can be made.
+    Plain(PathBuf),
+    Stream,
+}
+
+fn place(path: &Path) -> io::Result<Place> {
+    if is_descriptor(path) {
+        return Ok(Place::Stream);
+    }
+    match fs::metadata(path) {
+        Ok(there) if there.is_dir() => Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder")),
+        Ok(there) if there.is_file() => Ok(Place::Plain(fs::canonicalize(path)?)),
+        Ok(_) => Ok(Place::Stream),
+        Err(_) if path.is_symlink() => {
+            Err(io::Error::new(io::ErrorKind::NotFound, "it is a link to nothing"))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Place::Plain(path.into())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a path is a name of what a process has open already: to replace what it leads to would cut that off.
+fn is_descriptor(path: &Path) -> bool {
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+    match parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>()[..] {
+        ["/", "dev", name] => ["stdin", "stdout", "stderr"].contains(&name),
+        ["/", "dev", "fd", _] | ["/", "proc", _, "fd", _] => true,
+        _ => false,
+    }
+}
+
+/// Gathers a file's bytes beside its place, then puts it there.
+fn put(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
+    let prefix = format!(".{}.", name.to_string_lossy());
+    let mut new = tempfile::Builder::new().prefix(&prefix).suffix(".new").make_in(folder, |temporary| {
+        fresh(folder, OpenOptions::new().write(true).create_new(true)).open(temporary)
+    })?;
+    let mut file = BufWriter::new(new.as_file_mut());
+    fill(&mut file)?;
+    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    #[cfg(unix)]
+    if let Ok(there) = fs::symlink_metadata(path)
+        .and_then(|there| if there.is_file() { Ok(there) } else { Err(not_plain()) })
+    {
+        new.as_file().set_permissions(there.permissions())?;
+    }
+    new.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// Opens a file of a folder of the program's own, which is never a link.
+fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(not_plain());
+    }
+    let folder = path.parent().unwrap_or(path);
+    plain(unfollowed(unblocked(fresh(folder, options))).open(path)?)
+}
+
+fn plain(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_plain()) }
+}
+
+fn not_plain() -> io::Error {
+    io::Error::other("it is not a plain file; delete it")
+}
+
+/// Whether nobody but its owner sees into a folder.
+#[cfg(unix)]
+fn is_private(folder: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let others = 0o077;
+    fs::metadata(folder).is_ok_and(|there| !there.permissions().mode() & others == others)
+}
+
+/// A file that is made in a private folder stays private wherever the folder goes; elsewhere the umask decides.
+#[cfg(unix)]
+fn fresh<'a>(folder: &Path, options: &'a mut OpenOptions) -> &'a mut OpenOptions {
+    std::os::unix::fs::OpenOptionsExt::mode(options, if is_private(folder) { 0o600 } else { 0o666 })
+}
+
+#[cfg(not(unix))]
+fn fresh<'a>(_: &Path, options: &'a mut OpenOptions) -> &'a mut OpenOptions {
+    options
+}
+
+/// Opening a pipe does not wait for whoever is at its other end.
+#[cfg(unix)]
+fn unblocked(options: &mut OpenOptions) -> &mut OpenOptions {
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK)
+}
+
+#[cfg(unix)]
+fn unfollowed(options: &mut OpenOptions) -> &mut OpenOptions {
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK | libc::O_NOFOLLOW)
+}
+
+#[cfg(not(unix))]
+fn unblocked(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+#[cfg(not(unix))]
+fn unfollowed(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+#[cfg(test)]
+mod tests;

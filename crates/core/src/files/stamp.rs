@@ -1,0 +1,51 @@
+//! What shows, without reading a file, that it is still the same. It reads no content.
+
+use std::{fs::File, io};
+
+use serde::{Deserialize, Serialize};
+
+/// A file's size, times and place, from the file that is open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    pub size: u64,
+    pub modified: Time,
+    /// The last change to the file or its metadata, which no program can set; where the platform has it.
+    pub changed: Option<Time>,
+    /// Device and inode, where the platform has them.
+    pub place: Option<(u64, u64)>,
+}
+
+/// Seconds and nanoseconds since 1970.
+pub type Time = (i64, u32);
+
+impl Stamp {
+    /// That of an open file.
+    ///
+    /// # Errors
+    /// When the platform does not tell.
+    #[cfg(unix)]
+    pub fn of(file: &File) -> io::Result<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let metadata = file.metadata()?;
+        let time = |seconds, nanoseconds| (seconds, u32::try_from(nanoseconds).unwrap_or(0));
+        Ok(Self {
+            size: metadata.len(),
+            modified: time(metadata.mtime(), metadata.mtime_nsec()),
+            changed: Some(time(metadata.ctime(), metadata.ctime_nsec())),
+            place: Some((metadata.dev(), metadata.ino())),
+        })
+    }
+
+    /// That of an open file.
+    ///
+    /// # Errors
+    /// When the platform does not tell.
+    #[cfg(not(unix))]
+    pub fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let since = metadata.modified()?.duration_since(std::time::UNIX_EPOCH).map_err(io::Error::other)?;
+        let modified = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos());
+        Ok(Self { size: metadata.len(), modified, changed: None, place: None })
+    }
+}

@@ -1,0 +1,200 @@
+//! What `run.json` says of the things that a run was made of, against the things: prompts, materials, models and their
+//! files, and what the judge was trained on. It derives no verdict.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::{
+    card::Identity,
+    cli::{origin, score},
+    judges::{Built, prompt::InForce},
+    run::{
+        RunFile,
+        description::{Material, ModelFiles, NamedHash, RUN},
+        materials as kept,
+        verify::Difference,
+    },
+    segment::trained::Overlap,
+};
+
+const NOTHING: &str = "no such file";
+
+fn unlike(what: &str, there: &str, here: &str) -> Option<Difference> {
+    (there != here).then(|| Difference::new(RUN, what, there, here))
+}
+
+/// The prompt files that are not those of the run.
+pub fn prompts(run: &RunFile, built: &Built) -> Vec<Difference> {
+    let here: Vec<NamedHash> = built.judge.materials().files.iter().map(hashed).collect();
+    hashes("the prompt file", &run.origin.prompts, &here)
+}
+
+fn hashed(file: &InForce) -> NamedHash {
+    NamedHash { name: file.name.into(), sha256: file.sha256() }
+}
+
+/// The files of one list that are not those of another, in either.
+fn hashes(of: &str, there: &[NamedHash], here: &[NamedHash]) -> Vec<Difference> {
+    let of_name = |list: &[NamedHash], name: &str| {
+        let file = list.iter().find(|file| file.name == name);
+        file.map_or_else(|| NOTHING.to_owned(), |file| file.sha256.clone())
+    };
+    let more = here.iter().filter(|file| !there.iter().any(|other| other.name == file.name));
+    let difference = |file: &NamedHash| {
+        let what = format!("the sha256 of {of} `{}`", file.name);
+        unlike(&what, &of_name(there, &file.name), &of_name(here, &file.name))
+    };
+    there.iter().chain(more).filter_map(difference).collect()
+}
+
+/// The files that the command names: whether all and no others are listed, and their copies.
+///
+/// # Errors
+/// A copy that cannot be read.
+pub fn materials(dir: &Path, run: &RunFile, given: &score::Args) -> Result<Vec<Difference>> {
+    let flags = [
+        ("--prompts", &given.judge.prompts),
+        ("--shots", &given.judge.shots),
+        ("--chat-template", &given.model.chat_template),
+    ];
+    let flags = flags.map(|(flag, path)| (flag, path.as_ref().map(|path| path.display().to_string())));
+    let is_named = |flag: &str| {
+        flags.iter().any(|(known, path)| *known == flag && path.is_some())
+            || origin::options(&given.judge.method).any(|(name, _)| name == flag)
+    };
+    let mut found = Vec::new();
+    for (flag, path) in flags.iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?))) {
+        if !run.origin.materials.iter().any(|material| material.flag == *flag) {
+            found.push(Difference::new(RUN, &format!("what `{flag}` names"), "no such material", path));
+        }
+    }
+    for material in &run.origin.materials {
+        if !is_named(&material.flag) {
+            let there = format!("a material of `{}`", material.flag);
+            found.push(Difference::new(RUN, "the materials of the command", &there, "no such option"));
+        }
+        found.extend(copied(dir, run, material)?);
+    }
+    Ok(found)
+}
+
+/// The copy of a material: its name and its hash.
+fn copied(dir: &Path, run: &RunFile, material: &Material) -> Result<Vec<Difference>> {
+    let Material { flag, given, kept: name, sha256 } = material;
+    let stem = origin::kept_as(flag);
+    let ending = Path::new(given).extension().map(|ending| format!("{stem}.{}", ending.to_string_lossy()));
+    let names: Vec<String> = [Some(stem), ending].into_iter().flatten().collect();
+    let there = names.iter().find(|name| dir.join(name).exists());
+    let what = format!("the copy of what `{flag}` names");
+    let is_elsewhere = name.as_ref().is_some_and(|name| !names.contains(name));
+    if is_elsewhere || name.is_none() && there.is_some() {
+        let here = there.unwrap_or(&names[0]);
+        return Ok(vec![Difference::new(RUN, &what, name.as_deref().unwrap_or("no copy"), here)]);
+    }
+    let at = kept::place_of(dir, run, flag, Path::new(given))?;
+    if !at.exists() {
+        // Only the first shard keeps copies; elsewhere the file may be gone.
+        let is_kept = name.is_some() && run.shard == "1/1" && run.merged.is_empty();
+        return Ok(is_kept
+            .then(|| Difference::new(&at.display().to_string(), &what, NOTHING, "a copy"))
+            .into_iter()
+            .collect());
+    }
+    let here = match kept::sha256_now(&at) {
+        // What was too large for a copy is the user's own, who may have links and anything else there.
+        Err(_) if name.is_none() => return Ok(Vec::new()),
+        here => here?,
+    };
+    Ok(unlike(&format!("the sha256 of what `{flag}` names"), sha256, &here).into_iter().collect())
+}
+
+/// What `run.json` says of the models against its own signature, which names them too.
+pub fn names(run: &RunFile) -> Vec<Difference> {
+    let mut found = Vec::new();
+    if run.origin.models.is_empty() && run.signature.get("sha256").is_some_and(|sha256| sha256.len() == 8) {
+        let signed = run.signature.get("model").unwrap_or_default();
+        found.extend(unlike("the model", "none", signed));
+    }
+    for model in &run.origin.models {
+        let role = model.roles.first().map_or_else(String::new, |role| format!("{role}."));
+        let signed = |field: &str| run.signature.get(&format!("{role}{field}")).unwrap_or("no such field");
+        let of = |what: &str| format!("{what} of the model `{}`, by the signature", model.name);
+        found.extend(unlike(&of("the name"), &model.name, signed("model")));
+        found.extend(short(&of("the sha256"), &model.sha256, signed("sha256")));
+        let files = |files: &[NamedHash]| {
+            let files: Vec<_> = files.iter().map(|f| (f.name.clone(), f.sha256.clone())).collect();
+            match &files[..] {
+                [(_, sha256)] => sha256.clone(),
+                files => Identity::of_list(files),
+            }
+        };
+        let of_files = format!("the sha256 of the model `{}`, by its files", model.name);
+        found.extend(unlike(&of_files, &model.sha256, &files(&model.files)));
+        let adapter = model.adapter.as_ref();
+        let name = adapter.map_or("no such field", |adapter| adapter.name.as_str());
+        found.extend(unlike(&of("the adapter"), name, signed("adapter")));
+        if let Some(adapter) = adapter {
+            found.extend(short(&of("the adapter's sha256"), &adapter.sha256, signed("adapter_sha256")));
+            let listed: Vec<_> = adapter.files.iter().map(|f| (f.name.clone(), f.sha256.clone())).collect();
+            let what = format!("the sha256 of the adapter `{}`, by its files", adapter.name);
+            found.extend(unlike(&what, &adapter.sha256, &Identity::of_list(&listed)));
+        }
+    }
+    found
+}
+
+/// A hash of which the signature has the first digits.
+fn short(what: &str, there: &str, signed: &str) -> Option<Difference> {
+    let is_whole = there.len() == 64 && there.starts_with(signed);
+    (!is_whole).then(|| Difference::new(RUN, what, there, signed))
+}
+
+/// The models and their files that are not those of the run.
+pub fn models(there: &[ModelFiles], here: &[ModelFiles]) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let count = |models: &[ModelFiles]| models.len().to_string();
+    found.extend(unlike("the number of models", &count(there), &count(here)));
+    for (there, here) in there.iter().zip(here) {
+        let of = |what: &str| format!("{what} of the model `{}`", there.name);
+        found.extend(unlike(&of("the roles"), &there.roles.join(", "), &here.roles.join(", ")));
+        found.extend(adapters(there, here));
+        if let ([file], [now]) = (&there.files[..], &here.files[..]) {
+            // A single file may be called otherwise here.
+            found.extend(unlike(&of(&format!("the sha256 of `{}`", file.name)), &file.sha256, &now.sha256));
+        } else {
+            let files = hashes("the file", &there.files, &here.files);
+            let about = |found: Difference| {
+                let what = of(&found.what.replace("the file ", ""));
+                found.about(what)
+            };
+            found.extend(files.into_iter().map(about));
+        }
+        found.extend(unlike(&of("the sha256"), &there.sha256, &here.sha256));
+        let template =
+            |model: &ModelFiles| model.template_sha256.clone().unwrap_or_else(|| "the model's own".into());
+        found.extend(unlike(&of("the sha256 of the chat template"), &template(there), &template(here)));
+    }
+    found
+}
+
+/// The files of a model's adapter that are not those of the run.
+fn adapters(there: &ModelFiles, here: &ModelFiles) -> Vec<Difference> {
+    let Some(adapter) = &there.adapter else { return Vec::new() };
+    let now = here.adapter.as_ref().map(|now| &now.files[..]).unwrap_or_default();
+    let files = hashes("the file", &adapter.files, now).into_iter();
+    let about = |found: Difference| {
+        let what = format!("{} of the adapter `{}`", found.what.replace("the file ", ""), adapter.name);
+        found.about(what)
+    };
+    files.map(about).collect()
+}
+
+/// What the judge was trained on of the input.
+pub fn training(there: &[Overlap], here: &[Overlap]) -> Option<Difference> {
+    let text = |overlaps: &[Overlap]| match overlaps {
+        [] => "nothing of it".into(),
+        overlaps => overlaps.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    };
+    unlike("what the judge was trained on of the input", &text(there), &text(here))
+}

@@ -1,0 +1,64 @@
+//! Whether a folder has the calls that its verdicts tell of: every record says how often a model was asked for its unit. It
+//! reads no answer.
+
+use std::{collections::HashMap, path::Path};
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::{
+    Error, calls,
+    folder::json_lines,
+    journal::{self, JOURNAL},
+};
+
+/// What a record says of its calls.
+#[derive(Deserialize)]
+struct Told {
+    system: String,
+    doc: String,
+    seg: Option<usize>,
+    n_calls: usize,
+}
+
+/// How often a unit was asked about.
+#[derive(Default)]
+struct Count {
+    told: usize,
+    there: usize,
+}
+
+/// Compares the calls of a folder with what its records say of them.
+///
+/// Questions about a whole group count for each of its units in part, so that only their number can be compared where
+/// there are any; elsewhere every unit must have its own.
+///
+/// # Errors
+/// [`Error::CallsMissing`]; [`Error::Io`], [`Error::Damaged`].
+pub fn check(dir: &Path) -> Result<(), Error> {
+    let mut units: HashMap<u64, Count> = HashMap::new();
+    let mut told = 0;
+    journal::each_json(&dir.join(JOURNAL), |json: Told| {
+        told += json.n_calls;
+        let place = place(&json.system, &json.doc, json.seg);
+        units.entry(place).or_default().told += json.n_calls;
+        Ok(())
+    })?;
+    let (mut there, mut shared) = (0, 0);
+    calls::each_place(dir, |system, doc, seg| {
+        there += 1;
+        match units.get_mut(&place(system, doc, seg)) {
+            Some(unit) => unit.there += 1,
+            None => shared += usize::from(seg.is_none()),
+        }
+    })?;
+    let own = units.values().map(|unit| unit.there.min(unit.told)).sum();
+    let there = if shared == 0 { own } else { there };
+    if there >= told { Ok(()) } else { Err(Error::CallsMissing { dir: dir.into(), there, told }) }
+}
+
+/// A number for what a question was about.
+fn place(system: &str, doc: &str, seg: Option<usize>) -> u64 {
+    let digest = Sha256::digest(json_lines(&[(system, doc, seg)]));
+    digest[..8].iter().fold(0, |id, &byte| id << 8 | u64::from(byte))
+}

@@ -1,0 +1,136 @@
+//! The copies that a run folder keeps of files which its command names: where they are, and whether they are what
+//! `run.json` says. It decides neither what is copied nor what becomes of it.
+
+use std::{
+    fmt::Write as _,
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    Error,
+    description::{Material, RUN, RunFile},
+    folder::{self, hex},
+};
+use crate::files;
+
+/// The folder of the copies.
+pub const MATERIALS: &str = "materials";
+
+/// A folder of more files than this is hashed and not copied.
+pub const MOST_FILES: usize = 2000;
+
+/// Where the copy of a material is; `None` where the folder keeps none, as in shards other than the first.
+///
+/// # Errors
+/// [`Error::Io`] for a copy that would be elsewhere than in the folder of copies.
+pub fn place(dir: &Path, material: &Material) -> Result<Option<PathBuf>, Error> {
+    let Some(kept) = &material.kept else { return Ok(None) };
+    let path = within(dir, kept)?;
+    Ok(path.exists().then_some(path))
+}
+
+/// The path of a flag's or option's material in the run folder, or the path that the command names, from where it was
+/// given.
+///
+/// # Errors
+/// As [`place`].
+pub fn place_of(dir: &Path, run: &RunFile, flag: &str, given: &Path) -> Result<PathBuf, Error> {
+    let material = run.origin.materials.iter().find(|material| material.flag == flag);
+    let kept = material.map(|material| place(dir, material)).transpose()?.flatten();
+    Ok(kept.unwrap_or_else(|| run.from_there(given)))
+}
+
+/// The path of a copy, with the folders that it needs.
+///
+/// # Errors
+/// As [`place`], and folders that cannot be made.
+pub fn made(dir: &Path, name: &str) -> Result<PathBuf, Error> {
+    let path = within(dir, name)?;
+    if let Some(parent) = Path::new(name).parent().and_then(Path::to_str) {
+        files::make_within(dir, parent)?;
+    }
+    Ok(path)
+}
+
+fn within(dir: &Path, name: &str) -> Result<PathBuf, Error> {
+    let wrong = |source| Error::Io { action: "use the copy that is named in", path: dir.join(RUN), source };
+    if !Path::new(name).starts_with(MATERIALS) {
+        let reason = format!("`{name}` is not in `{MATERIALS}`");
+        return Err(wrong(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+    }
+    files::within(dir, name).map_err(wrong)
+}
+
+/// The files of a material, by their paths in it, with the SHA-256 of each; a file has the empty path.
+///
+/// # Errors
+/// [`Error::Io`]: links and whatever else is no plain file are refused.
+fn hashed(path: &Path) -> Result<Vec<(PathBuf, String)>, Error> {
+    let names = if path.is_dir() { files::list(path, 2 * MOST_FILES)? } else { vec![PathBuf::new()] };
+    let sha256 = |name: PathBuf| {
+        let file = if name.as_os_str().is_empty() { path.to_path_buf() } else { path.join(&name) };
+        let hash = files::open(&file).and_then(hash);
+        Ok((name, hash.map_err(|source| Error::Io { action: "read", path: file, source })?))
+    };
+    names.into_iter().map(sha256).collect()
+}
+
+fn hash(mut file: File) -> io::Result<String> {
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&hash.finalize())),
+            n => hash.update(&buffer[..n]),
+        }
+    }
+}
+
+/// The SHA-256 that `run.json` has of a material: that of a file, or of the list of a folder's files with theirs.
+#[must_use]
+pub fn sha256(files: &[(PathBuf, String)]) -> String {
+    if let [(name, sha256)] = files
+        && name.as_os_str().is_empty()
+    {
+        return sha256.clone();
+    }
+    let lines = files.iter().fold(String::new(), |mut lines, (name, sha256)| {
+        let _ = writeln!(lines, "{sha256}  {}", name.display()); // a string takes everything
+        lines
+    });
+    hex(&Sha256::digest(lines))
+}
+
+/// The SHA-256 of a file, or of a folder, as it is now.
+///
+/// # Errors
+/// As [`place`].
+pub fn sha256_now(path: &Path) -> Result<String, Error> {
+    Ok(sha256(&hashed(path)?))
+}
+
+/// Copies the materials of one run folder into another.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Changed`] for a copy that is not what `run.json` says.
+pub fn carry_over(from: &Path, materials: &[Material], to: &Path) -> Result<(), Error> {
+    for material in materials {
+        let (Some(path), Some(kept)) = (place(from, material)?, &material.kept) else { continue };
+        let list = hashed(&path)?;
+        if sha256(&list) != material.sha256 {
+            return Err(Error::Changed { path, there: material.sha256.clone(), here: sha256(&list) });
+        }
+        for (name, _) in list {
+            let file = if name.as_os_str().is_empty() { path.clone() } else { path.join(&name) };
+            let name = Path::new(kept).join(&name);
+            let target = made(to, name.to_str().unwrap_or(kept))?;
+            let mut opened =
+                files::open(&file).map_err(|source| Error::Io { action: "read", path: file, source })?;
+            folder::replace(&target, |copy| io::copy(&mut opened, copy).map(drop))?;
+        }
+    }
+    Ok(())
+}
