@@ -148,7 +148,7 @@ def slug(name):
 def table(a, pair, runs, measured):
     columns = {task["statistic"]: task["values"] for task in measured["result"]["tasks"]}
     names = list(dict.fromkeys(name for values in columns.values() for name in values))
-    spans = {of["name"]: of["found"]["characters_honest"]["f1"] for of in measured.get("more", {}).get("spans", [])}
+    spans = {of["name"]: of["found"]["characters"]["target"]["f1"] for of in measured.get("more", {}).get("spans", [])}
     bases = measured["result"]["tasks"][0]["bases"].values()
     compared = max((base["translations"] for base in bases), default=0)
     print(f"\n{pair}: {compared} translations by {len(measured['directions'][0]['systems'])} systems\n")

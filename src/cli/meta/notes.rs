@@ -8,7 +8,7 @@ use super::Args;
 use crate::meta::correlation::Undefined;
 use crate::meta::direction::Direction;
 use crate::meta::evaluate::{SetResult, TaskResult};
-use crate::meta::scores::units::{Joining, UnitScores};
+use crate::meta::scores::units::Joining;
 use crate::meta::scores::{Scores, SystemScoreOrigin};
 use crate::meta::standards::Origin;
 use crate::meta::statistic::Measured;
@@ -146,16 +146,8 @@ fn coverage_notes(direction: &Direction) -> Vec<String> {
         ));
     }
     notes.extend(run_notes(direction));
-    let common = &direction.common;
-    if common.is_partial() {
-        let gaps: Vec<String> = common.gaps.iter().map(|(name, n)| format!("{name} lacks {n}")).collect();
-        notes.push(format!(
-            "{lp}: {} of {} left out for all metrics, because not every metric scored them: {} (--coverage each \
-             judges each metric by what it scored)",
-            common.left_out,
-            counted(common.rated),
-            gaps.join(", ")
-        ));
+    notes.extend(left_out(direction));
+    if direction.common.is_partial() {
         return notes;
     }
     for metric in direction.metrics.iter().filter(|metric| metric.units.is_none()) {
@@ -173,20 +165,48 @@ fn coverage_notes(direction: &Direction) -> Vec<String> {
     notes
 }
 
+/// What is compared for no metric.
+fn left_out(direction: &Direction) -> Option<String> {
+    let common = &direction.common;
+    if common.left_out == 0 {
+        return None;
+    }
+    let gaps: Vec<String> = common.gaps.iter().map(|(name, n)| format!("{name} lacks {n}")).collect();
+    let gaps = if gaps.is_empty() {
+        String::new()
+    } else {
+        format!(", because not every metric scored them: {}", gaps.join(", "))
+    };
+    let cut = match common.in_cut_documents {
+        0 => String::new(),
+        n => {
+            format!("; {n} of these stand in documents of which something else is not rated or not scored")
+        }
+    };
+    Some(format!(
+        "{}: {} of {} left out for all metrics{gaps}{cut} (--coverage each judges each metric by what it scored)",
+        direction.lp(),
+        common.left_out,
+        counted(common.rated)
+    ))
+}
+
 /// What the system scores of runs leave out, and what judges of documents are compared with.
 fn run_notes(direction: &Direction) -> Vec<String> {
     let mut notes = Vec::new();
     let lp = direction.lp();
     for metric in &direction.metrics {
-        if let Some(units) = &metric.units {
-            notes.push(format!("{lp} {} {}", metric.name, of_documents(direction, units)));
-        } else if direction.common.is_partial() {
+        if let Some((n, of)) = direction.documents(metric) {
+            let which = match metric.n_left_out {
+                Some(_) => format!("over the {n} of {of} documents that every metric has wholly for every system"),
+                None => "over each system's own documents".to_owned(),
+            };
+            notes.push(format!("{lp} {} {}", metric.name, of_documents(direction, metric, &which)));
             continue;
         }
-        if let Some(n) = metric.n_left_out.filter(|n| *n > 0) {
-            let what = if metric.units.is_some() { "documents" } else { "segments" };
+        if let Some(n) = metric.n_left_out.filter(|n| *n > 0 && !direction.common.is_partial()) {
             notes.push(format!(
-                "{lp} {}: {what} left out of its system means, because some system has no verdict there: {n} \
+                "{lp} {}: segments left out of its system means, because some system has no verdict there: {n} \
                  (--coverage each keeps them)",
                 metric.name
             ));
@@ -195,23 +215,21 @@ fn run_notes(direction: &Direction) -> Vec<String> {
     notes
 }
 
-fn of_documents(direction: &Direction, units: &UnitScores) -> String {
-    let gold = direction.gold.segments.as_ref();
-    let partly = gold.map_or(0, |gold| units.partly_rated(gold, &direction.machine));
+fn of_documents(direction: &Direction, metric: &Scores, which: &str) -> String {
+    let gold = direction.gold.segments.as_ref().zip(metric.units.as_ref());
+    let partly = gold.map_or(0, |(gold, units)| units.partly_rated(gold, &direction.machine));
     let joined = match direction.joining {
         Joining::Sum => "sums (--document-gold mean for means)",
         Joining::Mean => "means",
     };
     let left_out = match partly {
-        0 => String::new(),
-        n => format!(
-            "; {n} of {} documents are only partly rated for some system, which leaves those out",
-            units.units.len()
-        ),
+        0 => "",
+        1 => "; 1 document is only partly rated for some system, which leaves it out",
+        n => &format!("; {n} documents are only partly rated for some system, which leaves them out"),
     };
     format!(
-        "judged documents: its system scores are means over documents, and its `seg` statistics compare documents \
-         with {joined} of the raters' segment scores{left_out}"
+        "judged documents, and is compared with {joined} of the raters' segment scores; its system scores and theirs are \
+         means {which}{left_out}"
     )
 }
 
@@ -245,10 +263,13 @@ fn means_note(direction: &Direction) -> Option<String> {
         } else {
             format!("; the files' own, over all segments, are not used: {replaced}")
         };
-        return Some(format!(
-            "{lp}: system scores are means over the segments without a translation left out, {}{replaced}",
-            whole_segments(direction)
-        ));
+        let whole = whole_segments(direction);
+        let which = if direction.metrics.iter().any(|metric| metric.units.is_some()) {
+            format!("over the {whole} segments of the documents that are left whole for every system")
+        } else {
+            format!("over the segments without a translation left out, {whole}")
+        };
+        return Some(format!("{lp}: system scores are means {which}{replaced}"));
     }
     let means = of(SystemScoreOrigin::MeanOfSegments);
     (!means.is_empty()).then(|| format!("{lp}: system scores are means of segment scores for {means}"))

@@ -6,10 +6,13 @@ use crate::{
     judges::Verdict,
     meta::{
         correlation::{pearson, spearman},
-        spans::{Overlap, Span, characters},
+        spans::{
+            self, Span,
+            counts::{Counts, Named, Texts},
+        },
         ties::TieTable,
     },
-    mqm::{ErrorSpan, Severity, Side, weights::Weights},
+    mqm::{ErrorSpan, Side, weights::Weights},
     tune::rated::Rated,
 };
 
@@ -23,7 +26,7 @@ pub struct Held {
     metric: Vec<f64>,
     /// By source.
     groups: BTreeMap<(String, usize), (Vec<f64>, Vec<f64>)>,
-    spans: Overlap,
+    spans: Counts,
     /// Errors and translations without one, of raters and of the judge.
     errors: [usize; 2],
     clean: [usize; 2],
@@ -41,7 +44,9 @@ impl Held {
         let group = self.groups.entry((segment.doc.clone(), segment.seg)).or_default();
         group.0.push(gold);
         group.1.push(verdict.score);
-        self.spans.add(&characters(&places(&errors), &places(&verdict.errors)));
+        let named: Vec<Named> = verdict.errors.iter().map(named).collect();
+        let texts = Texts { source: &segment.source, target: &segment.hypothesis };
+        self.spans.add(&places(&errors), &named, texts);
         for (which, errors) in [&errors, &verdict.errors].into_iter().enumerate() {
             self.errors[which] += errors.len();
             self.clean[which] += usize::from(errors.is_empty());
@@ -54,7 +59,7 @@ impl Held {
         let n = self.gold.len() as f64;
         let groups: Vec<(Vec<f64>, Vec<f64>)> = self.groups.into_values().collect();
         let ties = TieTable::from_groups(&groups);
-        let spans = self.spans.score();
+        let spans = self.spans.characters.scores();
         let value = |found: Result<crate::meta::correlation::Correlation, _>| found.ok().map(|c| c.value);
         let found = [
             ("translations", Some(n)),
@@ -62,9 +67,10 @@ impl Held {
             ("acc-t of a constant", ties.accuracy_of_all_ties(&ties.whole()).ok()),
             ("pearson", value(pearson(&self.gold, &self.metric))),
             ("spearman", value(spearman(&self.gold, &self.metric))),
-            ("span precision", Some(spans.precision)),
-            ("span recall", Some(spans.recall)),
-            ("span f1", Some(spans.f1)),
+            ("span precision", Some(spans.target.precision)),
+            ("span recall", Some(spans.target.recall)),
+            ("span f1", Some(spans.target.f1)),
+            ("span f1 of sources", Some(spans.source.f1)),
             ("errors a translation, raters", Some(self.errors[0] as f64 / n)),
             ("errors a translation, judge", Some(self.errors[1] as f64 / n)),
             ("without errors, raters", Some(self.clean[0] as f64 / n)),
@@ -78,11 +84,21 @@ impl Held {
     }
 }
 
+/// What raters marked, on both sides.
 fn places(errors: &[ErrorSpan]) -> Vec<Span> {
     let span = |error: &ErrorSpan| {
-        let severity = u8::from(matches!(error.severity, Severity::Major | Severity::Critical));
         let (start, end) = (error.start?, error.end?);
-        (error.side == Side::Target).then_some(Span { start, end, in_source: false, severity })
+        let Named { in_source, severity, .. } = named(error);
+        Some(Span { start, end, in_source, severity })
     };
     errors.iter().filter_map(span).collect()
+}
+
+fn named(error: &ErrorSpan) -> Named<'_> {
+    Named {
+        quote: &error.span,
+        in_source: error.side == Side::Source,
+        place: error.start.zip(error.end),
+        severity: spans::severity(&error.severity.to_string()),
+    }
 }
