@@ -2,7 +2,12 @@
 //! from rated translations ([`decision`]). The judge measures confidences; the arguments, the loop over segments and the
 //! file are here.
 
-use std::{collections::BTreeMap, io::Write, path::PathBuf, process::ExitCode};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::{Context, Result, bail};
 
@@ -24,7 +29,7 @@ use crate::{
         in_parallel, registry,
     },
     run,
-    segment::{Segment, read::Input},
+    segment::{Segment, read::Input, trained},
 };
 
 mod decision;
@@ -102,6 +107,8 @@ fn percent(text: &str) -> Result<f64, String> {
 struct Tally {
     segments: usize,
     confidences: Vec<f64>,
+    /// Short hashes of the sources of these segments.
+    sources: BTreeSet<String>,
 }
 
 /// Runs `tribunal calibrate`. The exit code is 1 if some segments gave no usable answer.
@@ -193,6 +200,7 @@ fn measure(
             match confidences {
                 Ok(confidences) => {
                     tally.segments += 1;
+                    tally.sources.extend(trained::short_hashes(&segment.source));
                     tally.confidences.extend(confidences);
                 }
                 Err(error) => {
@@ -225,5 +233,6 @@ fn threshold(args: &Args, judge: &HiMate, seated: &Seated, pair: &str, tally: &T
         segments: tally.segments,
         answers: tally.confidences.len(),
         value,
+        sources: tally.sources.iter().cloned().collect(),
     })
 }

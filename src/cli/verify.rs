@@ -85,7 +85,7 @@ fn damaged(printed: Printed, damage: &run::Error, out: &mut dyn Write) -> Result
 
 fn check(args: &Args, seat: Seat) -> Result<Report> {
     let Recorded { run, args: made, judged } = recorded::read(&args.dir, &args.again)?;
-    let built = score::built(&made, &judged.input.segments)?;
+    let built = score::built(&made, &judged.input.segments, &judged.selection)?;
     let sampling = made.sampling.sampling();
     let how = How {
         selection: judged.selection,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::Args;
+use crate::cli::trained;
 use crate::meta::correlation::Undefined;
 use crate::meta::direction::Direction;
 use crate::meta::evaluate::{SetResult, TaskResult};
@@ -12,7 +13,6 @@ use crate::meta::scores::units::Joining;
 use crate::meta::scores::{Scores, SystemScoreOrigin};
 use crate::meta::standards::Origin;
 use crate::meta::statistic::Measured;
-use crate::run::{RunFile, finish::VERDICTS};
 
 /// All notes, one a line.
 pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<String> {
@@ -40,7 +40,7 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
         notes.extend(means_note(direction).filter(|_| shows_system_scores));
     }
     notes.extend(result.tasks.iter().filter_map(dropped_note));
-    notes.extend(trained_on(args).into_iter().map(|warning| format!("warning: {warning}")));
+    notes.extend(trained_on(args, directions).into_iter().map(|warning| format!("warning: {warning}")));
     if result.tasks.iter().any(|task| task.statistic.starts_with("seg:acc-eq")) {
         notes.push(
             "acc-eq: each metric has one tie threshold, fitted on these same scores (--calibration shows by how much \
@@ -58,25 +58,24 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
     notes
 }
 
-/// Runs whose judge was trained on what it judged: agreement with the raters means nothing there.
-pub fn trained_on(args: &Args) -> BTreeSet<String> {
-    let runs = args.scores.iter().filter_map(|scores| scores.split_once('='));
-    let folders = runs.flat_map(|(name, pattern)| {
-        args.pairs.iter().map(move |lp| (name, folder_of(pattern.replace("{lp}", lp).into())))
+/// Judges that were trained on what they judged: those of `--scores`, `--spans` and `--latent-weight`, and the folder's
+/// metrics.
+pub fn trained_on(args: &Args, directions: &[Direction]) -> BTreeSet<String> {
+    let given = args.scores.iter().chain(&args.extra.spans).chain(&args.extra.latent_weight);
+    let given = given.filter_map(|given| given.split_once('='));
+    let given = given.flat_map(|(name, pattern)| {
+        let paths = args.pairs.iter().map(move |lp| pattern.replace("{lp}", lp));
+        let paths = paths.flat_map(|path| ["seg", "sys"].map(|level| path.replace("{level}", level)));
+        paths.map(move |path| (name, PathBuf::from(path)))
     });
-    // What is not a run folder, or is damaged, is somebody else's to complain about.
-    let known = folders.filter_map(|(name, dir)| Some((name, RunFile::read(&dir).ok()?.trained_on)));
-    known
-        .flat_map(|(name, overlaps)| overlaps.into_iter().map(move |overlap| format!("{name}: {overlap}")))
-        .collect()
-}
-
-/// The run folder that a path names, or that its verdicts are in.
-fn folder_of(path: PathBuf) -> PathBuf {
-    match path.parent() {
-        Some(folder) if path.ends_with(VERDICTS) => folder.into(),
-        _ => path,
-    }
+    let of_folder = directions.iter().flat_map(|direction| {
+        let metrics = direction.metrics.iter();
+        metrics.flat_map(|metric| {
+            let paths = direction.testset.metric_files(&metric.name);
+            paths.into_iter().map(|path| (metric.name.as_str(), path))
+        })
+    });
+    trained::warnings(given.chain(of_folder))
 }
 
 fn title(task: &TaskResult) -> String {

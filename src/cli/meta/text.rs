@@ -218,7 +218,7 @@ pub fn print_json(
         "directions": directions.iter().map(describe).collect::<Vec<_>>(),
         "result": result,
         "more": extras,
-        "warnings": trained_on(args),
+        "warnings": trained_on(args, directions),
     });
     writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
     Ok(())
