@@ -18,9 +18,9 @@ const BESIDE: &str = ".trained-on.json";
 /// Warnings about judges that were trained on what they judged, of runs and score files by the judge's name: agreement
 /// with raters means nothing there.
 pub fn warnings<'a>(judges: impl IntoIterator<Item = (&'a str, PathBuf)>) -> BTreeSet<String> {
-    let overlaps = judges.into_iter().flat_map(|(name, path)| {
-        of(&path).into_iter().map(move |overlap| format!("{name}: {overlap}"))
-    });
+    let overlaps = judges
+        .into_iter()
+        .flat_map(|(name, path)| of(&path).into_iter().map(move |overlap| format!("{name}: {overlap}")));
     overlaps.collect()
 }
 

@@ -94,7 +94,8 @@ fn shared(documents: &[Document], held_out: &BTreeSet<String>) -> BTreeMap<Strin
     for document in documents.iter().filter(|document| !held_out.contains(&document.name())) {
         for rated in &document.segments {
             let source = &rated.segment.source;
-            if let Some(name) = trained::telling(source).iter().find_map(|sentence| of_held_out.get(sentence)) {
+            if let Some(name) = trained::telling(source).iter().find_map(|sentence| of_held_out.get(sentence))
+            {
                 leaks.entry(document.name()).or_insert_with(|| (name.clone(), source.trim().to_owned()));
             }
         }

@@ -276,6 +276,36 @@ mod tests {
     }
 
     #[test]
+    fn documents_are_left_whole_or_not_at_all() {
+        let gold =
+            scores("mqm", &[("a", [Some(1.0), Some(3.0), Some(2.0)]), ("b", [Some(5.0), Some(7.0), None])]);
+        let given = |system: &str, segs: &[usize], score| (system.to_owned(), segs.to_vec(), score);
+        let documents = |of_b| {
+            let given = [
+                given("a", &[0, 1], Some(0.0)),
+                given("a", &[2], Some(0.0)),
+                given("b", &[0, 1], of_b),
+                given("b", &[2], Some(0.0)),
+            ];
+            Scores::of_units("doc", UnitScores::new(&given))
+        };
+        let seg = scores("seg", &[("a", [Some(0.0), None, Some(0.0)]), ("b", [Some(0.0); 3])]);
+        let systems = ["a", "b"].map(str::to_owned).into();
+        // What is not rated for b is in no system score, and nothing else is left out.
+        let (common, kept) = Common::of(&gold, &[documents(Some(0.0))], &systems);
+        assert_eq!((common.left_out, &common.torn_segments), (0, &BTreeSet::from([2])));
+        assert_eq!((kept.systems["a"], kept.systems["b"]), (Some(2.0), Some(6.0)));
+        // A verdict that is missing takes the document from every system score, and from the system itself.
+        let (common, _) = Common::of(&gold, &[documents(None)], &systems);
+        assert_eq!((common.left_out, common.gaps["doc"], common.in_cut_documents), (2, 2, 0));
+        assert_eq!(common.torn_segments, BTreeSet::from([0, 1, 2]));
+        // Another metric's gap cuts the document, so that its other segment is left out too.
+        let (common, kept) = Common::of(&gold, &[documents(Some(0.0)), seg], &systems);
+        assert_eq!((common.left_out, common.gaps["seg"], common.in_cut_documents), (2, 1, 1));
+        assert_eq!(kept.segments.unwrap()["a"], [None, None, Some(2.0)]);
+    }
+
+    #[test]
     fn complete_metrics_leave_the_human_scores_as_they_were_given() {
         let gold = Scores {
             systems: [("a".to_owned(), Some(-9.0))].into(),

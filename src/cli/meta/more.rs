@@ -46,11 +46,7 @@ fn definitions(args: &Args) -> Vec<Definition> {
     }
 }
 
-fn tables(
-    extras: &Extras,
-    shown: &[Definition],
-    number: &dyn Fn(f64) -> String,
-) -> Vec<(String, Table)> {
+fn tables(extras: &Extras, shown: &[Definition], number: &dyn Fn(f64) -> String) -> Vec<(String, Table)> {
     let mut tables = Vec::new();
     if !extras.slices.is_empty() {
         tables.extend(slices(&extras.slices, number));

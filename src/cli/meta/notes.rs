@@ -197,7 +197,9 @@ fn run_notes(direction: &Direction) -> Vec<String> {
     for metric in &direction.metrics {
         if let Some((n, of)) = direction.documents(metric) {
             let which = match metric.n_left_out {
-                Some(_) => format!("over the {n} of {of} documents that every metric has wholly for every system"),
+                Some(_) => {
+                    format!("over the {n} of {of} documents that every metric has wholly for every system")
+                }
                 None => "over each system's own documents".to_owned(),
             };
             notes.push(format!("{lp} {} {}", metric.name, of_documents(direction, metric, &which)));

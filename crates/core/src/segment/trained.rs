@@ -229,7 +229,9 @@ mod tests {
     #[test]
     fn the_way_of_writing_makes_no_other_text() {
         let source = "The ﬁrst Café of all";
-        for same in ["the first cafe\u{301}  of\tall", "THE FIRST CAFÉ\u{a0}OF ALL", "Ｔｈｅ ﬁrst Ca\u{ad}fé of all"] {
+        for same in
+            ["the first cafe\u{301}  of\tall", "THE FIRST CAFÉ\u{a0}OF ALL", "Ｔｈｅ ﬁrst Ca\u{ad}fé of all"]
+        {
             assert!(knows(&[source], same), "{same}");
         }
         assert!(!knows(&[source], "The first cafés of all"));
@@ -239,7 +241,8 @@ mod tests {
     fn sources_that_are_joined_or_cut_otherwise_are_known() {
         let (one, two) = ("She went to the market early. It rained.", "Nobody had expected such a crowd!");
         let joined = format!("{one}\n{two}");
-        for cut in [&joined, "It rained. Nobody had expected such a crowd!", "she went to the market early."] {
+        for cut in [&joined, "It rained. Nobody had expected such a crowd!", "she went to the market early."]
+        {
             assert!(knows(&[one, two], cut), "{cut}");
             assert!(knows(&[&joined], cut), "{cut}");
         }
