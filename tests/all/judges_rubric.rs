@@ -10,7 +10,9 @@ use tribunal::{
     segment::Segment,
 };
 
-use crate::fakes::{Preview as _, Script, conversation, document, judge, run, settings, show, verdict};
+use crate::fakes::{
+    Preview as _, Script, conversation, document, judge, published_data, run, settings, show, verdict,
+};
 
 const LINES: &str = "MQM annotations:\n\"Bank\" - mistranslation - 73\n\"zur\" - incorrect word order - 12";
 pub const BLOCKS: &str = "MQM annotations:\nCritical:\nno-error\nMajor:\nmistranslation - \"Bank\"\nMinor:\nincorrect word \
@@ -134,13 +136,8 @@ fn references() {
     );
 }
 
-#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
 pub fn recorded(file: &str) -> Option<Vec<Value>> {
-    let Some(data) = std::env::var_os("TRIBUNAL_DATA") else {
-        eprintln!("TRIBUNAL_DATA is not set: the authors' recorded answers are not read");
-        return None;
-    };
-    let text = std::fs::read_to_string(PathBuf::from(data).join("promptcue").join(file)).unwrap();
+    let text = std::fs::read_to_string(published_data()?.join("promptcue").join(file)).unwrap();
     Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 

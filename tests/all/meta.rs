@@ -1,7 +1,7 @@
 //! Meta-evaluation against what scipy, numpy, sacreBLEU and mt-metrics-eval computed, and against the tables
 //! of the papers. The real data is read from `TRIBUNAL_DATA`; without it those tests say so and pass.
 
-use std::path::PathBuf;
+use crate::fakes::{not_checked, published_data};
 
 use serde_json::Value;
 use tribunal::meta::agreement::Agreement;
@@ -104,22 +104,11 @@ fn lexical_scores_equal_sacrebleu() {
     }
 }
 
-/// `TRIBUNAL_DATA`, or nothing after saying that it is not set.
-#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
-pub fn data() -> Option<PathBuf> {
-    let dir = std::env::var_os("TRIBUNAL_DATA").map(PathBuf::from);
-    if dir.is_none() {
-        eprintln!("TRIBUNAL_DATA is not set: the check against real data did not run");
-    }
-    dir
-}
-
 /// Check values that mt-metrics-eval computed on five systems and seven segments, beside the data.
-#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
 fn reference_values() -> Option<(Value, Aligned)> {
-    let path = data()?.join("../fixtures/mtme_fixture.json");
+    let path = published_data()?.join("../fixtures/mtme_fixture.json");
     let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("no reference values beside TRIBUNAL_DATA: the check did not run");
+        not_checked("there are no reference values of mt-metrics-eval beside TRIBUNAL_DATA");
         return None;
     };
     let values: Value = serde_json::from_str(&text).unwrap();
@@ -197,7 +186,7 @@ fn the_other_statistics_equal_mt_metrics_eval() {
 }
 
 fn direction(lp: &str, scores: &[(&str, &str)]) -> Option<Direction> {
-    let testset = data()?.join("wmt23");
+    let testset = published_data()?.join("wmt23");
     let bring = |(name, pattern): &(&str, &str)| Brought {
         verdicts: None,
         name: (*name).to_owned(),
@@ -309,7 +298,7 @@ fn bleu_and_chrf_of_the_shared_task_are_recomputed() {
 
 #[test]
 fn computed_baselines_equal_those_of_the_shared_task() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = published_data() else { return };
     let selection = Selection {
         gold: "mqm".into(),
         metrics: vec!["BLEU".into(), "chrF".into()],

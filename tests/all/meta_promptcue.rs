@@ -6,10 +6,10 @@ use tribunal::meta::promptcue::score::score;
 use tribunal::meta::promptcue::{Report, ScoreOptions, answers, gold};
 use tribunal::meta::rubric::{self, Pooling};
 
-use crate::meta::{close, data};
+use crate::{fakes::published_data, meta::close};
 
 fn promptcue(set: &str, scenario: &str, options: &ScoreOptions) -> Option<Report> {
-    let dir = data()?.join("promptcue");
+    let dir = published_data()?.join("promptcue");
     let cues = gold::read(&dir.join(format!("{set}.csv"))).unwrap();
     let given = answers::read(&dir.join("gpt_review").join(format!("{scenario}_{set}.jsonl"))).unwrap();
     let options = ScoreOptions { scenario: scenario.to_owned(), ..options.clone() };
@@ -164,7 +164,7 @@ fn table_9_of_rubric_mqm_is_reproduced() {
 /// Kendall of the sum is printed .244 and is .243.
 #[test]
 fn figure_4_of_rubric_mqm_is_reproduced() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = published_data() else { return };
     let read =
         |model: &str| rubric::read(&dir.join(format!("promptcue/referenceA/review_{model}.jsonl"))).unwrap();
     let against = |rows: &[rubric::Reviewed], pooling| -> (Vec<f64>, Vec<f64>) {

@@ -2,6 +2,7 @@
 //! each time, in shards, and after being killed. Needs the model that `scripts/test.sh` pulls; says so and
 //! passes where it is not there.
 
+use crate::fakes::not_checked;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -49,7 +50,7 @@ fn kill_after(mut child: Child, out: &Path, n_lines: usize) {
 #[test]
 fn the_same_bytes_twice_in_shards_and_after_a_kill() {
     if card::find(MODEL).and_then(|card| card.local()).is_err() {
-        eprintln!("not checked: `{MODEL}` is not on this machine; `scripts/test.sh` pulls it");
+        not_checked(&format!("`{MODEL}` is not on this machine; `scripts/test.sh` pulls it"));
         return;
     }
     let folder = tempfile::tempdir().unwrap();

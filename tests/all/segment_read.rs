@@ -1,5 +1,6 @@
 //! Readers on real inputs: the examples, and the WMT23 folder where there is one.
 
+use crate::fakes::published_data;
 use std::path::{Path, PathBuf};
 
 use tribunal::{
@@ -33,10 +34,7 @@ fn the_examples() {
 
 #[test]
 fn wmt23() {
-    let Some(data) = std::env::var_os("TRIBUNAL_DATA") else {
-        eprintln!("TRIBUNAL_DATA is not set: the WMT23 test set was not read");
-        return;
-    };
+    let Some(data) = published_data() else { return };
     for (lp, systems, lines, docs) in [("en-de", 12, 557, 192), ("zh-en", 15, 1976, 179)] {
         let (src, tgt) = parse_pair(lp).unwrap();
         let choice = read::TestSet {
