@@ -109,87 +109,68 @@ mod tests {
 
     use super::*;
     use crate::{
-        meta::{rating::Ratings, spans::report::compare, units::Unit},
-        mqm::weights,
-        segment::Segment,
+        meta::{
+            rating::Ratings,
+            spans::report::{SpanReport, compare},
+            units::Unit,
+        },
+        mqm::{Severity, ratings::Marked, weights},
+        segment::{Segment, lang::parse_pair},
     };
 
-    /// What `tribunal meta --spans` says of the same errors, on both sides.
+    fn segment(source: &str, hypothesis: &str) -> Segment {
+        let (src_lang, tgt_lang) = parse_pair("de-en").unwrap();
+        let [system, doc] = ["s", "d"].map(str::to_owned);
+        let (source, hypothesis) = (source.into(), hypothesis.into());
+        Segment { system, doc, seg: 0, src_lang, tgt_lang, source, hypothesis, reference: None }
+    }
+
+    fn error(span: &str, start: Option<usize>, side: Side, severity: Severity) -> ErrorSpan {
+        let end = start.map(|start| start + span.chars().count());
+        ErrorSpan { side, start, end, ..ErrorSpan::new("style", span, severity) }
+    }
+
+    /// What `tribunal meta --spans` says of the same errors.
+    fn report(segment: &Segment, marked: &serde_json::Value, named: &[ErrorSpan]) -> SpanReport {
+        let line = json!({
+            "system": "s", "doc": "d", "seg": 0, "src_lang": "de", "tgt_lang": "en", "source": segment.source,
+            "hypothesis": segment.hypothesis, "score": -1.0, "errors": named, "status": "ok",
+        });
+        let unit = Unit { segs: vec![0], source_starts: vec![0], target_starts: vec![0] };
+        let column = vec![Some(serde_json::from_value(marked.clone()).unwrap())];
+        let ratings = Ratings::from([("s".to_owned(), column)]);
+        let verdicts = [serde_json::from_value(line).unwrap()];
+        compare("run", &verdicts, &[unit], &[ratings], &["d".to_owned()]).unwrap()
+    }
+
     #[test]
     fn span_f1_is_the_one_of_meta() {
-        let (source, target) = ("der Hund, der Bär", "the dog, the bear");
-        let lang = |code| crate::segment::Lang::parse(code).unwrap();
-        let segment = Segment {
-            system: "s".into(),
-            doc: "d".into(),
-            seg: 0,
-            src_lang: lang("de"),
-            tgt_lang: lang("en"),
-            source: source.into(),
-            hypothesis: target.into(),
-            reference: None,
-        };
-        let marked = |start: usize, end: usize, severity: &str, is_source_error: bool| json!({"start": start, "end": end, "category": "Style", "severity": severity, "is_source_error": is_source_error});
-        let marked = [
-            marked(9, 12, "Minor", false),
-            marked(4, 7, "Neutral", false),
-            marked(13, 17, "Major", false),
-            marked(0, 3, "Major", true),
+        let segment = segment("der Hund, der Bär", "the dog, the bear");
+        let marked = json!([
+            {"start": 9, "end": 12, "category": "Style", "severity": "Minor"},
+            {"start": 4, "end": 7, "category": "Style", "severity": "Neutral"},
+            {"start": 13, "end": 17, "category": "Style", "severity": "Major"},
+            {"start": 0, "end": 3, "category": "Style", "severity": "Major", "is_source_error": true},
+        ]);
+        let read: Vec<Marked> = serde_json::from_value(marked.clone()).unwrap();
+        // The first `the` is not the marked one, `dog` is no minor error, `cat` is nowhere, and of the source another
+        // word is marked.
+        let named = vec![
+            error("the", Some(0), Side::Target, Severity::Minor),
+            error("dog", Some(4), Side::Target, Severity::Minor),
+            error("bear", Some(13), Side::Target, Severity::Critical),
+            error("cat", None, Side::Target, Severity::Minor),
+            error("Bär", Some(14), Side::Source, Severity::Major),
         ];
-        let mut errors = Vec::new();
-        let mut column = Vec::new();
-        for marked in marked {
-            let read: crate::mqm::ratings::Marked = serde_json::from_value(marked.clone()).unwrap();
-            errors.push(read.located(&segment).unwrap());
-            column.push(serde_json::from_value(marked).unwrap());
-        }
-        // The first `the` is not the marked one, `dog` is no minor error, `cat` is nowhere, and of the source `Bär`
-        // is not marked.
-        let named = [
-            ("the", 0, false),
-            ("dog", 4, false),
-            ("bear", 13, false),
-            ("cat", 99, false),
-            ("Bär", 14, true),
-        ];
-        let mut named: Vec<ErrorSpan> = named
-            .into_iter()
-            .map(|(span, start, in_source)| {
-                let place = Some(start).filter(|start| *start < 99);
-                let side = if in_source { Side::Source } else { Side::Target };
-                let end = place.map(|start| start + span.chars().count());
-                ErrorSpan {
-                    side,
-                    start: place,
-                    end,
-                    ..ErrorSpan::new("style", span, crate::mqm::Severity::Minor)
-                }
-            })
-            .collect();
-        named[2].severity = crate::mqm::Severity::Major;
-        let errors_judged: Vec<_> = named
-            .iter()
-            .map(|error| json!({"span": error.span, "side": error.side, "start": error.start, "end": error.end, "category": "style", "severity": error.severity.to_string()}))
-            .collect();
-        let line = json!({"system": "s", "doc": "d", "seg": 0, "src_lang": "de", "tgt_lang": "en", "source": source,
-            "hypothesis": target, "score": -1.0, "errors": errors_judged, "status": "ok"});
-        let unit = Unit { segs: vec![0], source_starts: vec![0], target_starts: vec![0] };
-        let ratings = Ratings::from([("s".to_owned(), vec![Some(column)])]);
-        let verdicts = [serde_json::from_value(line).unwrap()];
-        let report = compare("run", &verdicts, &[unit], &[ratings], &["d".to_owned()]).unwrap();
-
-        let mut held = Held::default();
+        let report = report(&segment, &marked, &named);
+        let errors = Some(read.iter().map(|marked| marked.located(&segment).unwrap()).collect());
         let verdict = Verdict { score: -1.0, raw: -1.0, quality_score: None, errors: named };
-        let rated = Rated { segment, errors: Some(errors) };
-        held.add(&rated, &verdict, weights::find("wmt").unwrap());
+        let mut held = Held::default();
+        held.add(&Rated { segment, errors }, &verdict, weights::find("wmt").unwrap());
         let figures = held.figures();
-        let of = |name: &str| figures[name];
-        let [ours, sources] = [report.characters.target, report.characters.source];
-        assert_eq!(
-            [of("span precision"), of("span recall"), of("span f1")],
-            [ours.precision, ours.recall, ours.f1]
-        );
-        assert_eq!(of("span f1 of sources"), sources.f1);
+        let ours = report.characters.target;
+        let of = ["span precision", "span recall", "span f1", "span f1 of sources"].map(|name| figures[name]);
+        assert_eq!(of, [ours.precision, ours.recall, ours.f1, report.characters.source.f1]);
         // 4 of `bear` and half of the 3 of `dog`; 3 + 3 + 4 + 3 were named, 3 + 3 + 4 marked.
         assert_eq!((ours.precision, ours.recall), (5.5 / 13.0, 5.5 / 10.0));
     }
