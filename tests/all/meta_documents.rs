@@ -114,7 +114,8 @@ fn a_document_is_compared_with_its_own_gold() {
     ────────────────────────────────────────────
     Doc         1.000         1.000        1.000
 
-    en-de Doc judged documents: its system scores are means over documents, and its `seg` statistics compare documents with sums (--document-gold mean for means) of the raters' segment scores; 1 of 3 documents are only partly rated for some system, which leaves those out
+    en-de Doc judged documents, and is compared with sums (--document-gold mean for means) of the raters' segment scores; its system scores and theirs are means over the 2 of 3 documents that every metric has wholly for every system; 1 document is only partly rated for some system, which leaves it out
+    en-de: 1 of 14 rated translations left out for all metrics, because something else in the same documents is not rated or not scored (--coverage each judges each metric by what it scored)
     acc-eq: each metric has one tie threshold, fitted on these same scores (--calibration shows by how much that flatters it)
     ");
     let json = scored(dir.path(), &good(), &[&stats[..], &["--json"]].concat()).unwrap();
@@ -214,8 +215,8 @@ fn a_partial_run_in_the_table_leaves_whole_documents_to_all() {
     let told = scored(dir.path(), &good(), &["--stat", "sys:accuracy", "--scores", &seg]).unwrap();
     for part in [
         "3 of 14 rated translations left out for all metrics, because not every metric scored them: Seg lacks 1; 2 of \
-         these stand in documents of which something else is not rated or not scored",
-        "system scores are means over the 1 segments of the documents that are left whole for every system",
+         these because something else in the same documents is not rated or not scored",
+        "system scores are means over the 1 segment of the documents that are left whole for every system",
     ] {
         assert!(told.contains(part), "{told}");
     }

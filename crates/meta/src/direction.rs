@@ -231,7 +231,7 @@ fn check_common(testset: &TestSet, common: &Common) -> Result<(), Error> {
     let mut gaps: Vec<String> = common.gaps.iter().map(|(name, n)| format!("{name} lacks {n}")).collect();
     if common.in_cut_documents > 0 {
         let n = common.in_cut_documents;
-        gaps.push(format!("{n} stand in documents of which something else is not rated or not scored"));
+        gaps.push(format!("of {n} something else in the same documents is not rated or not scored"));
     }
     Err(Error::Unsuitable(format!(
         "no translation of `{}` is scored by every metric: of {} rated ones {}; hint: --coverage each compares each \

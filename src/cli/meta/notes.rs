@@ -171,19 +171,16 @@ fn left_out(direction: &Direction) -> Option<String> {
         return None;
     }
     let gaps: Vec<String> = common.gaps.iter().map(|(name, n)| format!("{name} lacks {n}")).collect();
-    let gaps = if gaps.is_empty() {
-        String::new()
-    } else {
-        format!(", because not every metric scored them: {}", gaps.join(", "))
-    };
-    let cut = match common.in_cut_documents {
-        0 => String::new(),
-        n => {
-            format!("; {n} of these stand in documents of which something else is not rated or not scored")
+    let why_cut = "because something else in the same documents is not rated or not scored";
+    let why = match (gaps.is_empty(), common.in_cut_documents) {
+        (true, _) => why_cut.to_owned(),
+        (false, 0) => format!("because not every metric scored them: {}", gaps.join(", ")),
+        (false, n) => {
+            format!("because not every metric scored them: {}; {n} of these {why_cut}", gaps.join(", "))
         }
     };
     Some(format!(
-        "{}: {} of {} left out for all metrics{gaps}{cut} (--coverage each judges each metric by what it scored)",
+        "{}: {} of {} left out for all metrics, {why} (--coverage each judges each metric by what it scored)",
         direction.lp(),
         common.left_out,
         counted(common.rated)
@@ -265,8 +262,12 @@ fn means_note(direction: &Direction) -> Option<String> {
             format!("; the files' own, over all segments, are not used: {replaced}")
         };
         let whole = whole_segments(direction);
+        if direction.metrics.iter().all(|metric| metric.units.is_some()) {
+            return None;
+        }
         let which = if direction.metrics.iter().any(|metric| metric.units.is_some()) {
-            format!("over the {whole} segments of the documents that are left whole for every system")
+            let segments = if whole == 1 { "segment" } else { "segments" };
+            format!("over the {whole} {segments} of the documents that are left whole for every system")
         } else {
             format!("over the segments without a translation left out, {whole}")
         };
