@@ -261,8 +261,8 @@ fn gmicl_refuses_examples_from_documents_under_judgement() {
     assert!(refused.contains("document `mine`") && refused.contains("overlap=allow"), "{refused}");
     assert!(judge("gmicl", &with()).check_input(&document()).is_ok());
     assert!(judge("gmicl:overlap=allow", &with()).check_input(&same).is_ok());
-    // Written or joined otherwise it is the same text.
-    same[1].source = format!("Something else.\n{}", same[1].source.to_uppercase());
+    // Written otherwise it is the same text.
+    same[1].source = same[1].source.to_uppercase();
     assert!(judge("gmicl", &with()).check_input(&same).is_err(), "{}", same[1].source);
 }
 

@@ -109,7 +109,7 @@ impl Direction {
     /// System scores side by side, of both sides over the same units: of a judge of documents over the documents that
     /// lie wholly within the segments that are left for every system, of other metrics over those segments, where not
     /// all are left. `None` for a metric that has only system scores where not all are left. Where each metric stands
-    /// on its own, over what it scored.
+    /// on its own, a judge of documents is compared over the documents that it judged of each system.
     ///
     /// # Errors
     /// As [`AlignedSystems::new`].
@@ -129,11 +129,7 @@ impl Direction {
         if self.common.is_partial() {
             return Ok(scores.map(|scores| scores.select(&whole).system_means()));
         }
-        let is_mean = metric.system_origin == SystemScoreOrigin::MeanOfSegments;
-        match scores.filter(|scores| is_mean && scores.coverage().missing > 0) {
-            Some(scores) => Ok(Some(scores.system_means())),
-            None => as_given(),
-        }
+        as_given()
     }
 
     /// How many documents of a judge of documents its system scores rest on, and how many it judged; `None` for a
