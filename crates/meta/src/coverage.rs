@@ -111,7 +111,8 @@ impl Common {
         }
     }
 
-    /// Adds the segments of all documents that are not there for every rated system, and those that are in none.
+    /// Adds the segments of all documents that are not there for every rated system, and those that are in none. A
+    /// system with nothing left keeps none from the others.
     fn tear_documents(
         &mut self,
         columns: &SegmentScores,
@@ -295,10 +296,11 @@ mod tests {
         let (common, kept) = Common::of(&gold, &[documents(Some(0.0))], &systems);
         assert_eq!((common.left_out, &common.torn_segments), (0, &BTreeSet::from([2])));
         assert_eq!((kept.systems["a"], kept.systems["b"]), (Some(2.0), Some(6.0)));
-        // A verdict that is missing takes the document from every system score, and from the system itself.
+        // A verdict that is missing takes the document from every system score; a system with nothing left keeps none
+        // from the others.
         let (common, _) = Common::of(&gold, &[documents(None)], &systems);
         assert_eq!((common.left_out, common.gaps["doc"], common.in_cut_documents), (2, 2, 0));
-        assert_eq!(common.torn_segments, BTreeSet::from([0, 1, 2]));
+        assert_eq!(common.torn_segments, BTreeSet::from([0, 1]));
         // Another metric's gap cuts the document, so that its other segment is left out too.
         let (common, kept) = Common::of(&gold, &[documents(Some(0.0)), seg], &systems);
         assert_eq!((common.left_out, common.gaps["seg"], common.in_cut_documents), (2, 1, 1));
