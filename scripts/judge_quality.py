@@ -11,8 +11,9 @@ beside chrF, random scores, one constant score, each system's mean rating, and t
 of. What is compared is compared on the same translations. A judge that is finished is not run again.
 
 Columns: acc-t within a source (ties calibrated on the same data, for all alike), Pearson and Spearman over all
-translations, SPA over systems, F1 of the characters that are marked, the share of all characters that are, prompt tokens
-(read or found in the cache) and answer tokens a translation. SPA takes the folder's own system scores for its metrics,
+translations, SPA over systems, span F1 (docs/meta-evaluation.md: `offsets`, of the translation and of the source), the
+share of the translation's characters that are marked, prompt tokens (read or found in the cache) and answer tokens a
+translation. SPA takes the folder's own system scores for its metrics,
 which are of all documents.
 """
 
@@ -148,17 +149,17 @@ def slug(name):
 def table(a, pair, runs, measured):
     columns = {task["statistic"]: task["values"] for task in measured["result"]["tasks"]}
     names = list(dict.fromkeys(name for values in columns.values() for name in values))
-    spans = {of["name"]: of["found"]["characters_honest"]["f1"] for of in measured.get("more", {}).get("spans", [])}
+    spans = {of["name"]: of["found"]["characters"] for of in measured.get("more", {}).get("spans", [])}
     bases = measured["result"]["tasks"][0]["bases"].values()
     compared = max((base["translations"] for base in bases), default=0)
     print(f"\n{pair}: {compared} translations by {len(measured['directions'][0]['systems'])} systems\n")
-    print("| | acc-t | Pearson | Spearman | SPA | span F1 | marked | tokens read | written |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| | acc-t | Pearson | Spearman | SPA | span F1 | of sources | marked | tokens read | written |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     ours = [name for name in names if name in runs]
     for name in sorted(set(names) - set(ours)) + sorted(ours, key=list(runs).index):
         values = [number(values.get(name)) for values in columns.values()]
-        f1 = f"{spans[name]:.3f}" if name in spans else ""
-        cells = [name, *values, f1, marked(runs[name]) if f1 else "", *costs(runs.get(name))]
+        f1 = [f"{spans[name][side]['f1']:.3f}" if name in spans else "" for side in ["target", "source"]]
+        cells = [name, *values, *f1, marked(runs[name]) if name in spans else "", *costs(runs.get(name))]
         print(f"| {' | '.join(cells)} |", flush=True)
 
 

@@ -45,6 +45,7 @@ mod signals;
 pub mod slurm;
 mod stream;
 mod table;
+mod trained;
 pub mod tune;
 pub mod verify;
 mod wrap;

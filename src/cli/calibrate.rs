@@ -1,7 +1,12 @@
 //! `tribunal calibrate`: HiMATE's stage-transition threshold from a validation set. The judge measures confidences; the
 //! arguments, the loop over segments and the file are here.
 
-use std::{collections::BTreeMap, io::Write, path::PathBuf, process::ExitCode};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::{Context, Result, bail};
 
@@ -23,7 +28,7 @@ use crate::{
         },
         in_parallel,
     },
-    segment::{Segment, read::Input},
+    segment::{Segment, read::Input, trained},
 };
 
 /// Fit HiMATE's stage-transition threshold: which errors are discussed.
@@ -72,6 +77,8 @@ fn percent(text: &str) -> Result<f64, String> {
 struct Tally {
     segments: usize,
     confidences: Vec<f64>,
+    /// Short hashes of the sources of these segments.
+    sources: BTreeSet<String>,
 }
 
 /// Runs `tribunal calibrate`. The exit code is 1 if some segments gave no usable answer.
@@ -160,6 +167,7 @@ fn measure(
             match confidences {
                 Ok(confidences) => {
                     tally.segments += 1;
+                    tally.sources.extend(trained::short_hashes(&segment.source));
                     tally.confidences.extend(confidences);
                 }
                 Err(error) => {
@@ -192,5 +200,6 @@ fn threshold(args: &Args, judge: &HiMate, seated: &Seated, pair: &str, tally: &T
         segments: tally.segments,
         answers: tally.confidences.len(),
         value,
+        sources: tally.sources.iter().cloned().collect(),
     })
 }

@@ -2,6 +2,7 @@
 //! are here.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -9,13 +10,13 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{args::Pair, raters};
+use super::{args::Pair, raters, trained};
 use crate::{
     files,
     meta::testset::{TestSet, known_pairs},
     report::export::{self, Job, Rows, Shape},
     run::{self, Record, RunFile},
-    segment::lang,
+    segment::{lang, trained::Overlap},
     signature::Signature,
 };
 
@@ -104,7 +105,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let job = Job { records: &records, name: &name, reference: &reference, test_sets: &test_sets };
     let export = export::export(args.format.into(), &job)?;
     say_notes(&export.notes);
-    for (path, bytes) in &export.files {
+    let trained_on = if args.format == Format::Mtme { trained::of(&args.run) } else { Vec::new() };
+    for overlap in &trained_on {
+        say!("warning: {overlap}");
+    }
+    let beside = beside(args, &export.files, &trained_on)?;
+    for (path, bytes) in export.files.iter().map(|(path, bytes)| (path, bytes)).chain(&beside) {
         let path = if path.as_os_str().is_empty() { args.out.clone() } else { args.out.join(path) };
         create_parent(&path)?;
         files::write(&path, |file| file.write_all(bytes))?;
@@ -119,6 +125,18 @@ fn written(path: &Path, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "{}", path.display())?;
     }
     Ok(())
+}
+
+/// What the judge was trained on, in a file beside each score file, for `tribunal meta`; an older one is emptied.
+fn beside(
+    args: &Args,
+    files: &[(PathBuf, Vec<u8>)],
+    trained_on: &[Overlap],
+) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let json = serde_json::to_vec(trained_on)?;
+    let paths = files.iter().filter_map(|(path, _)| trained::beside(path));
+    let written = paths.filter(|path| !trained_on.is_empty() || args.out.join(path).exists());
+    Ok(written.map(|path| (path, json.clone())).collect())
 }
 
 /// Writes a format of rows; what it could not hold.

@@ -130,7 +130,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         text::print_json(args, &directions, &result, &extras, out)?;
     } else if args.printed.rows(&text::main_table(args, &result), out)? {
         // A table of numbers alone has no room for what stands below one.
-        for warning in notes::trained_on(args) {
+        for warning in notes::trained_on(args, &directions) {
             say!("warning: {warning}");
         }
     } else {

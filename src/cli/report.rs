@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{args::Pair, compare, raters};
+use super::{args::Pair, compare, raters, trained};
 use crate::{
     files,
     report::{
@@ -83,6 +83,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         let raters = raters_of(args, dir, pair.as_ref(), &judges)?;
         inputs.push(compare::Input::of(&raters.name, raters::as_read(&raters.records)?)?);
         judges.push(raters);
+        let named = args.runs.iter().zip(&judges).map(|(path, judge)| (judge.name.as_str(), path.clone()));
+        for warning in trained::warnings(named) {
+            say!("warning: {warning}");
+        }
     }
     let agreements = agreements(&inputs)?;
     let data = Data::new(&judges, &agreements)?;

@@ -1,7 +1,7 @@
 //! `tribunal score`: from translations to verdicts. Judging is in `run`; arguments, signature and printing are here.
 
 use std::{
-    io::{IsTerminal, Write},
+    io::{self, IsTerminal, Write},
     path::PathBuf,
     process::ExitCode,
 };
@@ -30,7 +30,7 @@ use crate::{
         self, Conduct, Keeping, Options, Outcome, Selection, Shard, Show, Task, Writing, description::InputId,
     },
     segment::{
-        Corpus, Segments as _,
+        Corpus, Segment, Segments as _,
         read::Streamed,
         trained::{Overlap, TrainedOn},
     },
@@ -163,16 +163,32 @@ impl Judged {
 /// The judge that the arguments ask for, for this input.
 ///
 /// # Errors
-/// A method that does not exist, cannot be set up, or must not be asked about this input.
-pub fn built(args: &Args, segments: &Corpus) -> Result<Built> {
+/// A method that does not exist, cannot be set up, or must not be asked about what is selected.
+pub fn built(args: &Args, segments: &Corpus, selection: &Selection) -> Result<Built> {
     let has_references = segments.has_references();
     let settings = Settings { has_references, ..args.judge.settings(&args.sampling) };
     let built = registry::build(&args.judge.method, &settings)?;
     built.check_roles(args.model.role.iter().map(|(role, _)| *role))?;
-    for some in segments.chunks(AT_A_TIME) {
+    let judged = judged(built.judge.as_ref(), segments, selection, args.sampling.seed);
+    for some in judged_segments(segments, &judged) {
         built.check_input(&some?)?;
     }
     Ok(built.sampled(args.judge.samples, &args.sampling.sampling())?)
+}
+
+/// What a judge gives verdicts on: what is selected, and of a judge of documents whatever else stands in them.
+fn judged(judge: &dyn Judge, segments: &Corpus, selection: &Selection, seed: u64) -> Selection {
+    run::groups::judged(segments, selection, (judge.group(), judge.unit()), seed)
+}
+
+/// The segments that get a verdict, some at a time.
+fn judged_segments(segments: &Corpus, judged: &Selection) -> impl Iterator<Item = io::Result<Vec<Segment>>> {
+    let chunks = segments.chunks(AT_A_TIME).enumerate();
+    chunks.map(|(chunk, some)| {
+        let placed = some?.into_iter().enumerate();
+        let wanted = placed.filter(|(at, _)| judged.wants(chunk * AT_A_TIME + at));
+        Ok(wanted.map(|(_, segment)| segment).collect())
+    })
 }
 
 /// A judge that fits its input, before any model is loaded.
@@ -180,7 +196,7 @@ pub struct Prepared {
     pub built: Built,
     /// What the user should know of the input.
     pub notes: Vec<String>,
-    /// What the judge was trained on of it.
+    /// What the judge was trained on of what it judges.
     pub trained_on: Vec<Overlap>,
 }
 
@@ -188,9 +204,9 @@ pub struct Prepared {
 ///
 /// # Errors
 /// As [`built`], and input or options that are not for what the judge reads.
-pub fn prepare(args: &Args, input: &Streamed) -> Result<Prepared> {
+pub fn prepare(args: &Args, input: &Streamed, selection: &Selection) -> Result<Prepared> {
     let Streamed { segments, notes } = input;
-    let built = built(args, segments)?;
+    let built = built(args, segments, selection)?;
     let judge = built.judge.as_ref();
     match judge.reads() {
         Reads::Translations => input::need_translations(&args.input)?,
@@ -200,7 +216,8 @@ pub fn prepare(args: &Args, input: &Streamed) -> Result<Prepared> {
     let mut notes = notes.clone();
     let trained = trained_on(args, judge)?;
     let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
-    for some in segments.chunks(AT_A_TIME) {
+    let judged = judged(judge, segments, selection, args.sampling.seed);
+    for some in judged_segments(segments, &judged) {
         let some = some?;
         for (trained, overlap) in trained.iter().zip(&mut overlaps) {
             overlap.of += some.len();
@@ -237,7 +254,7 @@ pub fn judge(
 ) -> Result<Option<Outcome>> {
     let Judged { input, selection } = judged;
     let segments = &input.segments;
-    let Prepared { built, notes, trained_on } = prepare(args, input)?;
+    let Prepared { built, notes, trained_on } = prepare(args, input, selection)?;
     let judge = built.judge.as_ref();
     if !args.run.quiet {
         for note in &notes {

@@ -78,7 +78,7 @@ impl Session {
         args.run.quiet = true;
         let score::Judged { input: read, selection } = score::Judged::read(&args)?;
         let segments = &read.segments;
-        let Prepared { built, mut notes, trained_on } = score::prepare(&args, &read)?;
+        let Prepared { built, mut notes, trained_on } = score::prepare(&args, &read, &selection)?;
         notes.extend(trained_on.iter().map(ToString::to_string));
         built.judge.check_models(&|role| self.seated.model_of(role))?;
         let signature = score::signature(&built, &self.seated.signature, &args);

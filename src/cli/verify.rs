@@ -88,9 +88,9 @@ fn check(args: &Args, seat: Seat) -> Result<Report> {
     let Recorded { run, args: made, given, judged } = recorded::read(&args.dir, &args.again)?;
     // What the judge was trained on is told by its adapters, which are not there without their model.
     let (built, trained_on) = if args.without_model {
-        (score::built(&made, &judged.input.segments)?, run.trained_on.clone())
+        (score::built(&made, &judged.input.segments, &judged.selection)?, run.trained_on.clone())
     } else {
-        let prepared = score::prepare(&made, &judged.input)?;
+        let prepared = score::prepare(&made, &judged.input, &judged.selection)?;
         (prepared.built, prepared.trained_on)
     };
     let sampling = made.sampling.sampling();

@@ -58,6 +58,23 @@ pub fn groups<S: Segments + ?Sized>(
     all.into_iter().map(group).filter(|group| !group.wanted.is_empty()).collect()
 }
 
+/// Which segments get a verdict, alone or with others in one text, where these are selected.
+#[must_use]
+pub fn judged<S: Segments + ?Sized>(
+    segments: &S,
+    selection: &Selection,
+    (grouping, unit): (Grouping, Unit),
+    seed: u64,
+) -> Selection {
+    match (selection, unit) {
+        (Selection::All, _) | (_, Unit::Segment) => selection.clone(),
+        (Selection::Only(_), Unit::Group) => {
+            let groups = groups(segments, selection, grouping, seed);
+            Selection::Only(groups.into_iter().flat_map(|group| group.members).collect())
+        }
+    }
+}
+
 impl Group {
     /// The segments of the group.
     #[must_use]

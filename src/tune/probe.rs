@@ -155,9 +155,8 @@ pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_
         scoring.ladders.keys().filter(|pair| *pair != fit::ANY_PAIR).cloned().collect();
     pairs.sort();
     let names: std::collections::BTreeSet<String> = documents.iter().map(Document::name).collect();
-    let short = |source: &str| trained::source_hash(source)[..trained::SHORT].to_owned();
     let sources: std::collections::BTreeSet<String> =
-        examples.iter().map(|example| short(&example.rated.segment.source)).collect();
+        examples.iter().flat_map(|example| trained::short_hashes(&example.rated.segment.source)).collect();
     let width = (scoring.map.len() - fit::facts(&[]).len()) / 2;
     let f32s = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
     let chance = |which: usize| Chance {

@@ -6,10 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sha2::{Digest, Sha256};
 
 use super::{Error, rated::Document};
-use crate::segment::trained::source_hash;
-
-/// Characters from which on two equal source segments are no coincidence.
-const TELLING: usize = 20;
+use crate::segment::trained;
 
 /// What is held out.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,21 +81,22 @@ pub fn split(documents: Vec<Document>, by: &HoldOut) -> Result<Split, Error> {
     }
 }
 
-/// Documents that are not held out but have text of one that is: with that one's name and the text.
+/// Documents that are not held out but have a telling sentence of one that is, whichever way its source segments are cut
+/// or written: with that one's name and the source segment.
 fn shared(documents: &[Document], held_out: &BTreeSet<String>) -> BTreeMap<String, (String, String)> {
-    let telling = |source: &str| source.trim().chars().count() >= TELLING;
-    let mut of_held_out: BTreeMap<&str, String> = BTreeMap::new();
+    let mut of_held_out: BTreeMap<String, String> = BTreeMap::new();
     for document in documents.iter().filter(|document| held_out.contains(&document.name())) {
-        for rated in document.segments.iter().filter(|rated| telling(&rated.segment.source)) {
-            of_held_out.entry(rated.segment.source.trim()).or_insert_with(|| document.name());
+        for sentence in document.segments.iter().flat_map(|rated| trained::telling(&rated.segment.source)) {
+            of_held_out.entry(sentence).or_insert_with(|| document.name());
         }
     }
     let mut leaks = BTreeMap::new();
     for document in documents.iter().filter(|document| !held_out.contains(&document.name())) {
         for rated in &document.segments {
-            let source = rated.segment.source.trim();
-            if let Some(name) = of_held_out.get(source) {
-                leaks.entry(document.name()).or_insert_with(|| (name.clone(), source.to_owned()));
+            let source = &rated.segment.source;
+            if let Some(name) = trained::telling(source).iter().find_map(|sentence| of_held_out.get(sentence))
+            {
+                leaks.entry(document.name()).or_insert_with(|| (name.clone(), source.trim().to_owned()));
             }
         }
     }
@@ -109,7 +107,7 @@ fn shared(documents: &[Document], held_out: &BTreeSet<String>) -> BTreeMap<Strin
 #[must_use]
 pub fn sources(documents: &[Document]) -> BTreeSet<String> {
     let segments = documents.iter().flat_map(|document| &document.segments);
-    segments.map(|rated| source_hash(&rated.segment.source)).collect()
+    segments.flat_map(|rated| trained::hashes(&rated.segment.source)).collect()
 }
 
 #[cfg(test)]
@@ -180,6 +178,18 @@ mod tests {
         let drawn = split(all, &HoldOut::Share { share: 0.5, seed: seed.unwrap() }).unwrap();
         assert_eq!(drawn.left_out, BTreeSet::from(["en-de/b".to_owned()]));
         assert_eq!(drawn.train[0].doc, "c", "short texts may recur");
+    }
+
+    #[test]
+    fn a_sentence_that_is_cut_or_written_otherwise_leaks_too() {
+        let all = vec![
+            document("a", "A", &["It rained. Nobody had expected such a crowd."]),
+            document("b", "A", &["nobody had expected\u{a0}such a crowd.", "c"]),
+            document("c", "A", &["It rained. That was all."]),
+        ];
+        let named = HoldOut::Named(BTreeSet::from(["en-de/a".to_owned()]));
+        let error = split(all, &named).unwrap_err().to_string();
+        assert!(error.contains("document `en-de/a` is held out, but document `en-de/b`"), "{error}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tribunal::segment::trained::source_hash;
+use tribunal::segment::trained::{hashes, source_hash};
 
 use crate::{
     fakes::{SmallRun, said},
@@ -170,9 +170,8 @@ fn warning(text: &str) -> Option<&str> {
 #[test]
 fn a_run_on_what_its_adapter_was_trained_on_says_so_and_so_does_meta() {
     let small = with_adapters(&["qwen2-all"]);
-    let hashes = |sources: &[&str]| sources.iter().map(|s| source_hash(s) + "\n").collect::<String>();
     let list = small.at("qwen2-all/trained.sha256");
-    fs::write(&list, hashes(&["One 0", "One 2", "another text"])).unwrap();
+    fs::write(&list, trained(&["One 0", "ONE\u{a0}2", "another text"])).unwrap();
     // Three segments of two systems, and a warning is printed whoever wants quiet.
     let (_, text) = said(small.score("out", &["--adapter", "qwen2-all"]));
     let told = "the adapter `qwen2-all` was trained on the sources of 4 of these 6 segments: scores there say nothing \
@@ -197,6 +196,67 @@ fn a_run_on_what_its_adapter_was_trained_on_says_so_and_so_does_meta() {
     assert!(text.contains(&format!("\"mine: {told}\"")), "{text}");
     let (_, text) = meta(&["--format", "tsv"]);
     assert!(warning(&text).is_some(), "{text}");
+}
+
+/// A list of what an adapter was trained on.
+fn trained(sources: &[&str]) -> String {
+    sources.iter().flat_map(|source| hashes(source)).map(|hash| hash + "\n").collect()
+}
+
+/// The recipe of docs/tuning.md: what is held out was not trained on, whatever else the input holds.
+#[test]
+fn only_what_is_judged_is_counted() {
+    let small = with_adapters(&["qwen2-all"]);
+    small.write_input("input.jsonl", &["a", "b"], 2);
+    fs::write(small.at("qwen2-all/trained.sha256"), trained(&["One 0", "One 1", "One 2"])).unwrap();
+    let n_of = |line: &str| -> serde_json::Value { serde_json::from_str(line).unwrap() };
+    let input = small.read("input.jsonl");
+    let held_out: Vec<String> =
+        input.lines().map(|line| n_of(line)["doc"].as_str().unwrap().to_owned()).collect();
+    fs::write(small.at("held_out.txt"), held_out.last().unwrap()).unwrap();
+    let chosen = ["--adapter", "qwen2-all", "--documents", "held_out.txt"];
+    let (code, text) = said(small.score("out", &chosen));
+    assert!(matches!(code, 0 | 1) && warning(&text).is_none(), "{text}");
+    assert!(n_of(&small.read("out/run.json")).get("trained_on").is_none());
+    let (_, text) = said(small.score("first", &["--adapter", "qwen2-all", "--limit", "1"]));
+    assert!(warning(&text).is_some_and(|told| told.contains("of 2 of these 2 segments")), "{text}");
+}
+
+/// Wherever a run meets human scores.
+#[test]
+fn every_command_with_human_scores_warns() {
+    let small = with_adapters(&["qwen2-all"]);
+    fs::write(small.at("qwen2-all/trained.sha256"), trained(&["One 0", "One 2"])).unwrap();
+    let (_, text) = said(small.score("out", &["--adapter", "qwen2-all"]));
+    assert!(warning(&text).is_some(), "{text}");
+    let testset = rated(&small);
+    let warns = |args: &[&str]| {
+        let (code, text) = said(small.tribunal(args));
+        assert!(matches!(code, 0 | 1), "{args:?}: {text}");
+        assert!(warning(&text).is_some(), "{args:?}: {text}");
+    };
+    let meta = ["meta", "--testset", &testset, "-l", "en-de", "--lexical", "chrf", "--stat", "seg:pearson"];
+    let rating = "a\t{\"errors\": []}\nb\t{\"errors\": []}\n".repeat(3);
+    fs::write(small.at("testset/human-scores/en-de.mqm.r.seg.rating"), rating).unwrap();
+    warns(&[&meta[..], &["--metrics", "none", "--spans", "mine=out"]].concat());
+    warns(&[&meta[..], &["--metrics", "none", "--latent-weight", "mine=out"]].concat());
+    fs::copy(small.at("out/run.json"), small.at("run.json")).unwrap();
+    fs::create_dir(small.at("two")).unwrap();
+    for file in ["run.json", "verdicts.jsonl"] {
+        fs::copy(small.at("out").join(file), small.at("two").join(file)).unwrap();
+    }
+    warns(&["compare", "out", "two", "--testset", &testset, "-l", "en-de"]);
+    warns(&["report", "out", "--testset", &testset, "--out", "page.html"]);
+    let scores = small.at("testset/metric-scores").display().to_string();
+    warns(&["export", "out", "--as", "mtme", "--out", &scores, "--name", "mine", "--testset", &testset]);
+    let beside = small.at("testset/metric-scores/en-de/mine-src.trained-on.json");
+    assert!(fs::read_to_string(&beside).unwrap().contains("\"segments\":4"));
+    warns(&meta);
+    let pattern = format!("brought={scores}/{{lp}}/mine-src.{{level}}.score");
+    warns(&[&meta[..], &["--metrics", "none", "--scores", &pattern]].concat());
+    // Without a human score there is nothing to warn about.
+    let (_, text) = said(small.tribunal(&["compare", "out", "two"]));
+    assert_eq!(warning(&text), None, "{text}");
 }
 
 #[test]

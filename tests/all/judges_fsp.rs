@@ -261,6 +261,9 @@ fn gmicl_refuses_examples_from_documents_under_judgement() {
     assert!(refused.contains("document `mine`") && refused.contains("overlap=allow"), "{refused}");
     assert!(judge("gmicl", &with()).check_input(&document()).is_ok());
     assert!(judge("gmicl:overlap=allow", &with()).check_input(&same).is_ok());
+    // Written otherwise it is the same text.
+    same[1].source = same[1].source.to_uppercase();
+    assert!(judge("gmicl", &with()).check_input(&same).is_err(), "{}", same[1].source);
 }
 
 /// The printed schema lets a span be any string: what is not in the text has no place, and stays in the verdict.

@@ -114,7 +114,8 @@ fn a_document_is_compared_with_its_own_gold() {
     ────────────────────────────────────────────
     Doc         1.000         1.000        1.000
 
-    en-de Doc judged documents: its system scores are means over documents, and its `seg` statistics compare documents with sums (--document-gold mean for means) of the raters' segment scores; 1 of 3 documents are only partly rated for some system, which leaves those out
+    en-de Doc judged documents, and is compared with sums (--document-gold mean for means) of the raters' segment scores; its system scores and theirs are means over the 2 of 3 documents that every metric has wholly for every system; 1 document is only partly rated for some system, which leaves it out
+    en-de: 1 of 14 rated translations left out for all metrics, because something else in the same documents is not rated or not scored (--coverage each judges each metric by what it scored)
     acc-eq: each metric has one tie threshold, fitted on these same scores (--calibration shows by how much that flatters it)
     ");
     let json = scored(dir.path(), &good(), &[&stats[..], &["--json"]].concat()).unwrap();
@@ -127,22 +128,107 @@ fn a_document_is_compared_with_its_own_gold() {
     assert!(told.contains("`most` does not say how segment scores are joined"), "{told}");
 }
 
+/// The value of each metric in the first task.
+fn values(text: &str) -> Vec<(String, f64)> {
+    let json: Value = serde_json::from_str(text).unwrap();
+    let values = json["result"]["tasks"][0]["values"].as_object().unwrap();
+    values.iter().map(|(name, value)| (name.clone(), value["Ok"]["value"].as_f64().unwrap())).collect()
+}
+
 #[test]
 fn systems_are_compared_on_the_documents_that_all_have() {
     let dir = testset();
     let mut scores = [[-1.0, -2.0, -1.0], [-6.0, 0.0, -7.0], [-16.0, -5.0, -5.0]].map(|row| row.map(Some));
     scores[2][0] = None;
     scores[2][2] = None;
-    let text = scored(dir.path(), &verdicts(scores), &["--stat", "sys:accuracy"]).unwrap();
+    let told = |more: &[&str]| {
+        let arguments = [&["--stat", "sys:accuracy"], more].concat();
+        scored(dir.path(), &verdicts(scores), &arguments).unwrap()
+    };
+    let text = told(&[]);
+    assert!(
+        text.contains("means over the 1 of 3 documents that every metric has wholly for every system"),
+        "{text}"
+    );
     assert!(
         text.contains(
-            "en-de Doc: documents left out of its system means, because some system has no verdict there: 2"
+            "en-de: 3 of 14 rated translations left out for all metrics, because not every metric scored them: Doc \
+             lacks 3"
         ),
         "{text}"
     );
-    // On d2 alone: B 0, A -2, C -5; the raters have A, B, C.
-    let row = text.lines().find(|line| line.starts_with("Doc ")).unwrap();
-    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["Doc", "0.667"], "{text}");
+    // On d2 alone the judge equals the raters: B 0, A -2, C -5. Over all segments the raters have A, B, C.
+    assert_eq!(values(&told(&["--json"])), [("Doc".to_owned(), 1.0)]);
+    // Each on its own: what C has no verdict on is not counted for it on either side.
+    let each = told(&["--coverage", "each"]);
+    assert!(each.contains("means over each system's own documents"), "{each}");
+    assert_eq!(values(&told(&["--coverage", "each", "--json"])), [("Doc".to_owned(), 1.0)]);
+}
+
+/// Runs with `--subset` or `--limit` have some of the documents; the raters' order over all of them is another.
+#[test]
+fn systems_of_a_part_are_compared_on_that_part() {
+    let dir = testset();
+    for doc in ["d1", "d2"] {
+        let lines: Vec<Value> = good().into_iter().filter(|line| line["doc"] == doc).collect();
+        let json = scored(dir.path(), &lines, &["--stat", "sys:accuracy,sys:pearson", "--json"]).unwrap();
+        assert_eq!(values(&json), [("Doc".to_owned(), 1.0)], "{doc}");
+        assert!((value(&json, 1) - 1.0).abs() < 1e-12, "{doc}");
+    }
+}
+
+/// The run of a judge of segments that gives the raters' own scores to all but one translation.
+fn run_of_segments(dir: &Path, without: Option<(&str, usize)>) -> String {
+    let rows = [[0.0, -1.0, -2.0, 0.0, -1.0], [-5.0, -1.0, 0.0, -1.0, -6.0], [-6.0, -10.0, -5.0, -5.0, -9.0]];
+    let docs = ["d1", "d1", "d2", "d3", "d3"];
+    let of = |(system, row): (&&str, [f64; 5])| {
+        let score = |(seg, score): (usize, f64)| {
+            let score = Some(score).filter(|_| without != Some((*system, seg)));
+            let mut line = verdict(system, docs[seg], &[seg], score);
+            line["seg"] = json!(seg);
+            line["segs"] = json!([]);
+            format!("{line}\n")
+        };
+        row.into_iter().enumerate().map(score).collect::<String>()
+    };
+    let text: String = SYSTEMS.iter().zip(rows).map(of).collect();
+    write(&dir.join("seg/verdicts.jsonl"), &text);
+    format!("Seg={}", dir.join("seg").display())
+}
+
+#[test]
+fn a_partial_run_in_the_table_leaves_whole_documents_to_all() {
+    let dir = testset();
+    let seg = run_of_segments(dir.path(), Some(("B", 0)));
+    for how in [&["--stat", "sys:accuracy"][..], &["--task", "fsp"]] {
+        let arguments = [how, &["--scores", &seg, "--json"]].concat();
+        let json = scored(dir.path(), &good(), &arguments).unwrap();
+        // Both on d2: of d1 a translation lacks, and of d3 one is not rated. The others have B before A nowhere.
+        assert_eq!(values(&json), [("Doc".to_owned(), 1.0), ("Seg".to_owned(), 1.0)]);
+        let json: Value = serde_json::from_str(&json).unwrap();
+        let compared = &json["directions"][0]["compared"];
+        assert_eq!(compared["torn_segments"], json!([0, 1, 3, 4]));
+        // (B, 0) has no verdict; (B, 1) and (C, 3) stand in documents that are not whole.
+        assert_eq!((&compared["left_out"], &compared["in_cut_documents"]), (&json!(3), &json!(2)));
+        assert_eq!(json["directions"][0]["metrics"][0]["units_left_out_of_means"], 2);
+    }
+    let told = scored(dir.path(), &good(), &["--stat", "sys:accuracy", "--scores", &seg]).unwrap();
+    for part in [
+        "3 of 14 rated translations left out for all metrics, because not every metric scored them: Seg lacks 1; 2 of \
+         these because something else in the same documents is not rated or not scored",
+        "system scores are means over the 1 segment of the documents that are left whole for every system",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+}
+
+#[test]
+fn what_no_document_leaves_whole_has_no_order_of_systems() {
+    let dir = testset();
+    let seg = run_of_segments(dir.path(), Some(("B", 2)));
+    let d2: Vec<Value> = good().into_iter().filter(|line| line["doc"] == "d2").collect();
+    let text = scored(dir.path(), &d2, &["--stat", "sys:accuracy", "--scores", &seg]).unwrap();
+    assert!(text.contains("en-de sys:accuracy: no value for any metric"), "{text}");
 }
 
 #[test]
@@ -208,16 +294,31 @@ fn spans_of_documents_are_placed_in_the_joined_text() {
     let dir = testset();
     rate(dir.path());
     let mut lines = good();
-    let error = |span: &str| json!({"span": span, "side": "target", "start": 0, "end": 1, "category": "style", "severity": "minor"});
+    let error = |span: &str, at: usize| json!({"span": span, "side": "target", "start": at, "end": at + span.chars().count(), "category": "style", "severity": "minor"});
     // Of A's first document `ä1` is right and `ä0` is wrong; of the third `sagt` is wrong and `A` was missed.
-    lines[0]["errors"] = json!([error("ä1"), error("ä0")]);
-    lines[2]["errors"] = json!([error("sagt")]);
+    lines[0]["errors"] = json!([error("ä1", 17), error("ä0", 7)]);
+    lines[2]["errors"] = json!([error("sagt", 2)]);
     let run = format!("Doc={}", run_folder(dir.path(), &lines).display());
     let more = ["--stat", "sys:accuracy", "--spans", &run, "--json"];
     let json: Value = serde_json::from_str(&scored(dir.path(), &lines, &more).unwrap()).unwrap();
     let found = &json["more"]["spans"][0]["found"];
-    let honest = &found["characters_honest"];
-    assert_eq!((honest["precision"].as_f64(), honest["recall"].as_f64()), (Some(0.25), Some(2.0 / 3.0)));
+    let characters = &found["characters"]["target"];
+    assert_eq!(
+        (characters["precision"].as_f64(), characters["recall"].as_f64()),
+        (Some(0.25), Some(2.0 / 3.0))
+    );
+    assert_eq!((&found["fsp"], &found["wmt_qe"]), (characters, characters), "every quote stands once");
+    let shown = |more: &[&str]| {
+        let all = [&["--stat", "sys:accuracy", "--spans", &run], more].concat();
+        scored(dir.path(), &lines, &all).unwrap()
+    };
+    let text = shown(&[]);
+    assert!(text.contains("characters (offsets), 5 segments") && !text.contains("(fsp)"), "{text}");
+    assert!(text.contains("characters of sources (offsets), 0.0% of the raters'"), "{text}");
+    let text = shown(&["--span-f1", "wmt-qe,fsp"]);
+    assert!(text.contains("(fsp)") && text.contains("(wmt-qe)") && !text.contains("(offsets)"), "{text}");
+    let why = scored(dir.path(), &lines, &["--span-f1", "f1"]).unwrap_err();
+    assert!(why.contains("`f1` is no definition of span F1; hint: offsets, fsp, wmt-qe"), "{why}");
     assert_eq!((&found["n_segments"], &found["n_verdicts"]), (&5.into(), &3.into()));
     let errors = &found["errors"];
     // Three errors in nine translated documents; the raters marked two in the three that they saw.

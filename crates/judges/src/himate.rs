@@ -53,7 +53,7 @@ use super::{
 use crate::{
     llm::{Chat, Form, Reply, Sampling},
     mqm::{self, ErrorSpan, weights::Weights},
-    segment::Segment,
+    segment::{Segment, trained::TrainedOn},
 };
 
 pub mod calibration;
@@ -182,6 +182,10 @@ impl Judge for HiMate {
             format!("no example is from {from} to {to}, so agents are shown none there; hint: `--shots FILE`")
         };
         if self.stages == Stages::Single { Vec::new() } else { pairs.into_iter().map(remark).collect() }
+    }
+
+    fn trained_on(&self) -> Option<TrainedOn> {
+        self.limit.trained_on()
     }
 
     fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {

@@ -106,19 +106,39 @@ impl Direction {
         self.aligned(&self.compared, metric, self.systems(humans))
     }
 
-    /// System scores side by side. Where translations are left out, they are means over the segments that are
-    /// left for every system, and `None` for a metric without segment scores. A metric with scores of documents
-    /// keeps its own: documents cannot be cut.
+    /// System scores side by side, of both sides over the same units: of a judge of documents over the documents that
+    /// lie wholly within the segments that are left for every system, of other metrics over those segments, where not
+    /// all are left. `None` for a metric that has only system scores where not all are left. Where each metric stands
+    /// on its own, a judge of documents is compared over the documents that it judged of each system.
     ///
     /// # Errors
     /// As [`AlignedSystems::new`].
     pub fn system_scores(&self, metric: &Scores, humans: bool) -> Result<Option<AlignedSystems>, Error> {
-        let is_on_the_rest = metric.system_origin == SystemScoreOrigin::Corpus || metric.units.is_some();
-        if !self.common.is_partial() || is_on_the_rest {
-            return AlignedSystems::new(&self.compared, metric, self.systems(humans)).map(Some);
+        let as_given = || AlignedSystems::new(&self.compared, metric, self.systems(humans)).map(Some);
+        if metric.system_origin == SystemScoreOrigin::Corpus {
+            return as_given();
         }
         let scores = self.segments(metric, humans)?;
-        Ok(scores.map(|scores| scores.select(&self.common.whole_segments(scores.n_segments)).system_means()))
+        let whole = self.common.whole_segments(self.testset.n_segments());
+        if let Some(units) = &metric.units {
+            return match scores {
+                Some(scores) => Ok(Some(scores.select(&units.within(&whole)).system_means())),
+                None => as_given(),
+            };
+        }
+        if self.common.is_partial() {
+            return Ok(scores.map(|scores| scores.select(&whole).system_means()));
+        }
+        as_given()
+    }
+
+    /// How many documents of a judge of documents its system scores rest on, and how many it judged; `None` for a
+    /// judge of segments.
+    #[must_use]
+    pub fn documents(&self, metric: &Scores) -> Option<(usize, usize)> {
+        let units = metric.units.as_ref()?;
+        let whole = self.common.whole_segments(self.testset.n_segments());
+        Some((units.within(&whole).len(), units.units.len()))
     }
 
     /// As [`Direction::segments`] without humans, on all that this metric scored, whatever the other metrics
@@ -204,7 +224,11 @@ fn check_common(testset: &TestSet, common: &Common) -> Result<(), Error> {
     if common.left_out == 0 || common.left_out < common.rated {
         return Ok(());
     }
-    let gaps: Vec<String> = common.gaps.iter().map(|(name, n)| format!("{name} lacks {n}")).collect();
+    let mut gaps: Vec<String> = common.gaps.iter().map(|(name, n)| format!("{name} lacks {n}")).collect();
+    if common.in_cut_documents > 0 {
+        let n = common.in_cut_documents;
+        gaps.push(format!("of {n} something else in the same documents is not rated or not scored"));
+    }
     Err(Error::Unsuitable(format!(
         "no translation of `{}` is scored by every metric: of {} rated ones {}; hint: --coverage each compares each \
          metric on what it scored, --metrics and --scores choose metrics",

@@ -1,10 +1,13 @@
 //! Error spans against error spans: character precision, recall and F1, exact and partial matches. It looks at
 //! no scores.
 //!
+//! [`counts`] is what every command counts by; the rest is what it is made of.
+//!
 //! Source: FSP, Appendix B.5; WMT quality estimation's span task; span-mt-metrics-eval for the conventions.
 
 use serde::Serialize;
 
+pub mod counts;
 pub mod placement;
 pub mod rated;
 pub mod report;
@@ -20,6 +23,17 @@ pub struct Span {
     pub in_source: bool,
     /// Any numbering of severities; equal numbers are equal severities.
     pub severity: u8,
+}
+
+/// Severities as numbers: 2 for major, 1 for minor, 0 for neutral and for anything else. Raters mark no critical
+/// errors, so a judge's critical counts as major.
+#[must_use]
+pub fn severity(name: &str) -> u8 {
+    match name.to_lowercase().as_str() {
+        "critical" | "major" => 2,
+        "minor" => 1,
+        _ => 0,
+    }
 }
 
 /// Credit for a character that both sides mark with different severities.

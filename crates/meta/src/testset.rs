@@ -119,6 +119,16 @@ impl TestSet {
         Ok(with.intersection(&without).cloned().collect())
     }
 
+    /// Where the segment scores of the folder's metrics of this name, short or in full, would be.
+    #[must_use]
+    pub fn metric_files(&self, name: &str) -> Vec<PathBuf> {
+        let full = |metric: &MetricName| format!("{}-{}", metric.name, metric.reference);
+        let is_meant = |metric: &MetricName| metric.name == name || full(metric) == name;
+        let meant = self.metrics().unwrap_or_default().into_iter().filter(is_meant);
+        let folder = self.dir.join("metric-scores").join(&self.lp);
+        meant.map(|metric| folder.join(format!("{}.seg.score", full(&metric)))).collect()
+    }
+
     /// The scores of one of the folder's metrics.
     ///
     /// # Errors

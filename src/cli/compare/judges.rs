@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Args;
 use super::input::{Input, Judged, Unit};
-use crate::cli::table::Table;
+use crate::cli::{table::Table, trained};
 use crate::meta::agreement::Agreement;
 use crate::meta::align::Aligned;
 use crate::meta::average::{Coefficient, Grouping};
@@ -86,8 +86,13 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
         }
     }
     let gold = args.testset.as_deref().map(|dir| against_raters(args, inputs, dir)).transpose()?;
+    let judges = inputs.iter().zip(&args.inputs).map(|(input, path)| (input.name.as_str(), path.clone()));
+    let warnings = if gold.is_some() { trained::warnings(judges) } else { BTreeSet::new() };
+    for warning in &warnings {
+        say!("warning: {warning}");
+    }
     if args.printed.is_json() {
-        let object = serde_json::json!({"judges": pairs, "seed": args.seed, "resamples": args.resamples, "gold": gold});
+        let object = serde_json::json!({"judges": pairs, "seed": args.seed, "resamples": args.resamples, "gold": gold, "warnings": warnings});
         writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
         return Ok(());
     }

@@ -22,6 +22,7 @@ use crate::meta::rating::{self, Ratings};
 use crate::meta::scores::Scores;
 use crate::meta::significance::williams;
 use crate::meta::slices::By;
+use crate::meta::spans::counts::Definition;
 use crate::meta::spans::report::{SpanMeans, SpanReport, compare, means};
 use crate::meta::statistic::{Measured, Statistic};
 use crate::meta::verdicts::Verdict;
@@ -52,6 +53,11 @@ pub struct ExtraArgs {
     /// Compare the error spans of a run (or a verdicts file) with the raters'.
     #[arg(long, value_name = "NAME=DIR")]
     pub spans: Vec<String>,
+    /// Definitions of span F1 to show: offsets (spans where the judge has them, translation and source apart), fsp (the
+    /// FSP paper's: quotes placed where the raters' spans are), wmt-qe (the quality estimation task's); by default
+    /// offsets, with `--task fsp` also fsp. JSON has all.
+    #[arg(long, value_name = "DEFINITION", value_delimiter = ',')]
+    pub span_f1: Vec<Definition>,
     /// Find out what a major error should cost from the errors of a run, such as one of eaprompt: the weight
     /// that makes the first --stat best (seg:acc-eq@item by default).
     #[arg(long, value_name = "NAME=DIR")]

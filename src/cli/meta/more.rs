@@ -11,7 +11,8 @@ use crate::meta::distribution::{Bins, ErrorShares};
 use crate::meta::fit::FitReport;
 use crate::meta::significance::williams::Compared;
 use crate::meta::spans::PrecisionRecall;
-use crate::meta::spans::report::SpanMeans;
+use crate::meta::spans::counts::Definition;
+use crate::meta::spans::report::{SpanMeans, SpanReport};
 
 /// Prints every part that was computed.
 ///
@@ -19,7 +20,8 @@ use crate::meta::spans::report::SpanMeans;
 /// An output that cannot be written.
 pub fn print(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()> {
     let digits = args.digits;
-    for (title, table) in tables(extras, &|value| format!("{value:.digits$}")) {
+    let shown = definitions(args);
+    for (title, table) in tables(extras, &shown, &|value| format!("{value:.digits$}")) {
         write!(out, "\n{title}\n\n{}", table.fitted(args.width))?;
     }
     if let Some(findings) = &extras.lint {
@@ -35,7 +37,16 @@ pub fn print(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()
     extras.plots.iter().try_for_each(|path| writeln!(out, "wrote {}", path.display()))
 }
 
-fn tables(extras: &Extras, number: &dyn Fn(f64) -> String) -> Vec<(String, Table)> {
+/// The definitions of span F1 that are shown.
+fn definitions(args: &Args) -> Vec<Definition> {
+    match (&args.extra.span_f1[..], args.task.as_deref()) {
+        ([], Some("fsp")) => vec![Definition::Offsets, Definition::Fsp],
+        ([], _) => vec![Definition::Offsets],
+        (named, _) => Definition::ALL.into_iter().filter(|one| named.contains(one)).collect(),
+    }
+}
+
+fn tables(extras: &Extras, shown: &[Definition], number: &dyn Fn(f64) -> String) -> Vec<(String, Table)> {
     let mut tables = Vec::new();
     if !extras.slices.is_empty() {
         tables.extend(slices(&extras.slices, number));
@@ -68,11 +79,11 @@ fn tables(extras: &Extras, number: &dyn Fn(f64) -> String) -> Vec<(String, Table
         tables.push(("what a major error should cost (a minor one costs 1)".into(), latent(extras, number)));
     }
     for of in &extras.spans {
-        tables.push((format!("error spans of {} on {}", of.name, of.lp), spans(of, number)));
+        tables.push((format!("error spans of {} on {}", of.name, of.lp), spans(of, shown, number)));
     }
     if !extras.span_means.is_empty() {
         let title = "error spans: means over language pairs (FSP, Figures 4 and 8)";
-        tables.push((title.into(), span_means(&extras.span_means, number)));
+        tables.push((title.into(), span_means(&extras.span_means, shown, number)));
     }
     tables
 }
@@ -281,7 +292,7 @@ fn types(shares: &ErrorShares) -> &BTreeMap<String, f64> {
     &shares.types
 }
 
-fn spans(of: &Of<crate::meta::spans::report::SpanReport>, number: &dyn Fn(f64) -> String) -> Table {
+fn spans(of: &Of<SpanReport>, shown: &[Definition], number: &dyn Fn(f64) -> String) -> Table {
     let report = &of.found;
     let mut table = Table::new();
     table.head(["measure", "precision", "recall", "F1"]);
@@ -293,10 +304,18 @@ fn spans(of: &Of<crate::meta::spans::report::SpanReport>, number: &dyn Fn(f64) -
     } else {
         format!(", {} of {} verdicts rated in part", report.n_partly_rated, report.n_verdicts)
     };
-    line(format!("characters, {} segments{whole}", report.n_segments), &report.characters_honest);
-    line("characters, placed by gold".into(), &report.characters_optimistic);
-    line("exact spans".into(), &report.exact);
-    line("partial spans".into(), &report.partial);
+    for definition in shown {
+        let (target, source) = report.under(*definition);
+        line(format!("characters ({definition}), {} segments{whole}", report.n_segments), target);
+        let share = 100.0 * report.gold_in_source;
+        if let Some(source) = source {
+            line(format!("characters of sources ({definition}), {share:.1}% of the raters'"), source);
+        }
+    }
+    for (name, score) in [("exact spans", &report.exact), ("partial spans", &report.partial)] {
+        line(name.into(), &score.target);
+        line(format!("{name} of sources"), &score.source);
+    }
     line("strings (M-MAD)".into(), &report.mmad);
     for (theta, score) in &report.himate {
         line(format!("token runs (HiMATE), {theta}"), score);
@@ -312,22 +331,25 @@ fn spans(of: &Of<crate::meta::spans::report::SpanReport>, number: &dyn Fn(f64) -
     table
 }
 
-fn span_means(means: &[SpanMeans], number: &dyn Fn(f64) -> String) -> Table {
+fn span_means(means: &[SpanMeans], shown: &[Definition], number: &dyn Fn(f64) -> String) -> Table {
+    let columns = |mean: &SpanMeans| -> Vec<(String, PrecisionRecall)> {
+        let of = |definition: &Definition| {
+            let (target, source) = mean.under(*definition);
+            let source = source.map(|source| (format!("{definition}, of sources"), *source));
+            [(definition.to_string(), *target)].into_iter().chain(source)
+        };
+        shown.iter().flat_map(of).collect()
+    };
     let mut table = Table::new();
-    table.head(
-        ["", "", "", "placed by the text", "placed by the text", "placed by the text"].into_iter().chain([
-            "placed by gold",
-            "placed by gold",
-            "placed by gold",
-            "",
-        ]),
-    );
-    table.head(["run", "verdicts", "pairs", "P", "R", "F1", "P", "R", "F1", "errors per document"]);
+    let names = means.first().map(columns).unwrap_or_default();
+    let titles = names.iter().flat_map(|(name, _)| vec![name.clone(); 3]);
+    table.head(vec![String::new(); 3].into_iter().chain(titles).chain([String::new()]));
+    let measures = names.iter().flat_map(|_| ["P", "R", "F1"]);
+    table.head(["run", "verdicts", "pairs"].into_iter().chain(measures).chain(["errors per document"]));
     for mean in means {
-        let both = [&mean.characters_honest, &mean.characters_optimistic];
-        let scores = both.into_iter().flat_map(|s| [s.precision, s.recall, s.f1]).map(number);
+        let scores = columns(mean).into_iter().flat_map(|(_, s)| [s.precision, s.recall, s.f1]);
         let first = [mean.name.clone(), mean.unit.to_owned(), mean.pairs.to_string()];
-        table.row(first.into_iter().chain(scores).chain([number(mean.errors_per_document)]));
+        table.row(first.into_iter().chain(scores.map(number)).chain([number(mean.errors_per_document)]));
     }
     table
 }

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::Args;
+use crate::cli::trained;
 use crate::meta::correlation::Undefined;
 use crate::meta::direction::Direction;
 use crate::meta::evaluate::{SetResult, TaskResult};
-use crate::meta::scores::units::{Joining, UnitScores};
+use crate::meta::scores::units::Joining;
 use crate::meta::scores::{Scores, SystemScoreOrigin};
 use crate::meta::standards::Origin;
 use crate::meta::statistic::Measured;
-use crate::run::{RunFile, finish::VERDICTS};
 
 /// All notes, one a line.
 pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<String> {
@@ -40,7 +40,7 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
         notes.extend(means_note(direction).filter(|_| shows_system_scores));
     }
     notes.extend(result.tasks.iter().filter_map(dropped_note));
-    notes.extend(trained_on(args).into_iter().map(|warning| format!("warning: {warning}")));
+    notes.extend(trained_on(args, directions).into_iter().map(|warning| format!("warning: {warning}")));
     if result.tasks.iter().any(|task| task.statistic.starts_with("seg:acc-eq")) {
         notes.push(
             "acc-eq: each metric has one tie threshold, fitted on these same scores (--calibration shows by how much \
@@ -58,25 +58,24 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
     notes
 }
 
-/// Runs whose judge was trained on what it judged: agreement with the raters means nothing there.
-pub fn trained_on(args: &Args) -> BTreeSet<String> {
-    let runs = args.scores.iter().filter_map(|scores| scores.split_once('='));
-    let folders = runs.flat_map(|(name, pattern)| {
-        args.pairs.iter().map(move |lp| (name, folder_of(pattern.replace("{lp}", lp).into())))
+/// Judges that were trained on what they judged: those of `--scores`, `--spans` and `--latent-weight`, and the folder's
+/// metrics.
+pub fn trained_on(args: &Args, directions: &[Direction]) -> BTreeSet<String> {
+    let given = args.scores.iter().chain(&args.extra.spans).chain(&args.extra.latent_weight);
+    let given = given.filter_map(|given| given.split_once('='));
+    let given = given.flat_map(|(name, pattern)| {
+        let paths = args.pairs.iter().map(move |lp| pattern.replace("{lp}", lp));
+        let paths = paths.flat_map(|path| ["seg", "sys"].map(|level| path.replace("{level}", level)));
+        paths.map(move |path| (name, PathBuf::from(path)))
     });
-    // What is not a run folder, or is damaged, is somebody else's to complain about.
-    let known = folders.filter_map(|(name, dir)| Some((name, RunFile::read(&dir).ok()?.trained_on)));
-    known
-        .flat_map(|(name, overlaps)| overlaps.into_iter().map(move |overlap| format!("{name}: {overlap}")))
-        .collect()
-}
-
-/// The run folder that a path names, or that its verdicts are in.
-fn folder_of(path: PathBuf) -> PathBuf {
-    match path.parent() {
-        Some(folder) if path.ends_with(VERDICTS) => folder.into(),
-        _ => path,
-    }
+    let of_folder = directions.iter().flat_map(|direction| {
+        let metrics = direction.metrics.iter();
+        metrics.flat_map(|metric| {
+            let paths = direction.testset.metric_files(&metric.name);
+            paths.into_iter().map(|path| (metric.name.as_str(), path))
+        })
+    });
+    trained::warnings(given.chain(of_folder))
 }
 
 fn title(task: &TaskResult) -> String {
@@ -146,16 +145,8 @@ fn coverage_notes(direction: &Direction) -> Vec<String> {
         ));
     }
     notes.extend(run_notes(direction));
-    let common = &direction.common;
-    if common.is_partial() {
-        let gaps: Vec<String> = common.gaps.iter().map(|(name, n)| format!("{name} lacks {n}")).collect();
-        notes.push(format!(
-            "{lp}: {} of {} left out for all metrics, because not every metric scored them: {} (--coverage each \
-             judges each metric by what it scored)",
-            common.left_out,
-            counted(common.rated),
-            gaps.join(", ")
-        ));
+    notes.extend(left_out(direction));
+    if direction.common.is_partial() {
         return notes;
     }
     for metric in direction.metrics.iter().filter(|metric| metric.units.is_none()) {
@@ -173,20 +164,47 @@ fn coverage_notes(direction: &Direction) -> Vec<String> {
     notes
 }
 
+/// What is compared for no metric.
+fn left_out(direction: &Direction) -> Option<String> {
+    let common = &direction.common;
+    if common.left_out == 0 {
+        return None;
+    }
+    let gaps: Vec<String> = common.gaps.iter().map(|(name, n)| format!("{name} lacks {n}")).collect();
+    let why_cut = "because something else in the same documents is not rated or not scored";
+    let why = match (gaps.is_empty(), common.in_cut_documents) {
+        (true, _) => why_cut.to_owned(),
+        (false, 0) => format!("because not every metric scored them: {}", gaps.join(", ")),
+        (false, n) => {
+            format!("because not every metric scored them: {}; {n} of these {why_cut}", gaps.join(", "))
+        }
+    };
+    Some(format!(
+        "{}: {} of {} left out for all metrics, {why} (--coverage each judges each metric by what it scored)",
+        direction.lp(),
+        common.left_out,
+        counted(common.rated)
+    ))
+}
+
 /// What the system scores of runs leave out, and what judges of documents are compared with.
 fn run_notes(direction: &Direction) -> Vec<String> {
     let mut notes = Vec::new();
     let lp = direction.lp();
     for metric in &direction.metrics {
-        if let Some(units) = &metric.units {
-            notes.push(format!("{lp} {} {}", metric.name, of_documents(direction, units)));
-        } else if direction.common.is_partial() {
+        if let Some((n, of)) = direction.documents(metric) {
+            let which = match metric.n_left_out {
+                Some(_) => {
+                    format!("over the {n} of {of} documents that every metric has wholly for every system")
+                }
+                None => "over each system's own documents".to_owned(),
+            };
+            notes.push(format!("{lp} {} {}", metric.name, of_documents(direction, metric, &which)));
             continue;
         }
-        if let Some(n) = metric.n_left_out.filter(|n| *n > 0) {
-            let what = if metric.units.is_some() { "documents" } else { "segments" };
+        if let Some(n) = metric.n_left_out.filter(|n| *n > 0 && !direction.common.is_partial()) {
             notes.push(format!(
-                "{lp} {}: {what} left out of its system means, because some system has no verdict there: {n} \
+                "{lp} {}: segments left out of its system means, because some system has no verdict there: {n} \
                  (--coverage each keeps them)",
                 metric.name
             ));
@@ -195,23 +213,21 @@ fn run_notes(direction: &Direction) -> Vec<String> {
     notes
 }
 
-fn of_documents(direction: &Direction, units: &UnitScores) -> String {
-    let gold = direction.gold.segments.as_ref();
-    let partly = gold.map_or(0, |gold| units.partly_rated(gold, &direction.machine));
+fn of_documents(direction: &Direction, metric: &Scores, which: &str) -> String {
+    let gold = direction.gold.segments.as_ref().zip(metric.units.as_ref());
+    let partly = gold.map_or(0, |(gold, units)| units.partly_rated(gold, &direction.machine));
     let joined = match direction.joining {
         Joining::Sum => "sums (--document-gold mean for means)",
         Joining::Mean => "means",
     };
     let left_out = match partly {
-        0 => String::new(),
-        n => format!(
-            "; {n} of {} documents are only partly rated for some system, which leaves those out",
-            units.units.len()
-        ),
+        0 => "",
+        1 => "; 1 document is only partly rated for some system, which leaves it out",
+        n => &format!("; {n} documents are only partly rated for some system, which leaves them out"),
     };
     format!(
-        "judged documents: its system scores are means over documents, and its `seg` statistics compare documents \
-         with {joined} of the raters' segment scores{left_out}"
+        "judged documents, and is compared with {joined} of the raters' segment scores; its system scores and theirs are \
+         means {which}{left_out}"
     )
 }
 
@@ -245,10 +261,17 @@ fn means_note(direction: &Direction) -> Option<String> {
         } else {
             format!("; the files' own, over all segments, are not used: {replaced}")
         };
-        return Some(format!(
-            "{lp}: system scores are means over the segments without a translation left out, {}{replaced}",
-            whole_segments(direction)
-        ));
+        let whole = whole_segments(direction);
+        if direction.metrics.iter().all(|metric| metric.units.is_some()) {
+            return None;
+        }
+        let which = if direction.metrics.iter().any(|metric| metric.units.is_some()) {
+            let segments = if whole == 1 { "segment" } else { "segments" };
+            format!("over the {whole} {segments} of the documents that are left whole for every system")
+        } else {
+            format!("over the segments without a translation left out, {whole}")
+        };
+        return Some(format!("{lp}: system scores are means {which}{replaced}"));
     }
     let means = of(SystemScoreOrigin::MeanOfSegments);
     (!means.is_empty()).then(|| format!("{lp}: system scores are means of segment scores for {means}"))

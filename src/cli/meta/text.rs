@@ -12,6 +12,7 @@ use crate::cli::table::Table;
 use crate::meta::coverage::Unit;
 use crate::meta::direction::Direction;
 use crate::meta::evaluate::{SetResult, TaskResult};
+use crate::meta::scores::Scores;
 
 /// Prints the tables of a task set and the notes below them.
 ///
@@ -168,6 +169,12 @@ fn with_rank(args: &Args, value: f64, rank: Option<usize>) -> String {
     rank.map_or_else(|| format!("{value:.digits$}"), |rank| format!("{value:.digits$} ({rank})"))
 }
 
+/// Units that the system means of a run leave out; `None` where each system's mean is over its own.
+fn left_out_of_means(direction: &Direction, metric: &Scores) -> Option<usize> {
+    let documents = direction.documents(metric).map(|(kept, of)| of - kept);
+    metric.n_left_out.map(|n_left_out| documents.unwrap_or(n_left_out))
+}
+
 /// Prints one JSON object.
 ///
 /// # Errors
@@ -186,7 +193,7 @@ pub fn print_json(
                 "system_scores": metric.system_origin,
                 "coverage": direction.own_segments(metric).ok().flatten().map(|scores| scores.coverage()),
                 "filled_with_lowest": metric.n_filled,
-                "units_left_out_of_means": metric.n_left_out,
+                "units_left_out_of_means": left_out_of_means(direction, metric),
                 "documents": metric.units.as_ref().map(|units| &units.units),
             })
         });
@@ -211,7 +218,7 @@ pub fn print_json(
         "directions": directions.iter().map(describe).collect::<Vec<_>>(),
         "result": result,
         "more": extras,
-        "warnings": trained_on(args),
+        "warnings": trained_on(args, directions),
     });
     writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
     Ok(())

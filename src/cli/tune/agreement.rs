@@ -6,10 +6,13 @@ use crate::{
     judges::Verdict,
     meta::{
         correlation::{pearson, spearman},
-        spans::{Overlap, Span, characters},
+        spans::{
+            self, Span,
+            counts::{Counts, Named, Texts},
+        },
         ties::TieTable,
     },
-    mqm::{ErrorSpan, Severity, Side, weights::Weights},
+    mqm::{ErrorSpan, Side, weights::Weights},
     tune::rated::Rated,
 };
 
@@ -23,7 +26,7 @@ pub struct Held {
     metric: Vec<f64>,
     /// By source.
     groups: BTreeMap<(String, usize), (Vec<f64>, Vec<f64>)>,
-    spans: Overlap,
+    spans: Counts,
     /// Errors and translations without one, of raters and of the judge.
     errors: [usize; 2],
     clean: [usize; 2],
@@ -41,7 +44,9 @@ impl Held {
         let group = self.groups.entry((segment.doc.clone(), segment.seg)).or_default();
         group.0.push(gold);
         group.1.push(verdict.score);
-        self.spans.add(&characters(&places(&errors), &places(&verdict.errors)));
+        let named: Vec<Named> = verdict.errors.iter().map(named).collect();
+        let texts = Texts { source: &segment.source, target: &segment.hypothesis };
+        self.spans.add(&places(&errors), &named, texts);
         for (which, errors) in [&errors, &verdict.errors].into_iter().enumerate() {
             self.errors[which] += errors.len();
             self.clean[which] += usize::from(errors.is_empty());
@@ -54,7 +59,7 @@ impl Held {
         let n = self.gold.len() as f64;
         let groups: Vec<(Vec<f64>, Vec<f64>)> = self.groups.into_values().collect();
         let ties = TieTable::from_groups(&groups);
-        let spans = self.spans.score();
+        let spans = self.spans.characters.scores();
         let value = |found: Result<crate::meta::correlation::Correlation, _>| found.ok().map(|c| c.value);
         let found = [
             ("translations", Some(n)),
@@ -62,9 +67,10 @@ impl Held {
             ("acc-t of a constant", ties.accuracy_of_all_ties(&ties.whole()).ok()),
             ("pearson", value(pearson(&self.gold, &self.metric))),
             ("spearman", value(spearman(&self.gold, &self.metric))),
-            ("span precision", Some(spans.precision)),
-            ("span recall", Some(spans.recall)),
-            ("span f1", Some(spans.f1)),
+            ("span precision", Some(spans.target.precision)),
+            ("span recall", Some(spans.target.recall)),
+            ("span f1", Some(spans.target.f1)),
+            ("span f1 of sources", Some(spans.source.f1)),
             ("errors a translation, raters", Some(self.errors[0] as f64 / n)),
             ("errors a translation, judge", Some(self.errors[1] as f64 / n)),
             ("without errors, raters", Some(self.clean[0] as f64 / n)),
@@ -78,11 +84,94 @@ impl Held {
     }
 }
 
+/// What raters marked, on both sides.
 fn places(errors: &[ErrorSpan]) -> Vec<Span> {
     let span = |error: &ErrorSpan| {
-        let severity = u8::from(matches!(error.severity, Severity::Major | Severity::Critical));
         let (start, end) = (error.start?, error.end?);
-        (error.side == Side::Target).then_some(Span { start, end, in_source: false, severity })
+        let Named { in_source, severity, .. } = named(error);
+        Some(Span { start, end, in_source, severity })
     };
     errors.iter().filter_map(span).collect()
+}
+
+fn named(error: &ErrorSpan) -> Named<'_> {
+    Named {
+        quote: &error.span,
+        in_source: error.side == Side::Source,
+        place: error.start.zip(error.end),
+        severity: spans::severity(&error.severity.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        meta::{
+            rating::Ratings,
+            spans::report::{SpanReport, compare},
+            units::Unit,
+        },
+        mqm::{Severity, ratings::Marked, weights},
+        segment::{Segment, lang::parse_pair},
+    };
+
+    fn segment(source: &str, hypothesis: &str) -> Segment {
+        let (src_lang, tgt_lang) = parse_pair("de-en").unwrap();
+        let [system, doc] = ["s", "d"].map(str::to_owned);
+        let (source, hypothesis) = (source.into(), hypothesis.into());
+        Segment { system, doc, seg: 0, src_lang, tgt_lang, source, hypothesis, reference: None }
+    }
+
+    fn error(span: &str, start: Option<usize>, side: Side, severity: Severity) -> ErrorSpan {
+        let end = start.map(|start| start + span.chars().count());
+        ErrorSpan { side, start, end, ..ErrorSpan::new("style", span, severity) }
+    }
+
+    /// What `tribunal meta --spans` says of the same errors.
+    fn report(segment: &Segment, marked: &serde_json::Value, named: &[ErrorSpan]) -> SpanReport {
+        let line = json!({
+            "system": "s", "doc": "d", "seg": 0, "src_lang": "de", "tgt_lang": "en", "source": segment.source,
+            "hypothesis": segment.hypothesis, "score": -1.0, "errors": named, "status": "ok",
+        });
+        let unit = Unit { segs: vec![0], source_starts: vec![0], target_starts: vec![0] };
+        let column = vec![Some(serde_json::from_value(marked.clone()).unwrap())];
+        let ratings = Ratings::from([("s".to_owned(), column)]);
+        let verdicts = [serde_json::from_value(line).unwrap()];
+        compare("run", &verdicts, &[unit], &[ratings], &["d".to_owned()]).unwrap()
+    }
+
+    #[test]
+    fn span_f1_is_the_one_of_meta() {
+        let segment = segment("der Hund, der Bär", "the dog, the bear");
+        let marked = json!([
+            {"start": 9, "end": 12, "category": "Style", "severity": "Minor"},
+            {"start": 4, "end": 7, "category": "Style", "severity": "Neutral"},
+            {"start": 13, "end": 17, "category": "Style", "severity": "Major"},
+            {"start": 0, "end": 3, "category": "Style", "severity": "Major", "is_source_error": true},
+        ]);
+        let read: Vec<Marked> = serde_json::from_value(marked.clone()).unwrap();
+        // The first `the` is not the marked one, `dog` is no minor error, `cat` is nowhere, and of the source another
+        // word is marked.
+        let named = vec![
+            error("the", Some(0), Side::Target, Severity::Minor),
+            error("dog", Some(4), Side::Target, Severity::Minor),
+            error("bear", Some(13), Side::Target, Severity::Critical),
+            error("cat", None, Side::Target, Severity::Minor),
+            error("Bär", Some(14), Side::Source, Severity::Major),
+        ];
+        let report = report(&segment, &marked, &named);
+        let errors = Some(read.iter().map(|marked| marked.located(&segment).unwrap()).collect());
+        let verdict = Verdict { score: -1.0, raw: -1.0, quality_score: None, errors: named };
+        let mut held = Held::default();
+        held.add(&Rated { segment, errors }, &verdict, weights::find("wmt").unwrap());
+        let figures = held.figures();
+        let ours = report.characters.target;
+        let of = ["span precision", "span recall", "span f1", "span f1 of sources"].map(|name| figures[name]);
+        assert_eq!(of, [ours.precision, ours.recall, ours.f1, report.characters.source.f1]);
+        // 4 of `bear` and half of the 3 of `dog`; 3 + 3 + 4 + 3 were named, 3 + 3 + 4 marked.
+        assert_eq!((ours.precision, ours.recall), (5.5 / 13.0, 5.5 / 10.0));
+    }
 }

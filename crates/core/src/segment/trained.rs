@@ -1,21 +1,111 @@
 //! Source texts that something was trained on, known again by their hashes: this is the one rule for what is hashed. It
 //! trains nothing and scores nothing.
+//!
+//! There are two forms. The newer one, marked by [`VERSION`], hashes the normal form (NFKC, lower case, without blanks) of
+//! a whole source and of each of its telling sentences, so that sources that were joined or cut otherwise are known again.
+//! The older one is the hash of a whole source as it was written; files that have it are still read, and then a source is
+//! known if it, or a line of it, is there to the letter.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
+use icu_normalizer::ComposingNormalizerBorrowed;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// The file beside an adapter that lists the hashes of the sources that it was trained on, one on a line.
 pub const FILE: &str = "trained.sha256";
 
+/// What a hash of the newer form begins with.
+pub const VERSION: &str = "v2:";
+
 /// Digits of a hash where room is dear: too many for two texts to share by chance.
 pub const SHORT: usize = 16;
 
-/// The SHA-256 of a source text without the blanks around it, in hexadecimal digits.
+/// Characters from which on two equal sentences are no coincidence; ideographs and syllables count twice.
+const TELLING: usize = 20;
+
+/// Marks that end a sentence where a blank follows; NFKC has made these of the full-width ones.
+const ENDS: [char; 6] = ['.', '!', '?', '؟', '।', '۔'];
+
+/// Marks that end a sentence whatever follows.
+const FULL_STOPS: [char; 2] = ['。', '｡'];
+
+/// What may close after the end of a sentence.
+const CLOSERS: [char; 12] = ['"', '\'', ')', ']', '}', '”', '’', '»', '」', '』', '）', '›'];
+
+/// The older form: the SHA-256 of a source text without the blanks around it, in hexadecimal digits.
 #[must_use]
 pub fn source_hash(source: &str) -> String {
     Sha256::digest(source.trim()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The hashes of a source: of the whole and of each telling sentence, none of an empty one.
+///
+/// ```
+/// use tribunal_core::segment::trained::hashes;
+/// let one = hashes("The first sentence of this text. And here is the second one.");
+/// assert_eq!(one.len(), 3);
+/// // The same sentences, cut and written otherwise.
+/// let two = hashes("the  first sentence of this text.\nAnd here is the second one. A third one, which is new.");
+/// assert_eq!(one.intersection(&two).count(), 2);
+/// assert!(hashes(" ").is_empty());
+/// ```
+#[must_use]
+pub fn hashes(source: &str) -> BTreeSet<String> {
+    let hash = |text: &String| VERSION.to_owned() + &source_hash(text);
+    let whole = normal(source);
+    telling(source).iter().chain([&whole].into_iter().filter(|text| !text.is_empty())).map(hash).collect()
+}
+
+/// The same with [`SHORT`] digits of each.
+#[must_use]
+pub fn short_hashes(source: &str) -> BTreeSet<String> {
+    hashes(source).iter().map(|hash| hash[..VERSION.len() + SHORT].to_owned()).collect()
+}
+
+/// The normal forms of the sentences of a source that are long enough to tell it from others.
+#[must_use]
+pub fn telling(source: &str) -> BTreeSet<String> {
+    let width = |text: &String| text.chars().map(|c| if is_wide(c) { 2 } else { 1 }).sum::<usize>();
+    let nfkc = ComposingNormalizerBorrowed::new_nfkc().normalize(source);
+    sentences(&nfkc).into_iter().map(normal).filter(|sentence| width(sentence) >= TELLING).collect()
+}
+
+/// NFKC, lower case, without blanks and marks that nobody sees.
+fn normal(text: &str) -> String {
+    let nfkc = ComposingNormalizerBorrowed::new_nfkc();
+    let lower = nfkc.normalize(text).to_lowercase();
+    let is_seen = |c: &char| {
+        !c.is_whitespace() && !matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
+    };
+    nfkc.normalize(&lower).chars().filter(is_seen).collect()
+}
+
+/// The sentences of a text, whatever case it is written in: a line ends one, and so does a mark with a blank behind it.
+fn sentences(text: &str) -> Vec<&str> {
+    let mut sentences = Vec::new();
+    for line in text.lines() {
+        let (mut start, mut has_ended) = (0, false);
+        for (at, c) in line.char_indices() {
+            let is_full_stop = FULL_STOPS.contains(&c);
+            if has_ended && !is_full_stop && !ENDS.contains(&c) && !CLOSERS.contains(&c) {
+                let before = line[..at].trim_end_matches(CLOSERS);
+                if c.is_whitespace() || is_wide(c) || before.ends_with(FULL_STOPS) {
+                    sentences.push(&line[start..at]);
+                    start = at;
+                }
+                has_ended = false;
+            }
+            has_ended |= is_full_stop || ENDS.contains(&c);
+        }
+        sentences.push(&line[start..]);
+    }
+    sentences
+}
+
+/// Ideographs, kana and Hangul, which stand for more than a letter, and stand without blanks.
+fn is_wide(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3134f}')
 }
 
 /// Hashes of the sources that something was trained on.
@@ -23,16 +113,32 @@ pub fn source_hash(source: &str) -> String {
 pub struct TrainedOn {
     /// What was trained, in words: the adapter and its name, the fit and its hash.
     what: String,
-    /// Whole hashes or their first digits, sorted.
+    /// Whole hashes or their first digits, without [`VERSION`], sorted.
     hashes: Vec<String>,
+    /// The same of the older form.
+    old: Vec<String>,
 }
 
 impl TrainedOn {
-    /// Hashes of [`source_hash`], whole or at least [`SHORT`] digits of each.
+    /// Hashes of either form, whole or at least [`SHORT`] digits of each.
     #[must_use]
-    pub fn new(what: impl Into<String>, mut hashes: Vec<String>) -> Self {
-        hashes.sort_unstable();
-        Self { what: what.into(), hashes }
+    pub fn new(what: impl Into<String>, hashes: impl IntoIterator<Item = String>) -> Self {
+        let (mut new, mut old) = (Vec::new(), Vec::new());
+        for hash in hashes {
+            match hash.strip_prefix(VERSION) {
+                Some(digits) => new.push(digits.to_owned()),
+                None => old.push(hash),
+            }
+        }
+        new.sort_unstable();
+        old.sort_unstable();
+        Self { what: what.into(), hashes: new, old }
+    }
+
+    /// Of the sources themselves.
+    #[must_use]
+    pub fn of<'a>(what: impl Into<String>, sources: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::new(what, sources.into_iter().flat_map(hashes).collect::<BTreeSet<_>>())
     }
 
     /// Reads a list of hashes, one on a line.
@@ -40,21 +146,26 @@ impl TrainedOn {
     /// # Errors
     /// The number of the first line that is not a hash.
     pub fn parse(what: impl Into<String>, text: &str) -> Result<Self, usize> {
-        let is_hash =
-            |line: &str| line.len() >= SHORT && line.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let is_hash = |line: &str| {
+            let digits = line.strip_prefix(VERSION).unwrap_or(line);
+            digits.len() >= SHORT && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        };
         let lines = text.lines().map(str::trim_end).collect::<Vec<_>>();
         match lines.iter().position(|line| !is_hash(line)) {
             Some(at) => Err(at + 1),
-            None => Ok(Self::new(what, lines.into_iter().map(str::to_owned).collect())),
+            None => Ok(Self::new(what, lines.into_iter().map(str::to_owned))),
         }
     }
 
-    /// Whether it was trained on this source.
+    /// Whether it was trained on this source, or on a telling sentence of it.
     #[must_use]
     pub fn knows(&self, source: &str) -> bool {
-        let hash = source_hash(source);
-        let after = self.hashes.partition_point(|known| *known <= hash);
-        after > 0 && hash.starts_with(&self.hashes[after - 1])
+        let is_old = || {
+            let mut texts = source.lines().chain([source]).filter(|text| !text.trim().is_empty());
+            texts.any(|text| is_among(&self.old, &source_hash(text)))
+        };
+        let is_new = || hashes(source).iter().any(|hash| is_among(&self.hashes, &hash[VERSION.len()..]));
+        (!self.old.is_empty() && is_old()) || (!self.hashes.is_empty() && is_new())
     }
 
     /// An overlap that nothing has been counted for yet.
@@ -64,14 +175,20 @@ impl TrainedOn {
     }
 }
 
-/// How much of an input something was trained on.
+/// Whether a hash, or its first digits, are in a sorted list.
+fn is_among(list: &[String], hash: &str) -> bool {
+    let after = list.partition_point(|known| known.as_str() <= hash);
+    after > 0 && hash.starts_with(&list[after - 1])
+}
+
+/// How much of what is judged something was trained on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlap {
     /// What was trained.
     pub what: String,
-    /// Segments whose source it was trained on.
+    /// Segments whose source, or a sentence of it, it was trained on.
     pub segments: usize,
-    /// All segments of the input.
+    /// All segments that are judged.
     pub of: usize,
 }
 
@@ -90,11 +207,18 @@ impl fmt::Display for Overlap {
 mod tests {
     use super::*;
 
+    fn knows(trained: &[&str], source: &str) -> bool {
+        TrainedOn::of("it", trained.iter().copied()).knows(source)
+    }
+
     #[test]
-    fn a_source_is_known_by_its_hash_or_the_first_digits_of_it() {
-        let all = ["One.", "Two.", "Three."].map(source_hash);
-        let short = all.clone().map(|hash| hash[..SHORT].to_owned());
-        for hashes in [all.to_vec(), short.to_vec()] {
+    fn a_source_is_known_by_its_hashes_or_the_first_digits_of_them() {
+        let sources = ["One.", "Two.", "Three."];
+        let whole: Vec<String> = sources.into_iter().flat_map(hashes).collect();
+        let short: Vec<String> = sources.into_iter().flat_map(short_hashes).collect();
+        let old: Vec<String> = sources.into_iter().map(source_hash).collect();
+        let old_short = old.iter().map(|hash| hash[..SHORT].to_owned()).collect();
+        for hashes in [whole, short, old, old_short] {
             let trained = TrainedOn::new("it", hashes);
             let known = ["One.", " Two.\n", "Three.", "Four.", ""].map(|source| trained.knows(source));
             assert_eq!(known, [true, true, true, false, false], "blanks around a text are no part of it");
@@ -103,12 +227,50 @@ mod tests {
     }
 
     #[test]
+    fn the_way_of_writing_makes_no_other_text() {
+        let source = "The ﬁrst Café of all";
+        for same in
+            ["the first cafe\u{301}  of\tall", "THE FIRST CAFÉ\u{a0}OF ALL", "Ｔｈｅ ﬁrst Ca\u{ad}fé of all"]
+        {
+            assert!(knows(&[source], same), "{same}");
+        }
+        assert!(!knows(&[source], "The first cafés of all"));
+    }
+
+    #[test]
+    fn sources_that_are_joined_or_cut_otherwise_are_known() {
+        let (one, two) = ("She went to the market early. It rained.", "Nobody had expected such a crowd!");
+        let joined = format!("{one}\n{two}");
+        for cut in [&joined, "It rained. Nobody had expected such a crowd!", "she went to the market early."]
+        {
+            assert!(knows(&[one, two], cut), "{cut}");
+            assert!(knows(&[&joined], cut), "{cut}");
+        }
+        assert!(!knows(&[one, two], "It rained. That was all."), "short sentences may recur");
+        let (first, second) = ("他昨天一大早就去了附近的市场。", "没有人想到会有这么多的人！");
+        assert!(knows(&[&format!("{first}{second}")], &format!("是的。{second}")));
+        assert!(knows(&[&format!("“{first}”{second}")], second));
+        assert!(!knows(&[first], second));
+    }
+
+    #[test]
+    fn files_of_the_older_form_know_whole_sources_and_lines() {
+        let old = TrainedOn::new("it", vec![source_hash("She went to the market early.")]);
+        assert!(old.knows("It rained.\nShe went to the market early.\n"));
+        assert!(!old.knows("she went to the market early."), "to the letter");
+    }
+
+    #[test]
     fn a_list_of_hashes_is_checked() {
         let text = ["One.", "Two."].map(source_hash).join("\n") + "\n";
         assert!(TrainedOn::parse("it", &text).unwrap().knows("Two."));
+        let both = text.clone() + &hashes("Three.").into_iter().collect::<String>() + "\n";
+        assert!(TrainedOn::parse("it", &both).unwrap().knows("three."));
         assert_eq!(TrainedOn::parse("it", &format!("{text}Two.\n")), Err(3));
+        assert_eq!(TrainedOn::parse("it", &format!("{text}v3:{}\n", source_hash("x"))), Err(3));
         assert_eq!(TrainedOn::parse("it", "\n"), Err(1));
         // The value of `sha256sum`, so that the rule cannot change unnoticed.
         assert_eq!(source_hash(" abc ")[..SHORT], *"ba7816bf8f01cfea");
+        assert_eq!(short_hashes(" A\u{a0}bc "), BTreeSet::from(["v2:ba7816bf8f01cfea".to_owned()]));
     }
 }

@@ -18,6 +18,7 @@ use crate::{
     segment::{
         JOINT, Segment, lang,
         read::{TestSet, testset},
+        trained::TrainedOn,
     },
     setup::{Error, Granularity},
     shots::{Shot, ShotError},
@@ -69,18 +70,11 @@ pub fn draw(path: &Path, granularity: Granularity, n: usize, seed: u64) -> Resul
     Ok(pool[..n].iter().map(|segments| join(segments)).collect())
 }
 
-/// Characters from which on two equal sources are no coincidence.
-const TELLING: usize = 20;
-
-/// The first segment under judgement whose source stands in an example: as a line of its own, where it is long
-/// enough to tell, or as the whole of it.
+/// The first segment under judgement whose source stands in an example, as a whole or in a telling sentence, whichever
+/// way the two are cut or written.
 pub fn overlapping<'s>(examples: &[Shot], segments: &'s [Segment]) -> Option<&'s Segment> {
-    let lines = examples.iter().flat_map(|example| {
-        let lines = example.source.split(JOINT).filter(|line| line.chars().count() >= TELLING);
-        lines.chain([example.source.as_str()])
-    });
-    let lines: BTreeSet<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
-    segments.iter().find(|segment| lines.contains(segment.source.trim()))
+    let known = TrainedOn::of("the examples", examples.iter().map(|example| example.source.as_str()));
+    segments.iter().find(|segment| known.knows(&segment.source))
 }
 
 /// A document all of whose segments are rated.

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     Error, Model,
-    segment::Segment,
+    segment::{Segment, trained::TrainedOn},
     setup::{self, Options},
 };
 
@@ -46,6 +46,10 @@ pub struct Threshold {
     pub answers: usize,
     /// Natural logarithm: answers whose confidence is below are discussed.
     pub value: f64,
+    /// The first 16 digits of each hash of every source that it was fitted on (`segment::trained`); none in files of older
+    /// versions, for which nothing can be said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
 }
 
 impl Calibration {
@@ -145,6 +149,13 @@ impl Limit {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// The source texts that thresholds were fitted on.
+    pub fn trained_on(&self) -> Option<TrainedOn> {
+        let Self::Fitted(calibration, hash) = self else { return None };
+        let sources = calibration.threshold.iter().flat_map(|fitted| fitted.sources.iter().cloned());
+        Some(TrainedOn::new(format!("the calibration {hash}"), sources))
     }
 
     /// The hash of the calibration file.

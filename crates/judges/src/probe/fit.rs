@@ -66,7 +66,7 @@ pub struct Made {
     pub seed: u64,
     /// Strengths of the ridge, for the chances and for the score.
     pub strengths: [f64; 2],
-    /// The first 16 digits of the sha256 of every source that was trained on, sorted.
+    /// The first 16 digits of each hash of every source that was trained on, sorted (`segment::trained`).
     pub sources: Vec<String>,
     /// What it reached on the held-out documents, by pair and figure.
     pub figures: BTreeMap<String, BTreeMap<String, f64>>,

@@ -107,6 +107,13 @@ impl UnitScores {
         columns.collect()
     }
 
+    /// The segments of each unit that a system has; of a system that was not judged, of none.
+    pub fn of_system<'a>(&'a self, system: &str) -> impl Iterator<Item = &'a [usize]> {
+        let given = self.scores.get(system).into_iter().flatten();
+        let there = self.units.iter().zip(given).filter(|(_, given)| **given != Given::Absent);
+        there.map(|(segs, _)| segs.as_slice())
+    }
+
     /// Units of which some segments are rated for a system and others are not: they count nowhere.
     #[must_use]
     pub fn partly_rated(&self, gold: &SegmentScores, systems: &BTreeSet<String>) -> usize {

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::Span;
+use super::{Span, severity};
 use crate::rating::{RatedError, Ratings};
 use crate::units::Unit;
 use crate::verdicts::Verdict;
@@ -85,14 +85,5 @@ fn shifted(error: &RatedError, by: usize) -> Span {
         end: error.end + by,
         in_source: error.is_source_error,
         severity: severity(&error.severity),
-    }
-}
-
-/// Severities as numbers. Raters mark no critical errors, so a judge's critical counts as major.
-pub(super) fn severity(name: &str) -> u8 {
-    match name.to_lowercase().as_str() {
-        "critical" | "major" => 2,
-        "minor" => 1,
-        _ => 0,
     }
 }

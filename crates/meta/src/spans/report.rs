@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::placement::{Placement, Quote, place};
-use super::rated::{Rated, severity};
+use super::counts::{BySide, Counts, Definition, Named, Texts, located};
+use super::rated::Rated;
 use super::strings::{himate, mmad};
-use super::{Overlap, PrecisionRecall, Span, characters, exact, partial};
+use super::{Overlap, PrecisionRecall, severity};
 use crate::rating::Ratings;
 use crate::units::Unit;
 use crate::verdicts::{JudgedError, Verdict};
@@ -26,12 +26,16 @@ pub struct SpanReport {
     pub n_verdicts: usize,
     /// Of these, verdicts that also cover segments that nobody rated; those parts are cut out.
     pub n_partly_rated: usize,
-    /// Quotes placed by the text alone.
-    pub characters_honest: PrecisionRecall,
-    /// Quotes placed where gold is, as in the FSP paper.
-    pub characters_optimistic: PrecisionRecall,
-    pub exact: PrecisionRecall,
-    pub partial: PrecisionRecall,
+    /// Characters under [`Definition::Offsets`].
+    pub characters: BySide<PrecisionRecall>,
+    /// The share of the raters' characters that stand in the source, 0 to 1.
+    pub gold_in_source: f64,
+    /// Characters under [`Definition::Fsp`].
+    pub fsp: PrecisionRecall,
+    /// Characters under [`Definition::WmtQe`].
+    pub wmt_qe: PrecisionRecall,
+    pub exact: BySide<PrecisionRecall>,
+    pub partial: BySide<PrecisionRecall>,
     /// HiMATE's Algorithm 1 at 0.1 to 0.9.
     pub himate: Vec<(f64, PrecisionRecall)>,
     /// M-MAD's matching of strings.
@@ -64,19 +68,46 @@ pub struct SpanMeans {
     pub pairs: usize,
     /// What one verdict covers; `mixed` where it is not the same for all pairs.
     pub unit: &'static str,
-    /// Quotes placed by the text alone; each of the three is a mean, so F1 is not that of the other two.
-    pub characters_honest: PrecisionRecall,
-    /// Quotes placed where gold is, as the figure has them.
-    pub characters_optimistic: PrecisionRecall,
+    /// Each of the three is a mean, so F1 is not that of the other two.
+    pub characters: BySide<PrecisionRecall>,
+    /// As the figure has them.
+    pub fsp: PrecisionRecall,
+    pub wmt_qe: PrecisionRecall,
     pub errors_per_document: f64,
+}
+
+impl SpanReport {
+    /// Characters under a definition: of the translation, and of the source where the definition counts it.
+    #[must_use]
+    pub fn under(&self, definition: Definition) -> (&PrecisionRecall, Option<&PrecisionRecall>) {
+        under(definition, &self.characters, &self.fsp, &self.wmt_qe)
+    }
+}
+
+impl SpanMeans {
+    /// As [`SpanReport::under`].
+    #[must_use]
+    pub fn under(&self, definition: Definition) -> (&PrecisionRecall, Option<&PrecisionRecall>) {
+        under(definition, &self.characters, &self.fsp, &self.wmt_qe)
+    }
+}
+
+fn under<'a>(
+    definition: Definition,
+    offsets: &'a BySide<PrecisionRecall>,
+    fsp: &'a PrecisionRecall,
+    wmt_qe: &'a PrecisionRecall,
+) -> (&'a PrecisionRecall, Option<&'a PrecisionRecall>) {
+    match definition {
+        Definition::Offsets => (&offsets.target, Some(&offsets.source)),
+        Definition::Fsp => (fsp, None),
+        Definition::WmtQe => (wmt_qe, None),
+    }
 }
 
 #[derive(Default)]
 struct Sums {
-    honest: Overlap,
-    optimistic: Overlap,
-    exact: Overlap,
-    partial: Overlap,
+    counts: Counts,
     himate: [Overlap; 9],
     mmad: Overlap,
 }
@@ -107,10 +138,12 @@ pub fn compare(
         n_segments,
         n_verdicts,
         n_partly_rated,
-        characters_honest: sums.honest.score(),
-        characters_optimistic: sums.optimistic.score(),
-        exact: sums.exact.score(),
-        partial: sums.partial.score(),
+        characters: sums.counts.characters.scores(),
+        gold_in_source: in_source(&sums.counts.characters),
+        fsp: sums.counts.fsp.score(),
+        wmt_qe: sums.counts.wmt_qe.score(),
+        exact: sums.counts.exact.scores(),
+        partial: sums.counts.partial.scores(),
         himate: THRESHOLDS.into_iter().zip(sums.himate.iter().map(Overlap::score)).collect(),
         mmad: sums.mmad.score(),
         errors: errors_per_document(verdicts, units, ratings, documents),
@@ -119,30 +152,14 @@ pub fn compare(
 
 impl Sums {
     fn add(&mut self, verdict: &Verdict, rated: &Rated) {
-        let targets: Vec<&JudgedError> = verdict.errors.iter().filter(|e| e.side != "source").collect();
-        let quotes: Vec<Quote> =
-            targets.iter().map(|e| Quote { text: &e.span, severity: severity(&e.severity) }).collect();
-        let in_source = verdict.errors.iter().filter_map(source_span);
-        let in_source: Vec<Span> = in_source.flat_map(|span| rated.cut(span)).collect();
-        let mut quoted = Vec::new();
-        for (how, sum) in
-            [(Placement::Honest, &mut self.honest), (Placement::Optimistic, &mut self.optimistic)]
-        {
-            let places = place(&verdict.hypothesis, &quotes, &rated.spans, how);
-            let mut placed: Vec<Span> = places.iter().flatten().flat_map(|span| rated.cut(*span)).collect();
-            let lost = places.iter().zip(&quotes).filter(|(place, _)| place.is_none());
-            let n_lost: usize = lost.map(|(_, quote)| quote.text.chars().count()).sum();
-            placed.extend(&in_source);
-            sum.add(&characters(&rated.spans, &placed));
-            sum.predicted += n_lost as f64;
-            if how == Placement::Honest {
-                self.exact.add(&exact(&rated.spans, &placed));
-                self.partial.add(&partial(&rated.spans, &placed));
-                let counts = |place: &Option<Span>| place.is_none_or(|span| !rated.cut(span).is_empty());
-                let kept = places.iter().zip(&quotes).filter(|(place, _)| counts(place));
-                quoted = kept.map(|(_, quote)| quote.text).collect();
-            }
-        }
+        let named: Vec<Named> = verdict.errors.iter().map(JudgedError::named).collect();
+        let texts = Texts { source: &verdict.source, target: &verdict.hypothesis };
+        self.counts.add_parts(&rated.spans, &named, texts, &|span| rated.cut(span));
+        let places = located(&named, texts);
+        let counts = named.iter().zip(&places).filter(|(named, place)| {
+            !named.in_source && place.is_none_or(|span| !rated.cut(span).is_empty())
+        });
+        let quoted: Vec<&str> = counts.map(|(named, _)| named.quote).collect();
         let gold: Vec<&str> = rated.texts.iter().map(String::as_str).collect();
         for (theta, sum) in THRESHOLDS.into_iter().zip(&mut self.himate) {
             sum.add(&himate(&gold, &quoted, theta));
@@ -151,10 +168,22 @@ impl Sums {
     }
 }
 
-fn source_span(error: &JudgedError) -> Option<Span> {
-    let (start, end) = (error.start?, error.end?);
-    let severity = severity(&error.severity);
-    (error.side == "source").then_some(Span { start, end, in_source: true, severity })
+fn in_source(characters: &BySide<Overlap>) -> f64 {
+    let all = characters.target.gold + characters.source.gold;
+    if all > 0.0 { characters.source.gold / all } else { 0.0 }
+}
+
+impl JudgedError {
+    /// As spans are counted.
+    #[must_use]
+    pub fn named(&self) -> Named<'_> {
+        Named {
+            quote: &self.span,
+            in_source: self.side == "source",
+            place: self.start.zip(self.end),
+            severity: severity(&self.severity),
+        }
+    }
 }
 
 /// A document of a system.
@@ -221,8 +250,12 @@ pub fn means(reports: &[&SpanReport]) -> Vec<SpanMeans> {
             name: (*name).clone(),
             pairs: own.len(),
             unit: if own.iter().all(|report| report.errors.unit == unit) { unit } else { "mixed" },
-            characters_honest: scores(|report| &report.characters_honest),
-            characters_optimistic: scores(|report| &report.characters_optimistic),
+            characters: BySide {
+                target: scores(|report| &report.characters.target),
+                source: scores(|report| &report.characters.source),
+            },
+            fsp: scores(|report| &report.fsp),
+            wmt_qe: scores(|report| &report.wmt_qe),
             errors_per_document: mean(&|report| report.errors.judge),
         }
     };
@@ -253,19 +286,19 @@ mod tests {
         let unit = Unit { segs: vec![0], source_starts: vec![0], target_starts: vec![0] };
         let ratings = Ratings::from([("s".to_owned(), vec![Some(vec![gold(7, 10)])])]);
         let report = compare("run", &[verdict], &[unit], &[ratings], &["d".to_owned()]).unwrap();
-        assert_eq!(report.characters_honest.f1, 0.0);
-        assert_eq!(report.characters_optimistic.f1, 1.0);
+        assert_eq!(report.characters.target.f1, 0.0);
+        assert_eq!(report.fsp.f1, 1.0);
         assert_eq!(report.himate[8].1.f1, 1.0);
         assert_eq!((report.errors.judge, report.errors.human), (1.0, Some(1.0)));
     }
 
     /// Three segments, "abc", "de" and "fghi", judged as one text; the last was not rated.
     fn of_a_document() -> (Verdict, Unit) {
-        let error = |span: &str| serde_json::json!({"span": span, "side": "target", "start": 0, "end": 1, "category": "x", "severity": "minor"});
+        let error = |span: &str, at: usize| serde_json::json!({"span": span, "side": "target", "start": at, "end": at + 1, "category": "x", "severity": "minor"});
         let verdict = verdict(serde_json::json!({
             "system": "s", "doc": "d", "seg": null, "segs": [4, 5, 6], "src_lang": "en", "tgt_lang": "de",
             "source": "x\ny\nz", "hypothesis": "abc\nde\nfghi", "score": -3.0, "status": "ok",
-            "errors": [error("e"), error("h"), error("c")],
+            "errors": [error("e", 5), error("h", 9), error("c", 2)],
         }));
         (verdict, Unit { segs: vec![4, 5, 6], source_starts: vec![0, 2, 4], target_starts: vec![0, 4, 7] })
     }
@@ -278,9 +311,9 @@ mod tests {
         let documents = ["a", "a", "a", "a", "d", "d", "d"].map(str::to_owned);
         let report = compare("run", &[verdict], &[unit], &[ratings], &documents).unwrap();
         // `e` is found, `c` is wrong, `a` is missed; `h` stands where nobody looked.
-        let score = report.characters_honest;
+        let score = report.characters.target;
         assert_eq!((score.precision, score.recall), (0.5, 0.5));
-        assert_eq!((report.exact.precision, report.mmad.recall), (0.5, 0.5));
+        assert_eq!((report.exact.target.precision, report.mmad.recall), (0.5, 0.5));
         assert_eq!((report.n_segments, report.n_verdicts, report.n_partly_rated), (2, 1, 1));
         let errors = report.errors;
         assert_eq!((errors.unit, errors.judge, errors.human, errors.documents), ("doc", 3.0, None, 1));
