@@ -10,6 +10,7 @@
 //!   a thought that is longer is closed where it stands, and the answer follows.
 //! - Answer. After the thought it is constrained as in [`super::gemba_mqm`]'s strict JSON form, at most 10 errors.
 //! - Weights are printed nowhere; ours are `gemba` by default.
+//! - Repeats: as many namings of one span and type are charged as the span has occurrences.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use super::{

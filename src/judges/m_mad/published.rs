@@ -19,7 +19,7 @@ use crate::{
         shots::{self, Shot},
     },
     llm::{Chat, Form, Reply, Sampling},
-    mqm::{self, ErrorSpan, weights::Weights},
+    mqm::{self, ErrorSpan, Repeats, weights::Weights},
     segment::Segment,
 };
 
@@ -107,7 +107,8 @@ impl Published {
         } else {
             self.conclude_at_once(panel, segment, &said)?
         };
-        let (errors, score) = mqm::assess(errors, &segment.source, &segment.hypothesis, self.weights);
+        let (errors, score) =
+            mqm::assess(errors, &segment.source, &segment.hypothesis, Repeats::Charged, self.weights);
         Ok(Verdict { score, raw: score, quality_score: None, errors })
     }
 

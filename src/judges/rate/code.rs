@@ -29,6 +29,7 @@ use crate::{
         Error, Panel, Role, Step, Verdict, in_parallel, pairwise, pairwise::Order, prompt::File, reading,
     },
     llm::{Chat, Form, Reply, Sampling, Speaker},
+    mqm::Repeats,
     segment::Segment,
 };
 
@@ -225,7 +226,8 @@ impl<'a> Session<'a> {
     fn finish(self, arguments: &Arguments) -> Result<Verdict, Error> {
         let score = number(arguments, "final_score")?;
         self.source.set_anchor(Number::Float(score), text(arguments, "translation_text"));
-        let errors = agents::errors(self.failed, &self.segment.source, &self.segment.hypothesis);
+        let errors =
+            agents::errors(self.failed, (&self.segment.source, &self.segment.hypothesis), Repeats::Charged);
         Ok(Verdict { score, raw: score, quality_score: None, errors })
     }
 
