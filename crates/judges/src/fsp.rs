@@ -22,8 +22,9 @@
 //! - Explanations can be left out (`explain=off`), which the paper tries on the GEMBA prompt only (B.2).
 //! - Documents and segments are joined by a newline.
 //! - Whole documents. Paper: assumes segments (Limitations). `strict` cuts a segment that is a document by itself
-//!   into sentences, each a focus ([`sentences`]; `sentences=on` cuts every segment, `off` none): the verdict is
-//!   still the segment's, with the errors of its sentences and the mean of their quality scores.
+//!   into sentences, each a focus ([`sentences`]; `sentences=on` cuts every segment, `off` none), where its translation
+//!   has more than five: the verdict is still the segment's, with the errors of its sentences and the mean of their
+//!   quality scores.
 //! - Beyond the paper, in `strict`: `omissions=on` asks one more question about each group, for source sentences
 //!   that are left out ([`omissions`]), which become errors of their segments; when it fails, no segment of the
 //!   group has a verdict. `window=on` shows less and less of a document around the focus while the prompt is
