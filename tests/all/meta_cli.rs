@@ -102,46 +102,6 @@ fn json_holds_every_digit_and_every_reason() {
     assert_eq!(json["directions"][0]["metrics"][1]["coverage"]["rated"], 9);
 }
 
-/// RATE's acc-t is over all pairs of translations, of different sources too, and its Meta the mean with it.
-#[test]
-fn the_acc_t_of_rate_is_the_authors_and_said_to_be() {
-    let dir = testset();
-    let text = meta(dir.path(), &["-l", "en-de", "--task", "rate"]).unwrap();
-    assert!(
-        text.contains("neither it nor the average can be compared with anyone else's acc-t or Meta"),
-        "{text}"
-    );
-    let json: Value =
-        serde_json::from_str(&meta(dir.path(), &["-l", "en-de", "--task", "rate", "--json"]).unwrap())
-            .unwrap();
-    let tasks = json["result"]["tasks"].as_array().unwrap();
-    let counted: Vec<_> = tasks
-        .iter()
-        .filter(|task| task["counted"] == true)
-        .map(|task| task["statistic"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        counted,
-        [
-            "sys:accuracy",
-            "sys:pearson",
-            "sys:spearman",
-            "seg:acc-eq@none",
-            "seg:pearson@none",
-            "seg:spearman@none"
-        ]
-    );
-    let good = |task: &Value| task["values"]["Good"]["Ok"].clone();
-    let ungrouped = tasks.iter().find(|task| task["statistic"] == "seg:acc-eq@none").map(good).unwrap();
-    assert_eq!(ungrouped["n"], 1, "one group of nine translations");
-    let values: Vec<f64> =
-        tasks.iter().filter(|t| t["counted"] == true).map(|t| good(t)["value"].as_f64().unwrap()).collect();
-    let average = json["result"]["average"].as_array().unwrap();
-    let average = average.iter().find(|ranked| ranked["name"] == "Good").unwrap()["value"].as_f64().unwrap();
-    assert!((average - values.iter().sum::<f64>() / 6.0).abs() < 1e-12);
-    assert!(tasks.iter().any(|task| task["statistic"] == "seg:acc-eq@item" && task["counted"] == false));
-}
-
 #[test]
 fn the_parts_are_printed_when_asked_for() {
     let dir = testset();
