@@ -169,12 +169,12 @@ fn fsp_weighs_all_translations_of_a_source_alike() {
     let (n_sources, mixed) = of_both_lengths(&documents);
     let measured = (n_sources, mixed.len(), reordered(&documents, &mixed));
     assert_eq!(measured, (557, 81, (1156, 137)), "by the rule that looked at the hypothesis");
-    for (granularity, expected) in [(Granularity::Seg, -25.0), (Granularity::Doc, -30.0)] {
+    for (granularity, expected) in [(Granularity::Seg, -25.0_f64), (Granularity::Doc, -30.0)] {
         let settings = Settings { granularity: Some(granularity), ..Settings::default() };
         let fsp = judge("fsp:sentences=off", &settings);
         for segment in mixed.iter().flatten() {
             let verdict = run(&fsp, &Script::says(&said), std::slice::from_ref(*segment)).remove(0).unwrap();
-            assert_eq!(verdict.score, expected, "{granularity} {}", segment.hypothesis);
+            assert_eq!(verdict.score.to_bits(), expected.to_bits(), "{granularity} {}", segment.hypothesis);
         }
     }
 }

@@ -126,7 +126,7 @@ mod tests {
             error("", "accuracy/omission", Severity::Minor, ""),
             error("", "accuracy/omission", Severity::Minor, ""),
         ];
-        let merged = merged(named, "", "Bank, bank");
+        let merged = merged(named, "the Bank", "Bank, bank");
         assert_eq!(merged.iter().map(|e| e.times).collect::<Vec<_>>(), [1, 1, 1, 1, 1, 2, 1, 1]);
     }
 
