@@ -1,46 +1,16 @@
-//! Tuning a judge: adapters of a frozen model's layers are trained on rated translations, to give the raters' errors as
-//! answers (GMFT, "FSP" paper, Sections 2 and 3.2) or to be scored as raters do; and maps of a model's hidden states are
-//! fitted (the judge `probe`). It judges nothing and prints nothing.
+//! What a judge is fitted on or tuned with: translations that people rated, divided so that nothing that is tested on was
+//! seen; the examples that another trainer learns from (GMFT, "FSP" paper, Sections 2 and 3.2); and maps of a model's
+//! hidden states, fitted in closed form (the judge `probe`). It trains no network, judges nothing and prints nothing.
 //!
-//! In reading order: [`rated`] reads what raters marked; [`split`] keeps documents apart; [`examples`] joins segments
-//! to the units that a judge will see and writes question and answer; [`encoded`] turns them into the tokens that the
-//! constrained decoder would take. [`lower`] runs the frozen lower layers once and keeps what they give; [`forward`]
-//! takes that through the layers above, whose matrices are [`frozen`] but for their [`lora`]. What is learnt is a
-//! [`task`]: [`answers`] looks at the answers' tokens alone, [`scores`] at what a fit makes of the states. [`train`] makes
-//! steps with [`adamw`], and [`state`] keeps them safe from being killed; [`estimate`] says what memory it takes.
-//! [`readings`] keeps hidden states, and [`probe`] fits maps to them by [`ridge`] regression.
+//! In reading order: [`rated`] reads what raters marked; [`split`] keeps documents apart; [`examples`] joins segments to
+//! the units that a judge will see and writes question and answer. [`readings`] keeps hidden states, and [`probe`] fits
+//! maps to them by [`ridge`] regression.
 
 pub mod rated;
 
 pub mod split;
 
 pub mod examples;
-
-pub mod encoded;
-
-pub mod lower;
-
-pub mod forward;
-
-pub mod frozen;
-
-pub mod attend;
-
-pub mod lora;
-
-pub mod task;
-
-pub mod answers;
-
-pub mod scores;
-
-pub mod adamw;
-
-pub mod train;
-
-pub mod state;
-
-pub mod estimate;
 
 pub mod draw;
 
@@ -50,13 +20,11 @@ pub mod ridge;
 
 pub mod probe;
 
-#[cfg(test)]
-mod tests;
-
-use std::path::PathBuf;
-
-/// What a training is made from.
-pub use crate::model::{Weights, adapter::Module};
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
 /// Why a judge cannot be tuned.
 #[derive(Debug, thiserror::Error)]
@@ -78,8 +46,6 @@ pub enum Error {
     Leak { held_out: String, trained: String, text: String },
     #[error("{0}")]
     Unsuitable(String),
-    #[error("too little memory: training takes about {needed}, but {free} are free; hint: {hint}")]
-    Memory { needed: String, free: String, hint: String },
     #[error(transparent)]
     Judge(#[from] crate::judges::setup::Error),
     #[error(transparent)]
@@ -92,8 +58,23 @@ pub enum Error {
     Tensor(#[from] candle_core::Error),
 }
 
+/// Replaces a whole file: what is there is the old content or the new.
+///
+/// # Errors
+/// It cannot be written.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let part = path.with_extension("part");
+    let write = || {
+        let mut file = File::create(&part)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&part, path)
+    };
+    write().map_err(io(path))
+}
+
 /// Says which file could not be read or written.
-pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
+pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_path_buf();
     move |source| Error::Io { path, source }
 }

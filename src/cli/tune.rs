@@ -1,7 +1,8 @@
-//! `tribunal tune`: trains an adapter that makes a model a better judge, or writes the examples for another trainer.
-//! What is trained and how is in the room `tune`; the arguments, the files and what is said are here.
+//! `tribunal tune`: what a judge is fitted on. It fits the maps of the judge `probe`, and writes the examples that a trainer
+//! learns the judge `gmft` from. What is fitted and how is in the room `tune`; the arguments, the files and what is said
+//! are here.
 
-use std::{collections::BTreeSet, io::Write, ops::Range, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeSet, io::Write, path::Path, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 
@@ -11,90 +12,55 @@ use super::{
     score::Begun,
 };
 use crate::{
-    engine::Engine,
     judges::{Granularity, Settings},
+    segment::trained,
     tune::{
-        Module, Weights,
-        answers::Answers,
         draw,
-        encoded::{self, Encoded},
         examples::{self, Example},
-        lora::{Spec, module},
         rated::{self, Document},
+        replace,
         split::{self, HoldOut, Split},
-        state,
-        train::Recipe,
     },
 };
 
-mod dry_run;
-mod held;
-mod judged;
-mod prepared;
+mod agreement;
 mod probe;
-mod progress;
-mod score;
-mod training;
 
-use prepared::Prepared;
-use training::Conduct;
-
-/// Train an adapter on rated translations, so that a model judges better.
+/// Fit a judge on rated translations, or write the examples that another program trains one on.
 #[derive(Clone, Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    data: DataArgs,
-    #[command(flatten)]
-    units: UnitArgs,
-    #[command(flatten)]
-    amount: AmountArgs,
-    #[command(flatten)]
-    recipe: RecipeArgs,
-    /// The model to tune: a card, a GGUF file, a safetensors folder
-    #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH")]
-    model: String,
-    /// The folder for the adapter and for what training goes on from when it was stopped
-    #[arg(long, value_name = "DIR", required = true)]
-    out: Option<PathBuf>,
-    /// Only say what it would take: examples, tokens, memory, hours
-    #[arg(long)]
-    dry_run: bool,
-    #[command(flatten)]
-    engine: EngineArgs,
+    command: Command,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Command {
-    /// Write the examples that would be trained on, for another trainer
-    Export(Box<ExportArgs>),
     /// Fit the judge `probe`: maps from the model's hidden states to ratings, in closed form
     Probe(Box<probe::Args>),
-    /// Train an adapter so that a fit of the judge `probe` scores better
-    Score(Box<score::Args>),
+    /// Write the examples that a trainer learns the judge `gmft` from
+    Export(Box<ExportArgs>),
 }
 
-/// Write the examples that would be trained on.
+/// Write the examples that a trainer learns the judge `gmft` from.
 #[derive(Clone, Debug, clap::Args)]
 struct ExportArgs {
     #[command(flatten)]
     data: DataArgs,
-    #[command(flatten)]
-    units: UnitArgs,
-    /// Write this many examples at the most
+    /// What an example is about: segments, documents, five documents
+    #[arg(long, visible_alias = "units", default_values = ["seg", "doc", "5doc"], value_delimiter = ',')]
+    granularity: Vec<Granularity>,
+    /// Write this many examples to train on at the most, drawn by the seed
     #[arg(long, value_name = "N", value_parser = positive)]
     max_examples: Option<usize>,
     /// chat-jsonl: `{"messages": [{"role", "content"}, ...]}`, one a line
     #[arg(long = "as", default_value = "chat-jsonl", value_parser = ["chat-jsonl"])]
     form: String,
-    /// The file to write
-    #[arg(long, value_name = "FILE.jsonl")]
+    /// The folder to write: `train.jsonl`, `held_out.jsonl`, and which documents and sources are in them
+    #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
-/// What is trained on.
+/// What is learnt from.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Data")]
 struct DataArgs {
@@ -110,7 +76,7 @@ struct DataArgs {
     /// The share of documents that is kept for testing, or a file of their names, `PAIR/DOC`, one a line
     #[arg(long, default_value = "0.2", value_name = "SHARE|FILE")]
     hold_out: String,
-    /// Draws the split, the order of examples and the adapter's first numbers
+    /// Draws the split and the order of examples
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
     /// A folder whose files replace the judge's prompt
@@ -118,90 +84,14 @@ struct DataArgs {
     prompts: Option<PathBuf>,
 }
 
-/// What examples are about.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Data")]
-struct UnitArgs {
-    /// What an example is about: segments, documents, five documents
-    #[arg(long, visible_alias = "units", default_values = ["seg", "doc", "5doc"], value_delimiter = ',')]
-    granularity: Vec<Granularity>,
-}
-
-/// How much of the data is taken.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Data")]
-struct AmountArgs {
-    /// Leave out examples of more tokens
-    #[arg(long, default_value = "2048", value_name = "N", value_parser = positive)]
-    max_tokens: usize,
-    /// Train on this many examples at the most
-    #[arg(long, value_name = "N", value_parser = positive)]
-    max_examples: Option<usize>,
-    /// Measure the loss on this many held-out examples
-    #[arg(long, default_value = "48", value_name = "N", value_parser = positive)]
-    test_examples: usize,
-    /// Judge about this many held-out translations each time, for acc-t, Pearson and span F1; 0 for none
-    #[arg(long, default_value_t = 48, value_name = "N")]
-    test_translations: usize,
-}
-
-/// How it is trained.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Training")]
-struct RecipeArgs {
-    /// How many layers get adapters, counted down from the last one that is needed; those below are computed once
-    #[arg(long, default_value = "8", value_name = "N", value_parser = positive)]
-    layers: usize,
-    /// Rank of the adapters
-    #[arg(long, default_value = "16", value_name = "N", value_parser = positive)]
-    rank: usize,
-    /// What an adapter adds is multiplied by this and divided by its rank
-    #[arg(long, default_value_t = 32.0, value_name = "X")]
-    alpha: f64,
-    /// Matrices that get adapters
-    #[arg(long, default_values = ["q", "k", "v", "o", "gate", "up", "down"], value_delimiter = ',', value_parser = module)]
-    modules: Vec<Module>,
-    /// The share of an adapter's inputs that a step leaves out
-    #[arg(long, default_value = "0.05", value_name = "P", value_parser = share)]
-    dropout: f32,
-    /// The greatest learning rate
-    #[arg(long, default_value_t = 2e-4, value_name = "X")]
-    lr: f64,
-    /// Examples of one step
-    #[arg(long, default_value = "16", value_name = "N", value_parser = positive)]
-    batch_examples: usize,
-    /// How often each example is taken
-    #[arg(long, default_value_t = 2.0, value_name = "X")]
-    epochs: f64,
-    /// Steps, whatever the epochs
-    #[arg(long, value_name = "N", value_parser = positive)]
-    steps: Option<usize>,
-    /// Stop after so many hours; the same command goes on
-    #[arg(long, value_name = "H")]
-    max_hours: Option<f64>,
-    /// Steps between two measurements on held-out text
-    #[arg(long, default_value = "25", value_name = "N", value_parser = positive)]
-    every: usize,
-    /// Measurements without a lower loss after which training stops
-    #[arg(long, default_value = "4", value_name = "N", value_parser = positive)]
-    patience: usize,
-}
-
-fn share(text: &str) -> Result<f32, String> {
-    let share = text.parse().ok().filter(|p| (0.0..1.0).contains(p));
-    share.ok_or_else(|| "it must be a number from 0 up to 1".into())
-}
-
 /// Runs `tribunal tune`.
 ///
 /// # Errors
-/// Data that cannot be read or does not fit, a model that cannot be run, too little memory.
+/// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
 pub fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> {
     match &args.command {
-        Some(Command::Export(args)) => export(args, out)?,
-        Some(Command::Probe(args)) => probe::run(args, begun, out)?,
-        Some(Command::Score(args)) => score::run(args, begun, out)?,
-        None => tune(args, begun, out)?,
+        Command::Probe(args) => probe::run(args, begun, out)?,
+        Command::Export(args) => export(args, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -217,7 +107,7 @@ impl DataArgs {
             (Some(dir), _) => Ok(rated::testset(dir, &pairs)?),
             (None, Some(file)) => Ok(rated::file(file, pairs.first())?),
             (None, None) => {
-                bail!("there is nothing to train on; hint: add `--testset DIR` or `--input FILE`")
+                bail!("there is nothing to learn from; hint: add `--testset DIR` or `--input FILE`")
             }
         }
     }
@@ -241,13 +131,18 @@ impl DataArgs {
     }
 
     /// The examples of some documents, in an order drawn by the seed.
-    fn examples(&self, documents: &[Document], about: &UnitArgs, most: usize) -> Result<Vec<Example>> {
-        let mut units = examples::units(documents, &about.granularity, self.seed);
+    fn examples(
+        &self,
+        documents: &[Document],
+        granularities: &[Granularity],
+        most: usize,
+    ) -> Result<Vec<Example>> {
+        let mut units = examples::units(documents, granularities, self.seed);
         draw::shuffle(self.seed, 0, &mut units);
         units.truncate(most);
         let settings = Settings { prompts: self.prompts.clone(), ..Settings::default() };
         let judge = |granularity| examples::judge(granularity, &settings);
-        let judges = about.granularity.iter().map(|&g| Ok((g, judge(g)?))).collect::<Result<Vec<_>>>()?;
+        let judges = granularities.iter().map(|&g| Ok((g, judge(g)?))).collect::<Result<Vec<_>>>()?;
         let panel = examples::empty_panel();
         let one = |unit: examples::Unit| {
             let judge = judges.iter().find(|(granularity, _)| *granularity == unit.granularity);
@@ -256,139 +151,35 @@ impl DataArgs {
         };
         units.into_iter().map(one).collect()
     }
-
-    /// Examples as tokens, until there are `most`; those that are too long or have not the form are left out.
-    fn encoded(
-        &self,
-        documents: &[Document],
-        engine: &Engine,
-        (about, max_tokens, most): (&UnitArgs, usize, usize),
-    ) -> Result<Vec<Encoded>> {
-        let (mut encoded, mut too_long, mut unfit) = (Vec::new(), 0, 0);
-        for example in self.examples(documents, about, most.saturating_mul(2))? {
-            if encoded.len() == most {
-                break;
-            }
-            match encoded::encode(engine, &example)? {
-                Some(example) if example.ids.len() <= max_tokens => encoded.push(example),
-                Some(_) => too_long += 1,
-                None => unfit += 1,
-            }
-        }
-        for (n, why) in [
-            (too_long, format!("have more than {max_tokens} tokens (`--max-tokens`)")),
-            (unfit, "have answers that the judge's form does not allow".into()),
-        ] {
-            if n > 0 {
-                say!("note: {n} examples are left out: they {why}");
-            }
-        }
-        if encoded.is_empty() {
-            bail!("no example is left; hint: `--max-tokens` above {max_tokens}, or other `--granularity`");
-        }
-        Ok(encoded)
-    }
 }
 
 fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     let split = args.data.split()?;
-    let examples = args.data.examples(&split.train, &args.units, args.max_examples.unwrap_or(usize::MAX))?;
-    let lines: String =
-        examples.iter().map(|example| format!("{}\n", examples::chat_line(example))).collect();
-    state::replace(&args.out, lines.as_bytes())?;
-    writeln!(out, "{} examples\t{}", examples.len(), args.out.display())?;
+    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create `{}`", args.out.display()))?;
+    for (file, documents, most) in
+        [("train.jsonl", &split.train, args.max_examples), ("held_out.jsonl", &split.held_out, None)]
+    {
+        let examples = args.data.examples(documents, &args.granularity, most.unwrap_or(usize::MAX))?;
+        let lines: String =
+            examples.iter().map(|example| format!("{}\n", examples::chat_line(example))).collect();
+        let path = args.out.join(file);
+        replace(&path, lines.as_bytes())?;
+        writeln!(out, "{} examples\t{}", examples.len(), path.display())?;
+    }
+    write_split(&args.out, &split)?;
     Ok(())
 }
 
-/// Trains a judge that gives answers.
-fn tune(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<()> {
-    let folder = args.out.as_deref().context("`--out DIR` is missing")?;
-    let split = args.data.split()?;
-    let prepared = prepare(args, &split)?;
-    let conduct = Conduct {
-        folder,
-        is_dry: args.dry_run,
-        max_hours: args.recipe.max_hours,
-        test_translations: args.amount.test_translations,
-        begun,
-    };
-    if training::run(&prepared, &split, &args.data, &conduct, out)? {
-        say!("next: tribunal score --method gmft --model {} --adapter {}", args.model, folder.display());
+/// The documents of both kinds, and the hashes of the sources that are trained on.
+fn write_split(folder: &Path, split: &Split) -> Result<()> {
+    let lines = |names: BTreeSet<String>| names.into_iter().map(|name| name + "\n").collect::<String>();
+    let names = |documents: &[Document]| lines(documents.iter().map(Document::name).collect());
+    for (file, text) in [
+        ("held_out.txt", names(&split.held_out)),
+        ("trained.txt", names(&split.train)),
+        (trained::FILE, lines(split::sources(&split.train))),
+    ] {
+        replace(&folder.join(file), text.as_bytes())?;
     }
     Ok(())
-}
-
-/// Opens the model for its tokenizer, and turns the examples into tokens.
-fn prepare(args: &Args, split: &Split) -> Result<Prepared> {
-    let found = panel::find(&args.model, None, &args.engine)?;
-    let weights = Weights::open(&found.weights)?;
-    let n_layers = weights.config().n_layers;
-    let layers = args.recipe.layers_below(n_layers)?;
-    say!("reading examples ...");
-    let engine = Engine::open(&found.weights, &found.options)?;
-    let AmountArgs { max_tokens, max_examples, test_examples, .. } = args.amount;
-    let most = max_examples.unwrap_or(usize::MAX);
-    let most = args.recipe.steps.map_or(most, |steps| most.min(steps * args.recipe.batch_examples));
-    let train = args.data.encoded(&split.train, &engine, (&args.units, max_tokens, most))?;
-    let held_out = args.data.encoded(&split.held_out, &engine, (&args.units, max_tokens, test_examples))?;
-    let counts = counts(&args.units.granularity, &train, &held_out);
-    let n_train = train.len();
-    let settings = Settings { prompts: args.data.prompts.clone(), ..Settings::default() };
-    let granularity: Vec<&str> = args.units.granularity.iter().map(|g| g.name()).collect();
-    Ok(Prepared {
-        found,
-        weights,
-        task: Box::new(Answers([train, held_out].concat())),
-        n_train,
-        recipe: args.recipe.recipe(n_train, 2048, args.data.seed),
-        spec: args.recipe.spec(layers),
-        judge: Box::new(examples::judge(Granularity::Seg, &settings)?),
-        counts,
-        card: vec![("method", "gmft".into()), ("granularity", granularity.into())],
-    })
-}
-
-/// What is trained on, in names and values.
-fn counts(granularity: &[Granularity], train: &[Encoded], held_out: &[Encoded]) -> Vec<(String, String)> {
-    let of = |granularity: &Granularity| {
-        let n = |examples: &[Encoded]| examples.iter().filter(|e| e.granularity == *granularity).count();
-        (granularity.to_string(), format!("{} examples, {} held out", n(train), n(held_out)))
-    };
-    let tokens: usize = train.iter().map(|e| e.ids.len()).sum();
-    let answers: usize = train.iter().map(|e| e.targets().len()).sum();
-    let tokens = ("tokens".to_owned(), format!("{tokens}, {answers} of them answers"));
-    granularity.iter().map(of).chain([tokens]).collect()
-}
-
-impl RecipeArgs {
-    /// The layers that are trained, of those below `end`.
-    fn layers_below(&self, end: usize) -> Result<Range<usize>> {
-        match end.checked_sub(self.layers) {
-            Some(first) => Ok(first..end),
-            None => bail!("`--layers {}`: there are {end} that can be trained", self.layers),
-        }
-    }
-
-    fn recipe(&self, n_train: usize, max_rows: usize, seed: u64) -> Recipe {
-        let batch = self.batch_examples;
-        let n_steps = self.steps.unwrap_or(((n_train as f64 * self.epochs) / batch as f64).ceil() as usize);
-        let n_steps = n_steps.max(1);
-        Recipe {
-            n_steps,
-            batch,
-            max_rows,
-            rate: self.lr,
-            warm_up: (n_steps / 20).max(1),
-            weight_decay: 0.0,
-            clip: 1.0,
-            every: self.every,
-            patience: self.patience,
-            seed,
-        }
-    }
-
-    fn spec(&self, layers: Range<usize>) -> Spec {
-        let modules = self.modules.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
-        Spec { rank: self.rank, alpha: self.alpha, modules, dropout: self.dropout, layers }
-    }
 }

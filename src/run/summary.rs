@@ -113,14 +113,6 @@ impl Cost {
         self.usage += usage;
     }
 
-    /// Prompt tokens computed, divided by the distinct ones: 1 is perfect, and anything above was computed again.
-    /// `None` without prompts, or if the model does not count distinct tokens.
-    #[must_use]
-    pub fn recomputed(&self) -> Option<f64> {
-        let Usage { computed, distinct, .. } = self.usage;
-        (distinct > 0).then(|| computed as f64 / distinct as f64)
-    }
-
     /// The same without what depends on the machine and on how the run went: times, and which tokens were computed,
     /// cached, forced or guessed ahead. The tokens of prompts (as if all computed) and answers stay.
     #[must_use]

@@ -50,19 +50,6 @@ impl Rated {
     }
 }
 
-/// The rated translations of each source, sources in order.
-#[must_use]
-pub fn by_source(documents: &[Document]) -> Vec<Vec<&Rated>> {
-    let mut sources: BTreeMap<(&str, &str, usize), Vec<&Rated>> = BTreeMap::new();
-    for document in documents {
-        for rated in document.segments.iter().filter(|rated| rated.errors.is_some()) {
-            let source = (document.pair.as_str(), document.doc.as_str(), rated.segment.seg);
-            sources.entry(source).or_default().push(rated);
-        }
-    }
-    sources.into_values().collect()
-}
-
 /// A language pair as it was typed, and its languages.
 pub type Pair = (String, Lang, Lang);
 

@@ -102,9 +102,6 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// The first answer counts.
-    pub const NEVER: Self = Self { tries: 1, warmer: 0.0 };
-
     /// For pipelines of many questions, where one bad answer would void all the others: three tries, each 0.3
     /// warmer than the one before. The numbers are ours.
     pub const AGENT: Self = Self { tries: 3, warmer: 0.3 };

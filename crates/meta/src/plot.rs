@@ -59,31 +59,6 @@ pub fn scatter(title: &str, gold: &[f64], metric: &[f64], epsilon: Option<f64>) 
     svg + "</svg>\n"
 }
 
-/// Lines through points, each of a colour of its own: `(name, points)`.
-#[must_use]
-pub fn curves(title: &str, (x_name, y_name): (&str, &str), lines: &[(&str, &[(f64, f64)])]) -> String {
-    const COLOURS: [&str; 4] = ["#9bbcd1", "#d1495b", "#2a6f97", "#f2c14e"];
-    let all = || lines.iter().flat_map(|(_, points)| points.iter());
-    let x = Axis::around(all().map(|(x, _)| *x), LEFT, RIGHT);
-    let y = Axis::around(all().map(|(_, y)| *y), BOTTOM, TOP);
-    let mut svg = open(title, HEIGHT);
-    draw_x(&mut svg, &x, TOP, BOTTOM, x_name);
-    draw_y(&mut svg, &y, LEFT, RIGHT, y_name);
-    let mut legend = Vec::new();
-    for ((name, points), colour) in lines.iter().zip(COLOURS.into_iter().cycle()) {
-        let places = points.iter().map(|(at, value)| format!("{:.1},{:.1}", x.place(*at), y.place(*value)));
-        let places: Vec<String> = places.collect();
-        let _ = writeln!(
-            svg,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>",
-            places.join(" ")
-        );
-        legend.push((colour, (*name).to_owned()));
-    }
-    key(&mut svg, &legend);
-    svg + "</svg>\n"
-}
-
 fn band(svg: &mut String, y: &Axis, ends: [(f64, f64); 2], epsilon: f64) {
     let [(left, start), (right, end)] = ends;
     let half = epsilon / 2.0;
@@ -248,13 +223,6 @@ mod tests {
         let svg = scatter("a < b", &[0.0, 1.0, 2.0, 2.0], &[1.0, 1.0, 3.0, 3.0], Some(0.1));
         assert_eq!(svg.matches("<circle").count(), 3);
         assert!(svg.contains("a &lt; b") && svg.contains("0.1000 apart") && !svg.contains("NaN"));
-    }
-
-    #[test]
-    fn every_line_has_its_points() {
-        let svg = curves("t", ("step", "loss"), &[("a", &[(0.0, 2.0), (5.0, 1.0)]), ("b", &[(0.0, 2.0)])]);
-        assert_eq!(svg.matches("<polyline").count(), 2);
-        assert!(svg.contains("points=\"76.0,76.0 616.0,424.0\"") && !svg.contains("NaN"), "{svg}");
     }
 
     #[test]

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     DataArgs, EngineArgs,
-    held::{Figures, Held},
-    panel, positive, state,
+    agreement::{Figures, Held},
+    panel, positive, replace,
 };
 use crate::{
     cli::adapter,
@@ -26,10 +26,10 @@ use crate::{
         prompt::Prompts,
     },
     llm::Llm,
+    model::Weights,
     mqm::weights,
     segment::Segment,
     tune::{
-        Weights,
         probe::{self as fitting, Subject},
         rated::{Document, Rated},
         readings::Readings,
@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// After how many layers the states are taken; by default after three in five
     #[arg(long, value_name = "N", value_parser = positive)]
     depth: Option<usize>,
-    /// A LoRA adapter of the model, as `tribunal tune score` makes one: a folder in PEFT's layout
+    /// A LoRA adapter of the model, whose states the maps read: a folder in PEFT's layout
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
     /// The file to write, for `--method probe:fit=FILE`
@@ -130,7 +130,7 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     let mut fit = fitting::fit(&train, &mut readings, &subject)?;
     fit.made.figures = figures(&fit, &held_out, &mut readings, &subject)?;
     let fit = fit.ready()?;
-    state::replace(&args.out, fit.to_json()?.as_bytes())?;
+    replace(&args.out, fit.to_json()?.as_bytes())?;
     write_table(&fit, out)?;
     writeln!(out, "{}\tfit {}", args.out.display(), fit.hash())?;
     let adapter =
@@ -141,19 +141,6 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
         args.reading.model
     );
     Ok(())
-}
-
-/// How many of these segments are not among the readings of a folder, which need not be there. As for [`read_missing`].
-pub(super) fn n_missing(
-    folder: &Path,
-    about: (&str, usize),
-    how: (&Prompts, usize),
-    segments: &[&Segment],
-) -> Result<usize> {
-    if !folder.exists() {
-        return Ok(segments.len());
-    }
-    Ok(kept(folder, about, how)?.n_missing(how.0, segments)?)
 }
 
 /// The readings of a folder. `about` has the sha256 of what reads and the width of its states, `how` the prompt and after

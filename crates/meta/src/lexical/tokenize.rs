@@ -60,12 +60,6 @@ impl Tokenizer {
         }
     }
 
-    /// What sacreBLEU chooses for a target language, as far as it needs no dictionary.
-    #[must_use]
-    pub fn for_language(code: &str) -> Self {
-        if code.starts_with("zh") { Self::Zh } else { Self::V13a }
-    }
-
     /// The tokenized text, one space between tokens.
     ///
     /// ```

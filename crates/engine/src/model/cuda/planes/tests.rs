@@ -162,7 +162,7 @@ fn the_golden_file_of_the_kernels() {
         let rows = blocks(format, n, k);
         writeln!(lines, "{name} {n} {k} {} {}", hex(&rows), hex(&written(format, k, &rows))).unwrap();
     }
-    insta::with_settings!({ snapshot_path => "../../../../tests/golden", prepend_module_to_snapshot => false }, {
+    insta::with_settings!({ snapshot_path => "../../../../../../tests/golden", prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!("planes", lines);
     });
 }
