@@ -1,4 +1,5 @@
-//! What an error costs: once however often it is named, and without limits where a unit is a whole document.
+//! What an error costs: once at each of its occurrences however often it is named, and without limits at document
+//! granularity.
 
 use tribunal::judges::{Granularity, Preset, Settings};
 
@@ -27,6 +28,26 @@ fn one_span_and_type_is_one_error() {
 }
 
 #[test]
+fn an_error_in_two_places_is_two_errors() {
+    let mut group = document()[..1].to_vec();
+    group[0].hypothesis = "der Hund, der Bank".into();
+    let judged = |method: &str, preset, said: &str| {
+        let judge = judge(method, &Settings { preset, ..Settings::default() });
+        let verdict = run(&judge, &Script::says(said), &group).remove(0).unwrap();
+        let places: Vec<_> = verdict.errors.iter().map(|e| (e.start.unwrap(), e.times)).collect();
+        (verdict.score, places)
+    };
+    let said = answer(&[("der", "minor"), ("der", "minor"), ("der", "major")], "");
+    let quality = said.replace("]}", r#"], "quality_score": 50}"#);
+    for (method, said) in [("gemba-mqm:form=json", &said), ("fsp", &quality)] {
+        let (score, places) = judged(method, Preset::Strict, said);
+        assert_eq!((score, places), (-6.0, vec![(0, 1), (10, 2)]), "{method}");
+        let (score, places) = judged(method, Preset::Paper, said);
+        assert_eq!((score, places), (-7.0, vec![(0, 1), (10, 1), (10, 1)]), "{method}");
+    }
+}
+
+#[test]
 fn errors_of_a_whole_document_do_not_saturate() {
     let group = document();
     let words: Vec<&str> = group.iter().flat_map(|s| s.hypothesis.split_whitespace()).collect();
@@ -46,6 +67,39 @@ fn errors_of_a_whole_document_do_not_saturate() {
     assert_eq!(score(&asked), (-25.0, "gemba".into()));
 }
 
+/// Weights follow from the run: `fsp` and `gemba-mqm` have one rule, whatever the hypothesis.
+#[test]
+fn translations_of_one_source_are_weighed_alike() {
+    let said = |n| answer(&vec![("Satz", "major"); n], r#", "quality_score": 50"#);
+    let score = |hypothesis: &str, granularity, n| {
+        let mut group = document()[..1].to_vec();
+        group[0].hypothesis = hypothesis.into();
+        let judge = judge("fsp:sentences=off", &Settings { granularity, ..Settings::default() });
+        run(&judge, &Script::says(&said(n)), &group).remove(0).unwrap().score
+    };
+    let in_one = "Satz und Satz und Satz und Satz und Satz und Satz und Satz.";
+    let in_seven = "Satz. Satz. Satz. Satz. Satz. Satz. Satz.";
+    let in_lines = "Satz und Satz und Satz\nund Satz und Satz und Satz und Satz.";
+    for (granularity, expected) in
+        [(None, -35.0_f64), (Some(Granularity::Doc), -35.0), (Some(Granularity::Seg), -25.0)]
+    {
+        for hypothesis in [in_one, in_seven, in_lines] {
+            let score = score(hypothesis, granularity, 7);
+            assert_eq!(score.to_bits(), expected.to_bits(), "{granularity:?} {hypothesis}");
+        }
+    }
+    for granularity in [Granularity::Seg, Granularity::Doc, Granularity::FiveDoc] {
+        for preset in [Preset::Paper, Preset::Strict] {
+            let settings = Settings { granularity: Some(granularity), preset, ..Settings::default() };
+            let weights = |method: &str| {
+                judge(method, &settings).signature().prompts.get("weights").unwrap().to_owned()
+            };
+            assert_eq!(weights("fsp"), weights("gemba-mqm:form=json"), "{granularity}");
+            assert_eq!(weights("fsp") == "gemba", granularity == Granularity::Seg);
+        }
+    }
+}
+
 #[test]
 fn a_segment_that_is_a_document_does_not_saturate_under_fsp() {
     let mut group = document();
@@ -59,9 +113,9 @@ fn a_segment_that_is_a_document_does_not_saturate_under_fsp() {
     assert_eq!(score(&Settings::default()).to_bits(), (-35.0f64).to_bits(), "an error in each sentence");
     let asked = Settings { weights: Some("gemba".into()), ..Settings::default() };
     assert_eq!(score(&asked).to_bits(), (-25.0f64).to_bits());
-    let signature = judge("fsp", &Settings::default()).signature();
-    assert_eq!(signature.method.get("document-weights"), Some("gemba-sum"));
-    assert_eq!(judge("fsp", &asked).signature().method.get("document-weights"), None);
+    for (settings, weights) in [(Settings::default(), "gemba-sum"), (asked, "gemba")] {
+        assert_eq!(judge("fsp", &settings).signature().prompts.get("weights"), Some(weights));
+    }
 }
 
 #[test]
@@ -75,7 +129,7 @@ fn critical_errors_cost_something_under_every_preset() {
 }
 
 #[test]
-fn a_list_of_repeats_in_the_paper_preset_is_merged_too() {
+fn only_our_preset_merges_repeats() {
     let group = &document()[..1];
     let span = group[0].hypothesis.split_whitespace().next().unwrap();
     let block = format!(
@@ -85,6 +139,7 @@ fn a_list_of_repeats_in_the_paper_preset_is_merged_too() {
         let judge = judge("gemba-mqm", &Settings { preset, ..Settings::default() });
         run(&judge, &Script::says(&block), group).remove(0).unwrap().score
     };
-    assert_eq!(score(Preset::Paper).to_bits(), (-5.0f64).to_bits());
-    assert_eq!(score(Preset::Code).to_bits(), (-10.0f64).to_bits(), "as the authors' code counts");
+    for preset in [Preset::Paper, Preset::Code] {
+        assert_eq!(score(preset).to_bits(), (-10.0f64).to_bits(), "as the authors' code counts");
+    }
 }

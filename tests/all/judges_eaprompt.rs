@@ -57,6 +57,24 @@ fn eaprompt_counts_what_stage_two_says() {
     insta::assert_snapshot!("eaprompt_counts", table);
 }
 
+/// What the model counted stays, even where two of the errors are one span at one place.
+#[test]
+fn eaprompt_keeps_the_counts_that_it_asked_for() {
+    let error = r#"{"span":"Bank","category":"Mistranslation"}"#;
+    let errors = format!(r#"{{"major":[{error},{error}],"minor":[]}}"#);
+    let lists = LISTS.replace("Minor", "(2) \"Bank\" - Mistranslation\nMinor");
+    for (request, preset, errors, (score, n_errors)) in [
+        ("eaprompt", Preset::Strict, &errors, (-10.0_f64, 2)),
+        ("eaprompt:count=listed", Preset::Strict, &errors, (-5.0, 1)),
+        ("eaprompt:count=listed", Preset::Paper, &lists, (-12.0, 4)),
+    ] {
+        let script = Arc::new(Script::new().on("Based on the above", &["2, 0"]).on("", &[errors]));
+        let verdict = run(&judge(request, &settings(preset)), &script, &document()[..1]).remove(0).unwrap();
+        assert_eq!(verdict.score.to_bits(), score.to_bits(), "{request} {preset}");
+        assert_eq!(verdict.errors.len(), n_errors, "{request} {preset}");
+    }
+}
+
 #[test]
 fn eaprompt_one_step_answers() {
     let mut table = String::new();

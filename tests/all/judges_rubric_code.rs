@@ -20,7 +20,7 @@ use crate::{
 
 /// What the published code sends, byte for byte: length and SHA-256 of its list of messages, as compact JSON
 /// (`[{"role":"system","content":...},...]`), for the texts below. Columns:
-/// scenario, reference, marks, length, SHA-256.
+/// scenario, reference, marks, length, SHA-256. `scripts/golden_rubric_mqm.py` printed it from a clone.
 ///
 /// Source: trotacodigos/Rubric-MQM at 6221019d9ba9998d494a9ba51c60864b2da48c3d, `rubric_mqm/prompt.py` for
 /// `deeprubric-100` and `rubric_mqm/slot_scenarios/*.py` for the others, called as `rubric_mqm/worker.py` and

@@ -34,6 +34,7 @@ mod judges_rubric;
 mod judges_rubric_code;
 mod judges_samples;
 mod judges_thinking;
+mod judges_wmt23;
 mod likelihood;
 mod m_mad;
 mod m_mad_code;

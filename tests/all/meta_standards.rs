@@ -409,3 +409,38 @@ fn the_exit_code_of_a_test_set_without_systems_is_two() {
     let told = run(&["meta", "--testset", &testset, "-l", "en-de"]).unwrap_err();
     assert!(told.contains("`system-outputs/en-de` holds nothing"), "{told}");
 }
+
+/// RATE's acc-t is over all pairs of translations, of different sources too, and its Meta the mean with it.
+#[test]
+fn the_acc_t_of_rate_is_the_authors_and_said_to_be() {
+    let dir = testset();
+    let asked = ["-l", "en-de", "--task", "rate"];
+    let text = meta(dir.path(), &asked).unwrap();
+    assert!(
+        text.contains("neither it nor the average can be compared with anyone else's acc-t or Meta"),
+        "{text}"
+    );
+    let json: Value =
+        serde_json::from_str(&meta(dir.path(), &[&asked[..], &["--json"]].concat()).unwrap()).unwrap();
+    let tasks = json["result"]["tasks"].as_array().unwrap();
+    let counted: Vec<&Value> = tasks.iter().filter(|task| task["counted"] == true).collect();
+    let names: Vec<&str> = counted.iter().map(|task| task["statistic"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "sys:accuracy",
+            "sys:pearson",
+            "sys:spearman",
+            "seg:acc-eq@none",
+            "seg:pearson@none",
+            "seg:spearman@none"
+        ]
+    );
+    assert_eq!(counted[3]["values"]["Good"]["Ok"]["n"], 1, "one group of nine translations");
+    let values = counted.iter().map(|task| task["values"]["Good"]["Ok"]["value"].as_f64().unwrap());
+    let mean = values.sum::<f64>() / 6.0;
+    let average = json["result"]["average"].as_array().unwrap();
+    let good = average.iter().find(|ranked| ranked["name"] == "Good").unwrap();
+    assert!((good["value"].as_f64().unwrap() - mean).abs() < 1e-12);
+    assert!(tasks.iter().any(|task| task["statistic"] == "seg:acc-eq@item" && task["counted"] == false));
+}

@@ -2,7 +2,7 @@
 //! It judges nothing: judges bring the errors.
 //!
 //! ```
-//! use tribunal_core::mqm::{ErrorSpan, Severity, assess, weights};
+//! use tribunal_core::mqm::{ErrorSpan, Repeats, Severity, assess, weights};
 //!
 //! // A judge found one major and one minor error.
 //! let found = vec![
@@ -10,12 +10,12 @@
 //!     ErrorSpan::new("fluency/punctuation", ",", Severity::Minor),
 //! ];
 //! let gemba = weights::find("gemba").unwrap();
-//! let (errors, score) = assess(found, "on the bench", "auf der Bank,", gemba);
+//! let (errors, score) = assess(found, "on the bench", "auf der Bank,", Repeats::Merged, gemba);
 //! assert_eq!(score, -6.0);
 //! assert_eq!((errors[0].start, errors[0].end), (Some(8), Some(12)));
 //! // WMT counts minor punctuation as a tenth.
 //! let wmt = weights::find("wmt").unwrap();
-//! assert_eq!(assess(errors, "on the bench", "auf der Bank,", wmt).1, -5.1);
+//! assert_eq!(assess(errors, "on the bench", "auf der Bank,", Repeats::Merged, wmt).1, -5.1);
 //! ```
 
 use std::{fmt, str::FromStr};
@@ -29,6 +29,8 @@ pub mod weights;
 pub mod locate;
 
 pub mod repeats;
+
+pub use repeats::Repeats;
 
 pub mod raters;
 
@@ -114,7 +116,8 @@ pub struct ErrorSpan {
     pub explanation: Option<String>,
     /// Probability in 0..=1 that the judge gave to this span, where the method has one.
     pub confidence: Option<f64>,
-    /// How often the judge, or its agents, named this error; it is charged once ([`repeats::merged`]).
+    /// How often the judge, or its agents, named this error at this place; it is charged once
+    /// ([`repeats::merged`]).
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub times: usize,
 }
@@ -157,8 +160,8 @@ impl ErrorSpan {
     }
 }
 
-/// Merges errors that were named more than once, locates them in their texts, weighs them and sums them up: the
-/// errors and the score.
+/// Settles what becomes of errors that were named more than once, locates them in their texts, weighs them and sums
+/// them up: the errors and the score.
 ///
 /// Unit: the negative penalty of the weights' scale; 0 is best, higher is better.
 #[must_use]
@@ -166,10 +169,10 @@ pub fn assess(
     errors: Vec<ErrorSpan>,
     source: &str,
     target: &str,
+    repeats: Repeats,
     weights: &weights::Weights,
 ) -> (Vec<ErrorSpan>, f64) {
-    let mut errors = repeats::merged(errors);
-    locate::place(&mut errors, source, target);
+    let mut errors = repeats.settled(errors, source, target);
     weights.weigh(&mut errors);
     let score = weights.score(&errors);
     (errors, score)

@@ -3,7 +3,7 @@
 //! and all its translations get the same verdict.
 //!
 //! Differs:
-//! - Language. The figure says "English text"; ours says the source's language.
+//! - Language. The figure says "English text"; ours says the source's language. All other words are the figure's.
 //! - Where the text stands is not printed; ours puts it last, after `Text:`.
 //! - Answers. `paper` reads the JSON that was asked for; `strict` constrains it, its reasons to 800 characters.
 //! - The paper does not say which scores are high enough to be kept; `--keep` takes a threshold or a share.

@@ -26,6 +26,9 @@
 //!   severity as were counted: surplus ones are left out, and one that was counted but not named has no span.
 //! - Answers. `paper` and `code` take free text: lists under `Major errors` and `Minor errors`, `<score>N</score>`,
 //!   and `x, x`. `strict` allows JSON with verbatim spans, and two numbers up to 99.
+//! - Repeats. The authors count what is named twice twice, and so do `paper` and `code`. Where `strict` counts by itself
+//!   (`count=listed`, `steps=1`), as many namings of one span count as it has occurrences. Counts that the model was
+//!   asked for stand as they are in every preset.
 //! - Budgets. Code: 256 tokens, and an answer that was cut is used as it is. `code` does the same; under the other
 //!   presets the verdict is `truncated`.
 //! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
@@ -44,7 +47,7 @@ use super::{
 };
 use crate::{
     llm::{Chat, Form, Sampling},
-    mqm::{ErrorSpan, Severity, locate, repeats},
+    mqm::{ErrorSpan, Repeats, Severity},
     segment::Segment,
 };
 use examples::{Answer, Example, Examples};
@@ -264,10 +267,11 @@ impl EaPrompt {
         }
     }
 
-    /// Weighs the errors and sums them up. The authors count what is named twice twice, and so does `code`.
+    /// Weighs the errors and sums them up. Counts that the model was asked for stand as they are.
     fn verdict(&self, segment: &Segment, errors: Vec<ErrorSpan>) -> Verdict {
-        let mut errors = if self.preset == Preset::Code { errors } else { repeats::merged(errors) };
-        locate::place(&mut errors, &segment.source, &segment.hypothesis);
+        let is_asked = self.counting == Counting::Asked;
+        let repeats = if is_asked { Repeats::Charged } else { self.preset.repeats() };
+        let mut errors = repeats.settled(errors, &segment.source, &segment.hypothesis);
         for error in &mut errors {
             error.weight = if error.severity == Severity::Major { self.w_major } else { 1.0 };
         }

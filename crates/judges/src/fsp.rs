@@ -5,9 +5,12 @@
 //!
 //! Differs:
 //! - No code is published; there is no preset `code`.
-//! - Weights and aggregation. Paper: never given; errors are "summed". Ours: weights `gemba` by default, and
-//!   `gemba-sum`, which has no limits, for segments that are whole documents; a segment's score is the sum of its
-//!   errors under them, a system's is the mean over segments. `score=da` takes the quality score.
+//! - Weights and aggregation. Paper: never given; errors are "summed". Ours: by default `gemba` at `seg`, and
+//!   `gemba-sum`, which has no limits, at `doc` and `5doc`, as in [`super::gemba_mqm`], whatever a translation's
+//!   length; a segment's score is the sum of its errors under them, a system's is the mean over segments. `score=da`
+//!   takes the quality score.
+//! - Repeats. Paper: silent. `paper` charges every naming of an error; `strict` as many namings of one span and type
+//!   as the span occurs in its focus (or in the source), each at its own occurrence.
 //! - Shots. Figures 10 to 12 show neither `target_segment` nor `quality_score`. `paper` keeps that; `strict`
 //!   makes each shot's translation its target segment and says that the quality score is to be added.
 //! - Answers. As in [`super::gemba_mqm`]'s JSON form: `paper` enforces the printed schema (the span first,
@@ -19,8 +22,9 @@
 //! - Explanations can be left out (`explain=off`), which the paper tries on the GEMBA prompt only (B.2).
 //! - Documents and segments are joined by a newline.
 //! - Whole documents. Paper: assumes segments (Limitations). `strict` cuts a segment that is a document by itself
-//!   into sentences, each a focus ([`sentences`]; `sentences=on` cuts every segment, `off` none): the verdict is
-//!   still the segment's, with the errors of its sentences and the mean of their quality scores.
+//!   into sentences, each a focus ([`sentences`]; `sentences=on` cuts every segment, `off` none), where its translation
+//!   has more than five: the verdict is still the segment's, with the errors of its sentences and the mean of their
+//!   quality scores.
 //! - Beyond the paper, in `strict`: `omissions=on` asks one more question about each group, for source sentences
 //!   that are left out ([`omissions`]), which become errors of their segments; when it fails, no segment of the
 //!   group has a verdict. `window=on` shows less and less of a document around the focus while the prompt is
@@ -35,7 +39,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::{
-    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Unit, Verdict,
+    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, Scoring, Written},
         errors::{Layout, ShownShot, Target},
@@ -49,7 +53,7 @@ use super::{
 };
 use crate::{
     llm::{Chat, Sampling},
-    mqm::{ErrorSpan, Side, locate, repeats, weights::Weights},
+    mqm::{ErrorSpan, Side, weights::Weights},
     segment::Segment,
 };
 
@@ -113,8 +117,6 @@ pub struct Fsp {
     prompts: Prompts,
     granularity: Granularity,
     weights: &'static Weights,
-    /// Of segments that are whole documents.
-    document_weights: &'static Weights,
     shots: Vec<Shot>,
     layout: Layout,
     scoring: Scoring,
@@ -157,10 +159,9 @@ impl Judge for Fsp {
             Err(error) => return group.iter().map(|_| Err(error.clone())).collect(),
         };
         let verdict = |(idx, found): (usize, Vec<_>)| {
-            let weights = self.weights_of(&group[idx]);
             let omitted =
                 omitted.iter().filter(|(segment, _)| *segment == idx).map(|(_, error)| error.clone());
-            self.verdict(weights, found, omitted.collect())
+            self.verdict(found, omitted.collect())
         };
         of_segment.into_iter().enumerate().map(verdict).collect()
     }
@@ -174,11 +175,7 @@ impl Judge for Fsp {
     }
 
     fn materials(&self) -> Materials {
-        let materials = Materials::of(&self.prompts);
-        if self.document_weights == self.weights {
-            return materials;
-        }
-        materials.with("document-weights", self.document_weights.name)
+        Materials::of(&self.prompts)
     }
 }
 
@@ -207,12 +204,12 @@ impl Fsp {
         files.extend(seeks_omissions.then_some(omissions::PROMPT));
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;
+        let granularity = settings.granularity.unwrap_or(METHOD.granularities[0]);
         let judge = Self {
             shots: shots::load(&prompts, shots_file, settings)?,
             prompts,
-            granularity: settings.granularity.unwrap_or(METHOD.granularities[0]),
-            weights: settings.weights("gemba", Unit::Segment)?,
-            document_weights: settings.weights("gemba", Unit::Group)?,
+            granularity,
+            weights: settings.weights("gemba", granularity)?,
             layout,
             scoring,
             sentences: match options.get("sentences") {
@@ -300,8 +297,7 @@ impl Fsp {
             (Scoring::ExpectedQuality, Some(raw)) => Some([raw, written.quality()?]),
             (_, quality) => quality.map(|raw| [raw, raw]),
         };
-        errors = repeats::merged(errors);
-        locate::place(&mut errors, &segment.source, focus.text);
+        errors = self.layout.repeats().settled(errors, &segment.source, focus.text);
         let before = segment.hypothesis[..focus.range.start].chars().count();
         for error in errors.iter_mut().filter(|error| error.side == Side::Target) {
             error.start = error.start.map(|at| at + before);
@@ -325,12 +321,8 @@ impl Fsp {
     }
 
     /// The verdict about one segment from the answers about its foci.
-    fn verdict(
-        &self,
-        weights: &Weights,
-        found: Vec<Result<Found, Error>>,
-        omitted: Vec<ErrorSpan>,
-    ) -> Result<Verdict, Error> {
+    fn verdict(&self, found: Vec<Result<Found, Error>>, omitted: Vec<ErrorSpan>) -> Result<Verdict, Error> {
+        let weights = self.weights;
         let found = found.into_iter().collect::<Result<Vec<Found>, Error>>()?;
         if found.is_empty() {
             return Err(Error::nothing_to_judge());
@@ -349,10 +341,6 @@ impl Fsp {
             }
         };
         Ok(Verdict { score, raw, quality_score, errors })
-    }
-
-    fn weights_of(&self, segment: &Segment) -> &'static Weights {
-        if sentences::is_document(&segment.hypothesis) { self.document_weights } else { self.weights }
     }
 
     /// The question about one focus; all questions of a group (of a window) begin with the same bytes, up to

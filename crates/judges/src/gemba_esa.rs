@@ -14,6 +14,8 @@
 //! - Beyond the code: `score=expected` (`strict`) takes the mean of the score's distribution, from the exact
 //!   probabilities of 0 to 100 as the answer of stage 2; `raw` and `quality_score` stay the number that the model wrote.
 //! - Score. That of stage 2; the weights (`gemba` by default) only mark the errors.
+//! - Repeats. The score knows none. `code` lists every naming of an error, `strict` as many of one span and type as the
+//!   span has occurrences.
 //! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
 
 use serde::Serialize;
@@ -98,7 +100,8 @@ impl Judge for GembaEsa {
             let (answer, errors) = self.spans(&panel, segment)?;
             let raw = self.score(&panel, segment, &answer)?;
             let score = if self.expected { self.expect(&panel, segment, &answer)? } else { raw };
-            let (errors, _) = mqm::assess(errors, &segment.source, &segment.hypothesis, self.weights);
+            let (source, target) = (&segment.source, &segment.hypothesis);
+            let (errors, _) = mqm::assess(errors, source, target, self.preset.repeats(), self.weights);
             Ok(Verdict { score, raw, quality_score: Some(raw), errors })
         })
     }

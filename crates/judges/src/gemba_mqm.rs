@@ -29,7 +29,10 @@
 //!   ([`super::answers::chances`]); `raw` stays what is written.
 //! - Spans. In `code` and `paper` they are free text, as in the papers: a span that is in neither text still costs
 //!   its weight; it keeps its words and has no offsets.
-//! - Weights of the JSON form are printed nowhere; ours default to `gemba`.
+//! - Weights of the JSON form are printed nowhere; ours default to `gemba`, and to `gemba-sum`, without its limits, at
+//!   `doc` and `5doc`.
+//! - Repeats. Neither papers nor code merge errors, and `paper` and `code` charge every naming. `strict` charges as
+//!   many namings of one span and type as the span has occurrences, each at its own; further ones are only counted.
 //! - Longer texts (`doc`, `5doc`): segments are joined by newlines; one verdict, with offsets in the joined text.
 //! - A unit whose source and hypothesis are both empty is not asked about and has no verdict. If one of them is empty,
 //!   `strict` can name no span of it.
@@ -190,7 +193,7 @@ impl GembaMqm {
             prompts,
             preset: settings.preset,
             granularity: settings.granularity.unwrap_or_default(),
-            weights: settings.weights("gemba", settings.granularity.unwrap_or_default().unit())?,
+            weights: settings.weights("gemba", settings.granularity.unwrap_or_default())?,
             json,
             scoring,
             max_tokens: settings.max_tokens,
@@ -238,7 +241,7 @@ impl GembaMqm {
             }
         };
         confidence::note(&reply, "error_span", &mut errors);
-        let (errors, score) = mqm::assess(errors, source, target, self.weights);
+        let (errors, score) = mqm::assess(errors, source, target, self.preset.repeats(), self.weights);
         Ok(Verdict { score, raw: score, quality_score: None, errors })
     }
 

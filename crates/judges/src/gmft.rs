@@ -97,7 +97,7 @@ impl Gmft {
         let judge = Self {
             prompts: Prompts::load(&[&[PROMPT], LAYOUT.files().as_slice()].concat(), settings)?,
             granularity,
-            weights: settings.weights("gemba", granularity.unit())?,
+            weights: settings.weights("gemba", granularity)?,
             max_tokens: settings.max_tokens,
         };
         judge.chat(&Texts::sample()).map_err(setup::Error::from_prompt)?;

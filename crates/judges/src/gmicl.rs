@@ -11,10 +11,10 @@
 //!   Examples from documents under judgement are refused (`overlap=allow` lets them through): the paper does not
 //!   say that it kept them apart.
 //! - Direct assessment. Figure 14 always asks for it; `da=off` does not. `score=da` takes it as the score, which
-//!   is else the sum of the weighed errors, `gemba` by default, as in [`super::fsp`].
+//!   is else the sum of the errors, weighed as in [`super::fsp`].
 //! - Beyond the paper, in `strict`: `score=expected-da` takes the mean of the quality score's distribution
 //!   ([`super::answers::chances`]); `raw` stays what is written.
-//! - Answers, long texts and empty ones: as the JSON form of [`super::gemba_mqm`].
+//! - Answers, repeats, long texts and empty ones: as the JSON form of [`super::gemba_mqm`].
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -157,7 +157,7 @@ impl Gmicl {
             examples: examples::draw(rated, granularity, N_EXAMPLES, settings.seed)?,
             prompts: Prompts::load(&[&[PROMPT], layout.files().as_slice()].concat(), settings)?,
             granularity,
-            weights: settings.weights("gemba", granularity.unit())?,
+            weights: settings.weights("gemba", granularity)?,
             layout,
             scoring,
             may_overlap: options.get("overlap") == "allow",

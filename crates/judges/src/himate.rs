@@ -29,6 +29,8 @@
 //!   or not the tier-2 agent agrees after two statements each. Its second statement can change nothing: `strict`
 //!   does not ask for it, and in `paper` it may be unreadable.
 //! - Unusable answers are asked for again, three times in all, and their stage once more; then the verdict is missing.
+//! - Repeats. Each subtype names one error, so there are none; the single agent (SA) can name an error twice: `paper`
+//!   charges both, `strict` as many namings of one span and type as the span has occurrences.
 //! - Scores. Paper: MAE and MSE imply scores in 0..=1, without a formula. Ours is Equation 4, not normalised.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
@@ -258,7 +260,8 @@ impl HiMate {
         } else {
             self.evaluate_subtypes(panel, segment)?
         };
-        let (errors, score) = mqm::assess(errors, &segment.source, &segment.hypothesis, self.weights);
+        let (errors, score) =
+            mqm::assess(errors, &segment.source, &segment.hypothesis, self.preset.repeats(), self.weights);
         Ok(Verdict { score, raw: score, quality_score: None, errors })
     }
 

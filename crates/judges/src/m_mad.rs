@@ -41,6 +41,9 @@
 //! - Temperature. Paper: 0. Code: unset, so 1, in Stages 2 and 3; `code` the same, sampled with the run's seed.
 //! - Not taken over from the code: annotations that survive to the next segment, and the constants that make
 //!   every debate one about Chinese and English.
+//! - Repeats. Paper and code: the final judge is told to remove repeated annotations, the program merges none; `paper` and
+//!   `code` charge what it lists. `strict` charges as many namings of one span and category as the span has
+//!   occurrences, each at its own.
 //! - Weights. Paper: 5 and 1 (Equation 1, `mmad-paper`), the default of `paper`. Released scores: 0.1 for minor
 //!   punctuation, no cap (`mmad`), the default of `code` and `strict`. A source error costs what its category
 //!   costs.
@@ -258,7 +261,8 @@ impl MMad {
             }
         };
         let errors = self.conclude(panel, segment, &viewpoints)?;
-        let (errors, score) = mqm::assess(errors, &segment.source, &segment.hypothesis, self.weights);
+        let (errors, score) =
+            mqm::assess(errors, &segment.source, &segment.hypothesis, self.preset.repeats(), self.weights);
         Ok(Verdict { score, raw: score, quality_score: None, errors })
     }
 

@@ -24,6 +24,10 @@
 //!   answers are asked for again, three times in all; then the verdict is missing. Code asks nothing again.
 //! - Not printed: what the core agent is told at the start, how responses and inputs are laid out, and the last
 //!   word at the limit of rounds. Ours in `paper` and `strict`. Figure 18's stray example in its third input is kept.
+//! - Misprints. Figure 16's list of tools has no opening bracket, nor has the code's; Figure 18 runs Score 1's title and
+//!   text into one, with a semicolon, and Figure 19 has `"required": ["q"]` a level too high and one brace too few, both
+//!   unlike the code. Ours puts them right; all other words of `paper` are those of Figures 15 to 20.
+//! - Repeated error spans: `paper` and `code` list all, `strict` as many of one span as it has occurrences.
 //! - Error spans carry no severity: they are neutral, weigh nothing, and have the issue as explanation.
 //! - Beyond the paper: `expected=on` adds the mean of the score's distribution to the evaluation agent's answer.
 
@@ -415,7 +419,8 @@ impl Session<'_> {
     fn finish(self, score: f64) -> Verdict {
         self.memory.set_anchor(score, &self.segment.hypothesis);
         let errors = self.judged.map_or_else(Vec::new, |last| {
-            last.evaluation.errors(&self.segment.source, &self.segment.hypothesis)
+            let texts = (&self.segment.source[..], &self.segment.hypothesis[..]);
+            last.evaluation.errors(texts, self.judge.preset.repeats())
         });
         Verdict { score, raw: score, quality_score: None, errors }
     }

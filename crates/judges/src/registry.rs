@@ -167,13 +167,12 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, judge: &dyn
     }
     let retired = RETIRED.iter().filter(|(name, ..)| *name == method.name);
     signed = retired.fold(signed, |signed, (_, option, value)| signed.with(*option, *value));
-    signed = signed
-        .with("preset", preset.to_string())
-        .with("granularity", granularity.unwrap_or(method.granularities[0]).to_string());
+    let granularity = granularity.unwrap_or(method.granularities[0]);
+    signed = signed.with("preset", preset.to_string()).with("granularity", granularity.to_string());
     signed = materials.others.iter().fold(signed, |signed, (name, hash)| signed.with(*name, hash.clone()));
     let mut prompts = Signature::new().with("prompts", materials.prompts);
     if let Some(own) = materials.weights.or(method.weights) {
-        prompts = prompts.with("weights", settings.weights_name(own, judge.unit()));
+        prompts = prompts.with("weights", settings.weights_name(own, granularity));
     }
     if let Some(max_tokens) = max_tokens {
         prompts = prompts.with("max-tokens", max_tokens.to_string());

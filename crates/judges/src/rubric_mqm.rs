@@ -28,6 +28,8 @@
 //!   a scenario without points has the weights `rubric-mqm` by default. Code: the sum over -100; without points
 //!   the penalty over 100, lower is better. No points make 0. The code gives 0 to every text that comes without a
 //!   gold span; ours scores it.
+//! - Repeats. Neither paper nor code merges errors, and `paper` and `code` charge every naming. `strict` charges as many
+//!   namings of one span and category as the span has occurrences, each at its own, with the most points.
 //! - Sampling. The code keeps temperature 0 and 1024 tokens beside its request and does not send them, so that the
 //!   service's own held. Ours: as the run says, 1024 tokens.
 //! - Severities on a scale are major or minor by Table 8's thresholds; an error's weight is its points.
@@ -47,7 +49,7 @@ use super::{
 };
 use crate::{
     llm::{Reply, Sampling},
-    mqm::{self, ErrorSpan, locate, repeats, weights::Weights},
+    mqm::{self, ErrorSpan, weights::Weights},
     segment::Segment,
 };
 
@@ -177,10 +179,7 @@ impl RubricMqm {
         let (source, target) = (&segment.source, &segment.hypothesis);
         let mut errors = self.read(answer, source, target)?;
         confidence::note(&reply, "span", &mut errors);
-        if self.preset != Preset::Code {
-            errors = repeats::merged(errors);
-        }
-        locate::place(&mut errors, source, target);
+        errors = self.preset.repeats().settled(errors, source, target);
         if self.preset == Preset::Code {
             let raw = code::score(&errors, self.scenario);
             let score = if self.penalty_over_100() { 0.0 - raw } else { raw };

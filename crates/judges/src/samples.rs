@@ -185,13 +185,14 @@ fn category(namings: &[&ErrorSpan]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mqm::{self, weights};
+    use crate::mqm::{self, Repeats, weights};
 
     fn verdict(score: f64, spans: &[(&str, &str, Severity)]) -> Verdict {
         let errors =
             spans.iter().map(|(category, span, severity)| ErrorSpan::new(category, *span, *severity));
         let gemba = weights::find("gemba").unwrap();
-        let (errors, _) = mqm::assess(errors.collect(), "the old bank", "die alte Bank am Fluss", gemba);
+        let (source, target) = ("the old bank", "die alte Bank am Fluss");
+        let (errors, _) = mqm::assess(errors.collect(), source, target, Repeats::Merged, gemba);
         Verdict { score, raw: -score, quality_score: None, errors }
     }
 

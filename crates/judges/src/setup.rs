@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use super::{Grouping, Unit};
-use crate::mqm::{self, weights::Weights};
+use crate::mqm::{self, Repeats, weights::Weights};
 
 /// Which of its descriptions a method follows where they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +41,13 @@ impl Preset {
             Self::Code => "code",
             Self::Strict => "strict",
         }
+    }
+
+    /// What becomes of errors that are named more than once: no paper and no published program merges them, `strict`
+    /// does.
+    #[must_use]
+    pub fn repeats(self) -> Repeats {
+        if self == Self::Strict { Repeats::Merged } else { Repeats::Charged }
     }
 }
 
@@ -142,11 +149,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The name of the weights in force for a method whose own are these: those asked for, else its own, which for
-    /// one verdict on a whole document are those that do not saturate.
+    /// The name of the weights in force for a method whose own are these: those asked for, else its own, which at
+    /// granularities above the segment are those that do not saturate. They follow from the run alone, so that all
+    /// translations of a source are weighed alike.
     #[must_use]
-    pub fn weights_name<'s>(&'s self, own: &'s str, unit: Unit) -> &'s str {
-        let own = if unit == Unit::Group { mqm::weights::for_documents(own) } else { own };
+    pub fn weights_name<'s>(&'s self, own: &'s str, granularity: Granularity) -> &'s str {
+        let own = if granularity == Granularity::Seg { own } else { mqm::weights::for_documents(own) };
         self.weights.as_deref().unwrap_or(own)
     }
 
@@ -154,8 +162,8 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::Weights`] for a name that no preset has.
-    pub fn weights(&self, own: &str, unit: Unit) -> Result<&'static Weights, Error> {
-        Ok(mqm::weights::find(self.weights_name(own, unit))?)
+    pub fn weights(&self, own: &str, granularity: Granularity) -> Result<&'static Weights, Error> {
+        Ok(mqm::weights::find(self.weights_name(own, granularity))?)
     }
 }
 

@@ -48,6 +48,13 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
                 .into(),
         );
     }
+    if result.name == "rate" {
+        notes.push(
+            "rate: acc-eq@none is the acc-t of RATE's Table 3, which pairs translations of different sources too; neither \
+             it nor the average can be compared with anyone else's acc-t or Meta (acc-eq@item can)"
+                .into(),
+        );
+    }
     if args.significance {
         notes.push(format!(
             "in brackets: the rank; a new rank starts where some metric of the rank above is better with p at most \

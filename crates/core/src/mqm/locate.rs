@@ -1,7 +1,7 @@
 //! Finding a span string in its text: exact, case-sensitive, in Unicode code points. It guesses no spelling
 //! and looks at no human annotation: a span that is not there verbatim has no offsets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ErrorSpan, Side};
 
@@ -44,11 +44,16 @@ pub fn locate(text: &str, span: &str, naming: usize, named: usize) -> Option<Pla
     Some(Place { start, end: start + span.chars().count(), ambiguous: !settled })
 }
 
-/// Writes into each error where its span stands, on the side where its category is marked; a span that is
-/// not there but in the other text is marked there. A span that is in neither keeps its side and has no
-/// offsets.
-pub fn place(errors: &mut [ErrorSpan], source: &str, target: &str) {
-    for error in &mut *errors {
+/// How often a span occurs in a text, overlapping occurrences not counted; an empty one nowhere.
+#[must_use]
+pub fn occurrences(text: &str, span: &str) -> usize {
+    if span.is_empty() { 0 } else { text.matches(span).count() }
+}
+
+/// Marks each error on the side where its span is: a span that is not in the text where its category belongs, but
+/// in the other, is marked there. One that is in neither keeps its side.
+pub fn choose_sides(errors: &mut [ErrorSpan], source: &str, target: &str) {
+    for error in errors {
         let (here, other, other_side) = match error.side {
             Side::Target => (target, source, Side::Source),
             Side::Source => (source, target, Side::Target),
@@ -57,18 +62,32 @@ pub fn place(errors: &mut [ErrorSpan], source: &str, target: &str) {
             error.side = other_side;
         }
     }
+}
+
+/// Writes into each error where its span stands, on the side that [`choose_sides`] gives it. A span that is in
+/// neither text has no offsets.
+///
+/// Namings take the occurrences from the left, whatever their categories. Where they outnumber the occurrences,
+/// those of one category still stand apart as long as there is room.
+pub fn place(errors: &mut [ErrorSpan], source: &str, target: &str) {
+    choose_sides(errors, source, target);
     let mut named: BTreeMap<(Side, String), usize> = BTreeMap::new();
     for error in &*errors {
         *named.entry((error.side, error.span.clone())).or_default() += 1;
     }
     let mut naming: BTreeMap<(Side, String), usize> = BTreeMap::new();
+    let mut held: BTreeSet<(Side, String, String, usize)> = BTreeSet::new();
     for error in errors {
         let key = (error.side, error.span.clone());
         let text = if error.side == Side::Target { target } else { source };
         let n_named = named[&key];
-        let nth = naming.entry(key).or_default();
-        let place = locate(text, &error.span, *nth, n_named);
-        *nth += 1;
+        let next = naming.entry(key).or_default();
+        let last = occurrences(text, &error.span).saturating_sub(1);
+        let mut hold = |at| held.insert((error.side, error.span.clone(), error.category.clone(), at));
+        let nth = (*next).min(last);
+        let nth = if hold(nth) { nth } else { (0..last).find(|at| hold(*at)).unwrap_or(nth) };
+        *next += 1;
+        let place = locate(text, &error.span, nth, n_named);
         error.start = place.map(|p| p.start);
         error.end = place.map(|p| p.end);
         error.ambiguous = place.is_some_and(|p| p.ambiguous);

@@ -1,34 +1,66 @@
-//! Errors that were named more than once. It looks at names, not at places: where a span stands is [`super::locate`]'s.
+//! Errors that were named more than once: which namings are errors of their own, and where each stands. What one costs
+//! is the weights' matter.
 
-use super::ErrorSpan;
+use super::{ErrorSpan, Side, locate};
 
-/// One span and one type are one error, however often a judge named it and however many agents did: small models
-/// repeat themselves, and agents find the same thing. The first naming keeps its place in the list and counts the
-/// others ([`ErrorSpan::times`]); severity and weight are the worst that were named, with the explanation that came
-/// with them, the confidence is the highest.
+/// What becomes of further namings of an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repeats {
+    /// Every naming is charged, as in the papers and their programs, none of which merges any.
+    Charged,
+    /// Every naming is charged that can be an error of its own; see [`merged`].
+    #[default]
+    Merged,
+}
+
+impl Repeats {
+    /// The errors that are charged, each on its side and at its place.
+    #[must_use]
+    pub fn settled(self, mut errors: Vec<ErrorSpan>, source: &str, target: &str) -> Vec<ErrorSpan> {
+        if self == Self::Merged {
+            errors = merged(errors, source, target);
+        }
+        locate::place(&mut errors, source, target);
+        errors
+    }
+}
+
+/// A span that stands at several places can have the same error at each: as many namings of one span and one type
+/// stay as the span has occurrences in its text, overlapping ones not counted. Only further ones repeat what was
+/// said, as small models do, and as agents do that find the same thing. They are counted by the last that stays
+/// ([`ErrorSpan::times`]), with the worst severity and weight, the explanation that came with them, and the highest
+/// confidence.
 ///
-/// Without a span, only namings with the same explanation are the same error: an answer that merely counts errors
-/// has neither.
+/// A span that is in neither text stays once. Without a span, only namings with the same explanation are the same
+/// error: an answer that merely counts errors has neither.
 ///
 /// ```
 /// use tribunal_core::mqm::{ErrorSpan, Severity::*, repeats::merged};
 ///
-/// let named = |category, severity| ErrorSpan::new(category, "Bank", severity);
-/// let errors = merged(vec![
-///     named("accuracy/mistranslation", Minor),
-///     named("Accuracy/Mistranslation", Major),
+/// let named = |category, severity| ErrorSpan::new(category, "der", severity);
+/// let errors = vec![
 ///     named("fluency/grammar", Minor),
-/// ]);
-/// assert_eq!(errors.len(), 2);
-/// assert_eq!((errors[0].severity, errors[0].times), (Major, 2));
+///     named("Fluency/Grammar", Minor),
+///     named("accuracy/mistranslation", Minor),
+///     named("fluency/grammar", Major),
+/// ];
+/// // Two are wrong in two places; the third repeats the second.
+/// let errors = merged(errors, "", "der Hund und der Bank");
+/// assert_eq!(errors.len(), 3);
+/// assert_eq!((errors[0].severity, errors[0].times), (Minor, 1));
+/// assert_eq!((errors[1].severity, errors[1].times), (Major, 2));
 /// ```
 #[must_use]
-pub fn merged(errors: Vec<ErrorSpan>) -> Vec<ErrorSpan> {
+pub fn merged(mut errors: Vec<ErrorSpan>, source: &str, target: &str) -> Vec<ErrorSpan> {
+    locate::choose_sides(&mut errors, source, target);
     let mut kept: Vec<ErrorSpan> = Vec::with_capacity(errors.len());
     for error in errors {
-        match kept.iter_mut().find(|other| is_same(other, &error)) {
-            Some(first) => absorb(first, error),
-            None => kept.push(error),
+        let text = if error.side == Side::Target { target } else { source };
+        let n_places = locate::occurrences(text, &error.span).max(1);
+        let n_kept = kept.iter().filter(|other| is_same(other, &error)).count();
+        match kept.iter_mut().rfind(|other| is_same(other, &error)) {
+            Some(last) if n_kept >= n_places => absorb(last, error),
+            _ => kept.push(error),
         }
     }
     kept
@@ -61,7 +93,7 @@ fn absorb(first: &mut ErrorSpan, again: ErrorSpan) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mqm::{Severity, Side};
+    use crate::mqm::Severity;
 
     fn error(span: &str, category: &str, severity: Severity, explanation: &str) -> ErrorSpan {
         ErrorSpan::new(category, span, severity).explained(explanation)
@@ -74,7 +106,7 @@ mod tests {
             error("Bank", "accuracy/mistranslation", Severity::Major, "b"),
             error("Bank", "accuracy/mistranslation", Severity::Minor, "c"),
         ];
-        let merged = merged(named);
+        let merged = merged(named, "on the bench", "auf der Bank");
         assert_eq!(merged.len(), 1);
         assert_eq!((merged[0].severity, merged[0].times), (Severity::Major, 3));
         assert_eq!(merged[0].explanation.as_deref(), Some("b"));
@@ -94,7 +126,49 @@ mod tests {
             error("", "accuracy/omission", Severity::Minor, ""),
             error("", "accuracy/omission", Severity::Minor, ""),
         ];
-        let merged = merged(named);
+        let merged = merged(named, "the Bank", "Bank, bank");
         assert_eq!(merged.iter().map(|e| e.times).collect::<Vec<_>>(), [1, 1, 1, 1, 1, 2, 1, 1]);
+    }
+
+    /// Severity, times and start of what stays of these namings in `der Hund, der Bank, der`.
+    fn check(repeats: Repeats, named: Vec<ErrorSpan>, expected: &[(Severity, usize, Option<usize>)]) {
+        let settled = repeats.settled(named, "the source", "der Hund, der Bank, der");
+        let seen: Vec<_> = settled.iter().map(|e| (e.severity, e.times, e.start)).collect();
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn as_many_namings_stay_as_there_are_occurrences_each_at_its_own() {
+        use Severity::{Major, Minor};
+        let der = |severity| error("der", "fluency/grammar", severity, "");
+        check(Repeats::Merged, vec![der(Minor)], &[(Minor, 1, Some(0))]);
+        check(Repeats::Merged, vec![der(Minor), der(Major)], &[(Minor, 1, Some(0)), (Major, 1, Some(10))]);
+        let all = [(Minor, 1, Some(0)), (Minor, 1, Some(10)), (Major, 3, Some(20))];
+        check(Repeats::Merged, vec![der(Minor), der(Minor), der(Minor), der(Major), der(Minor)], &all);
+        // Another type has places of its own.
+        let other = error("der", "style/awkward", Minor, "");
+        let mixed = vec![other.clone(), der(Minor), der(Minor), der(Major)];
+        check(
+            Repeats::Merged,
+            mixed,
+            &[(Minor, 1, Some(0)), (Minor, 1, Some(10)), (Minor, 1, Some(20)), (Major, 1, Some(0))],
+        );
+        let nowhere = error("die", "style/awkward", Minor, "");
+        check(Repeats::Merged, vec![nowhere.clone(), nowhere], &[(Minor, 2, None)]);
+    }
+
+    #[test]
+    fn what_papers_and_programs_charge_stays() {
+        use Severity::Minor;
+        let bank = error("Bank", "fluency/grammar", Minor, "");
+        check(Repeats::Charged, vec![bank.clone(), bank], &[(Minor, 1, Some(14)), (Minor, 1, Some(14))]);
+    }
+
+    #[test]
+    fn a_span_of_the_other_text_has_its_occurrences_there() {
+        let the = || error("the", "accuracy/mistranslation", Severity::Minor, "");
+        let settled = Repeats::Merged.settled(vec![the(), the(), the()], "the dog, the bear", "Hund, Bär");
+        let seen: Vec<_> = settled.iter().map(|e| (e.side, e.start, e.times)).collect();
+        assert_eq!(seen, [(Side::Source, Some(0), 1), (Side::Source, Some(9), 2)]);
     }
 }

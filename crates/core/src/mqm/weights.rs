@@ -123,8 +123,8 @@ pub const PRESETS: &[Weights] = &[
     },
     Weights {
         name: "gemba-sum",
-        source: "GEMBA-MQM's penalties, summed without its limits: for units that are whole documents, where \
-                 five errors and 25 points are soon reached; which sum FSP means is ours to say",
+        source: "GEMBA-MQM's penalties, summed without its limits: for runs at document granularity, where five \
+                 errors and 25 points are soon reached; which sum FSP means is ours to say",
         rules: &[
             always(Path("non-translation"), 25.0),
             rule(Critical, Any, 25.0),
@@ -213,8 +213,8 @@ pub fn find(name: &str) -> Result<&'static Weights, Error> {
     PRESETS.iter().find(|w| w.name == name).ok_or_else(|| Error::Weights { name: name.into() })
 }
 
-/// The preset with the same penalties that does not saturate on a whole document; itself where it has no limits or
-/// no such sibling.
+/// The preset with the same penalties that does not saturate on longer texts; itself where it has no limits or no
+/// such sibling.
 #[must_use]
 pub fn for_documents(name: &str) -> &str {
     if name == "gemba" { "gemba-sum" } else { name }

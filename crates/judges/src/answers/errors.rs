@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Error, Verdict, confidence,
     llm::{Form, Reply},
-    mqm::{self, ErrorSpan, Severity, typology, weights::Weights},
+    mqm::{self, ErrorSpan, Repeats, Severity, typology, weights::Weights},
     prompt::{File, Prompts},
     reading,
     shots::{Shot, ShotError},
@@ -178,8 +178,14 @@ impl Layout {
             Some(_) if !self.quality => {
                 Err(reading::unusable(text, "a quality_score that was not asked for"))
             }
-            _ => Ok(answer),
+            _ => Ok(Answer { repeats: self.repeats(), ..answer }),
         }
+    }
+
+    /// What becomes of errors that are named more than once.
+    #[must_use]
+    pub fn repeats(self) -> Repeats {
+        if self.is_strict { Repeats::Merged } else { Repeats::Charged }
     }
 }
 
@@ -189,6 +195,9 @@ impl Layout {
 pub struct Answer {
     errors: Vec<Entry>,
     quality_score: Option<i64>,
+    /// Of the layout that it was read in.
+    #[serde(skip)]
+    repeats: Repeats,
 }
 
 /// One error of an answer.
@@ -262,8 +271,9 @@ impl Answer {
     /// The verdict about these texts: raw and score are the quality score, or the weighed errors.
     #[must_use]
     pub fn verdict(self, source: &str, target: &str, weights: &Weights, scores_by_quality: bool) -> Verdict {
+        let repeats = self.repeats;
         let (errors, quality_score) = self.into_parts();
-        let (errors, penalty) = mqm::assess(errors, source, target, weights);
+        let (errors, penalty) = mqm::assess(errors, source, target, repeats, weights);
         let score = quality_score.filter(|_| scores_by_quality).unwrap_or(penalty);
         Verdict { score, raw: score, quality_score, errors }
     }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Error, Judge, Materials, Panel, Retry, Role, Step, Verdict, confidence, in_parallel,
     llm::{Chat, Form, Reply, Sampling},
-    mqm::{self, ErrorSpan, weights::Weights},
+    mqm::{self, ErrorSpan, Repeats, weights::Weights},
     prompt, reading,
     segment::Segment,
     setup::{self, Options, Settings},
@@ -106,7 +106,8 @@ impl Published {
         } else {
             self.conclude_at_once(panel, segment, &said)?
         };
-        let (errors, score) = mqm::assess(errors, &segment.source, &segment.hypothesis, self.weights);
+        let (errors, score) =
+            mqm::assess(errors, &segment.source, &segment.hypothesis, Repeats::Charged, self.weights);
         Ok(Verdict { score, raw: score, quality_score: None, errors })
     }
 

@@ -15,7 +15,7 @@ use crate::{
     evidence::Passage,
     expected,
     llm::{Chat, Form, Reply, Sampling},
-    mqm::{ErrorSpan, Severity, Side, locate, repeats},
+    mqm::{ErrorSpan, Repeats, Severity, Side},
     pairwise::{self, Order},
     prompt::File,
     reading,
@@ -123,8 +123,8 @@ impl Evaluation {
 
     /// The error spans, neutral and located; one without a target segment stands in the source.
     #[must_use]
-    pub fn errors(self, source: &str, target: &str) -> Vec<ErrorSpan> {
-        errors(self.error_spans, source, target)
+    pub fn errors(self, (source, target): (&str, &str), repeats: Repeats) -> Vec<ErrorSpan> {
+        errors(self.error_spans, (source, target), repeats)
     }
 
     /// Whether the agent names something it does not know, or is less sure than Figure 17 asks for.
@@ -147,7 +147,11 @@ pub(super) fn weigh_spans(failed: &mut [Failed], reply: &Reply) {
 }
 
 /// Failed parts as errors, neutral and located; one without a target segment stands in the source.
-pub(super) fn errors(failed: Vec<Failed>, source: &str, target: &str) -> Vec<ErrorSpan> {
+pub(super) fn errors(
+    failed: Vec<Failed>,
+    (source, target): (&str, &str),
+    repeats: Repeats,
+) -> Vec<ErrorSpan> {
     let to_error = |failed: Failed| {
         let in_source = failed.target_segment.is_empty() && !failed.source_segment.is_empty();
         let span = if in_source { failed.source_segment } else { failed.target_segment };
@@ -155,9 +159,7 @@ pub(super) fn errors(failed: Vec<Failed>, source: &str, target: &str) -> Vec<Err
         let error = ErrorSpan::new("other", span, Severity::Neutral).explained(failed.issue);
         ErrorSpan { side, confidence: failed.confidence, ..error }
     };
-    let mut errors = repeats::merged(failed.into_iter().map(to_error).collect());
-    locate::place(&mut errors, source, target);
-    errors
+    repeats.settled(failed.into_iter().map(to_error).collect(), source, target)
 }
 
 impl Session<'_> {

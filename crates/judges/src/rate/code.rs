@@ -27,6 +27,7 @@ use super::{
 use crate::{
     Error, Panel, Role, Step, Verdict, in_parallel,
     llm::{Chat, Form, Reply, Sampling, Speaker},
+    mqm::Repeats,
     pairwise,
     pairwise::Order,
     prompt::File,
@@ -227,7 +228,8 @@ impl<'a> Session<'a> {
     fn finish(self, arguments: &Arguments) -> Result<Verdict, Error> {
         let score = number(arguments, "final_score")?;
         self.source.set_anchor(Number::Float(score), text(arguments, "translation_text"));
-        let errors = agents::errors(self.failed, &self.segment.source, &self.segment.hypothesis);
+        let errors =
+            agents::errors(self.failed, (&self.segment.source, &self.segment.hypothesis), Repeats::Charged);
         Ok(Verdict { score, raw: score, quality_score: None, errors })
     }
 
