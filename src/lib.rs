@@ -1,7 +1,8 @@
 //! `tribunal`: machine-translation evaluation by open-weight LLM judges, in one process.
 //!
 //! The modules in reading order: a [`segment::Segment`] is judged by a [`judges::Judge`], which puts questions to an
-//! [`llm::Llm`] and gets answers in the [`llm::Form`] it asked for; [`mqm`] turns errors into a score; [`signature`]
+//! [`llm::Llm`] and gets answers in the [`llm::Form`] it asked for (both in [`jinja`] templates that
+//! strangers may have written); [`mqm`] turns errors into a score; [`signature`]
 //! names everything that can move it; [`run`] takes a whole test set through a judge and never loses finished work;
 //! [`meta`] says how well its verdicts agree with human ones, and [`report`] prints them; [`card`] fetches and checks
 //! models, [`evidence`] searches the user's documents; [`engine`] is the `Llm` that runs open weights in this process
@@ -16,6 +17,8 @@ pub mod segment;
 pub mod mqm;
 
 pub mod llm;
+
+pub mod jinja;
 
 pub mod signature;
 
