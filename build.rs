@@ -1,25 +1,15 @@
-//! Tells the program what it was built from. With the feature `cuda`, it also compiles `kernels/*.cu`; a plain build needs
-//! no CUDA tool.
+//! Tells the program what it was built from.
 
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-#[path = "build/kernels.rs"]
-mod kernels;
-
 fn main() {
-    println!("cargo:rerun-if-changed=kernels");
-    for name in ["NVCC", "TRIBUNAL_CUDA_GENERATIONS"] {
-        println!("cargo:rerun-if-env-changed={name}");
-    }
+    println!("cargo:rerun-if-changed=build.rs");
     let has_cuda = env::var_os("CARGO_FEATURE_CUDA").is_some();
     println!("cargo:rustc-env=TRIBUNAL_FEATURES={}", if has_cuda { "cuda" } else { "" });
     println!("cargo:rustc-env=TRIBUNAL_TARGET={}", env::var("TARGET").unwrap_or_default());
     commit();
-    if has_cuda {
-        kernels::compile_all();
-    }
 }
 
 /// Names the commit that a release build is made from, for `run.json`. Other builds change too often to have one.

@@ -23,7 +23,7 @@
 // one minimum per 32 values, q6_k one scale per 16.
 //
 // Each product and sum is rounded by itself, in the order written above, so that a value has the bits that
-// src/model/cpu/unpack.rs gives it. A block may start at any even address (22, 34 and 210 bytes are no multiples of
+// crates/engine/src/model/cpu/unpack.rs gives it. A block may start at any even address (22, 34 and 210 bytes are no multiples of
 // four), so nothing wider than a half is loaded at once; rows that a product reads again and again are laid out anew.
 //
 // Proved by kernels/tests/blocks.cpp: random blocks of each format against a reading of their own, unpacked whole.

@@ -1,4 +1,4 @@
-// How quantised weights lie in a device's memory. src/model/cuda/planes.rs writes it from the file's blocks when a
+// How quantised weights lie in a device's memory. crates/engine/src/model/cuda/planes.rs writes it from the file's blocks when a
 // model is loaded; nothing is rounded, and the size is the file's to within a few percent.
 //
 // A weight [N, K] is cut into strips of 16 outputs (the last one filled up with zeros), a strip along k into units of

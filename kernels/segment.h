@@ -5,7 +5,7 @@
 // blocks on each of about 130 multiprocessors are wanted; a segment has at least 1,024 values, so that a block has
 // work and a product of many tokens seldom stops at a border. At most 16 segments.
 //
-// src/model/cuda/products.rs has the same function; kernels/tests/segments.txt is checked against both.
+// crates/engine/src/model/cuda/products.rs has the same function; kernels/tests/segments.txt is checked against both.
 //
 // Proved by kernels/tests/gemm.cpp, with kernels/tests/segments.txt.
 #pragma once

@@ -18,13 +18,13 @@
 // Every sum has one order, or none that matters. log_sum_exp: thread t takes ids 4 t to 4 t + 3, then those 4096
 // further on; exponentials of four neighbours are added in f32 in pairs, the fours in f64 in order, threads as
 // block_sum_f64 says. Weights for sampling are counted in units of 2^-44 of the heaviest (a smaller one is never drawn),
-// as 64-bit integers, whose sums are exact: up to 2^20 tokens fit. src/engine/sampler.rs adds the same weights in f64,
+// as 64-bit integers, whose sums are exact: up to 2^20 tokens fit. crates/engine/src/engine/sampler.rs adds the same weights in f64,
 // so the two can differ only where draw * sum is within 10^-12 of a token's edge.
 //
 // Moves per want: the row once for the largest and once for the sums; sampling reads it twice more, a nucleus four times
 // besides. The row is in the L2 cache after the first.
 //
-// Proved by kernels/tests/tail.cpp: against a reading of src/engine/sampler.rs in C++ over random rows, masks,
+// Proved by kernels/tests/tail.cpp: against a reading of crates/engine/src/engine/sampler.rs in C++ over random rows, masks,
 // temperatures, nuclei, ties, infinities and NaN; and alone as in a batch.
 #include "log.cuh"
 

@@ -28,14 +28,12 @@ scripts/cuda/toolkit.sh
 # One generation of GPUs is enough here; scripts/cuda/check.sh compiles for all.
 export TRIBUNAL_CUDA_GENERATIONS=90a
 
-step "clippy of the CUDA side"
-cargo clippy --locked --features cuda --lib -- -D warnings
-
 step "build"
-# The Python module in the same breath as the tests: features of shared dependencies are then the same, and none of them
-# is compiled twice. (Python is found by the interpreter that loads the module, not by the linker.)
+# All crates in one breath, the Python module too: features of shared dependencies are then the same, and none of them is
+# compiled twice. (Python is found by the interpreter that loads the module, not by the linker.)
 export PYO3_BUILD_EXTENSION_MODULE=1
-cargo build --locked -p tribunal -p tribunal-python --features tribunal/cuda --lib --bins --tests
+everything=(--locked --workspace --features tribunal/cuda)
+cargo build "${everything[@]}" --lib --bins --tests
 
 step "test model"
 # Use the binary that was just built for the tests: `cargo run` would build every dependency once more, because
@@ -47,7 +45,7 @@ scripts/tokenizers.sh target/tokenizers qwen2_5 gemma3
 export TRIBUNAL_TOKENIZERS="$PWD/target/tokenizers"
 
 step "tests"
-cargo test --locked --features cuda --lib --bins --tests --no-fail-fast
+cargo test "${everything[@]}" --lib --bins --tests --no-fail-fast
 
 step "the report in a browser"
 # On a CI machine a browser is installed for this; elsewhere it runs where there is one already.
@@ -61,11 +59,11 @@ step "Python"
 scripts/python_test.sh
 
 step "doc tests"
-cargo test --locked --features cuda --doc
+cargo test "${everything[@]}" --doc
 
 step "the engine on an emulated GPU"
 TRIBUNAL_TEST_GPU=1 TRIBUNAL_TEST_EMULATED=1 \
-  scripts/cuda/emulated.sh cargo test --locked --features cuda --test all cuda::
+  scripts/cuda/emulated.sh cargo test "${everything[@]}" --test all cuda::
 
 step "kernels without a GPU"
 scripts/cuda/check.sh

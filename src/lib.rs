@@ -12,31 +12,31 @@
 //! It holds no prompt text (that is in files beside each judge) and uses the network only for `models pull` and, where
 //! the user names one, a search service on this machine.
 
-pub mod segment;
+pub use tribunal_core::segment;
 
-pub mod mqm;
+pub use tribunal_core::mqm;
 
-pub mod llm;
+pub use tribunal_core::llm;
 
-pub mod jinja;
+pub use tribunal_core::jinja;
 
-pub mod signature;
+pub use tribunal_core::signature;
 
-pub mod judges;
+pub use tribunal_judges as judges;
 
 pub mod run;
 
-pub mod meta;
+pub use tribunal_meta as meta;
 
 pub mod report;
 
-pub mod card;
+pub use tribunal_engine::card;
 
-pub mod evidence;
+pub use tribunal_judges::evidence;
 
-pub mod engine;
+pub use tribunal_engine::engine;
 
-pub mod model;
+pub use tribunal_engine::model;
 
 pub mod tune;
 

@@ -179,7 +179,7 @@ void test_both(Tally& tally) {
   tally.check(right, "some rows whole, others in parts");
 }
 
-// The table that src/model/cuda/tiles.rs is held to as well.
+// The table that crates/engine/src/model/cuda/tiles.rs is held to as well.
 void test_shared_memory(Tally& tally) {
   std::ifstream file("kernels/tests/attend_shared.txt");
   int rows = 0;

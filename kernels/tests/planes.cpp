@@ -1,4 +1,4 @@
-// Planes written by src/model/cuda/planes.rs, read value by value by planes.cuh: each has the bits of the value that
+// Planes written by crates/engine/src/model/cuda/planes.rs, read value by value by planes.cuh: each has the bits of the value that
 // blocks.cuh reads from the file's own block. tests/golden/planes.snap holds both; planes.rs keeps it up to date.
 #include "../planes.cuh"
 

@@ -1,4 +1,4 @@
-// tail.cu: against src/engine/sampler.rs, retold in C++, over random rows, masks, temperatures and nuclei, with ties,
+// tail.cu: against crates/engine/src/engine/sampler.rs, retold in C++, over random rows, masks, temperatures and nuclei, with ties,
 // infinities and NaN; wants alone as together; log.cuh against the library's.
 #include "../tail.cu"
 

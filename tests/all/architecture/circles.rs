@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Source, expect_none, sources};
+use super::{Source, expect_none, is_room, sources};
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
@@ -58,7 +58,11 @@ fn imports(source: &Source, modules: &BTreeSet<String>) -> BTreeSet<String> {
         let mut names: Vec<&str> = path.split("::").map(str::trim).collect();
         let mut place: Vec<&str> = own.split('/').collect();
         match names[0] {
-            "crate" => place.clear(),
+            "crate" => {
+                place.clear();
+                let is_own = !source.root.is_empty() && names.get(1).is_some_and(|name| !is_room(name));
+                place.extend(is_own.then_some(source.root));
+            }
             "super" => {
                 place.truncate(place.len() - names.iter().take_while(|name| **name == "super").count());
             }

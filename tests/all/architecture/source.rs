@@ -5,8 +5,10 @@ use std::{fs, path::Path};
 
 /// One file of `src/`.
 pub struct Source {
-    /// Relative to `src/`, with slashes.
+    /// Relative to `src/`, with slashes, behind the room that the whole crate is, if it is one.
     pub path: String,
+    /// The room whose modules lie at the root of the crate: what `crate::` means there, but for other rooms.
+    pub root: &'static str,
     pub text: String,
     /// The text up to the trailing `#[cfg(test)]`, with comments and the insides of strings blanked; the lines
     /// are those of the text.
@@ -16,15 +18,22 @@ pub struct Source {
 }
 
 impl Source {
-    pub fn read(folder: &Path, path: &Path) -> Self {
+    /// A file of a crate that is the room `root`; empty for a crate of several rooms.
+    pub fn read(folder: &Path, root: &'static str, path: &Path) -> Self {
         let relative = path.strip_prefix(folder).unwrap().to_str().unwrap().replace('\\', "/");
-        Self::new(relative, fs::read_to_string(path).unwrap())
+        let relative = match relative.as_str() {
+            _ if root.is_empty() => relative,
+            "lib.rs" => format!("{root}.rs"),
+            path if path.starts_with("evidence") => relative,
+            path => format!("{root}/{path}"),
+        };
+        Self { root, ..Self::new(relative, fs::read_to_string(path).unwrap()) }
     }
 
     pub fn new(path: String, text: String) -> Self {
         let end = text.find("\n#[cfg(test)]\nmod ").map_or(text.len(), |at| at + 1);
         let (code, literals) = blanked(&text[..end]);
-        Self { path, text, code, literals }
+        Self { path, root: "", text, code, literals }
     }
 
     /// The first module of the path: `engine` for `engine/radix.rs` and for `engine.rs`.

@@ -1,0 +1,12 @@
+//! What every part of `tribunal` speaks of: a [`segment::Segment`] and its readers, [`mqm`] errors and what they weigh,
+//! the question and answer of [`llm`], [`jinja`] templates within bounds, and the [`signature`] of a run. It knows no judge and no model.
+
+pub mod segment;
+
+pub mod mqm;
+
+pub mod llm;
+
+pub mod jinja;
+
+pub mod signature;

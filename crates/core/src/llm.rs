@@ -1,0 +1,374 @@
+//! The narrow waist between judges and engines: a question ([`Chat`], [`Form`], [`Sampling`]) and its
+//! [`Reply`]. Judges see no token ids through it, and the engine sees no segments.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+mod layout;
+mod lens;
+mod seen;
+mod stop;
+
+pub use layout::Layout;
+pub use lens::{Lens, Reading, States};
+pub use seen::Seen;
+pub use stop::Stop;
+
+/// Whatever answers chats: the in-process engine, or a script in tests.
+pub trait Llm: Sync + Send {
+    /// Asks one question and blocks until the whole answer is there.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] when prompt and answer budget exceed the context; [`Error::Form`] when the form
+    /// cannot be compiled; [`Error::Engine`] when the engine itself failed.
+    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error>;
+
+    /// Log-probabilities of given continuations of one chat (labels, scores, fixed answers), in order.
+    ///
+    /// # Errors
+    /// As [`Llm::ask`].
+    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error>;
+
+    /// Weighs a text after a chat, and reads it through a lens.
+    ///
+    /// # Errors
+    /// As [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when it shows no states.
+    fn read(&self, _chat: &Chat, _text: &str, _lens: &Lens) -> Result<Weighed, Error> {
+        Err(hidden())
+    }
+
+    /// As [`Llm::read`], with the hidden states themselves after each of `depths` layers.
+    ///
+    /// # Errors
+    /// As [`Llm::read`].
+    fn states(&self, _chat: &Chat, _text: &str, _depths: &[usize]) -> Result<States, Error> {
+        Err(hidden())
+    }
+
+    /// How many layers the model has; `None` when it shows no hidden states.
+    fn n_layers(&self) -> Option<usize> {
+        None
+    }
+
+    /// The number of prompt tokens of a chat as the model would read it, without running anything.
+    ///
+    /// # Errors
+    /// [`Error::Template`] when the model's chat template refuses the chat.
+    fn count(&self, chat: &Chat) -> Result<usize, Error>;
+
+    /// The ids of a chat's prompt, as many as [`Llm::count`] says: for what prompts have in common. `None` when the
+    /// model does not show them.
+    ///
+    /// # Errors
+    /// As [`Llm::count`].
+    fn prompt_ids(&self, _chat: &Chat) -> Result<Option<Vec<u32>>, Error> {
+        Ok(None)
+    }
+
+    /// The same model for questions whose answers are wanted only until `stop` says otherwise: what is then still waiting
+    /// or being answered ends with [`Error::Interrupted`], and takes no more of the model's time. `None` when a question
+    /// that has been asked cannot be ended.
+    fn until(&self, _stop: &Stop) -> Option<Arc<dyn Llm>> {
+        None
+    }
+
+    /// The shortest complete answer that a form allows, without running the model: a dry run can use it in
+    /// place of an answer. `None` when no shortest answer is known: for free text, for a schema beyond our own
+    /// compiler, and from an implementation that knows nothing of forms.
+    ///
+    /// # Errors
+    /// [`Error::Form`] when the form cannot be compiled.
+    fn shortest(&self, _form: &Form) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+}
+
+fn hidden() -> Error {
+    Error::Engine("this model shows no hidden states".into())
+}
+
+/// Who speaks a [`Turn`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Speaker {
+    System,
+    User,
+    Assistant,
+}
+
+/// One message of a chat. Its content is data: control tokens inside it never act as such.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    pub role: Speaker,
+    pub content: String,
+}
+
+/// A conversation that the model is to continue as the assistant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chat {
+    pub turns: Vec<Turn>,
+    /// What the assistant thinks before it answers, for models that think; it comes before the prefill. Not for a
+    /// raw prompt, which contains its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thought: Option<Thought>,
+    /// Text of the assistant's answer that is already there; the reply continues it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefill: String,
+    /// When set, this text is the whole prompt: no chat template, control tokens in it act as such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+    /// In the raw prompt, too, what looks like a control token is text.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub inert: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// The thinking that comes before an answer, between `<think>` and `</think>`, which act as control tokens where
+/// the model has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Thought {
+    /// The reply is the thought.
+    Open,
+    /// The reply is the answer after this thought.
+    Closed(String),
+}
+
+impl Chat {
+    /// An empty conversation.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A prompt that goes to the model as it is, without a chat template.
+    #[must_use]
+    pub fn raw(prompt: impl Into<String>) -> Self {
+        Self { raw: Some(prompt.into()), ..Self::default() }
+    }
+
+    /// A text that the model continues, without a chat template; nothing in it is a control token.
+    #[must_use]
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { inert: true, ..Self::raw(text) }
+    }
+
+    /// The same chat with one more turn.
+    #[must_use]
+    pub fn with(mut self, role: Speaker, content: impl Into<String>) -> Self {
+        self.turns.push(Turn { role, content: content.into() });
+        self
+    }
+
+    /// The same chat with a system turn added.
+    #[must_use]
+    pub fn system(self, content: impl Into<String>) -> Self {
+        self.with(Speaker::System, content)
+    }
+
+    /// The same chat with a user turn added.
+    #[must_use]
+    pub fn user(self, content: impl Into<String>) -> Self {
+        self.with(Speaker::User, content)
+    }
+
+    /// The same chat with an assistant turn added.
+    #[must_use]
+    pub fn assistant(self, content: impl Into<String>) -> Self {
+        self.with(Speaker::Assistant, content)
+    }
+}
+
+/// What an answer must look like. Every form but [`Form::Text`] holds by construction.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Form {
+    /// Free text until the model ends its turn or a stop string appears.
+    #[default]
+    Text,
+    /// JSON that conforms to a schema; properties come in the schema's order. Strings may carry the keyword
+    /// `"substringOf": NAME` (or a list of names): a verbatim, non-empty substring of the text of that name;
+    /// with `"minLength": 0` beside it the empty string is allowed too.
+    Json {
+        schema: serde_json::Value,
+        /// The texts that `substringOf` names.
+        texts: BTreeMap<String, String>,
+    },
+    /// The whole answer matches this regular expression.
+    Regex(String),
+    /// One of these strings, verbatim.
+    Choice(Vec<String>),
+    /// Plain text in a fixed layout, whose spans are copied verbatim from the texts that it names.
+    Layout { layout: Layout, texts: BTreeMap<String, String> },
+}
+
+impl Form {
+    /// A JSON form without spans.
+    #[must_use]
+    pub fn json(schema: serde_json::Value) -> Self {
+        Self::Json { schema, texts: BTreeMap::new() }
+    }
+}
+
+/// How tokens are chosen. The default is greedy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// 0 is greedy.
+    pub temperature: f32,
+    /// Nucleus: the smallest set of tokens whose probability reaches this; 1 keeps all.
+    pub top_p: f32,
+    /// Answers to the same prompt under the same seed are the same.
+    pub seed: u64,
+    /// The most tokens that the answer may have.
+    pub max_tokens: usize,
+    /// Strings that end the answer and are removed from it.
+    pub stop: Vec<String>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self { temperature: 0.0, top_p: 1.0, seed: 0, max_tokens: 1024, stop: Vec::new() }
+    }
+}
+
+/// An answer with its tokens.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Reply {
+    pub text: String,
+    pub tokens: Vec<Token>,
+    pub finish: Finish,
+    pub usage: Usage,
+    /// Ids of the prompt as the model read it; filled for `tribunal ask` and in `weigh`, else empty.
+    #[serde(skip)]
+    pub prompt_ids: Vec<u32>,
+}
+
+/// One generated (or given) token.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Token {
+    pub id: u32,
+    pub text: String,
+    /// Natural log of the model's probability over the whole vocabulary, at temperature 1.
+    pub logprob: f64,
+    /// The same over the tokens that the form allowed; equal to `logprob` when everything was allowed.
+    pub masked_logprob: f64,
+    pub source: TokenSource,
+}
+
+/// How a token came into the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TokenSource {
+    /// Chosen from the model's distribution.
+    #[default]
+    Sampled,
+    /// The form allowed nothing else.
+    Forced,
+    /// Guessed from the text and confirmed by the model.
+    Drafted,
+}
+
+/// Why an answer ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Finish {
+    /// The model ended its turn, or a stop string appeared.
+    #[default]
+    Stop,
+    /// The token budget shaped it: it cut the answer short, or made the engine close it in time. The text may
+    /// conform to its form and is still not what the model would have said: with more tokens it might read
+    /// differently.
+    Length,
+    /// The form was complete and allowed nothing more.
+    Form,
+}
+
+/// What one answer cost, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Prompt tokens that went through the model, and those of given continuations, which are read as well.
+    pub computed: usize,
+    /// Prompt tokens taken from the prefix cache.
+    pub cached: usize,
+    /// Prompt tokens from the first one at which this prompt differs from every earlier one. Their sum over all
+    /// prompts is the least that can be computed.
+    #[serde(default)]
+    pub distinct: usize,
+    /// Answer tokens.
+    pub generated: usize,
+    /// Answer tokens that the form forced.
+    pub forced: usize,
+    /// Answer tokens guessed ahead, and how many of them the model confirmed.
+    pub drafted: usize,
+    pub accepted: usize,
+}
+
+impl std::ops::AddAssign<&Self> for Usage {
+    fn add_assign(&mut self, other: &Self) {
+        // No `..`: a new count is added here.
+        let Self { computed, cached, distinct, generated, forced, drafted, accepted } = other;
+        self.computed += computed;
+        self.cached += cached;
+        self.distinct += distinct;
+        self.generated += generated;
+        self.forced += forced;
+        self.drafted += drafted;
+        self.accepted += accepted;
+    }
+}
+
+impl Usage {
+    /// Prompt tokens, computed and cached.
+    #[must_use]
+    pub fn prompt(&self) -> usize {
+        self.computed + self.cached
+    }
+}
+
+/// A given continuation with the log-probability of each of its tokens.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Weighed {
+    pub text: String,
+    pub tokens: Vec<Token>,
+    /// What a lens showed of it, where it was read through one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<Reading>,
+    #[serde(skip)]
+    pub usage: Usage,
+}
+
+impl Weighed {
+    /// Sum of the tokens' log-probabilities.
+    #[must_use]
+    pub fn logprob(&self) -> f64 {
+        self.tokens.iter().map(|t| t.logprob).sum()
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Error {
+    #[error(
+        "the prompt has {prompt} tokens and the answer may take {answer}, but the context holds {context}"
+    )]
+    TooLong { prompt: usize, answer: usize, context: usize },
+    #[error("the form cannot be compiled: {0}")]
+    Form(String),
+    #[error("the chat template refused the conversation: {0}")]
+    Template(String),
+    #[error("hidden states after {depth} layers of a model with {n_layers}; hint: ask for 1 to {}", n_layers.saturating_sub(1))]
+    Depth { depth: usize, n_layers: usize },
+    #[error("the engine failed: {0}")]
+    Engine(String),
+    /// Nothing can be asked any more: the device is lost, or its thread has ended.
+    #[error("the engine has stopped: {0}")]
+    Stopped(String),
+    /// Whoever asked wants no answer any more ([`Stop`]).
+    #[error("interrupted")]
+    Interrupted,
+}

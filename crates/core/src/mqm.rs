@@ -1,0 +1,176 @@
+//! Multidimensional Quality Metrics: error spans, severities, weights, and errors turned into a score.
+//! It judges nothing: judges bring the errors.
+//!
+//! ```
+//! use tribunal_core::mqm::{ErrorSpan, Severity, assess, weights};
+//!
+//! // A judge found one major and one minor error.
+//! let found = vec![
+//!     ErrorSpan::new("accuracy/mistranslation", "Bank", Severity::Major),
+//!     ErrorSpan::new("fluency/punctuation", ",", Severity::Minor),
+//! ];
+//! let gemba = weights::find("gemba").unwrap();
+//! let (errors, score) = assess(found, "on the bench", "auf der Bank,", gemba);
+//! assert_eq!(score, -6.0);
+//! assert_eq!((errors[0].start, errors[0].end), (Some(8), Some(12)));
+//! // WMT counts minor punctuation as a tenth.
+//! let wmt = weights::find("wmt").unwrap();
+//! assert_eq!(assess(errors, "on the bench", "auf der Bank,", wmt).1, -5.1);
+//! ```
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+pub mod typology;
+
+pub mod weights;
+
+pub mod locate;
+
+pub mod repeats;
+
+pub mod raters;
+
+pub mod ratings;
+
+/// How bad an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Critical,
+    Major,
+    Minor,
+    Neutral,
+}
+
+impl Severity {
+    /// All severities, worst first.
+    pub const ALL: [Self; 4] = [Self::Critical, Self::Major, Self::Minor, Self::Neutral];
+
+    /// The name in lower case, as in `verdicts.jsonl`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::Major => "major",
+            Self::Minor => "minor",
+            Self::Neutral => "neutral",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Severity {
+    type Err = Error;
+
+    /// Reads a severity in any case, with spaces around it.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let name = text.trim().to_lowercase();
+        Self::ALL.into_iter().find(|s| s.name() == name).ok_or_else(|| Error::Severity(text.trim().into()))
+    }
+}
+
+/// Why a name of this room is not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("no severity is called `{0}`; hint: critical, major, minor, neutral")]
+    Severity(String),
+    #[error("no weight preset is called `{name}`; hint: {}", weights::names())]
+    Weights { name: String },
+}
+
+/// The text that an error span is part of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    #[default]
+    Target,
+    Source,
+}
+
+/// One error of a translation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ErrorSpan {
+    /// The text that the judge named; empty when it named none.
+    pub span: String,
+    pub side: Side,
+    /// Half-open offsets in Unicode code points; `None` when the span is not in the text.
+    pub start: Option<usize>,
+    pub end: Option<usize>,
+    /// The span occurs more than once in the text, so its offsets are a guess.
+    pub ambiguous: bool,
+    /// The typology's path, lower case: `accuracy/mistranslation`.
+    pub category: String,
+    pub severity: Severity,
+    /// Penalty under the weights in force; lower is better, 0 is none.
+    pub weight: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<String>,
+    /// Probability in 0..=1 that the judge gave to this span, where the method has one.
+    pub confidence: Option<f64>,
+    /// How often the judge, or its agents, named this error; it is charged once ([`repeats::merged`]).
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub times: usize,
+}
+
+fn once() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_once(times: &usize) -> bool {
+    *times == 1
+}
+
+impl ErrorSpan {
+    /// An error as a judge names it: its category normalised ([`typology::normalise`]), on the side where
+    /// such an error is marked, not yet located and without a weight.
+    #[must_use]
+    pub fn new(category: &str, span: impl Into<String>, severity: Severity) -> Self {
+        let category = typology::normalise(category);
+        Self {
+            span: span.into(),
+            side: typology::side(&category),
+            start: None,
+            end: None,
+            ambiguous: false,
+            category,
+            severity,
+            weight: 0.0,
+            explanation: None,
+            confidence: None,
+            times: 1,
+        }
+    }
+
+    /// The same error with the judge's reason; an empty one counts as none.
+    #[must_use]
+    pub fn explained(mut self, explanation: impl Into<String>) -> Self {
+        self.explanation = Some(explanation.into()).filter(|e| !e.is_empty());
+        self
+    }
+}
+
+/// Merges errors that were named more than once, locates them in their texts, weighs them and sums them up: the
+/// errors and the score.
+///
+/// Unit: the negative penalty of the weights' scale; 0 is best, higher is better.
+#[must_use]
+pub fn assess(
+    errors: Vec<ErrorSpan>,
+    source: &str,
+    target: &str,
+    weights: &weights::Weights,
+) -> (Vec<ErrorSpan>, f64) {
+    let mut errors = repeats::merged(errors);
+    locate::place(&mut errors, source, target);
+    weights.weigh(&mut errors);
+    let score = weights.score(&errors);
+    (errors, score)
+}

@@ -1,0 +1,149 @@
+//! Finding a span string in its text: exact, case-sensitive, in Unicode code points. It guesses no spelling
+//! and looks at no human annotation: a span that is not there verbatim has no offsets.
+
+use std::collections::BTreeMap;
+
+use super::{ErrorSpan, Side};
+
+/// Where a span stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Half-open offsets in Unicode code points.
+    pub start: usize,
+    pub end: usize,
+    /// The text does not say which occurrence is meant.
+    pub ambiguous: bool,
+}
+
+/// Finds the `naming`-th naming (from 0) of a span that is named `named` times in all.
+///
+/// Each further naming takes the next occurrence, from the left and without overlap; when there are more
+/// namings than occurrences, the rest take the last one (two errors in one word). A place is ambiguous when
+/// the span occurs more than once and not exactly as often as it is named. Overlapping occurrences count for
+/// that too: `aa` is at two places in `aaa`. An empty span has no place.
+///
+/// ```
+/// use tribunal_core::mqm::locate::{Place, locate};
+/// let text = "der Hund, der Bär";
+/// assert_eq!(locate(text, "Bär", 0, 1), Some(Place { start: 14, end: 17, ambiguous: false }));
+/// assert_eq!(locate(text, "der", 0, 1), Some(Place { start: 0, end: 3, ambiguous: true }));
+/// assert_eq!(locate(text, "der", 1, 2), Some(Place { start: 10, end: 13, ambiguous: false }));
+/// assert_eq!(locate(text, "Der", 0, 1), None);
+/// assert_eq!(locate(text, "", 0, 1), None);
+/// ```
+#[must_use]
+pub fn locate(text: &str, span: &str, naming: usize, named: usize) -> Option<Place> {
+    if span.is_empty() {
+        return None;
+    }
+    let apart: Vec<usize> = text.match_indices(span).map(|(at, _)| at).collect();
+    let at = *apart.get(naming).or(apart.last())?;
+    let start = text[..at].chars().count();
+    let n_places = text.char_indices().filter(|(at, _)| text[*at..].starts_with(span)).count();
+    let settled = n_places == 1 || n_places == named;
+    Some(Place { start, end: start + span.chars().count(), ambiguous: !settled })
+}
+
+/// Writes into each error where its span stands, on the side where its category is marked; a span that is
+/// not there but in the other text is marked there. A span that is in neither keeps its side and has no
+/// offsets.
+pub fn place(errors: &mut [ErrorSpan], source: &str, target: &str) {
+    for error in &mut *errors {
+        let (here, other, other_side) = match error.side {
+            Side::Target => (target, source, Side::Source),
+            Side::Source => (source, target, Side::Target),
+        };
+        if !error.span.is_empty() && !here.contains(&error.span) && other.contains(&error.span) {
+            error.side = other_side;
+        }
+    }
+    let mut named: BTreeMap<(Side, String), usize> = BTreeMap::new();
+    for error in &*errors {
+        *named.entry((error.side, error.span.clone())).or_default() += 1;
+    }
+    let mut naming: BTreeMap<(Side, String), usize> = BTreeMap::new();
+    for error in errors {
+        let key = (error.side, error.span.clone());
+        let text = if error.side == Side::Target { target } else { source };
+        let n_named = named[&key];
+        let nth = naming.entry(key).or_default();
+        let place = locate(text, &error.span, *nth, n_named);
+        *nth += 1;
+        error.start = place.map(|p| p.start);
+        error.end = place.map(|p| p.end);
+        error.ambiguous = place.is_some_and(|p| p.ambiguous);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::mqm::Severity;
+
+    fn check(text: &str, span: &str, named: usize, expected: &[(usize, usize, bool)]) {
+        let places: Vec<_> = (0..named)
+            .filter_map(|n| locate(text, span, n, named))
+            .map(|p| (p.start, p.end, p.ambiguous))
+            .collect();
+        assert_eq!(places, expected, "`{span}` in `{text}`");
+    }
+
+    #[test]
+    fn occurrences_in_order() {
+        check("a b a b a", "a", 1, &[(0, 1, true)]);
+        check("a b a b a", "a", 2, &[(0, 1, true), (4, 5, true)]);
+        check("a b a b a", "a", 3, &[(0, 1, false), (4, 5, false), (8, 9, false)]);
+        check("a b a", "b", 2, &[(2, 3, false), (2, 3, false)]);
+        check("a b a", "a", 3, &[(0, 1, true), (4, 5, true), (4, 5, true)]);
+        check("aaa", "aa", 1, &[(0, 2, true)]);
+        check("高铁居然之家", "居然", 1, &[(2, 4, false)]);
+        check("e\u{301}te\u{301}", "te", 1, &[(2, 4, false)]);
+    }
+
+    #[test]
+    fn a_span_of_the_other_text_changes_sides() {
+        let mut errors = vec![
+            ErrorSpan::new("accuracy/mistranslation", "bank", Severity::Major),
+            ErrorSpan::new("accuracy/omission", "the", Severity::Major),
+            ErrorSpan::new("accuracy/omission", "nowhere", Severity::Minor),
+            ErrorSpan::new("accuracy/omission", "", Severity::Minor),
+        ];
+        place(&mut errors, "on the bank", "auf der Bank");
+        let seen: Vec<_> = errors.iter().map(|e| (e.side, e.start, e.end)).collect();
+        assert_eq!(
+            seen,
+            [
+                (Side::Source, Some(7), Some(11)),
+                (Side::Source, Some(3), Some(6)),
+                (Side::Source, None, None),
+                (Side::Source, None, None),
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_verbatim(text in "[aäb高🙂 ]{0,24}", span in "[aäb高🙂 ]{0,4}", named in 1usize..4) {
+            for naming in 0..named {
+                match locate(&text, &span, naming, named) {
+                    Some(p) => {
+                        let found: String = text.chars().skip(p.start).take(p.end - p.start).collect();
+                        prop_assert_eq!(found, span.clone());
+                    }
+                    None => prop_assert!(span.is_empty() || !text.contains(&span)),
+                }
+            }
+        }
+
+        #[test]
+        fn every_substring_is_found(text in "[aäb高🙂 ]{1,24}", from in 0usize..24, len in 1usize..8) {
+            let from = from % text.chars().count();
+            let span: String = text.chars().skip(from).take(len).collect();
+            let place = locate(&text, &span, 0, 1).unwrap();
+            prop_assert!(place.start <= from);
+            prop_assert!(place.start == from || place.ambiguous, "an earlier place is a guess");
+        }
+    }
+}

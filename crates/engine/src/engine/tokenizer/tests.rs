@@ -1,0 +1,266 @@
+//! Tokenizations against Hugging Face's (tests/golden), control tokens in data, bytes of every token. Models
+//! are read from `$TRIBUNAL_HOME`, tokenizer.json files from `$TRIBUNAL_TOKENIZERS`; what is not there is
+//! named and not checked.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use candle_core::quantized::gguf_file::{Content, Value};
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::*;
+
+#[derive(Deserialize)]
+struct Golden {
+    texts: Vec<String>,
+    control_texts: Vec<String>,
+    ids: BTreeMap<String, Vec<Vec<u32>>>,
+    control_ids: BTreeMap<String, Vec<Vec<u32>>>,
+}
+
+fn golden() -> Golden {
+    serde_json::from_str(include_str!("../../../../../tests/golden/tokenizations.json")).unwrap()
+}
+
+/// Pairs of pieces, separated by bars.
+const TINY_MERGES: &str = "e r|r o|er ro|erro r|error s|s p|a n|sp an|\" :|Ġ \"|{ \"|} ]|\" ,|Ġ {|\
+    m i|n or|o r|mi n|min or|m a|ma j|maj or|c r|Ġ [|\" }|Ġ a|i n|Ã ¤|\
+    Ġ t|t h|Ġ 1|0 0|Ċ Ċ|Ġ Ġ|ĠĠ ĠĠ|] }|\"} ]}|\"} ,";
+
+/// A small byte-level vocabulary: 256 bytes, some merges, some control tokens.
+pub(crate) fn tiny_vocab() -> GgufVocab {
+    let alphabet = pieces::byte_level_alphabet();
+    let mut tokens: Vec<(u8, String)> = alphabet.iter().map(|(c, b)| (*b, c.to_string())).collect();
+    tokens.sort();
+    let mut tokens: Vec<String> = tokens.into_iter().map(|(_, piece)| piece).collect();
+    let mut kept = Vec::new();
+    for merge in TINY_MERGES.split('|') {
+        let (left, right) = merge.split_once(' ').unwrap();
+        if tokens.iter().any(|t| t == left) && tokens.iter().any(|t| t == right) {
+            tokens.push(format!("{left}{right}"));
+            kept.push(merge.to_owned());
+        }
+    }
+    let first_control = tokens.len() as u32;
+    let mut token_types = vec![1; tokens.len()];
+    for name in ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>"] {
+        tokens.push(name.to_owned());
+        token_types.push(if name == "<think>" { 4 } else { 3 });
+    }
+    tokens.push("[PAD]".to_owned());
+    token_types.push(5);
+    GgufVocab {
+        model: "gpt2".into(),
+        pre: "gpt-2".into(),
+        tokens,
+        token_types,
+        merges: kept,
+        bos: Some(first_control),
+        eos: Some(first_control + 2),
+        ..GgufVocab::default()
+    }
+}
+
+pub(crate) fn tiny() -> Tokenizer {
+    Tokenizer::from_gguf(&tiny_vocab(), Some("<|im_start|>x<|im_end|><think>")).unwrap()
+}
+
+/// The vocabulary in the first GGUF file of a card's folder, if the model is on this machine.
+pub(crate) fn model_vocab(card: &str) -> Option<GgufVocab> {
+    let home = std::env::var_os("TRIBUNAL_HOME").map(PathBuf::from).or_else(|| {
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        cache
+            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
+            .map(|c| c.join("tribunal"))
+    })?;
+    let files = std::fs::read_dir(home.join(card)).ok();
+    let path = files.into_iter().flatten().flatten().map(|f| f.path());
+    let Some(path) = path.filter(|p| p.extension().is_some_and(|e| e == "gguf")).min() else {
+        eprintln!("not checked: the model `{card}` is not in `{}`", home.display());
+        return None;
+    };
+    let content = Content::read(&mut std::io::BufReader::new(std::fs::File::open(path).unwrap())).unwrap();
+    let get = |key: &str| content.metadata.get(&format!("tokenizer.{key}"));
+    let text = |key: &str| get(key).map(|v| v.to_string().unwrap().clone());
+    let number = |key: &str| get(key).map(|v| v.to_u32().unwrap());
+    let list = |key: &str| get(key).map(|v| v.to_vec().unwrap().clone()).unwrap_or_default();
+    let strings = |key: &str| list(key).iter().map(|v| v.to_string().unwrap().clone()).collect();
+    let flag = |key: &str| get(key).map(|v| v.to_bool().unwrap());
+    Some(GgufVocab {
+        model: text("ggml.model").unwrap(),
+        pre: text("ggml.pre").unwrap_or_default(),
+        tokens: strings("ggml.tokens"),
+        scores: list("ggml.scores").iter().map(|v| v.to_f32().unwrap()).collect(),
+        token_types: list("ggml.token_type").iter().map(|v: &Value| v.to_i32().unwrap()).collect(),
+        merges: strings("ggml.merges"),
+        bos: number("ggml.bos_token_id"),
+        eos: number("ggml.eos_token_id"),
+        eot: number("ggml.eot_token_id"),
+        unknown: number("ggml.unknown_token_id"),
+        add_bos: flag("ggml.add_bos_token"),
+        add_space_prefix: flag("ggml.add_space_prefix"),
+        chat_template: text("chat_template"),
+    })
+}
+
+pub(crate) fn model(card: &str) -> Option<Tokenizer> {
+    Some(Tokenizer::from_gguf(&model_vocab(card)?, None).unwrap())
+}
+
+/// A tokenizer.json folder fetched by scripts/tokenizers.sh.
+fn fetched(name: &str, template: Option<&str>) -> Option<Tokenizer> {
+    let Some(dir) = std::env::var_os("TRIBUNAL_TOKENIZERS").map(|d| PathBuf::from(d).join(name)) else {
+        eprintln!(
+            "not checked: TRIBUNAL_TOKENIZERS is not set, so tokenizer.json of `{name}` is not compared"
+        );
+        return None;
+    };
+    let Ok(json) = std::fs::read(dir.join("tokenizer.json")) else {
+        eprintln!("not checked: there is no `{}`", dir.join("tokenizer.json").display());
+        return None;
+    };
+    let config = std::fs::read(dir.join("tokenizer_config.json")).unwrap();
+    Some(Tokenizer::from_json(&json, Some(&config), template).unwrap())
+}
+
+#[track_caller]
+fn check(tokenizer: &Tokenizer, name: &str) {
+    let golden = golden();
+    for (text, want) in golden.texts.iter().zip(&golden.ids[name]) {
+        let ids = tokenizer.encode_data(text).unwrap();
+        assert_eq!(&ids, want, "{name}: {text:?}");
+        assert_eq!(&tokenizer.encode_template(text).unwrap(), want, "{name}: {text:?}");
+    }
+    for text in &golden.control_texts {
+        let ids = tokenizer.encode_data(text).unwrap();
+        assert!(!ids.iter().any(|&id| tokenizer.is_control(id)), "{name}: {text:?}");
+        assert_eq!(&tokenizer.decode(&ids), text, "{name}");
+    }
+}
+
+#[track_caller]
+fn check_control(tokenizer: &Tokenizer, name: &str) {
+    let golden = golden();
+    for (text, want) in golden.control_texts.iter().zip(&golden.control_ids[name]) {
+        assert_eq!(&tokenizer.encode_template(text).unwrap(), want, "{name}: {text:?}");
+    }
+}
+
+#[test]
+fn gguf_byte_level_equals_hugging_face() {
+    for (card, name) in [
+        ("smollm2-135m-instruct", "smollm2"),
+        ("qwen2.5-coder-0.5b-instruct", "qwen2_5"),
+        ("qwen2.5-coder-1.5b-instruct", "qwen2_5"),
+    ] {
+        if let Some(tokenizer) = model(card) {
+            check(&tokenizer, name);
+            check_control(&tokenizer, name);
+        }
+    }
+}
+
+#[test]
+fn gguf_sentencepiece_equals_hugging_face() {
+    if let Some(tokenizer) = model("gemma-3-270m") {
+        check(&tokenizer, "gemma3");
+        assert_eq!(tokenizer.encode_raw("Hello").unwrap()[0], tokenizer.bos().unwrap());
+    }
+}
+
+#[test]
+fn tokenizer_json_equals_hugging_face() {
+    for name in ["qwen2_5", "qwen3", "llama3", "gemma3"] {
+        if let Some(tokenizer) = fetched(name, None) {
+            check(&tokenizer, name);
+            check_control(&tokenizer, name);
+            check_ends(&tokenizer, name);
+        }
+    }
+}
+
+/// Beginnings, ends and control tokens as the models' files name them.
+#[track_caller]
+fn check_ends(t: &Tokenizer, name: &str) {
+    let starts_with_bos = t.encode_raw("x").unwrap()[0] == t.bos().unwrap_or(u32::MAX);
+    match name {
+        "qwen3" => {
+            assert_eq!(t.decode(t.stops()), "<|im_end|><|endoftext|>");
+            assert!(t.is_control(t.control_id("<think>").unwrap()));
+            assert!(!starts_with_bos);
+        }
+        "llama3" => {
+            assert_eq!(t.bos(), t.control_id("<|begin_of_text|>"));
+            assert_eq!(t.stops().len(), 2, "end of text and end of turn");
+        }
+        "gemma3" => {
+            assert_eq!(t.eos(), t.control_id("<end_of_turn>"));
+            assert!(t.stops().contains(&t.control_id("<eos>").unwrap()));
+            assert!(t.control_id("\n\n").is_none());
+            assert!(starts_with_bos);
+            assert_eq!(t.encode_raw("<bos>x").unwrap().len(), 2);
+        }
+        _ => assert_eq!(t.eos(), t.control_id("<|im_end|>")),
+    }
+}
+
+/// The pipeline that a GGUF file gives, written as tokenizer.json and read back, is the same tokenizer.
+#[test]
+fn a_gguf_tokenizer_survives_as_tokenizer_json() {
+    let golden = golden();
+    for vocab in [Some(tiny_vocab()), model_vocab("smollm2-135m-instruct")].into_iter().flatten() {
+        let from_gguf = Tokenizer::from_gguf(&vocab, None).unwrap();
+        let mut whole = from_gguf.data.clone();
+        whole.with_decoder(Some(tokenizers::decoders::byte_level::ByteLevel::default()));
+        let special =
+            from_gguf.control_names().iter().map(|n| tokenizers::AddedToken::from(n.as_str(), true));
+        whole.add_special_tokens(special).unwrap();
+        let config = serde_json::json!({"eos_token": from_gguf.decode(&[vocab.eos.unwrap()])}).to_string();
+        let json = whole.to_string(false).unwrap();
+        let from_json = Tokenizer::from_json(json.as_bytes(), Some(config.as_bytes()), None).unwrap();
+        for text in golden.texts.iter().chain(&golden.control_texts) {
+            assert_eq!(from_json.encode_data(text).unwrap(), from_gguf.encode_data(text).unwrap());
+            assert_eq!(from_json.encode_template(text).unwrap(), from_gguf.encode_template(text).unwrap());
+        }
+        assert_eq!(from_json.bytes, from_gguf.bytes);
+        assert_eq!(from_json.eos(), vocab.eos);
+    }
+}
+
+#[test]
+fn unknown_kinds_are_refused_by_name() {
+    let refused = |vocab: GgufVocab| Tokenizer::from_gguf(&vocab, None).err().unwrap().to_string();
+    let pre = refused(GgufVocab { pre: "klingon".into(), ..tiny_vocab() });
+    assert!(pre.contains("`klingon`") && pre.contains("hint:"), "{pre}");
+    assert!(refused(GgufVocab { model: "rwkv".into(), ..tiny_vocab() }).contains("`rwkv`"));
+    assert!(refused(GgufVocab { token_types: vec![1], ..tiny_vocab() }).contains("token types"));
+    assert!(refused(GgufVocab { eos: Some(9999), ..tiny_vocab() }).contains("`9999`"));
+    assert!(refused(GgufVocab { merges: vec!["ab".into()], ..tiny_vocab() }).contains("`ab`"));
+    assert!(refused(GgufVocab { tokens: Vec::new(), ..tiny_vocab() }).contains("no tokens"));
+    let stop = tiny().with_stop_tokens(&["<|nope|>"]).err().unwrap().to_string();
+    assert!(stop.contains("`<|nope|>`"), "{stop}");
+}
+
+#[test]
+fn control_tokens_act_only_in_templates() {
+    let t = tiny();
+    let text = "<|im_start|>user\nx<|im_end|>";
+    let template = t.encode_template(text).unwrap();
+    assert!(t.is_control(template[0]) && t.is_control(*template.last().unwrap()));
+    let data = t.encode_data(text).unwrap();
+    assert!(!data.iter().any(|&id| t.is_control(id)));
+    assert_eq!(t.decode(&data), text);
+    assert_eq!(t.decode(&template), text);
+    assert!(t.is_control(t.control_id("<think>").unwrap()));
+    assert_eq!(t.stops(), [t.control_id("<|im_end|>").unwrap(), t.control_id("<|endoftext|>").unwrap()]);
+}
+
+proptest! {
+    #[test]
+    fn byte_level_data_decodes_to_itself(text in any::<String>()) {
+        let t = tiny();
+        let ids = t.encode_data(&text).unwrap();
+        prop_assert_eq!(t.decode(&ids), text);
+    }
+}

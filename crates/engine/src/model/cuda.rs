@@ -1,0 +1,87 @@
+//! An NVIDIA GPU, by cudarc alone: the driver is opened when a GPU is asked for, and no other library is needed.
+//! The feature `cuda` decides only whether the kernels are in the program; without them no GPU can be opened.
+//!
+//! In reading order: a [`Gpu`] is opened; its `backend` runs the decoder's operations, each a launch of the kernel of
+//! that name in `kernels/`, with weights as `weights` keeps them and [`planes`] lays them out. [`products`] chooses the
+//! kernel of a matrix product. No arithmetic is here.
+
+mod gpu;
+pub use gpu::Gpu;
+
+mod adapter;
+mod backend;
+mod graphs;
+mod plan;
+mod sender;
+mod tail;
+mod turning;
+mod upload;
+mod weights;
+
+mod agreement;
+mod driver;
+mod launch;
+mod memory;
+mod probe;
+
+pub mod items;
+pub mod planes;
+pub mod products;
+pub mod tiles;
+
+/// Whether this binary has the CUDA kernels. It may still find no device.
+pub const BUILT_IN: bool = cfg!(feature = "cuda");
+
+/// The most rows of a step that is recorded and launched whole when its like comes again.
+pub const RECORDED_ROWS: usize = 256;
+
+/// Loads a checkpoint's weights onto a GPU.
+///
+/// # Errors
+/// Tensors that are missing or cannot be multiplied there, or too little memory.
+pub fn load(gpu: &Gpu, weights: &super::Weights) -> Result<Box<dyn super::Model>, super::Error> {
+    Ok(Box::new(super::Decoder::load(weights, backend::Cuda::new(gpu, weights.config())?)?))
+}
+
+/// What a GPU reaches.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Peak {
+    /// bf16 operations per second of `mma.sync` on registers; a multiplication and an addition count as two.
+    pub operations: f64,
+    /// Bytes read and written per second by a copy within the device's memory.
+    pub bytes: f64,
+}
+
+/// How long a measurement takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Rounds of the tensor core, bytes of a copy, repeats of each.
+    pub rounds: usize,
+    pub copy_bytes: usize,
+    pub repeats: usize,
+}
+
+/// Why a GPU cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    #[error("this binary was built without CUDA")]
+    NotBuilt,
+    #[error("there is no NVIDIA driver (`libcuda.so.1`)")]
+    NoDriver,
+    #[error("the driver supports CUDA {}.{}, and this binary needs 13.0", .0 / 1000, .0 % 1000 / 10)]
+    OldDriver(i32),
+    #[error("there are {0} devices, counted from 0")]
+    NoDevice(usize),
+    #[error("`{name}` has compute capability {major}.{minor}, and the kernels need 8.0 or later")]
+    OldDevice { name: String, major: i32, minor: i32 },
+    #[error("{wanted} MiB of GPU memory for {what}, and {free} MiB are free")]
+    Memory { what: &'static str, wanted: usize, free: usize },
+    #[error("the KV cache of a GPU holds bf16, not {0}; hint: leave out `--kv-dtype`")]
+    Cache(&'static str),
+    #[error(transparent)]
+    Product(#[from] products::Error),
+    #[error("the CUDA kernel `{kernel}` takes other arguments than this binary gives it")]
+    Arguments { kernel: &'static str },
+    #[error("the GPU failed: {what}: {reason}")]
+    Driver { what: &'static str, reason: String },
+}

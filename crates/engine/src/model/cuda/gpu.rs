@@ -1,0 +1,163 @@
+//! Opening a GPU and loading the kernels onto it.
+
+#![expect(unsafe_code, reason = "the driver is a C library")]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use cudarc::driver::{CudaContext, result, sys, sys::CUdevice_attribute_enum as Attribute};
+
+use super::{Error, driver::failed, launch::Kernels};
+
+/// The first version of the driver's interface that loads this binary's kernels.
+const DRIVER: i32 = 13_000;
+
+/// A GPU that is there, with the kernels on it.
+#[derive(Clone)]
+pub struct Gpu {
+    inner: Arc<Inner>,
+    /// Whether sequences read the keys of a prefix that they share together.
+    cascade: bool,
+    /// Whether small steps that come again are recorded and launched whole.
+    graphs: bool,
+}
+
+struct Inner {
+    context: Arc<CudaContext>,
+    kernels: Kernels,
+    name: String,
+    /// Major and minor compute capability.
+    capability: (i32, i32),
+    multiprocessors: usize,
+    /// The most dynamic shared memory that a block can be allowed.
+    shared_bytes: usize,
+    /// Steps that were launched whole.
+    whole_steps: AtomicUsize,
+}
+
+impl std::fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.inner.name, self.inner.context.ordinal())
+    }
+}
+
+impl Gpu {
+    /// Opens the GPU with this number.
+    ///
+    /// # Errors
+    /// The program has no kernels; there is no driver, no such GPU, or one of them is too old.
+    pub fn open(ordinal: usize) -> Result<Self, Error> {
+        if !super::BUILT_IN {
+            return Err(Error::NotBuilt);
+        }
+        // SAFETY: it looks for a library of the system and opens it.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(Error::NoDriver);
+        }
+        result::init().map_err(failed("start the driver"))?;
+        let mut version = 0;
+        // SAFETY: the driver writes one number.
+        unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(failed("ask the driver"))?;
+        if version < DRIVER {
+            return Err(Error::OldDriver(version));
+        }
+        let count = CudaContext::device_count().map_err(failed("count the devices"))? as usize;
+        if ordinal >= count {
+            return Err(Error::NoDevice(count));
+        }
+        let context = CudaContext::new(ordinal).map_err(failed("open the device"))?;
+        let name = context.name().map_err(failed("ask the device"))?;
+        let capability = context.compute_capability().map_err(failed("ask the device"))?;
+        if capability.0 < 8 {
+            return Err(Error::OldDevice { name, major: capability.0, minor: capability.1 });
+        }
+        let attribute =
+            |attribute| context.attribute(attribute).map(|n| n as usize).map_err(failed("ask the device"));
+        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let shared_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let kernels = Kernels::load(&context)?;
+        let whole_steps = AtomicUsize::new(0);
+        let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes, whole_steps };
+        Ok(Self { inner: Arc::new(inner), cascade: true, graphs: true })
+    }
+
+    /// The GPU's number.
+    #[must_use]
+    pub fn ordinal(&self) -> usize {
+        self.inner.context.ordinal()
+    }
+
+    /// What the GPU is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Its generation as far as that can move a bit: how tensor cores round. GPUs of one major compute capability
+    /// round alike.
+    #[must_use]
+    pub fn generation(&self) -> String {
+        self.inner.capability.0.to_string()
+    }
+
+    /// Bytes that can still be allocated, and all bytes.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn memory(&self) -> Result<(usize, usize), Error> {
+        self.inner.context.mem_get_info().map_err(failed("ask for free memory"))
+    }
+
+    /// The same GPU, where each sequence reads the keys of a shared prefix for itself. It moves no bit: a measure of what
+    /// reading them together is worth.
+    #[must_use]
+    pub fn without_cascade(&self) -> Self {
+        Self { cascade: false, ..self.clone() }
+    }
+
+    /// The same GPU, where every kernel of every step is launched by itself. It moves no bit; for finding faults.
+    #[must_use]
+    pub fn without_graphs(&self) -> Self {
+        Self { graphs: false, ..self.clone() }
+    }
+
+    /// Steps so far that were launched whole, from a recording.
+    #[must_use]
+    pub fn whole_steps(&self) -> usize {
+        self.inner.whole_steps.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_whole_step(&self) {
+        self.inner.whole_steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn records(&self) -> bool {
+        self.graphs
+    }
+
+    pub(super) fn cascades(&self) -> bool {
+        self.cascade
+    }
+
+    pub(super) fn context(&self) -> &Arc<CudaContext> {
+        &self.inner.context
+    }
+
+    pub(super) fn capability(&self) -> (i32, i32) {
+        self.inner.capability
+    }
+
+    pub(super) fn multiprocessors(&self) -> usize {
+        self.inner.multiprocessors
+    }
+
+    pub(super) fn shared_bytes(&self) -> usize {
+        self.inner.shared_bytes
+    }
+
+    pub(super) fn kernels(&self) -> &Kernels {
+        &self.inner.kernels
+    }
+}

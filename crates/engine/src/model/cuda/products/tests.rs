@@ -1,0 +1,105 @@
+//! The tables of kernels and segments, and what launches must hold.
+
+use std::fmt::Write as _;
+
+use super::{Error, FULL, Kernels, Kind, TILES, check, launch, segment};
+
+fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
+    table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(' ').collect())
+}
+
+#[test]
+fn segments_are_those_of_the_kernels() {
+    let mut seen = 0;
+    for row in rows(include_str!("../../../../../../kernels/tests/segments.txt")) {
+        let numbers: Vec<usize> = row.iter().map(|word| word.parse().unwrap()).collect();
+        let [n, k, length, segments] = numbers[..] else { panic!("four numbers: {row:?}") };
+        assert_eq!((segment(n, k), k.div_ceil(segment(n, k))), (length, segments), "[{n}, {k}]");
+        seen += 1;
+    }
+    assert!(seen >= 20, "{seen} rows");
+}
+
+#[test]
+fn tiles_are_those_of_the_kernels() {
+    let ours: Vec<String> = TILES
+        .iter()
+        .map(|tile| {
+            let twin = match (tile.kernels, tile.split) {
+                (Kernels::Hopper, _) => "wgmma",
+                (_, None) => "whole",
+                _ => "split",
+            };
+            let (tokens, outputs, threads) = (tile.tokens, tile.outputs, tile.threads);
+            format!("{} {twin} {tokens} {outputs} {threads} {}", tile.whole, tile.shared_bytes)
+        })
+        .collect();
+    let theirs: Vec<String> = rows(include_str!("../../../../../../kernels/tests/tiles.txt"))
+        .map(|words| words.join(" "))
+        .collect();
+    assert_eq!(ours, theirs);
+    for tile in &TILES {
+        assert_eq!(tile.kernels == Kernels::Plain, tile.shared_bytes == 0, "{}", tile.whole);
+        let module = match tile.kind {
+            Kind::Bf16 => "gemm_bf16",
+            Kind::Q8_0 => "gemm_q8_0",
+            Kind::Q4K => "gemm_q4_k",
+            Kind::Q6K => "gemm_q6_k",
+        };
+        assert!(tile.whole.starts_with(module), "{}", tile.whole);
+        assert!(tile.split.is_none_or(|name| name == format!("{}_split", tile.whole)), "{:?}", tile.split);
+    }
+}
+
+#[test]
+fn rows_must_be_whole_steps() {
+    assert_eq!(check(8, 48), Ok(()));
+    assert_eq!(check(8, 40), Err(Error::Columns { k: 40 }));
+    assert_eq!(check(8, 0), Err(Error::Columns { k: 0 }));
+    assert_eq!(check(1 << 31, 64), Err(Error::TooLarge { n: 1 << 31, k: 64 }));
+}
+
+/// Every tile covers the product, and the partial sums stay small whatever the weight.
+#[test]
+fn launches_cover_the_product() {
+    for kind in [Kind::Bf16, Kind::Q8_0, Kind::Q4K, Kind::Q6K] {
+        for m in [1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 128, 300, 4096] {
+            for (n, k) in [(16, 16), (320, 64), (896, 4864), (3584, 18944), (37888, 3584), (32001, 4096)] {
+                let launch = launch(kind, m, n, k);
+                let blocks = m.div_ceil(launch.tile.tokens) * n.div_ceil(launch.tile.outputs);
+                assert_eq!(launch.grid, [blocks as u32, launch.split.unwrap_or(1) as u32, 1]);
+                assert_eq!(launch.tile.kernels, Kernels::Fast);
+                assert_eq!(launch.split.is_some(), launch.kernel.ends_with("_split"));
+                assert!(launch.split.is_none_or(|segments| segments == k.div_ceil(launch.segment)));
+                assert!(launch.partial_len(m, n) <= 2 * FULL * 64 * m, "{m} [{n}, {k}]");
+            }
+        }
+    }
+}
+
+/// What is chosen for the shapes of Qwen2.5 0.5B, 7B and 72B: the blocks are the grid's product.
+#[test]
+fn what_is_launched() {
+    let mut table = String::new();
+    for (model, shapes) in [
+        ("0.5B", [(1152, 896), (896, 896), (9728, 896), (896, 4864), (151_936, 896)]),
+        ("7B", [(4608, 3584), (3584, 3584), (37888, 3584), (3584, 18944), (152_064, 3584)]),
+        ("72B", [(10240, 8192), (8192, 8192), (59136, 8192), (8192, 29568), (152_064, 8192)]),
+    ] {
+        for (n, k) in shapes {
+            write!(table, "{model:4} [{n}, {k}]").unwrap();
+            for m in [1, 16, 64, 256, 4096] {
+                let launch = launch(Kind::Bf16, m, n, k);
+                let (x, y) = (launch.grid[0], launch.grid[1]);
+                write!(table, "  {m}: {} {x}x{y}", launch.kernel.trim_start_matches("gemm_bf16_")).unwrap();
+            }
+            table.push('\n');
+        }
+    }
+    for m in [1, 16, 64, 256, 4096] {
+        let launch = launch(Kind::Q4K, m, 3584, 18944);
+        let (x, y) = (launch.grid[0], launch.grid[1]);
+        writeln!(table, "7B down, q4_k, {m}: {} {x}x{y}", launch.kernel).unwrap();
+    }
+    insta::assert_snapshot!(table);
+}

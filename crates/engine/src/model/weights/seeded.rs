@@ -1,0 +1,162 @@
+//! A checkpoint without files: a configuration's tensors with seeded numbers, for measuring shapes whose weights are
+//! not at hand. The same numbers come from the kernel `fill_bf16`, so that a GPU makes its own.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use candle_core::quantized::GgmlDType;
+
+use super::{Entry, RowOrder, Weights};
+use crate::model::{Config, config::Arch};
+
+/// How one tensor's numbers are made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fill {
+    pub seed: u32,
+    /// Their standard deviation.
+    pub scale: f32,
+}
+
+/// The tensors of `config` in bf16, with numbers drawn from `seed`.
+#[must_use]
+pub fn weights(config: Config, seed: u32) -> Weights {
+    let mut index = BTreeMap::new();
+    for (name, shape) in tensors(&config) {
+        let end = 2 * shape.iter().product::<usize>();
+        index.insert(
+            name,
+            Entry { file: 0, start: 0, end, dtype: GgmlDType::BF16, shape, order: RowOrder::Plain },
+        );
+    }
+    let path = PathBuf::from(format!("seeded weights ({seed})"));
+    Weights { path, files: Vec::new(), index, config, metadata: None, seed: Some(seed) }
+}
+
+/// Every tensor that the decoder reads, by its name in checkpoints of this architecture.
+fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
+    let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
+    let mut all = vec![
+        ("model.embed_tokens".to_owned(), vec![c.vocab, c.hidden]),
+        ("model.norm".to_owned(), vec![c.hidden]),
+    ];
+    if !c.tied {
+        all.push(("lm_head".into(), vec![c.vocab, c.hidden]));
+    }
+    let mut layer = vec![
+        ("input_layernorm", vec![c.hidden]),
+        ("self_attn.q_proj", vec![q, c.hidden]),
+        ("self_attn.k_proj", vec![kv, c.hidden]),
+        ("self_attn.v_proj", vec![kv, c.hidden]),
+        ("self_attn.o_proj", vec![c.hidden, q]),
+        ("post_attention_layernorm", vec![c.hidden]),
+        ("mlp.gate_proj", vec![c.intermediate, c.hidden]),
+        ("mlp.up_proj", vec![c.intermediate, c.hidden]),
+        ("mlp.down_proj", vec![c.hidden, c.intermediate]),
+    ];
+    if matches!(c.arch, Arch::Qwen3 | Arch::Gemma3) {
+        layer.push(("self_attn.q_norm", vec![c.head_dim]));
+        layer.push(("self_attn.k_norm", vec![c.head_dim]));
+    }
+    if c.arch == Arch::Gemma3 {
+        layer.push(("pre_feedforward_layernorm", vec![c.hidden]));
+        layer.push(("post_feedforward_layernorm", vec![c.hidden]));
+    }
+    for i in 0..c.n_layers {
+        all.extend(layer.iter().map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape.clone())));
+    }
+    let mut named: Vec<_> = all.into_iter().map(|(part, shape)| (format!("{part}.weight"), shape)).collect();
+    if c.arch == Arch::Qwen2 {
+        for i in 0..c.n_layers {
+            named.extend(
+                [("q", q), ("k", kv), ("v", kv)]
+                    .map(|(part, n)| (format!("model.layers.{i}.self_attn.{part}_proj.bias"), vec![n])),
+            );
+        }
+    }
+    named
+}
+
+/// How the numbers of one tensor are made: matrices so that a product keeps the spread of its input; `None` for the
+/// weights of norms, which are ones.
+#[must_use]
+pub fn fill(seed: u32, name: &str, shape: &[usize]) -> Option<Fill> {
+    if name.ends_with("norm.weight") {
+        return None;
+    }
+    // FNV-1a, 32 bits: each tensor has numbers of its own.
+    let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let seed = name.bytes().fold(0x811c_9dc5 ^ seed, hash);
+    let scale = shape.get(1).map_or(0.02, |&k| 1.0 / (k as f32).sqrt());
+    Some(Fill { seed, scale })
+}
+
+/// A tensor's bytes.
+#[must_use]
+pub fn bytes(seed: u32, name: &str, shape: &[usize]) -> Vec<u8> {
+    let n = shape.iter().product();
+    let value = |i: usize| match fill(seed, name, shape) {
+        Some(fill) => fill.value(i),
+        // Gemma's files hold what is added to 1; ones again, so that its rows only grow by a factor.
+        None => half::bf16::ONE,
+    };
+    (0..n).flat_map(|i| value(i).to_le_bytes()).collect()
+}
+
+impl Fill {
+    /// Number `i`, as `kernels/fill.cu` makes it.
+    #[must_use]
+    pub fn value(&self, i: usize) -> half::bf16 {
+        let start = mix(u64::from(self.seed) + 1);
+        let bits = mix(start.wrapping_add((i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let sum: i32 = (0..4).map(|part| (bits >> (16 * part) & 0xffff) as i32).sum();
+        let normal = (sum - 131_070) as f32 * 2.642_899_8e-5;
+        half::bf16::from_f32(normal * self.scale)
+    }
+}
+
+fn mix(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::config::from_json;
+
+    fn config() -> Config {
+        let json = include_str!("../../../../../models/tiny/qwen2/config.json");
+        from_json("config.json", &serde_json::from_str(json).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn numbers_have_the_spread_that_was_asked_for() {
+        let fill = Fill { seed: 5, scale: 0.02 };
+        let values: Vec<f32> = (0..50_000).map(|i| fill.value(i).to_f32()).collect();
+        let mean = values.iter().sum::<f32>() / 50_000.0;
+        let spread = (values.iter().map(|v| v * v).sum::<f32>() / 50_000.0).sqrt();
+        assert!(mean.abs() < 5e-4 && (spread - 0.02).abs() < 3e-4, "{mean} {spread}");
+        // As kernels/tests/fill.cpp has them.
+        assert_eq!([0, 1, 2, 3].map(|i| fill.value(i).to_bits()), [0x3bea, 0xbc1f, 0xbcc8, 0x3b99]);
+        assert_ne!(fill.value(0), Fill { seed: 6, ..fill }.value(0));
+    }
+
+    #[test]
+    fn a_checkpoint_without_files_has_the_tensors_of_one_with_files() {
+        let seeded = Weights::seeded(config(), 7);
+        let folder =
+            std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("models/tiny/qwen2");
+        let real = Weights::open(&folder).unwrap();
+        let names = |weights: &Weights| -> Vec<(String, Vec<usize>)> {
+            weights.tensors().map(|(name, _, shape)| (name.to_owned(), shape.to_vec())).collect()
+        };
+        assert_eq!(names(&seeded), names(&real));
+        assert_eq!(seeded.floats("model.norm.weight", 64).unwrap(), [1.0; 64]);
+        let [a, b] = ["q", "k"].map(|part| {
+            let name = format!("model.layers.0.self_attn.{part}_proj.weight");
+            let n = if part == "q" { 64 } else { 32 };
+            seeded.get(&name, &[n, 64]).unwrap().bytes[..64].to_vec()
+        });
+        assert_ne!(a, b, "each tensor has numbers of its own");
+    }
+}

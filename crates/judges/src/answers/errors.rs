@@ -1,0 +1,392 @@
+//! Errors in JSON, as the FSP paper's prompts ask for them: the schema that is shown, the form that is enforced,
+//! shots written as answers, and answers read. It asks nothing.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    chances::{Scoring, Written},
+    form_about,
+};
+use crate::{
+    Error, Verdict, confidence,
+    llm::{Form, Reply},
+    mqm::{self, ErrorSpan, Severity, locate, repeats, typology, weights::Weights},
+    prompt::{File, Prompts},
+    reading,
+    shots::{Shot, ShotError},
+};
+
+const SCHEMA_PAPER: File = File { name: "answers/schema.paper.j2", text: include_str!("schema.paper.j2") };
+const FORM_PAPER: File = File { name: "answers/form.paper.j2", text: include_str!("form.paper.j2") };
+/// Shown and enforced.
+const SCHEMA_STRICT: File = File { name: "answers/schema.strict.j2", text: include_str!("schema.strict.j2") };
+const QUALITY_LEVELS: File =
+    File { name: "answers/quality_levels.j2", text: include_str!("quality_levels.j2") };
+const SHOTS_PAPER: File = File { name: "answers/shots.paper.jsonl", text: include_str!("shots.paper.jsonl") };
+const SHOTS_STRICT: File =
+    File { name: "answers/shots.strict.jsonl", text: include_str!("shots.strict.jsonl") };
+
+/// What an answer holds and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Category first and one line, as in our schema; else the span first and indented, as printed.
+    pub is_strict: bool,
+    pub explain: bool,
+    /// Whether a `quality_score` follows the errors.
+    pub quality: bool,
+    pub target: Target,
+}
+
+/// The tag of the prompt that holds the text under judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    Translation,
+    Segment,
+}
+
+impl Target {
+    fn tag(self) -> &'static str {
+        match self {
+            Self::Translation => "translation",
+            Self::Segment => "target_segment",
+        }
+    }
+}
+
+/// A shot as a template sees it: its texts, and its answer in the layout.
+#[derive(Serialize)]
+pub struct ShownShot<'a> {
+    #[serde(flatten)]
+    shot: &'a Shot,
+    answer: String,
+}
+
+impl Layout {
+    /// The files that the layout needs, shots apart.
+    #[must_use]
+    pub fn files(self) -> Vec<File> {
+        let mut files = if self.is_strict { vec![SCHEMA_STRICT] } else { vec![SCHEMA_PAPER, FORM_PAPER] };
+        files.extend(self.quality.then_some(QUALITY_LEVELS));
+        files
+    }
+
+    /// The layout's own shots.
+    #[must_use]
+    pub fn shots_file(self) -> File {
+        if self.is_strict { SHOTS_STRICT } else { SHOTS_PAPER }
+    }
+
+    /// The schema as the prompt shows it.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when a replaced template cannot be filled in.
+    pub fn schema(self, prompts: &Prompts, max_errors: usize) -> Result<String, Error> {
+        self.render(prompts, if self.is_strict { SCHEMA_STRICT } else { SCHEMA_PAPER }, max_errors)
+    }
+
+    /// The form that an answer about these texts must have. Spans of an empty text are taken out of it.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when a replaced schema is no JSON.
+    pub fn form(
+        self,
+        prompts: &Prompts,
+        max_errors: usize,
+        source: &str,
+        target: &str,
+    ) -> Result<Form, Error> {
+        let file = if self.is_strict { SCHEMA_STRICT } else { FORM_PAPER };
+        let rendered = self.render(prompts, file, max_errors)?;
+        let schema: Value = serde_json::from_str(&rendered)
+            .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))?;
+        let texts = BTreeMap::from([
+            ("source".to_owned(), source.to_owned()),
+            (self.target.tag().into(), target.into()),
+        ]);
+        Ok(form_about(schema, texts))
+    }
+
+    fn render(self, prompts: &Prompts, file: File, max_errors: usize) -> Result<String, Error> {
+        let quality_levels = if self.quality { prompts.render(QUALITY_LEVELS, ())? } else { String::new() };
+        let values = json!({
+            "explain": self.explain,
+            "quality": self.quality,
+            "target_text": self.target.tag(),
+            "max_errors": max_errors,
+            "quality_levels": quality_levels,
+        });
+        prompts.render(file, values)
+    }
+
+    /// The shots with their answers in this layout. They have no `quality_score`: the paper gives none.
+    #[must_use]
+    pub fn shown(self, shots: &[Shot]) -> Vec<ShownShot<'_>> {
+        shots.iter().map(|shot| ShownShot { shot, answer: self.written(&shot.errors) }).collect()
+    }
+
+    /// Errors as an answer of this layout, without a quality score.
+    ///
+    /// # Panics
+    /// Never: the errors are strings.
+    #[must_use]
+    pub fn written(self, errors: &[ShotError]) -> String {
+        let errors: Vec<Value> = errors.iter().map(|error| self.entry(error)).collect();
+        let answer = json!({ "errors": errors });
+        let text = if self.is_strict {
+            serde_json::to_string(&answer)
+        } else {
+            serde_json::to_string_pretty(&answer)
+        };
+        text.expect("JSON values with string keys can be written")
+    }
+
+    fn entry(self, error: &ShotError) -> Value {
+        let path = typology::normalise(&error.category);
+        let (category, kind) = path.split_once('/').unwrap_or((&path, &path));
+        let span = ("error_span", json!(error.span));
+        let explanation = self.explain.then(|| ("explanation", json!(error.explanation)));
+        let names = [("error_category", json!(category)), ("error_type", json!(kind))];
+        let severity = ("severity", json!(error.severity));
+        let properties: Vec<(&str, Value)> = if self.is_strict {
+            names.into_iter().chain([span]).chain(explanation).chain([severity]).collect()
+        } else {
+            [span].into_iter().chain(explanation).chain(names).chain([severity]).collect()
+        };
+        properties.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+
+    /// Reads an answer.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] or [`Error::Unparsable`]: not this JSON, an empty span in strict, a quality score
+    /// that is missing, not asked for, or not in 0..=100.
+    pub fn read(self, text: &str) -> Result<Answer, Error> {
+        let answer: Answer = reading::json(text)?;
+        if self.is_strict
+            && answer.errors.iter().any(|e| e.error_span.as_deref().unwrap_or_default().is_empty())
+        {
+            return Err(reading::unusable(text, "an error has no span"));
+        }
+        match answer.quality_score {
+            Some(score) if !(0..=100).contains(&score) => {
+                Err(reading::unusable(text, &format!("quality_score `{score}` is not in 0 to 100")))
+            }
+            None if self.quality => Err(reading::unusable(text, "no quality_score")),
+            Some(_) if !self.quality => {
+                Err(reading::unusable(text, "a quality_score that was not asked for"))
+            }
+            _ => Ok(answer),
+        }
+    }
+}
+
+/// An answer as it is written.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    errors: Vec<Entry>,
+    quality_score: Option<i64>,
+}
+
+/// One error of an answer.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    /// Optional in the printed schema.
+    error_span: Option<String>,
+    #[serde(default)]
+    explanation: String,
+    error_category: Category,
+    error_type: String,
+    severity: Level,
+    #[serde(skip)]
+    confidence: Option<f64>,
+}
+
+/// The categories of the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Category {
+    Accuracy,
+    Fluency,
+    Style,
+    Terminology,
+    Other,
+}
+
+/// The severities of the prompt, which knows no neutral errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Critical,
+    Major,
+    Minor,
+}
+
+impl Category {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Accuracy => "accuracy",
+            Self::Fluency => "fluency",
+            Self::Style => "style",
+            Self::Terminology => "terminology",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl From<Level> for Severity {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Critical => Self::Critical,
+            Level::Major => Self::Major,
+            Level::Minor => Self::Minor,
+        }
+    }
+}
+
+impl Answer {
+    /// The same answer with how sure the model was of each span.
+    #[must_use]
+    pub fn weighed(mut self, reply: &Reply) -> Self {
+        let named = self.errors.iter_mut().filter(|entry| entry.error_span.is_some());
+        for (entry, confidence) in named.zip(confidence::of_values(reply, "error_span")) {
+            entry.confidence = confidence;
+        }
+        self
+    }
+
+    /// The verdict about these texts: raw and score are the quality score, or the weighed errors.
+    #[must_use]
+    pub fn verdict(self, source: &str, target: &str, weights: &Weights, scores_by_quality: bool) -> Verdict {
+        let (errors, quality_score) = self.into_parts();
+        let (errors, penalty) = mqm::assess(errors, source, target, weights);
+        let score = quality_score.filter(|_| scores_by_quality).unwrap_or(penalty);
+        Verdict { score, raw: score, quality_score, errors }
+    }
+
+    /// The verdict as its method scores it. What counts by its probability is weighed behind the answer as written; `raw`
+    /// stays what is written.
+    ///
+    /// # Errors
+    /// What [`Written::quality`] and [`Written::weigh`] return.
+    pub fn scored(
+        self,
+        (source, target): (&str, &str),
+        weights: &Weights,
+        scoring: Scoring,
+        written: &Written<'_>,
+    ) -> Result<Verdict, Error> {
+        let expected = match scoring {
+            Scoring { is_expected: false, .. } => None,
+            Scoring { by_quality: true, .. } => Some((written.quality()?, None)),
+            Scoring { by_quality: false, .. } => {
+                let mut errors = self.clone().into_parts().0;
+                written.weigh(&mut errors, weights)?;
+                let mut errors = repeats::merged(errors);
+                locate::place(&mut errors, source, target);
+                Some((weights.score(&errors), Some(errors)))
+            }
+        };
+        let mut verdict = self.verdict(source, target, weights, scoring.by_quality);
+        if let Some((score, errors)) = expected {
+            verdict.score = score;
+            verdict.errors = errors.unwrap_or(verdict.errors);
+        }
+        Ok(verdict)
+    }
+
+    /// The errors, not yet located and weighed, and the quality score.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<ErrorSpan>, Option<f64>) {
+        let to_error = |entry: Entry| {
+            let category = typology::join(entry.error_category.name(), &entry.error_type);
+            let span = entry.error_span.unwrap_or_default();
+            let error = ErrorSpan::new(&category, span, entry.severity.into()).explained(entry.explanation);
+            ErrorSpan { confidence: entry.confidence, ..error }
+        };
+        let errors = self.errors.into_iter().map(to_error).collect();
+        (errors, self.quality_score.map(|score| score as f64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Settings, shots};
+
+    fn layouts() -> impl Iterator<Item = Layout> {
+        let both = [false, true];
+        both.into_iter().flat_map(move |is_strict| {
+            both.into_iter().flat_map(move |explain| {
+                both.into_iter().flat_map(move |quality| {
+                    [Target::Translation, Target::Segment].map(|target| Layout {
+                        is_strict,
+                        explain,
+                        quality,
+                        target,
+                    })
+                })
+            })
+        })
+    }
+
+    /// Whether an object has the schema's properties in the schema's order, each with a value that it allows.
+    fn fits(schema: &Value, object: &Value, texts: &BTreeMap<String, String>) -> bool {
+        let properties = schema["properties"].as_object().unwrap();
+        let object = object.as_object().unwrap();
+        properties.keys().eq(object.keys())
+            && properties.iter().all(|(key, schema)| {
+                let value = object[key].as_str().unwrap();
+                let allowed = schema["enum"].as_array().is_none_or(|list| list.iter().any(|v| v == value));
+                let constant = schema.get("const").is_none_or(|v| v == value);
+                let short =
+                    schema["maxLength"].as_u64().is_none_or(|max| value.chars().count() as u64 <= max);
+                let verbatim = match &schema["substringOf"] {
+                    Value::String(name) => !value.is_empty() && texts[name].contains(value),
+                    _ => true,
+                };
+                allowed && constant && short && verbatim
+            })
+    }
+
+    #[test]
+    fn shots_fit_the_form_that_is_enforced() {
+        for layout in layouts() {
+            let files = [layout.files(), vec![layout.shots_file()]].concat();
+            let prompts = Prompts::load(&files, &Settings::default()).unwrap();
+            let shots = shots::load(&prompts, Some(layout.shots_file()), &Settings::default()).unwrap();
+            assert_eq!(shots.len(), 3);
+            for (shot, shown) in shots.iter().zip(layout.shown(&shots)) {
+                let form = layout.form(&prompts, 10, &shot.source, &shot.target).unwrap();
+                let Form::Json { schema, texts } = form else { panic!("{form:?}") };
+                let items = &schema["properties"]["errors"]["items"];
+                let answer: Value = serde_json::from_str(&shown.answer).unwrap();
+                for error in answer["errors"].as_array().unwrap() {
+                    let fitting = match items["anyOf"].as_array() {
+                        Some(kinds) => kinds.iter().filter(|kind| fits(kind, error, &texts)).count(),
+                        None => usize::from(fits(items, error, &texts)),
+                    };
+                    assert_eq!(fitting, 1, "{layout:?}: {error}");
+                }
+                let read = Layout { quality: false, ..layout }.read(&shown.answer).unwrap();
+                assert_eq!(read.errors.len(), shot.errors.len());
+            }
+        }
+    }
+
+    #[test]
+    fn strict_shows_what_it_enforces() {
+        for layout in layouts().filter(|layout| layout.is_strict) {
+            let prompts = Prompts::load(&layout.files(), &Settings::default()).unwrap();
+            let shown: Value = serde_json::from_str(&layout.schema(&prompts, 10).unwrap()).unwrap();
+            let Form::Json { schema, .. } = layout.form(&prompts, 10, "a", "b").unwrap() else {
+                panic!("JSON")
+            };
+            assert_eq!(shown, schema);
+        }
+    }
+}

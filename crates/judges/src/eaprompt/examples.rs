@@ -1,0 +1,323 @@
+//! Worked examples of EAPrompt: our files of shots, and the authors' own file of constants, which only the user has:
+//! its repository carries no licence. It renders nothing.
+//!
+//! Source: `EAPrompt/constants/context.py` of Coldmist-Lu/ErrorAnalysis_Prompt at c74bf779.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use crate::{
+    Error,
+    prompt::{File, Prompts},
+    segment::{Segment, lang},
+    setup::{self, Options, Preset, Settings},
+    shots::{self, Shot, ShotError},
+};
+
+/// The pairs that the authors have an example of.
+const AUTHORS: [(&str, &str); 3] = [("en", "de"), ("en", "ru"), ("zh", "en")];
+
+/// The examples of a run, and which of them stand before a segment.
+pub struct Examples {
+    all: Vec<Example>,
+    /// Those of the segment's own languages only.
+    by_pair: bool,
+    /// A pair of the authors is refused without its example.
+    as_code: bool,
+    /// No examples were asked for.
+    is_off: bool,
+}
+
+impl Examples {
+    /// Reads the examples in force, if any, and keeps those that the variant can show.
+    ///
+    /// # Errors
+    /// [`setup::Error::Shot`] or [`setup::Error::Conflict`] for a file that cannot be used.
+    pub fn load(
+        prompts: &Prompts,
+        file: Option<File>,
+        settings: &Settings,
+        options: &Options,
+    ) -> Result<Self, setup::Error> {
+        let by_pair = options.get("shots") != "all";
+        let mut all = file.map_or(Ok(Vec::new()), |file| read(prompts, file, settings, options))?;
+        let is_detailed = options.get("demo") == "detailed";
+        all.retain(|example| {
+            let is_said = !is_detailed || matches!(example.answer, Answer::Words { .. });
+            is_said && (!options.shows_reference(settings) || example.reference.is_some())
+        });
+        let as_code = by_pair && file.is_some() && settings.preset == Preset::Code;
+        Ok(Self { all, by_pair, as_code, is_off: file.is_none() })
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Example] {
+        &self.all
+    }
+
+    /// The examples before a segment.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] where the authors have an example and it is not at hand: without it, the question is not
+    /// theirs.
+    pub fn of(&self, segment: &Segment) -> Result<Vec<&Example>, Error> {
+        let found: Vec<_> = self.all.iter().filter(|e| !self.by_pair || e.is_of(segment)).collect();
+        let pair = (segment.src_lang.language(), segment.tgt_lang.language());
+        if found.is_empty() && self.as_code && AUTHORS.contains(&pair) {
+            let reason = format!(
+                "the authors' example for {}-{} is not at hand in this variant; hint: --shots \
+                 .../EAPrompt/constants/context.py from a copy of Coldmist-Lu/ErrorAnalysis_Prompt, or shots=0",
+                pair.0, pair.1
+            );
+            return Err(Error::Failed(reason));
+        }
+        Ok(found)
+    }
+}
+
+/// For the signature: `pair(english-german)`, those of a segment's own languages out of these; `all(...)`; or `0`.
+impl fmt::Display for Examples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pair =
+            |e: &Example| format!("{}-{}", plain(&e.source_lang), plain(&e.target_lang)).to_lowercase();
+        let pairs: BTreeSet<String> = self.all.iter().map(pair).collect();
+        let pairs = pairs.into_iter().collect::<Vec<_>>().join("+");
+        let pairs = if pairs.is_empty() { "none" } else { &pairs };
+        match (self.is_off, self.by_pair) {
+            (true, _) => f.write_str("0"),
+            (_, true) => write!(f, "pair({pairs})"),
+            (_, false) => write!(f, "all({pairs})"),
+        }
+    }
+}
+
+/// The examples of a file: shots, or the authors' file.
+fn read(
+    prompts: &Prompts,
+    file: File,
+    settings: &Settings,
+    options: &Options,
+) -> Result<Vec<Example>, setup::Error> {
+    let text = prompts.render(file, ()).map_err(setup::Error::from_prompt)?;
+    if !is_authors(&text) {
+        return Ok(shots::load(prompts, Some(file), settings)?.into_iter().map(Example::from).collect());
+    }
+    let conflict = |reason: String| {
+        let name = settings.shots.as_ref().map_or(file.name.into(), |path| path.display().to_string());
+        setup::Error::Conflict(format!("the examples of `{name}` cannot be used: {reason}"))
+    };
+    if settings.preset != Preset::Code {
+        return Err(conflict("they are in the layout of the authors' code; hint: use preset `code`".into()));
+    }
+    let demo = if options.get("demo") == "detailed" { Demo::Detailed } else { Demo::Itemized };
+    read_authors(&text, demo, options.shows_reference(settings)).map_err(conflict)
+}
+
+/// One example.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// English names of the languages.
+    pub source_lang: String,
+    pub target_lang: String,
+    pub source: String,
+    pub reference: Option<String>,
+    pub target: String,
+    pub answer: Answer,
+}
+
+/// What the answer to an example says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Errors, to be written in the layout of the preset.
+    Errors(Vec<ShotError>),
+    /// The authors' words, and the counts that end the answer when one step does both.
+    Words { errors: String, counts: String },
+}
+
+/// How the errors of the authors' examples are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Demo {
+    Itemized,
+    Detailed,
+}
+
+impl Example {
+    /// Whether the example translates between the segment's languages, whatever their regions and scripts.
+    fn is_of(&self, segment: &Segment) -> bool {
+        let same = |name: &str, lang: &lang::Lang| plain(name) == plain(lang.name());
+        same(&self.source_lang, &segment.src_lang) && same(&self.target_lang, &segment.tgt_lang)
+    }
+}
+
+impl From<Shot> for Example {
+    fn from(shot: Shot) -> Self {
+        let Shot { source_lang, source, target_lang, target, errors, reference } = shot;
+        Self { source_lang, target_lang, source, reference, target, answer: Answer::Errors(errors) }
+    }
+}
+
+/// `Chinese` of `Chinese (China)`.
+fn plain(name: &str) -> &str {
+    name.split_once(" (").map_or(name, |(language, _)| language)
+}
+
+/// Whether a file is the authors' and not one of shots, which is JSON from its first character on.
+fn is_authors(text: &str) -> bool {
+    !text.trim_start().starts_with('{') && text.contains("EXAMPLE_")
+}
+
+/// The examples of the authors' file, with or without their references.
+///
+/// # Errors
+/// A sentence that names the constant that is missing or cannot be read.
+fn read_authors(text: &str, demo: Demo, with_references: bool) -> Result<Vec<Example>, String> {
+    let constants = constants(text)?;
+    let constant = |name: &str| {
+        let text = constants.get(name).ok_or_else(|| format!("the constant `{name}` is missing"))?;
+        Ok::<String, String>(text.trim().to_owned())
+    };
+    let kind = if with_references { "REF" } else { "SRC" };
+    let demo = if demo == Demo::Itemized { "ITEMIZED" } else { "DETAILED" };
+    let pairs = constants.keys().filter_map(|name| name.strip_prefix("EXAMPLE_")?.strip_suffix("_SRC"));
+    let example = |pair: &str| {
+        let (src, tgt) = lang::parse_pair(&pair.to_lowercase()).map_err(|e| e.to_string())?;
+        let name = format!("EXAMPLE_{pair}_{kind}");
+        let texts = constant(&name)?;
+        let [source, reference, target] = cut(&texts, with_references)
+            .ok_or_else(|| format!("the constant `{name}` does not run from `Source:` to `Translation:`"))?;
+        Ok(Example {
+            source_lang: src.name().into(),
+            target_lang: tgt.name().into(),
+            source: source.into(),
+            reference: with_references.then(|| reference.into()),
+            target: target.into(),
+            answer: Answer::Words {
+                errors: constant(&format!("EXAMPLE_ERROR_{demo}_{pair}"))?,
+                counts: constant(&format!("EXAMPLE_COUNT_{pair}"))?,
+            },
+        })
+    };
+    let examples = pairs.map(example).collect::<Result<Vec<_>, String>>()?;
+    if examples.is_empty() { Err("it has no constant `EXAMPLE_..._SRC`".into()) } else { Ok(examples) }
+}
+
+/// Source, reference (empty without one) and translation of an example.
+fn cut(texts: &str, with_reference: bool) -> Option<[&str; 3]> {
+    let rest = texts.strip_prefix("Source: ")?;
+    if !with_reference {
+        return rest.split_once("\nTranslation: ").map(|(source, target)| [source, "", target]);
+    }
+    let (source, rest) = rest.split_once("\nReference: ")?;
+    let (reference, target) = rest.split_once("\nTranslation: ")?;
+    Some([source, reference, target])
+}
+
+/// The string constants of a Python file, `NAME = "..."` at the start of a line; all else is passed over.
+///
+/// # Errors
+/// A sentence about a string that does not end or has an escape that is not read here.
+fn constants(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let text = text.replace("\r\n", "\n");
+    let mut constants = BTreeMap::new();
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let line = rest.split('\n').next().unwrap_or_default();
+        let (name, value) = line.split_once(" = ").unwrap_or(("", line));
+        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+        let start = if is_name { value } else { line };
+        if !start.starts_with(['"', '\'']) {
+            rest = rest.get(line.len() + 1..).unwrap_or_default();
+            continue;
+        }
+        // A string that has no name, such as the file's own description, is passed over as a whole.
+        let from = line.len() - start.len();
+        let (value, behind) = string(&rest[from..]).map_err(|why| match name {
+            "" => why.to_owned(),
+            name => format!("the constant `{name}` {why}"),
+        })?;
+        rest = behind.split_once('\n').map_or("", |(_, rest)| rest);
+        if is_name {
+            constants.insert(name.to_owned(), value);
+        }
+    }
+    Ok(constants)
+}
+
+/// The string that a text begins with, and what stands behind it.
+fn string(text: &str) -> Result<(String, &str), &'static str> {
+    let quote = &text[..1];
+    let triple = quote.repeat(3);
+    let close = if text.starts_with(&triple) { triple.as_str() } else { quote };
+    let body = &text[close.len()..];
+    let end = body.find(close).ok_or("is a string that does not end")?;
+    if body[..end].contains('\\') {
+        return Err("holds a backslash, and escapes are not read here");
+    }
+    Ok((body[..end].to_owned(), &body[end + close.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: &str = include_str!("../../../../tests/golden/eaprompt_examples.py");
+
+    #[test]
+    fn the_layout_of_the_authors_file() {
+        assert!(is_authors(OURS) && !is_authors("{\"source\": \"EXAMPLE_\"}"));
+        let [de, zh] = &read_authors(OURS, Demo::Itemized, true).unwrap()[..] else { panic!("two examples") };
+        assert_eq!((de.source_lang.as_str(), de.target_lang.as_str()), ("English", "German"));
+        assert_eq!(de.reference.as_deref(), Some("Sie machte das Fenster zu und las weiter."));
+        assert_eq!(zh.source, "他把\"窗户\"关上了。");
+        let Answer::Words { errors, counts } = &de.answer else { panic!("their words") };
+        assert!(errors.starts_with("Major errors:\n(1) “ging") && errors.ends_with("Grammar'"), "{errors}");
+        assert_eq!(counts, "1, 1");
+        let detailed = read_authors(OURS, Demo::Detailed, false).unwrap();
+        assert_eq!((detailed[0].reference.as_ref(), detailed[0].target.as_str()), (None, de.target.as_str()));
+        assert!(
+            matches!(&detailed[0].answer, Answer::Words { errors, .. } if errors.starts_with("The words"))
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file() {
+        let check = |text: &str, expected: &str| {
+            let error = read_authors(text, Demo::Itemized, false).unwrap_err();
+            assert_eq!(error, expected, "{text}");
+        };
+        check("\"\"\"\nEXAMPLE_ENDE_SRC = \"x\"\n\"\"\"\n", "it has no constant `EXAMPLE_..._SRC`");
+        check(
+            "EXAMPLE_ENDE_SRC = \"\"\"\nSource: a",
+            "the constant `EXAMPLE_ENDE_SRC` is a string that does not end",
+        );
+        check(
+            "EXAMPLE_ENDE_SRC = \"a\\n\"",
+            "the constant `EXAMPLE_ENDE_SRC` holds a backslash, and escapes are not read here",
+        );
+        check(
+            "EXAMPLE_ENDE_SRC = \"Source: a\"",
+            "the constant `EXAMPLE_ENDE_SRC` does not run from `Source:` to `Translation:`",
+        );
+        let texts = "EXAMPLE_ENDE_SRC = \"\"\"Source: a\nTranslation: b\"\"\"";
+        check(texts, "the constant `EXAMPLE_ERROR_ITEMIZED_ENDE` is missing");
+    }
+
+    #[test]
+    fn languages_match_without_their_regions() {
+        let segment = |src: &str, tgt: &str| Segment {
+            system: "s".into(),
+            doc: "d".into(),
+            seg: 0,
+            src_lang: lang::Lang::parse(src).unwrap(),
+            tgt_lang: lang::Lang::parse(tgt).unwrap(),
+            source: String::new(),
+            hypothesis: String::new(),
+            reference: None,
+        };
+        let example = &read_authors(OURS, Demo::Itemized, false).unwrap()[0];
+        assert!(example.is_of(&segment("en", "de")) && example.is_of(&segment("en", "de_DE")));
+        assert!(!example.is_of(&segment("de", "en")) && !example.is_of(&segment("en", "cs")));
+    }
+}

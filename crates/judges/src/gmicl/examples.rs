@@ -1,0 +1,330 @@
+//! Rated translations as examples: read from a test set in mt-metrics-eval's layout or from a JSONL file, joined
+//! to the granularity of the prompt, and drawn by the seed. How they are written into a prompt is the judge's.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use crate::{
+    mqm::{
+        Severity,
+        ratings::{self, Marked, Ratings},
+        typology,
+    },
+    segment::{
+        JOINT, Segment, lang,
+        read::{TestSet, testset},
+    },
+    setup::{Error, Granularity},
+    shots::{Shot, ShotError},
+};
+
+/// Documents in one example of five.
+const DOCS: usize = 5;
+
+/// One rated segment. A line of a JSONL file has these fields; lines of one system and document stand in order.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rated {
+    source_lang: String,
+    source: String,
+    target_lang: String,
+    target: String,
+    errors: Vec<ShotError>,
+    #[serde(default)]
+    system: String,
+    #[serde(default)]
+    doc: String,
+}
+
+/// A document: its segments, `None` where one is not rated.
+type Document = Vec<Option<Rated>>;
+
+/// `n` examples of a granularity, drawn by the seed from all that the file or folder holds.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Shot`] for a line that cannot be read, and [`Error::Conflict`] when there are
+/// fewer than `n` examples of this granularity.
+pub fn draw(path: &Path, granularity: Granularity, n: usize, seed: u64) -> Result<Vec<Shot>, Error> {
+    let documents = if path.is_dir() { rated_testset(path)? } else { rated_file(path)? };
+    let mut random = Random { seed, counter: 0 };
+    let mut pool: Vec<Vec<&Rated>> = match granularity {
+        Granularity::Seg => documents.values().flatten().flatten().map(|rated| vec![rated]).collect(),
+        Granularity::Doc => documents.values().filter_map(whole).collect(),
+        Granularity::FiveDoc => five_documents(&documents, &mut random),
+    };
+    if pool.len() < n {
+        let reason = format!(
+            "`{}` holds {} rated examples of the granularity `{granularity}`, but {n} are needed",
+            path.display(),
+            pool.len()
+        );
+        return Err(Error::Conflict(reason));
+    }
+    random.shuffle(&mut pool);
+    Ok(pool[..n].iter().map(|segments| join(segments)).collect())
+}
+
+/// Characters from which on two equal sources are no coincidence.
+const TELLING: usize = 20;
+
+/// The first segment under judgement whose source stands in an example: as a line of its own, where it is long
+/// enough to tell, or as the whole of it.
+pub fn overlapping<'s>(examples: &[Shot], segments: &'s [Segment]) -> Option<&'s Segment> {
+    let lines = examples.iter().flat_map(|example| {
+        let lines = example.source.split(JOINT).filter(|line| line.chars().count() >= TELLING);
+        lines.chain([example.source.as_str()])
+    });
+    let lines: BTreeSet<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
+    segments.iter().find(|segment| lines.contains(segment.source.trim()))
+}
+
+/// A document all of whose segments are rated.
+fn whole(document: &Document) -> Option<Vec<&Rated>> {
+    document.iter().map(Option::as_ref).collect()
+}
+
+/// Documents of one system and language pair, shuffled, five by five; a rest of fewer is left out.
+fn five_documents<'a>(documents: &'a BTreeMap<Key, Document>, random: &mut Random) -> Vec<Vec<&'a Rated>> {
+    let mut of_system: BTreeMap<(&str, &str), Vec<Vec<&Rated>>> = BTreeMap::new();
+    for ((pair, system, _), document) in documents {
+        of_system.entry((pair, system)).or_default().extend(whole(document));
+    }
+    let mut pool = Vec::new();
+    for mut documents in of_system.into_values() {
+        random.shuffle(&mut documents);
+        pool.extend(documents.chunks_exact(DOCS).map(<[_]>::concat));
+    }
+    pool
+}
+
+fn join(segments: &[&Rated]) -> Shot {
+    let text = |text: fn(&Rated) -> &str| segments.iter().map(|s| text(s)).collect::<Vec<_>>().join(JOINT);
+    Shot {
+        source_lang: segments[0].source_lang.clone(),
+        source: text(|s| &s.source),
+        target_lang: segments[0].target_lang.clone(),
+        target: text(|s| &s.target),
+        errors: segments.iter().flat_map(|s| s.errors.clone()).collect(),
+        reference: None,
+    }
+}
+
+/// Languages, system and document; the order of keys is part of what a seed draws.
+type Key = (String, String, String);
+
+fn rated_file(path: &Path) -> Result<BTreeMap<Key, Document>, Error> {
+    let text = read(path)?;
+    let mut documents: BTreeMap<Key, Document> = BTreeMap::new();
+    for (idx, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let rated: Rated = serde_json::from_str(line).map_err(|e| wrong_line(path, idx, &e))?;
+        let pair = format!("{}-{}", rated.source_lang, rated.target_lang);
+        // A line that names no document stands alone.
+        let doc = if rated.doc.is_empty() { format!("line {idx:09}") } else { rated.doc.clone() };
+        documents.entry((pair, rated.system.clone(), doc)).or_default().push(Some(rated));
+    }
+    Ok(documents)
+}
+
+/// The rated translations of every language pair of the folder that has `human-scores/LP.mqm.RATER.seg.rating`;
+/// of several raters of a segment the first by name.
+fn rated_testset(dir: &Path) -> Result<BTreeMap<Key, Document>, Error> {
+    let scores = dir.join("human-scores");
+    let entries = fs::read_dir(&scores).map_err(|source| Error::Read { file: scores.clone(), source })?;
+    let mut files: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let (true, Some((pair, _))) = (name.ends_with(".seg.rating"), name.split_once(".mqm.")) {
+            files.entry(pair.to_owned()).or_default().insert(path);
+        }
+    }
+    if files.is_empty() {
+        let reason = format!("`{}` has no file `LP.mqm.RATER.seg.rating`", scores.display());
+        return Err(Error::Conflict(reason));
+    }
+    let mut documents = BTreeMap::new();
+    for (pair, files) in files {
+        rated_pair(dir, &pair, &files, &mut documents)?;
+    }
+    Ok(documents)
+}
+
+fn rated_pair(
+    dir: &Path,
+    pair: &str,
+    files: &BTreeSet<PathBuf>,
+    documents: &mut BTreeMap<Key, Document>,
+) -> Result<(), Error> {
+    let raters: Vec<Ratings> =
+        files.iter().map(|path| ratings::read(path)).collect::<Result<_, _>>().map_err(of_ratings)?;
+    let systems: BTreeSet<&String> = raters.iter().flat_map(BTreeMap::keys).collect();
+    let conflict = |reason: String| Error::Conflict(reason);
+    let (src, tgt) = lang::parse_pair(pair).map_err(|e| conflict(e.to_string()))?;
+    let choice = TestSet {
+        dir: dir.into(),
+        pair: (pair.into(), src, tgt),
+        systems: Some(systems.into_iter().cloned().collect()),
+        reference: None,
+    };
+    for segment in testset(&choice).map_err(|e| conflict(e.to_string()))?.segments {
+        let errors = raters.iter().find_map(|rater| rater.get(&segment.system)?.get(segment.seg)?.as_ref());
+        let rated = errors.map(|errors| rated(&segment, errors));
+        let doc = if segment.doc.is_empty() { format!("line {:09}", segment.seg) } else { segment.doc };
+        documents.entry((pair.to_owned(), segment.system, doc)).or_default().push(rated);
+    }
+    Ok(())
+}
+
+fn rated(segment: &Segment, errors: &[Marked]) -> Rated {
+    let to_error = |marked: &Marked| {
+        let severity: Severity = marked.severity.parse().ok().filter(|s| *s != Severity::Neutral)?;
+        let text = if marked.is_source_error { &segment.source } else { &segment.hypothesis };
+        let span = text.chars().skip(marked.start).take(marked.end.saturating_sub(marked.start)).collect();
+        let category = of_prompt(&marked.category)?;
+        Some(ShotError { category, span, severity, explanation: String::new(), points: BTreeMap::new() })
+    };
+    Rated {
+        source_lang: segment.src_lang.name().to_owned(),
+        source: segment.source.clone(),
+        target_lang: segment.tgt_lang.name().to_owned(),
+        target: segment.hypothesis.clone(),
+        errors: errors.iter().filter_map(to_error).collect(),
+        system: segment.system.clone(),
+        doc: segment.doc.clone(),
+    }
+}
+
+/// A category in the words of the prompt, which knows neither locale conventions nor source errors: those are
+/// `other`. `None` for no error.
+fn of_prompt(category: &str) -> Option<String> {
+    let path = typology::normalise(category);
+    match path.split('/').next().unwrap_or_default() {
+        "no-error" => None,
+        "accuracy" | "fluency" | "style" | "terminology" => Some(path),
+        _ => Some("other".to_owned()),
+    }
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|source| Error::Read { file: path.into(), source })
+}
+
+fn of_ratings(error: ratings::Error) -> Error {
+    match error {
+        ratings::Error::Io { path, source } => Error::Read { file: path, source },
+        ratings::Error::Line { path, line, reason } => {
+            Error::Shot { file: path.display().to_string(), line, reason }
+        }
+    }
+}
+
+fn wrong_line(path: &Path, idx: usize, error: &serde_json::Error) -> Error {
+    Error::Shot { file: path.display().to_string(), line: idx + 1, reason: error.to_string() }
+}
+
+/// A counter-based generator: draws depend on the seed alone.
+///
+/// Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
+struct Random {
+    seed: u64,
+    counter: u64,
+}
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.counter += 1;
+        let mut z = self.seed.wrapping_add(self.counter.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+
+    /// Fisher and Yates.
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            let at = self.below(i + 1);
+            items.swap(i, at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twelve documents of two segments, two systems.
+    fn file() -> tempfile::NamedTempFile {
+        let line = |system: usize, doc: usize, seg: usize| {
+            format!(
+                r#"{{"source_lang":"English","source":"s{doc}.{seg}","target_lang":"German","target":"t{system}.{doc}.{seg}","errors":[{{"category":"style/awkward","span":"t","severity":"minor"}}],"system":"{system}","doc":"{doc}"}}"#
+            ) + "\n"
+        };
+        let lines =
+            (0..2).flat_map(|system| (0..6).flat_map(move |doc| (0..2).map(move |seg| (system, doc, seg))));
+        let text: String = lines.map(|(system, doc, seg)| line(system, doc, seg)).collect();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[test]
+    fn examples_match_the_granularity() {
+        let file = file();
+        let drawn = |granularity, n| draw(file.path(), granularity, n, 7);
+        let lines = |shot: &Shot| shot.target.lines().count();
+        assert!(
+            drawn(Granularity::Seg, 5).unwrap().iter().all(|shot| lines(shot) == 1 && shot.errors.len() == 1)
+        );
+        let docs = drawn(Granularity::Doc, 5).unwrap();
+        assert!(docs.iter().all(|shot| lines(shot) == 2 && shot.errors.len() == 2), "{docs:?}");
+        let of_doc = |line: &str| line.rsplit_once('.').unwrap().0.to_owned();
+        assert!(docs.iter().all(|shot| shot.target.lines().map(of_doc).collect::<BTreeSet<_>>().len() == 1));
+        let five = drawn(Granularity::FiveDoc, 2).unwrap();
+        for shot in &five {
+            let docs: BTreeSet<String> = shot.target.lines().map(of_doc).collect();
+            let systems: BTreeSet<&str> = shot.target.lines().map(|line| &line[..2]).collect();
+            assert_eq!((lines(shot), docs.len(), systems.len()), (10, 5, 1), "{shot:?}");
+        }
+        let error = drawn(Granularity::FiveDoc, 5).unwrap_err().to_string();
+        assert!(error.contains("holds 2 rated examples of the granularity `5doc`"), "{error}");
+    }
+
+    #[test]
+    fn the_seed_draws() {
+        let file = file();
+        let drawn = |seed| draw(file.path(), Granularity::Seg, 5, seed).unwrap();
+        assert_eq!(drawn(1), drawn(1));
+        assert_ne!(drawn(1), drawn(2));
+        let distinct: BTreeSet<String> = drawn(3).into_iter().map(|shot| shot.target).collect();
+        assert_eq!(distinct.len(), 5);
+    }
+
+    #[test]
+    fn a_rated_test_set() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("documents/en-de.docs", "news\td1\nnews\td1\nnews\td2\n");
+        write("sources/en-de.txt", "one thing\ntwo\nthree\n");
+        write("system-outputs/en-de/A.txt", "ein Ding\nzwei\ndrei\n");
+        let rating = |errors: &str| format!("A\t{{\"errors\": [{errors}]}}\n");
+        let first = r#"{"start": 4, "end": 8, "category": "Style/Awkward", "severity": "minor"}, {"start": 0, "end": 3, "category": "Accuracy/Omission", "severity": "major", "is_source_error": true}, {"start": 0, "end": 3, "category": "Locale convention/Date format", "severity": "neutral"}"#;
+        write("human-scores/en-de.mqm.r1.seg.rating", &(rating(first) + &rating("") + "A\tNone\n"));
+        let docs = draw(dir.path(), Granularity::Doc, 1, 0).unwrap();
+        assert_eq!((docs[0].source.as_str(), docs[0].target.as_str()), ("one thing\ntwo", "ein Ding\nzwei"));
+        assert_eq!((docs[0].source_lang.as_str(), docs[0].target_lang.as_str()), ("English", "German"));
+        let errors: Vec<_> =
+            docs[0].errors.iter().map(|e| format!("{} {} `{}`", e.severity, e.category, e.span)).collect();
+        assert_eq!(errors, ["minor style/awkward `Ding`", "major accuracy/omission `one`"]);
+        // The second document has a segment that nobody rated.
+        assert!(draw(dir.path(), Granularity::Doc, 2, 0).is_err());
+        assert_eq!(draw(dir.path(), Granularity::Seg, 2, 0).unwrap().len(), 2);
+    }
+}

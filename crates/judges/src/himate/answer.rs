@@ -1,0 +1,355 @@
+//! What HiMATE's agents answer: the forms of `strict`, and how answers are read. It asks nothing.
+//!
+//! `strict` is JSON. `paper` reads the layout that the worked cases show: `Error Exist: Yes. Error Severity:
+//! Major. ...`, `Error has been corrected.`, `I agree with him.`
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    Error, Preset, confidence,
+    llm::{Form, Reply},
+    mqm::{ErrorSpan, Severity},
+    prompt::{File, Prompts},
+    reading,
+    segment::Segment,
+};
+
+const EVALUATE: File = File { name: "himate/evaluate_form.j2", text: include_str!("evaluate_form.j2") };
+const SINGLE: File = File { name: "himate/single_form.j2", text: include_str!("single_form.j2") };
+const CORRECT: File = File { name: "himate/correct_form.j2", text: include_str!("correct_form.j2") };
+const TIER1: File = File { name: "himate/tier1_form.json", text: include_str!("tier1_form.json") };
+const TIER2: File = File { name: "himate/tier2_form.json", text: include_str!("tier2_form.json") };
+
+pub(super) const FILES: &[File] = &[EVALUATE, SINGLE, CORRECT, TIER1, TIER2];
+
+/// An error that a tier-2 agent has found.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Finding {
+    /// The path that the single agent names; a tier-2 agent has only one.
+    #[serde(default)]
+    pub category: String,
+    pub span: String,
+    #[serde(deserialize_with = "severity")]
+    pub severity: Severity,
+    #[serde(default)]
+    pub explanation: String,
+    /// How sure the model was of the span.
+    #[serde(skip)]
+    pub confidence: Option<f64>,
+}
+
+impl Finding {
+    /// The same finding with how sure the model was of its span.
+    pub fn weighed(self, reply: &Reply) -> Self {
+        let mut named = [ErrorSpan::new("other", self.span.as_str(), self.severity)];
+        confidence::note(reply, "span", &mut named);
+        Self { confidence: named[0].confidence, ..self }
+    }
+}
+
+/// What a tier-1 agent thinks of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opinion {
+    pub exists: bool,
+    pub severity: Severity,
+}
+
+/// The two answers of the comparison.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Comparison {
+    pub corrected: String,
+    pub same: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Findings {
+    errors: Vec<Finding>,
+}
+
+/// A tier-1 agent's statement in strict.
+#[derive(Deserialize)]
+struct Statement {
+    error_exists: YesNo,
+    #[serde(deserialize_with = "severity")]
+    severity: Severity,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum YesNo {
+    Yes,
+    No,
+}
+
+fn severity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Severity, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+/// The form of a subtype evaluation: at most one error, its span from the text that errors of this subtype
+/// are marked in.
+pub(super) fn evaluation_form(
+    prompts: &Prompts,
+    is_omission: bool,
+    segment: &Segment,
+) -> Result<Form, Error> {
+    let text = if is_omission { "source" } else { "target" };
+    Ok(with_texts(json_of(prompts, EVALUATE, json!({ "text": text }))?, segment))
+}
+
+/// The form of the single agent's answer, over paths marked in the source and in the translation.
+pub(super) fn single_form(
+    prompts: &Prompts,
+    paths: [Vec<&str>; 2],
+    segment: &Segment,
+) -> Result<Form, Error> {
+    let [in_source, in_target] =
+        paths.map(|paths| paths.iter().map(|path| json!(path).to_string()).collect::<Vec<_>>().join(", "));
+    let values = json!({ "in_source": in_source, "in_target": in_target });
+    Ok(with_texts(json_of(prompts, SINGLE, values)?, segment))
+}
+
+/// The form of a corrected translation.
+pub(super) fn correction_form(prompts: &Prompts, max_chars: usize) -> Result<Form, Error> {
+    Ok(Form::json(json_of(prompts, CORRECT, json!({ "max_chars": max_chars }))?))
+}
+
+/// The form of a tier-1 agent's statement.
+pub(super) fn opinion_form(prompts: &Prompts) -> Result<Form, Error> {
+    Ok(Form::json(json_of(prompts, TIER1, Value::Null)?))
+}
+
+/// The form of a tier-2 agent's statement.
+pub(super) fn consent_form(prompts: &Prompts) -> Result<Form, Error> {
+    Ok(Form::json(json_of(prompts, TIER2, Value::Null)?))
+}
+
+fn json_of(prompts: &Prompts, file: File, values: Value) -> Result<Value, Error> {
+    serde_json::from_str(&prompts.render(file, values)?)
+        .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))
+}
+
+fn with_texts(schema: Value, segment: &Segment) -> Form {
+    let texts = [("source", &segment.source), ("target", &segment.hypothesis)];
+    let texts: BTreeMap<_, _> = texts.map(|(name, text)| (name.to_owned(), text.clone())).into();
+    Form::Json { schema, texts }
+}
+
+/// Reads a subtype evaluation; `None` is no error.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Unparsable`].
+pub(super) fn read_evaluation(text: &str, preset: Preset) -> Result<Option<Finding>, Error> {
+    if preset == Preset::Strict {
+        let Findings { mut errors } = reading::json(text)?;
+        if errors.len() > 1 || errors.iter().any(|e| e.span.is_empty() || !e.category.is_empty()) {
+            return Err(reading::unusable(text, "not one error with a span"));
+        }
+        return Ok(errors.pop());
+    }
+    if !said_yes(text, "error exist")? {
+        return Ok(None);
+    }
+    let span = line(text, "error span").ok_or_else(|| reading::unusable(text, "no `Error Span:`"))?;
+    let explanation = line(text, "explanation").unwrap_or_default();
+    let span = span.trim_matches(|c: char| "\"'“”‘’「」".contains(c));
+    Ok(Some(Finding {
+        category: String::new(),
+        span: span.into(),
+        severity: said_severity(text)?,
+        explanation: explanation.into(),
+        confidence: None,
+    }))
+}
+
+/// Reads the single agent's answer: all of it in `strict`, from the first `{` to the last `}` in `paper`.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Unparsable`].
+pub(super) fn read_single(text: &str, preset: Preset) -> Result<Vec<Finding>, Error> {
+    let object = match (preset, text.find('{'), text.rfind('}')) {
+        (Preset::Strict, ..) => text,
+        (_, Some(open), Some(close)) if open < close => &text[open..=close],
+        _ => return Err(reading::unusable(text, "no JSON object")),
+    };
+    let Findings { errors } = reading::json(object)?;
+    if errors.iter().any(|error| error.category.is_empty()) {
+        return Err(reading::unusable(text, "an error has no category"));
+    }
+    Ok(errors)
+}
+
+/// Reads a correction of a translation.
+///
+/// # Errors
+/// [`Error::Refused`], also for free text that begins as refusals do where the translation does not;
+/// [`Error::Unparsable`], also for an empty text.
+pub(super) fn read_correction(text: &str, translation: &str, preset: Preset) -> Result<String, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Answer {
+        correction: String,
+    }
+    let correction = match preset {
+        Preset::Strict => reading::json(text).map(|Answer { correction }| correction)?,
+        _ => text.trim().to_owned(),
+    };
+    let unusable = reading::unusable(text, "no correction");
+    let declines = |error: &Error| matches!(error, Error::Refused(_));
+    let is_refusal = declines(&unusable) && !declines(&reading::unusable(translation, ""));
+    if correction.is_empty() || is_refusal { Err(unusable) } else { Ok(correction) }
+}
+
+/// Reads a comparison: whether the correction has removed the error.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Unparsable`]: neither answer or both.
+pub(super) fn read_comparison(text: &str, answers: &Comparison) -> Result<bool, Error> {
+    let plain = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
+    let said = plain(text);
+    match (said.contains(&plain(&answers.corrected)), said.contains(&plain(&answers.same))) {
+        (true, false) => Ok(true),
+        (false, true) => Ok(false),
+        _ => Err(reading::unusable(text, "the comparison says neither of its two sentences")),
+    }
+}
+
+/// Reads a tier-1 agent's statement.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Unparsable`].
+pub(super) fn read_opinion(text: &str, preset: Preset) -> Result<Opinion, Error> {
+    if preset != Preset::Strict {
+        return Ok(Opinion { exists: said_yes(text, "error exist")?, severity: said_severity(text)? });
+    }
+    let Statement { error_exists, severity } = reading::json(text)?;
+    Ok(Opinion { exists: error_exists == YesNo::Yes, severity })
+}
+
+/// Reads a tier-2 agent's statement: whether it agrees.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Unparsable`].
+pub(super) fn read_consent(text: &str, preset: Preset) -> Result<bool, Error> {
+    if preset == Preset::Strict {
+        #[derive(Deserialize)]
+        struct Answer {
+            agree: YesNo,
+        }
+        return reading::json(text).map(|Answer { agree }| agree == YesNo::Yes);
+    }
+    let said = text.trim_start().trim_start_matches('"').to_lowercase().replace('’', "'");
+    let begins = |words: &[&str]| words.iter().any(|word| said.starts_with(word));
+    if begins(&["i disagree", "i do not agree", "i don't agree", "no,"]) {
+        return Ok(false);
+    }
+    if begins(&["i agree", "yes"]) {
+        Ok(true)
+    } else {
+        Err(reading::unusable(text, "neither consent nor dissent"))
+    }
+}
+
+/// The word after a label: `yes` or `no`.
+fn said_yes(text: &str, label: &str) -> Result<bool, Error> {
+    let word = after(text, label).map(|rest| first_word(rest).to_lowercase());
+    match word.as_deref() {
+        Some("yes") => Ok(true),
+        Some("no") => Ok(false),
+        _ => Err(reading::unusable(text, &format!("no `{label}: yes` or `no`"))),
+    }
+}
+
+fn said_severity(text: &str) -> Result<Severity, Error> {
+    let word = after(text, "error severity").map(first_word).unwrap_or_default();
+    word.parse().map_err(|_| reading::unusable(text, "no severity after `Error Severity:`"))
+}
+
+/// The rest of the line after a label.
+fn line<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    after(text, label)?.lines().next().map(str::trim).filter(|line| !line.is_empty())
+}
+
+/// What follows the first `label:`, in any case and emphasis.
+fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    let lower = text.to_ascii_lowercase();
+    let rest = &text[lower.find(label)? + label.len()..];
+    let rest = rest.trim_start_matches('s').trim_start_matches('*').trim_start();
+    rest.strip_prefix(':').map(|rest| rest.trim_start_matches(['*', ' ']))
+}
+
+fn first_word(text: &str) -> &str {
+    let text = text.trim_start_matches(|c: char| !c.is_alphabetic());
+    text.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comparison() -> Comparison {
+        serde_json::from_str(include_str!("comparison.json")).unwrap()
+    }
+
+    #[test]
+    fn the_layout_of_the_worked_cases() {
+        let opinion = |text: &str| read_opinion(text, Preset::Paper).ok().map(|o| (o.exists, o.severity));
+        let table_12 = "Error Exist: Yes Error Severity: Major. The evaluator's assessment is correct.";
+        assert_eq!(opinion(table_12), Some((true, Severity::Major)));
+        assert_eq!(
+            opinion("Error Exist: No. Error Severity: Neutral. It is fine."),
+            Some((false, Severity::Neutral))
+        );
+        assert_eq!(opinion("**Error Exist:** yes\n**Error Severity:** Minor"), Some((true, Severity::Minor)));
+        assert_eq!(opinion("It exists."), None);
+        assert_eq!(opinion("Error Exist: Yes. Error Severity: bad."), None);
+        assert_eq!(read_consent("I agree with him.", Preset::Paper).ok(), Some(true));
+        assert_eq!(read_consent("I don’t agree with him.", Preset::Paper).ok(), Some(false));
+        assert_eq!(read_consent("Perhaps.", Preset::Paper).ok(), None);
+    }
+
+    #[test]
+    fn comparisons_say_one_of_two_sentences() {
+        let read = |text: &str| read_comparison(text, &comparison()).ok();
+        assert_eq!(read("Error has been corrected."), Some(true));
+        let same =
+            "No significant difference between the original translation and the corrected Translation.";
+        assert_eq!(read(same), Some(false));
+        assert_eq!(read(&format!("\"{}\"", same.to_lowercase())), Some(false));
+        assert_eq!(read("It is better."), None);
+        assert_eq!(read(&format!("Error has been corrected. {same}")), None);
+    }
+
+    #[test]
+    fn a_refusal_is_no_correction() {
+        let read = |text: &str, translation: &str| read_correction(text, translation, Preset::Paper).ok();
+        assert_eq!(read(" Er ging.\n", "Er geht.").as_deref(), Some("Er ging."));
+        assert_eq!(read("I'm sorry, I cannot help.", "Er geht."), None);
+        assert!(read("I'm sorry for the delay.", "I am sorry about the delay.").is_some());
+        assert_eq!(read("", "Er geht."), None);
+    }
+
+    #[test]
+    fn evaluations() {
+        let lines = "Error Exist: Yes\nError Severity: Minor\nError Span: \"know\"\nExplanation: Too weak.";
+        let found = read_evaluation(lines, Preset::Paper).unwrap().unwrap();
+        assert_eq!(
+            (found.span.as_str(), found.severity, found.explanation.as_str()),
+            ("know", Severity::Minor, "Too weak.")
+        );
+        assert_eq!(read_evaluation("Error Exist: No", Preset::Paper).unwrap(), None);
+        assert!(read_evaluation("Error Exist: Yes\nError Severity: Minor", Preset::Paper).is_err());
+        assert!(read_evaluation("", Preset::Paper).is_err());
+        assert_eq!(read_evaluation(r#"{"errors": []}"#, Preset::Strict).unwrap(), None);
+        let one = r#"{"span": "a", "severity": "Major", "explanation": ""}"#;
+        assert!(read_evaluation(&format!(r#"{{"errors": [{one}]}}"#), Preset::Strict).unwrap().is_some());
+        assert!(read_evaluation(&format!(r#"{{"errors": [{one}, {one}]}}"#), Preset::Strict).is_err());
+        assert!(
+            read_evaluation(r#"{"errors": [{"span": "", "severity": "Major"}]}"#, Preset::Strict).is_err()
+        );
+    }
+}

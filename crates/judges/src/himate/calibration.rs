@@ -1,0 +1,192 @@
+//! HiMATE's stage-transition threshold (Appendix D): fitted for each model and language pair, written to a file
+//! and read from it. It asks no model.
+
+use std::{fs, path::Path};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    Error, Model,
+    segment::Segment,
+    setup::{self, Options},
+};
+
+/// The percentile that the paper takes.
+pub const PERCENTILE: f64 = 60.0;
+
+/// A file of thresholds; files can be joined by appending one to the other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    pub threshold: Vec<Threshold>,
+}
+
+/// One threshold with all that it holds for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Threshold {
+    /// `en-de`.
+    pub pair: String,
+    pub model: String,
+    /// The first digits of the hash of the model's weights.
+    pub sha256: String,
+    pub preset: String,
+    /// The hash of the method's prompts.
+    pub prompts: String,
+    /// `sum` or `mean`.
+    pub confidence: String,
+    /// `weighed` or `asked`.
+    #[serde(default)]
+    pub comparison: String,
+    /// In 0..=100.
+    pub percentile: f64,
+    /// How many segments and comparisons it was fitted on.
+    pub segments: usize,
+    pub answers: usize,
+    /// Natural logarithm: answers whose confidence is below are discussed.
+    pub value: f64,
+}
+
+impl Calibration {
+    /// Reads a file: its thresholds and the first eight hexadecimal digits of its SHA-256.
+    ///
+    /// # Errors
+    /// [`setup::Error::Read`]; [`setup::Error::Prompt`] when it is not a calibration.
+    pub fn read(path: &Path) -> Result<(Self, String), setup::Error> {
+        let text =
+            fs::read_to_string(path).map_err(|source| setup::Error::Read { file: path.into(), source })?;
+        let calibration = toml::from_str(&text).map_err(|e| setup::Error::Prompt {
+            file: path.display().to_string(),
+            reason: format!(
+                "it is not a calibration, {}; hint: `tribunal calibrate` writes one",
+                e.message()
+            ),
+        })?;
+        let digest = Sha256::digest(&text);
+        let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+        Ok((calibration, format!("{hash:08x}")))
+    }
+
+    /// The file's text.
+    ///
+    /// # Errors
+    /// A number that TOML cannot hold.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+
+    /// The threshold for a segment's language pair.
+    #[must_use]
+    pub fn for_segment(&self, segment: &Segment) -> Option<f64> {
+        let pair = pair(segment);
+        self.threshold.iter().find(|threshold| threshold.pair == pair).map(|threshold| threshold.value)
+    }
+}
+
+/// Below what an answer is discussed.
+pub(super) enum Limit {
+    /// This probability.
+    Probability(f64),
+    /// What was fitted, and the hash of the file.
+    Fitted(Calibration, String),
+}
+
+impl Limit {
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// [`setup::Error::Value`] for a threshold above 1, and what [`Calibration::read`] names.
+    pub fn of(options: &Options) -> Result<Self, setup::Error> {
+        if options.get("calibration") != "none" {
+            let (calibration, hash) = Calibration::read(Path::new(options.get("calibration")))?;
+            return Ok(Self::Fitted(calibration, hash));
+        }
+        let probability = options.number("threshold").filter(|p| (0.0..=1.0).contains(p));
+        probability.map(Self::Probability).ok_or_else(|| setup::Error::Value {
+            option: "option `threshold`".into(),
+            value: options.get("threshold").into(),
+            known: "a probability from 0 to 1".into(),
+        })
+    }
+
+    /// Checks that thresholds were fitted with what is in force now: preset, prompts, confidence,
+    /// comparison, in this order.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`].
+    pub fn check(&self, ours: &[(&str, &str); 4]) -> Result<(), setup::Error> {
+        let Self::Fitted(calibration, _) = self else { return Ok(()) };
+        for fitted in &calibration.threshold {
+            let theirs = [&fitted.preset, &fitted.prompts, &fitted.confidence, &fitted.comparison];
+            if let Some(((name, here), there)) =
+                ours.iter().zip(theirs).find(|((_, here), there)| here != there)
+            {
+                return Err(setup::Error::Conflict(format!(
+                    "the calibration for `{}` was fitted with {name} `{there}`, not `{here}`; hint: fit it again",
+                    fitted.pair
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that thresholds were fitted with these weights.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`].
+    pub fn check_model(&self, seated: &Model) -> Result<(), setup::Error> {
+        let Self::Fitted(calibration, _) = self else { return Ok(()) };
+        let Model { name: model, sha256: here } = seated;
+        match calibration.threshold.iter().find(|fitted| fitted.sha256 != *here) {
+            Some(fitted) => Err(setup::Error::Conflict(format!(
+                "the calibration for `{}` was fitted with `{}` (sha256 {}), not `{model}` ({here}); hint: fit it again",
+                fitted.pair, fitted.model, fitted.sha256
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The hash of the calibration file.
+    pub fn calibration(&self) -> Option<&str> {
+        if let Self::Fitted(_, hash) = self { Some(hash) } else { None }
+    }
+
+    /// The log-probability below which a segment's answers are discussed.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when nothing was fitted for its language pair.
+    pub fn for_segment(&self, segment: &Segment) -> Result<f64, Error> {
+        match self {
+            Self::Probability(probability) => Ok(probability.ln()),
+            Self::Fitted(calibration, _) => calibration.for_segment(segment).ok_or_else(|| {
+                Error::Failed(format!("the calibration has no threshold for `{}`", pair(segment)))
+            }),
+        }
+    }
+}
+
+/// The language pair of a segment as files name it.
+#[must_use]
+pub fn pair(segment: &Segment) -> String {
+    format!("{}-{}", segment.src_lang, segment.tgt_lang)
+}
+
+/// The value below which `percent` of the values lie, interpolated between neighbours as numpy does; `None`
+/// without values.
+///
+/// ```
+/// use tribunal_judges::himate::calibration::percentile;
+/// let confidences = [-4.0, -1.0, -3.0, -2.0, -5.0, -0.0];
+/// assert_eq!(percentile(&confidences, 60.0), Some(-2.0));
+/// assert_eq!(percentile(&confidences, 50.0), Some(-2.5));
+/// assert_eq!(percentile(&[], 60.0), None);
+/// ```
+#[must_use]
+pub fn percentile(values: &[f64], percent: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = percent.clamp(0.0, 100.0) / 100.0 * (sorted.len().checked_sub(1)? as f64);
+    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    Some(low + (high - low) * at.fract())
+}

@@ -1,0 +1,116 @@
+//! Stage 1 of HiMATE: an agent for each subtype looks for its error (section 3.2, Table 9 left), or one agent for all
+//! (Table 2). It does not doubt what it finds.
+
+use serde_json::{Value, json};
+
+use super::{HiMate, Task, answer, answer::Finding, capitalised, hierarchy::Subtype, to_error};
+use crate::{
+    Error, Panel, Retry, Role, Stage, confidence,
+    llm::{Chat, Reply, Sampling},
+    mqm::{ErrorSpan, typology},
+    pair::Pair,
+    prompt::File,
+    reading,
+    segment::Segment,
+    shots::{Shot, ShotError},
+};
+
+const SYSTEM: File = File { name: "himate/evaluate_system.j2", text: include_str!("evaluate_system.j2") };
+const QUESTION: File = File { name: "himate/evaluate.j2", text: include_str!("evaluate.j2") };
+const ANSWER: File = File { name: "himate/evaluation.j2", text: include_str!("evaluation.j2") };
+const SINGLE_SYSTEM: File = File { name: "himate/single_system.j2", text: include_str!("single_system.j2") };
+const SINGLE: File = File { name: "himate/single.j2", text: include_str!("single.j2") };
+
+pub(super) const FILES: &[File] = &[SYSTEM, QUESTION, ANSWER, SINGLE_SYSTEM, SINGLE];
+
+/// The question of this stage.
+pub(super) const EVALUATE: Stage = Stage::new("evaluate");
+
+/// Answer tokens of a subtype evaluation and of the single agent.
+const BUDGET: usize = 300;
+const SINGLE_BUDGET: usize = 1536;
+
+impl HiMate {
+    /// Stage 1, subtype evaluation (Equation 1, Table 9 left).
+    pub(super) fn evaluate(&self, task: &Task) -> Result<Option<Finding>, Error> {
+        let chat = self.chat(task.segment, task.subtype)?;
+        let form =
+            self.form(|| answer::evaluation_form(&self.prompts, task.subtype.is_omission, task.segment))?;
+        self.ask(task, (Role::Tier2, EVALUATE), &chat, (&form, BUDGET), |reply| {
+            let found = answer::read_evaluation(&reply.text, self.preset)?;
+            Ok(found.map(|found| found.weighed(reply)))
+        })
+    }
+
+    /// The single agent of Table 2.
+    pub(super) fn evaluate_alone(&self, panel: &Panel, segment: &Segment) -> Result<Vec<ErrorSpan>, Error> {
+        let (in_source, in_target): (Vec<_>, Vec<_>) =
+            self.subtypes().map(|(_, subtype)| subtype).partition(|subtype| subtype.is_omission);
+        let paths = |subtypes: Vec<&'_ Subtype>| subtypes.iter().map(|s| s.path.clone()).collect::<Vec<_>>();
+        let (in_source, in_target) = (paths(in_source), paths(in_target));
+        let paths = [&in_source, &in_target].map(|paths| paths.iter().map(String::as_str).collect());
+        let form = self.form(|| answer::single_form(&self.prompts, paths, segment))?;
+        let max_tokens = self.max_tokens.unwrap_or(SINGLE_BUDGET);
+        let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
+        let mut values = json!(Pair::of(segment));
+        values["hierarchy"] = json!(self.hierarchy);
+        let chat = self.two_turns(SINGLE_SYSTEM, SINGLE, &values)?;
+        panel.ask_until(Role::Single, EVALUATE, (&chat, &form, &sampling), Retry::AGENT, |reply: &Reply| {
+            let found = answer::read_single(reading::whole(reply, max_tokens)?, self.preset)?;
+            let mut errors: Vec<ErrorSpan> =
+                found.iter().map(|found| to_error(found, &found.category)).collect();
+            confidence::note(reply, "span", &mut errors);
+            Ok(errors)
+        })
+    }
+
+    /// The question of a subtype evaluation; up to the segment it is the same for all segments of a pair.
+    fn chat(&self, segment: &Segment, subtype: &Subtype) -> Result<Chat, Error> {
+        let values = self.values(segment, subtype);
+        let mut chat = Chat::new().system(self.prompts.render(SYSTEM, &values)?);
+        for (shot, error) in self.shots_of(segment, subtype) {
+            let shown = error.map(|error| {
+                json!({
+                    "span": error.span, "span_json": json!(error.span).to_string(),
+                    "severity": capitalised(error.severity),
+                    "explanation": error.explanation, "explanation_json": json!(error.explanation).to_string(),
+                })
+            });
+            let answer = json!({ "strict": self.is_strict(), "error": shown });
+            let question = self.prompts.render(QUESTION, self.query(&Pair::of_shot(shot), subtype))?;
+            chat = chat.user(question).assistant(self.prompts.render(ANSWER, answer)?);
+        }
+        Ok(chat.user(self.prompts.render(QUESTION, &values)?))
+    }
+
+    /// Two shots of the segment's languages: one with an error of the subtype, one without errors; the latter is not
+    /// always the same.
+    fn shots_of(&self, segment: &Segment, subtype: &Subtype) -> Vec<(&Shot, Option<&ShotError>)> {
+        let is_such = |error: &&ShotError| typology::normalise(&error.category) == subtype.path;
+        let with =
+            self.shots_for(segment).find_map(|shot| Some((shot, Some(shot.errors.iter().find(is_such)?))));
+        let clean: Vec<_> = self.shots_for(segment).filter(|shot| shot.errors.is_empty()).collect();
+        let nth = self.subtypes().position(|(_, other)| other.path == subtype.path).unwrap_or(0);
+        let without = clean.get(nth % clean.len().max(1)).map(|shot| (*shot, None));
+        with.into_iter().chain(without).collect()
+    }
+
+    /// The shots in the languages of a segment, whatever their script and region.
+    pub(super) fn shots_for(&self, segment: &Segment) -> impl Iterator<Item = &Shot> {
+        let [from, to] = [&segment.src_lang, &segment.tgt_lang].map(|lang| bare(lang.name()));
+        self.shots.iter().filter(move |shot| bare(&shot.source_lang) == from && bare(&shot.target_lang) == to)
+    }
+
+    /// Fills in the prompts of this stage once; `values` are those of a task.
+    pub(super) fn try_evaluation(&self, values: &Value) -> Result<(), Error> {
+        self.two_turns(SYSTEM, QUESTION, values)?;
+        let mut values = json!(Pair::sample());
+        values["hierarchy"] = json!(self.hierarchy);
+        self.two_turns(SINGLE_SYSTEM, SINGLE, &values).map(|_| ())
+    }
+}
+
+/// A language's English name without its script and region.
+fn bare(name: &str) -> String {
+    name.split(" (").next().unwrap_or(name).to_lowercase()
+}

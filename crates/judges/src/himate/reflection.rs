@@ -1,0 +1,146 @@
+//! Stage 2 of HiMATE: an agent corrects the error that it has found and compares (section 3.3, Table 9). What
+//! follows from it is not decided here.
+
+use serde_json::{Value, json};
+
+use super::{
+    HiMate, Task,
+    answer::{self, Finding},
+};
+use crate::{
+    Error, Role, Stage,
+    llm::{Chat, Form, Reply, Weighed},
+    pairwise::{self, Order},
+    prompt::File,
+};
+
+const CORRECT_SYSTEM: File =
+    File { name: "himate/correct_system.j2", text: include_str!("correct_system.j2") };
+const CORRECT: File = File { name: "himate/correct.j2", text: include_str!("correct.j2") };
+const COMPARE_SYSTEM: File =
+    File { name: "himate/compare_system.j2", text: include_str!("compare_system.j2") };
+const COMPARE: File = File { name: "himate/compare.j2", text: include_str!("compare.j2") };
+
+pub(super) const FILES: &[File] = &[CORRECT_SYSTEM, CORRECT, COMPARE_SYSTEM, COMPARE];
+
+/// The questions of this stage.
+pub(super) const CORRECT_STAGE: Stage = Stage::new("correct");
+pub(super) const COMPARE_STAGE: Stage = Stage::new("compare");
+pub(super) const SWAPPED_STAGE: Stage = Stage::new("compare-swapped");
+
+/// Answer tokens of a comparison; a correction may take as many as its texts have characters, and at least
+/// these.
+const COMPARE_BUDGET: usize = 48;
+const CORRECT_BUDGET: usize = 256;
+
+/// What self-reflection says of an error.
+pub(super) struct Reflection {
+    pub correction: String,
+    pub compared: Compared,
+}
+
+/// What a comparison says.
+pub(super) struct Compared {
+    pub is_confirmed: bool,
+    /// Sum or mean of log-probabilities, within the form.
+    pub confidence: f64,
+    /// The answer's probability within the form: 0 to 1.
+    pub probability: f64,
+}
+
+impl HiMate {
+    /// Stage 2, self-reflection: correction and comparison (Equations 2 and 3, Table 9 middle and right). `None` when
+    /// the agent leaves the translation as it is: then there is nothing to compare.
+    pub(super) fn reflect(&self, task: &Task, found: &Finding) -> Result<Option<Reflection>, Error> {
+        let mut values = self.values(task.segment, task.subtype);
+        values["information"] = json!(self.information(task.subtype, found)?);
+        let correction = self.correct(task, &values)?;
+        if is_same(&correction, &task.segment.hypothesis) {
+            return Ok(None);
+        }
+        values["correction"] = json!(correction);
+        let compared =
+            if self.is_weighed { self.weigh(task, &values)? } else { self.compare(task, &values)? };
+        Ok(Some(Reflection { correction, compared }))
+    }
+
+    fn correct(&self, task: &Task, values: &Value) -> Result<String, Error> {
+        let chat = self.two_turns(CORRECT_SYSTEM, CORRECT, values)?;
+        let hypothesis = &task.segment.hypothesis;
+        let n_chars = hypothesis.chars().count().max(task.segment.source.chars().count());
+        let form = self.form(|| answer::correction_form(&self.prompts, 2 * n_chars + 100))?;
+        let form = (&form, CORRECT_BUDGET.max(n_chars));
+        self.ask(task, (Role::Tier2, CORRECT_STAGE), &chat, form, |reply| {
+            answer::read_correction(&reply.text, hypothesis, self.preset)
+        })
+    }
+
+    /// The comparison as the paper asks it: one question, one answer.
+    fn compare(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
+        let chat = self.comparison_chat(values.clone(), Order::AsGiven)?;
+        let choices = || vec![self.comparison.corrected.clone(), self.comparison.same.clone()];
+        let form = self.form(|| Ok(Form::Choice(choices())))?;
+        let form = (&form, COMPARE_BUDGET);
+        self.ask(task, (Role::Tier2, COMPARE_STAGE), &chat, form, |reply: &Reply| {
+            let is_confirmed = answer::read_comparison(&reply.text, &self.comparison)?;
+            if reply.tokens.is_empty() {
+                return Err(Error::Failed(
+                    "the answer has no log-probabilities, so there is no confidence".into(),
+                ));
+            }
+            let sum: f64 = reply.tokens.iter().map(|token| token.masked_logprob).sum();
+            Ok(self.compared(is_confirmed, sum, reply.tokens.len()))
+        })
+    }
+
+    /// The comparison weighed: the share that the model gives each of the two sentences as a whole, taken in both
+    /// orders of showing them. The mean of both is free of a preference for a place.
+    fn weigh(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
+        let sentences = [self.comparison.corrected.clone(), self.comparison.same.clone()];
+        let in_orders = pairwise::both_orders(|order| {
+            let stage = if order == Order::AsGiven { COMPARE_STAGE } else { SWAPPED_STAGE };
+            let step = stage.about(task.subtype.path.as_str());
+            let chat = self.comparison_chat(values.clone(), order)?;
+            let weighed = task.panel.weigh(Role::Tier2, step, &chat, &sentences)?;
+            share(&weighed)
+                .ok_or_else(|| Error::Failed("the model gives neither sentence any probability".into()))
+        })?;
+        let corrected = in_orders.iter().map(|(share, _)| share).sum::<f64>() / 2.0;
+        let is_confirmed = corrected > 0.5;
+        let probability = if is_confirmed { corrected } else { 1.0 - corrected };
+        let n_tokens = in_orders[0].1[usize::from(!is_confirmed)];
+        Ok(self.compared(is_confirmed, probability.ln(), n_tokens))
+    }
+
+    fn compared(&self, is_confirmed: bool, logprob: f64, n_tokens: usize) -> Compared {
+        let confidence = if self.is_mean { logprob / n_tokens.max(1) as f64 } else { logprob };
+        Compared { is_confirmed, confidence, probability: logprob.exp().min(1.0) }
+    }
+
+    fn comparison_chat(&self, mut values: Value, order: Order) -> Result<Chat, Error> {
+        let (first, second) = order.put(&self.comparison.corrected, &self.comparison.same);
+        values["first"] = json!(first);
+        values["second"] = json!(second);
+        self.two_turns(COMPARE_SYSTEM, COMPARE, &values)
+    }
+
+    /// Fills in the prompts of this stage once.
+    pub(super) fn try_reflection(&self, values: &mut Value) -> Result<(), Error> {
+        values["information"] = json!("");
+        values["correction"] = json!("");
+        self.two_turns(CORRECT_SYSTEM, CORRECT, values)?;
+        self.comparison_chat(values.clone(), Order::AsGiven).map(|_| ())
+    }
+}
+
+/// Whether two texts have the same words and signs, however they are spaced.
+fn is_same(a: &str, b: &str) -> bool {
+    a.split_whitespace().eq(b.split_whitespace())
+}
+
+/// The share of the first of two sentences, and how many tokens each has; `None` when both are impossible.
+fn share(weighed: &[Weighed]) -> Option<(f64, [usize; 2])> {
+    let [first, second] = weighed else { return None };
+    let share = 1.0 / (1.0 + (second.logprob() - first.logprob()).exp());
+    (!share.is_nan()).then_some((share, [first.tokens.len(), second.tokens.len()]))
+}

@@ -1,0 +1,285 @@
+//! Judges: one file per paper, each beside its folder of prompts, schemas and shots.
+//! A judge sees text and an [`llm::Llm`]; it never sees tokens.
+//!
+//! [`registry`] makes one from its name; [`setup`] is what it can be told; a [`panel`] is whom it asks.
+
+use serde::{Deserialize, Serialize};
+
+use tribunal_core::{jinja, llm, mqm, segment, signature};
+
+use crate::{
+    llm::Sampling,
+    mqm::ErrorSpan,
+    segment::{Segment, trained::TrainedOn},
+};
+
+pub mod evidence;
+
+pub mod registry;
+
+pub mod method;
+
+pub mod setup;
+
+pub mod panel;
+
+pub mod gemba_mqm;
+
+pub mod gemba_da;
+
+pub mod gemba_scales;
+
+pub mod gemba_esa;
+
+mod gemba_api;
+
+pub mod eaprompt;
+
+pub mod rubric_mqm;
+
+pub mod fsp;
+
+pub mod m_mad;
+
+pub mod himate;
+pub mod rate;
+
+pub mod difficulty;
+
+pub mod gmicl;
+
+pub mod gmft;
+
+pub mod probe;
+
+pub mod likelihood;
+
+pub mod thinking;
+
+pub mod answers;
+
+pub mod pair;
+
+pub mod prompt;
+
+pub mod shots;
+
+pub mod pairwise;
+
+pub mod expected;
+
+pub mod confidence;
+
+pub mod samples;
+
+mod reading;
+
+pub use method::{Method, Role, Stage, Step};
+pub use panel::{Call, Panel, Question, Retry, in_parallel, rehearse};
+pub use registry::Built;
+pub use setup::{Granularity, Preset, Settings};
+
+/// A published way of judging translations.
+pub trait Judge: Sync + Send {
+    /// Judges one group. The answer has one entry per unit: per segment, or one for the whole group when the
+    /// granularity is a document or more (see [`Judge::unit`]).
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>>;
+
+    /// What must be judged together, in order; `run` plans, shards and resumes by these groups.
+    fn group(&self) -> Grouping {
+        Grouping::Segment
+    }
+
+    /// What one verdict is about.
+    fn unit(&self) -> Unit {
+        Unit::Segment
+    }
+
+    /// What it must be given of a segment besides its source.
+    fn reads(&self) -> Reads {
+        Reads::Translations
+    }
+
+    /// The direction of [`Verdict::raw`]; [`Verdict::score`] is always higher for the better.
+    fn direction(&self) -> Direction {
+        Direction::Higher
+    }
+
+    /// What it has read besides its settings, for the signature.
+    fn materials(&self) -> Materials;
+
+    /// How its questions are sampled, where the method has a way of its own.
+    fn sampling(&self, asked: &Sampling) -> Sampling {
+        asked.clone()
+    }
+
+    /// Checks the whole input before anything is asked.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`] when the judge must not be asked about it.
+    fn check_input(&self, _segments: &[Segment]) -> Result<(), setup::Error> {
+        Ok(())
+    }
+
+    /// What a user should know of these segments before they are judged, such as languages that the method has no
+    /// examples for.
+    fn remarks(&self, _segments: &[Segment]) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The source texts that it was fitted on: what it says of them shows nothing.
+    fn trained_on(&self) -> Option<TrainedOn> {
+        None
+    }
+
+    /// How many model calls one unit takes as it was set up, where [`Method::calls`] leaves that open.
+    fn calls(&self) -> Option<method::Calls> {
+        None
+    }
+
+    /// For each unit of the group, the log-odds of an answer without errors, where the method can decide by a threshold on
+    /// them ([`answers::decision`]).
+    fn log_odds(&self, _panel: &Panel, _group: &[Segment]) -> Option<Vec<Result<f64, Error>>> {
+        None
+    }
+
+    /// Checks the models that have been seated against what the judge was set up for.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`] when a setting holds for another model.
+    fn check_models(&self, _model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
+        Ok(())
+    }
+}
+
+/// What a judge has read besides its settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Materials {
+    /// Of the prompts in force ([`prompt::Prompts::hash`]).
+    pub prompts: String,
+    /// The prompt files in force: what `prompts` is short for.
+    pub files: Vec<prompt::InForce>,
+    /// Of other files. One with the name of an option stands in the signature in the place of the path that the
+    /// option names.
+    pub others: Vec<(&'static str, String)>,
+    /// The severity weights that it uses, where [`Method::weights`] does not say it.
+    pub weights: Option<&'static str>,
+}
+
+impl Materials {
+    /// Prompts alone.
+    #[must_use]
+    pub fn of(prompts: &prompt::Prompts) -> Self {
+        let files = prompts.files().to_vec();
+        Self { prompts: prompts.hash().to_owned(), files, ..Self::default() }
+    }
+
+    /// The same with the name of the weights in force, which depend on more than the method.
+    #[must_use]
+    pub fn weighed_by(self, name: &'static str) -> Self {
+        Self { weights: Some(name), ..self }
+    }
+
+    /// The same with one more file.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, hash: impl Into<String>) -> Self {
+        self.others.push((name, hash.into()));
+        self
+    }
+}
+
+/// Which weights play a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// The card's name, or the file's stem.
+    pub name: String,
+    /// The first digits of the weights' SHA-256.
+    pub sha256: String,
+}
+
+/// What a judge must see together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grouping {
+    Segment,
+    /// All segments of one document of one system.
+    Document,
+    /// Five documents of one system, drawn by the run's seed.
+    FiveDocuments,
+    /// All translations of one source segment.
+    Source,
+}
+
+/// What a judge reads of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    Translations,
+    /// Its verdict says how hard the source is to translate; higher values of [`Verdict::raw`] are harder.
+    SourcesOnly,
+}
+
+/// What one verdict is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    Segment,
+    Group,
+}
+
+/// Which way a scale points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    Higher,
+    Lower,
+}
+
+/// What a judge says of one unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Higher is better.
+    pub score: f64,
+    /// The method's own scale and sign.
+    pub raw: f64,
+    /// Direct assessment 0..=100 where the method asks for one; higher is better.
+    pub quality_score: Option<f64>,
+    pub errors: Vec<ErrorSpan>,
+}
+
+/// Why a unit has no verdict.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Unparsable(String),
+    #[error("the model declined: {0}")]
+    Refused(String),
+    #[error("the answer ended at its budget of {0} tokens")]
+    Truncated(usize),
+    #[error("{0}")]
+    TooLong(String),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Error {
+    /// Of a segment that [`Segment::is_blank`].
+    #[must_use]
+    pub fn nothing_to_judge() -> Self {
+        Self::Failed("source and hypothesis are both empty".into())
+    }
+
+    /// Whether the model's answer is at fault, so that another answer might do.
+    #[must_use]
+    pub fn is_of_the_answer(&self) -> bool {
+        matches!(self, Self::Unparsable(_) | Self::Refused(_) | Self::Truncated(_))
+    }
+}
+
+impl From<llm::Error> for Error {
+    fn from(error: llm::Error) -> Self {
+        match error {
+            llm::Error::TooLong { .. } => Self::TooLong(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Who annotates first in M-MAD: an agent for each dimension with its shots (Figures 11 to 18), one agent for
+//! all, or GEMBA-MQM (Table 5). It asks nothing of the later stages.
+
+use super::{
+    annotation::{Annotation, DIMENSIONS},
+    authors,
+};
+use crate::{
+    Error, Panel,
+    gemba_mqm::{self, GembaMqm},
+    prompt::{File, Prompts},
+    segment::Segment,
+    setup::{self, Options, Preset, Settings},
+    shots::{self, Shot},
+};
+
+/// The shots by dimension, in the order of [`DIMENSIONS`].
+const SHOTS_ZH_EN: [File; 4] = [
+    File { name: "m_mad/shots.zh-en.accuracy.jsonl", text: include_str!("shots.zh-en.accuracy.jsonl") },
+    File { name: "m_mad/shots.zh-en.fluency.jsonl", text: include_str!("shots.zh-en.fluency.jsonl") },
+    File { name: "m_mad/shots.zh-en.terminology.jsonl", text: include_str!("shots.zh-en.terminology.jsonl") },
+    File { name: "m_mad/shots.zh-en.style.jsonl", text: include_str!("shots.zh-en.style.jsonl") },
+];
+const SHOTS_EN_DE: [File; 4] = [
+    File { name: "m_mad/shots.en-de.accuracy.jsonl", text: include_str!("shots.en-de.accuracy.jsonl") },
+    File { name: "m_mad/shots.en-de.fluency.jsonl", text: include_str!("shots.en-de.fluency.jsonl") },
+    File { name: "m_mad/shots.en-de.terminology.jsonl", text: include_str!("shots.en-de.terminology.jsonl") },
+    File { name: "m_mad/shots.en-de.style.jsonl", text: include_str!("shots.en-de.style.jsonl") },
+];
+
+/// Figures 14 and 17 as they are printed: their annotations stand in the wrong shots.
+const PRINTED_ZH_EN_STYLE: File =
+    File { name: "m_mad/printed.zh-en.style.jsonl", text: include_str!("printed.zh-en.style.jsonl") };
+const PRINTED_EN_DE_TERMINOLOGY: File = File {
+    name: "m_mad/printed.en-de.terminology.jsonl",
+    text: include_str!("printed.en-de.terminology.jsonl"),
+};
+
+/// Who annotates first.
+pub(super) enum Start {
+    /// The agents of [`DIMENSIONS`], each with its shots.
+    Agents(Examples),
+    /// One agent for all dimensions, with the shots of all.
+    Coupled(Examples),
+    Gemba(Box<GembaMqm>),
+}
+
+/// A list of shots for each agent: for Chinese sources, and for others.
+pub(super) struct Examples {
+    chinese: Vec<Vec<Shot>>,
+    others: Vec<Vec<Shot>>,
+}
+
+impl Start {
+    /// Reads the shots, or GEMBA-MQM's settings.
+    ///
+    /// # Errors
+    /// Shots that cannot be read, and what [`GembaMqm::new`] names.
+    pub fn new(prompts: &Prompts, settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        if options.get("start") == "gemba-mqm" {
+            return Ok(Self::Gemba(Box::new(gemba(settings)?)));
+        }
+        let files = shots_files(settings, options)?;
+        let load = |(idx, file)| load(prompts, settings, file, idx % DIMENSIONS.len());
+        let loaded: Vec<Vec<Shot>> = files.iter().enumerate().map(load).collect::<Result<_, _>>()?;
+        let (chinese, rest) = loaded.split_at(loaded.len().min(DIMENSIONS.len()));
+        let others = if rest.is_empty() { chinese } else { rest };
+        if options.get("skip") == "stage1" {
+            return Ok(Self::Coupled(Examples {
+                chinese: vec![union(chinese)],
+                others: vec![union(others)],
+            }));
+        }
+        Ok(Self::Agents(Examples { chinese: chinese.to_vec(), others: others.to_vec() }))
+    }
+
+    /// The shots of one agent for this segment, by its place among the agents.
+    pub fn shots(&self, segment: &Segment, idx: usize) -> &[Shot] {
+        let (Self::Agents(examples) | Self::Coupled(examples)) = self else { return &[] };
+        let is_chinese = segment.src_lang.language() == "zh";
+        let agents = if is_chinese { &examples.chinese } else { &examples.others };
+        agents.get(idx).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A file of shots; of the authors' kind, the part of one dimension.
+fn load(prompts: &Prompts, settings: &Settings, file: &File, idx: usize) -> Result<Vec<Shot>, setup::Error> {
+    match settings.shots.as_ref().filter(|path| path.extension().is_some_and(|e| e == "py")) {
+        Some(path) => {
+            let text = prompts.render(*file, ()).map_err(setup::Error::from_prompt)?;
+            let mut agents = authors::demos_of(&path.display().to_string(), &text)?;
+            Ok(agents[idx].drain(..).map(|demo| demo.shot).collect())
+        }
+        None => shots::load(prompts, Some(*file), settings),
+    }
+}
+
+/// All shots, a segment once with all that is marked in it; what the lists share (their last shots) comes last.
+fn union(lists: &[Vec<Shot>]) -> Vec<Shot> {
+    let mut all: Vec<Shot> = Vec::new();
+    for shot in lists.iter().flatten() {
+        let known = all.iter().position(|other| other.source == shot.source && other.target == shot.target);
+        let mut merged =
+            known.map_or_else(|| Shot { errors: Vec::new(), ..shot.clone() }, |at| all.remove(at));
+        for error in &shot.errors {
+            if !merged.errors.contains(error) {
+                merged.errors.push(error.clone());
+            }
+        }
+        all.push(merged);
+    }
+    all
+}
+
+/// Table 5: the debate starts from what GEMBA-MQM found.
+pub(super) fn from_gemba(
+    gemba: &GembaMqm,
+    panel: &Panel,
+    segment: &Segment,
+) -> Result<Vec<Annotation>, Error> {
+    let verdict = gemba.judge_segment(panel, segment)?;
+    Ok(verdict.errors.iter().map(Annotation::of).collect())
+}
+
+/// GEMBA-MQM with the user's prompts where there are some for it; it only annotates, so it has no weights.
+fn gemba(settings: &Settings) -> Result<GembaMqm, setup::Error> {
+    let prompts = settings.prompts.clone().filter(|dir| dir.join("gemba_mqm").exists());
+    let settings = Settings { prompts, weights: None, ..settings.clone() };
+    GembaMqm::new(&settings, &gemba_mqm::METHOD.parse_options("")?)
+}
+
+/// The files of shots that Stage 1 needs; a user's file takes the place of each.
+pub(super) fn shots_files(settings: &Settings, options: &Options) -> Result<Vec<File>, setup::Error> {
+    if options.get("shots") == "he-en" && settings.shots.is_none() {
+        let reason = "the shots `he-en` are published without a licence and so are not part of tribunal; hint: \
+                      git clone https://github.com/SU-JIAYUAN/M-MAD and add \
+                      --shots M-MAD/code/few_shot_demos_he.py";
+        return Err(setup::Error::Conflict(reason.into()));
+    }
+    if !options.has_shots(settings)? || options.get("start") != "agents" {
+        return Ok(Vec::new());
+    }
+    let (mut zh_en, mut en_de) = (SHOTS_ZH_EN, SHOTS_EN_DE);
+    if settings.preset == Preset::Paper {
+        (zh_en[3], en_de[2]) = (PRINTED_ZH_EN_STYLE, PRINTED_EN_DE_TERMINOLOGY);
+    }
+    Ok(match options.get("shots") {
+        // A user's file is read once for each agent, whatever the language.
+        _ if settings.shots.is_some() => en_de.to_vec(),
+        "zh-en" => zh_en.to_vec(),
+        "en-de" => en_de.to_vec(),
+        _ => [zh_en, en_de].concat(),
+    })
+}

@@ -1,0 +1,482 @@
+//! A fit: the maps that read a score and the chances of errors off a model's states, with all that they hold for. It is
+//! read here and applied; `tune/probe` makes it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    Error, Model,
+    llm::{Lens, Weighed},
+    segment::{Segment, trained::TrainedOn},
+    setup,
+};
+
+/// What the first field of a fit's file says.
+pub const FORMAT: &str = "tribunal-probe/1";
+
+/// The pair whose ladder holds for pairs that a fit was not made on.
+pub const ANY_PAIR: &str = "*";
+
+/// The fit that comes with the program.
+const BUILT_IN: &str = include_str!("../../../../models/fits/qwen2.5-coder-0.5b-instruct.json");
+
+/// Log-probabilities below this count as this: how impossible a rare name is says little.
+const LEAST: f64 = -12.0;
+
+/// Maps fitted on ratings, with all that they hold for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fit {
+    pub format: String,
+    /// The model's name, and the first digits of the sha256 of its weights.
+    pub model: String,
+    pub sha256: String,
+    /// The hash of the prompt in front of the translation.
+    pub prompts: String,
+    /// After how many layers the states are taken.
+    pub depth: usize,
+    pub made: Made,
+    /// Chances that a rater marks a token, and that the error is a major one.
+    pub any: Chance,
+    pub major: Chance,
+    /// A word of at least this chance of a major error makes its error major.
+    pub major_from: f64,
+    pub score: Score,
+    /// By pair, `en-de`; [`ANY_PAIR`] for others.
+    pub ladders: BTreeMap<String, Ladder>,
+    /// Filled by [`Fit::ready`].
+    #[serde(skip)]
+    pub applied: Applied,
+}
+
+/// What a fit was made from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Made {
+    pub pairs: Vec<String>,
+    pub segments: usize,
+    pub documents: usize,
+    /// The share of documents that was kept apart, by this seed (see `tune/split`), or the names that were.
+    pub hold_out: HeldOut,
+    pub seed: u64,
+    /// Strengths of the ridge, for the chances and for the score.
+    pub strengths: [f64; 2],
+    /// The first 16 digits of the sha256 of every source that was trained on, sorted.
+    pub sources: Vec<String>,
+    /// What it reached on the held-out documents, by pair and figure.
+    pub figures: BTreeMap<String, BTreeMap<String, f64>>,
+}
+
+/// Documents that were kept apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum HeldOut {
+    Share(f64),
+    Named(BTreeSet<String>),
+}
+
+impl Default for HeldOut {
+    fn default() -> Self {
+        Self::Share(0.0)
+    }
+}
+
+/// A linear probability of a token.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chance {
+    pub bias: f64,
+    /// For the token's log-probability.
+    pub logprob: f64,
+    /// Shape: `[hidden]`.
+    pub map: Vec<f32>,
+}
+
+/// A linear score of a translation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Score {
+    /// For the mean of the tokens' states.
+    ///
+    /// Shape: `[hidden]`.
+    pub mean: Vec<f32>,
+    /// For the same mean times the square root of the number of tokens: longer texts have room for more errors.
+    ///
+    /// Shape: `[hidden]`.
+    pub grown: Vec<f32>,
+    /// For each of [`facts`].
+    pub facts: Vec<f64>,
+}
+
+/// Where a score stands among those of a pair.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ladder {
+    /// Added to the score.
+    pub bias: f64,
+    /// Scores, ascending, with the penalty (0 or more) of the rated translations of the same rank.
+    pub rungs: Vec<[f64; 2]>,
+}
+
+/// What follows from the fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Applied {
+    hash: String,
+    lens: Lens,
+}
+
+/// What a judge sees of a translation through a fit's lens.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Where each token ends in the translation, in bytes.
+    pub ends: Vec<usize>,
+    /// The log-probability of each token, at least [`LEAST`].
+    pub logprobs: Vec<f64>,
+    /// What the lens shows of each token: any, major, mean, grown.
+    pub values: Vec<[f64; 4]>,
+}
+
+impl Seen {
+    /// From what the model said of the text ` TRANSLATION`.
+    ///
+    /// # Errors
+    /// When it was not read through a lens of four maps.
+    pub fn of(read: &Weighed) -> Result<Self, Error> {
+        let broken = || Error::Failed("the model gave no reading of the translation".into());
+        let reading = read.reading.as_ref().ok_or_else(broken)?;
+        let values = reading.values.iter().map(|values| values[..].try_into().ok());
+        let values: Vec<[f64; 4]> = values.collect::<Option<_>>().ok_or_else(broken)?;
+        if values.len() != read.tokens.len() || values.is_empty() {
+            return Err(broken());
+        }
+        Ok(Self {
+            // Without the space in front.
+            ends: reading.ends.iter().map(|end| end.saturating_sub(1)).collect(),
+            logprobs: read.tokens.iter().map(|token| clipped(token.logprob)).collect(),
+            values,
+        })
+    }
+
+    fn mean(&self, which: usize) -> f64 {
+        self.values.iter().map(|values| values[which]).sum::<f64>() / self.values.len().max(1) as f64
+    }
+}
+
+/// A log-probability as the maps take it.
+#[must_use]
+pub fn clipped(logprob: f64) -> f64 {
+    logprob.max(LEAST)
+}
+
+/// What counts besides states: mean and sum of the tokens' log-probabilities, the least and the mean of the three
+/// least, the share below -4, the number of tokens and its square root.
+#[must_use]
+pub fn facts(logprobs: &[f64]) -> [f64; 7] {
+    let n = logprobs.len().max(1) as f64;
+    let sum: f64 = logprobs.iter().sum();
+    let mut sorted = logprobs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let least = &sorted[..sorted.len().min(3)];
+    let low = logprobs.iter().filter(|&&logprob| logprob < -4.0).count() as f64;
+    let first = sorted.first().copied().unwrap_or(0.0);
+    [sum / n, sum, first, least.iter().sum::<f64>() / least.len().max(1) as f64, low / n, n, n.sqrt()]
+}
+
+impl Fit {
+    /// The fit that comes with the program for `auto`, else a file's.
+    ///
+    /// # Errors
+    /// As [`Fit::open`].
+    pub fn named(name: &str) -> Result<Self, setup::Error> {
+        match name {
+            "auto" => Self::built_in(),
+            path => Self::open(path.as_ref()),
+        }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not a fit.
+    pub fn open(path: &Path) -> Result<Self, setup::Error> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| setup::Error::Read { file: path.into(), source })?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// The fit that comes with the program.
+    ///
+    /// # Errors
+    /// As [`Fit::open`].
+    pub fn built_in() -> Result<Self, setup::Error> {
+        Self::parse(BUILT_IN, "the fit that comes with the program")
+    }
+
+    fn parse(text: &str, file: &str) -> Result<Self, setup::Error> {
+        let unfit = |reason: String| setup::Error::Prompt { file: file.into(), reason };
+        let fit: Self = serde_json::from_str(text)
+            .map_err(|e| unfit(format!("it is not a fit, {e}; hint: `tribunal tune probe` writes one")))?;
+        if fit.format != FORMAT {
+            return Err(unfit(format!("its format is `{}`, not `{FORMAT}`", fit.format)));
+        }
+        let width = fit.any.map.len();
+        let maps = [&fit.major.map, &fit.score.mean, &fit.score.grown];
+        if width == 0
+            || maps.iter().any(|map| map.len() != width)
+            || fit.score.facts.len() != facts(&[]).len()
+        {
+            return Err(unfit("its maps differ in length".into()));
+        }
+        if !fit.ladders.contains_key(ANY_PAIR) {
+            return Err(unfit(format!("it has no ladder `{ANY_PAIR}`")));
+        }
+        Ok(fit.applied(text))
+    }
+
+    fn applied(mut self, text: &str) -> Self {
+        let maps = [&self.any.map, &self.major.map, &self.score.mean, &self.score.grown];
+        let lens = Lens { depths: vec![self.depth], maps: maps.into_iter().cloned().collect() };
+        let digest = Sha256::digest(text);
+        let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+        self.applied = Applied { hash: format!("{hash:08x}"), lens };
+        self
+    }
+
+    /// The same fit, ready to be applied, once its fields are as they will be written.
+    ///
+    /// # Errors
+    /// A number that JSON cannot hold.
+    pub fn ready(self) -> Result<Self, setup::Error> {
+        let failed = |e: serde_json::Error| setup::Error::Conflict(format!("the fit cannot be written: {e}"));
+        let text = self.to_json().map_err(failed)?;
+        Ok(self.applied(&text))
+    }
+
+    /// The file's text.
+    ///
+    /// # Errors
+    /// A number that JSON cannot hold.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string(self)? + "\n")
+    }
+
+    /// The first digits of the file's sha256.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.applied.hash
+    }
+
+    /// The four maps.
+    #[must_use]
+    pub fn lens(&self) -> &Lens {
+        &self.applied.lens
+    }
+
+    /// # Errors
+    /// [`setup::Error::Conflict`] when it was made with another prompt.
+    pub fn check_prompts(&self, prompts: &str) -> Result<(), setup::Error> {
+        if self.prompts == prompts {
+            return Ok(());
+        }
+        let reason = format!(
+            "the fit was made with the prompt {}, and the one in force is {prompts}; hint: `tribunal tune probe`",
+            self.prompts
+        );
+        Err(setup::Error::Conflict(reason))
+    }
+
+    /// # Errors
+    /// [`setup::Error::Conflict`] when it was made for other weights.
+    pub fn check_model(&self, model: &Model) -> Result<(), setup::Error> {
+        if self.sha256 == model.sha256 {
+            return Ok(());
+        }
+        let reason = format!(
+            "the fit is for `{}` (sha256 {}), not for `{}` (sha256 {}); hint: `--model {}`, or fit this model: \
+             `tribunal tune probe`",
+            self.model, self.sha256, model.name, model.sha256, self.model
+        );
+        Err(setup::Error::Conflict(reason))
+    }
+
+    /// The texts that it was trained on.
+    #[must_use]
+    pub fn trained_on(&self) -> TrainedOn {
+        TrainedOn::new(format!("the fit {}", self.hash()), self.made.sources.clone())
+    }
+
+    /// Pairs that it does not know.
+    #[must_use]
+    pub fn remarks(&self, segments: &[Segment]) -> Vec<String> {
+        let pairs: BTreeSet<String> = segments.iter().map(super::pair).collect();
+        let unknown = pairs.iter().filter(|pair| !self.ladders.contains_key(*pair));
+        let remark = |pair| {
+            format!(
+                "the fit was not made on {pair}: it ranks translations there, less well, and its numbers of errors are \
+                 guesses"
+            )
+        };
+        unknown.map(remark).collect()
+    }
+
+    fn ladder(&self, pair: &str) -> &Ladder {
+        self.ladders.get(pair).unwrap_or(&self.ladders[ANY_PAIR])
+    }
+
+    /// The penalty that raters would give, as the regression expects it. Unit: MQM points, at most 0.
+    #[must_use]
+    pub fn score(&self, seen: &Seen, pair: &str) -> f64 {
+        let grown = (seen.values.len() as f64).sqrt() * seen.mean(3);
+        (self.without_states(&seen.logprobs, pair) + seen.mean(2) + grown).min(0.0)
+    }
+
+    /// What the score does not take from states: the pair's bias and [`facts`].
+    #[must_use]
+    pub fn without_states(&self, logprobs: &[f64], pair: &str) -> f64 {
+        let facts = facts(logprobs);
+        let weighed: f64 = facts.iter().zip(&self.score.facts).map(|(fact, weight)| fact * weight).sum();
+        self.ladder(pair).bias + weighed
+    }
+
+    /// The chances of each token to be marked, and marked as major.
+    #[must_use]
+    pub fn chances(&self, seen: &Seen) -> Vec<[f64; 2]> {
+        let of = |(values, logprob): (&[f64; 4], &f64)| {
+            let chance = |chance: &Chance, value: f64| {
+                (chance.bias + value + chance.logprob * logprob).clamp(0.0, 1.0)
+            };
+            [chance(&self.any, values[0]), chance(&self.major, values[1])]
+        };
+        seen.values.iter().zip(&seen.logprobs).map(of).collect()
+    }
+
+    /// The penalty that raters gave to translations of this rank. Unit: MQM points, at least 0.
+    #[must_use]
+    pub fn budget(&self, score: f64, pair: &str) -> f64 {
+        let rungs = &self.ladder(pair).rungs;
+        let at = rungs.partition_point(|rung| rung[0] < score);
+        match (at.checked_sub(1).map(|below| rungs[below]), rungs.get(at)) {
+            (Some(below), Some(above)) if above[0] > below[0] => {
+                below[1] + (above[1] - below[1]) * (score - below[0]) / (above[0] - below[0])
+            }
+            (_, Some(rung)) => rung[1],
+            (Some(rung), None) => rung[1],
+            (None, None) => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm::{Reading, Token, TokenSource, Usage};
+
+    fn fit() -> Fit {
+        let chance = |bias| Chance { bias, logprob: -0.1, map: vec![1.0, 0.0] };
+        let rungs = vec![[-8.0, 20.0], [-4.0, 5.0], [-2.0, 1.0], [-1.0, 0.0]];
+        let ladder = |bias| Ladder { bias, rungs: rungs.clone() };
+        let fit = Fit {
+            format: FORMAT.into(),
+            sha256: "abc".into(),
+            prompts: "p".into(),
+            depth: 3,
+            any: chance(0.1),
+            major: chance(0.0),
+            major_from: 0.5,
+            score: Score {
+                mean: vec![0.0, 1.0],
+                grown: vec![0.0, 2.0],
+                facts: vec![1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+            },
+            ladders: BTreeMap::from([
+                ("en-de".to_owned(), ladder(-3.0)),
+                (ANY_PAIR.to_owned(), ladder(-5.0)),
+            ]),
+            ..Fit::default()
+        };
+        fit.ready().unwrap()
+    }
+
+    fn read(values: &[[f64; 4]], logprob: f64) -> Weighed {
+        let token = Token {
+            id: 0,
+            text: String::new(),
+            logprob,
+            masked_logprob: logprob,
+            source: TokenSource::Sampled,
+        };
+        let reading = Reading {
+            ends: (1..=values.len()).map(|i| 2 * i).collect(),
+            values: values.iter().map(|values| values.to_vec()).collect(),
+        };
+        Weighed {
+            text: String::new(),
+            tokens: vec![token; values.len()],
+            reading: Some(reading),
+            usage: Usage::default(),
+        }
+    }
+
+    #[test]
+    fn a_score_is_linear_in_what_was_seen_and_never_positive() {
+        let seen =
+            Seen::of(&read(&[[0.2, 0.1, 1.0, 0.1], [0.4, 0.3, 0.0, 0.2], [0.0; 4], [0.0; 4]], -1.0)).unwrap();
+        // -3 + mean 0.25 + sqrt(4) 0.075 + mean log-probability -1
+        assert!((fit().score(&seen, "en-de") - (-3.0 + 0.25 + 0.15 - 1.0)).abs() < 1e-12);
+        assert!((fit().score(&seen, "ja-en") - (-5.0 + 0.25 + 0.15 - 1.0)).abs() < 1e-12);
+        let good = Seen::of(&read(&[[0.0, 0.0, 90.0, 0.0]], 0.0)).unwrap();
+        assert_eq!(fit().score(&good, "en-de").to_bits(), 0f64.to_bits());
+        let chances = fit().chances(&seen);
+        assert!((chances[0][0] - (0.1 + 0.2 + 0.1)).abs() < 1e-12);
+        assert_eq!(seen.ends, [1, 3, 5, 7], "without the space in front");
+    }
+
+    #[test]
+    fn a_budget_is_that_of_the_same_rank() {
+        let budget = |score| fit().budget(score, "en-de");
+        let is = |score, expected: f64| {
+            assert!((budget(score) - expected).abs() < 1e-12, "{score}: {}", budget(score));
+        };
+        is(-9.0, 20.0);
+        is(-4.0, 5.0);
+        is(-3.0, 3.0);
+        is(-0.5, 0.0);
+    }
+
+    #[test]
+    fn a_fit_is_read_as_it_was_written() {
+        let text = fit().to_json().unwrap();
+        let again = Fit::parse(&text, "x").unwrap();
+        assert_eq!(again, fit());
+        assert_eq!(again.lens().maps.len(), 4);
+        assert_eq!(again.lens().depths, [3]);
+        let unfit = |from: &str, to: &str| Fit::parse(&text.replace(from, to), "x").unwrap_err().to_string();
+        assert!(unfit(FORMAT, "other").contains("its format is `other`"));
+        assert!(unfit("\"*\"", "\"any\"").contains("no ladder `*`"));
+        assert!(unfit("\"map\":[1.0,0.0]", "\"map\":[1.0]").contains("differ in length"));
+        assert!(
+            Fit::parse("{}", "x").unwrap_err().to_string().contains("hint: `tribunal tune probe` writes one")
+        );
+    }
+
+    #[test]
+    fn what_it_was_made_for_is_checked() {
+        let model = |sha256: &str| Model { name: "m".into(), sha256: sha256.into() };
+        assert!(fit().check_model(&model("abc")).is_ok());
+        let error = fit().check_model(&model("abd")).unwrap_err().to_string();
+        assert!(error.contains("sha256 abc") && error.contains("`m` (sha256 abd)"), "{error}");
+        assert!(fit().check_prompts("p").is_ok());
+        assert!(fit().check_prompts("q").is_err());
+    }
+
+    #[test]
+    fn a_model_that_read_through_no_lens_is_an_error() {
+        assert!(Seen::of(&Weighed { reading: None, ..read(&[[0.0; 4]], 0.0) }).is_err());
+        assert!(Seen::of(&read(&[], 0.0)).is_err());
+    }
+}

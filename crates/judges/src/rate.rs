@@ -1,0 +1,418 @@
+//! RATE: a core agent that observes, orients, decides and acts: it asks an evaluation agent for a score, a search
+//! agent for knowledge and a comparison agent for calibration, until it is sure. Tian et al., "Beyond Literal
+//! Mapping: Benchmarking and Improving Non-Literal Translation Evaluation", Section 4, Appendix B, Figures 15
+//! to 20. It reaches no network: searches go to [`crate::evidence`].
+//!
+//! Differs:
+//! - Preset `code` is a program of its own, message by message: see `code.rs`.
+//! - Search. Paper and code: Bing. Ours: the user's own documents (`search=INDEX`), a program or a service on
+//!   this machine. Without one nobody searches: the core agent is not told of a search agent, as with
+//!   `skip=search`, and the signature says so.
+//! - Memory. In paper and code the translations of a source share knowledge and anchors, so that a score depends on
+//!   the others and on their order. So here (`memory=shared`); `strict` takes them by the names of their systems,
+//!   so that the order of the input does not matter. With `memory=isolated` a score depends on source and
+//!   translation alone, but every anchor is one that the core agent has made up.
+//! - Calibration. Paper: the tentative score moves by 1 or 0.5, as in `paper` and `strict`. Code: to the anchor's
+//!   score plus or minus 1 or 0.5, a tie moves it to the anchor's score, and a result that agrees with it confirms it.
+//! - Evaluation. The same question is not asked twice; `strict` offers another evaluation only after a search, or
+//!   once more where the evaluation agent was not sure.
+//! - Texts. The core agent repeats source and translation in its calls. `code` uses its copies; `paper` takes the
+//!   segment's own texts and the notes of the call; `strict` asks for no copies, and passes all that was found on.
+//! - Answers. `paper` and `code`: XML calls and free JSON. `strict`: a constrained form of the same, with the
+//!   thought first; it may finish only after an evaluation, and compares at no score twice.
+//! - Unusable answers. `paper` and `strict`: a faulty tool call is answered with its fault and costs a round; other
+//!   answers are asked for again, three times in all; then the verdict is missing. Code asks nothing again.
+//! - Not printed: what the core agent is told at the start, how responses and inputs are laid out, and the last
+//!   word at the limit of rounds. Ours in `paper` and `strict`. Figure 18's stray example in its third input is kept.
+//! - Error spans carry no severity: they are neutral, weigh nothing, and have the issue as explanation.
+//! - Beyond the paper: `expected=on` adds the mean of the score's distribution to the evaluation agent's answer.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use self::{
+    agents::Evaluation,
+    memory::Memory,
+    tools::{Action, Step},
+};
+use super::{
+    Error, Grouping, Judge, Materials, Method, Panel, Retry, Role, Verdict, in_parallel,
+    method::Calls,
+    prompt::{File, Prompts},
+    reading,
+    setup::{self, Choice, Granularity, Options, Preset, Settings},
+};
+use crate::{
+    evidence::Backend,
+    llm::{Chat, Form, Reply, Sampling},
+    segment::Segment,
+};
+
+pub mod agents;
+
+pub mod memory;
+
+pub mod tools;
+
+pub mod python;
+
+mod code;
+
+const CORE: File = File { name: "rate/core.j2", text: include_str!("rate/core.j2") };
+const TASK: File = File { name: "rate/task.j2", text: include_str!("rate/task.j2") };
+const RESPONSE: File = File { name: "rate/response.j2", text: include_str!("rate/response.j2") };
+const TURN: File = File { name: "rate/turn.j2", text: include_str!("rate/turn.j2") };
+
+/// Answer tokens of one question to the core agent.
+const BUDGET: usize = 1024;
+
+/// The questions that it asks, each in a round.
+mod stages {
+    use crate::Stage;
+
+    pub const CORE: Stage = Stage::new("core");
+    pub const SEARCH: Stage = Stage::new("search");
+    pub const SUMMARIZE: Stage = Stage::new("summarize");
+    pub const EVALUATE: Stage = Stage::new("evaluate");
+    pub const EXPECT: Stage = Stage::new("expect");
+    pub const COMPARE: Stage = Stage::new("compare");
+    pub const COMPARE_SWAPPED: Stage = Stage::new("compare-swapped");
+}
+
+/// What `tribunal methods show rate` says.
+pub const METHOD: Method = Method {
+    name: "rate",
+    summary: "a core agent that searches, evaluates and compares until it is sure of a score of 0 to 4",
+    citation: "Tian et al., Beyond Literal Mapping (RATE): Section 4, Appendix B, Figures 15 to 20",
+    stages: &[
+        stages::CORE,
+        stages::SEARCH,
+        stages::SUMMARIZE,
+        stages::EVALUATE,
+        stages::EXPECT,
+        stages::COMPARE,
+        stages::COMPARE_SWAPPED,
+    ],
+    roles: &[Role::Core, Role::Evaluator, Role::Search, Role::Comparer],
+    // Ten rounds of a call of the core agent and two of another, and the forced end.
+    calls: Calls { least: 1, typical: 3, most: 31 },
+    scale: "0 to 4, higher is better",
+    granularities: &[Granularity::Seg],
+    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
+    weights: None,
+    options: &[
+        Choice {
+            name: "search",
+            values: &["none", "<file>"],
+            meaning: "an index of `tribunal search build`, a program, or http://localhost...",
+        },
+        Choice {
+            name: "skip",
+            values: &["none", "search", "comparison", "both"],
+            meaning: "agents that are left out (Table 4)",
+        },
+        Choice {
+            name: "memory",
+            values: &["shared", "isolated"],
+            meaning: "whether translations of a source share knowledge and anchors, as in the paper",
+        },
+        Choice { name: "rounds", values: &["10", "<number>"], meaning: "rounds before the end is forced" },
+        Choice {
+            name: "expected",
+            values: &["off", "on"],
+            meaning: "show the core agent the mean of the score's distribution too",
+        },
+    ],
+    build: |settings, options| Ok(Box::new(Rate::new(settings, options)?)),
+};
+
+/// RATE as it was asked for.
+pub struct Rate {
+    prompts: Prompts,
+    preset: Preset,
+    evidence: Option<Backend>,
+    team: Team,
+    shares_memory: bool,
+    rounds: usize,
+    expected: bool,
+    max_tokens: Option<usize>,
+}
+
+/// The agents that may be left out (Table 4).
+#[derive(Clone, Copy)]
+struct Team {
+    search: bool,
+    comparison: bool,
+}
+
+impl Judge for Rate {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        if self.preset == Preset::Code {
+            return self.judge_as_code(panel, group);
+        }
+        if !self.shares_memory {
+            return in_parallel(group, |idx, segment| {
+                self.assess(&panel.about(idx), segment, &mut Memory::default())
+            });
+        }
+        let mut memory = Memory::default();
+        let mut judged: Vec<_> = self
+            .order(group)
+            .into_iter()
+            .map(|idx| (idx, self.assess(&panel.about(idx), &group[idx], &mut memory)))
+            .collect();
+        judged.sort_by_key(|(idx, _)| *idx);
+        judged.into_iter().map(|(_, verdict)| verdict).collect()
+    }
+
+    fn group(&self) -> Grouping {
+        if self.shares_memory { Grouping::Source } else { Grouping::Segment }
+    }
+
+    fn materials(&self) -> Materials {
+        let materials = Materials::of(&self.prompts);
+        match (&self.evidence, self.team.comparison) {
+            (Some(evidence), _) => materials.with("search", evidence.signature()),
+            // The agents that are left out, asked for or not.
+            (None, true) => materials.with("skip", "search"),
+            (None, false) => materials.with("skip", "both"),
+        }
+    }
+}
+
+impl Rate {
+    /// Reads the settings, the prompts and the evidence index.
+    ///
+    /// # Errors
+    /// What [`super::registry::build`] names; weights and shots, which the method does not have; an index that
+    /// cannot be opened.
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let conflict = |reason: String| setup::Error::Conflict(reason);
+        if settings.weights.is_some() || settings.shots.is_some() {
+            return Err(conflict(
+                "`rate` neither weighs errors nor shows examples; hint: leave `--weights` and `--shots` out"
+                    .into(),
+            ));
+        }
+        let evidence = open_evidence(options)?;
+        let skip = options.get("skip");
+        let rounds = options.number("rounds").filter(|n| n.fract() == 0.0 && *n >= 1.0);
+        let files = match settings.preset {
+            Preset::Code => code::FILES.to_vec(),
+            _ => [&[CORE, TASK, RESPONSE, TURN], agents::FILES].concat(),
+        };
+        let judge = Self {
+            prompts: Prompts::load(&files, settings)?,
+            preset: settings.preset,
+            // Without evidence nobody searches, and the core agent must not be told to.
+            team: Team { search: evidence.is_some(), comparison: !matches!(skip, "comparison" | "both") },
+            evidence,
+            shares_memory: options.get("memory") == "shared",
+            rounds: rounds.ok_or_else(|| conflict("`rounds` must be a whole number from 1 on".into()))?
+                as usize,
+            expected: options.is_on("expected"),
+            max_tokens: settings.max_tokens,
+        };
+        judge.system().map_err(setup::Error::from_prompt)?;
+        Ok(judge)
+    }
+
+    /// In which order translations of a source are judged where the later ones remember the earlier: that of the
+    /// input; in `strict` that of the systems' names, so that the order of the input does not matter.
+    fn order(&self, group: &[Segment]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..group.len()).collect();
+        if self.is_strict() {
+            order.sort_by_key(|&idx| &group[idx].system);
+        }
+        order
+    }
+
+    /// The loop over one translation.
+    fn assess(&self, panel: &Panel, segment: &Segment, memory: &mut Memory) -> Result<Verdict, Error> {
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
+        }
+        let chat = self.opening(segment, memory)?;
+        let (asked, compared) = (Vec::new(), Vec::new());
+        let mut session =
+            Session { judge: self, panel, segment, chat, memory, judged: None, asked, compared };
+        for round in 1..=self.rounds {
+            let (name, response) = match session.ask_core(round, false)? {
+                Ok(Step { action: Action::Finish { score }, .. }) => return Ok(session.finish(score)),
+                Ok(step) => (step.name, session.act(round, step.action)?),
+                Err(fault) => ("tool_call", serde_json::json!({ "error": fault })),
+            };
+            session.tell(name, &response, round == self.rounds)?;
+        }
+        match session.ask_core(self.rounds + 1, true)? {
+            Ok(Step { action: Action::Finish { score }, .. }) => Ok(session.finish(score)),
+            Ok(step) => Err(Error::Unparsable(format!(
+                "the core agent called `{}` where it was told to finish",
+                step.name
+            ))),
+            Err(fault) => Err(Error::Unparsable(format!("no final score at the forced end, {fault}"))),
+        }
+    }
+
+    fn is_strict(&self) -> bool {
+        self.preset == Preset::Strict
+    }
+
+    /// The most tokens of an answer.
+    fn budget(&self, own: usize) -> usize {
+        self.max_tokens.unwrap_or(own)
+    }
+
+    /// Figures 15 to 17, without the agents that are left out.
+    fn system(&self) -> Result<String, Error> {
+        let Team { search, comparison } = self.team;
+        if self.preset == Preset::Code {
+            return self
+                .prompts
+                .render(code::CORE, serde_json::json!({ "search": search, "comparison": comparison }));
+        }
+        let strict = self.is_strict();
+        self.prompts
+            .render(CORE, serde_json::json!({ "search": search, "comparison": comparison, "strict": strict }))
+    }
+
+    fn opening(&self, segment: &Segment, memory: &Memory) -> Result<Chat, Error> {
+        #[derive(Serialize)]
+        struct Task<'a> {
+            source_lang: &'a str,
+            source: &'a str,
+            target_lang: &'a str,
+            target: &'a str,
+            notes: &'a [memory::Note],
+            initialized: bool,
+        }
+        let task = Task {
+            source_lang: segment.src_lang.name(),
+            source: &segment.source,
+            target_lang: segment.tgt_lang.name(),
+            target: &segment.hypothesis,
+            notes: memory.notes(),
+            initialized: self.team.comparison && memory.is_initialized(),
+        };
+        Ok(Chat::new().system(self.system()?).user(self.prompts.render(TASK, task)?))
+    }
+}
+
+/// What the option `search` names.
+fn open_evidence(options: &Options) -> Result<Option<Backend>, setup::Error> {
+    let conflict = |reason: String| setup::Error::Conflict(reason);
+    match (options.get("search"), options.get("skip")) {
+        ("none", _) => Ok(None),
+        (_, skip @ ("search" | "both")) => Err(conflict(format!(
+            "`skip={skip}` leaves the search agent out, but `search=` gives it something to search; hint: leave one of \
+             them out"
+        ))),
+        (name, _) => Backend::open(name).map(Some).map_err(|e| conflict(e.to_string())),
+    }
+}
+
+/// The evaluation of one translation.
+struct Session<'a> {
+    judge: &'a Rate,
+    panel: &'a Panel,
+    segment: &'a Segment,
+    /// The conversation with the core agent.
+    chat: Chat,
+    memory: &'a mut Memory,
+    judged: Option<Judged>,
+    /// Notes and instructions that the evaluation agent has had.
+    asked: Vec<(String, String)>,
+    /// Tentative scores that were compared, in halves.
+    compared: Vec<i64>,
+}
+
+/// The last evaluation.
+struct Judged {
+    evaluation: Evaluation,
+    /// How many notes there were.
+    n_notes: usize,
+    /// It is not the first with these notes.
+    is_second: bool,
+}
+
+impl Session<'_> {
+    /// One question to the core agent: its step, or the fault of its tool call.
+    fn ask_core(&mut self, round: usize, forced: bool) -> Result<Result<Step, String>, Error> {
+        let budget = self.judge.budget(BUDGET);
+        let form = if self.judge.is_strict() { self.form(forced)? } else { Form::Text };
+        let mut sampling = Sampling { max_tokens: budget, ..self.panel.sampling.clone() };
+        if !self.judge.is_strict() {
+            sampling.stop = vec![tools::CALL_END.into()];
+        }
+        let read = |reply: &Reply| {
+            let text = reading::whole(reply, budget)?;
+            if self.judge.is_strict() {
+                return Ok((text.to_owned(), tools::read_json(text)?));
+            }
+            let text = tools::closed(text);
+            let step = tools::read_xml(&text);
+            // What is wrong with a call the core agent is told; at the end there is nobody to tell.
+            match step {
+                Err(fault) if forced => {
+                    Err(reading::unusable(&text, &format!("no final score at the forced end, {fault}")))
+                }
+                step => Ok((text, step)),
+            }
+        };
+        let asked = (&self.chat, &form, &sampling);
+        let (text, step) =
+            self.panel.ask_until(Role::Core, stages::CORE.round(round), asked, Retry::AGENT, read)?;
+        self.chat = std::mem::take(&mut self.chat).assistant(text);
+        Ok(step)
+    }
+
+    /// What the core agent may do now, as `strict` constrains it.
+    fn form(&self, forced: bool) -> Result<Form, Error> {
+        let is_open = |score: &i64| !self.compared.contains(&(2 * score));
+        let is_judged = self.judged.is_some();
+        let may_compare = self.judge.team.comparison && is_judged && !forced;
+        let tentative: Vec<i64> = (0..=4).filter(|score| may_compare && is_open(score)).collect();
+        let longest = self.segment.source.chars().count().max(self.segment.hypothesis.chars().count());
+        let values = serde_json::json!({
+            "search": self.judge.team.search && !forced,
+            "evaluate": self.may_evaluate() && !forced,
+            "finish": forced || is_judged,
+            "tentative": tentative,
+            "initialized": self.memory.is_initialized(),
+            // An ideal translation can be longer than both texts.
+            "anchor_chars": 3 * longest + 100,
+        });
+        let schema = self.judge.prompts.render(TURN, values)?;
+        agents::schema(TURN, &schema)
+    }
+
+    /// Does what the core agent decided; the response is for it alone.
+    fn act(&mut self, round: usize, action: Action) -> Result<Value, Error> {
+        match action {
+            Action::Search { query } => self.search(round, &query),
+            Action::Evaluate(request) => self.evaluate(round, request),
+            Action::Compare(request) => self.compare(round, request),
+            Action::Finish { .. } => unreachable!("the loop ends before"),
+        }
+    }
+
+    fn tell(&mut self, name: &str, response: &Value, forced: bool) -> Result<(), Error> {
+        let response =
+            serde_json::to_string_pretty(response).expect("JSON values with string keys can be written");
+        let values = serde_json::json!({
+            "name": name, "response": response, "forced": forced, "rounds": self.judge.rounds,
+        });
+        let text = self.judge.prompts.render(RESPONSE, values)?;
+        self.chat = std::mem::take(&mut self.chat).user(text);
+        Ok(())
+    }
+
+    /// The verdict; the translation becomes the anchor of its score.
+    fn finish(self, score: f64) -> Verdict {
+        self.memory.set_anchor(score, &self.segment.hypothesis);
+        let errors = self.judged.map_or_else(Vec::new, |last| {
+            last.evaluation.errors(&self.segment.source, &self.segment.hypothesis)
+        });
+        Verdict { score, raw: score, quality_score: None, errors }
+    }
+}

@@ -1,0 +1,489 @@
+//! Preset `code`: RATE as the authors' program runs it (BITHLP/RATE, `agentic/`), message by message. The loop of the
+//! other presets is in [`super`].
+//!
+//! All translations of a source share what was found and their anchors, in the order of the input; the first answer
+//! that the program could not read puts the whole source aside.
+//!
+//! Differs from the program:
+//! - A tool's response is a turn of the user, as not every chat template knows tools. Turns of the user that follow
+//!   each other are one, with an empty line between them, as many templates refuse anything else.
+//! - An answer with a tool call ends with its first call, the only one that the program reads.
+//! - `skip=` leaves an agent out of the core agent's prompt; so does a run without evidence.
+//! - A search brings what [`crate::evidence`] finds, at most five passages for each query.
+
+use std::{cmp::Ordering, sync::LazyLock};
+
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    BUDGET, Rate,
+    agents::{self, Failed, PASSAGES},
+    python::{Number, repr},
+    stages,
+    tools::{self, Arguments},
+};
+use crate::{
+    Error, Panel, Role, Step, Verdict, in_parallel,
+    llm::{Chat, Form, Reply, Sampling, Speaker},
+    pairwise,
+    pairwise::Order,
+    prompt::File,
+    reading,
+    segment::Segment,
+};
+
+pub(super) const CORE: File = File { name: "rate/code/core.j2", text: include_str!("code/core.j2") };
+const TASK: File = File { name: "rate/code/task.j2", text: include_str!("code/task.j2") };
+const TOLD: File = File { name: "rate/code/told.j2", text: include_str!("code/told.j2") };
+const FORCED: File = File { name: "rate/code/forced.j2", text: include_str!("code/forced.j2") };
+const EVALUATION: File = File { name: "rate/code/evaluation.j2", text: include_str!("code/evaluation.j2") };
+const EVALUATE: File = File { name: "rate/code/evaluate.j2", text: include_str!("code/evaluate.j2") };
+const SEARCH: File = File { name: "rate/code/search.j2", text: include_str!("code/search.j2") };
+const SNIPPETS: File = File { name: "rate/code/snippets.j2", text: include_str!("code/snippets.j2") };
+const SUMMARIZE: File = File { name: "rate/code/summarize.j2", text: include_str!("code/summarize.j2") };
+const COMPARISON: File = File { name: "rate/code/comparison.j2", text: include_str!("code/comparison.j2") };
+const COMPARE: File = File { name: "rate/code/compare.j2", text: include_str!("code/compare.j2") };
+const CALIBRATION: File =
+    File { name: "rate/code/calibration.j2", text: include_str!("code/calibration.j2") };
+
+/// The program's prompts and messages.
+pub(super) const FILES: &[File] = &[
+    CORE,
+    TASK,
+    TOLD,
+    FORCED,
+    EVALUATION,
+    EVALUATE,
+    SEARCH,
+    SNIPPETS,
+    SUMMARIZE,
+    COMPARISON,
+    COMPARE,
+    CALIBRATION,
+];
+
+/// What the program keeps of one source.
+#[derive(Default)]
+pub(super) struct Source {
+    /// One line for each search.
+    context: Vec<String>,
+    /// By score, the lowest first.
+    anchors: Vec<(Number, String)>,
+}
+
+/// Both orders of a comparison, as the program names what they come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    CandidateWins,
+    BorderlineCandidateWins,
+    Tie,
+    BorderlineAnchorWins,
+    AnchorWins,
+}
+
+/// What a comparison comes to.
+struct Calibration {
+    suggestion: &'static str,
+    suggested: Number,
+}
+
+impl Rate {
+    /// Judges the translations of one source.
+    pub(super) fn judge_as_code(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        let assess = |idx: usize, segment: &Segment, source: &mut Source| {
+            Session::new(self, &panel.about(idx), segment, source).and_then(Session::assess)
+        };
+        if !self.shares_memory {
+            return in_parallel(group, |idx, segment| assess(idx, segment, &mut Source::default()));
+        }
+        let mut source = Source::default();
+        let mut verdicts = Vec::with_capacity(group.len());
+        for (idx, segment) in group.iter().enumerate() {
+            match assess(idx, segment, &mut source) {
+                Err(error) if !segment.is_blank() => return vec![Err(error); group.len()],
+                verdict => verdicts.push(verdict),
+            }
+        }
+        verdicts
+    }
+
+    /// What the core agent is told at the start.
+    pub(super) fn opening_as_code(&self, segment: &Segment, source: &Source) -> Result<Chat, Error> {
+        let values = json!({
+            "context": source.context.join("\n"), "source": segment.source, "target": segment.hypothesis,
+        });
+        Ok(Chat::new().system(self.system()?).user(self.prompts.render(TASK, values)?))
+    }
+
+    /// `_generate_structured_response`.
+    fn calibrate(&self, outcome: Outcome, tentative: f64, anchor: Number) -> Result<Value, Error> {
+        let Calibration { suggestion, suggested } = outcome.calibrate(tentative, anchor);
+        let message = self.prompts.render(
+            CALIBRATION,
+            json!({
+                "outcome": outcome.name(), "moves": suggestion != "confirm",
+                "anchor": anchor.to_string(), "suggested": suggested.to_string(),
+            }),
+        )?;
+        Ok(json!({
+            "anchor_memory_status": "initialized",
+            "comparison_details": { "anchor_score": anchor.json(), "outcome": outcome.name() },
+            "suggestion": suggestion,
+            "suggested_score": suggested.json(),
+            "message": message,
+        }))
+    }
+}
+
+/// The evaluation of one translation.
+struct Session<'a> {
+    judge: &'a Rate,
+    panel: Panel,
+    segment: &'a Segment,
+    source: &'a mut Source,
+    chat: Chat,
+    /// Tentative scores that were compared, as they were written.
+    compared: Vec<String>,
+    /// The errors that the last evaluation named.
+    failed: Vec<Failed>,
+}
+
+impl<'a> Session<'a> {
+    fn new(
+        judge: &'a Rate,
+        panel: &Panel,
+        segment: &'a Segment,
+        source: &'a mut Source,
+    ) -> Result<Self, Error> {
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
+        }
+        let chat = judge.opening_as_code(segment, source)?;
+        Ok(Self {
+            judge,
+            panel: panel.clone(),
+            segment,
+            source,
+            chat,
+            compared: Vec::new(),
+            failed: Vec::new(),
+        })
+    }
+
+    /// The loop of `CoreAgent.eval`.
+    fn assess(mut self) -> Result<Verdict, Error> {
+        for round in 1..=self.judge.rounds {
+            let call = self.ask_core(round)?;
+            let told = match call {
+                Some((name, arguments)) if name == "finish_evaluation" => return self.finish(&arguments),
+                Some((name, arguments)) => self.act(round, &name, &arguments)?,
+                None => self.told("fault", "")?,
+            };
+            self.chat = say(std::mem::take(&mut self.chat), &told);
+        }
+        let forced = self.judge.prompts.render(FORCED, ())?;
+        self.chat = say(std::mem::take(&mut self.chat), &forced);
+        match self.ask_core(self.judge.rounds + 1)? {
+            Some((name, arguments)) if name == "finish_evaluation" => self.finish(&arguments),
+            Some((name, _)) => {
+                Err(Error::Unparsable(format!("the core agent called `{name}` where it was told to finish")))
+            }
+            None => {
+                Err(Error::Unparsable("the core agent called no tool where it was told to finish".into()))
+            }
+        }
+    }
+
+    fn ask_core(&mut self, round: usize) -> Result<Option<(String, Arguments)>, Error> {
+        let reply = self.ask(Role::Core, stages::CORE.round(round), &self.chat, Some(tools::CALL_END))?;
+        let text = tools::closed(content(&reply));
+        self.chat = std::mem::take(&mut self.chat).assistant(text.as_str());
+        Ok(tools::first_call(&text))
+    }
+
+    /// What the core agent is told of its call.
+    fn act(&mut self, round: usize, name: &str, arguments: &Arguments) -> Result<String, Error> {
+        match name {
+            "search_agent" if self.judge.team.search => {
+                let found = self.search(round, arguments)?;
+                self.told(name, &found)
+            }
+            "general_evaluation_agent" => {
+                let evaluation = self.evaluate(round, arguments)?;
+                self.told(name, &repr(&evaluation))
+            }
+            "comparison_agent" if self.judge.team.comparison => self.compare(round, arguments),
+            _ => self.told("fault", ""),
+        }
+    }
+
+    fn told(&self, kind: &str, response: &str) -> Result<String, Error> {
+        self.judge.prompts.render(TOLD, json!({ "kind": kind, "response": response, "score": response }))
+    }
+
+    /// `_finalize`: any number is a score.
+    fn finish(self, arguments: &Arguments) -> Result<Verdict, Error> {
+        let score = number(arguments, "final_score")?;
+        self.source.set_anchor(Number::Float(score), text(arguments, "translation_text"));
+        let errors = agents::errors(self.failed, &self.segment.source, &self.segment.hypothesis);
+        Ok(Verdict { score, raw: score, quality_score: None, errors })
+    }
+
+    /// `SearchAgent.response`.
+    fn search(&mut self, round: usize, arguments: &Arguments) -> Result<String, Error> {
+        let query = argument(arguments, "query")
+            .ok_or_else(|| Error::Unparsable("the core agent searched without a `query`".into()))?;
+        let prompts = &self.judge.prompts;
+        let chat = Chat::new().system(prompts.render(SEARCH, ())?).user(&query);
+        let reply = self.ask(Role::Search, stages::SEARCH.round(round), &chat, Some(tools::CALL_END))?;
+        let queries = queries(content(&reply))?;
+        let mut passages = Vec::new();
+        for query in &queries {
+            let found = self.judge.evidence.as_ref().map(|evidence| evidence.search(query, PASSAGES));
+            passages.extend(found.transpose().map_err(|e| Error::Failed(e.to_string()))?.unwrap_or_default());
+        }
+        let chat = say(chat, &prompts.render(SNIPPETS, json!({ "passages": passages }))?);
+        let chat = say(chat, &prompts.render(SUMMARIZE, ())?);
+        let reply = self.ask(Role::Search, stages::SUMMARIZE.round(round), &chat, None)?;
+        let answer = content(&reply).to_owned();
+        self.source.context.push(format!("Query: {query} -> Result: {answer}"));
+        Ok(answer)
+    }
+
+    /// `GeneralEvaluationAgent.response`: any JSON is an answer, and nobody checks its scores.
+    fn evaluate(&mut self, round: usize, arguments: &Arguments) -> Result<Value, Error> {
+        let some = |key: &str| argument(arguments, key).filter(|value| !value.is_empty() && value != "0");
+        let values = json!({
+            "source": text(arguments, "source_text"),
+            "target": text(arguments, "translation_text"),
+            "notes": some("context_notes"),
+            "instruction": some("specific_instruction"),
+        });
+        let prompts = &self.judge.prompts;
+        let chat =
+            Chat::new().system(prompts.render(EVALUATION, ())?).user(prompts.render(EVALUATE, values)?);
+        let reply = self.ask(Role::Evaluator, stages::EVALUATE.round(round), &chat, None)?;
+        let mut evaluation: Value = reading::json(unfenced(content(&reply)))
+            .map_err(|error| agents::within("the evaluation agent", error))?;
+        let spans = evaluation["error_spans"].as_array().into_iter().flatten();
+        self.failed = spans.filter_map(|span| serde_json::from_value(span.clone()).ok()).collect();
+        agents::weigh_spans(&mut self.failed, &reply);
+        if self.judge.expected && evaluation.is_object() {
+            evaluation["expected_score"] =
+                json!(agents::expected_score(&self.panel, stages::EXPECT.round(round), &chat)?);
+        }
+        Ok(evaluation)
+    }
+
+    /// `ComparisonAgent.response`, and before it the check against comparing twice.
+    fn compare(&mut self, round: usize, arguments: &Arguments) -> Result<String, Error> {
+        let written = argument(arguments, "tentative_score").unwrap_or_else(|| "None".into());
+        if self.compared.contains(&written) {
+            return self.told("repeated", &written);
+        }
+        self.compared.push(written);
+        let tentative = number(arguments, "tentative_score")?;
+        let synthetic = |key: &str| argument(arguments, key);
+        match (synthetic("synthetic_low_anchor"), synthetic("synthetic_high_anchor")) {
+            (Some(low), Some(high)) => self.source.initialize(&low, &high),
+            _ if self.source.anchors.is_empty() => return self.told("cold", ""),
+            _ => {}
+        }
+        let (anchor, anchored) = self.source.anchor(tentative);
+        let candidate = text(arguments, "target_text");
+        let source = text(arguments, "source_text");
+        let [first, second] = pairwise::both_orders(|order| {
+            self.compare_once(round, &source, order.put(&candidate, &anchored), order)
+        })?;
+        let outcome = Outcome::of(&first, &second);
+        let response = self.judge.calibrate(outcome, tentative, anchor)?;
+        self.told("comparison_agent", &repr(&response))
+    }
+
+    /// The winner of one order; an answer that is no JSON is a tie.
+    fn compare_once(
+        &self,
+        round: usize,
+        source: &str,
+        (a, b): (&str, &str),
+        order: Order,
+    ) -> Result<String, Error> {
+        let prompts = &self.judge.prompts;
+        let values = json!({ "source": source, "context": self.source.context.join("\n"), "a": a, "b": b });
+        let chat = Chat::new().system(prompts.render(COMPARISON, ())?).user(prompts.render(COMPARE, values)?);
+        let stage = if order == Order::AsGiven { stages::COMPARE } else { stages::COMPARE_SWAPPED };
+        let reply = self.ask(Role::Comparer, stage.round(round), &chat, None)?;
+        let said = content(&reply);
+        let json = said.split("```json").nth(1).map_or(said, |rest| rest.split("```").next().unwrap_or(rest));
+        match serde_json::from_str::<Value>(json.trim()) {
+            Ok(Value::Object(answer)) => {
+                Ok(answer.get("winner").and_then(Value::as_str).unwrap_or("").to_owned())
+            }
+            Ok(_) => Err(reading::unusable(said, "the comparison agent gave JSON that is not an object")),
+            Err(_) => Ok("Tie".into()),
+        }
+    }
+
+    /// One question; the program limits no answer, so one that its budget cut is not an answer.
+    fn ask(&self, role: Role, step: Step, chat: &Chat, stop: Option<&str>) -> Result<Reply, Error> {
+        let max_tokens = self.judge.budget(BUDGET);
+        let stop = stop.into_iter().map(ToOwned::to_owned).collect();
+        let sampling = Sampling { max_tokens, stop, ..self.panel.sampling.clone() };
+        let reply = self.panel.ask_with(role, step, chat, &Form::Text, &sampling)?;
+        reading::whole(&reply, max_tokens)?;
+        Ok(reply)
+    }
+}
+
+impl Source {
+    /// `update_anchor`: a score that is there keeps its key.
+    fn set_anchor(&mut self, score: Number, text: String) {
+        let there = self.anchors.iter_mut().find(|(at, _)| is_same(at.value(), score.value()));
+        if let Some((_, anchored)) = there {
+            *anchored = text;
+        } else {
+            self.anchors.push((score, text));
+            self.anchors.sort_by(|(a, _), (b, _)| a.value().total_cmp(&b.value()));
+        }
+    }
+
+    /// Takes synthetic anchors of 4 and 1 where no translation stands for these scores.
+    fn initialize(&mut self, low: &str, high: &str) {
+        for (score, text) in [(4, high), (1, low)] {
+            if !self.anchors.iter().any(|(at, _)| is_same(at.value(), f64::from(score))) {
+                self.set_anchor(Number::Int(score.into()), text.to_owned());
+            }
+        }
+    }
+
+    /// The anchor of the nearest score, the lower of two. The score of an exact match is the one asked for.
+    fn anchor(&self, tentative: f64) -> (Number, String) {
+        let distance = |(at, _): &&(Number, String)| (at.value() - tentative).abs();
+        let nearest = self.anchors.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        let (score, text) = nearest.cloned().unwrap_or((Number::Float(tentative), "None".into()));
+        let score = if is_same(score.value(), tentative) { Number::Float(tentative) } else { score };
+        (score, text)
+    }
+}
+
+impl Outcome {
+    /// `_resolve_consistency`, of the winners in both orders: anything unknown or inconsistent is a tie.
+    fn of(first: &str, second: &str) -> Self {
+        match (first, second) {
+            ("A", "B") => Self::CandidateWins,
+            ("B", "A") => Self::AnchorWins,
+            ("A", "Tie") | ("Tie", "B") => Self::BorderlineCandidateWins,
+            ("B", "Tie") | ("Tie", "A") => Self::BorderlineAnchorWins,
+            _ => Self::Tie,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::CandidateWins => "candidate_wins",
+            Self::BorderlineCandidateWins => "borderline_candidate_wins",
+            Self::Tie => "tie",
+            Self::BorderlineAnchorWins => "borderline_anchor_wins",
+            Self::AnchorWins => "anchor_wins",
+        }
+    }
+
+    /// Moves to the anchor's score plus or minus 1 or 0.5, unless the tentative score is on the right side of it.
+    fn calibrate(self, tentative: f64, anchor: Number) -> Calibration {
+        let half = |by: f64| Number::Float(anchor.value() + by);
+        let (moves, suggestion, suggested) = match self {
+            Self::CandidateWins => (tentative <= anchor.value(), "upgrade", anchor.plus_whole(1).at_most(4)),
+            Self::BorderlineCandidateWins => (tentative <= anchor.value(), "adjust", half(0.5).at_most(4)),
+            Self::Tie if is_same(tentative, anchor.value()) => {
+                return Calibration { suggestion: "confirm", suggested: anchor };
+            }
+            Self::Tie => (true, "adjust", anchor),
+            Self::BorderlineAnchorWins => (tentative >= anchor.value(), "adjust", half(-0.5).at_least(0)),
+            Self::AnchorWins => (tentative >= anchor.value(), "downgrade", anchor.plus_whole(-1).at_least(0)),
+        };
+        if moves {
+            Calibration { suggestion, suggested }
+        } else {
+            Calibration { suggestion: "confirm", suggested: Number::Float(tentative) }
+        }
+    }
+}
+
+/// Equality as Python has it: -0.0 is 0.0.
+fn is_same(a: f64, b: f64) -> bool {
+    a.partial_cmp(&b).is_some_and(Ordering::is_eq)
+}
+
+/// One more message to the assistant: a turn of its own, or the rest of the turn that is open.
+fn say(mut chat: Chat, text: &str) -> Chat {
+    match chat.turns.last_mut() {
+        Some(turn) if turn.role == Speaker::User => {
+            turn.content += "\n\n";
+            turn.content += text;
+            chat
+        }
+        _ => chat.user(text),
+    }
+}
+
+/// What an answer says after its thoughts, which the program gets apart.
+fn content(reply: &Reply) -> &str {
+    match reply.text.rsplit_once("</think>") {
+        Some((_, answer)) => answer.trim_start(),
+        None => &reply.text,
+    }
+}
+
+/// `_clean_json_string`.
+fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let text = text.strip_prefix("```json").unwrap_or(text);
+    let text = text.strip_prefix("```").unwrap_or(text);
+    text.strip_suffix("```").unwrap_or(text).trim()
+}
+
+/// An argument as Python prints it: digits alone are a number there, and lose their leading zeros.
+fn argument(arguments: &Arguments, key: &str) -> Option<String> {
+    let value = arguments.get(key)?;
+    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    let digits = value.trim_start_matches('0');
+    Some(match (is_number, digits) {
+        (true, "") => "0".into(),
+        (true, digits) => digits.into(),
+        (false, _) => value.clone(),
+    })
+}
+
+/// The same with `None` where there is none.
+fn text(arguments: &Arguments, key: &str) -> String {
+    argument(arguments, key).unwrap_or_else(|| "None".into())
+}
+
+/// `float(...)` of an argument.
+fn number(arguments: &Arguments, key: &str) -> Result<f64, Error> {
+    let value = text(arguments, key);
+    let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| Error::Unparsable(format!("the core agent's `{key}` is not a number: `{value}`")))
+}
+
+static VALUE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?s)<arg_value>(.*?)</arg_value>").expect("the pattern is a constant that compiles")
+});
+
+/// `parse_search_args`: the list in the first argument, whatever it is called.
+fn queries(text: &str) -> Result<Vec<String>, Error> {
+    #[derive(Deserialize)]
+    struct Query {
+        q: String,
+    }
+    let found =
+        VALUE.captures(text).ok_or_else(|| reading::unusable(text, "the search agent called no tool"))?;
+    let queries: Vec<Query> =
+        reading::json(&found[1]).map_err(|error| agents::within("the search agent", error))?;
+    Ok(queries.into_iter().map(|query| query.q).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,295 @@
+//! The judges that exist, and how one is made from its name, with its signature. It holds no method's logic.
+
+use super::{
+    Judge,
+    answers::decision,
+    difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl, himate, likelihood,
+    m_mad,
+    method::{Calls, Method, Role},
+    probe, rate, rubric_mqm,
+    samples::Samples,
+    setup::{self, Options, Settings},
+    thinking,
+};
+use crate::{llm::Sampling, signature::Signature};
+
+/// All methods, in the order of `tribunal methods list`. A new judge is one more line here.
+pub const METHODS: &[&Method] = &[
+    &gemba_mqm::METHOD,
+    &gemba_da::METHOD,
+    &gemba_scales::SQM,
+    &gemba_scales::STARS,
+    &gemba_scales::CLASSES,
+    &gemba_esa::METHOD,
+    &eaprompt::METHOD,
+    &rubric_mqm::METHOD,
+    &fsp::METHOD,
+    &gmicl::METHOD,
+    &gmft::METHOD,
+    &probe::METHOD,
+    &likelihood::METHOD,
+    &m_mad::METHOD,
+    &himate::METHOD,
+    &rate::METHOD,
+    &difficulty::METHOD,
+    &thinking::METHOD,
+];
+
+/// The method of this name; `gemba_mqm` and `GEMBA-MQM` are `gemba-mqm`.
+///
+/// # Errors
+/// [`setup::Error::Method`], which lists the methods and names the nearest.
+pub fn find(name: &str) -> Result<&'static Method, setup::Error> {
+    let plain = name.trim().to_lowercase().replace('_', "-");
+    METHODS.iter().find(|method| method.name == plain).copied().ok_or_else(|| setup::Error::Method {
+        name: name.into(),
+        known: METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", "),
+        nearest: setup::nearest(&plain, METHODS.iter().map(|method| method.name)),
+    })
+}
+
+/// A judge, and what it was built from.
+pub struct Built {
+    pub judge: Box<dyn Judge>,
+    pub method: &'static Method,
+    settings: Settings,
+    options: Options,
+    samples: usize,
+}
+
+impl Built {
+    /// The same judge at this many seeds; itself for one.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`] when all samples would be the same, since nothing is sampled.
+    pub fn sampled(mut self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
+        self.judge = Samples::of(self.judge, samples, sampling)?;
+        Ok(Self { samples, ..self })
+    }
+
+    /// The model calls for one unit, over all samples.
+    #[must_use]
+    pub fn calls(&self) -> Calls {
+        let Calls { least, typical, most } = self.judge.calls().unwrap_or(self.method.calls);
+        let n = self.samples;
+        Calls { least: least * n, typical: typical * n, most: most * n }
+    }
+
+    /// The method with all that changes its question up to the decision whether there is an error.
+    #[must_use]
+    pub fn described(&self) -> String {
+        decision::described(self.method, &self.settings, &self.options)
+    }
+
+    /// Refuses roles that the method does not have.
+    ///
+    /// # Errors
+    /// [`setup::Error::Value`], which lists those that it has.
+    pub fn check_roles(&self, roles: impl IntoIterator<Item = Role>) -> Result<(), setup::Error> {
+        match roles.into_iter().find(|role| !self.method.roles.contains(role)) {
+            Some(role) => Err(setup::Error::Value {
+                option: format!("a role of `{}`", self.method.name),
+                value: role.to_string(),
+                known: self.method.roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", "),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// What the judge was built from: see [`sign`].
+    #[must_use]
+    pub fn signature(&self) -> Signed {
+        let mut signed = sign(self.method, &self.settings, &self.options, self.judge.as_ref());
+        if self.samples > 1 {
+            signed.method = signed.method.with("samples", self.samples.to_string());
+        }
+        signed
+    }
+}
+
+impl AsRef<dyn Judge> for Built {
+    fn as_ref(&self) -> &(dyn Judge + 'static) {
+        self.judge.as_ref()
+    }
+}
+
+impl std::ops::Deref for Built {
+    type Target = dyn Judge;
+
+    fn deref(&self) -> &Self::Target {
+        self.judge.as_ref()
+    }
+}
+
+/// The method's fields of a run's signature, in two parts: the models' fields stand between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signed {
+    /// `method`, its options in the order of its descriptor, `preset`, `granularity`, and what else was read.
+    pub method: Signature,
+    /// `prompts`, and `weights` and `max-tokens` where they count.
+    pub prompts: Signature,
+}
+
+impl Signed {
+    /// Both parts, one after the other.
+    #[must_use]
+    pub fn all(&self) -> Signature {
+        self.method.clone().followed_by(&self.prompts)
+    }
+}
+
+/// The signature of a judge from all that it was built from: every option of its method, every setting, every
+/// file that it read.
+#[must_use]
+pub fn sign(method: &Method, settings: &Settings, options: &Options, judge: &dyn Judge) -> Signed {
+    let materials = judge.materials();
+    // No `..`: whoever adds a setting decides here how it is signed.
+    let Settings {
+        preset,
+        granularity,
+        // By their name in force.
+        weights: _,
+        // In the hash of the prompts, as are shots.
+        prompts: _,
+        shots,
+        max_tokens,
+        // The run signs its seed.
+        seed: _,
+        // In the option `reference`, where a method has it.
+        has_references: _,
+    } = settings;
+    let read = |name: &str| materials.others.iter().find(|(other, _)| *other == name);
+    let mut signed = Signature::new().with("method", method.name);
+    for choice in method.options {
+        let value = match (choice.name, read(choice.name)) {
+            (_, Some((_, hash))) => hash.clone(),
+            ("shots", None) if shots.is_some() => "file".into(),
+            _ => options.in_force(choice, settings),
+        };
+        signed = signed.with(choice.name, value);
+    }
+    signed = signed
+        .with("preset", preset.to_string())
+        .with("granularity", granularity.unwrap_or(method.granularities[0]).to_string());
+    signed = materials.others.iter().fold(signed, |signed, (name, hash)| signed.with(*name, hash.clone()));
+    let mut prompts = Signature::new().with("prompts", materials.prompts);
+    if let Some(own) = materials.weights.or(method.weights) {
+        prompts = prompts.with("weights", settings.weights_name(own, judge.unit()));
+    }
+    if let Some(max_tokens) = max_tokens {
+        prompts = prompts.with("max-tokens", max_tokens.to_string());
+    }
+    Signed { method: signed, prompts }
+}
+
+/// The judge that `NAME[:option=value,...]` asks for.
+///
+/// # Errors
+/// [`setup::Error`]: an unknown name, option or value, a preset or granularity that the method does not have,
+/// or prompts and shots that cannot be used.
+pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> {
+    let (name, options) = request.split_once(':').unwrap_or((request, ""));
+    let method = find(name)?;
+    let options = method.parse_options(options)?;
+    if !method.presets.contains(&settings.preset) {
+        return Err(setup::Error::Value {
+            option: format!("the preset of `{}`", method.name),
+            value: settings.preset.to_string(),
+            known: method.presets.iter().map(|p| p.name()).collect::<Vec<_>>().join(", "),
+        });
+    }
+    if let Some(asked) = settings.granularity.filter(|g| !method.granularities.contains(g)) {
+        return Err(setup::Error::Value {
+            option: format!("the granularity of `{}`", method.name),
+            value: asked.to_string(),
+            known: method.granularities.iter().map(|g| g.name()).collect::<Vec<_>>().join(", "),
+        });
+    }
+    let judge = (method.build)(settings, &options)?;
+    Ok(Built { judge, method, settings: settings.clone(), options, samples: 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Granularity, Preset};
+
+    /// Stands in for M-MAD's published files.
+    const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/m_mad/code");
+
+    fn refusal(request: &str, settings: &Settings) -> String {
+        build(request, settings).err().map(|e| e.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn every_method_builds_in_every_preset_and_granularity() {
+        // The one method without examples of its own.
+        let rated = tempfile::NamedTempFile::new().unwrap();
+        let line =
+            r#"{"source_lang":"A","source":"s","target_lang":"B","target":"t","errors":[],"doc":"DOC"}"#;
+        let lines: String = (0..25).map(|doc| line.replace("DOC", &doc.to_string()) + "\n").collect();
+        std::fs::write(rated.path(), lines).unwrap();
+        for method in METHODS {
+            assert!(!method.granularities.is_empty() && method.presets.contains(&Preset::Strict));
+            for preset in method.presets {
+                for granularity in method.granularities {
+                    let shots = (method.name == "gmicl").then(|| rated.path().to_owned());
+                    // What only its authors may give away.
+                    let is_read = method.name == "m-mad" && *preset == Preset::Code;
+                    let prompts = is_read.then(|| PUBLISHED.into());
+                    let granularity = Some(*granularity);
+                    let settings =
+                        Settings { preset: *preset, granularity, shots, prompts, ..Settings::default() };
+                    // `paper` does not say what is discussed: that is fitted.
+                    let is_fitted = method.name == "himate" && *preset == Preset::Paper;
+                    let request = if is_fitted { "himate:threshold=0.9" } else { method.name };
+                    let judge = build(request, &settings).unwrap();
+                    let signature = judge.signature().all();
+                    assert_eq!(signature.get("method"), Some(method.name));
+                    assert_eq!(signature.get("preset"), Some(preset.name()));
+                    assert!(signature.get("prompts").is_some_and(|hash| hash.len() >= 8));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn spellings_of_names() {
+        assert_eq!(find("GEMBA_MQM").unwrap().name, "gemba-mqm");
+        assert!(build("gemba_mqm:form=json, shots=0,da=on", &Settings::default()).is_ok());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_request() {
+        let strict = Settings::default();
+        insta::assert_snapshot!(
+            [
+                refusal("fps", &strict),
+                refusal("comet", &strict),
+                refusal("fsp:shot=0", &strict),
+                refusal("fsp:shots=5", &strict),
+                refusal("fsp:shots", &strict),
+                refusal("fsp:shots=0,shots=3", &strict),
+                refusal("fsp", &Settings { preset: Preset::Code, ..Settings::default() }),
+                refusal("gemba-da", &Settings { granularity: Some(Granularity::Doc), ..Settings::default() }),
+                refusal("fsp", &Settings { weights: Some("gmba".into()), ..Settings::default() }),
+                refusal("gemba-mqm:da=on", &strict),
+                refusal("gemba-mqm:form=json", &Settings { preset: Preset::Code, ..Settings::default() }),
+            ]
+            .join("\n"),
+            @"
+        no method is called `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+        no method is called `comet`; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+        `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score, sentences, omissions, window, threshold
+        option `shots` cannot be `5`; hint: 3, 0
+        `shots` is not an option; hint: write NAME:option=value,option=value
+        option `shots` is given twice
+        the preset of `fsp` cannot be `code`; hint: paper, strict
+        the granularity of `gemba-da` cannot be `doc`; hint: seg
+        no weight preset is called `gmba`; hint: wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, himate, marot, xcomet, rubric-mqm
+        `explain` and `da` are options of the JSON form; hint: add form=json
+        the JSON form has no published code; hint: use preset `paper` or `strict`
+        "
+        );
+    }
+}

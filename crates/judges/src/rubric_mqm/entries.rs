@@ -1,0 +1,84 @@
+//! Entries of a `strict` answer of RUBRIC-MQM: read from JSON, and written as the lines that the other presets ask
+//! for. They are not weighed here.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, mqm::Severity, reading};
+
+/// One error of a `strict` answer.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    pub category: String,
+    pub span: String,
+    pub severity: Level,
+}
+
+/// How bad an error is.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Level {
+    Points(u32),
+    Severity(Severity),
+}
+
+/// The entries of an answer.
+///
+/// # Errors
+/// [`Error::Unparsable`] for anything but the JSON that was asked for, and for an entry without a span.
+pub fn read(answer: &str) -> Result<Vec<Entry>, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Answer {
+        errors: Vec<Entry>,
+    }
+    let Answer { errors } = reading::json(answer)?;
+    if errors.iter().any(|entry| entry.span.is_empty()) {
+        return Err(reading::unusable(answer, "an error has no span"));
+    }
+    Ok(errors)
+}
+
+/// Entries as the examples print them: with points, a line each; else in blocks of severity.
+#[must_use]
+pub fn printed(entries: &[Entry], layout: Layout) -> String {
+    let mut lines = vec!["MQM annotations:".to_owned()];
+    match layout {
+        Layout::Points => lines.extend(points(entries)),
+        Layout::Blocks => lines.extend(blocks(entries)),
+    }
+    lines.join("\n")
+}
+
+/// How entries are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    Points,
+    Blocks,
+}
+
+fn points(entries: &[Entry]) -> Vec<String> {
+    if entries.is_empty() {
+        return vec!["no-error".into()];
+    }
+    let line = |Entry { category, span, severity }: &Entry| match severity {
+        Level::Points(points) => format!("\"{span}\" - {category} - {points}"),
+        Level::Severity(severity) => format!("\"{span}\" - {category} - {severity}"),
+    };
+    entries.iter().map(line).collect()
+}
+
+fn blocks(entries: &[Entry]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (header, severity) in
+        [("Critical:", Severity::Critical), ("Major:", Severity::Major), ("Minor:", Severity::Minor)]
+    {
+        lines.push(header.to_owned());
+        let mut here = entries.iter().filter(|e| e.severity == Level::Severity(severity)).peekable();
+        if here.peek().is_none() {
+            lines.push("no-error".into());
+        }
+        lines.extend(here.map(|e| format!("{} - \"{}\"", e.category, e.span)));
+    }
+    lines
+}

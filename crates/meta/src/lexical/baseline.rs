@@ -1,0 +1,182 @@
+//! BLEU and chrF of a test set's translations, as scores like any metric's: segments have scores of their
+//! own, and a system has that of all its segments at once.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rayon::prelude::*;
+
+use super::{Bleu, Chrf, Tokenizer};
+use crate::Error;
+use crate::scores::{Scores, SegmentScores, SystemScoreOrigin, SystemScores};
+use crate::testset::TestSet;
+
+/// A lexical metric and its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// With the named tokenizer; without one, `zh` for Chinese, `char` for Japanese and Korean, `13a` for the
+    /// rest.
+    Bleu(Option<Tokenizer>),
+    Chrf,
+    /// With word pairs: chrF++.
+    ChrfPlus,
+}
+
+const TOKENIZERS: [(&str, Tokenizer); 5] = [
+    ("13a", Tokenizer::V13a),
+    ("intl", Tokenizer::Intl),
+    ("zh", Tokenizer::Zh),
+    ("char", Tokenizer::Char),
+    ("none", Tokenizer::Plain),
+];
+
+impl Baseline {
+    /// Scores of every translation against one reference. A system's score is over all segments at once;
+    /// where `rated` is given, over those that it rates of the system.
+    ///
+    /// # Errors
+    /// A test set without that reference, and texts that cannot be read.
+    pub fn scores(
+        self,
+        testset: &TestSet,
+        reference: Option<&str>,
+        rated: Option<&Scores>,
+    ) -> Result<Scores, Error> {
+        let name = chosen(testset, reference)?;
+        let references = testset.reference(name)?;
+        let tokenizer = self.tokenizer(&testset.lp);
+        let translations = testset.systems.par_iter().filter(|system| *system != name);
+        let judged: Result<Vec<_>, Error> = translations
+            .map(|system| {
+                let output = testset.output(system)?;
+                let references = references.iter().map(String::as_str);
+                let pairs: Vec<(&str, &str)> = output.iter().map(String::as_str).zip(references).collect();
+                let whole = match rated.map(|scores| column(scores, system)) {
+                    None => pairs.clone(),
+                    Some(column) => {
+                        pairs.iter().zip(column).filter(|(_, s)| s.is_some()).map(|(p, _)| *p).collect()
+                    }
+                };
+                Ok((system.clone(), self.segments(tokenizer, &pairs), self.corpus(tokenizer, &whole)))
+            })
+            .collect();
+        let (mut segments, mut systems) = (SegmentScores::new(), SystemScores::new());
+        for (system, column, whole) in judged? {
+            segments.insert(system.clone(), column.into_iter().map(Some).collect());
+            systems.insert(system, whole);
+        }
+        let scores = Scores::new(self.named(tokenizer), Some(segments), Some(systems));
+        Ok(Scores { system_origin: SystemScoreOrigin::Corpus, ..scores })
+    }
+
+    fn segments(self, tokenizer: Tokenizer, pairs: &[(&str, &str)]) -> Vec<f64> {
+        let bleu = Bleu { tokenizer, ..Bleu::default() };
+        let score = |(text, reference): &(&str, &str)| match self {
+            Self::Bleu(_) => bleu.sentence(text, &[reference]),
+            _ => self.chrf().sentence(text, &[reference]),
+        };
+        pairs.iter().map(score).collect()
+    }
+
+    /// All segments at once; `None` for none.
+    fn corpus(self, tokenizer: Tokenizer, pairs: &[(&str, &str)]) -> Option<f64> {
+        let bleu = Bleu { tokenizer, ..Bleu::default() };
+        (!pairs.is_empty()).then(|| match self {
+            Self::Bleu(_) => bleu.corpus(pairs.iter().copied()),
+            _ => self.chrf().corpus(pairs.iter().copied()),
+        })
+    }
+
+    fn chrf(self) -> Chrf {
+        let word_order = if self == Self::ChrfPlus { 2 } else { 0 };
+        Chrf { word_order, ..Chrf::default() }
+    }
+
+    fn tokenizer(self, lp: &str) -> Tokenizer {
+        let target = lp.split_once('-').map_or("", |(_, target)| target);
+        match (self, target.get(..2)) {
+            (Self::Bleu(Some(tokenizer)), _) => tokenizer,
+            (_, Some("zh")) => Tokenizer::Zh,
+            (_, Some("ja" | "ko")) => Tokenizer::Char,
+            _ => Tokenizer::V13a,
+        }
+    }
+
+    fn named(self, tokenizer: Tokenizer) -> String {
+        match self {
+            Self::Bleu(_) => Self::Bleu(Some(tokenizer)).to_string(),
+            other => other.to_string(),
+        }
+    }
+}
+
+fn column<'a>(scores: &'a Scores, system: &str) -> &'a [Option<f64>] {
+    scores.segments.as_ref().and_then(|columns| columns.get(system)).map_or(&[], Vec::as_slice)
+}
+
+fn chosen<'a>(testset: &'a TestSet, reference: Option<&str>) -> Result<&'a String, Error> {
+    let found = reference.and_then(|wanted| testset.references.iter().find(|name| *name == wanted));
+    found.ok_or_else(|| {
+        let (lp, wanted) = (&testset.lp, reference.map_or_else(String::new, |name| format!(" `{name}`")));
+        let known = testset.references.join(", ");
+        let known = if known.is_empty() { "none".to_owned() } else { known };
+        Error::Unsuitable(format!(
+            "lexical metrics need a reference, and `{lp}` has no reference{wanted}; hint: there are {known}, and \
+             --reference {lp}=NAME chooses"
+        ))
+    })
+}
+
+impl fmt::Display for Baseline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bleu(None) => f.write_str("bleu"),
+            Self::Bleu(Some(tokenizer)) => {
+                let name =
+                    TOKENIZERS.iter().find(|(_, known)| known == tokenizer).map_or("", |(name, _)| name);
+                write!(f, "bleu:{name}")
+            }
+            Self::Chrf => f.write_str("chrf"),
+            Self::ChrfPlus => f.write_str("chrf++"),
+        }
+    }
+}
+
+impl FromStr for Baseline {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let unknown = || {
+            Error::Unsuitable(format!(
+                "unknown lexical metric `{text}`; hint: bleu, bleu:{{13a,intl,zh,char,none}}, chrf, chrf++"
+            ))
+        };
+        match text.split_once(':') {
+            None if text == "bleu" => Ok(Self::Bleu(None)),
+            None if text == "chrf" => Ok(Self::Chrf),
+            None if text == "chrf++" => Ok(Self::ChrfPlus),
+            Some(("bleu", tokenizer)) => {
+                let found = TOKENIZERS.iter().find(|(name, _)| *name == tokenizer);
+                found.map(|(_, tokenizer)| Self::Bleu(Some(*tokenizer))).ok_or_else(unknown)
+            }
+            _ => Err(unknown()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_and_languages_choose_the_tokenizer() {
+        for name in ["bleu", "bleu:intl", "chrf", "chrf++"] {
+            assert_eq!(name.parse::<Baseline>().unwrap().to_string(), name);
+        }
+        assert!("bleu:xx".parse::<Baseline>().is_err() && "chrf:zh".parse::<Baseline>().is_err());
+        for (lp, tokenizer) in [("en-de", "13a"), ("ja-zh", "zh"), ("en-ja_JP", "char")] {
+            let bleu = Baseline::Bleu(None);
+            assert_eq!(bleu.named(bleu.tokenizer(lp)), format!("bleu:{tokenizer}"));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! BLEU from counts that add up over segments.
+
+use super::ngrams;
+use super::tokenize::Tokenizer;
+
+const MAX_ORDER: usize = 4;
+
+/// How BLEU is computed; the default is sacreBLEU's.
+#[derive(Clone, Copy, Debug)]
+pub struct Bleu {
+    pub tokenizer: Tokenizer,
+    pub lowercase: bool,
+}
+
+/// What BLEU needs of a segment; segments add up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BleuCounts {
+    matches: [u64; MAX_ORDER],
+    totals: [u64; MAX_ORDER],
+    hypothesis: u64,
+    reference: u64,
+}
+
+impl Default for Bleu {
+    fn default() -> Self {
+        Self { tokenizer: Tokenizer::V13a, lowercase: false }
+    }
+}
+
+impl Bleu {
+    /// Score of one segment, with orders that the hypothesis is too short for left out. Range: 0 to 100.
+    ///
+    /// ```
+    /// use tribunal_meta::lexical::Bleu;
+    /// let bleu = Bleu::default();
+    /// assert!((bleu.sentence("the cat", &["the cat"]) - 100.0).abs() < 1e-9);
+    /// // One of two words, no pair of words: the second precision is smoothed to 1/2.
+    /// assert!((bleu.sentence("the dog", &["the cat"]) - 50.0).abs() < 1e-9);
+    /// ```
+    #[must_use]
+    pub fn sentence(&self, hypothesis: &str, references: &[&str]) -> f64 {
+        self.count(hypothesis, references).score(true)
+    }
+
+    /// Score of a system: counts are summed before precisions are taken.
+    #[must_use]
+    pub fn corpus<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> f64 {
+        let mut sum = BleuCounts::default();
+        for (hypothesis, reference) in pairs {
+            sum.add(&self.count(hypothesis, &[reference]));
+        }
+        sum.score(false)
+    }
+
+    /// The counts of one segment: of several references the closest length and the greatest counts.
+    #[must_use]
+    pub fn count(&self, hypothesis: &str, references: &[&str]) -> BleuCounts {
+        let tokens = self.tokens(hypothesis);
+        let references: Vec<Vec<String>> =
+            references.iter().map(|reference| self.tokens(reference)).collect();
+        let length = tokens.len();
+        let closest = references.iter().map(Vec::len).min_by_key(|len| (len.abs_diff(length), *len));
+        let mut counts = BleuCounts {
+            hypothesis: length as u64,
+            reference: closest.unwrap_or(0) as u64,
+            ..BleuCounts::default()
+        };
+        for order in 1..=MAX_ORDER {
+            let of_references: Vec<_> = references.iter().map(|tokens| ngrams(tokens, order)).collect();
+            for (ngram, count) in ngrams(&tokens, order) {
+                let limit =
+                    of_references.iter().filter_map(|ngrams| ngrams.get(ngram)).max().copied().unwrap_or(0);
+                counts.matches[order - 1] += count.min(limit);
+                counts.totals[order - 1] += count;
+            }
+        }
+        counts
+    }
+
+    fn tokens(self, text: &str) -> Vec<String> {
+        if self.lowercase { self.tokenizer.tokens(&text.to_lowercase()) } else { self.tokenizer.tokens(text) }
+    }
+}
+
+impl BleuCounts {
+    pub fn add(&mut self, other: &Self) {
+        for order in 0..MAX_ORDER {
+            self.matches[order] += other.matches[order];
+            self.totals[order] += other.totals[order];
+        }
+        self.hypothesis += other.hypothesis;
+        self.reference += other.reference;
+    }
+
+    /// BLEU with exponential smoothing. With `effective_order`, only orders that the hypothesis reaches count.
+    fn score(&self, effective_order: bool) -> f64 {
+        if self.matches.iter().all(|count| *count == 0) {
+            return 0.0;
+        }
+        let mut precisions = [0.0; MAX_ORDER];
+        let mut orders = MAX_ORDER;
+        let mut smoothing = 1.0;
+        for (order, precision) in precisions.iter_mut().enumerate() {
+            let total = self.totals[order] as f64;
+            if self.totals[order] == 0 {
+                break;
+            }
+            if effective_order {
+                orders = order + 1;
+            }
+            *precision = if self.matches[order] == 0 {
+                smoothing *= 2.0;
+                100.0 / (smoothing * total)
+            } else {
+                100.0 * self.matches[order] as f64 / total
+            };
+        }
+        if precisions[..orders].contains(&0.0) {
+            return 0.0;
+        }
+        let logs: f64 = precisions[..orders].iter().map(|p| p.ln()).sum();
+        self.brevity_penalty() * (logs / orders as f64).exp()
+    }
+
+    fn brevity_penalty(&self) -> f64 {
+        match self.hypothesis {
+            0 => 0.0,
+            hypothesis if hypothesis < self.reference => {
+                (1.0 - self.reference as f64 / hypothesis as f64).exp()
+            }
+            _ => 1.0,
+        }
+    }
+}

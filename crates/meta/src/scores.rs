@@ -1,0 +1,426 @@
+//! Scores of systems, and the readers of score files: `SYSTEM SCORE` lines, one column, JSONL. A line that
+//! cannot be read is an error with its number; nothing is skipped and nothing is repaired.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::Error;
+
+use units::UnitScores;
+
+pub mod units;
+
+/// Scores of each system's segments in test-set order; `None` where there is no score.
+pub type SegmentScores = BTreeMap<String, Vec<Option<f64>>>;
+
+/// One score for each system.
+pub type SystemScores = BTreeMap<String, Option<f64>>;
+
+/// Where a system-level score comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SystemScoreOrigin {
+    /// Read from a system-level file.
+    File,
+    /// Mean over the system's scored segments.
+    MeanOfSegments,
+    /// Mean over scored documents, or groups of documents.
+    MeanOfUnits,
+    /// Computed over all segments at once, as BLEU is.
+    Corpus,
+}
+
+/// The scores of one metric, or of the human raters, on one language pair.
+///
+/// Direction: higher is better.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scores {
+    pub name: String,
+    /// `None` when only system-level scores were given, or scores of documents.
+    pub segments: Option<SegmentScores>,
+    /// Scores of documents or of groups of documents, from a judge that saw them as one text.
+    pub units: Option<UnitScores>,
+    pub systems: SystemScores,
+    pub system_origin: SystemScoreOrigin,
+    /// Missing scores that got the metric's lowest one.
+    pub n_filled: usize,
+    /// Units that the system means leave out because some system has no score there; `None` where each
+    /// system's mean is over its own.
+    pub n_left_out: Option<usize>,
+}
+
+impl Scores {
+    /// Scores from what files hold. System scores that are not given are the means of the segment scores.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        segments: Option<SegmentScores>,
+        systems: Option<SystemScores>,
+    ) -> Self {
+        let system_origin = match systems {
+            Some(_) => SystemScoreOrigin::File,
+            None => SystemScoreOrigin::MeanOfSegments,
+        };
+        let systems = systems.unwrap_or_else(|| segments.as_ref().map(mean_scores).unwrap_or_default());
+        let (units, n_filled, n_left_out) = (None, 0, None);
+        Self { name: name.into(), segments, units, systems, system_origin, n_filled, n_left_out }
+    }
+
+    /// The segment scores of a run: system scores are means over the segments that every system has a score on.
+    #[must_use]
+    pub fn of_run(name: impl Into<String>, segments: SegmentScores) -> Self {
+        let (systems, n_left_out) = mean_on_common(&segments);
+        Self { systems, n_left_out: Some(n_left_out), ..Self::new(name, Some(segments), None) }
+    }
+
+    /// Scores of documents: system scores are means over the documents that every system has a score on.
+    #[must_use]
+    pub fn of_units(name: impl Into<String>, units: UnitScores) -> Self {
+        let (systems, n_left_out) = mean_on_common(&units.columns());
+        let system_origin = SystemScoreOrigin::MeanOfUnits;
+        let scores = Self::new(name, None, Some(systems));
+        Self { units: Some(units), system_origin, n_left_out: Some(n_left_out), ..scores }
+    }
+
+    /// The same scores, with the metric's lowest one wherever the raters scored and the metric did not. Means
+    /// are taken again.
+    #[must_use]
+    pub fn filled_with_lowest(mut self, gold: &Self) -> Self {
+        let Some(rated) = &gold.segments else { return self };
+        if let Some(mut units) = self.units.take() {
+            let n_filled = units.fill_with_lowest(rated);
+            return Self { n_filled, ..Self::of_units(self.name, units) };
+        }
+        let Some(columns) = &mut self.segments else { return self };
+        let scores = columns.values().flatten().flatten();
+        let Some(lowest) = scores.copied().min_by(f64::total_cmp) else { return self };
+        for (system, column) in columns.iter_mut() {
+            let Some(rated) = rated.get(system) else { continue };
+            for (score, _) in column.iter_mut().zip(rated).filter(|(s, gold)| s.is_none() && gold.is_some()) {
+                *score = Some(lowest);
+                self.n_filled += 1;
+            }
+        }
+        if self.n_left_out.is_some() {
+            let (systems, n_left_out) = mean_on_common(columns);
+            (self.systems, self.n_left_out) = (systems, Some(n_left_out));
+        } else if self.system_origin == SystemScoreOrigin::MeanOfSegments {
+            self.systems = mean_scores(columns);
+        }
+        self
+    }
+
+    /// The same scores, with means over each system's own units, whatever others lack.
+    #[must_use]
+    pub fn each_on_its_own(mut self) -> Self {
+        if self.n_left_out.take().is_some() {
+            let columns = self.units.as_ref().map(UnitScores::columns).or_else(|| self.segments.clone());
+            self.systems = columns.as_ref().map(mean_scores).unwrap_or_default();
+        }
+        self
+    }
+
+    /// The same scores with the sign turned: for metrics where lower is better.
+    #[must_use]
+    pub fn negated(mut self) -> Self {
+        for score in self.segments.iter_mut().flat_map(BTreeMap::values_mut).flatten().flatten() {
+            *score = 0.0 - *score;
+        }
+        if let Some(units) = &mut self.units {
+            units.negate();
+        }
+        for score in self.systems.values_mut().flatten() {
+            *score = 0.0 - *score;
+        }
+        self
+    }
+}
+
+/// The mean over each system's scored segments; `None` for a system without one.
+#[must_use]
+pub fn mean_scores(segments: &SegmentScores) -> SystemScores {
+    let mean = |scores: &Vec<Option<f64>>| {
+        let scored: Vec<f64> = scores.iter().flatten().copied().collect();
+        (!scored.is_empty()).then(|| super::correlation::mean(&scored))
+    };
+    segments.iter().map(|(system, scores)| (system.clone(), mean(scores))).collect()
+}
+
+/// The mean of each system over the units that every system has a score on, and how many units with some
+/// score are left out. A system without any score has no mean and keeps no unit from the others.
+///
+/// ```
+/// use tribunal_meta::scores::{SegmentScores, mean_on_common};
+/// let columns = SegmentScores::from([
+///     ("a".to_owned(), vec![Some(1.0), Some(9.0), Some(3.0)]),
+///     ("b".to_owned(), vec![Some(2.0), None, Some(4.0)]),
+/// ]);
+/// let (means, left_out) = mean_on_common(&columns);
+/// assert_eq!((means["a"], means["b"], left_out), (Some(2.0), Some(3.0), 1));
+/// ```
+#[must_use]
+pub fn mean_on_common(columns: &SegmentScores) -> (SystemScores, usize) {
+    let scored: Vec<&Vec<Option<f64>>> =
+        columns.values().filter(|column| column.iter().any(Option::is_some)).collect();
+    let n = scored.iter().map(|column| column.len()).max().unwrap_or(0);
+    let has = |column: &Vec<Option<f64>>, unit: usize| column.get(unit).is_some_and(Option::is_some);
+    let (common, rest): (Vec<usize>, Vec<usize>) =
+        (0..n).partition(|unit| scored.iter().all(|column| has(column, *unit)));
+    let n_left_out = rest.iter().filter(|unit| scored.iter().any(|column| has(column, **unit))).count();
+    let of_common = |column: &Vec<Option<f64>>| {
+        common.iter().map(|unit| column.get(*unit).copied().flatten()).collect::<Vec<_>>()
+    };
+    let restricted: SegmentScores =
+        columns.iter().map(|(system, column)| (system.clone(), of_common(column))).collect();
+    (mean_scores(&restricted), n_left_out)
+}
+
+/// What one score file holds, before a test set gives it meaning.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScoreFile {
+    /// `SYSTEM SCORE` lines, or JSONL without segment numbers: scores in file order.
+    Named(SegmentScores),
+    /// JSONL with segment numbers: scores by their number, up to the last one that is there.
+    Numbered(SegmentScores),
+    /// One column: the scores of a single system, which the file does not name.
+    Column(Vec<Option<f64>>),
+}
+
+#[derive(Deserialize)]
+struct JsonScore {
+    system: Option<String>,
+    #[serde(default, alias = "seg_id", alias = "segment_id")]
+    seg: Seg,
+    score: Option<f64>,
+    status: Option<String>,
+    src_lang: Option<String>,
+    tgt_lang: Option<String>,
+}
+
+/// What a line says of its segment.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(from = "Option<usize>")]
+enum Seg {
+    /// Nothing: the order of the lines counts.
+    #[default]
+    Unsaid,
+    /// `null`: the score is not one of a segment.
+    Null,
+    Number(usize),
+}
+
+impl From<Option<usize>> for Seg {
+    fn from(value: Option<usize>) -> Self {
+        value.map_or(Self::Null, Self::Number)
+    }
+}
+
+/// Reads a score file; `lp` chooses the lines of a JSONL file that names languages.
+///
+/// # Errors
+/// Unreadable files, and the first line that holds no system and score, a system with a space, or a score
+/// that is not finite.
+pub fn read(path: &Path, lp: Option<&str>) -> Result<ScoreFile, Error> {
+    let text = read_text(path)?;
+    let first = text.lines().find(|line| !line.trim().is_empty()).ok_or_else(|| Error::Empty(path.into()))?;
+    if first.trim_start().starts_with('{') {
+        return read_jsonl(path, &text, lp);
+    }
+    if first.split_whitespace().count() == 1 {
+        let column = lines(&text).map(|(number, line)| parse_score(path, number, line.trim()));
+        return column.collect::<Result<_, _>>().map(ScoreFile::Column);
+    }
+    read_named(path, &text).map(ScoreFile::Named)
+}
+
+/// Reads a file of one score per system.
+///
+/// # Errors
+/// As [`read`], and a system with more than one line.
+pub fn read_systems(path: &Path) -> Result<SystemScores, Error> {
+    let mut systems = SystemScores::new();
+    for (system, scores) in read_named(path, &read_text(path)?)? {
+        let [score] = scores[..] else {
+            return Err(Error::NotSystemLevel { path: path.into(), system, lines: scores.len() });
+        };
+        systems.insert(system, score);
+    }
+    Ok(systems)
+}
+
+fn read_named(path: &Path, text: &str) -> Result<SegmentScores, Error> {
+    let mut scores = SegmentScores::new();
+    for (number, line) in lines(text) {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        match fields[..] {
+            [system, score] => {
+                let score = parse_score(path, number, score)?;
+                match scores.get_mut(system) {
+                    Some(column) => column.push(score),
+                    None => drop(scores.insert(system.to_owned(), vec![score])),
+                }
+            }
+            [_, _, ..] => return Err(line_error(path, number, spaced_system(line))),
+            _ => return Err(line_error(path, number, format!("`{line}` is not `SYSTEM SCORE`"))),
+        }
+    }
+    Ok(scores)
+}
+
+fn spaced_system(line: &str) -> String {
+    format!(
+        "`{}` has more than two fields; hint: fields are split at white space, so a system's name cannot \
+         contain a space",
+        line.trim()
+    )
+}
+
+fn read_jsonl(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Error> {
+    let mut scores: BTreeMap<String, BTreeMap<usize, Option<f64>>> = BTreeMap::new();
+    let (mut named, mut numbered) = (false, None);
+    for (number, line) in lines(text) {
+        let row: JsonScore =
+            serde_json::from_str(line).map_err(|error| line_error(path, number, error.to_string()))?;
+        if !same_pair(&row, lp) {
+            continue;
+        }
+        let is_numbered = !matches!(row.seg, Seg::Unsaid);
+        if *numbered.get_or_insert(is_numbered) != is_numbered {
+            let what = "some lines have a segment number (`seg`) and others have none".to_owned();
+            return Err(line_error(path, number, what));
+        }
+        named |= row.system.is_some();
+        let column = scores.entry(row.system.clone().unwrap_or_default()).or_default();
+        let seg = match row.seg {
+            Seg::Unsaid => column.len(),
+            Seg::Number(seg) => seg,
+            Seg::Null => return Err(line_error(path, number, of_document())),
+        };
+        if row.score.is_none() && row.status.as_deref() == Some("ok") {
+            return Err(line_error(path, number, "status `ok` without a score".to_owned()));
+        }
+        if column.insert(seg, row.score).is_some() {
+            return Err(line_error(path, number, format!("segment `{seg}` has a second score")));
+        }
+    }
+    let mut columns = SegmentScores::new();
+    for (system, column) in scores {
+        let last = column.last_key_value().map_or(0, |(seg, _)| seg + 1);
+        columns.insert(system, (0..last).map(|seg| column.get(&seg).copied().flatten()).collect());
+    }
+    Ok(match (named, numbered) {
+        (false, _) => ScoreFile::Column(columns.remove("").unwrap_or_default()),
+        (true, Some(true)) => ScoreFile::Numbered(columns),
+        (true, _) => ScoreFile::Named(columns),
+    })
+}
+
+fn of_document() -> String {
+    "`seg` is null: this score belongs to a document, not to a segment; hint: give the run folder, which says \
+     which segments the document has"
+        .to_owned()
+}
+
+fn same_pair(row: &JsonScore, lp: Option<&str>) -> bool {
+    match (&row.src_lang, &row.tgt_lang, lp) {
+        (Some(source), Some(target), Some(lp)) => format!("{source}-{target}") == lp,
+        _ => true,
+    }
+}
+
+fn parse_score(path: &Path, number: usize, text: &str) -> Result<Option<f64>, Error> {
+    if text == "None" {
+        return Ok(None);
+    }
+    match text.parse::<f64>() {
+        Ok(score) if score.is_finite() => Ok(Some(score + 0.0)),
+        Ok(score) => Err(line_error(
+            path,
+            number,
+            format!("the score `{score}` is not finite; hint: write `None` where there is no score"),
+        )),
+        Err(_) => Err(line_error(path, number, format!("`{text}` is not a score"))),
+    }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line))
+        .filter(|(_, line)| !line.trim().is_empty())
+}
+
+pub(crate) fn line_error(path: &Path, line: usize, what: String) -> Error {
+    Error::Line { path: path.into(), line, what }
+}
+
+pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::Read { path: PathBuf::from(path), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Result<ScoreFile, &str>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.score");
+        std::fs::write(&path, text).unwrap();
+        match (read(&path, Some("en-de")), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Err(error), Err(part)) => {
+                assert!(error.to_string().contains(part), "`{error}` lacks `{part}`");
+            }
+            (found, expected) => panic!("{found:?} is not {expected:?}"),
+        }
+    }
+
+    fn named(columns: &[(&str, &[Option<f64>])]) -> ScoreFile {
+        ScoreFile::Named(columns.iter().map(|(name, scores)| ((*name).to_owned(), scores.to_vec())).collect())
+    }
+
+    #[test]
+    fn system_score_lines() {
+        check("A\t1\nB 2.5\nA None\n", Ok(named(&[("A", &[Some(1.0), None]), ("B", &[Some(2.5)])])));
+    }
+
+    #[test]
+    fn one_column() {
+        check("1\nNone\n-3\n", Ok(ScoreFile::Column(vec![Some(1.0), None, Some(-3.0)])));
+    }
+
+    #[test]
+    fn verdict_lines_stand_by_their_segment() {
+        check(
+            "{\"system\":\"A\",\"seg\":1,\"score\":-5.0,\"status\":\"ok\",\"src_lang\":\"en\",\"tgt_lang\":\"de\"}\n\
+             {\"system\":\"A\",\"seg\":0,\"score\":null,\"status\":\"refused\"}\n\
+             {\"system\":\"A\",\"seg\":0,\"score\":1,\"src_lang\":\"zh\",\"tgt_lang\":\"en\"}\n",
+            Ok(ScoreFile::Numbered([("A".to_owned(), vec![None, Some(-5.0)])].into())),
+        );
+        check("{\"system\":\"A\",\"score\":2}\n", Ok(named(&[("A", &[Some(2.0)])])));
+    }
+
+    #[test]
+    fn a_score_of_a_document_is_not_one_of_a_segment() {
+        check("{\"system\":\"A\",\"seg\":null,\"score\":1}\n", Err("x.score:1: `seg` is null"));
+        check(
+            "{\"system\":\"A\",\"seg\":0,\"score\":1}\n{\"system\":\"A\",\"score\":1}\n",
+            Err("x.score:2: some lines have a segment number"),
+        );
+    }
+
+    #[test]
+    fn bad_lines_name_themselves() {
+        check("A 1\nBig System 2\n", Err("x.score:2: `Big System 2` has more than two fields"));
+        check("A 1\nA NaN\n", Err("x.score:2: the score `NaN` is not finite"));
+        check("A 1\nA x\n", Err("x.score:2: `x` is not a score"));
+        check("A 1\nA\n", Err("x.score:2: `A` is not `SYSTEM SCORE`"));
+        check("", Err("is empty"));
+        check(
+            "{\"system\":\"A\",\"seg\":0,\"score\":1}\n{\"system\":\"A\",\"seg\":0,\"score\":2}\n",
+            Err("second score"),
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! What the WMT shared tasks lay down for their test sets: the reference that metrics were given, and the
+//! systems that comparisons leave out. It holds facts and reads what a user says instead; it loads no data.
+//!
+//! Source: mt-metrics-eval `meta_info.py`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::Error;
+use super::testset::TestSet;
+
+/// One line a test set and language pair: name, pair, reference, outliers.
+const TABLE: &str = include_str!("standards.tsv");
+
+/// What is laid down for one language pair of a test set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standard {
+    /// `None` where the pair was translated without one.
+    pub reference: Option<&'static str>,
+    /// Systems so far from the others that they would decide a correlation by themselves.
+    pub outliers: BTreeSet<&'static str>,
+}
+
+/// The standard of a test set, which goes by the name of its folder in mt-metrics-eval.
+///
+/// ```
+/// use tribunal_meta::standards::standard;
+/// assert_eq!(standard("wmt23", "he-en").unwrap().reference, Some("refB"));
+/// assert!(standard("wmt24", "ja-zh").unwrap().outliers.contains("MSLC"));
+/// assert!(standard("my-own", "en-de").is_none());
+/// ```
+#[must_use]
+pub fn standard(testset: &str, lp: &str) -> Option<Standard> {
+    let mut rows = TABLE.lines().filter_map(row);
+    rows.find(|row| row.testset == testset && row.lp == lp).map(|row| row.standard)
+}
+
+struct Row {
+    testset: &'static str,
+    lp: &'static str,
+    standard: Standard,
+}
+
+fn row(line: &'static str) -> Option<Row> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let mut fields = line.split('\t');
+    let (testset, lp) = (fields.next()?, fields.next()?);
+    let reference = fields.next().filter(|name| *name != "-");
+    let outliers = fields.next()?.split(' ').filter(|name| *name != "-").collect();
+    Some(Row { testset, lp, standard: Standard { reference, outliers } })
+}
+
+/// References that the user names, for single language pairs or for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct References {
+    everywhere: Option<String>,
+    by_pair: BTreeMap<String, String>,
+}
+
+impl References {
+    /// Reads `LP=NAME`, or `NAME` for all pairs.
+    ///
+    /// # Errors
+    /// Two references for the same pair, a missing name, a pair that is not among `pairs`.
+    ///
+    /// ```
+    /// use tribunal_meta::standards::References;
+    /// let pairs = ["he-en".to_owned(), "en-de".to_owned()];
+    /// let references = References::parse(&["he-en=refB".to_owned(), "refA".to_owned()], &pairs).unwrap();
+    /// assert_eq!((references.of("he-en"), references.of("en-de")), (Some("refB"), Some("refA")));
+    /// assert!(References::parse(&["zh-en=refA".to_owned()], &pairs).is_err());
+    /// ```
+    pub fn parse(texts: &[String], pairs: &[String]) -> Result<Self, Error> {
+        let mut references = Self::default();
+        for text in texts {
+            let (lp, name) =
+                text.split_once('=').map_or((None, text.as_str()), |(lp, name)| (Some(lp), name));
+            if name.is_empty() || lp == Some("") {
+                return Err(Error::Unsuitable(format!(
+                    "the reference `{text}` is neither NAME nor LP=NAME; hint: he-en=refB"
+                )));
+            }
+            let before = match lp {
+                None => references.everywhere.replace(name.to_owned()),
+                Some(lp) if pairs.iter().any(|pair| pair == lp) => {
+                    references.by_pair.insert(lp.to_owned(), name.to_owned())
+                }
+                Some(lp) => {
+                    return Err(Error::Unsuitable(format!(
+                        "the reference `{text}` is for `{lp}`, which is not evaluated; hint: the language pairs are {}",
+                        pairs.join(", ")
+                    )));
+                }
+            };
+            if let Some(before) = before {
+                let whose = lp.unwrap_or("all pairs");
+                return Err(Error::Unsuitable(format!(
+                    "two references for {whose}: `{before}` and `{name}`"
+                )));
+            }
+        }
+        Ok(references)
+    }
+
+    /// The reference that the user named for a pair.
+    #[must_use]
+    pub fn of(&self, lp: &str) -> Option<&str> {
+        self.by_pair.get(lp).or(self.everywhere.as_ref()).map(String::as_str)
+    }
+}
+
+/// How a reference came to be the standard one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The user named it.
+    Named,
+    /// The shared task laid it down.
+    SharedTask,
+    /// The test set is not known here: refA, or the first.
+    Assumed,
+}
+
+/// The rules that one language pair is evaluated under.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rules {
+    /// Metrics are compared if they were given this reference or none, and it is never a system itself.
+    /// `None` where there is no reference.
+    pub reference: Option<String>,
+    pub origin: Origin,
+    /// Outliers that the test set has translations of; never compared unless they are named.
+    pub outliers: BTreeSet<String>,
+}
+
+impl Rules {
+    /// The rules of a test set: by its folder's name, else by the name `known_as` (a task set's test set).
+    ///
+    /// # Errors
+    /// A reference that the test set does not have.
+    pub fn of(
+        testset: &TestSet,
+        dir: &Path,
+        known_as: Option<&str>,
+        named: Option<&str>,
+    ) -> Result<Self, Error> {
+        let lp = &testset.lp;
+        let standard = folder_name(dir)
+            .and_then(|name| standard(&name, lp))
+            .or_else(|| known_as.and_then(|name| standard(name, lp)));
+        let outliers = standard.iter().flat_map(|standard| &standard.outliers);
+        let outliers = outliers.map(|name| (*name).to_owned()).filter(|name| testset.systems.contains(name));
+        let assumed =
+            || testset.references.iter().find(|name| *name == "refA").or(testset.references.first());
+        let (reference, origin) = match (named, &standard) {
+            (Some(name), _) => (Some(name.to_owned()), Origin::Named),
+            // A folder may come without the texts of its references, and then no reference is a system.
+            (None, Some(standard)) => (standard.reference.map(str::to_owned), Origin::SharedTask),
+            (None, None) => (assumed().cloned(), Origin::Assumed),
+        };
+        let known = |name: &String| testset.references.contains(name);
+        let unread = origin == Origin::SharedTask && testset.references.is_empty();
+        if let Some(missing) = reference.as_ref().filter(|name| !known(name) && !unread) {
+            return Err(no_reference(testset, missing));
+        }
+        Ok(Self { reference, origin, outliers: outliers.collect() })
+    }
+}
+
+/// `wmt23` for `data/wmt23`, `data/wmt23/` and, within it, `.`.
+fn folder_name(dir: &Path) -> Option<String> {
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    name(dir).or_else(|| name(&dir.canonicalize().ok()?))
+}
+
+fn no_reference(testset: &TestSet, missing: &str) -> Error {
+    let known = testset.references.join(", ");
+    let known = if known.is_empty() { "there are none" } else { &format!("there are {known}") };
+    Error::Unsuitable(format!(
+        "no reference `{missing}` for `{lp}`; hint: {known}, and --reference {lp}=NAME chooses",
+        lp = testset.lp
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_whole() {
+        let lines: Vec<&str> = TABLE.lines().filter(|line| !line.starts_with('#')).collect();
+        let rows: Vec<Row> = TABLE.lines().filter_map(row).collect();
+        assert_eq!(rows.len(), lines.len());
+        assert!(lines.iter().all(|line| line.split('\t').count() == 4));
+        let keys: BTreeSet<_> = rows.iter().map(|row| (row.testset, row.lp)).collect();
+        assert_eq!(keys.len(), rows.len(), "a pair has two lines");
+    }
+
+    #[test]
+    fn references_other_than_the_first() {
+        let others: Vec<(&str, &str, &str)> = TABLE
+            .lines()
+            .filter_map(row)
+            .filter_map(|row| Some((row.testset, row.lp, row.standard.reference?)))
+            .filter(|(_, _, reference)| !["refA", "ref"].contains(reference))
+            .collect();
+        let expected = [
+            ("wmt21.news", "en-de", "refC"),
+            ("wmt21.news", "zh-en", "refB"),
+            ("wmt21.tedtalks", "zh-en", "refB"),
+            ("wmt22", "cs-en", "refB"),
+            ("wmt22", "en-cs", "refB"),
+            ("wmt23", "en-he", "refB"),
+            ("wmt23", "he-en", "refB"),
+            ("wmt24", "en-de", "refB"),
+        ];
+        assert_eq!(others, expected);
+        assert_eq!(standard("wmt25", "en-it_IT").unwrap().reference, None);
+    }
+
+    #[test]
+    fn outliers_are_read_one_by_one() {
+        let outliers = standard("wmt20", "de-en").unwrap().outliers;
+        assert_eq!(outliers, BTreeSet::from(["WMTBiomedBaseline.387", "yolo.1052", "zlabs-nlp.1153"]));
+        assert!(standard("wmt24", "en-cs").unwrap().outliers.is_empty());
+    }
+}

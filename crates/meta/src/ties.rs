@@ -1,0 +1,288 @@
+//! Tie calibration: the threshold within which a metric's scores count as tied, fitted so that accuracy with
+//! credit for ties (acc-eq, also written acc*, acc-t) is greatest. How far that flatters, `fit` says.
+//!
+//! Source: Deutsch, Foster and Freitag, Ties Matter, 2023; mt-metrics-eval `KendallWithTiesOpt`. Differs: all
+//! pairs, never a sample; integer sums, so that two thresholds of equal accuracy are equal here.
+
+use rayon::slice::ParallelSliceMut;
+use serde::Serialize;
+
+use super::align::Aligned;
+use super::average::{Grouping, groups};
+use super::correlation::Undefined;
+
+/// A fitted threshold and the accuracy that it gives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Calibration {
+    /// Two scores at most this far apart are a tie. Unit: the metric's scores.
+    pub epsilon: f64,
+    /// Mean over groups of the share of right pairs. Range: 0 to 1, higher is better.
+    pub accuracy: f64,
+    /// Groups with at least one pair.
+    pub n_groups: usize,
+}
+
+impl Calibration {
+    /// The same fit as a tau: right minus wrong pairs over all.
+    #[must_use]
+    pub fn tau(&self) -> f64 {
+        2.0 * self.accuracy - 1.0
+    }
+}
+
+/// The pairs of all groups, ready to be swept by threshold.
+#[derive(Clone, Debug)]
+pub struct TieTable {
+    /// Pairs that change sides when the threshold reaches their distance, nearest first.
+    events: Vec<Event>,
+    groups: Vec<Group>,
+}
+
+/// A pair that changes the number of right pairs when it becomes a metric tie.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    /// The metric's distance, negative where a right pair is lost, positive where a gold tie is gained.
+    signed_distance: f64,
+    group: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    n_pairs: u64,
+    /// Right pairs with exact ties only.
+    right: u64,
+}
+
+impl TieTable {
+    /// Enumerates the pairs of each group.
+    #[must_use]
+    pub fn new(scores: &Aligned, grouping: Grouping) -> Self {
+        Self::from_groups(&groups(scores, grouping))
+    }
+
+    /// As [`TieTable::new`], from the gold and metric scores of each group.
+    #[must_use]
+    pub fn from_groups(rows: &[(Vec<f64>, Vec<f64>)]) -> Self {
+        let mut table = Self { events: Vec::new(), groups: Vec::with_capacity(rows.len()) };
+        for (gold, metric) in rows {
+            table.add_group(gold, metric);
+        }
+        table.events.par_sort_unstable_by(|a, b| a.distance().total_cmp(&b.distance()));
+        table
+    }
+
+    fn add_group(&mut self, gold: &[f64], metric: &[f64]) {
+        let n = gold.len() as u64;
+        let mut group = Group { n_pairs: n * n.saturating_sub(1) / 2, right: 0 };
+        let index = self.groups.len() as u32;
+        for i in 0..gold.len() {
+            for j in i + 1..gold.len() {
+                let (gold_diff, distance) = (gold[i] - gold[j], metric[i] - metric[j]);
+                let gold_tie = gold_diff == 0.0;
+                if distance == 0.0 {
+                    group.right += u64::from(gold_tie);
+                } else if gold_tie {
+                    self.events.push(Event { signed_distance: distance.abs(), group: index });
+                } else if (gold_diff > 0.0) == (distance > 0.0) {
+                    group.right += 1;
+                    self.events.push(Event { signed_distance: -distance.abs(), group: index });
+                }
+            }
+        }
+        self.groups.push(group);
+    }
+
+    #[must_use]
+    pub fn n_groups(&self) -> usize {
+        self.groups.iter().filter(|group| group.n_pairs > 0).count()
+    }
+
+    /// All groups, each once.
+    #[must_use]
+    pub fn whole(&self) -> Vec<u32> {
+        vec![1; self.groups.len()]
+    }
+
+    /// The smallest threshold of greatest accuracy, with each group counted as often as `times` says.
+    ///
+    /// # Errors
+    /// No group has a pair.
+    ///
+    /// ```
+    /// use tribunal_meta::ties::TieTable;
+    /// // mt-metrics-eval's anchor: at distance 0.5 the gold tie (1, 1.5) becomes right, no pair is lost.
+    /// let row = (vec![1.0, 2.0, 2.0, 3.0, 4.0], vec![2.0, 1.0, 1.5, 5.0, 3.0]);
+    /// let table = TieTable::from_groups(&[row]);
+    /// let fit = table.calibrate(&table.whole()).unwrap();
+    /// assert_eq!((fit.epsilon, fit.accuracy), (0.5, 0.7));
+    /// ```
+    pub fn calibrate(&self, times: &[u32]) -> Result<Calibration, Undefined> {
+        let scale = Scale::new(self, times)?;
+        let mut right = scale.right_at_zero(self, times);
+        let (mut best, mut epsilon) = (right, 0.0);
+        let mut events = self.events.iter().peekable();
+        while let Some(event) = events.next() {
+            right += scale.weight(event.group, times) * event.gain();
+            let last_of_distance = events.peek().is_none_or(|next| next.distance() != event.distance());
+            if last_of_distance && right > best {
+                (best, epsilon) = (right, event.distance());
+            }
+        }
+        Ok(Calibration { epsilon, accuracy: scale.share(best), n_groups: scale.n_groups })
+    }
+
+    /// Accuracy at a given threshold.
+    ///
+    /// # Errors
+    /// As [`TieTable::calibrate`].
+    pub fn accuracy_at(&self, epsilon: f64, times: &[u32]) -> Result<f64, Undefined> {
+        let scale = Scale::new(self, times)?;
+        let within = self.events.iter().take_while(|event| event.distance() <= epsilon);
+        let gained: i128 = within.map(|event| scale.weight(event.group, times) * event.gain()).sum();
+        Ok(scale.share(scale.right_at_zero(self, times) + gained))
+    }
+
+    /// Accuracy of calling every pair a tie: the share of gold ties.
+    ///
+    /// # Errors
+    /// As [`TieTable::calibrate`].
+    pub fn accuracy_of_all_ties(&self, times: &[u32]) -> Result<f64, Undefined> {
+        self.accuracy_at(f64::INFINITY, times)
+    }
+}
+
+impl Event {
+    fn distance(&self) -> f64 {
+        self.signed_distance.abs()
+    }
+
+    fn gain(&self) -> i128 {
+        if self.signed_distance > 0.0 { 1 } else { -1 }
+    }
+}
+
+/// Integer weights that make every group count the same, whatever its number of pairs.
+struct Scale {
+    weights: Vec<i128>,
+    whole: i128,
+    n_groups: usize,
+}
+
+impl Scale {
+    fn new(table: &TieTable, times: &[u32]) -> Result<Self, Undefined> {
+        let pairs: Vec<u64> = table.groups.iter().map(|group| group.n_pairs).collect();
+        let (weights, unit) = equal_weights(&pairs, 1 << 90);
+        let used = table.groups.iter().zip(times).filter(|(group, _)| group.n_pairs > 0);
+        let (n_groups, count) = used
+            .fold((0, 0), |(n, count), (_, times)| (n + usize::from(*times > 0), count + i128::from(*times)));
+        if count == 0 {
+            return Err(Undefined::NoPair);
+        }
+        Ok(Self { weights, whole: unit * count, n_groups })
+    }
+
+    fn weight(&self, group: u32, times: &[u32]) -> i128 {
+        self.weights[group as usize] * i128::from(times[group as usize])
+    }
+
+    fn right_at_zero(&self, table: &TieTable, times: &[u32]) -> i128 {
+        let groups = table.groups.iter().zip(0_u32..);
+        groups.map(|(group, index)| i128::from(group.right) * self.weight(index, times)).sum()
+    }
+
+    fn share(&self, right: i128) -> f64 {
+        // Both are exact integers; the quotient is rounded once where they fit into 53 bits.
+        right as f64 / self.whole as f64
+    }
+}
+
+/// Integer weights with `weight * n_pairs` equal to one unit for every group that has a pair. The unit is the
+/// least common multiple of the pair numbers; past `limit` it is `limit`, and the weights are rounded.
+pub(crate) fn equal_weights(n_pairs: &[u64], limit: i128) -> (Vec<i128>, i128) {
+    let unit = n_pairs.iter().filter(|n| **n > 0).try_fold(1_i128, |unit, n| {
+        let n = i128::from(*n);
+        let multiple = unit / greatest_common_divisor(unit, n) * n;
+        (multiple <= limit).then_some(multiple)
+    });
+    let unit = unit.unwrap_or(limit);
+    (n_pairs.iter().map(|n| if *n == 0 { 0 } else { unit / i128::from(*n) }).collect(), unit)
+}
+
+fn greatest_common_divisor(mut a: i128, mut b: i128) -> i128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pairs::PairCounts;
+
+    /// The definition, candidate by candidate.
+    fn naive(rows: &[(Vec<f64>, Vec<f64>)]) -> (f64, f64) {
+        let mut candidates = vec![0.0];
+        for (_, metric) in rows {
+            for i in 0..metric.len() {
+                candidates.extend(metric[i + 1..].iter().map(|other| (metric[i] - other).abs()));
+            }
+        }
+        candidates.sort_by(f64::total_cmp);
+        let mut best = (0.0, -1.0);
+        for epsilon in candidates {
+            let accuracies: Vec<f64> = rows
+                .iter()
+                .filter_map(|(gold, metric)| PairCounts::count_within(gold, metric, epsilon).acc23())
+                .collect();
+            let mean = accuracies.iter().sum::<f64>() / accuracies.len() as f64;
+            if mean > best.1 + 1e-12 {
+                best = (epsilon, mean);
+            }
+        }
+        best
+    }
+
+    fn rows() -> impl Strategy<Value = Vec<(Vec<f64>, Vec<f64>)>> {
+        let row = prop::collection::vec((-3_i8..3, -9_i8..9), 2..8);
+        let floats = |row: Vec<(i8, i8)>| {
+            row.into_iter()
+                .map(|(g, m)| (f64::from(g), f64::from(m) / 7.0))
+                .unzip::<f64, f64, Vec<_>, Vec<_>>()
+        };
+        prop::collection::vec(row.prop_map(floats), 1..6)
+    }
+
+    proptest! {
+        #[test]
+        fn sweep_equals_naive(rows in rows()) {
+            let table = TieTable::from_groups(&rows);
+            let fit = table.calibrate(&table.whole()).unwrap();
+            let (epsilon, accuracy) = naive(&rows);
+            prop_assert!((fit.accuracy - accuracy).abs() < 1e-12, "{fit:?} {epsilon} {accuracy}");
+            prop_assert_eq!(fit.epsilon, epsilon);
+            let again = table.accuracy_at(fit.epsilon, &table.whole()).unwrap();
+            prop_assert_eq!(fit.accuracy, again);
+        }
+
+        #[test]
+        fn weights_make_groups_equal(n_pairs in prop::collection::vec(1_u64..500, 1..9)) {
+            let (weights, unit) = equal_weights(&n_pairs, 1 << 90);
+            for (weight, n) in weights.iter().zip(&n_pairs) {
+                prop_assert_eq!(weight * i128::from(*n), unit);
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_counts_as_often_as_it_is_drawn() {
+        let right = (vec![1.0, 2.0], vec![1.0, 2.0]);
+        let wrong = (vec![1.0, 2.0], vec![2.0, 1.0]);
+        let table = TieTable::from_groups(&[right, wrong]);
+        assert_eq!(table.accuracy_at(0.0, &[1, 1]), Ok(0.5));
+        assert_eq!(table.accuracy_at(0.0, &[3, 1]), Ok(0.75));
+        assert_eq!(table.calibrate(&[0, 0]), Err(Undefined::NoPair));
+    }
+}

@@ -1,0 +1,245 @@
+//! What each verdict of a run is about: one segment, or the segments of a document or of several documents, and where
+//! they stand in the joined texts. What does not fit the test set is refused here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::Error;
+use super::scores::units::UnitScores;
+use super::scores::{Scores, SegmentScores};
+use super::testset::TestSet;
+use super::verdicts::{self, Verdict};
+
+/// What stands between two segments of a joined text, as `segment::JOINT` has it; this room imports no other.
+const JOINT: char = '\n';
+
+/// The segments that one verdict is about, in the order in which its text joins them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unit {
+    /// Numbers in the test set.
+    pub segs: Vec<usize>,
+    /// Where each segment begins in the joined source. Unit: Unicode code points.
+    pub source_starts: Vec<usize>,
+    /// Where each segment begins in the joined translation. Unit: Unicode code points.
+    pub target_starts: Vec<usize>,
+}
+
+/// The scores of a run, of segments or of documents. A system's score is its mean over the units that every
+/// system of the run has a verdict on.
+///
+/// # Errors
+/// As [`verdicts::of_pair`] and [`of_run`].
+pub fn scores(name: &str, path: &Path, testset: &TestSet) -> Result<Scores, Error> {
+    scores_of(name, path, &verdicts::of_pair(path, &testset.lp)?, testset)
+}
+
+/// The scores of verdicts that were read from this path.
+///
+/// # Errors
+/// As [`of_run`].
+pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Scores, Error> {
+    let units = of_run(path, verdicts, testset)?;
+    if verdicts.iter().all(|verdict| verdict.seg.is_none()) {
+        let given = verdicts.iter().zip(units);
+        let given = given.map(|(verdict, unit)| (verdict.system.clone(), unit.segs, verdict.usable_score()));
+        return Ok(Scores::of_units(name, UnitScores::new(&given.collect::<Vec<_>>())));
+    }
+    let mut columns = SegmentScores::new();
+    for verdict in verdicts {
+        if verdict.status == "ok" && verdict.score.is_none() {
+            let (system, unit) = (verdict.system.clone(), verdict.what());
+            let what = "has status `ok` but no score".to_owned();
+            return Err(Error::Unit { path: path.into(), system, unit, what });
+        }
+        let column =
+            columns.entry(verdict.system.clone()).or_insert_with(|| vec![None; testset.n_segments()]);
+        if let (Some(seg), Some(score)) = (verdict.seg, verdict.usable_score()) {
+            column[seg] = Some(score);
+        }
+    }
+    Ok(Scores::of_run(name, columns))
+}
+
+/// What each verdict of a run on this language pair is about, verdict by verdict.
+///
+/// # Errors
+/// Verdicts on segments beside verdicts on documents, a segment that the test set does not have or that two
+/// verdicts of a system share, and a document whose text is not that of the test set.
+pub fn of_run(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Vec<Unit>, Error> {
+    let by_segment = verdicts.iter().filter(|verdict| verdict.seg.is_some()).count();
+    if by_segment > 0 && by_segment < verdicts.len() {
+        return Err(Error::Unsuitable(format!(
+            "`{}` holds {by_segment} verdicts on segments and {} on documents, which cannot be compared \
+             together; hint: judge at one granularity, or give each its own folder",
+            path.display(),
+            verdicts.len() - by_segment
+        )));
+    }
+    let mut texts = Texts::new(path, testset);
+    let mut units = Vec::with_capacity(verdicts.len());
+    let mut judged: BTreeMap<(&str, usize), &Verdict> = BTreeMap::new();
+    for verdict in verdicts {
+        let unit = texts.unit(verdict)?;
+        for seg in &unit.segs {
+            if let Some(other) = judged.insert((&verdict.system, *seg), verdict) {
+                let what = format!("covers segment {seg}, which the verdict on {} covers too", other.what());
+                return Err(texts.refused(verdict, what));
+            }
+        }
+        units.push(unit);
+    }
+    Ok(units)
+}
+
+/// The test set's texts, read when a verdict on a document asks for them.
+struct Texts<'a> {
+    path: &'a Path,
+    testset: &'a TestSet,
+    sources: Option<Vec<String>>,
+    outputs: BTreeMap<String, Vec<String>>,
+}
+
+impl<'a> Texts<'a> {
+    fn new(path: &'a Path, testset: &'a TestSet) -> Self {
+        Self { path, testset, sources: None, outputs: BTreeMap::new() }
+    }
+
+    fn refused(&self, verdict: &Verdict, what: String) -> Error {
+        let (system, unit) = (verdict.system.clone(), verdict.what());
+        Error::Unit { path: self.path.into(), system, unit, what }
+    }
+
+    fn unit(&mut self, verdict: &Verdict) -> Result<Unit, Error> {
+        let n_segments = self.testset.n_segments();
+        let segs = match verdict.seg {
+            Some(seg) => vec![seg],
+            None if verdict.segs.is_empty() => self.segments_of_documents(verdict)?,
+            None => verdict.segs.clone(),
+        };
+        if let Some(seg) = segs.iter().find(|seg| **seg >= n_segments) {
+            let what =
+                format!("is about segment {seg}, but the test set ends with segment {}", n_segments - 1);
+            return Err(self.refused(verdict, what));
+        }
+        // Direction::load names a system that the test set does not have.
+        if verdict.seg.is_some() || !self.testset.systems.contains(&verdict.system) {
+            let starts = vec![0; segs.len()];
+            return Ok(Unit { segs, source_starts: starts.clone(), target_starts: starts });
+        }
+        self.read(&verdict.system)?;
+        let outputs = &self.outputs[&verdict.system];
+        let target_starts = self.starts(verdict, &segs, outputs, &verdict.hypothesis, "translation")?;
+        let sources = self.sources.as_deref().unwrap_or_default();
+        let source_starts = self.starts(verdict, &segs, sources, &verdict.source, "source")?;
+        Ok(Unit { segs, source_starts, target_starts })
+    }
+
+    fn read(&mut self, system: &str) -> Result<(), Error> {
+        if self.sources.is_none() {
+            self.sources = Some(self.testset.sources()?);
+        }
+        if !self.outputs.contains_key(system) {
+            self.outputs.insert(system.to_owned(), self.testset.output(system)?);
+        }
+        Ok(())
+    }
+
+    fn starts(
+        &self,
+        verdict: &Verdict,
+        segs: &[usize],
+        texts: &[String],
+        joined: &str,
+        side: &str,
+    ) -> Result<Vec<usize>, Error> {
+        let parts: Vec<&str> = segs.iter().map(|seg| texts[*seg].as_str()).collect();
+        starts(&parts, joined).ok_or_else(|| {
+            let listed = match segs {
+                [first, .., last] => format!("{} segments, from {first} to {last}", segs.len()),
+                [only] => format!("segment {only}"),
+                [] => "no segment".to_owned(),
+            };
+            let what = format!(
+                "has another {side} than the test set ({listed}); hint: the run must have judged this test \
+                 set, whole documents of it"
+            );
+            self.refused(verdict, what)
+        })
+    }
+
+    /// A folder that does not say which segments a verdict is about still names the documents.
+    fn segments_of_documents(&self, verdict: &Verdict) -> Result<Vec<usize>, Error> {
+        let of = |doc: &str| -> Vec<usize> {
+            let places = self.testset.places.iter().enumerate();
+            places.filter(|(_, place)| place.doc == doc).map(|(seg, _)| seg).collect()
+        };
+        let whole = of(&verdict.doc);
+        if !whole.is_empty() {
+            return Ok(whole);
+        }
+        let mut segs = Vec::new();
+        for doc in verdict.doc.split('+') {
+            let found = of(doc);
+            if found.is_empty() {
+                let what = format!(
+                    "does not say which segments it is about, and the test set has no document `{doc}`"
+                );
+                return Err(self.refused(verdict, what));
+            }
+            segs.extend(found);
+        }
+        Ok(segs)
+    }
+}
+
+/// Where each part begins in a joined text, in code points; `None` where the text is not made of the parts.
+/// White space at the end of a part may be lost or added, as readers of text files do.
+///
+/// ```
+/// use tribunal_meta::units::starts;
+/// assert_eq!(starts(&["Ähm.", "Ja!"], "Ähm.\nJa!"), Some(vec![0, 5]));
+/// // A part may hold line ends itself.
+/// assert_eq!(starts(&["a\nb", "c"], "a\nb \nc"), Some(vec![0, 5]));
+/// assert_eq!(starts(&["a", "c"], "a\nb"), None);
+/// assert_eq!(starts(&["a"], "a\nb"), None);
+/// ```
+#[must_use]
+pub fn starts(parts: &[&str], joined: &str) -> Option<Vec<usize>> {
+    let (mut rest, mut at) = (joined, 0);
+    let mut starts = Vec::with_capacity(parts.len());
+    for (idx, part) in parts.iter().enumerate() {
+        let part = part.trim_end();
+        let after = rest.strip_prefix(part)?;
+        let padding = |c: char| c.is_whitespace() && c != JOINT;
+        let next = after.trim_start_matches(padding);
+        starts.push(at);
+        at += part.chars().count() + after.chars().count() - next.chars().count();
+        if idx + 1 == parts.len() {
+            return next.is_empty().then_some(starts);
+        }
+        rest = next.strip_prefix(JOINT)?;
+        at += 1;
+    }
+    joined.is_empty().then_some(starts)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_part_stands_where_it_is_said_to(parts in prop::collection::vec("[a-zä \n两]{0,6}", 1..6)) {
+            let trimmed: Vec<&str> = parts.iter().map(|part| part.trim_end()).collect();
+            let joined = trimmed.join("\n");
+            let starts = starts(&trimmed, &joined).unwrap();
+            let chars: Vec<char> = joined.chars().collect();
+            for (part, start) in trimmed.iter().zip(starts) {
+                let found: String = chars[start..start + part.chars().count()].iter().collect();
+                prop_assert_eq!(&found, part);
+            }
+        }
+    }
+}
