@@ -80,12 +80,12 @@ impl Template {
         let syntax = environment.syntax().clone();
         let parse = || -> Result<Self, Error> {
             check_nesting(source, syntax.clone())?;
-            let mut tree = machinery::parse(source, name, syntax)?;
-            held::hold(&mut tree);
+            let tree = machinery::parse(source, name, syntax)?;
             let mut generator = CodeGenerator::new(name, source);
             generator.compile_stmt(&tree);
             let (instructions, blocks) = generator.finish();
-            Ok(Self { instructions, blocks })
+            let blocks = blocks.iter().map(|(name, block)| (*name, held::held(block))).collect();
+            Ok(Self { instructions: held::held(&instructions), blocks })
         };
         thread::scope(|scope| {
             let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, parse);

@@ -11,6 +11,9 @@ pub const ITEM_BYTES: u64 = 64;
 /// How many bytes may be read at the price of one that is made.
 const READ: u64 = 16;
 
+/// What looking at a value counts beside its text. Unit: bytes.
+const LOOK_BYTES: u64 = 16;
+
 /// What is left of a rendering's budget. Unit: bytes.
 struct Left(u64);
 
@@ -56,7 +59,9 @@ fn weight(value: &Value, depth: usize, most: u64) -> Result<u64, Error> {
         let message = format!("a value is nested more than {MAX_DEPTH} deep");
         return Err(Error::new(ErrorKind::InvalidOperation, message));
     }
-    let mut sum = 1 + value.as_bytes().map_or(0, |bytes| bytes.len() as u64);
+    // Looking costs the same whether the value is then read or printed: lists in lists have no end of places.
+    let mut sum = value.as_bytes().map_or(0, |bytes| bytes.len() as u64)
+        + if depth > 0 { LOOK_BYTES * READ } else { 1 };
     let mut add = |item: &Value| -> Result<(), Error> {
         sum += weight(item, depth + 1, most.saturating_sub(sum))?;
         if sum > most { Err(spent()) } else { Ok(()) }
@@ -101,9 +106,12 @@ pub fn made(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
                 make(state, ITEM_BYTES)?;
                 items.push(item);
             }
-            let value = Value::from(items);
-            read(state, &value)?;
-            return Ok(value);
+            let list = Value::from(items);
+            read(state, &list)?;
+            // It stays what it was for the template's tests: no sequence.
+            return Ok(Value::make_object_iterable(list, |list| {
+                Box::new(list.try_iter().into_iter().flatten())
+            }));
         }
         ValueKind::Map => read(state, &value)?,
         _ => {}

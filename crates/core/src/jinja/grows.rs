@@ -2,7 +2,7 @@
 
 use minijinja::{
     Environment, Error, ErrorKind, State, Value, filters,
-    value::{Kwargs, Rest, StringInput, ValueOrKwargs},
+    value::{Kwargs, Rest, StringInput, ValueOrKwargs, from_args},
 };
 
 use super::budget::{ITEM_BYTES, make, print, read};
@@ -15,15 +15,21 @@ pub fn add_filters(environment: &mut Environment<'_>) {
     environment.add_filter("indent", indent);
     environment.add_filter("replace", replace);
     environment.add_filter("join", join);
-    environment.add_filter("batch", |state: &mut State<'_, '_>, value: Value, n: usize, fill: Option<Value>| {
-        parts(n).and_then(|()| filters::batch(state, value, n, fill))
-    });
-    environment.add_filter("slice", |state: &mut State<'_, '_>, value: Value, n: usize, fill: Option<Value>| {
-        parts(n).and_then(|()| filters::slice(state, value, n, fill))
-    });
+    environment.add_filter(
+        "batch",
+        |state: &mut State<'_, '_>, value: Value, n: usize, fill: Option<Value>| {
+            parts(n).and_then(|()| filters::batch(state, value, n, fill))
+        },
+    );
+    environment.add_filter(
+        "slice",
+        |state: &mut State<'_, '_>, value: Value, n: usize, fill: Option<Value>| {
+            parts(n).and_then(|()| filters::slice(state, value, n, fill))
+        },
+    );
     // Both indent a value by its depth, line by line; neither is for prompts.
     environment.remove_filter("pprint");
-    environment.remove_function("debug");
+    environment.remove_global("debug");
 }
 
 fn parts(n: usize) -> Result<(), Error> {
@@ -44,10 +50,10 @@ fn format(state: &mut State<'_, '_>, text: &Value, args: Rest<ValueOrKwargs>) ->
 fn widths(state: &mut State<'_, '_>, text: &str, args: &[Value]) -> Result<(), Error> {
     let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let from_text = numbers.map(|digits| digits.parse().unwrap_or(u64::MAX)).fold(0, u64::saturating_add);
-    let stars = text.contains('*') || text.matches('{').count() > text.matches('}').count() || text.contains(":{");
+    let stars =
+        text.contains('*') || text.matches('{').count() > text.matches('}').count() || text.contains(":{");
     let whole = |value: &Value| value.as_i64().map_or(0, i64::unsigned_abs);
-    let from_args =
-        if stars { args.iter().map(whole).fold(0, u64::saturating_add) } else { 0 };
+    let from_args = if stars { args.iter().map(whole).fold(0, u64::saturating_add) } else { 0 };
     // Groups of digits and signs at most double a width.
     make(state, from_text.saturating_add(from_args).saturating_mul(2).saturating_add(text.len() as u64))?;
     let fields = 1 + text.matches(['%', '{']).count() as u64;
@@ -64,11 +70,10 @@ fn widths(state: &mut State<'_, '_>, text: &str, args: &[Value]) -> Result<(), E
 fn indent(
     state: &mut State<'_, '_>,
     value: StringInput<'_>,
-    width: Option<usize>,
-    first: Option<bool>,
-    blank: Option<bool>,
-    kwargs: Kwargs,
+    args: Rest<ValueOrKwargs>,
 ) -> Result<Value, Error> {
+    let args = args.into_values();
+    let (width, first, blank, kwargs): (Option<usize>, _, _, Kwargs) = from_args(&args)?;
     let width = match width {
         Some(width) => Some(width),
         None => kwargs.get("width")?,
@@ -107,7 +112,10 @@ fn join(
 }
 
 fn joined(state: &mut State<'_, '_>, value: &Value, between: &str) -> Result<(), Error> {
-    let n = value.len().unwrap_or(0) as u64;
+    let n = match value.len() {
+        Some(n) => n as u64,
+        None => value.try_iter().map_or(0, |items| items.count() as u64),
+    };
     make(state, n.saturating_mul(between.len() as u64))?;
     print(state, value)
 }

@@ -1,20 +1,24 @@
-//! The filters that count, put into a template where it reads or makes values. They hand on what they are given, so that
-//! a template says the same with them as without.
+//! Counting, put between the instructions of a template where it reads, makes and prints values. What counts hands on
+//! what it is given, so that a template says the same with it as without.
 
 use minijinja::{
-    Environment, Error, State, Value,
-    machinery::ast::{BinOpKind, CallArg, EmitExpr, Expr, Filter, Spanned, Stmt},
+    Environment, Error, ErrorKind, State, Value,
+    machinery::{Instruction, Instructions},
+    value::{Rest, ValueKind, ValueOrKwargs},
 };
 
 use super::budget::{self, ITEM_BYTES};
 
-/// The filters' names, which no template can write.
+/// The filters' names, none of which a template can write.
 const READ: &str = "%read";
+const TEXT: &str = "%text";
 const MADE: &str = "%made";
-const SPREAD: &str = "%spread";
 const KEPT: &str = "%kept";
+const SLICE: &str = "%slice";
+const FILTER: &str = "%filter";
+const TEST: &str = "%test";
 
-/// Filters that take a text apart into a value for each character or piece.
+/// Filters that make a value of each character or piece of a text, or of each item of a list.
 const SPREADING: [&str; 16] = [
     "batch",
     "chain",
@@ -39,192 +43,121 @@ pub fn add_filters(environment: &mut Environment<'_>) {
         budget::read(state, &value)?;
         Ok(value)
     });
-    environment.add_filter(MADE, budget::made);
-    environment.add_filter(SPREAD, |state: &mut State<'_, '_>, value: Value| -> Result<Value, Error> {
-        if let Some(text) = value.as_str() {
-            budget::make(state, text.len() as u64 * ITEM_BYTES)?;
+    environment.add_filter(TEXT, |state: &mut State<'_, '_>, value: Value| -> Result<Value, Error> {
+        if value.kind() == ValueKind::String {
+            budget::read(state, &value)?;
         }
-        budget::read(state, &value)?;
         Ok(value)
     });
+    environment.add_filter(MADE, budget::made);
     environment.add_filter(KEPT, |state: &mut State<'_, '_>, value: Value| -> Result<Value, Error> {
         budget::read(state, &Value::from(vec![value.clone()]))?;
         Ok(value)
     });
+    environment.add_filter(SLICE, |state: &mut State<'_, '_>, parts: Vec<Value>| -> Result<Value, Error> {
+        budget::read(state, &parts[0])?;
+        Ok(parts.into_iter().rev().collect())
+    });
+    environment.add_filter(FILTER, filtered);
+    environment.add_filter(TEST, tested);
 }
 
-/// Has everything counted that a template reads, makes and prints.
-pub fn hold(statement: &mut Stmt<'_>) {
-    match statement {
-        Stmt::EmitRaw(raw) => {
-            let text = Spanned::new(constant(raw.raw), raw.span());
-            let emit = EmitExpr { expr: Expr::Const(text) };
-            *statement = Stmt::EmitExpr(Spanned::new(emit, raw.span()));
+/// Applies a filter to its operand and arguments.
+fn filtered(state: &mut State<'_, '_>, args: Vec<ValueOrKwargs>, name: &str) -> Result<Value, Error> {
+    let args = Rest(args).into_values();
+    for arg in &args {
+        budget::read(state, arg)?;
+    }
+    if let Some(value) = args.first().filter(|_| SPREADING.contains(&name)) {
+        budget::print(state, value)?;
+        budget::make(state, value.as_str().map_or(0, |text| text.len() as u64 * ITEM_BYTES))?;
+    }
+    let unknown = |e: Error| match e.kind() {
+        ErrorKind::UnknownFilter => Error::new(e.kind(), format!("filter {name} is unknown")),
+        _ => e,
+    };
+    let value = state.apply_filter(name, &args).map_err(unknown)?;
+    budget::made(state, value)
+}
+
+/// Performs a test on its operand and arguments.
+fn tested(state: &mut State<'_, '_>, args: Vec<ValueOrKwargs>, name: &str) -> Result<bool, Error> {
+    let args = Rest(args).into_values();
+    for arg in &args {
+        budget::read(state, arg)?;
+    }
+    state.perform_test(name, &args).map_err(|e| match e.kind() {
+        ErrorKind::UnknownTest => Error::new(e.kind(), format!("test {name} is unknown")),
+        _ => e,
+    })
+}
+
+/// The same instructions, with everything counted that they read, make and print.
+pub fn held<'a>(instructions: &Instructions<'a>) -> Instructions<'a> {
+    let mut held = Instructions::new(instructions.name(), instructions.source());
+    let all: Vec<Vec<Instruction<'a>>> = (0..).map_while(|i| instructions.get(i)).map(counted).collect();
+    let starts: Vec<u32> = std::iter::once(0)
+        .chain(all.iter().scan(0, |sum, group| {
+            *sum += group.len() as u32;
+            Some(*sum)
+        }))
+        .collect();
+    for (i, group) in (0_u32..).zip(all) {
+        let line = instructions.get_line(i).unwrap_or(0);
+        for instruction in group {
+            held.add_with_line(moved(instruction, &starts), u16::try_from(line).unwrap_or(u16::MAX));
         }
-        Stmt::Template(s) => all(&mut s.children),
-        Stmt::EmitExpr(s) => within(&mut s.expr),
-        Stmt::ForLoop(s) => {
-            within(&mut s.iter);
-            s.filter_expr.iter_mut().for_each(within);
-            all(&mut s.body);
-            all(&mut s.else_body);
+    }
+    held
+}
+
+/// An instruction with what counts before and after it.
+fn counted<'a>(instruction: &Instruction<'a>) -> Vec<Instruction<'a>> {
+    use Instruction as I;
+    let apply = |name, n| I::ApplyFilter(name, Some(n), !0);
+    let this = instruction.clone();
+    // For the last value but one, and for the last.
+    let below = |name| [I::Swap, apply(name, 1), I::Swap];
+    let both = || [vec![apply(READ, 1)], below(READ).into()].concat();
+    match instruction {
+        I::EmitRaw(text) => vec![I::LoadConst(Value::from(*text)), I::Emit],
+        I::Add | I::Mul | I::StringConcat | I::Pow => [both(), vec![this, apply(MADE, 1)]].concat(),
+        I::Sub | I::Div | I::IntDiv | I::Rem => [both(), vec![this]].concat(),
+        I::Eq | I::Ne | I::Gt | I::Gte | I::Lt | I::Lte | I::In | I::CompareAndPreserve(_) => {
+            [both(), vec![this]].concat()
         }
-        Stmt::IfCond(s) => {
-            within(&mut s.expr);
-            all(&mut s.true_body);
-            all(&mut s.false_body);
-        }
-        Stmt::WithBlock(s) => {
-            s.assignments.iter_mut().for_each(|(target, value)| assigned(target, value));
-            all(&mut s.body);
-        }
-        Stmt::Set(s) => {
-            let s = &mut **s;
-            assigned(&s.target, &mut s.expr);
-        }
-        Stmt::SetBlock(s) => {
-            s.filter.iter_mut().for_each(within);
-            all(&mut s.body);
-        }
-        Stmt::AutoEscape(s) => {
-            within(&mut s.enabled);
-            all(&mut s.body);
-        }
-        Stmt::FilterBlock(s) => {
-            within(&mut s.filter);
-            all(&mut s.body);
-        }
-        Stmt::Block(s) => all(&mut s.body),
-        Stmt::Macro(s) => {
-            s.defaults.iter_mut().for_each(within);
-            all(&mut s.body);
-        }
-        Stmt::CallBlock(s) => {
-            s.call.args.iter_mut().for_each(argument);
-            all(&mut s.macro_decl.body);
-        }
-        Stmt::Do(s) => s.call.args.iter_mut().for_each(argument),
-        Stmt::Import(_) | Stmt::FromImport(_) | Stmt::Extends(_) | Stmt::Include(_) => {}
-        Stmt::Continue(_) | Stmt::Break(_) => {}
+        I::GetItem => [below(TEXT).into(), vec![this]].concat(),
+        I::SetAttr(_) => [below(KEPT).into(), vec![this]].concat(),
+        I::Slice => vec![I::BuildList(Some(4)), apply(SLICE, 1), I::UnpackList(4), this, apply(MADE, 1)],
+        I::ApplyFilter(name, n, _) => called(FILTER, name, *n),
+        I::PerformTest(name, n, _) => called(TEST, name, *n),
+        I::BuildList(_) | I::BuildTuple(_) | I::BuildMap(_) => vec![this, apply(MADE, 1)],
+        I::CallFunction(..) | I::CallMethod(..) | I::CallObject(_) => vec![this, apply(MADE, 1)],
+        _ => vec![this],
     }
 }
 
-fn constant(text: &str) -> minijinja::machinery::ast::Const {
-    minijinja::machinery::ast::Const { value: Value::from(text) }
+/// A filter or test as one of ours that is given its name.
+fn called<'a>(by: &'static str, name: &'a str, n: Option<u16>) -> Vec<Instruction<'a>> {
+    let name = Value::from(name.split_whitespace().collect::<String>());
+    vec![
+        Instruction::BuildList(n.map(usize::from)),
+        Instruction::LoadConst(name),
+        Instruction::ApplyFilter(by, Some(2), !0),
+    ]
 }
 
-fn all(statements: &mut [Stmt<'_>]) {
-    statements.iter_mut().for_each(hold);
-}
-
-fn assigned<'a>(target: &Expr<'a>, value: &mut Expr<'a>) {
-    within(value);
-    if matches!(target, Expr::GetAttr(_)) {
-        wrap(value, KEPT);
+/// An instruction that jumps to where its target has come to stand.
+fn moved<'a>(instruction: Instruction<'a>, starts: &[u32]) -> Instruction<'a> {
+    use Instruction as I;
+    let to = |target: u32| starts[target as usize];
+    match instruction {
+        I::Iterate(target) => I::Iterate(to(target)),
+        I::Jump(target) => I::Jump(to(target)),
+        I::JumpIfFalse(target) => I::JumpIfFalse(to(target)),
+        I::JumpIfFalseOrPop(target) => I::JumpIfFalseOrPop(to(target)),
+        I::JumpIfTrueOrPop(target) => I::JumpIfTrueOrPop(to(target)),
+        I::BuildMacro(name, target, flags) => I::BuildMacro(name, to(target), flags),
+        other => other,
     }
-}
-
-/// Puts a counting filter around an expression, unless it is a constant, which the source bounds.
-fn wrap(expr: &mut Expr<'_>, name: &'static str) {
-    if matches!(expr, Expr::Const(_)) {
-        return;
-    }
-    let span = expr.span();
-    let nothing = Expr::Const(Spanned::new(constant(""), span));
-    let inner = Some(std::mem::replace(expr, nothing));
-    *expr = Expr::Filter(Spanned::new(Filter { name, expr: inner, args: Vec::new() }, span));
-}
-
-/// Counts within an expression and, where it makes a value, that value.
-fn within(expr: &mut Expr<'_>) {
-    match expr {
-        Expr::Var(_) | Expr::Const(_) => {}
-        Expr::UnaryOp(e) => within(&mut e.expr),
-        Expr::GetAttr(e) => within(&mut e.expr),
-        Expr::BinOp(e) => {
-            within(&mut e.left);
-            within(&mut e.right);
-            if !matches!(e.op, BinOpKind::ScAnd | BinOpKind::ScOr) {
-                wrap(&mut e.left, READ);
-                wrap(&mut e.right, READ);
-                wrap(expr, MADE);
-            }
-        }
-        Expr::Compare(e) => {
-            let e = &mut **e;
-            for side in std::iter::once(&mut e.expr).chain(e.ops.iter_mut().map(|op| &mut op.expr)) {
-                within(side);
-                wrap(side, READ);
-            }
-        }
-        Expr::IfExpr(e) => {
-            within(&mut e.test_expr);
-            within(&mut e.true_expr);
-            e.false_expr.iter_mut().for_each(within);
-        }
-        Expr::Slice(e) => {
-            let e = &mut **e;
-            within(&mut e.expr);
-            [&mut e.start, &mut e.stop, &mut e.step].into_iter().flatten().for_each(within);
-            wrap(&mut e.expr, READ);
-            wrap(expr, MADE);
-        }
-        Expr::GetItem(e) => {
-            within(&mut e.expr);
-            within(&mut e.subscript_expr);
-            wrap(&mut e.expr, READ);
-        }
-        Expr::Filter(_) | Expr::Test(_) | Expr::Call(_) => called(expr),
-        Expr::List(e) => literal(expr_items(&mut e.items), expr),
-        Expr::Tuple(e) => literal(expr_items(&mut e.items), expr),
-        Expr::Map(e) => {
-            expr_items(&mut e.keys);
-            literal(expr_items(&mut e.values), expr);
-        }
-    }
-}
-
-fn expr_items(items: &mut [Expr<'_>]) {
-    items.iter_mut().for_each(within);
-}
-
-fn literal((): (), expr: &mut Expr<'_>) {
-    wrap(expr, MADE);
-}
-
-/// Counts in filters, tests and calls.
-fn called(expr: &mut Expr<'_>) {
-    match expr {
-        Expr::Filter(e) => {
-            let e = &mut **e;
-            e.args.iter_mut().for_each(argument);
-            let Some(operand) = &mut e.expr else { return };
-            within(operand);
-            wrap(operand, if SPREADING.contains(&e.name) { SPREAD } else { READ });
-            wrap(expr, MADE);
-        }
-        Expr::Test(e) => {
-            let e = &mut **e;
-            e.args.iter_mut().for_each(argument);
-            within(&mut e.expr);
-            if !matches!(e.name, "defined" | "undefined") {
-                wrap(&mut e.expr, READ);
-            }
-        }
-        Expr::Call(e) => {
-            // What is called stays as it is: `self.block()`, `loop(...)` and methods are told apart by it.
-            if let Expr::GetAttr(method) = &mut e.expr {
-                within(&mut method.expr);
-            }
-            e.args.iter_mut().for_each(argument);
-            wrap(expr, MADE);
-        }
-        _ => {}
-    }
-}
-
-fn argument(argument: &mut CallArg<'_>) {
-    let (CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr)) =
-        argument;
-    within(expr);
 }

@@ -14,7 +14,8 @@ fn dialect() -> Environment<'static> {
 fn rendered(source: &str) -> Result<String, String> {
     let environment = dialect();
     let template = Template::parse("test", source.to_owned(), &environment).map_err(|e| format!("{e:#}"))?;
-    let messages = [context! { role => "user", content => "a b\nc" }, context! { role => "x", content => "d" }];
+    let messages =
+        [context! { role => "user", content => "a b\nc" }, context! { role => "x", content => "d" }];
     let values = context! { messages, text => "Das \u{df}", none => (), list => [3, 1, 2], on => true };
     template.render(&environment, values).map_err(|e| format!("{e:#}"))
 }
@@ -40,15 +41,22 @@ fn counting_changes_nothing() {
         let mut plain = Environment::new();
         plain.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         plain.set_auto_escape_callback(|_| AutoEscape::None);
-        let messages = [context! { role => "user", content => "a b\nc" }, context! { role => "x", content => "d" }];
+        let messages =
+            [context! { role => "user", content => "a b\nc" }, context! { role => "x", content => "d" }];
         let values = context! { messages, text => "Das \u{df}", none => (), list => [3, 1, 2], on => true };
-        assert_eq!(rendered(source), plain.render_str(source, values).map_err(|e| format!("{e:#}")), "{source}");
+        assert_eq!(
+            rendered(source),
+            plain.render_str(source, values).map_err(|e| format!("{e:#}")),
+            "{source}"
+        );
     }
 }
 
 /// That it is refused for one of these reasons.
 fn refused(source: &str) {
-    let reasons = ["makes more than", "nested more than", "at most", "out of fuel", "recursion", "cannot be kept"];
+    eprintln!("{}", source.chars().take(150).collect::<String>());
+    let reasons =
+        ["makes more than", "nested more than", "at most", "out of fuel", "recursion", "cannot be kept"];
     let error = rendered(source).err().unwrap_or_else(|| panic!("{source} was rendered"));
     assert!(reasons.iter().any(|reason| error.contains(reason)), "{source}: {error}");
 }
