@@ -92,13 +92,23 @@ fn templates_grow_nowhere() {
 #[test]
 fn a_limit_that_is_too_low_is_a_message() {
     let small = SmallRun::new(1);
-    let program = small.score("out", &["--kv-cache", "64GiB", "--context", "1000000", "--batch", "4096"]);
+    let mut program =
+        small.tribunal(&["score", "--method", "gemba-da", "--input", "input.jsonl", "--out", "out"]);
+    program.args([
+        "--prompts",
+        "prompts",
+        "--kv-cache",
+        "64GiB",
+        "--context",
+        "1000000",
+        "--batch",
+        "4096",
+        "--model",
+    ]);
+    program.arg(&small.model);
     let mut command = std::process::Command::new("sh");
-    command
-        .args(["-c", "ulimit -v 2000000; exec \"$0\" \"$@\""])
-        .arg(program.get_program())
-        .args(program.get_args());
-    command.current_dir(small.root.path());
+    command.args(["-c", "ulimit -v 2000000; exec \"$0\" \"$@\""]).arg(program.get_program());
+    command.args(program.get_args()).current_dir(small.root.path()).env("TRIBUNAL_HOME", small.at("home"));
     let (code, text) = said(command);
     assert!(code == 2 && text.contains("(`ulimit -v`); hint: raise the limit"), "{code}: {text}");
 }

@@ -109,8 +109,10 @@ pub fn made(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
             let list = Value::from(items);
             read(state, &list)?;
             // It stays what it was for the template's tests: no sequence.
-            return Ok(Value::make_object_iterable(list, |list| {
-                Box::new(list.try_iter().into_iter().flatten())
+            type Items<'a> = Box<dyn Iterator<Item = Value> + Send + Sync + 'a>;
+            return Ok(Value::make_object_iterable(list, |list| match list.try_iter() {
+                Ok(items) => Box::new(items) as Items<'_>,
+                Err(_) => Box::new(std::iter::empty()),
             }));
         }
         ValueKind::Map => read(state, &value)?,

@@ -54,7 +54,6 @@ fn counting_changes_nothing() {
 
 /// That it is refused for one of these reasons.
 fn refused(source: &str) {
-    eprintln!("{}", source.chars().take(150).collect::<String>());
     let reasons =
         ["makes more than", "nested more than", "at most", "out of fuel", "recursion", "cannot be kept"];
     let error = rendered(source).err().unwrap_or_else(|| panic!("{source} was rendered"));
