@@ -14,6 +14,8 @@ const READ: u64 = 16;
 /// What looking at a value counts beside its text. Unit: bytes.
 const LOOK_BYTES: u64 = 16;
 
+type Items<'a> = Box<dyn Iterator<Item = Value> + Send + Sync + 'a>;
+
 /// What is left of a rendering's budget. Unit: bytes.
 struct Left(u64);
 
@@ -109,7 +111,6 @@ pub fn made(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
             let list = Value::from(items);
             read(state, &list)?;
             // It stays what it was for the template's tests: no sequence.
-            type Items<'a> = Box<dyn Iterator<Item = Value> + Send + Sync + 'a>;
             return Ok(Value::make_object_iterable(list, |list| match list.try_iter() {
                 Ok(items) => Box::new(items) as Items<'_>,
                 Err(_) => Box::new(std::iter::empty()),

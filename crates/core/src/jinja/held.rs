@@ -122,17 +122,31 @@ fn counted<'a>(instruction: &Instruction<'a>) -> Vec<Instruction<'a>> {
     match instruction {
         I::EmitRaw(text) => vec![I::LoadConst(Value::from(*text)), I::Emit],
         I::Add | I::Mul | I::StringConcat | I::Pow => [both(), vec![this, apply(MADE, 1)]].concat(),
-        I::Sub | I::Div | I::IntDiv | I::Rem => [both(), vec![this]].concat(),
-        I::Eq | I::Ne | I::Gt | I::Gte | I::Lt | I::Lte | I::In | I::CompareAndPreserve(_) => {
-            [both(), vec![this]].concat()
-        }
+        I::Sub
+        | I::Div
+        | I::IntDiv
+        | I::Rem
+        | I::Eq
+        | I::Ne
+        | I::Gt
+        | I::Gte
+        | I::Lt
+        | I::Lte
+        | I::In
+        | I::CompareAndPreserve(_) => [both(), vec![this]].concat(),
         I::GetItem => [below(TEXT).into(), vec![this]].concat(),
         I::SetAttr(_) => [below(KEPT).into(), vec![this]].concat(),
         I::Slice => vec![I::BuildList(Some(4)), apply(SLICE, 1), I::UnpackList(4), this, apply(MADE, 1)],
         I::ApplyFilter(name, n, _) => called(FILTER, name, *n),
         I::PerformTest(name, n, _) => called(TEST, name, *n),
-        I::BuildList(_) | I::BuildTuple(_) | I::BuildMap(_) => vec![this, apply(MADE, 1)],
-        I::CallFunction(..) | I::CallMethod(..) | I::CallObject(_) => vec![this, apply(MADE, 1)],
+        I::BuildList(_)
+        | I::BuildTuple(_)
+        | I::BuildMap(_)
+        | I::CallFunction(..)
+        | I::CallMethod(..)
+        | I::CallObject(_) => {
+            vec![this, apply(MADE, 1)]
+        }
         _ => vec![this],
     }
 }

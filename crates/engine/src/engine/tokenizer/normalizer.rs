@@ -14,8 +14,9 @@ const MAX_CONTENT_BYTES: usize = 64;
 /// The longest text that one character becomes. Unit: bytes. Unicode's own have 33.
 const MAX_MAPPED_BYTES: usize = 256;
 
-/// How many times as long all replacements together may make a text.
-const MAX_GROWTH: f64 = 64.0;
+/// How many times as long all steps together may make a text, and how many steps there may be.
+const MAX_GROWTH: f64 = 1000.0;
+const MAX_STEPS: usize = 100;
 
 /// The parts of the file that work on texts; the rest is skipped.
 #[derive(Deserialize)]
@@ -32,12 +33,18 @@ struct Parts {
 /// [`Error::Json`] names it.
 pub fn check(json: &[u8]) -> Result<(), Error> {
     let parts: Parts = serde_json::from_slice(json).map_err(|e| Error::Json(e.to_string()))?;
-    let mut growth = 1.0;
+    let (mut growth, mut n_steps) = (1.0, 0);
     for part in [&parts.normalizer, &parts.pre_tokenizer] {
-        walk(part, &mut growth)?;
+        walk(part, &mut |by| {
+            growth *= by;
+            n_steps += 1;
+        })?;
     }
     if growth > MAX_GROWTH {
-        return Err(bad(format!("its replacements make a text {growth} times as long")));
+        return Err(bad(format!("its steps make a text {growth} times as long")));
+    }
+    if n_steps > MAX_STEPS {
+        return Err(bad(format!("it takes {n_steps} steps before it cuts a text into tokens")));
     }
     Ok(())
 }
@@ -46,11 +53,12 @@ fn bad(reason: String) -> Error {
     Error::Json(format!("{reason}, which no real tokenizer does"))
 }
 
-/// Looks at a step and at those within it.
-fn walk(part: &Value, growth: &mut f64) -> Result<(), Error> {
+/// Looks at a step and at those within it; `grown` is told how many times as long each makes a text at most. (What Unicode
+/// composes, decomposes or folds grows once, and not again.)
+fn walk(part: &Value, grown: &mut impl FnMut(f64)) -> Result<(), Error> {
     for list in ["normalizers", "pretokenizers"] {
         for inner in part[list].as_array().into_iter().flatten() {
-            walk(inner, growth)?;
+            walk(inner, grown)?;
         }
     }
     let kind = part["type"].as_str().unwrap_or_default();
@@ -58,13 +66,18 @@ fn walk(part: &Value, growth: &mut f64) -> Result<(), Error> {
     if content.len() > MAX_CONTENT_BYTES {
         return Err(bad(format!("its `{kind}` puts {} bytes in a place", content.len())));
     }
-    if let Some(least) = shortest(kind, &part["pattern"])? {
-        *growth *= (content.len() as f64 / least as f64).max(1.0);
-    }
-    match part["precompiled_charsmap"].as_str() {
-        Some(map) => check_charsmap(map),
-        None => Ok(()),
-    }
+    let least = shortest(kind, &part["pattern"])?;
+    let mapped = part["precompiled_charsmap"].as_str().map(check_charsmap).transpose()?;
+    grown(match (kind, least, mapped) {
+        // Bytes become characters of two bytes.
+        ("ByteLevel", ..) => 2.0,
+        // A blank becomes SentencePiece's mark.
+        ("Metaspace", ..) => 3.0,
+        (_, Some(least), _) => (content.len() as f64 / least as f64).max(1.0),
+        (.., Some(longest)) => (longest as f64).max(1.0),
+        _ => 1.0,
+    });
+    Ok(())
 }
 
 /// The bytes that a pattern matches at least; `None` without one.
@@ -75,31 +88,30 @@ fn shortest(kind: &str, pattern: &Value) -> Result<Option<usize>, Error> {
         (_, Some(regex)) => (regex, 1, Regex::new(regex).is_ok_and(|regex| regex.is_match(""))),
         _ => return Ok(None),
     };
-    if is_empty && kind == "Replace" || text.is_empty() {
+    if text.is_empty() || (is_empty && kind == "Replace") {
         return Err(bad(format!("its `{kind}` looks for `{text}`, which matches an empty text")));
     }
     Ok(Some(least))
 }
 
 /// Checks a compiled map of characters: four bytes with the size of a trie, the trie, and the texts that characters
-/// become, each of which ends with a zero.
+/// become, each of which ends with a zero. The length of the longest of these.
 ///
 /// Source: SentencePiece, `normalizer.cc`, `DecodePrecompiledCharsMap`.
-fn check_charsmap(map: &str) -> Result<(), Error> {
+fn check_charsmap(map: &str) -> Result<usize, Error> {
     let broken = |reason: String| Error::Json(format!("its `precompiled_charsmap` is broken: {reason}"));
     let bytes = STANDARD.decode(map).map_err(|e| broken(e.to_string()))?;
     let Some((size, rest)) = bytes.split_first_chunk::<4>() else { return Err(broken("it is empty".into())) };
     let size = u32::from_le_bytes(*size) as usize;
     // At least one unit of the trie, and no part of one.
-    if size < 4 || size % 4 != 0 || size > rest.len() {
+    if size < 4 || !size.is_multiple_of(4) || size > rest.len() {
         return Err(broken(format!("it claims a trie of {size} bytes and holds {}", rest.len())));
     }
-    match rest[size..].split(|&byte| byte == 0).map(<[u8]>::len).max() {
-        Some(longest) if longest > MAX_MAPPED_BYTES => {
-            Err(broken(format!("it makes {longest} bytes of one character")))
-        }
-        _ => Ok(()),
+    let longest = rest[size..].split(|&byte| byte == 0).map(<[u8]>::len).max().unwrap_or(0);
+    if longest > MAX_MAPPED_BYTES {
+        return Err(broken(format!("it makes {longest} bytes of one character")));
     }
+    Ok(longest)
 }
 
 #[cfg(test)]
@@ -149,8 +161,13 @@ mod tests {
             assert!(error.contains("matches an empty text"), "{pattern}: {error}");
         }
         let eight = replace(&json!({ "String": "a" }), "aaaaaaaa");
-        let error = refused(&json!({ "type": "Sequence", "normalizers": [eight, eight, eight] }));
-        assert!(error.contains("512 times as long"), "{error}");
+        let error = refused(&json!({ "type": "Sequence", "normalizers": [eight, eight, eight, eight] }));
+        assert!(error.contains("8192 times as long"), "{error}");
+        for kind in ["ByteLevel", "NFC"] {
+            let steps = vec![json!({ "type": kind }); 200];
+            let error = refused(&json!({ "type": "Sequence", "normalizers": steps }));
+            assert!(error.contains("times as long") || error.contains("steps before"), "{kind}: {error}");
+        }
         let long = "x".repeat(1 << 20);
         for normalizer in [
             json!({ "type": "Prepend", "prepend": long }),
