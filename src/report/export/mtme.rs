@@ -69,13 +69,13 @@ fn files(
 ) -> Result<Vec<(&'static str, String)>, Error> {
     let last = columns.values().filter_map(|column| column.last_key_value().map(|(seg, _)| *seg)).max();
     let n = test_set.map_or_else(|| last.map_or(0, |seg| seg.saturating_add(1)), |set| set.domains.len());
+    if n.saturating_mul(columns.len()) > MAX_LINES {
+        return Err(Error::Lines { seg: last.unwrap_or(0), systems: columns.len(), most: MAX_LINES });
+    }
     for (system, column) in columns {
         if let Some(&seg) = column.keys().find(|seg| **seg >= n) {
             return Err(Error::Beyond { system: (*system).into(), seg, n, lp: lp.into() });
         }
-    }
-    if n.saturating_mul(columns.len()) > MAX_LINES {
-        return Err(Error::Lines { seg: n - 1, systems: columns.len(), most: MAX_LINES });
     }
     let missing: usize =
         columns.values().map(|column| (0..n).filter(|seg| score(column, *seg).is_none()).count()).sum();
