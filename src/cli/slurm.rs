@@ -227,8 +227,9 @@ fn check(array: &ArrayArgs, dir: &Path) -> Result<()> {
     match dir.to_str() {
         Some(text) if !text.chars().any(|c| c.is_control() || "\"'\\%".contains(c)) => Ok(()),
         _ => bail!(
-            "`--out {dir:?}` cannot stand in a script for Slurm\nhint: choose a path without quotes, backslashes, `%` and \
-             control characters"
+            "`--out {:?}` cannot stand in a script for Slurm\nhint: choose a path without quotes, backslashes, `%` and \
+             control characters",
+            dir.to_string_lossy()
         ),
     }
 }

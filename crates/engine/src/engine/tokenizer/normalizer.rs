@@ -41,15 +41,15 @@ pub fn check(json: &[u8]) -> Result<(), Error> {
         })?;
     }
     if growth > MAX_GROWTH {
-        return Err(bad(format!("its steps make a text {growth} times as long")));
+        return Err(bad(&format!("its steps make a text {growth} times as long")));
     }
     if n_steps > MAX_STEPS {
-        return Err(bad(format!("it takes {n_steps} steps before it cuts a text into tokens")));
+        return Err(bad(&format!("it takes {n_steps} steps before it cuts a text into tokens")));
     }
     Ok(())
 }
 
-fn bad(reason: String) -> Error {
+fn bad(reason: &str) -> Error {
     Error::Json(format!("{reason}, which no real tokenizer does"))
 }
 
@@ -64,7 +64,7 @@ fn walk(part: &Value, grown: &mut impl FnMut(f64)) -> Result<(), Error> {
     let kind = part["type"].as_str().unwrap_or_default();
     let content = part["content"].as_str().or_else(|| part["prepend"].as_str()).unwrap_or_default();
     if content.len() > MAX_CONTENT_BYTES {
-        return Err(bad(format!("its `{kind}` puts {} bytes in a place", content.len())));
+        return Err(bad(&format!("its `{kind}` puts {} bytes in a place", content.len())));
     }
     let least = shortest(kind, &part["pattern"])?;
     let mapped = part["precompiled_charsmap"].as_str().map(check_charsmap).transpose()?;
@@ -89,7 +89,7 @@ fn shortest(kind: &str, pattern: &Value) -> Result<Option<usize>, Error> {
         _ => return Ok(None),
     };
     if text.is_empty() || (is_empty && kind == "Replace") {
-        return Err(bad(format!("its `{kind}` looks for `{text}`, which matches an empty text")));
+        return Err(bad(&format!("its `{kind}` looks for `{text}`, which matches an empty text")));
     }
     Ok(Some(least))
 }
