@@ -1,7 +1,8 @@
 //! `tribunal`: machine-translation evaluation by open-weight LLM judges, in one process.
 //!
 //! The modules in reading order: a [`segment::Segment`] is judged by a [`judges::Judge`], which puts questions to an
-//! [`llm::Llm`] and gets answers in the [`llm::Form`] it asked for; [`mqm`] turns errors into a score; [`signature`]
+//! [`llm::Llm`] and gets answers in the [`llm::Form`] it asked for (both in [`jinja`] templates that
+//! strangers may have written); [`mqm`] turns errors into a score; [`signature`]
 //! names everything that can move it; [`run`] takes a whole test set through a judge and never loses finished work;
 //! [`meta`] says how well its verdicts agree with human ones, and [`report`] prints them; [`card`] fetches and checks
 //! models, [`evidence`] searches the user's documents; [`engine`] is the `Llm` that runs open weights in this process
@@ -21,6 +22,8 @@ pub use tribunal_core::segment;
 pub use tribunal_core::mqm;
 
 pub use tribunal_core::llm;
+
+pub use tribunal_core::jinja;
 
 pub use tribunal_core::signature;
 

@@ -17,10 +17,10 @@ use tribunal::{
         grammar::{self, Vocabulary},
         tokenizer::Tokenizer,
     },
-    judges::{Panel, Preset, Settings, registry},
+    judges::{Panel, Preset, Settings, probe::fit::Fit, registry},
     llm::{Chat, Error, Finish, Form, Layout, Llm, Reply, Sampling, Token, TokenSource, Weighed},
     meta,
-    model::{Weights, config},
+    model::{Adapter, Weights, config},
     mqm::raters,
     run,
     segment::{Lang, Segment, read},
@@ -74,6 +74,75 @@ pub fn config(bytes: &[u8]) {
         && let Ok(config) = config::from_json("config.json", &json)
     {
         let _ = config.rope.frequencies(config.head_dim);
+    }
+}
+
+/// The `normalizer` of a `tokenizer.json`.
+pub fn normalizer(bytes: &[u8]) {
+    let Ok(normalizer) = serde_json::from_slice::<serde_json::Value>(bytes) else { return };
+    let mut json: serde_json::Value =
+        serde_json::from_slice(include_bytes!("../seeds/tokenizer/tiny.json")).unwrap();
+    json["normalizer"] = normalizer;
+    tokenizer(json.to_string().as_bytes());
+}
+
+/// The fit of `probe`.
+pub fn fit(bytes: &[u8]) {
+    if let Ok(fit) = Fit::open(&file("fit.json", bytes)) {
+        let _ = fit.lens();
+    }
+}
+
+/// An adapter's settings, and its tensors after a line of `=`.
+pub fn adapter(bytes: &[u8]) {
+    let at = bytes.windows(3).position(|window| window == b"\n=\n");
+    let (settings, tensors) = at.map_or((bytes, &[][..]), |at| (&bytes[..at], &bytes[at + 3..]));
+    let path = file("adapter/adapter_config.json", settings);
+    file("adapter/adapter_model.safetensors", tensors);
+    if let Ok(adapter) = Adapter::read(path.parent().unwrap_or(Path::new("."))) {
+        assert!(adapter.scale().is_finite() && adapter.n_parameters() > 0);
+    }
+}
+
+/// The arguments of a job array, apart by the byte 1: no text of theirs becomes a line of the script.
+pub fn slurm(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let mut values = text.split('\u{1}').chain(std::iter::repeat(""));
+    let mut argv: Vec<String> =
+        ["tribunal", "slurm", "submit", "--print", "--method", "gemba-da"].map(str::to_owned).into();
+    for option in ["--nodes", "--time", "--mem", "--partition", "--account", "--shards", "--stage", "--out"] {
+        match values.next() {
+            None | Some("") => {}
+            Some(value) => argv.push(format!("{option}={value}")),
+        }
+    }
+    let mut script = Vec::new();
+    let Ok(cli) = cli::parse(argv) else { return };
+    if cli.run(cli::panel::panel, &mut script).is_err() {
+        return;
+    }
+    let script = String::from_utf8(script).unwrap();
+    let known = [
+        "job-name",
+        "nodes",
+        "ntasks",
+        "time",
+        "partition",
+        "account",
+        "array",
+        "output",
+        "requeue",
+        "open-mode",
+        "signal",
+        "cpus-per-task",
+        "mem",
+    ];
+    for head in script.split("#!/bin/bash\n").skip(1) {
+        for line in head.lines().take_while(|line| !line.is_empty()) {
+            let option = line.strip_prefix("#SBATCH --").unwrap_or_else(|| panic!("{line:?} of {text:?}"));
+            let name = option.split('=').next().unwrap_or_default();
+            assert!(known.contains(&name), "{line:?} of {text:?}");
+        }
     }
 }
 

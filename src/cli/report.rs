@@ -66,7 +66,7 @@ pub enum Which {
     None,
 }
 
-/// Calls of more bytes than this make a page that some browsers cannot open.
+/// Calls, or texts, of more bytes than this make a page that some browsers cannot open.
 const MOST_BYTES: u64 = 512 << 20;
 
 /// Runs `tribunal report`.
@@ -88,8 +88,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
             say!("warning: {warning}");
         }
     }
+    for judge in judges.iter().filter(|judge| judge.standings.len() > statistics::MAX_COMPARED) {
+        let (n, most) = (judge.standings.len(), statistics::MAX_COMPARED);
+        say!(
+            "note: `{}` has verdicts on {n} systems, which are not tested against each other (more than {most})",
+            judge.name
+        );
+    }
     let agreements = agreements(&inputs)?;
     let data = Data::new(&judges, &agreements)?;
+    check_size(data.n_text_bytes() as u64)?;
     let mut conversations = Conversations::default();
     if embeds(args)? {
         for (number, dir) in args.runs.iter().enumerate().filter(|(_, path)| path.is_dir()) {
@@ -104,6 +112,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     }
     writeln!(out, "{}: {} segments, {size:.1} MiB", args.out.display(), data.n_rows())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses texts that would make a page which no browser opens.
+fn check_size(bytes: u64) -> Result<()> {
+    if bytes <= MOST_BYTES {
+        return Ok(());
+    }
+    bail!(
+        "the texts of these verdicts have {} MiB, and browsers open no page with more than {} MiB\nhint: `tribunal show` \
+         prints verdicts one by one, `tribunal export` writes them as a table",
+        bytes >> 20,
+        MOST_BYTES >> 20
+    )
 }
 
 /// The languages of the first run that names them.

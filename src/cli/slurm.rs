@@ -168,17 +168,18 @@ fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
     if args.score.run.shard.is_some() || args.score.run.dry_run {
         bail!("`--shard` and `--dry-run` cannot be combined with a job array, which sets the shards itself");
     }
-    if !is_time(&array.time) {
-        bail!("`--time {}` is not a time limit\nhint: write minutes, `HH:MM:SS` or `D-HH:MM:SS`", array.time);
-    }
-    let tasks = array.nodes * array.gpus_per_node.max(1);
-    let shards = array.shards.unwrap_or(2 * tasks);
+    let dir = std::path::absolute(given)?;
+    check(array, &dir)?;
+    let Some(tasks) = array.nodes.checked_mul(array.gpus_per_node.max(1)) else {
+        bail!("`--nodes {}` with `--gpus-per-node {}` is too many", array.nodes, array.gpus_per_node);
+    };
+    let shards = array.shards.unwrap_or_else(|| tasks.saturating_mul(2));
     if format!("1/{shards}").parse::<Shard>().is_err() {
         bail!("`--shards {shards}` is too many");
     }
     let program = std::env::current_exe().context("cannot find out where this program is")?;
     Ok(Job {
-        dir: std::path::absolute(given)?,
+        dir,
         program,
         directory: std::env::current_dir()?,
         words: score_words(&begun.words),
@@ -203,6 +204,46 @@ fn score_words(words: &[String]) -> Vec<String> {
         }
     }
     kept
+}
+
+/// Refuses what would not stay on its line of the script, or would mean something else to Slurm there.
+fn check(array: &ArrayArgs, dir: &Path) -> Result<()> {
+    if !is_time(&array.time) {
+        bail!(
+            "`--time {:?}` is not a time limit\nhint: write minutes, `HH:MM:SS` or `D-HH:MM:SS`",
+            array.time
+        );
+    }
+    if let Some(mem) = array.mem.as_ref().filter(|mem| !is_size(mem)) {
+        bail!("`--mem {mem:?}` is not a size\nhint: write a number and a unit, as Slurm does: `32G`");
+    }
+    let names = [("partition", &array.partition), ("account", &array.account)];
+    for (option, name) in names.into_iter().filter_map(|(option, name)| Some((option, name.as_ref()?))) {
+        if !is_name(name) {
+            bail!("`--{option} {name:?}` is not a name\nhint: letters, digits and `-_.,@+` make one");
+        }
+    }
+    // Slurm replaces `%a` in it, and reads quotes and backslashes; there is no way to write them that all versions read.
+    match dir.to_str() {
+        Some(text) if !text.chars().any(|c| c.is_control() || "\"'\\%".contains(c)) => Ok(()),
+        _ => bail!(
+            "`--out {:?}` cannot stand in a script for Slurm\nhint: choose a path without quotes, backslashes, `%` and \
+             control characters",
+            dir.to_string_lossy()
+        ),
+    }
+}
+
+/// Whether Slurm reads this as a size of memory.
+fn is_size(text: &str) -> bool {
+    let digits = text.trim_end_matches(['K', 'M', 'G', 'T', 'k', 'm', 'g', 't']);
+    text.len() - digits.len() <= 1 && !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit())
+}
+
+/// Whether this is a name of partitions or an account, and nothing else on a line of its own.
+fn is_name(text: &str) -> bool {
+    let starts = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    starts && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.,@+".contains(c))
 }
 
 /// Whether Slurm reads this as a time: it would also read it as an option of the script.
@@ -233,6 +274,42 @@ mod tests {
                      --print -t b.txt c.txt -l en-de";
         let words: Vec<String> = typed.split_whitespace().map(str::to_owned).collect();
         assert_eq!(score_words(&words).join(" "), "--method fsp -s a.txt -t b.txt c.txt -l en-de");
+    }
+
+    fn array() -> ArrayArgs {
+        ArrayArgs {
+            nodes: 2,
+            gpus_per_node: 4,
+            time: "4:00:00".into(),
+            shards: None,
+            cpus_per_task: None,
+            mem: Some("32G".into()),
+            partition: Some("gpu,gpu-2".into()),
+            account: Some("mt_eval.2".into()),
+            stage: None,
+            print: true,
+        }
+    }
+
+    #[test]
+    fn what_would_not_stay_on_its_line_is_refused() {
+        let plain = Path::new("/data/wmt out");
+        check(&array(), plain).unwrap();
+        let refused = |array: &ArrayArgs, dir: &str| check(array, Path::new(dir)).unwrap_err().to_string();
+        for wrong in ["", "1G\n#SBATCH --exclusive", "1G\nrm -rf x", "a lot", "1GG", "G", "1 G", "$(id)"] {
+            let array = ArrayArgs { mem: Some(wrong.into()), ..array() };
+            assert!(refused(&array, "/data").contains("is not a size"), "{wrong}");
+        }
+        for wrong in ["", "gpu\nrm -rf x", "gpu --exclusive", "-x", "a\"b", "a#b", "a%b", "a\u{85}b"] {
+            let array = ArrayArgs { partition: Some(wrong.into()), ..array() };
+            assert!(refused(&array, "/data").contains("--partition"), "{wrong}");
+            let array = ArrayArgs { account: Some(wrong.into()), partition: None, ..array };
+            assert!(refused(&array, "/data").contains("--account"), "{wrong}");
+        }
+        for wrong in ["/a\nrm -rf x", "/a\"b", "/a'b", "/a%b", "/a\\b", "/a\u{85}b", "/a\rb"] {
+            let error = refused(&array(), wrong);
+            assert!(error.contains("cannot stand in a script") && !error.contains('\r'), "{error}");
+        }
     }
 
     #[test]

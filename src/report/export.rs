@@ -96,6 +96,16 @@ pub enum Error {
          set\nhint: judge with `--testset`, or number `seg_id` through the whole test set"
     )]
     Numbering { system: String, seg: usize, a: String, b: String },
+    #[error(
+        "the name of the system {system:?} contains a tab, a line break or another control character, which this format \
+         cannot hold\nhint: export to ratings or parquet"
+    )]
+    System { system: String },
+    #[error(
+        "there is a segment {seg}, so that the files of {systems} systems would have more than {most} lines\nhint: judge \
+         with `--testset`, or number `seg_id` through the whole test set"
+    )]
+    Lines { seg: usize, systems: usize, most: usize },
     #[error("segment {seg} of `{system}` is beyond the test set, which has {n} segments for {lp}")]
     Beyond { system: String, seg: usize, n: usize, lp: String },
     #[error("cannot write {format}: {reason}")]

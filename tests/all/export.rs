@@ -253,6 +253,27 @@ fn score_files_for_the_metrics_task() {
 }
 
 #[test]
+fn score_files_hold_no_other_lines_than_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let export = |verdicts: &[Value]| {
+        let path = dir.path().join("verdicts.jsonl");
+        let lines: Vec<String> = verdicts.iter().map(Value::to_string).collect();
+        std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+        let (path, out) = (path.display().to_string(), dir.path().join("out").display().to_string());
+        tribunal(dir.path(), &["export", &path, "--as", "mtme", "--name", "x", "--out", &out])
+    };
+    export(&[verdict("a", 0, ["One.", "Eins."], &[])]).unwrap();
+    for name in ["a\tb", "a\n9", "a\rb"] {
+        let error = export(&[verdict(name, 0, ["One.", "Eins."], &[])]).unwrap_err();
+        assert!(error.contains("contains a tab, a line break") && !error.contains(name), "{error}");
+    }
+    for seg in [1_000_000_000_000_000, usize::MAX] {
+        let error = export(&[verdict("a", seg, ["One.", "Eins."], &[])]).unwrap_err();
+        assert!(error.contains(&format!("there is a segment {seg}")), "{error}");
+    }
+}
+
+#[test]
 fn human_annotations_stand_wherever_a_run_may() {
     let root = tempfile::tempdir().unwrap();
     let run = folder(root.path()).display().to_string();

@@ -45,6 +45,9 @@ const TELLING: &[&[u8]] = &[
     b"%}",
     b"\xc3",
     b"99999999999999999999",
+    b"\n#SBATCH --x",
+    b"|format(9)",
+    b"~s",
 ];
 
 /// A few changes at random places.
@@ -104,6 +107,26 @@ fn safetensors() {
 #[test]
 fn tokenizer() {
     check("tokenizer", targets::tokenizer, 4);
+}
+
+#[test]
+fn normalizer() {
+    check("normalizer", targets::normalizer, 4);
+}
+
+#[test]
+fn fit() {
+    check("fit", targets::fit, 1);
+}
+
+#[test]
+fn adapter() {
+    check("adapter", targets::adapter, 1);
+}
+
+#[test]
+fn slurm() {
+    check("slurm", targets::slurm, 4);
 }
 
 #[test]

@@ -50,10 +50,89 @@ fn a_template_ends_whatever_it_does() {
     let recursion = "{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}";
     assert!(refused(recursion).contains("recursion"), "{}", refused(recursion));
     let prints = "{% set s = 'x' * 100000 %}{% for a in range(9999) %}{{ s }}{% endfor %}";
-    assert!(refused(prints).contains("prints more than"), "{}", refused(prints));
+    assert!(refused(prints).contains("makes more than"), "{}", refused(prints));
     assert!(refused(&"x".repeat(2 << 20)).contains("it has 2097152 bytes"));
     let wide = "{{ messages | tojson(indent=100000000) }}";
     assert!(refused(wide).contains("indent too wide"), "{}", refused(wide));
+    let deep = format!("{{{{ 1{} }}}}", " + 1".repeat(100_000));
+    assert!(refused(&deep).contains("in one pair of brackets"), "{}", refused(&deep));
+    for grows in [
+        "{{ '%999999999999d' | format(1) }}",
+        "{{ 'a\nb' | indent(10**12) }}",
+        "{{ [1] | batch(10**15, 'x') | list }}",
+        "{% set ns = namespace(s='xx') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+        "{% set ns = namespace(s='%B') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}\
+         {{ strftime_now(ns.s) }}",
+        "{% for i in range(99999) %}{{ strftime_now('%B' * 9999999) }}{% endfor %}",
+    ] {
+        let error = refused(grows);
+        assert!(error.contains("makes more than") || error.contains("at most"), "{grows}: {error}");
+    }
+}
+
+#[test]
+fn templates_grow_nowhere() {
+    let grows =
+        "{% set ns = namespace(s='xx') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}";
+    let small = SmallRun::new(1);
+    fs::write(small.at("grows.jinja"), grows).unwrap();
+    let (code, text) = said(small.score("out", &["--chat-template", "grows.jinja"]));
+    assert!(code != 0 && text.contains("makes more than"), "{text}");
+    let grown = damaged(set(
+        "tokenizer.chat_template",
+        Value::String(format!("{{{{ {}1 }}}}", "1 + ".repeat(100_000))),
+    ));
+    assert!(grown.contains("in one pair of brackets"), "{grown}");
+    fs::write(small.at("prompts/gemba_da/paper.j2"), grows).unwrap();
+    let (code, text) = said(small.score("prompted", &[]));
+    assert!(code != 0 && text.contains("makes more than"), "{text}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_that_is_too_low_is_a_message() {
+    let small = SmallRun::new(1);
+    let mut program =
+        small.tribunal(&["score", "--method", "gemba-da", "--input", "input.jsonl", "--out", "out"]);
+    program.args([
+        "--prompts",
+        "prompts",
+        "--kv-cache",
+        "64GiB",
+        "--context",
+        "1000000",
+        "--batch",
+        "4096",
+        "--model",
+    ]);
+    program.arg(&small.model);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -v 2000000; exec \"$0\" \"$@\""]).arg(program.get_program());
+    command.args(program.get_args()).current_dir(small.root.path()).env("TRIBUNAL_HOME", small.at("home"));
+    let (code, text) = said(command);
+    assert!(code == 2 && text.contains("(`ulimit -v`); hint: raise the limit"), "{code}: {text}");
+}
+
+#[test]
+fn pages_of_thousands_of_systems_are_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = |i: usize| {
+        serde_json::json!({
+            "system": format!("s{}", i % 3000), "doc": "d", "seg": i / 3000, "src_lang": "en", "tgt_lang": "de",
+            "source": "a", "hypothesis": "b", "score": -((i % 7) as f64), "raw": 0.0, "direction": "higher",
+            "quality_score": null, "errors": [], "status": "ok", "reason": null, "n_calls": 1,
+        })
+    };
+    let path = dir.path().join("verdicts.jsonl");
+    let lines: Vec<String> = (0..6000).map(|i| line(i).to_string()).collect();
+    fs::write(&path, lines.join("\n") + "\n").unwrap();
+    let small = SmallRun::new(1);
+    let mut command = small.tribunal(&["report", "--resamples", "10"]);
+    command.arg(&path).args(["--out", "page.html"]);
+    let (code, text) = said(command);
+    assert!(code == 0 && text.contains("verdicts on 3000 systems, which are not tested"), "{text}");
+    let size = fs::metadata(small.at("page.html")).unwrap().len();
+    assert!(size < 2 << 20, "{size} bytes");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What every part of `tribunal` speaks of: a [`segment::Segment`] and its readers, [`mqm`] errors and what they weigh,
-//! the question and answer of [`llm`], and the [`signature`] of a run; below them [`files`], through which results are
-//! written and strangers' folders opened, and [`panics`]. It knows no judge and no model.
+//! the question and answer of [`llm`], [`jinja`] templates within bounds, and the [`signature`] of a run; below them
+//! [`files`], through which results are written and strangers' folders opened, and [`panics`]. It knows no judge and no model.
 
 pub mod files;
 
@@ -11,5 +11,7 @@ pub mod segment;
 pub mod mqm;
 
 pub mod llm;
+
+pub mod jinja;
 
 pub mod signature;

@@ -161,6 +161,11 @@ pub enum Error {
          hint: `--kv-cache {needed}`"
     )]
     Cache { given: String, fits: usize, context: usize, needed: String },
+    #[error(
+        "weights and cache need {needed}, but this process may take only {left} more (`ulimit -v`); hint: raise the limit, \
+         or give a smaller `--kv-cache`"
+    )]
+    Limit { needed: String, left: String },
     #[error("the threads cannot be started: {0}")]
     Threads(String),
 }

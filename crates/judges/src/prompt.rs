@@ -1,17 +1,14 @@
 //! Prompt files: embedded, replaced by those of a folder on request, rendered, and hashed for the signature.
 //! It knows no method: each judge lists the files that it uses.
 
-use std::{fs, path::Path};
+use std::{borrow::Cow, collections::BTreeMap, fs, path::Path};
 
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, value::Serde};
+use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value, value::Serde};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::{Error, setup, setup::Settings};
-
-/// What filling in a prompt may take: one that loops or recurses ends with an error.
-const FUEL: u64 = 10_000_000;
-const MAX_DEPTH: usize = 100;
+use crate::jinja::{self, Template};
 
 /// The most of a file that replaces a prompt. Unit: bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -39,9 +36,17 @@ impl InForce {
     }
 }
 
+/// What a file is read as.
+enum Text {
+    Template(Template),
+    /// Schemas and shots: nothing in them is filled in.
+    Plain(Cow<'static, str>),
+}
+
 /// The files of one method as they are in force.
 pub struct Prompts {
-    templates: Environment<'static>,
+    environment: Environment<'static>,
+    templates: BTreeMap<&'static str, Text>,
     hash: String,
     files: Vec<InForce>,
 }
@@ -54,27 +59,24 @@ impl Prompts {
     /// [`setup::Error::Read`], [`setup::Error::Prompt`] for a template with a syntax error, and
     /// [`setup::Error::NoPrompts`] when the folder replaces nothing.
     pub fn load(files: &[File], settings: &Settings) -> Result<Self, setup::Error> {
-        let mut templates = Environment::new();
-        templates.set_fuel(Some(FUEL));
-        templates.set_recursion_limit(MAX_DEPTH);
-        templates.set_auto_escape_callback(|_| AutoEscape::None);
-        templates.set_undefined_behavior(UndefinedBehavior::Strict);
+        let mut environment = jinja::environment();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        let mut templates = BTreeMap::new();
         let mut in_force = Vec::new();
         let mut n_replaced = 0;
         for file in files {
             let replaced = replacement(file, settings)?;
             n_replaced += usize::from(replaced.is_some());
-            let text = replaced.unwrap_or_else(|| file.text.to_owned());
-            in_force.push(InForce { name: file.name, text: text.clone() });
-            templates
-                .add_template_owned(file.name, as_template(file.name, text))
-                .map_err(|e| setup::Error::Prompt { file: file.name.into(), reason: reason(&e) })?;
+            let text = replaced.map_or(Cow::Borrowed(file.text), Cow::Owned);
+            in_force.push(InForce { name: file.name, text: text.clone().into_owned() });
+            templates.insert(file.name, parsed(file.name, text, &environment)?);
         }
         if let Some(dir) = settings.prompts.as_ref().filter(|_| n_replaced == 0) {
             let known = files.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
             return Err(setup::Error::NoPrompts { dir: dir.clone(), known });
         }
         Ok(Self {
+            environment,
             templates,
             hash: hash(in_force.iter().flat_map(|file| [file.name, &file.text])),
             files: in_force,
@@ -98,8 +100,11 @@ impl Prompts {
     /// # Errors
     /// [`Error::Failed`] when the template uses a value that the method does not provide.
     pub fn render(&self, file: File, values: impl Serialize) -> Result<String, Error> {
-        let template = self.templates.get_template(file.name);
-        let text = template.and_then(|template| template.render(Serde(values)));
+        let text = match self.templates.get(file.name) {
+            Some(Text::Template(template)) => template.render(&self.environment, Value::from(Serde(values))),
+            Some(Text::Plain(text)) => Ok(text.clone().into_owned()),
+            None => Err(ErrorKind::TemplateNotFound.into()),
+        };
         text.map_err(|e| Error::Failed(format!("prompt `{}`: {}", file.name, reason(&e))))
     }
 }
@@ -132,12 +137,17 @@ fn replacement(file: &File, settings: &Settings) -> Result<Option<String>, setup
     fs::read_to_string(&path).map(Some).map_err(|source| setup::Error::Read { file: path, source })
 }
 
-/// Schemas and shots are plain text, not templates; nothing in them is filled in.
-fn as_template(name: &str, text: String) -> String {
-    if Path::new(name).extension().is_some_and(|e| e == "j2") {
-        return text;
+fn parsed(
+    name: &'static str,
+    text: Cow<'static, str>,
+    environment: &Environment<'_>,
+) -> Result<Text, setup::Error> {
+    if Path::new(name).extension().is_none_or(|e| e != "j2") {
+        return Ok(Text::Plain(text));
     }
-    format!("{{% raw %}}{text}{{% endraw %}}")
+    let template = Template::parse(name, text, environment);
+    let template = template.map_err(|e| setup::Error::Prompt { file: name.into(), reason: reason(&e) })?;
+    Ok(Text::Template(template))
 }
 
 /// The template engine's error on one line, with the line number.

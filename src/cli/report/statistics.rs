@@ -18,6 +18,10 @@ use crate::{
 /// Systems are told apart at this level.
 const ALPHA: f64 = 0.05;
 
+/// More systems than this are not compared with each other: pairs grow with the square of systems, and nobody reads
+/// thousands of them.
+pub const MAX_COMPARED: usize = 200;
+
 /// What the page says of a judge's systems.
 pub struct Statistics {
     pub standings: Vec<Standing>,
@@ -52,20 +56,31 @@ pub fn of(records: &[Record], resamples: usize, seed: u64) -> Result<Statistics>
             (*system, kept.map(|(unit, score)| (unit.clone(), *score)).collect())
         })
         .collect();
-    let contests = contests(&compared, resamples, seed)?;
-    let mut standings: Vec<Standing> =
-        compared.iter().map(|(system, scores)| standing(system, scores, records, resamples, seed)).collect();
-    rank(&mut standings, &contests);
+    let are_compared = compared.len() <= MAX_COMPARED;
+    let contests = if are_compared { contests(&compared, resamples, seed)? } else { Vec::new() };
+    let mut judged: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    for record in records {
+        judged.entry(&record.system).or_default().push(record);
+    }
+    let mut standings: Vec<Standing> = compared
+        .iter()
+        .map(|(system, scores)| standing(system, scores, &judged[system], resamples, seed))
+        .collect();
+    if are_compared {
+        rank(&mut standings, &contests);
+    } else {
+        standings.sort_by(|a, b| b.score.partial_cmp(&a.score).unwrap_or(std::cmp::Ordering::Equal));
+    }
     Ok(Statistics { standings, contests, common })
 }
 
-fn standing(system: &str, scores: &Scores<'_>, records: &[Record], resamples: usize, seed: u64) -> Standing {
+/// A system's place; `mine` are all verdicts on it.
+fn standing(system: &str, scores: &Scores<'_>, mine: &[&Record], resamples: usize, seed: u64) -> Standing {
     let values: Vec<f64> = scores.values().copied().collect();
     let interval = (!values.is_empty()).then(|| mean_interval(&values, resamples, seed));
-    let mine = || records.iter().filter(|record| record.system == system);
-    let with_verdict = mine().filter(|record| record.score.is_some()).count();
+    let with_verdict = mine.iter().filter(|record| record.score.is_some()).count();
     let per_unit = |severity: Severity| {
-        let errors = mine().flat_map(|record| &record.errors).filter(|error| error.severity == severity);
+        let errors = mine.iter().flat_map(|record| &record.errors).filter(|error| error.severity == severity);
         errors.map(|error| error.times).sum::<usize>() as f64 / with_verdict.max(1) as f64
     };
     Standing {
@@ -74,8 +89,8 @@ fn standing(system: &str, scores: &Scores<'_>, records: &[Record], resamples: us
         low: interval.map(|(_, (low, _))| low),
         high: interval.map(|(_, (_, high))| high),
         rank: None,
-        units: mine().count(),
-        missing: mine().count() - with_verdict,
+        units: mine.len(),
+        missing: mine.len() - with_verdict,
         severities: Severity::ALL.map(per_unit),
     }
 }

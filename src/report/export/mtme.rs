@@ -13,6 +13,9 @@ use std::{
 use super::{Error, Export, Job, TestSet, counted};
 use crate::run::Record;
 
+/// The most lines of a file: a number of a segment that stands alone would otherwise have as many before it.
+const MAX_LINES: usize = 50_000_000;
+
 /// The scores of each system's segments, by number.
 type Columns<'a> = BTreeMap<&'a str, BTreeMap<usize, &'a Record>>;
 
@@ -48,6 +51,9 @@ fn check_name(name: &str) -> Result<(), Error> {
 
 fn add<'a>(columns: &mut Columns<'a>, record: &'a Record) -> Result<(), Error> {
     let (system, doc) = (record.system.clone(), record.doc.clone());
+    if system.contains(|c: char| c.is_control()) {
+        return Err(Error::System { system });
+    }
     let Some(seg) = record.seg else { return Err(Error::Document { system, doc }) };
     match columns.entry(&record.system).or_default().insert(seg, record) {
         None => Ok(()),
@@ -61,8 +67,11 @@ fn files(
     lp: &str,
     notes: &mut Vec<String>,
 ) -> Result<Vec<(&'static str, String)>, Error> {
-    let last = columns.values().filter_map(|column| column.last_key_value().map(|(seg, _)| seg + 1)).max();
-    let n = test_set.map_or_else(|| last.unwrap_or(0), |set| set.domains.len());
+    let last = columns.values().filter_map(|column| column.last_key_value().map(|(seg, _)| *seg)).max();
+    let n = test_set.map_or_else(|| last.map_or(0, |seg| seg.saturating_add(1)), |set| set.domains.len());
+    if n.saturating_mul(columns.len()) > MAX_LINES {
+        return Err(Error::Lines { seg: last.unwrap_or(0), systems: columns.len(), most: MAX_LINES });
+    }
     for (system, column) in columns {
         if let Some(&seg) = column.keys().find(|seg| **seg >= n) {
             return Err(Error::Beyond { system: (*system).into(), seg, n, lp: lp.into() });

@@ -172,6 +172,13 @@ impl<'a> Data<'a> {
         Some((*self.places.get(&(system, doc, seg))?, *self.systems.numbers.get(system)?))
     }
 
+    /// How long all sources and translations are together. Unit: bytes.
+    #[must_use]
+    pub fn n_text_bytes(&self) -> usize {
+        let of_cells = |row: &Row<'_>| row.4.iter().map(|cell| cell.1.len()).sum::<usize>();
+        self.rows.iter().map(|row| row.3.len() + of_cells(row)).sum()
+    }
+
     /// How many sources there are.
     #[must_use]
     pub fn n_rows(&self) -> usize {

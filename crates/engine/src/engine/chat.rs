@@ -5,6 +5,7 @@
 use minijinja::Environment;
 
 use crate::engine::tokenizer::Tokenizer;
+use crate::jinja::Template;
 use crate::llm::{self, Chat, Thought};
 
 mod guard;
@@ -15,6 +16,7 @@ pub use template::TEMPLATE_DATE;
 /// A model's chat template, compiled.
 pub struct ChatTemplate {
     environment: Environment<'static>,
+    template: Template,
     /// What the template may read in addition to the messages.
     bos_token: String,
     eos_token: String,
@@ -37,8 +39,10 @@ impl ChatTemplate {
     /// # Errors
     /// As [`ChatTemplate::new`].
     pub fn with_tokens(source: &str, bos_token: &str, eos_token: &str) -> Result<Self, llm::Error> {
+        let (environment, template) = template::compiled(source)?;
         Ok(Self {
-            environment: template::environment(source)?,
+            environment,
+            template,
             bos_token: bos_token.to_owned(),
             eos_token: eos_token.to_owned(),
             options: serde_json::Map::new(),

@@ -7,10 +7,37 @@ use crate::model::{BLOCK, Config, Device, KvType, Weights, cuda::RECORDED_ROWS};
 
 /// Bytes that programs can still allocate without swapping; `None` where the system does not say.
 pub fn available() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let free = kib_of("/proc/meminfo", "MemAvailable:");
+    [free, limited()].into_iter().flatten().min()
+}
+
+/// Bytes that this process may still take under a limit of its own (`ulimit -v`); `None` without one.
+pub fn limited() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit: usize = line.split_whitespace().next()?.parse().ok()?;
+    Some(limit.saturating_sub(kib_of("/proc/self/status", "VmSize:")?))
+}
+
+fn kib_of(file: &str, name: &str) -> Option<usize> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
+}
+
+/// Refuses what this process may not take: an allocation that fails would end it without a word.
+///
+/// # Errors
+/// [`Error::Limit`].
+pub fn check_limit(bytes: usize) -> Result<(), Error> {
+    /// Threads' stacks, activations, and what the system's allocator sets aside.
+    const SPARE: usize = 128 << 20;
+    let needed = bytes.saturating_add(SPARE);
+    match limited().filter(|left| *left < needed) {
+        Some(left) => Err(Error::Limit { needed: size(needed), left: size(left) }),
+        None => Ok(()),
+    }
 }
 
 /// The size of the cache when none is asked for: half of what is free once weights and adapters are loaded, at

@@ -90,6 +90,7 @@ fn model(
             let loaded_bytes = weights.n_bytes() + adapters.iter().map(Adapter::n_bytes).sum::<usize>();
             let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(loaded_bytes));
             let n_blocks = n_blocks(kv_bytes)?;
+            memory::check_limit(loaded_bytes.saturating_add(n_blocks * options.kv.block_bytes(config)))?;
             (loaded(device, weights, adapters, options)?, n_blocks)
         }
         Device::Cuda(gpu) => {

@@ -9,6 +9,7 @@ use crate::panics;
 
 mod gguf;
 mod json;
+mod normalizer;
 mod pieces;
 
 pub use gguf::GgufVocab;
@@ -236,8 +237,12 @@ impl Tokenizer {
         if text.is_empty() {
             return Ok(Vec::new());
         }
-        let encoding = self.data.encode_fast(text, false).map_err(|e| Error::Encode(e.to_string()))?;
-        Ok(encoding.get_ids().to_vec())
+        // A normalizer that is damaged may panic only where it meets some text.
+        let encode = || self.data.encode_fast(text, false);
+        let encoding = std::panic::catch_unwind(std::panic::AssertUnwindSafe(encode)).map_err(|_| {
+            Error::Encode("the tokenizer is damaged in a way that its reader cannot bear".into())
+        })?;
+        Ok(encoding.map_err(|e| Error::Encode(e.to_string()))?.get_ids().to_vec())
     }
 
     /// The text of these tokens; bytes that are not UTF-8 (a character cut in two) become U+FFFD.

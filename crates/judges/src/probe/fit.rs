@@ -25,6 +25,9 @@ pub const ANY_PAIR: &str = "*";
 /// The fit that comes with the program.
 const BUILT_IN: &str = include_str!("../../../../models/fits/qwen2.5-coder-0.5b-instruct.json");
 
+/// More layers than any decoder has.
+const MAX_DEPTH: usize = 1 << 10;
+
 /// Log-probabilities below this count as this: how impossible a rare name is says little.
 const LEAST: f64 = -12.0;
 
@@ -231,6 +234,10 @@ impl Fit {
             || fit.score.facts.len() != facts(&[]).len()
         {
             return Err(unfit("its maps differ in length".into()));
+        }
+        if !(1..=MAX_DEPTH).contains(&fit.depth) {
+            let reason = format!("its depth is {}; a layer from 1 to {MAX_DEPTH} was expected", fit.depth);
+            return Err(unfit(reason));
         }
         if !fit.ladders.contains_key(ANY_PAIR) {
             return Err(unfit(format!("it has no ladder `{ANY_PAIR}`")));
@@ -458,6 +465,12 @@ mod tests {
         let unfit = |from: &str, to: &str| Fit::parse(&text.replace(from, to), "x").unwrap_err().to_string();
         assert!(unfit(FORMAT, "other").contains("its format is `other`"));
         assert!(unfit("\"*\"", "\"any\"").contains("no ladder `*`"));
+        assert!(
+            unfit("\"depth\":3", "\"depth\":1000000")
+                .contains("its depth is 1000000; a layer from 1 to 1024")
+        );
+        assert!(unfit("\"depth\":3", "\"depth\":0").contains("its depth is 0"));
+        assert!(unfit("\"map\":[1.0", "\"map\":[1e300").contains("it is not a fit"));
         assert!(unfit("\"map\":[1.0,0.0]", "\"map\":[1.0]").contains("differ in length"));
         assert!(
             Fit::parse("{}", "x").unwrap_err().to_string().contains("hint: `tribunal tune probe` writes one")

@@ -1,41 +1,31 @@
 //! Chat templates in the dialect that Hugging Face renders: Jinja with Python's methods, `raise_exception`,
 //! `tojson` as `json.dumps` prints, and `strftime_now` of a fixed date. It encodes nothing.
 
-use std::{fmt::Write, io};
+use std::fmt::Write;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 
 use super::ChatTemplate;
+use crate::jinja::{self, Template};
 use crate::llm::{self, Chat, Speaker};
 
 /// The date that every template is given as today's: results must not depend on the day they are made. Its
 /// printed form, `26 Jul 2024`, is the date that Llama 3's own template falls back to.
 pub const TEMPLATE_DATE: &str = "2024-07-26";
 
-const NAME: &str = "chat";
-
-/// What rendering may take: a template that loops or recurses ends, and with it the chat.
-const FUEL: u64 = 10_000_000;
+/// How deep a value may be nested, and how wide its indent be, where it is printed as JSON; and its most bytes.
 const MAX_DEPTH: usize = 100;
-const MAX_SOURCE_BYTES: usize = 1 << 20;
-const MAX_OUTPUT_BYTES: usize = 64 << 20;
+const MAX_JSON_BYTES: usize = 64 << 20;
 
-pub(super) fn environment(source: &str) -> Result<Environment<'static>, llm::Error> {
+/// A template and what it is rendered in.
+pub(super) fn compiled(source: &str) -> Result<(Environment<'static>, Template), llm::Error> {
     let refused = |e: Error| llm::Error::Template(format!("it does not parse: {e:#}"));
-    if source.len() > MAX_SOURCE_BYTES {
-        let reason =
-            format!("it has {} bytes; a template of more than {MAX_SOURCE_BYTES} is none", source.len());
-        return Err(llm::Error::Template(reason));
-    }
-    let mut environment = Environment::new();
-    environment.set_fuel(Some(FUEL));
-    environment.set_recursion_limit(MAX_DEPTH);
+    let mut environment = jinja::environment();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(refused)?;
     environment.set_syntax(syntax);
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.set_unknown_method_callback(jinja::python_method);
     environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
     });
@@ -48,8 +38,8 @@ pub(super) fn environment(source: &str) -> Result<Environment<'static>, llm::Err
         write_json(&value, indent, 0, &mut text)?;
         Ok(if escape { escape_non_ascii(&text) } else { text })
     });
-    environment.add_template_owned(NAME, without_generation_tags(source)).map_err(refused)?;
-    Ok(environment)
+    let template = Template::parse("chat", without_generation_tags(source), &environment).map_err(refused)?;
+    Ok((environment, template))
 }
 
 /// Renders the chat with the given contents in place of its own.
@@ -64,7 +54,6 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
     };
     let messages: Vec<Value> =
         chat.turns.iter().zip(contents).map(|(turn, content)| message(turn.role, content)).collect();
-    let compiled = template.environment.get_template(NAME).expect("it was added when the template was made");
     let context = context! {
         messages => messages,
         add_generation_prompt => true,
@@ -72,35 +61,8 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
         eos_token => &template.eos_token,
         ..Value::from(minijinja::value::Serde(&template.options))
     };
-    let mut text = Bounded::default();
-    let rendered = compiled.render_captured_to(context, &mut text).map(drop);
-    if text.is_over {
-        return Err(llm::Error::Template(format!("it prints more than {MAX_OUTPUT_BYTES} bytes")));
-    }
-    rendered.map_err(|e| llm::Error::Template(reason(&e)))?;
-    String::from_utf8(text.bytes).map_err(|e| llm::Error::Template(e.to_string()))
-}
-
-/// A prompt as it grows, within [`MAX_OUTPUT_BYTES`].
-#[derive(Default)]
-struct Bounded {
-    bytes: Vec<u8>,
-    is_over: bool,
-}
-
-impl io::Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > MAX_OUTPUT_BYTES {
-            self.is_over = true;
-            return Err(io::ErrorKind::OutOfMemory.into());
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let rendered = template.template.render(&template.environment, context);
+    rendered.map_err(|e| llm::Error::Template(reason(&e)))
 }
 
 /// The message of `raise_exception` alone, or everything that the template engine reports.
@@ -158,7 +120,7 @@ fn strftime(format: &str) -> Result<String, Error> {
 
 /// Prints as Python's `json.dumps(value, ensure_ascii=False, indent=indent)`.
 fn write_json(value: &Value, indent: Option<usize>, depth: usize, out: &mut String) -> Result<(), Error> {
-    if depth > MAX_DEPTH || out.len() > MAX_OUTPUT_BYTES || indent.is_some_and(|width| width > MAX_DEPTH) {
+    if depth > MAX_DEPTH || out.len() > MAX_JSON_BYTES || indent.is_some_and(|width| width > MAX_DEPTH) {
         let message = "tojson: the value is too deep or too large, or its indent too wide";
         return Err(Error::new(ErrorKind::InvalidOperation, message));
     }

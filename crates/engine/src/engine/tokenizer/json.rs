@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tokenizers::{AddedToken, DecoderWrapper, Tokenizer};
 
-use super::{Error, MAX_IDS, Parts, acts_as_control, pieces};
+use super::{Error, MAX_IDS, Parts, acts_as_control, normalizer, pieces};
 
 /// How the vocabulary's pieces stand for bytes.
 #[derive(Clone, Copy, PartialEq)]
@@ -13,6 +13,7 @@ enum PieceKind {
 }
 
 pub(super) fn parts(json: &[u8], config: Option<&[u8]>, template: Option<&str>) -> Result<Parts, Error> {
+    normalizer::check(json)?;
     let mut data = Tokenizer::from_bytes(json).map_err(|e| Error::Json(e.to_string()))?;
     let config: Value = match config {
         Some(text) => serde_json::from_slice(text).map_err(|e| Error::Config(e.to_string()))?,

@@ -81,6 +81,7 @@ pub(super) fn read(dir: &Path) -> Result<Adapter, Error> {
         at.bad(format!("is not a whole safetensors file: {e}"), "copy the adapter's folder again")
     })?;
     let (layers, numbers) = layers(&at, &tensors, config.rank)?;
+    check_targets(&At(&config_path), &json["target_modules"], &layers)?;
     config.numbers = numbers;
     Ok(Adapter { config, layers })
 }
@@ -100,11 +101,19 @@ fn settings(at: &At<'_>, json: &Value) -> Result<AdapterConfig, Error> {
         return Err(at.bad(reason, "copy the adapter's folder again"));
     }
     let base = json.get("base_model_name_or_path").and_then(Value::as_str).unwrap_or("");
+    let rslora = match json.get("use_rslora") {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(rslora)) => *rslora,
+        Some(other) => {
+            let reason = format!("`use_rslora` is {other}; `true` or `false` was expected");
+            return Err(at.bad(reason, "the adapter's scale depends on it; PEFT writes one of the two"));
+        }
+    };
     Ok(AdapterConfig {
         base: base.to_owned(),
         rank,
         alpha: number("lora_alpha").ok_or_else(|| missing("lora_alpha"))?,
-        rslora: json.get("use_rslora") == Some(&Value::Bool(true)),
+        rslora,
         dropout: number("lora_dropout").unwrap_or(0.0),
         numbers: Numbers::default(),
     })
@@ -132,6 +141,30 @@ fn refuse_unsupported(at: &At<'_>, json: &Value) -> Result<(), Error> {
         Some((key, value)) => Err(at.bad(format!("`{key}` is {value}, which is not supported"), hint)),
         None => Ok(()),
     }
+}
+
+/// Checks that the modules that the settings name are those that have tensors. A pattern in place of a list is PEFT's to
+/// match.
+fn check_targets(at: &At<'_>, targets: &Value, layers: &[AdapterLayer]) -> Result<(), Error> {
+    let Value::Array(targets) = targets else {
+        if targets.is_null() || targets.is_string() {
+            return Ok(());
+        }
+        let reason = format!("`target_modules` is {targets}; a list of names was expected");
+        return Err(at.bad(reason, "copy the adapter's folder again"));
+    };
+    // A module, or one in a layer that is named with it: `layers.3.self_attn.q_proj`.
+    let module = |target: &Value| target.as_str()?.rsplit('.').next().and_then(Module::named);
+    // A name that no decoder has matches nothing, as it does in PEFT.
+    let named: BTreeSet<Module> = targets.iter().filter_map(module).collect();
+    let there: BTreeSet<Module> = layers.iter().flat_map(BTreeMap::keys).copied().collect();
+    if named == there {
+        return Ok(());
+    }
+    let there = there.into_iter().map(Module::name).collect::<Vec<_>>().join(", ");
+    let reason =
+        format!("`target_modules` is {}, but there are tensors of {there}", Value::from(targets.clone()));
+    Err(at.bad(reason, "settings and tensors are of different adapters; copy the adapter's folder again"))
 }
 
 /// One half of a pair as the file has it.
@@ -167,7 +200,11 @@ fn layers(
             halves.resize_with(layer + 1, Default::default);
         }
         let pair = halves[layer].entry(module).or_default();
-        *(if is_a { &mut pair.a } else { &mut pair.b }) = Some(half);
+        let place = if is_a { &mut pair.a } else { &mut pair.b };
+        if place.replace(half).is_some() {
+            let reason = format!("has tensor `{name}` twice");
+            return Err(at.bad(reason, "copy the adapter's folder again"));
+        }
     }
     let Some(numbers) = numbers else {
         return Err(at.bad("holds no tensors", "copy the adapter's folder again"));
@@ -201,7 +238,8 @@ fn place(name: &str) -> Option<(usize, Module, bool)> {
         return None;
     }
     let (layer, rest) = rest.split_once('.')?;
-    let layer: usize = layer.parse().ok().filter(|&layer| layer < MAX_LAYERS)?;
+    // `+0` and `00` are no names of layer 0: two tensors would be one layer's.
+    let layer: usize = layer.parse().ok().filter(|n: &usize| *n < MAX_LAYERS && n.to_string() == layer)?;
     let (module, is_a) = match rest.strip_suffix(".lora_A.weight") {
         Some(module) => (module, true),
         None => (rest.strip_suffix(".lora_B.weight")?, false),

@@ -82,6 +82,17 @@ fn what_would_change_a_score_and_is_not_followed_is_refused_by_name() {
     assert!(refused("lora_alpha", Value::Null).contains("`lora_alpha` is missing"));
     let error = refused("r", json!(4));
     assert!(error.contains("A [2, 64] and B [64, 2], which are not of rank 4"), "{error}");
+    let error = refused("use_rslora", json!("yes"));
+    assert!(error.contains("`use_rslora` is \"yes\"; `true` or `false` was expected"), "{error}");
+    for targets in [json!(["q_proj"]), json!(["q_proj", "v_proj", "o_proj"]), json!([]), json!({"q_proj": 1})]
+    {
+        let error = refused("target_modules", targets);
+        assert!(error.contains("`target_modules` is "), "{error}");
+    }
+    for targets in [json!(["v_proj", "self_attn.q_proj"]), json!("all-linear"), Value::Null] {
+        let dir = changed(|json| json["target_modules"] = targets);
+        assert!(Adapter::read(dir.path()).is_ok());
+    }
     // What only says how it was trained may be anything.
     let dir = changed(|json| json["init_lora_weights"] = json!("gaussian"));
     assert!(Adapter::read(dir.path()).is_ok());
@@ -91,7 +102,7 @@ fn what_would_change_a_score_and_is_not_followed_is_refused_by_name() {
 fn tensors_that_are_no_pairs_of_a_layer_are_refused() {
     use safetensors::{Dtype, tensor::TensorView};
     let with = |names: &[&str], value: f32| {
-        let dir = changed(|_| ());
+        let dir = changed(|json| json["target_modules"] = json!(["q_proj"]));
         let bytes: Vec<u8> = [value; 128].iter().flat_map(|x| x.to_le_bytes()).collect();
         let shape = |name: &&str| if name.contains("lora_A") { vec![2, 64] } else { vec![64, 2] };
         let view = |name: &&'static str| (*name, TensorView::new(Dtype::F32, shape(name), &bytes).unwrap());
@@ -114,6 +125,9 @@ fn tensors_that_are_no_pairs_of_a_layer_are_refused() {
         "base_model.model.model.layers.0.self_attn.qkv_proj.lora_A.weight",
         "base_model.model.vision_tower.layers.0.self_attn.q_proj.lora_A.weight",
         "base_model.model.model.layers.99999999999.self_attn.q_proj.lora_A.weight",
+        // A second name of a layer that is there.
+        "base_model.model.model.layers.+0.self_attn.q_proj.lora_A.weight",
+        "base_model.model.model.layers.00.self_attn.q_proj.lora_A.weight",
     ] {
         let error = with(&[a, b, stranger], 0.5).unwrap_err();
         assert!(
@@ -121,6 +135,8 @@ fn tensors_that_are_no_pairs_of_a_layer_are_refused() {
             "{error}"
         );
     }
+    let twice = a.replace("model.model.", "model.model.language_model.");
+    assert!(with(&[a, b, &twice], 0.5).unwrap_err().contains("twice"));
     // The language model of a checkpoint with several parts.
     let nested = [a, b].map(|name| name.replace("model.model.", "model.model.language_model."));
     with(&nested.each_ref().map(String::as_str), 0.5).unwrap();

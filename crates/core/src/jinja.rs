@@ -1,0 +1,137 @@
+//! Jinja templates of whoever wrote them: how long and how deep one may be, and how much it may make, so that none
+//! overflows the stack, hangs or takes all memory. It knows no dialect, no chat and no prompt.
+
+use std::{borrow::Cow, collections::BTreeMap, thread};
+
+use minijinja::{
+    AutoEscape, Environment, Error, ErrorKind, Value,
+    machinery::{self, CodeGenerator, Instructions, Token},
+};
+
+mod budget;
+mod grows;
+mod held;
+
+pub use grows::python_method;
+
+/// The longest template. Unit: bytes.
+pub const MAX_SOURCE_BYTES: usize = 1 << 20;
+
+/// What one rendering may make: every text that it prints, captures, joins or repeats counts. Unit: bytes.
+pub const MAX_BYTES: u64 = 256 << 20;
+
+/// Instructions of one rendering, and calls of macros within each other: a template that loops or recurses ends.
+const FUEL: u64 = 10_000_000;
+const MAX_DEPTH: usize = 100;
+
+/// The most words and signs in one pair of brackets: `1+1+...` nests once for each.
+const MAX_TAG_TOKENS: usize = 4_000;
+
+/// The most `elif` of a template, each of which is nested in the one before.
+const MAX_ELIFS: usize = 1_000;
+
+/// The stack that templates are parsed on; what the limits above let through needs less. Unit: bytes.
+const STACK_BYTES: usize = 64 << 20;
+
+/// An environment within which templates are rendered: its filters say beforehand what they will make, and what would
+/// print without a bound is not there. Nothing is escaped.
+#[must_use]
+pub fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_fuel(Some(FUEL));
+    environment.set_recursion_limit(MAX_DEPTH);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_formatter(|out, state, value| {
+        budget::print(state, value)?;
+        minijinja::escape_formatter(out, state, value)
+    });
+    held::add_filters(&mut environment);
+    grows::add_filters(&mut environment);
+    environment
+}
+
+/// A template that can be rendered in the environment that it was parsed for.
+pub struct Template {
+    instructions: Instructions<'static>,
+    blocks: BTreeMap<&'static str, Instructions<'static>>,
+}
+
+impl Template {
+    /// Parses a template; the text of one that was read from somewhere is kept as long as the program runs.
+    ///
+    /// # Errors
+    /// A template that is too long or too deeply nested, or that does not parse.
+    pub fn parse(
+        name: &'static str,
+        source: impl Into<Cow<'static, str>>,
+        environment: &Environment<'_>,
+    ) -> Result<Self, Error> {
+        let source = source.into();
+        if source.len() > MAX_SOURCE_BYTES {
+            return Err(refused(format!(
+                "it has {} bytes; a template of more than {MAX_SOURCE_BYTES} is none",
+                source.len()
+            )));
+        }
+        let source: &'static str = match source {
+            Cow::Borrowed(source) => source,
+            Cow::Owned(source) => source.leak(),
+        };
+        let syntax = environment.syntax().clone();
+        let parse = || -> Result<Self, Error> {
+            check_nesting(source, syntax.clone())?;
+            let tree = machinery::parse(source, name, syntax)?;
+            let mut generator = CodeGenerator::new(name, source);
+            generator.compile_stmt(&tree);
+            let (instructions, blocks) = generator.finish();
+            let blocks = blocks.iter().map(|(name, block)| (*name, held::held(block))).collect();
+            Ok(Self { instructions: held::held(&instructions), blocks })
+        };
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, parse);
+            let thread = thread.map_err(|e| refused(format!("no thread can be started to parse it: {e}")))?;
+            thread.join().unwrap_or_else(|_| Err(refused("its parser cannot bear it".into())))
+        })
+    }
+
+    /// Fills in a template.
+    ///
+    /// # Errors
+    /// A template that fails, does not end, or makes more than [`MAX_BYTES`].
+    pub fn render(&self, environment: &Environment<'_>, values: Value) -> Result<String, Error> {
+        let mut text = String::new();
+        let mut out = machinery::make_string_output(&mut text);
+        machinery::eval(environment, &self.instructions, values, &self.blocks, &mut out, AutoEscape::None)?;
+        drop(out);
+        Ok(text)
+    }
+}
+
+/// Refuses what would nest too deeply before anything is parsed: the parser bounds brackets itself, but neither chains
+/// of operators nor of `elif`.
+fn check_nesting(source: &str, syntax: minijinja::syntax::SyntaxConfig) -> Result<(), Error> {
+    let (mut in_tag, mut elifs) = (0, 0);
+    for token in machinery::tokenize(source, false, syntax) {
+        let (token, at) = token?;
+        match token {
+            Token::TemplateData(_) | Token::VariableStart | Token::BlockStart => in_tag = 0,
+            Token::Ident("elif") => elifs += 1,
+            _ => in_tag += 1,
+        }
+        if in_tag > MAX_TAG_TOKENS || elifs > MAX_ELIFS {
+            return Err(refused(format!(
+                "line {}: more than {MAX_TAG_TOKENS} words and signs in one pair of brackets, or more than \
+                 {MAX_ELIFS} `elif`",
+                at.start_line
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn refused(reason: String) -> Error {
+    Error::new(ErrorKind::SyntaxError, reason)
+}
+
+#[cfg(test)]
+mod tests;

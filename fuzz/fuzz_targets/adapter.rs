@@ -1,0 +1,4 @@
+//! `cargo fuzz run adapter`: see the target of this name.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tribunal_fuzz::adapter(bytes));
