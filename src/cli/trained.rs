@@ -55,7 +55,7 @@ mod tests {
         let overlap = Overlap { what: "the fit 1".into(), segments: 2, of: 3 };
         let at = |name: &str| dir.path().join(name);
         fs::write(at("a-b-src.trained-on.json"), serde_json::to_vec(&[&overlap]).unwrap()).unwrap();
-        assert_eq!(of(&at("a-b-src.seg.score")), [overlap.clone()]);
+        assert_eq!(of(&at("a-b-src.seg.score")), std::slice::from_ref(&overlap));
         assert_eq!(of(&at("a-b-src.sys.score")), [overlap]);
         for other in ["a-b-refA.seg.score", "a.seg.score", "a-b-src.txt", ".score"] {
             assert_eq!(of(&at(other)), [], "{other}");

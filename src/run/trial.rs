@@ -56,7 +56,7 @@ impl Task<'_> {
             let round = &left[..n.min(left.len())];
             trial.judged += round.len();
             work.through(round, (begun.journal, begun.done), options, conduct)?;
-            let of_round = (start.elapsed() - took).as_secs_f64();
+            let of_round = start.elapsed().saturating_sub(took).as_secs_f64();
             seconds_each = Some(of_round / size(round).max(1.0));
             n *= GROWTH;
         };

@@ -86,7 +86,7 @@ fn what_depends_on_answers_is_asked_of_a_few_groups_that_the_run_keeps() {
     most: the method's limit of calls, each with the longest prompt and the largest answer budget of those calls; questions that quote earlier answers can be longer
     ");
 
-    let more = trial(&panel(), &Chain, &input, tried.path(), Duration::from_secs(3600));
+    let more = trial(&panel(), &Chain, &input, tried.path(), Duration::from_hours(1));
     assert_eq!((more.judged, more.kept, more.seconds_left), (7, 8, Some(0.0)));
     let resumed = run(&panel(), &Chain, &input, tried.path());
     assert_eq!(resumed.resumed, 8);

@@ -333,13 +333,9 @@ impl Fsp {
         let mut errors: Vec<ErrorSpan> = found.into_iter().flat_map(|found| found.errors).collect();
         omissions::add(&mut errors, omitted);
         let errors = weights.weighed(errors);
-        let (score, raw) = match quality_score.filter(|_| self.scoring.by_quality()) {
-            Some(raw) => (mean(1), raw),
-            None => {
-                let sum = weights.score(&errors);
-                (sum, sum)
-            }
-        };
+        let sum = weights.score(&errors);
+        let by_quality = quality_score.filter(|_| self.scoring.by_quality());
+        let (score, raw) = by_quality.map_or((sum, sum), |raw| (mean(1), raw));
         Ok(Verdict { score, raw, quality_score, errors })
     }
 

@@ -1,5 +1,5 @@
 //! LoRA adapters in PEFT's layout: a folder with `adapter_config.json` and `adapter_model.safetensors`. They are read,
-//! checked against the model that they are for, and written; backends apply them. Training them is PyTorch's (`scripts/tune/`).
+//! checked against the model that they are for, and written; backends apply them. It trains none (`scripts/tune/` does).
 //!
 //! Source: Hu et al. (2021), `LoRA`, equation 3: `y = W x + scale B (A x)`. The layout is that of PEFT 0.18: what
 //! it writes is read here, and what is written here it loads.
