@@ -178,7 +178,7 @@ fn a_document_is_read_once_and_a_dry_run_knows_it() {
         let again = cost.usage.computed - cost.usage.distinct;
         let is_document = settings.granularity == Some(Granularity::Doc);
         // Questions that are under way at the same time may also read a beginning each.
-        assert!(!is_document || again <= 3 * cost.calls, "{request}: {again} tokens were computed twice");
+        assert!(!is_document || again <= 5 * cost.calls, "{request}: {again} tokens were computed twice");
     }
 }
 
