@@ -24,8 +24,8 @@ tribunal="${TRIBUNAL_BINARY:-}"
 if [ -z "$tribunal" ]; then
   command -v cargo >/dev/null || die "\`cargo\` is not on PATH; hint: install Rust from https://rustup.rs"
   command -v cc >/dev/null || die "the C compiler \`cc\`, which Rust links with, is not on PATH; hint: install gcc or clang"
-  say "Building (a few minutes the first time)"
-  cargo build --release --locked
+  say "Building (a few minutes the first time; without Parquet and RATE's search index, which 'cargo build --release' adds)"
+  cargo build --release --locked --no-default-features
   tribunal="${CARGO_TARGET_DIR:-target}/release/tribunal"
 fi
 

@@ -86,7 +86,7 @@ enum Command {
     Verify(verify::Args),
     /// Make the same run again, from its `run.json`
     Rerun(Box<rerun::Args>),
-    /// Run on a Slurm cluster: submit a job array, see how far it is
+    /// Run on a Slurm cluster: submit a job array, check progress
     Slurm(slurm::Args),
     /// Compare systems, with paired significance, or judges on the same translations
     Compare(compare::Args),
@@ -170,8 +170,21 @@ fn completed<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Vec
 pub fn parse<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Cli, clap::Error> {
     let argv = with_hyphens(argv);
     let words = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let matches = Cli::command().long_version(setup::version()).try_get_matches_from(argv)?;
+    let is_all = argv.iter().any(|arg| arg == ALL);
+    let command = Cli::command().long_version(setup::version());
+    let command = if is_all { shown(command) } else { command };
+    let argv = argv.into_iter().map(|arg| if arg == ALL { "--help".into() } else { arg });
+    let matches = command.try_get_matches_from(argv)?;
     Ok(Cli { words, ..Cli::from_arg_matches(&matches)? })
+}
+
+/// Asks for help with all options, those for developers too.
+const ALL: &str = "--help-all";
+
+/// The command with no option hidden.
+fn shown(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| arg.hide(false));
+    command.mut_subcommands(shown)
 }
 
 /// The same command line with hyphens in the names of options.

@@ -177,7 +177,8 @@ pub struct ModelArgs {
     pub chat_template: Option<PathBuf>,
 }
 
-/// How models run. Only the number formats among these can change a score.
+/// How models run. Only the number formats among these can change a score. What is for developers is hidden, but for
+/// `--help-all`.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Engine")]
 pub struct EngineArgs {
@@ -191,37 +192,37 @@ pub struct EngineArgs {
     #[arg(long, default_value = "auto", value_parser = ["auto", "bf16", "f16", "f32"])]
     pub dtype: String,
     /// Number format of the activations that meet quantized weights
-    #[arg(long, default_value = "q8", value_parser = ["q8", "float"])]
+    #[arg(long, hide = true, default_value = "q8", value_parser = ["q8", "float"])]
     pub activations: String,
     /// Number format of the KV cache
-    #[arg(long, default_value = "bf16", value_parser = ["bf16", "f16", "f32"])]
+    #[arg(long, hide = true, default_value = "bf16", value_parser = ["bf16", "f16", "f32"])]
     pub kv_dtype: String,
     /// Memory for the KV cache, like `2GiB` or `800MiB`; default: what fits
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub kv_cache: Option<u64>,
-    /// The most tokens of one question with its answer; default: what the model knows
+    /// The most tokens of one question with its answer; default: the model's context
     #[arg(long, value_name = "N", value_parser = positive)]
     pub context: Option<usize>,
-    /// Groups of segments judged at the same time
-    #[arg(long, default_value = "64", value_name = "N", value_parser = jobs)]
-    pub jobs: usize,
-    /// The most rows that go through the model in one step
+    /// Groups of segments judged at the same time; default: as many as keep the devices busy, 64 at least
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    pub jobs: Option<usize>,
+    /// Maximum batch size: token positions in one step of the model
     #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = rows)]
     pub batch: Option<usize>,
     /// CPU threads; default: all cores
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
     /// Do not reuse what prompts have in common
-    #[arg(long)]
+    #[arg(long, hide = true)]
     pub no_prefix_cache: bool,
-    /// Do not guess answer tokens ahead
-    #[arg(long)]
+    /// Disable speculative decoding
+    #[arg(long, hide = true)]
     pub no_drafts: bool,
-    /// Launch every GPU kernel by itself, to look for faults; results are the same
-    #[arg(long)]
+    /// Disable CUDA graphs; results are the same
+    #[arg(long, hide = true)]
     pub no_graphs: bool,
     /// Which CPU kernels run
-    #[arg(long, default_value = "auto", value_parser = ["auto", "avx512", "avx2", "portable"])]
+    #[arg(long, hide = true, default_value = "auto", value_parser = ["auto", "avx512", "avx2", "portable"])]
     pub cpu_tier: String,
 }
 
@@ -305,7 +306,7 @@ fn samples(text: &str) -> Result<usize, String> {
     up_to(text, 1000)
 }
 
-/// Tokens of an answer: more than the context of any model is meant by nobody.
+/// Tokens of an answer: more than the context of any model is surely a typo.
 fn tokens(text: &str) -> Result<usize, String> {
     up_to(text, 10_000_000)
 }

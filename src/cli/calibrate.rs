@@ -96,7 +96,7 @@ pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Resul
     }
     let judge = judge(args)?;
     let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
-    let (tallies, n_failed) = measure(&judge, &seated.panel, &segments, args.engine.jobs);
+    let (tallies, n_failed) = measure(&judge, &seated.panel, &segments, seated.jobs(args.engine.jobs));
     let thresholds = tallies.iter().map(|(pair, tally)| threshold(args, &judge, &seated, pair, tally));
     let calibration = Calibration { threshold: thresholds.collect::<Result<_>>()? };
     let text = calibration.to_toml().context("the thresholds cannot be written as TOML")?;

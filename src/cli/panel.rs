@@ -26,6 +26,9 @@ use crate::{
     signature::Signature,
 };
 
+/// Groups in flight on a CPU, where a step takes as many rows.
+const JOBS: usize = 64;
+
 /// A panel and what the command line must know about its models.
 pub struct Seated {
     pub panel: Panel,
@@ -38,6 +41,8 @@ pub struct Seated {
     pub memory: Memory,
     /// The models' files, for `run.json`.
     pub files: Vec<ModelFiles>,
+    /// The most token positions that its devices take at a time, all together.
+    pub n_rows: usize,
 }
 
 impl Seated {
@@ -47,7 +52,21 @@ impl Seated {
         let signature =
             Signature::new().with("model", model.name.clone()).with("sha256", model.sha256.clone());
         let memory: Memory = Box::new(Vec::new);
-        Self { panel, signature, model, model_of_role: BTreeMap::new(), memory, files: Vec::new() }
+        Self {
+            panel,
+            signature,
+            model,
+            model_of_role: BTreeMap::new(),
+            memory,
+            files: Vec::new(),
+            n_rows: Options::default().n_rows,
+        }
+    }
+
+    /// How many groups are judged at the same time: so many as were asked for, else enough to keep the devices busy.
+    #[must_use]
+    pub fn jobs(&self, asked: Option<usize>) -> usize {
+        asked.unwrap_or_else(|| self.n_rows.max(JOBS))
     }
 
     /// The model that plays a role.
@@ -67,7 +86,7 @@ pub type Seat = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<Seated>;
 ///
 /// # Errors
 /// A model or adapter that cannot be found, read or run here.
-pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Result<Seated> {
+pub fn panel(model: &ModelArgs, args: &EngineArgs, sampling: Sampling) -> Result<Seated> {
     let chairs = chairs(model)?;
     let mut loaded: BTreeMap<&str, Loaded> = BTreeMap::new();
     let mut players: Vec<(&Chair, Opened)> = Vec::new();
@@ -79,7 +98,7 @@ pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Resu
             let of_model = chairs.iter().filter(|other| other.model == chair.model);
             let adapters = of_model.filter_map(|chair| chair.adapter.as_deref());
             let template = model.chat_template.as_deref().filter(|_| chair.model == model.model);
-            loaded.insert(&chair.model, Loaded::open(&chair.model, template, adapters, engine)?);
+            loaded.insert(&chair.model, Loaded::open(&chair.model, template, adapters, args)?);
         }
         players.push((chair, loaded[chair.model.as_str()].taking(chair.adapter.as_deref())));
     }
@@ -101,7 +120,10 @@ pub fn panel(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Resu
         }
     }
     let (model, engine) = (main.model(), main.engine.clone());
-    Ok(Seated { panel, signature, model, model_of_role, memory: Box::new(move || memory(&engine)), files })
+    let taken = options(args)?;
+    let n_rows = taken.n_rows * (1 + taken.more_devices.len());
+    let memory: Memory = Box::new(move || memory(&engine));
+    Ok(Seated { panel, signature, model, model_of_role, memory, files, n_rows })
 }
 
 /// A seat as the arguments describe it.

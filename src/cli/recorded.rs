@@ -43,7 +43,7 @@ pub struct AgainArgs {
     /// Groups of segments judged at the same time
     #[arg(long, value_name = "N", value_parser = args::jobs)]
     pub jobs: Option<usize>,
-    /// The most rows that go through the model in one step
+    /// Maximum batch size: token positions in one step of the model
     #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = args::rows)]
     pub batch: Option<usize>,
     /// CPU threads
@@ -105,7 +105,7 @@ fn chosen(args: &mut score::Args, again: &AgainArgs) {
         args.model.role.retain(|(other, _)| other != role);
         args.model.role.push((*role, model.clone()));
     }
-    args.engine.jobs = jobs.unwrap_or(args.engine.jobs);
+    args.engine.jobs = jobs.or(args.engine.jobs);
     args.engine.batch = batch.or(args.engine.batch);
     args.engine.threads = threads.or(args.engine.threads);
     args.engine.kv_cache = kv_cache.or(args.engine.kv_cache);

@@ -177,7 +177,7 @@ fn name(all: &[PathBuf], path: &Path) -> String {
     last(path).filter(|_| is_alone).unwrap_or_else(|| path.display().to_string())
 }
 
-/// The warning of a run whose judge seems not to judge.
+/// The warning of a run whose output looks degenerate.
 fn warning(dir: &Path) -> Result<Option<String>> {
     let path = dir.join("summary.json");
     if !path.is_file() {

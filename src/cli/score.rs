@@ -19,7 +19,7 @@ use super::{
     panel::{Seat, Seated},
 };
 use crate::{
-    engine, files,
+    files,
     judges::{
         Built, Grouping, Judge, Reads, Settings,
         registry::{self, Signed},
@@ -271,7 +271,8 @@ pub fn judge(
     let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
     judge.check_models(&|role| seated.model_of(role))?;
     let signature = signature(&built, &seated.signature, args);
-    let options = options(args, &signature, segments, selection, begun)?;
+    let jobs = seated.jobs(args.engine.jobs);
+    let options = options(args, &signature, (segments, selection), jobs, begun)?;
     if !args.run.quiet {
         say!("run folder: {}", options.out.display());
         say!("raw scores: {}", built.method.scale);
@@ -308,12 +309,11 @@ fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Wri
 /// # Errors
 /// A file that the command names and that cannot be read.
 pub fn conduct(args: &Args, built: &Built, seated: &Seated, begun: &Begun) -> Result<Conduct> {
-    let rows = args.engine.batch.unwrap_or(engine::Options::default().n_rows);
     let named = origin::Args { judge: &args.judge, model: &args.model, engine: &args.engine };
     let (origin, copies) = origin::of(named, built, seated)?;
     Ok(Conduct {
-        // A few more than the engine takes, so that it never waits for a judge.
-        questions: rows + rows / 4,
+        // A few more than the engines take, so that they never wait for a judge.
+        questions: seated.n_rows + seated.n_rows / 4,
         keeping: match args.run.calls {
             CallsKept::Plain => Keeping::Plain,
             CallsKept::Zstd => Keeping::Zstd,
@@ -362,15 +362,15 @@ pub fn signature(built: &Built, models: &Signature, args: &Args) -> Signature {
     signature.with("v", env!("CARGO_PKG_VERSION"))
 }
 
-/// Where and how the run is made.
+/// Where and how the run is made, with so many groups in flight.
 ///
 /// # Errors
 /// An empty `--out`.
 pub fn options(
     args: &Args,
     signature: &Signature,
-    segments: &Corpus,
-    selection: &Selection,
+    (segments, selection): (&Corpus, &Selection),
+    jobs: usize,
     begun: &Begun,
 ) -> Result<Options> {
     let shard = args.run.shard.unwrap_or(Shard::WHOLE);
@@ -385,7 +385,7 @@ pub fn options(
         out,
         selection: selection.clone(),
         shard,
-        jobs: args.engine.jobs,
+        jobs,
         seed: args.sampling.seed,
         command: begun.words.clone(),
         show: match args.run.progress {
@@ -414,7 +414,7 @@ fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf 
     PathBuf::from("out").join(format!("{}-{}-{hash}{part}", plain("method"), plain("model")))
 }
 
-/// Warns on standard error if the judge seems not to judge, even when nothing else is to be printed there.
+/// Warns on standard error if the output looks degenerate, even when nothing else is to be printed there.
 ///
 /// # Errors
 /// When standard error is closed.

@@ -1,11 +1,14 @@
 //! `tribunal search`: an offline evidence index for RATE's search agent. Reading and ranking are in `evidence`.
 
-use std::{io::Write, path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
-use anyhow::Result;
+use super::{args, output::Printed};
 
-use super::{args, output::Printed, table::Table};
-use crate::evidence::{self, Hit, Index};
+#[cfg(feature = "search")]
+mod found;
+
+#[cfg(feature = "search")]
+pub use found::run;
 
 /// Build and query an evidence index over your own documents.
 #[derive(Clone, Debug, clap::Args)]
@@ -41,58 +44,12 @@ enum Command {
     },
 }
 
-/// Runs `tribunal search`; the exit code is 1 if a query finds nothing.
+/// Says that this build has no index.
 ///
 /// # Errors
-/// If documents cannot be read, or the folder is not an index.
-pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    match &args.command {
-        Command::Build { input, out: folder } => {
-            let (manifest, skipped) = evidence::build(input, folder)?;
-            if skipped.files > 0 {
-                say!("note: {} files of other kinds were skipped", skipped.files);
-            }
-            if skipped.entries > 0 {
-                say!("note: {} entries without a text were skipped", skipped.entries);
-            }
-            writeln!(out, "passages  {}\nsha256    {}", manifest.passages, manifest.sha256)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Query { index, text, limit, printed } => {
-            let hits = Index::open(index)?.search(&text.join(" "), *limit)?;
-            if printed.rows(&table(&hits), out)? {
-                return Ok(found(&hits));
-            }
-            for (idx, hit) in hits.iter().enumerate() {
-                if printed.is_json() {
-                    writeln!(out, "{}", serde_json::to_string(hit)?)?;
-                    continue;
-                }
-                let evidence::Passage { title, text, origin } = &hit.passage;
-                writeln!(
-                    out,
-                    "{}. {title}  [{origin}]  {:.3}\n   {}\n",
-                    idx + 1,
-                    hit.score,
-                    text.replace('\n', "\n   ")
-                )?;
-            }
-            Ok(found(&hits))
-        }
-    }
-}
-
-fn found(hits: &[Hit]) -> ExitCode {
-    ExitCode::from(u8::from(hits.is_empty()))
-}
-
-fn table(hits: &[Hit]) -> Table {
-    let mut table = Table::new();
-    table.head(["rank", "score", "title", "origin", "text"]);
-    for (idx, hit) in hits.iter().enumerate() {
-        let evidence::Passage { title, text, origin } = &hit.passage;
-        let (rank, score) = ((idx + 1).to_string(), hit.score.to_string());
-        table.row([rank, score, title.clone(), origin.clone(), text.clone()]);
-    }
-    table
+/// Always.
+#[cfg(not(feature = "search"))]
+pub fn run(args: &Args, _: &mut dyn std::io::Write) -> anyhow::Result<std::process::ExitCode> {
+    let (Command::Build { input: path, .. } | Command::Query { index: path, .. }) = &args.command;
+    Err(crate::evidence::Error::NotBuilt(path.clone()).into())
 }

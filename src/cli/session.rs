@@ -1,5 +1,5 @@
 //! A judge that stays: its models are loaded once and judge many inputs, for programs that call this library instead of
-//! the command line. A second thread can watch how far it is, and stop it.
+//! the command line. A second thread can watch its progress, and stop it.
 
 use std::path::Path;
 
@@ -83,7 +83,13 @@ impl Session {
         built.judge.check_models(&|role| self.seated.model_of(role))?;
         let signature = score::signature(&built, &self.seated.signature, &args);
         let begun = self.begun(input, out, watch);
-        let options = score::options(&args, &signature, segments, &selection, &begun)?;
+        let options = score::options(
+            &args,
+            &signature,
+            (segments, &selection),
+            self.seated.jobs(args.engine.jobs),
+            &begun,
+        )?;
         let conduct = Conduct { trained_on, ..score::conduct(&args, &built, &self.seated, &begun)? };
         let judge = built.judge.as_ref();
         let task = Task { panel: &self.seated.panel, judge, segments, signature: &signature };

@@ -1,4 +1,4 @@
-//! `tribunal slurm`: a run as a job array, and how far it is. The scripts are written to be read and changed; what a task
+//! `tribunal slurm`: a run as a job array, and its progress. The scripts are written to be read and changed; what a task
 //! of the array does is an ordinary `tribunal score` of one shard.
 
 use std::{

@@ -94,18 +94,19 @@ fn check(args: &Args, seat: Seat) -> Result<Report> {
         (prepared.built, prepared.trained_on)
     };
     let sampling = made.sampling.sampling();
-    let how = How {
+    let mut how = How {
         selection: judged.selection,
         seed: made.sampling.seed,
         sample: args.sample.map(|n| (n, args.seed)),
         replay: if args.without_model { Replay::FromRecord } else { Replay::WithModel },
-        jobs: made.engine.jobs,
+        jobs: made.engine.jobs.unwrap_or(1),
     };
     let (panel, models, files) = if args.without_model {
         (Panel::new(Arc::new(Nobody), sampling), of_models(&run.signature, &built), None)
     } else {
         let seated = seat(&made.model, &made.engine, sampling)?;
         built.judge.check_models(&|role| seated.model_of(role))?;
+        how.jobs = seated.jobs(made.engine.jobs);
         (seated.panel, seated.signature, Some(seated.files))
     };
     let signature = score::signature(&built, &models, &made);

@@ -9,6 +9,7 @@ use crate::run::Record;
 pub mod comet;
 mod mqm_tsv;
 mod mtme;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod pearmut;
 mod ratings;
@@ -77,6 +78,10 @@ impl Export {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
+        "this program was built without Parquet\nhint: `cargo build --release` builds it in; or export to csv"
+    )]
+    NoParquet,
+    #[error(
         "the verdict on document `{doc}` of `{system}` is about a whole document, but this format holds segments\nhint: \
          judge with `--granularity seg`, or export to ratings, csv, parquet or comet-json"
     )]
@@ -137,7 +142,10 @@ pub fn rows(shape: Shape, name: &str) -> Result<Option<Box<dyn Rows>>, Error> {
         Shape::Marot => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Ten)),
         Shape::Ratings => Box::new(ratings::Ratings::new(name)),
         Shape::Csv => Box::new(table::Csv::default()),
+        #[cfg(feature = "parquet")]
         Shape::Parquet => Box::new(parquet::Parquet::new()?),
+        #[cfg(not(feature = "parquet"))]
+        Shape::Parquet => return Err(Error::NoParquet),
         Shape::Mtme | Shape::Pearmut | Shape::CometJson => return Ok(None),
     }))
 }

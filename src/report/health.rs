@@ -1,4 +1,4 @@
-//! What a run's verdicts say of its judge: one line of shares, and a warning where the judge seems not to judge.
+//! What a run's verdicts say of its judge: one line of shares, and a warning where its output looks degenerate.
 //! The signs and their thresholds are `run`'s.
 
 use std::fmt::Write;

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use tribunal_core::{files, jinja, llm, mqm, panics, segment, signature};
+use tribunal_core::{jinja, llm, mqm, segment, signature};
 
 use crate::{
     llm::Sampling,

@@ -276,8 +276,8 @@ mod tests {
             ]
             .join("\n"),
             @"
-        no method is called `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
-        no method is called `comet`; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+        unknown method `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+        unknown method `comet`; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
         `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score, sentences, omissions, window
         option `shots` cannot be `5`; hint: 3, 0
         `shots` is not an option; hint: write NAME:option=value,option=value

@@ -320,7 +320,7 @@ pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> S
 /// Why a judge cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("no method is called `{name}`{nearest}; hint: {known}")]
+    #[error("unknown method `{name}`{nearest}; hint: {known}")]
     Method { name: String, known: String, nearest: String },
     #[error("`{method}` has no option `{name}`{nearest}; hint: its options are {known}")]
     Option { method: String, name: String, known: String, nearest: String },

@@ -86,7 +86,7 @@ pub fn run(args: &RunArgs, begun: &Begun, seat: Seat) -> Result<(usize, usize)> 
     let path = args.out.join(ANSWERS);
     let mut file = files::append(&path)?;
     begun.writing.keeps(format!("answers so far are in `{}`; the same command goes on", path.display()));
-    for part in open.chunks(args.engine.jobs) {
+    for part in open.chunks(seated.jobs(args.engine.jobs)) {
         let lines = in_parallel(part, |_, cue| line(&judge, &seated.panel, cue));
         for line in lines {
             missing += usize::from(line["review"].is_null());

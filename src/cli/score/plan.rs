@@ -65,7 +65,8 @@ fn counted(args: &Args, judged: &Judged, built: &Built, begun: &Begun, seated: &
     let signature = super::signature(built, &seated.signature, args);
     let plan = planned(args, judged, built, begun, &seated.panel, &signature)?;
     let Judged { input, selection } = judged;
-    let options = super::options(args, &signature, &input.segments, selection, begun)?;
+    let jobs = seated.jobs(args.engine.jobs);
+    let options = super::options(args, &signature, (&input.segments, selection), jobs, begun)?;
     if !args.run.quiet {
         say!("note: judging a few groups to see how long they take");
     }
@@ -132,7 +133,7 @@ fn planned(
     signature: &Signature,
 ) -> Result<Plan> {
     let Judged { input, selection } = judged;
-    let options = super::options(args, signature, &input.segments, selection, begun)?;
+    let options = super::options(args, signature, (&input.segments, selection), 1, begun)?;
     Ok(run::plan(panel, built.judge.as_ref(), built.calls(), &input.segments, &options)?)
 }
 

@@ -11,6 +11,7 @@ use super::{Corpus, Lang, Segment, lang};
 mod csv;
 mod general;
 mod parallel;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod table;
 mod testset;
@@ -107,7 +108,10 @@ fn each_segment(
         Some("jsonl" | "ndjson") => table::jsonl(path, &mut visit)?,
         Some("tsv" | "tab") => table::tsv(path, &mut visit)?,
         Some("csv") => csv::rows(path, &mut visit)?,
+        #[cfg(feature = "parquet")]
         Some("parquet" | "pq") => parquet::rows(path, &mut visit)?,
+        #[cfg(not(feature = "parquet"))]
+        Some("parquet" | "pq") => return Err(Error::NoParquet(path.into())),
         _ => return Err(Error::Extension(path.into())),
     }
     Ok(segmenter.notes())
@@ -154,6 +158,10 @@ pub enum Error {
         "`{path}` line {line}: {reason}\nhint: fields that hold commas, quotes or line ends stand in quotes"
     )]
     Csv { path: PathBuf, line: u64, reason: String },
+    #[error(
+        "`{0}`: this program was built without Parquet\nhint: `cargo build --release` builds it in; or write the table as JSONL"
+    )]
+    NoParquet(PathBuf),
     #[error("`{path}` cannot be read as Parquet: {reason}")]
     Parquet { path: PathBuf, reason: String },
     #[error("`{path}` line {line}: {source}")]

@@ -59,7 +59,7 @@ impl Worker {
         Self { model, scheduler, inbox, answers: HashMap::new(), drafts, n_named: 0 }
     }
 
-    /// Runs until nobody can ask any more.
+    /// Runs until all senders are dropped.
     pub fn run(mut self) {
         while self.receive() {
             let step = if self.model.computes_on_threads() { awake(|| self.step()) } else { self.step() };

@@ -74,7 +74,7 @@ pub enum Error {
     NoDevice(usize),
     #[error("`{name}` has compute capability {major}.{minor}, and the kernels need 8.0 or later")]
     OldDevice { name: String, major: i32, minor: i32 },
-    #[error("{wanted} MiB of GPU memory for {what}, and {free} MiB are free")]
+    #[error("out of GPU memory for {what}: need {wanted} MiB, {free} MiB free")]
     Memory { what: &'static str, wanted: usize, free: usize },
     #[error("the KV cache of a GPU holds bf16, not {0}; hint: leave out `--kv-dtype`")]
     Cache(&'static str),

@@ -15,7 +15,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Error, Index, Passage, hex};
+#[cfg(feature = "search")]
+use super::Index;
+use super::{Error, Passage, hex};
 
 /// How long a program or a service may take to answer.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -26,6 +28,7 @@ const POLL: Duration = Duration::from_millis(5);
 /// Where evidence comes from.
 pub enum Backend {
     /// A folder that `tribunal search build` made.
+    #[cfg(feature = "search")]
     Index(Index),
     /// A program that reads `{"query", "limit"}` as one JSON line and writes passages as JSON: a list, or
     /// `{"snippets": [...]}`, or one object a line.
@@ -44,7 +47,8 @@ impl Backend {
     /// Opens what a name stands for: `http://...` is a service, a folder an index, a file a program.
     ///
     /// # Errors
-    /// [`Error::Remote`] for an address that is not on this machine, [`Error::NoIndex`], [`Error::Io`].
+    /// [`Error::Remote`] for an address that is not on this machine, [`Error::NoIndex`], [`Error::Io`],
+    /// [`Error::NotBuilt`].
     pub fn open(name: &str) -> Result<Self, Error> {
         if name.contains("://") {
             return if is_local(name) {
@@ -62,7 +66,10 @@ impl Backend {
             })?;
             return Ok(Self::Program { path: path.into(), sha256: hex(&Sha256::digest(bytes)) });
         }
-        Index::open(path).map(Self::Index)
+        #[cfg(feature = "search")]
+        return Index::open(path).map(Self::Index);
+        #[cfg(not(feature = "search"))]
+        Err(Error::NotBuilt(path.into()))
     }
 
     /// Its name in a signature: an index by its fingerprint, a program by its hash, a service by its address. What a
@@ -70,6 +77,7 @@ impl Backend {
     #[must_use]
     pub fn signature(&self) -> String {
         match self {
+            #[cfg(feature = "search")]
             Self::Index(index) => index.manifest().sha256[..8].to_owned(),
             Self::Program { sha256, .. } => format!("program-{}", &sha256[..8]),
             Self::Service { url } => url.clone(),
@@ -80,9 +88,10 @@ impl Backend {
     ///
     /// # Errors
     /// [`Error::Backend`] if the program or service fails, answers with something else or takes longer than a minute;
-    /// [`Error::Tantivy`].
+    /// what an index's search returns.
     pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Passage>, Error> {
         let (name, answer) = match self {
+            #[cfg(feature = "search")]
             Self::Index(index) => {
                 return Ok(index.search(query, limit)?.into_iter().map(|hit| hit.passage).collect());
             }

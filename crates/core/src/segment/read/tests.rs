@@ -258,6 +258,7 @@ fn csv_says_what_jsonl_says() {
     assert_eq!(read("in.csv"), read("in.jsonl"));
 }
 
+#[cfg(feature = "parquet")]
 #[test]
 fn parquet_as_pandas_writes_it() {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/golden/parquet");

@@ -1,6 +1,7 @@
 //! Tests of the evidence index: builds, finds, refuses. Real searches over files written here.
 
 use super::*;
+use crate::evidence::Backend;
 
 /// A folder with one document of each kind.
 fn documents(dir: &Path) {
