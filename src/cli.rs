@@ -299,6 +299,18 @@ mod tests {
     }
 
     #[test]
+    fn options_for_developers_are_shown_when_all_are_asked_for() {
+        let help = |word: &str| parse(["tribunal", "score", word].map(String::from)).unwrap_err().to_string();
+        for option in
+            ["--activations", "--kv-dtype", "--cpu-tier", "--no-drafts", "--no-graphs", "--no-prefix-cache"]
+        {
+            assert!(!help("--help").contains(option), "{option}");
+            assert!(help("--help-all").contains(option), "{option}");
+        }
+        assert!(help("--help").contains("--help-all"));
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }

@@ -41,6 +41,7 @@ mod plan;
 
 /// Judge translations.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "`--help-all` shows options for developers, too.")]
 pub struct Args {
     #[command(flatten)]
     pub input: InputArgs,

@@ -155,11 +155,7 @@ fn check_control(tokenizer: &Tokenizer, name: &str) {
 
 #[test]
 fn gguf_byte_level_equals_hugging_face() {
-    for (card, name) in [
-        ("smollm2-135m-instruct", "smollm2"),
-        ("qwen2.5-coder-0.5b-instruct", "qwen2_5"),
-        ("qwen2.5-coder-1.5b-instruct", "qwen2_5"),
-    ] {
+    for (card, name) in [("smollm2-135m-instruct", "smollm2"), ("qwen2.5-coder-0.5b-instruct", "qwen2_5")] {
         if let Some(tokenizer) = model(card) {
             check(&tokenizer, name);
             check_control(&tokenizer, name);
