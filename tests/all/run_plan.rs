@@ -1,4 +1,4 @@
-//! Dry runs held against the runs that they foretell.
+//! Dry runs held against the runs that they estimate.
 
 use std::{path::Path, sync::Arc, time::Duration};
 

@@ -33,7 +33,7 @@ pub struct Workers {
 
 /// One worker as its askers see it.
 struct Desk {
-    // Dropped first: the thread ends when nobody can ask any more.
+    // Dropped first: the thread ends when all senders are dropped.
     inbox: Sender<Request>,
     waiting: Arc<AtomicUsize>,
     _thread: Thread,
