@@ -364,7 +364,7 @@ fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
     for (variables, more, expected) in [
         (&[("TRIBUNAL_EMULATED_DEVICES", "0")][..], cuda, "no CUDA device"),
         (&[], &["--device", "cuda:7"], "there are"),
-        (&[("TRIBUNAL_EMULATED_MEMORY", "200000")], cuda, "MiB of GPU memory for"),
+        (&[("TRIBUNAL_EMULATED_MEMORY", "200000")], cuda, "out of GPU memory for"),
         (&[], &["--device", "cuda", "--kv-cache", "1KiB"], "hint: `--kv-cache"),
         (&[], &["--device", "cuda", "--activations", "float"], "is for CPUs"),
     ] {
