@@ -27,16 +27,27 @@ pub struct Trial {
 }
 
 impl Task<'_> {
-    /// Judges a few groups of a run within about this time, or one if a single one takes longer.
+    /// Judges a few groups of a run within about this time, or one if a single one takes longer. `distinct` are the tokens
+    /// that all prompts have, common beginnings counted once, where that is known: what is left to compute of them says
+    /// more of the time that is left than the length of the texts.
     ///
     /// # Errors
     /// As [`Task::run`].
-    pub fn trial(&self, options: &Options, conduct: &Conduct, time: Duration) -> Result<Trial, Error> {
+    pub fn trial(
+        &self,
+        options: &Options,
+        conduct: &Conduct,
+        time: Duration,
+        distinct: Option<usize>,
+    ) -> Result<Trial, Error> {
         let share = Share::of(self, options);
         let work = share.work(self, conduct);
         let size = |groups: &[usize]| groups.iter().map(|&group| work.estimate(group)).sum::<usize>() as f64;
         let mut trial = Trial { groups: share.mine.len(), ..Trial::default() };
         let (start, mut n, mut seconds_each) = (Instant::now(), 1, None);
+        // Seconds of the last round; tokens computed before it, and now.
+        let (mut of_round, mut computed) = (0.0, 0);
+        let mut before;
         let left = loop {
             let begun = self.begin(&share, options, conduct)?;
             let is_left = |group: &usize| !begun.done.groups.contains(group);
@@ -46,6 +57,7 @@ impl Task<'_> {
             let factors =
                 [units(&share.mine) / units(&done).max(1.0), size(&share.mine) / size(&done).max(1.0)];
             trial.expected = Amount::of_all(&begun.done.sums.cost, factors);
+            (before, computed) = (computed, begun.done.sums.cost.usage.computed);
             let took = start.elapsed();
             let is_time = seconds_each.is_none_or(|each: f64| {
                 took.as_secs_f64() + each * size(&left[..n.min(left.len())]) < time.as_secs_f64()
@@ -56,12 +68,19 @@ impl Task<'_> {
             let round = &left[..n.min(left.len())];
             trial.judged += round.len();
             work.through(round, (begun.journal, begun.done), options, conduct)?;
-            let of_round = start.elapsed().saturating_sub(took).as_secs_f64();
+            of_round = start.elapsed().saturating_sub(took).as_secs_f64();
             seconds_each = Some(of_round / size(round).max(1.0));
             n *= GROWTH;
         };
-        trial.seconds_left =
-            if left.is_empty() { Some(0.0) } else { seconds_each.map(|each| each * size(&left)) };
+        let of_tokens = |all: usize| {
+            let round = computed.checked_sub(before).filter(|n| *n > 0)?;
+            Some(of_round * all.saturating_sub(computed) as f64 / round as f64)
+        };
+        trial.seconds_left = match seconds_each {
+            _ if left.is_empty() => Some(0.0),
+            Some(each) => Some(distinct.and_then(of_tokens).unwrap_or(each * size(&left))),
+            None => None,
+        };
         Ok(trial)
     }
 }

@@ -34,7 +34,7 @@ fn run(panel: &Panel, judge: &dyn Judge, input: &[Segment], out: &Path) -> Outco
 fn trial(panel: &Panel, judge: &dyn Judge, input: &[Segment], out: &Path, time: Duration) -> Trial {
     let segments = &Corpus::of(input.iter().cloned()).unwrap();
     let signature = &"method:any".parse().unwrap();
-    Task { panel, judge, segments, signature }.trial(&options(out), &Conduct::default(), time).unwrap()
+    Task { panel, judge, segments, signature }.trial(&options(out), &Conduct::default(), time, None).unwrap()
 }
 
 #[test]

@@ -77,8 +77,13 @@ fn counted(args: &Args, judged: &Judged, built: &Built, begun: &Begun, seated: &
         signature: &signature,
     };
     let conduct = super::conduct(args, built, seated, begun)?;
-    let mut trial = task.trial(&Options { show: Show::Quiet, ..options.clone() }, &conduct, TRIAL)?;
+    let distinct = plan.least.distinct_tokens.filter(|_| plan.is_fixed);
+    let mut trial =
+        task.trial(&Options { show: Show::Quiet, ..options.clone() }, &conduct, TRIAL, distinct)?;
     if let Some(expected) = &mut trial.expected {
+        if plan.is_fixed {
+            *expected = Amount { answer_tokens: expected.answer_tokens, ..plan.least };
+        }
         expected.prompt_tokens = expected.prompt_tokens.max(plan.least.prompt_tokens);
     }
     let mut estimates = (seated.memory)();
