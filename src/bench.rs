@@ -1,7 +1,7 @@
 //! `tribunal bench`: the limits of this machine, how close the kernels and the engine come to them, and whether every
 //! setting gives the same bytes. It makes no judgements of its own and prints nothing.
 //!
-//! In reading order: [`machine`] measures limits; [`ops`] compares kernels with them; [`pace`] measures how fast a
+//! In reading order: [`machine`] measures limits; [`ops`] compares kernels with them; [`throughput`] measures how fast a
 //! model reads prompts and writes answers; [`requests`] are the questions that a judge would ask, which [`workload`]
 //! runs as fast as it can and [`invariance`] under one setting after another. [`gpu`] measures a GPU and the [`shapes`]
 //! of models on it, without their weights.
@@ -10,7 +10,7 @@ pub mod machine;
 
 pub mod ops;
 
-pub mod pace;
+pub mod throughput;
 
 pub mod requests;
 

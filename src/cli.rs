@@ -211,7 +211,7 @@ impl Cli {
     ///
     /// # Errors
     /// Whatever keeps the command from running; the message says what to do.
-    pub fn run(self, seat: panel::Seat, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    pub fn run(self, seat: panel::ModelLoader, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         let begun = score::Begun { words: self.words, writing: self.writing, stop: self.stop };
         match self.command {
             Command::Score(args) => score::run(&args, &begun, seat, out),

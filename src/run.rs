@@ -40,7 +40,7 @@ pub mod units;
 pub mod verify;
 mod work;
 
-pub use calls::Keeping;
+pub use calls::CallRetention;
 pub use description::{Origin, RunFile};
 pub use groups::Shard;
 pub use interrupt::{Writing, Written};
@@ -55,7 +55,7 @@ pub use summary::Summary;
 use description::InputId;
 use folder::Folder;
 use groups::{Group, GroupId};
-use grow::{Claim, RETRY};
+use grow::{FolderState, RETRY};
 use journal::{Done, Index, Journal, Resume};
 use units::Units;
 use work::Work;
@@ -88,10 +88,10 @@ pub struct Options {
 
 /// How a run goes about its work. Only asking again can change a verdict, and the signature says so.
 #[derive(Clone, Debug)]
-pub struct Conduct {
+pub struct RunConfig {
     /// Questions that are asked at the same time; what the engine takes into one step, and some more.
     pub questions: usize,
-    pub keeping: Keeping,
+    pub keeping: CallRetention,
     /// Ask once more about units whose answers could not be used.
     pub retry_missing: bool,
     /// Where the command was given.
@@ -114,11 +114,11 @@ pub struct Copy {
     pub bytes: Vec<u8>,
 }
 
-impl Default for Conduct {
+impl Default for RunConfig {
     fn default() -> Self {
         Self {
             questions: 80,
-            keeping: Keeping::default(),
+            keeping: CallRetention::default(),
             retry_missing: false,
             directory: String::new(),
             origin: Origin::default(),
@@ -187,7 +187,7 @@ pub fn run(
     options: &Options,
 ) -> Result<Outcome, Error> {
     let segments = &Corpus::of(segments.iter().cloned()).map_err(Error::Input)?;
-    Task { panel, judge, segments, signature }.run(options, &Conduct::default())
+    Task { panel, judge, segments, signature }.run(options, &RunConfig::default())
 }
 
 impl Task<'_> {
@@ -196,12 +196,12 @@ impl Task<'_> {
     ///
     /// # Errors
     /// [`Error`]; whatever was judged before is in the journal and is kept when the command is repeated.
-    pub fn run(&self, options: &Options, conduct: &Conduct) -> Result<Outcome, Error> {
+    pub fn run(&self, options: &Options, config: &RunConfig) -> Result<Outcome, Error> {
         let share = Share::of(self, options);
-        let begun = self.begin(&share, options, conduct)?;
+        let begun = self.begin(&share, options, config)?;
         let resumed = share.n_units(share.mine.iter().filter(|group| begun.done.groups.contains(group)));
         let sums =
-            share.work(self, conduct).through(&share.mine, (begun.journal, begun.done), options, conduct)?;
+            share.work(self, config).through(&share.mine, (begun.journal, begun.done), options, config)?;
         let mut index = Index::new(&share.units);
         index.add(&begun.folder.path(journal::JOURNAL), &share.units)?;
         let summary = finish::summary(&index, &begun.signature, &sums, sums.cost.clone())?;
@@ -210,27 +210,27 @@ impl Task<'_> {
     }
 
     /// Opens the run folder, with what it holds of this run, and says in it what it is.
-    fn begin(&self, share: &Share, options: &Options, conduct: &Conduct) -> Result<Begun, Error> {
+    fn begin(&self, share: &Share, options: &Options, config: &RunConfig) -> Result<Begun, Error> {
         let own = self.signature.clone();
-        let signature = if conduct.retry_missing { own.with(RETRY, "missing") } else { own };
+        let signature = if config.retry_missing { own.with(RETRY, "missing") } else { own };
         let folder = Folder::open(&options.out)?;
         let wanted = RunFile {
             signature: signature.clone(),
             command: options.command.clone(),
-            directory: conduct.directory.clone(),
+            directory: config.directory.clone(),
             merged: Vec::new(),
             shard: options.shard.to_string(),
             input: InputId::of(self.segments, &options.selection)?,
             selection: options.selection.ranges(),
             share: (options.shard != Shard::WHOLE).then(|| share.n_units(share.mine.iter())),
-            origin: conduct.origin.clone(),
-            trained_on: conduct.trained_on.clone(),
+            origin: config.origin.clone(),
+            trained_on: config.trained_on.clone(),
             units: RunFile::pack(share.units.keys()),
         };
-        let claim = Claim::of(&folder, wanted, self, options)?;
-        let how = Resume { keeping: conduct.keeping, drops_missing: claim.asks_again };
-        let (journal, done) = journal::resume(&folder, share.work(self, conduct).known(), how)?;
-        claim.write(&folder, self.segments, options.shard, &conduct.copies)?;
+        let state = FolderState::of(&folder, wanted, self, options)?;
+        let how = Resume { keeping: config.keeping, drops_missing: state.asks_again };
+        let (journal, done) = journal::resume(&folder, share.work(self, config).known(), how)?;
+        state.write(&folder, self.segments, options.shard, &config.copies)?;
         Ok(Begun { signature, folder, journal, done })
     }
 }
@@ -257,8 +257,8 @@ impl Share {
         groups.map(|&group| self.units.of_group(group).len()).sum()
     }
 
-    fn work<'a>(&'a self, task: &Task<'a>, conduct: &Conduct) -> Work<'a> {
-        let retry_missing = conduct.retry_missing;
+    fn work<'a>(&'a self, task: &Task<'a>, config: &RunConfig) -> Work<'a> {
+        let retry_missing = config.retry_missing;
         Work { task: *task, groups: &self.groups, units: &self.units, ids: &self.ids, retry_missing }
     }
 }

@@ -18,7 +18,7 @@ use tribunal::{
         tokenizer::Tokenizer,
     },
     judges::{Panel, Preset, Settings, probe::fit::Fit, registry},
-    llm::{Chat, Error, Finish, Form, Layout, Llm, Reply, Sampling, Token, TokenSource, Weighed},
+    llm::{Chat, Error, Finish, Form, Layout, Llm, Reply, Sampling, Scored, Token, TokenSource},
     meta,
     model::{Adapter, Weights, config},
     mqm::raters,
@@ -314,10 +314,10 @@ impl Llm for Parrot {
         Ok(Reply { text: self.0.clone(), tokens, finish: Finish::Stop, ..Reply::default() })
     }
 
-    fn weigh(&self, _: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error> {
+    fn score_continuations(&self, _: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error> {
         Ok(continuations
             .iter()
-            .map(|text| Weighed {
+            .map(|text| Scored {
                 text: text.clone(),
                 tokens: Vec::new(),
                 reading: None,

@@ -8,7 +8,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{Error, pace, shapes::Shape};
+use super::{Error, shapes::Shape, throughput};
 use crate::{
     engine::{self, Device, Engine, Options},
     llm::{Chat, Form, Llm, Reply, Sampling},
@@ -104,10 +104,10 @@ pub struct Product {
     pub of_memory: f64,
 }
 
-/// What a pace is of the limit that matters for it.
+/// What a throughput is of the limit that matters for it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Share {
-    pub pace: pace::Pace,
+    pub throughput: throughput::Throughput,
     /// Of the tensor core's peak for prompts, of the bandwidth for answers.
     pub of_limit: f64,
 }
@@ -126,14 +126,14 @@ pub struct Load {
 }
 
 /// A shape on one GPU.
-pub struct Desk<'a> {
+pub struct Bench<'a> {
     pub gpu: &'a Gpu,
     pub shape: &'a Shape,
     pub sizes: Sizes,
     pub options: &'a Options,
 }
 
-impl Desk<'_> {
+impl Bench<'_> {
     /// # Errors
     /// The device fails.
     pub fn peak(&self) -> Result<Peak, Error> {
@@ -169,9 +169,9 @@ impl Desk<'_> {
     pub fn prefill(&self, peak: Peak) -> Result<Vec<Share>, Error> {
         let engine = self.engine(true, true)?;
         let share = |&n: &usize| {
-            let pace = pace::prefill(&engine, n, self.sizes.repeats)?;
-            let of_limit = self.shape.prefill_operations(n) / pace.seconds / peak.operations;
-            Ok(Share { pace, of_limit })
+            let throughput = throughput::prefill(&engine, n, self.sizes.repeats)?;
+            let of_limit = self.shape.prefill_operations(n) / throughput.seconds / peak.operations;
+            Ok(Share { throughput, of_limit })
         };
         self.sizes.prompts.iter().map(share).collect()
     }
@@ -184,11 +184,11 @@ impl Desk<'_> {
         let engine = self.engine(true, true)?;
         let Sizes { before, answer, repeats, .. } = self.sizes;
         let share = |&rows: &usize| {
-            let pace = pace::decode(&engine, rows, before, answer, repeats)?;
+            let throughput = throughput::decode(&engine, rows, before, answer, repeats)?;
             let length = before as f64 + answer as f64 / 2.0;
-            let steps_per_s = pace.tokens_per_s / rows as f64;
+            let steps_per_s = throughput.tokens_per_s / rows as f64;
             let of_limit = self.shape.decode_bytes(rows, length) * steps_per_s / peak.bytes;
-            Ok(Share { pace, of_limit })
+            Ok(Share { throughput, of_limit })
         };
         self.sizes.answers.iter().map(share).collect()
     }

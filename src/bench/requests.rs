@@ -8,7 +8,7 @@ use super::Error;
 use crate::{
     files,
     judges::{Judge, Panel, Question, rehearse},
-    llm::{self, Chat, Form, Llm, Reply, Sampling, Weighed},
+    llm::{self, Chat, Form, Llm, Reply, Sampling, Scored},
     segment::Segment,
 };
 
@@ -70,7 +70,7 @@ impl Llm for Nobody {
         Err(llm::Error::Engine("this is a rehearsal: there is no model to answer".into()))
     }
 
-    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, llm::Error> {
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, llm::Error> {
         Err(llm::Error::Engine("this is a rehearsal: there is no model to answer".into()))
     }
 

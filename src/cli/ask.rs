@@ -87,9 +87,9 @@ pub fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> 
 
 /// A given continuation as a reply, so that both are printed alike.
 fn weigh(engine: &Engine, chat: &Chat, text: &str) -> Result<Reply> {
-    let weighed = engine.weigh(chat, &[text.to_owned()])?.remove(0);
+    let scored = engine.score_continuations(chat, &[text.to_owned()])?.remove(0);
     let prompt_ids = engine.prompt_ids(chat)?;
-    Ok(Reply { text: weighed.text, tokens: weighed.tokens, prompt_ids, ..Reply::default() })
+    Ok(Reply { text: scored.text, tokens: scored.tokens, prompt_ids, ..Reply::default() })
 }
 
 fn record(model: &str, reply: &Reply) -> Value {

@@ -21,9 +21,8 @@ use crate::{
         invariance,
         machine::{self, Limits},
         ops::{self, Product},
-        pace,
         requests::{self, Request},
-        workload,
+        throughput, workload,
     },
     engine::Format,
     files,
@@ -39,9 +38,9 @@ pub enum Command {
     /// Kernels against this machine's limits, measured in the same run
     Ops(Ops),
     /// Prompt tokens per second
-    Prefill(Pace),
+    Prefill(Throughput),
     /// Answer tokens per second, with several numbers of answers in parallel
-    Decode(Pace),
+    Decode(Throughput),
     /// A judge's questions about documents, as fast as the engine can answer them
     Fsp(Box<Workload>),
     /// The same questions under one engine setting after another: every bit must be the same
@@ -76,7 +75,7 @@ pub struct Ops {
 
 /// How fast a model runs.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Pace {
+pub struct Throughput {
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
@@ -252,21 +251,21 @@ fn shape(text: &str) -> Result<(usize, usize)> {
     Ok((n, k))
 }
 
-fn run_prefill(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
+fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
     let opened = panel::open(&args.model, &args.engine)?;
     let prompts = if args.prompt.is_empty() { &[512, 2048][..] } else { &args.prompt };
-    let paces = prompts.iter().map(|&n| pace::prefill(&opened.engine, n, args.repeats));
+    let paces = prompts.iter().map(|&n| throughput::prefill(&opened.engine, n, args.repeats));
     let paces = paces.collect::<Result<Vec<_>, _>>()?;
     if args.printed.is_json() {
         return print(&json!({"model": opened.full_name(), "prefill": paces}), out);
     }
     let mut table = Table::new();
     table.head(["prompt tokens", "seconds", "tokens/s"]);
-    for pace in &paces {
+    for throughput in &paces {
         table.row([
-            pace.prompt.to_string(),
-            format!("{:.3}", pace.seconds),
-            format!("{:.0}", pace.tokens_per_s),
+            throughput.prompt.to_string(),
+            format!("{:.3}", throughput.seconds),
+            format!("{:.0}", throughput.tokens_per_s),
         ]);
     }
     if args.printed.rows(&table, out)? {
@@ -276,15 +275,18 @@ fn run_prefill(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_decode(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
+fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
     let opened = panel::open(&args.model, &args.engine)?;
     let limits = on_threads(&args.engine, || machine::limits(Duration::from_millis(250)))??;
     let prompt = args.prompt.first().copied().unwrap_or(512);
-    let decode = |&batch: &usize| pace::decode(&opened.engine, batch, prompt, args.answer, args.repeats);
+    let decode =
+        |&batch: &usize| throughput::decode(&opened.engine, batch, prompt, args.answer, args.repeats);
     let paces = args.sequences.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
     // With a single sequence, every token reads all weights once.
     let weights = opened.engine.facts().weight_bytes as f64;
-    let of_memory = |pace: &pace::Pace| pace.tokens_per_s / pace.batch as f64 * weights / limits.memory;
+    let of_memory = |throughput: &throughput::Throughput| {
+        throughput.tokens_per_s / throughput.batch as f64 * weights / limits.memory
+    };
     if args.printed.is_json() {
         let of: Vec<f64> = paces.iter().map(of_memory).collect();
         return print(
@@ -294,9 +296,10 @@ fn run_decode(args: &Pace, out: &mut dyn Write) -> Result<ExitCode> {
     }
     let mut table = Table::new();
     table.head(["sequences", "tokens/s", "of memory bandwidth"]);
-    for pace in &paces {
-        let (speed, of) = (format!("{:.1}", pace.tokens_per_s), format!("{:.2}", of_memory(pace)));
-        table.row([pace.batch.to_string(), speed, of]);
+    for throughput in &paces {
+        let (speed, of) =
+            (format!("{:.1}", throughput.tokens_per_s), format!("{:.2}", of_memory(throughput)));
+        table.row([throughput.batch.to_string(), speed, of]);
     }
     if args.printed.rows(&table, out)? {
         return Ok(ExitCode::SUCCESS);

@@ -14,7 +14,7 @@ use super::{
     args::{EngineArgs, InputArgs, ModelArgs, SamplingArgs},
     input,
     output::Printed,
-    panel::{Seat, Seated},
+    panel::{LoadedModels, ModelLoader},
     score::Begun,
     table::Table,
 };
@@ -85,7 +85,7 @@ struct Tally {
 ///
 /// # Errors
 /// If the input is bad, the model cannot be run, or a language pair yields no confidence at all.
-pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
     begun.writing.keeps("a calibration keeps nothing until it is done; the same command starts it again");
     let mut input = input::read(&args.input)?;
     let selection = input::select(&args.input, &mut input, args.sampling.seed)?;
@@ -95,9 +95,9 @@ pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Resul
         say!("note: {note}");
     }
     let judge = judge(args)?;
-    let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
-    let (tallies, n_failed) = measure(&judge, &seated.panel, &segments, seated.jobs(args.engine.jobs));
-    let thresholds = tallies.iter().map(|(pair, tally)| threshold(args, &judge, &seated, pair, tally));
+    let models = load(&args.model, &args.engine, args.sampling.sampling())?;
+    let (tallies, n_failed) = measure(&judge, &models.panel, &segments, models.jobs(args.engine.jobs));
+    let thresholds = tallies.iter().map(|(pair, tally)| threshold(args, &judge, &models, pair, tally));
     let calibration = Calibration { threshold: thresholds.collect::<Result<_>>()? };
     let text = calibration.to_toml().context("the thresholds cannot be written as TOML")?;
     files::write(&args.out, |file| file.write_all(text.as_bytes()))?;
@@ -181,13 +181,19 @@ fn measure(
     (tallies, n_failed)
 }
 
-fn threshold(args: &Args, judge: &HiMate, seated: &Seated, pair: &str, tally: &Tally) -> Result<Threshold> {
+fn threshold(
+    args: &Args,
+    judge: &HiMate,
+    models: &LoadedModels,
+    pair: &str,
+    tally: &Tally,
+) -> Result<Threshold> {
     let Some(value) = calibration::percentile(&tally.confidences, args.percentile) else {
         bail!(
             "no error was found and corrected in the segments of `{pair}`, so there are no confidences to rank; hint: give more segments"
         );
     };
-    let Model { name: model, sha256 } = seated.model_of(Role::Tier2);
+    let Model { name: model, sha256 } = models.model_of(Role::Tier2);
     Ok(Threshold {
         pair: pair.into(),
         model,

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     args::{EngineArgs, JudgeArgs, ModelArgs},
-    panel::{self, Seated},
+    panel::{self, LoadedModels},
 };
 use crate::{
     card,
@@ -39,7 +39,7 @@ pub struct Args<'a> {
 ///
 /// # Errors
 /// A file that the command names and that cannot be read.
-pub fn of(args: Args<'_>, built: &Built, seated: &Seated) -> Result<(Origin, Vec<Copy>)> {
+pub fn of(args: Args<'_>, built: &Built, models: &LoadedModels) -> Result<(Origin, Vec<Copy>)> {
     let mut copies = Vec::new();
     let mut materials = Vec::new();
     for (flag, path) in named(args, built) {
@@ -51,7 +51,7 @@ pub fn of(args: Args<'_>, built: &Built, seated: &Seated) -> Result<(Origin, Vec
     let origin = Origin {
         build: build(),
         machine: machine(args)?,
-        models: seated.files.clone(),
+        models: models.files.clone(),
         prompts: prompts
             .iter()
             .map(|file| NamedHash { name: file.name.into(), sha256: file.sha256() })

@@ -30,12 +30,12 @@ use crate::{
 const JOBS: usize = 64;
 
 /// A panel and what the command line must know about its models.
-pub struct Seated {
+pub struct LoadedModels {
     pub panel: Panel,
     /// The models' fields of the signature: model, sha256, and what the engine says of itself.
     pub signature: Signature,
     pub model: Model,
-    /// Where another one is seated.
+    /// Where another one is models.
     pub model_of_role: BTreeMap<Role, Model>,
     /// Names and values that the engine adds to a dry run's table: its memory.
     pub memory: Memory,
@@ -45,7 +45,7 @@ pub struct Seated {
     pub n_rows: usize,
 }
 
-impl Seated {
+impl LoadedModels {
     /// One model in every role, of whose memory nothing is known: whatever answers chats in the engine's place.
     #[must_use]
     pub fn alone(panel: Panel, model: Model) -> Self {
@@ -80,41 +80,41 @@ impl Seated {
 pub type Memory = Box<dyn Fn() -> Vec<(String, String)> + Send + Sync>;
 
 /// How a command gets its panel: [`panel`], or a script in tests.
-pub type Seat = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<Seated>;
+pub type ModelLoader = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<LoadedModels>;
 
 /// Loads the models that the arguments name, each once, whatever adapters are asked of it.
 ///
 /// # Errors
 /// A model or adapter that cannot be found, read or run here.
-pub fn panel(model: &ModelArgs, args: &EngineArgs, sampling: Sampling) -> Result<Seated> {
-    let chairs = chairs(model)?;
+pub fn panel(model: &ModelArgs, args: &EngineArgs, sampling: Sampling) -> Result<LoadedModels> {
+    let assignments = assignments(model)?;
     let mut loaded: BTreeMap<&str, Loaded> = BTreeMap::new();
-    let mut players: Vec<(&Chair, Opened)> = Vec::new();
-    for chair in &chairs {
-        if players.iter().any(|(known, _)| known.is_like(chair)) {
+    let mut models: Vec<(&RoleAssignment, Opened)> = Vec::new();
+    for assignment in &assignments {
+        if models.iter().any(|(known, _)| known.is_like(assignment)) {
             continue;
         }
-        if !loaded.contains_key(chair.model.as_str()) {
-            let of_model = chairs.iter().filter(|other| other.model == chair.model);
-            let adapters = of_model.filter_map(|chair| chair.adapter.as_deref());
-            let template = model.chat_template.as_deref().filter(|_| chair.model == model.model);
-            loaded.insert(&chair.model, Loaded::open(&chair.model, template, adapters, args)?);
+        if !loaded.contains_key(assignment.model.as_str()) {
+            let of_model = assignments.iter().filter(|other| other.model == assignment.model);
+            let adapters = of_model.filter_map(|assignment| assignment.adapter.as_deref());
+            let template = model.chat_template.as_deref().filter(|_| assignment.model == model.model);
+            loaded.insert(&assignment.model, Loaded::open(&assignment.model, template, adapters, args)?);
         }
-        players.push((chair, loaded[chair.model.as_str()].taking(chair.adapter.as_deref())));
+        models.push((assignment, loaded[assignment.model.as_str()].taking(assignment.adapter.as_deref())));
     }
     let mut signature = Signature::new();
-    for (chair, player) in &mut players {
-        signature = signature.followed_by(&player.signature(chair.role));
-        chair.model.clone_into(&mut player.files.given);
+    for (assignment, model) in &mut models {
+        signature = signature.followed_by(&model.signature(assignment.role));
+        assignment.model.clone_into(&mut model.files.given);
     }
-    let (main, mut model_of_role) = (&players[0].1, BTreeMap::new());
+    let (main, mut model_of_role) = (&models[0].1, BTreeMap::new());
     let mut panel = Panel::new(main.engine.clone(), sampling);
-    let mut files: Vec<ModelFiles> = players.iter().map(|(_, player)| player.files.clone()).collect();
-    for chair in &chairs[1..] {
-        let player = players.iter().position(|(known, _)| known.is_like(chair));
-        let (Some(role), Some(i)) = (chair.role, player) else { continue };
-        panel = panel.seat(role, players[i].1.engine.clone());
-        model_of_role.insert(role, players[i].1.model());
+    let mut files: Vec<ModelFiles> = models.iter().map(|(_, model)| model.files.clone()).collect();
+    for assignment in &assignments[1..] {
+        let model = models.iter().position(|(known, _)| known.is_like(assignment));
+        let (Some(role), Some(i)) = (assignment.role, model) else { continue };
+        panel = panel.seat(role, models[i].1.engine.clone());
+        model_of_role.insert(role, models[i].1.model());
         if i > 0 {
             files[i].roles.push(role.to_string());
         }
@@ -123,36 +123,37 @@ pub fn panel(model: &ModelArgs, args: &EngineArgs, sampling: Sampling) -> Result
     let taken = options(args)?;
     let n_rows = taken.n_rows * (1 + taken.more_devices.len());
     let memory: Memory = Box::new(move || memory(&engine));
-    Ok(Seated { panel, signature, model, model_of_role, memory, files, n_rows })
+    Ok(LoadedModels { panel, signature, model, model_of_role, memory, files, n_rows })
 }
 
 /// A seat as the arguments describe it.
-struct Chair {
-    /// `None` for all roles that have no chair of their own.
+struct RoleAssignment {
+    /// `None` for all roles that have no assignment of their own.
     role: Option<Role>,
     model: String,
     adapter: Option<PathBuf>,
 }
 
-impl Chair {
+impl RoleAssignment {
     /// Whether the same model with the same adapter sits there.
     fn is_like(&self, other: &Self) -> bool {
         (&self.model, &self.adapter) == (&other.model, &other.adapter)
     }
 }
 
-/// All chairs, that of the main model first.
-fn chairs(args: &ModelArgs) -> Result<Vec<Chair>> {
-    let mut chairs = vec![Chair { role: None, model: args.model.clone(), adapter: args.adapter.clone() }];
+/// All assignments, that of the main model first.
+fn assignments(args: &ModelArgs) -> Result<Vec<RoleAssignment>> {
+    let mut assignments =
+        vec![RoleAssignment { role: None, model: args.model.clone(), adapter: args.adapter.clone() }];
     for (role, given) in &args.role {
-        if chairs.iter().any(|chair| chair.role == Some(*role)) {
+        if assignments.iter().any(|assignment| assignment.role == Some(*role)) {
             bail!("the role `{role}` is given twice");
         }
         let (model, adapter) = adapter::split(given);
         let (model, adapter) = (model.to_owned(), adapter.map(PathBuf::from));
-        chairs.push(Chair { role: Some(*role), model, adapter });
+        assignments.push(RoleAssignment { role: Some(*role), model, adapter });
     }
-    Ok(chairs)
+    Ok(assignments)
 }
 
 /// A model with all adapters that are asked of it.

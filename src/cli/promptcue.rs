@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 
-use super::{output::Printed, panel::Seat, score::Begun, table::Table};
+use super::{output::Printed, panel::ModelLoader, score::Begun, table::Table};
 use crate::files;
 use crate::meta::promptcue::build::{Plan, Rated, Set, build};
 use crate::meta::promptcue::score::{Report, ScoreOptions, score};
@@ -92,11 +92,11 @@ pub struct ScoreArgs {
 ///
 /// # Errors
 /// If files or arguments do not fit together.
-pub fn run(command: &Command, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(command: &Command, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
     match command {
         Command::Build(args) => build_set(args)?,
         Command::Run(args) => {
-            let (n, missing) = run::run(args, begun, seat)?;
+            let (n, missing) = run::run(args, begun, load)?;
             say!("{} of {n} cues have a usable answer in {}", n - missing, args.out.display());
             return Ok(ExitCode::from(u8::from(missing > 0)));
         }

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::{
     output::Format,
-    panel::Seat,
+    panel::ModelLoader,
     recorded::{self, AgainArgs, Recorded},
     score::{self, Begun},
 };
@@ -39,7 +39,7 @@ pub struct Args {
 ///
 /// # Errors
 /// A folder without a run, an input or a model that cannot be read, and whatever keeps a run from being made.
-pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
     let Recorded { run, args: mut made, judged, .. } = recorded::read(&args.dir, &args.again)?;
     if same_folder(args) {
         bail!("`--out` is the folder of the run itself\nhint: choose another one, to compare with it");
@@ -49,7 +49,7 @@ pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Resul
     made.run.shard = run.shard.parse::<Shard>().ok().filter(|shard| *shard != Shard::WHOLE);
     // The new folder describes the run as the old one does, so that it can be repeated in its turn.
     let begun = Begun { words: run.command.clone(), ..begun.clone() };
-    let Some(outcome) = score::judge(&made, &judged, &begun, seat, out)? else {
+    let Some(outcome) = score::judge(&made, &judged, &begun, load, out)? else {
         return Ok(ExitCode::SUCCESS);
     };
     score::print(&outcome, args.format, Detail::Systems, out)?;

@@ -16,7 +16,7 @@ use super::{
     keep::KeepArgs,
     origin,
     output::Format,
-    panel::{Seat, Seated},
+    panel::{LoadedModels, ModelLoader},
 };
 use crate::{
     files,
@@ -27,7 +27,8 @@ use crate::{
     llm::Stop,
     report::{self, Detail, Look},
     run::{
-        self, Conduct, Keeping, Options, Outcome, Selection, Shard, Show, Task, Writing, description::InputId,
+        self, CallRetention, Options, Outcome, RunConfig, Selection, Shard, Show, Task, Writing,
+        description::InputId,
     },
     segment::{
         Corpus, Segment, Segments as _,
@@ -135,9 +136,9 @@ pub struct Begun {
 ///
 /// # Errors
 /// Bad input, a model that cannot be run, a run folder that cannot be written.
-pub fn run(args: &Args, begun: &Begun, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
     let judged = Judged::read(args)?;
-    let Some(outcome) = judge(args, &judged, begun, seat, out)? else { return Ok(ExitCode::SUCCESS) };
+    let Some(outcome) = judge(args, &judged, begun, load, out)? else { return Ok(ExitCode::SUCCESS) };
     finished(args, &judged.input.segments, &outcome, out)?;
     Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -250,7 +251,7 @@ pub fn judge(
     args: &Args,
     judged: &Judged,
     begun: &Begun,
-    seat: Seat,
+    load: ModelLoader,
     out: &mut dyn Write,
 ) -> Result<Option<Outcome>> {
     let Judged { input, selection } = judged;
@@ -266,21 +267,21 @@ pub fn judge(
         say!("warning: {overlap}");
     }
     if args.run.dry_run {
-        plan::run(args, judged, &built, begun, seat, out)?;
+        plan::run(args, judged, &built, begun, load, out)?;
         return Ok(None);
     }
-    let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
-    judge.check_models(&|role| seated.model_of(role))?;
-    let signature = signature(&built, &seated.signature, args);
-    let jobs = seated.jobs(args.engine.jobs);
+    let models = load(&args.model, &args.engine, args.sampling.sampling())?;
+    judge.check_models(&|role| models.model_of(role))?;
+    let signature = signature(&built, &models.signature, args);
+    let jobs = models.jobs(args.engine.jobs);
     let options = options(args, &signature, (segments, selection), jobs, begun)?;
     if !args.run.quiet {
         say!("run folder: {}", options.out.display());
         say!("raw scores: {}", built.method.scale);
     }
-    let conduct = Conduct { trained_on, ..conduct(args, &built, &seated, begun)? };
-    let task = Task { panel: &seated.panel, judge, segments, signature: &signature };
-    Ok(Some(task.run(&options, &conduct)?))
+    let config = RunConfig { trained_on, ..config(args, &built, &models, begun)? };
+    let task = Task { panel: &models.panel, judge, segments, signature: &signature };
+    Ok(Some(task.run(&options, &config)?))
 }
 
 /// Says what came of a run, and writes what else was asked for.
@@ -309,16 +310,16 @@ fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Wri
 ///
 /// # Errors
 /// A file that the command names and that cannot be read.
-pub fn conduct(args: &Args, built: &Built, seated: &Seated, begun: &Begun) -> Result<Conduct> {
+pub fn config(args: &Args, built: &Built, models: &LoadedModels, begun: &Begun) -> Result<RunConfig> {
     let named = origin::Args { judge: &args.judge, model: &args.model, engine: &args.engine };
-    let (origin, copies) = origin::of(named, built, seated)?;
-    Ok(Conduct {
+    let (origin, copies) = origin::of(named, built, models)?;
+    Ok(RunConfig {
         // A few more than the engines take, so that they never wait for a judge.
-        questions: seated.n_rows + seated.n_rows / 4,
+        questions: models.n_rows + models.n_rows / 4,
         keeping: match args.run.calls {
-            CallsKept::Plain => Keeping::Plain,
-            CallsKept::Zstd => Keeping::Zstd,
-            CallsKept::Off => Keeping::Off,
+            CallsKept::Plain => CallRetention::Plain,
+            CallsKept::Zstd => CallRetention::Zstd,
+            CallsKept::Off => CallRetention::Off,
         },
         retry_missing: args.run.retry_missing,
         directory: std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default(),

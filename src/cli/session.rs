@@ -7,12 +7,12 @@ use anyhow::{Result, bail};
 
 use super::{
     Cli, Command,
-    panel::{Seat, Seated},
+    panel::{LoadedModels, ModelLoader},
     score::{self, Begun, Prepared},
 };
 use crate::{
     llm::Stop,
-    run::{Conduct, Outcome, Task, Writing},
+    run::{Outcome, RunConfig, Task, Writing},
 };
 
 /// How far the judging of one input has come, and the word that ends it.
@@ -42,7 +42,7 @@ pub struct Session {
     args: score::Args,
     /// The words of the command line.
     words: Vec<String>,
-    seated: Seated,
+    models: LoadedModels,
 }
 
 /// What a session says of an input.
@@ -58,12 +58,12 @@ impl Session {
     ///
     /// # Errors
     /// Another command, and models that cannot be run.
-    pub fn open(cli: Cli, seat: Seat) -> Result<Self> {
+    pub fn open(cli: Cli, load: ModelLoader) -> Result<Self> {
         let Command::Score(args) = cli.command else {
             bail!("a session needs the options of `tribunal score`")
         };
-        let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
-        Ok(Self { args: *args, words: cli.words, seated })
+        let models = load(&args.model, &args.engine, args.sampling.sampling())?;
+        Ok(Self { args: *args, words: cli.words, models })
     }
 
     /// Judges a table of translations into a run folder. Several threads may do so at the same time, each with its own
@@ -80,20 +80,20 @@ impl Session {
         let segments = &read.segments;
         let Prepared { built, mut notes, trained_on } = score::prepare(&args, &read, &selection)?;
         notes.extend(trained_on.iter().map(ToString::to_string));
-        built.judge.check_models(&|role| self.seated.model_of(role))?;
-        let signature = score::signature(&built, &self.seated.signature, &args);
+        built.judge.check_models(&|role| self.models.model_of(role))?;
+        let signature = score::signature(&built, &self.models.signature, &args);
         let begun = self.begun(input, out, watch);
         let options = score::options(
             &args,
             &signature,
             (segments, &selection),
-            self.seated.jobs(args.engine.jobs),
+            self.models.jobs(args.engine.jobs),
             &begun,
         )?;
-        let conduct = Conduct { trained_on, ..score::conduct(&args, &built, &self.seated, &begun)? };
+        let config = RunConfig { trained_on, ..score::config(&args, &built, &self.models, &begun)? };
         let judge = built.judge.as_ref();
-        let task = Task { panel: &self.seated.panel, judge, segments, signature: &signature };
-        let outcome = task.run(&options, &conduct)?;
+        let task = Task { panel: &self.models.panel, judge, segments, signature: &signature };
+        let outcome = task.run(&options, &config)?;
         Ok(Judged { outcome, notes })
     }
 

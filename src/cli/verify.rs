@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::{
     args,
     output::Printed,
-    panel::Seat,
+    panel::ModelLoader,
     recorded::{self, AgainArgs, Recorded},
     score,
     table::Table,
 };
 use crate::{
     judges::{Built, Panel},
-    llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Weighed},
+    llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
     run::{
         self, RunFile, Task,
         verify::{Difference, How, Replay, Report},
@@ -51,8 +51,8 @@ pub struct Args {
 ///
 /// # Errors
 /// A folder without a run, an input or a model that cannot be read.
-pub fn run(args: &Args, seat: Seat, out: &mut dyn Write) -> Result<ExitCode> {
-    let report = match check(args, seat) {
+pub fn run(args: &Args, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
+    let report = match check(args, load) {
         Ok(report) => report,
         Err(error) => match error.downcast_ref::<run::Error>() {
             Some(damage @ (run::Error::Damaged { .. } | run::Error::Changed { .. })) => {
@@ -84,7 +84,7 @@ fn damaged(printed: Printed, damage: &run::Error, out: &mut dyn Write) -> Result
     Ok(())
 }
 
-fn check(args: &Args, seat: Seat) -> Result<Report> {
+fn check(args: &Args, load: ModelLoader) -> Result<Report> {
     let Recorded { run, args: made, given, judged } = recorded::read(&args.dir, &args.again)?;
     // What the judge was trained on is told by its adapters, which are not there without their model.
     let (built, trained_on) = if args.without_model {
@@ -104,10 +104,10 @@ fn check(args: &Args, seat: Seat) -> Result<Report> {
     let (panel, models, files) = if args.without_model {
         (Panel::new(Arc::new(Nobody), sampling), of_models(&run.signature, &built), None)
     } else {
-        let seated = seat(&made.model, &made.engine, sampling)?;
-        built.judge.check_models(&|role| seated.model_of(role))?;
-        how.jobs = seated.jobs(made.engine.jobs);
-        (seated.panel, seated.signature, Some(seated.files))
+        let models = load(&made.model, &made.engine, sampling)?;
+        built.judge.check_models(&|role| models.model_of(role))?;
+        how.jobs = models.jobs(made.engine.jobs);
+        (models.panel, models.signature, Some(models.files))
     };
     let signature = score::signature(&built, &models, &made);
     let mut found = fields(&run, &signature);
@@ -136,7 +136,7 @@ impl Llm for Nobody {
         Err(Refusal::Engine("no model is loaded".into()))
     }
 
-    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, Refusal> {
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Refusal> {
         Err(Refusal::Engine("no model is loaded".into()))
     }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     judges::Call,
-    llm::{self, Chat, Reading, Reply, Sampling, Token, TokenSource, Usage, Weighed},
+    llm::{self, Chat, Reading, Reply, Sampling, Scored, Token, TokenSource, Usage},
 };
 
 /// One line of `calls.jsonl`.
@@ -53,12 +53,12 @@ pub struct Content {
     pub reply: String,
     #[serde(flatten)]
     pub spelled: Spelled,
-    /// The given continuations, where they were weighed and nothing was asked.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub weighed: Vec<Continuation>,
+    /// The given continuations, where they were scored and nothing was asked.
+    #[serde(rename = "weighed", default, skip_serializing_if = "Vec::is_empty")]
+    pub scored: Vec<Continuation>,
 }
 
-/// A continuation that was weighed.
+/// A continuation that was scored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Continuation {
     pub text: String,
@@ -126,7 +126,7 @@ impl CallLine {
                 sampling: call.sampling,
                 spelled: Spelled::of(&call.reply.tokens),
                 reply: call.reply.text,
-                weighed: call.weighed.into_iter().map(Continuation::of).collect(),
+                scored: call.scored.into_iter().map(Continuation::of).collect(),
             }),
         }
     }
@@ -179,14 +179,14 @@ impl Spelled {
 }
 
 impl Continuation {
-    fn of(weighed: Weighed) -> Self {
-        Self { spelled: Spelled::of(&weighed.tokens), text: weighed.text, reading: weighed.reading }
+    fn of(scored: Scored) -> Self {
+        Self { spelled: Spelled::of(&scored.tokens), text: scored.text, reading: scored.reading }
     }
 
     /// The continuation as the judge got it.
     #[must_use]
-    pub fn weighed(&self) -> Weighed {
-        Weighed {
+    pub fn scored(&self) -> Scored {
+        Scored {
             text: self.text.clone(),
             tokens: self.spelled.tokens(),
             reading: self.reading.clone(),
@@ -209,7 +209,7 @@ mod tests {
             source: TokenSource::Sampled,
         };
         let tokens = vec![token(5, "B", -0.1, -0.0), token(9, "\u{fffd}", -1e-17, -1e-17)];
-        let weighed = Weighed {
+        let scored = Scored {
             text: "7".into(),
             tokens: vec![token(7, "7", f64::NEG_INFINITY, f64::NEG_INFINITY)],
             reading: None,
@@ -223,7 +223,7 @@ mod tests {
             chat: Chat::new().user("How good?"),
             sampling: Sampling { temperature: 0.3, seed: u64::MAX, ..Sampling::default() },
             reply: Reply { text: "B\u{e9}".into(), tokens, finish: Finish::Length, ..Reply::default() },
-            weighed: vec![weighed],
+            scored: vec![scored],
             error: None,
             outcome: Some("kept"),
             seconds: 0.5,
@@ -237,7 +237,7 @@ mod tests {
         let read: CallLine = serde_json::from_str(&text).unwrap();
         assert_eq!(read, line);
         assert_eq!(read.answer(), Some(call().reply));
-        assert_eq!(read.content.unwrap().weighed[0].weighed(), call().weighed[0]);
+        assert_eq!(read.content.unwrap().scored[0].scored(), call().scored[0]);
     }
 
     #[test]

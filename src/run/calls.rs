@@ -33,7 +33,7 @@ const LEVEL: i32 = 3;
 
 /// What is kept of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keeping {
+pub enum CallRetention {
     /// Everything, in `calls.jsonl`.
     #[default]
     Plain,
@@ -43,7 +43,7 @@ pub enum Keeping {
     Off,
 }
 
-impl Keeping {
+impl CallRetention {
     fn name(self) -> &'static str {
         if self == Self::Zstd { COMPRESSED } else { PLAIN }
     }
@@ -61,7 +61,7 @@ pub fn place(dir: &Path) -> Option<PathBuf> {
 /// A file of calls that is appended to.
 pub struct Calls<W: Write = File> {
     pub file: W,
-    pub keeping: Keeping,
+    pub keeping: CallRetention,
     pub path: PathBuf,
 }
 
@@ -70,7 +70,7 @@ impl Calls {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn open(dir: &Path, keeping: Keeping) -> Result<Self, Error> {
+    pub fn open(dir: &Path, keeping: CallRetention) -> Result<Self, Error> {
         let path = dir.join(keeping.name());
         Ok(Self { file: files::append(&path)?, keeping, path })
     }
@@ -83,16 +83,19 @@ impl<W: Write> Calls<W> {
     /// [`Error::Append`].
     pub fn append(&mut self, calls: Vec<CallLine>) -> Result<(), Error> {
         let bytes = match self.keeping {
-            Keeping::Off => {
+            CallRetention::Off => {
                 let bare = calls.into_iter().map(CallLine::without_content);
                 json_lines(&bare.collect::<Vec<_>>())
             }
-            Keeping::Plain | Keeping::Zstd => json_lines(&calls),
+            CallRetention::Plain | CallRetention::Zstd => json_lines(&calls),
         };
         let write = || {
             // Each group is a frame of its own, so that a torn one takes no other with it.
-            let bytes =
-                if self.keeping == Keeping::Zstd { zstd::bulk::compress(&bytes, LEVEL)? } else { bytes };
+            let bytes = if self.keeping == CallRetention::Zstd {
+                zstd::bulk::compress(&bytes, LEVEL)?
+            } else {
+                bytes
+            };
             self.file.write_all(&bytes).and_then(|()| self.file.flush())
         };
         write().map_err(|source| Error::Append { path: self.path.clone(), source })
@@ -209,7 +212,7 @@ impl Sums {
 ///
 /// # Errors
 /// [`Error::Io`].
-pub fn keep(dir: &Path, is_done: impl Fn(GroupId) -> bool, keeping: Keeping) -> Result<Sums, Error> {
+pub fn keep(dir: &Path, is_done: impl Fn(GroupId) -> bool, keeping: CallRetention) -> Result<Sums, Error> {
     let mut sums = Sums::default();
     let Some(path) = place(dir) else { return Ok(sums) };
     let target = dir.join(keeping.name());

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::progress::Progress;
-use crate::llm::{Chat, Error, Form, Lens, Llm, Reply, Sampling, States, Stop, Token, Usage, Weighed};
+use crate::llm::{Chat, Error, Form, Lens, Llm, Reply, Sampling, Scored, States, Stop, Token, Usage};
 
 /// A number of places, and who waits for one.
 pub struct Gate {
@@ -114,26 +114,26 @@ impl Llm for Gated {
         Ok(reply)
     }
 
-    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error> {
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error> {
         let entry = self.enter()?;
-        let weighed = self.llm.weigh(chat, continuations)?;
+        let scored = self.llm.score_continuations(chat, continuations)?;
         drop(entry);
-        weighed.iter().try_for_each(|w| numbers(&w.tokens))?;
+        scored.iter().try_for_each(|w| numbers(&w.tokens))?;
         let mut usage = Usage::default();
-        for weighed in &weighed {
-            usage += &weighed.usage;
+        for scored in &scored {
+            usage += &scored.usage;
         }
         self.progress.answered(&usage);
-        Ok(weighed)
+        Ok(scored)
     }
 
-    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Weighed, Error> {
+    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Scored, Error> {
         let entry = self.enter()?;
-        let weighed = self.llm.read(chat, text, lens)?;
+        let scored = self.llm.read(chat, text, lens)?;
         drop(entry);
-        numbers(&weighed.tokens)?;
-        self.progress.answered(&weighed.usage);
-        Ok(weighed)
+        numbers(&scored.tokens)?;
+        self.progress.answered(&scored.usage);
+        Ok(scored)
     }
 
     fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, Error> {

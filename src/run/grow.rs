@@ -22,7 +22,7 @@ pub const RETRY: &str = "retry";
 
 /// What is to be done with a folder before its run goes on.
 #[derive(Debug, Default)]
-pub struct Claim {
+pub struct FolderState {
     /// What `run.json` shall say; `None` where it says so already.
     new: Option<RunFile>,
     /// The input is another than the folder's copy.
@@ -31,7 +31,7 @@ pub struct Claim {
     pub asks_again: bool,
 }
 
-impl Claim {
+impl FolderState {
     /// Compares what a folder holds with what is wanted now.
     ///
     /// # Errors

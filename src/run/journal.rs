@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use super::{
     Error,
     call::CallLine,
-    calls::{self, Calls, Keeping, Sums},
+    calls::{self, CallRetention, Calls, Sums},
     folder::{self, Folder, hex},
     groups::GroupId,
     record::{Record, Status, UnitKey},
@@ -136,7 +136,7 @@ pub struct Done {
 /// How a folder's journal is taken up again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resume {
-    pub keeping: Keeping,
+    pub keeping: CallRetention,
     /// Drop groups in which a unit has no verdict, so that they are judged again.
     pub drops_missing: bool,
 }

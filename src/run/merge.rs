@@ -69,7 +69,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
     };
     let keepers = keepers(dirs)?;
     let folder = Folder::open(out)?;
-    claim(&folder, first, command)?;
+    state(&folder, first, command)?;
     if let Some((from, run)) = keepers.first().filter(|(from, _)| *from != out) {
         input::carry_over(from, run, out)?;
     }
@@ -126,7 +126,7 @@ fn keepers(dirs: &[PathBuf]) -> Result<Vec<(&Path, RunFile)>, Error> {
 }
 
 /// Writes `run.json` as a run of the whole input would have it, or checks that the folder holds that run.
-fn claim(folder: &Folder, first: &RunFile, command: &[String]) -> Result<(), Error> {
+fn state(folder: &Folder, first: &RunFile, command: &[String]) -> Result<(), Error> {
     let merged = RunFile { shard: "1/1".into(), share: None, merged: command.to_vec(), ..first.clone() };
     match RunFile::read(folder.dir()) {
         Ok(there) => same_run(folder.dir(), &there, folder.dir(), &merged)?,

@@ -23,11 +23,11 @@ use crate::segment::Segments as _;
 mod folder;
 mod found;
 mod named;
-mod witness;
+mod replay;
 
 use found::Found;
 use named::Named;
-use witness::{Book, Rehearing};
+use replay::{RecordedCalls, Replayed};
 
 /// How a folder is verified.
 #[derive(Clone, Debug)]
@@ -275,11 +275,11 @@ impl Check<'_> {
             }
             return Ok((differences, 0, calls.len()));
         }
-        let book = Arc::new(Book::of(recorded));
-        let panel = Rehearing { book: book.clone(), models }.panel(self.work.task.panel);
+        let recorded_calls = Arc::new(RecordedCalls::of(recorded));
+        let panel = Replayed { recorded_calls: recorded_calls.clone(), models }.panel(self.work.task.panel);
         let (records, calls) = self.work.judge(group, &panel)?;
         let of = name(&self.work, group);
-        let (mut differences, n_replayed) = book.differences(&of, line);
+        let (mut differences, n_replayed) = recorded_calls.differences(&of, line);
         // Where the calls differ, so will the verdicts; the calls are the cause.
         if differences.is_empty() {
             differences = self.compare(&records, line)?;

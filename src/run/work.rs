@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use super::{
-    Conduct, Error, Options, Record, Task, UnitKey, Written,
+    Error, Options, Record, RunConfig, Task, UnitKey, Written,
     call::CallLine,
     calls::Sums,
     gate::{Gate, Gated},
@@ -56,7 +56,7 @@ impl<'a> Work<'a> {
         mine: &[usize],
         (journal, done): (Journal, Done),
         options: &Options,
-        conduct: &Conduct,
+        config: &RunConfig,
     ) -> Result<Sums, Error> {
         let waiting: Vec<usize> = mine.iter().copied().filter(|group| !done.groups.contains(group)).collect();
         let n_units =
@@ -65,9 +65,8 @@ impl<'a> Work<'a> {
         let resumed = units - n_units(&waiting);
         let work = waiting.iter().map(|&group| self.estimate(group)).sum();
         let progress = Arc::new(Progress::start(Extent { units, resumed, work }, options.show));
-        *conduct.writing.hold() =
-            Written { dir: Some(options.out.clone()), done: resumed, units, kept: None };
-        let gate = Gate::new(conduct.questions);
+        *config.writing.hold() = Written { dir: Some(options.out.clone()), done: resumed, units, kept: None };
+        let gate = Gate::new(config.questions);
         let shared = Mutex::new((journal, done.sums));
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let worker = || {
@@ -76,7 +75,7 @@ impl<'a> Work<'a> {
                 let Some(&group) = waiting.get(rank).filter(|_| !stop.load(Ordering::Relaxed)) else {
                     return Ok(());
                 };
-                let gated = |llm| Arc::new(Gated::new(llm, &gate, &conduct.stop, &progress, rank)) as _;
+                let gated = |llm| Arc::new(Gated::new(llm, &gate, &config.stop, &progress, rank)) as _;
                 let judged = self.judge(group, &self.task.panel.wrapped(gated)).inspect_err(|_| {
                     stop.store(true, Ordering::Relaxed);
                 })?;
@@ -87,7 +86,7 @@ impl<'a> Work<'a> {
                 }
                 let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 progress.finished(&judged.0, &judged.1, self.estimate(group));
-                if let Err(error) = note(&mut shared, judged, conduct) {
+                if let Err(error) = note(&mut shared, judged, config) {
                     stop.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
@@ -104,7 +103,7 @@ impl<'a> Work<'a> {
         progress.finish();
         finished.map_err(|error| match error {
             // What is safe is known now that all have ended.
-            Error::Interrupted(_) => Error::Interrupted(conduct.writing.hold().clone()),
+            Error::Interrupted(_) => Error::Interrupted(config.writing.hold().clone()),
             error => error,
         })?;
         let (journal, mut sums) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -186,9 +185,9 @@ impl<'a> Work<'a> {
 fn note(
     (journal, sums): &mut (Journal, Sums),
     (records, calls): (Vec<Record>, Vec<CallLine>),
-    conduct: &Conduct,
+    config: &RunConfig,
 ) -> Result<(), Error> {
-    let mut written = conduct.writing.hold();
+    let mut written = config.writing.hold();
     journal.check()?;
     for call in &calls {
         sums.add(call);

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     engine::grammar,
     judges::{Granularity, Panel, Question, Settings, gmft, gmft::Gmft, rehearse},
-    llm::{self, Chat, Form, Llm, Reply, Sampling, Speaker, Weighed},
+    llm::{self, Chat, Form, Llm, Reply, Sampling, Scored, Speaker},
     mqm::ErrorSpan,
     segment::Segment,
 };
@@ -121,7 +121,7 @@ impl Llm for Nobody {
         Err(llm::Error::Engine("nobody is asked".into()))
     }
 
-    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, llm::Error> {
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, llm::Error> {
         Err(llm::Error::Engine("nobody is asked".into()))
     }
 

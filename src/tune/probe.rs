@@ -22,7 +22,7 @@ use crate::{
     judges::{
         probe::{
             self,
-            fit::{self, Chance, Fit, HeldOut, Ladder, Made, Score, Seen},
+            fit::{self, Calibration, Chance, Fit, HeldOut, Made, Score, Seen},
         },
         prompt::Prompts,
     },
@@ -36,7 +36,7 @@ const FOLDS: usize = 4;
 /// Strengths that are tried.
 const STRENGTHS: [f64; 6] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 
-/// Rungs of a ladder.
+/// Quantiles of a calibration.
 const RUNGS: usize = 101;
 
 /// Rows of one batch of sums.
@@ -152,7 +152,7 @@ pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_
     let marking = Marking::fit(&examples, readings, subject)?;
     let scoring = Scoring::fit(&examples, readings, subject)?;
     let mut pairs: Vec<String> =
-        scoring.ladders.keys().filter(|pair| *pair != fit::ANY_PAIR).cloned().collect();
+        scoring.calibrations.keys().filter(|pair| *pair != fit::ANY_PAIR).cloned().collect();
     pairs.sort();
     let names: std::collections::BTreeSet<String> = documents.iter().map(Document::name).collect();
     let sources: std::collections::BTreeSet<String> =
@@ -188,7 +188,7 @@ pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_
             grown: f32s(&scoring.map[width..2 * width]),
             facts: scoring.map[2 * width..].to_vec(),
         },
-        ladders: scoring.ladders,
+        calibrations: scoring.calibrations,
         ..Fit::default()
     };
     Ok(fit.ready()?)
@@ -299,7 +299,7 @@ impl Marking {
 struct Scoring {
     map: Vec<f64>,
     strength: f64,
-    ladders: BTreeMap<String, Ladder>,
+    calibrations: BTreeMap<String, Calibration>,
 }
 
 /// Sums of inputs and of the target.
@@ -375,21 +375,22 @@ impl Scoring {
             .zip(&rows)
             .map(|(example, (x, y))| (example.pair.as_str(), guess(example, x), -y))
             .collect();
-        let mut ladders = BTreeMap::new();
+        let mut calibrations = BTreeMap::new();
         let mut everything = Mean::default();
         for (x, y) in &rows {
             everything.add(x, *y);
         }
         for (pair, mean) in of_pair.iter().chain([(&fit::ANY_PAIR, &everything)]) {
             let of = guessed.iter().filter(|(of, _, _)| pair == of || *pair == fit::ANY_PAIR);
-            ladders.insert((*pair).to_owned(), Ladder { bias: mean.bias(&map), rungs: rungs(of) });
+            calibrations
+                .insert((*pair).to_owned(), Calibration { bias: mean.bias(&map), quantiles: quantiles(of) });
         }
-        Ok(Self { map, strength, ladders })
+        Ok(Self { map, strength, calibrations })
     }
 }
 
 /// Scores and penalties of the same rank.
-fn rungs<'a>(guessed: impl Iterator<Item = &'a (&'a str, f64, f64)>) -> Vec<[f64; 2]> {
+fn quantiles<'a>(guessed: impl Iterator<Item = &'a (&'a str, f64, f64)>) -> Vec<[f64; 2]> {
     let (mut scores, mut penalties): (Vec<f64>, Vec<f64>) = guessed.map(|(_, score, y)| (*score, *y)).unzip();
     scores.sort_by(f64::total_cmp);
     penalties.sort_by(|a, b| b.total_cmp(a));

@@ -11,7 +11,7 @@ use crate::{
 
 /// A run's folder with copies of adapters in it.
 fn with_adapters(names: &[&str]) -> SmallRun {
-    let small = SmallRun::weighing(1);
+    let small = SmallRun::scoring(1);
     for name in names {
         fs::create_dir(small.at(name)).unwrap();
         for file in ["adapter_config.json", "adapter_model.safetensors"] {
@@ -120,8 +120,8 @@ fn a_role_takes_another_adapter_of_the_same_model() {
     let answers = [ask(&[]), ask(&["--adapter", "qwen2-all"]), ask(&["--adapter", "qwen2-qv"])];
     assert!(answers[1].contains("\"qwen2+qwen2-all\""), "{}", answers[1]);
     assert!(answers[0] != answers[1] && answers[1] != answers[2], "{answers:?}");
-    let seated = format!("annotator={model}+qwen2-qv");
-    let (code, text) = said(small.score("out", &["--adapter", "qwen2-all", "--role", &seated]));
+    let models = format!("annotator={model}+qwen2-qv");
+    let (code, text) = said(small.score("out", &["--adapter", "qwen2-all", "--role", &models]));
     assert!(matches!(code, 0 | 1), "{text}");
     let run = small.read("out/run.json");
     assert!(run.contains("\"annotator.adapter\":\"qwen2-qv\""), "{run}");

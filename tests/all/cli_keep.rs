@@ -6,7 +6,7 @@ use tribunal::{
     cli::{
         self,
         args::{EngineArgs, ModelArgs},
-        panel::Seated,
+        panel::LoadedModels,
     },
     judges::{Model, Panel},
     llm::{Chat, Reply, Sampling},
@@ -24,9 +24,9 @@ fn rate(chat: &Chat) -> Reply {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<Seated> {
+fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
     let model = Model { name: model.model.clone(), sha256: "5eed".into() };
-    Ok(Seated::alone(Panel::new(Arc::new(Rule(rate)), sampling), model))
+    Ok(LoadedModels::alone(Panel::new(Arc::new(Rule(rate)), sampling), model))
 }
 
 fn tribunal(dir: &Path, args: &str) -> Result<(String, ExitCode), String> {

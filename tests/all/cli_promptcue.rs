@@ -76,12 +76,12 @@ fn seat(
     _: &cli::args::ModelArgs,
     _: &cli::args::EngineArgs,
     sampling: Sampling,
-) -> anyhow::Result<cli::panel::Seated> {
+) -> anyhow::Result<cli::panel::LoadedModels> {
     let script = Script::new()
         .on("<v>goes</v>", &[r#"{"errors":[{"category":"grammar","span":"goes","severity":30}]}"#])
         .on("<v>went</v>", &[r#"{"errors":[{"category":"no-error","span":"went","severity":1}]}"#]);
     let panel = tribunal::judges::Panel::new(Arc::new(script), sampling);
-    Ok(cli::panel::Seated::alone(panel, Model { name: "script".into(), sha256: "5eed".into() }))
+    Ok(cli::panel::LoadedModels::alone(panel, Model { name: "script".into(), sha256: "5eed".into() }))
 }
 
 #[test]

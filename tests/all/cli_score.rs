@@ -11,7 +11,7 @@ use tribunal::{
     cli::{
         self,
         args::{EngineArgs, ModelArgs},
-        panel::Seated,
+        panel::LoadedModels,
     },
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
@@ -38,11 +38,11 @@ fn annotate(chat: &Chat) -> Reply {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> anyhow::Result<Seated> {
+fn seat(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
     let panel = Panel::new(Arc::new(Rule(annotate)), sampling);
-    let seated = Seated::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() });
+    let models = LoadedModels::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() });
     let memory = Box::new(|| vec![("memory".to_string(), "1 GiB".to_string())]);
-    Ok(Seated { signature: seated.signature.with("device", engine.device()), memory, ..seated })
+    Ok(LoadedModels { signature: models.signature.with("device", engine.device()), memory, ..models })
 }
 
 fn example(name: &str) -> String {
@@ -135,7 +135,7 @@ fn a_dry_run() {
 }
 
 /// A seat for a model that is not on this machine.
-fn absent(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<Seated> {
+fn absent(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<LoadedModels> {
     let home = tempfile::tempdir()?;
     card::find("qwen2.5-7b-instruct")?.local_in(home.path())?;
     unreachable!("the folder is empty")

@@ -6,7 +6,7 @@ use tribunal::{
     cli::{
         self,
         args::{EngineArgs, ModelArgs},
-        panel::Seated,
+        panel::LoadedModels,
     },
     judges::{Panel, Settings, registry},
     llm::Sampling,
@@ -16,7 +16,7 @@ use tribunal::{
 
 use crate::fakes::{Cast, translation};
 
-fn seat(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<Seated> {
+fn seat(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<LoadedModels> {
     anyhow::bail!("`show` asks no model")
 }
 

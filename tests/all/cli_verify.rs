@@ -7,7 +7,7 @@ use crate::fakes::{SmallRun, said};
 
 /// A finished run of six verdicts.
 fn finished() -> SmallRun {
-    let small = SmallRun::weighing(1);
+    let small = SmallRun::scoring(1);
     let (code, text) = said(small.score("out", &[]));
     assert!(matches!(code, 0 | 1), "{text}");
     assert_eq!(small.read("out/verdicts.jsonl").lines().count(), 6, "{text}");

@@ -142,7 +142,7 @@ fn check_line(
 }
 
 fn finished() -> SmallRun {
-    let small = SmallRun::weighing(1);
+    let small = SmallRun::scoring(1);
     let (code, text) = said(small.score("out", &["--threads", "1"]));
     assert!(matches!(code, 0 | 1), "{text}");
     small

@@ -298,10 +298,10 @@ fn log_probabilities_are_near_those_of_the_cpu() {
     let given = ["closed".to_owned(), "open until spring".to_owned()];
     let weigh = |device| {
         let engine = Engine::open(&tiny("llama"), &Options { device, ..options() }).unwrap();
-        let weighed = engine.weigh(&chat, &given).unwrap();
+        let scored = engine.score_continuations(&chat, &given).unwrap();
         let free =
             engine.ask(&chat, &Form::Text, &Sampling { max_tokens: 3, ..Sampling::default() }).unwrap();
-        weighed.into_iter().flat_map(|w| w.tokens).chain(free.tokens).map(|t| t.logprob).collect::<Vec<_>>()
+        scored.into_iter().flat_map(|w| w.tokens).chain(free.tokens).map(|t| t.logprob).collect::<Vec<_>>()
     };
     let (ours, theirs) = (weigh(gpu), weigh(Device::Cpu));
     assert_eq!(ours.len(), theirs.len());

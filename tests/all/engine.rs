@@ -6,7 +6,7 @@ use proptest::{prelude::*, test_runner::TestRunner};
 use serde_json::json;
 use tribunal::{
     engine::{Engine, Options},
-    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Stop, Usage, Weighed},
+    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Scored, Stop, Usage},
     model::{
         Compute, KvType,
         cpu::{Activations, Tier},
@@ -140,22 +140,22 @@ fn weighing_an_answer_gives_the_log_probabilities_of_generating_it() {
             engine.ask(&chat, &Form::Text, &Sampling { max_tokens: 9, ..Sampling::default() }).unwrap();
         // Tokens of a text of random bytes need not come back from the text; single letters do.
         let given = ["a".to_owned(), "yes".to_owned(), String::new()];
-        let weighed = engine.weigh(&chat, &given).unwrap();
-        assert_eq!(weighed.iter().map(|w| !w.tokens.is_empty()).collect::<Vec<_>>(), [true, true, false]);
-        let again = engine.weigh(&chat, &given).unwrap();
-        assert_eq!(weighed_bits(&weighed), weighed_bits(&again));
+        let scored = engine.score_continuations(&chat, &given).unwrap();
+        assert_eq!(scored.iter().map(|w| !w.tokens.is_empty()).collect::<Vec<_>>(), [true, true, false]);
+        let again = engine.score_continuations(&chat, &given).unwrap();
+        assert_eq!(scored_bits(&scored), scored_bits(&again));
         let first = &reply.tokens[0];
         if first.text.len() == 1 && first.text.is_ascii() {
-            let alone = engine.weigh(&chat, std::slice::from_ref(&first.text)).unwrap();
+            let alone = engine.score_continuations(&chat, std::slice::from_ref(&first.text)).unwrap();
             assert_eq!(alone[0].tokens[0].logprob.to_bits(), first.logprob.to_bits());
         }
     }
 }
 
-/// Ids and every bit of the log-probabilities of weighed texts.
-fn weighed_bits(weighed: &[Weighed]) -> Vec<Vec<(u32, u64)>> {
-    let bits = |w: &Weighed| w.tokens.iter().map(|t| (t.id, t.logprob.to_bits())).collect();
-    weighed.iter().map(bits).collect()
+/// Ids and every bit of the log-probabilities of scored texts.
+fn scored_bits(scored: &[Scored]) -> Vec<Vec<(u32, u64)>> {
+    let bits = |w: &Scored| w.tokens.iter().map(|t| (t.id, t.logprob.to_bits())).collect();
+    scored.iter().map(bits).collect()
 }
 
 #[test]
@@ -179,12 +179,14 @@ fn texts_weighed_together_have_the_bits_of_each_weighed_alone() {
         let config = ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() };
         let check = |(texts, prompt): (Vec<String>, String)| {
             let chat = Chat::plain(format!("Rate this: {prompt}"));
-            let one = |text: &String| alone.weigh(&chat, std::slice::from_ref(text)).unwrap().remove(0);
-            let expected: Vec<Weighed> = texts.iter().map(one).collect();
+            let one = |text: &String| {
+                alone.score_continuations(&chat, std::slice::from_ref(text)).unwrap().remove(0)
+            };
+            let expected: Vec<Scored> = texts.iter().map(one).collect();
             for engine in &engines {
-                let together = engine.weigh(&chat, &texts).unwrap();
+                let together = engine.score_continuations(&chat, &texts).unwrap();
                 prop_assert!(together.iter().map(|w| &w.text).eq(&texts));
-                prop_assert_eq!(weighed_bits(&together), weighed_bits(&expected));
+                prop_assert_eq!(scored_bits(&together), scored_bits(&expected));
             }
             Ok(())
         };
@@ -197,31 +199,33 @@ fn the_tree_of_numbers_takes_eleven_rows() {
     let engine = || Engine::open(&tiny("qwen2"), &options()).unwrap();
     let chat = Chat::new().user("How good is it, from 0 to 100?");
     let numbers: Vec<String> = (0..=100).map(|n: u32| n.to_string()).collect();
-    let sum = |weighed: &[Weighed]| {
+    let sum = |scored: &[Scored]| {
         let mut usage = Usage::default();
-        for w in weighed {
+        for w in scored {
             usage += &w.usage;
         }
         usage
     };
     let tree = engine();
-    let together = tree.weigh(&chat, &numbers).unwrap();
+    let together = tree.score_continuations(&chat, &numbers).unwrap();
     let each = engine();
-    let alone: Vec<Weighed> =
-        numbers.iter().map(|n| each.weigh(&chat, std::slice::from_ref(n)).unwrap().remove(0)).collect();
-    assert_eq!(weighed_bits(&together), weighed_bits(&alone));
+    let alone: Vec<Scored> = numbers
+        .iter()
+        .map(|n| each.score_continuations(&chat, std::slice::from_ref(n)).unwrap().remove(0))
+        .collect();
+    assert_eq!(scored_bits(&together), scored_bits(&alone));
     let (before, after, n_prompt) = (sum(&alone), sum(&together), tree.count(&chat).unwrap());
     // Each alone computes the prompt's last token again, and its own but the last.
     assert_eq!(before.computed, n_prompt + 100 + (90 + 2));
     // 1 to 9, and the 0 of 10; the prompt's last row tells all first digits.
     assert_eq!(after.computed, n_prompt + 9 + 1);
     assert_eq!((after.computed, after.cached, after.generated), (after.distinct, 0, 0));
-    let again = sum(&tree.weigh(&chat, &numbers).unwrap());
+    let again = sum(&tree.score_continuations(&chat, &numbers).unwrap());
     assert_eq!((again.computed, again.cached, again.distinct), (1 + 10, n_prompt - 1, 0));
     // Closed by a brace, there is a row behind each number.
     let closed: Vec<String> = numbers.iter().map(|n| format!("{n}}}")).collect();
-    assert_eq!(sum(&engine().weigh(&chat, &closed).unwrap()).computed, n_prompt + 10 + 90 + 1);
-    assert!(engine().weigh(&chat, &[]).unwrap().is_empty());
+    assert_eq!(sum(&engine().score_continuations(&chat, &closed).unwrap()).computed, n_prompt + 10 + 90 + 1);
+    assert!(engine().score_continuations(&chat, &[]).unwrap().is_empty());
 }
 
 #[test]
@@ -283,11 +287,12 @@ fn nobody_waits_for_answers_that_are_not_wanted_any_more() {
     };
     std::thread::scope(|scope| {
         let asked: Vec<_> = (0..40).map(|i| scope.spawn(move || ask(i))).collect();
-        let weighed = scope.spawn(|| until.weigh(&Chat::new().user("and"), &vec!["so on".to_owned(); 20]));
+        let scored = scope
+            .spawn(|| until.score_continuations(&Chat::new().user("and"), &vec!["so on".to_owned(); 20]));
         stop.say();
         let answers = asked.into_iter().map(|asked| asked.join().unwrap());
         assert!(answers.filter(|answer| *answer == Err(Error::Interrupted)).count() > 30);
-        assert!(matches!(weighed.join().unwrap(), Ok(_) | Err(Error::Interrupted)));
+        assert!(matches!(scored.join().unwrap(), Ok(_) | Err(Error::Interrupted)));
     });
     assert_eq!(until.ask(&Chat::new().user("?"), &Form::Text, &endless), Err(Error::Interrupted));
     let again: Vec<_> = ask_all(&engine, &order).iter().map(bits).collect();

@@ -31,7 +31,7 @@ pub use self::{
     script::{Script, Short},
     segments::{bank, document, segment, segments, translation},
     small_run::{SmallRun, said},
-    tiny_judge::{Numbers, TinyJudge, options, panel, seated},
+    tiny_judge::{Numbers, TinyJudge, models, options, panel},
     weighing::{Halves, Words},
 };
 

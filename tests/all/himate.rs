@@ -6,7 +6,7 @@ use std::{fmt::Write, process::ExitCode, sync::Arc};
 use tribunal::{
     cli::{
         args::{EngineArgs, ModelArgs},
-        panel::Seated,
+        panel::LoadedModels,
     },
     judges::{
         Built, Call, Error, Model, Panel, Preset, Settings, Verdict,

@@ -21,7 +21,7 @@ fn expected_scores() {
     let verdict = verdicts.remove(0).unwrap();
     assert!((verdict.score - 60.0).abs() < 1e-9, "half of 40, half of 80: {}", verdict.score);
     assert_eq!((verdict.raw.to_bits(), verdict.quality_score), (80f64.to_bits(), Some(80.0)));
-    let (chat, continuations) = model.weighed.lock().unwrap().remove(0);
+    let (chat, continuations) = model.scored.lock().unwrap().remove(0);
     assert_eq!((chat.prefill.as_str(), continuations.len()), ("{\"score\": ", 101));
     assert_eq!((continuations[8].as_str(), continuations[100].as_str()), ("8", "100"));
     assert_eq!(calls.iter().map(|call| call.step.to_string()).collect::<Vec<_>>(), ["assess", "expect"]);
@@ -36,7 +36,7 @@ fn expected_scores() {
     let verdict = judged(&judge("gemba-sqm:score=expected"), &panel, &document()[..1]).0.remove(0).unwrap();
     assert!((verdict.score - 60.0).abs() < 1e-9, "half of 40, half of 80: {}", verdict.score);
     assert_eq!((verdict.raw.to_bits(), verdict.quality_score), (80f64.to_bits(), Some(80.0)));
-    assert_eq!(model.weighed.lock().unwrap()[0].0.prefill, "");
+    assert_eq!(model.scored.lock().unwrap()[0].0.prefill, "");
 
     // RATE's core agent sees it beside the evaluation agent's own score.
     let turn = |name: &str, arguments: serde_json::Value| {
@@ -58,7 +58,7 @@ fn expected_scores() {
     let told =
         core.asked().into_iter().find(|(chat, ..)| chat.turns.len() == 4).unwrap().0.turns[3].content.clone();
     assert!(told.contains("\"score\": 3,\n  \"expected_score\": 2.5,"), "{told}");
-    assert_eq!(evaluator.weighed.lock().unwrap()[0].1, ["0,", "1,", "2,", "3,", "4,"]);
+    assert_eq!(evaluator.scored.lock().unwrap()[0].1, ["0,", "1,", "2,", "3,", "4,"]);
 }
 
 /// Five rated translations for gmicl to draw from.
@@ -85,9 +85,9 @@ fn the_quality_score_behind_the_errors() {
         assert!((verdict.score - 60.0).abs() < 1e-9, "{request}, half of 40, half of 80: {}", verdict.score);
         assert_eq!((verdict.raw.to_bits(), verdict.quality_score), (70f64.to_bits(), Some(70.0)));
         assert_eq!(verdict.errors.len(), 2);
-        let weighed = model.weighed.lock().unwrap();
-        assert_eq!((weighed.len(), weighed[0].1.len()), (1, 101), "{request}");
-        assert_eq!(format!("{}70}}", weighed[0].0.prefill), STRICT_ANSWER, "all that was written before it");
+        let scored = model.scored.lock().unwrap();
+        assert_eq!((scored.len(), scored[0].1.len()), (1, 101), "{request}");
+        assert_eq!(format!("{}70}}", scored[0].0.prefill), STRICT_ANSWER, "all that was written before it");
     }
 }
 
@@ -116,9 +116,9 @@ fn only_a_score_that_is_asked_for_has_a_mean() {
         `score=expected` is the mean of the quality score, which only `da=on` asks for; hint: form=json,da=on,score=expected
         `explain` and `da` are options of the JSON form; hint: add form=json
         `score=expected` is the mean of the quality score, which only `da=on` asks for; hint: form=json,da=on,score=expected
-        probabilities are weighed within the layout of `strict`; hint: use preset `strict`, or leave `score` out
+        probabilities are scored within the layout of `strict`; hint: use preset `strict`, or leave `score` out
         option `score` cannot be `expected`; hint: errors, da, expected-da
-        probabilities are weighed within the layout of `strict`; hint: use preset `strict`, or leave `score` out
+        probabilities are scored within the layout of `strict`; hint: use preset `strict`, or leave `score` out
         option `score` cannot be `expected`; hint: errors, da, expected-da
         `score=da` needs the score that `da=off` does not ask for; hint: leave one out
         `gemba-mqm` has no option `threshold`; hint: its options are form, shots, explain, da, score

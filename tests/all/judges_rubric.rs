@@ -164,10 +164,10 @@ fn annotator(
     _: &cli::args::ModelArgs,
     _: &cli::args::EngineArgs,
     sampling: Sampling,
-) -> anyhow::Result<cli::panel::Seated> {
+) -> anyhow::Result<cli::panel::LoadedModels> {
     let script = Script::new().on("Heim", &["\"Heim\" - mistranslation - 60\n\"ging\" - omission - 20"]);
     let panel = tribunal::judges::Panel::new(Arc::new(script.on("", &["\"zu\" - grammar - 90"])), sampling);
-    Ok(cli::panel::Seated::alone(panel, Model { name: "script".into(), sha256: "5eed".into() }))
+    Ok(cli::panel::LoadedModels::alone(panel, Model { name: "script".into(), sha256: "5eed".into() }))
 }
 
 /// Figure 6: a system's points by category.

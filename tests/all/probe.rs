@@ -55,13 +55,13 @@ fn states_have_the_same_bits_alone_and_in_company() {
     let alone = states_in_company(&Device::Cpu);
     let options = Options { kv_bytes: Some(4 << 20), ..Options::default() };
     let engine = Engine::open(&tiny(), &options).unwrap();
-    // Through a lens, and weighed without one: the same log-probabilities.
+    // Through a lens, and scored without one: the same log-probabilities.
     let chat = Chat::plain("English: one\nGerman:");
     let width = alone[0].states[0].len() / alone[0].ends.len();
     let lens = Lens { depths: vec![1], maps: vec![vec![1.0; width], vec![0.0; width]] };
     let read = engine.read(&chat, " eins", &lens).unwrap();
-    let weighed = engine.weigh(&chat, &[" eins".to_owned()]).unwrap().remove(0);
-    assert_eq!(read.tokens, weighed.tokens);
+    let scored = engine.score_continuations(&chat, &[" eins".to_owned()]).unwrap().remove(0);
+    assert_eq!(read.tokens, scored.tokens);
     let reading = read.reading.unwrap();
     assert_eq!(reading.ends.last(), Some(&" eins".len()));
     assert!(reading.values.iter().all(|values| values[1].to_bits() == 0));

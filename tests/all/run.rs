@@ -9,12 +9,12 @@ use std::{
 use proptest::prelude::*;
 use tribunal::{
     judges::{Grouping, Unit, method::Calls},
-    run::{self, Error, Keeping, Options, Outcome, Selection, Shard, Show, Status, calls, merge::Need},
+    run::{self, CallRetention, Error, Options, Outcome, Selection, Shard, Show, Status, calls, merge::Need},
     segment::Segment,
     signature::Signature,
 };
 
-use crate::fakes::{Numbers, TinyJudge, panel, seated, segments};
+use crate::fakes::{Numbers, TinyJudge, models, panel, segments};
 
 fn options(out: &Path) -> Options {
     Options {
@@ -90,7 +90,7 @@ fn a_finished_run_asks_nothing_again() {
 #[test]
 fn failures_of_the_engine_are_judged_again() {
     let dir = tempfile::tempdir().unwrap();
-    let (broken, _) = seated(Numbers { fails_after: Some(5), ..Numbers::default() });
+    let (broken, _) = models(Numbers { fails_after: Some(5), ..Numbers::default() });
     let judge = TinyJudge::by(Grouping::Segment);
     let first = run::run(&broken, &judge, &segments(), &signature(), &options(dir.path())).unwrap();
     assert_eq!(first.summary.statuses[&Status::Failed], 9);
@@ -250,7 +250,7 @@ fn a_full_disk_loses_nothing() {
             Ok(())
         }
     }
-    let calls = calls::Calls { file: Full, keeping: Keeping::Plain, path: "out/calls.jsonl".into() };
+    let calls = calls::Calls { file: Full, keeping: CallRetention::Plain, path: "out/calls.jsonl".into() };
     let mut journal = run::journal::Journal { records: Full, calls, path: "out/journal.jsonl".into() };
     insta::assert_snapshot!(journal.append(&[], Vec::new()).map_or_else(|e| e.to_string(), |()| "nothing to write".into()), @"nothing to write");
     let dir = tempfile::tempdir().unwrap();

@@ -6,27 +6,29 @@ use std::{fs, path::Path, sync::atomic::Ordering};
 use tribunal::{
     judges::{Grouping, Judge, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
-    run::{self, Conduct, Error, Keeping, Options, Outcome, Selection, Shard, Status, Task, merge::Need},
+    run::{
+        self, CallRetention, Error, Options, Outcome, RunConfig, Selection, Shard, Status, Task, merge::Need,
+    },
     segment::{Corpus, Segment},
     signature::Signature,
 };
 
-use crate::fakes::{Chain, Numbers, Rule, TinyJudge, options, panel, seated, segments};
+use crate::fakes::{Chain, Numbers, Rule, TinyJudge, models, options, panel, segments};
 
 fn go(
     panel: &Panel,
     judge: &dyn Judge,
     segments: &[Segment],
     options: &Options,
-    conduct: &Conduct,
+    config: &RunConfig,
 ) -> Result<Outcome, Error> {
     let signature: Signature = "method:tiny|seed:0".parse().unwrap();
     let segments = &Corpus::of(segments.iter().cloned()).unwrap();
-    Task { panel, judge, segments, signature: &signature }.run(options, conduct)
+    Task { panel, judge, segments, signature: &signature }.run(options, config)
 }
 
 fn plain(segments: &[Segment], grouping: Grouping, options: &Options) -> Result<Outcome, Error> {
-    go(&panel().0, &TinyJudge::by(grouping), segments, options, &Conduct::default())
+    go(&panel().0, &TinyJudge::by(grouping), segments, options, &RunConfig::default())
 }
 
 fn bytes(dir: &Path) -> String {
@@ -57,7 +59,7 @@ fn more_systems_and_a_larger_limit_ask_only_what_is_new() {
     plain(one, Grouping::Document, &limit).unwrap();
     let (panel, model) = panel();
     let judge = TinyJudge::by(Grouping::Document);
-    let outcome = go(&panel, &judge, one, &options(&grown), &Conduct::default()).unwrap();
+    let outcome = go(&panel, &judge, one, &options(&grown), &RunConfig::default()).unwrap();
     assert_eq!((outcome.resumed, model.asked.load(Ordering::SeqCst)), (3, 4), "one cannot be parsed unasked");
     plain(&all, Grouping::Document, &options(&grown)).unwrap();
     assert_eq!(bytes(&grown), bytes(&whole));
@@ -146,8 +148,8 @@ fn missing_units_are_asked_again_and_the_others_are_not() {
     let (first, at_once) = (root.path().join("first"), root.path().join("at-once"));
     let judge = TinyJudge::by(Grouping::Document);
     let all = segments();
-    let retry = Conduct { retry_missing: true, ..Conduct::default() };
-    let before = go(&moody(), &judge, &all, &options(&first), &Conduct::default()).unwrap();
+    let retry = RunConfig { retry_missing: true, ..RunConfig::default() };
+    let before = go(&moody(), &judge, &all, &options(&first), &RunConfig::default()).unwrap();
     assert_eq!(before.summary.statuses[&Status::Unparsable], 4);
     let before = before.records().unwrap();
     let after = go(&moody(), &judge, &all, &options(&first), &retry).unwrap();
@@ -161,7 +163,8 @@ fn missing_units_are_asked_again_and_the_others_are_not() {
     assert_eq!(bytes(&first), bytes(&at_once));
     let again = go(&moody(), &judge, &all, &options(&first), &retry).unwrap();
     assert_eq!(again.resumed, 16, "what has been asked again once is not asked a third time");
-    let refused = go(&moody(), &judge, &all, &options(&first), &Conduct::default()).unwrap_err().to_string();
+    let refused =
+        go(&moody(), &judge, &all, &options(&first), &RunConfig::default()).unwrap_err().to_string();
     assert!(refused.contains("retry: `missing` there, - now"), "{refused}");
 }
 
@@ -170,10 +173,10 @@ fn calls_are_kept_as_asked_whatever_was_kept_before() {
     let dir = tempfile::tempdir().unwrap();
     let all = segments();
     let judge = TinyJudge::by(Grouping::Segment);
-    let kept = |keeping| Conduct { keeping, ..Conduct::default() };
-    let (broken, _) = seated(Numbers { fails_after: Some(5), ..Numbers::default() });
-    go(&broken, &judge, &all, &options(dir.path()), &kept(Keeping::Plain)).unwrap();
-    go(&panel().0, &judge, &all, &options(dir.path()), &kept(Keeping::Zstd)).unwrap();
+    let kept = |keeping| RunConfig { keeping, ..RunConfig::default() };
+    let (broken, _) = models(Numbers { fails_after: Some(5), ..Numbers::default() });
+    go(&broken, &judge, &all, &options(dir.path()), &kept(CallRetention::Plain)).unwrap();
+    go(&panel().0, &judge, &all, &options(dir.path()), &kept(CallRetention::Zstd)).unwrap();
     assert!(!dir.path().join("calls.jsonl").exists());
     let whole = tempfile::tempdir().unwrap();
     plain(&all, Grouping::Segment, &options(whole.path())).unwrap();
@@ -181,7 +184,7 @@ fn calls_are_kept_as_asked_whatever_was_kept_before() {
     assert_eq!(calls(dir.path()), calls(whole.path()));
     // A frame that was cut off takes nothing with it but itself.
     fs::write(dir.path().join("calls.jsonl.zst"), &packed[..packed.len() - 3]).unwrap();
-    go(&panel().0, &judge, &all, &options(dir.path()), &kept(Keeping::Zstd)).unwrap();
+    go(&panel().0, &judge, &all, &options(dir.path()), &kept(CallRetention::Zstd)).unwrap();
     assert!(calls(dir.path()).len() >= calls(whole.path()).len() - 1);
     assert_eq!(bytes(dir.path()), bytes(whole.path()));
 }
@@ -215,9 +218,9 @@ fn units_are_finished_one_after_the_other() {
     });
     let panel = Panel::new(std::sync::Arc::new(model), Sampling::default());
     let dir = tempfile::tempdir().unwrap();
-    let conduct = Conduct { questions: 1, ..Conduct::default() };
+    let config = RunConfig { questions: 1, ..RunConfig::default() };
     let options = Options { jobs: 8, ..options(dir.path()) };
-    go(&panel, &Chain, &segments()[..8], &options, &conduct).unwrap();
+    go(&panel, &Chain, &segments()[..8], &options, &config).unwrap();
     let mut counts = std::collections::BTreeMap::new();
     let mut most_open = 0;
     for group in asked.lock().unwrap().iter() {

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use tribunal::{
     judges::{Grouping, Judge, Panel, Role, Settings, method::Calls, registry},
     llm::Sampling,
-    run::{self, Conduct, Options, Outcome, Plan, Selection, Shard, Show, Task, trial::Trial},
+    run::{self, Options, Outcome, Plan, RunConfig, Selection, Shard, Show, Task, trial::Trial},
     segment::{Corpus, Segment},
 };
 
@@ -34,7 +34,9 @@ fn run(panel: &Panel, judge: &dyn Judge, input: &[Segment], out: &Path) -> Outco
 fn trial(panel: &Panel, judge: &dyn Judge, input: &[Segment], out: &Path, time: Duration) -> Trial {
     let segments = &Corpus::of(input.iter().cloned()).unwrap();
     let signature = &"method:any".parse().unwrap();
-    Task { panel, judge, segments, signature }.trial(&options(out), &Conduct::default(), time, None).unwrap()
+    Task { panel, judge, segments, signature }
+        .trial(&options(out), &RunConfig::default(), time, None)
+        .unwrap()
 }
 
 #[test]

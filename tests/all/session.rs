@@ -6,7 +6,7 @@ use tribunal::{
     cli::{
         self,
         args::{EngineArgs, ModelArgs},
-        panel::{Seated, panel},
+        panel::{LoadedModels, panel},
         session::{Session, Watch},
     },
     judges::{Model, Panel},
@@ -17,10 +17,10 @@ use tribunal::{
 use crate::fakes::{Rule, SmallRun};
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<Seated> {
+fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
     let rate = |_: &Chat| Reply { text: "{\"score\": 87}".into(), finish: Finish::Stop, ..Reply::default() };
     let panel = Panel::new(Arc::new(Rule(rate)), sampling);
-    Ok(Seated::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
+    Ok(LoadedModels::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
 }
 
 fn session(argv: &str) -> Result<Session, String> {

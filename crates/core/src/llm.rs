@@ -28,13 +28,13 @@ pub trait Llm: Sync + Send {
     ///
     /// # Errors
     /// As [`Llm::ask`].
-    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error>;
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error>;
 
     /// Weighs a text after a chat, and reads it through a lens.
     ///
     /// # Errors
     /// As [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when it shows no states.
-    fn read(&self, _chat: &Chat, _text: &str, _lens: &Lens) -> Result<Weighed, Error> {
+    fn read(&self, _chat: &Chat, _text: &str, _lens: &Lens) -> Result<Scored, Error> {
         Err(hidden())
     }
 
@@ -331,7 +331,7 @@ impl Usage {
 
 /// A given continuation with the log-probability of each of its tokens.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Weighed {
+pub struct Scored {
     pub text: String,
     pub tokens: Vec<Token>,
     /// What a lens showed of it, where it was read through one.
@@ -341,7 +341,7 @@ pub struct Weighed {
     pub usage: Usage,
 }
 
-impl Weighed {
+impl Scored {
     /// Sum of the tokens' log-probabilities.
     #[must_use]
     pub fn logprob(&self) -> f64 {

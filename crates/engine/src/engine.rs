@@ -22,7 +22,7 @@ pub mod scheduler;
 
 pub mod stream;
 
-mod ahead;
+mod lookahead;
 
 pub mod draft;
 
@@ -32,9 +32,9 @@ pub mod worker;
 
 pub mod workers;
 
-mod awake;
 mod memory;
 mod open;
+mod spin_workers;
 
 mod signed;
 
@@ -49,7 +49,7 @@ use std::{
 
 use crate::{
     files::Stamp,
-    llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, States, Stop, Usage, Weighed},
+    llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, Scored, States, Stop, Usage},
     model::Weights,
     signature::Signature,
 };
@@ -379,7 +379,7 @@ impl Llm for Engine {
 
     /// Texts that begin alike share what they begin with, and all that may follow it: the tree of the numbers from 0 to
     /// 100 takes eleven rows.
-    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
         let prompt = self.prompt_ids(chat)?;
         let texts: Vec<Vec<u32>> =
             continuations.iter().map(|text| self.data(text)).collect::<Result<_, _>>()?;
@@ -396,15 +396,15 @@ impl Llm for Engine {
         let weighed = |(text, places): (&String, Vec<Place>)| {
             let usage = if places.is_empty() { Usage::default() } else { std::mem::take(&mut usage) };
             let tokens = places.iter().map(token).collect();
-            Weighed { text: text.clone(), tokens, reading: None, usage }
+            Scored { text: text.clone(), tokens, reading: None, usage }
         };
         Ok(continuations.iter().zip(places).map(weighed).collect())
     }
 
-    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Weighed, llm::Error> {
+    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Scored, llm::Error> {
         let states = self.states(chat, text, &lens.depths)?;
         let reading = Some(states.through(lens));
-        Ok(Weighed { text: text.to_owned(), tokens: states.tokens, reading, usage: states.usage })
+        Ok(Scored { text: text.to_owned(), tokens: states.tokens, reading, usage: states.usage })
     }
 
     fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {

@@ -2,7 +2,7 @@
 //! have, instead of the one value that was written. It does not apply to answers in words.
 
 use super::{Error, Panel, Role, Step};
-use crate::llm::{Chat, Weighed};
+use crate::llm::{Chat, Scored};
 
 /// The mean of a whole number from 0 to 100, as [`score`] has it: of each number its digits and no further one. The
 /// numbers are a tree of digits, which costs ten tokens where a digit is a token.
@@ -27,7 +27,7 @@ pub fn percent(
 /// The probabilities are normalized over these values; anything else the model could have said does not count.
 ///
 /// # Errors
-/// What the model's [`crate::llm::Llm::weigh`] returns; [`Error::Failed`] when it gives every value a
+/// What the model's [`crate::llm::Llm::score_continuations`] returns; [`Error::Failed`] when it gives every value a
 /// probability of 0.
 pub fn score(
     panel: &Panel,
@@ -39,20 +39,19 @@ pub fn score(
 ) -> Result<f64, Error> {
     let chat = Chat { prefill: format!("{}{prefix}", chat.prefill), ..chat.clone() };
     let texts: Vec<String> = values.iter().map(|(_, text)| text.clone()).collect();
-    let weighed = panel.weigh(role, step, &chat, &texts)?;
+    let scored = panel.score_continuations(role, step, &chat, &texts)?;
     let values: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
-    mean(&values, &ended(&weighed))
+    mean(&values, &ended(&scored))
         .ok_or_else(|| Error::Failed("the model gives every score on the scale a probability of 0".into()))
 }
 
 /// The share of each text that ends there, without what goes on, token by token, to a longer text of the list.
 /// Shares are relative to the likeliest text.
-fn ended(weighed: &[Weighed]) -> Vec<f64> {
-    let most =
-        weighed.iter().map(Weighed::logprob).filter(|l| l.is_finite()).fold(f64::NEG_INFINITY, f64::max);
-    let share = |w: &Weighed| if w.logprob().is_finite() { (w.logprob() - most).exp() } else { 0.0 };
-    let ids = |w: &Weighed| w.tokens.iter().map(|token| token.id).collect::<Vec<_>>();
-    let all: Vec<(Vec<u32>, f64)> = weighed.iter().map(|w| (ids(w), share(w))).collect();
+fn ended(scored: &[Scored]) -> Vec<f64> {
+    let most = scored.iter().map(Scored::logprob).filter(|l| l.is_finite()).fold(f64::NEG_INFINITY, f64::max);
+    let share = |w: &Scored| if w.logprob().is_finite() { (w.logprob() - most).exp() } else { 0.0 };
+    let ids = |w: &Scored| w.tokens.iter().map(|token| token.id).collect::<Vec<_>>();
+    let all: Vec<(Vec<u32>, f64)> = scored.iter().map(|w| (ids(w), share(w))).collect();
     let goes_on = |ids: &[u32]| -> f64 {
         let next = |other: &&(Vec<u32>, f64)| other.0.len() == ids.len() + 1 && other.0.starts_with(ids);
         all.iter().filter(next).map(|(_, share)| share).sum()
@@ -73,12 +72,12 @@ mod tests {
     use crate::llm::{Token, TokenSource, Usage};
 
     /// A text whose tokens have these ids and, together, this probability.
-    fn weighed(ids: &[u32], probability: f64) -> Weighed {
+    fn scored(ids: &[u32], probability: f64) -> Scored {
         let logprob = probability.ln() / ids.len() as f64;
         let source = TokenSource::Sampled;
         let token =
             |id: &u32| Token { id: *id, text: String::new(), logprob, masked_logprob: logprob, source };
-        Weighed {
+        Scored {
             text: String::new(),
             tokens: ids.iter().map(token).collect(),
             reading: None,
@@ -86,7 +85,7 @@ mod tests {
         }
     }
 
-    fn check(values: &[f64], texts: &[Weighed], expected: Option<f64>) {
+    fn check(values: &[f64], texts: &[Scored], expected: Option<f64>) {
         let mean = mean(values, &ended(texts));
         let close = mean.zip(expected).map_or(mean == expected, |(a, b)| (a - b).abs() < 1e-9);
         assert!(close, "{mean:?}, not {expected:?}");
@@ -94,21 +93,17 @@ mod tests {
 
     #[test]
     fn means() {
-        check(&[0.0, 4.0], &[weighed(&[1], 0.25), weighed(&[2], 0.75)], Some(3.0));
-        check(&[0.0, 4.0], &[weighed(&[1], 0.01), weighed(&[2], 0.03)], Some(3.0));
-        check(
-            &[1.0, 3.0, 9.0],
-            &[weighed(&[1], 1e-300), weighed(&[2], 1e-300), weighed(&[3], 0.0)],
-            Some(2.0),
-        );
-        check(&[1.0], &[weighed(&[1], 0.0)], None);
+        check(&[0.0, 4.0], &[scored(&[1], 0.25), scored(&[2], 0.75)], Some(3.0));
+        check(&[0.0, 4.0], &[scored(&[1], 0.01), scored(&[2], 0.03)], Some(3.0));
+        check(&[1.0, 3.0, 9.0], &[scored(&[1], 1e-300), scored(&[2], 1e-300), scored(&[3], 0.0)], Some(2.0));
+        check(&[1.0], &[scored(&[1], 0.0)], None);
         check(&[], &[], None);
     }
 
     #[test]
     fn a_text_that_goes_on_to_another_keeps_what_ends_there() {
         // 8 has 0.6, of which 0.4 goes on to 80; 9 has 0.2.
-        let texts = [weighed(&[8], 0.6), weighed(&[8, 0], 0.4), weighed(&[9], 0.2)];
+        let texts = [scored(&[8], 0.6), scored(&[8, 0], 0.4), scored(&[9], 0.2)];
         check(&[8.0, 80.0, 9.0], &texts, Some((0.2 * 8.0 + 0.4 * 80.0 + 0.2 * 9.0) / 0.8));
     }
 }

@@ -12,7 +12,7 @@
 //! - Prompt. Prism-src has language tags; GPTScore an instruction, without a chat template as here. Ours names the
 //!   languages and nothing else: `English: SOURCE`, then `German:` and the translation. No control token acts.
 //! - Norm. Both papers average over tokens (`norm=mean`); `norm=sum` adds them up, which favours short translations.
-//! - The end of the text is not weighed: Prism's models have a token for it, a plain prompt does not.
+//! - The end of the text is not scored: Prism's models have a token for it, a plain prompt does not.
 //! - `relative=on` takes away what the model gives the same text without the other one in front: a translation is then
 //!   not rewarded for being made of frequent words.
 //! - Documents (`--granularity doc`). Papers: single segments. Ours: earlier segments of the document stand in front,
@@ -28,7 +28,7 @@ use super::{
     setup::{self, Choice, Granularity, Options, Preset, Settings},
 };
 use crate::{
-    llm::{Chat, Weighed},
+    llm::{Chat, Scored},
     segment::Segment,
 };
 
@@ -87,7 +87,7 @@ enum Direction {
     Backward,
 }
 
-/// A text that is weighed, after the other one or alone.
+/// A text that is scored, after the other one or alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
     direction: Direction,
@@ -124,12 +124,12 @@ impl Judge for Likelihood {
     }
 }
 
-/// What stands before the text that is weighed.
+/// What stands before the text that is scored.
 #[derive(Serialize)]
 struct Query<'a> {
     first_lang: &'a str,
     second_lang: &'a str,
-    /// `None` when the text is weighed alone.
+    /// `None` when the text is scored alone.
     first: Option<&'a str>,
     /// Earlier segments of the document.
     context: Vec<Pair<'a>>,
@@ -188,14 +188,14 @@ impl Likelihood {
         let chat = Chat::plain(self.prompts.render(PROMPT, query)?);
         // Behind a space, as a word stands behind another.
         let text = format!(" {second}");
-        let weighed = panel.weigh(Role::Annotator, reading.step(), &chat, &[text])?;
-        self.value(&weighed, direction)
+        let scored = panel.score_continuations(Role::Annotator, reading.step(), &chat, &[text])?;
+        self.value(&scored, direction)
     }
 
     /// Unit: nats, per token unless they are summed up.
-    fn value(&self, weighed: &[Weighed], direction: Direction) -> Result<f64, Error> {
-        let n_tokens = weighed.iter().map(|weighed| weighed.tokens.len()).sum::<usize>();
-        let sum = weighed.iter().map(Weighed::logprob).sum::<f64>();
+    fn value(&self, scored: &[Scored], direction: Direction) -> Result<f64, Error> {
+        let n_tokens = scored.iter().map(|scored| scored.tokens.len()).sum::<usize>();
+        let sum = scored.iter().map(Scored::logprob).sum::<f64>();
         let value = if self.is_sum { sum } else { sum / n_tokens as f64 };
         if n_tokens > 0 && value.is_finite() {
             return Ok(value);
@@ -203,7 +203,7 @@ impl Likelihood {
         Err(Error::Failed(format!("the model gives the {} no probability", direction.second())))
     }
 
-    /// The mean over the directions, each less what its text has alone where that was weighed too.
+    /// The mean over the directions, each less what its text has alone where that was scored too.
     fn verdict(&self, values: &[f64]) -> Verdict {
         let of_directions = values.chunks(self.readings.len() / self.directions.len());
         let net = of_directions.map(|values| values[0] - values.get(1).copied().unwrap_or_default());
@@ -223,7 +223,7 @@ impl Direction {
         if self == Self::Forward { (source, target) } else { (target, source) }
     }
 
-    /// What is weighed.
+    /// What is scored.
     fn second(self) -> &'static str {
         if self == Self::Forward { "translation" } else { "source" }
     }

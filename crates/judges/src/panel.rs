@@ -16,7 +16,7 @@ use super::{
     Error,
     method::{Role, Step},
 };
-use crate::llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, Usage, Weighed};
+use crate::llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, Scored, Usage};
 
 /// The models of a method's roles, and how they are asked.
 #[derive(Clone)]
@@ -52,11 +52,11 @@ pub struct Call {
     /// 0 the first time; then how often the question had been asked before, its answers being unusable.
     pub attempt: usize,
     pub chat: Chat,
-    /// How the answer was sampled. Continuations that are weighed have a budget of 0.
+    /// How the answer was sampled. Continuations that are scored have a budget of 0.
     pub sampling: Sampling,
     pub reply: Reply,
-    /// The given continuations, where they were weighed and nothing was asked.
-    pub weighed: Vec<Weighed>,
+    /// The given continuations, where they were scored and nothing was asked.
+    pub scored: Vec<Scored>,
     /// Why there is no answer.
     pub error: Option<llm::Error>,
     /// What the judge made of the answer, where the method counts that: see [`Panel::mark`].
@@ -73,7 +73,7 @@ pub struct Question {
     pub step: Step,
     pub chat: Chat,
     pub form: Form,
-    /// The most tokens that the answer may take; 0 when given continuations are weighed.
+    /// The most tokens that the answer may take; 0 when given continuations are scored.
     pub max_tokens: usize,
     /// The shortest answer that the form allows, where one is known.
     pub shortest: Option<String>,
@@ -82,7 +82,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// The texts that are weighed, where nothing is to be answered.
+    /// The texts that are scored, where nothing is to be answered.
     #[must_use]
     pub fn given(&self) -> &[String] {
         match &self.form {
@@ -298,14 +298,14 @@ impl Panel {
     /// and a reply that sums them up: `{"TEXT": LOGPROB, ...}`.
     ///
     /// # Errors
-    /// What the model's [`Llm::weigh`] returns.
-    pub fn weigh(
+    /// What the model's [`Llm::score_continuations`] returns.
+    pub fn score_continuations(
         &self,
         role: Role,
         step: impl Into<Step>,
         chat: &Chat,
         continuations: &[String],
-    ) -> Result<Vec<Weighed>, llm::Error> {
+    ) -> Result<Vec<Scored>, llm::Error> {
         if self.rehearses {
             self.note_question(self.question(
                 (role, step.into()),
@@ -315,12 +315,12 @@ impl Panel {
             return Err(rehearsed());
         }
         let start = Instant::now();
-        let asked = self.llm(role).weigh(chat, continuations);
+        let asked = self.llm(role).score_continuations(chat, continuations);
         self.note_weighed((role, step.into()), chat, said(&asked), start);
         asked
     }
 
-    /// Weighs a text under the model of a role and reads it through a lens, recorded as [`Panel::weigh`] is.
+    /// Weighs a text under the model of a role and reads it through a lens, recorded as [`Panel::score_continuations`] is.
     ///
     /// # Errors
     /// What the model's [`Llm::read`] returns.
@@ -331,7 +331,7 @@ impl Panel {
         chat: &Chat,
         text: &str,
         lens: &Lens,
-    ) -> Result<Weighed, llm::Error> {
+    ) -> Result<Scored, llm::Error> {
         if self.rehearses {
             let question = self.question((role, step.into()), chat, Form::Choice(vec![text.to_owned()]));
             self.note_question(Question { is_read: true, ..question });
@@ -339,8 +339,8 @@ impl Panel {
         }
         let start = Instant::now();
         let asked = self.llm(role).read(chat, text, lens);
-        let weighed = asked.clone().map(|weighed| vec![weighed]);
-        self.note_weighed((role, step.into()), chat, said(&weighed), start);
+        let scored = asked.clone().map(|scored| vec![scored]);
+        self.note_weighed((role, step.into()), chat, said(&scored), start);
         asked
     }
 
@@ -348,19 +348,19 @@ impl Panel {
         &self,
         place: (Role, Step),
         chat: &Chat,
-        (weighed, error): (Vec<Weighed>, Option<llm::Error>),
+        (scored, error): (Vec<Scored>, Option<llm::Error>),
         start: Instant,
     ) {
-        let sums = weighed.iter().map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
+        let sums = scored.iter().map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
         let text = serde_json::Value::Object(sums.collect()).to_string();
         let mut usage = Usage::default();
-        for weighed in &weighed {
-            usage += &weighed.usage;
+        for scored in &scored {
+            usage += &scored.usage;
         }
         let reply = Reply { text, usage, ..Reply::default() };
         let sampling = Sampling { max_tokens: 0, ..self.sampling.clone() };
         let call = self.call(place, chat, &sampling, start);
-        self.note_call(Call { reply, weighed, error, ..call });
+        self.note_call(Call { reply, scored, error, ..call });
     }
 
     /// Notes what came of the last answer at a step about this panel's unit. Outcomes are counted by stage in
@@ -386,7 +386,7 @@ impl Panel {
             chat: chat.clone(),
             sampling: sampling.clone(),
             reply: Reply::default(),
-            weighed: Vec::new(),
+            scored: Vec::new(),
             error: None,
             outcome: None,
             seconds: start.elapsed().as_secs_f64(),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     bench::{
-        gpu::{Desk, Load, Peak, Product, Share, Sizes},
+        gpu::{Bench, Load, Peak, Product, Share, Sizes},
         shapes::{self, Shape},
     },
     cli::{args::EngineArgs, panel, table::Table},
@@ -82,20 +82,20 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         (sizes.product_rows, sizes.answers) = (args.rows.clone(), args.rows.clone());
     }
     sizes.n_documents = args.documents.unwrap_or(sizes.n_documents);
-    let desk = Desk { gpu, shape: &shape, sizes, options: &options };
-    let peak = desk.peak()?;
+    let bench = Bench { gpu, shape: &shape, sizes, options: &options };
+    let peak = bench.peak()?;
     let wants = |part| args.parts.contains(&part);
     let report = Report {
         gpu: gpu.name().to_owned(),
         peak,
-        products: wants(Part::Products).then(|| desk.products(peak)).transpose()?,
-        prefill: wants(Part::Prefill).then(|| desk.prefill(peak)).transpose()?,
-        decode: wants(Part::Decode).then(|| desk.decode(peak)).transpose()?,
-        documents: wants(Part::Documents).then(|| desk.documents()).transpose()?,
-        chats: wants(Part::Chats).then(|| desk.chats()).transpose()?,
+        products: wants(Part::Products).then(|| bench.products(peak)).transpose()?,
+        prefill: wants(Part::Prefill).then(|| bench.prefill(peak)).transpose()?,
+        decode: wants(Part::Decode).then(|| bench.decode(peak)).transpose()?,
+        documents: wants(Part::Documents).then(|| bench.documents()).transpose()?,
+        chats: wants(Part::Chats).then(|| bench.chats()).transpose()?,
     };
     if args.json {
-        return super::print(&report.json(&shape, &desk.sizes), out);
+        return super::print(&report.json(&shape, &bench.sizes), out);
     }
     report.print(&shape, out)?;
     Ok(ExitCode::SUCCESS)
@@ -137,12 +137,12 @@ impl Report {
             writeln!(
                 out,
                 "{}",
-                shares_table(["prompt", "tokens/s", "of the peak"], shares, |s| s.pace.prompt)
+                shares_table(["prompt", "tokens/s", "of the peak"], shares, |s| s.throughput.prompt)
             )?;
         }
         if let Some(shares) = &self.decode {
             let head = ["answers", "tokens/s", "of the bandwidth"];
-            writeln!(out, "{}", shares_table(head, shares, |s| s.pace.batch))?;
+            writeln!(out, "{}", shares_table(head, shares, |s| s.throughput.batch))?;
         }
         let loads: Vec<&Load> = self.documents.iter().flatten().chain(&self.chats).collect();
         if !loads.is_empty() {
@@ -172,7 +172,7 @@ fn shares_table(head: [&str; 3], shares: &[Share], key: impl Fn(&Share) -> usize
     let mut table = Table::new();
     table.head(head);
     for share in shares {
-        let speed = format!("{:.0}", share.pace.tokens_per_s);
+        let speed = format!("{:.0}", share.throughput.tokens_per_s);
         table.row([key(share).to_string(), speed, format!("{:.2}", share.of_limit)]);
     }
     table

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     cli::{
         args::{EngineArgs, ModelArgs, SamplingArgs, sampling_signature},
-        panel::Seat,
+        panel::ModelLoader,
         score::Begun,
     },
     files,
@@ -65,15 +65,15 @@ pub struct RunArgs {
 ///
 /// # Errors
 /// If the set, model or folder cannot be used, or the folder has answers from another run.
-pub fn run(args: &RunArgs, begun: &Begun, seat: Seat) -> Result<(usize, usize)> {
+pub fn run(args: &RunArgs, begun: &Begun, load: ModelLoader) -> Result<(usize, usize)> {
     let mut cues = gold::read(&args.input)?;
     cues.truncate(args.limit.unwrap_or(cues.len()));
     let (judge, signed) = judge(args)?;
-    let seated = seat(&args.model, &args.engine, args.sampling.sampling())?;
+    let models = load(&args.model, &args.engine, args.sampling.sampling())?;
     let Signed { method, prompts } = signed;
     let sampling = sampling_signature(&args.sampling.sampling());
     let signature = Signature::new().with("task", "promptcue").followed_by(&method);
-    let signature = signature.followed_by(&seated.signature).followed_by(&prompts).followed_by(&sampling);
+    let signature = signature.followed_by(&models.signature).followed_by(&prompts).followed_by(&sampling);
     let about = json!({
         "signature": signature.to_string(),
         "scenario": judge.scenario().short_name(),
@@ -86,8 +86,8 @@ pub fn run(args: &RunArgs, begun: &Begun, seat: Seat) -> Result<(usize, usize)> 
     let path = args.out.join(ANSWERS);
     let mut file = files::append(&path)?;
     begun.writing.keeps(format!("answers so far are in `{}`; the same command goes on", path.display()));
-    for part in open.chunks(seated.jobs(args.engine.jobs)) {
-        let lines = in_parallel(part, |_, cue| line(&judge, &seated.panel, cue));
+    for part in open.chunks(models.jobs(args.engine.jobs)) {
+        let lines = in_parallel(part, |_, cue| line(&judge, &models.panel, cue));
         for line in lines {
             missing += usize::from(line["review"].is_null());
             writeln!(file, "{line}").with_context(|| format!("cannot write `{}`", path.display()))?;

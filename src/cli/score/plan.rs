@@ -11,12 +11,12 @@ use crate::{
     card::{self, Card},
     cli::{
         output::{Format, Printed},
-        panel::{Seat, Seated},
+        panel::{LoadedModels, ModelLoader},
         table::Table,
         wrap,
     },
     judges::{Built, Model, Panel},
-    llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Weighed},
+    llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
     run::{self, Options, Plan, Show, Task, plan::Amount, trial::Trial},
     signature::Signature,
 };
@@ -44,11 +44,11 @@ pub fn run(
     judged: &Judged,
     built: &Built,
     begun: &Begun,
-    seat: Seat,
+    load: ModelLoader,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let planned = match seat(&args.model, &args.engine, args.sampling.sampling()) {
-        Ok(seated) => counted(args, judged, built, begun, &seated)?,
+    let planned = match load(&args.model, &args.engine, args.sampling.sampling()) {
+        Ok(models) => counted(args, judged, built, begun, &models)?,
         Err(error) => match error.downcast_ref::<card::Error>() {
             Some(card::Error::NotPulled { name, .. }) => {
                 guessed(args, judged, built, begun, &card::find(name)?)?
@@ -60,33 +60,39 @@ pub fn run(
 }
 
 /// Counted with the models themselves, and tried out on a few groups.
-fn counted(args: &Args, judged: &Judged, built: &Built, begun: &Begun, seated: &Seated) -> Result<Planned> {
-    built.judge.check_models(&|role| seated.model_of(role))?;
-    let signature = super::signature(built, &seated.signature, args);
-    let plan = planned(args, judged, built, begun, &seated.panel, &signature)?;
+fn counted(
+    args: &Args,
+    judged: &Judged,
+    built: &Built,
+    begun: &Begun,
+    models: &LoadedModels,
+) -> Result<Planned> {
+    built.judge.check_models(&|role| models.model_of(role))?;
+    let signature = super::signature(built, &models.signature, args);
+    let plan = planned(args, judged, built, begun, &models.panel, &signature)?;
     let Judged { input, selection } = judged;
-    let jobs = seated.jobs(args.engine.jobs);
+    let jobs = models.jobs(args.engine.jobs);
     let options = super::options(args, &signature, (&input.segments, selection), jobs, begun)?;
     if !args.run.quiet {
         say!("note: judging a few groups to see how long they take");
     }
     let task = Task {
-        panel: &seated.panel,
+        panel: &models.panel,
         judge: built.judge.as_ref(),
         segments: &input.segments,
         signature: &signature,
     };
-    let conduct = super::conduct(args, built, seated, begun)?;
+    let config = super::config(args, built, models, begun)?;
     let distinct = plan.least.distinct_tokens.filter(|_| plan.is_fixed);
     let mut trial =
-        task.trial(&Options { show: Show::Quiet, ..options.clone() }, &conduct, TRIAL, distinct)?;
+        task.trial(&Options { show: Show::Quiet, ..options.clone() }, &config, TRIAL, distinct)?;
     if let Some(expected) = &mut trial.expected {
         if plan.is_fixed {
             *expected = Amount { answer_tokens: expected.answer_tokens, ..plan.least };
         }
         expected.prompt_tokens = expected.prompt_tokens.max(plan.least.prompt_tokens);
     }
-    let mut estimates = (seated.memory)();
+    let mut estimates = (models.memory)();
     match trial.seconds_left {
         Some(seconds) if trial.kept < trial.groups => estimates.push(("time".to_owned(), time(seconds))),
         Some(_) => estimates.push(("time".to_owned(), "everything is judged already".to_owned())),
@@ -116,7 +122,7 @@ fn time(seconds: f64) -> String {
 fn guessed(args: &Args, judged: &Judged, built: &Built, begun: &Begun, card: &Card) -> Result<Planned> {
     let panel = Panel::new(Arc::new(Characters), args.sampling.sampling());
     let model = Model { name: card.name.clone(), sha256: String::new() };
-    let signature = super::signature(built, &Seated::alone(panel.clone(), model).signature, args);
+    let signature = super::signature(built, &LoadedModels::alone(panel.clone(), model).signature, args);
     let plan = planned(args, judged, built, begun, &panel, &signature)?;
     let mut notes = plan.notes();
     notes.push(format!(
@@ -237,7 +243,7 @@ impl Llm for Characters {
         Err(Self::refusal())
     }
 
-    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, Refusal> {
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Refusal> {
         Err(Self::refusal())
     }
 

@@ -56,7 +56,7 @@ fn question(doc: &str, seg: usize, text: &str) -> Asked {
         chat: Chat::new().user(text),
         sampling: Sampling::default(),
         reply: Reply::default(),
-        weighed: Vec::new(),
+        scored: Vec::new(),
         error: None,
         outcome: None,
         seconds: 0.0,

@@ -57,8 +57,8 @@ impl Named {
 
 /// A call whose columns are not of one length.
 pub fn uneven(number: usize, call: &CallLine) -> Option<Difference> {
-    let Content { spelled, weighed, .. } = call.content.as_ref()?;
-    let mut columns = weighed.iter().map(|continuation| &continuation.spelled).chain([spelled]);
+    let Content { spelled, scored, .. } = call.content.as_ref()?;
+    let mut columns = scored.iter().map(|continuation| &continuation.spelled).chain([spelled]);
     let is_uneven = |Spelled { tokens, pieces, logprobs, masked_logprobs }: &&Spelled| {
         let n = tokens.len();
         pieces.len() != n

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tribunal::{
     judges::{Built, Call, Error, Panel, Verdict},
-    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Token, TokenSource, Weighed},
+    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource},
     segment::Segment,
 };
 
@@ -78,18 +78,18 @@ impl Llm for Cast {
     }
 
     /// The line's text has its own probability, and the other continuations share the rest.
-    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
         let said = self.ask(chat, &Form::Text, &Sampling::default())?;
         let named: f64 = said.tokens.iter().map(|token| token.logprob).sum();
         let rest = ((1.0 - named.exp()) / (continuations.len() - 1).max(1) as f64).ln();
         if !continuations.contains(&said.text) {
             return Err(llm::Error::Engine(format!("the cast cannot weigh `{}`", said.text)));
         }
-        let weighed = |text: &String| {
+        let scored = |text: &String| {
             let tokens = if *text == said.text { said.tokens.clone() } else { reply(text, &[rest]).tokens };
-            Weighed { text: text.clone(), tokens, reading: None, usage: tribunal::llm::Usage::default() }
+            Scored { text: text.clone(), tokens, reading: None, usage: tribunal::llm::Usage::default() }
         };
-        Ok(continuations.iter().map(weighed).collect())
+        Ok(continuations.iter().map(scored).collect())
     }
 
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {

@@ -7,7 +7,7 @@ use std::sync::{
 
 use tribunal::{
     judges::{Error, Judge, Materials, Panel, Role, Stage, Verdict},
-    llm::{self, Chat, Form, Llm, Reply, Sampling, Weighed},
+    llm::{self, Chat, Form, Llm, Reply, Sampling, Scored},
     segment::Segment,
 };
 
@@ -54,7 +54,7 @@ impl Llm for Word {
         Ok(Reply { text: self.says.into(), usage, ..Reply::default() })
     }
 
-    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, llm::Error> {
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, llm::Error> {
         Ok(Vec::new())
     }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Mutex;
 
-use tribunal::llm::{self, Chat, Form, Llm, Reply, Sampling, Token, TokenSource, Weighed};
+use tribunal::llm::{self, Chat, Form, Llm, Reply, Sampling, Scored, Token, TokenSource};
 
 /// Says something else at every seed, and knows how likely each score is.
 #[derive(Default)]
 pub struct Moody {
     pub answers: Vec<String>,
-    pub weighed: Mutex<Vec<(Chat, Vec<String>)>>,
+    pub scored: Mutex<Vec<(Chat, Vec<String>)>>,
 }
 
 impl Llm for Moody {
@@ -21,8 +21,8 @@ impl Llm for Moody {
         Ok(Reply { tokens: cuts.windows(2).enumerate().map(token).collect(), text, ..Reply::default() })
     }
 
-    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
-        self.weighed.lock().unwrap().push((chat.clone(), continuations.to_vec()));
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
+        self.scored.lock().unwrap().push((chat.clone(), continuations.to_vec()));
         let weigh = |text: &String| {
             let probability = match text.as_str() {
                 "1," => 0.1,
@@ -30,7 +30,7 @@ impl Llm for Moody {
                 "40" | "80" => 0.2,
                 _ => 0.0,
             };
-            Weighed {
+            Scored {
                 text: text.clone(),
                 tokens: vec![token(text, probability)],
                 reading: None,

@@ -8,7 +8,7 @@ use std::{
 
 use tribunal::{
     engine::{Engine, Options},
-    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Weighed},
+    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Scored},
 };
 
 /// The engine over the tiny model of this name in `models/tiny`, with room for so many MiB of cache and tokens.
@@ -32,8 +32,8 @@ impl Llm for Babble {
         Ok(Reply { finish: if is_whole { Finish::Form } else { reply.finish }, ..reply })
     }
 
-    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
-        self.0.weigh(chat, continuations)
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
+        self.0.score_continuations(chat, continuations)
     }
 
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
@@ -51,8 +51,8 @@ impl Llm for Within {
         self.0.ask(&Chat::new().user("?"), form, &sampling)
     }
 
-    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
-        self.0.weigh(chat, continuations)
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
+        self.0.score_continuations(chat, continuations)
     }
 
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
@@ -88,8 +88,8 @@ impl Llm for Collector {
         self.engine.ask(&Chat::new().user("?"), form, &sampling)
     }
 
-    fn weigh(&self, _: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, llm::Error> {
-        self.engine.weigh(&Chat::new().user("?"), continuations)
+    fn score_continuations(&self, _: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
+        self.engine.score_continuations(&Chat::new().user("?"), continuations)
     }
 
     fn count(&self, _: &Chat) -> Result<usize, llm::Error> {

@@ -1,6 +1,6 @@
 //! A model that answers by a rule. It weighs nothing.
 
-use tribunal::llm::{Chat, Error, Form, Llm, Reply, Sampling, Weighed};
+use tribunal::llm::{Chat, Error, Form, Llm, Reply, Sampling, Scored};
 
 /// Answers by what the chat says.
 pub struct Rule<F>(pub F);
@@ -10,7 +10,7 @@ impl<F: Fn(&Chat) -> Reply + Send + Sync> Llm for Rule<F> {
         Ok(self.0(chat))
     }
 
-    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, Error> {
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
         Err(Error::Engine("a rule weighs nothing".into()))
     }
 
@@ -27,7 +27,7 @@ impl<F: Fn(&Chat, &Sampling) -> Reply + Send + Sync> Llm for Sampled<F> {
         Ok(self.0(chat, sampling))
     }
 
-    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, Error> {
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
         Err(Error::Engine("a rule weighs nothing".into()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tribunal::llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Weighed};
+use tribunal::llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Scored};
 
 use super::{Lines, words};
 
@@ -76,7 +76,7 @@ impl Llm for Script {
         scene.map(|scene| scene.lines.next()).ok_or_else(|| Error::Engine("the script has no answer".into()))
     }
 
-    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, Error> {
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
         Err(Error::Engine("the script weighs nothing".into()))
     }
 
@@ -97,8 +97,8 @@ impl Llm for Short {
         self.1.ask(chat, form, sampling)
     }
 
-    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error> {
-        self.1.weigh(chat, continuations)
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error> {
+        self.1.score_continuations(chat, continuations)
     }
 
     fn count(&self, chat: &Chat) -> Result<usize, Error> {

@@ -23,7 +23,7 @@ impl SmallRun {
     }
 
     /// The same with a method that also weighs every score.
-    pub fn weighing(n_docs: usize) -> Self {
+    pub fn scoring(n_docs: usize) -> Self {
         Self::of("gemba-da:score=expected", n_docs)
     }
 

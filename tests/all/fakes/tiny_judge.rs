@@ -10,7 +10,7 @@ use std::{
 
 use tribunal::{
     judges::{Error, Grouping, Judge, Materials, Panel, Role, Stage, Unit, Verdict},
-    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Token, TokenSource, Usage, Weighed},
+    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource, Usage},
     mqm::{ErrorSpan, Severity, Side},
     run::{Options, Selection, Shard, Show},
     segment::{Segment, joined},
@@ -46,7 +46,7 @@ impl Llm for Numbers {
         Ok(Reply { text, tokens: vec![token], finish: Finish::Stop, usage, prompt_ids: Vec::new() })
     }
 
-    fn weigh(&self, _: &Chat, _: &[String]) -> Result<Vec<Weighed>, llm::Error> {
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, llm::Error> {
         Ok(Vec::new())
     }
 
@@ -122,11 +122,11 @@ impl Judge for TinyJudge {
 
 /// A panel with one scripted model, and that model.
 pub fn panel() -> (Panel, Arc<Numbers>) {
-    seated(Numbers::default())
+    models(Numbers::default())
 }
 
 /// A panel with this model in every role.
-pub fn seated(model: Numbers) -> (Panel, Arc<Numbers>) {
+pub fn models(model: Numbers) -> (Panel, Arc<Numbers>) {
     let model = Arc::new(model);
     (Panel::new(model.clone(), Sampling::default()), model)
 }

@@ -1,6 +1,6 @@
 //! Models that weigh what they are given: words by a rule, or numbers by fixed odds.
 
-use tribunal::llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Token, TokenSource, Usage, Weighed};
+use tribunal::llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource, Usage};
 
 fn token(text: &str, logprob: f64) -> Token {
     Token { id: 0, text: text.into(), logprob, masked_logprob: logprob, source: TokenSource::Sampled }
@@ -14,17 +14,17 @@ impl<F: Fn(&str, &str) -> f64 + Send + Sync> Llm for Words<F> {
         Err(Error::Engine("nothing is to be written".into()))
     }
 
-    fn weigh(&self, chat: &Chat, texts: &[String]) -> Result<Vec<Weighed>, Error> {
+    fn score_continuations(&self, chat: &Chat, texts: &[String]) -> Result<Vec<Scored>, Error> {
         let prompt = chat.raw.as_deref().unwrap();
         assert!(chat.inert && chat.turns.is_empty());
         let token = |word: &str| token(word, (self.0)(prompt, word));
-        let weighed = |text: &String| Weighed {
+        let scored = |text: &String| Scored {
             text: text.clone(),
             tokens: text.split_whitespace().map(token).collect(),
             reading: None,
             usage: Usage::default(),
         };
-        Ok(texts.iter().map(weighed).collect())
+        Ok(texts.iter().map(scored).collect())
     }
 
     fn count(&self, _: &Chat) -> Result<usize, Error> {
@@ -41,14 +41,14 @@ impl Llm for Halves {
         Ok(Reply { text, finish: Finish::Form, ..Reply::default() })
     }
 
-    fn weigh(&self, _: &Chat, texts: &[String]) -> Result<Vec<Weighed>, Error> {
-        let weighed = |text: &String| Weighed {
+    fn score_continuations(&self, _: &Chat, texts: &[String]) -> Result<Vec<Scored>, Error> {
+        let scored = |text: &String| Scored {
             text: text.clone(),
             tokens: vec![token(text, f64::ln(if ["40", "80"].contains(&text.as_str()) { 0.2 } else { 0.0 }))],
             reading: None,
             usage: Usage::default(),
         };
-        Ok(texts.iter().map(weighed).collect())
+        Ok(texts.iter().map(scored).collect())
     }
 
     fn count(&self, _: &Chat) -> Result<usize, Error> {

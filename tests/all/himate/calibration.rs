@@ -4,7 +4,7 @@ use super::*;
 
 /// A panel for `tribunal calibrate`.
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(_: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<Seated> {
+fn seat(_: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
     let cast = Cast::new()
         .sure(&[COMPARE, "Accuracy/"], &[(CORRECTED, &[-0.5, -0.25])])
         .sure(&[COMPARE], &[(SAME, &[-2.0])])
@@ -15,7 +15,7 @@ fn seat(_: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<Sea
         .on(&[EVALUATE, "Style/Awkward"], &[&found("Minor", "auf", "")])
         .on(&[EVALUATE], &[r#"{"errors": []}"#]);
     let model = Model { name: "scripted".into(), sha256: "5eed".into() };
-    Ok(Seated::alone(Panel::new(Arc::new(cast), sampling), model))
+    Ok(LoadedModels::alone(Panel::new(Arc::new(cast), sampling), model))
 }
 
 #[test]

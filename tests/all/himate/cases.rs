@@ -126,7 +126,7 @@ fn tables_13_to_15() {
 fn tables_16_and_17() {
     let segment = translation(
         ("en", "de"),
-        "This move is just the latest twist in the Dallas-Washington rivalry, one that got juiced up even more this week when Cowboys head coach Mike McCarthy predicted a win for his team, prompting some fireworks back and forth with Washington's Ron Rivera and players.",
+        "This move is just the latest twist in the Dallas-Washington rivalry, one that got juiced up even more this week when Cowboys head coach Mike McCarthy predicted a win for his team, prompting some fireworks back and forth with Washington's Ron Rivera and models.",
         "Dieser Schritt ist nur die jüngste Wendung in der Rivalität zwischen Dallas und Washington, die diese Woche noch stärker gemacht wurde, als Cowboys-Cheftrainer Mike McCarthy einen Sieg für sein Team vorhersagte und ein Feuerwerk zwischen Ron Rivera und Spielern aus Washington auslöste.",
     );
     let case = |subtype, severity, span, is_confirmed, logprob, opinion| Case {

@@ -10,7 +10,7 @@ use crate::{
     model::tail::{Choice, Want},
 };
 
-use super::{ahead, draft, grammar::Grammar, sequence::Sequence, stream::Stream, tokenizer::Tokenizer};
+use super::{draft, grammar::Grammar, lookahead, sequence::Sequence, stream::Stream, tokenizer::Tokenizer};
 
 /// What a request wants of the model.
 pub enum Task {
@@ -37,9 +37,9 @@ pub struct Answer {
     n_prompt: usize,
     tokens: Vec<Token>,
     /// What is expected after the noted tokens: forced ones, which the grammar has taken already, then guesses.
-    ahead: VecDeque<u32>,
+    drafts: VecDeque<u32>,
     n_forced: usize,
-    trust: draft::Trust,
+    draft_budget: draft::DraftBudget,
     usage: Usage,
     bytes: Vec<u8>,
     tokenizer: Arc<Tokenizer>,
@@ -69,9 +69,9 @@ impl Answer {
             context: prompt.to_vec(),
             n_prompt: prompt.len(),
             tokens: Vec::new(),
-            ahead: VecDeque::new(),
+            drafts: VecDeque::new(),
             n_forced: 0,
-            trust: draft::Trust::default(),
+            draft_budget: draft::DraftBudget::default(),
             usage: Usage::default(),
             bytes: Vec::new(),
             tokenizer,
@@ -108,7 +108,7 @@ impl Answer {
     /// The answer's ids as they should stand in the sequence: noted, forced and guessed ones.
     #[must_use]
     pub fn ids(&self) -> Vec<u32> {
-        self.context[self.n_prompt..].iter().chain(&self.ahead).copied().collect()
+        self.context[self.n_prompt..].iter().chain(&self.drafts).copied().collect()
     }
 
     /// Tokens that are settled.
@@ -136,8 +136,8 @@ impl Answer {
                 .map(|&id| Want::Weigh(id))
                 .collect()),
             Task::Generate { grammar, sampling } => {
-                let place = ahead::Place { n_noted, n_forced: self.n_forced, stream: self.stream };
-                ahead::wants(grammar.as_mut(), sampling, self.ahead.make_contiguous(), &place, n_rows)
+                let place = lookahead::Place { n_noted, n_forced: self.n_forced, stream: self.stream };
+                lookahead::wants(grammar.as_mut(), sampling, self.drafts.make_contiguous(), &place, n_rows)
             }
         };
         let mut wants = wants.unwrap_or_else(|error| {
@@ -149,21 +149,21 @@ impl Answer {
     }
 
     /// Takes what came of the wanted rows, then guesses up to `n_drafts` tokens. Rows after a wrong guess are
-    /// ignored. `weigh` gives the log-probabilities of other tokens after one of the rows.
+    /// ignored. `logprobs` gives the log-probabilities of other tokens after one of the rows.
     pub fn take(
         &mut self,
         choices: &[Option<Choice>],
         n_drafts: usize,
-        weigh: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
+        logprobs: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
     ) {
         if !self.is_generated() {
-            return self.take_given(choices, weigh);
+            return self.take_given(choices, logprobs);
         }
         for (row, choice) in choices.iter().enumerate() {
             if self.is_over() {
                 break;
             }
-            let one = |id| weigh(row, &[id]).map(|logprobs| logprobs.first().copied().unwrap_or(f64::NAN));
+            let one = |id| logprobs(row, &[id]).map(|logprobs| logprobs.first().copied().unwrap_or(f64::NAN));
             let as_expected = choice.ok_or_else(no_choice).and_then(|choice| self.take_row(choice, one));
             let as_expected = as_expected.unwrap_or_else(|error| {
                 self.fail(error);
@@ -174,8 +174,8 @@ impl Answer {
             }
         }
         if self.is_over() {
-            self.ahead.clear();
-        } else if self.ahead.is_empty() {
+            self.drafts.clear();
+        } else if self.drafts.is_empty() {
             self.draft(n_drafts);
         }
     }
@@ -185,7 +185,7 @@ impl Answer {
     fn take_given(
         &mut self,
         choices: &[Option<Choice>],
-        weigh: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
+        logprobs: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
     ) {
         let Task::Weigh { rows, .. } = &self.task else { return };
         let left: Vec<Vec<u32>> = rows[self.n_weighed..].iter().take(choices.len()).cloned().collect();
@@ -193,7 +193,7 @@ impl Answer {
             let logprobs = match choice {
                 None => Err(no_choice()),
                 Some(choice) if ids.len() == 1 => Ok(vec![choice.logprob]),
-                Some(_) => weigh(row, ids),
+                Some(_) => logprobs(row, ids),
             };
             self.n_weighed += 1;
             match logprobs {
@@ -212,9 +212,9 @@ impl Answer {
     fn take_row(
         &mut self,
         choice: Choice,
-        weigh: impl Fn(u32) -> Result<f64, llm::Error>,
+        logprobs: impl Fn(u32) -> Result<f64, llm::Error>,
     ) -> Result<bool, llm::Error> {
-        let expected = self.ahead.pop_front();
+        let expected = self.drafts.pop_front();
         if self.n_forced > 0 {
             self.n_forced -= 1;
             self.usage.forced += 1;
@@ -222,13 +222,13 @@ impl Answer {
             self.check_end();
             return Ok(true);
         }
-        let Some(choice) = self.settle(choice, weigh)? else { return Ok(false) };
+        let Some(choice) = self.accept(choice, logprobs)? else { return Ok(false) };
         let guessed = expected == Some(choice.id);
-        self.trust.hear(choice.id, expected);
+        self.draft_budget.observe(choice.id, expected);
         self.usage.accepted += usize::from(guessed);
         self.note(choice, if guessed { TokenSource::Drafted } else { TokenSource::Sampled });
         if !guessed {
-            self.ahead.clear();
+            self.drafts.clear();
         }
         let still = self.force()?;
         self.check_end();
@@ -262,17 +262,17 @@ impl Answer {
     }
 
     /// Makes a choice the next token, or what the budget asks for in its place. `None` when the model ended its turn.
-    fn settle(
+    fn accept(
         &mut self,
         mut choice: Choice,
-        weigh: impl Fn(u32) -> Result<f64, llm::Error>,
+        logprobs: impl Fn(u32) -> Result<f64, llm::Error>,
     ) -> Result<Option<Choice>, llm::Error> {
         let Task::Generate { grammar, sampling } = &mut self.task else { return Ok(None) };
         let left = sampling.max_tokens.saturating_sub(self.tokens.len());
         let id = grammar.as_mut().map_or(choice.id, |grammar| grammar.within(choice.id, left));
         if id != choice.id {
             // The budget leaves room for the shortest end alone, and this is its next token.
-            choice = Choice { id, logprob: weigh(id)?, masked_logprob: 0.0 };
+            choice = Choice { id, logprob: logprobs(id)?, masked_logprob: 0.0 };
         }
         if self.tokenizer.stops().contains(&id) {
             self.note(choice, TokenSource::Sampled);
@@ -290,9 +290,9 @@ impl Answer {
         let Task::Generate { grammar: Some(grammar), sampling } = &mut self.task else { return Ok(true) };
         let forced = grammar.force(sampling.max_tokens.saturating_sub(self.tokens.len()))?;
         self.n_forced = forced.len();
-        let same = self.ahead.iter().zip(&forced).take_while(|(guess, forced)| guess == forced).count();
+        let same = self.drafts.iter().zip(&forced).take_while(|(guess, forced)| guess == forced).count();
         if same < forced.len() {
-            self.ahead = forced.into();
+            self.drafts = forced.into();
         }
         Ok(same == self.n_forced)
     }
@@ -301,9 +301,9 @@ impl Answer {
     fn draft(&mut self, n: usize) {
         let Task::Generate { grammar, sampling } = &self.task else { return };
         let left = sampling.max_tokens.saturating_sub(self.tokens.len() + 1);
-        let n = n.min(left).min(self.trust.length());
-        self.ahead = self.trust.believe(draft::guess(&self.context, grammar.as_ref(), n)).into();
-        self.usage.drafted += self.ahead.len();
+        let n = n.min(left).min(self.draft_budget.length());
+        self.drafts = self.draft_budget.propose(draft::guess(&self.context, grammar.as_ref(), n)).into();
+        self.usage.drafted += self.drafts.len();
     }
 
     /// Ends the answer where it must end, unless forced tokens are still to come.

@@ -20,20 +20,20 @@ pub fn share(n_rows: usize, cheap: usize) -> usize {
 /// How far an answer's guesses are trusted: as far as the last ones were right, and a little further. A wrong
 /// guess costs a row of the step.
 #[derive(Clone, Copy, Debug)]
-pub struct Trust {
+pub struct DraftBudget {
     n: usize,
     n_right: usize,
     /// A guess that was not trusted, kept for comparison.
     untried: Option<u32>,
 }
 
-impl Default for Trust {
+impl Default for DraftBudget {
     fn default() -> Self {
         Self { n: 2, n_right: 0, untried: None }
     }
 }
 
-impl Trust {
+impl DraftBudget {
     /// How long a guess should be.
     #[must_use]
     pub fn length(&self) -> usize {
@@ -42,7 +42,7 @@ impl Trust {
 
     /// Takes a new guess and returns the part of it that is trusted.
     #[must_use]
-    pub fn believe(&mut self, mut guess: Vec<u32>) -> Vec<u32> {
+    pub fn propose(&mut self, mut guess: Vec<u32>) -> Vec<u32> {
         self.n_right = 0;
         self.untried = guess.first().copied().filter(|_| self.n == 0);
         guess.truncate(self.n);
@@ -50,7 +50,7 @@ impl Trust {
     }
 
     /// Records which token came, and which one had been expected.
-    pub fn hear(&mut self, id: u32, believed: Option<u32>) {
+    pub fn observe(&mut self, id: u32, believed: Option<u32>) {
         if self.untried.take() == Some(id) {
             self.n = 1;
         }
@@ -100,21 +100,21 @@ mod tests {
 
     #[test]
     fn trust_follows_what_went_right() {
-        let mut trust = Trust::default();
-        assert_eq!(trust.believe(vec![1, 2, 3]), [1, 2]);
-        trust.hear(1, Some(1));
-        trust.hear(2, Some(2));
-        assert_eq!(trust.length(), 4, "two went right");
-        assert_eq!(trust.believe(vec![1, 2, 3]), [1, 2, 3]);
-        trust.hear(1, Some(1));
-        trust.hear(9, Some(2));
-        assert_eq!(trust.believe(vec![1, 2]), [1], "one went right");
-        trust.hear(9, Some(1));
-        assert!(trust.believe(vec![7]).is_empty(), "none went right");
-        trust.hear(8, None);
-        assert!(trust.believe(vec![7]).is_empty(), "nor would this one have");
-        trust.hear(7, None);
-        assert_eq!(trust.believe(vec![5, 6]), [5], "this one would have");
+        let mut draft_budget = DraftBudget::default();
+        assert_eq!(draft_budget.propose(vec![1, 2, 3]), [1, 2]);
+        draft_budget.observe(1, Some(1));
+        draft_budget.observe(2, Some(2));
+        assert_eq!(draft_budget.length(), 4, "two went right");
+        assert_eq!(draft_budget.propose(vec![1, 2, 3]), [1, 2, 3]);
+        draft_budget.observe(1, Some(1));
+        draft_budget.observe(9, Some(2));
+        assert_eq!(draft_budget.propose(vec![1, 2]), [1], "one went right");
+        draft_budget.observe(9, Some(1));
+        assert!(draft_budget.propose(vec![7]).is_empty(), "none went right");
+        draft_budget.observe(8, None);
+        assert!(draft_budget.propose(vec![7]).is_empty(), "nor would this one have");
+        draft_budget.observe(7, None);
+        assert_eq!(draft_budget.propose(vec![5, 6]), [5], "this one would have");
     }
 
     #[test]

@@ -18,10 +18,10 @@ use crate::{
 
 use super::{
     answer::Answer,
-    awake::awake,
     draft,
     scheduler::{Scheduler, Step},
     sequence::{Ask, SeqId},
+    spin_workers::spin_workers,
 };
 
 /// A question on its way to the worker; the worker names it.
@@ -62,7 +62,8 @@ impl Worker {
     /// Runs until all senders are dropped.
     pub fn run(mut self) {
         while self.receive() {
-            let step = if self.model.computes_on_threads() { awake(|| self.step()) } else { self.step() };
+            let step =
+                if self.model.computes_on_threads() { spin_workers(|| self.step()) } else { self.step() };
             if let Err(error) = step {
                 return self.give_up(&llm::Error::Stopped(error.to_string()));
             }
@@ -174,10 +175,10 @@ impl Worker {
         let n_drafts = if self.drafts { draft::share(asked.len(), self.model.cheap_rows()) } else { 0 };
         let model = &*self.model;
         let take = |Asked { id, mut answer, first, wants, .. }: Asked| {
-            let weigh = |row, ids: &[u32]| {
-                model.weigh(first + row, ids).map_err(|error| llm::Error::Engine(error.to_string()))
+            let logprobs = |row, ids: &[u32]| {
+                model.logprobs(first + row, ids).map_err(|error| llm::Error::Engine(error.to_string()))
             };
-            answer.take(&choices[first..first + wants.len()], n_drafts, weigh);
+            answer.take(&choices[first..first + wants.len()], n_drafts, logprobs);
             (id, answer)
         };
         let outcomes: Vec<(SeqId, Answer)> = asked.into_par_iter().map(take).collect();

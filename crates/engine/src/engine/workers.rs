@@ -25,14 +25,14 @@ const STRIDE: usize = 64;
 
 /// All workers of an engine.
 pub struct Workers {
-    desks: Vec<Desk>,
+    workers: Vec<WorkerHandle>,
     known: Mutex<Known>,
-    /// How many more requests than the idlest one a worker may have because it knows their beginning.
+    /// How many more requests than the least loaded one a worker may have because it knows their beginning.
     slack: usize,
 }
 
 /// One worker as its askers see it.
-struct Desk {
+struct WorkerHandle {
     // Dropped first: the thread ends when all senders are dropped.
     inbox: Sender<Request>,
     waiting: Arc<AtomicUsize>,
@@ -55,8 +55,33 @@ impl Drop for Thread {
 struct Known {
     /// Their beginnings, apart for each adapter: none finds what another computed.
     seen: BTreeMap<Option<u32>, Seen>,
-    /// Which worker last had a prompt with this beginning.
-    whose: HashMap<u64, usize>,
+    affinity: Affinity,
+}
+
+/// Which worker last had a prompt with a beginning, by hash. Of the last [`Affinity::REMEMBERED`] distinct beginnings
+/// all are known, and at most twice as many, so that it stays small however long a run is.
+#[derive(Default)]
+struct Affinity {
+    recent: HashMap<u64, usize>,
+    /// The generation before: what is not met again goes with it.
+    older: HashMap<u64, usize>,
+}
+
+impl Affinity {
+    /// 16 million tokens, since a beginning is entered every [`STRIDE`] of them.
+    const REMEMBERED: usize = 1 << 18;
+
+    fn get(&self, beginning: u64) -> Option<usize> {
+        self.recent.get(&beginning).or_else(|| self.older.get(&beginning)).copied()
+    }
+
+    fn enter(&mut self, beginning: u64, worker: usize) {
+        self.recent.insert(beginning, worker);
+        if self.recent.len() > Self::REMEMBERED {
+            std::mem::swap(&mut self.recent, &mut self.older);
+            self.recent.clear();
+        }
+    }
 }
 
 /// A request that has not been answered yet; when it is dropped, it counts no longer.
@@ -76,8 +101,8 @@ impl Workers {
     pub fn start(models: Vec<(Box<dyn Model>, usize)>, options: &Options) -> Result<Self, Error> {
         let slack = options.n_rows.max(1) / 4 + 1;
         let start = |(i, (model, n_blocks))| start(i, model, n_blocks, options);
-        let desks = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
-        Ok(Self { desks, known: Mutex::default(), slack })
+        let workers = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
+        Ok(Self { workers, known: Mutex::default(), slack })
     }
 
     /// Hands a request to a worker. `None` when that worker's thread has ended.
@@ -89,19 +114,19 @@ impl Workers {
             request.answer.set_distinct(known.seen.entry(adapter).or_default().enter(prompt));
             known.choose(adapter, prompt, &self.loads(), self.slack)
         };
-        let Desk { inbox, waiting, .. } = &self.desks[chosen];
+        let WorkerHandle { inbox, waiting, .. } = &self.workers[chosen];
         waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(waiting.clone());
         inbox.send(request).ok().map(|()| waiting)
     }
 
     fn loads(&self) -> Vec<usize> {
-        self.desks.iter().map(|desk| desk.waiting.load(Ordering::Relaxed)).collect()
+        self.workers.iter().map(|worker| worker.waiting.load(Ordering::Relaxed)).collect()
     }
 }
 
 impl Known {
-    /// The worker that knows the longest beginning of a prompt, unless it has much more to do than the idlest; and
+    /// The worker that knows the longest beginning of a prompt, unless it has much more to do than the least loaded one; and
     /// notes that it has this one.
     fn choose(&mut self, adapter: Option<u32>, prompt: &[u32], loads: &[usize], slack: usize) -> usize {
         if loads.len() < 2 {
@@ -118,15 +143,17 @@ impl Known {
                 hasher.finish()
             })
             .collect();
-        let idlest = (0..loads.len()).min_by_key(|&i| loads[i]).unwrap_or(0);
-        let knows = beginnings.iter().rev().find_map(|beginning| self.whose.get(beginning)).copied();
-        let chosen = knows.filter(|&i| loads[i] <= loads[idlest] + slack).unwrap_or(idlest);
-        self.whose.extend(beginnings.into_iter().map(|beginning| (beginning, chosen)));
+        let least_loaded = (0..loads.len()).min_by_key(|&i| loads[i]).unwrap_or(0);
+        let knows = beginnings.iter().rev().find_map(|beginning| self.affinity.get(*beginning));
+        let chosen = knows.filter(|&i| loads[i] <= loads[least_loaded] + slack).unwrap_or(least_loaded);
+        for beginning in beginnings {
+            self.affinity.enter(beginning, chosen);
+        }
         chosen
     }
 }
 
-fn start(i: usize, model: Box<dyn Model>, n_blocks: usize, options: &Options) -> Result<Desk, Error> {
+fn start(i: usize, model: Box<dyn Model>, n_blocks: usize, options: &Options) -> Result<WorkerHandle, Error> {
     let limits = Limits {
         n_rows: options.n_rows.max(1),
         n_tokens: options.step_tokens.max(1),
@@ -139,7 +166,7 @@ fn start(i: usize, model: Box<dyn Model>, n_blocks: usize, options: &Options) ->
     let run = move || pool.install(|| worker.run());
     let thread = std::thread::Builder::new().name(format!("engine {i}"));
     let thread = thread.spawn(run).map_err(|e| Error::Threads(e.to_string()))?;
-    Ok(Desk { inbox: sender, waiting: Arc::default(), _thread: Thread(Some(thread)) })
+    Ok(WorkerHandle { inbox: sender, waiting: Arc::default(), _thread: Thread(Some(thread)) })
 }
 
 #[cfg(test)]
@@ -154,7 +181,7 @@ mod tests {
         assert_eq!(
             known.choose(None, &document(5), &[1, 0, 0], 4),
             1,
-            "an unknown beginning goes to the idlest"
+            "an unknown beginning goes to the least_loaded"
         );
         let mut next = document(3);
         next.extend([7; 100]);

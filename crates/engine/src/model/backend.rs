@@ -212,7 +212,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The device fails.
-    fn weigh(&self, row: usize, ids: &[u32]) -> Result<Option<Vec<f64>>, Error> {
+    fn logprobs(&self, row: usize, ids: &[u32]) -> Result<Option<Vec<f64>>, Error> {
         let of = |&id: &u32| {
             let mut wants = vec![Want::Nothing; row];
             wants.push(Want::Weigh(id));

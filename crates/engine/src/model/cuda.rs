@@ -12,10 +12,10 @@ mod adapter;
 mod backend;
 mod graphs;
 mod plan;
-mod sender;
+mod rope_table;
+mod step_upload;
 mod tail;
-mod turning;
-mod upload;
+mod weight_upload;
 mod weights;
 
 mod agreement;
@@ -24,10 +24,10 @@ mod launch;
 mod memory;
 mod probe;
 
-pub mod items;
-pub mod planes;
 pub mod products;
+pub mod quant_layout;
 pub mod tiles;
+pub mod work_items;
 
 /// Whether this binary has the CUDA kernels. It may still find no device.
 pub const BUILT_IN: bool = cfg!(feature = "cuda");

@@ -53,7 +53,7 @@ pub trait Model: Send + Sync {
     ///
     /// # Errors
     /// The logits are not numbers, or the device fails.
-    fn weigh(&self, row: usize, ids: &[u32]) -> Result<Vec<f64>, Error>;
+    fn logprobs(&self, row: usize, ids: &[u32]) -> Result<Vec<f64>, Error>;
 
     /// As [`Backend::logits`].
     ///
@@ -227,9 +227,9 @@ impl<B: Backend> Model for Decoder<B> {
         self.backend.take(wants)
     }
 
-    fn weigh(&self, row: usize, ids: &[u32]) -> Result<Vec<f64>, Error> {
-        let weighed = self.backend.weigh(row, ids)?;
-        weighed.ok_or_else(|| Error::Step("the logits are not numbers".into()))
+    fn logprobs(&self, row: usize, ids: &[u32]) -> Result<Vec<f64>, Error> {
+        let logprobs = self.backend.logprobs(row, ids)?;
+        logprobs.ok_or_else(|| Error::Step("the logits are not numbers".into()))
     }
 
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {

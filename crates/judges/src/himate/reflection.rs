@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Error, Role, Stage,
-    llm::{Chat, Form, Reply, Weighed},
+    llm::{Chat, Form, Reply, Scored},
     pairwise::{self, Order},
     prompt::File,
 };
@@ -93,7 +93,7 @@ impl HiMate {
         })
     }
 
-    /// The comparison weighed: the share that the model gives each of the two sentences as a whole, taken in both
+    /// The comparison scored: the share that the model gives each of the two sentences as a whole, taken in both
     /// orders of showing them. The mean of both is free of a preference for a place.
     fn weigh(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
         let sentences = [self.comparison.corrected.clone(), self.comparison.same.clone()];
@@ -101,8 +101,8 @@ impl HiMate {
             let stage = if order == Order::AsGiven { COMPARE_STAGE } else { SWAPPED_STAGE };
             let step = stage.about(task.subtype.path.as_str());
             let chat = self.comparison_chat(values.clone(), order)?;
-            let weighed = task.panel.weigh(Role::Tier2, step, &chat, &sentences)?;
-            share(&weighed)
+            let scored = task.panel.score_continuations(Role::Tier2, step, &chat, &sentences)?;
+            share(&scored)
                 .ok_or_else(|| Error::Failed("the model gives neither sentence any probability".into()))
         })?;
         let corrected = in_orders.iter().map(|(share, _)| share).sum::<f64>() / 2.0;
@@ -139,8 +139,8 @@ fn is_same(a: &str, b: &str) -> bool {
 }
 
 /// The share of the first of two sentences, and how many tokens each has; `None` when both are impossible.
-fn share(weighed: &[Weighed]) -> Option<(f64, [usize; 2])> {
-    let [first, second] = weighed else { return None };
+fn share(scored: &[Scored]) -> Option<(f64, [usize; 2])> {
+    let [first, second] = scored else { return None };
     let share = 1.0 / (1.0 + (second.logprob() - first.logprob()).exp());
     (!share.is_nan()).then_some((share, [first.tokens.len(), second.tokens.len()]))
 }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     Error, Model,
-    llm::{Lens, Weighed},
+    llm::{Lens, Scored},
     segment::{Segment, trained::TrainedOn},
     setup,
 };
@@ -19,7 +19,7 @@ use crate::{
 /// What the first field of a fit's file says.
 pub const FORMAT: &str = "tribunal-probe/1";
 
-/// The pair whose ladder holds for pairs that a fit was not made on.
+/// The pair whose calibration holds for pairs that a fit was not made on.
 pub const ANY_PAIR: &str = "*";
 
 /// The fit that comes with the program.
@@ -51,7 +51,8 @@ pub struct Fit {
     pub major_from: f64,
     pub score: Score,
     /// By pair, `en-de`; [`ANY_PAIR`] for others.
-    pub ladders: BTreeMap<String, Ladder>,
+    #[serde(rename = "ladders")]
+    pub calibrations: BTreeMap<String, Calibration>,
     /// Filled by [`Fit::ready`].
     #[serde(skip)]
     pub applied: Applied,
@@ -119,11 +120,12 @@ pub struct Score {
 /// Where a score stands among those of a pair.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ladder {
+pub struct Calibration {
     /// Added to the score.
     pub bias: f64,
     /// Scores, ascending, with the penalty (0 or more) of the rated translations of the same rank.
-    pub rungs: Vec<[f64; 2]>,
+    #[serde(rename = "rungs")]
+    pub quantiles: Vec<[f64; 2]>,
 }
 
 /// What follows from the fields.
@@ -149,7 +151,7 @@ impl Seen {
     ///
     /// # Errors
     /// When it was not read through a lens of four maps.
-    pub fn of(read: &Weighed) -> Result<Self, Error> {
+    pub fn of(read: &Scored) -> Result<Self, Error> {
         let broken = || Error::Failed("the model gave no reading of the translation".into());
         let reading = read.reading.as_ref().ok_or_else(broken)?;
         let values = reading.values.iter().map(|values| values[..].try_into().ok());
@@ -239,8 +241,8 @@ impl Fit {
             let reason = format!("its depth is {}; a layer from 1 to {MAX_DEPTH} was expected", fit.depth);
             return Err(unfit(reason));
         }
-        if !fit.ladders.contains_key(ANY_PAIR) {
-            return Err(unfit(format!("it has no ladder `{ANY_PAIR}`")));
+        if !fit.calibrations.contains_key(ANY_PAIR) {
+            return Err(unfit(format!("it has no calibration `{ANY_PAIR}`")));
         }
         Ok(fit.applied(text))
     }
@@ -321,7 +323,7 @@ impl Fit {
     #[must_use]
     pub fn remarks(&self, segments: &[Segment]) -> Vec<String> {
         let pairs: BTreeSet<String> = segments.iter().map(super::pair).collect();
-        let unknown = pairs.iter().filter(|pair| !self.ladders.contains_key(*pair));
+        let unknown = pairs.iter().filter(|pair| !self.calibrations.contains_key(*pair));
         let remark = |pair| {
             format!(
                 "the fit was not made on {pair}: it ranks translations there, less well, and its numbers of errors are \
@@ -331,8 +333,8 @@ impl Fit {
         unknown.map(remark).collect()
     }
 
-    fn ladder(&self, pair: &str) -> &Ladder {
-        self.ladders.get(pair).unwrap_or(&self.ladders[ANY_PAIR])
+    fn calibration(&self, pair: &str) -> &Calibration {
+        self.calibrations.get(pair).unwrap_or(&self.calibrations[ANY_PAIR])
     }
 
     /// The penalty that raters would give, as the regression expects it. Unit: MQM points, at most 0.
@@ -347,7 +349,7 @@ impl Fit {
     pub fn without_states(&self, logprobs: &[f64], pair: &str) -> f64 {
         let facts = facts(logprobs);
         let weighed: f64 = facts.iter().zip(&self.score.facts).map(|(fact, weight)| fact * weight).sum();
-        self.ladder(pair).bias + weighed
+        self.calibration(pair).bias + weighed
     }
 
     /// The chances of each token to be marked, and marked as major.
@@ -365,14 +367,14 @@ impl Fit {
     /// The penalty that raters gave to translations of this rank. Unit: MQM points, at least 0.
     #[must_use]
     pub fn budget(&self, score: f64, pair: &str) -> f64 {
-        let rungs = &self.ladder(pair).rungs;
-        let at = rungs.partition_point(|rung| rung[0] < score);
-        match (at.checked_sub(1).map(|below| rungs[below]), rungs.get(at)) {
+        let quantiles = &self.calibration(pair).quantiles;
+        let at = quantiles.partition_point(|quantile| quantile[0] < score);
+        match (at.checked_sub(1).map(|below| quantiles[below]), quantiles.get(at)) {
             (Some(below), Some(above)) if above[0] > below[0] => {
                 below[1] + (above[1] - below[1]) * (score - below[0]) / (above[0] - below[0])
             }
-            (_, Some(rung)) => rung[1],
-            (Some(rung), None) => rung[1],
+            (_, Some(quantile)) => quantile[1],
+            (Some(quantile), None) => quantile[1],
             (None, None) => 0.0,
         }
     }
@@ -385,8 +387,8 @@ mod tests {
 
     fn fit() -> Fit {
         let chance = |bias| Chance { bias, logprob: -0.1, map: vec![1.0, 0.0] };
-        let rungs = vec![[-8.0, 20.0], [-4.0, 5.0], [-2.0, 1.0], [-1.0, 0.0]];
-        let ladder = |bias| Ladder { bias, rungs: rungs.clone() };
+        let quantiles = vec![[-8.0, 20.0], [-4.0, 5.0], [-2.0, 1.0], [-1.0, 0.0]];
+        let calibration = |bias| Calibration { bias, quantiles: quantiles.clone() };
         let fit = Fit {
             format: FORMAT.into(),
             sha256: "abc".into(),
@@ -400,16 +402,16 @@ mod tests {
                 grown: vec![0.0, 2.0],
                 facts: vec![1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
             },
-            ladders: BTreeMap::from([
-                ("en-de".to_owned(), ladder(-3.0)),
-                (ANY_PAIR.to_owned(), ladder(-5.0)),
+            calibrations: BTreeMap::from([
+                ("en-de".to_owned(), calibration(-3.0)),
+                (ANY_PAIR.to_owned(), calibration(-5.0)),
             ]),
             ..Fit::default()
         };
         fit.ready().unwrap()
     }
 
-    fn read(values: &[[f64; 4]], logprob: f64) -> Weighed {
+    fn read(values: &[[f64; 4]], logprob: f64) -> Scored {
         let token = Token {
             id: 0,
             text: String::new(),
@@ -421,7 +423,7 @@ mod tests {
             ends: (1..=values.len()).map(|i| 2 * i).collect(),
             values: values.iter().map(|values| values.to_vec()).collect(),
         };
-        Weighed {
+        Scored {
             text: String::new(),
             tokens: vec![token; values.len()],
             reading: Some(reading),
@@ -464,7 +466,7 @@ mod tests {
         assert_eq!(again.lens().depths, [3]);
         let unfit = |from: &str, to: &str| Fit::parse(&text.replace(from, to), "x").unwrap_err().to_string();
         assert!(unfit(FORMAT, "other").contains("its format is `other`"));
-        assert!(unfit("\"*\"", "\"any\"").contains("no ladder `*`"));
+        assert!(unfit("\"*\"", "\"any\"").contains("no calibration `*`"));
         assert!(
             unfit("\"depth\":3", "\"depth\":1000000")
                 .contains("its depth is 1000000; a layer from 1 to 1024")
@@ -489,7 +491,7 @@ mod tests {
 
     #[test]
     fn a_model_that_read_through_no_lens_is_an_error() {
-        assert!(Seen::of(&Weighed { reading: None, ..read(&[[0.0; 4]], 0.0) }).is_err());
+        assert!(Seen::of(&Scored { reading: None, ..read(&[[0.0; 4]], 0.0) }).is_err());
         assert!(Seen::of(&read(&[], 0.0)).is_err());
     }
 }

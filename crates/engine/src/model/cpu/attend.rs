@@ -202,7 +202,7 @@ impl<S: Stored> Run<'_, S> {
         let queries = &scratch.units[these.start * dim / S::UNIT..these.end * dim / S::UNIT];
         let scores = &mut scratch.scores[these.start * SPLIT..these.end * SPLIT];
         products::score::<L, S>(split, lo, queries, scores);
-        let merges = self.soften::<L>(lo, hi, scratch);
+        let merges = self.softmax::<L>(lo, hi, scratch);
         let weights = &scratch.weights[these.start * SPLIT / S::UNIT..these.end * SPLIT / S::UNIT];
         let part = &mut scratch.part[these.start * dim..these.end * dim];
         products::weigh::<L, S>(split, (first - base, end - base), weights, part);
@@ -212,7 +212,7 @@ impl<S: Stored> Run<'_, S> {
     /// Turns scores into weights, and gives for each query the factors on what was and on what comes; `None`
     /// when it sees no key of the split.
     #[inline(always)]
-    fn soften<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch<S>) -> Vec<Option<(f32, f32)>> {
+    fn softmax<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch<S>) -> Vec<Option<(f32, f32)>> {
         let base = self.split * SPLIT;
         let mut factors = Vec::with_capacity(self.rows.len() * self.group);
         for i in 0..self.rows.len() * self.group {
@@ -243,7 +243,7 @@ impl<S: Stored> Run<'_, S> {
             let mut sums = L::splat(0.0);
             let less = L::splat(peak);
             for (lanes, weights) in scores.iter().zip(weights.chunks_exact_mut(WIDTH / S::UNIT)) {
-                sums = sums.add(S::soften(L::load(lanes).sub(less), weights));
+                sums = sums.add(S::softmax(L::load(lanes).sub(less), weights));
             }
             let (was, total) = (scratch.peak[query], lanes::sum(sums));
             let now = if peak > was { peak } else { was };

@@ -267,9 +267,9 @@ impl Backend for Cpu {
         Ok(self.rows_of_logits().zip(wants).map(|(row, want)| tail::take(row, want, tier)).collect())
     }
 
-    fn weigh(&self, row: usize, ids: &[u32]) -> Result<Option<Vec<f64>>, Error> {
+    fn logprobs(&self, row: usize, ids: &[u32]) -> Result<Option<Vec<f64>>, Error> {
         let logits = self.logits.chunks_exact(self.config.vocab).nth(row);
-        Ok(logits.and_then(|logits| tail::weigh(logits, ids, self.compute.tier)))
+        Ok(logits.and_then(|logits| tail::logprobs(logits, ids, self.compute.tier)))
     }
 
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {

@@ -70,7 +70,7 @@ pub trait Stored: Copy + Default + Send + Sync {
     /// `sum` plus the products, lane by lane.
     fn add<L: Lanes>(sum: L, x: Self::Units<L>, y: Self::Units<L>) -> L;
     /// The softmax weights of sixteen keys, e to the power of `x`: stores them and gives them as stored.
-    fn soften<L: Lanes>(x: L, weights: &mut [Self::Unit]) -> L;
+    fn softmax<L: Lanes>(x: L, weights: &mut [Self::Unit]) -> L;
 }
 
 /// Numbers that are multiplied one by one in f32.
@@ -104,7 +104,7 @@ macro_rules! one_by_one {
                 x.mul_add(y, sum)
             }
             #[inline(always)]
-            fn soften<L: Lanes>(x: L, weights: &mut [f32]) -> L {
+            fn softmax<L: Lanes>(x: L, weights: &mut [f32]) -> L {
                 let weight = exp(x);
                 weight.store(weights.first_chunk_mut().expect("sixteen weights"));
                 weight
@@ -151,7 +151,7 @@ impl Stored for bf16 {
         sum.add_pairs(x, y)
     }
     #[inline(always)]
-    fn soften<L: Lanes>(x: L, weights: &mut [[Self; 2]]) -> L {
+    fn softmax<L: Lanes>(x: L, weights: &mut [[Self; 2]]) -> L {
         let weights = weights.as_flattened_mut().first_chunk_mut().expect("sixteen weights");
         coarse_exp(x, FAINTEST).store_bf16(weights)
     }

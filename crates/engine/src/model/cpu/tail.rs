@@ -12,7 +12,7 @@ pub fn take(logits: &[f32], want: &Want, tier: Tier) -> Option<Choice> {
     match want {
         Want::Nothing => None,
         Want::Weigh(id) => {
-            let logprob = weigh(logits, &[*id], tier)?.pop()?;
+            let logprob = logprobs(logits, &[*id], tier)?.pop()?;
             Some(Choice { id: *id, logprob, masked_logprob: logprob })
         }
         Want::Choose(_) if has_nan(logits) => None,
@@ -23,7 +23,7 @@ pub fn take(logits: &[f32], want: &Want, tier: Tier) -> Option<Choice> {
 /// The log-probabilities of some tokens under a row, for which all logits are summed up once; `None` where the row has
 /// a NaN or no such token.
 #[must_use]
-pub fn weigh(logits: &[f32], ids: &[u32], tier: Tier) -> Option<Vec<f64>> {
+pub fn logprobs(logits: &[f32], ids: &[u32], tier: Tier) -> Option<Vec<f64>> {
     if has_nan(logits) {
         return None;
     }
@@ -142,11 +142,11 @@ mod tests {
             let choice = choose(&logits, &greedy(None), tier).expect("a choice");
             let expected = f64::from(logits[choice.id as usize]) - total.ln();
             assert!((choice.logprob - expected).abs() < 1e-6);
-            let weighed = take(&logits, &Want::Weigh(choice.id), tier).expect("a weight");
-            assert_eq!(weighed.logprob.to_bits(), choice.logprob.to_bits());
-            let together = weigh(&logits, &[3, choice.id], tier).expect("two weights");
+            let scored = take(&logits, &Want::Weigh(choice.id), tier).expect("a weight");
+            assert_eq!(scored.logprob.to_bits(), choice.logprob.to_bits());
+            let together = logprobs(&logits, &[3, choice.id], tier).expect("two weights");
             assert_eq!(together[1].to_bits(), choice.logprob.to_bits());
-            assert!(weigh(&logits, &[5000], tier).is_none());
+            assert!(logprobs(&logits, &[5000], tier).is_none());
         }
         let some = choose(&logits, &greedy(Some(&[0b110])), Tier::PORTABLE).expect("a choice");
         let pair = f64::from(logits[1]).exp() + f64::from(logits[2]).exp();

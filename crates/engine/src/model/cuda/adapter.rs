@@ -1,7 +1,7 @@
 //! Adapters on a GPU: what all of them add to the weight matrices of one input, in a table that the kernels of
 //! `kernels/adapter.cu` read. It launches nothing.
 
-use super::{Error, memory::Memory, sender::Sender};
+use super::{Error, memory::Memory, weight_upload::WeightUpload};
 use crate::model::backend::Added;
 
 /// Rows that an item has room for, and its numbers: the adapter, then the rows; as `kernels/adapter.cu` has them.
@@ -53,13 +53,17 @@ impl Adapters {
     ///
     /// # Errors
     /// The device has no memory for it, or fails.
-    pub(super) fn push(&mut self, parts: &[Option<Added<'_>>], sender: &mut Sender) -> Result<(), Error> {
+    pub(super) fn push(
+        &mut self,
+        parts: &[Option<Added<'_>>],
+        upload: &mut WeightUpload,
+    ) -> Result<(), Error> {
         debug_assert_eq!(parts.len(), self.outputs.len());
         for part in parts {
-            self.pairs.push(part.map(|added| Pair::send(added, sender)).transpose()?);
+            self.pairs.push(part.map(|added| Pair::send(added, upload)).transpose()?);
         }
         if self.pairs.iter().any(Option::is_some) {
-            let memory = sender.bytes(&self.bytes())?;
+            let memory = upload.bytes(&self.bytes())?;
             self.table = Some(Table {
                 memory,
                 n_matrices: self.outputs.len(),
@@ -67,7 +71,7 @@ impl Adapters {
                 widest: self.outputs.iter().copied().max().unwrap_or(0),
             });
         }
-        sender.finish()
+        upload.finish()
     }
 
     /// The pairs as `kernels/adapter.cu` has them; all zeros but for its place where there is none.
@@ -91,12 +95,12 @@ impl Adapters {
 }
 
 impl Pair {
-    fn send(Added { matrices, scale }: Added<'_>, sender: &mut Sender) -> Result<Self, Error> {
+    fn send(Added { matrices, scale }: Added<'_>, upload: &mut WeightUpload) -> Result<Self, Error> {
         let rank = matrices.a.len() / matrices.n_in.max(1);
         // Outputs side by side, as threads that compute neighbours read them.
         let of_rank = |j: usize| matrices.b.iter().skip(j).step_by(rank);
         let numbers = matrices.a.iter().chain((0..rank).flat_map(of_rank));
         let bytes: Vec<u8> = numbers.flat_map(|x| x.to_le_bytes()).collect();
-        Ok(Self { memory: sender.bytes(&bytes)?, a_bytes: 4 * matrices.a.len(), rank, scale })
+        Ok(Self { memory: upload.bytes(&bytes)?, a_bytes: 4 * matrices.a.len(), rank, scale })
     }
 }

@@ -30,7 +30,7 @@ impl Gpu {
     /// `y = x w^T` by every kernel of `kind` that this GPU runs, each by its name, the plain ones first.
     ///
     /// Shape: `x` `[m, k]` as the bits of `bf16`; `w` `[n, k]` as products of `kind` read it (`bf16` by rows, or
-    /// [`super::planes`]); each result `[m, n]`.
+    /// [`super::quant_layout`]); each result `[m, n]`.
     ///
     /// # Errors
     /// A shape that no kernel takes, too little memory, or the device fails.

@@ -18,10 +18,10 @@ use super::{
     launch::{Argument, Shape},
     memory::{Buffer, Memory, Pool},
     plan::Plan,
-    sender::Sender,
+    rope_table::RopeTable,
+    step_upload::StepUpload,
     tail::{CHOICE_BYTES, WANT_BYTES, Wants},
-    turning::Turning,
-    upload::Upload,
+    weight_upload::WeightUpload,
     weights::{Linear, Table, embed_kernel},
 };
 use crate::model::{
@@ -41,14 +41,14 @@ pub struct Cuda {
     stream: Arc<CudaStream>,
     pool: Arc<Pool>,
     config: Config,
-    sender: Mutex<Sender>,
+    weight_upload: Mutex<WeightUpload>,
     /// `[layers][keys, values][n_blocks][kv heads][BLOCK][head_dim]`, bf16.
     cache: Option<Memory>,
     n_blocks: usize,
-    angles: Turning,
-    local_angles: Option<Turning>,
+    angles: RopeTable,
+    local_angles: Option<RopeTable>,
     plan: Plan,
-    upload: Upload,
+    step_upload: StepUpload,
     /// `None` where every kernel is launched by itself.
     graphs: Option<Graphs>,
     logits: Option<Logits>,
@@ -85,16 +85,16 @@ impl Cuda {
         // SAFETY: everything of this backend runs on the one stream.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed("a stream"))?;
-        let turning = |rope| Turning::new(rope, config.head_dim);
+        let rope_table = |rope| RopeTable::new(rope, config.head_dim);
         Ok(Self {
-            sender: Mutex::new(Sender::new(gpu, &stream)?),
+            weight_upload: Mutex::new(WeightUpload::new(gpu, &stream)?),
             pool: Pool::new(context),
             cache: None,
             n_blocks: 0,
-            angles: turning(&config.rope),
-            local_angles: config.local_rope.as_ref().map(turning),
+            angles: rope_table(&config.rope),
+            local_angles: config.local_rope.as_ref().map(rope_table),
             plan: Plan::default(),
-            upload: Upload::new(gpu)?,
+            step_upload: StepUpload::new(gpu)?,
             graphs: gpu.records().then(|| Graphs::new(&stream)),
             logits: None,
             config: config.clone(),
@@ -138,7 +138,7 @@ impl Cuda {
 
     /// Where the step's numbers are.
     fn numbers(&self) -> u64 {
-        self.upload.at()
+        self.step_upload.at()
     }
 
     /// A layer's keys and values.
@@ -191,10 +191,10 @@ impl Cuda {
     /// Sends the step's numbers. Recordings name the memory where they lie.
     fn send(&mut self) -> Result<(), Error> {
         let numbers = &self.plan.numbers.values;
-        if self.upload.reserve(numbers.len())? {
+        if self.step_upload.reserve(numbers.len())? {
             self.forget_recordings();
         }
-        self.upload.send(&self.plan.numbers.values, &self.stream)
+        self.step_upload.send(&self.plan.numbers.values, &self.stream)
     }
 
     fn forget_recordings(&mut self) {
@@ -206,10 +206,10 @@ impl Cuda {
     /// Makes sure that the ropes' tables reach as far as the step.
     fn reach(&mut self, step: &Step) -> Result<(), Error> {
         let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
-        let sender = self.sender.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut moved = self.angles.reach(furthest, sender)?;
+        let upload = self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut moved = self.angles.reach(furthest, upload)?;
         if let Some(angles) = &mut self.local_angles {
-            moved |= angles.reach(furthest, sender)?;
+            moved |= angles.reach(furthest, upload)?;
         }
         if moved {
             self.forget_recordings();
@@ -268,18 +268,27 @@ impl Backend for Cuda {
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        let memory = sender.bytes(&bytes)?;
-        sender.finish()?;
+        let mut upload = self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = upload.bytes(&bytes)?;
+        upload.finish()?;
         Ok(memory)
     }
 
     fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, model::Error> {
-        Table::load(weights, name, shape, &mut self.sender.lock().unwrap_or_else(PoisonError::into_inner))
+        Table::load(
+            weights,
+            name,
+            shape,
+            &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, model::Error> {
-        Linear::load(weights, matrices, &mut self.sender.lock().unwrap_or_else(PoisonError::into_inner))
+        Linear::load(
+            weights,
+            matrices,
+            &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
@@ -288,7 +297,7 @@ impl Backend for Cuda {
 
     fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), model::Error> {
         self.forget_recordings(); // they name a table that moves
-        Ok(to.adapters.push(parts, self.sender.get_mut().unwrap_or_else(PoisonError::into_inner))?)
+        Ok(to.adapters.push(parts, self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner))?)
     }
 
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {

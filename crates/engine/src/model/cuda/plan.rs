@@ -7,8 +7,8 @@
 use super::{
     RECORDED_ROWS,
     adapter::{ITEM, ITEM_ROWS},
-    items::{self, Limits},
     tiles::Tile,
+    work_items::{self, Limits},
 };
 use crate::model::{
     Config,
@@ -130,7 +130,7 @@ pub(super) struct Attention {
     pub rows: Vec<Launch>,
     pub parts: Vec<Launch>,
     pub part_starts: At,
-    pub n_parts: usize,
+    pub n_splits: usize,
 }
 
 /// Rows that take adapters.
@@ -207,7 +207,7 @@ impl Plan {
         let launch = |launch: &Launch| [launch.tile.queries, launch.n_items, launch.items.0];
         let attention = |attention: &Attention| {
             let counts =
-                [attention.rows.len(), attention.parts.len(), attention.n_parts, attention.part_starts.0];
+                [attention.rows.len(), attention.parts.len(), attention.n_splits, attention.part_starts.0];
             let launches = attention.rows.iter().chain(&attention.parts).flat_map(launch);
             counts.into_iter().chain(launches).collect::<Vec<usize>>()
         };
@@ -242,7 +242,7 @@ impl Queries {
         let Frame { step, config, room, .. } = frame;
         let of_rows = |values: &[u32]| rows.iter().map(|&row| values[row as usize]).collect::<Vec<u32>>();
         let (positions, sequences) = (of_rows(&step.positions), of_rows(&step.sequences));
-        let queries = items::Queries {
+        let queries = work_items::Queries {
             order,
             positions: &positions,
             sequences: &sequences,
@@ -266,13 +266,13 @@ impl Queries {
 impl Attention {
     fn new(
         Frame { config, limits, room, .. }: Frame<'_>,
-        queries: items::Queries<'_>,
+        queries: work_items::Queries<'_>,
         window: Option<usize>,
         [order, positions, sequences]: [At; 3],
         numbers: &mut Numbers,
     ) -> Self {
-        let items = items::plan(queries, heads(config), window, limits);
-        let mut launch = |launch: items::Launch| {
+        let items = work_items::plan(queries, heads(config), window, limits);
+        let mut launch = |launch: work_items::Launch| {
             let width = launch.items.len() / launch.n_items;
             let n_items = room.pieces(launch.n_items, usize::MAX);
             Launch {
@@ -286,15 +286,15 @@ impl Attention {
         let starts = items.part_starts.into_iter().map(i32::cast_unsigned);
         let part_starts =
             numbers.push_padded(starts, room.rows(queries.positions.len()), (-1_i32).cast_unsigned());
-        let n_parts = room.pieces(items.n_parts, limits.parts);
-        Self { order, positions, sequences, rows, parts, part_starts, n_parts }
+        let n_splits = room.pieces(items.n_splits, limits.parts);
+        Self { order, positions, sequences, rows, parts, part_starts, n_splits }
     }
 }
 
 /// A model's heads, as attention is cut by them.
-pub(super) fn heads(config: &Config) -> items::Heads {
+pub(super) fn heads(config: &Config) -> work_items::Heads {
     let Config { n_heads, n_kv_heads, head_dim, .. } = *config;
-    items::Heads { n_heads, n_kv_heads, head_dim }
+    work_items::Heads { n_heads, n_kv_heads, head_dim }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::{
     launch::{Argument, Shape},
     memory::Memory,
     products::{Kind, Way},
-    sender::Sender,
+    weight_upload::WeightUpload,
     weights::{Linear, Part},
 };
 use crate::model::{Config, weights::seeded::Fill};
@@ -43,10 +43,10 @@ impl Gpu {
         let n = d.len() / 128;
         assert!(d.len() == n * 128 && a.len() == n * 256 && b.len() == n * 128, "whole tiles of each");
         let stream = self.stream()?;
-        let mut sender = Sender::new(self, &stream)?;
+        let mut upload = WeightUpload::new(self, &stream)?;
         let halves = |x: &[u16]| x.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
-        let [a, b] = [sender.bytes(&halves(a))?, sender.bytes(&halves(b))?];
-        let sums = sender.bytes(&d.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())?;
+        let [a, b] = [upload.bytes(&halves(a))?, upload.bytes(&halves(b))?];
+        let sums = upload.bytes(&d.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())?;
         let arguments =
             [Argument::At(a.at()), Argument::At(b.at()), Argument::At(sums.at()), Argument::size(n)];
         let mut bytes = vec![0_u8; 4 * d.len()];
@@ -110,17 +110,17 @@ impl Gpu {
         let cuda = Cuda::new(self, config)?;
         let stream = cuda.stream().clone();
         let n_copies = BEYOND_CACHE.div_ceil(2 * n * k).min(MOST_COPIES).min(repeats.max(1));
-        let sender = Sender::new(self, &stream)?;
+        let upload = WeightUpload::new(self, &stream)?;
         let weight = |seed: usize| -> Result<Linear, Error> {
             let memory = Memory::new(self.context(), 2 * n * k, "the weights")?;
-            sender.fill(memory.at(), n * k, Fill { seed: seed as u32, scale: 0.02 })?;
+            upload.fill(memory.at(), n * k, Fill { seed: seed as u32, scale: 0.02 })?;
             let part = Part { memory: Arc::new(memory), way: Way::Direct(Kind::Bf16), first: 0, n };
             Ok(Linear { parts: vec![part], n, k, bias: None, adapters: Adapters::default() })
         };
         let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;
         let of_rows = |&m: &usize| {
             let x: Values = cuda.values(m, k, 2)?;
-            sender.fill(x.at(), m * k, Fill { seed: 99, scale: 1.0 })?;
+            upload.fill(x.at(), m * k, Fill { seed: 99, scale: 1.0 })?;
             let y: Values = cuda.values(m, n, 4)?;
             let all = || {
                 for i in 0..repeats.max(1) {

@@ -68,7 +68,7 @@ pub enum Kind {
 /// How weights of a format are multiplied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// By kernels of their own: `bf16` as it is, the others from `super::planes`.
+    /// By kernels of their own: `bf16` as it is, the others from `super::quant_layout`.
     Direct(Kind),
     /// Rows become a panel of `bf16` (a rounding of each weight) by the kernel of this name, then as `bf16`.
     Panel(&'static str),

@@ -7,9 +7,9 @@ use super::{
     Error,
     adapter::Adapters,
     memory::Memory,
-    planes::{Planes, STRIP},
     products::{self, Kind, Way},
-    sender::Sender,
+    quant_layout::{QuantLayout, STRIP},
+    weight_upload::WeightUpload,
 };
 use crate::model::{self, Weights, backend::Matrices, cpu::Format, weights::seeded::Fill};
 
@@ -74,8 +74,8 @@ impl<'a> Found<'a> {
         Ok(Self { from: Source::File(stored.bytes), format, n, k })
     }
 
-    fn planes(&self) -> Option<Planes> {
-        Planes::of(self.format, self.k)
+    fn planes(&self) -> Option<QuantLayout> {
+        QuantLayout::of(self.format, self.k)
     }
 
     /// Bytes on the device.
@@ -84,18 +84,18 @@ impl<'a> Found<'a> {
     }
 
     /// Sends the matrix to an address, as products read it.
-    fn send(&self, to: u64, sender: &mut Sender) -> Result<(), Error> {
+    fn send(&self, to: u64, upload: &mut WeightUpload) -> Result<(), Error> {
         let row_bytes = self.format.row_bytes(self.k);
         let file = match &self.from {
             Source::File(bytes) => bytes,
-            Source::Seed(fill) => return sender.fill(to, self.n * self.k, *fill),
+            Source::Seed(fill) => return upload.fill(to, self.n * self.k, *fill),
         };
         match self.planes() {
-            None => sender.send_to(to, self.n, row_bytes, &mut |rows, piece| {
+            None => upload.send_to(to, self.n, row_bytes, &mut |rows, piece| {
                 piece.copy_from_slice(&file[rows.start * row_bytes..rows.end * row_bytes]);
             }),
             Some(planes) => {
-                sender.send_to(to, self.n.div_ceil(STRIP), planes.strip_bytes(), &mut |strips, piece| {
+                upload.send_to(to, self.n.div_ceil(STRIP), planes.strip_bytes(), &mut |strips, piece| {
                     let rows = strips.start * STRIP..self.n.min(strips.end * STRIP);
                     planes.write(&file[rows.start * row_bytes..rows.end * row_bytes], piece);
                 })
@@ -110,7 +110,7 @@ impl Linear {
     pub(super) fn load(
         weights: &Weights,
         matrices: Matrices<'_>,
-        sender: &mut Sender,
+        upload: &mut WeightUpload,
     ) -> Result<Self, model::Error> {
         let name = |part: &(String, usize)| format!("{}.weight", part.0);
         let find = |part| Found::new(weights, &name(part), [part.1, matrices.k]);
@@ -119,21 +119,21 @@ impl Linear {
         let mut first = 0;
         for group in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
             let bytes = group.iter().map(Found::device_bytes).sum();
-            let memory = sender.memory(bytes)?;
+            let memory = upload.memory(bytes)?;
             let mut at = memory.at();
             for found in group {
-                found.send(at, sender)?;
+                found.send(at, upload)?;
                 at += found.device_bytes() as u64;
             }
             let n = group.iter().map(|found| found.n).sum();
             parts.push(Part { memory: Arc::new(memory), way: Way::of(group[0].format), first, n });
             first += n;
         }
-        sender.finish()?;
+        upload.finish()?;
         for part in matrices.parts {
             weights.used(&name(part));
         }
-        let bias = bias(weights, matrices, first, sender)?;
+        let bias = bias(weights, matrices, first, upload)?;
         let adapters = Adapters::new(matrices.parts.iter().map(|part| part.1).collect());
         Ok(Self { parts, n: first, k: matrices.k, bias, adapters })
     }
@@ -151,7 +151,7 @@ fn bias(
     weights: &Weights,
     matrices: Matrices<'_>,
     n: usize,
-    sender: &mut Sender,
+    upload: &mut WeightUpload,
 ) -> Result<Option<Memory>, model::Error> {
     let name = |part: &(String, usize)| format!("{}.bias", part.0);
     if !matrices.parts.iter().any(|part| weights.contains(&name(part))) {
@@ -163,8 +163,8 @@ fn bias(
         all.extend(if known { weights.floats(&name(part), part.1)? } else { vec![0.0; part.1] });
     }
     let bytes: Vec<u8> = all.iter().flat_map(|x: &f32| x.to_le_bytes()).collect();
-    let memory = sender.bytes(&bytes)?;
-    sender.finish()?;
+    let memory = upload.bytes(&bytes)?;
+    upload.finish()?;
     Ok(Some(memory))
 }
 
@@ -175,26 +175,26 @@ impl Table {
         weights: &Weights,
         name: &str,
         shape: [usize; 2],
-        sender: &mut Sender,
+        upload: &mut WeightUpload,
     ) -> Result<Self, model::Error> {
         let found = Found::new(weights, name, shape)?;
         let memory = Arc::new(match &found.from {
-            Source::File(bytes) => sender.bytes(bytes)?,
+            Source::File(bytes) => upload.bytes(bytes)?,
             Source::Seed(_) => {
-                let memory = sender.memory(found.device_bytes())?;
-                found.send(memory.at(), sender)?;
+                let memory = upload.memory(found.device_bytes())?;
+                found.send(memory.at(), upload)?;
                 memory
             }
         });
         // Only where the output matrix is the table does a product read it.
         let planes = if weights.config().tied && found.planes().is_some() {
-            let planes = sender.memory(found.device_bytes())?;
-            found.send(planes.at(), sender)?;
+            let planes = upload.memory(found.device_bytes())?;
+            found.send(planes.at(), upload)?;
             Some(Arc::new(planes))
         } else {
             None
         };
-        sender.finish()?;
+        upload.finish()?;
         weights.used(name);
         Ok(Self { memory, format: found.format, n: found.n, k: found.k, planes })
     }

@@ -3,9 +3,9 @@
 use super::{
     super::{
         Error,
-        items::{self, Limits},
         launch::{Argument, Shape},
         plan::{self, Attention},
+        work_items::{self, Limits},
     },
     Cuda, Values,
 };
@@ -15,7 +15,7 @@ use crate::model::{
 };
 
 /// The most memory for attention split by split.
-const PARTS_BYTES: usize = 256 << 20;
+const SPLIT_BYTES: usize = 256 << 20;
 
 impl Cuda {
     /// Softmax of queries and one layer's cached keys, times its cached values.
@@ -37,8 +37,8 @@ impl Cuda {
             return Ok(out);
         }
         let Config { n_heads, head_dim, .. } = self.config;
-        let parts = self.scratch().take(attention.n_parts * n_heads * head_dim * 4)?;
-        let peaks = self.scratch().take(attention.n_parts * n_heads * 8)?;
+        let parts = self.scratch().take(attention.n_splits * n_heads * head_dim * 4)?;
+        let peaks = self.scratch().take(attention.n_splits * n_heads * 8)?;
         let [starts, positions] =
             [attention.part_starts, attention.positions].map(|at| at.from(self.numbers()));
         for launch in &attention.parts {
@@ -86,7 +86,7 @@ impl Cuda {
         Limits {
             multiprocessors: self.gpu.multiprocessors(),
             shared_bytes: self.gpu.shared_bytes(),
-            parts: PARTS_BYTES / items::part_bytes(plan::heads(&self.config)),
+            parts: SPLIT_BYTES / work_items::split_bytes(plan::heads(&self.config)),
             cascade: self.gpu.cascades(),
         }
     }

@@ -1,7 +1,7 @@
 //! What of a padded step is the same as of the last one, and that padding is nobody's.
 
 use super::{Layout, NOWHERE, Plan, Room};
-use crate::model::{BLOCK, Config, Part, Step, cuda::items::Limits, weights::Weights};
+use crate::model::{BLOCK, Config, Part, Step, cuda::work_items::Limits, weights::Weights};
 
 const LIMITS: Limits = Limits { multiprocessors: 132, shared_bytes: 227 << 10, parts: 10_000, cascade: true };
 

@@ -1,10 +1,10 @@
-//! Planes against the values that the CPU unpacks.
+//! QuantLayout against the values that the CPU unpacks.
 
 use std::fmt::Write as _;
 
 use half::f16;
 
-use super::{Planes, STRIP};
+use super::{QuantLayout, STRIP};
 use crate::model::cpu::{Format, Packed};
 
 const FORMATS: [Format; 3] = [Format::Q8_0, Format::Q4K, Format::Q6K];
@@ -32,7 +32,7 @@ fn blocks(format: Format, n: usize, k: usize) -> Vec<u8> {
 }
 
 fn written(format: Format, k: usize, rows: &[u8]) -> Vec<u8> {
-    let planes = Planes::of(format, k).unwrap();
+    let planes = QuantLayout::of(format, k).unwrap();
     // Rubbish, so that a byte nobody writes shows.
     let mut out = vec![0xa5; planes.bytes(rows.len() / format.row_bytes(k))];
     planes.write(rows, &mut out);
@@ -96,7 +96,7 @@ fn check(format: Format, n: usize, k: usize) {
     let strips = written(format, k, &rows);
     let packed = Packed::pack(format, n, k, &rows).unwrap();
     let mut expected = vec![0.0; k];
-    for (s, strip) in strips.chunks_exact(Planes::of(format, k).unwrap().strip_bytes()).enumerate() {
+    for (s, strip) in strips.chunks_exact(QuantLayout::of(format, k).unwrap().strip_bytes()).enumerate() {
         for (output, row) in values(format, k, strip).iter().enumerate() {
             expected.fill(0.0);
             if s * STRIP + output < n {
@@ -122,7 +122,7 @@ fn a_matrix_can_be_written_in_parts() {
     for format in FORMATS {
         let (n, k) = (40, 512);
         let rows = blocks(format, n, k);
-        let planes = Planes::of(format, k).unwrap();
+        let planes = QuantLayout::of(format, k).unwrap();
         let (rows_cut, out_cut) = (2 * STRIP * format.row_bytes(k), 2 * planes.strip_bytes());
         let mut out = vec![0; planes.bytes(n)];
         planes.write(&rows[..rows_cut], &mut out[..out_cut]);
@@ -134,16 +134,16 @@ fn a_matrix_can_be_written_in_parts() {
 #[test]
 fn other_formats_have_no_planes() {
     for format in Format::ALL {
-        assert_eq!(Planes::of(format, 256).is_some(), FORMATS.contains(&format), "{format:?}");
+        assert_eq!(QuantLayout::of(format, 256).is_some(), FORMATS.contains(&format), "{format:?}");
     }
-    assert_eq!(Planes::of(Format::Q4K, 96), None, "no whole blocks");
-    assert_eq!(Planes::of(Format::Q8_0, 0), None);
+    assert_eq!(QuantLayout::of(Format::Q4K, 96), None, "no whole blocks");
+    assert_eq!(QuantLayout::of(Format::Q8_0, 0), None);
 }
 
 #[test]
 fn strips_are_aligned_and_take_little_more_than_the_file() {
     for format in FORMATS {
-        let planes = Planes::of(format, 3584).unwrap();
+        let planes = QuantLayout::of(format, 3584).unwrap();
         assert_eq!(planes.strip_bytes() % 16, 0);
         let share = planes.bytes(1024) as f64 / (1024 * format.row_bytes(3584)) as f64;
         assert!((1.0..1.06).contains(&share), "{format:?}: {share}");

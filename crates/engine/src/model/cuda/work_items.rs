@@ -43,7 +43,7 @@ pub struct Limits {
     pub multiprocessors: usize,
     /// The most dynamic shared memory of a block.
     pub shared_bytes: usize,
-    /// The most parts of a step; a part takes [`part_bytes`].
+    /// The most parts of a step; a part takes [`split_bytes`].
     pub parts: usize,
     /// Whether rows of different sequences read the keys of a prefix that they share together. Off for measurements.
     pub cascade: bool,
@@ -51,7 +51,7 @@ pub struct Limits {
 
 /// Bytes that a part of one row and split takes: its sums, its peaks and its totals.
 #[must_use]
-pub fn part_bytes(heads: Heads) -> usize {
+pub fn split_bytes(heads: Heads) -> usize {
     heads.n_heads * (heads.head_dim + 2) * 4
 }
 
@@ -73,7 +73,7 @@ pub struct Items {
     pub parts: Vec<Launch>,
     /// Shape: `[rows]`; the part of a row's first split, -1 where `attend_rows` has the row.
     pub part_starts: Vec<i32>,
-    pub n_parts: usize,
+    pub n_splits: usize,
 }
 
 /// Cuts the attention of `queries` into items; each row sees `window` keys, its own included, or all.
@@ -119,13 +119,18 @@ impl Planner<'_> {
         let rows = runs.iter().filter(|run| !by_parts[run.first]);
         let rows = rows.flat_map(|&run| self.whole(run));
         let parts = self.part_items(&by_parts);
-        let mut n_parts = 0;
+        let mut n_splits = 0;
         let mut part_starts = vec![-1; self.queries.positions.len()];
         for place in (0..by_parts.len()).filter(|&place| by_parts[place]) {
-            part_starts[self.row(place)] = n_parts as i32;
-            n_parts += self.n_splits(place);
+            part_starts[self.row(place)] = n_splits as i32;
+            n_splits += self.n_splits(place);
         }
-        Items { rows: self.launches(rows.collect(), 2), parts: self.launches(parts, 4), part_starts, n_parts }
+        Items {
+            rows: self.launches(rows.collect(), 2),
+            parts: self.launches(parts, 4),
+            part_starts,
+            n_splits,
+        }
     }
 
     /// For each place in the order, whether its row goes split by split.
@@ -140,11 +145,11 @@ impl Planner<'_> {
         let mut by_parts = vec![false; self.queries.order.len()];
         let mut chosen = Vec::new();
         for run in runs {
-            let n_parts: usize = (run.first..run.first + run.n).map(|place| self.n_splits(place)).sum();
-            if n_parts == run.n || is_chunk(run) && chunks_whole || n_parts > left {
+            let n_splits: usize = (run.first..run.first + run.n).map(|place| self.n_splits(place)).sum();
+            if n_splits == run.n || is_chunk(run) && chunks_whole || n_splits > left {
                 continue;
             }
-            left -= n_parts;
+            left -= n_splits;
             by_parts[run.first..run.first + run.n].fill(true);
             chosen.push(*run);
         }

@@ -18,14 +18,14 @@ use crate::model::weights::seeded::Fill;
 const PIECE: usize = 16 << 20;
 
 /// Sends bytes to the device in pieces: one is filled while the other is on its way.
-pub(super) struct Sender {
+pub(super) struct WeightUpload {
     gpu: Gpu,
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
     pieces: [(Pinned, CudaEvent); 2],
 }
 
-impl Sender {
+impl WeightUpload {
     /// # Errors
     /// The system has no memory to lock.
     pub(super) fn new(gpu: &Gpu, stream: &Arc<CudaStream>) -> Result<Self, Error> {

@@ -1,16 +1,16 @@
 //! A rope's tables on the device, which grow with the longest sequence.
 
-use super::{Error, memory::Memory, sender::Sender};
+use super::{Error, memory::Memory, weight_upload::WeightUpload};
 use crate::model::{angles::Angles, config::Rope};
 
 /// Cosines and sines of a rope's angles.
-pub(super) struct Turning {
+pub(super) struct RopeTable {
     angles: Angles,
     /// Cosines, then sines.
     tables: Option<(Memory, Memory)>,
 }
 
-impl Turning {
+impl RopeTable {
     pub(super) fn new(rope: &Rope, head_dim: usize) -> Self {
         Self { angles: Angles::new(rope, head_dim), tables: None }
     }
@@ -24,7 +24,7 @@ impl Turning {
     ///
     /// # Errors
     /// The device has no memory for them, or fails.
-    pub(super) fn reach(&mut self, n: usize, sender: &mut Sender) -> Result<bool, Error> {
+    pub(super) fn reach(&mut self, n: usize, upload: &mut WeightUpload) -> Result<bool, Error> {
         if n <= self.angles.n_positions() && self.tables.is_some() {
             return Ok(false);
         }
@@ -32,9 +32,9 @@ impl Turning {
         let bytes = |table: &[f32]| table.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
         let (cos, sin) = self.angles.tables();
         // The step before may still read the old tables.
-        sender.finish()?;
-        self.tables = Some((sender.bytes(&bytes(cos))?, sender.bytes(&bytes(sin))?));
-        sender.finish()?;
+        upload.finish()?;
+        self.tables = Some((upload.bytes(&bytes(cos))?, upload.bytes(&bytes(sin))?));
+        upload.finish()?;
         Ok(true)
     }
 }

@@ -9,12 +9,12 @@ use std::{
 use super::{Difference, around};
 use crate::{
     judges::{Panel, Role},
-    llm::{Chat, Error, Form, Lens, Llm, Reading, Reply, Sampling, Token, Weighed},
+    llm::{Chat, Error, Form, Lens, Llm, Reading, Reply, Sampling, Scored, Token},
     run::call::{CallLine, Content, Continuation, prompt_hash},
 };
 
 /// The recorded calls of one group.
-pub struct Book(Mutex<Pages>);
+pub struct RecordedCalls(Mutex<Pages>);
 
 struct Pages {
     /// By role, prompt and sampling; those that are alike in their recorded order.
@@ -32,7 +32,7 @@ fn key(role: &str, prompt: &str, sampling: &Sampling) -> Key {
     (role.to_owned(), prompt.to_owned(), serde_json::to_string(sampling).unwrap_or_default())
 }
 
-impl Book {
+impl RecordedCalls {
     /// The calls of a group, all with their content.
     pub fn of(recorded: Vec<CallLine>) -> Self {
         let mut calls: BTreeMap<Key, VecDeque<(usize, CallLine)>> = BTreeMap::new();
@@ -89,7 +89,7 @@ impl Book {
         (found.into_iter().map(placed).collect(), pages.n_replayed)
     }
 
-    /// Compares the texts that a recorded call weighed with those that are asked for now.
+    /// Compares the texts that a recorded call scored with those that are asked for now.
     fn expect<'a>(
         &self,
         at: usize,
@@ -119,66 +119,70 @@ fn text(chat: &Chat) -> String {
 }
 
 /// How a group is judged again.
-pub struct Rehearing {
-    pub book: Arc<Book>,
+pub struct Replayed {
+    pub recorded_calls: Arc<RecordedCalls>,
     /// The models, where they are asked too.
     pub models: Option<Panel>,
 }
 
-impl Rehearing {
+impl Replayed {
     /// A panel with a witness in every role, sampling as the run's.
     pub fn panel(&self, like: &Panel) -> Panel {
         let witness = |role: Role| {
             let model = self.models.as_ref().map(|models| models.seated(role));
-            Arc::new(Witness { role, book: self.book.clone(), model }) as Arc<dyn Llm>
+            Arc::new(ReplayLlm { role, recorded_calls: self.recorded_calls.clone(), model }) as Arc<dyn Llm>
         };
         let panel = Panel::new(witness(Role::Judge), like.sampling.clone());
         Role::ALL.into_iter().fold(panel, |panel, role| panel.seat(role, witness(role)))
     }
 }
 
-struct Witness {
+struct ReplayLlm {
     role: Role,
-    book: Arc<Book>,
+    recorded_calls: Arc<RecordedCalls>,
     model: Option<Arc<dyn Llm>>,
 }
 
-impl Llm for Witness {
+impl Llm for ReplayLlm {
     fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error> {
-        let Some((at, call)) = self.book.take(self.role, chat, sampling) else { return Err(unrecorded()) };
+        let Some((at, call)) = self.recorded_calls.take(self.role, chat, sampling) else {
+            return Err(unrecorded());
+        };
         let said = match &call.error {
             Some(error) => Err(error.clone()),
             None => call.answer().ok_or_else(unrecorded),
         };
         if let Some(model) = &self.model {
-            self.book.note(at, replies(&call, &said, &model.ask(chat, form, sampling)));
+            self.recorded_calls.note(at, replies(&call, &said, &model.ask(chat, form, sampling)));
         }
         said
     }
 
-    fn weigh(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Weighed>, Error> {
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error> {
         // The record says with which sampling the panel would have asked.
-        let recorded = self.book.weighing(self.role, chat);
+        let recorded = self.recorded_calls.scoring(self.role, chat);
         let Some((at, call)) = recorded else { return Err(unrecorded()) };
-        let texts = call.content.iter().flat_map(|content| &content.weighed).map(|one| &one.text);
-        self.book.expect(at, &call, texts, continuations);
-        let weighed = call.content.iter().flat_map(|content| &content.weighed).map(Continuation::weighed);
-        let said = call.error.clone().map_or_else(|| Ok(weighed.collect::<Vec<_>>()), Err);
+        let texts = call.content.iter().flat_map(|content| &content.scored).map(|one| &one.text);
+        self.recorded_calls.expect(at, &call, texts, continuations);
+        let scored = call.content.iter().flat_map(|content| &content.scored).map(Continuation::scored);
+        let said = call.error.clone().map_or_else(|| Ok(scored.collect::<Vec<_>>()), Err);
         if let Some(model) = &self.model {
-            self.book.note(at, weights(&call, &said, &model.weigh(chat, continuations)));
+            self.recorded_calls
+                .note(at, weights(&call, &said, &model.score_continuations(chat, continuations)));
         }
         said
     }
 
-    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Weighed, Error> {
-        let Some((at, call)) = self.book.weighing(self.role, chat) else { return Err(unrecorded()) };
-        let texts = call.content.iter().flat_map(|content| &content.weighed).map(|one| &one.text);
-        self.book.expect(at, &call, texts, &[text.to_owned()]);
-        let read = call.content.iter().flat_map(|content| &content.weighed).map(Continuation::weighed).next();
+    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Scored, Error> {
+        let Some((at, call)) = self.recorded_calls.scoring(self.role, chat) else { return Err(unrecorded()) };
+        let texts = call.content.iter().flat_map(|content| &content.scored).map(|one| &one.text);
+        self.recorded_calls.expect(at, &call, texts, &[text.to_owned()]);
+        let read = call.content.iter().flat_map(|content| &content.scored).map(Continuation::scored).next();
         let said = call.error.clone().map_or_else(|| read.ok_or_else(unrecorded), Err);
         if let Some(model) = &self.model {
-            let one = |weighed: Result<Weighed, Error>| weighed.map(|weighed| vec![weighed]);
-            self.book.note(at, weights(&call, &one(said.clone()), &one(model.read(chat, text, lens))));
+            let one = |scored: Result<Scored, Error>| scored.map(|scored| vec![scored]);
+            self.recorded_calls
+                .note(at, weights(&call, &one(said.clone()), &one(model.read(chat, text, lens))));
         }
         said
     }
@@ -188,21 +192,21 @@ impl Llm for Witness {
     }
 }
 
-impl Book {
+impl RecordedCalls {
     /// The next recorded weighing under this chat, whatever its sampling, which does not count there.
-    fn weighing(&self, role: Role, chat: &Chat) -> Option<(usize, CallLine)> {
+    fn scoring(&self, role: Role, chat: &Chat) -> Option<(usize, CallLine)> {
         let mut pages = self.pages();
         let (role, prompt) = (role.to_string(), prompt_hash(chat));
         let from = (role.clone(), prompt.clone(), String::new());
         let alike = pages.calls.range_mut(from..).take_while(|(key, _)| key.0 == role && key.1 == prompt);
-        let weighed = |(_, calls): (_, &mut VecDeque<(usize, CallLine)>)| {
+        let scored = |(_, calls): (_, &mut VecDeque<(usize, CallLine)>)| {
             let is_weighed = |(_, call): &(usize, CallLine)| {
                 call.content.as_ref().is_some_and(|content| content.sampling.max_tokens == 0)
             };
             if calls.front().is_some_and(is_weighed) { calls.pop_front() } else { None }
         };
         let mut alike = alike;
-        let call = alike.find_map(weighed);
+        let call = alike.find_map(scored);
         if call.is_none() {
             pages.unrecorded.push((role, chat.clone()));
         }
@@ -242,13 +246,13 @@ fn replies(call: &CallLine, said: &Result<Reply, Error>, now: &Result<Reply, Err
 
 fn weights(
     call: &CallLine,
-    said: &Result<Vec<Weighed>, Error>,
-    now: &Result<Vec<Weighed>, Error>,
+    said: &Result<Vec<Scored>, Error>,
+    now: &Result<Vec<Scored>, Error>,
 ) -> Vec<Difference> {
     let of = |text: &str| format!("the continuation `{text}` of `{}` at `{}`", call.role, call.stage);
     match (said, now) {
         (Ok(there), Ok(here)) if there.len() != here.len() => {
-            let name = |weighed: &[Weighed]| format!("{} continuations", weighed.len());
+            let name = |scored: &[Scored]| format!("{} continuations", scored.len());
             vec![Difference::new("", &of("…"), &name(there), &name(here))]
         }
         (Ok(there), Ok(here)) => {

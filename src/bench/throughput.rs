@@ -12,7 +12,7 @@ use crate::{
 
 /// What one setting reached.
 #[derive(Clone, Debug, Serialize)]
-pub struct Pace {
+pub struct Throughput {
     /// Sequences in parallel.
     pub batch: usize,
     /// Prompt tokens of each sequence.
@@ -29,13 +29,13 @@ pub struct Pace {
 ///
 /// # Errors
 /// What the engine says.
-pub fn prefill(engine: &Engine, n: usize, repeats: usize) -> Result<Pace, Error> {
+pub fn prefill(engine: &Engine, n: usize, repeats: usize) -> Result<Throughput, Error> {
     let mut best = f64::INFINITY;
     for repeat in 0..repeats {
         let (seconds, _) = together(engine, &[prompt(engine, n, repeat * 131 + n)], 1)?;
         best = best.min(seconds);
     }
-    Ok(Pace { batch: 1, prompt: n, answer: 1, seconds: best, tokens_per_s: n as f64 / best })
+    Ok(Throughput { batch: 1, prompt: n, answer: 1, seconds: best, tokens_per_s: n as f64 / best })
 }
 
 /// Writes `answer` tokens after each of `batch` prompts of `n` tokens that are already in the prefix cache; the best
@@ -43,7 +43,13 @@ pub fn prefill(engine: &Engine, n: usize, repeats: usize) -> Result<Pace, Error>
 ///
 /// # Errors
 /// What the engine says.
-pub fn decode(engine: &Engine, batch: usize, n: usize, answer: usize, repeats: usize) -> Result<Pace, Error> {
+pub fn decode(
+    engine: &Engine,
+    batch: usize,
+    n: usize,
+    answer: usize,
+    repeats: usize,
+) -> Result<Throughput, Error> {
     let prompts: Vec<String> = (0..batch).map(|row| prompt(engine, n, 7 + row * 977)).collect();
     together(engine, &prompts, 1)?;
     let (mut best, mut written) = (f64::INFINITY, 0);
@@ -57,7 +63,7 @@ pub fn decode(engine: &Engine, batch: usize, n: usize, answer: usize, repeats: u
         }
     }
     let tokens_per_s = written as f64 / best;
-    Ok(Pace { batch, prompt: n, answer, seconds: best, tokens_per_s })
+    Ok(Throughput { batch, prompt: n, answer, seconds: best, tokens_per_s })
 }
 
 /// Asks for all answers at once, as free text at temperature 1, so that no answer repeats another or itself.

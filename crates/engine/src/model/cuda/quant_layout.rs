@@ -16,7 +16,7 @@ const SCALES: usize = 32;
 
 /// The layout of rows of `k` values in one format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Planes {
+pub struct QuantLayout {
     format: Format,
     k: usize,
     /// Bytes of a unit's codes.
@@ -25,7 +25,7 @@ pub struct Planes {
     super_bytes: usize,
 }
 
-impl Planes {
+impl QuantLayout {
     /// The layout of a format that has a product of its own and is not kept as in the file: `Q8_0`, `Q4_K` and
     /// `Q6_K`. `None` for the others, and where rows of `k` values are not whole blocks.
     #[must_use]
@@ -55,7 +55,7 @@ impl Planes {
     /// Writes rows of the file as strips. A matrix can be written in parts of whole strips.
     ///
     /// # Panics
-    /// When `rows` are not whole rows, or `out` has not [`Planes::bytes`] for them.
+    /// When `rows` are not whole rows, or `out` has not [`QuantLayout::bytes`] for them.
     pub fn write(&self, rows: &[u8], out: &mut [u8]) {
         let row_bytes = self.format.row_bytes(self.k);
         assert!(rows.len().is_multiple_of(row_bytes), "whole rows");

@@ -14,7 +14,7 @@ use super::{
 const LEAST: usize = 1 << 16;
 
 /// Page-locked memory that a step's numbers are written to, and the device's that they are sent to.
-pub(super) struct Upload {
+pub(super) struct StepUpload {
     gpu: Gpu,
     pinned: Option<Pinned>,
     /// When the last numbers were sent.
@@ -22,7 +22,7 @@ pub(super) struct Upload {
     numbers: Option<Memory>,
 }
 
-impl Upload {
+impl StepUpload {
     /// # Errors
     /// The device fails.
     pub(super) fn new(gpu: &Gpu) -> Result<Self, Error> {

@@ -7,7 +7,7 @@ use rayon::Yield;
 
 /// Does `work` on this thread while the other threads of its pool keep looking for pieces of it to do. Outside a
 /// pool it just does `work`.
-pub fn awake<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+pub fn spin_workers<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     let Some(here) = rayon::current_thread_index().filter(|_| rayon::current_num_threads() > 1) else {
         return work();
     };
@@ -49,17 +49,17 @@ mod tests {
     #[test]
     fn gives_what_the_work_gives_on_any_number_of_threads() {
         let work = || (0..1000_u64).into_par_iter().map(|x| x * x).sum::<u64>();
-        assert_eq!(awake(work), 332_833_500);
+        assert_eq!(spin_workers(work), 332_833_500);
         for threads in [1, 2, 5] {
             for _ in 0..50 {
-                assert_eq!(pool(threads).install(|| awake(work)), 332_833_500);
+                assert_eq!(pool(threads).install(|| spin_workers(work)), 332_833_500);
             }
         }
     }
 
     #[test]
     fn a_panic_comes_out() {
-        let caught = std::panic::catch_unwind(|| pool(3).install(|| awake(|| panic!("out"))));
+        let caught = std::panic::catch_unwind(|| pool(3).install(|| spin_workers(|| panic!("out"))));
         assert!(caught.is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::{BLOCK, Heads, Items, Limits, Queries, SPLIT, part_bytes, plan};
+use super::{BLOCK, Heads, Items, Limits, Queries, SPLIT, plan, split_bytes};
 use crate::model::step::{Part, Step};
 
 const HEADS: Heads = Heads { n_heads: 14, n_kv_heads: 2, head_dim: 64 };
@@ -88,7 +88,7 @@ fn check(step: &Step, heads: Heads, window: Option<usize>, limits: Limits) -> It
             }
         }
     }
-    let mut parts = vec![0; items.n_parts];
+    let mut parts = vec![0; items.n_splits];
     for launch in &items.parts {
         assert_eq!(launch.items.len(), 4 * launch.n_items);
         for &[first, n, split, _] in launch.items.as_chunks::<4>().0 {
@@ -102,7 +102,7 @@ fn check(step: &Step, heads: Heads, window: Option<usize>, limits: Limits) -> It
         }
     }
     assert!(parts.iter().all(|&n| n == 1), "every part is written once: {parts:?}");
-    assert!(items.n_parts <= limits.parts);
+    assert!(items.n_splits <= limits.parts);
     for row in 0..step.n_rows() as u32 {
         let keys = keys(step, row, window);
         for split in keys.start / SPLIT..=(keys.end - 1) / SPLIT {
@@ -157,7 +157,7 @@ fn a_long_chunk_goes_whole_and_a_short_one_in_parts() {
     let short = check(&step(&chunk(40)), HEADS, None, LIMITS);
     // Five tiles for each of splits 0 to 3, and two for the 17 rows that reach split 4.
     assert_eq!(words(&short), ["attend_parts_d64_t32: 4", "attend_parts_d64_t64: 18"]);
-    assert_eq!(short.n_parts, 40 * 4 + 16);
+    assert_eq!(short.n_splits, 40 * 4 + 16);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_shared_prefix_is_read_once_for_a_tile_of_rows() {
     let judges = vec![Sequence { family: 1, shared: 32, before: 600, n: 1 }; 9];
     let items = check(&step(&judges), HEADS, None, LIMITS);
     assert_eq!(words(&items), ["attend_parts_d64_t16: 9", "attend_parts_d64_t64: 2"]);
-    assert_eq!(items.n_parts * part_bytes(HEADS), 27 * 14 * 66 * 4);
+    assert_eq!(items.n_splits * split_bytes(HEADS), 27 * 14 * 66 * 4);
 }
 
 #[test]
