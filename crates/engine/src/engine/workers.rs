@@ -25,7 +25,7 @@ const STRIDE: usize = 64;
 
 /// All workers of an engine.
 pub struct Workers {
-    workers: Vec<WorkerHandle>,
+    handles: Vec<WorkerHandle>,
     known: Mutex<Known>,
     /// How many more requests than the least loaded one a worker may have because it knows their beginning.
     slack: usize,
@@ -102,7 +102,7 @@ impl Workers {
         let slack = options.n_rows.max(1) / 4 + 1;
         let start = |(i, (model, n_blocks))| start(i, model, n_blocks, options);
         let workers = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
-        Ok(Self { workers, known: Mutex::default(), slack })
+        Ok(Self { handles: workers, known: Mutex::default(), slack })
     }
 
     /// Hands a request to a worker. `None` when that worker's thread has ended.
@@ -114,14 +114,14 @@ impl Workers {
             request.answer.set_distinct(known.seen.entry(adapter).or_default().enter(prompt));
             known.choose(adapter, prompt, &self.loads(), self.slack)
         };
-        let WorkerHandle { inbox, waiting, .. } = &self.workers[chosen];
+        let WorkerHandle { inbox, waiting, .. } = &self.handles[chosen];
         waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(waiting.clone());
         inbox.send(request).ok().map(|()| waiting)
     }
 
     fn loads(&self) -> Vec<usize> {
-        self.workers.iter().map(|worker| worker.waiting.load(Ordering::Relaxed)).collect()
+        self.handles.iter().map(|worker| worker.waiting.load(Ordering::Relaxed)).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! QuantLayout against the values that the CPU unpacks.
+//! `QuantLayout` against the values that the CPU unpacks.
 
 use std::fmt::Write as _;
 
