@@ -14,11 +14,14 @@ use super::{
 use crate::{
     files,
     judges::{Granularity, Settings},
+    mqm::raters,
     segment::trained,
     tune::{
         draw,
         examples::{self, Example},
+        lines,
         rated::{self, Document},
+        sample::{self, Sample},
         split::{self, HoldOut, Split},
     },
 };
@@ -67,12 +70,16 @@ struct DataArgs {
     /// A folder in the layout of mt-metrics-eval with MQM ratings (`human-scores/LP.mqm.RATER.seg.rating`)
     #[arg(long, visible_alias = "data", value_name = "DIR")]
     testset: Option<PathBuf>,
-    /// The MQM TSV of human raters, or JSON lines of rated segments
-    #[arg(long, value_name = "FILE", conflicts_with = "testset")]
-    input: Option<PathBuf>,
-    /// Language pairs, one or several: `en-de`
+    /// The MQM TSV of human raters, or JSON lines of ratings (`.jsonl`, `.jsonl.xz`, `.jsonl.zst`), one file or several
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "testset")]
+    input: Vec<PathBuf>,
+    /// Language pairs, one or several: `en-de`; by default all of the files
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT", num_args = 1..)]
     pair: Vec<Pair>,
+    /// Leave out every document that has a sentence of a source in this test set, a folder in the layout of
+    /// mt-metrics-eval
+    #[arg(long, value_name = "DIR")]
+    exclude: Vec<PathBuf>,
     /// The share of documents that is kept for testing, or a file of their names, `PAIR/DOC`, one a line
     #[arg(long, default_value = "0.2", value_name = "SHARE|FILE")]
     hold_out: String,
@@ -97,22 +104,27 @@ pub fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> 
 }
 
 impl DataArgs {
-    fn documents(&self) -> Result<Vec<Document>> {
+    /// All documents, or a sample of each file's.
+    fn documents(&self, sample: Option<&Sample>) -> Result<Vec<Document>> {
         let pairs: Vec<rated::Pair> =
             self.pair.iter().map(|pair| (pair.given.clone(), pair.src.clone(), pair.tgt.clone())).collect();
-        match (&self.testset, &self.input) {
-            (Some(_), _) if pairs.is_empty() => {
-                bail!("the language pairs are missing; hint: add `-l en-de`, or several")
+        if let Some(dir) = &self.testset {
+            if pairs.is_empty() {
+                bail!("the language pairs are missing; hint: add `-l en-de`, or several");
             }
-            (Some(dir), _) => Ok(rated::testset(dir, &pairs)?),
-            (None, Some(file)) => Ok(rated::file(file, pairs.first())?),
-            (None, None) => {
-                bail!("there is nothing to learn from; hint: add `--testset DIR` or `--input FILE`")
-            }
+            return Ok(drawn(rated::testset(dir, &pairs)?, sample));
         }
+        if self.input.is_empty() {
+            bail!("there is nothing to learn from; hint: add `--testset DIR` or `--input FILE`");
+        }
+        let mut all = Vec::new();
+        for file in &self.input {
+            all.extend(drawn(of_file(file, &pairs)?, sample));
+        }
+        Ok(all)
     }
 
-    fn split(&self) -> Result<Split> {
+    fn split(&self, sample: Option<&Sample>) -> Result<Split> {
         let by =
             if let Ok(share) = self.hold_out.parse() {
                 HoldOut::Share { share, seed: self.seed }
@@ -122,12 +134,32 @@ impl DataArgs {
                     format!("`--hold-out {}` is neither a share nor a file", self.hold_out)
                 })?)
             };
-        let split = split::split(self.documents()?, &by)?;
+        let split = split::split(self.clear_of(self.documents(sample)?)?, &by)?;
         if !split.left_out.is_empty() {
             let n = split.left_out.len();
             say!("note: {n} documents are left out, because held-out documents have some of their text");
         }
         Ok(split)
+    }
+
+    /// Documents without a sentence of the test sets that are excluded.
+    fn clear_of(&self, mut documents: Vec<Document>) -> Result<Vec<Document>> {
+        for dir in &self.exclude {
+            let sources = rated::sources(dir)?;
+            let tested = trained::TrainedOn::of("the test set", sources.iter().map(String::as_str));
+            let shares = |document: &Document| {
+                document.segments.iter().any(|rated| tested.knows(&rated.segment.source))
+            };
+            let names: BTreeSet<String> =
+                documents.iter().filter(|document| shares(document)).map(Document::name).collect();
+            documents.retain(|document| !names.contains(&document.name()));
+            say!(
+                "note: {} documents are left out, because `{}` has some of their text",
+                names.len(),
+                dir.display()
+            );
+        }
+        Ok(documents)
     }
 
     /// The examples of some documents, in an order drawn by the seed.
@@ -153,8 +185,30 @@ impl DataArgs {
     }
 }
 
+/// A sample of a file's documents, or all of them.
+fn drawn(documents: Vec<Document>, sample: Option<&Sample>) -> Vec<Document> {
+    match sample {
+        Some(sample) => sample::draw(documents, sample),
+        None => documents,
+    }
+}
+
+/// The documents of a file; says what was left out of it.
+fn of_file(file: &Path, pairs: &[rated::Pair]) -> Result<Vec<Document>> {
+    if raters::is_mqm_tsv(file) {
+        return Ok(rated::mqm_tsv(file, pairs.first())?);
+    }
+    let names: Vec<String> = pairs.iter().map(|(_, src, tgt)| format!("{src}-{tgt}")).collect();
+    let (documents, dropped) = lines::file(file, &names)?;
+    let dropped = dropped.to_string();
+    if !dropped.is_empty() {
+        say!("note: `{}`: {dropped}", file.display());
+    }
+    Ok(documents)
+}
+
 fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
-    let split = args.data.split()?;
+    let split = args.data.split(None)?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create `{}`", args.out.display()))?;
     for (file, documents, most) in
         [("train.jsonl", &split.train, args.max_examples), ("held_out.jsonl", &split.held_out, None)]

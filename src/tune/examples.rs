@@ -65,7 +65,7 @@ pub fn units(documents: &[Document], granularities: &[Granularity], seed: u64) -
 }
 
 fn is_usable(rated: &Rated) -> bool {
-    rated.errors.is_some()
+    rated.errors().is_some()
         && !rated.segment.source.trim().is_empty()
         && !rated.segment.hypothesis.trim().is_empty()
 }
@@ -96,7 +96,7 @@ fn unit(granularity: Granularity, documents: &[&Document], rated: &[&Rated]) -> 
         granularity,
         docs: documents.iter().map(|document| document.name()).collect(),
         segments: rated.iter().map(|rated| rated.segment.clone()).collect(),
-        errors: rated.iter().map(|rated| rated.errors.clone().unwrap_or_default()).collect(),
+        errors: rated.iter().map(|rated| rated.errors().cloned().unwrap_or_default()).collect(),
     }
 }
 
@@ -164,8 +164,8 @@ mod tests {
 
     fn documents() -> Vec<Document> {
         let (src_lang, tgt_lang) = parse_pair("en-de").unwrap();
-        let rated = |system: &str, doc: usize, seg: usize| Rated {
-            segment: Segment {
+        let rated = |system: &str, doc: usize, seg: usize| {
+            let segment = Segment {
                 system: system.into(),
                 doc: format!("d{doc}"),
                 seg,
@@ -174,14 +174,15 @@ mod tests {
                 source: format!("s{doc}.{seg}"),
                 hypothesis: format!("t{system}{doc}.{seg}"),
                 reference: None,
-            },
+            };
             // One segment that nobody rated.
-            errors: ((doc, seg) != (0, 1)).then(Vec::new),
+            Rated::by_one(segment, ((doc, seg) != (0, 1)).then(Vec::new))
         };
         let document = |system: &str, doc: usize| Document {
             pair: "en-de".into(),
             system: system.into(),
             doc: format!("d{doc}"),
+            corpus: String::new(),
             segments: (0..2).map(|seg| rated(system, doc, seg)).collect(),
         };
         ["A", "B"]

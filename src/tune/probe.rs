@@ -2,13 +2,14 @@
 //! strength is chosen over four folds of the training documents; the held-out documents only measure it.
 //!
 //! Three regressions on the same readings:
-//! - for each token, whether a rater marked it, and whether as a major error;
-//! - for each translation, the penalty, from its tokens' mean state, the same times the square root of their number, and
-//!   what [`fit::facts`] counts. Each translation stands there twice: as the difference from its pair's mean, which
-//!   teaches which texts are badly translated (Pearson), and as the difference from the mean of the translations of
-//!   its source, which teaches which of them is better (acc-t ranks within a source).
+//! - for each token, which share of the raters marked it, and as a major error;
+//! - for each translation, what people took off, from its tokens' mean state and what [`fit::facts`] counts. Each
+//!   translation stands there twice: as the difference from its corpus's mean, which teaches which texts are badly
+//!   translated (Pearson), and as the difference from the mean of the translations of its source, which teaches which
+//!   of them is better (acc-t ranks within a source). Corpora are on scales of their own, direct assessments too: each
+//!   rating is measured by the deviation of its corpus, and the map has the mean one of those that are penalties.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
@@ -17,27 +18,29 @@ use super::{
     rated::{Document, Rated},
     readings::{Reading, Readings},
     ridge::{Map, Sums},
+    sample,
 };
 use crate::{
     judges::{
         probe::{
             self,
-            fit::{self, Calibration, Chance, Fit, HeldOut, Made, Score, Seen},
+            fit::{self, Chance, Fit, HeldOut, Made, Score, Seen},
         },
         prompt::Prompts,
     },
-    mqm::{Severity, Side, weights::Weights},
+    mqm::{ErrorSpan, Severity, Side, weights::Weights},
     segment::trained,
 };
+
+mod scoring;
+
+use scoring::Scoring;
 
 /// Folds of the training documents.
 const FOLDS: usize = 4;
 
 /// Strengths that are tried.
 const STRENGTHS: [f64; 6] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
-
-/// Quantiles of a calibration.
-const RUNGS: usize = 101;
 
 /// Rows of one batch of sums.
 const ROWS: usize = 1024;
@@ -46,15 +49,29 @@ const ROWS: usize = 1024;
 struct Example<'a> {
     rated: &'a Rated,
     pair: String,
-    /// `PAIR/SEGMENT`: translations of one source have the same.
+    /// `PAIR`, or `PAIR CORPUS` where corpora have names: what is on one scale.
+    scale: String,
+    /// `CORPUS PAIR/DOC/SEGMENT`: translations of one source have the same.
     source: String,
     fold: usize,
+}
+
+impl Example<'_> {
+    /// What people said of it. Unit: MQM points, or deviations of a direct assessment.
+    fn target(&self, weights: &Weights) -> f64 {
+        self.rated.assessment.unwrap_or_else(|| self.rated.score(weights))
+    }
+
+    fn is_penalty(&self) -> bool {
+        self.rated.assessment.is_none()
+    }
 }
 
 /// Whether a segment can be fitted on.
 #[must_use]
 pub fn is_usable(rated: &Rated) -> bool {
-    rated.errors.is_some() && !rated.segment.hypothesis.trim().is_empty()
+    let is_rated = !rated.opinions.is_empty() || rated.assessment.is_some();
+    is_rated && !rated.segment.hypothesis.trim().is_empty()
 }
 
 fn examples(documents: &[Document]) -> Vec<Example<'_>> {
@@ -66,18 +83,29 @@ fn of_document(document: &Document) -> Vec<Example<'_>> {
     let usable = document.segments.iter().filter(|rated| is_usable(rated));
     usable
         .map(|rated| {
-            let Rated { segment, .. } = rated;
-            let pair = probe::pair(segment);
-            let source = format!("{pair}/{}/{}", segment.doc, segment.seg);
-            Example { rated, pair, source, fold }
+            let pair = probe::pair(&rated.segment);
+            let scale = format!("{pair} {}", document.corpus).trim_end().to_owned();
+            let source = format!("{} {}", document.corpus, sample::key(&pair, rated));
+            Example { rated, pair, scale, source, fold }
         })
         .collect()
 }
 
-/// Whether each token is marked, and whether as major: 0 or 1. Spaces count for nothing.
+/// The share of the raters that marked each token, and that marked it as major: from 0 to 1.
 fn marks(rated: &Rated, ends: &[usize]) -> Vec<[f64; 2]> {
-    let text = &rated.segment.hypothesis;
-    let errors = rated.errors.as_deref().unwrap_or_default();
+    let share = 1.0 / rated.opinions.len().max(1) as f64;
+    let mut marks = vec![[0.0; 2]; ends.len()];
+    for opinion in &rated.opinions {
+        let of_rater = marks_of(&opinion.errors, &rated.segment.hypothesis, ends);
+        for (sum, [any, major]) in marks.iter_mut().zip(of_rater) {
+            *sum = [sum[0] + share * any, sum[1] + share * major];
+        }
+    }
+    marks
+}
+
+/// Whether a rater marked each token, and whether as major: 0 or 1. Spaces count for nothing.
+fn marks_of(errors: &[ErrorSpan], text: &str, ends: &[usize]) -> Vec<[f64; 2]> {
     let spans: Vec<(usize, usize, bool)> = errors
         .iter()
         .filter(|error| error.side == Side::Target)
@@ -116,7 +144,7 @@ fn token_inputs(reading: &Reading) -> Vec<f64> {
     .collect()
 }
 
-/// The inputs of a translation's regression, `[2 hidden + facts]`.
+/// The inputs of a translation's regression, `[hidden + facts]`.
 fn inputs(reading: &Reading) -> Vec<f64> {
     let n = reading.ends.len().max(1);
     let width = reading.features.len() / n;
@@ -127,9 +155,8 @@ fn inputs(reading: &Reading) -> Vec<f64> {
     for x in &mut mean {
         *x /= n as f64;
     }
-    let grown: Vec<f64> = mean.iter().map(|x| x * (n as f64).sqrt()).collect();
     let logprobs: Vec<f64> = reading.logprobs.iter().map(|logprob| fit::clipped(*logprob)).collect();
-    [mean, grown, fit::facts(&logprobs).to_vec()].concat()
+    [mean, fit::facts(&logprobs).to_vec()].concat()
 }
 
 /// What a fit is made for.
@@ -149,15 +176,20 @@ pub struct Subject<'a> {
 /// Too few of them, or readings that cannot be read.
 pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_>) -> Result<Fit, Error> {
     let examples = examples(documents);
-    let marking = Marking::fit(&examples, readings, subject)?;
+    if !examples.iter().any(Example::is_penalty) {
+        let reason = "nobody marked errors; hint: direct assessments alone teach no errors, add MQM ratings";
+        return Err(Error::Unsuitable(reason.into()));
+    }
+    let marked: Vec<&Example<'_>> = examples.iter().filter(|example| example.is_penalty()).collect();
+    let marking = Marking::fit(&marked, readings, subject)?;
     let scoring = Scoring::fit(&examples, readings, subject)?;
     let mut pairs: Vec<String> =
         scoring.calibrations.keys().filter(|pair| *pair != fit::ANY_PAIR).cloned().collect();
     pairs.sort();
-    let names: std::collections::BTreeSet<String> = documents.iter().map(Document::name).collect();
-    let sources: std::collections::BTreeSet<String> =
+    let names: BTreeSet<String> = documents.iter().map(Document::name).collect();
+    let sources: BTreeSet<String> =
         examples.iter().flat_map(|example| trained::short_hashes(&example.rated.segment.source)).collect();
-    let width = (scoring.map.len() - fit::facts(&[]).len()) / 2;
+    let width = scoring.map.len() - fit::facts(&[]).len();
     let f32s = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
     let chance = |which: usize| Chance {
         bias: marking.map.biases[which],
@@ -173,6 +205,7 @@ pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_
         made: Made {
             pairs,
             segments: examples.len(),
+            corpora: corpora(&examples),
             documents: names.len(),
             hold_out: subject.hold_out.clone(),
             seed: subject.seed,
@@ -185,8 +218,8 @@ pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_
         major_from: marking.major_from,
         score: Score {
             mean: f32s(&scoring.map[..width]),
-            grown: f32s(&scoring.map[width..2 * width]),
-            facts: scoring.map[2 * width..].to_vec(),
+            grown: Vec::new(),
+            facts: scoring.map[width..].to_vec(),
         },
         calibrations: scoring.calibrations,
         ..Fit::default()
@@ -252,7 +285,7 @@ struct Marking {
 }
 
 impl Marking {
-    fn fit(examples: &[Example<'_>], readings: &mut Readings, subject: &Subject<'_>) -> Result<Self, Error> {
+    fn fit(examples: &[&Example<'_>], readings: &mut Readings, subject: &Subject<'_>) -> Result<Self, Error> {
         let width = readings.width() + 1;
         let mut folds: Vec<Sums> = (0..FOLDS).map(|_| Sums::new(width, 2)).collect();
         let mut waiting: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); FOLDS];
@@ -295,106 +328,11 @@ impl Marking {
     }
 }
 
-/// The translations' regression.
-struct Scoring {
-    map: Vec<f64>,
-    strength: f64,
-    calibrations: BTreeMap<String, Calibration>,
-}
-
-/// Sums of inputs and of the target.
-#[derive(Clone, Default)]
-struct Mean {
-    n: f64,
-    x: Vec<f64>,
-    y: f64,
-}
-
-impl Mean {
-    fn add(&mut self, x: &[f32], y: f64) {
-        self.x.resize(x.len(), 0.0);
-        self.n += 1.0;
-        self.y += y;
-        self.x.iter_mut().zip(x).for_each(|(sum, x)| *sum += f64::from(*x));
+/// How many translations of each corpus there are.
+fn corpora(examples: &[Example<'_>]) -> BTreeMap<String, usize> {
+    let mut corpora = BTreeMap::new();
+    for example in examples {
+        *corpora.entry(example.scale.clone()).or_default() += 1;
     }
-
-    /// What is left of a row without the mean.
-    fn without(&self, x: &[f32], y: f64) -> (Vec<f64>, f64) {
-        let x = x.iter().zip(&self.x).map(|(x, sum)| f64::from(*x) - sum / self.n).collect();
-        (x, y - self.y / self.n)
-    }
-
-    /// What a map must add so that it is right on the average.
-    fn bias(&self, weights: &[f64]) -> f64 {
-        self.y / self.n - self.x.iter().zip(weights).map(|(sum, weight)| sum / self.n * weight).sum::<f64>()
-    }
-}
-
-impl Scoring {
-    fn fit(examples: &[Example<'_>], readings: &mut Readings, subject: &Subject<'_>) -> Result<Self, Error> {
-        let mut rows: Vec<(Vec<f32>, f64)> = Vec::with_capacity(examples.len());
-        let (mut of_pair, mut of_source): (BTreeMap<&str, Mean>, BTreeMap<&str, Mean>) = Default::default();
-        for example in examples {
-            let reading = readings.of(subject.prompts, &example.rated.segment)?;
-            let x: Vec<f32> = inputs(&reading).into_iter().map(|x| x as f32).collect();
-            let y = example.rated.score(subject.weights);
-            of_pair.entry(&example.pair).or_default().add(&x, y);
-            of_source.entry(&example.source).or_default().add(&x, y);
-            rows.push((x, y));
-        }
-        let width = rows.first().map_or(1, |(x, _)| x.len());
-        let mut folds: Vec<Sums> = (0..FOLDS).map(|_| Sums::new(width, 1)).collect();
-        let mut waiting: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); FOLDS];
-        for (example, (x, y)) in examples.iter().zip(&rows) {
-            let (xs, ys) = &mut waiting[example.fold];
-            for mean in [&of_pair[example.pair.as_str()], &of_source[example.source.as_str()]] {
-                let (x, y) = mean.without(x, *y);
-                xs.extend(x);
-                ys.push(y);
-            }
-            if ys.len() >= ROWS {
-                folds[example.fold].add(xs, ys)?;
-                xs.clear();
-                ys.clear();
-            }
-        }
-        for (fold, (x, y)) in folds.iter_mut().zip(&waiting) {
-            fold.add(x, y)?;
-        }
-        let all = total(&folds, width, 1);
-        let (strength, maps) = best(&folds, &all)?;
-        let mut whole = all.solve(strength)?;
-        let map = whole.weights.swap_remove(0);
-        let guess = |example: &Example<'_>, x: &[f32]| {
-            let weights = &maps[example.fold].weights[0];
-            let weighed: f64 = x.iter().zip(weights).map(|(x, weight)| f64::from(*x) * weight).sum();
-            weighed + of_pair[example.pair.as_str()].bias(weights)
-        };
-        let guessed: Vec<(&str, f64, f64)> = examples
-            .iter()
-            .zip(&rows)
-            .map(|(example, (x, y))| (example.pair.as_str(), guess(example, x), -y))
-            .collect();
-        let mut calibrations = BTreeMap::new();
-        let mut everything = Mean::default();
-        for (x, y) in &rows {
-            everything.add(x, *y);
-        }
-        for (pair, mean) in of_pair.iter().chain([(&fit::ANY_PAIR, &everything)]) {
-            let of = guessed.iter().filter(|(of, _, _)| pair == of || *pair == fit::ANY_PAIR);
-            calibrations
-                .insert((*pair).to_owned(), Calibration { bias: mean.bias(&map), quantiles: quantiles(of) });
-        }
-        Ok(Self { map, strength, calibrations })
-    }
-}
-
-/// Scores and penalties of the same rank.
-fn quantiles<'a>(guessed: impl Iterator<Item = &'a (&'a str, f64, f64)>) -> Vec<[f64; 2]> {
-    let (mut scores, mut penalties): (Vec<f64>, Vec<f64>) = guessed.map(|(_, score, y)| (*score, *y)).unzip();
-    scores.sort_by(f64::total_cmp);
-    penalties.sort_by(|a, b| b.total_cmp(a));
-    let last = scores.len().saturating_sub(1);
-    let n = RUNGS.min(scores.len());
-    (0..n).map(|i| i * last / (n - 1).max(1)).map(|at| [scores[at], penalties[at]]).collect()
+    corpora
 }

@@ -1,24 +1,21 @@
-//! Rated translations by document: from an mt-metrics-eval folder, from the MQM TSV of raters, or from JSON lines. It
-//! knows no prompt.
+//! Rated translations by document, from an mt-metrics-eval folder or the MQM TSV of raters; [`super::lines`] reads them
+//! from JSON lines. It knows no prompt.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
 };
 
-use serde::Deserialize;
-
 use super::{Error, io};
 use crate::{
     mqm::{
         ErrorSpan, raters,
-        ratings::{self, Marked, Ratings},
+        ratings::{self, Ratings},
         weights::Weights,
     },
     segment::{
-        Lang, Segment, lang,
+        Lang, Segment,
         read::{self, TestSet},
-        trained::source_hash,
     },
 };
 
@@ -29,24 +26,60 @@ pub struct Document {
     pub pair: String,
     pub system: String,
     pub doc: String,
+    /// Whose scale the ratings are on: the name of the file, or of the set that its lines name; empty where there is one.
+    pub corpus: String,
     pub segments: Vec<Rated>,
 }
 
-/// A segment and what was marked in it.
+/// A segment and what people said of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rated {
     pub segment: Segment,
-    /// `None` where nobody rated it.
-    pub errors: Option<Vec<ErrorSpan>>,
+    /// What each rater marked; empty where nobody did.
+    pub opinions: Vec<Opinion>,
+    /// A direct assessment, where that is all there is. Unit: standard deviations of the rater; higher is better.
+    pub assessment: Option<f64>,
+    /// How many segments that follow each other were joined into this one.
+    pub n_joined: usize,
+}
+
+/// What one rater marked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Opinion {
+    /// Empty where the input has one nameless rater.
+    pub rater: String,
+    pub errors: Vec<ErrorSpan>,
+}
+
+impl Opinion {
+    /// Unit: MQM points, at most 0.
+    #[must_use]
+    pub fn score(&self, weights: &Weights) -> f64 {
+        let mut errors = self.errors.clone();
+        weights.weigh(&mut errors);
+        weights.score(&errors)
+    }
 }
 
 impl Rated {
-    /// The raters' score, or 0 where nobody rated it. Unit: MQM points, at most 0.
+    /// A segment with what one nameless rater marked; `None` where nobody rated it.
+    #[must_use]
+    pub fn by_one(segment: Segment, errors: Option<Vec<ErrorSpan>>) -> Self {
+        let opinions = errors.into_iter().map(|errors| Opinion { rater: String::new(), errors }).collect();
+        Self { segment, opinions, assessment: None, n_joined: 1 }
+    }
+
+    /// What the first rater marked; `None` where nobody did.
+    #[must_use]
+    pub fn errors(&self) -> Option<&Vec<ErrorSpan>> {
+        self.opinions.first().map(|opinion| &opinion.errors)
+    }
+
+    /// The mean of the raters' scores, or 0 where nobody marked errors. Unit: MQM points, at most 0.
     #[must_use]
     pub fn score(&self, weights: &Weights) -> f64 {
-        let mut errors = self.errors.clone().unwrap_or_default();
-        weights.weigh(&mut errors);
-        weights.score(&errors)
+        let sum: f64 = self.opinions.iter().map(|opinion| opinion.score(weights)).sum();
+        sum / self.opinions.len().max(1) as f64
     }
 }
 
@@ -84,9 +117,24 @@ pub fn testset(dir: &Path, pairs: &[Pair]) -> Result<Vec<Document>, Error> {
         texts.check_lengths(&segments)?;
         let rated: Vec<Rated> =
             segments.into_iter().map(|segment| texts.rated(segment)).collect::<Result<_, _>>()?;
-        documents.extend(by_document(&pair.0, rated));
+        documents.extend(by_document(&pair.0, "", rated));
     }
     Ok(documents)
+}
+
+/// All sources of a folder in the layout of mt-metrics-eval, of every language pair.
+///
+/// # Errors
+/// No `sources/PAIR.txt` that can be read.
+pub fn sources(dir: &Path) -> Result<Vec<String>, Error> {
+    let folder = dir.join("sources");
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(&folder).map_err(io(&folder))? {
+        let path = entry.map_err(io(&folder))?.path();
+        let text = std::fs::read_to_string(&path).map_err(io(&path))?;
+        all.extend(text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
+    }
+    Ok(all)
 }
 
 /// Ratings with the files that they come from.
@@ -125,9 +173,9 @@ impl Texts<'_> {
                     segment.system
                 ))
             })?;
-            return Ok(Rated { segment, errors: Some(errors) });
+            return Ok(Rated::by_one(segment, Some(errors)));
         }
-        Ok(Rated { segment, errors: None })
+        Ok(Rated::by_one(segment, None))
     }
 }
 
@@ -151,93 +199,43 @@ fn rating_files(dir: &Path, pair: &str) -> Result<Vec<std::path::PathBuf>, Error
     Ok(files)
 }
 
-/// Rated translations in a file: the MQM TSV of raters, or JSON lines in mt-metrics-eval's form for ratings that stand
-/// alone: `source`, `hypothesis`, `errors` (`start`, `end`, `category`, `severity`, `is_source_error`), `src_lang`,
-/// `tgt_lang`, `system_id`, `document_id`, `segment_id`.
+/// Rated translations in the MQM TSV of raters; of several raters of a segment the first in the file.
 ///
 /// # Errors
-/// A file that cannot be read, a line that is none of this, errors outside their text.
-pub fn file(path: &Path, pair: Option<&Pair>) -> Result<Vec<Document>, Error> {
-    if raters::is_mqm_tsv(path) {
-        let Some((name, src, tgt)) = pair else {
-            return Err(Error::Ratings(format!(
-                "`{}` does not name its languages; hint: add `-l en-de`",
-                path.display()
-            )));
-        };
-        let annotations = raters::read(path, &(src.clone(), tgt.clone()))?;
-        let mut seen = BTreeSet::new();
-        let first = annotations.into_iter().filter(|a| {
-            let Segment { system, doc, seg, .. } = &a.segment;
-            seen.insert((system.clone(), doc.clone(), *seg))
-        });
-        let mut rated: Vec<Rated> =
-            first.map(|a| Rated { segment: a.segment, errors: Some(a.errors) }).collect();
-        rated.sort_by(|a, b| (&a.segment.system, a.segment.seg).cmp(&(&b.segment.system, b.segment.seg)));
-        return Ok(by_document(name, rated));
-    }
-    lines(path)
-}
-
-/// A line of a file.
-#[derive(Deserialize)]
-struct Line {
-    source: String,
-    #[serde(alias = "target")]
-    hypothesis: String,
-    errors: Vec<Marked>,
-    #[serde(alias = "source_lang")]
-    src_lang: String,
-    #[serde(alias = "target_lang")]
-    tgt_lang: String,
-    #[serde(default, alias = "system")]
-    system_id: String,
-    #[serde(default, alias = "doc")]
-    document_id: String,
-    #[serde(default, alias = "seg_id")]
-    segment_id: usize,
-}
-
-fn lines(path: &Path) -> Result<Vec<Document>, Error> {
-    let text = std::fs::read_to_string(path).map_err(io(path))?;
-    let mut of_pair: BTreeMap<String, Vec<Rated>> = BTreeMap::new();
-    for (idx, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let at = |reason: String| Error::Line { path: path.into(), line: idx + 1, reason };
-        let line: Line = serde_json::from_str(line).map_err(|e| at(e.to_string()))?;
-        let parse = |code: &str| Lang::parse(code).map_err(|e: lang::Error| at(e.to_string()));
-        let (src_lang, tgt_lang) = (parse(&line.src_lang)?, parse(&line.tgt_lang)?);
-        // A segment that names no document is one: equal sources are equal documents.
-        let doc = if line.document_id.is_empty() { source_hash(&line.source) } else { line.document_id };
-        let segment = Segment {
-            system: line.system_id,
-            doc,
-            seg: line.segment_id,
-            src_lang,
-            tgt_lang,
-            source: line.source,
-            hypothesis: line.hypothesis,
-            reference: None,
-        };
-        let errors = line.errors.iter().map(|marked| marked.located(&segment)).collect::<Result<_, _>>();
-        let errors = Some(errors.map_err(at)?);
-        let pair = format!("{}-{}", segment.src_lang, segment.tgt_lang);
-        of_pair.entry(pair).or_default().push(Rated { segment, errors });
-    }
-    if of_pair.is_empty() {
-        return Err(Error::Ratings(format!("`{}` holds no rated segment", path.display())));
-    }
-    Ok(of_pair.into_iter().flat_map(|(pair, rated)| by_document(&pair, rated)).collect())
+/// A file that cannot be read, a line that is none of this, no language pair.
+pub fn mqm_tsv(path: &Path, pair: Option<&Pair>) -> Result<Vec<Document>, Error> {
+    let Some((name, src, tgt)) = pair else {
+        return Err(Error::Ratings(format!(
+            "`{}` does not name its languages; hint: add `-l en-de`",
+            path.display()
+        )));
+    };
+    let annotations = raters::read(path, &(src.clone(), tgt.clone()))?;
+    let mut seen = BTreeSet::new();
+    let first = annotations.into_iter().filter(|a| {
+        let Segment { system, doc, seg, .. } = &a.segment;
+        seen.insert((system.clone(), doc.clone(), *seg))
+    });
+    let mut rated: Vec<Rated> = first.map(|a| Rated::by_one(a.segment, Some(a.errors))).collect();
+    rated.sort_by(|a, b| (&a.segment.system, a.segment.seg).cmp(&(&b.segment.system, b.segment.seg)));
+    Ok(by_document(name, "", rated))
 }
 
 /// Documents by system and name, their segments in the order in which they came.
-fn by_document(pair: &str, rated: Vec<Rated>) -> Vec<Document> {
+pub(super) fn by_document(pair: &str, corpus: &str, rated: Vec<Rated>) -> Vec<Document> {
     let mut documents: BTreeMap<(String, String), Vec<Rated>> = BTreeMap::new();
     for rated in rated {
         let Segment { system, doc, seg, .. } = &rated.segment;
         let doc = if doc.is_empty() { format!("segment {:06}", seg + 1) } else { doc.clone() };
         documents.entry((system.clone(), doc)).or_default().push(rated);
     }
-    let one = |((system, doc), segments)| Document { pair: pair.to_owned(), system, doc, segments };
+    let one = |((system, doc), segments)| Document {
+        pair: pair.to_owned(),
+        system,
+        doc,
+        corpus: corpus.to_owned(),
+        segments,
+    };
     documents.into_iter().map(one).collect()
 }
 

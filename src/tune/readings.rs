@@ -2,7 +2,7 @@
 //! stopped goes on and another fit on the same texts costs nothing. It fits nothing.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap, VecDeque},
     fs::File,
     io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
@@ -23,14 +23,24 @@ use crate::{
 /// Translations that are read side by side.
 const BATCH: usize = 64;
 
-/// The readings of a folder, all of one model, prompt and depth.
+/// Sources whose translations are read together: the first of each, then the second, so that what is read of a source is
+/// there when its next translation comes.
+const SOURCES: usize = 128;
+
+/// The readings of a folder, all of one model and prompt, after one or several numbers of layers.
 pub struct Readings {
+    layers: Vec<Layer>,
+    hidden: usize,
+}
+
+/// The states after one number of layers, in a file of their own.
+struct Layer {
+    depth: usize,
     index: PathBuf,
     states: File,
     known: HashMap<String, (u64, Line)>,
     /// Bytes of states so far.
     end: u64,
-    hidden: usize,
 }
 
 /// One line of the index; its states follow those of the line before it.
@@ -59,16 +69,11 @@ fn key(chat: &Chat, text: &str) -> String {
     Sha256::digest(whole).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Readings {
-    /// Opens a folder, or makes it. What stands behind the last whole reading is dropped. `name` must tell whatever the
-    /// states depend on.
-    ///
-    /// # Errors
-    /// Files that cannot be read or written.
-    pub fn open(folder: &Path, name: &str, hidden: usize) -> Result<Self, Error> {
-        std::fs::create_dir_all(folder).map_err(io(folder))?;
-        let index = folder.join(format!("readings-{name}.jsonl"));
-        let path = folder.join(format!("readings-{name}.bf16"));
+impl Layer {
+    /// Opens the files, or makes them. What stands behind the last whole reading is dropped.
+    fn open(folder: &Path, name: &str, depth: usize, hidden: usize) -> Result<Self, Error> {
+        let index = folder.join(format!("readings-{name}-{depth}.jsonl"));
+        let path = folder.join(format!("readings-{name}-{depth}.bf16"));
         let states = files::update(&path).map_err(|error| io(&path)(error.source))?;
         let there = states.metadata().map_err(io(&path))?.len();
         let (mut known, mut end, mut whole) = (HashMap::new(), 0, 0);
@@ -91,7 +96,53 @@ impl Readings {
             file.set_len(whole).map_err(io(&index))?;
         }
         states.set_len(end).map_err(io(&path))?;
-        Ok(Self { index, states, known, end, hidden })
+        Ok(Self { depth, index, states, known, end })
+    }
+
+    fn keep(&mut self, key: &str, states: &States, values: &[f32]) -> Result<(), Error> {
+        if self.known.contains_key(key) {
+            return Ok(());
+        }
+        let bytes: Vec<u8> = values.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect();
+        let logprobs = states.tokens.iter().map(|token| token.logprob).collect();
+        let line = Line { key: key.to_owned(), ends: states.ends.clone(), logprobs };
+        let text = serde_json::to_string(&line).map_err(|e| Error::Unsuitable(e.to_string()))? + "\n";
+        self.states.seek(SeekFrom::Start(self.end)).map_err(io(&self.index))?;
+        self.states.write_all(&bytes).map_err(io(&self.index))?;
+        let mut file = files::append(&self.index).map_err(|error| io(&self.index)(error.source))?;
+        file.write_all(text.as_bytes()).map_err(io(&self.index))?;
+        self.known.insert(key.to_owned(), (self.end, line));
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// The states of a translation's tokens, with its line.
+    ///
+    /// Shape: `[tokens * hidden]`.
+    fn of(&mut self, key: &str, hidden: usize) -> Result<(Vec<f32>, &Line), Error> {
+        let found = self.known.get(key);
+        let (at, line) = found.ok_or_else(|| Error::Unsuitable("a translation was not read".into()))?;
+        let mut bytes = vec![0; line.ends.len() * hidden * 2];
+        self.states.seek(SeekFrom::Start(*at)).map_err(io(&self.index))?;
+        self.states.read_exact(&mut bytes).map_err(io(&self.index))?;
+        Ok((bytes.as_chunks::<2>().0.iter().map(|two| bf16::from_le_bytes(*two).to_f32()).collect(), line))
+    }
+}
+
+impl Readings {
+    /// Opens a folder, or makes it, for the states after each of `depths` layers, which a reading gives together. `name`
+    /// must tell whatever else the states depend on.
+    ///
+    /// # Errors
+    /// Files that cannot be read or written.
+    pub fn open(folder: &Path, name: &str, depths: &[usize], hidden: usize) -> Result<Self, Error> {
+        std::fs::create_dir_all(folder).map_err(io(folder))?;
+        let layers = depths.iter().map(|&depth| Layer::open(folder, name, depth, hidden));
+        Ok(Self { layers: layers.collect::<Result<_, _>>()?, hidden })
+    }
+
+    fn knows(&self, key: &str) -> bool {
+        self.layers.iter().all(|layer| layer.known.contains_key(key))
     }
 
     /// How many of these have not been read yet.
@@ -101,7 +152,7 @@ impl Readings {
     pub fn n_missing(&self, prompts: &Prompts, segments: &[&Segment]) -> Result<usize, Error> {
         let mut missing = 0;
         for segment in segments {
-            let known = self.known.contains_key(&key(&chat(prompts, segment)?, &probe::text(segment)));
+            let known = self.knows(&key(&chat(prompts, segment)?, &probe::text(segment)));
             missing += usize::from(!known);
         }
         Ok(missing)
@@ -114,7 +165,7 @@ impl Readings {
     pub fn read_all(
         &mut self,
         llm: &dyn Llm,
-        (prompts, depth): (&Prompts, usize),
+        prompts: &Prompts,
         segments: &[&Segment],
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<(), Error> {
@@ -122,43 +173,30 @@ impl Readings {
         for segment in segments {
             let chat = chat(prompts, segment)?;
             let text = probe::text(segment);
-            if !self.known.contains_key(&key(&chat, &text)) {
+            if !self.knows(&key(&chat, &text)) {
                 new.push((chat, text));
             }
         }
         let n_known = segments.len() - new.len();
+        let new = by_turns(new);
+        let depths: Vec<usize> = self.layers.iter().map(|layer| layer.depth).collect();
         for (i, batch) in new.chunks(BATCH).enumerate() {
-            let read = in_parallel(batch, |_, (chat, text)| llm.states(chat, text, &[depth]));
+            let read = in_parallel(batch, |_, (chat, text)| llm.states(chat, text, &depths));
             for ((chat, text), states) in batch.iter().zip(read) {
-                self.keep(key(chat, text), &states?)?;
+                let (key, states) = (key(chat, text), states?);
+                for (layer, values) in self.layers.iter_mut().zip(&states.states) {
+                    layer.keep(&key, &states, values)?;
+                }
             }
             progress(n_known + (i * BATCH + batch.len()), segments.len());
         }
         Ok(())
     }
 
-    fn keep(&mut self, key: String, states: &States) -> Result<(), Error> {
-        if self.known.contains_key(&key) {
-            return Ok(());
-        }
-        let values = states.states.first().map(Vec::as_slice).unwrap_or_default();
-        let bytes: Vec<u8> = values.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect();
-        let logprobs = states.tokens.iter().map(|token| token.logprob).collect();
-        let line = Line { key: key.clone(), ends: states.ends.clone(), logprobs };
-        let text = serde_json::to_string(&line).map_err(|e| Error::Unsuitable(e.to_string()))? + "\n";
-        self.states.seek(SeekFrom::Start(self.end)).map_err(io(&self.index))?;
-        self.states.write_all(&bytes).map_err(io(&self.index))?;
-        let mut file = files::append(&self.index).map_err(|error| io(&self.index)(error.source))?;
-        file.write_all(text.as_bytes()).map_err(io(&self.index))?;
-        self.known.insert(key, (self.end, line));
-        self.end += bytes.len() as u64;
-        Ok(())
-    }
-
-    /// Numbers of one state.
+    /// Numbers of a token's features: its states after all depths.
     #[must_use]
     pub fn width(&self) -> usize {
-        self.hidden
+        self.layers.len() * self.hidden
     }
 
     /// What was read of a translation.
@@ -166,16 +204,40 @@ impl Readings {
     /// # Errors
     /// When it was not, or the file cannot be read.
     pub fn of(&mut self, prompts: &Prompts, segment: &Segment) -> Result<Reading, Error> {
-        let chat = chat(prompts, segment)?;
-        let found = self.known.get(&key(&chat, &probe::text(segment)));
-        let (at, line) = found.ok_or_else(|| Error::Unsuitable("a translation was not read".into()))?;
-        let mut bytes = vec![0; line.ends.len() * self.hidden * 2];
-        self.states.seek(SeekFrom::Start(*at)).map_err(io(&self.index))?;
-        self.states.read_exact(&mut bytes).map_err(io(&self.index))?;
-        let values = bytes.as_chunks::<2>().0.iter().map(|two| bf16::from_le_bytes(*two).to_f32());
-        let states = States { ends: line.ends.clone(), states: vec![values.collect()], ..States::default() };
-        let features = (0..line.ends.len()).flat_map(|token| states.features(token)).collect();
-        Ok(Reading { ends: line.ends.clone(), logprobs: line.logprobs.clone(), features })
+        let key = key(&chat(prompts, segment)?, &probe::text(segment));
+        let (mut states, mut logprobs) = (States::default(), Vec::new());
+        for layer in &mut self.layers {
+            let (values, line) = layer.of(&key, self.hidden)?;
+            states.states.push(values);
+            if states.ends.is_empty() {
+                (states.ends, logprobs) = (line.ends.clone(), line.logprobs.clone());
+            }
+        }
+        let features = (0..states.ends.len()).flat_map(|token| states.features(token)).collect();
+        Ok(Reading { ends: states.ends, logprobs, features })
+    }
+}
+
+/// The same translations in an order in which sources come by hundreds, each source's translations one after the other
+/// within them: which sources does not depend on the order of the input, so that any beginning is a fair sample.
+fn by_turns(new: Vec<(Chat, String)>) -> Vec<(Chat, String)> {
+    let mut of_source: BTreeMap<String, Vec<(Chat, String)>> = BTreeMap::new();
+    for (chat, text) in new {
+        of_source.entry(key(&chat, "")).or_default().push((chat, text));
+    }
+    let mut sources: Vec<_> = of_source.into_values().map(|texts| texts.into_iter().collect()).collect();
+    sources.chunks_mut(SOURCES).flat_map(turns).collect()
+}
+
+/// The first of each queue, then the second of each.
+fn turns(queues: &mut [VecDeque<(Chat, String)>]) -> Vec<(Chat, String)> {
+    let mut taken = Vec::new();
+    loop {
+        let before = taken.len();
+        taken.extend(queues.iter_mut().filter_map(VecDeque::pop_front));
+        if taken.len() == before {
+            return taken;
+        }
     }
 }
 

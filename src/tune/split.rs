@@ -120,8 +120,8 @@ mod tests {
 
     fn document(doc: &str, system: &str, sources: &[&str]) -> Document {
         let (src_lang, tgt_lang) = parse_pair("en-de").unwrap();
-        let rated = |(seg, source): (usize, &&str)| Rated {
-            segment: Segment {
+        let rated = |(seg, source): (usize, &&str)| {
+            let segment = Segment {
                 system: system.into(),
                 doc: doc.into(),
                 seg,
@@ -130,11 +130,12 @@ mod tests {
                 source: (*source).into(),
                 hypothesis: "x".into(),
                 reference: None,
-            },
-            errors: Some(Vec::new()),
+            };
+            Rated::by_one(segment, Some(Vec::new()))
         };
         let segments = sources.iter().enumerate().map(rated).collect();
-        Document { pair: "en-de".into(), system: system.into(), doc: doc.into(), segments }
+        let corpus = String::new();
+        Document { pair: "en-de".into(), system: system.into(), doc: doc.into(), corpus, segments }
     }
 
     fn documents() -> Vec<Document> {

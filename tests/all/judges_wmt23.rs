@@ -71,7 +71,7 @@ fn whole(document: &Document) -> (String, String, Vec<ErrorSpan>) {
     let join = |text: fn(&Segment) -> &str| {
         document.segments.iter().map(|rated| text(&rated.segment)).collect::<Vec<_>>().join("\n")
     };
-    let errors = document.segments.iter().filter_map(|rated| rated.errors.clone()).flatten().collect();
+    let errors = document.segments.iter().filter_map(|rated| rated.errors().cloned()).flatten().collect();
     (join(|segment| &segment.source), join(|segment| &segment.hypothesis), errors)
 }
 
@@ -84,8 +84,10 @@ fn hardly_any_of_the_raters_errors_is_lost_as_a_repeat() {
         let Some(documents) = rated(pair) else { return };
         let (mut segments, mut wholes) = (Left::default(), Left::default());
         for document in &documents {
-            for Rated { segment, errors } in &document.segments {
-                segments.add(&segment.source, &segment.hypothesis, errors.as_deref().unwrap_or_default());
+            for rated in &document.segments {
+                let Rated { segment, .. } = rated;
+                let errors = rated.errors().map(Vec::as_slice).unwrap_or_default();
+                segments.add(&segment.source, &segment.hypothesis, errors);
             }
             let (source, target, errors) = whole(document);
             wholes.add(&source, &target, &errors);
@@ -127,7 +129,7 @@ fn reordered(documents: &[Document], mixed: &[Vec<&Segment>]) -> (usize, usize) 
     let segments = documents.iter().flat_map(|document| &document.segments);
     let errors: BTreeMap<(&str, usize), &[ErrorSpan]> = segments
         .filter_map(|rated| {
-            Some(((rated.segment.system.as_str(), rated.segment.seg), rated.errors.as_deref()?))
+            Some(((rated.segment.system.as_str(), rated.segment.seg), rated.errors()?.as_slice()))
         })
         .collect();
     let [gemba, sum] = ["gemba", "gemba-sum"].map(|name| weights::find(name).unwrap());

@@ -57,5 +57,6 @@ mod run_plan;
 mod run_selection;
 mod segment_read;
 mod session;
+mod shipped_fit;
 mod signature;
 mod tune;

@@ -24,8 +24,10 @@ pub type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 pub struct Held {
     gold: Vec<f64>,
     metric: Vec<f64>,
+    /// Characters of the translations.
+    lengths: Vec<f64>,
     /// By source.
-    groups: BTreeMap<(String, usize), (Vec<f64>, Vec<f64>)>,
+    groups: BTreeMap<(String, usize, usize), (Vec<f64>, Vec<f64>)>,
     spans: Counts,
     /// Errors and translations without one, of raters and of the judge.
     errors: [usize; 2],
@@ -35,13 +37,14 @@ pub struct Held {
 impl Held {
     /// Takes a translation with the raters' errors and a verdict.
     pub fn add(&mut self, rated: &Rated, verdict: &Verdict, weights: &Weights) {
-        let Rated { segment, errors } = rated;
-        let mut errors = errors.clone().unwrap_or_default();
-        weights.weigh(&mut errors);
-        let gold = weights.score(&errors);
+        let Rated { segment, n_joined, .. } = rated;
+        let gold = rated.score(weights);
+        // Of several raters the first: what a span is compared with is one rater's.
+        let errors = rated.errors().cloned().unwrap_or_default();
         self.gold.push(gold);
         self.metric.push(verdict.score);
-        let group = self.groups.entry((segment.doc.clone(), segment.seg)).or_default();
+        self.lengths.push(segment.hypothesis.chars().count() as f64);
+        let group = self.groups.entry((segment.doc.clone(), segment.seg, *n_joined)).or_default();
         group.0.push(gold);
         group.1.push(verdict.score);
         let named: Vec<Named> = verdict.errors.iter().map(named).collect();
@@ -61,12 +64,15 @@ impl Held {
         let ties = TieTable::from_groups(&groups);
         let spans = self.spans.characters.scores();
         let value = |found: Result<crate::meta::correlation::Correlation, _>| found.ok().map(|c| c.value);
+        let beyond: Vec<f64> =
+            self.metric.iter().zip(&self.gold).map(|(metric, gold)| metric - gold).collect();
         let found = [
             ("translations", Some(n)),
             ("acc-t", ties.calibrate(&ties.whole()).ok().map(|fit| fit.accuracy)),
             ("acc-t of a constant", ties.accuracy_of_all_ties(&ties.whole()).ok()),
             ("pearson", value(pearson(&self.gold, &self.metric))),
             ("spearman", value(spearman(&self.gold, &self.metric))),
+            ("pearson of length and error", value(pearson(&self.lengths, &beyond))),
             ("span precision", Some(spans.target.precision)),
             ("span recall", Some(spans.target.recall)),
             ("span f1", Some(spans.target.f1)),
@@ -166,7 +172,7 @@ mod tests {
         let errors = Some(read.iter().map(|marked| marked.located(&segment).unwrap()).collect());
         let verdict = Verdict { score: -1.0, raw: -1.0, quality_score: None, errors: named };
         let mut held = Held::default();
-        held.add(&Rated { segment, errors }, &verdict, weights::find("wmt").unwrap());
+        held.add(&Rated::by_one(segment, errors), &verdict, weights::find("wmt").unwrap());
         let figures = held.figures();
         let ours = report.characters.target;
         let of = ["span precision", "span recall", "span f1", "span f1 of sources"].map(|name| figures[name]);

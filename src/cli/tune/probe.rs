@@ -34,6 +34,7 @@ use crate::{
         probe::{self as fitting, Subject},
         rated::{Document, Rated},
         readings::Readings,
+        sample::Sample,
         split::Split,
     },
 };
@@ -46,6 +47,10 @@ pub(super) struct Args {
     /// After how many layers the states are taken; by default after three in five
     #[arg(long, value_name = "N", value_parser = positive)]
     depth: Option<usize>,
+    /// Keep the states after these numbers of layers as well: reading gives them for nothing, and a fit with another
+    /// `--depth` then needs no reading
+    #[arg(long, value_name = "N,...", value_parser = positive, value_delimiter = ',')]
+    keep_depths: Vec<usize>,
     /// A LoRA adapter of the model, whose states the maps read: a folder in PEFT's layout
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
@@ -64,6 +69,12 @@ pub(super) struct ReadingArgs {
     /// The model to read with: a card, a GGUF file, a safetensors folder
     #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH")]
     pub model: String,
+    /// Draw about this many translations of each file, at most three of a source
+    #[arg(long, value_name = "N", value_parser = positive, help_heading = "Data")]
+    sample: Option<usize>,
+    /// Draw about this many more of each file that are two to six segments of a document, joined
+    #[arg(long, value_name = "N", requires = "sample", default_value_t = 0, help_heading = "Data")]
+    joined: usize,
     /// The folder that keeps what the model has read, so that reading goes on where it was stopped; by default beside
     /// what is written
     #[arg(long, value_name = "DIR")]
@@ -90,7 +101,8 @@ pub(super) struct Systems {
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
 pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Result<()> {
-    let Split { train, held_out, .. } = args.reading.systems.of(args.reading.data.split()?)?;
+    let Split { train, held_out, .. } =
+        args.reading.systems.of(args.reading.data.split(args.reading.sample().as_ref())?)?;
     let mut found = panel::find(&args.reading.model, None, &args.reading.engine)?;
     let adapter = args.adapter.as_deref().map(adapter::find).transpose()?;
     found.options.adapters = adapter.iter().map(|adapter| adapter.dir.clone()).collect();
@@ -100,9 +112,11 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
         (weights.config().n_layers, weights.config().hidden)
     };
     let depth = args.depth.unwrap_or(n_layers * 3 / 5);
-    if depth == 0 || depth >= n_layers {
+    let depths: BTreeSet<usize> = args.keep_depths.iter().copied().chain([depth]).collect();
+    if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= n_layers) {
         bail!("`--depth {depth}`: the model has {n_layers} layers; hint: 1 to {}", n_layers - 1);
     }
+    let depths: Vec<usize> = depths.into_iter().collect();
     let settings = Settings { prompts: args.reading.data.prompts.clone(), ..Settings::default() };
     let prompts = probe::prompts(&settings)?;
     let folder = args.reading.readings.clone().unwrap_or_else(|| args.out.with_extension("readings"));
@@ -113,7 +127,8 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     let about = (model.sha256.as_str(), hidden);
     let segments: Vec<&Segment> =
         usable(&train).chain(usable(&held_out)).map(|rated| &rated.segment).collect();
-    let mut readings = read_missing(&folder, about, (&prompts, depth), &segments, begun, open)?;
+    read_missing(&folder, about, (&prompts, &depths), &segments, begun, open)?;
+    let mut readings = kept(&folder, about, (&prompts, &[depth]))?;
     let names = || held_out.iter().map(Document::name).collect();
     let hold_out =
         args.reading.data.hold_out.parse().map_or_else(|_| HeldOut::Named(names()), HeldOut::Share);
@@ -150,27 +165,33 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
 fn kept(
     folder: &Path,
     (sha256, hidden): (&str, usize),
-    (prompts, depth): (&Prompts, usize),
+    (prompts, depths): (&Prompts, &[usize]),
 ) -> Result<Readings> {
-    Ok(Readings::open(folder, &format!("{sha256}-{}-{depth}", prompts.hash()), hidden)?)
+    Ok(Readings::open(folder, &format!("{sha256}-{}", prompts.hash()), depths, hidden)?)
 }
 
 /// The readings of a folder, with what was missing of these segments read.
 pub(super) fn read_missing(
     folder: &Path,
     about: (&str, usize),
-    (prompts, depth): (&Prompts, usize),
+    (prompts, depths): (&Prompts, &[usize]),
     segments: &[&Segment],
     begun: &super::Begun,
     open: impl FnOnce() -> Result<Engine>,
 ) -> Result<Readings> {
-    let mut readings = kept(folder, about, (prompts, depth))?;
+    let mut readings = kept(folder, about, (prompts, depths))?;
     let said = format!("what has been read is kept in `{}`; the same command goes on", folder.display());
     begun.writing.keeps(said);
     if readings.n_missing(prompts, segments)? > 0 {
-        read(&open()?, &mut readings, (prompts, depth), segments)?;
+        read(&open()?, &mut readings, prompts, segments)?;
     }
     Ok(readings)
+}
+
+impl ReadingArgs {
+    fn sample(&self) -> Option<Sample> {
+        self.sample.map(|single| Sample { single, joined: self.joined, seed: self.data.seed })
+    }
 }
 
 impl Systems {
@@ -203,16 +224,11 @@ fn usable(documents: &[Document]) -> impl Iterator<Item = &Rated> {
     documents.iter().flat_map(|document| &document.segments).filter(|rated| fitting::is_usable(rated))
 }
 
-fn read(
-    engine: &dyn Llm,
-    readings: &mut Readings,
-    how: (&Prompts, usize),
-    segments: &[&Segment],
-) -> Result<()> {
+fn read(engine: &dyn Llm, readings: &mut Readings, prompts: &Prompts, segments: &[&Segment]) -> Result<()> {
     let start = Instant::now();
     let mut first = None;
     let mut last = Instant::now();
-    readings.read_all(engine, how, segments, &mut |done, all| {
+    readings.read_all(engine, prompts, segments, &mut |done, all| {
         let begun = *first.get_or_insert(done);
         if last.elapsed().as_secs() >= 30 {
             last = Instant::now();
@@ -231,7 +247,7 @@ fn figures(
     subject: &Subject<'_>,
 ) -> Result<Figures> {
     let mut held: BTreeMap<String, Held> = BTreeMap::new();
-    for rated in usable(held_out) {
+    for rated in usable(held_out).filter(|rated| rated.assessment.is_none()) {
         let seen = fitting::seen(fit, &readings.of(subject.prompts, &rated.segment)?);
         let verdict = probe::verdict(fit, subject.weights, &rated.segment, &seen);
         held.entry(probe::pair(&rated.segment)).or_default().add(rated, &verdict, subject.weights);

@@ -64,6 +64,9 @@ pub struct Fit {
 pub struct Made {
     pub pairs: Vec<String>,
     pub segments: usize,
+    /// Of these, how many are of each corpus, `PAIR CORPUS`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub corpora: BTreeMap<String, usize>,
     pub documents: usize,
     /// The share of documents that was kept apart, by this seed (see `tune/split`), or the names that were.
     pub hold_out: HeldOut,
@@ -105,13 +108,10 @@ pub struct Chance {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Score {
-    /// For the mean of the tokens' states.
-    ///
-    /// Shape: `[hidden]`.
+    /// For the mean of the tokens' states, `[hidden]`.
     pub mean: Vec<f32>,
-    /// For the same mean times the square root of the number of tokens: longer texts have room for more errors.
-    ///
-    /// Shape: `[hidden]`.
+    /// For the same mean times the square root of the number of tokens, `[hidden]`; newer fits have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grown: Vec<f32>,
     /// For each of [`facts`].
     pub facts: Vec<f64>,
@@ -230,9 +230,10 @@ impl Fit {
             return Err(unfit(format!("its format is `{}`, not `{FORMAT}`", fit.format)));
         }
         let width = fit.any.map.len();
-        let maps = [&fit.major.map, &fit.score.mean, &fit.score.grown];
+        let maps = [&fit.major.map, &fit.score.mean];
         if width == 0
             || maps.iter().any(|map| map.len() != width)
+            || !(fit.score.grown.is_empty() || fit.score.grown.len() == width)
             || fit.score.facts.len() != facts(&[]).len()
         {
             return Err(unfit("its maps differ in length".into()));
@@ -248,7 +249,9 @@ impl Fit {
     }
 
     fn applied(mut self, text: &str) -> Self {
-        let maps = [&self.any.map, &self.major.map, &self.score.mean, &self.score.grown];
+        let mut grown = self.score.grown.clone();
+        grown.resize(self.score.mean.len(), 0.0);
+        let maps = [&self.any.map, &self.major.map, &self.score.mean, &grown];
         let lens = Lens { depths: vec![self.depth], maps: maps.into_iter().cloned().collect() };
         let digest = Sha256::digest(text);
         let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Makes the fit that comes with the program, from the ratings of 2020 and 2021 alone (docs/tuning.md). The same data give
+# the same bytes.
+#
+#   TRIBUNAL_DATA=DIR scripts/tune/default_fit.sh [--readings DIR] [--tribunal PATH]
+#
+# `DIR/ratings-2020-2021` has the ratings, `DIR/wmt23` the test set that nothing is trained on. What the model has read
+# is kept in the folder of `--readings`, so that the script goes on where it was stopped.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+die() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+readings=out/default-fit
+tribunal=target/release/tribunal
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --readings) readings=${2:?} ;;
+    --tribunal) tribunal=${2:?} ;;
+    *) die "\`$1\` is not an option; hint: scripts/tune/default_fit.sh [--readings DIR] [--tribunal PATH]" ;;
+  esac
+  shift 2
+done
+data=${TRIBUNAL_DATA:-}
+[ -d "$data/ratings-2020-2021" ] || die "\`$data/ratings-2020-2021\` is not there; hint: set TRIBUNAL_DATA"
+
+# Of the direct assessments those pairs whose scripts the tokenizer of the model does not spell byte by byte.
+exec "$tribunal" tune probe --input "$data"/ratings-2020-2021/*.jsonl.xz --exclude "$data/wmt23" \
+  -l en-de zh-en en-ru en-zh ro-en et-en ru-en en-cs en-ja km-en ps-en \
+  --sample 400 --joined 40 --seed 0 --hold-out 0.2 --depth 14 --keep-depths 11,17,20 \
+  --readings "$readings" --out models/fits/qwen2.5-coder-0.5b-instruct.json

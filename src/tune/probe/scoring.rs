@@ -1,0 +1,185 @@
+//! The translations' regression: what each corpus and source is compared with, on which scale, and what the scores of each
+//! pair mean in MQM points. It reads no state that its caller does not give it.
+
+use std::collections::BTreeMap;
+
+use super::{Error, Example, FOLDS, ROWS, Readings, Subject, best, inputs, total};
+use crate::{
+    judges::probe::fit::{self, Calibration},
+    tune::ridge::{Map, Sums},
+};
+
+/// Quantiles of a calibration.
+const RUNGS: usize = 101;
+
+/// The translations' regression.
+pub(super) struct Scoring {
+    pub map: Vec<f64>,
+    pub strength: f64,
+    pub calibrations: BTreeMap<String, Calibration>,
+}
+
+/// Sums of inputs and of the target.
+#[derive(Clone, Default)]
+struct Mean {
+    n: f64,
+    x: Vec<f64>,
+    y: f64,
+}
+
+impl Mean {
+    fn add(&mut self, x: &[f32], y: f64) {
+        self.x.resize(x.len(), 0.0);
+        self.n += 1.0;
+        self.y += y;
+        self.x.iter_mut().zip(x).for_each(|(sum, x)| *sum += f64::from(*x));
+    }
+
+    /// What is left of a row without the mean.
+    fn without(&self, x: &[f32], y: f64) -> (Vec<f64>, f64) {
+        let x = x.iter().zip(&self.x).map(|(x, sum)| f64::from(*x) - sum / self.n).collect();
+        (x, y - self.y / self.n)
+    }
+
+    /// What a map must add so that it is right on the average.
+    fn bias(&self, weights: &[f64]) -> f64 {
+        self.y / self.n - self.x.iter().zip(weights).map(|(sum, weight)| sum / self.n * weight).sum::<f64>()
+    }
+}
+
+/// A translation's inputs and what people said of it.
+type Row = (Vec<f32>, f64);
+
+/// Means of what belongs together, and the deviation of each corpus.
+#[derive(Default)]
+struct Norms<'a> {
+    of_corpus: BTreeMap<&'a str, Mean>,
+    of_source: BTreeMap<&'a str, Mean>,
+    deviations: BTreeMap<&'a str, f64>,
+}
+
+impl<'a> Norms<'a> {
+    fn new(examples: &'a [Example<'_>], rows: &[Row]) -> Self {
+        let mut norms = Self::default();
+        for (example, (x, y)) in examples.iter().zip(rows) {
+            norms.of_corpus.entry(&example.scale).or_default().add(x, *y);
+            norms.of_source.entry(&example.source).or_default().add(x, *y);
+        }
+        let mut squares: BTreeMap<&str, f64> = BTreeMap::new();
+        for (example, (_, y)) in examples.iter().zip(rows) {
+            let mean = &norms.of_corpus[example.scale.as_str()];
+            *squares.entry(&example.scale).or_default() += (y - mean.y / mean.n).powi(2) / mean.n;
+        }
+        // Ratings that are all the same teach nothing, whatever they are measured by.
+        norms.deviations = squares
+            .into_iter()
+            .map(|(corpus, square)| (corpus, if square > 1e-9 { square.sqrt() } else { 1.0 }))
+            .collect();
+        norms
+    }
+
+    /// A translation's rows in units of its corpus: without the corpus's mean, and without its source's where that has
+    /// several translations.
+    fn rows(&self, example: &Example<'_>, (x, y): &Row) -> Vec<(Vec<f64>, f64)> {
+        let deviation = self.deviations[example.scale.as_str()];
+        let source = &self.of_source[example.source.as_str()];
+        let means = [Some(&self.of_corpus[example.scale.as_str()]), Some(source).filter(|mean| mean.n > 1.0)];
+        let row = |mean: &Mean| {
+            let (x, y) = mean.without(x, *y);
+            (x, y / deviation)
+        };
+        means.into_iter().flatten().map(row).collect()
+    }
+
+    /// The mean deviation of the penalties. Unit: MQM points.
+    fn unit(&self, examples: &[Example<'_>]) -> f64 {
+        let of = examples.iter().filter(|example| example.is_penalty());
+        let (n, sum) = of.fold((0.0, 0.0), |(n, sum): (f64, f64), example| {
+            (n + 1.0, sum + self.deviations[example.scale.as_str()])
+        });
+        sum / n.max(1.0)
+    }
+}
+
+impl Scoring {
+    pub fn fit(
+        examples: &[Example<'_>],
+        readings: &mut Readings,
+        subject: &Subject<'_>,
+    ) -> Result<Self, Error> {
+        let mut rows: Vec<Row> = Vec::with_capacity(examples.len());
+        for example in examples {
+            let reading = readings.of(subject.prompts, &example.rated.segment)?;
+            let x: Vec<f32> = inputs(&reading).into_iter().map(|x| x as f32).collect();
+            rows.push((x, example.target(subject.weights)));
+        }
+        let norms = Norms::new(examples, &rows);
+        let width = rows.first().map_or(1, |(x, _)| x.len());
+        let mut folds: Vec<Sums> = (0..FOLDS).map(|_| Sums::new(width, 1)).collect();
+        let mut waiting: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); FOLDS];
+        for (example, row) in examples.iter().zip(&rows) {
+            let (xs, ys) = &mut waiting[example.fold];
+            for (x, y) in norms.rows(example, row) {
+                xs.extend(x);
+                ys.push(y);
+            }
+            if ys.len() >= ROWS {
+                folds[example.fold].add(xs, ys)?;
+                xs.clear();
+                ys.clear();
+            }
+        }
+        for (fold, (x, y)) in folds.iter_mut().zip(&waiting) {
+            fold.add(x, y)?;
+        }
+        let all = total(&folds, width, 1);
+        let (strength, maps) = best(&folds, &all)?;
+        let unit = norms.unit(examples);
+        let map = scaled(&all.solve(strength)?, unit);
+        let maps: Vec<Vec<f64>> = maps.iter().map(|map| scaled(map, unit)).collect();
+        let penalties: Vec<(&Example<'_>, &Row)> =
+            examples.iter().zip(&rows).filter(|(example, _)| example.is_penalty()).collect();
+        Ok(Self { calibrations: calibrations(&penalties, &map, &maps), map, strength })
+    }
+}
+
+/// A map's weights in MQM points.
+fn scaled(map: &Map, unit: f64) -> Vec<f64> {
+    map.weights[0].iter().map(|weight| weight * unit).collect()
+}
+
+/// By pair, and for all: what the map must add, and how its scores compare with penalties. `maps` were fitted without the
+/// fold that they are asked about.
+fn calibrations(
+    penalties: &[(&Example<'_>, &Row)],
+    map: &[f64],
+    maps: &[Vec<f64>],
+) -> BTreeMap<String, Calibration> {
+    let mut means: BTreeMap<&str, Mean> = BTreeMap::new();
+    for (example, (x, y)) in penalties {
+        for pair in [example.pair.as_str(), fit::ANY_PAIR] {
+            means.entry(pair).or_default().add(x, *y);
+        }
+    }
+    let guess = |(example, (x, y)): &(&Example<'_>, &Row)| {
+        let weights = &maps[example.fold];
+        let weighed: f64 = x.iter().zip(weights).map(|(x, weight)| f64::from(*x) * weight).sum();
+        (example.pair.clone(), weighed + means[example.pair.as_str()].bias(weights), -y)
+    };
+    let guessed: Vec<(String, f64, f64)> = penalties.iter().map(guess).collect();
+    let calibration = |(pair, mean): (&&str, &Mean)| {
+        let of = guessed.iter().filter(|(of, _, _)| pair == of || *pair == fit::ANY_PAIR);
+        ((*pair).to_owned(), Calibration { bias: mean.bias(map), quantiles: quantiles(of) })
+    };
+    means.iter().map(calibration).collect()
+}
+
+/// Scores and penalties of the same rank.
+fn quantiles<'a>(guessed: impl Iterator<Item = &'a (String, f64, f64)>) -> Vec<[f64; 2]> {
+    let (mut scores, mut penalties): (Vec<f64>, Vec<f64>) = guessed.map(|(_, score, y)| (*score, *y)).unzip();
+    scores.sort_by(f64::total_cmp);
+    penalties.sort_by(|a, b| b.total_cmp(a));
+    let last = scores.len().saturating_sub(1);
+    let n = RUNGS.min(scores.len());
+    (0..n).map(|i| i * last / (n - 1).max(1)).map(|at| [scores[at], penalties[at]]).collect()
+}

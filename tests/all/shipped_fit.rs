@@ -1,0 +1,28 @@
+//! What the fits that come with the program were trained on: nothing that judges are tested on. The test sets are read
+//! from `TRIBUNAL_DATA`; without it the test says so and passes.
+
+use tribunal::{judges::probe::fit::Fit, segment::trained, tune::rated};
+
+use crate::fakes::published_data;
+
+#[test]
+fn no_shipped_fit_has_seen_a_source_of_wmt23() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/models/fits");
+    let mut fits = vec![Fit::built_in().unwrap()];
+    fits.extend(std::fs::read_dir(folder).unwrap().map(|entry| Fit::open(&entry.unwrap().path()).unwrap()));
+    assert!(fits.len() > 1);
+    for fit in &fits {
+        let sources = &fit.made.sources;
+        assert!(!sources.is_empty());
+        // Hashes of the older form know only what is the same to the letter: a fit that has them cannot be checked.
+        assert!(sources.iter().all(|hash| hash.starts_with(trained::VERSION)), "{}", fit.hash());
+    }
+    let Some(data) = published_data() else { return };
+    let tested = rated::sources(&data.join("wmt23")).unwrap();
+    assert!(tested.len() > 2000, "{}", tested.len());
+    for fit in fits {
+        let trained_on = fit.trained_on();
+        let seen: Vec<&String> = tested.iter().filter(|source| trained_on.knows(source)).collect();
+        assert!(seen.is_empty(), "the fit {} was trained on {} sources of WMT23: {seen:?}", fit.hash(), seen.len());
+    }
+}
