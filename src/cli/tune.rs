@@ -5,6 +5,7 @@
 use std::{collections::BTreeSet, io::Write, path::Path, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use super::{
     args::{EngineArgs, Pair, positive},
@@ -13,13 +14,14 @@ use super::{
 };
 use crate::{
     files,
-    judges::{Granularity, Settings},
-    mqm::raters,
+    judges::{self, Granularity, Settings},
+    mqm::{raters, weights},
     segment::trained,
     tune::{
         draw,
         examples::{self, Example},
         lines,
+        probe::export,
         rated::{self, Document},
         sample::{self, Sample},
         split::{self, HoldOut, Split},
@@ -55,12 +57,33 @@ struct ExportArgs {
     /// Write this many examples to train on at the most, drawn by the seed
     #[arg(long, value_name = "N", value_parser = positive)]
     max_examples: Option<usize>,
-    /// chat-jsonl: `{"messages": [{"role", "content"}, ...]}`, one a line
-    #[arg(long = "as", default_value = "chat-jsonl", value_parser = ["chat-jsonl"])]
+    /// chat-jsonl: `{"messages": [{"role", "content"}, ...]}`, one a line, for `gmft`; probe-jsonl: what a model under a
+    /// probe reads, one translation a line, with scores and marks
+    #[arg(long = "as", default_value = "chat-jsonl", value_parser = ["chat-jsonl", "probe-jsonl"])]
     form: String,
+    #[command(flatten)]
+    sample: SampleArgs,
     /// The folder to write: `train.jsonl`, `held_out.jsonl`, and which documents and sources are in them
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+}
+
+/// How much is taken of each file.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Data")]
+struct SampleArgs {
+    /// Draw about this many translations of each file, at most three of a source
+    #[arg(long, value_name = "N", value_parser = positive)]
+    sample: Option<usize>,
+    /// Draw about this many more of each file that are two to six segments of a document, joined
+    #[arg(long, value_name = "N", requires = "sample", default_value_t = 0)]
+    joined: usize,
+}
+
+impl SampleArgs {
+    fn of(&self, seed: u64) -> Option<Sample> {
+        self.sample.map(|single| Sample { single, joined: self.joined, seed })
+    }
 }
 
 /// What is learnt from.
@@ -207,18 +230,34 @@ fn of_file(file: &Path, pairs: &[rated::Pair]) -> Result<Vec<Document>> {
     Ok(documents)
 }
 
+impl ExportArgs {
+    fn lines(&self, documents: &[Document], most: usize) -> Result<Vec<Value>> {
+        if self.form == "chat-jsonl" {
+            let examples = self.data.examples(documents, &self.granularity, most)?;
+            return Ok(examples.iter().map(examples::chat_line).collect());
+        }
+        let settings = Settings { prompts: self.data.prompts.clone(), ..Settings::default() };
+        let mut lines = export::lines(documents, &judges::probe::prompts(&settings)?, weights::find("wmt")?)?;
+        draw::shuffle(self.data.seed, 0, &mut lines);
+        lines.truncate(most);
+        Ok(lines)
+    }
+}
+
 fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
-    let split = args.data.split(None)?;
+    if args.form == "chat-jsonl" && args.sample.joined > 0 {
+        bail!("`--joined` segments are no units of `gmft`; hint: leave it out, or add `--as probe-jsonl`");
+    }
+    let split = args.data.split(args.sample.of(args.data.seed).as_ref())?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create `{}`", args.out.display()))?;
     for (file, documents, most) in
         [("train.jsonl", &split.train, args.max_examples), ("held_out.jsonl", &split.held_out, None)]
     {
-        let examples = args.data.examples(documents, &args.granularity, most.unwrap_or(usize::MAX))?;
-        let lines: String =
-            examples.iter().map(|example| format!("{}\n", examples::chat_line(example))).collect();
+        let lines = args.lines(documents, most.unwrap_or(usize::MAX))?;
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let path = args.out.join(file);
-        files::write(&path, |file| file.write_all(lines.as_bytes()))?;
-        writeln!(out, "{} examples\t{}", examples.len(), path.display())?;
+        files::write(&path, |file| file.write_all(text.as_bytes()))?;
+        writeln!(out, "{} examples\t{}", lines.len(), path.display())?;
     }
     write_split(&args.out, &split)?;
     Ok(())

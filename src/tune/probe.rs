@@ -32,6 +32,8 @@ use crate::{
     segment::trained,
 };
 
+pub mod export;
+
 mod scoring;
 
 use scoring::Scoring;

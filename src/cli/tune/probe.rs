@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{
-    DataArgs, EngineArgs,
+    DataArgs, EngineArgs, SampleArgs,
     agreement::{Figures, Held},
     panel, positive,
 };
@@ -34,7 +34,6 @@ use crate::{
         probe::{self as fitting, Subject},
         rated::{Document, Rated},
         readings::Readings,
-        sample::Sample,
         split::Split,
     },
 };
@@ -69,12 +68,8 @@ pub(super) struct ReadingArgs {
     /// The model to read with: a card, a GGUF file, a safetensors folder
     #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH")]
     pub model: String,
-    /// Draw about this many translations of each file, at most three of a source
-    #[arg(long, value_name = "N", value_parser = positive, help_heading = "Data")]
-    sample: Option<usize>,
-    /// Draw about this many more of each file that are two to six segments of a document, joined
-    #[arg(long, value_name = "N", requires = "sample", default_value_t = 0, help_heading = "Data")]
-    joined: usize,
+    #[command(flatten)]
+    sample: SampleArgs,
     /// The folder that keeps what the model has read, so that reading goes on where it was stopped; by default beside
     /// what is written
     #[arg(long, value_name = "DIR")]
@@ -101,8 +96,9 @@ pub(super) struct Systems {
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
 pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Result<()> {
+    let sample = args.reading.sample.of(args.reading.data.seed);
     let Split { train, held_out, .. } =
-        args.reading.systems.of(args.reading.data.split(args.reading.sample().as_ref())?)?;
+        args.reading.systems.of(args.reading.data.split(sample.as_ref())?)?;
     let mut found = panel::find(&args.reading.model, None, &args.reading.engine)?;
     let adapter = args.adapter.as_deref().map(adapter::find).transpose()?;
     found.options.adapters = adapter.iter().map(|adapter| adapter.dir.clone()).collect();
@@ -186,12 +182,6 @@ pub(super) fn read_missing(
         read(&open()?, &mut readings, prompts, segments)?;
     }
     Ok(readings)
-}
-
-impl ReadingArgs {
-    fn sample(&self) -> Option<Sample> {
-        self.sample.map(|single| Sample { single, joined: self.joined, seed: self.data.seed })
-    }
 }
 
 impl Systems {

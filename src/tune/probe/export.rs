@@ -1,0 +1,56 @@
+//! Rated translations as a trainer elsewhere reads them, who trains an adapter under a probe (`scripts/tune/probe_gpu.py`):
+//! what the model reads, what people said, and what is compared with what. It knows no tokens.
+
+use serde_json::{Value, json};
+
+use super::{Example, examples};
+use crate::{
+    judges::{probe, prompt::Prompts},
+    mqm::{Severity, Side, weights::Weights},
+    tune::{
+        Error,
+        rated::{Document, Rated},
+    },
+};
+
+/// One line for each translation: `prompt` and `text`, which the model reads one behind the other; `score` (MQM points or,
+/// where `is_penalty` is false, deviations of a direct assessment), `scale` (scores of the same are comparable),
+/// `source` (translations of one have the same), `segments` joined, and `marks`: start, end in bytes of the text, whether
+/// as major, and the share of the raters.
+///
+/// # Errors
+/// A prompt that cannot be filled in.
+pub fn lines(documents: &[Document], prompts: &Prompts, weights: &Weights) -> Result<Vec<Value>, Error> {
+    examples(documents).iter().map(|example| line(example, prompts, weights)).collect()
+}
+
+fn line(example: &Example<'_>, prompts: &Prompts, weights: &Weights) -> Result<Value, Error> {
+    let segment = &example.rated.segment;
+    let chat = probe::chat(prompts, segment).map_err(|error| Error::Unsuitable(error.to_string()))?;
+    Ok(json!({
+        "prompt": chat.raw,
+        "text": probe::text(segment),
+        "score": example.target(weights),
+        "is_penalty": example.is_penalty(),
+        "scale": example.scale,
+        "source": example.source,
+        "segments": example.rated.n_joined,
+        "marks": marks(example.rated),
+    }))
+}
+
+/// What the raters marked in the translation.
+fn marks(rated: &Rated) -> Vec<(usize, usize, bool, f64)> {
+    let text = &rated.segment.hypothesis;
+    // Behind the space in front of the text.
+    let byte = |at: usize| 1 + text.char_indices().nth(at).map_or(text.len(), |(byte, _)| byte);
+    let share = 1.0 / rated.opinions.len().max(1) as f64;
+    let errors = rated.opinions.iter().flat_map(|opinion| &opinion.errors);
+    errors
+        .filter(|error| error.side == Side::Target)
+        .filter_map(|error| {
+            let is_major = matches!(error.severity, Severity::Major | Severity::Critical);
+            Some((byte(error.start?), byte(error.end?), is_major, share))
+        })
+        .collect()
+}
