@@ -84,10 +84,11 @@ cargo test "${everything[@]}" --doc
 step "Python"
 scripts/python_test.sh
 
-step "training an adapter"
+step "training adapters"
 # PyTorch is larger than all that is downloaded here, so it is used where it is there already.
 if python3 -c "import peft, safetensors, torch, transformers" 2>/dev/null; then
   python3 scripts/tune/gmft_gpu.py --tiny --tribunal "$tribunal"
+  python3 scripts/tune/probe_gpu.py --tiny --tribunal "$tribunal"
 else
   echo "not checked: python3 cannot import torch, transformers and peft"
 fi
