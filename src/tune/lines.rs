@@ -78,10 +78,8 @@ impl fmt::Display for Dropped {
         if self.crossing > 0 {
             let and = if dropped.is_empty() { "" } else { "; " };
             let n = self.crossing;
-            write!(
-                f,
-                "{and}{n} ratings have error spans that cross: what lies in both is marked once, both errors count"
-            )?;
+            let what = "in which both errors count, and what lies in both is marked once";
+            write!(f, "{and}ratings with error spans that cross: {n}, {what}")?;
         }
         Ok(())
     }
@@ -319,10 +317,10 @@ mod tests {
         ];
         let (documents, dropped) = read(&lines, &[]).unwrap();
         assert_eq!(dropped, Dropped { crossing: 1, ..Dropped::default() });
+        let said = dropped.to_string();
         assert!(
-            dropped
-                .to_string()
-                .starts_with("1 ratings have error spans that cross: what lies in both is marked once")
+            said.starts_with("ratings with error spans that cross: 1, in which both errors count"),
+            "{said}"
         );
         assert_eq!(documents[0].segments.len(), 2, "nothing is left out");
     }
