@@ -167,6 +167,66 @@ fn a_fit_is_made_used_and_verified() {
 }
 
 #[test]
+fn ratings_of_several_files_and_kinds_make_one_fit() {
+    let small = SmallRun::new(2);
+    rated(&small);
+    let assessed: String = (0..30)
+        .map(|i| {
+            let line = serde_json::json!({
+                "src_lang": "ro", "tgt_lang": "en", "set": if i % 2 == 0 { "x" } else { "y" }, "z": f64::from(i % 5) - 2.0,
+                "source": format!("Propozitia {i}"), "hypothesis": format!("The sentence is {i}"),
+            });
+            format!("{line}\n")
+        })
+        .collect();
+    fs::write(small.at("da.jsonl"), assessed).unwrap();
+    fs::create_dir_all(small.at("tested/sources")).unwrap();
+    fs::write(small.at("tested/sources/en-de.txt"), "Some text.\nThe sentence number 9 of document 3\n")
+        .unwrap();
+    let made = |out: &str, more: &[&str]| {
+        let mut command =
+            small.tribunal(&["tune", "probe", "--input", "rated.jsonl", "da.jsonl", "--out", out]);
+        command
+            .args(["--hold-out", "0.3", "--depth", "1", "--kv-cache", "8MiB", "--model"])
+            .arg(tiny())
+            .args(more);
+        let (code, text) = said(command);
+        assert_eq!(code, 0, "{text}");
+        let fit: serde_json::Value = serde_json::from_str(&small.read(out)).unwrap();
+        (fit, text)
+    };
+    let (all, text) = made("all.json", &["--exclude", "tested"]);
+    assert!(
+        text.contains("note: 1 documents are left out, because `tested` has some of their text"),
+        "{text}"
+    );
+    let corpora = all["made"]["corpora"].as_object().unwrap();
+    let names: Vec<&str> = corpora.keys().map(String::as_str).collect();
+    assert_eq!(names, ["en-de rated", "ro-en da/x", "ro-en da/y"]);
+    // What direct assessments alone say of a pair is no number of MQM points.
+    assert_eq!(all["made"]["pairs"], serde_json::json!(["en-de"]));
+    let knows = |fit: &serde_json::Value, hash: &str| {
+        fit["made"]["sources"].as_array().unwrap().iter().any(|h| h == hash)
+    };
+    for hash in tribunal::segment::trained::short_hashes("The sentence number 9 of document 3") {
+        assert!(!knows(&all, &hash), "{hash}");
+    }
+    // A sample of each file, some of it joined; a larger one reads only what is new.
+    let how = ["--sample", "20", "--joined", "4", "--readings", "kept"];
+    let (sample, _) = made("sample.json", &how);
+    let n = |fit: &serde_json::Value| fit["made"]["segments"].as_u64().unwrap();
+    assert!(n(&sample) < 44 && n(&sample) < n(&all), "{}", n(&sample));
+    made("again.json", &how);
+    assert_eq!(small.read("sample.json"), small.read("again.json"));
+    let refused = {
+        let mut command = small.tribunal(&["tune", "probe", "--input", "da.jsonl", "--out", "no.json"]);
+        command.args(["--hold-out", "0.3", "--depth", "1", "--kv-cache", "8MiB", "--model"]).arg(tiny());
+        said(command)
+    };
+    assert!(refused.0 == 2 && refused.1.contains("nobody marked errors; hint:"), "{}", refused.1);
+}
+
+#[test]
 fn what_cannot_be_fitted() {
     let small = SmallRun::new(1);
     rated(&small);

@@ -23,6 +23,11 @@ fn no_shipped_fit_has_seen_a_source_of_wmt23() {
     for fit in fits {
         let trained_on = fit.trained_on();
         let seen: Vec<&String> = tested.iter().filter(|source| trained_on.knows(source)).collect();
-        assert!(seen.is_empty(), "the fit {} was trained on {} sources of WMT23: {seen:?}", fit.hash(), seen.len());
+        assert!(
+            seen.is_empty(),
+            "the fit {} was trained on {} sources of WMT23: {seen:?}",
+            fit.hash(),
+            seen.len()
+        );
     }
 }
