@@ -115,10 +115,29 @@ void one_gated_case(Tally& tally, const Kernel& k, int M, int n, int K, unsigned
   host::order() = 0;
 }
 
+void tiles_table(Tally& tally) {
+  std::ifstream file("kernels/tests/tiles.txt");
+  std::string line;
+  size_t rows = 0;
+  while (std::getline(file, line)) {
+    if (line.find(" boxes ") == std::string::npos || line[0] == '#') continue;
+    bool found = false;
+    for (const Kernel& k : kernels()) {
+      std::ostringstream row;
+      row << k.name << " boxes " << k.tokens << " " << k.outputs << " " << k.threads << " " << k.shared;
+      found |= row.str() == line;
+    }
+    tally.check(found, "tiles.txt: " + line);
+    rows++;
+  }
+  tally.check(rows == kernels().size(), "tiles.txt has " + std::to_string(rows) + " kernels");
+}
+
 }  // namespace
 
 int main() {
   Tally tally("gemm_tma");
+  tiles_table(tally);
   for (const Kernel& k : kernels()) {
     const int t = k.tokens, o = k.outputs;
     // One tile; several in one block, so that the ring goes on from tile to tile; several in three blocks; a k of less
