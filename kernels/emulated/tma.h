@@ -145,6 +145,9 @@ inline void copy_box(void* to, const CUtensorMap& map, uint64_t* barrier, std::i
   std::copy(at.begin(), at.end(), copy.at);
   barrier_at(f, barrier, site);
   std::memset(to, 0xff, copy.bytes());  // NaN until it comes
+#ifdef HOST_TSAN
+  __tsan_release(barrier);  // who waits for the box sees it come after that
+#endif
   const Unseen unseen;
   block.later([copy](Block& b) { copy.bring(b); });
 }
