@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use super::{args::Pair, raters, trained};
 use crate::{
     files,
-    meta::testset::{TestSet, known_pairs},
-    report::export::{self, Job, Rows, Shape},
+    meta::testset::{TestSet, pairs},
+    report::export::{self, Format, Job, Rows},
     run::{self, Record, RunFile},
     segment::{lang, trained::Overlap},
     signature::Signature,
@@ -44,42 +44,6 @@ pub struct Args {
     /// The languages of human annotations
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
-}
-
-/// A format by its name on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// WMT's MQM TSV: a row for each error, its span between <v> and </v>
-    MqmTsv,
-    /// The same in Marot's ten columns, with explanations and scores
-    Marot,
-    /// Score files for an mt-metrics-eval folder and the metrics task: seg, sys and domain
-    Mtme,
-    /// mt-metrics-eval's standalone ratings: JSONL with error spans
-    Ratings,
-    /// A Pearmut campaign whose error spans are filled in
-    Pearmut,
-    /// What COMET writes with `--to_json`
-    CometJson,
-    /// A row for each verdict, errors as JSON
-    Csv,
-    /// The same with types, errors as a list
-    Parquet,
-}
-
-impl From<Format> for Shape {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::MqmTsv => Self::MqmTsv,
-            Format::Marot => Self::Marot,
-            Format::Mtme => Self::Mtme,
-            Format::Ratings => Self::Ratings,
-            Format::Pearmut => Self::Pearmut,
-            Format::CometJson => Self::CometJson,
-            Format::Csv => Self::Csv,
-            Format::Parquet => Self::Parquet,
-        }
-    }
 }
 
 /// Runs `tribunal export`.
@@ -208,7 +172,7 @@ fn reference(args: &Args, signature: Option<&Signature>) -> Result<String> {
 /// The test sets of the pairs that the run judged.
 fn test_sets(dir: &Path, records: &[Record]) -> Result<Vec<export::TestSet>> {
     let mut sets: Vec<export::TestSet> = Vec::new();
-    let known = known_pairs(dir);
+    let known = pairs(dir);
     for record in records {
         let pair = format!("{}-{}", record.src_lang, record.tgt_lang);
         if sets.iter().any(|set| set.pair == pair) {

@@ -12,8 +12,8 @@ use crate::files;
 use crate::meta::promptcue::build::{Plan, Rated, Set, build};
 use crate::meta::promptcue::score::{Report, ScoreOptions, score};
 use crate::meta::promptcue::{answers, gold};
-use crate::meta::rating::{self, Ratings};
 use crate::meta::testset::TestSet;
+use crate::mqm::ratings::{self, Ratings};
 
 mod run;
 
@@ -184,7 +184,7 @@ fn build_set(args: &BuildArgs) -> Result<()> {
         other => bail!("there is no set `{other}`; hint: use gen, ptb or mis"),
     };
     let raters: Result<Vec<Ratings>> =
-        testset.rating_files(&args.gold)?.into_iter().map(|(_, path)| Ok(rating::read(&path)?)).collect();
+        testset.rating_files(&args.gold)?.into_iter().map(|(_, path)| Ok(ratings::read(&path)?)).collect();
     let raters = raters?;
     if raters.is_empty() {
         bail!(

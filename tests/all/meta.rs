@@ -21,6 +21,7 @@ use tribunal::meta::selection::{Brought, Selection};
 use tribunal::meta::significance::Resampling;
 use tribunal::meta::spa::{Signs, soft_pairwise_accuracy};
 use tribunal::meta::task::TaskSet;
+use tribunal::mqm::ratings;
 use tribunal::meta::ties::TieTable;
 
 fn golden() -> Value {
@@ -328,7 +329,7 @@ fn human_scores_are_the_means_of_the_raters() {
     assert_eq!(files.len(), 8);
     let raters: Vec<annotators::Rater> = files
         .iter()
-        .map(|(name, path)| annotators::rater(name, &rating::read(path).unwrap(), &systems))
+        .map(|(name, path)| annotators::rater(name, &ratings::read(path).unwrap(), &systems))
         .collect();
     let gold = zh_en.gold.segments.as_ref().unwrap();
     let mut rated = 0;

@@ -17,8 +17,7 @@ use crate::meta::distribution::{Bins, ErrorShares, Summary, bins, error_shares, 
 use crate::meta::evaluate::SetResult;
 use crate::meta::fit::{FitReport, examine};
 use crate::meta::latent::{self, Latent};
-use crate::meta::lint::{Claim, Finding, lint};
-use crate::meta::rating::{self, Ratings};
+use crate::meta::lint::{Finding, lint};
 use crate::meta::scores::Scores;
 use crate::meta::significance::williams;
 use crate::meta::slices::By;
@@ -27,6 +26,7 @@ use crate::meta::spans::report::{SpanMeans, SpanReport, compare, means};
 use crate::meta::statistic::{Measured, Statistic};
 use crate::meta::verdicts::Verdict;
 use crate::meta::{plot, units, verdicts};
+use crate::mqm::ratings::{self, Ratings};
 
 /// Flags of the optional parts.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -248,7 +248,7 @@ fn distribution(values: &[f64]) -> Option<Distribution> {
 
 fn ratings(args: &Args, direction: &Direction) -> Result<Vec<(String, Ratings)>> {
     let files = direction.testset.rating_files(&args.gold)?;
-    files.into_iter().map(|(rater, path)| Ok((rater, rating::read(&path)?))).collect()
+    files.into_iter().map(|(rater, path)| Ok((rater, ratings::read(&path)?))).collect()
 }
 
 /// Errors of the raters, then those of each run, on the segments that were rated.
