@@ -31,6 +31,7 @@ pub mod models;
 mod origin;
 pub mod output;
 pub mod panel;
+pub mod prepare;
 pub mod promptcue;
 pub mod raters;
 mod recorded;
@@ -212,7 +213,7 @@ impl Cli {
     /// # Errors
     /// Whatever keeps the command from running; the message says what to do.
     pub fn run(self, seat: panel::ModelLoader, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-        let begun = score::Begun { words: self.words, writing: self.writing, stop: self.stop };
+        let begun = prepare::Begun { words: self.words, writing: self.writing, stop: self.stop };
         match self.command {
             Command::Score(args) => score::run(&args, &begun, seat, out),
             Command::Ask(args) => ask::run(&args, &begun, out),

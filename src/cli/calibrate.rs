@@ -15,7 +15,7 @@ use super::{
     input,
     output::Printed,
     panel::{LoadedModels, ModelLoader},
-    score::Begun,
+    prepare::Begun,
     table::Table,
 };
 use crate::{

@@ -56,7 +56,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.run, signature.as_ref()));
     let reference = reference(args, signature.as_ref())?;
     let is_human = args.run.is_file() && raters::is_mqm_tsv(&args.run);
-    if let Some(rows) = export::rows(args.format.into(), &name)?.filter(|_| !is_human) {
+    if let Some(rows) = export::rows(args.format, &name)?.filter(|_| !is_human) {
         say_notes(&stream(args, rows)?);
         written(&args.out, out)?;
         return Ok(ExitCode::SUCCESS);
@@ -67,7 +67,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         None => Vec::new(),
     };
     let job = Job { records: &records, name: &name, reference: &reference, test_sets: &test_sets };
-    let export = export::export(args.format.into(), &job)?;
+    let export = export::export(args.format, &job)?;
     say_notes(&export.notes);
     let trained_on = if args.format == Format::Mtme { trained::of(&args.run) } else { Vec::new() };
     for overlap in &trained_on {

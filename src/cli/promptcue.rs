@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 
-use super::{output::Printed, panel::ModelLoader, score::Begun, table::Table};
+use super::{output::Printed, panel::ModelLoader, prepare::Begun, table::Table};
 use crate::files;
 use crate::meta::promptcue::build::{Plan, Rated, Set, build};
 use crate::meta::promptcue::score::{Report, ScoreOptions, score};

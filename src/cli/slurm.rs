@@ -11,11 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    args,
-    output::Printed,
-    score::{self, Begun},
-};
+use super::{args, output::Printed, prepare::Begun, score};
 use crate::{files, run::Shard};
 
 mod script;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::{
     args::{EngineArgs, Pair, positive},
     input, panel,
-    score::Begun,
+    prepare::Begun,
 };
 use crate::{
     files,

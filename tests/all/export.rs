@@ -139,7 +139,7 @@ fn parquet_holds_numbers_nulls_and_lists() {
     let (run, out) = (folder(root.path()), root.path().join("verdicts.parquet"));
     let records = run::verdicts(&run).unwrap();
     let job = report::export::Job { records: &records, name: "x", reference: "src", test_sets: &[] };
-    let export = report::export::export(report::export::Shape::Parquet, &job).unwrap();
+    let export = report::export::export(report::export::Format::Parquet, &job).unwrap();
     std::fs::write(&out, &export.files[0].1).unwrap();
     let reader = SerializedFileReader::new(std::fs::File::open(&out).unwrap()).unwrap();
     let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tribunal::{
     cli,
     judges::{Grouping, Unit},
-    run::{self, Options, Shard, Show},
+    run::{self, RunConfig},
     segment::{
         Lang,
         read::{self, TestSet},
@@ -347,15 +347,7 @@ fn groups_of_documents_know_their_segments() {
     };
     let segments = read::testset(&choice).unwrap().segments;
     let out = dir.path().join("five");
-    let options = Options {
-        out: out.clone(),
-        selection: tribunal::run::Selection::All,
-        shard: Shard::WHOLE,
-        jobs: 1,
-        seed: 1,
-        command: vec!["tribunal".into()],
-        show: Show::Quiet,
-    };
+    let options = RunConfig { seed: 1, command: vec!["tribunal".into()], ..RunConfig::new(&out) };
     let judge = TinyJudge { grouping: Grouping::FiveDocuments, unit: Unit::Group };
     let signature = "method:tiny".parse().unwrap();
     let outcome = run::run(&panel().0, &judge, &segments, &signature, &options).unwrap();
