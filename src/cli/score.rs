@@ -26,7 +26,7 @@ mod plan;
 
 /// Judge translations.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "`--help-all` shows options for developers, too.")]
+#[command(after_help = "`--help-all` shows options for developers, too; docs/running.md says more of each.")]
 pub struct Args {
     #[command(flatten)]
     pub input: InputArgs,
@@ -49,24 +49,22 @@ pub struct Args {
 #[command(next_help_heading = "Run")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct RunArgs {
-    /// The run folder; the same command continues where it stopped. Default: out/METHOD-MODEL-HASH
+    /// The run folder; resumes what it holds. Default: out/METHOD-MODEL-HASH
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Judge one part of N, from 1; `tribunal merge` joins the parts
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Ask once more, warmer and at another seed, about segments whose answers could not be used; the signature says so
+    /// Ask once more about segments whose answers could not be used
     #[arg(long)]
     pub retry_missing: bool,
-    /// What is kept of questions and answers: all, all but compressed, or only what they cost
-    #[arg(long, value_enum, default_value_t)]
-    pub calls: CallsKept,
-    /// How progress is shown: a line that renews itself on a terminal and a line a minute elsewhere, always the latter,
-    /// or JSON lines for programs
-    #[arg(long, value_enum, default_value_t)]
-    pub progress: ProgressShown,
-    /// Say how many calls, tokens and hours the run takes, without going through with it; a few groups are judged to see,
-    /// and kept in the run folder
+    /// Record questions and answers: plain, zstd, or off
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
+    pub calls: CallRetention,
+    /// Progress: auto, plain (a line a minute), json or off
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
+    pub progress: Show,
+    /// Judge a few groups, and say what the whole run takes
     #[arg(long)]
     pub dry_run: bool,
     /// No progress and no notes; warnings are still printed
@@ -75,11 +73,11 @@ pub struct RunArgs {
     /// Print only the systems' scores
     #[arg(long)]
     pub only_system: bool,
-    /// Also write the verdicts in the shape of COMET's `--to_json`
+    /// Also write the verdicts as COMET's `--to_json` does
     #[arg(long, value_name = "FILE")]
     pub to_json: Option<PathBuf>,
-    /// How results are printed
-    #[arg(long, value_enum, default_value_t)]
+    /// How results are printed: text, json, tsv or csv
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
 }
 

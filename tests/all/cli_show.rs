@@ -67,8 +67,6 @@ fn a_debate() {
     let shown = show(dir.path(), &["4"]);
     assert!(!shown.contains('\u{1b}'), "{shown}");
     insta::assert_snapshot!("show_debate", shown);
-    let full = show(dir.path(), &["4", "--full"]);
-    assert!(full.len() > shown.len() && !full.contains("as in call"), "{full}");
     // The lines of an unfinished run are in its journal.
     fs::remove_file(dir.path().join("verdicts.jsonl")).unwrap();
     assert_eq!(show(dir.path(), &["4"]), shown);
