@@ -45,7 +45,7 @@ impl Request {
 /// The questions that a judge asks about each group whatever the answers are, in order. Forms other than JSON become
 /// free text.
 #[must_use]
-pub fn of_judge(judge: &dyn Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
+pub fn of_judge(judge: &Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
     let panel = Panel::new(Arc::new(Nobody), Sampling::default());
     let asked = groups.iter().flat_map(|group| {
         let doc = format!("{}/{}", group[0].system, group[0].doc);

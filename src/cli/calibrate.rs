@@ -148,7 +148,7 @@ fn judge(args: &Args) -> Result<HiMate> {
     let Args { confidence, comparison, .. } = args;
     let request = format!("stages=se+sr,confidence={confidence},comparison={comparison}");
     let options = himate::METHOD.parse_options(&request)?;
-    Ok(HiMate::new(&settings, &options)?)
+    Ok(HiMate::new(&settings, &himate::Asked::read(&options))?)
 }
 
 /// The confidences of all segments, `jobs` segments at a time, by language pair; and how many segments failed.

@@ -171,16 +171,16 @@ pub fn built(args: &Args, segments: &Corpus, selection: &Selection) -> Result<Bu
     let settings = Settings { has_references, ..args.judge.settings(&args.sampling) };
     let built = registry::build(&args.judge.method, &settings)?;
     built.check_roles(args.model.role.iter().map(|(role, _)| *role))?;
-    let judged = judged(built.judge.as_ref(), segments, selection, args.sampling.seed);
+    let judged = judged(&built.judge, segments, selection, args.sampling.seed);
     for some in judged_segments(segments, &judged) {
-        built.check_input(&some?)?;
+        built.judging().check_input(&some?)?;
     }
     Ok(built.sampled(args.judge.samples, &args.sampling.sampling())?)
 }
 
 /// What a judge gives verdicts on: what is selected, and of a judge of documents whatever else stands in them.
-fn judged(judge: &dyn Judge, segments: &Corpus, selection: &Selection, seed: u64) -> Selection {
-    run::groups::judged(segments, selection, (judge.group(), judge.unit()), seed)
+fn judged(judge: &Judge, segments: &Corpus, selection: &Selection, seed: u64) -> Selection {
+    run::groups::judged(segments, selection, (judge.grouping, judge.unit), seed)
 }
 
 /// The segments that get a verdict, some at a time.
@@ -209,12 +209,12 @@ pub struct Prepared {
 pub fn prepare(args: &Args, input: &Streamed, selection: &Selection) -> Result<Prepared> {
     let Streamed { segments, notes } = input;
     let built = built(args, segments, selection)?;
-    let judge = built.judge.as_ref();
-    match judge.reads() {
+    let judge = &built.judge;
+    match built.method.reads {
         Reads::Translations => input::need_translations(&args.input)?,
         Reads::SourcesOnly => {}
     }
-    args.keep.check(judge.reads(), args.run.shard)?;
+    args.keep.check(built.method.reads, args.run.shard)?;
     let mut notes = notes.clone();
     let trained = trained_on(args, judge)?;
     let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
@@ -225,7 +225,7 @@ pub fn prepare(args: &Args, input: &Streamed, selection: &Selection) -> Result<P
             overlap.of += some.len();
             overlap.segments += some.iter().filter(|segment| trained.knows(&segment.source)).count();
         }
-        let remarks = judge.remarks(&some);
+        let remarks = judge.judging().remarks(&some);
         let new: Vec<String> = remarks.into_iter().filter(|remark| !notes.contains(remark)).collect();
         notes.extend(new);
     }
@@ -235,8 +235,8 @@ pub fn prepare(args: &Args, input: &Streamed, selection: &Selection) -> Result<P
 }
 
 /// The source texts that the judge and the adapters were trained on.
-fn trained_on(args: &Args, judge: &dyn Judge) -> Result<Vec<TrainedOn>> {
-    let mut trained: Vec<TrainedOn> = judge.trained_on().into_iter().collect();
+fn trained_on(args: &Args, judge: &Judge) -> Result<Vec<TrainedOn>> {
+    let mut trained: Vec<TrainedOn> = judge.trained_on.iter().cloned().collect();
     for dir in adapter::named(&args.model) {
         trained.extend(adapter::trained_on(&dir)?);
     }
@@ -257,7 +257,7 @@ pub fn judge(
     let Judged { input, selection } = judged;
     let segments = &input.segments;
     let Prepared { built, notes, trained_on } = prepare(args, input, selection)?;
-    let judge = built.judge.as_ref();
+    let judge = &built.judge;
     if !args.run.quiet {
         for note in &notes {
             say!("note: {note}");
@@ -271,7 +271,7 @@ pub fn judge(
         return Ok(None);
     }
     let models = load(&args.model, &args.engine, args.sampling.sampling())?;
-    judge.check_models(&|role| models.model_of(role))?;
+    judge.judging().check_models(&|role| models.model_of(role))?;
     let signature = signature(&built, &models.signature, args);
     let jobs = models.jobs(args.engine.jobs);
     let options = options(args, &signature, (segments, selection), jobs, begun)?;
@@ -336,8 +336,8 @@ fn detail(args: &Args) -> Detail {
 }
 
 /// What a user of a document-level method should know if the input names no documents.
-fn no_documents(judge: &dyn Judge, segments: &Corpus) -> Option<&'static str> {
-    let wants = matches!(judge.group(), Grouping::Document | Grouping::FiveDocuments);
+fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
+    let wants = matches!(judge.grouping, Grouping::Document | Grouping::FiveDocuments);
     let is_bare = |idx| segments.outline(idx).doc.is_empty();
     (wants && (0..segments.n_segments()).all(is_bare)).then_some(
         "the input names no documents, so every segment is judged without context; hint: add `--docs FILE`, or \

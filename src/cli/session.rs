@@ -80,7 +80,7 @@ impl Session {
         let segments = &read.segments;
         let Prepared { built, mut notes, trained_on } = score::prepare(&args, &read, &selection)?;
         notes.extend(trained_on.iter().map(ToString::to_string));
-        built.judge.check_models(&|role| self.models.model_of(role))?;
+        built.judging().check_models(&|role| self.models.model_of(role))?;
         let signature = score::signature(&built, &self.models.signature, &args);
         let begun = self.begun(input, out, watch);
         let options = score::options(
@@ -91,7 +91,7 @@ impl Session {
             &begun,
         )?;
         let config = RunConfig { trained_on, ..score::config(&args, &built, &self.models, &begun)? };
-        let judge = built.judge.as_ref();
+        let judge = &built.judge;
         let task = Task { panel: &self.models.panel, judge, segments, signature: &signature };
         let outcome = task.run(&options, &config)?;
         Ok(Judged { outcome, notes })

@@ -105,7 +105,7 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
         (Panel::new(Arc::new(Nobody), sampling), of_models(&run.signature, &built), None)
     } else {
         let models = load(&made.model, &made.engine, sampling)?;
-        built.judge.check_models(&|role| models.model_of(role))?;
+        built.judging().check_models(&|role| models.model_of(role))?;
         how.jobs = models.jobs(made.engine.jobs);
         (models.panel, models.signature, Some(models.files))
     };
@@ -116,12 +116,8 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
     found.extend(sources::names(&run));
     found.extend(files.iter().flat_map(|files| sources::models(&run.origin.models, files)));
     found.extend(sources::training(&run.trained_on, &trained_on));
-    let task = Task {
-        panel: &panel,
-        judge: built.judge.as_ref(),
-        segments: &judged.input.segments,
-        signature: &signature,
-    };
+    let task =
+        Task { panel: &panel, judge: &built.judge, segments: &judged.input.segments, signature: &signature };
     let mut report = run::verify::verify(&args.dir, &run, task, &how)?;
     report.n_differences += found.len();
     report.differences.splice(0..0, found);

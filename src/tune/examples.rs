@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     engine::grammar,
-    judges::{Granularity, Panel, Question, Settings, gmft, gmft::Gmft, rehearse},
+    judges::{Granularity, Judge, Panel, Question, Settings, gmft, gmft::Gmft, rehearse},
     llm::{self, Chat, Form, Llm, Reply, Sampling, Scored, Speaker},
     mqm::ErrorSpan,
     segment::Segment,
@@ -104,8 +104,8 @@ fn unit(granularity: Granularity, documents: &[&Document], rated: &[&Rated]) -> 
 ///
 /// # Errors
 /// Prompts of the user's that cannot be filled in.
-pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Gmft, Error> {
-    Ok(Gmft::new(&Settings { granularity: Some(granularity), ..settings.clone() })?)
+pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Judge, Error> {
+    Ok(Gmft::new(&Settings { granularity: Some(granularity), ..settings.clone() })?.into())
 }
 
 /// A panel on which nobody sits: its questions can be noted, and have no answers.
@@ -138,7 +138,7 @@ impl Llm for Nobody {
 ///
 /// # Errors
 /// When the judge asks nothing about it.
-pub fn example(unit: Unit, judge: &Gmft, panel: &Panel) -> Result<Example, Error> {
+pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example, Error> {
     let question = rehearse(judge, panel, &unit.segments).pop();
     let question = question.ok_or_else(|| {
         Error::Unsuitable(format!("nothing is asked about a unit of `{}`", unit.docs.join("`, `")))

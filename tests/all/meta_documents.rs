@@ -356,7 +356,7 @@ fn groups_of_documents_know_their_segments() {
         command: vec!["tribunal".into()],
         show: Show::Quiet,
     };
-    let judge = TinyJudge { grouping: Grouping::FiveDocuments, unit: Unit::Group };
+    let judge = TinyJudge::about(Unit::Group, Grouping::FiveDocuments);
     let signature = "method:tiny".parse().unwrap();
     let outcome = run::run(&panel().0, &judge, &segments, &signature, &options).unwrap();
     assert_eq!(outcome.records().unwrap()[0].segs.len(), 5);

@@ -17,7 +17,7 @@ use crate::fakes::{Chain, Numbers, Rule, TinyJudge, models, options, panel, segm
 
 fn go(
     panel: &Panel,
-    judge: &dyn Judge,
+    judge: &Judge,
     segments: &[Segment],
     options: &Options,
     config: &RunConfig,
@@ -220,7 +220,7 @@ fn units_are_finished_one_after_the_other() {
     let dir = tempfile::tempdir().unwrap();
     let config = RunConfig { questions: 1, ..RunConfig::default() };
     let options = Options { jobs: 8, ..options(dir.path()) };
-    go(&panel, &Chain, &segments()[..8], &options, &config).unwrap();
+    go(&panel, &Chain::judge(), &segments()[..8], &options, &config).unwrap();
     let mut counts = std::collections::BTreeMap::new();
     let mut most_open = 0;
     for group in asked.lock().unwrap().iter() {

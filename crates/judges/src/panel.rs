@@ -433,7 +433,7 @@ fn rehearsed() -> llm::Error {
 /// one question a unit asks, and the least that a pipeline of agents asks. Where a form has no shortest answer,
 /// free text above all, questions that depend on the answer are not among them. No model is run.
 #[must_use]
-pub fn rehearse(judge: &dyn super::Judge, panel: &Panel, group: &[crate::segment::Segment]) -> Vec<Question> {
+pub fn rehearse(judge: &super::Judge, panel: &Panel, group: &[crate::segment::Segment]) -> Vec<Question> {
     let panel = Panel { rehearses: true, ..panel.fresh() };
     // Verdicts of a rehearsal mean nothing.
     drop(judge.judge(&panel, group));

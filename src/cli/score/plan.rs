@@ -67,7 +67,7 @@ fn counted(
     begun: &Begun,
     models: &LoadedModels,
 ) -> Result<Planned> {
-    built.judge.check_models(&|role| models.model_of(role))?;
+    built.judging().check_models(&|role| models.model_of(role))?;
     let signature = super::signature(built, &models.signature, args);
     let plan = planned(args, judged, built, begun, &models.panel, &signature)?;
     let Judged { input, selection } = judged;
@@ -76,12 +76,8 @@ fn counted(
     if !args.run.quiet {
         say!("note: judging a few groups to see how long they take");
     }
-    let task = Task {
-        panel: &models.panel,
-        judge: built.judge.as_ref(),
-        segments: &input.segments,
-        signature: &signature,
-    };
+    let task =
+        Task { panel: &models.panel, judge: &built.judge, segments: &input.segments, signature: &signature };
     let config = super::config(args, built, models, begun)?;
     let distinct = plan.least.distinct_tokens.filter(|_| plan.is_fixed);
     let mut trial =
@@ -145,7 +141,7 @@ fn planned(
 ) -> Result<Plan> {
     let Judged { input, selection } = judged;
     let options = super::options(args, signature, (&input.segments, selection), 1, begun)?;
-    Ok(run::plan(panel, built.judge.as_ref(), built.calls(), &input.segments, &options)?)
+    Ok(run::plan(panel, &built.judge, built.calls(), &input.segments, &options)?)
 }
 
 /// The memory for the weights: their files' size, or two bytes for each of the parameters that the card states.

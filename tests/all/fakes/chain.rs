@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use tribunal::{
-    judges::{Error, Judge, Materials, Panel, Role, Stage, Verdict},
+    judges::{Error, Judge, Judging, Materials, Panel, Role, Stage, Verdict},
     llm::{self, Chat, Form, Llm, Reply, Sampling, Scored},
     segment::Segment,
 };
@@ -14,7 +14,7 @@ use tribunal::{
 /// Asks one question of the annotator, and as many of the judge as the answer has letters.
 pub struct Chain;
 
-impl Judge for Chain {
+impl Judging for Chain {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let of = |(at, segment): (usize, &Segment)| {
             let panel = panel.about(at);
@@ -28,9 +28,11 @@ impl Judge for Chain {
         };
         group.iter().enumerate().map(of).collect()
     }
+}
 
-    fn materials(&self) -> Materials {
-        Materials::default()
+impl Chain {
+    pub fn judge() -> Judge {
+        Judge::new(Materials::default(), Self)
     }
 }
 

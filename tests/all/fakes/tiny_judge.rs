@@ -9,7 +9,7 @@ use std::{
 };
 
 use tribunal::{
-    judges::{Error, Grouping, Judge, Materials, Panel, Role, Stage, Unit, Verdict},
+    judges::{Error, Grouping, Judge, Judging, Materials, Panel, Role, Stage, Unit, Verdict},
     llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource, Usage},
     mqm::{ErrorSpan, Severity, Side},
     run::{Options, Selection, Shard, Show},
@@ -59,13 +59,18 @@ const SCORE: Stage = Stage::new("score");
 
 /// Takes the model's number as a penalty; says of `???` that it cannot be parsed.
 pub struct TinyJudge {
-    pub grouping: Grouping,
-    pub unit: Unit,
+    unit: Unit,
 }
 
 impl TinyJudge {
-    pub fn by(grouping: Grouping) -> Self {
-        Self { grouping, unit: Unit::Segment }
+    /// The judge of segments in groups.
+    pub fn by(grouping: Grouping) -> Judge {
+        Self::about(Unit::Segment, grouping)
+    }
+
+    /// The judge of segments, or of whole groups.
+    pub fn about(unit: Unit, grouping: Grouping) -> Judge {
+        Judge { grouping, unit, ..Judge::new(Materials::default(), Self { unit }) }
     }
 
     fn ask(panel: &Panel, source: &str, hypothesis: &str) -> Result<Verdict, Error> {
@@ -94,7 +99,7 @@ impl TinyJudge {
     }
 }
 
-impl Judge for TinyJudge {
+impl Judging for TinyJudge {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         match self.unit {
             Unit::Group => {
@@ -105,18 +110,6 @@ impl Judge for TinyJudge {
                 .map(|(i, s)| Self::ask(&panel.about(i), &s.source, &s.hypothesis))
                 .collect(),
         }
-    }
-
-    fn group(&self) -> Grouping {
-        self.grouping
-    }
-
-    fn unit(&self) -> Unit {
-        self.unit
-    }
-
-    fn materials(&self) -> Materials {
-        Materials::default()
     }
 }
 

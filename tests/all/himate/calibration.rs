@@ -41,14 +41,15 @@ fn calibrate_writes_what_the_judge_reads() {
     let hash = HiMate::new(&Settings::default(), &METHOD.parse_options("").unwrap()).unwrap();
     insta::assert_snapshot!("himate_calibration", text.replace(hash.prompts_hash(), "HASH"));
     let fitted = judge(&format!("comparison=asked,calibration={}", path("fit.toml")), Preset::Strict);
-    let trained = fitted.trained_on().expect("a calibration has sources");
+    let trained = fitted.trained_on.as_ref().expect("a calibration has sources");
     let known = ["he sat on the bank.", "Nonsense."].map(|source| trained.knows(source));
     assert_eq!(known, [true, false], "only the first segment was calibrated on");
     let (verdicts, calls) = cast(CORRECTED, -1.2).judge(&fitted, &[bank()]);
     assert_eq!((verdicts[0].is_ok(), calls.len()), (true, 21), "above the threshold nobody discusses");
 
-    let with =
-        |sha256: &str| fitted.check_models(&|_| Model { name: "scripted".into(), sha256: sha256.into() });
+    let with = |sha256: &str| {
+        fitted.judging().check_models(&|_| Model { name: "scripted".into(), sha256: sha256.into() })
+    };
     assert!(with("5eed").is_ok());
     let other = with("0ther").unwrap_err().to_string();
     assert!(other.contains("fitted with `scripted` (sha256 5eed), not `scripted` (0ther)"), "{other}");
