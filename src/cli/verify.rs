@@ -15,8 +15,7 @@ use super::{
     table::Table,
 };
 use crate::{
-    judges::{Built, Panel},
-    llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
+    judges::{Built, Panel, Rehearsal},
     run::{
         self, RunFile, Task,
         verify::{Difference, How, Replay, Report},
@@ -102,7 +101,7 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
         jobs: made.engine.jobs.unwrap_or(1),
     };
     let (panel, models, files) = if args.without_model {
-        (Panel::new(Arc::new(Nobody), sampling), of_models(&run.signature, &built), None)
+        (Panel::new(Arc::new(Rehearsal::default()), sampling), of_models(&run.signature, &built), None)
     } else {
         let models = load(&made.model, &made.engine, sampling)?;
         built.judging().check_models(&|role| models.model_of(role))?;
@@ -122,23 +121,6 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
     report.n_differences += found.len();
     report.differences.splice(0..0, found);
     Ok(report)
-}
-
-/// Stands where no model is asked.
-struct Nobody;
-
-impl Llm for Nobody {
-    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Refusal> {
-        Err(Refusal::Engine("no model is loaded".into()))
-    }
-
-    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Refusal> {
-        Err(Refusal::Engine("no model is loaded".into()))
-    }
-
-    fn count(&self, _: &Chat) -> Result<usize, Refusal> {
-        Err(Refusal::Engine("no model is loaded".into()))
-    }
 }
 
 /// The models' fields of a signature, taken at their word: those between the method's own two parts.

@@ -75,7 +75,10 @@ mod samples;
 mod reading;
 
 pub use method::{Method, Role, Stage, Step};
-pub use panel::{Call, Panel, Question, Retry, in_parallel, rehearse};
+pub use panel::{
+    Call, Panel, Retry, Wanted, in_parallel,
+    rehearsal::{Question, Rehearsal, rehearse},
+};
 pub use registry::Built;
 pub use setup::{Granularity, Preset, Programs, Settings};
 

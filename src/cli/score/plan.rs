@@ -16,7 +16,7 @@ use crate::{
         wrap,
     },
     judges::{Built, Model, Panel},
-    llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
+    llm::{Chat, Counter, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
     run::{self, Options, Plan, Show, Task, plan::Amount, trial::Trial},
     signature::Signature,
 };
@@ -243,6 +243,12 @@ impl Llm for Characters {
         Err(Self::refusal())
     }
 
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for Characters {
     fn count(&self, chat: &Chat) -> Result<usize, Refusal> {
         let of_turns =
             chat.turns.iter().map(|turn| Self::tokens(&turn.content) + Self::OF_A_TURN).sum::<f64>();

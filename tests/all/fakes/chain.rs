@@ -7,7 +7,7 @@ use std::sync::{
 
 use tribunal::{
     judges::{Error, Judge, Judging, Materials, Panel, Role, Stage, Verdict},
-    llm::{self, Chat, Form, Llm, Reply, Sampling, Scored},
+    llm::{self, Chat, Counter, Form, Llm, Reply, Sampling, Scored},
     segment::Segment,
 };
 
@@ -60,6 +60,12 @@ impl Llm for Word {
         Ok(Vec::new())
     }
 
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for Word {
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
         Ok(self.prompt_ids(chat)?.unwrap_or_default().len())
     }

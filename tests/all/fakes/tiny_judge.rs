@@ -10,7 +10,7 @@ use std::{
 
 use tribunal::{
     judges::{Error, Grouping, Judge, Judging, Materials, Panel, Role, Stage, Unit, Verdict},
-    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource, Usage},
+    llm::{self, Chat, Counter, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource, Usage},
     mqm::{ErrorSpan, Severity, Side},
     run::{Options, Selection, Shard, Show},
     segment::{Segment, joined},
@@ -50,6 +50,12 @@ impl Llm for Numbers {
         Ok(Vec::new())
     }
 
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for Numbers {
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
         Ok(chat.turns.iter().map(|turn| turn.content.len()).sum())
     }
