@@ -83,7 +83,7 @@ pub struct Likelihood {
 
 /// Which text follows which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
+pub enum Direction {
     /// The translation follows its source.
     Forward,
     /// The source follows its translation.
