@@ -327,7 +327,10 @@ mod tests {
     fn the_help_of_score_fits_two_screens() {
         let asked = Cli::command().term_width(100).try_get_matches_from(["tribunal", "score", "--help"]);
         let help = asked.unwrap_err().to_string();
-        assert!(help.lines().count() <= 100 && help.lines().all(|line| line.chars().count() <= 100), "{help}");
+        assert!(
+            help.lines().count() <= 100 && help.lines().all(|line| line.chars().count() <= 100),
+            "{help}"
+        );
     }
 
     #[test]
