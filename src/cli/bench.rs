@@ -331,7 +331,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
         let groups = groups(&segments, &selection, judge.grouping, 0).into_iter();
         let groups = groups.take(args.groups.unwrap_or(usize::MAX));
         let groups: Vec<Vec<Segment>> = groups.map(|group| group.segments(&segments)).collect();
-        requests::of_judge(judge.as_ref(), &groups)
+        requests::of_judge(&judge, &groups)
     };
     if let Some(n) = args.max_tokens {
         for request in &mut requests {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tribunal::llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Scored};
 
-use super::{Lines, words};
+use super::Lines;
 
 /// What a question holds, and the answers to it.
 struct Scene {

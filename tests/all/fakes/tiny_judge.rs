@@ -76,7 +76,9 @@ impl TinyJudge {
 
     /// The judge of segments, or of whole groups.
     pub fn about(unit: Unit, grouping: Grouping) -> Judge {
-        Judge { grouping, unit, ..Judge::new(Materials::default(), Self { unit }) }
+        let mut judge = Judge::new(Materials::default(), Self { unit });
+        (judge.grouping, judge.unit) = (grouping, unit);
+        judge
     }
 
     fn ask(panel: &Panel, source: &str, hypothesis: &str) -> Result<Verdict, Error> {

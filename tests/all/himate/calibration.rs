@@ -38,7 +38,7 @@ fn calibrate_writes_what_the_judge_reads() {
     // Of -2 and -0.75 the 60th percentile.
     assert_eq!(printed, "en-de\t-1.25\tprobability 0.2865, percentile 60 of 2 answers on 1 segments\n");
     let text = std::fs::read_to_string(path("fit.toml")).unwrap();
-    let hash = HiMate::new(&Settings::default(), &METHOD.parse_options("").unwrap()).unwrap();
+    let hash = HiMate::new(&Settings::default(), &Asked::read(&METHOD.parse_options("").unwrap())).unwrap();
     insta::assert_snapshot!("himate_calibration", text.replace(hash.prompts_hash(), "HASH"));
     let fitted = judge(&format!("comparison=asked,calibration={}", path("fit.toml")), Preset::Strict);
     let trained = fitted.trained_on.as_ref().expect("a calibration has sources");
@@ -87,7 +87,7 @@ fn options_that_do_not_go_together_and_calibrations() {
     text += &refusal(&file);
     std::fs::write(&path, "threshold = 3\n").unwrap();
     text += &refusal(&file);
-    let strict = HiMate::new(&settings, &METHOD.parse_options("").unwrap()).unwrap();
+    let strict = HiMate::new(&settings, &Asked::read(&METHOD.parse_options("").unwrap())).unwrap();
     let entry = |pair: &str, prompts: &str, value: f64| {
         format!(
             "[[threshold]]\npair = \"{pair}\"\nmodel = \"m\"\nsha256 = \"0\"\npreset = \"strict\"\nprompts = \"{prompts}\"\nconfidence = \"sum\"\ncomparison = \"weighed\"\npercentile = 60.0\nsegments = 2\nanswers = 5\nvalue = {value:?}\n\n"
@@ -124,7 +124,7 @@ fn options_that_do_not_go_together_and_calibrations() {
 #[test]
 fn confidences_of_a_validation_set() {
     let strict =
-        HiMate::new(&Settings::default(), &METHOD.parse_options("comparison=asked").unwrap()).unwrap();
+        HiMate::new(&Settings::default(), &Asked::read(&METHOD.parse_options("comparison=asked").unwrap())).unwrap();
     let cast = Cast::new()
         .sure(&[COMPARE, "Accuracy/"], &[(CORRECTED, &[-0.5, -0.25])])
         .sure(&[COMPARE], &[(SAME, &[-2.0])])
@@ -139,7 +139,7 @@ fn confidences_of_a_validation_set() {
 /// A comparison weighed in both orders is as sure as the mean of both.
 #[test]
 fn confidences_of_weighed_comparisons() {
-    let strict = HiMate::new(&Settings::default(), &METHOD.parse_options("").unwrap()).unwrap();
+    let strict = HiMate::new(&Settings::default(), &Asked::read(&METHOD.parse_options("").unwrap())).unwrap();
     let first = format!("\"{CORRECTED}\" or \"{SAME}\"");
     let cast = Cast::new()
         .sure(&[COMPARE, &first], &[(CORRECTED, &[0.9f64.ln()])])
