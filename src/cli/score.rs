@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
 
 use super::{
     adapter,
@@ -19,7 +18,7 @@ use super::{
     panel::{LoadedModels, ModelLoader},
 };
 use crate::{
-    files,
+    digest, files,
     judges::{
         Built, Grouping, Judge, Reads, Settings,
         registry::{self, Signed},
@@ -403,7 +402,7 @@ pub fn options(
 /// A folder that the same command finds again: named by method, model, and a hash of signature and input.
 fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf {
     let id = format!("{signature}\n{}", input.sha256);
-    let hash = run::folder::hex(&Sha256::digest(id)[..4]);
+    let hash = digest::short(id);
     let plain = |key: &str| {
         let value = signature.get(key).unwrap_or(key);
         value
