@@ -15,7 +15,7 @@ use crate::{
     cli::{
         args::{EngineArgs, ModelArgs, SamplingArgs, sampling_signature},
         panel::ModelLoader,
-        score::Begun,
+        prepare::Begun,
     },
     digest, files,
     judges::{

@@ -28,7 +28,7 @@ fn calibrate_writes_what_the_judge_reads() {
         let mut out = Vec::new();
         let (source, mt, toml) = (path("src"), path("mt"), path("fit.toml"));
         let argv = ["tribunal", "calibrate", "-s", &source, "-t", &mt, "-l", "en-de", "--out", &toml];
-        let asked = ["--comparison", "asked"];
+        let asked = ["--method", "himate:comparison=asked"];
         let argv = argv.iter().chain(&asked).chain(extra).map(|arg| (*arg).to_owned());
         let code = tribunal::cli::parse(argv).unwrap().run(seat, &mut out).map_err(|e| e.to_string());
         (format!("{code:?}"), String::from_utf8(out).unwrap())
@@ -124,7 +124,8 @@ fn options_that_do_not_go_together_and_calibrations() {
 #[test]
 fn confidences_of_a_validation_set() {
     let strict =
-        HiMate::new(&Settings::default(), &Asked::read(&METHOD.parse_options("comparison=asked").unwrap())).unwrap();
+        HiMate::new(&Settings::default(), &Asked::read(&METHOD.parse_options("comparison=asked").unwrap()))
+            .unwrap();
     let cast = Cast::new()
         .sure(&[COMPARE, "Accuracy/"], &[(CORRECTED, &[-0.5, -0.25])])
         .sure(&[COMPARE], &[(SAME, &[-2.0])])
