@@ -69,9 +69,10 @@ pub fn products(layers: &[&Packed], input: &Input, tier: Tier) -> Vec<Vec<f32>> 
     }
     let room = |layer: &&Packed| Vec::<f32>::with_capacity(input.m() * layer.n);
     let mut outs: Vec<Vec<f32>> = layers.iter().map(room).collect();
-    let parts = layers.iter().zip(&mut outs);
-    let parts = parts.map(|(layer, out)| Part::new(layer, out.spare_capacity_mut(), input));
-    run(&parts.collect::<Vec<_>>(), input, tier);
+    let pairs = layers.iter().zip(&mut outs);
+    let parts: Vec<Part> =
+        pairs.map(|(layer, out)| Part::new(layer, out.spare_capacity_mut(), input)).collect();
+    run(&parts, input, tier);
     for (layer, out) in layers.iter().zip(&mut outs) {
         // SAFETY: the capacity is that, and the panels of a part cover all columns of all rows.
         unsafe { out.set_len(input.m() * layer.n) };
