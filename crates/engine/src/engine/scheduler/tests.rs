@@ -208,7 +208,7 @@ proptest! {
     ) {
         // A device with little room takes what does not fit in the next step.
         let (most_rows, most_wanted) = room;
-        let mut desk = Desk::new(Limits { prefix_cache, most_rows, most_wanted, ..LIMITS }, n_blocks);
+        let mut desk = Desk::new(Limits { most_rows, most_wanted, prefix_cache, ..LIMITS }, n_blocks);
         for ((family, own, n_own), adapter, plan, steps) in asks {
             desk.ask_with(adapter, prompt(family, own, n_own), plan);
             for _ in 0..steps {

@@ -102,7 +102,9 @@ impl Extra {
             (vocab, hidden),
         ];
         let mut extra = Self::default();
-        shapes.into_iter().for_each(|(n, k)| extra.multiplies(n, k));
+        for (n, k) in shapes {
+            extra.multiplies(n, k);
+        }
         extra
     }
 

@@ -6,6 +6,7 @@
 mod adapt;
 mod attend;
 mod multiply;
+mod norm;
 mod room;
 mod tail;
 
@@ -156,37 +157,6 @@ impl Cuda {
 
     fn eps(&self) -> Argument {
         Argument::Float(self.config.norm_eps as f32)
-    }
-
-    /// Adds `add`, normed where there are weights for that, to `x`; gives the norm of the sum where there is a weight.
-    fn residual_norm(
-        &self,
-        x: &Values,
-        add: Option<(&Values, Option<&Memory>)>,
-        weight: Option<&Memory>,
-    ) -> Result<Values, Error> {
-        let cols = self.config.hidden;
-        let out = self.values(Slot::Normed, x.n_rows, 2 * cols)?;
-        let at = |memory: Option<&Memory>| Argument::At(memory.map_or(0, Memory::at));
-        let shared_bytes = (4 * cols).next_multiple_of(16) as u32;
-        // SAFETY: x and add are [rows, cols] f32, out is [rows, cols] bf16, weights are [cols].
-        unsafe {
-            self.launch(
-                ("norm", "residual_norm"),
-                Shape { shared_bytes, ..Shape::new([x.n_rows, 1], 256) },
-                &[
-                    Argument::At(x.at()),
-                    Argument::At(add.map_or(0, |(add, _)| add.at())),
-                    at(add.and_then(|(_, norm)| norm)),
-                    at(weight),
-                    Argument::At(if weight.is_some() { out.at() } else { 0 }),
-                    Argument::size(x.n_rows),
-                    Argument::size(cols),
-                    self.eps(),
-                ],
-            )?;
-        }
-        Ok(out)
     }
 
     /// Sends the step's numbers. Recordings name the memory where they lie.
@@ -500,24 +470,7 @@ impl Backend for Cuda {
     }
 
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
-        let known = rows.iter().filter(|(row, _)| *row < self.plan.n_wanted);
-        let asked: Vec<(usize, u32)> =
-            known.flat_map(|&(row, ids)| ids.iter().map(move |&id| (row, id))).collect();
-        let mut logprobs = Vec::with_capacity(asked.len());
-        for some in asked.chunks(self.weighed_at_once()) {
-            let Some(logits) = self.logits else { break };
-            let choices = self.choose(logits, &Wants::weighing(some))?;
-            logprobs.extend(choices.into_iter().map(|choice| choice.map(|choice| choice.logprob)));
-        }
-        let mut logprobs = logprobs.into_iter();
-        let of_row = |&(row, ids): &(usize, &[u32])| {
-            if row >= self.plan.n_wanted {
-                return None;
-            }
-            let some: Vec<Option<f64>> = logprobs.by_ref().take(ids.len()).collect();
-            (some.len() == ids.len()).then(|| some.into_iter().collect()).flatten()
-        };
-        Ok(rows.iter().map(of_row).collect())
+        Ok(self.weigh(rows)?)
     }
 
     fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {

@@ -48,8 +48,31 @@ impl Cuda {
         Ok(Wants::choices(&self.fetch(output, n * CHOICE_BYTES)?))
     }
 
+    /// The log-probabilities of tokens after some rows; `None` where the logits are not numbers, or there is no such token
+    /// or row.
+    pub(super) fn weigh(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
+        let known = rows.iter().filter(|(row, _)| *row < self.plan.n_wanted);
+        let asked: Vec<(usize, u32)> =
+            known.flat_map(|&(row, ids)| ids.iter().map(move |&id| (row, id))).collect();
+        let mut logprobs = Vec::with_capacity(asked.len());
+        for some in asked.chunks(self.weighed_at_once()) {
+            let Some(logits) = self.logits else { break };
+            let choices = self.choose(logits, &Wants::weighing(some))?;
+            logprobs.extend(choices.into_iter().map(|choice| choice.map(|choice| choice.logprob)));
+        }
+        let mut logprobs = logprobs.into_iter();
+        let of_row = |&(row, ids): &(usize, &[u32])| {
+            if row >= self.plan.n_wanted {
+                return None;
+            }
+            let some: Vec<Option<f64>> = logprobs.by_ref().take(ids.len()).collect();
+            (some.len() == ids.len()).then(|| some.into_iter().collect()).flatten()
+        };
+        Ok(rows.iter().map(of_row).collect())
+    }
+
     /// Tokens that are weighed by one launch.
-    pub(super) fn weighed_at_once(&self) -> usize {
+    fn weighed_at_once(&self) -> usize {
         let [wants, choices] = [(Slot::Wants, WANT_BYTES), (Slot::Choices, CHOICE_BYTES)]
             .map(|(slot, bytes)| self.slot_bytes(slot) / bytes);
         wants.min(choices).max(1)
