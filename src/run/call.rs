@@ -198,7 +198,10 @@ impl Continuation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judges::{Role, Stage};
+    use crate::{
+        judges::{Role, Stage, Wanted},
+        llm::Form,
+    };
 
     fn call() -> Call {
         let token = |id, text: &str, logprob, masked_logprob| Token {
@@ -221,6 +224,7 @@ mod tests {
             step: Stage::new("score").about("style").round(2),
             attempt: 1,
             chat: Chat::new().user("How good?"),
+            wanted: Wanted::Answer(Form::Text),
             sampling: Sampling { temperature: 0.3, seed: u64::MAX, ..Sampling::default() },
             reply: Reply { text: "B\u{e9}".into(), tokens, finish: Finish::Length, ..Reply::default() },
             scored: vec![scored],

@@ -6,7 +6,8 @@ use sha2::{Digest, Sha256};
 use tribunal::{
     judges::{
         Panel, Preset, registry,
-        rubric_mqm::{RubricMqm, Texts},
+        rubric_mqm::{Asked, RubricMqm, Texts},
+        setup::Reference,
     },
     llm::{Chat, Form, Sampling, Turn},
     mqm::Severity,
@@ -92,13 +93,14 @@ fn code_sends_the_bytes_of_the_published_code() {
 /// PromptCUE's question about a segment that has marks.
 fn asked_about_marks(options: &str, segment: &Segment) -> Chat {
     let options = registry::find("rubric-mqm").unwrap().parse_options(options).unwrap();
-    let judge = RubricMqm::new(&settings(Preset::Code), &options).unwrap();
+    let asked = Asked::read(&options);
+    let judge = RubricMqm::new(&settings(Preset::Code), &asked).unwrap();
     let texts = Texts {
         source_lang: "English",
         source: &segment.source,
         target_lang: "German",
         target: &segment.hypothesis,
-        reference: segment.reference.as_deref().filter(|_| options.is_on("reference")),
+        reference: segment.reference.as_deref().filter(|_| *asked.reference == Reference::On),
     };
     let script = Script::says("no answer");
     judge.classify(&Panel::new(script.clone(), Sampling::default()), &texts).unwrap();

@@ -21,7 +21,7 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Materials, Method, Panel, Role, Stage, Verdict, confidence, expected,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence, expected,
     gemba_api::{self, Room},
     gemba_da::read_number,
     gemba_mqm::{blocks, code},
@@ -30,7 +30,7 @@ use super::{
     pair::{Pair, Shown},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
@@ -69,16 +69,19 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("gemba"),
-    options: &[
-        Choice { name: "shots", values: &["3", "0"], meaning: "worked examples before the first question" },
-        Choice {
-            name: "score",
-            values: &["greedy", "expected"],
-            meaning: "the number that is written, or the mean of its distribution",
-        },
-    ],
-    build: |settings, options| Ok(Box::new(GembaEsa::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(GembaEsa::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the first question";
+        "score" is_expected: bool = { "greedy" => false, "expected" => true },
+            "the number that is written, or the mean of its distribution";
+    }
+}
 
 /// GEMBA-ESA as it was asked for.
 pub struct GembaEsa {
@@ -90,7 +93,7 @@ pub struct GembaEsa {
     max_tokens: Option<usize>,
 }
 
-impl Judge for GembaEsa {
+impl Judging for GembaEsa {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
             if segment.is_blank() {
@@ -105,9 +108,11 @@ impl Judge for GembaEsa {
             Ok(Verdict { score, raw, quality_score: Some(raw), errors })
         })
     }
+}
 
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts)
+impl From<GembaEsa> for Judge {
+    fn from(judge: GembaEsa) -> Self {
+        Self::new(Materials::of(&judge.prompts), judge)
     }
 }
 
@@ -116,13 +121,13 @@ impl GembaEsa {
     ///
     /// # Errors
     /// What [`super::registry::build`] names.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        let expected = options.get("score") == "expected";
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+        let expected = *asked.is_expected;
         if expected && settings.preset == Preset::Code {
             let reason = "preset `code` has its own score; hint: leave `score` out, or use preset `strict`";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let shots_file = options.has_shots(settings)?.then_some(SHOTS);
+        let shots_file = settings.has_shots(*asked.has_shots)?.then_some(SHOTS);
         let mut files = vec![SYSTEM, SPANS, ANSWER, SCORE];
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;

@@ -22,10 +22,10 @@
 use serde::Serialize;
 
 use super::{
-    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Step, Verdict, in_parallel,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Step, Verdict, in_parallel,
     method::Calls,
     prompt::{File, Prompts},
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings, options},
 };
 use crate::{
     llm::{Chat, Scored},
@@ -53,21 +53,24 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg, Granularity::Doc],
     presets: &[Preset::Strict],
     weights: None,
-    options: &[
-        Choice {
-            name: "direction",
-            values: &["forward", "backward", "both"],
-            meaning: "the translation after its source, the source after its translation, or the mean of both",
-        },
-        Choice { name: "norm", values: &["mean", "sum"], meaning: "per token, or of the whole text" },
-        Choice {
-            name: "relative",
-            values: &["off", "on"],
-            meaning: "less what the model gives the same text without the other one in front",
-        },
-    ],
-    build: |settings, options| Ok(Box::new(Likelihood::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(Likelihood::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "direction" directions: &'static [Direction] = {
+            "forward" => &[Direction::Forward],
+            "backward" => &[Direction::Backward],
+            "both" => &[Direction::Forward, Direction::Backward]
+        }, "the translation after its source, the source after its translation, or the mean of both";
+        "norm" is_sum: bool = { "mean" => false, "sum" => true }, "per token, or of the whole text";
+        "relative" is_relative: bool = { "off" => false, "on" => true },
+            "less what the model gives the same text without the other one in front";
+    }
+}
 
 /// The judge as it was asked for.
 pub struct Likelihood {
@@ -80,7 +83,7 @@ pub struct Likelihood {
 
 /// Which text follows which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
+pub enum Direction {
     /// The translation follows its source.
     Forward,
     /// The source follows its translation.
@@ -94,7 +97,7 @@ struct Reading {
     is_alone: bool,
 }
 
-impl Judge for Likelihood {
+impl Judging for Likelihood {
     /// Segment by segment, since each question goes on where the last one ended; the readings side by side.
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let of_readings = in_parallel(&self.readings, |_, reading| {
@@ -110,17 +113,15 @@ impl Judge for Likelihood {
         };
         (0..group.len()).map(of_segment).collect()
     }
+}
 
-    fn group(&self) -> Grouping {
-        self.granularity.grouping()
-    }
-
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts)
-    }
-
-    fn calls(&self) -> Option<Calls> {
-        Some(Calls::exactly(self.readings.len()))
+impl From<Likelihood> for Judge {
+    fn from(judge: Likelihood) -> Self {
+        Self {
+            grouping: judge.granularity.grouping(),
+            calls: Some(Calls::exactly(judge.readings.len())),
+            ..Self::new(Materials::of(&judge.prompts), judge)
+        }
     }
 }
 
@@ -146,24 +147,20 @@ impl Likelihood {
     ///
     /// # Errors
     /// What [`super::registry::build`] names; weights and shots, which the method does not have.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
             let reason = "likelihood names no errors and has no shots; hint: leave weights and shots out";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let directions: &[Direction] = match options.get("direction") {
-            "forward" => &[Direction::Forward],
-            "backward" => &[Direction::Backward],
-            _ => &[Direction::Forward, Direction::Backward],
-        };
-        let ways: &[bool] = if options.is_on("relative") { &[false, true] } else { &[false] };
+        let directions = *asked.directions;
+        let ways: &[bool] = if *asked.is_relative { &[false, true] } else { &[false] };
         let in_ways = |&direction| ways.iter().map(move |&is_alone| Reading { direction, is_alone });
         let judge = Self {
             prompts: Prompts::load(&[PROMPT], settings)?,
             granularity: settings.granularity.unwrap_or_default(),
             readings: directions.iter().flat_map(in_ways).collect(),
             directions,
-            is_sum: options.get("norm") == "sum",
+            is_sum: *asked.is_sum,
         };
         let pair = Pair { first: "a", second: "b" };
         let sample = Query { first_lang: "", second_lang: "", first: Some("a"), context: vec![pair] };

@@ -16,7 +16,7 @@ use crate::{
     cli::{
         args::{EngineArgs, ModelArgs, SamplingArgs, sampling_signature},
         panel::ModelLoader,
-        score::Begun,
+        prepare::Begun,
     },
     files,
     judges::{
@@ -99,15 +99,19 @@ pub fn run(args: &RunArgs, begun: &Begun, load: ModelLoader) -> Result<(usize, u
 
 fn judge(args: &RunArgs) -> Result<(RubricMqm, Signed)> {
     let Some(found) = Scenario::named(&args.scenario) else {
-        bail!("there is no scenario `{}`; hint: use one of {}", args.scenario, scenario::OPTIONS.join(", "));
+        bail!(
+            "there is no scenario `{}`; hint: use one of {}",
+            args.scenario,
+            scenario::NAMES.map(|(name, ..)| name).join(", ")
+        );
     };
     let long = scenario::NAMES.iter().find(|(.., scenario)| *scenario == found).map_or("", |(name, ..)| name);
     let settings =
         Settings { preset: args.preset, max_tokens: args.sampling.max_tokens, ..Settings::default() };
     let method = registry::find(rubric_mqm::METHOD.name)?;
     let options = method.parse_options(&format!("scenario={long}"))?;
-    let judge = RubricMqm::new(&settings, &options)?;
-    let signed = registry::sign(method, &settings, &options, &judge);
+    let judge = RubricMqm::new(&settings, &rubric_mqm::Asked::read(&options))?;
+    let signed = registry::sign(method, &settings, &options, &judge.materials());
     Ok((judge, signed))
 }
 

@@ -8,11 +8,12 @@ use std::{
     fmt,
 };
 
+use super::{Asked, Shown};
 use crate::{
     Error,
     prompt::{File, Prompts},
     segment::{Segment, lang},
-    setup::{self, Options, Preset, Settings},
+    setup::{self, Preset, Settings},
     shots::{self, Shot, ShotError},
 };
 
@@ -39,14 +40,14 @@ impl Examples {
         prompts: &Prompts,
         file: Option<File>,
         settings: &Settings,
-        options: &Options,
+        asked: &Asked,
     ) -> Result<Self, setup::Error> {
-        let by_pair = options.get("shots") != "all";
-        let mut all = file.map_or(Ok(Vec::new()), |file| read(prompts, file, settings, options))?;
-        let is_detailed = options.get("demo") == "detailed";
+        let by_pair = *asked.shots != Shown::All;
+        let mut all = file.map_or(Ok(Vec::new()), |file| read(prompts, file, settings, asked))?;
+        let is_detailed = *asked.is_detailed;
         all.retain(|example| {
             let is_said = !is_detailed || matches!(example.answer, Answer::Words { .. });
-            is_said && (!options.shows_reference(settings) || example.reference.is_some())
+            is_said && (!asked.reference.is_shown(settings) || example.reference.is_some())
         });
         let as_code = by_pair && file.is_some() && settings.preset == Preset::Code;
         Ok(Self { all, by_pair, as_code, is_off: file.is_none() })
@@ -98,7 +99,7 @@ fn read(
     prompts: &Prompts,
     file: File,
     settings: &Settings,
-    options: &Options,
+    asked: &Asked,
 ) -> Result<Vec<Example>, setup::Error> {
     let text = prompts.render(file, ()).map_err(setup::Error::from_prompt)?;
     if !is_authors(&text) {
@@ -111,8 +112,8 @@ fn read(
     if settings.preset != Preset::Code {
         return Err(conflict("they are in the layout of the authors' code; hint: use preset `code`".into()));
     }
-    let demo = if options.get("demo") == "detailed" { Demo::Detailed } else { Demo::Itemized };
-    read_authors(&text, demo, options.shows_reference(settings)).map_err(conflict)
+    let demo = if *asked.is_detailed { Demo::Detailed } else { Demo::Itemized };
+    read_authors(&text, demo, asked.reference.is_shown(settings)).map_err(conflict)
 }
 
 /// One example.

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use candle_core::quantized::GgmlDType;
 
 use super::{Entry, RowOrder, Weights};
-use crate::model::{Config, config::Arch};
+use crate::model::Config;
 
 /// How one tensor's numbers are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,11 +52,11 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         ("mlp.up_proj", vec![c.intermediate, c.hidden]),
         ("mlp.down_proj", vec![c.hidden, c.intermediate]),
     ];
-    if matches!(c.arch, Arch::Qwen3 | Arch::Gemma3) {
+    if c.qk_norm {
         layer.push(("self_attn.q_norm", vec![c.head_dim]));
         layer.push(("self_attn.k_norm", vec![c.head_dim]));
     }
-    if c.arch == Arch::Gemma3 {
+    if c.post_norms {
         layer.push(("pre_feedforward_layernorm", vec![c.hidden]));
         layer.push(("post_feedforward_layernorm", vec![c.hidden]));
     }
@@ -64,7 +64,7 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         all.extend(layer.iter().map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape.clone())));
     }
     let mut named: Vec<_> = all.into_iter().map(|(part, shape)| (format!("{part}.weight"), shape)).collect();
-    if c.arch == Arch::Qwen2 {
+    if c.qkv_bias {
         for i in 0..c.n_layers {
             named.extend(
                 [("q", q), ("k", kv), ("v", kv)]
