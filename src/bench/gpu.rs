@@ -12,7 +12,10 @@ use super::{Error, shapes::Shape, throughput};
 use crate::{
     engine::{self, Device, Engine, Options},
     llm::{Chat, Form, Llm, Reply, Sampling},
-    model::cuda::{Effort, Gpu},
+    model::{
+        BLOCK, KvType,
+        cuda::{Effort, Gpu},
+    },
     random::SplitMix,
 };
 
@@ -111,6 +114,9 @@ pub struct Share {
     pub throughput: throughput::Throughput,
     /// Of the tensor core's peak for prompts, of the bandwidth for answers.
     pub of_limit: f64,
+    /// Why fewer answers were written at a time than were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Requests that were sent together.
@@ -172,7 +178,7 @@ impl Bench<'_> {
         let share = |&n: &usize| {
             let throughput = throughput::prefill(&engine, n, self.sizes.repeats)?;
             let of_limit = self.shape.prefill_operations(n) / throughput.seconds / peak.operations;
-            Ok(Share { throughput, of_limit })
+            Ok(Share { throughput, of_limit, note: None })
         };
         self.sizes.prompts.iter().map(share).collect()
     }
@@ -184,14 +190,26 @@ impl Bench<'_> {
     pub fn decode(&self, peak: Peak) -> Result<Vec<Share>, Error> {
         let engine = self.engine(true, true)?;
         let Sizes { before, answer, repeats, .. } = self.sizes;
-        let share = |&rows: &usize| {
+        let fits = self.sequences_in(engine.facts().kv_bytes).max(1);
+        let share = |&asked: &usize| {
+            let rows = asked.min(fits);
+            let note = (rows < asked).then(|| {
+                format!("the cache holds {rows} of {asked} answers at a time; hint: a larger `--kv-cache`")
+            });
             let throughput = throughput::decode(&engine, rows, before, answer, repeats)?;
             let length = before as f64 + answer as f64 / 2.0;
             let steps_per_s = throughput.tokens_per_s / rows as f64;
             let of_limit = self.shape.decode_bytes(rows, length) * steps_per_s / peak.bytes;
-            Ok(Share { throughput, of_limit })
+            Ok(Share { throughput, of_limit, note })
         };
         self.sizes.answers.iter().map(share).collect()
+    }
+
+    /// Prompts with their answers that a cache holds at the same time. With more of them each would push out what the next
+    /// one needs, and all that would be measured is prompts that are read again.
+    fn sequences_in(&self, kv_bytes: usize) -> usize {
+        let blocks = (self.sizes.before + self.sizes.answer + 1).div_ceil(BLOCK);
+        kv_bytes / KvType::Bf16.block_bytes(&self.shape.config) / blocks
     }
 
     /// Questions about documents, as FSP asks them: with the prefix tree, with it but without reading shared keys

@@ -4,8 +4,8 @@
 use super::{
     Adapter, Config, Error, KvType, Weights,
     adapter::{AdapterLayer, Module},
-    backend::{Added, Backend, Begun, Matrices, Reach, Rows},
-    step::Step,
+    backend::{Added, Backend, Begun, Kept, Matrices, Reach, Rows},
+    step::{Most, Step},
     tail::{Choice, Want},
 };
 
@@ -18,6 +18,15 @@ pub trait Model: Send + Sync {
     /// # Errors
     /// No memory, or a number type that this device does not cache.
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
+
+    /// As [`Backend::step_bytes`].
+    fn step_bytes(&self, most: Most) -> usize;
+
+    /// As [`Backend::prepare`]. Adapters come before.
+    ///
+    /// # Errors
+    /// No memory on the device.
+    fn prepare(&mut self, most: Most) -> Result<(), Error>;
 
     /// Adds an adapter, and gives the number by which the parts of a step name it. Rows that name none are computed
     /// as if it were not there.
@@ -48,11 +57,11 @@ pub trait Model: Send + Sync {
     /// The device fails.
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error>;
 
-    /// The log-probabilities of tokens after one wanted row of the step, each with the bits that [`Want::Weigh`] gives.
+    /// As [`Backend::logprobs`].
     ///
     /// # Errors
-    /// The logits are not numbers, or the device fails.
-    fn logprobs(&self, row: usize, ids: &[u32]) -> Result<Vec<f64>, Error>;
+    /// The device fails.
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error>;
 
     /// As [`Backend::logits`].
     ///
@@ -121,6 +130,31 @@ impl<B: Backend> Decoder<B> {
         Ok(Self { config, backend, embed_tokens, layers, norm, lm_head, n_adapters: 0, noted })
     }
 
+    /// The operations of the step that has begun, whose hidden states are noted after so many layers.
+    fn operations(&mut self, wanted: bool, depths: &[u32]) -> Result<Kept, Error> {
+        let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
+        let mut kept = Kept::Logits;
+        for idx in 0..self.layers.len() {
+            if idx + 1 == self.layers.len() && !wanted {
+                self.project(idx, &x)?;
+                break;
+            }
+            x = self.layer(idx, x)?;
+            if depths.contains(&(idx as u32 + 1)) {
+                self.backend.note(&x)?;
+            }
+        }
+        if wanted {
+            let h = self.backend.norm(&x, &self.norm)?;
+            let logits = self.backend.product(&h, &self.lm_head)?; // [wanted, vocab]
+            kept = self.backend.keep_logits(logits)?;
+        }
+        if !depths.is_empty() {
+            self.noted = self.backend.noted()?;
+        }
+        Ok(kept)
+    }
+
     /// Takes the residual stream through one layer; behind the last layer's keys and values, only the wanted rows.
     ///
     /// Shape: `[rows, hidden]` -> `[rows or wanted, hidden]`.
@@ -177,32 +211,28 @@ impl<B: Backend> Model for Decoder<B> {
         Ok(self.n_adapters as u32 - 1)
     }
 
+    fn step_bytes(&self, most: Most) -> usize {
+        self.backend.step_bytes(most)
+    }
+
+    fn prepare(&mut self, most: Most) -> Result<(), Error> {
+        self.backend.prepare(most)
+    }
+
     fn run(&mut self, step: Step) -> Result<(), Error> {
         step.check_adapters(self.n_adapters)?;
         let wanted = !step.wanted.is_empty();
-        let (noted, depths) = (step.noted.clone(), step.depths.clone());
-        if let Some(&depth) = depths.iter().find(|&&depth| depth as usize >= self.layers.len()) {
+        if let Some(&depth) = step.depths.iter().find(|&&depth| depth as usize >= self.layers.len()) {
             return Err(Error::Depth { depth, n_layers: self.layers.len() });
         }
+        let depths = if step.noted.is_empty() { Vec::new() } else { step.depths.clone() };
         self.noted.clear();
-        if self.backend.begin(step)? == Begun::Nothing {
-            return Ok(());
+        if self.backend.begin(step)? == Begun::Operations
+            && self.operations(wanted, &depths)? == Kept::Nothing
+        {
+            let _kept = self.operations(wanted, &depths)?;
         }
-        let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
-        for idx in 0..self.layers.len() {
-            if idx + 1 == self.layers.len() && !wanted {
-                return self.project(idx, &x).map(drop);
-            }
-            x = self.layer(idx, x)?;
-            if !noted.is_empty() && depths.contains(&(idx as u32 + 1)) {
-                let (all, width) = (self.backend.floats(&x)?, self.config.hidden);
-                let row = |&row: &u32| &all[row as usize * width..][..width];
-                self.noted.push(noted.iter().flat_map(row).copied().collect());
-            }
-        }
-        let h = self.backend.norm(&x, &self.norm)?;
-        let logits = self.backend.product(&h, &self.lm_head)?; // [wanted, vocab]
-        self.backend.keep_logits(logits)
+        Ok(())
     }
 
     fn states(&mut self, mut step: Step, layers: usize) -> Result<Vec<f32>, Error> {
@@ -226,9 +256,8 @@ impl<B: Backend> Model for Decoder<B> {
         self.backend.take(wants)
     }
 
-    fn logprobs(&self, row: usize, ids: &[u32]) -> Result<Vec<f64>, Error> {
-        let logprobs = self.backend.logprobs(row, ids)?;
-        logprobs.ok_or_else(|| Error::Step("the logits are not numbers".into()))
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
+        self.backend.logprobs(rows)
     }
 
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {
