@@ -40,6 +40,7 @@ pub mod activate;
 pub mod attend;
 pub mod softmax;
 
+mod floats;
 mod input;
 pub mod lanes;
 mod layout;
@@ -180,7 +181,7 @@ impl Packed {
     /// When a slice has not the length of its shape.
     pub fn matmul(&self, x: &[f32], m: usize, out: &mut [f32], activations: Activations, tier: Tier) {
         let input = Input::new(x, m, self.k, self.format.coding(activations), tier);
-        multiply(&mut [Job { weights: self, out }], &input, tier);
+        multiply(&mut [Job { weights: self, out }], &input);
     }
 
     /// Row `i` as `f32`: the embedding of one token when the matrix is an embedding table. The same values
@@ -199,15 +200,15 @@ impl Packed {
 
 /// Runs a generic kernel on the lanes of a tier.
 macro_rules! on_tier {
-    ($tier:expr, $name:ident<$($l:ident),*>($($arg:ident: $ty:ty),* $(,)?)) => {{
+    ($tier:expr, $name:ident<$($l:ident: $bound:path),*>($($arg:ident: $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
         {
             #[target_feature(enable = "avx512f,avx512bw,avx512bf16,avx2,fma,f16c")]
-            fn avx512<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
+            fn avx512<$($l: $bound),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx512 $(, $l)*>($($arg),*)
             }
             #[target_feature(enable = "avx2,fma,f16c")]
-            fn avx2<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
+            fn avx2<$($l: $bound),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx2 $(, $l)*>($($arg),*)
             }
             match $tier.instructions() {

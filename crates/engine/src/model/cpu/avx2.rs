@@ -7,8 +7,6 @@ use std::arch::x86_64::{
     _mm256_sign_epi8, _mm256_storeu_si256, _mm256_xor_si256,
 };
 
-use half::bf16;
-
 use super::input::Int8Tile;
 use super::layout::{Codes, LANES, Panel};
 use super::portable::{self, Dot, Lanes};
@@ -22,20 +20,6 @@ pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes])
         Some((Codes::Eight, _)) => portable::int8(panels, tile, sums, &Bytes),
         _ => portable::int8(panels, tile, sums, &SixBits),
     }
-}
-
-/// # Safety
-/// The machine has AVX2, FMA and F16C.
-#[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn bf16_pairs(panels: &[Panel], x: &[[bf16; 2]], sums: &mut [Lanes]) {
-    portable::bf16_pairs(panels, x, sums);
-}
-
-/// # Safety
-/// The machine has AVX2, FMA and F16C.
-#[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn floats(panels: &[&[Lanes]], x: &[f32], sums: &mut [Lanes]) {
-    portable::floats(panels, x, sums);
 }
 
 /// # Safety

@@ -65,6 +65,11 @@ impl Tier {
         }
     }
 
+    /// Whether it multiplies pairs of `bf16` in one instruction.
+    pub(super) fn has_pairs(self) -> bool {
+        self.0 == Instructions::Avx512
+    }
+
     pub(super) fn instructions(self) -> Instructions {
         self.0
     }
