@@ -215,7 +215,8 @@ macro_rules! on_tier {
                 // SAFETY: a tier exists only on machines that have its instructions.
                 $crate::model::cpu::tier::Instructions::Avx512 => unsafe { avx512::<$($l),*>($($arg),*) },
                 // SAFETY: as above.
-                $crate::model::cpu::tier::Instructions::Avx2 => unsafe { avx2::<$($l),*>($($arg),*) },
+                $crate::model::cpu::tier::Instructions::Avx2
+                | $crate::model::cpu::tier::Instructions::AvxVnni => unsafe { avx2::<$($l),*>($($arg),*) },
                 $crate::model::cpu::tier::Instructions::Portable => {
                     $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
                 }

@@ -298,6 +298,9 @@ fn int8_tile(tier: Tier, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) 
         Instructions::Avx512 => unsafe { avx512::int8(panels, tile, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
+        Instructions::AvxVnni => unsafe { avx2::int8_vnni(panels, tile, sums) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { avx2::int8(panels, tile, sums) },
         _ => portable::int8(panels, tile, sums, &portable::Plain),
     }
@@ -331,7 +334,7 @@ fn widened<'a>(tier: Tier, panel: &Panel<'a>, order: Order, room: &'a mut [Lanes
         Instructions::Avx512 => unsafe { avx512::widen(panel, 0, room) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { avx2::widen(panel, 0, room) },
+        Instructions::Avx2 | Instructions::AvxVnni => unsafe { avx2::widen(panel, 0, room) },
         _ => unpack::floats(panel, 0, room),
     }
     room
