@@ -16,6 +16,8 @@ pub(super) trait Codes: Copy {
     const BYTES: usize;
     /// Lines that a block is unpacked to.
     const LINES: usize = 8;
+    /// Rows whose sums stay in registers together.
+    const ROWS: usize = 4;
     /// Products of two pairs of codes and activations, each up to twice the largest code by 127, that 16 bits hold
     /// together.
     const IN_16_BITS: usize;
@@ -75,6 +77,7 @@ impl Codes for Eight {
 impl Codes for Split {
     const BYTES: usize = layout::Codes::Eight.bytes();
     const LINES: usize = 16;
+    const ROWS: usize = 2;
     const IN_16_BITS: usize = 8;
 
     #[inline(always)]
@@ -122,6 +125,7 @@ impl Codes for Five {
 
 impl Codes for Six {
     const BYTES: usize = layout::Codes::Six.bytes();
+    const ROWS: usize = 2;
     const IN_16_BITS: usize = 2;
 
     #[inline(always)]

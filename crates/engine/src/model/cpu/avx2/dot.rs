@@ -85,15 +85,13 @@ impl Arithmetic for Pairs {
             let mut j = first;
             while j < first + N {
                 let n = C::IN_16_BITS.min(first + N - j);
-                for plane in 0..C::LINES / 8 {
-                    let weight = _mm256_set1_epi16(if plane == 0 { 1 } else { 16 });
-                    let pairs = pairs::<L, R>(lines, x, j, n, plane);
-                    for r in 0..R {
-                        for half in 0..2 {
-                            let fours = _mm256_madd_epi16(pairs[r][half], weight);
-                            sums[r][half] = _mm256_add_epi32(sums[r][half], fours);
-                        }
-                    }
+                if C::LINES > 8 {
+                    let [low, high] = pairs::<L, R, 2>(lines, x, j, n);
+                    add_fours(low, 1, &mut sums);
+                    add_fours(high, 16, &mut sums);
+                } else {
+                    let [all] = pairs::<L, R, 1>(lines, x, j, n);
+                    add_fours(all, 1, &mut sums);
                 }
                 j += n;
             }
@@ -102,29 +100,46 @@ impl Arithmetic for Pairs {
     }
 }
 
-/// Products of `n` groups from `j` on, added in 16 bits.
+/// Adds 16-bit sums, by a weight, to those of 32 bits.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn add_fours<const R: usize>(pairs: Integers<R>, weight: i16, sums: &mut Integers<R>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for r in 0..R {
+            for half in 0..2 {
+                let fours = _mm256_madd_epi16(pairs[r][half], _mm256_set1_epi16(weight));
+                sums[r][half] = _mm256_add_epi32(sums[r][half], fours);
+            }
+        }
+    }
+}
+
+/// Products of `n` groups from `j` on, added in 16 bits: those of each eight lines apart.
 ///
 /// # Safety
 /// The machine has AVX2; they fit 16 bits together.
 #[inline(always)]
-unsafe fn pairs<L: Lines, const R: usize>(
+unsafe fn pairs<L: Lines, const R: usize, const PLANES: usize>(
     lines: L,
     x: [*const i32; R],
     j: usize,
     n: usize,
-    plane: usize,
-) -> Integers<R> {
+) -> [Integers<R>; PLANES] {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut sums = [[_mm256_setzero_si256(); 2]; R];
+        let mut sums = [[[_mm256_setzero_si256(); 2]; R]; PLANES];
         for i in 0..n {
-            let line = 8 * plane + j + i;
-            let codes = [lines.line(line, 0), lines.line(line, 1)];
-            for r in 0..R {
-                let x = four(x[r], j + i);
+            for plane in 0..PLANES {
                 for half in 0..2 {
-                    let product = _mm256_maddubs_epi16(codes[half], x);
-                    sums[r][half] = if i == 0 { product } else { _mm256_add_epi16(sums[r][half], product) };
+                    let codes = lines.line(8 * plane + j + i, half);
+                    for r in 0..R {
+                        let product = _mm256_maddubs_epi16(codes, four(x[r], j + i));
+                        let sum = &mut sums[plane][r][half];
+                        *sum = if i == 0 { product } else { _mm256_add_epi16(*sum, product) };
+                    }
                 }
             }
         }

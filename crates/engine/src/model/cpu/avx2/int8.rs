@@ -37,8 +37,7 @@ pub(super) unsafe fn product<A: Arithmetic, C: Codes, S: Scales>(
             match height {
                 1 => few_rows::<A, C, S, 1>(panel, tile, sums),
                 2 => few_rows::<A, C, S, 2>(panel, tile, sums),
-                // Two planes of codes take twice the registers.
-                _ if C::LINES > 8 => many_rows::<A, C, S, 2>(panel, tile, sums),
+                _ if C::ROWS == 2 => many_rows::<A, C, S, 2>(panel, tile, sums),
                 _ => many_rows::<A, C, S, 4>(panel, tile, sums),
             }
         }
