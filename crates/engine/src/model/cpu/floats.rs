@@ -21,6 +21,30 @@ trait Weights: Copy {
     fn pair<L: Lanes>(self, i: usize) -> [L; 2];
     /// A last value without a partner.
     fn last<L: Lanes>(self) -> Option<L>;
+    /// The first pairs, and the rest.
+    fn split(self, n_pairs: usize) -> (Self, Self);
+    /// Asks for the pair that comes some time after this one: of this panel, or of the one behind it. The machine's own
+    /// guesses end at each page.
+    fn expect(self, i: usize);
+}
+
+/// How far ahead of its use a line of weights is asked for, in bytes.
+const AHEAD: usize = 4096;
+/// Pairs of `k` that all rows of a tile have in turn where they cannot be in registers together: the weights then come
+/// from the first-level cache for all rows but the first ones, while memory goes on with what was asked for.
+const TURN: usize = 32;
+
+/// Asks for the line that lies `AHEAD` of a cell.
+#[inline(always)]
+fn expect_read<T>(cells: &[T], i: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(cells.as_ptr().wrapping_add(i).cast::<i8>().wrapping_add(AHEAD)) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (cells, i);
 }
 
 impl Weights for &[Row] {
@@ -37,6 +61,15 @@ impl Weights for &[Row] {
     fn last<L: Lanes>(self) -> Option<L> {
         self.as_chunks::<2>().1.first().map(L::load)
     }
+    #[inline(always)]
+    fn expect(self, i: usize) {
+        expect_read(self, 2 * i);
+        expect_read(self, 2 * i + 1);
+    }
+    #[inline(always)]
+    fn split(self, n_pairs: usize) -> (Self, Self) {
+        self.split_at(2 * n_pairs)
+    }
 }
 
 impl Weights for &[[f16; WIDTH]] {
@@ -52,6 +85,14 @@ impl Weights for &[[f16; WIDTH]] {
     #[inline(always)]
     fn last<L: Lanes>(self) -> Option<L> {
         self.as_chunks::<2>().1.first().map(L::load_f16)
+    }
+    #[inline(always)]
+    fn expect(self, i: usize) {
+        expect_read(self, 2 * i);
+    }
+    #[inline(always)]
+    fn split(self, n_pairs: usize) -> (Self, Self) {
+        self.split_at(2 * n_pairs)
     }
 }
 
@@ -71,6 +112,15 @@ impl Weights for Swapped<'_> {
     #[inline(always)]
     fn last<L: Lanes>(self) -> Option<L> {
         None
+    }
+    #[inline(always)]
+    fn expect(self, i: usize) {
+        expect_read(self.0, i);
+    }
+    #[inline(always)]
+    fn split(self, n_pairs: usize) -> (Self, Self) {
+        let (now, later) = self.0.split_at(n_pairs);
+        (Self(now), Self(later))
     }
 }
 
@@ -95,6 +145,15 @@ impl Weights for InOrder<'_> {
     fn last<L: Lanes>(self) -> Option<L> {
         (self.k % 2 == 1).then(|| self.pairs.pair(self.k / 2)[1])
     }
+    #[inline(always)]
+    fn expect(self, i: usize) {
+        self.pairs.expect(i);
+    }
+    #[inline(always)]
+    fn split(self, n_pairs: usize) -> (Self, Self) {
+        let (now, later) = self.pairs.split(n_pairs);
+        (Self { pairs: now, k: 2 * n_pairs }, Self { pairs: later, k: self.k - 2 * n_pairs })
+    }
 }
 
 impl<'a> InOrder<'a> {
@@ -110,38 +169,30 @@ pub(super) enum Order {
     Swapped,
 }
 
-/// Rows up to which weights are multiplied as they are stored. Where more rows pass by, weights of 16 bits are widened
-/// once for all of them.
-pub(super) fn few_rows(tier: Tier) -> usize {
-    let mut rows = 0;
-    let out = &mut rows;
-    on_tier!(tier, rows_at_once<>(out: &mut usize));
-    rows
-}
-
-#[inline(always)]
-fn rows_at_once<L: Lanes>(out: &mut usize) {
-    *out = L::ROWS;
-}
-
 /// `f32` weights `[k][lane]` of one or two panels by activations `[k][height]`; `sums` (the rows of the first panel,
-/// then of the second) go on from what they hold.
-pub(super) fn wide(tier: Tier, panels: &[&[Row]], x: &[f32], sums: &mut [Row]) {
-    multiply(tier, panels, x, sums);
+/// then of the second) go on from what they hold. `is_first` says that no tile met these weights just before.
+pub(super) fn wide(tier: Tier, panels: &[&[Row]], x: &[f32], is_first: bool, sums: &mut [Row]) {
+    multiply(tier, panels, x, is_first, sums);
 }
 
 /// The same with the weights of one or two panels as they are stored. The order is that of the activations.
-pub(super) fn stored(tier: Tier, panels: &[Panel], order: Order, x: &[f32], sums: &mut [Row]) {
+pub(super) fn stored(
+    tier: Tier,
+    panels: &[Panel],
+    (x, order): (&[f32], Order),
+    is_first: bool,
+    sums: &mut [Row],
+) {
     let both = [&panels[0], &panels[panels.len() - 1]];
     match (panels[0].format, order) {
         (Format::F16, Order::Natural) => {
-            multiply(tier, &both.map(|panel| panel.halves())[..panels.len()], x, sums);
+            multiply(tier, &both.map(|panel| panel.halves())[..panels.len()], x, is_first, sums);
         }
         (Format::Bf16, Order::Swapped) => {
-            multiply(tier, &both.map(|panel| Swapped(panel.pairs()))[..panels.len()], x, sums);
+            multiply(tier, &both.map(|panel| Swapped(panel.pairs()))[..panels.len()], x, is_first, sums);
         }
         (Format::Bf16, Order::Natural) => {
-            multiply(tier, &both.map(InOrder::new)[..panels.len()], x, sums);
+            multiply(tier, &both.map(InOrder::new)[..panels.len()], x, is_first, sums);
         }
         (format, order) => {
             unreachable!("{format:?} is not multiplied as it is stored, {order:?}")
@@ -175,37 +226,44 @@ fn converted<L: Lanes, W: Weights>(weights: W, room: &mut [Row]) {
     }
 }
 
-fn multiply<W: Weights>(tier: Tier, panels: &[W], x: &[f32], sums: &mut [Row]) {
-    on_tier!(tier, products<W: Weights>(panels: &[W], x: &[f32], sums: &mut [Row]));
+fn multiply<W: Weights>(tier: Tier, panels: &[W], x: &[f32], is_first: bool, sums: &mut [Row]) {
+    on_tier!(tier, products<W: Weights>(panels: &[W], x: &[f32], is_first: bool, sums: &mut [Row]));
 }
 
 /// Runs `$kernel::<L, W, $n, R>` over the rows of a tile, `L::ROWS` at a time. A height is 1, 2 or a multiple of 4.
 macro_rules! in_rows {
-    ($l:ident, $w:ident, $n:literal, $panels:expr, $x:expr, $sums:expr) => {{
+    ($l:ident, $w:ident, $n:literal, $panels:expr, $x:expr, $is_first:expr, $sums:expr) => {{
         let height = $sums.len() / $n;
         let mut first = 0;
         while first < height {
             first += match height - first {
-                1 => rows::<$l, $w, $n, 1>($panels, $x, $sums, first),
-                2 => rows::<$l, $w, $n, 2>($panels, $x, $sums, first),
-                4 => rows::<$l, $w, $n, 4>($panels, $x, $sums, first),
-                8.. if $l::ROWS == 8 => rows::<$l, $w, $n, 8>($panels, $x, $sums, first),
-                6 | 10.. if $l::ROWS == 6 => rows::<$l, $w, $n, 6>($panels, $x, $sums, first),
-                _ => rows::<$l, $w, $n, 4>($panels, $x, $sums, first),
+                1 => rows::<$l, $w, $n, 1>($panels, $x, $is_first, $sums, first),
+                2 => rows::<$l, $w, $n, 2>($panels, $x, $is_first, $sums, first),
+                4 => rows::<$l, $w, $n, 4>($panels, $x, $is_first, $sums, first),
+                8.. if $l::ROWS == 8 => rows::<$l, $w, $n, 8>($panels, $x, $is_first, $sums, first),
+                6 | 10.. if $l::ROWS == 6 => rows::<$l, $w, $n, 6>($panels, $x, $is_first, $sums, first),
+                _ => rows::<$l, $w, $n, 4>($panels, $x, $is_first, $sums, first),
             };
         }
     }};
 }
 
 #[inline(always)]
-fn products<L: Lanes, W: Weights>(panels: &[W], x: &[f32], sums: &mut [Row]) {
+fn products<L: Lanes, W: Weights>(panels: &[W], x: &[f32], is_first: bool, sums: &mut [Row]) {
     let height = sums.len() / panels.len();
     match *panels {
         // Where registers are few, two panels together serve so few rows that each panel has its turn.
-        [one, two] if L::MANY || height <= 2 => in_rows!(L, W, 2, [one, two], x, sums),
+        [one, two] if L::MANY || height <= 2 => in_rows!(L, W, 2, [one, two], x, is_first, sums),
         _ => {
             for (&panel, sums) in panels.iter().zip(sums.chunks_exact_mut(height)) {
-                in_rows!(L, W, 1, [panel], x, sums);
+                let (mut panel, mut x) = (panel, x);
+                while height > L::ROWS && panel.n_pairs() > TURN {
+                    let (now, later) = panel.split(TURN);
+                    let (x_now, x_later) = x.split_at(2 * TURN * height);
+                    in_rows!(L, W, 1, [now], x_now, is_first, sums);
+                    (panel, x) = (later, x_later);
+                }
+                in_rows!(L, W, 1, [panel], x, is_first, sums);
             }
         }
     }
@@ -216,6 +274,7 @@ fn products<L: Lanes, W: Weights>(panels: &[W], x: &[f32], sums: &mut [Row]) {
 fn rows<L: Lanes, W: Weights, const N: usize, const R: usize>(
     panels: [W; N],
     x: &[f32],
+    is_first: bool,
     sums: &mut [Row],
     first: usize,
 ) -> usize {
@@ -230,6 +289,9 @@ fn rows<L: Lanes, W: Weights, const N: usize, const R: usize>(
     for i in 0..n_pairs {
         let mut weights = [[L::splat(0.0); 2]; N];
         for p in 0..N {
+            if is_first && first == 0 {
+                panels[p].expect(i);
+            }
             weights[p] = panels[p].pair::<L>(i);
         }
         let (now, later) = ahead.split_at(2 * height);

@@ -130,12 +130,12 @@ impl<'a> Part<'a> {
         let (row_bytes, stretch) = match input.coded {
             Coded::Int8(_) => (BLOCK + size_of::<Sums>() + 4, if self.m > ROWS { STRETCH } else { k }),
             Coded::Bf16(_) => (2 * BLOCK, if self.m > ROWS { STRETCH } else { k }),
-            Coded::F32(_) | Coded::Swapped(_) if self.as_stored(input) && self.m <= ROWS => (4 * BLOCK, k),
+            Coded::F32(_) | Coded::Swapped(_) if self.as_stored() && self.m <= ROWS => (4 * BLOCK, k),
             Coded::F32(_) | Coded::Swapped(_) => (4 * BLOCK, self.weights.format.block().max(CHUNK)),
         };
         let group = (RESIDENT / (stretch.min(k) * row_bytes).div_ceil(BLOCK) / ROWS).max(1);
         let mut room = match input.coded {
-            Coded::F32(_) | Coded::Swapped(_) if !self.as_stored(input) => vec![[0.0; LANES]; PAIR * stretch],
+            Coded::F32(_) | Coded::Swapped(_) if !self.as_stored() => vec![[0.0; LANES]; PAIR * stretch],
             _ => Vec::new(),
         };
         let mut step = |spans: &[Span], first: usize, start: usize| {
@@ -189,26 +189,29 @@ impl<'a> Part<'a> {
         let even = if order == Order::Swapped { 2 } else { 1 };
         let (k, part) = (input.k().next_multiple_of(even), range.len().next_multiple_of(even));
         let tile = |span: Span| &values[span.first * k + range.start * span.height..][..part * span.height];
-        if self.as_stored(input) && self.weights.format != Format::F32 {
-            for &span in spans {
-                self.tile(pair, span, range, |sums| floats::stored(tier, panels, order, tile(span), sums));
+        if self.as_stored() && self.weights.format != Format::F32 {
+            for (i, &span) in spans.iter().enumerate() {
+                let x = (tile(span), order);
+                self.tile(pair, span, range, |sums| floats::stored(tier, panels, x, i == 0, sums));
             }
             return;
         }
         let (one, two) = room.split_at_mut(room.len() / PAIR);
         let last = &panels[panels.len() - 1];
         let weights = [widened(tier, &panels[0], order, one), widened(tier, last, order, two)];
-        for &span in spans {
-            let weights = &weights[..panels.len()];
-            self.tile(pair, span, range, |sums| floats::wide(tier, weights, tile(span), sums));
+        let weights = &weights[..panels.len()];
+        for (i, &span) in spans.iter().enumerate() {
+            let is_first = i == 0 && self.as_stored();
+            self.tile(pair, span, range, |sums| floats::wide(tier, weights, tile(span), is_first, sums));
         }
     }
 
     /// Whether the products of floats take the weights as they are stored, and no copy.
-    fn as_stored(&self, input: &Input) -> bool {
+    fn as_stored(&self) -> bool {
         match self.weights.format {
             Format::F32 => cfg!(target_endian = "little"),
-            Format::F16 | Format::Bf16 => self.m <= floats::few_rows(input.tier),
+            // Where more rows pass by, they are widened once for all of them.
+            Format::F16 | Format::Bf16 => self.m <= ROWS,
             _ => false,
         }
     }
