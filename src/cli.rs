@@ -118,6 +118,17 @@ enum Command {
     Man(setup::ManArgs),
 }
 
+/// Says that this build is for newer processors.
+#[inline(never)]
+#[must_use]
+pub fn too_new(missing: &str) -> ExitCode {
+    eprintln!(
+        "error: this build of tribunal needs a processor with `{missing}`, which this one lacks\n\
+         hint: a build without `-C target-cpu` runs on any x86-64, and takes the fastest kernels that there are"
+    );
+    ExitCode::from(2)
+}
+
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {

@@ -11,6 +11,10 @@
 //! per 256 would save one product in ten or eleven of the inner loop, and cost a neighbour of an outlier 256
 //! values away its bits.
 //!
+//! **Tiers.** Kernels are chosen when the program runs ([`Tier`]). Those of floats, of attention and of all that goes on
+//! between products are written once over sixteen lanes ([`lanes`]), which a tier holds in one register or in two;
+//! products of 8-bit integers are written for AVX-512, for AVX2 (with AVX-VNNI and without) and in plain Rust.
+//!
 //! **The same bytes.** The sum of one output of one row is taken in one order, block after block along
 //! `k`, whatever the number of rows, tiles and threads. Integer formats give the same bits on every
 //! [`Tier`]: the sum of a block is an exact 32-bit integer, and each later step is one rounded
@@ -49,6 +53,7 @@ mod portable;
 mod schedule;
 mod unpack;
 
+pub mod baseline;
 pub mod heap;
 pub mod peak;
 mod tier;

@@ -1,5 +1,6 @@
 //! The AVX2 and AVX-VNNI tiers: which kernel serves which quantised format. The kernels are in `avx2/`; those of floats are
 //! the same on all tiers.
+#![expect(clippy::needless_range_loop, reason = "a row and a half are places in several arrays at once")]
 
 mod codes;
 mod dot;

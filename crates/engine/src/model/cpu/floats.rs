@@ -41,7 +41,9 @@ fn expect_read<T>(cells: &[T], i: usize) {
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a hint, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(cells.as_ptr().wrapping_add(i).cast::<i8>().wrapping_add(AHEAD)) };
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(cells.as_ptr().wrapping_add(i).cast::<i8>().wrapping_add(AHEAD))
+        };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (cells, i);
@@ -186,7 +188,7 @@ pub(super) fn stored(
     let both = [&panels[0], &panels[panels.len() - 1]];
     match (panels[0].format, order) {
         (Format::F16, Order::Natural) => {
-            multiply(tier, &both.map(|panel| panel.halves())[..panels.len()], x, is_first, sums);
+            multiply(tier, &both.map(Panel::halves)[..panels.len()], x, is_first, sums);
         }
         (Format::Bf16, Order::Swapped) => {
             multiply(tier, &both.map(|panel| Swapped(panel.pairs()))[..panels.len()], x, is_first, sums);

@@ -123,7 +123,11 @@ impl Memory {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        _MM_HINT_T0, __m512bh, _mm256_add_epi32, _mm256_dpbusd_avx_epi32, _mm256_fmadd_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_epi8, _mm256_set1_ps, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_xor_si256, _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_si512, _mm512_reduce_add_epi64, _mm512_set1_epi32, _mm512_set1_ps, _mm512_xor_si512, _mm_prefetch,
+        __m512bh, _MM_HINT_T0, _mm_prefetch, _mm256_add_epi32, _mm256_dpbusd_avx_epi32, _mm256_fmadd_ps,
+        _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi8, _mm256_set1_epi16,
+        _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_xor_si256,
+        _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_si512, _mm512_reduce_add_epi64,
+        _mm512_set1_epi32, _mm512_set1_ps, _mm512_xor_si512,
     };
     use std::hint::black_box;
 

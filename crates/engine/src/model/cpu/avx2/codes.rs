@@ -2,7 +2,8 @@
 //! It knows no scale.
 
 use std::arch::x86_64::{
-    __m256i, _mm256_and_si256, _mm256_loadu_si256, _mm256_or_si256, _mm256_set1_epi8, _mm256_slli_epi32, _mm256_srli_epi32,
+    __m256i, _mm256_and_si256, _mm256_loadu_si256, _mm256_or_si256, _mm256_set1_epi8, _mm256_slli_epi32,
+    _mm256_srli_epi32,
 };
 
 use crate::model::cpu::layout;

@@ -1,8 +1,6 @@
 //! The loop over blocks of quantised weights: codes are unpacked once and serve all rows of the tile.
 
-use std::arch::x86_64::{
-    _MM_HINT_T0, _mm256_loadu_ps, _mm256_store_si256, _mm256_storeu_ps, _mm_prefetch,
-};
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _mm256_loadu_ps, _mm256_store_si256, _mm256_storeu_ps};
 
 use std::marker::PhantomData;
 

@@ -2,7 +2,8 @@
 //! order that `portable::int8` defines.
 
 use std::arch::x86_64::{
-    __m128i, __m256, _mm256_cvtepi32_ps, _mm256_cvtepi8_epi32, _mm256_cvtepu8_epi32, _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_set1_ps, _mm256_xor_ps, _mm_loadl_epi64, _mm_loadu_si128,
+    __m128i, __m256, _mm_loadl_epi64, _mm_loadu_si128, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps,
+    _mm256_cvtepu8_epi32, _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_set1_ps, _mm256_xor_ps,
 };
 
 use super::codes::Codes;
@@ -48,7 +49,11 @@ impl<const R: usize> Rows<R> {
     #[inline(always)]
     pub(super) unsafe fn new(tile: &Int8Tile, at: usize) -> Self {
         debug_assert!(at + R <= tile.values.len(), "blocks of the tile");
-        let mut rows = Self { values: [std::ptr::null(); R], scales: [std::ptr::null(); R], sums: [std::ptr::null(); R] };
+        let mut rows = Self {
+            values: [std::ptr::null(); R],
+            scales: [std::ptr::null(); R],
+            sums: [std::ptr::null(); R],
+        };
         for r in 0..R {
             // SAFETY: the three slices have the same length, which the caller promises.
             unsafe {
@@ -270,8 +275,7 @@ impl Scales for Sixteen {
                 let scale = _mm256_set1_ps(*x.scales[r]);
                 for half in 0..2 {
                     let last = _mm256_mul_ps(_mm256_cvtepi32_ps(last[r][half]), block.last[half]);
-                    let total =
-                        _mm256_fmadd_ps(_mm256_cvtepi32_ps(first[r][half]), block.first[half], last);
+                    let total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(first[r][half]), block.first[half], last);
                     let by = _mm256_mul_ps(block.d[half], scale);
                     sums[r][half] = _mm256_fmadd_ps(total, by, sums[r][half]);
                 }
