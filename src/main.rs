@@ -2,8 +2,5 @@
 
 fn main() -> std::process::ExitCode {
     // First of all: what comes after may already be made of instructions that this processor lacks.
-    if let Some(missing) = tribunal::model::cpu::baseline::missing() {
-        return tribunal::cli::too_new(missing);
-    }
-    tribunal::cli::main()
+    tribunal::cli::too_new().unwrap_or_else(tribunal::cli::main)
 }

@@ -209,7 +209,7 @@ pub struct EngineArgs {
     /// Maximum batch size: token positions in one step of the model
     #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = rows)]
     pub batch: Option<usize>,
-    /// CPU threads; default: all cores
+    /// CPU threads; default: one for each performance core
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
     /// Do not reuse what prompts have in common

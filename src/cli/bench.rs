@@ -24,7 +24,7 @@ use crate::{
         requests::{self, Request},
         throughput, workload,
     },
-    engine::Format,
+    engine::{Format, n_threads},
     files,
     judges::{Programs, registry},
     llm,
@@ -154,7 +154,7 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
 
 /// Runs `work` on as many threads as the arguments ask for.
 fn on_threads<R: Send>(args: &EngineArgs, work: impl FnOnce() -> R + Send) -> Result<R> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or_else(n_threads)).build()?;
     Ok(pool.install(work))
 }
 

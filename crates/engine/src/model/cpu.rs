@@ -54,6 +54,7 @@ mod schedule;
 mod unpack;
 
 pub mod baseline;
+pub mod cores;
 pub mod heap;
 pub mod peak;
 mod tier;
