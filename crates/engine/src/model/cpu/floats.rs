@@ -243,7 +243,9 @@ macro_rules! in_rows {
                 2 => rows::<$l, $w, $n, 2>($panels, $x, $is_first, $sums, first),
                 4 => rows::<$l, $w, $n, 4>($panels, $x, $is_first, $sums, first),
                 8.. if $l::ROWS == 8 => rows::<$l, $w, $n, 8>($panels, $x, $is_first, $sums, first),
-                6 | 10.. if $l::ROWS == 6 => rows::<$l, $w, $n, 6>($panels, $x, $is_first, $sums, first),
+                // Sixteen in three parts that are about as high: each hides the latency of its sums.
+                5 | 10 if $l::ROWS == 6 => rows::<$l, $w, $n, 5>($panels, $x, $is_first, $sums, first),
+                6 | 12.. if $l::ROWS == 6 => rows::<$l, $w, $n, 6>($panels, $x, $is_first, $sums, first),
                 _ => rows::<$l, $w, $n, 4>($panels, $x, $is_first, $sums, first),
             };
         }
