@@ -30,9 +30,6 @@ pub struct Args {
     /// Which units systems are compared on.
     #[arg(long, value_enum, default_value_t)]
     pub coverage: Coverage,
-    /// Judges: how many of the translations that they differ on most are shown.
-    #[arg(long, default_value_t = 10, value_name = "N")]
-    pub top: usize,
     /// Judges: human scores to agree with, from a folder in the layout of mt-metrics-eval.
     #[arg(long, value_name = "DIR", requires = "pair")]
     pub testset: Option<PathBuf>,
@@ -48,9 +45,6 @@ pub struct Args {
     /// Seed of everything drawn.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
-    /// Digits after the point in the table; JSON has all.
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = super::args::digits)]
-    pub digits: usize,
     /// Take the inputs as run folders of one judge and say how well it agrees with itself.
     #[arg(long)]
     pub reliability: bool,
@@ -75,7 +69,7 @@ pub enum Coverage {
 /// Unreadable inputs, inputs that cannot be compared, or that share no unit.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if args.reliability {
-        return reliability::run(&args.inputs, args.digits, args.printed, out);
+        return reliability::run(&args.inputs, args.printed, out);
     }
     if let Some(twice) =
         args.inputs.iter().enumerate().find_map(|(idx, path)| args.inputs[..idx].iter().find(|p| *p == path))

@@ -10,11 +10,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     cli::args::Pair,
-    meta::{
-        rating::{self, RatedError, Ratings},
-        testset::{TestSet, known_pairs},
+    meta::testset::{TestSet, pairs},
+    mqm::{
+        ErrorSpan, Side,
+        ratings::{self, Marked, Ratings},
     },
-    mqm::{ErrorSpan, Side},
     run::Record,
     segment::lang,
 };
@@ -28,8 +28,11 @@ pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result
     let Some(scores) = testset.human(gold)?.segments else {
         bail!("`{}` has scores `{gold}` of systems only; the page shows scores of segments", dir.display())
     };
-    let raters: Vec<Ratings> =
-        testset.rating_files(gold)?.iter().map(|(_, path)| Ok(rating::read(path)?)).collect::<Result<_>>()?;
+    let raters: Vec<Ratings> = testset
+        .rating_files(gold)?
+        .iter()
+        .map(|(_, path)| Ok(ratings::read(path)?))
+        .collect::<Result<_>>()?;
     let mut outputs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut found = BTreeMap::new();
     for record in
@@ -63,11 +66,11 @@ pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result
 fn spelled(dir: &Path, pair: &Pair) -> String {
     let is_same =
         |lp: &String| lang::parse_pair(lp).is_ok_and(|(src, tgt)| (&src, &tgt) == (&pair.src, &pair.tgt));
-    known_pairs(dir).into_iter().find(is_same).unwrap_or_else(|| pair.given.clone())
+    pairs(dir).into_iter().find(is_same).unwrap_or_else(|| pair.given.clone())
 }
 
-fn span(error: &RatedError, record: &Record) -> Result<ErrorSpan> {
-    let RatedError { start, end, category, severity, score, is_source_error } = error;
+fn span(error: &Marked, record: &Record) -> Result<ErrorSpan> {
+    let Marked { start, end, category, severity, score, is_source_error } = error;
     let (side, text) =
         if *is_source_error { (Side::Source, &record.source) } else { (Side::Target, &record.hypothesis) };
     let severity = severity.parse().with_context(|| {
