@@ -352,8 +352,10 @@ pub fn options(args: &EngineArgs) -> Result<Options> {
     let tier = match args.cpu_tier.as_str() {
         "auto" => Tier::detect(),
         name => Tier::named(name).ok_or_else(|| {
+            let here: Vec<&str> = Tier::available().map(Tier::name).collect();
             anyhow!(
-                "`--cpu-tier {name}`: this processor does not support it; hint: `auto` takes the best one available"
+                "`--cpu-tier {name}`: this processor does not support it, only {}; hint: `auto` takes the fastest of them",
+                here.join(", ")
             )
         })?,
     };

@@ -194,7 +194,7 @@ fn layers_that_share_an_input_give_what_each_gives_alone() {
     let input = Input::new(&x, 6, 512, Format::Q4K.coding(Activations::Q8), tier);
     let mut jobs: Vec<Job> =
         layers.iter().zip(&mut outs).map(|(weights, out)| Job { weights, out }).collect();
-    on_threads(2, || multiply(&mut jobs, &input, tier));
+    on_threads(2, || multiply(&mut jobs, &input));
     for (layer, out) in layers.iter().zip(outs) {
         let bits: Vec<u32> = out.into_iter().map(f32::to_bits).collect();
         assert!(bits == product(layer, &x, Activations::Q8, tier), "{:?}", layer.format());
