@@ -296,13 +296,27 @@ fn locate(name: &str, options: Options) -> Result<Found> {
     }
     let is_file = path.extension().is_some_and(|ending| ending == "gguf");
     if is_file || name.contains('/') && !name.starts_with("hf:") {
-        bail!("`{name}`: no such file or folder");
+        bail!("`{name}`: no such file or folder{}", of_hub(name));
     }
     let local = card::find(name)?.local()?;
     let identity = Identity::of(&local.weights)?;
     let mut found = of_card(&local.card, local.weights, &identity, options)?;
     found.files.revision = local.revision;
     Ok(found)
+}
+
+/// What to write for a repository of the hub, which people name as `OWNER/NAME`.
+fn of_hub(name: &str) -> String {
+    let [owner, repository] = name.split('/').collect::<Vec<_>>()[..] else { return String::new() };
+    if owner.is_empty() || owner.starts_with(['.', '~']) || repository.is_empty() {
+        return String::new();
+    }
+    match card::find(repository) {
+        Ok(card) => format!("\nhint: its card is `{}`; `tribunal models pull {}`", card.name, card.name),
+        Err(_) => format!(
+            "\nhint: a repository of the hub is `--model hf:{name}@REVISION`; `tribunal models list` has cards"
+        ),
+    }
 }
 
 /// Files that no card describes.

@@ -19,7 +19,7 @@ use super::{
     panel::{LoadedModels, ModelLoader},
 };
 use crate::{
-    files,
+    card, files,
     judges::{
         Built, Grouping, Judge, Reads, Settings,
         registry::{self, Signed},
@@ -172,9 +172,16 @@ pub fn built(args: &Args, segments: &Corpus, selection: &Selection) -> Result<Bu
     let built = registry::build(&args.judge.method, &settings)?;
     built.check_roles(args.model.role.iter().map(|(role, _)| *role))?;
     let judged = judged(built.judge.as_ref(), segments, selection, args.sampling.seed);
+    let (mut n, mut without) = (0, 0);
     for some in judged_segments(segments, &judged) {
-        built.check_input(&some?)?;
+        let some = some?;
+        n += some.len();
+        without += some.iter().filter(|segment| segment.reference.is_none()).count();
+        built.check_input(&some)?;
     }
+    built.check_references(without, n)?;
+    let outlines = (0..segments.n_segments()).map(|idx| segments.outline(idx));
+    let built = built.on_pairs(outlines.map(|of| format!("{}-{}", of.src_lang, of.tgt_lang)));
     Ok(built.sampled(args.judge.samples, &args.sampling.sampling())?)
 }
 
@@ -215,6 +222,9 @@ pub fn prepare(args: &Args, input: &Streamed, selection: &Selection) -> Result<P
         Reads::SourcesOnly => {}
     }
     args.keep.check(judge.reads(), args.run.shard)?;
+    if args.input.reference.is_some() {
+        built.check_reads_reference()?;
+    }
     let mut notes = notes.clone();
     let trained = trained_on(args, judge)?;
     let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
@@ -272,6 +282,9 @@ pub fn judge(
     }
     let models = load(&args.model, &args.engine, args.sampling.sampling())?;
     judge.check_models(&|role| models.model_of(role))?;
+    if let Some(warning) = too_small(&built, &models) {
+        say!("warning: {warning}");
+    }
     let signature = signature(&built, &models.signature, args);
     let jobs = models.jobs(args.engine.jobs);
     let options = options(args, &signature, (segments, selection), jobs, begun)?;
@@ -282,6 +295,23 @@ pub fn judge(
     let config = RunConfig { trained_on, ..config(args, &built, &models, begun)? };
     let task = Task { panel: &models.panel, judge, segments, signature: &signature };
     Ok(Some(task.run(&options, &config)?))
+}
+
+/// Below this, methods that write were measured to score near chance. Unit: billions of parameters.
+const SMALLEST_WRITER: f64 = 3.0;
+
+/// What to know before a small model writes verdicts; `None` where the size is not known.
+#[must_use]
+pub fn too_small(built: &Built, models: &LoadedModels) -> Option<String> {
+    let card = card::find(&models.model.name).ok()?;
+    let billions: f64 = card.parameters.strip_suffix('B')?.parse().ok()?;
+    (registry::writes(built.method) && billions < SMALLEST_WRITER).then(|| {
+        format!(
+            "`{}` asks the model to write, and with {} parameters such methods score near chance\nhint: `--method probe` \
+             ranks with a small model; figures: docs/methods.md#which-judge",
+            built.method.name, card.parameters
+        )
+    })
 }
 
 /// Says what came of a run, and writes what else was asked for.

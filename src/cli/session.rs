@@ -9,8 +9,10 @@ use super::{
     Cli, Command,
     panel::{LoadedModels, ModelLoader},
     score::{self, Begun, Prepared},
+    stream,
 };
 use crate::{
+    judges::registry,
     llm::Stop,
     run::{Outcome, RunConfig, Task, Writing},
 };
@@ -62,6 +64,8 @@ impl Session {
         let Command::Score(args) = cli.command else {
             bail!("a session needs the options of `tribunal score`")
         };
+        // Before the model is loaded, which can take minutes.
+        registry::build(&args.judge.method, &args.judge.settings(&args.sampling))?;
         let models = load(&args.model, &args.engine, args.sampling.sampling())?;
         Ok(Self { args: *args, words: cli.words, models })
     }
@@ -81,6 +85,8 @@ impl Session {
         let Prepared { built, mut notes, trained_on } = score::prepare(&args, &read, &selection)?;
         notes.extend(trained_on.iter().map(ToString::to_string));
         built.judge.check_models(&|role| self.models.model_of(role))?;
+        notes.extend(score::too_small(&built, &self.models));
+        let notes = notes.iter().map(|note| stream::hinted(note)).collect();
         let signature = score::signature(&built, &self.models.signature, &args);
         let begun = self.begun(input, out, watch);
         let options = score::options(

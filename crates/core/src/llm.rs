@@ -73,6 +73,11 @@ pub trait Llm: Sync + Send {
         None
     }
 
+    /// How many token positions its devices have computed so far, of whatever was asked: for progress.
+    fn computed(&self) -> usize {
+        0
+    }
+
     /// The shortest complete answer that a form allows, without running the model: a dry run can use it in
     /// place of an answer. `None` when no shortest answer is known: for free text, for a schema beyond our own
     /// compiler, and from an implementation that knows nothing of forms.

@@ -1,12 +1,14 @@
 //! The judges that exist, and how one is made from its name, with its signature. It holds no method's logic.
 
+use std::collections::BTreeSet;
+
 use super::{
     Judge, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl, himate,
     likelihood, m_mad,
     method::{Calls, Method, Role},
     probe, rate, rubric_mqm,
     samples::Samples,
-    setup::{self, Options, Settings},
+    setup::{self, Choice, Options, Settings},
     thinking,
 };
 use crate::{llm::Sampling, signature::Signature};
@@ -46,8 +48,22 @@ pub fn find(name: &str) -> Result<&'static Method, setup::Error> {
     METHODS.iter().find(|method| method.name == plain).copied().ok_or_else(|| setup::Error::Method {
         name: name.into(),
         known: METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", "),
-        nearest: setup::nearest(&plain, METHODS.iter().map(|method| method.name)),
+        nearest: if METRICS.iter().any(|metric| plain.contains(metric)) {
+            ", which is a metric, not a judge; for a score like MQM use `probe`".to_owned()
+        } else {
+            setup::nearest(&plain, METHODS.iter().map(|method| method.name))
+        },
     })
+}
+
+/// Metrics that people ask for by habit.
+const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "ter", "prism"];
+
+/// Whether a method's model writes its answers: what needs a model of some size. The others read off what the model
+/// makes of a text.
+#[must_use]
+pub fn writes(method: &Method) -> bool {
+    ![probe::METHOD.name, likelihood::METHOD.name].contains(&method.name)
 }
 
 /// A judge, and what it was built from.
@@ -57,9 +73,60 @@ pub struct Built {
     settings: Settings,
     options: Options,
     samples: usize,
+    /// The language pairs of the input, `en-de,zh-en`; empty where none is known.
+    pairs: String,
 }
 
 impl Built {
+    /// The same judge, signed for these language pairs.
+    #[must_use]
+    pub fn on_pairs(self, pairs: impl IntoIterator<Item = String>) -> Self {
+        let pairs = pairs.into_iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(",");
+        Self { pairs, ..self }
+    }
+
+    /// Refuses segments whose reference is missing where the method was asked to show it.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`], with how many there are.
+    pub fn check_references(&self, missing: usize, of: usize) -> Result<(), setup::Error> {
+        if missing == 0 || !self.shows_reference() {
+            return Ok(());
+        }
+        let name = self.method.name;
+        Err(setup::Error::Conflict(format!(
+            "`{name}:reference=on` needs a reference for every segment, and {missing} of {of} have none\nhint: give them \
+             (`-r REF.txt`, or a field `reference`), or leave `reference=on` out"
+        )))
+    }
+
+    /// Refuses a reference that was asked for and that the method would not read.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`].
+    pub fn check_reads_reference(&self) -> Result<(), setup::Error> {
+        let name = self.method.name;
+        let takes = self.method.options.iter().any(|option| option.name == Choice::REFERENCE.name);
+        if takes && self.shows_reference() {
+            return Ok(());
+        }
+        Err(setup::Error::Conflict(if takes {
+            format!(
+                "`-r` gives a reference, and `{name}` does not show it\nhint: `--method {name}:reference=on`, or leave `-r` out"
+            )
+        } else {
+            let readers =
+                METHODS.iter().filter(|m| m.options.iter().any(|o| o.name == Choice::REFERENCE.name));
+            let readers = setup::either(readers.map(|method| method.name));
+            format!("`{name}` judges without a reference\nhint: leave `-r` out, or use {readers}")
+        }))
+    }
+
+    fn shows_reference(&self) -> bool {
+        let takes = self.method.options.iter().any(|option| option.name == Choice::REFERENCE.name);
+        takes && self.options.shows_reference(&self.settings)
+    }
+
     /// The same judge at this many seeds; itself for one.
     ///
     /// # Errors
@@ -86,7 +153,7 @@ impl Built {
             Some(role) => Err(setup::Error::Value {
                 option: format!("a role of `{}`", self.method.name),
                 value: role.to_string(),
-                known: self.method.roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", "),
+                known: setup::either(self.method.roles.iter().map(|role| role.name())),
             }),
             None => Ok(()),
         }
@@ -98,6 +165,9 @@ impl Built {
         let mut signed = sign(self.method, &self.settings, &self.options, self.judge.as_ref());
         if self.samples > 1 {
             signed.method = signed.method.with("samples", self.samples.to_string());
+        }
+        if !self.pairs.is_empty() {
+            signed.prompts = signed.prompts.with("pairs", self.pairs.clone());
         }
         signed
     }
@@ -193,18 +263,18 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
         return Err(setup::Error::Value {
             option: format!("the preset of `{}`", method.name),
             value: settings.preset.to_string(),
-            known: method.presets.iter().map(|p| p.name()).collect::<Vec<_>>().join(", "),
+            known: setup::either(method.presets.iter().map(|p| p.name())),
         });
     }
     if let Some(asked) = settings.granularity.filter(|g| !method.granularities.contains(g)) {
         return Err(setup::Error::Value {
             option: format!("the granularity of `{}`", method.name),
             value: asked.to_string(),
-            known: method.granularities.iter().map(|g| g.name()).collect::<Vec<_>>().join(", "),
+            known: setup::either(method.granularities.iter().map(|g| g.name())),
         });
     }
     let judge = (method.build)(settings, &options)?;
-    Ok(Built { judge, method, settings: settings.clone(), options, samples: 1 })
+    Ok(Built { judge, method, settings: settings.clone(), options, samples: 1, pairs: String::new() })
 }
 
 #[cfg(test)]
