@@ -121,7 +121,7 @@ fn unit_rows(records: &[Record]) -> Vec<Vec<String>> {
         vec![
             field(&r.system),
             field(&r.doc),
-            r.seg.map_or_else(String::new, |seg| (seg + 1).to_string()),
+            r.seg.map_or_else(String::new, |seg| seg.saturating_add(1).to_string()),
             r.seg.map_or_else(String::new, |seg| seg.to_string()),
             r.src_lang.to_string(),
             r.tgt_lang.to_string(),

@@ -101,7 +101,7 @@ def test_what_is_wrong_is_said(judge):
         judge.score([{"src": "", "mt": "x"}])
     with pytest.raises(TypeError, match="give a list"):
         judge.score({"src": "a", "mt": "b"})
-    with pytest.raises(tribunal.TribunalError, match="no model card is called"):
+    with pytest.raises(tribunal.TribunalError, match="unknown model"):
         tribunal.Judge("no-such-model")
 
 

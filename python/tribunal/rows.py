@@ -58,8 +58,14 @@ class Rows:
     def placed(self, text: str, path: str) -> str:
         """A message about the table that was written, as one about the data: rows by their labels."""
         text = re.sub(rf"`{re.escape(path)}` line (\d+)", lambda found: self._row(int(found[1])), text)
-        text = text.replace(f"`{path}`", "the data")
-        return re.sub(r"\bline (\d+)", lambda found: self._row(int(found[1])), text) if "the data" in text or "row " in text else text
+        if f"`{path}`" in text:
+            text = text.replace(f"`{path}`", "the data")
+            text = re.sub(r"\blines? (\d+(?:(?:, | and )\d+)*)", self._rows, text)
+        return re.sub(r"\bline (\d+)", lambda found: self._row(int(found[1])), text) if text.startswith("row ") else text
+
+    def _rows(self, found: re.Match[str]) -> str:
+        """A list of lines as one of rows: `lines 1, 2 and 5` as `row 0, row 1 and row 4`."""
+        return re.sub(r"\d+", lambda line: self._row(int(line[0])), found[1])
 
     def _row(self, line: int) -> str:
         at = line - 1

@@ -71,7 +71,8 @@ fn what_a_method_cannot_use_is_refused_before_a_model_is_loaded() {
         refused(dir.path(), &["-l", "en-de", "--kv-cache", "2"]),
     ];
     insta::assert_snapshot!("refused_before", all.join("\n---\n"));
-    let run = [&TEXTS[..], &["-l", "en-de", "--method", "gemba-da", "-r", "DIR/ref.txt", "--out", "DIR/run"]].concat();
+    let run = [&TEXTS[..], &["-l", "en-de", "--method", "gemba-da", "-r", "DIR/ref.txt", "--out", "DIR/run"]]
+        .concat();
     assert!(with(seat, dir.path(), &run).is_ok(), "a method that reads references");
 }
 
@@ -102,7 +103,9 @@ fn a_folder_that_signs_no_pairs_is_continued() {
     assert!(!old.contains("pairs"), "{old}");
     fs::write(&file, old).unwrap();
     let (text, _) = with(nobody_is_asked, dir.path(), &run).unwrap();
-    assert!(text.contains("|pairs:en-de|") && fs::read_to_string(&file).unwrap().contains("\"pairs\":\"en-de\""));
+    assert!(
+        text.contains("|pairs:en-de|") && fs::read_to_string(&file).unwrap().contains("\"pairs\":\"en-de\"")
+    );
     let other = [&TEXTS[..], &["-l", "en-fr", "--method", "gemba-da", "--out", "DIR/run"]].concat();
     assert!(with(seat, dir.path(), &other).unwrap_err().contains("pairs: `en-de` there, `en-fr` now"));
 }
@@ -138,7 +141,8 @@ fn systems_of_two_language_pairs_have_two_tables() {
     assert_eq!(text.matches("system  segments").count(), 2, "{text}");
     assert!(text.contains("\nen-de\nsystem") && text.contains("\nen-fr\nsystem"), "{text}");
     assert!(!text.contains("no segment in common"), "{text}");
-    let (tsv, _) = with(seat, dir.path(), &[&run[..], &["--only-system", "--format", "tsv"]].concat()).unwrap();
+    let (tsv, _) =
+        with(seat, dir.path(), &[&run[..], &["--only-system", "--format", "tsv"]].concat()).unwrap();
     let heads: Vec<&str> = tsv.lines().filter_map(|line| line.split('\t').next()).collect();
     assert_eq!(heads, ["pair", "en-de", "en-de", "en-fr", "en-fr"]);
     let (compared, _) = with(seat, dir.path(), &["compare", "DIR/run"]).unwrap();
@@ -152,8 +156,10 @@ fn texts_are_judged_and_compared_in_one_command() {
     let dir = texts();
     let file = |name: &str| dir.path().join(name).display().to_string();
     let [source, a, b] = ["src.txt", "a.txt", "b.txt"].map(file);
-    let args =
-        ["compare", "-s", &source, "-t", &a, &b, "-l", "en-de", "--method", "gemba-da", "--model", "scripted", "--out"];
+    let args = [
+        "compare", "-s", &source, "-t", &a, &b, "-l", "en-de", "--method", "gemba-da", "--model", "scripted",
+        "--out",
+    ];
     let out = file("run");
     let (text, code) = with(seat, dir.path(), &[&args[..], &[&out]].concat()).unwrap();
     assert!(text.contains("differences from `") && text.contains("p bootstrap"), "{text}");

@@ -346,14 +346,21 @@ mod tests {
             ]
             .join("\n"),
             @"
-        unknown method `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
-        unknown method `comet`; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
-        `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score, sentences, omissions, window
-        option `shots` cannot be `5`; hint: 3, 0
-        `shots` is not an option; hint: write NAME:option=value,option=value
+        unknown method `fps`; did you mean `fsp`?
+        hint: the methods are gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+        unknown method `comet`, which is a metric, not a judge; for a score like MQM use `probe`
+        hint: the methods are gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+        `fsp` has no option `shot`; did you mean `shots`?
+        hint: its options are shots, explain, score, sentences, omissions, window
+        option `shots` of `fsp` cannot be `5`
+        hint: it can be 3 or 0
+        `shots` has no value
+        hint: write NAME:option=value,option=value
         option `shots` is given twice
-        the preset of `fsp` cannot be `code`; hint: paper, strict
-        the granularity of `gemba-da` cannot be `doc`; hint: seg
+        the preset of `fsp` cannot be `code`
+        hint: it can be paper or strict
+        the granularity of `gemba-da` cannot be `doc`
+        hint: it can be seg
         no weight preset is called `gmba`; hint: wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, himate, marot, xcomet, rubric-mqm
         `explain` and `da` are options of the JSON form; hint: add form=json
         the JSON form has no published code; hint: use preset `paper` or `strict`

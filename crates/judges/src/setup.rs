@@ -310,7 +310,12 @@ fn find_choice<'c>(method: &str, choices: &'c [Choice], name: &str) -> Result<&'
 
 /// Names as a choice: `a, b or c`.
 pub(super) fn either<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let names: Vec<&str> = names.collect();
+    let worded = |name: &'n str| match name {
+        "<number>" => "a number",
+        "<file>" => "a file",
+        name => name,
+    };
+    let names: Vec<&str> = names.map(worded).collect();
     match names.split_last() {
         Some((last, [])) => (*last).to_owned(),
         Some((last, others)) => format!("{} or {last}", others.join(", ")),

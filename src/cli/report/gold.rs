@@ -63,7 +63,11 @@ pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result
         found.insert((&record.system, seg), verdict(record, score, errors));
     }
     if found.is_empty() {
-        bail!("none of the segments that were judged has a score `{gold}` in `{}`", dir.display());
+        bail!(
+            "none of the segments that were judged has a score `{gold}` in `{}`\nhint: `--testset` is for runs on that \
+             folder's own translations: `tribunal score --testset {0}`",
+            dir.display()
+        );
     }
     Ok(Gold { records: found.into_values().collect(), has_ratings: !raters.is_empty() })
 }

@@ -77,7 +77,7 @@ fn row(record: &Record) -> Vec<String> {
     vec![
         record.system.clone(),
         record.doc.clone(),
-        record.seg.map_or_else(String::new, |seg| (seg + 1).to_string()),
+        record.seg.map_or_else(String::new, |seg| seg.saturating_add(1).to_string()),
         record.seg.map_or_else(String::new, |seg| seg.to_string()),
         record.src_lang.to_string(),
         record.tgt_lang.to_string(),

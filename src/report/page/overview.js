@@ -67,8 +67,8 @@ function standings(judge, slice, index, go) {
   const ranks = slice.contests.length > 0 ? " A new rank begins below a rule: some system above it is significantly better (p ≤ 0.05)." : "";
   const caption = `Mean score over ${over}; higher is better.${ranks}${severities.length > 0 ? " Errors are counted per segment." : ""}`;
   const more = few(slice.standings, line, body, 100, "system");
-  return el("div", { class: "scroll" }, el("table", { class: "standings" }, el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), body), more);
+  return el("div", {}, el("p", { class: "soft" }, caption), el("div", { class: "scroll" }, el("table", { class: "standings", "aria-label": caption },
+    el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), body)), more);
 }
 
 function categories(data, counts, index, go) {

@@ -42,7 +42,7 @@ class List {
     return el("div", {
       class: "row", role: "option", id: `row-${index}`, style: `top:${at * HEIGHT}px`, "aria-selected": String(index === this.selected),
       "aria-posinset": at + 1, "aria-setsize": this.shown.length, on: { click: () => { document.body.classList.add("reading"); this.select(at); } },
-    }, el("div", { class: "place" }, el("span", {}, place(data, row)), el("span", { class: "chips" }, chips)),
+    }, el("div", { class: "place" }, el("span", {}, place(data, row, true)), el("span", { class: "chips" }, chips)),
     el("div", { class: "text", ...language(pair[0]) }, row[ROW.source].slice(0, 400)));
   }
 
@@ -107,7 +107,7 @@ function badges(data, row) {
   };
   for (const human of [false, true]) {
     if (cells.length > 4) badge(of(cells, human), null, human);
-    else for (const cell of cells) badge(of([cell], human), cells.length > 1 ? data.systems[cell[CELL.system]] : null, human);
+    else for (const cell of cells) badge(of([cell], human), data.systems.length > 1 ? data.systems[cell[CELL.system]] : null, human);
   }
   return found;
 }
@@ -123,11 +123,11 @@ function short(data, name) {
   return (name.slice(data.common) || name).slice(0, 6);
 }
 
-function place(data, row) {
+function place(data, row, brief) {
   const doc = data.docs[row[ROW.doc]], seg = row[ROW.seg];
   const pair = data.pairs.length > 1 ? `${data.pairs[row[ROW.pair]].join("–")} · ` : "";
   if (seg === null) return `${pair}${doc}`;
-  return `${pair}${doc ? `${doc} · ` : ""}segment ${seg + 1} (id ${seg})`;
+  return `${pair}${doc ? `${doc} · ` : ""}segment ${seg + 1}${brief ? "" : ` (id ${seg})`}`;
 }
 
 /** Which rows fit the filters, in the order that is asked for. */
