@@ -379,7 +379,7 @@ def check_large(page, shots, n):
     page.click("#list .row")
     page.key("End")
     page.wait(f"document.querySelector('#detail h2').textContent.includes('(id {n - 1})')")
-    page.run("document.getElementById('list').scrollTop = 2900000")
+    page.run("document.getElementById('list').scrollTop = 4000000")
     page.wait("[...document.querySelectorAll('.row')].some((r) => r.textContent.includes('Source 50000:'))")
     spent = page.run("(() => { const t = performance.now(); document.getElementById('f-severity').value = '1'; readFilters(); return performance.now() - t; })()")
     page.run("document.getElementById('filters').dispatchEvent(new Event('input', {bubbles: true}))")

@@ -1,6 +1,6 @@
 // The list of segments: filters, order, and a scroller that keeps only the visible rows in the page.
 
-const HEIGHT = 58;
+const HEIGHT = 80;
 const EXTRA = 8;
 
 class List {
@@ -42,8 +42,8 @@ class List {
     return el("div", {
       class: "row", role: "option", id: `row-${index}`, style: `top:${at * HEIGHT}px`, "aria-selected": String(index === this.selected),
       "aria-posinset": at + 1, "aria-setsize": this.shown.length, on: { click: () => { document.body.classList.add("reading"); this.select(at); } },
-    }, el("div", { class: "place" }, el("span", {}, place(data, row, true)), el("span", { class: "chips" }, chips)),
-    el("div", { class: "text", ...language(pair[0]) }, row[ROW.source].slice(0, 400)));
+    }, el("div", { class: "place" }, el("span", {}, place(data, row, true))),
+    el("div", { class: "text", ...language(pair[0]) }, row[ROW.source].slice(0, 400)), el("div", { class: "chips" }, chips));
   }
 
   select(at, focus) {
@@ -112,15 +112,18 @@ function badges(data, row) {
   return found;
 }
 
-/** A system's name without what all names begin with. */
+/** A few letters of a system's name that tell it from the others. */
 function short(data, name) {
-  if (data.common === undefined) {
-    let n = 0;
+  if (!data.labels) {
     const [first, ...rest] = data.systems;
+    let n = 0;
     while (n < first.length && rest.length > 0 && rest.every((other) => other[n] === first[n])) n++;
-    data.common = Math.max(first.lastIndexOf("-", n - 1), first.lastIndexOf("_", n - 1), first.lastIndexOf(".", n - 1)) + 1;
+    const from = Math.max(...["-", "_", "."].map((mark) => first.lastIndexOf(mark, n - 1))) + 1;
+    const bare = data.systems.map((system) => system.slice(n > 0 ? from : 0) || system);
+    const isAlone = (text) => bare.filter((other) => other.slice(0, 6) === text.slice(0, 6)).length === 1;
+    data.labels = new Map(data.systems.map((system, at) => [system, isAlone(bare[at]) ? bare[at].slice(0, 6) : `…${bare[at].slice(-4)}`]));
   }
-  return (name.slice(data.common) || name).slice(0, 6);
+  return data.labels.get(name);
 }
 
 function place(data, row, brief) {
