@@ -62,15 +62,29 @@ fn refused(dir: &Path, more: &[&str]) -> String {
 #[test]
 fn what_a_method_cannot_use_is_refused_before_a_model_is_loaded() {
     let dir = texts();
-    let all = [
-        refused(dir.path(), &["-l", "en-de", "--method", "gemba-da:reference=on"]),
-        refused(dir.path(), &["-l", "en-de", "--method", "fsp", "-r", "DIR/ref.txt"]),
-        refused(dir.path(), &["-l", "en-de", "--method", "rubric-mqm", "-r", "DIR/ref.txt"]),
-        refused(dir.path(), &["-l", "en-de", "--method", "comet"]),
-        refused(dir.path(), &["-l", "en-de", "--method", "fsp:shots=5"]),
-        refused(dir.path(), &["-l", "en-de", "--kv-cache", "2"]),
-    ];
-    insta::assert_snapshot!("refused_before", all.join("\n---\n"));
+    for (more, said) in [
+        (
+            &["--method", "gemba-da:reference=on"][..],
+            "needs a reference for every segment, and 6 of 6 have none\nhint: ",
+        ),
+        (
+            &["--method", "fsp", "-r", "DIR/ref.txt"],
+            "`fsp` judges without a reference\nhint: leave `-r` out, or use gemba-da",
+        ),
+        (
+            &["--method", "rubric-mqm", "-r", "DIR/ref.txt"],
+            "hint: `--method rubric-mqm:reference=on`, or leave `-r` out",
+        ),
+        (
+            &["--method", "comet"],
+            "unknown method `comet`, which is a metric, not a judge; for a score like MQM use `probe`",
+        ),
+        (&["--method", "fsp:shots=5"], "option `shots` of `fsp` cannot be `5`\nhint: it can be 3 or 0"),
+        (&["--kv-cache", "2"], "`2` would be 2 bytes; write `2GiB` or `2MiB`"),
+    ] {
+        let told = refused(dir.path(), &[&["-l", "en-de"], more].concat());
+        assert!(told.contains(said), "{more:?}: {told}");
+    }
     let run = [&TEXTS[..], &["-l", "en-de", "--method", "gemba-da", "-r", "DIR/ref.txt", "--out", "DIR/run"]]
         .concat();
     assert!(with(seat, dir.path(), &run).is_ok(), "a method that reads references");

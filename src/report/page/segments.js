@@ -120,8 +120,8 @@ function short(data, name) {
     while (n < first.length && rest.length > 0 && rest.every((other) => other[n] === first[n])) n++;
     const from = Math.max(...["-", "_", "."].map((mark) => first.lastIndexOf(mark, n - 1))) + 1;
     const bare = data.systems.map((system) => system.slice(n > 0 ? from : 0) || system);
-    const isAlone = (text) => bare.filter((other) => other.slice(0, 6) === text.slice(0, 6)).length === 1;
-    data.labels = new Map(data.systems.map((system, at) => [system, isAlone(bare[at]) ? bare[at].slice(0, 6) : `…${bare[at].slice(-4)}`]));
+    const isAlone = (text) => bare.filter((other) => other.slice(0, 4) === text.slice(0, 4)).length === 1;
+    data.labels = new Map(data.systems.map((system, at) => [system, isAlone(bare[at]) ? bare[at].slice(0, 4) : `…${bare[at].slice(-2)}`]));
   }
   return data.labels.get(name);
 }
