@@ -62,9 +62,9 @@ fn refused(dir: &Path, more: &[&str]) -> String {
 #[test]
 fn what_a_method_cannot_use_is_refused_before_a_model_is_loaded() {
     let dir = texts();
-    for (more, said) in [
+    let cases: [(&[&str], &str); 6] = [
         (
-            &["--method", "gemba-da:reference=on"][..],
+            &["--method", "gemba-da:reference=on"],
             "needs a reference for every segment, and 6 of 6 have none\nhint: ",
         ),
         (
@@ -81,8 +81,9 @@ fn what_a_method_cannot_use_is_refused_before_a_model_is_loaded() {
         ),
         (&["--method", "fsp:shots=5"], "option `shots` of `fsp` cannot be `5`\nhint: it can be 3 or 0"),
         (&["--kv-cache", "2"], "`2` would be 2 bytes; write `2GiB` or `2MiB`"),
-    ] {
-        let told = refused(dir.path(), &[&["-l", "en-de"], more].concat());
+    ];
+    for (more, said) in cases {
+        let told = refused(dir.path(), &[&["-l", "en-de"][..], more].concat());
         assert!(told.contains(said), "{more:?}: {told}");
     }
     let run = [&TEXTS[..], &["-l", "en-de", "--method", "gemba-da", "-r", "DIR/ref.txt", "--out", "DIR/run"]]
@@ -124,10 +125,14 @@ fn a_folder_that_signs_no_pairs_is_continued() {
     assert!(with(seat, dir.path(), &other).unwrap_err().contains("pairs: `en-de` there, `en-fr` now"));
 }
 
-/// A model that fails whoever asks it.
+fn never(_: &Chat) -> Reply {
+    panic!("everything is judged already")
+}
+
+/// A model that must not be asked.
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
 fn nobody_is_asked(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
-    let panel = Panel::new(Arc::new(Rule(|_| panic!("everything is judged already"))), sampling);
+    let panel = Panel::new(Arc::new(Rule(never)), sampling);
     Ok(LoadedModels::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
 }
 
