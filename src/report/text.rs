@@ -300,7 +300,7 @@ fn units(shown: &Shown, look: Look) -> String {
     if n > SHOWN {
         let what = if *names_errors { " with errors or without a verdict" } else { "" };
         counts.push(format!(
-            "... and {} more segments{what}; `verdicts.jsonl` and `tribunal report` have all",
+            "... and {} more segments{what}; `verdicts.jsonl` and `tribunal report` have them all",
             n - SHOWN
         ));
     }

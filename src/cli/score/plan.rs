@@ -99,6 +99,7 @@ fn counted(
         None => {}
     }
     let mut notes = plan.notes();
+    notes.extend(super::too_small(built, models));
     if trial.expected.is_some() {
         notes.push(format!("expected: {} of {} groups, scaled to all", trial.kept, trial.groups));
     }
