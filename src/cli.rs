@@ -31,6 +31,7 @@ pub mod models;
 mod origin;
 pub mod output;
 pub mod panel;
+pub mod prepare;
 pub mod promptcue;
 pub mod raters;
 mod recorded;
@@ -212,7 +213,7 @@ impl Cli {
     /// # Errors
     /// Whatever keeps the command from running; the message says what to do.
     pub fn run(self, seat: panel::ModelLoader, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-        let begun = score::Begun { words: self.words, writing: self.writing, stop: self.stop };
+        let begun = prepare::Begun { words: self.words, writing: self.writing, stop: self.stop };
         match self.command {
             Command::Score(args) => score::run(&args, &begun, seat, out),
             Command::Ask(args) => ask::run(&args, &begun, out),
@@ -310,6 +311,28 @@ mod tests {
             assert!(help("--help-all").contains(option), "{option}");
         }
         assert!(help("--help").contains("--help-all"));
+    }
+
+    /// The long options of a command and of those below it.
+    fn options(command: &clap::Command) -> std::collections::BTreeSet<String> {
+        let own = command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned));
+        own.chain(command.get_subcommands().flat_map(options)).collect()
+    }
+
+    #[test]
+    fn there_is_one_spelling_of_each_option_and_no_more_than_a_person_can_know() {
+        let options = options(&Cli::command());
+        assert!(options.len() <= 120, "{}: {options:?}", options.len());
+    }
+
+    #[test]
+    fn the_help_of_score_fits_two_screens() {
+        let asked = Cli::command().term_width(100).try_get_matches_from(["tribunal", "score", "--help"]);
+        let help = asked.unwrap_err().to_string();
+        assert!(
+            help.lines().count() <= 100 && help.lines().all(|line| line.chars().count() <= 100),
+            "{help}"
+        );
     }
 
     #[test]

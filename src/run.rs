@@ -69,9 +69,10 @@ pub struct Task<'a> {
     pub signature: &'a Signature,
 }
 
-/// How a test set is run.
+/// How a test set is run. Of what is here, selection, shard, seed and asking again say what is judged; nothing else can
+/// change a verdict.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RunConfig {
     /// The run folder.
     pub out: PathBuf,
     /// Which segments get a verdict; the others are shown as context.
@@ -83,16 +84,11 @@ pub struct Options {
     pub seed: u64,
     /// The command line, for `run.json`.
     pub command: Vec<String>,
-    pub show: Show,
-}
-
-/// How a run goes about its work. Only asking again can change a verdict, and the signature says so.
-#[derive(Clone, Debug)]
-pub struct RunConfig {
+    pub progress: Show,
     /// Questions that are asked at the same time; what the engine takes into one step, and some more.
     pub questions: usize,
-    pub keeping: CallRetention,
-    /// Ask once more about units whose answers could not be used.
+    pub calls: CallRetention,
+    /// Ask once more about units whose answers could not be used; the signature says so.
     pub retry_missing: bool,
     /// Where the command was given.
     pub directory: String,
@@ -114,11 +110,20 @@ pub struct Copy {
     pub bytes: Vec<u8>,
 }
 
-impl Default for RunConfig {
-    fn default() -> Self {
+impl RunConfig {
+    /// A whole input into a run folder, one group at a time, in silence.
+    #[must_use]
+    pub fn new(out: impl Into<PathBuf>) -> Self {
         Self {
+            out: out.into(),
+            selection: Selection::All,
+            shard: Shard::WHOLE,
+            jobs: 1,
+            seed: 0,
+            command: Vec::new(),
+            progress: Show::Off,
             questions: 80,
-            keeping: CallRetention::default(),
+            calls: CallRetention::default(),
             retry_missing: false,
             directory: String::new(),
             origin: Origin::default(),
@@ -184,10 +189,10 @@ pub fn run(
     judge: &dyn Judge,
     segments: &[Segment],
     signature: &Signature,
-    options: &Options,
+    config: &RunConfig,
 ) -> Result<Outcome, Error> {
     let segments = &Corpus::of(segments.iter().cloned()).map_err(Error::Input)?;
-    Task { panel, judge, segments, signature }.run(options, &RunConfig::default())
+    Task { panel, judge, segments, signature }.run(config)
 }
 
 impl Task<'_> {
@@ -196,41 +201,40 @@ impl Task<'_> {
     ///
     /// # Errors
     /// [`Error`]; whatever was judged before is in the journal and is kept when the command is repeated.
-    pub fn run(&self, options: &Options, config: &RunConfig) -> Result<Outcome, Error> {
-        let share = Share::of(self, options);
-        let begun = self.begin(&share, options, config)?;
+    pub fn run(&self, config: &RunConfig) -> Result<Outcome, Error> {
+        let share = Share::of(self, config);
+        let begun = self.begin(&share, config)?;
         let resumed = share.n_units(share.mine.iter().filter(|group| begun.done.groups.contains(group)));
-        let sums =
-            share.work(self, config).through(&share.mine, (begun.journal, begun.done), options, config)?;
+        let sums = share.work(self, config).through(&share.mine, (begun.journal, begun.done), config)?;
         let mut index = Index::new(&share.units);
         index.add(&begun.folder.path(journal::JOURNAL), &share.units)?;
         let summary = finish::summary(&index, &begun.signature, &sums, sums.cost.clone())?;
         let summary = finish::write(&begun.folder, &index, summary)?;
-        Ok(Outcome { summary, dir: options.out.clone(), resumed })
+        Ok(Outcome { summary, dir: config.out.clone(), resumed })
     }
 
     /// Opens the run folder, with what it holds of this run, and says in it what it is.
-    fn begin(&self, share: &Share, options: &Options, config: &RunConfig) -> Result<Begun, Error> {
+    fn begin(&self, share: &Share, config: &RunConfig) -> Result<Begun, Error> {
         let own = self.signature.clone();
         let signature = if config.retry_missing { own.with(RETRY, "missing") } else { own };
-        let folder = Folder::open(&options.out)?;
+        let folder = Folder::open(&config.out)?;
         let wanted = RunFile {
             signature: signature.clone(),
-            command: options.command.clone(),
+            command: config.command.clone(),
             directory: config.directory.clone(),
             merged: Vec::new(),
-            shard: options.shard.to_string(),
-            input: InputId::of(self.segments, &options.selection)?,
-            selection: options.selection.ranges(),
-            share: (options.shard != Shard::WHOLE).then(|| share.n_units(share.mine.iter())),
+            shard: config.shard.to_string(),
+            input: InputId::of(self.segments, &config.selection)?,
+            selection: config.selection.ranges(),
+            share: (config.shard != Shard::WHOLE).then(|| share.n_units(share.mine.iter())),
             origin: config.origin.clone(),
             trained_on: config.trained_on.clone(),
             units: RunFile::pack(share.units.keys()),
         };
-        let state = FolderState::of(&folder, wanted, self, options)?;
-        let how = Resume { keeping: config.keeping, drops_missing: state.asks_again };
+        let state = FolderState::of(&folder, wanted, self, config)?;
+        let how = Resume { keeping: config.calls, drops_missing: state.asks_again };
         let (journal, done) = journal::resume(&folder, share.work(self, config).known(), how)?;
-        state.write(&folder, self.segments, options.shard, &config.copies)?;
+        state.write(&folder, self.segments, config.shard, &config.copies)?;
         Ok(Begun { signature, folder, journal, done })
     }
 }
@@ -245,10 +249,10 @@ struct Share {
 }
 
 impl Share {
-    fn of(task: &Task<'_>, options: &Options) -> Self {
-        let groups = groups::groups(task.segments, &options.selection, task.judge.group(), options.seed);
+    fn of(task: &Task<'_>, config: &RunConfig) -> Self {
+        let groups = groups::groups(task.segments, &config.selection, task.judge.group(), config.seed);
         let units = Units::of(task.segments, &groups, task.judge.unit());
-        let mine = options.shard.choose(task.segments, &groups);
+        let mine = config.shard.choose(task.segments, &groups);
         let ids = groups.iter().map(|group| group.id(task.segments)).collect();
         Self { groups, units, ids, mine }
     }

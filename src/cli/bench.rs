@@ -52,9 +52,6 @@ pub enum Command {
 /// Which products are timed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Ops {
-    /// Formats of the weights; default: all of them
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    formats: Vec<String>,
     /// Shapes of the weights, `NxK`: outputs by inputs
     #[arg(long, value_name = "NxK,NxK", value_delimiter = ',', default_value = "2048x2048,4864x896,896x896")]
     shapes: Vec<String>,
@@ -66,9 +63,6 @@ pub struct Ops {
     cached: bool,
     #[command(flatten)]
     engine: EngineArgs,
-    /// Seconds to spend on each figure
-    #[arg(long, default_value_t = 0.25, value_name = "S")]
-    seconds: f64,
     #[command(flatten)]
     printed: Printed,
 }
@@ -137,6 +131,9 @@ pub struct BenchJudge {
     preset: crate::judges::Preset,
 }
 
+/// How long each figure is measured for.
+const FIGURE: Duration = Duration::from_millis(250);
+
 /// Runs `tribunal bench`.
 ///
 /// # Errors
@@ -176,16 +173,15 @@ fn limits_line(limits: &Limits) -> String {
 }
 
 fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
-    let formats = formats(&args.formats)?;
     let shapes = args.shapes.iter().map(|text| shape(text)).collect::<Result<Vec<_>>>()?;
     let options = panel::options(&args.engine)?;
-    let (tier, during) = (options.compute.tier, Duration::from_secs_f64(args.seconds));
+    let (tier, during) = (options.compute.tier, FIGURE);
     let activations = options.compute.activations;
     let measure = || -> Result<_> {
         let limits = machine::limits(during)?;
         let mut cells = Vec::new();
         for &(n, k) in &shapes {
-            for &format in formats.iter().filter(|format| k.is_multiple_of(format.block())) {
+            for &format in Format::ALL.iter().filter(|format| k.is_multiple_of(format.block())) {
                 let product = Product { format, n, k, activations, tier, cached: args.cached };
                 cells.extend(ops::product(product, &args.rows, &limits, during));
             }
@@ -231,18 +227,6 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn formats(names: &[String]) -> Result<Vec<Format>> {
-    let spelled = |format: Format| format!("{format:?}").to_lowercase();
-    let plain = |name: &String| name.to_lowercase().replace('_', "");
-    let known: Vec<String> = Format::ALL.into_iter().map(spelled).collect();
-    let of = |format: Format| spelled(format).replace('_', "");
-    if let Some(name) = names.iter().find(|name| !Format::ALL.into_iter().any(|f| of(f) == plain(name))) {
-        bail!("`{name}` is no format\nhint: {}", known.join(", "));
-    }
-    let wanted = |format: &Format| names.is_empty() || names.iter().any(|name| plain(name) == of(*format));
-    Ok(Format::ALL.into_iter().filter(wanted).collect())
-}
-
 fn shape(text: &str) -> Result<(usize, usize)> {
     let parsed = text.split_once('x').and_then(|(n, k)| Some((n.parse().ok()?, k.parse().ok()?)));
     let Some((n, k)) = parsed.filter(|&(n, k): &(usize, usize)| n > 0 && k > 0) else {
@@ -277,7 +261,7 @@ fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
 
 fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
     let opened = panel::open(&args.model, &args.engine)?;
-    let limits = on_threads(&args.engine, || machine::limits(Duration::from_millis(250)))??;
+    let limits = on_threads(&args.engine, || machine::limits(FIGURE))??;
     let prompt = args.prompt.first().copied().unwrap_or(512);
     let decode =
         |&batch: &usize| throughput::decode(&opened.engine, batch, prompt, args.answer, args.repeats);

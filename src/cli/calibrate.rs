@@ -15,7 +15,7 @@ use super::{
     input,
     output::Printed,
     panel::{LoadedModels, ModelLoader},
-    score::Begun,
+    prepare::Begun,
     table::Table,
 };
 use crate::{
@@ -27,6 +27,7 @@ use crate::{
             calibration::{self, Calibration, PERCENTILE, Threshold},
         },
         in_parallel,
+        setup::Options,
     },
     segment::{Segment, numbered, read::Input, trained},
 };
@@ -45,12 +46,9 @@ pub struct Args {
     /// The preset that `tribunal score` will use: paper or strict
     #[arg(long, default_value = "strict")]
     pub preset: Preset,
-    /// The method's option of this name: sum or mean of an answer's log-probabilities
-    #[arg(long, default_value = "sum", value_parser = ["sum", "mean"])]
-    pub confidence: String,
-    /// The method's option of this name: how errors are compared; by default as the preset does
-    #[arg(long, default_value = "preset", value_parser = ["preset", "weighed", "asked"])]
-    pub comparison: String,
+    /// The method as `tribunal score` will use it: its options `confidence` and `comparison` say what is measured
+    #[arg(long, default_value = "himate", value_name = "himate[:option=value,...]")]
+    pub method: String,
     /// A folder whose files replace the method's prompts of the same name
     #[arg(long, value_name = "DIR")]
     pub prompts: Option<PathBuf>,
@@ -145,10 +143,16 @@ fn judge(args: &Args) -> Result<HiMate> {
         ..Settings::default()
     };
     // Without the stage of discussions, the judge needs no threshold.
-    let Args { confidence, comparison, .. } = args;
-    let request = format!("stages=se+sr,confidence={confidence},comparison={comparison}");
-    let options = himate::METHOD.parse_options(&request)?;
-    Ok(HiMate::new(&settings, &options)?)
+    Ok(HiMate::new(&settings, &options(args)?)?)
+}
+
+/// The options of `--method`, for the first two stages: what comes before the threshold.
+fn options(args: &Args) -> Result<Options> {
+    let (name, given) = args.method.split_once(':').unwrap_or((&args.method, ""));
+    if name != himate::METHOD.name {
+        bail!("`{name}` has no threshold to fit\nhint: `--method himate`");
+    }
+    Ok(himate::METHOD.parse_options(&format!("stages=se+sr,{given}"))?)
 }
 
 /// The confidences of all segments, `jobs` segments at a time, by language pair; and how many segments failed.
@@ -200,7 +204,7 @@ fn threshold(
         sha256,
         preset: args.preset.to_string(),
         prompts: judge.prompts_hash().into(),
-        confidence: args.confidence.clone(),
+        confidence: options(args)?.get("confidence").to_owned(),
         comparison: judge.comparison_name().into(),
         percentile: args.percentile,
         segments: tally.segments,

@@ -13,7 +13,8 @@ use super::{
     output::Printed,
     panel::ModelLoader,
     parse,
-    score::{self, Begun},
+    prepare::{Begun, Judged},
+    score,
 };
 pub use input::Input;
 pub use judges::{Agreed, agreement};
@@ -55,9 +56,6 @@ pub struct Args {
     /// Which units systems are compared on.
     #[arg(long, value_enum, default_value_t)]
     pub coverage: Coverage,
-    /// Judges: how many of the translations that they differ on most are shown.
-    #[arg(long, default_value_t = 10, value_name = "N")]
-    pub top: usize,
     /// Judges: human scores to agree with, from a folder in the layout of mt-metrics-eval.
     #[arg(long, value_name = "DIR", requires = "pair")]
     pub testset: Option<PathBuf>,
@@ -73,9 +71,6 @@ pub struct Args {
     /// Seed of everything drawn.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
-    /// Digits after the point in the table; JSON has all.
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = super::args::digits)]
-    pub digits: usize,
     /// Take the inputs as run folders of one judge and say how well it agrees with itself.
     #[arg(long)]
     pub reliability: bool,
@@ -110,7 +105,7 @@ fn judge(args: &Args, begun: &Begun, load: ModelLoader) -> Result<PathBuf> {
     words.extend(given.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?))));
     let Command::Score(asked) = parse(words.clone())?.command else { bail!("not a `score` command") };
     let begun = Begun { words, ..begun.clone() };
-    let outcome = score::judge(&asked, &score::Judged::read(&asked)?, &begun, load, &mut std::io::sink())?;
+    let outcome = score::judge(&asked, &Judged::read(&asked)?, &begun, load, &mut std::io::sink())?;
     Ok(outcome.context("a dry run has no verdicts")?.dir)
 }
 
@@ -127,7 +122,7 @@ pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -
         args
     };
     if args.reliability {
-        return reliability::run(&args.inputs, args.digits, args.printed, out);
+        return reliability::run(&args.inputs, args.printed, out);
     }
     if let Some(twice) =
         args.inputs.iter().enumerate().find_map(|(idx, path)| args.inputs[..idx].iter().find(|p| *p == path))

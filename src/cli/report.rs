@@ -34,9 +34,6 @@ pub struct Args {
     /// The page; it loads nothing from anywhere
     #[arg(long, value_name = "FILE.html")]
     pub out: PathBuf,
-    /// Its title; default: what was judged
-    #[arg(long, value_name = "TEXT")]
-    pub title: Option<String>,
     /// The languages of human annotations and of the test set; default: those of the first run
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
@@ -110,7 +107,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
             conversations.add(number, dir, &data)?;
         }
     }
-    let html = page::html(&args.title.clone().unwrap_or_else(|| title(&judges)), &data, &conversations);
+    let html = page::html(&title(&judges), &data, &conversations);
     files::write(&args.out, |file| file.write_all(html.as_bytes()))?;
     let size = html.len() as f64 / f64::from(1 << 20);
     if files::is_stream(&args.out) {

@@ -33,11 +33,8 @@ pub struct Args {
     /// The segment's document; needed if each document numbers its own segments
     #[arg(long, value_name = "NAME")]
     pub doc: Option<String>,
-    /// Also print turns that an earlier question has already shown
-    #[arg(long)]
-    pub full: bool,
-    /// How the results of a whole run are printed
-    #[arg(long, value_enum, default_value_t)]
+    /// How the results of a whole run are printed: text, json, tsv or csv
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
 }
 
@@ -50,7 +47,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let Some(segment) = &args.segment else { return whole(args, &run, out) };
     let record = select(args, segment)?;
     let calls = calls::of_unit(&args.dir, &record.key())?;
-    out.write_all(transcript::text(&record, &calls, args.full).as_bytes())?;
+    out.write_all(transcript::text(&record, &calls).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

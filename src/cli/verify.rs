@@ -10,8 +10,8 @@ use super::{
     args,
     output::Printed,
     panel::ModelLoader,
+    prepare::{self, Prepared},
     recorded::{self, AgainArgs, Recorded},
-    score,
     table::Table,
 };
 use crate::{
@@ -88,14 +88,14 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
     let Recorded { run, args: made, given, judged } = recorded::read(&args.dir, &args.again)?;
     // What the judge was trained on is told by its adapters, which are not there without their model.
     let (built, trained_on) = if args.without_model {
-        (score::built(&made, &judged.input.segments, &judged.selection)?, run.trained_on.clone())
+        (prepare::built(&made, &judged)?, run.trained_on.clone())
     } else {
-        let prepared = score::prepare(&made, &judged.input, &judged.selection)?;
+        let prepared = Prepared::new(&made, &judged)?;
         (prepared.built, prepared.trained_on)
     };
     let sampling = made.sampling.sampling();
     let mut how = How {
-        selection: judged.selection,
+        selection: judged.selection.clone(),
         seed: made.sampling.seed,
         sample: args.sample.map(|n| (n, args.seed)),
         replay: if args.without_model { Replay::FromRecord } else { Replay::WithModel },
@@ -109,7 +109,7 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
         how.jobs = models.jobs(made.engine.jobs);
         (models.panel, models.signature, Some(models.files))
     };
-    let signature = score::signature(&built, &models, &made);
+    let signature = prepare::signature(&built, &models, &made);
     let mut found = fields(&run, &signature);
     found.extend(sources::prompts(&run, &built));
     found.extend(sources::materials(&args.dir, &run, &given)?);

@@ -4,7 +4,7 @@
 use std::{collections::HashMap, path::Path};
 
 use super::{
-    Copy, Error, Options, Selection, Shard, Task,
+    Copy, Error, RunConfig, Selection, Shard, Task,
     description::{InputId, RUN, RunFile},
     finish,
     folder::{Folder, json_lines},
@@ -40,7 +40,7 @@ impl FolderState {
     /// # Errors
     /// [`Error::OtherSignature`], [`Error::OtherInput`], [`Error::OtherUnits`]; [`Error::NoRun`] when the folder has
     /// a journal with verdicts but no `run.json`; [`Error::Io`], [`Error::Damaged`].
-    pub fn of(folder: &Folder, wanted: RunFile, task: &Task<'_>, options: &Options) -> Result<Self, Error> {
+    pub fn of(folder: &Folder, wanted: RunFile, task: &Task<'_>, config: &RunConfig) -> Result<Self, Error> {
         let there = match RunFile::read(folder.dir()) {
             Ok(there) => there,
             // Killed at its very beginning, a run leaves an empty journal.
@@ -52,7 +52,7 @@ impl FolderState {
         let asks_again = same_signature(folder, &there.signature, &wanted.signature)?;
         let has_grown = there.input != wanted.input;
         if has_grown {
-            keeps_units(folder, &there, &wanted.input, task, options)?;
+            keeps_units(folder, &there, &wanted.input, task, config)?;
         }
         let is_new =
             has_grown || asks_again || there.shard != wanted.shard || there.signature != wanted.signature;
@@ -120,7 +120,7 @@ fn keeps_units(
     there: &RunFile,
     here: &InputId,
     task: &Task<'_>,
-    options: &Options,
+    config: &RunConfig,
 ) -> Result<(), Error> {
     let other = |reason: &str| Error::OtherInput {
         dir: folder.dir().into(),
@@ -132,9 +132,9 @@ fn keeps_units(
         return Err(other("the folder keeps no copy of its input to compare with"));
     };
     let groups_of = |segments: &Corpus, selection: &Selection| {
-        groups::groups(segments, selection, task.judge.group(), options.seed)
+        groups::groups(segments, selection, task.judge.group(), config.seed)
     };
-    let (old, new) = (groups_of(&segments, &selection), groups_of(task.segments, &options.selection));
+    let (old, new) = (groups_of(&segments, &selection), groups_of(task.segments, &config.selection));
     let places: HashMap<GroupId, &Group> = new.iter().map(|group| (group.id(task.segments), group)).collect();
     for group in &old {
         let first = segments.outline(group.members[0]);

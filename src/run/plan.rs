@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use super::{
-    Error, Options,
+    Error, RunConfig,
     groups::{self, Group},
     summary::Cost,
 };
@@ -62,11 +62,11 @@ pub fn plan<S: Segments + ?Sized>(
     judge: &dyn Judge,
     calls: Calls,
     segments: &S,
-    options: &Options,
+    config: &RunConfig,
 ) -> Result<Plan, Error> {
-    let all = groups::groups(segments, &options.selection, judge.group(), options.seed);
+    let all = groups::groups(segments, &config.selection, judge.group(), config.seed);
     let mine: Vec<&Group> =
-        options.shard.choose(segments, &all).into_iter().map(|group| &all[group]).collect();
+        config.shard.choose(segments, &all).into_iter().map(|group| &all[group]).collect();
     let work = Work { panel, judge, segments, distinct: Mutex::default() };
     let of_groups = work.rehearsed(&mine)?;
     let least: Tally = of_groups.iter().sum();

@@ -28,7 +28,7 @@ const FIRST: Duration = Duration::from_millis(900);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// How a run reports its progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Show {
     /// A line that renews itself on a terminal, plain lines elsewhere.
     #[default]
@@ -37,7 +37,8 @@ pub enum Show {
     Plain,
     /// A JSON object a line, at most one a second.
     Json,
-    Quiet,
+    /// Nothing.
+    Off,
 }
 
 /// How much there is to do.
@@ -88,7 +89,7 @@ impl Progress {
     #[must_use]
     pub fn start(extent: Extent, show: Show) -> Self {
         let out = match show {
-            Show::Quiet => Out::Quiet,
+            Show::Off => Out::Quiet,
             Show::Json => Out::Lines { every: JSON_EVERY, is_json: true },
             Show::Auto if std::io::stderr().is_terminal() => Out::Bar(bar()),
             Show::Auto | Show::Plain => Out::Lines { every: PLAIN_EVERY, is_json: false },

@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use super::{
-    Error, Options, Record, RunConfig, Task, UnitKey, Written,
+    Error, Record, RunConfig, Task, UnitKey, Written,
     call::CallLine,
     calls::Sums,
     gate::{Gate, Gated},
@@ -55,7 +55,6 @@ impl<'a> Work<'a> {
         &self,
         mine: &[usize],
         (journal, done): (Journal, Done),
-        options: &Options,
         config: &RunConfig,
     ) -> Result<Sums, Error> {
         let waiting: Vec<usize> = mine.iter().copied().filter(|group| !done.groups.contains(group)).collect();
@@ -64,8 +63,8 @@ impl<'a> Work<'a> {
         let units = n_units(mine);
         let resumed = units - n_units(&waiting);
         let work = waiting.iter().map(|&group| self.estimate(group)).sum();
-        let progress = Arc::new(Progress::start(Extent { units, resumed, work }, options.show));
-        *config.writing.hold() = Written { dir: Some(options.out.clone()), done: resumed, units, kept: None };
+        let progress = Arc::new(Progress::start(Extent { units, resumed, work }, config.progress));
+        *config.writing.hold() = Written { dir: Some(config.out.clone()), done: resumed, units, kept: None };
         let gate = Gate::new(config.questions);
         let shared = Mutex::new((journal, done.sums));
         let (next, stop, over) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
@@ -93,7 +92,7 @@ impl<'a> Work<'a> {
             }
         };
         let finished: Result<(), Error> = std::thread::scope(|scope| {
-            let jobs = options.jobs.clamp(1, waiting.len().max(1));
+            let jobs = config.jobs.clamp(1, waiting.len().max(1));
             let watching = scope.spawn(|| progress.watch(&over, &|| self.task.panel.computed()));
             let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
             let results = threads.into_iter().map(|thread| {

@@ -17,7 +17,7 @@ use crate::{
     },
     segment::{
         Lang, Segment, lang,
-        read::{self, TestSet},
+        read::{self, TestSet, layout::Layout},
         trained::source_hash,
     },
 };
@@ -132,20 +132,11 @@ impl Texts<'_> {
 }
 
 fn rating_files(dir: &Path, pair: &str) -> Result<Vec<std::path::PathBuf>, Error> {
-    let scores = dir.join("human-scores");
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(&scores).map_err(io(&scores))? {
-        let path = entry.map_err(io(&scores))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with(&format!("{pair}.mqm.")) && name.ends_with(".seg.rating") {
-            files.push(path);
-        }
-    }
-    files.sort();
+    let files: Vec<_> = Layout::new(dir, pair).ratings("mqm")?.into_iter().map(|(_, path)| path).collect();
     if files.is_empty() {
         return Err(Error::Ratings(format!(
             "`{}` has no MQM ratings of `{pair}`; hint: files are called `{pair}.mqm.RATER.seg.rating`",
-            scores.display()
+            dir.join("human-scores").display()
         )));
     }
     Ok(files)
@@ -245,5 +236,6 @@ fn of_ratings(error: ratings::Error) -> Error {
     match error {
         ratings::Error::Io { path, source } => Error::Io { path, source },
         ratings::Error::Line { path, line, reason } => Error::Line { path, line, reason },
+        error @ ratings::Error::Lengths { .. } => Error::Ratings(error.to_string()),
     }
 }

@@ -41,7 +41,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tune", &["model", "engine", "judges", "llm", "mqm", "segment"]),
     ("bench", &["engine", "model", "llm", "judges", "segment"]),
     ("mqm", &["segment"]),
-    ("meta", &[]),
+    ("meta", &["mqm", "segment"]),
     ("llm", &[]),
     ("jinja", &[]),
     ("signature", &[]),

@@ -242,7 +242,7 @@ fn rated_testset() -> tempfile::TempDir {
 fn build(testset: &Path, pair: &str, set: &str, size: &str) -> Result<(Vec<Cue>, String), String> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("set.jsonl");
-    let words = ["tribunal", "promptcue", "build", "-l", pair, "--set", set, "--size", size, "--testset"];
+    let words = ["tribunal", "promptcue", "build", "-l", pair, "--set", set, "--limit", size, "--testset"];
     let paths = [testset.display().to_string(), "--out".into(), out.display().to_string()];
     let arguments = words.iter().map(|word| (*word).to_owned()).chain(paths);
     cli::parse(arguments).unwrap().run(seat, &mut Vec::new()).map_err(|e| cli::explain(&e))?;

@@ -234,7 +234,10 @@ fn a_role_that_the_method_does_not_have() {
     hint: it can be annotator
     ");
     let unknown = refused(&["--role", "jugde=annotator"]);
-    assert!(unknown.contains("a role cannot be `jugde`\nhint: it can be annotator, debater-a, "), "{unknown}");
+    assert!(
+        unknown.contains("a role cannot be `jugde`\nhint: it can be annotator, debater-a, "),
+        "{unknown}"
+    );
     assert!(!Path::new(&out).exists());
     assert!(tribunal(&score(&out, &files(), &["--role", "annotator=annotator"])).is_ok());
 }

@@ -10,7 +10,7 @@ use tribunal::{
     },
     judges::{Panel, Settings, registry},
     llm::Sampling,
-    run::{self, Options, Selection, Shard},
+    run::{self, RunConfig},
     segment::Segment,
 };
 
@@ -44,15 +44,7 @@ fn folder(dir: &Path, segments: &[Segment]) {
         .on(&["accuracy errors detection"], &[&answer("", "major")])
         .on(&["errors detection expert"], &["{\"annotations\": []}"]);
     let judge = registry::build("m-mad:shots=0", &Settings::default()).unwrap();
-    let options = Options {
-        out: dir.into(),
-        selection: Selection::All,
-        shard: Shard::WHOLE,
-        jobs: 1,
-        seed: 0,
-        command: vec!["tribunal".into(), "score".into()],
-        show: run::Show::Quiet,
-    };
+    let options = RunConfig { command: vec!["tribunal".into(), "score".into()], ..RunConfig::new(dir) };
     let panel = Panel::new(Arc::new(cast), Sampling::default());
     let signature = "method:m-mad|model:scripted".parse().unwrap();
     run::run(&panel, judge.as_ref(), segments, &signature, &options).unwrap();
@@ -75,8 +67,6 @@ fn a_debate() {
     let shown = show(dir.path(), &["5"]);
     assert!(!shown.contains('\u{1b}'), "{shown}");
     insta::assert_snapshot!("show_debate", shown);
-    let full = show(dir.path(), &["5", "--full"]);
-    assert!(full.len() > shown.len() && !full.contains("as in call"), "{full}");
     // The lines of an unfinished run are in its journal.
     fs::remove_file(dir.path().join("verdicts.jsonl")).unwrap();
     assert_eq!(show(dir.path(), &["5"]), shown);

@@ -5,22 +5,14 @@ use std::{path::Path, sync::Arc, time::Duration};
 use tribunal::{
     judges::{Grouping, Judge, Panel, Role, Settings, method::Calls, registry},
     llm::Sampling,
-    run::{self, Options, Outcome, Plan, RunConfig, Selection, Shard, Show, Task, trial::Trial},
+    run::{self, Outcome, Plan, RunConfig, Task, trial::Trial},
     segment::{Corpus, Segment},
 };
 
 use crate::fakes::{Cast, Chain, TinyJudge, Word, segments, tiny_engine};
 
-fn options(out: &Path) -> Options {
-    Options {
-        out: out.into(),
-        selection: Selection::All,
-        shard: Shard::WHOLE,
-        jobs: 2,
-        seed: 3,
-        command: Vec::new(),
-        show: Show::Quiet,
-    }
+fn options(out: &Path) -> RunConfig {
+    RunConfig { jobs: 2, seed: 3, ..RunConfig::new(out) }
 }
 
 fn plan(panel: &Panel, judge: &dyn Judge, calls: Calls, input: &[Segment]) -> Plan {
@@ -34,9 +26,7 @@ fn run(panel: &Panel, judge: &dyn Judge, input: &[Segment], out: &Path) -> Outco
 fn trial(panel: &Panel, judge: &dyn Judge, input: &[Segment], out: &Path, time: Duration) -> Trial {
     let segments = &Corpus::of(input.iter().cloned()).unwrap();
     let signature = &"method:any".parse().unwrap();
-    Task { panel, judge, segments, signature }
-        .trial(&options(out), &RunConfig::default(), time, None)
-        .unwrap()
+    Task { panel, judge, segments, signature }.trial(&options(out), time, None).unwrap()
 }
 
 #[test]

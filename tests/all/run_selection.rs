@@ -10,22 +10,14 @@ use std::{
 use tribunal::{
     judges::{Grouping, Panel, Settings, Unit, registry},
     llm::{Chat, Reply, Sampling},
-    run::{self, Options, Outcome, Selection, Shard, Show},
+    run::{self, Outcome, RunConfig, Selection, Shard},
     segment::Segment,
 };
 
 use crate::fakes::{Rule, TinyJudge, panel, segments};
 
-fn options(out: &Path, selection: Selection) -> Options {
-    Options {
-        out: out.into(),
-        selection,
-        shard: Shard::WHOLE,
-        jobs: 3,
-        seed: 0,
-        command: Vec::new(),
-        show: Show::Quiet,
-    }
+fn options(out: &Path, selection: Selection) -> RunConfig {
+    RunConfig { selection, jobs: 3, ..RunConfig::new(out) }
 }
 
 /// FSP over the input, and what it asked.
@@ -110,7 +102,10 @@ fn a_limit_may_grow_and_not_shrink() {
     let refused = tiny(dir.path(), &judge, limit(2)).unwrap_err().to_string();
     assert!(refused.contains("4 of 16 segments, systems: 2"), "{refused}");
     assert!(refused.contains("6 of 16 segments, systems: 2"), "{refused}");
-    assert!(refused.contains("segment 1 (id 0) of document `news` and system `zeta`, or a segment"), "{refused}");
+    assert!(
+        refused.contains("segment 1 (id 0) of document `news` and system `zeta`, or a segment"),
+        "{refused}"
+    );
     let run: serde_json::Value =
         serde_json::from_slice(&fs::read(dir.path().join("run.json")).unwrap()).unwrap();
     assert_eq!((&run["input"]["segments"], &run["input"]["selected"]), (&16.into(), &6.into()));
@@ -128,7 +123,7 @@ fn shards_of_a_selection_merge() {
     let part = |index: usize| {
         let dir = root.path().join(index.to_string());
         let shard = Shard { index, count: 2 };
-        let options = Options { shard, ..options(&dir, drawn.selection.clone()) };
+        let options = RunConfig { shard, ..options(&dir, drawn.selection.clone()) };
         run::run(&panel().0, &judge, &segments(), &"method:tiny".parse().unwrap(), &options).unwrap();
         dir
     };

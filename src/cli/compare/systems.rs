@@ -291,14 +291,14 @@ fn table(args: &Args, rows: &[Compared]) -> Table {
     for row in rows {
         let mut cells = vec![
             row.system.clone(),
-            format!("{:.digits$}", row.mean),
-            format!("{:.digits$} to {:.digits$}", row.interval.0, row.interval.1),
+            format!("{:.3}", row.mean),
+            format!("{:.3} to {:.3}", row.interval.0, row.interval.1),
             row.units.to_string(),
             row.missing.to_string(),
         ];
         if let Some(test) = &row.against_baseline {
-            cells.push(format!("{:+.digits$}", test.difference));
-            cells.push(format!("{:+.digits$} to {:+.digits$}", test.interval.0, test.interval.1));
+            cells.push(format!("{:+.3}", test.difference));
+            cells.push(format!("{:+.3} to {:+.3}", test.interval.0, test.interval.1));
             cells.push(format!("{:.4}", test.bootstrap_p));
             cells.push(format!("{:.4}", test.randomization_p));
         } else {

@@ -16,7 +16,7 @@ use crate::{
     cli::{
         args::{EngineArgs, ModelArgs, SamplingArgs, sampling_signature},
         panel::ModelLoader,
-        score::Begun,
+        prepare::Begun,
     },
     files,
     judges::{

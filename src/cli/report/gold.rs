@@ -10,11 +10,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     cli::args::Pair,
-    meta::{
-        rating::{self, RatedError, Ratings},
-        testset::{TestSet, known_pairs},
+    meta::testset::{TestSet, pairs},
+    mqm::{
+        ErrorSpan, Side,
+        ratings::{self, Marked, Ratings},
     },
-    mqm::{ErrorSpan, Side},
     run::Record,
     segment::{lang, numbered},
 };
@@ -38,8 +38,11 @@ pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result
     let Some(scores) = testset.human(gold)?.segments else {
         bail!("`{}` has scores `{gold}` of systems only; the page shows scores of segments", dir.display())
     };
-    let raters: Vec<Ratings> =
-        testset.rating_files(gold)?.iter().map(|(_, path)| Ok(rating::read(path)?)).collect::<Result<_>>()?;
+    let raters: Vec<Ratings> = testset
+        .rating_files(gold)?
+        .iter()
+        .map(|(_, path)| Ok(ratings::read(path)?))
+        .collect::<Result<_>>()?;
     let mut outputs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut found = BTreeMap::new();
     for record in
@@ -82,12 +85,12 @@ pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result
 pub fn spelled(dir: &Path, pair: &Pair) -> String {
     let is_same =
         |lp: &String| lang::parse_pair(lp).is_ok_and(|(src, tgt)| (&src, &tgt) == (&pair.src, &pair.tgt));
-    known_pairs(dir).into_iter().find(is_same).unwrap_or_else(|| pair.given.clone())
+    pairs(dir).into_iter().find(is_same).unwrap_or_else(|| pair.given.clone())
 }
 
 /// An error with its place in the record's text, which begins `shift` characters after the rated one.
-fn span(error: &RatedError, record: &Record, shift: usize) -> Result<ErrorSpan> {
-    let RatedError { start, end, category, severity, score, is_source_error } = error;
+fn span(error: &Marked, record: &Record, shift: usize) -> Result<ErrorSpan> {
+    let Marked { start, end, category, severity, score, is_source_error } = error;
     let shift = if *is_source_error { 0 } else { shift };
     let (start, end) = (&start.saturating_sub(shift), &end.saturating_sub(shift));
     let (side, text) =
@@ -193,7 +196,8 @@ mod tests {
     fn a_byte_order_mark_is_no_other_translation() {
         let root = testset();
         write(root.path(), "system-outputs/en-de/a.txt", "\u{feff}Éins Bank.\nZwei.\nDrei.\n");
-        let ratings = std::fs::read_to_string(root.path().join("human-scores/en-de.mqm.merged.seg.rating")).unwrap();
+        let ratings =
+            std::fs::read_to_string(root.path().join("human-scores/en-de.mqm.merged.seg.rating")).unwrap();
         let ratings = ratings.replace("\"start\":5", "\"start\":6").replace("\"end\":9", "\"end\":10");
         write(root.path(), "human-scores/en-de.mqm.merged.seg.rating", &ratings);
         let pair: Pair = "en-de".parse().unwrap();

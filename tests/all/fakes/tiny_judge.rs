@@ -12,7 +12,7 @@ use tribunal::{
     judges::{Error, Grouping, Judge, Materials, Panel, Role, Stage, Unit, Verdict},
     llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource, Usage},
     mqm::{ErrorSpan, Severity, Side},
-    run::{Options, Selection, Shard, Show},
+    run::RunConfig,
     segment::{Segment, joined},
 };
 
@@ -132,14 +132,6 @@ pub fn models(model: Numbers) -> (Panel, Arc<Numbers>) {
 }
 
 /// A run of a whole input, two groups at a time, that prints nothing.
-pub fn options(out: &Path) -> Options {
-    Options {
-        out: out.into(),
-        selection: Selection::All,
-        shard: Shard::WHOLE,
-        jobs: 2,
-        seed: 0,
-        command: Vec::new(),
-        show: Show::Quiet,
-    }
+pub fn options(out: &Path) -> RunConfig {
+    RunConfig { jobs: 2, ..RunConfig::new(out) }
 }

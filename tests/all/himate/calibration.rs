@@ -28,7 +28,7 @@ fn calibrate_writes_what_the_judge_reads() {
         let mut out = Vec::new();
         let (source, mt, toml) = (path("src"), path("mt"), path("fit.toml"));
         let argv = ["tribunal", "calibrate", "-s", &source, "-t", &mt, "-l", "en-de", "--out", &toml];
-        let asked = ["--comparison", "asked"];
+        let asked = ["--method", "himate:comparison=asked"];
         let argv = argv.iter().chain(&asked).chain(extra).map(|arg| (*arg).to_owned());
         let code = tribunal::cli::parse(argv).unwrap().run(seat, &mut out).map_err(|e| e.to_string());
         (format!("{code:?}"), String::from_utf8(out).unwrap())

@@ -10,6 +10,7 @@ use super::{Corpus, Lang, Segment, lang};
 
 mod csv;
 mod general;
+pub mod layout;
 mod parallel;
 #[cfg(feature = "parquet")]
 mod parquet;

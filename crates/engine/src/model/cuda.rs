@@ -15,6 +15,7 @@ mod plan;
 mod rope_table;
 mod step_upload;
 mod tail;
+mod tensor_map;
 mod weight_upload;
 mod weights;
 

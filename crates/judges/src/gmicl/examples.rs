@@ -17,7 +17,11 @@ use crate::{
     },
     segment::{
         JOINT, Segment, lang,
-        read::{TestSet, testset},
+        read::{
+            self, TestSet,
+            layout::{self, Layout},
+            testset,
+        },
         trained::TrainedOn,
     },
     setup::{Error, Granularity},
@@ -127,21 +131,16 @@ fn rated_file(path: &Path) -> Result<BTreeMap<Key, Document>, Error> {
 /// The rated translations of every language pair of the folder that has `human-scores/LP.mqm.RATER.seg.rating`;
 /// of several raters of a segment the first by name.
 fn rated_testset(dir: &Path) -> Result<BTreeMap<Key, Document>, Error> {
-    let scores = dir.join("human-scores");
-    let entries = fs::read_dir(&scores).map_err(|source| Error::Read { file: scores.clone(), source })?;
-    let mut files: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if let (true, Some((pair, _))) = (name.ends_with(".seg.rating"), name.split_once(".mqm.")) {
-            files.entry(pair.to_owned()).or_default().insert(path);
-        }
-    }
-    if files.is_empty() {
-        let reason = format!("`{}` has no file `LP.mqm.RATER.seg.rating`", scores.display());
+    let conflict = |error: read::Error| Error::Conflict(error.to_string());
+    let pairs = layout::rated_pairs(dir, "mqm").map_err(conflict)?;
+    if pairs.is_empty() {
+        let reason =
+            format!("`{}` has no file `LP.mqm.RATER.seg.rating`", dir.join("human-scores").display());
         return Err(Error::Conflict(reason));
     }
     let mut documents = BTreeMap::new();
-    for (pair, files) in files {
+    for pair in pairs {
+        let files = Layout::new(dir, pair.as_str()).ratings("mqm").map_err(conflict)?;
         rated_pair(dir, &pair, &files, &mut documents)?;
     }
     Ok(documents)
@@ -150,11 +149,11 @@ fn rated_testset(dir: &Path) -> Result<BTreeMap<Key, Document>, Error> {
 fn rated_pair(
     dir: &Path,
     pair: &str,
-    files: &BTreeSet<PathBuf>,
+    files: &[(String, PathBuf)],
     documents: &mut BTreeMap<Key, Document>,
 ) -> Result<(), Error> {
     let raters: Vec<Ratings> =
-        files.iter().map(|path| ratings::read(path)).collect::<Result<_, _>>().map_err(of_ratings)?;
+        files.iter().map(|(_, path)| ratings::read(path)).collect::<Result<_, _>>().map_err(of_ratings)?;
     let systems: BTreeSet<&String> = raters.iter().flat_map(BTreeMap::keys).collect();
     let conflict = |reason: String| Error::Conflict(reason);
     let (src, tgt) = lang::parse_pair(pair).map_err(|e| conflict(e.to_string()))?;
@@ -213,6 +212,7 @@ fn of_ratings(error: ratings::Error) -> Error {
         ratings::Error::Line { path, line, reason } => {
             Error::Shot { file: path.display().to_string(), line, reason }
         }
+        ratings::Error::Lengths { .. } => Error::Conflict(error.to_string()),
     }
 }
 

@@ -9,7 +9,7 @@ use super::counts::{BySide, Counts, Definition, Named, Texts, located};
 use super::rated::Rated;
 use super::strings::{himate, mmad};
 use super::{Overlap, PrecisionRecall, severity};
-use crate::rating::Ratings;
+use crate::mqm::ratings::Ratings;
 use crate::units::Unit;
 use crate::verdicts::{JudgedError, Verdict};
 
@@ -265,15 +265,15 @@ pub fn means(reports: &[&SpanReport]) -> Vec<SpanMeans> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rating::RatedError;
+    use crate::mqm::ratings::Marked;
 
     fn verdict(value: serde_json::Value) -> Verdict {
         serde_json::from_value(value).unwrap()
     }
 
-    fn gold(start: usize, end: usize) -> RatedError {
+    fn gold(start: usize, end: usize) -> Marked {
         let (category, severity) = ("x".into(), "minor".into());
-        RatedError { start, end, category, severity, score: Some(1.0), is_source_error: false }
+        Marked { start, end, category, severity, score: Some(1.0), is_source_error: false }
     }
 
     #[test]

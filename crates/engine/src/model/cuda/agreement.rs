@@ -10,7 +10,7 @@ use super::{
     launch::{Argument, Shape},
     memory::Memory,
     products::{self, Kernels, Kind, Launch, TILES, Tile},
-    weights::module,
+    tensor_map::TensorMap,
 };
 
 /// The only compute capability whose machine code has `wgmma`.
@@ -60,7 +60,8 @@ impl Gpu {
     }
 
     fn runs(&self, tile: &Tile) -> bool {
-        let its_own = tile.kernels != Kernels::Hopper || self.capability() == HOPPER;
+        let its_own =
+            !matches!(tile.kernels, Kernels::Hopper | Kernels::Boxes) || self.capability() == HOPPER;
         its_own && tile.shared_bytes as usize <= self.shared_bytes()
     }
 }
@@ -74,13 +75,24 @@ impl Operands<'_> {
         // SAFETY: y has so many bytes.
         unsafe { result::memset_d8_async(self.y.at(), 0xff, bytes, stream) }
             .map_err(failed("write memory"))?;
-        let module = module(launch.tile.kind);
+        let module = launch.tile.module();
         let shape = Shape {
             grid: launch.grid,
             block: [launch.tile.threads, 1],
             shared_bytes: launch.tile.shared_bytes,
         };
-        let inputs = [Argument::At(self.x.at()), Argument::At(self.w.at())];
+        let (x, w) = (self.x.at(), self.w.at());
+        let boxes = launch.tile.kernels == Kernels::Boxes;
+        let maps = if boxes {
+            vec![
+                TensorMap::rows(x, m, k, launch.tile.tokens)?,
+                TensorMap::rows(w, n, k, launch.tile.outputs)?,
+            ]
+        } else {
+            Vec::new()
+        };
+        let inputs = [Argument::At(x), Argument::At(w)];
+        let inputs = if boxes { &[][..] } else { &inputs };
         let sizes = [m, n, k, launch.segment].map(Argument::size);
         let (y, none, last) =
             (Argument::At(self.y.at()), Argument::At(0), [Argument::size(n), Argument::Int(0)]);
@@ -90,16 +102,16 @@ impl Operands<'_> {
         unsafe {
             if let Some(segments) = launch.split {
                 let sums = Argument::At(partial.at());
-                let arguments = [&inputs[..], &[sums], &sizes].concat();
-                kernels.launch(stream, (module, launch.kernel), shape, &arguments)?;
+                let arguments = [inputs, &[sums], &sizes].concat();
+                kernels.launch_over(stream, (module, launch.kernel), shape, &maps, &arguments)?;
                 let (grid, threads) = products::merge(m, n);
                 let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
                 let sizes = [m, n, segments].map(Argument::size);
                 let arguments = [&[sums, none, y][..], &sizes, &last].concat();
                 kernels.launch(stream, ("gemm_merge", "gemm_merge"), shape, &arguments)?;
             } else {
-                let arguments = [&inputs[..], &[none, y], &sizes, &last].concat();
-                kernels.launch(stream, (module, launch.kernel), shape, &arguments)?;
+                let arguments = [inputs, &[none, y], &sizes, &last].concat();
+                kernels.launch_over(stream, (module, launch.kernel), shape, &maps, &arguments)?;
             }
         }
         self.fetch(bytes)
