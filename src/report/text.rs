@@ -59,7 +59,7 @@ pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> 
         parts.push(categories(&summary.systems, look));
     }
     parts.push(paint(&summary.signature, "\x1b[2m", look) + "\n");
-    parts.push(missing(summary));
+    parts.push(missing(summary, look));
     // Last, where it is still to be seen when all has been printed.
     parts.push(tables(summary, shown.names_errors, look));
     parts.retain(|part| !part.is_empty());
@@ -214,7 +214,7 @@ fn outcomes(cost: &Cost) -> String {
 }
 
 /// Units without a verdict by status, each with the reason of the first.
-fn missing(summary: &Summary) -> String {
+fn missing(summary: &Summary, look: Look) -> String {
     let mut out = String::new();
     for (status, n) in summary.statuses.iter().filter(|(status, _)| **status != Status::Ok) {
         if out.is_empty() {
@@ -225,7 +225,9 @@ fn missing(summary: &Summary) -> String {
             let line = plain(reason).split_whitespace().collect::<Vec<_>>().join(" ");
             format!(": {}", marked::shortened(&line, REASON))
         });
-        let _ = writeln!(out, "  {n} {}{reason}", status.name());
+        for line in marked::wrapped(&format!("{n} {}{reason}", status.name()), look.width.saturating_sub(2)) {
+            let _ = writeln!(out, "  {line}");
+        }
     }
     out
 }
@@ -308,6 +310,7 @@ fn units(shown: &Shown, look: Look) -> String {
     if clean > 0 {
         counts.push(format!("{clean} of {units} segments without errors"));
     }
+    let counts: Vec<String> = counts.iter().flat_map(|line| marked::wrapped(line, look.width)).collect();
     parts.extend((!counts.is_empty()).then(|| counts.join("\n") + "\n"));
     parts.join("\n")
 }

@@ -93,10 +93,11 @@ fn which_unit_is_meant() {
         show(dir.path(), &["1", "--system", "a"]),
         show(dir.path(), &["1", "--system", "c"]),
         show(&dir.path().join("none"), &["1"]),
-        show(&dir.path().join("verdicts.jsonl"), &["1"]),
         head,
     ];
     insta::assert_snapshot!("show_which", text.join("\n"));
+    let file = show(&dir.path().join("verdicts.jsonl"), &["1"]);
+    assert!(file.starts_with("error: `DIR` is a file\nhint: give the run folder, `"), "{file}");
     let one = show(dir.path(), &["id:0", "--system", "a", "--doc", "chat"]);
     assert!(one.starts_with("a, document chat, segment 1 (id 0), en-de\n"), "{one}");
     assert_eq!(one.matches("\n=== ").count(), 8, "the calls of this segment only: {one}");
