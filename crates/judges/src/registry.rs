@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Judge, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl, himate,
-    likelihood, m_mad,
+    Judge, Materials, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl,
+    himate, likelihood, m_mad,
     method::{Calls, Method, Role},
     probe, rate, rubric_mqm,
-    samples::Samples,
-    setup::{self, Choice, Options, Settings},
+    setup::{self, Choice, Options, Reference, Settings},
     thinking,
 };
 use crate::{llm::Sampling, signature::Signature};
@@ -57,7 +56,7 @@ pub fn find(name: &str) -> Result<&'static Method, setup::Error> {
 }
 
 /// Metrics that people ask for by habit.
-const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "ter", "prism"];
+const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "prism"];
 
 /// Whether a method's model writes its answers: what needs a model of some size. The others read off what the model
 /// makes of a text.
@@ -68,11 +67,10 @@ pub fn writes(method: &Method) -> bool {
 
 /// A judge, and what it was built from.
 pub struct Built {
-    pub judge: Box<dyn Judge>,
+    pub judge: Judge,
     pub method: &'static Method,
     settings: Settings,
     options: Options,
-    samples: usize,
     /// The language pairs of the input, `en-de,zh-en`; empty where none is known.
     pairs: String,
 }
@@ -106,8 +104,8 @@ impl Built {
     /// [`setup::Error::Conflict`].
     pub fn check_reads_reference(&self) -> Result<(), setup::Error> {
         let name = self.method.name;
-        let takes = self.method.options.iter().any(|option| option.name == Choice::REFERENCE.name);
-        if takes && self.shows_reference() {
+        let takes = self.reference().is_some();
+        if self.shows_reference() {
             return Ok(());
         }
         Err(setup::Error::Conflict(if takes {
@@ -115,16 +113,19 @@ impl Built {
                 "`-r` gives a reference, and `{name}` does not show it\nhint: `--method {name}:reference=on`, or leave `-r` out"
             )
         } else {
-            let readers =
-                METHODS.iter().filter(|m| m.options.iter().any(|o| o.name == Choice::REFERENCE.name));
+            let readers = METHODS.iter().filter(|m| m.options.iter().any(|o| o.name == Reference::NAME));
             let readers = setup::either(readers.map(|method| method.name));
             format!("`{name}` judges without a reference\nhint: leave `-r` out, or use {readers}")
         }))
     }
 
     fn shows_reference(&self) -> bool {
-        let takes = self.method.options.iter().any(|option| option.name == Choice::REFERENCE.name);
-        takes && self.options.shows_reference(&self.settings)
+        self.reference().is_some_and(|choice| self.options.in_force(choice, &self.settings) == "on")
+    }
+
+    /// The option by which the method shows references, if it can.
+    fn reference(&self) -> Option<&'static Choice> {
+        self.method.options.iter().find(|option| option.name == Reference::NAME)
     }
 
     /// The same judge at this many seeds; itself for one.
@@ -132,15 +133,15 @@ impl Built {
     /// # Errors
     /// [`setup::Error::Conflict`] when all samples would be the same, since nothing is sampled.
     pub fn sampled(mut self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
-        self.judge = Samples::of(self.judge, samples, sampling)?;
-        Ok(Self { samples, ..self })
+        self.judge = self.judge.sampled(samples, sampling)?;
+        Ok(self)
     }
 
     /// The model calls for one unit, over all samples.
     #[must_use]
     pub fn calls(&self) -> Calls {
-        let Calls { least, typical, most } = self.judge.calls().unwrap_or(self.method.calls);
-        let n = self.samples;
+        let Calls { least, typical, most } = self.judge.calls.unwrap_or(self.method.calls);
+        let n = self.judge.samples;
         Calls { least: least * n, typical: typical * n, most: most * n }
     }
 
@@ -162,9 +163,9 @@ impl Built {
     /// What the judge was built from: see [`sign`].
     #[must_use]
     pub fn signature(&self) -> Signed {
-        let mut signed = sign(self.method, &self.settings, &self.options, self.judge.as_ref());
-        if self.samples > 1 {
-            signed.method = signed.method.with("samples", self.samples.to_string());
+        let mut signed = sign(self.method, &self.settings, &self.options, &self.judge.materials);
+        if self.judge.samples > 1 {
+            signed.method = signed.method.with("samples", self.judge.samples.to_string());
         }
         if !self.pairs.is_empty() {
             signed.prompts = signed.prompts.with("pairs", self.pairs.clone());
@@ -173,17 +174,17 @@ impl Built {
     }
 }
 
-impl AsRef<dyn Judge> for Built {
-    fn as_ref(&self) -> &(dyn Judge + 'static) {
-        self.judge.as_ref()
+impl AsRef<Judge> for Built {
+    fn as_ref(&self) -> &Judge {
+        &self.judge
     }
 }
 
 impl std::ops::Deref for Built {
-    type Target = dyn Judge;
+    type Target = Judge;
 
-    fn deref(&self) -> &Self::Target {
-        self.judge.as_ref()
+    fn deref(&self) -> &Judge {
+        &self.judge
     }
 }
 
@@ -207,8 +208,7 @@ impl Signed {
 /// The signature of a judge from all that it was built from: every option of its method, every setting, every
 /// file that it read.
 #[must_use]
-pub fn sign(method: &Method, settings: &Settings, options: &Options, judge: &dyn Judge) -> Signed {
-    let materials = judge.materials();
+pub fn sign(method: &Method, settings: &Settings, options: &Options, materials: &Materials) -> Signed {
     // No `..`: whoever adds a setting decides here how it is signed.
     let Settings {
         preset,
@@ -240,7 +240,7 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, judge: &dyn
     let granularity = granularity.unwrap_or(method.granularities[0]);
     signed = signed.with("preset", preset.to_string()).with("granularity", granularity.to_string());
     signed = materials.others.iter().fold(signed, |signed, (name, hash)| signed.with(*name, hash.clone()));
-    let mut prompts = Signature::new().with("prompts", materials.prompts);
+    let mut prompts = Signature::new().with("prompts", &*materials.prompts);
     if let Some(own) = materials.weights.or(method.weights) {
         prompts = prompts.with("weights", settings.weights_name(own, granularity));
     }
@@ -274,7 +274,7 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
         });
     }
     let judge = (method.build)(settings, &options)?;
-    Ok(Built { judge, method, settings: settings.clone(), options, samples: 1, pairs: String::new() })
+    Ok(Built { judge, method, settings: settings.clone(), options, pairs: String::new() })
 }
 
 #[cfg(test)]

@@ -90,9 +90,9 @@ impl Need {
     #[must_use]
     pub fn new(sizes: Sizes, weights: usize, options: &Options) -> Self {
         let context = options.context.unwrap_or_else(|| sizes.context.min(MAX_CONTEXT));
-        let of_position = 2 * sizes.n_layers * sizes.n_kv_heads * sizes.head_dim * KvType::Bf16.bytes();
+        let position_bytes = 2 * sizes.n_layers * sizes.n_kv_heads * sizes.head_dim * KvType::Bf16.bytes();
         let steps = step(sizes, options.step_tokens, options.n_rows);
-        Self { weights, cache: of_position * context.next_multiple_of(BLOCK), steps, context }
+        Self { weights, cache: position_bytes * context.next_multiple_of(BLOCK), steps, context }
     }
 
     /// What the model of a GGUF file or a safetensors folder needs.
@@ -132,8 +132,8 @@ pub fn step(sizes: Sizes, n_tokens: usize, n_rows: usize) -> usize {
     const SPARE: usize = 768 << 20;
     let heads = sizes.n_heads + 2 * sizes.n_kv_heads;
     let numbers = 4 * sizes.hidden + 2 * heads * sizes.head_dim + 4 * sizes.intermediate;
-    let of_rows = |n: usize| n * (numbers + sizes.vocab);
-    4 * (n_tokens * numbers + of_rows(n_rows) + of_rows(RECORDED_ROWS)) + SPARE
+    let row_numbers = |n: usize| n * (numbers + sizes.vocab);
+    4 * (n_tokens * numbers + row_numbers(n_rows) + row_numbers(RECORDED_ROWS)) + SPARE
 }
 
 /// A size in a readable unit, rounded up so that it can be passed back as an option.

@@ -5,7 +5,6 @@ use super::{
     Adapter, Config, Error, KvType, Weights,
     adapter::{AdapterLayer, Module},
     backend::{Added, Backend, Begun, Matrices, Reach, Rows},
-    config::Arch,
     step::Step,
     tail::{Choice, Want},
 };
@@ -166,8 +165,8 @@ impl<B: Backend> Model for Decoder<B> {
         adapter.check(&self.config)?;
         let (none, scale) = (AdapterLayer::new(), adapter.scale() as f32);
         for (idx, layer) in self.layers.iter_mut().enumerate() {
-            let of_layer = adapter.layers.get(idx).unwrap_or(&none);
-            let added = |module| of_layer.get(&module).map(|matrices| Added { matrices, scale });
+            let layer_parts = adapter.layers.get(idx).unwrap_or(&none);
+            let added = |module| layer_parts.get(&module).map(|matrices| Added { matrices, scale });
             let backend = &mut self.backend;
             backend.adapt(&mut layer.qkv, &[Module::Q, Module::K, Module::V].map(added))?;
             backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;
@@ -261,9 +260,8 @@ impl<B: Backend> Load<'_, B> {
         let c = self.config;
         let at = |part: &str| format!("model.layers.{layer}.{part}");
         let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
-        let gemma = c.arch == Arch::Gemma3;
-        let mlp_norm = if gemma { "pre_feedforward_layernorm" } else { "post_attention_layernorm" };
-        let post_norms = if gemma {
+        let mlp_norm = if c.post_norms { "pre_feedforward_layernorm" } else { "post_attention_layernorm" };
+        let post_norms = if c.post_norms {
             let after_attention = self.norm(&at("post_attention_layernorm"), c.hidden)?;
             Some((after_attention, self.norm(&at("post_feedforward_layernorm"), c.hidden)?))
         } else {
@@ -290,14 +288,13 @@ impl<B: Backend> Load<'_, B> {
     }
 
     fn head_norm(&self, name: &str) -> Result<Option<B::Vector>, Error> {
-        let found = self.weights.contains(&format!("{name}.weight"));
-        found.then(|| self.norm(name, self.config.head_dim)).transpose()
+        self.config.qk_norm.then(|| self.norm(name, self.config.head_dim)).transpose()
     }
 
-    /// Norm weights in f32. Gemma's safetensors hold w of (1 + w); its GGUF files have the 1 added already.
+    /// Norm weights in f32.
     fn norm(&self, name: &str, n: usize) -> Result<B::Vector, Error> {
         let mut values = self.weights.floats(&format!("{name}.weight"), n)?;
-        if self.config.arch == Arch::Gemma3 && self.weights.metadata().is_none() {
+        if self.config.norm_plus_one {
             for w in &mut values {
                 *w += 1.0;
             }
