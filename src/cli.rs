@@ -54,8 +54,8 @@ mod wrap;
 /// Judges machine translation with open-weight LLMs, in one process.
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 every segment has a
-/// verdict, 1 some verdicts are missing, 2 could not run. Options that you type each time can stand in a file,
-/// `tribunal/config.toml` in your folder of configurations (or where `TRIBUNAL_CONFIG` says), or in variables like
+/// verdict, 1 some verdicts are missing, 2 could not run. Options that you always use can be kept in a file,
+/// `tribunal/config.toml` in your configuration folder (or where `TRIBUNAL_CONFIG` says), or in variables like
 /// `TRIBUNAL_MODEL`.
 #[derive(Debug, Parser)]
 #[command(version, about)]
@@ -106,7 +106,7 @@ enum Command {
     Tune(Box<tune::Args>),
     /// Evidence for RATE's search agent: build an index, query it
     Search(search::Args),
-    /// What this machine can do, how close the engine comes, and whether every setting gives the same bytes
+    /// Benchmarks of this machine and the engine, and a check that every setting gives the same bytes
     #[command(subcommand)]
     Bench(bench::Command),
     /// The judging methods: list, show
@@ -234,7 +234,7 @@ impl Cli {
             Command::Verify(args) => verify::run(&args, seat, out),
             Command::Slurm(args) => slurm::run(&args, &begun, out),
             Command::Rerun(args) => rerun::run(&args, &begun, seat, out),
-            Command::Compare(args) => compare::run(&args, out),
+            Command::Compare(args) => compare::run(&args, &begun, seat, out),
             Command::Report(args) => report::run(&args, out),
             Command::Export(args) => export::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
@@ -254,11 +254,13 @@ impl Cli {
 /// An error with its causes, each said once: most messages already hold the message of their cause.
 #[must_use]
 pub fn explain(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
-        "" => cause,
-        said if said.contains(&cause) => text,
-        said => format!("{said}: {cause}"),
-    })
+    let said =
+        error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+            "" => cause,
+            said if said.contains(&cause) => text,
+            said => format!("{said}: {cause}"),
+        });
+    stream::hinted(&said)
 }
 
 /// A long flag with hyphens for underscores; its value stays as it is.

@@ -7,7 +7,7 @@ use crate::{
     files,
     judges::{Judge, Panel},
     llm::Stop,
-    segment::{Corpus, Segment, trained::Overlap},
+    segment::{Corpus, Segment, numbered, trained::Overlap},
     signature::Signature,
 };
 
@@ -342,7 +342,7 @@ pub enum Error {
          it; run the same command again, and keep the folder until it is done"
     )]
     Gone(PathBuf),
-    #[error("`{path}` line {line} is about segment {seg} of `{system}`, which is not in the input", seg = key.seg.map_or_else(|| format!("group `{}`", key.doc), |s| s.to_string()), system = key.system)]
+    #[error("`{path}` line {line} is about {unit} of `{system}`, which is not in the input", unit = key.seg.map_or_else(|| format!("group `{}`", key.doc), numbered), system = key.system)]
     Foreign { path: PathBuf, line: usize, key: Box<UnitKey> },
     #[error(
         "`{dir}` holds a run with a different signature:{differences}\nhint: use another `--out`, or the options of \
@@ -361,7 +361,13 @@ pub enum Error {
          an `--out` on another disk, or mount this one with locks (NFS: without `nolock`; Lustre: with `flock`)"
     )]
     Unlockable { dir: PathBuf, kind: String, source: std::io::Error },
-    #[error("`{0}` has no `run.json`, so it is not a run folder")]
+    #[error("`{0}` is a file\nhint: `--out` names the run folder, which is made where it does not exist")]
+    NotAFolder(PathBuf),
+    #[error("`{dir}` is a file\nhint: give the run folder, `{folder}`", dir = .0.display(), folder = .0.parent().map_or_else(|| ".".into(), |dir| if dir.as_os_str().is_empty() { ".".into() } else { dir.display().to_string() }))]
+    FileOfRun(PathBuf),
+    #[error(
+        "`{0}` has no `run.json`, so it is not a run folder\nhint: run folders are what `tribunal score --out DIR` writes"
+    )]
     NoRun(PathBuf),
     #[error("the run in `{0}` is not finished\nhint: run its command again to continue it")]
     Unfinished(PathBuf),
@@ -390,6 +396,6 @@ pub enum Error {
          out `--without-model`"
     )]
     Unrecorded(PathBuf),
-    #[error("cannot count the tokens of the prompt about segment {seg} of `{system}`: {reason}")]
+    #[error("cannot count the tokens of the prompt about {} of `{system}`: {reason}", numbered(*seg))]
     Count { system: String, seg: usize, reason: String },
 }

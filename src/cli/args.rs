@@ -64,7 +64,11 @@ impl FromStr for Pair {
 
     fn from_str(given: &str) -> Result<Self, lang::Error> {
         let (src, tgt) = lang::parse_pair(given)?;
-        Ok(Self { given: given.into(), src, tgt })
+        let plain = |pair: &str| pair.trim().replace('-', "_").to_lowercase();
+        let usual = format!("{src}-{tgt}");
+        // `eng-deu` and `English-German` name no files: those are called `en-de`.
+        let given = if plain(given) == plain(&usual) { given.trim().to_owned() } else { usual };
+        Ok(Self { given, src, tgt })
     }
 }
 
@@ -327,6 +331,9 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let number: f64 = digits.parse().ok().filter(|n: &f64| *n > 0.0 && n.is_finite()).ok_or_else(wrong)?;
+    if factor == 1 && number < f64::from(1 << 10) {
+        return Err(format!("`{text}` would be {text} bytes; write `{digits}GiB` or `{digits}MiB`"));
+    }
     Ok((number * factor as f64) as u64)
 }
 
@@ -340,7 +347,7 @@ mod tests {
         assert_eq!(bytes("800m"), Ok(800 << 20));
         assert_eq!(bytes("1.5G"), Ok(3 << 29));
         assert_eq!(bytes("4096"), Ok(4096));
-        for wrong in ["", "G", "-1G", "2X", "nan"] {
+        for wrong in ["", "G", "-1G", "2X", "nan", "2"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
     }

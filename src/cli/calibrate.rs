@@ -28,7 +28,7 @@ use crate::{
         },
         in_parallel,
     },
-    segment::{Segment, read::Input, trained},
+    segment::{Segment, numbered, read::Input, trained},
 };
 
 /// Fit HiMATE's stage-transition threshold: which errors are discussed.
@@ -36,7 +36,7 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     pub input: InputArgs,
-    /// The percentile of the confidences that becomes the threshold: so many percent of the errors are discussed
+    /// The percentile of the confidences that becomes the threshold: that percentage of the errors are discussed
     #[arg(long, default_value_t = PERCENTILE, value_name = "P", value_parser = percent)]
     pub percentile: f64,
     /// The file to write: one threshold for each language pair
@@ -175,8 +175,8 @@ fn measure(
                 }
                 Err(error) => {
                     n_failed += 1;
-                    let (system, seg) = (&segment.system, segment.seg);
-                    say!("note: `{system}` segment {seg} was left out: {error}");
+                    let (system, seg) = (&segment.system, numbered(segment.seg));
+                    say!("note: {seg} of `{system}` was left out: {error}");
                 }
             }
         }

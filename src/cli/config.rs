@@ -1,4 +1,4 @@
-//! What one types each time, typed once: a file of options, and `TRIBUNAL_*` variables. They become arguments before the
+//! Configuration: options from a file, and from `TRIBUNAL_*` variables. They become arguments before the
 //! command line is read, so that they are checked, signed and recorded as if they had been typed; what is typed wins.
 
 use std::{

@@ -283,6 +283,12 @@ fn locate(name: &str, options: Options) -> Result<Found> {
     let path = Path::new(name);
     if path.exists() {
         adapter::refuse_as_model(path)?;
+        if path.is_dir() && !path.join("config.json").exists() {
+            bail!(
+                "`{name}` has no `config.json`, so it is not a model\nhint: a model is a folder with `config.json`, \
+                 `tokenizer.json` and safetensors, or a GGUF file"
+            );
+        }
         let identity = Identity::of(path)?;
         let mut found = match identity.card()? {
             Some(card) => of_card(&card, path.into(), &identity, options)?,
@@ -293,13 +299,37 @@ fn locate(name: &str, options: Options) -> Result<Found> {
     }
     let is_file = path.extension().is_some_and(|ending| ending == "gguf");
     if is_file || name.contains('/') && !name.starts_with("hf:") {
-        bail!("`{name}`: no such file or folder");
+        bail!("`{name}`: no such file or folder{}", of_hub(name));
     }
-    let local = card::find(name)?.local()?;
+    let local = known(name)?.local()?;
     let identity = Identity::of(&local.weights)?;
     let mut found = of_card(&local.card, local.weights, &identity, options)?;
     found.files.revision = local.revision;
     Ok(found)
+}
+
+/// The card of this name.
+fn known(name: &str) -> Result<Card> {
+    card::find(name).map_err(|error| match error {
+        card::Error::Unknown { name, hint } => anyhow!(
+            "unknown model `{name}`\nhint: {hint}; models of open weights run here, by a card's name, a GGUF file or a folder"
+        ),
+        error => error.into(),
+    })
+}
+
+/// What to write for a repository of the hub, which people name as `OWNER/NAME`.
+fn of_hub(name: &str) -> String {
+    let [owner, repository] = name.split('/').collect::<Vec<_>>()[..] else { return String::new() };
+    if owner.is_empty() || owner.starts_with(['.', '~']) || repository.is_empty() {
+        return String::new();
+    }
+    match card::find(repository) {
+        Ok(card) => format!("\nhint: its card is `{}`; `tribunal models pull {}`", card.name, card.name),
+        Err(_) => format!(
+            "\nhint: a repository of the hub is `--model hf:{name}@REVISION`; `tribunal models list` has cards"
+        ),
+    }
 }
 
 /// Files that no card describes.

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use super::{adapter, args::sampling_signature, input, origin, panel::LoadedModels, score::Args};
 use crate::{
-    digest,
+    card, digest,
     judges::{
         Built, Grouping, Judge, Reads, Settings,
         registry::{self, Signed},
@@ -80,9 +80,17 @@ pub fn built(args: &Args, judged: &Judged) -> Result<Built> {
     let built = registry::build(&args.judge.method, &settings)?;
     built.check_roles(args.model.role.iter().map(|(role, _)| *role))?;
     let units = judged.units(&built.judge, args.sampling.seed);
+    let (mut n, mut without) = (0, 0);
     for some in judged.segments(&units) {
-        built.judging().check_input(&some?)?;
+        let some = some?;
+        n += some.len();
+        without += some.iter().filter(|segment| segment.reference.is_none()).count();
+        built.judging().check_input(&some)?;
     }
+    built.check_references(without, n)?;
+    let segments = &judged.input.segments;
+    let outlines = (0..segments.n_segments()).map(|idx| segments.outline(idx));
+    let built = built.on_pairs(outlines.map(|of| format!("{}-{}", of.src_lang, of.tgt_lang)));
     Ok(built.sampled(args.judge.samples, &args.sampling.sampling())?)
 }
 
@@ -110,6 +118,9 @@ impl<'a> Prepared<'a> {
             Reads::SourcesOnly => {}
         }
         args.keep.check(built.method.reads, args.run.shard)?;
+        if args.input.reference.is_some() {
+            built.check_reads_reference()?;
+        }
         let mut notes = judged.input.notes.clone();
         let trained = trained_on(args, judge)?;
         let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
@@ -146,6 +157,23 @@ fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
         "the input names no documents, so every segment is judged without context; hint: add `--docs FILE`, or \
          `doc` on each line",
     )
+}
+
+/// Below this, methods that write were measured to score near chance. Unit: billions of parameters.
+const SMALLEST_WRITER: f64 = 3.0;
+
+/// What to know before a small model writes verdicts; `None` where the size is not known.
+#[must_use]
+pub fn too_small(built: &Built, models: &LoadedModels) -> Option<String> {
+    let card = card::find(&models.model.name).ok()?;
+    let billions: f64 = card.parameters.strip_suffix('B')?.parse().ok()?;
+    (registry::writes(built.method) && billions < SMALLEST_WRITER).then(|| {
+        format!(
+            "`{}` asks the model to write, and with {} parameters such methods score near chance\nhint: `--method probe` \
+             ranks with a small model; figures: docs/methods.md#which-judge",
+            built.method.name, card.parameters
+        )
+    })
 }
 
 /// A run with all that it needs.

@@ -13,7 +13,7 @@ use super::{
     keep::KeepArgs,
     output::Format,
     panel::ModelLoader,
-    prepare::{Begun, Judged, Prepared, Run},
+    prepare::{self, Begun, Judged, Prepared, Run},
 };
 use crate::{
     files,
@@ -118,6 +118,9 @@ pub fn judge(
     }
     let models = load(&args.model, &args.engine, args.sampling.sampling())?;
     let run = Run::prepare(&prepared, &models, begun)?;
+    if let Some(warning) = prepare::too_small(&prepared.built, &models) {
+        say!("warning: {warning}");
+    }
     if !args.run.quiet {
         say!("run folder: {}", run.config.out.display());
         say!("raw scores: {}", prepared.built.method.scale);

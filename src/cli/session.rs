@@ -9,9 +9,10 @@ use super::{
     Cli, Command,
     panel::{LoadedModels, ModelLoader},
     prepare::{self, Begun, Prepared, Run},
-    score,
+    score, stream,
 };
 use crate::{
+    judges::registry,
     llm::Stop,
     run::{Outcome, Writing},
 };
@@ -63,6 +64,8 @@ impl Session {
         let Command::Score(args) = cli.command else {
             bail!("a session needs the options of `tribunal score`")
         };
+        // Before the model is loaded, which can take minutes.
+        registry::build(&args.judge.method, &args.judge.settings(&args.sampling))?;
         let models = load(&args.model, &args.engine, args.sampling.sampling())?;
         Ok(Self { args: *args, words: cli.words, models })
     }
@@ -81,7 +84,9 @@ impl Session {
         let prepared = Prepared::new(&args, &judged)?;
         let outcome = Run::prepare(&prepared, &self.models, &self.begun(input, out, watch))?.make()?;
         let overlaps = prepared.trained_on.iter().map(ToString::to_string);
-        let notes = prepared.notes.iter().cloned().chain(overlaps).collect();
+        let notes = prepared.notes.iter().cloned().chain(overlaps);
+        let notes = notes.chain(prepare::too_small(&prepared.built, &self.models));
+        let notes = notes.map(|note| stream::hinted(&note)).collect();
         Ok(Judged { outcome, notes })
     }
 

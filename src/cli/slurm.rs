@@ -117,6 +117,27 @@ fn submit(args: &SubmitArgs, begun: &Begun, out: &mut dyn Write) -> Result<ExitC
         write!(out, "{}\n{}", job.array(), job.merge())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let is_new = !job.dir.exists();
+    let submitted = send(&job);
+    if submitted.is_err() && is_new {
+        // A folder that holds nothing but scripts would look like a run.
+        let _ = fs::remove_dir_all(&job.dir);
+    }
+    let submitted = submitted?;
+    writeln!(
+        out,
+        "array job {}: {} shards, {} at a time\nmerge job {}: starts when all are done\nprogress: tribunal slurm status {}",
+        submitted.array,
+        job.shards,
+        job.tasks,
+        submitted.merge,
+        job.dir.display()
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the scripts and hands them to Slurm.
+fn send(job: &Job) -> Result<Submitted> {
     for name in ["slurm", "shards"] {
         let folder = job.dir.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
@@ -132,16 +153,7 @@ fn submit(args: &SubmitArgs, begun: &Begun, out: &mut dyn Write) -> Result<ExitC
     let merge = sbatch(&waits, &write("slurm/merge.sh", &job.merge())?)?;
     let submitted = Submitted { array, merge, shards: job.shards };
     write(JOBS, &(serde_json::to_string_pretty(&submitted)? + "\n"))?;
-    writeln!(
-        out,
-        "array job {}: {} shards, {} at a time\nmerge job {}: starts when all are done\nprogress: tribunal slurm status {}",
-        submitted.array,
-        job.shards,
-        job.tasks,
-        submitted.merge,
-        job.dir.display()
-    )?;
-    Ok(ExitCode::SUCCESS)
+    Ok(submitted)
 }
 
 fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
@@ -149,8 +161,15 @@ fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
     let Some(given) = &args.score.run.out else {
         bail!("`tribunal slurm submit` needs `--out DIR`, a folder that all nodes see");
     };
-    if args.score.run.shard.is_some() || args.score.run.dry_run {
-        bail!("`--shard` and `--dry-run` cannot be combined with a job array, which sets the shards itself");
+    if args.score.run.shard.is_some() {
+        bail!(
+            "`--shard` cannot be combined with a job array, which sets the shards itself\nhint: `--shards N` says how many"
+        );
+    }
+    if args.score.run.dry_run {
+        bail!(
+            "`slurm submit` has no dry run\nhint: `--print` prints the scripts and submits nothing; `tribunal score --dry-run` counts calls and tokens"
+        );
     }
     let dir = std::path::absolute(given)?;
     check(array, &dir)?;

@@ -4,7 +4,7 @@
 use std::{io::Write, path::PathBuf};
 
 use super::Detail;
-use crate::run::Record;
+use crate::{run::Record, segment::numbered};
 
 pub mod comet;
 mod mqm_tsv;
@@ -89,8 +89,9 @@ pub enum Error {
     )]
     Document { system: String, doc: String },
     #[error(
-        "segment {seg} of `{system}` contains `{mark}`, the mark that this format puts around error spans\nhint: \
-         export to ratings, csv or parquet"
+        "{} of `{system}` contains `{mark}`, the mark that this format puts around error spans\nhint: \
+         export to ratings, csv or parquet",
+        numbered(*seg)
     )]
     Mark { system: String, seg: usize, mark: &'static str },
     #[error(
@@ -99,8 +100,9 @@ pub enum Error {
     )]
     Name { name: String },
     #[error(
-        "segment {seg} of `{system}` has two verdicts (documents `{a}` and `{b}`), so `seg` does not number the test \
-         set\nhint: judge with `--testset`, or number `seg_id` through the whole test set"
+        "{} of `{system}` has two verdicts (documents `{a}` and `{b}`), so ids do not number the test set\nhint: judge \
+         with `--testset`, or number `seg_id` through the whole test set",
+        numbered(*seg)
     )]
     Numbering { system: String, seg: usize, a: String, b: String },
     #[error(
@@ -109,11 +111,12 @@ pub enum Error {
     )]
     System { system: String },
     #[error(
-        "there is a segment {seg}, so that the files of {systems} systems would have more than {most} lines\nhint: judge \
-         with `--testset`, or number `seg_id` through the whole test set"
+        "there is a {}, so that the files of {systems} systems would have more than {most} lines\nhint: judge with \
+         `--testset`, or number `seg_id` through the whole test set",
+        numbered(*seg)
     )]
     Lines { seg: usize, systems: usize, most: usize },
-    #[error("segment {seg} of `{system}` is beyond the test set, which has {n} segments for {lp}")]
+    #[error("{} of `{system}` is beyond the test set, which has {n} segments for {lp}", numbered(*seg))]
     Beyond { system: String, seg: usize, n: usize, lp: String },
     #[error("cannot write {format}: {reason}")]
     Write { format: &'static str, reason: String },

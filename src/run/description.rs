@@ -258,6 +258,9 @@ impl RunFile {
     /// # Errors
     /// [`Error::NoRun`] when there is none, [`Error::Damaged`] when it cannot be parsed.
     pub fn read(dir: &Path) -> Result<Self, Error> {
+        if dir.is_file() {
+            return Err(Error::FileOfRun(dir.into()));
+        }
         let path = dir.join(RUN);
         let text = match files::read_to_string(&path) {
             Ok(text) => text,

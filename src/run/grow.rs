@@ -13,12 +13,15 @@ use super::{
     journal::JOURNAL,
 };
 use crate::{
-    segment::{Corpus, Segments as _},
-    signature::Signature,
+    segment::{Corpus, Segments as _, numbered},
+    signature::{Difference, Signature},
 };
 
 /// The field of the signature that says that units without a verdict were asked again.
 pub const RETRY: &str = "retry";
+
+/// The field of the signature with the language pairs.
+pub const PAIRS: &str = "pairs";
 
 /// What is to be done with a folder before its run goes on.
 #[derive(Debug, Default)]
@@ -51,7 +54,8 @@ impl FolderState {
         if has_grown {
             keeps_units(folder, &there, &wanted.input, task, config)?;
         }
-        let is_new = has_grown || asks_again || there.shard != wanted.shard;
+        let is_new =
+            has_grown || asks_again || there.shard != wanted.shard || there.signature != wanted.signature;
         // Who merges, and what started the run, stays known.
         let RunFile { command, directory, merged, origin, .. } = there;
         let new = RunFile { command, directory, merged, origin, ..wanted };
@@ -98,7 +102,9 @@ fn remove(path: &Path) -> Result<(), Error> {
 
 /// Whether the signatures are the same but for asking again, which is new. Any other difference is refused.
 fn same_signature(folder: &Folder, there: &Signature, here: &Signature) -> Result<bool, Error> {
-    let differences = here.differences(there);
+    // Older runs did not sign their language pairs, and their input says them.
+    let is_new = |d: &Difference| d.key == PAIRS && d.there.is_none();
+    let differences: Vec<Difference> = here.differences(there).into_iter().filter(|d| !is_new(d)).collect();
     let asks_again = differences.iter().any(|d| d.key == RETRY && d.there.is_none());
     if differences.is_empty() || asks_again && differences.len() == 1 {
         return Ok(asks_again);
@@ -132,7 +138,7 @@ fn keeps_units(
     let places: HashMap<GroupId, &Group> = new.iter().map(|group| (group.id(task.segments), group)).collect();
     for group in &old {
         let first = segments.outline(group.members[0]);
-        let of = format!("segment {} of document `{}` and system `{}`", first.seg, first.doc, first.system);
+        let of = format!("{} of document `{}` and system `{}`", numbered(first.seg), first.doc, first.system);
         let Some(now) = places.get(&group.id(&segments)) else {
             return Err(other(&format!("{of} is judged with other segments, or not at all")));
         };

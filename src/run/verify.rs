@@ -18,7 +18,7 @@ use super::{
     units::Units,
     work::Work,
 };
-use crate::segment::Segments as _;
+use crate::segment::{Segments as _, numbered};
 
 mod folder;
 mod found;
@@ -297,7 +297,7 @@ impl Check<'_> {
             let Some(there) = there else { continue };
             if json != there {
                 let (there, here) = around(&there, &json);
-                let seg = record.seg.map_or_else(String::new, |seg| format!(" segment {seg}"));
+                let seg = record.seg.map_or_else(String::new, |seg| format!(" {}", numbered(seg)));
                 let place =
                     format!("journal.jsonl: system `{}` document `{}`{seg}", record.system, record.doc);
                 let what = "the verdict that its recorded answers lead to";
@@ -328,7 +328,7 @@ fn unlike_its_hash(number: usize, call: &CallLine) -> Option<Difference> {
 fn name(work: &Work<'_>, group: usize) -> String {
     let Group { members, .. } = &work.groups[group];
     let first = work.task.segments.outline(members[0]);
-    format!("system `{}` document `{}` segment {}", first.system, first.doc, first.seg)
+    format!("system `{}` document `{}` {}", first.system, first.doc, numbered(first.seg))
 }
 
 /// Two texts from shortly before the first character at which they differ.

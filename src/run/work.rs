@@ -67,7 +67,7 @@ impl<'a> Work<'a> {
         *config.writing.hold() = Written { dir: Some(config.out.clone()), done: resumed, units, kept: None };
         let gate = Gate::new(config.questions);
         let shared = Mutex::new((journal, done.sums));
-        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (next, stop, over) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let worker = || {
             loop {
                 let rank = next.fetch_add(1, Ordering::Relaxed);
@@ -93,11 +93,18 @@ impl<'a> Work<'a> {
         };
         let finished: Result<(), Error> = std::thread::scope(|scope| {
             let jobs = config.jobs.clamp(1, waiting.len().max(1));
+            let watching = scope.spawn(|| progress.watch(&over, &|| self.task.panel.computed()));
             let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
-            let results = threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            results.collect::<Vec<_>>().into_iter().collect()
+            let results = threads.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|panic| {
+                    over.store(true, Ordering::Relaxed);
+                    std::panic::resume_unwind(panic)
+                })
+            });
+            let results = results.collect::<Vec<_>>();
+            over.store(true, Ordering::Relaxed);
+            watching.thread().unpark();
+            results.into_iter().collect()
         });
         progress.finish();
         finished.map_err(|error| match error {

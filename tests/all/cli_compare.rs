@@ -107,10 +107,10 @@ fn two_judges_on_the_same_translations() {
 
     where they differ most (place: the share of the translations that a judge scores lower, ties counted half)
 
-    unit             system  place (1)  place (2)  translation
-    ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-    en-de segment 3       b        86%         7%  b sagt 3
-    en-de segment 1       b        14%        79%  b sagt 1
+    unit                    system  place (1)  place (2)  translation
+    ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    en-de segment 4 (id 3)       b        86%         7%  b sagt 3
+    en-de segment 2 (id 1)       b        14%        79%  b sagt 1
     ");
 }
 
@@ -231,7 +231,7 @@ fn judges_must_have_seen_the_same_texts() {
     let text = std::fs::read_to_string(&path).unwrap().replace("a sagt 1", "a schweigt");
     write(&path, &text);
     let told = compare(root.path(), &[&mqm, &da], &[]).unwrap_err();
-    assert!(told.contains("judged different texts as en-de segment 1 of `a`"), "{told}");
+    assert!(told.contains("judged different texts as en-de segment 2 (id 1) of `a`"), "{told}");
 }
 
 #[test]

@@ -269,7 +269,7 @@ fn score_files_hold_no_other_lines_than_their_own() {
     }
     for seg in [1_000_000_000_000_000, usize::MAX] {
         let error = export(&[verdict("a", seg, ["One.", "Eins."], &[])]).unwrap_err();
-        assert!(error.contains(&format!("there is a segment {seg}")), "{error}");
+        assert!(error.contains(&format!("(id {seg}), so that the files")), "{error}");
     }
 }
 
@@ -323,16 +323,16 @@ fn a_method_that_names_no_errors_shows_its_scores() {
     let mut rated = verdict("a", 0, ["One.", "Eins."], &[]);
     rated["score"] = json!(87.0);
     insta::assert_snapshot!(text("method:gemba-da|model:tiny", &[rated], 60), @"
-    system  segments  score  coverage
-    a              1  87.00      100%
-    score: the mean over segments with a verdict, higher is
-    better
-
-    a · d1 · segment 0  score 87.00
+    a · d1 · segment 1 (id 0)  score 87.00
       en          One.
       de          Eins.
 
     method:gemba-da|model:tiny
+
+    system  segments  score  coverage
+    a              1  87.00      100%
+    score: the mean over segments with a verdict, higher is
+    better
     ");
     let clean = verdict("a", 0, ["One.", "Eins."], &[]);
     assert!(text("method:fsp|weights:gemba", &[clean], 60).contains("1 of 1 segments without errors"));

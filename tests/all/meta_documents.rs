@@ -251,7 +251,7 @@ fn what_cannot_be_compared_is_refused() {
     insta::assert_snapshot!(told(&far), @"`DIR/run`: the verdict on document `d3` of `A` is about segment 9, but the test set ends with segment 4");
     let mut twice = good();
     twice[1] = verdict("A", "d1", &[0], Some(0.0));
-    insta::assert_snapshot!(told(&twice), @"`DIR/run`: the verdict on document `d1` of `A` covers segment 0, which the verdict on document `d1` covers too");
+    insta::assert_snapshot!(told(&twice), @"`DIR/run`: the verdict on document `d1` of `A` covers segment 1 (id 0), which the verdict on document `d1` covers too");
     let mut unnamed = good();
     unnamed[0]["segs"] = json!([]);
     unnamed[0]["doc"] = json!("d1+d7");

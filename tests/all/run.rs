@@ -165,7 +165,10 @@ fn what_cannot_be_merged() {
       seed: `0` there, `1` now
       they judged different inputs
     ");
-    insta::assert_snapshot!(merge(&[&root.path().join("nothing")], "m4"), @"`DIR/nothing` has no `run.json`, so it is not a run folder");
+    insta::assert_snapshot!(merge(&[&root.path().join("nothing")], "m4"), @"
+    `DIR/nothing` has no `run.json`, so it is not a run folder
+    hint: run folders are what `tribunal score --out DIR` writes
+    ");
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn another_run_in_the_folder_is_refused() {
     let refused = message(dir.path(), go(&segments()[..3], &options(dir.path())));
     insta::assert_snapshot!(mask_hashes(&refused), @"
     `DIR` holds a run on a different input: 16 segments, systems: 2, sha256 `HASH` there, 3 segments, systems: 1, sha256 `HASH` now
-    segment 3 of document `speech` and system `zeta` is judged with other segments, or not at all
+    segment 4 (id 3) of document `speech` and system `zeta` is judged with other segments, or not at all
     hint: use another `--out`; a run may only grow, by more systems or a larger limit
     ");
     assert_eq!(bytes(dir.path()), before);
@@ -225,10 +228,16 @@ fn damage_is_named() {
     hint: delete the line; its segment will then be judged again
     ");
     fs::remove_file(dir.path().join("run.json")).unwrap();
-    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"`DIR` has no `run.json`, so it is not a run folder");
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"
+    `DIR` has no `run.json`, so it is not a run folder
+    hint: run folders are what `tribunal score --out DIR` writes
+    ");
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(&file))), @"cannot create `DIR/file`: File exists (os error 17)");
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(&file))), @"
+    `DIR/file` is a file
+    hint: `--out` names the run folder, which is made where it does not exist
+    ");
 }
 
 #[test]

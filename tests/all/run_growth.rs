@@ -73,14 +73,14 @@ fn what_would_change_a_verdict_is_no_growth() {
     let said = refused(&all, Grouping::Source);
     assert_eq!(
         said,
-        "segment 0 of document `news` and system `zeta` is judged with other segments, or not at all"
+        "segment 1 (id 0) of document `news` and system `zeta` is judged with other segments, or not at all"
     );
     fs::remove_dir_all(&dir).unwrap();
     plain(&all[..8], Grouping::Document, &options(&dir)).unwrap();
     let mut other = all.clone();
     other[1].reference = Some("a reference".into());
     let said = refused(&other, Grouping::Document);
-    assert!(said.starts_with("the text of segment 0 of document `news`"), "{said}");
+    assert!(said.starts_with("the text of segment 1 (id 0) of document `news`"), "{said}");
     fs::remove_file(dir.join("input.jsonl")).unwrap();
     assert_eq!(refused(&all, Grouping::Document), "the folder keeps no copy of its input to compare with");
 }

@@ -102,7 +102,10 @@ fn a_limit_may_grow_and_not_shrink() {
     let refused = tiny(dir.path(), &judge, limit(2)).unwrap_err().to_string();
     assert!(refused.contains("4 of 16 segments, systems: 2"), "{refused}");
     assert!(refused.contains("6 of 16 segments, systems: 2"), "{refused}");
-    assert!(refused.contains("segment 0 of document `news` and system `zeta`, or a segment"), "{refused}");
+    assert!(
+        refused.contains("segment 1 (id 0) of document `news` and system `zeta`, or a segment"),
+        "{refused}"
+    );
     let run: serde_json::Value =
         serde_json::from_slice(&fs::read(dir.path().join("run.json")).unwrap()).unwrap();
     assert_eq!((&run["input"]["segments"], &run["input"]["selected"]), (&16.into(), &6.into()));

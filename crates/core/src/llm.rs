@@ -57,6 +57,11 @@ pub trait Llm: Sync + Send {
     fn until(&self, _stop: &Stop) -> Option<Arc<dyn Llm>> {
         None
     }
+
+    /// How many token positions its devices have computed so far, of whatever was asked: for progress.
+    fn computed(&self) -> usize {
+        0
+    }
 }
 
 /// What a model's prompts and answers take, told without running it: a dry run counts by it.

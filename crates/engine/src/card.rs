@@ -167,7 +167,7 @@ pub enum Error {
     Invalid { card: String, reason: String },
     #[error("no cache folder is known on this machine; hint: set TRIBUNAL_HOME to a folder for the models")]
     Homeless,
-    #[error("`{name}` is not in `{}`; hint: tribunal models pull {name}", folder.display())]
+    #[error("`{name}` is not in `{}`\nhint: `tribunal models pull {name}`", folder.display())]
     NotPulled { name: String, folder: PathBuf },
     #[error("cannot {action} `{}`: {cause}", path.display())]
     Io { action: &'static str, path: PathBuf, cause: std::io::Error },
@@ -175,7 +175,7 @@ pub enum Error {
     Mismatch { path: String, origin: String, expected: String, actual: String },
     #[error(
         "`{}` is not the file that was pulled for `{name}`: expected sha256 {expected}, got {actual}; \
-         hint: tribunal models pull {name}", path.display()
+         hint: `tribunal models pull {name}`", path.display()
     )]
     Changed { name: String, path: PathBuf, expected: String, actual: String },
     #[error("`{path}` from {origin} has {actual} bytes, expected {expected}")]
@@ -190,7 +190,10 @@ pub enum Error {
     Origin { origin: String, reason: String },
     #[error("`{}` cannot be read as a model file: {reason}", path.display())]
     Unreadable { path: PathBuf, reason: String },
-    #[error("no source could provide the files of `{name}`:\n{}", reasons.join("\n"))]
+    #[error(
+        "no source could provide the files of `{name}`:\n{}\nhint: without a network, pull on a connected machine, copy its \
+         folder (`tribunal models show {name}` says which), and give `--model FOLDER`", reasons.join("\n")
+    )]
     NoSource { name: String, reasons: Vec<String> },
 }
 

@@ -377,6 +377,10 @@ impl Llm for Engine {
         Ok(self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?.wait()?.reply)
     }
 
+    fn computed(&self) -> usize {
+        self.loaded.workers.computed()
+    }
+
     /// Texts that begin alike share what they begin with, and all that may follow it: the tree of the numbers from 0 to
     /// 100 takes eleven rows.
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {

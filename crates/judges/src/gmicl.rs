@@ -105,9 +105,10 @@ impl Judging for Gmicl {
         match examples::overlapping(&self.examples, segments).filter(|_| !self.may_overlap) {
             None => Ok(()),
             Some(segment) => Err(setup::Error::Conflict(format!(
-                "an example has the source of segment {} of document `{}`, which is to be judged; hint: other rated \
+                "an example has the source of {} of document `{}`, which is to be judged; hint: other rated \
                  translations (`--shots`), another `--seed`, or `overlap=allow`",
-                segment.seg, segment.doc
+                crate::segment::numbered(segment.seg),
+                segment.doc
             ))),
         }
     }

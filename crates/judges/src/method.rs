@@ -140,7 +140,7 @@ impl FromStr for Role {
         Self::ALL.into_iter().find(|role| role.name() == plain).ok_or_else(|| setup::Error::Value {
             option: "a role".into(),
             value: text.into(),
-            known: Self::ALL.map(Self::name).join(", "),
+            known: setup::either(Self::ALL.iter().map(|role| role.name())),
         })
     }
 }

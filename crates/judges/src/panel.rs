@@ -86,6 +86,13 @@ impl Retry {
 }
 
 impl Panel {
+    /// How many token positions its models have computed so far.
+    #[must_use]
+    pub fn computed(&self) -> usize {
+        let seated = self.seats.values().filter(|seat| !Arc::ptr_eq(seat, &self.default));
+        self.default.computed() + seated.map(|seat| seat.computed()).sum::<usize>()
+    }
+
     /// A panel where one model plays every role.
     #[must_use]
     pub fn new(default: Arc<dyn Llm>, sampling: Sampling) -> Self {

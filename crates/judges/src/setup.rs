@@ -104,7 +104,7 @@ impl FromStr for Preset {
         all.into_iter().find(|p| p.name() == text).ok_or_else(|| Error::Value {
             option: "preset".into(),
             value: text.into(),
-            known: "paper, code, strict".into(),
+            known: "paper, code or strict".into(),
         })
     }
 }
@@ -117,7 +117,7 @@ impl FromStr for Granularity {
         all.into_iter().find(|g| g.name() == text).ok_or_else(|| Error::Value {
             option: "granularity".into(),
             value: text.into(),
-            known: "seg, doc, 5doc".into(),
+            known: "seg, doc or 5doc".into(),
         })
     }
 }
@@ -186,6 +186,21 @@ impl Settings {
     }
 }
 
+/// Names as a choice: `a, b or c`.
+pub(super) fn either<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let worded = |name: &'n str| match name {
+        "<number>" => "a number",
+        "<file>" => "a file",
+        name => name,
+    };
+    let names: Vec<&str> = names.map(worded).collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => "nothing".to_owned(),
+    }
+}
+
 /// ` did you mean `x`?` when one of the names is close.
 pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
     let close = known
@@ -198,13 +213,13 @@ pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> S
 /// Why a judge cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("unknown method `{name}`{nearest}; hint: {known}")]
+    #[error("unknown method `{name}`{nearest}\nhint: the methods are {known}")]
     Method { name: String, known: String, nearest: String },
-    #[error("`{method}` has no option `{name}`{nearest}; hint: its options are {known}")]
+    #[error("`{method}` has no option `{name}`{nearest}\nhint: its options are {known}")]
     Option { method: String, name: String, known: String, nearest: String },
-    #[error("{option} cannot be `{value}`; hint: {known}")]
+    #[error("{option} cannot be `{value}`\nhint: it can be {known}")]
     Value { option: String, value: String, known: String },
-    #[error("`{0}` is not an option; hint: write NAME:option=value,option=value")]
+    #[error("`{0}` has no value\nhint: write NAME:option=value,option=value")]
     Syntax(String),
     #[error("{0}")]
     Conflict(String),

@@ -82,7 +82,11 @@ pub fn run_units(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result
         let unit = texts.unit(verdict)?;
         for seg in &unit.segs {
             if let Some(other) = judged.insert((&verdict.system, *seg), verdict) {
-                let what = format!("covers segment {seg}, which the verdict on {} covers too", other.what());
+                let what = format!(
+                    "covers segment {} (id {seg}), which the verdict on {} covers too",
+                    seg + 1,
+                    other.what()
+                );
                 return Err(texts.refused(verdict, what));
             }
         }

@@ -55,7 +55,10 @@ impl Verdict {
     /// The unit in words: `segment 3`, or "document `news-7`".
     #[must_use]
     pub fn what(&self) -> String {
-        self.seg.map_or_else(|| format!("document `{}`", self.doc), |seg| format!("segment {seg}"))
+        self.seg.map_or_else(
+            || format!("document `{}`", self.doc),
+            |seg| format!("segment {} (id {seg})", seg + 1),
+        )
     }
 }
 

@@ -74,6 +74,7 @@ fn counted(prepared: &Prepared<'_>, begun: &Begun, models: &LoadedModels) -> Res
         None => {}
     }
     let mut notes = plan.notes();
+    notes.extend(prepare::too_small(&prepared.built, models));
     if trial.expected.is_some() {
         notes.push(format!("expected: {} of {} groups, scaled to all", trial.kept, trial.groups));
     }

@@ -9,6 +9,7 @@ use crate::{
         Record,
         call::{CallLine, Content},
     },
+    segment::numbered,
 };
 
 /// The verdict, then all calls: what each question adds to an earlier one, and its reply.
@@ -53,7 +54,7 @@ fn said(out: &mut String, content: &Content, n_repeated: usize) {
 }
 
 fn verdict(out: &mut String, record: &Record) {
-    let seg = record.seg.map_or_else(String::new, |seg| format!(", segment {seg}"));
+    let seg = record.seg.map_or_else(String::new, |seg| format!(", {}", numbered(seg)));
     let doc = if record.doc.is_empty() { String::new() } else { format!(", document {}", record.doc) };
     let pair = format!("{}-{}", record.src_lang, record.tgt_lang);
     let _ = writeln!(out, "{}, {pair}", plain(&format!("{}{doc}{seg}", record.system)));

@@ -3,7 +3,11 @@
 use std::{
     collections::{BTreeSet, HashMap},
     ops::Range,
-    sync::mpsc::Receiver,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::Receiver,
+    },
 };
 
 use rayon::prelude::*;
@@ -39,6 +43,8 @@ pub struct Worker {
     /// Whether answers guess ahead.
     drafts: bool,
     n_named: SeqId,
+    /// Token positions so far, for whoever watches.
+    computed: Arc<AtomicUsize>,
 }
 
 /// An answer that has rows in the step at hand.
@@ -61,7 +67,14 @@ impl Worker {
     /// A worker over a loaded model; the scheduler knows the blocks of its cache.
     #[must_use]
     pub fn new(model: Box<dyn Model>, scheduler: Scheduler, inbox: Receiver<Request>, drafts: bool) -> Self {
-        Self { model, scheduler, inbox, answers: HashMap::new(), drafts, n_named: 0 }
+        let computed = Arc::default();
+        Self { model, scheduler, inbox, answers: HashMap::new(), drafts, n_named: 0, computed }
+    }
+
+    /// The number of token positions that it has computed, as it grows.
+    #[must_use]
+    pub fn computed(&self) -> Arc<AtomicUsize> {
+        self.computed.clone()
     }
 
     /// Runs until all senders are dropped.
@@ -87,6 +100,8 @@ impl Worker {
         match self.model.take(&wants) {
             Ok(choices) => {
                 self.scheduler.computed(&step);
+                let n_tokens = step.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
+                self.computed.fetch_add(n_tokens, Ordering::Relaxed);
                 self.finish(asked, &choices);
                 Ok(())
             }

@@ -44,6 +44,7 @@ struct WorkerHandle {
     // Dropped first: the thread ends when all senders are dropped.
     inbox: Sender<Request>,
     waiting: Arc<AtomicUsize>,
+    computed: Arc<AtomicUsize>,
     _thread: Thread,
 }
 
@@ -128,6 +129,11 @@ impl Workers {
         inbox.send(request).ok().map(|()| waiting)
     }
 
+    /// Token positions that all of them have computed so far.
+    pub fn computed(&self) -> usize {
+        self.handles.iter().map(|worker| worker.computed.load(Ordering::Relaxed)).sum()
+    }
+
     fn loads(&self) -> Vec<usize> {
         self.handles.iter().map(|worker| worker.waiting.load(Ordering::Relaxed)).collect()
     }
@@ -168,12 +174,13 @@ fn start(
 ) -> Result<WorkerHandle, Error> {
     let (sender, inbox) = channel();
     let worker = Worker::new(model, Scheduler::new(limits, n_blocks), inbox, options.drafts);
+    let computed = worker.computed();
     let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or_else(n_threads));
     let pool = threads.build().map_err(|e| Error::Threads(e.to_string()))?;
     let run = move || pool.install(|| worker.run());
     let thread = std::thread::Builder::new().name(format!("engine {i}"));
     let thread = thread.spawn(run).map_err(|e| Error::Threads(e.to_string()))?;
-    Ok(WorkerHandle { inbox: sender, waiting: Arc::default(), _thread: Thread(Some(thread)) })
+    Ok(WorkerHandle { inbox: sender, waiting: Arc::default(), computed, _thread: Thread(Some(thread)) })
 }
 
 #[cfg(test)]

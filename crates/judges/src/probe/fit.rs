@@ -324,8 +324,8 @@ impl Fit {
         let unknown = pairs.iter().filter(|pair| !self.calibrations.contains_key(*pair));
         let remark = |pair| {
             format!(
-                "the fit was not made on {pair}: it ranks translations there, less well, and its numbers of errors are \
-                 guesses"
+                "the fit was not made on {pair}: how well it ranks translations there was not measured, and its numbers \
+                 of errors are guesses"
             )
         };
         unknown.map(remark).collect()

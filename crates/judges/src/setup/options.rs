@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Deref};
 
 use serde::Serialize;
 
-use super::{Error, Settings, nearest};
+use super::{Error, Settings, either, nearest};
 
 /// Declares the options of a method: a struct with a field for each, and the rows of its descriptor. The first value is
 /// the default; `<number>` and `<file>` stand for any number that is not negative and any path.
@@ -151,9 +151,9 @@ impl Options {
             let value = value.trim();
             if !choice.takes(value) {
                 return Err(Error::Value {
-                    option: format!("option `{}`", choice.name),
+                    option: format!("option `{}` of `{method}`", choice.name),
                     value: value.into(),
-                    known: choice.values.join(", "),
+                    known: either(choice.values.iter().copied()),
                 });
             }
             if options.given.contains(&choice.name) {
