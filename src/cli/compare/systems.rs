@@ -225,7 +225,7 @@ fn print(args: &Args, all: &[(Option<String>, OfPair)], out: &mut dyn Write) -> 
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
         return Ok(());
     }
-    if args.printed.rows(&flat(args, all), out)? {
+    if args.printed.rows(&flat(all), out)? {
         return Ok(());
     }
     let width = wrap::stdout_columns().unwrap_or(WIDTH);
@@ -233,7 +233,7 @@ fn print(args: &Args, all: &[(Option<String>, OfPair)], out: &mut dyn Write) -> 
         if let Some(pair) = pair {
             writeln!(out, "{}{pair}", if nth > 0 { "\n" } else { "" })?;
         }
-        write!(out, "{}", table(args, &found.rows).fitted(Some(width)))?;
+        write!(out, "{}", table(&found.rows).fitted(Some(width)))?;
         for note in notes(args, found) {
             writeln!(out, "{}", wrap::message(&note, width))?;
         }
@@ -242,10 +242,10 @@ fn print(args: &Args, all: &[(Option<String>, OfPair)], out: &mut dyn Write) -> 
 }
 
 /// One table for programs, with the pair in front where there are several.
-fn flat(args: &Args, all: &[(Option<String>, OfPair)]) -> Table {
+fn flat(all: &[(Option<String>, OfPair)]) -> Table {
     let mut one = Table::new();
     for (nth, (pair, found)) in all.iter().enumerate() {
-        let table = table(args, &found.rows);
+        let table = table(&found.rows);
         let mut rows = table.flat();
         let head = rows.next().unwrap_or_default();
         if nth == 0 {
@@ -274,8 +274,7 @@ fn notes(args: &Args, found: &OfPair) -> Vec<String> {
     notes
 }
 
-fn table(args: &Args, rows: &[Compared]) -> Table {
-    let digits = args.digits;
+fn table(rows: &[Compared]) -> Table {
     let mut table = Table::new();
     table.head([
         "system",
