@@ -119,6 +119,18 @@ enum Command {
     Man(setup::ManArgs),
 }
 
+/// Says so where this build is for newer processors; `None` where it is not.
+#[inline(never)]
+#[must_use]
+pub fn too_new() -> Option<ExitCode> {
+    let missing = crate::engine::missing()?;
+    eprintln!(
+        "error: this build of tribunal needs a processor with `{missing}`, which this one lacks\n\
+         hint: a build without `-C target-cpu` runs on any x86-64 processor, with the fastest kernels that it has"
+    );
+    Some(ExitCode::from(2))
+}
+
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {

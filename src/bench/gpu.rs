@@ -16,6 +16,7 @@ use crate::{
         BLOCK, KvType,
         cuda::{Effort, Gpu},
     },
+    random::SplitMix,
 };
 
 pub use crate::model::cuda::Peak;
@@ -242,7 +243,7 @@ impl Bench<'_> {
 
     fn questions(&self, length: usize) -> Vec<Asked> {
         let Sizes { n_documents, n_questions, question, question_answer, .. } = self.sizes;
-        let mut digits = Draw(length as u64);
+        let mut digits = Draw(SplitMix(length as u64));
         let ask = |document: String, digits: &mut Draw| -> Vec<Asked> {
             let prompt = |_| format!("{document}{}", digits.text(question));
             (0..n_questions).map(prompt).map(|text| Asked { text, answer: question_answer }).collect()
@@ -253,7 +254,7 @@ impl Bench<'_> {
     /// Lengths as people's chats with a model have them: log-normal, prompts with a median of 90 tokens and a spread
     /// (of the logarithm) of 1.3, answers of 135 and 1.0, both at least 4 tokens and at most `longest`.
     fn mixed(&self) -> Vec<Asked> {
-        let mut draw = Draw(42);
+        let mut draw = Draw(SplitMix(42));
         let longest = self.sizes.longest;
         let length = |draw: &mut Draw, median: f64, spread: f64| {
             ((median.ln() + spread * draw.normal()).exp().round() as usize).clamp(4, longest)
@@ -328,25 +329,18 @@ fn load(engine: &Engine, name: String, asked: &[Asked], n_rows: usize) -> Result
     })
 }
 
-/// Seeded numbers (splitmix64).
-struct Draw(u64);
+/// Seeded numbers.
+struct Draw(SplitMix);
 
 impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
     /// Digits, each of them a token.
     fn text(&mut self, n: usize) -> String {
-        (0..n).map(|_| char::from(b'0' + (self.next() % 10) as u8)).collect()
+        (0..n).map(|_| char::from(b'0' + (self.0.draw() % 10) as u8)).collect()
     }
 
     /// A number of the standard normal distribution: the sum of twelve uniform ones, less 6.
     fn normal(&mut self) -> f64 {
-        (0..12).map(|_| (self.next() >> 11) as f64 / (1_u64 << 53) as f64).sum::<f64>() - 6.0
+        (0..12).map(|_| (self.0.draw() >> 11) as f64 / (1_u64 << 53) as f64).sum::<f64>() - 6.0
     }
 }
 
@@ -356,7 +350,7 @@ mod tests {
 
     #[test]
     fn drawn_lengths_have_the_median_that_is_stated() {
-        let mut draw = Draw(42);
+        let mut draw = Draw(SplitMix(42));
         let mut normal: Vec<f64> = (0..2001).map(|_| draw.normal()).collect();
         normal.sort_by(f64::total_cmp);
         assert!(normal[1000].abs() < 0.08, "{}", normal[1000]);

@@ -208,7 +208,7 @@ pub struct EngineArgs {
     /// Maximum batch size: token positions in one step of the model
     #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = rows)]
     pub batch: Option<usize>,
-    /// CPU threads; default: all cores
+    /// CPU threads; default: one for each performance core
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
     /// Do not reuse what prompts have in common
@@ -221,7 +221,7 @@ pub struct EngineArgs {
     #[arg(long, hide = true)]
     pub no_graphs: bool,
     /// Which CPU kernels run
-    #[arg(long, hide = true, default_value = "auto", value_parser = ["auto", "avx512", "avx2", "portable"])]
+    #[arg(long, hide = true, default_value = "auto", value_parser = ["auto", "avx512", "avxvnni", "avx2", "portable"])]
     pub cpu_tier: String,
 }
 

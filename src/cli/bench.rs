@@ -24,7 +24,7 @@ use crate::{
         requests::{self, Request},
         throughput, workload,
     },
-    engine::Format,
+    engine::{Format, n_threads},
     files,
     judges::{Programs, registry},
     llm,
@@ -151,7 +151,7 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
 
 /// Runs `work` on as many threads as the arguments ask for.
 fn on_threads<R: Send>(args: &EngineArgs, work: impl FnOnce() -> R + Send) -> Result<R> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or_else(n_threads)).build()?;
     Ok(pool.install(work))
 }
 
@@ -161,13 +161,12 @@ fn print(value: &impl Serialize, out: &mut dyn Write) -> Result<ExitCode> {
 }
 
 fn limits_line(limits: &Limits) -> String {
-    let giga = |limit: Option<f64>| limit.map_or("none".to_owned(), |limit| format!("{:.0}", limit / 1e9));
     format!(
-        "{} threads reach: int8 {} GF/s, bf16 {} GF/s, f32 {} GF/s, memory {:.1} GB/s",
+        "{} threads reach: int8 {:.0} GF/s, bf16 {:.0} GF/s, f32 {:.0} GF/s, memory {:.1} GB/s",
         limits.threads,
-        giga(limits.int8),
-        giga(limits.bf16),
-        giga(limits.f32),
+        limits.int8 / 1e9,
+        limits.bf16 / 1e9,
+        limits.f32 / 1e9,
         limits.memory / 1e9
     )
 }
@@ -178,7 +177,7 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
     let (tier, during) = (options.compute.tier, FIGURE);
     let activations = options.compute.activations;
     let measure = || -> Result<_> {
-        let limits = machine::limits(during)?;
+        let limits = machine::limits(tier, during)?;
         let mut cells = Vec::new();
         for &(n, k) in &shapes {
             for &format in Format::ALL.iter().filter(|format| k.is_multiple_of(format.block())) {
@@ -191,14 +190,13 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
     };
     let (limits, cells, attention, softmax) = on_threads(&args.engine, measure)??;
     if args.printed.is_json() {
-        let tier = format!("{tier:?}").to_lowercase();
         return print(
-            &json!({"limits": limits, "tier": tier, "products": cells, "attention": attention,
+            &json!({"limits": limits, "tier": tier.name(), "products": cells, "attention": attention,
                     "softmax_row_s": softmax}),
             out,
         );
     }
-    writeln!(out, "{}\n", limits_line(&limits))?;
+    writeln!(out, "{}: {}\n", tier.name(), limits_line(&limits))?;
     writeln!(
         out,
         "GF/s of products, then the fraction of their arithmetic's peak and, up to eight rows, of memory bandwidth:"
@@ -208,9 +206,8 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
     table.head(["weights".to_owned(), "shape".to_owned()].into_iter().chain(heads));
     for row in cells.chunks(args.rows.len()) {
         let cell = |cell: &ops::Cell| {
-            let part = cell.of_peak.map_or(String::new(), |part| format!(" {part:.2}"));
             let memory = if cell.m <= 8 { format!(" mem {:.2}", cell.of_memory) } else { String::new() };
-            format!("{:.0}{part}{memory}", cell.speed / 1e9)
+            format!("{:.0} {:.2}{memory}", cell.speed / 1e9, cell.of_peak)
         };
         let name = [row[0].format.clone(), format!("{}x{}", row[0].n, row[0].k)];
         table.row(name.into_iter().chain(row.iter().map(cell)));
@@ -220,8 +217,13 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
     }
     writeln!(out, "{table}\nattention over 2,048 keys, 7 query heads of 64 per kv head:")?;
     for cell in &attention {
-        let part = cell.of_peak.map_or(String::new(), |part| format!(" ({part:.2} of the f32 peak)"));
-        writeln!(out, "  {:>4} rows: {:.0} GF/s{part}", cell.rows, cell.speed / 1e9)?;
+        writeln!(
+            out,
+            "  {:>4} rows: {:.0} GF/s ({:.2} of the f32 peak)",
+            cell.rows,
+            cell.speed / 1e9,
+            cell.of_peak
+        )?;
     }
     writeln!(out, "log-sum-exp of 151,936 logits: {:.0} us", softmax * 1e6)?;
     Ok(ExitCode::SUCCESS)
@@ -261,7 +263,8 @@ fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
 
 fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
     let opened = panel::open(&args.model, &args.engine)?;
-    let limits = on_threads(&args.engine, || machine::limits(FIGURE))??;
+    let tier = panel::options(&args.engine)?.compute.tier;
+    let limits = on_threads(&args.engine, || machine::limits(tier, FIGURE))??;
     let prompt = args.prompt.first().copied().unwrap_or(512);
     let decode =
         |&batch: &usize| throughput::decode(&opened.engine, batch, prompt, args.answer, args.repeats);

@@ -4,10 +4,10 @@
 use std::{io, path::PathBuf};
 
 use anyhow::{Result, bail};
-use sha2::{Digest, Sha256};
 
 use super::{adapter, args::sampling_signature, input, origin, panel::LoadedModels, score::Args};
 use crate::{
+    digest,
     judges::{
         Built, Grouping, Judge, Reads, Settings,
         registry::{self, Signed},
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
     /// Models that the judge cannot use, an empty `--out`, and a file that the command names and that cannot be read.
     pub fn prepare(prepared: &'a Prepared<'_>, models: &'a LoadedModels, begun: &Begun) -> Result<Self> {
         let Prepared { args, judged, built, trained_on, .. } = prepared;
-        built.judge.judging().check_models(&|role| models.model_of(role))?;
+        built.judging().check_models(&|role| models.model_of(role))?;
         let signature = signature(built, &models.signature, args);
         let named = origin::Args { judge: &args.judge, model: &args.model, engine: &args.engine };
         let (origin, copies) = origin::of(named, built, models)?;
@@ -251,7 +251,7 @@ fn out(args: &Args, judged: &Judged, signature: &Signature) -> Result<PathBuf> {
 /// A folder named by method, model, and a hash of signature and input.
 fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf {
     let id = format!("{signature}\n{}", input.sha256);
-    let hash = run::folder::hex(&Sha256::digest(id)[..4]);
+    let hash = digest::short(id);
     let plain = |key: &str| {
         let value = signature.get(key).unwrap_or(key);
         value

@@ -2,15 +2,12 @@
 //! that verdicts can be derived again without the model.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use sha2::{Digest, Sha256};
 
 pub use crate::llm::{Finish, Speaker};
 
-use super::{
-    folder::{hex, json_lines},
-    record::UnitKey,
-};
+use super::{folder::json_lines, record::UnitKey};
 use crate::{
+    digest,
     judges::Call,
     llm::{self, Chat, Reading, Reply, Sampling, Scored, Token, TokenSource, Usage},
 };
@@ -98,7 +95,7 @@ fn is_first(attempt: &usize) -> bool {
 /// The hash by which a prompt is found again.
 #[must_use]
 pub fn prompt_hash(chat: &Chat) -> String {
-    hex(&Sha256::digest(json_lines(std::slice::from_ref(chat))))
+    digest::sha256(json_lines(std::slice::from_ref(chat)))
 }
 
 impl CallLine {

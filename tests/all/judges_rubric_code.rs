@@ -2,7 +2,6 @@
 //! author's recorded answers.
 
 use regex::Regex;
-use sha2::{Digest, Sha256};
 use tribunal::{
     judges::{
         Panel, Preset, registry,
@@ -85,7 +84,7 @@ fn code_sends_the_bytes_of_the_published_code() {
             format!("{{\"role\":\"{role}\",\"content\":{content}}}")
         };
         let sent = format!("[{}]", chat.turns.iter().map(message).collect::<Vec<_>>().join(","));
-        let found = tribunal::run::folder::hex(&Sha256::digest(&sent));
+        let found = tribunal::digest::sha256(&sent);
         assert_eq!((sent.len().to_string(), &found[..]), (length.to_owned(), sha256), "{line}\n{sent}");
     }
 }

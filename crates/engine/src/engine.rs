@@ -57,7 +57,7 @@ use crate::{
 /// What [`Options`] are made of.
 pub use crate::model::{
     Adapter, Compute, Device, KvType, adapter,
-    cpu::{Activations, Format, Tier, heap::keep_freed},
+    cpu::{Activations, Format, Tier, baseline::missing, cores::n_threads, heap::keep_freed},
 };
 
 pub use memory::{Need, Sizes, free_on_gpu};
@@ -92,7 +92,7 @@ pub struct Options {
     pub prefix_cache: bool,
     /// Guess tokens ahead and let the model confirm them.
     pub drafts: bool,
-    /// Threads that compute; `None` takes all.
+    /// Threads that compute; `None` takes one for each physical performance core.
     pub threads: Option<usize>,
     /// A chat template in place of the model's.
     pub chat_template: Option<String>,

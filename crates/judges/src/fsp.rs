@@ -150,9 +150,9 @@ impl Judging for Fsp {
         let found = in_parallel(&foci, |_, focus| {
             self.ask_focus(&panel.about(focus.segment), &document, group, focus)
         });
-        let mut of_segment: Vec<Vec<Result<Found, Error>>> = group.iter().map(|_| Vec::new()).collect();
+        let mut by_segment: Vec<Vec<Result<Found, Error>>> = group.iter().map(|_| Vec::new()).collect();
         for (focus, found) in foci.iter().zip(found) {
-            of_segment[focus.segment].push(found);
+            by_segment[focus.segment].push(found);
         }
         let omitted = match self.omissions(panel, &document, group) {
             Ok(omitted) => omitted,
@@ -163,7 +163,7 @@ impl Judging for Fsp {
                 omitted.iter().filter(|(segment, _)| *segment == idx).map(|(_, error)| error.clone());
             self.verdict(found, omitted.collect())
         };
-        of_segment.into_iter().enumerate().map(verdict).collect()
+        by_segment.into_iter().enumerate().map(verdict).collect()
     }
 }
 
@@ -230,7 +230,7 @@ impl Fsp {
     fn foci<'a>(&self, panel: &Panel, group: &'a [Segment]) -> Vec<Focus<'a>> {
         let asked =
             (group.iter().enumerate()).filter(|(idx, segment)| panel.wants(*idx) && !segment.is_blank());
-        let of_segment = |(idx, segment): (usize, &'a Segment)| {
+        let segment_foci = |(idx, segment): (usize, &'a Segment)| {
             let text = segment.hypothesis.as_str();
             let whole = || std::iter::once(0..text.len()).collect();
             let ranges: Vec<Range<usize>> =
@@ -243,7 +243,7 @@ impl Fsp {
             };
             ranges.into_iter().enumerate().map(focus)
         };
-        asked.flat_map(of_segment).collect()
+        asked.flat_map(segment_foci).collect()
     }
 
     /// Whether a segment is judged sentence by sentence.

@@ -9,7 +9,7 @@
 //!   RATE: silent. `code` does the same; `paper` reads the JSON object that was asked for and accepts fractions;
 //!   `strict` allows whole numbers from 0 to 100 only.
 //! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up. `code` does the same, and the verdict
-//!   is `unparsable`; the other presets ask once. Budgets: see [`super::gemba_api`].
+//!   is `unparsable`; the other presets ask once. Budgets: see [`super::code::gemba_api`].
 //! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact probabilities of
 //!   0 to 100 as the JSON's number, which no further digit follows; `raw` stays the number that the model wrote.
 //! - Reference (`reference=on`, or automatically when every segment has one). Paper and code have that variant, RATE
@@ -22,9 +22,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, expected,
-    gemba_api::{self, Room},
-    in_parallel,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    code::gemba_api::{self, Room},
+    expected, in_parallel,
     method::Calls,
     prompt::{File, Prompts},
     reading,

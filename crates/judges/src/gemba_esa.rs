@@ -9,7 +9,7 @@
 //! - Stage 2. Code: exactly one run of digits, or else the question is asked again, hotter, up to temperature 1.
 //!   `code` does the same; `strict` allows whole numbers from 0 to 100 only.
 //! - Budgets. Code: none in either stage. An answer that is cut all the same counts as no answer: stage 2 then shows
-//!   `None` as its spans, and a cut score is none. `code` does the same; see [`super::gemba_api`].
+//!   `None` as its spans, and a cut score is none. `code` does the same; see [`super::code::gemba_api`].
 //! - Examples. GEMBA-MQM's three, with their critical errors as major ones; a block without errors says `no-error`.
 //! - Beyond the code: `score=expected` (`strict`) takes the mean of the score's distribution, from the exact
 //!   probabilities of 0 to 100 as the answer of stage 2; `raw` and `quality_score` stay the number that the model wrote.
@@ -21,8 +21,9 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence, expected,
-    gemba_api::{self, Room},
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    code::gemba_api::{self, Room},
+    confidence, expected,
     gemba_da::read_number,
     gemba_mqm::{blocks, code},
     in_parallel,
@@ -202,7 +203,7 @@ impl GembaEsa {
         for shot in &self.shots {
             let answer = self.prompts.render(ANSWER, shot)?;
             let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
-            chat = chat.user(self.prompts.render(SPANS, Pair::of_shot(shot))?).assistant(answer);
+            chat = chat.user(self.prompts.render(SPANS, Pair::from_shot(shot))?).assistant(answer);
         }
         Ok(chat.user(self.prompts.render(SPANS, query.shown(self.preset))?))
     }

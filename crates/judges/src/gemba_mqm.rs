@@ -15,7 +15,7 @@
 //!   code's bytes, `paper` and `strict` the figures' text.
 //! - `locale convention`. The code's parser knows it although no prompt offers it. `code` and `paper` accept it;
 //!   `strict` has the prompt's categories only.
-//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it (see [`super::gemba_api`]); under the other
+//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it (see [`super::code::gemba_api`]); under the other
 //!   presets the verdict is `truncated`.
 //! - RATE's zero-shot prompt has no system message, so ours has none.
 //! - JSON form. Printed: free JSON, the span before category and severity, optional and possibly empty. `paper`
@@ -45,9 +45,7 @@ use super::{
         chances::{EXPECT, Scoring, Written},
         errors::{Layout, Target},
     },
-    confidence,
-    gemba_api::{self, Room},
-    in_parallel,
+    confidence, in_parallel,
     method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
@@ -56,6 +54,7 @@ use super::{
     shots::{self, Shot},
 };
 use crate::{
+    code::gemba_api::{self, Room},
     llm::{Chat, Form, Reply, Sampling},
     mqm::{self, weights::Weights},
     segment::Segment,
@@ -266,7 +265,7 @@ impl GembaMqm {
             let answer = self.prompts.render(ANSWER, shot)?;
             let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
             chat = chat
-                .user(self.prompts.render(TEXT, Pair::of_shot(shot).shown(self.preset))?)
+                .user(self.prompts.render(TEXT, Pair::from_shot(shot).shown(self.preset))?)
                 .assistant(answer);
         }
         Ok(chat.user(self.prompts.render(TEXT, texts.query().shown(self.preset))?))

@@ -11,7 +11,7 @@
 //!   case, with quotes or a full stop around it; `strict` allows whole numbers from 0 to 100, `one star` to
 //!   `five stars`, or one of the five classes.
 //! - No rating. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up; the 100 tokens that its table of
-//!   prompts sets for -Classes are never used. `code` does the same (see [`super::gemba_api`]), and the verdict is
+//!   prompts sets for -Classes are never used. `code` does the same (see [`super::code::gemba_api`]), and the verdict is
 //!   `unparsable`; the other presets ask once.
 //! - Scale of the classes. Code: 0 to 4, higher is better, and so here.
 //! - Beyond the paper: `score=expected` of -SQM takes the mean of the score's distribution, from the exact
@@ -22,8 +22,9 @@
 use serde_json::json;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, expected,
-    gemba_api::{self, Room},
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    code::gemba_api::{self, Room},
+    expected,
     gemba_da::{Query, read_number},
     in_parallel,
     method::Calls,

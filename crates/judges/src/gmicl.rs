@@ -17,7 +17,7 @@
 //! - Answers, repeats, long texts and empty ones: as the JSON form of [`super::gemba_mqm`].
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
+use tribunal_core::digest;
 
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
@@ -116,9 +116,7 @@ impl Judging for Gmicl {
 impl From<Gmicl> for Judge {
     fn from(judge: Gmicl) -> Self {
         let examples = serde_json::to_vec(&judge.examples).expect("examples are strings and can be written");
-        let digest = Sha256::digest(examples);
-        let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-        let materials = Materials::of(&judge.prompts).with("examples", format!("{hash:08x}"));
+        let materials = Materials::of(&judge.prompts).with("examples", digest::short(examples));
         Self {
             grouping: judge.granularity.grouping(),
             unit: judge.granularity.unit(),

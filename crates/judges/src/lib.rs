@@ -31,7 +31,7 @@ pub mod gemba_scales;
 
 pub mod gemba_esa;
 
-mod gemba_api;
+mod code;
 
 pub mod eaprompt;
 

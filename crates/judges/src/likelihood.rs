@@ -100,18 +100,18 @@ struct Reading {
 impl Judging for Likelihood {
     /// Segment by segment, since each question goes on where the last one ended; the readings side by side.
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        let of_readings = in_parallel(&self.readings, |_, reading| {
+        let by_reading = in_parallel(&self.readings, |_, reading| {
             let weigh = |idx: usize| self.weigh(&panel.about(idx), *reading, &group[..=idx]);
             (0..group.len()).map(|idx| panel.wants(idx).then(|| weigh(idx))).collect::<Vec<_>>()
         });
-        let of_segment = |idx: usize| {
-            let values = of_readings.iter().map(|values| values[idx].clone());
+        let segment_verdict = |idx: usize| {
+            let values = by_reading.iter().map(|values| values[idx].clone());
             let values: Option<Vec<Result<f64, Error>>> = values.collect();
             let values = values.ok_or_else(Error::nothing_to_judge)?;
             let values = values.into_iter().collect::<Result<Vec<f64>, Error>>()?;
             Ok(self.verdict(&values))
         };
-        (0..group.len()).map(of_segment).collect()
+        (0..group.len()).map(segment_verdict).collect()
     }
 }
 
@@ -202,8 +202,8 @@ impl Likelihood {
 
     /// The mean over the directions, each less what its text has alone where that was scored too.
     fn verdict(&self, values: &[f64]) -> Verdict {
-        let of_directions = values.chunks(self.readings.len() / self.directions.len());
-        let net = of_directions.map(|values| values[0] - values.get(1).copied().unwrap_or_default());
+        let by_direction = values.chunks(self.readings.len() / self.directions.len());
+        let net = by_direction.map(|values| values[0] - values.get(1).copied().unwrap_or_default());
         let score = net.sum::<f64>() / self.directions.len() as f64;
         Verdict { score, raw: score, quality_score: None, errors: Vec::new() }
     }

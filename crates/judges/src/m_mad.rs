@@ -57,8 +57,8 @@ use serde_json::json;
 
 use self::{
     annotation::{Annotation, COUPLED, DIMENSIONS, Dimension, written},
+    code::Published,
     debate::{Debate, Rules, Strategy, Topic, Undecided},
-    published::Published,
     start::Start,
 };
 use super::{
@@ -83,11 +83,7 @@ mod annotation;
 
 mod debate;
 
-mod published;
-
-mod authors;
-
-mod python;
+mod code;
 
 const SYSTEM: File = File { name: "m_mad/system.j2", text: include_str!("m_mad/system.j2") };
 const QUERY: File = File { name: "m_mad/query.j2", text: include_str!("m_mad/query.j2") };
@@ -362,9 +358,9 @@ impl MMad {
     fn chat(&self, segment: &Segment, dimension: &Dimension, shots: &[Shot]) -> Result<Chat, Error> {
         let mut chat = Chat::new().system(self.prompts.render(SYSTEM, ())?);
         for shot in shots {
-            let answer = annotation::of_shot(shot, dimension, self.preset);
+            let answer = annotation::shot_annotations(shot, dimension, self.preset);
             chat = chat
-                .user(self.render_query(dimension, Pair::of_shot(shot))?)
+                .user(self.render_query(dimension, Pair::from_shot(shot))?)
                 .assistant(self.written(&answer));
         }
         Ok(chat.user(self.render_query(dimension, Pair::of(segment))?))

@@ -12,13 +12,13 @@ use std::{
 
 use serde::Serialize;
 
-pub mod rehearsal;
-
 use super::{
     Error,
     method::{Role, Step},
 };
 use crate::llm::{self, Chat, Form, Lens, Llm, Reply, Sampling, Scored, Usage};
+
+pub mod rehearsal;
 
 /// The models of a method's roles, and how they are asked.
 #[derive(Clone)]

@@ -58,8 +58,6 @@ pub mod memory;
 
 pub mod tools;
 
-pub mod python;
-
 mod code;
 
 const CORE: File = File { name: "rate/core.j2", text: include_str!("rate/core.j2") };

@@ -10,7 +10,6 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::{
     cli::{
@@ -18,14 +17,13 @@ use crate::{
         panel::ModelLoader,
         prepare::Begun,
     },
-    files,
+    digest, files,
     judges::{
         Panel, Preset, Settings, in_parallel,
         registry::{self, Signed},
         rubric_mqm::{self, RubricMqm, Scenario, Texts, scenario},
     },
     meta::promptcue::gold::{self, Cue},
-    run::folder::hex,
     segment::Lang,
     signature::Signature,
 };
@@ -78,7 +76,7 @@ pub fn run(args: &RunArgs, begun: &Begun, load: ModelLoader) -> Result<(usize, u
         "signature": signature.to_string(),
         "scenario": judge.scenario().short_name(),
         "input": args.input.display().to_string(),
-        "sha256": hex(&Sha256::digest(fs::read(&args.input)?)),
+        "sha256": digest::sha256(fs::read(&args.input)?),
     });
     let answered = resume(&args.out, &about)?;
     let mut missing = answered.iter().filter(|(_, has_answer)| !has_answer).count();

@@ -15,7 +15,7 @@ use std::{
 use crate::{llm::Seen, model::Model};
 
 use super::{
-    Error, Options,
+    Error, Options, n_threads,
     scheduler::{Limits, Scheduler},
     worker::{Request, Worker},
 };
@@ -168,7 +168,7 @@ fn start(
 ) -> Result<WorkerHandle, Error> {
     let (sender, inbox) = channel();
     let worker = Worker::new(model, Scheduler::new(limits, n_blocks), inbox, options.drafts);
-    let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or(0));
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or_else(n_threads));
     let pool = threads.build().map_err(|e| Error::Threads(e.to_string()))?;
     let run = move || pool.install(|| worker.run());
     let thread = std::thread::Builder::new().name(format!("engine {i}"));

@@ -199,8 +199,8 @@ impl<B: Backend> Model for Decoder<B> {
         adapter.check(&self.config)?;
         let (none, scale) = (AdapterLayer::new(), adapter.scale() as f32);
         for (idx, layer) in self.layers.iter_mut().enumerate() {
-            let of_layer = adapter.layers.get(idx).unwrap_or(&none);
-            let added = |module| of_layer.get(&module).map(|matrices| Added { matrices, scale });
+            let layer_parts = adapter.layers.get(idx).unwrap_or(&none);
+            let added = |module| layer_parts.get(&module).map(|matrices| Added { matrices, scale });
             let backend = &mut self.backend;
             backend.adapt(&mut layer.qkv, &[Module::Q, Module::K, Module::V].map(added))?;
             backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;

@@ -4,7 +4,7 @@
 use std::{fs, path::Path};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use tribunal_core::digest;
 
 use super::Asked;
 use crate::{
@@ -68,9 +68,7 @@ impl Calibration {
                 e.message()
             ),
         })?;
-        let digest = Sha256::digest(&text);
-        let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-        Ok((calibration, format!("{hash:08x}")))
+        Ok((calibration, digest::short(&text)))
     }
 
     /// The file's text.

@@ -4,7 +4,7 @@
 use super::{
     Asked, First, Shots, Skipped,
     annotation::{Annotation, DIMENSIONS},
-    authors,
+    code::authors,
 };
 use crate::{
     Error, Panel,

@@ -168,7 +168,7 @@ impl Backend for Cpu {
     }
 
     fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, Error> {
-        Ok(Floats { values: norm::rows(&x.values, weight, self.eps()), width: x.width })
+        Ok(Floats { values: norm::rows(self.compute.tier, &x.values, weight, self.eps()), width: x.width })
     }
 
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, Error> {
@@ -186,7 +186,7 @@ impl Backend for Cpu {
     ) -> Result<(), Error> {
         let norm = norm.map(|weight| (weight.as_slice(), self.eps()));
         for mut part in w.forward(&h.values, h.n_rows(), &self.adapted, self.compute) {
-            norm::add(&mut x.values, &mut part, x.width, norm);
+            norm::add(self.compute.tier, &mut x.values, &mut part, x.width, norm);
         }
         Ok(())
     }
@@ -203,6 +203,7 @@ impl Backend for Cpu {
         };
         let angles = if reach == Reach::Local { self.local_angles.as_ref() } else { None };
         let turn = Turn {
+            tier: self.compute.tier,
             config: &self.config,
             angles: angles.unwrap_or(&self.angles),
             q_norm: q_norm.map(Vec::as_slice),

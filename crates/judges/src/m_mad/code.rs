@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use authors::{Demo, JudgeTexts, Texts};
+
 use super::{
     ANNOTATE, Asked, First, JUDGE_STAGE, Question, Shots, Skipped,
     annotation::{self, DIMENSIONS},
-    authors::{self, Demo, JudgeTexts, Texts},
     debate::{DEBATE_STAGE, Strategy, Topic, Undecided},
-    python,
 };
 use crate::{
-    Error, Judge, Judging, Materials, Panel, Retry, Role, Step, Verdict, confidence, in_parallel,
+    Error, Judge, Judging, Materials, Panel, Retry, Role, Step, Verdict,
+    code::python::repr,
+    confidence, in_parallel,
     llm::{Chat, Form, Reply, Sampling},
     mqm::{self, ErrorSpan, Repeats, weights::Weights},
     prompt, reading,
@@ -21,6 +23,9 @@ use crate::{
     setup::{self, Settings},
     shots::{self, Shot},
 };
+
+pub mod authors;
+mod python;
 
 /// Answer tokens of Stage 1, as in the code, and of the later stages, where the code sets no limit.
 const STAGE_1_BUDGET: usize = 1000;
@@ -172,7 +177,7 @@ impl Published {
 
     /// The consensus checker: "yes" anywhere in its answer, in lower case.
     fn agree(&self, panel: &Panel, step: &Step, first: &Value, second: &Value) -> Result<bool, Error> {
-        let (first, second) = (python::repr(first), python::repr(second));
+        let (first, second) = (repr(first), repr(second));
         let values = [("first_annotations", first.as_str()), ("second_annotations", second.as_str())];
         let chat = Chat::new().user(python::format(&self.texts.checker, &values));
         let question = Question { role: Role::Checker, step: step.clone(), budget: LATER_BUDGET };
@@ -342,7 +347,7 @@ fn listed(list: Value) -> Value {
 
 /// The errors of a judge's list.
 fn errors(reply: &Reply, list: Value, segment: &Segment) -> Result<Vec<ErrorSpan>, Error> {
-    let annotations = annotation::of_list(list)
+    let annotations = annotation::listed(list)
         .ok_or_else(|| reading::unusable(&reply.text, "its annotations are not a list of errors"))?;
     let mut errors: Vec<_> = annotations.iter().map(|annotation| annotation.to_error(segment)).collect();
     confidence::note(reply, "error_span", &mut errors);
@@ -360,7 +365,7 @@ impl View {
     fn shown(&self) -> String {
         match self {
             Self::Said(text) => text.clone(),
-            Self::Read(annotations) => python::repr(annotations),
+            Self::Read(annotations) => repr(annotations),
         }
     }
 }
