@@ -14,7 +14,6 @@ use super::{
     Error, RECORDED_ROWS,
     adapter::{ITEM, ITEM_ROWS},
     memory::Memory,
-    plan,
     products::{self, SPLIT_TOKENS},
     tail::{CHOICE_BYTES, WANT_BYTES},
     work_items::{self, Heads, SPLIT},
@@ -117,6 +116,12 @@ impl Extra {
     }
 }
 
+/// The rows of a padded step of `n`. From 16 rows on at most half of them are added; below, a row costs nothing.
+pub(super) fn padded_rows(n: usize) -> usize {
+    let power = n.next_power_of_two();
+    if power > 16 && n <= power / 4 * 3 { power / 4 * 3 } else { power }
+}
+
 /// What of a step decides how much memory it takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extent {
@@ -136,7 +141,7 @@ impl Extent {
     /// What no step within `most` exceeds.
     pub(super) fn of(most: Most, sizes: Sizes, n_adapters: usize) -> Self {
         let Most { sequences, context, .. } = most;
-        let padded = |n: usize| n.max(plan::padded_rows(n.min(RECORDED_ROWS)));
+        let padded = |n: usize| n.max(padded_rows(n.min(RECORDED_ROWS)));
         let (rows, wanted) = (padded(most.rows), padded(most.wanted.min(most.rows)));
         let parts = sizes.most_parts().min(most.rows * context.div_ceil(SPLIT).max(1));
         let of_rows = |n: usize| n.div_ceil(ITEM_ROWS) + n_adapters;

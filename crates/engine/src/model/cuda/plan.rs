@@ -7,7 +7,7 @@
 use super::{
     RECORDED_ROWS,
     adapter::{ITEM, ITEM_ROWS},
-    arena::Extent,
+    arena::{Extent, padded_rows},
     tiles::Tile,
     work_items::{self, Limits},
 };
@@ -47,20 +47,11 @@ enum Room {
     Padded,
 }
 
-/// The rows of a padded step of `n`.
-pub(super) fn padded_rows(n: usize) -> usize {
-    Room::Padded.rows(n)
-}
-
 impl Room {
     fn rows(self, n: usize) -> usize {
         match self {
             Self::Exact => n,
-            // From 16 rows on at most half of them are added; below, a row costs nothing.
-            Self::Padded => {
-                let power = n.next_power_of_two();
-                if power > 16 && n <= power / 4 * 3 { power / 4 * 3 } else { power }
-            }
+            Self::Padded => padded_rows(n),
         }
     }
 

@@ -1,7 +1,13 @@
+//! What is reckoned is never exceeded, and what is in use together lies apart.
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Config, Part, Step, cuda::work_items::Limits, weights::Weights};
+use crate::model::{
+    Config, Part, Step,
+    cuda::{plan::Plan, work_items::Limits},
+    weights::Weights,
+};
 
 fn config(name: &str) -> Config {
     let path = format!("{}/../../models/tiny/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -63,7 +69,7 @@ proptest! {
                 let shared_bytes = if i < 2 { 227 << 10 } else { 0 };
                 let most = Extent::of(MOST, config.into(), 3);
                 let step = step(&drawn);
-                let plan = plan::Plan::new(&step, config, limits(shared_bytes, most.parts), pads);
+                let plan = Plan::new(&step, config, limits(shared_bytes, most.parts), pads);
                 prop_assert!(most.holds(plan.extent()), "{:?} in {most:?}", plan.extent());
                 Ok(())
             })?;
