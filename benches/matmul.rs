@@ -30,15 +30,14 @@ fn main() {
     let options = Options::read();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.n_threads).build().expect("a thread pool");
     pool.install(|| {
-        let limits = machine::limits(CELL).expect("memory to read");
-        let giga = |limit: Option<f64>| limit.map_or("none".to_owned(), |limit| format!("{:.0}", limit / 1e9));
+        let limits = machine::limits(options.tier, CELL).expect("memory to read");
         println!(
-            "{} thread(s), {:?}. Peaks: int8 {} GF/s, bf16 {} GF/s, f32 {} GF/s; memory {:.1} GB/s",
+            "{} thread(s), {}. Peaks: int8 {:.0} GF/s, bf16 {:.0} GF/s, f32 {:.0} GF/s; memory {:.1} GB/s",
             options.n_threads,
-            options.tier,
-            giga(limits.int8),
-            giga(limits.bf16),
-            giga(limits.f32),
+            options.tier.name(),
+            limits.int8 / 1e9,
+            limits.bf16 / 1e9,
+            limits.f32 / 1e9,
             limits.memory / 1e9
         );
         println!("cell: GF/s (fraction of the format's peak), for m = 1 also the fraction of memory bandwidth, [candle's GF/s]\n");
@@ -60,14 +59,13 @@ fn shape(options: &Options, limits: &Limits, (n, k): (usize, usize), activations
             options.peer.then(|| peer::Layer::new(format, n, k, &ops::blocks(format, n, k))).flatten();
         print!("{:<16}", format!("{format:?}"));
         for cell in ops::product(product, &options.m, limits, CELL) {
-            let part = cell.of_peak.map_or(String::new(), |part| format!(" ({part:.2})"));
             let memory = if cell.m == 1 { format!(" {:.2} bw", cell.of_memory) } else { String::new() };
             let peer = candle.as_ref().map_or(String::new(), |layer| {
                 let x = ops::inputs(cell.m, k);
                 let time = least(CELL, || layer.forward(&x, cell.m));
                 format!(" [{:.0}]", 2.0 * (cell.m * n * k) as f64 / time / 1e9)
             });
-            let text = format!("{:.0}{part}{memory}{peer}", cell.speed / 1e9);
+            let text = format!("{:.0} ({:.2}){memory}{peer}", cell.speed / 1e9, cell.of_peak);
             print!("{text:>28}");
         }
         println!();

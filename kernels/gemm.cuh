@@ -54,12 +54,17 @@ struct Corner {
 // Blocks of a grid in x, in an order that keeps what neighbours read in the second-level cache: 16 tiles of tokens,
 // then the next tile of outputs.
 template <int TOKENS, int OUTPUTS>
-__device__ __forceinline__ Corner corner_of(const Problem& p) {
+__device__ __forceinline__ Corner corner_at(const Problem& p, int block) {
   constexpr int kTogether = 16;
-  const int across = ceil_div(p.M, TOKENS), down = ceil_div(p.N, OUTPUTS), block = blockIdx.x;
+  const int across = ceil_div(p.M, TOKENS), down = ceil_div(p.N, OUTPUTS);
   const int group = block / (kTogether * down), within = block % (kTogether * down);
   const int width = min(across - group * kTogether, kTogether);
   return {(group * kTogether + within % width) * TOKENS, within / width * OUTPUTS};
+}
+
+template <int TOKENS, int OUTPUTS>
+__device__ __forceinline__ Corner corner_of(const Problem& p) {
+  return corner_at<TOKENS, OUTPUTS>(p, blockIdx.x);
 }
 
 // One element of y after a segment.

@@ -11,8 +11,9 @@
 // What to expect, counted (not measured): 256x128 moves 48 KiB from the second-level cache for 4.2 million
 // multiply-adds, 2,048 clocks of the tensor cores at full rate: 24 bytes a clock of about 64.
 //
-// Compiled and looked at (scripts/cuda/static.sh); under emulation it has the plain kernel's bits. Whether it has them
-// on a card is not known yet: products.rs does not choose it.
+// On an H100 it has the plain kernel's bits, and 0.40 to 0.73 of cuBLAS's speed (BENCHMARKS.md); the tensor cores were
+// half busy. That was before the loop over a segment's stages stood by itself: ptxas put a wait for all products behind
+// each stage (its note C7517), which static.sh refuses now. What that gives has not been measured.
 //
 // Proved by kernels/tests/gemm.cpp.
 #pragma once
@@ -56,36 +57,30 @@ struct TileWgmma {
 #pragma unroll
     for (int s = 0; s < kAhead; s++) copy();
 
-    float sum[1][J][4] = {};
-    int at = 0, k = 0, border = min(p.segment, p.K);
-    bool first = true;
-    for (int t = 0; t < stages; t++) {
-      cp_async_wait<kAhead - 1>();
-      wgmma_publish();
-      __syncthreads();
-      const unsigned char* const tokens = shared + at * kStageBytes;
-      const unsigned char* const weights = tokens + X::kBytes + group * (64 * W::kRowBytes);
-      wgmma_fence();
-      if (k + kDepth <= p.K) {
+    int at = 0;
+    for (int k = 0; k < p.K;) {
+      const int border = min(k + p.segment, p.K);
+      const bool first = k == 0;
+      float sum[1][J][4];
+      begin_at_zero(sum[0]);
+      // Nothing else touches the sums in here, or the compiler would wait for each stage's products (its C7517).
+      for (; k < border; k += kDepth) {
+        cp_async_wait<kAhead - 1>();
+        wgmma_publish();
+        __syncthreads();
+        const unsigned char* const tokens = shared + at * kStageBytes;
+        const unsigned char* const weights = tokens + X::kBytes + group * (64 * W::kRowBytes);
+        wgmma_fence();
+        // Past K both operands are zeros, which leave a sum as it is.
 #pragma unroll
         for (int step = 0; step < kDepth / 16; step++) wgmma_start(sum[0], weights + 32 * step, tokens + 32 * step);
-      } else {
-#pragma unroll 1
-        for (int step = 0; k + 16 * step < p.K; step++) wgmma_start(sum[0], weights + 32 * step, tokens + 32 * step);
+        wgmma_commit();
+        copy();
+        wgmma_wait_but_one();
+        at = at + 1 == STAGES ? 0 : at + 1;
       }
-      wgmma_commit();
-      copy();
-      wgmma_wait_but_one();
-      at = at + 1 == STAGES ? 0 : at + 1;
-      k += kDepth;
-      if (k >= border) {
-        wgmma_wait();
-        settle_tile<1, J>(p, sum, corner.token, corner.output + threadIdx.x / 32 * 16, first, border == p.K);
-#pragma unroll
-        for (int e = 0; e < J * 4; e++) sum[0][e / 4][e % 4] = 0.0f;
-        first = false;
-        border = min(border + p.segment, p.K);
-      }
+      wgmma_wait();
+      settle_tile<1, J>(p, sum, corner.token, corner.output + threadIdx.x / 32 * 16, first, border == p.K);
     }
   }
 };

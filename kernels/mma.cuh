@@ -55,6 +55,13 @@ __device__ __forceinline__ void ldmatrix_x2_trans(uint32_t (&r)[2], const void* 
                : "memory");
 }
 
+// The transpose of an 8x8 matrix of 16-bit elements: lane l gives and gets the pair (l / 4, 2 (l % 4)).
+__device__ __forceinline__ uint32_t transpose_8x8(uint32_t pair) {
+  uint32_t out;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;\n" : "=r"(out) : "r"(pair));
+  return out;
+}
+
 // Starts a copy of 16 aligned bytes into shared memory; zeros, and `global` not read, where !valid.
 __device__ __forceinline__ void cp_async_16(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(shared)), "l"(global),

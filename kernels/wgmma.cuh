@@ -83,13 +83,25 @@ __device__ __forceinline__ void wgmma_start(float (&d)[32][4], const unsigned ch
 #else
 #define WGMMA_PTX(text)
 #endif
+// A warp's lanes wait for products together: what one of them does next comes after what all have read.
+#ifdef HOST_KERNEL_TEST
+#define WGMMA_TOGETHER() __syncwarp()
+#else
+#define WGMMA_TOGETHER()
+#endif
 
 // Before the first product after registers were written.
 __device__ __forceinline__ void wgmma_fence() { WGMMA_PTX("wgmma.fence.sync.aligned;"); }
 // Ends a group: the products since the last commit.
 __device__ __forceinline__ void wgmma_commit() { WGMMA_PTX("wgmma.commit_group.sync.aligned;"); }
 // Until all but the last group are done; until all are.
-__device__ __forceinline__ void wgmma_wait_but_one() { WGMMA_PTX("wgmma.wait_group.sync.aligned 1;"); }
-__device__ __forceinline__ void wgmma_wait() { WGMMA_PTX("wgmma.wait_group.sync.aligned 0;"); }
+__device__ __forceinline__ void wgmma_wait_but_one() {
+  WGMMA_PTX("wgmma.wait_group.sync.aligned 1;");
+  WGMMA_TOGETHER();
+}
+__device__ __forceinline__ void wgmma_wait() {
+  WGMMA_PTX("wgmma.wait_group.sync.aligned 0;");
+  WGMMA_TOGETHER();
+}
 // Makes what this thread has put into shared memory visible to products; a barrier must follow.
 __device__ __forceinline__ void wgmma_publish() { WGMMA_PTX("fence.proxy.async.shared::cta;"); }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Opens the pages that `tribunal report` writes in a headless Chromium and uses them: clicks, keys, filters, folded
-conversations, 100,000 segments, a hostile text, Hebrew and Japanese, light, dark and print. Standard library only.
+conversations, 100,000 segments, a hostile text, Hebrew and Japanese, light, dark and print, three systems side by side, three thousand, a narrow
+screen. Standard library only.
 
     scripts/report_test.py [--shots DIR] [--tribunal PATH]
 
@@ -224,13 +225,77 @@ def large(root, n=100_000):
     return folder(root / "large", verdicts)
 
 
+def crowd(root, n=3000):
+    """One judge of `n` systems on three segments, one of them of a megabyte."""
+    sources = ["A short one.", "Another one. " * 80_000, "The last one."]
+    verdicts = [
+        verdict(("en", "de"), f"team-{i:04}", "d", seg, source, f"{i}: {source[:40]}" if i else source, [])
+        for i in range(n) for seg, source in enumerate(sources)
+    ]
+    return folder(root / "crowd", verdicts)
+
+
+def three(root):
+    """One judge of three systems whose names begin alike."""
+    source = "The town council voted on Tuesday to close the old bridge for repairs until spring."
+    target = "Der Stadtrat stimmte am Donnerstag ab, um die alte Brücke bis zum Frühling zu schließen."
+    marked = [error(target, "Donnerstag", "other", "major"), error(target, "stimmte", "other", "minor")]
+    verdicts = [
+        verdict(("en", "de"), f"system-{name}", "bridge", seg, source, target, marked if (seg + at) % 2 else [])
+        for at, name in enumerate(["a", "b_with_a_long_name", "c"]) for seg in range(6)
+    ]
+    return folder(root / "three", verdicts)
+
+
+def check_crowd(page):
+    assert page.run("document.querySelectorAll('table.standings tbody tr').length") == 100, "the first hundred systems"
+    page.click(".more")
+    assert page.run("document.querySelectorAll('table.standings tbody tr').length") == 200, "and a hundred more"
+    page.click("#tab-segments")
+    page.key("j")
+    page.wait("document.querySelector('#detail h2').textContent.includes('(id 1)')", 20)
+    assert page.run("document.querySelectorAll('.card').length") == 30, "the first thirty translations"
+    assert page.run("document.querySelector('.source').textContent.length") < 21_000, "a megabyte is cut"
+    page.run("document.querySelector('.source button').click()")
+    page.wait("document.querySelector('.source').textContent.length > 1000000", 20)
+
+
+def check_three(page, shots):
+    page.size(1400, 900)
+    page.shot(shots / "three-overview.png")
+    page.click("#tab-segments")
+    page.key("j")
+    columns = page.run("getComputedStyle(document.querySelector('.translations')).gridTemplateColumns.split(' ').length")
+    assert columns == 3, f"three systems stand side by side at 1400 pixels, not {columns}"
+    assert page.run("[...document.querySelectorAll('.row .count i')].map((e) => e.textContent.trim()).includes('c')"), "badges name systems"
+    assert page.run("!document.querySelector('.errors').textContent.includes('other')"), "an error without a category"
+    assert page.run("![...document.querySelectorAll('.context')].some((e) => e.open)"), "the document around is folded"
+    page.shot(shots / "three.png")
+    page.size(420, 860)
+    page.shot(shots / "narrow-list.png")
+    assert page.run("getComputedStyle(document.getElementById('detail')).display === 'none' && !document.getElementById('fold').open")
+    page.click("#list .row")
+    page.wait("getComputedStyle(document.getElementById('list')).display === 'none'")
+    page.shot(shots / "narrow-segment.png")
+    page.click(".back")
+    page.wait("getComputedStyle(document.getElementById('detail')).display === 'none'")
+    page.click("#tab-overview")
+    page.shot(shots / "narrow-overview.png")
+    page.size(1280, 860)
+
+
 def check_small(page, shots):
     ok = lambda condition: (_ for _ in ()).throw(AssertionError(condition)) if not page.run(condition) else None
     ok("document.querySelectorAll('table.standings').length === 3")
     ok("[...document.querySelectorAll('h2')].some((h) => h.textContent === 'Agreement of judges and human raters')")
     ok("[...document.querySelectorAll('h2')].some((h) => h.textContent === 'Human raters: human.tsv')")
     ok("document.querySelector('h1').textContent.endsWith('judged by 2 judges and human raters')")
+    ok("[...document.querySelectorAll('h2')].some((h) => h.textContent === 'Judge: gemba-mqm, made-by-hand (judge-a)')")
     page.shot(shots / "overview.png")
+    ok("document.querySelectorAll('.parts button').length === 2 && document.querySelectorAll('table.standings')[0].rows.length === 3")
+    page.click(".parts button:last-of-type")
+    ok("document.querySelectorAll('table.standings')[0].rows.length === 2 && document.querySelector('.parts [aria-pressed=true]').textContent === 'en–he'")
+    page.click(".parts button")
     page.click("#tab-segments")
     ok("document.querySelectorAll('.row').length === 4")
     ok("document.querySelectorAll('.card').length === 2")
@@ -246,7 +311,7 @@ def check_small(page, shots):
     ok("document.querySelector('.call .turn.system pre').textContent === 'You mark errors.'")
     page.shot(shots / "conversation.png")
     page.key("j")
-    page.wait("document.querySelector('#detail h2').textContent.includes('segment 1')")
+    page.wait("document.querySelector('#detail h2').textContent.includes('(id 1)')")
     ok("document.querySelector('.context').textContent.includes('The council')")
     ok("document.querySelector('[aria-label=alpha] mark').textContent.startsWith('<script>')")
     ok("!document.body.dataset.owned && document.querySelectorAll('#main script, #main img').length === 0")
@@ -313,8 +378,8 @@ def check_large(page, shots, n):
     assert page.run("document.querySelectorAll('.row').length") < 60, "only visible rows are in the page"
     page.click("#list .row")
     page.key("End")
-    page.wait(f"document.querySelector('#detail h2').textContent.includes('segment {n - 1}')")
-    page.run("document.getElementById('list').scrollTop = 2900000")
+    page.wait(f"document.querySelector('#detail h2').textContent.includes('(id {n - 1})')")
+    page.run("document.getElementById('list').scrollTop = 4000000")
     page.wait("[...document.querySelectorAll('.row')].some((r) => r.textContent.includes('Source 50000:'))")
     spent = page.run("(() => { const t = performance.now(); document.getElementById('f-severity').value = '1'; readFilters(); return performance.now() - t; })()")
     page.run("document.getElementById('filters').dispatchEvent(new Event('input', {bubbles: true}))")
@@ -341,7 +406,8 @@ def main():
         root = Path(name)
         shots = options.shots or root / "shots"
         shots.mkdir(parents=True, exist_ok=True)
-        pages = [report(options.tribunal, root / "small.html", *small(root), "-l", "en-ja"), report(options.tribunal, root / "large.html", large(root))]
+        pages = [report(options.tribunal, root / "small.html", *small(root), "-l", "en-ja"), report(options.tribunal, root / "large.html", large(root)),
+                 report(options.tribunal, root / "crowd.html", crowd(root)), report(options.tribunal, root / "three.html", three(root))]
         browser = Browser(path, root / "profile")
         try:
             browser.open(pages[0])
@@ -350,6 +416,10 @@ def main():
             browser.open(pages[1])
             opened = time.monotonic() - begun
             check_large(browser, shots, 100_000)
+            browser.open(pages[2])
+            check_crowd(browser)
+            browser.open(pages[3])
+            check_three(browser, shots)
             outside = [url for url in browser.requests if not url.startswith(("file:", "data:", "blob:", "about:"))]
             assert not outside, f"the page asked for {outside}"
             assert not browser.errors, browser.errors

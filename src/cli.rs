@@ -31,6 +31,7 @@ pub mod models;
 mod origin;
 pub mod output;
 pub mod panel;
+pub mod prepare;
 pub mod promptcue;
 pub mod raters;
 mod recorded;
@@ -53,8 +54,8 @@ mod wrap;
 /// Judges machine translation with open-weight LLMs, in one process.
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 every segment has a
-/// verdict, 1 some verdicts are missing, 2 could not run. Options that you type each time can stand in a file,
-/// `tribunal/config.toml` in your folder of configurations (or where `TRIBUNAL_CONFIG` says), or in variables like
+/// verdict, 1 some verdicts are missing, 2 could not run. Options that you always use can be kept in a file,
+/// `tribunal/config.toml` in your configuration folder (or where `TRIBUNAL_CONFIG` says), or in variables like
 /// `TRIBUNAL_MODEL`.
 #[derive(Debug, Parser)]
 #[command(version, about)]
@@ -105,7 +106,7 @@ enum Command {
     Tune(Box<tune::Args>),
     /// Evidence for RATE's search agent: build an index, query it
     Search(search::Args),
-    /// What this machine can do, how close the engine comes, and whether every setting gives the same bytes
+    /// Benchmarks of this machine and the engine, and a check that every setting gives the same bytes
     #[command(subcommand)]
     Bench(bench::Command),
     /// The judging methods: list, show
@@ -116,6 +117,18 @@ enum Command {
     Completions(setup::CompletionsArgs),
     /// Write man pages into a folder
     Man(setup::ManArgs),
+}
+
+/// Says so where this build is for newer processors; `None` where it is not.
+#[inline(never)]
+#[must_use]
+pub fn too_new() -> Option<ExitCode> {
+    let missing = crate::engine::missing()?;
+    eprintln!(
+        "error: this build of tribunal needs a processor with `{missing}`, which this one lacks\n\
+         hint: a build without `-C target-cpu` runs on any x86-64 processor, with the fastest kernels that it has"
+    );
+    Some(ExitCode::from(2))
 }
 
 /// Runs the command that the process was started with.
@@ -212,7 +225,7 @@ impl Cli {
     /// # Errors
     /// Whatever keeps the command from running; the message says what to do.
     pub fn run(self, seat: panel::ModelLoader, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-        let begun = score::Begun { words: self.words, writing: self.writing, stop: self.stop };
+        let begun = prepare::Begun { words: self.words, writing: self.writing, stop: self.stop };
         match self.command {
             Command::Score(args) => score::run(&args, &begun, seat, out),
             Command::Ask(args) => ask::run(&args, &begun, out),
@@ -221,7 +234,7 @@ impl Cli {
             Command::Verify(args) => verify::run(&args, seat, out),
             Command::Slurm(args) => slurm::run(&args, &begun, out),
             Command::Rerun(args) => rerun::run(&args, &begun, seat, out),
-            Command::Compare(args) => compare::run(&args, out),
+            Command::Compare(args) => compare::run(&args, &begun, seat, out),
             Command::Report(args) => report::run(&args, out),
             Command::Export(args) => export::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
@@ -241,11 +254,13 @@ impl Cli {
 /// An error with its causes, each said once: most messages already hold the message of their cause.
 #[must_use]
 pub fn explain(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
-        "" => cause,
-        said if said.contains(&cause) => text,
-        said => format!("{said}: {cause}"),
-    })
+    let said =
+        error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+            "" => cause,
+            said if said.contains(&cause) => text,
+            said => format!("{said}: {cause}"),
+        });
+    stream::hinted(&said)
 }
 
 /// A long flag with hyphens for underscores; its value stays as it is.
@@ -308,6 +323,28 @@ mod tests {
             assert!(help("--help-all").contains(option), "{option}");
         }
         assert!(help("--help").contains("--help-all"));
+    }
+
+    /// The long options of a command and of those below it.
+    fn options(command: &clap::Command) -> std::collections::BTreeSet<String> {
+        let own = command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned));
+        own.chain(command.get_subcommands().flat_map(options)).collect()
+    }
+
+    #[test]
+    fn there_is_one_spelling_of_each_option_and_no_more_than_a_person_can_know() {
+        let options = options(&Cli::command());
+        assert!(options.len() <= 120, "{}: {options:?}", options.len());
+    }
+
+    #[test]
+    fn the_help_of_score_fits_two_screens() {
+        let asked = Cli::command().term_width(100).try_get_matches_from(["tribunal", "score", "--help"]);
+        let help = asked.unwrap_err().to_string();
+        assert!(
+            help.lines().count() <= 100 && help.lines().all(|line| line.chars().count() <= 100),
+            "{help}"
+        );
     }
 
     #[test]

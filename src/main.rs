@@ -1,5 +1,6 @@
 //! The `tribunal` command. Everything it does lives in the library.
 
 fn main() -> std::process::ExitCode {
-    tribunal::cli::main()
+    // First of all: what comes after may already be made of instructions that this processor lacks.
+    tribunal::cli::too_new().unwrap_or_else(tribunal::cli::main)
 }

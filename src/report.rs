@@ -44,8 +44,10 @@ pub fn json(summary: &Summary, records: &[Record], detail: Detail) -> String {
         "units": summary.units,
         "scored": summary.scored,
         "statuses": summary.statuses,
+        "reasons": summary.reasons,
         "systems": summary.systems,
         "common": summary.common,
+        "pairs": summary.pairs,
         "health": summary.health,
     });
     if detail == Detail::Units {
@@ -65,6 +67,7 @@ pub fn tsv(summary: &Summary, records: &[Record], detail: Detail) -> String {
 }
 
 fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
+    let several = summary.systems.iter().any(|s| s.pair.is_some());
     let header = [
         "system",
         "units",
@@ -77,8 +80,11 @@ fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
         "neutral",
         "common_score",
     ];
+    let with_pair = |pair: &str, row: Vec<String>| -> Vec<String> {
+        several.then(|| pair.to_owned()).into_iter().chain(row).collect()
+    };
     let rows = summary.systems.iter().map(|s| {
-        vec![
+        let row = vec![
             field(&s.system),
             s.units.to_string(),
             s.scored.to_string(),
@@ -89,15 +95,17 @@ fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
             s.minor.to_string(),
             s.neutral.to_string(),
             number(s.common_score),
-        ]
+        ];
+        with_pair(s.pair.as_deref().unwrap_or_default(), row)
     });
-    std::iter::once(header.map(String::from).to_vec()).chain(rows).collect()
+    std::iter::once(with_pair("pair", header.map(String::from).to_vec())).chain(rows).collect()
 }
 
 fn unit_rows(records: &[Record]) -> Vec<Vec<String>> {
     let header = [
         "system",
         "doc",
+        "segment",
         "seg",
         "src_lang",
         "tgt_lang",
@@ -113,6 +121,7 @@ fn unit_rows(records: &[Record]) -> Vec<Vec<String>> {
         vec![
             field(&r.system),
             field(&r.doc),
+            r.seg.map_or_else(String::new, |seg| seg.saturating_add(1).to_string()),
             r.seg.map_or_else(String::new, |seg| seg.to_string()),
             r.src_lang.to_string(),
             r.tgt_lang.to_string(),

@@ -7,7 +7,7 @@ use crate::{
     files,
     judges::{Judge, Panel},
     llm::Stop,
-    segment::{Corpus, Segment, trained::Overlap},
+    segment::{Corpus, Segment, numbered, trained::Overlap},
     signature::Signature,
 };
 
@@ -64,14 +64,15 @@ use work::Work;
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
     pub panel: &'a Panel,
-    pub judge: &'a dyn Judge,
+    pub judge: &'a Judge,
     pub segments: &'a Corpus,
     pub signature: &'a Signature,
 }
 
-/// How a test set is run.
+/// How a test set is run. Of what is here, selection, shard, seed and asking again say what is judged; nothing else can
+/// change a verdict.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RunConfig {
     /// The run folder.
     pub out: PathBuf,
     /// Which segments get a verdict; the others are shown as context.
@@ -83,16 +84,11 @@ pub struct Options {
     pub seed: u64,
     /// The command line, for `run.json`.
     pub command: Vec<String>,
-    pub show: Show,
-}
-
-/// How a run goes about its work. Only asking again can change a verdict, and the signature says so.
-#[derive(Clone, Debug)]
-pub struct RunConfig {
+    pub progress: Show,
     /// Questions that are asked at the same time; what the engine takes into one step, and some more.
     pub questions: usize,
-    pub keeping: CallRetention,
-    /// Ask once more about units whose answers could not be used.
+    pub calls: CallRetention,
+    /// Ask once more about units whose answers could not be used; the signature says so.
     pub retry_missing: bool,
     /// Where the command was given.
     pub directory: String,
@@ -114,11 +110,20 @@ pub struct Copy {
     pub bytes: Vec<u8>,
 }
 
-impl Default for RunConfig {
-    fn default() -> Self {
+impl RunConfig {
+    /// A whole input into a run folder, one group at a time, in silence.
+    #[must_use]
+    pub fn new(out: impl Into<PathBuf>) -> Self {
         Self {
+            out: out.into(),
+            selection: Selection::All,
+            shard: Shard::WHOLE,
+            jobs: 1,
+            seed: 0,
+            command: Vec::new(),
+            progress: Show::Off,
             questions: 80,
-            keeping: CallRetention::default(),
+            calls: CallRetention::default(),
             retry_missing: false,
             directory: String::new(),
             origin: Origin::default(),
@@ -181,13 +186,13 @@ impl Outcome {
 /// As [`Task::run`].
 pub fn run(
     panel: &Panel,
-    judge: &dyn Judge,
+    judge: &Judge,
     segments: &[Segment],
     signature: &Signature,
-    options: &Options,
+    config: &RunConfig,
 ) -> Result<Outcome, Error> {
     let segments = &Corpus::of(segments.iter().cloned()).map_err(Error::Input)?;
-    Task { panel, judge, segments, signature }.run(options, &RunConfig::default())
+    Task { panel, judge, segments, signature }.run(config)
 }
 
 impl Task<'_> {
@@ -196,41 +201,40 @@ impl Task<'_> {
     ///
     /// # Errors
     /// [`Error`]; whatever was judged before is in the journal and is kept when the command is repeated.
-    pub fn run(&self, options: &Options, config: &RunConfig) -> Result<Outcome, Error> {
-        let share = Share::of(self, options);
-        let begun = self.begin(&share, options, config)?;
+    pub fn run(&self, config: &RunConfig) -> Result<Outcome, Error> {
+        let share = Share::of(self, config);
+        let begun = self.begin(&share, config)?;
         let resumed = share.n_units(share.mine.iter().filter(|group| begun.done.groups.contains(group)));
-        let sums =
-            share.work(self, config).through(&share.mine, (begun.journal, begun.done), options, config)?;
+        let sums = share.work(self, config).through(&share.mine, (begun.journal, begun.done), config)?;
         let mut index = Index::new(&share.units);
         index.add(&begun.folder.path(journal::JOURNAL), &share.units)?;
         let summary = finish::summary(&index, &begun.signature, &sums, sums.cost.clone())?;
         let summary = finish::write(&begun.folder, &index, summary)?;
-        Ok(Outcome { summary, dir: options.out.clone(), resumed })
+        Ok(Outcome { summary, dir: config.out.clone(), resumed })
     }
 
     /// Opens the run folder, with what it holds of this run, and says in it what it is.
-    fn begin(&self, share: &Share, options: &Options, config: &RunConfig) -> Result<Begun, Error> {
+    fn begin(&self, share: &Share, config: &RunConfig) -> Result<Begun, Error> {
         let own = self.signature.clone();
         let signature = if config.retry_missing { own.with(RETRY, "missing") } else { own };
-        let folder = Folder::open(&options.out)?;
+        let folder = Folder::open(&config.out)?;
         let wanted = RunFile {
             signature: signature.clone(),
-            command: options.command.clone(),
+            command: config.command.clone(),
             directory: config.directory.clone(),
             merged: Vec::new(),
-            shard: options.shard.to_string(),
-            input: InputId::of(self.segments, &options.selection)?,
-            selection: options.selection.ranges(),
-            share: (options.shard != Shard::WHOLE).then(|| share.n_units(share.mine.iter())),
+            shard: config.shard.to_string(),
+            input: InputId::of(self.segments, &config.selection)?,
+            selection: config.selection.ranges(),
+            share: (config.shard != Shard::WHOLE).then(|| share.n_units(share.mine.iter())),
             origin: config.origin.clone(),
             trained_on: config.trained_on.clone(),
             units: RunFile::pack(share.units.keys()),
         };
-        let state = FolderState::of(&folder, wanted, self, options)?;
-        let how = Resume { keeping: config.keeping, drops_missing: state.asks_again };
+        let state = FolderState::of(&folder, wanted, self, config)?;
+        let how = Resume { keeping: config.calls, drops_missing: state.asks_again };
         let (journal, done) = journal::resume(&folder, share.work(self, config).known(), how)?;
-        state.write(&folder, self.segments, options.shard, &config.copies)?;
+        state.write(&folder, self.segments, config.shard, &config.copies)?;
         Ok(Begun { signature, folder, journal, done })
     }
 }
@@ -245,10 +249,10 @@ struct Share {
 }
 
 impl Share {
-    fn of(task: &Task<'_>, options: &Options) -> Self {
-        let groups = groups::groups(task.segments, &options.selection, task.judge.group(), options.seed);
-        let units = Units::of(task.segments, &groups, task.judge.unit());
-        let mine = options.shard.choose(task.segments, &groups);
+    fn of(task: &Task<'_>, config: &RunConfig) -> Self {
+        let groups = groups::groups(task.segments, &config.selection, task.judge.grouping, config.seed);
+        let units = Units::of(task.segments, &groups, task.judge.unit);
+        let mine = config.shard.choose(task.segments, &groups);
         let ids = groups.iter().map(|group| group.id(task.segments)).collect();
         Self { groups, units, ids, mine }
     }
@@ -338,7 +342,7 @@ pub enum Error {
          it; run the same command again, and keep the folder until it is done"
     )]
     Gone(PathBuf),
-    #[error("`{path}` line {line} is about segment {seg} of `{system}`, which is not in the input", seg = key.seg.map_or_else(|| format!("group `{}`", key.doc), |s| s.to_string()), system = key.system)]
+    #[error("`{path}` line {line} is about {unit} of `{system}`, which is not in the input", unit = key.seg.map_or_else(|| format!("group `{}`", key.doc), numbered), system = key.system)]
     Foreign { path: PathBuf, line: usize, key: Box<UnitKey> },
     #[error(
         "`{dir}` holds a run with a different signature:{differences}\nhint: use another `--out`, or the options of \
@@ -357,7 +361,13 @@ pub enum Error {
          an `--out` on another disk, or mount this one with locks (NFS: without `nolock`; Lustre: with `flock`)"
     )]
     Unlockable { dir: PathBuf, kind: String, source: std::io::Error },
-    #[error("`{0}` has no `run.json`, so it is not a run folder")]
+    #[error("`{0}` is a file\nhint: `--out` names the run folder, which is made where it does not exist")]
+    NotAFolder(PathBuf),
+    #[error("`{dir}` is a file\nhint: give the run folder, `{folder}`", dir = .0.display(), folder = .0.parent().map_or_else(|| ".".into(), |dir| if dir.as_os_str().is_empty() { ".".into() } else { dir.display().to_string() }))]
+    FileOfRun(PathBuf),
+    #[error(
+        "`{0}` has no `run.json`, so it is not a run folder\nhint: run folders are what `tribunal score --out DIR` writes"
+    )]
     NoRun(PathBuf),
     #[error("the run in `{0}` is not finished\nhint: run its command again to continue it")]
     Unfinished(PathBuf),
@@ -386,6 +396,6 @@ pub enum Error {
          out `--without-model`"
     )]
     Unrecorded(PathBuf),
-    #[error("cannot count the tokens of the prompt about segment {seg} of `{system}`: {reason}")]
+    #[error("cannot count the tokens of the prompt about {} of `{system}`: {reason}", numbered(*seg))]
     Count { system: String, seg: usize, reason: String },
 }

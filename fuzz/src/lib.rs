@@ -110,7 +110,16 @@ pub fn slurm(bytes: &[u8]) {
     let mut values = text.split('\u{1}').chain(std::iter::repeat(""));
     let mut argv: Vec<String> =
         ["tribunal", "slurm", "submit", "--print", "--method", "gemba-da"].map(str::to_owned).into();
-    for option in ["--nodes", "--time", "--mem", "--partition", "--account", "--shards", "--stage", "--out"] {
+    for option in [
+        "--nodes",
+        "--time",
+        "--sbatch=mem",
+        "--sbatch=partition",
+        "--sbatch=account",
+        "--shards",
+        "--stage",
+        "--out",
+    ] {
         match values.next() {
             None | Some("") => {}
             Some(value) => argv.push(format!("{option}={value}")),
@@ -324,10 +333,6 @@ impl Llm for Parrot {
                 usage: tribunal::llm::Usage::default(),
             })
             .collect())
-    }
-
-    fn count(&self, _: &Chat) -> Result<usize, Error> {
-        Ok(1)
     }
 }
 

@@ -142,6 +142,12 @@ class Block {
     return &address;
   }
 
+  // A thread waits at a barrier in shared memory, until `wake` of that barrier.
+  void sleep(Fiber& f, const void* at, Site site);
+  void wake(const void* at);
+  // What is done by nobody's thread, and no later than when nobody can run without it.
+  void later(std::function<void(Block&)> work);
+
   bool holds(uintptr_t on_stack) const { return stacks_.hold(on_stack); }
 
  private:
@@ -161,6 +167,14 @@ class Block {
   void chain(Warp& w);
   void queue(Fiber* first, Fiber* last, bool in_front);
   [[noreturn]] void fail_waiting() const;
+  void do_one_later();
+
+  struct Sleeper {
+    const void* at;
+    Fiber* fiber;
+  };
+  std::vector<Sleeper> sleepers_;
+  std::vector<std::function<void(Block&)>> later_;
 
   Stacks stacks_;
   std::vector<Fiber*> fibers_;
@@ -199,6 +213,7 @@ inline void Block::leave(Fiber& f) {
 
 inline Fiber* Block::next_to_run() {
   const Unseen unseen;
+  while (!first_ && !later_.empty()) do_one_later();
   Fiber* const to = first_;
   if (!to) fail_waiting();
   first_ = to == last_ ? nullptr : to->next;
@@ -243,6 +258,39 @@ inline void Block::let_go(Warp& w, unsigned lanes) {
     last = w.lanes[lane];
   }
   queue(first, last, in_front);
+}
+
+inline void Block::sleep(Fiber& f, const void* at, Site site) {
+  {
+    const Unseen unseen;
+    f.site = site;
+    sleepers_.push_back({at, &f});
+  }
+  leave(f);
+}
+
+inline void Block::wake(const void* at) {
+  const auto asleep = std::stable_partition(sleepers_.begin(), sleepers_.end(), [&](const Sleeper& s) { return s.at != at; });
+  std::vector<Sleeper> awake(asleep, sleepers_.end());
+  sleepers_.erase(asleep, sleepers_.end());
+  if (shuffled_) dice_.shuffle(awake.data(), awake.size());
+  for (const Sleeper& s : awake) {
+    s.fiber->warp->chained = false;
+    queue(s.fiber, s.fiber, false);
+  }
+}
+
+// In the order in which they were asked for; under a shuffled order any of them, and now and then at once.
+inline void Block::later(std::function<void(Block&)> work) {
+  later_.push_back(std::move(work));
+  if (shuffled_ && dice_.next() % 4 == 0) do_one_later();
+}
+
+inline void Block::do_one_later() {
+  const size_t i = shuffled_ ? dice_.next() % later_.size() : 0;
+  const std::function<void(Block&)> work = std::move(later_[i]);
+  later_.erase(later_.begin() + i);
+  work(*this);
 }
 
 inline void Block::let_all_go() {
@@ -324,6 +372,7 @@ inline Meeting& Block::part_of(Warp& w, unsigned mask) {
 inline void Block::end(Fiber& f) {
   take_leave(f);
   if (alive_) leave(f);
+  if (!later_.empty()) fail("the block has ended, and copies into its shared memory are still on their way");
   switch_to(f, main_);
   std::abort();
 }

@@ -82,6 +82,15 @@ inline void ldmatrix_x2_trans(uint32_t (&r)[2], const void* shared_row, HOST_SIT
   host::load_matrices<2, true>(r, shared_row, {"ldmatrix_x2_trans", file, line});
 }
 
+inline uint32_t transpose_8x8(uint32_t pair) {
+  const unsigned lane = host::self().lane, row = lane / 4, column = lane % 4 * 2;
+  const auto of = [&](unsigned from_row) {
+    return __shfl_sync(~0u, pair, from_row * 4 + row / 2) >> row % 2 * 16 & 0xffff;
+  };
+  const uint32_t low = of(column);
+  return low | of(column + 1) << 16;
+}
+
 inline void cp_async_16(void* shared, const void* global, bool valid, HOST_SITE) {
   host::Fiber& f = host::self();
   host::require_shared(f, shared, 16, {"cp_async_16", file, line});

@@ -1,5 +1,6 @@
 // Runs one planted fault of kernels/tests/faults, for a sanitizer to find: `faults NAME`. Without a name it runs what
 // is sound, in several orders; nothing may be found in that. scripts/cuda/sanitize.sh says what each must lead to.
+#include "faults/boxes.cu"
 #include "faults/memory.cu"
 #include "faults/sound.cu"
 #include "faults/threads.cu"
@@ -16,6 +17,14 @@ struct Fault {
   std::function<void(const float* x, float* y)> call;
 };
 
+// x, 128 floats, as four rows of 64 bf16.
+CUtensorMap four_rows(const float* x) {
+  return host::encode({host::TensorMap::kMagic, reinterpret_cast<uint64_t>(x), 2, 2, {64, 4}, {128}, {64, 1}});
+}
+Fault with_boxes(BoxFault fault) {
+  return {1, 64, 4096, [fault](const float* x, float* y) { boxes(four_rows(x), y, fault); }};
+}
+
 // x and y: 128 floats each.
 const std::map<std::string, Fault> faults = {
     {"misaligned_load", {1, 32, 0, [](const float* x, float* y) { misaligned_load(x, y); }}},
@@ -27,6 +36,14 @@ const std::map<std::string, Fault> faults = {
     {"missing_barrier", {1, 64, 256, [](const float* x, float* y) { missing_barrier(x, y, 64); }}},
     {"shuffle_for_barrier", {1, 32, 0, [](const float* x, float* y) { shuffle_for_barrier(x, y); }}},
     {"divergent_barrier", {1, 64, 0, [](const float*, float* y) { divergent_barrier(y); }}},
+    {"box_no_wait", with_boxes(kNoWait)},
+    {"box_wrong_phase", with_boxes(kWrongPhase)},
+    {"box_no_arrival", with_boxes(kNoArrival)},
+    {"box_no_wait_for_room", with_boxes(kNoWaitForRoom)},
+    {"box_too_few_bytes", with_boxes(kTooFewBytes)},
+    {"box_no_init", with_boxes(kNoInit)},
+    {"box_left", with_boxes(kLeft)},
+    {"box_misaligned", with_boxes(kMisaligned)},
     {"blocks_race", {4, 32, 0, [](const float*, float* y) { blocks_race(y); }}},
 };
 
@@ -38,6 +55,9 @@ void run_sound() {
     host::launch(dim3(3), dim3(32), 0, [&] { scale(x.data(), y.data(), 96, 2.0f); });
     host::launch(dim3(3), dim3(32), 128, [&] { reverse(y.data(), x.data(), 32); });
     host::launch(dim3(3), dim3(64), 0, [&] { count(counts, 0.0, 1); });
+    std::vector<float> ones(128, 1.0f), sums(32);
+    host::launch(dim3(1), dim3(64), 4096, [&] { boxes(four_rows(ones.data()), sums.data(), kSoundBoxes); });
+    if (sums != std::vector<float>(32, 4.0f)) host::stop("a sound kernel of boxes is wrong");
     if (x[95] != 4.0f || counts[0] != 192 || counts[1] != 3) host::stop("a sound kernel is wrong");
   }
 }

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 CELLS = [
-    ("markdown", "# From two lists to a report\nThe judge here is the tests' tiny model, so its verdicts mean nothing; name a larger one for real ones (`tribunal.models()`)."),
-    ("code", "import os\nimport tribunal\n\njudge = tribunal.Judge(\n    os.environ.get(\"TRIBUNAL_MODEL\", \"smollm2-135m-instruct\"), method=\"gemba-mqm\", language_pair=\"en-de\",\n    max_tokens=64, kv_cache=\"300MiB\",\n)"),
+    ("markdown", "# From two lists to a report\nThe judge is the default one: it ranks translations and marks words, and explains nothing. `tribunal models pull qwen2.5-coder-0.5b-instruct` fetches it (0.5 GB)."),
+    ("code", "import tribunal\n\njudge = tribunal.Judge(language_pair=\"en-de\")"),
     ("code", "source = [\"The town council voted to close the old bridge.\", \"It reopens in spring.\"]\nsystems = {\n    \"a\": [\"Der Stadtrat hat beschlossen, die alte Brücke zu schließen.\", \"Im Frühjahr wird sie wieder geöffnet.\"],\n    \"b\": [\"Der Stadtrat stimmte ab, die alte Bank zu schließen.\", \"Es öffnet im Herbst.\"],\n}\nrows = [\n    {\"src\": src, \"mt\": mt, \"system\": system, \"seg_id\": seg}\n    for system, translations in systems.items() for seg, (src, mt) in enumerate(zip(source, translations))\n]\nverdicts = judge.score(rows, out=\"out/first-steps\")\nverdicts"),
     ("code", "verdicts.to_frame()[[\"system\", \"seg\", \"score\", \"status\", \"n_errors\"]]"),
     ("code", "tribunal.report(verdicts, out=\"report.html\")"),

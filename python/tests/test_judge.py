@@ -101,8 +101,39 @@ def test_what_is_wrong_is_said(judge):
         judge.score([{"src": "", "mt": "x"}])
     with pytest.raises(TypeError, match="give a list"):
         judge.score({"src": "a", "mt": "b"})
-    with pytest.raises(tribunal.TribunalError, match="no model card is called"):
+    with pytest.raises(tribunal.TribunalError, match="unknown model"):
         tribunal.Judge("no-such-model")
+
+
+def test_messages_name_rows_and_not_a_temporary_file(judge):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(ROWS, index=["x", "y"])
+    frame.loc["y", "src"] = " "
+    with pytest.raises(tribunal.TribunalError, match=r"row 1 \(index `y`\): the source is empty") as told:
+        judge.score(frame)
+    assert "input.jsonl" not in str(told.value)
+    with pytest.raises(tribunal.TribunalError, match=r"row 1: the field `hypothesis` is missing"):
+        judge.score([ROWS[0], {"src": "a"}])
+
+
+def test_the_index_and_other_columns_come_back(judge):
+    pandas = pytest.importorskip("pandas")
+    # Backwards, so that order alone does not bring rows and verdicts together.
+    frame = pandas.DataFrame(ROWS[::-1], index=["y", "x"]).assign(key=[22, 11])
+    scored = judge.score(frame).to_frame()
+    assert scored.index.tolist() == ["x", "y"] and scored["key"].tolist() == [11, 22]
+    assert scored["source"].tolist() == [row["src"] for row in ROWS]
+    assert frame.join(scored["status"])["status"].notna().all()
+
+
+def test_options_that_predict_does_not_have_are_named(judge):
+    with pytest.warns(UserWarning, match="no option `beam_size`"):
+        judge.predict([{"src": ROWS[0]["src"], "mt": ROWS[0]["mt"]}], progress_bar=False, beam_size=4)
+
+
+def test_an_unknown_method_fails_before_a_model_is_loaded():
+    with pytest.raises(tribunal.TribunalError, match="unknown method `comet`, which is a metric"):
+        tribunal.Judge("no-such-model", method="comet")
 
 
 def test_what_is_not_given_is_the_command_lines_default(monkeypatch):

@@ -7,14 +7,19 @@ import json
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Union
 
 from . import _tribunal
 from .arguments import options
+from .rows import Rows
 from .verdicts import Verdict, Verdicts
+
+#: Arguments of COMET's `predict` that say how fast it goes, and nothing else.
+_OF_COMET = {"accelerator", "devices", "length_batching", "num_workers", "progress_bar"}
 
 Progress = Union[bool, None, Callable[[int, int], object]]
 
@@ -56,9 +61,13 @@ class Judge:
         (or src) and hypothesis (or mt, target), and perhaps reference, system, doc, seg_id, src_lang, tgt_lang. With
         `out`, the run folder stays there, and the same call continues where an interrupted one stopped. `progress` is
         True, False, or a function of (done, total); by default a bar is shown in notebooks and terminals.
+
+        Each verdict on a row of `data` has its position in `row`, and `to_frame` brings back the frame's index and its
+        other columns.
         """
         with tempfile.TemporaryDirectory(prefix="tribunal-") as scratch:
-            table = data if isinstance(data, (str, PathLike)) else _written(data, Path(scratch) / "input.jsonl")
+            rows = None if isinstance(data, (str, PathLike)) else Rows(data)
+            table = data if rows is None else rows.write(Path(scratch) / "input.jsonl")
             folder = Path(out) if out is not None else Path(scratch) / "run"
             show = _shown(progress)
             try:
@@ -67,19 +76,27 @@ class Judge:
                 if out is not None and sys.version_info >= (3, 11):
                     interrupt.add_note(f"verdicts so far are kept in {folder}; the same call goes on from there")
                 raise
+            except _tribunal.TribunalError as error:
+                if rows is None:
+                    raise
+                raise _tribunal.TribunalError(rows.placed(str(error), str(table))) from None
         for note in notes:
-            warnings.warn(note, stacklevel=2)
+            warnings.warn(note if rows is None else rows.placed(note, str(table)), stacklevel=2)
         verdicts = [Verdict.of(json.loads(line)) for line in lines.split("\n") if line]
-        return Verdicts(verdicts, json.loads(summary), folder if out is not None else None)
+        if rows is not None:
+            verdicts = [replace(verdict, row=rows.of(verdict)) for verdict in verdicts]
+        return Verdicts(verdicts, json.loads(summary), folder if out is not None else None, rows)
 
     def predict(
-        self, samples: Sequence[Mapping[str, Any]], batch_size: int | None = None, gpus: int | None = None, **_: Any
+        self, samples: Sequence[Mapping[str, Any]], batch_size: int | None = None, gpus: int | None = None, **others: Any
     ) -> Prediction:
         """COMET's call: `scores`, `system_score` and `metadata.error_spans` of samples with `src`, `mt`, perhaps `ref`.
 
         A translation without a verdict has the score NaN, so that nothing mistakes it for a good one. How samples are
-        batched changes no score; the device is the judge's.
+        batched changes no score; the device is the judge's, and so are COMET's other options of speed.
         """
+        for name in sorted(others.keys() - _OF_COMET):
+            warnings.warn(f"predict has no option `{name}`, so it is ignored", stacklevel=2)
         rows = [{**sample, "system": "mt", "doc": str(sample.get("doc", "")), "seg_id": at} for at, sample in enumerate(samples)]
         found = {verdict.seg: verdict for verdict in self.score(rows, progress=False)}
         ordered = [found[at] for at in range(len(rows))]
@@ -94,35 +111,6 @@ class Judge:
         ]
         mean = sum(usable) / len(usable) if usable else float("nan")
         return Prediction(scores=scores, system_score=mean, metadata=Prediction(error_spans=spans))
-
-
-def _written(data: Any, path: Path) -> Path:
-    """Rows as JSONL, which the library reads and checks."""
-    with path.open("w", encoding="utf-8") as file:
-        for row in _rows(data):
-            kept = {str(key): value for key, value in row.items() if not _is_missing(value)}
-            file.write(json.dumps(kept, ensure_ascii=False, default=_plain) + "\n")
-    return path
-
-
-def _rows(data: Any) -> Iterable[Mapping[str, Any]]:
-    if hasattr(data, "to_dict") and hasattr(data, "columns"):
-        rows: Iterable[Mapping[str, Any]] = data.to_dict(orient="records")
-        return rows
-    if isinstance(data, Mapping):
-        raise TypeError("the data is one mapping; give a list of them, one for each translation")
-    return data  # type: ignore[no-any-return]
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
-
-
-def _plain(value: Any) -> Any:
-    """Numbers of numpy, and whatever else knows its value."""
-    if hasattr(value, "item"):
-        return value.item()
-    return str(value)
 
 
 def _shown(progress: Progress) -> Callable[[int, int], object] | None:

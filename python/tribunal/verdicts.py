@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Union, overload
 if TYPE_CHECKING:
     import pandas
 
+    from .rows import Rows
+
 _STYLES = {
     "critical": "background:#f9cfdd;color:#1b1d21;text-decoration:underline double #8c0f3d",
     "major": "background:#fddccf;color:#1b1d21;text-decoration:underline solid #9c2107",
@@ -57,20 +59,22 @@ class Verdict:
     status: str
     reason: str | None
     errors: list[ErrorSpan] = field(default_factory=list)
+    #: The position of its row in the data that was scored, from 0; None where it is not about a single row.
+    row: int | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, line: dict[str, Any]) -> Verdict:
         """A line of `verdicts.jsonl`."""
-        known = {name: line.get(name) for name in cls.__dataclass_fields__ if name != "errors"}
+        known = {name: line.get(name) for name in cls.__dataclass_fields__ if name not in ("errors", "row")}
         names = ErrorSpan.__dataclass_fields__
         errors = [ErrorSpan(**{k: v for k, v in error.items() if k in names}) for error in line.get("errors", [])]
         return cls(**known, errors=errors)  # type: ignore[arg-type]
 
     def _repr_html_(self) -> str:
-        place = " · ".join(part for part in (self.system, self.doc, "" if self.seg is None else f"segment {self.seg}") if part)
+        place = " · ".join(part for part in (self.system, self.doc, "" if self.seg is None else f"segment {self.seg + 1} (id {self.seg})") if part)
         said = f"score {self.score:g}" if self.score is not None else f"no verdict, {self.status}: {self.reason}"
         rows = "".join(
-            f"<li><b>{escape(e.severity)}</b> {escape(e.category)} <q>{escape(e.span)}</q> {escape(e.explanation or '')}</li>"
+            f"<li><b>{escape(e.severity)}</b> {escape(_category(e))} <q>{escape(e.span)}</q> {escape(e.explanation or '')}</li>"
             for e in self.errors
         )
         source = _marked(self.source, self.errors, "source")
@@ -80,6 +84,11 @@ class Verdict:
             f"<div dir='auto' lang='{escape(self.src_lang)}'>{source}</div>"
             f"<div dir='auto' lang='{escape(self.tgt_lang)}'>{target}</div><ul style='margin:0'>{rows}</ul></div>"
         )
+
+
+def _category(error: ErrorSpan) -> str:
+    """`other` without an explanation says nothing."""
+    return "" if error.category == "other" and not error.explanation else error.category
 
 
 def _marked(text: str, errors: Sequence[ErrorSpan], side: str) -> str:
@@ -101,8 +110,15 @@ def _marked(text: str, errors: Sequence[ErrorSpan], side: str) -> str:
 class Verdicts(Sequence[Verdict]):
     """The verdicts of a run, in its order."""
 
-    def __init__(self, verdicts: list[Verdict], summary: dict[str, Any] | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        verdicts: list[Verdict],
+        summary: dict[str, Any] | None = None,
+        folder: Path | None = None,
+        rows: Rows | None = None,
+    ) -> None:
         self._verdicts = verdicts
+        self._rows = rows
         self.summary = summary or {}
         #: The run folder, where it is kept.
         self.folder = folder
@@ -113,7 +129,7 @@ class Verdicts(Sequence[Verdict]):
     def __getitem__(self, at: slice) -> Verdicts: ...
     def __getitem__(self, at: int | slice) -> Verdict | Verdicts:
         if isinstance(at, slice):
-            return Verdicts(self._verdicts[at])
+            return Verdicts(self._verdicts[at], rows=self._rows)
         return self._verdicts[at]
 
     def __len__(self) -> int:
@@ -143,12 +159,20 @@ class Verdicts(Sequence[Verdict]):
 
     @property
     def systems(self) -> dict[str, float | None]:
-        """The score of each system: its mean over the units that it has a score on."""
-        names = list(dict.fromkeys(verdict.system for verdict in self))
-        return {name: Verdicts([v for v in self if v.system == name]).system_score for name in names}
+        """The score of each system: its mean over the units that it has a score on. With several language pairs, which are
+        never pooled, names are `SYSTEM (en-de)`."""
+        several = len({(verdict.src_lang, verdict.tgt_lang) for verdict in self}) > 1
+        found: dict[str, list[Verdict]] = {}
+        for verdict in self:
+            pair = f" ({verdict.src_lang}-{verdict.tgt_lang})" if several else ""
+            found.setdefault(verdict.system + pair, []).append(verdict)
+        return {name: Verdicts(verdicts).system_score for name, verdicts in found.items()}
 
     def to_frame(self, errors: bool = False) -> pandas.DataFrame:
-        """A data frame with a row for each verdict, or, with `errors`, for each error. Needs pandas."""
+        """A data frame with a row for each verdict, or, with `errors`, for each error. Needs pandas.
+
+        Columns of the data that the judge does not read come back, and so does the index of a frame.
+        """
         try:
             import pandas
         except ModuleNotFoundError as missing:
@@ -158,10 +182,22 @@ class Verdicts(Sequence[Verdict]):
         keys = ["system", "doc", "seg", "src_lang", "tgt_lang"]
         if errors:
             rows = [{**{key: getattr(v, key) for key in keys}, **asdict(e)} for v in self for e in v.errors]
-            return pandas.DataFrame(rows, columns=[*keys, *ErrorSpan.__dataclass_fields__])
-        names = [name for name in Verdict.__dataclass_fields__ if name != "errors"]
+            columns = [*keys, *ErrorSpan.__dataclass_fields__]
+            return self._joined(pandas, rows, columns, [v for v in self for _ in v.errors])
+        names = [name for name in Verdict.__dataclass_fields__ if name not in ("errors", "row")]
         rows = [{**{name: getattr(v, name) for name in names}, "n_errors": len(v.errors), "errors": v.errors} for v in self]
-        return pandas.DataFrame(rows, columns=[*names, "n_errors", "errors"])
+        return self._joined(pandas, rows, [*names, "n_errors", "errors"], list(self))
+
+    def _joined(self, pandas: Any, rows: list[dict[str, Any]], columns: list[str], of: list[Verdict]) -> pandas.DataFrame:
+        """A frame whose rows are about these verdicts, with what the data says of them beside."""
+        if self._rows is None:
+            return pandas.DataFrame(rows, columns=columns)
+        extra = [self._rows.extra(verdict.row) for verdict in of]
+        names = [name for name in dict.fromkeys(name for one in extra for name in one) if name not in columns]
+        frame = pandas.DataFrame([{**one, **row} for one, row in zip(extra, rows)], columns=[*columns, *names])
+        if self._rows.index is not None and all(verdict.row is not None for verdict in of):
+            frame.index = self._rows.index.take([verdict.row for verdict in of])
+        return frame
 
     def _repr_html_(self) -> str:
         shown = "".join(verdict._repr_html_() for verdict in self[:_SHOWN])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the release binary with CUDA into dist/ (git-ignored), ready to be copied to a machine with a GPU. There it
-# needs the driver and nothing else; without a GPU the same binary runs on the CPU.
+# Builds the binary that is published, with CUDA and the profile `dist`, into dist/ (git-ignored), ready to be copied to a
+# machine with a GPU. There it needs the driver and nothing else; without a GPU the same binary runs on the CPU.
 #
 #   scripts/cuda/build.sh [--tests] [--generations "90a ..."] [CARGO ARGUMENTS]
 #
@@ -8,7 +8,7 @@
 # SmolLM2-135M in two halves if its file is here (`tribunal models pull smollm2-135m-instruct`). What one stage carries
 # stays below 64 MiB.
 # --generations: kernels for these compute capabilities alone (default: all, see build.rs).
-# TRIBUNAL_BUILD_PROFILE chooses another profile than release.
+# TRIBUNAL_BUILD_PROFILE chooses another profile than dist.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tests='' most=$((64 << 20))
@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do
 done
 scripts/cuda/toolkit.sh
 . .cuda/env
-profile=${TRIBUNAL_BUILD_PROFILE:-release}
+profile=${TRIBUNAL_BUILD_PROFILE:-dist}
 options=(--profile "$profile" --locked --features cuda)
 mkdir -p dist
 

@@ -97,6 +97,14 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   wait && jobs=0
   # Without a sanitizer: memory that nobody wrote is NaN, and copies come as late as they may.
   for fault in uninitialised missing_wait; do later "$fault: NaN" finds "" "$fault" nan; done
+  for fault in no_wait wrong_phase no_arrival; do
+    later "box_$fault: named" finds "" "box_$fault" 'threads wait for each other'
+  done
+  later "box_no_wait_for_room: named" finds "" box_no_wait_for_room 'more arrivals than the barrier counts'
+  later "box_too_few_bytes: named" finds "" box_too_few_bytes 'more bytes than the barrier expects'
+  later "box_no_init: named" finds "" box_no_init 'the barrier was not initialised'
+  later "box_left: named" finds "" box_left 'still on their way'
+  later "box_misaligned: named" finds "" box_misaligned 'not aligned to 1024 bytes'
   later "divergent_barrier: named" finds "" divergent_barrier 'threads of a block meet at different barriers'
   for fault in missing_barrier shuffle_for_barrier overtaken blocks_race; do
     later "$fault: a race" finds thread "$fault" 'ThreadSanitizer: data race'

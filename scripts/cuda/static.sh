@@ -4,7 +4,8 @@
 #   a block's registers and its shared memory fit (kernels/tests/tiles.txt has the dynamic part of products);
 #   the fast products have the tensor core's instructions, asynchronous copies and matrix loads, and as many blocks
 #   fit on a multiprocessor as they ask for;
-#   kernels that write no fused multiply-add have none.
+#   kernels that write no fused multiply-add have none;
+#   wgmma's products run beside the warps that start them: ptxas puts in no wait of its own (its notes C7510 to C7519).
 #
 #   scripts/cuda/static.sh [--table] [KERNEL...]
 #
@@ -45,9 +46,10 @@ compile() { # compile GENERATION KERNEL: machine code, what ptxas says of it, an
 export -f compile key
 export NVCC newest
 
-# "NAME registers spilled stack static-shared" for each function of a log of ptxas.
+# "NAME registers spilled stack static-shared waits" for each function of a log of ptxas.
 sizes() {
   awk '
+    /\(C751[0-9]\)/ { split($0, quoted, "\047"); waits[quoted[2]]++ }
     /Compiling entry function/ { split($0, quoted, "\047"); name = quoted[2]; stack = spilled = 0 }
     /stack frame/ { stack = $1; spilled = $5 + $9 }
     /Used [0-9]+ registers/ {
@@ -56,19 +58,20 @@ sizes() {
         if ($i ~ /^registers/) registers = $(i - 1)
         if ($i ~ /^smem/) shared = $(i - 2)
       }
-      print name, registers, spilled, stack, shared
+      print name, registers, spilled, stack, shared, waits[name] + 0
     }' "$1"
 }
 
 # "NAME count.." of the instructions that are looked for, for each function of a listing.
 instructions() {
   awk '
-    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0 }
+    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0 }
     /^\.text\./ { flush(); name = substr($1, 7); sub(/:$/, "", name); delete n }
     name {
       if (/ HMMA\.16816\.F32\.BF16/ || / HGMMA\.64x[0-9]+x16\.F32\.BF16/) n["HMMA"]++
       else if (/ LDGSTS\.E\.BYPASS\.128/) n["LDGSTS"]++
       else if (/ LDSM\./) n["LDSM"]++
+      else if (/ UTMALDG/) n["UTMALDG"]++
       else if (/ FFMA/) n["FFMA"]++
       else if (/ (LDL|STL)/) n["local"]++
     }
@@ -82,6 +85,7 @@ tile() { # tile NAME: threads and dynamic shared memory of a product, also of th
       awk -v dim="${sizes%_t*}" -v queries="${sizes#*_t}" '$1 == dim && $2 == queries { print 128, $3 }' kernels/tests/attend_shared.txt
       ;;
     tail) echo 1024 0 ;;
+    gemm_silu_tma_* | gemm_gelu_tma_*) tile "gemm_bf16_tma_${1#gemm_????_tma_}" ;;
     *) awk -v name="${1%_split}" '$1 == name { print $5, $6; found = 1 } END { if (!found) print 256, 0 }' kernels/tests/tiles.txt ;;
   esac
 }
@@ -90,7 +94,7 @@ passed=0 failed=0
 refuse() { failed=$((failed + 1)) && echo "FAILED  sm_$generation $name: $1"; }
 
 # Another generation's kernel: it stops at once.
-foreign() { [[ $name == *_wgmma_* && $generation != 90a ]]; }
+foreign() { [[ $name == *_wgmma_* || $name == *_tma_* ]] && [ "$generation" != 90a ]; }
 
 check_function() { # with generation, name and all of its numbers set
   local block_limit all_shared blocks wanted before=$failed
@@ -98,6 +102,7 @@ check_function() { # with generation, name and all of its numbers set
   read -r threads dynamic < <(tile "$name")
   [ "$spilled" = 0 ] || refuse "$spilled bytes of spilled registers"
   [ "$stack" = 0 ] || refuse "$stack bytes of local memory"
+  [ "$waits" = 0 ] || refuse "ptxas made products wait in $waits places"
   [ "$local" = 0 ] || refuse "$local instructions that use local memory"
   [ $((registers * threads)) -le $registers_of_block ] || refuse "$threads threads with $registers registers each"
   if ! foreign && [ $((static + dynamic)) -gt "$block_limit" ]; then
@@ -108,8 +113,12 @@ check_function() { # with generation, name and all of its numbers set
     gemm_*_*x* | attend_*_d*_t*)
       if foreign; then passed=$((passed + 1)) && return; fi
       [ "$hmma" -gt 0 ] || refuse "no tensor core"
-      [ "$ldgsts" -gt 0 ] || refuse "no asynchronous copy of 16 bytes"
-      [ "$ldsm" -gt 0 ] || [[ $name == *_wgmma_* ]] || refuse "no matrix load"
+      if [[ $name == *_tma_* ]]; then
+        [ "$boxes" -gt 0 ] || refuse "no copy of a box"
+      else
+        [ "$ldgsts" -gt 0 ] || refuse "no asynchronous copy of 16 bytes"
+        [ "$ldsm" -gt 0 ] || [[ $name == *_wgmma_* ]] || refuse "no matrix load"
+      fi
       blocks=$((registers_of_block / (threads * ((registers + 7) / 8 * 8))))
       wanted=$((all_shared / (static + dynamic + 1024)))
       [ -z "$table" ] || printf 'sm_%-4s %-28s %3d registers  %6d bytes shared  blocks %2d by registers, %d by memory\n' \
@@ -135,7 +144,7 @@ for generation in "${generations[@]}"; do
       refuse "does not compile" && cat "$out.ptxas"
       continue
     fi
-    while read -r name registers spilled stack static hmma ldgsts ldsm ffma local; do
+    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local boxes; do
       check_function
     done < <(join <(sizes "$out.ptxas" | sort) <(instructions "$out.sass" | sort))
   done

@@ -98,7 +98,7 @@ fn settings(base: &Options, n_requests: usize, longest: usize) -> Vec<(String, O
     // A GPU has no tiers.
     for tier in Tier::available().filter(|&tier| base.device.is_cpu() && tier != own) {
         let compute = engine::Compute { tier, ..base.compute };
-        all.push((format!("tier {tier:?}").to_lowercase(), Options { compute, ..base.clone() }));
+        all.push((format!("tier {}", tier.name()), Options { compute, ..base.clone() }));
     }
     all
 }

@@ -9,38 +9,41 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::Error;
-use crate::model::cpu::peak::{Memory, Peak};
+use crate::model::cpu::{
+    Tier,
+    peak::{Memory, Peak},
+};
 
 /// How many bytes are read to measure memory: more than any cache holds.
 const MEMORY: usize = 256 << 20;
 
-/// What all threads of the pool reach together; `None` where the machine has no instruction of that kind.
+/// What all threads of the pool reach together.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Limits {
     pub threads: usize,
     /// Operations per second; a multiplication and an addition count as two.
-    pub int8: Option<f64>,
-    pub bf16: Option<f64>,
-    pub f32: Option<f64>,
+    pub int8: f64,
+    pub bf16: f64,
+    pub f32: f64,
     /// Bytes read per second.
     pub memory: f64,
 }
 
-/// Measures the limits of the current rayon pool, each for `during`.
+/// Measures the limits of the current rayon pool with the instructions of a tier, each for `during`.
 ///
 /// # Errors
 /// If there is too little memory to read from.
-pub fn limits(during: Duration) -> Result<Limits, Error> {
+pub fn limits(tier: Tier, during: Duration) -> Result<Limits, Error> {
     let threads = rayon::current_num_threads();
     let operations = |peak: Peak| {
         const ROUNDS: usize = 100_000;
-        let done = peak.run(ROUNDS)? as f64;
+        let done = peak.run(ROUNDS, tier) as f64;
         let time = least(during, || {
             on_all(threads, |_| {
-                black_box(peak.run(ROUNDS));
+                black_box(peak.run(ROUNDS, tier));
             });
         });
-        Some(threads as f64 * done / time)
+        threads as f64 * done / time
     };
     let memory = Memory::new(MEMORY).map_err(Error::Memory)?;
     let time = least(4 * during, || {

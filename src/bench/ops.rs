@@ -25,8 +25,8 @@ pub struct Cell {
     pub m: usize,
     /// Operations per second.
     pub speed: f64,
-    /// Fraction of the peak of the format's arithmetic; `None` where this machine has no instruction for it.
-    pub of_peak: Option<f64>,
+    /// Fraction of the peak that the tier's arithmetic has for the format.
+    pub of_peak: f64,
     /// Fraction of the memory bandwidth that reading the weights takes.
     pub of_memory: f64,
 }
@@ -71,7 +71,7 @@ pub fn product(product: Product, rows: &[usize], limits: &Limits, during: Durati
             k,
             m,
             speed,
-            of_peak: peak(format, activations, limits).map(|peak| speed / peak),
+            of_peak: speed / peak(format, activations, limits),
             of_memory: packed[0].bytes() as f64 / time / limits.memory,
         }
     };
@@ -79,7 +79,7 @@ pub fn product(product: Product, rows: &[usize], limits: &Limits, during: Durati
 }
 
 /// The peak of the arithmetic that a product runs on.
-fn peak(format: Format, activations: Activations, limits: &Limits) -> Option<f64> {
+fn peak(format: Format, activations: Activations, limits: &Limits) -> f64 {
     match (activations, format) {
         (Activations::Float, _) | (_, Format::F32 | Format::F16) => limits.f32,
         (_, Format::Bf16) => limits.bf16,
@@ -114,7 +114,7 @@ pub struct Attention {
     pub head_dim: usize,
     /// Operations per second: dot products and weighted sums, without the softmax.
     pub speed: f64,
-    pub of_peak: Option<f64>,
+    pub of_peak: f64,
 }
 
 /// Times attention over `keys` cached keys.
@@ -139,7 +139,7 @@ pub fn attention(keys: usize, rows: usize, tier: Tier, limits: &Limits, during: 
         });
     });
     let speed = (limits.threads * rows * group * head_dim * keys * 4) as f64 / time;
-    Attention { keys, rows, group, head_dim, speed, of_peak: limits.f32.map(|peak| speed / peak) }
+    Attention { keys, rows, group, head_dim, speed, of_peak: speed / limits.f32 }
 }
 
 /// Seconds for the log-sum-exp of one row of logits on one thread.

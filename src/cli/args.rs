@@ -21,33 +21,32 @@ pub struct InputArgs {
     /// Translations, one segment per line, one file per system
     #[arg(short = 't', long, visible_aliases = ["translations", "hypotheses"], value_name = "FILE", num_args = 1..)]
     pub hypothesis: Vec<PathBuf>,
-    /// Reference translation, for methods that use one; with `--testset` its name, such as refA
+    /// Reference translation, for methods that use one; its name with `--testset`
     #[arg(short, long, visible_alias = "references", value_name = "FILE|NAME")]
     pub reference: Option<PathBuf>,
     /// Language pair: `en-de`, `en-sr_Cyrl_RS`
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
-    /// The document of each line: `DOC`, or `DOMAIN DOC` as in mt-metrics-eval
+    /// The document of each line: `DOC` or `DOMAIN DOC`
     #[arg(long, value_name = "FILE")]
     pub docs: Option<PathBuf>,
-    /// JSONL, TSV, CSV or Parquet: source, hypothesis (or target), [reference, system, doc, `seg_id`, `src_lang`,
-    /// `tgt_lang`]; or the MQM TSV of human raters, for its translations
+    /// A table (JSONL, TSV, CSV, Parquet) with source, hypothesis [, reference, system, doc, `seg_id`, `src_lang`,
+    /// `tgt_lang`], or the MQM TSV of human raters
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// A folder in the layout of mt-metrics-eval or of WMT's general task
+    /// A test set as mt-metrics-eval or WMT lays it out
     #[arg(long, value_name = "DIR")]
     pub testset: Option<PathBuf>,
-    /// Which systems of the test set to judge; default: all but the references
+    /// Systems of the test set; default: all but references
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub systems: Vec<String>,
-    /// Judge only the documents that this file names, one a line: `DOC`, or `PAIR/DOC` as in the `held_out.txt` that
-    /// `tribunal tune export` writes
+    /// Only the documents that this file names: `DOC` or `PAIR/DOC`
     #[arg(long, value_name = "FILE")]
     pub documents: Option<PathBuf>,
-    /// Judge only the first N segments of each system; their documents are still shown whole
+    /// Only the first N segments of each system
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
-    /// Judge about N segments of each system, in whole documents drawn by `--seed`, the same for every system
+    /// About N segments of each system, in documents drawn by `--seed`
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     pub subset: Option<usize>,
 }
@@ -65,7 +64,11 @@ impl FromStr for Pair {
 
     fn from_str(given: &str) -> Result<Self, lang::Error> {
         let (src, tgt) = lang::parse_pair(given)?;
-        Ok(Self { given: given.into(), src, tgt })
+        let plain = |pair: &str| pair.trim().replace('-', "_").to_lowercase();
+        let usual = format!("{src}-{tgt}");
+        // `eng-deu` and `English-German` name no files: those are called `en-de`.
+        let given = if plain(given) == plain(&usual) { given.trim().to_owned() } else { usual };
+        Ok(Self { given, src, tgt })
     }
 }
 
@@ -79,7 +82,7 @@ pub struct JudgeArgs {
     /// What one prompt shows: seg, doc or 5doc; default: the method's own
     #[arg(long)]
     pub granularity: Option<Granularity>,
-    /// What to follow where paper and published code differ: paper, code or strict
+    /// Where paper and published code differ: paper, code or strict
     #[arg(long, default_value = "strict")]
     pub preset: Preset,
     /// Severity weights: wmt, gemba, mmad, himate, ...; default: the method's own
@@ -88,10 +91,10 @@ pub struct JudgeArgs {
     /// A folder whose files replace the method's prompts of the same name
     #[arg(long, value_name = "DIR")]
     pub prompts: Option<PathBuf>,
-    /// A file that replaces the method's shots; for gmicl, rated translations to draw them from
+    /// A file that replaces the method's shots; for gmicl, rated translations
     #[arg(long, value_name = "FILE|DIR")]
     pub shots: Option<PathBuf>,
-    /// Judge each unit N times at consecutive seeds and merge the verdicts, with the agreement on each span
+    /// Judge each unit N times, at consecutive seeds, and merge the verdicts
     #[arg(long, default_value = "1", value_name = "N", value_parser = samples)]
     pub samples: usize,
     /// Whether programs that the method's options name are run.
@@ -124,7 +127,7 @@ pub struct SamplingArgs {
     /// 0 always takes the most likely token
     #[arg(long, default_value_t = 0.0, value_name = "T", value_parser = temperature, allow_negative_numbers = true)]
     pub temperature: f32,
-    /// Nucleus sampling: the most likely tokens that together reach this probability
+    /// Nucleus sampling: tokens that together reach this probability
     #[arg(long, default_value_t = 1.0, value_name = "P", value_parser = top_p)]
     pub top_p: f32,
     /// The most tokens per answer; default: the method's own
@@ -163,16 +166,16 @@ pub fn sampling_signature(sampling: &Sampling) -> Signature {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// A card (see `tribunal models list`), a GGUF file, a safetensors folder, or `hf:REPO@REV`
+    /// A card (`tribunal models list`), file or folder
     #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH|hf:REPO@REV")]
     pub model: String,
-    /// A LoRA adapter of the model: a folder in PEFT's layout
+    /// A LoRA adapter, in PEFT's layout
     #[arg(long, value_name = "DIR")]
     pub adapter: Option<PathBuf>,
-    /// A different model for one role of an agent pipeline, with an adapter of its own or none; may be repeated
+    /// Another model for one role of an agent pipeline
     #[arg(long, value_name = "ROLE=MODEL[+ADAPTER]", value_parser = role)]
     pub role: Vec<(Role, String)>,
-    /// A chat template to use instead of the model's own
+    /// A chat template that replaces the model's own
     #[arg(long, value_name = "FILE")]
     pub chat_template: Option<PathBuf>,
 }
@@ -188,8 +191,8 @@ pub struct EngineArgs {
     /// As in COMET: 0 is `--device cpu`, 1 is `--device cuda`
     #[arg(long, hide = true, conflicts_with = "device", value_parser = clap::value_parser!(u8).range(0..=1))]
     pub gpus: Option<u8>,
-    /// Number format of weights that are not quantized
-    #[arg(long, default_value = "auto", value_parser = ["auto", "bf16", "f16", "f32"])]
+    /// Weights that are not quantized: auto, bf16, f16 or f32
+    #[arg(long, hide_possible_values = true, default_value = "auto", value_parser = ["auto", "bf16", "f16", "f32"])]
     pub dtype: String,
     /// Number format of the activations that meet quantized weights
     #[arg(long, hide = true, default_value = "q8", value_parser = ["q8", "float"])]
@@ -197,19 +200,19 @@ pub struct EngineArgs {
     /// Number format of the KV cache
     #[arg(long, hide = true, default_value = "bf16", value_parser = ["bf16", "f16", "f32"])]
     pub kv_dtype: String,
-    /// Memory for the KV cache, like `2GiB` or `800MiB`; default: what fits
+    /// Memory for the KV cache, such as `2GiB`; default: what fits
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub kv_cache: Option<u64>,
-    /// The most tokens of one question with its answer; default: the model's context
+    /// Tokens of a question with its answer; default: the model's context
     #[arg(long, value_name = "N", value_parser = positive)]
     pub context: Option<usize>,
-    /// Groups of segments judged at the same time; default: as many as keep the devices busy, 64 at least
+    /// Groups of segments judged at the same time; default: 64 or more
     #[arg(long, value_name = "N", value_parser = jobs)]
     pub jobs: Option<usize>,
     /// Maximum batch size: token positions in one step of the model
     #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = rows)]
     pub batch: Option<usize>,
-    /// CPU threads; default: all cores
+    /// CPU threads; default: one for each performance core
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
     /// Do not reuse what prompts have in common
@@ -222,7 +225,7 @@ pub struct EngineArgs {
     #[arg(long, hide = true)]
     pub no_graphs: bool,
     /// Which CPU kernels run
-    #[arg(long, hide = true, default_value = "auto", value_parser = ["auto", "avx512", "avx2", "portable"])]
+    #[arg(long, hide = true, default_value = "auto", value_parser = ["auto", "avx512", "avxvnni", "avx2", "portable"])]
     pub cpu_tier: String,
 }
 
@@ -295,12 +298,6 @@ pub(super) fn resamples(text: &str) -> Result<usize, String> {
     up_to(text, 10_000_000)
 }
 
-/// Digits after the point: a number has no more that mean anything.
-pub(super) fn digits(text: &str) -> Result<usize, String> {
-    let n: Option<usize> = text.parse().ok().filter(|n| *n <= 17);
-    n.ok_or_else(|| "it must be a whole number from 0 to 17".into())
-}
-
 /// Answers to the same question.
 fn samples(text: &str) -> Result<usize, String> {
     up_to(text, 1000)
@@ -334,6 +331,9 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let number: f64 = digits.parse().ok().filter(|n: &f64| *n > 0.0 && n.is_finite()).ok_or_else(wrong)?;
+    if factor == 1 && number < f64::from(1 << 10) {
+        return Err(format!("`{text}` would be {text} bytes; write `{digits}GiB` or `{digits}MiB`"));
+    }
     Ok((number * factor as f64) as u64)
 }
 
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(bytes("800m"), Ok(800 << 20));
         assert_eq!(bytes("1.5G"), Ok(3 << 29));
         assert_eq!(bytes("4096"), Ok(4096));
-        for wrong in ["", "G", "-1G", "2X", "nan"] {
+        for wrong in ["", "G", "-1G", "2X", "nan", "2"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
     }

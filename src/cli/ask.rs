@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{
     args::{EngineArgs, ModelArgs, SamplingArgs},
     panel,
-    score::Begun,
+    prepare::Begun,
 };
 use crate::{
     engine::Engine,

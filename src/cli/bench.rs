@@ -24,7 +24,7 @@ use crate::{
         requests::{self, Request},
         throughput, workload,
     },
-    engine::Format,
+    engine::{Format, n_threads},
     files,
     judges::{Programs, registry},
     llm,
@@ -52,9 +52,6 @@ pub enum Command {
 /// Which products are timed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Ops {
-    /// Formats of the weights; default: all of them
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    formats: Vec<String>,
     /// Shapes of the weights, `NxK`: outputs by inputs
     #[arg(long, value_name = "NxK,NxK", value_delimiter = ',', default_value = "2048x2048,4864x896,896x896")]
     shapes: Vec<String>,
@@ -66,9 +63,6 @@ pub struct Ops {
     cached: bool,
     #[command(flatten)]
     engine: EngineArgs,
-    /// Seconds to spend on each figure
-    #[arg(long, default_value_t = 0.25, value_name = "S")]
-    seconds: f64,
     #[command(flatten)]
     printed: Printed,
 }
@@ -137,6 +131,9 @@ pub struct BenchJudge {
     preset: crate::judges::Preset,
 }
 
+/// How long each figure is measured for.
+const FIGURE: Duration = Duration::from_millis(250);
+
 /// Runs `tribunal bench`.
 ///
 /// # Errors
@@ -154,7 +151,7 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
 
 /// Runs `work` on as many threads as the arguments ask for.
 fn on_threads<R: Send>(args: &EngineArgs, work: impl FnOnce() -> R + Send) -> Result<R> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or(0)).build()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or_else(n_threads)).build()?;
     Ok(pool.install(work))
 }
 
@@ -164,28 +161,26 @@ fn print(value: &impl Serialize, out: &mut dyn Write) -> Result<ExitCode> {
 }
 
 fn limits_line(limits: &Limits) -> String {
-    let giga = |limit: Option<f64>| limit.map_or("none".to_owned(), |limit| format!("{:.0}", limit / 1e9));
     format!(
-        "{} threads reach: int8 {} GF/s, bf16 {} GF/s, f32 {} GF/s, memory {:.1} GB/s",
+        "{} threads reach: int8 {:.0} GF/s, bf16 {:.0} GF/s, f32 {:.0} GF/s, memory {:.1} GB/s",
         limits.threads,
-        giga(limits.int8),
-        giga(limits.bf16),
-        giga(limits.f32),
+        limits.int8 / 1e9,
+        limits.bf16 / 1e9,
+        limits.f32 / 1e9,
         limits.memory / 1e9
     )
 }
 
 fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
-    let formats = formats(&args.formats)?;
     let shapes = args.shapes.iter().map(|text| shape(text)).collect::<Result<Vec<_>>>()?;
     let options = panel::options(&args.engine)?;
-    let (tier, during) = (options.compute.tier, Duration::from_secs_f64(args.seconds));
+    let (tier, during) = (options.compute.tier, FIGURE);
     let activations = options.compute.activations;
     let measure = || -> Result<_> {
-        let limits = machine::limits(during)?;
+        let limits = machine::limits(tier, during)?;
         let mut cells = Vec::new();
         for &(n, k) in &shapes {
-            for &format in formats.iter().filter(|format| k.is_multiple_of(format.block())) {
+            for &format in Format::ALL.iter().filter(|format| k.is_multiple_of(format.block())) {
                 let product = Product { format, n, k, activations, tier, cached: args.cached };
                 cells.extend(ops::product(product, &args.rows, &limits, during));
             }
@@ -195,14 +190,13 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
     };
     let (limits, cells, attention, softmax) = on_threads(&args.engine, measure)??;
     if args.printed.is_json() {
-        let tier = format!("{tier:?}").to_lowercase();
         return print(
-            &json!({"limits": limits, "tier": tier, "products": cells, "attention": attention,
+            &json!({"limits": limits, "tier": tier.name(), "products": cells, "attention": attention,
                     "softmax_row_s": softmax}),
             out,
         );
     }
-    writeln!(out, "{}\n", limits_line(&limits))?;
+    writeln!(out, "{}: {}\n", tier.name(), limits_line(&limits))?;
     writeln!(
         out,
         "GF/s of products, then the fraction of their arithmetic's peak and, up to eight rows, of memory bandwidth:"
@@ -212,9 +206,8 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
     table.head(["weights".to_owned(), "shape".to_owned()].into_iter().chain(heads));
     for row in cells.chunks(args.rows.len()) {
         let cell = |cell: &ops::Cell| {
-            let part = cell.of_peak.map_or(String::new(), |part| format!(" {part:.2}"));
             let memory = if cell.m <= 8 { format!(" mem {:.2}", cell.of_memory) } else { String::new() };
-            format!("{:.0}{part}{memory}", cell.speed / 1e9)
+            format!("{:.0} {:.2}{memory}", cell.speed / 1e9, cell.of_peak)
         };
         let name = [row[0].format.clone(), format!("{}x{}", row[0].n, row[0].k)];
         table.row(name.into_iter().chain(row.iter().map(cell)));
@@ -224,23 +217,16 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
     }
     writeln!(out, "{table}\nattention over 2,048 keys, 7 query heads of 64 per kv head:")?;
     for cell in &attention {
-        let part = cell.of_peak.map_or(String::new(), |part| format!(" ({part:.2} of the f32 peak)"));
-        writeln!(out, "  {:>4} rows: {:.0} GF/s{part}", cell.rows, cell.speed / 1e9)?;
+        writeln!(
+            out,
+            "  {:>4} rows: {:.0} GF/s ({:.2} of the f32 peak)",
+            cell.rows,
+            cell.speed / 1e9,
+            cell.of_peak
+        )?;
     }
     writeln!(out, "log-sum-exp of 151,936 logits: {:.0} us", softmax * 1e6)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn formats(names: &[String]) -> Result<Vec<Format>> {
-    let spelled = |format: Format| format!("{format:?}").to_lowercase();
-    let plain = |name: &String| name.to_lowercase().replace('_', "");
-    let known: Vec<String> = Format::ALL.into_iter().map(spelled).collect();
-    let of = |format: Format| spelled(format).replace('_', "");
-    if let Some(name) = names.iter().find(|name| !Format::ALL.into_iter().any(|f| of(f) == plain(name))) {
-        bail!("`{name}` is no format\nhint: {}", known.join(", "));
-    }
-    let wanted = |format: &Format| names.is_empty() || names.iter().any(|name| plain(name) == of(*format));
-    Ok(Format::ALL.into_iter().filter(wanted).collect())
 }
 
 fn shape(text: &str) -> Result<(usize, usize)> {
@@ -277,7 +263,8 @@ fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
 
 fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
     let opened = panel::open(&args.model, &args.engine)?;
-    let limits = on_threads(&args.engine, || machine::limits(Duration::from_millis(250)))??;
+    let tier = panel::options(&args.engine)?.compute.tier;
+    let limits = on_threads(&args.engine, || machine::limits(tier, FIGURE))??;
     let prompt = args.prompt.first().copied().unwrap_or(512);
     let decode =
         |&batch: &usize| throughput::decode(&opened.engine, batch, prompt, args.answer, args.repeats);
@@ -328,10 +315,10 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
         };
         let sampling = SamplingArgs { temperature: 0.0, top_p: 1.0, max_tokens: args.max_tokens, seed: 0 };
         let judge = registry::build(&judge.method, &judge.settings(&sampling))?.judge;
-        let groups = groups(&segments, &selection, judge.group(), 0).into_iter();
+        let groups = groups(&segments, &selection, judge.grouping, 0).into_iter();
         let groups = groups.take(args.groups.unwrap_or(usize::MAX));
         let groups: Vec<Vec<Segment>> = groups.map(|group| group.segments(&segments)).collect();
-        requests::of_judge(judge.as_ref(), &groups)
+        requests::of_judge(&judge, &groups)
     };
     if let Some(n) = args.max_tokens {
         for request in &mut requests {

@@ -15,7 +15,7 @@ use super::{
     input,
     output::Printed,
     panel::{LoadedModels, ModelLoader},
-    score::Begun,
+    prepare::Begun,
     table::Table,
 };
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
         },
         in_parallel,
     },
-    segment::{Segment, read::Input, trained},
+    segment::{Segment, numbered, read::Input, trained},
 };
 
 /// Fit HiMATE's stage-transition threshold: which errors are discussed.
@@ -36,7 +36,7 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     pub input: InputArgs,
-    /// The percentile of the confidences that becomes the threshold: so many percent of the errors are discussed
+    /// The percentile of the confidences that becomes the threshold: that percentage of the errors are discussed
     #[arg(long, default_value_t = PERCENTILE, value_name = "P", value_parser = percent)]
     pub percentile: f64,
     /// The file to write: one threshold for each language pair
@@ -45,12 +45,9 @@ pub struct Args {
     /// The preset that `tribunal score` will use: paper or strict
     #[arg(long, default_value = "strict")]
     pub preset: Preset,
-    /// The method's option of this name: sum or mean of an answer's log-probabilities
-    #[arg(long, default_value = "sum", value_parser = ["sum", "mean"])]
-    pub confidence: String,
-    /// The method's option of this name: how errors are compared; by default as the preset does
-    #[arg(long, default_value = "preset", value_parser = ["preset", "weighed", "asked"])]
-    pub comparison: String,
+    /// The method as `tribunal score` will use it: its options `confidence` and `comparison` say what is measured
+    #[arg(long, default_value = "himate", value_name = "himate[:option=value,...]")]
+    pub method: String,
     /// A folder whose files replace the method's prompts of the same name
     #[arg(long, value_name = "DIR")]
     pub prompts: Option<PathBuf>,
@@ -145,10 +142,16 @@ fn judge(args: &Args) -> Result<HiMate> {
         ..Settings::default()
     };
     // Without the stage of discussions, the judge needs no threshold.
-    let Args { confidence, comparison, .. } = args;
-    let request = format!("stages=se+sr,confidence={confidence},comparison={comparison}");
-    let options = himate::METHOD.parse_options(&request)?;
-    Ok(HiMate::new(&settings, &options)?)
+    Ok(HiMate::new(&settings, &asked(args)?)?)
+}
+
+/// The options of `--method`, for the first two stages: what comes before the threshold.
+fn asked(args: &Args) -> Result<himate::Asked> {
+    let (name, given) = args.method.split_once(':').unwrap_or((&args.method, ""));
+    if name != himate::METHOD.name {
+        bail!("`{name}` has no threshold to fit\nhint: `--method himate`");
+    }
+    Ok(himate::Asked::read(&himate::METHOD.parse_options(&format!("stages=se+sr,{given}"))?))
 }
 
 /// The confidences of all segments, `jobs` segments at a time, by language pair; and how many segments failed.
@@ -172,8 +175,8 @@ fn measure(
                 }
                 Err(error) => {
                     n_failed += 1;
-                    let (system, seg) = (&segment.system, segment.seg);
-                    say!("note: `{system}` segment {seg} was left out: {error}");
+                    let (system, seg) = (&segment.system, numbered(segment.seg));
+                    say!("note: {seg} of `{system}` was left out: {error}");
                 }
             }
         }
@@ -200,7 +203,7 @@ fn threshold(
         sha256,
         preset: args.preset.to_string(),
         prompts: judge.prompts_hash().into(),
-        confidence: args.confidence.clone(),
+        confidence: asked(args)?.is_mean.text,
         comparison: judge.comparison_name().into(),
         percentile: args.percentile,
         segments: tally.segments,

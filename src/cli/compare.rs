@@ -5,9 +5,17 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use super::{args::Pair, output::Printed};
+use super::{
+    Command,
+    args::Pair,
+    output::Printed,
+    panel::ModelLoader,
+    parse,
+    prepare::{Begun, Judged},
+    score,
+};
 pub use input::Input;
 pub use judges::{Agreed, agreement};
 
@@ -22,17 +30,32 @@ pub struct Args {
     /// Run folders, and score files: `SYSTEM SCORE` lines, JSONL, one column (its file name is the system), or
     /// the MQM TSV of human raters.
     /// Inputs on the same translations are compared as judges, others as systems of one judge.
-    #[arg(required = true, value_name = "DIR|FILE")]
+    #[arg(required_unless_present = "source", value_name = "DIR|FILE")]
     pub inputs: Vec<PathBuf>,
+    /// Source text, one segment per line: the translations of `-t` are judged first, as `tribunal score` judges them.
+    #[arg(short, long, visible_alias = "sources", value_name = "FILE", requires_all = ["hypothesis", "pair"], conflicts_with = "inputs")]
+    pub source: Option<PathBuf>,
+    /// Translations, one segment per line, one file per system.
+    #[arg(short = 't', long, visible_alias = "translations", value_name = "FILE", num_args = 1.., requires = "source")]
+    pub hypothesis: Vec<PathBuf>,
+    /// Reference translation, for methods that use one.
+    #[arg(short, long, visible_alias = "references", value_name = "FILE", requires = "source")]
+    pub reference: Option<PathBuf>,
+    /// The run folder of what is judged first; default: that of `tribunal score`.
+    #[arg(long, value_name = "DIR", requires = "source")]
+    pub out: Option<PathBuf>,
+    /// The judging method; default: that of `tribunal score`.
+    #[arg(long, value_name = "NAME", requires = "source")]
+    pub method: Option<String>,
+    /// The model that judges; default: that of `tribunal score`.
+    #[arg(long, value_name = "CARD|PATH", requires = "source")]
+    pub model: Option<String>,
     /// Compare all other systems with this one; by default the best one.
     #[arg(long, value_name = "SYSTEM")]
     pub baseline: Option<String>,
     /// Which units systems are compared on.
     #[arg(long, value_enum, default_value_t)]
     pub coverage: Coverage,
-    /// Judges: how many of the translations that they differ on most are shown.
-    #[arg(long, default_value_t = 10, value_name = "N")]
-    pub top: usize,
     /// Judges: human scores to agree with, from a folder in the layout of mt-metrics-eval.
     #[arg(long, value_name = "DIR", requires = "pair")]
     pub testset: Option<PathBuf>,
@@ -48,9 +71,6 @@ pub struct Args {
     /// Seed of everything drawn.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
-    /// Digits after the point in the table; JSON has all.
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = super::args::digits)]
-    pub digits: usize,
     /// Take the inputs as run folders of one judge and say how well it agrees with itself.
     #[arg(long)]
     pub reliability: bool,
@@ -69,13 +89,40 @@ pub enum Coverage {
     Each,
 }
 
+/// Judges the translations that the arguments name, and gives the run folder: the same as that of `tribunal score`.
+fn judge(args: &Args, begun: &Begun, load: ModelLoader) -> Result<PathBuf> {
+    let path = |path: &PathBuf| path.display().to_string();
+    let mut words: Vec<String> = ["tribunal", "score", "-t"].map(str::to_owned).to_vec();
+    words.extend(args.hypothesis.iter().map(path));
+    let given = [
+        ("--source", args.source.as_ref().map(path)),
+        ("--reference", args.reference.as_ref().map(path)),
+        ("--language-pair", args.pair.as_ref().map(|pair| pair.given.clone())),
+        ("--out", args.out.as_ref().map(path)),
+        ("--method", args.method.clone()),
+        ("--model", args.model.clone()),
+    ];
+    words.extend(given.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?))));
+    let Command::Score(asked) = parse(words.clone())?.command else { bail!("not a `score` command") };
+    let begun = Begun { words, ..begun.clone() };
+    let outcome = score::judge(&asked, &Judged::read(&asked)?, &begun, load, &mut std::io::sink())?;
+    Ok(outcome.context("a dry run has no verdicts")?.dir)
+}
+
 /// Runs the command: exit code 1 where some verdict is missing.
 ///
 /// # Errors
 /// Unreadable inputs, inputs that cannot be compared, or that share no unit.
-pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
+    let judged;
+    let args = if args.source.is_some() {
+        judged = Args { inputs: vec![judge(args, begun, load)?], ..args.clone() };
+        &judged
+    } else {
+        args
+    };
     if args.reliability {
-        return reliability::run(&args.inputs, args.digits, args.printed, out);
+        return reliability::run(&args.inputs, args.printed, out);
     }
     if let Some(twice) =
         args.inputs.iter().enumerate().find_map(|(idx, path)| args.inputs[..idx].iter().find(|p| *p == path))

@@ -1,4 +1,4 @@
-//! What one types each time, typed once: a file of options, and `TRIBUNAL_*` variables. They become arguments before the
+//! Configuration: options from a file, and from `TRIBUNAL_*` variables. They become arguments before the
 //! command line is read, so that they are checked, signed and recorded as if they had been typed; what is typed wins.
 
 use std::{
@@ -35,11 +35,11 @@ pub const VARIABLES: &[&str] = &[
     "format",
 ];
 
-/// Commands that take what can move a score from the run that they repeat: only what is typed for them, or set for them
-/// by name, changes it.
-const REPEATING: &[&str] = &["rerun", "verify"];
+/// Options that a command takes only where they are typed for it, or set for it by name. Some repeat a run, and take what
+/// can move a score from there; some know one method.
+const ASIDE: &[(&str, &[&str])] = &[("rerun", RECORDED), ("verify", RECORDED), ("calibrate", &["method"])];
 
-/// What they would otherwise take from here.
+/// What a run folder says.
 const RECORDED: &[&str] = &["model", "adapter", "role", "seed"];
 
 /// The variable that names another file.
@@ -157,9 +157,9 @@ pub fn completed(
         added.push(argument.get_id().clone());
         is_new
     };
-    let recorded = |option: &str| REPEATING.contains(&name.as_str()) && RECORDED.contains(&option);
+    let aside = ASIDE.iter().find(|(command, _)| *command == name).map_or(&[][..], |(_, options)| options);
     let mut more = Vec::new();
-    for &option in VARIABLES.iter().filter(|option| !recorded(option)) {
+    for &option in VARIABLES.iter().filter(|option| !aside.contains(option)) {
         if let (Some(value), Some(argument)) =
             (variable(&known::variable_of(option)).filter(|v| !v.is_empty()), find(command, option))
             && seen(argument)
@@ -167,8 +167,10 @@ pub fn completed(
             more.push(format!("--{option}={value}"));
         }
     }
-    let common =
-        options.common.iter().filter(|(option, _)| find(command, option).is_some() && !recorded(option));
+    let common = options
+        .common
+        .iter()
+        .filter(|(option, _)| find(command, option).is_some() && !aside.contains(&option.as_str()));
     let own = own.into_iter().flatten().filter(|(option, _)| find(command, option).is_some());
     for (option, value) in own.chain(common) {
         if let Some(argument) = find(command, option).filter(|argument| seen(argument)) {

@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use super::{args::Pair, raters, trained};
 use crate::{
     files,
-    meta::testset::{TestSet, known_pairs},
-    report::export::{self, Job, Rows, Shape},
+    meta::testset::{TestSet, pairs},
+    report::export::{self, Format, Job, Rows},
     run::{self, Record, RunFile},
     segment::{lang, trained::Overlap},
     signature::Signature,
@@ -46,42 +46,6 @@ pub struct Args {
     pub pair: Option<Pair>,
 }
 
-/// A format by its name on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// WMT's MQM TSV: a row for each error, its span between <v> and </v>
-    MqmTsv,
-    /// The same in Marot's ten columns, with explanations and scores
-    Marot,
-    /// Score files for an mt-metrics-eval folder and the metrics task: seg, sys and domain
-    Mtme,
-    /// mt-metrics-eval's standalone ratings: JSONL with error spans
-    Ratings,
-    /// A Pearmut campaign whose error spans are filled in
-    Pearmut,
-    /// What COMET writes with `--to_json`
-    CometJson,
-    /// A row for each verdict, errors as JSON
-    Csv,
-    /// The same with types, errors as a list
-    Parquet,
-}
-
-impl From<Format> for Shape {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::MqmTsv => Self::MqmTsv,
-            Format::Marot => Self::Marot,
-            Format::Mtme => Self::Mtme,
-            Format::Ratings => Self::Ratings,
-            Format::Pearmut => Self::Pearmut,
-            Format::CometJson => Self::CometJson,
-            Format::Csv => Self::Csv,
-            Format::Parquet => Self::Parquet,
-        }
-    }
-}
-
 /// Runs `tribunal export`.
 ///
 /// # Errors
@@ -92,7 +56,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.run, signature.as_ref()));
     let reference = reference(args, signature.as_ref())?;
     let is_human = args.run.is_file() && raters::is_mqm_tsv(&args.run);
-    if let Some(rows) = export::rows(args.format.into(), &name)?.filter(|_| !is_human) {
+    if let Some(rows) = export::rows(args.format, &name)?.filter(|_| !is_human) {
         say_notes(&stream(args, rows)?);
         written(&args.out, out)?;
         return Ok(ExitCode::SUCCESS);
@@ -103,7 +67,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         None => Vec::new(),
     };
     let job = Job { records: &records, name: &name, reference: &reference, test_sets: &test_sets };
-    let export = export::export(args.format.into(), &job)?;
+    let export = export::export(args.format, &job)?;
     say_notes(&export.notes);
     let trained_on = if args.format == Format::Mtme { trained::of(&args.run) } else { Vec::new() };
     for overlap in &trained_on {
@@ -208,7 +172,7 @@ fn reference(args: &Args, signature: Option<&Signature>) -> Result<String> {
 /// The test sets of the pairs that the run judged.
 fn test_sets(dir: &Path, records: &[Record]) -> Result<Vec<export::TestSet>> {
     let mut sets: Vec<export::TestSet> = Vec::new();
-    let known = known_pairs(dir);
+    let known = pairs(dir);
     for record in records {
         let pair = format!("{}-{}", record.src_lang, record.tgt_lang);
         if sets.iter().any(|set| set.pair == pair) {

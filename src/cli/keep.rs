@@ -1,7 +1,5 @@
 //! `tribunal score --keep`: the hardest sources of a run that rates them, as text. Which they are, `run` says.
 
-use std::path::PathBuf;
-
 use anyhow::{Result, bail};
 
 use crate::{
@@ -14,20 +12,16 @@ use crate::{
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Selecting sources (difficulty)")]
 pub struct KeepArgs {
-    /// Write the hardest sources: `20%` the hardest fifth, `7` those rated 7 and above
+    /// Write the hardest sources to kept.txt: `20%` of them, or those rated `7` and above
     #[arg(long, value_name = "TOP%|LEAST")]
     pub keep: Option<Keep>,
-    /// Where to write them, one a line; FILE.jsonl beside it has their lines and difficulties. Default: kept.txt in
-    /// the run folder
-    #[arg(long, value_name = "FILE", requires = "keep")]
-    pub keep_out: Option<PathBuf>,
 }
 
 impl KeepArgs {
     /// Refuses what cannot be selected, before anything is judged.
     ///
     /// # Errors
-    /// A method that does not rate sources, a part of a run, a text file that is called like its list.
+    /// A method that does not rate sources, a part of a run.
     pub fn check(&self, reads: Reads, shard: Option<Shard>) -> Result<()> {
         if self.keep.is_none() {
             return Ok(());
@@ -41,14 +35,6 @@ impl KeepArgs {
                  give this command without `--shard` and with `--out` the merged folder"
             );
         }
-        if let Some(file) =
-            self.keep_out.as_ref().filter(|file| file.extension().is_some_and(|e| e == "jsonl"))
-        {
-            bail!(
-                "`--keep-out {}`: the text and its list cannot have the same name\nhint: end it in `.txt`",
-                file.display()
-            );
-        }
         Ok(())
     }
 
@@ -59,7 +45,7 @@ impl KeepArgs {
     pub fn write(&self, outcome: &Outcome) -> Result<Option<String>> {
         let Some(keep) = self.keep else { return Ok(None) };
         let kept = keep.choose(&outcome.records()?);
-        let text = self.keep_out.clone().unwrap_or_else(|| outcome.dir.join("kept.txt"));
+        let text = outcome.dir.join("kept.txt");
         files::write(&text, |file| file.write_all(kept.text().as_bytes()))?;
         files::write(&text.with_extension("jsonl"), |file| file.write_all(&kept.jsonl()))?;
         Ok(Some(format!("{kept}: {}", text.display())))

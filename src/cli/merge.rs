@@ -25,12 +25,9 @@ pub struct Args {
     /// Take what is there; the merged folder can be continued like any other
     #[arg(long)]
     pub partial: bool,
-    /// How results are printed
-    #[arg(long, value_enum, default_value_t)]
+    /// How results are printed: text, json, tsv or csv
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
-    /// Also print the verdicts on segments
-    #[arg(long)]
-    pub segments: bool,
 }
 
 /// Runs `tribunal merge`.
@@ -44,8 +41,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if let Some(missing) = &missing {
         say!("note: {missing}");
     }
-    let detail = if args.segments { Detail::Units } else { Detail::Systems };
     score::warn(&outcome)?;
-    score::print(&outcome, args.format, detail, out)?;
+    score::print(&outcome, args.format, Detail::Systems, out)?;
     Ok(if outcome.complete() && missing.is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use super::{output::Printed, raters};
+use extra::Part;
+
 use crate::meta::align::MissingPolicy;
 use crate::meta::coverage::CoveragePolicy;
 use crate::meta::direction::Direction;
@@ -86,9 +88,6 @@ pub struct Args {
     /// Statistics by slice: domain, doc or length (sources of up to 12, up to 27 and more tokens).
     #[arg(long, value_name = "SLICE")]
     pub by: Option<String>,
-    /// Test all differences between metrics by permutation; adds ranks and clusters.
-    #[arg(long)]
-    pub significance: bool,
     /// Resamples of the tests.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = super::args::resamples)]
     pub resamples: usize,
@@ -100,9 +99,6 @@ pub struct Args {
     pub seed: u64,
     #[command(flatten)]
     pub extra: extra::ExtraArgs,
-    /// Digits after the point in tables; JSON has all.
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = super::args::digits)]
-    pub digits: usize,
     /// Width of tables in characters; by default the terminal's, and no limit if the output is not a
     /// terminal.
     #[arg(long, value_name = "N")]
@@ -119,7 +115,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let set = task_set(args)?;
     let selection = selection(args, &set)?;
     let directions = load(args, &selection)?;
-    let significance = args.significance.then_some(Resampling {
+    let significance = args.extra.wants(Part::Significance).then_some(Resampling {
         resamples: args.resamples.max(1),
         block: args.block,
         seed: args.seed,
@@ -128,7 +124,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let extras = extra::compute(args, &directions, &result)?;
     if args.printed.is_json() {
         text::print_json(args, &directions, &result, &extras, out)?;
-    } else if args.printed.rows(&text::main_table(args, &result), out)? {
+    } else if args.printed.rows(&text::main_table(&result), out)? {
         // A table of numbers alone has no room for what stands below one.
         for warning in notes::trained_on(args, &directions) {
             say!("warning: {warning}");
@@ -194,7 +190,7 @@ fn task_set(args: &Args) -> Result<TaskSet> {
         return Ok(TaskSet::overview(&args.pairs));
     }
     let statistics: Result<Vec<Statistic>, _> = args.statistics.iter().map(|name| name.parse()).collect();
-    Ok(TaskSet::of_statistics(&statistics?, &args.pairs))
+    Ok(TaskSet::from_statistics(&statistics?, &args.pairs))
 }
 
 /// Loads the pairs asked for. Where there are several, a score file may be missing for some of them, but not

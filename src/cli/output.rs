@@ -23,8 +23,8 @@ pub enum Format {
 /// `--format`, and `--json` for short.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Printed {
-    /// How results are printed
-    #[arg(long, value_enum, default_value_t)]
+    /// How results are printed: text, json, tsv or csv
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
     /// The same as `--format json`
     #[arg(long)]

@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use sha2::{Digest, Sha256};
 
 use super::{
     adapter,
@@ -16,13 +15,11 @@ use super::{
 };
 use crate::{
     card::{self, Card, Identity, Template},
+    digest,
     engine::{Activations, Compute, Device, Engine, Format, KvType, Need, Options, Tier},
     judges::{Model, Panel, Role},
     llm::Sampling,
-    run::{
-        description::{ModelFiles, NamedHash},
-        folder::hex,
-    },
+    run::description::{ModelFiles, NamedHash},
     signature::Signature,
 };
 
@@ -264,7 +261,7 @@ pub fn find(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Fo
     let mut found = locate(name, options(args)?)?;
     if let Some(file) = template {
         let text = std::fs::read_to_string(file).with_context(|| format!("`{}`", file.display()))?;
-        found.files.template_sha256 = Some(hex(&Sha256::digest(&text)));
+        found.files.template_sha256 = Some(digest::sha256(&text));
         found.options.chat_template = Some(text);
     }
     Ok(found)
@@ -286,6 +283,12 @@ fn locate(name: &str, options: Options) -> Result<Found> {
     let path = Path::new(name);
     if path.exists() {
         adapter::refuse_as_model(path)?;
+        if path.is_dir() && !path.join("config.json").exists() {
+            bail!(
+                "`{name}` has no `config.json`, so it is not a model\nhint: a model is a folder with `config.json`, \
+                 `tokenizer.json` and safetensors, or a GGUF file"
+            );
+        }
         let identity = Identity::of(path)?;
         let mut found = match identity.card()? {
             Some(card) => of_card(&card, path.into(), &identity, options)?,
@@ -296,13 +299,37 @@ fn locate(name: &str, options: Options) -> Result<Found> {
     }
     let is_file = path.extension().is_some_and(|ending| ending == "gguf");
     if is_file || name.contains('/') && !name.starts_with("hf:") {
-        bail!("`{name}`: no such file or folder");
+        bail!("`{name}`: no such file or folder{}", of_hub(name));
     }
-    let local = card::find(name)?.local()?;
+    let local = known(name)?.local()?;
     let identity = Identity::of(&local.weights)?;
     let mut found = of_card(&local.card, local.weights, &identity, options)?;
     found.files.revision = local.revision;
     Ok(found)
+}
+
+/// The card of this name.
+fn known(name: &str) -> Result<Card> {
+    card::find(name).map_err(|error| match error {
+        card::Error::Unknown { name, hint } => anyhow!(
+            "unknown model `{name}`\nhint: {hint}; models of open weights run here, by a card's name, a GGUF file or a folder"
+        ),
+        error => error.into(),
+    })
+}
+
+/// What to write for a repository of the hub, which people name as `OWNER/NAME`.
+fn of_hub(name: &str) -> String {
+    let [owner, repository] = name.split('/').collect::<Vec<_>>()[..] else { return String::new() };
+    if owner.is_empty() || owner.starts_with(['.', '~']) || repository.is_empty() {
+        return String::new();
+    }
+    match card::find(repository) {
+        Ok(card) => format!("\nhint: its card is `{}`; `tribunal models pull {}`", card.name, card.name),
+        Err(_) => format!(
+            "\nhint: a repository of the hub is `--model hf:{name}@REVISION`; `tribunal models list` has cards"
+        ),
+    }
 }
 
 /// Files that no card describes.
@@ -323,7 +350,7 @@ fn of_card(card: &Card, weights: PathBuf, identity: &Identity, mut options: Opti
     files.sources = card.sources.iter().map(ToString::to_string).collect();
     if let Template::Text(text) = card.template() {
         options.chat_template = Some(text.to_owned());
-        files.template_sha256 = Some(hex(&Sha256::digest(text)));
+        files.template_sha256 = Some(digest::sha256(text));
     }
     Ok(Found { weights, name: card.name.clone(), sha256: identity.fingerprint(), options, files })
 }
@@ -355,8 +382,10 @@ pub fn options(args: &EngineArgs) -> Result<Options> {
     let tier = match args.cpu_tier.as_str() {
         "auto" => Tier::detect(),
         name => Tier::named(name).ok_or_else(|| {
+            let here: Vec<&str> = Tier::available().map(Tier::name).collect();
             anyhow!(
-                "`--cpu-tier {name}`: this processor does not support it; hint: `auto` takes the best one available"
+                "`--cpu-tier {name}`: this processor does not support it, only {}; hint: `auto` takes the fastest of them",
+                here.join(", ")
             )
         })?,
     };

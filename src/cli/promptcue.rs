@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 
-use super::{output::Printed, panel::ModelLoader, score::Begun, table::Table};
+use super::{output::Printed, panel::ModelLoader, prepare::Begun, table::Table};
 use crate::files;
 use crate::meta::promptcue::build::{Plan, Rated, Set, build};
 use crate::meta::promptcue::score::{Report, ScoreOptions, score};
 use crate::meta::promptcue::{answers, gold};
-use crate::meta::rating::{self, Ratings};
 use crate::meta::testset::TestSet;
+use crate::mqm::ratings::{self, Ratings};
 
 mod run;
 
@@ -51,16 +51,10 @@ pub struct BuildArgs {
     /// Cues per label (gen) or in the whole set (ptb, mis), half of them major or perturbed; by default 100 and
     /// 1000, as in the paper.
     #[arg(long, value_name = "N")]
-    pub size: Option<usize>,
+    pub limit: Option<usize>,
     /// Seed of everything drawn.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
-    /// Name of the source language, for the prompts; by default its code.
-    #[arg(long, value_name = "NAME")]
-    pub source_lang: Option<String>,
-    /// Name of the target language.
-    #[arg(long, value_name = "NAME")]
-    pub target_lang: Option<String>,
 }
 
 /// Which answers to score, and against what.
@@ -184,7 +178,7 @@ fn build_set(args: &BuildArgs) -> Result<()> {
         other => bail!("there is no set `{other}`; hint: use gen, ptb or mis"),
     };
     let raters: Result<Vec<Ratings>> =
-        testset.rating_files(&args.gold)?.into_iter().map(|(_, path)| Ok(rating::read(&path)?)).collect();
+        testset.rating_files(&args.gold)?.into_iter().map(|(_, path)| Ok(ratings::read(&path)?)).collect();
     let raters = raters?;
     if raters.is_empty() {
         bail!(
@@ -197,10 +191,10 @@ fn build_set(args: &BuildArgs) -> Result<()> {
     let (source, target) = args.pair.split_once('-').context("a language pair is written like en-de")?;
     let plan = Plan {
         set,
-        size: args.size.unwrap_or(set.size()),
+        size: args.limit.unwrap_or(set.size()),
         seed: args.seed,
-        source_lang: args.source_lang.clone().unwrap_or_else(|| source.to_owned()),
-        target_lang: args.target_lang.clone().unwrap_or_else(|| target.to_owned()),
+        source_lang: source.to_owned(),
+        target_lang: target.to_owned(),
     };
     let texts = Texts::read(&testset)?;
     let built = build(&texts.rated(&raters), &plan)?;

@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::{
-    Command, adapter, args, input, origin,
-    score::{self, Judged},
-};
+use super::{Command, adapter, args, input, origin, prepare::Judged, score};
 use crate::{
     judges::{Programs, Role},
     run::{Error, RunFile, description::InputId, input as kept, materials},

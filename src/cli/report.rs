@@ -2,6 +2,7 @@
 //! are `meta`'s; they meet here.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -12,11 +13,13 @@ use anyhow::{Context, Result, bail};
 use super::{args::Pair, compare, raters, trained};
 use crate::{
     files,
+    meta::testset::TestSet,
     report::{
         self,
         page::{self, Agreement, Conversations, Data, Judge},
     },
     run::{self, Record, RunFile, Summary, calls},
+    signature::Signature,
 };
 
 mod gold;
@@ -31,9 +34,6 @@ pub struct Args {
     /// The page; it loads nothing from anywhere
     #[arg(long, value_name = "FILE.html")]
     pub out: PathBuf,
-    /// Its title; default: what was judged
-    #[arg(long, value_name = "TEXT")]
-    pub title: Option<String>,
     /// The languages of human annotations and of the test set; default: those of the first run
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
@@ -75,12 +75,14 @@ const MOST_BYTES: u64 = 512 << 20;
 /// Runs that cannot be read or not be shown side by side, a page that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let pair = args.pair.clone().map_or_else(|| first_pair(&args.runs), |pair| Ok(Some(pair)))?;
+    let domains = domains(args, pair.as_ref())?;
     let mut judges: Vec<Judge> =
-        args.runs.iter().map(|path| judge(args, path, pair.as_ref())).collect::<Result<_>>()?;
+        args.runs.iter().map(|path| judge(args, &domains, path, pair.as_ref())).collect::<Result<_>>()?;
+    apart(&mut judges, &args.runs);
     let mut inputs: Vec<compare::Input> =
         args.runs.iter().map(|path| compare::Input::read(path, pair.as_ref())).collect::<Result<_>>()?;
     if let Some(dir) = &args.testset {
-        let raters = raters_of(args, dir, pair.as_ref(), &judges)?;
+        let raters = raters_of(args, &domains, dir, pair.as_ref(), &judges)?;
         inputs.push(compare::Input::of(&raters.name, raters::as_read(&raters.records)?)?);
         judges.push(raters);
         let named = args.runs.iter().zip(&judges).map(|(path, judge)| (judge.name.as_str(), path.clone()));
@@ -88,15 +90,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
             say!("warning: {warning}");
         }
     }
-    for judge in judges.iter().filter(|judge| judge.standings.len() > statistics::MAX_COMPARED) {
-        let (n, most) = (judge.standings.len(), statistics::MAX_COMPARED);
+    let n_systems = |judge: &Judge| judge.slices.iter().map(|slice| slice.standings.len()).max().unwrap_or(0);
+    for judge in judges.iter().filter(|judge| n_systems(judge) > statistics::MAX_COMPARED) {
+        let (n, most) = (n_systems(judge), statistics::MAX_COMPARED);
         say!(
             "note: `{}` has verdicts on {n} systems, which are not tested against each other (more than {most})",
             judge.name
         );
     }
     let agreements = agreements(&inputs)?;
-    let data = Data::new(&judges, &agreements)?;
+    let data = Data::new(&judges, &agreements, &domains)?;
     check_size(data.n_text_bytes() as u64)?;
     let mut conversations = Conversations::default();
     if embeds(args)? {
@@ -104,7 +107,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
             conversations.add(number, dir, &data)?;
         }
     }
-    let html = page::html(&args.title.clone().unwrap_or_else(|| title(&judges)), &data, &conversations);
+    let html = page::html(&title(&judges), &data, &conversations);
     files::write(&args.out, |file| file.write_all(html.as_bytes()))?;
     let size = html.len() as f64 / f64::from(1 << 20);
     if files::is_stream(&args.out) {
@@ -138,36 +141,78 @@ fn first_pair(runs: &[PathBuf]) -> Result<Option<Pair>> {
     Ok(None)
 }
 
-fn judge(args: &Args, path: &Path, pair: Option<&Pair>) -> Result<Judge> {
+/// The domain of each document, as the test set's folder says; none without one.
+fn domains(args: &Args, pair: Option<&Pair>) -> Result<BTreeMap<String, String>> {
+    let (Some(dir), Some(pair)) = (&args.testset, pair) else { return Ok(BTreeMap::new()) };
+    let places = TestSet::open(dir, &gold::spelled(dir, pair))?.places;
+    let domains: BTreeMap<String, String> =
+        places.into_iter().map(|place| (place.doc, place.domain)).collect();
+    let distinct = domains.values().collect::<BTreeSet<_>>().len();
+    Ok(if distinct > 1 { domains } else { BTreeMap::new() })
+}
+
+fn judge(args: &Args, domains: &BTreeMap<String, String>, path: &Path, pair: Option<&Pair>) -> Result<Judge> {
     let records = raters::records(path, pair)?;
     if records.is_empty() {
         bail!("`{}` holds no verdict", path.display());
     }
-    let signature = path.join("run.json").is_file().then(|| RunFile::read(path)).transpose()?;
+    let run = path.join("run.json").is_file().then(|| RunFile::read(path)).transpose()?;
+    let human = path.is_file() && raters::is_mqm_tsv(path);
+    let signature = run.as_ref().map(|run| &run.signature);
+    let is_weighed = |signature: &Signature| signature.get("weights").is_some();
     Ok(Judge {
-        human: path.is_file() && raters::is_mqm_tsv(path),
-        signature: signature.map(|run| run.signature.to_string()),
+        human,
+        marks: human || signature.is_none_or(is_weighed) || records.iter().any(|r| !r.errors.is_empty()),
+        signature: signature.map(ToString::to_string),
         warning: warning(path)?,
-        ..summed(args, name(&args.runs, path), records)?
+        ..summed(args, domains, signature.map_or_else(|| name(&args.runs, path), called), records)?
     })
 }
 
+/// A judge by its method and its model.
+fn called(signature: &Signature) -> String {
+    let of = |key: &str| signature.get(key).unwrap_or("?");
+    let adapter = signature.get("adapter").map_or_else(String::new, |adapter| format!("+{adapter}"));
+    format!("{}, {}{adapter}", of("method"), of("model"))
+}
+
+/// Tells judges of one name apart by their folders.
+fn apart(judges: &mut [Judge], runs: &[PathBuf]) {
+    let names: Vec<String> = judges.iter().map(|judge| judge.name.clone()).collect();
+    for (at, judge) in judges.iter_mut().enumerate() {
+        let folder = name(runs, &runs[at]);
+        if names.iter().filter(|name| **name == judge.name).count() > 1 && judge.name != folder {
+            judge.name = format!("{} ({folder})", judge.name);
+        }
+    }
+}
+
 /// The raters of a test set, on the translations that were judged.
-fn raters_of(args: &Args, dir: &Path, pair: Option<&Pair>, judges: &[Judge]) -> Result<Judge> {
+fn raters_of(
+    args: &Args,
+    domains: &BTreeMap<String, String>,
+    dir: &Path,
+    pair: Option<&Pair>,
+    judges: &[Judge],
+) -> Result<Judge> {
     let Some(pair) = pair else { bail!("`--testset` needs a language pair\nhint: add `-l en-de`") };
     let judged: Vec<Record> = judges.iter().flat_map(|judge| judge.records.iter().cloned()).collect();
-    let records = gold::records(dir, pair, &args.gold, &judged)?;
+    let gold::Gold { records, has_ratings } = gold::records(dir, pair, &args.gold, &judged)?;
     let folder = dir.canonicalize().unwrap_or_else(|_| dir.into());
     let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = folder.map_or_else(|| args.gold.clone(), |folder| format!("{} of {folder}", args.gold));
-    Ok(Judge { human: true, ..summed(args, name, records)? })
+    Ok(Judge { human: true, marks: has_ratings, ..summed(args, domains, name, records)? })
 }
 
 /// Verdicts with their statistics.
-fn summed(args: &Args, name: String, records: Vec<Record>) -> Result<Judge> {
-    let statistics::Statistics { standings, contests, common } =
-        statistics::of(&records, args.resamples.max(1), args.seed)?;
-    Ok(Judge { name, human: false, signature: None, warning: None, records, standings, contests, common })
+fn summed(
+    args: &Args,
+    domains: &BTreeMap<String, String>,
+    name: String,
+    records: Vec<Record>,
+) -> Result<Judge> {
+    let slices = statistics::slices(&records, domains, args.resamples.max(1), args.seed)?;
+    Ok(Judge { name, human: false, signature: None, warning: None, marks: true, records, slices })
 }
 
 /// The last part of the path, or all of it where another input has the same.
@@ -234,7 +279,8 @@ fn title(judges: &[Judge]) -> String {
         several => Some(format!("{several} judges")),
     };
     let by: Vec<String> = models.into_iter().chain((n_human > 0).then(|| "human raters".into())).collect();
-    let n_systems = first.standings.len();
+    let systems: BTreeSet<&String> = first.records.iter().map(|record| &record.system).collect();
+    let n_systems = systems.len();
     let systems = if n_systems == 1 { "1 system".into() } else { format!("{n_systems} systems") };
     format!("{}: {systems}, judged by {}", pairs.join(", "), by.join(" and "))
 }

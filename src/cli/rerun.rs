@@ -7,8 +7,9 @@ use anyhow::{Result, bail};
 use super::{
     output::Format,
     panel::ModelLoader,
+    prepare::Begun,
     recorded::{self, AgainArgs, Recorded},
-    score::{self, Begun},
+    score,
 };
 use crate::{
     files,
@@ -28,8 +29,8 @@ pub struct Args {
     /// No progress and no notes; warnings are still printed
     #[arg(long)]
     pub quiet: bool,
-    /// How results are printed
-    #[arg(long, value_enum, default_value_t)]
+    /// How results are printed: text, json, tsv or csv
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
     #[command(flatten)]
     pub again: AgainArgs,

@@ -8,11 +8,13 @@ use anyhow::{Result, bail};
 use super::{
     Cli, Command,
     panel::{LoadedModels, ModelLoader},
-    score::{self, Begun, Prepared},
+    prepare::{self, Begun, Prepared, Run},
+    score, stream,
 };
 use crate::{
+    judges::registry,
     llm::Stop,
-    run::{Outcome, RunConfig, Task, Writing},
+    run::{Outcome, Writing},
 };
 
 /// How far the judging of one input has come, and the word that ends it.
@@ -62,6 +64,8 @@ impl Session {
         let Command::Score(args) = cli.command else {
             bail!("a session needs the options of `tribunal score`")
         };
+        // Before the model is loaded, which can take minutes.
+        registry::build(&args.judge.method, &args.judge.settings(&args.sampling))?;
         let models = load(&args.model, &args.engine, args.sampling.sampling())?;
         Ok(Self { args: *args, words: cli.words, models })
     }
@@ -76,24 +80,13 @@ impl Session {
         args.input.input = Some(input.into());
         args.run.out = Some(out.into());
         args.run.quiet = true;
-        let score::Judged { input: read, selection } = score::Judged::read(&args)?;
-        let segments = &read.segments;
-        let Prepared { built, mut notes, trained_on } = score::prepare(&args, &read, &selection)?;
-        notes.extend(trained_on.iter().map(ToString::to_string));
-        built.judge.check_models(&|role| self.models.model_of(role))?;
-        let signature = score::signature(&built, &self.models.signature, &args);
-        let begun = self.begun(input, out, watch);
-        let options = score::options(
-            &args,
-            &signature,
-            (segments, &selection),
-            self.models.jobs(args.engine.jobs),
-            &begun,
-        )?;
-        let config = RunConfig { trained_on, ..score::config(&args, &built, &self.models, &begun)? };
-        let judge = built.judge.as_ref();
-        let task = Task { panel: &self.models.panel, judge, segments, signature: &signature };
-        let outcome = task.run(&options, &config)?;
+        let judged = prepare::Judged::read(&args)?;
+        let prepared = Prepared::new(&args, &judged)?;
+        let outcome = Run::prepare(&prepared, &self.models, &self.begun(input, out, watch))?.make()?;
+        let overlaps = prepared.trained_on.iter().map(ToString::to_string);
+        let notes = prepared.notes.iter().cloned().chain(overlaps);
+        let notes = notes.chain(prepare::too_small(&prepared.built, &self.models));
+        let notes = notes.map(|note| stream::hinted(&note)).collect();
         Ok(Judged { outcome, notes })
     }
 

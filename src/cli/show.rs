@@ -1,7 +1,7 @@
 //! `tribunal show`: what a run came to, or one of its units with the whole conversation behind its verdict. It judges
 //! nothing and changes nothing in the folder.
 
-use std::{io::Write, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeSet, io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 
@@ -23,21 +23,18 @@ pub struct Args {
     /// A run folder, finished or not
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// The segment's number, from 0 as in `verdicts.jsonl`, or the document where a verdict covers a whole one; default:
-    /// the systems, the errors found and the cost of the whole run
+    /// The segment's number, from 1, or `id:N` with its id in the input and in `verdicts.jsonl`, or the document where a
+    /// verdict covers a whole one; default: the systems, the errors found and the cost of the whole run
     #[arg(value_name = "SEGMENT")]
     pub segment: Option<String>,
     /// Whose translation it is; needed if the run has several systems
     #[arg(long, value_name = "NAME")]
     pub system: Option<String>,
-    /// The segment's document; needed if several documents number their segments from 0
+    /// The segment's document; needed if each document numbers its own segments
     #[arg(long, value_name = "NAME")]
     pub doc: Option<String>,
-    /// Also print turns that an earlier question has already shown
-    #[arg(long)]
-    pub full: bool,
-    /// How the results of a whole run are printed
-    #[arg(long, value_enum, default_value_t)]
+    /// How the results of a whole run are printed: text, json, tsv or csv
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
 }
 
@@ -50,7 +47,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let Some(segment) = &args.segment else { return whole(args, &run, out) };
     let record = select(args, segment)?;
     let calls = calls::of_unit(&args.dir, &record.key())?;
-    out.write_all(transcript::text(&record, &calls, args.full).as_bytes())?;
+    out.write_all(transcript::text(&record, &calls).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -106,7 +103,10 @@ fn summed(args: &Args, run: &RunFile) -> Result<Summary> {
 /// The one unit that is meant.
 fn select(args: &Args, segment: &str) -> Result<Record> {
     let is_named = |record: &Record| match record.seg {
-        Some(seg) => segment.parse() == Ok(seg),
+        Some(seg) => match segment.strip_prefix("id:") {
+            Some(id) => id.parse() == Ok(seg),
+            None => segment.parse() == Ok(seg.saturating_add(1)),
+        },
         None => record.doc == segment,
     };
     let fits = |record: &Record| {
@@ -115,7 +115,11 @@ fn select(args: &Args, segment: &str) -> Result<Record> {
             && args.doc.as_ref().is_none_or(|doc| *doc == record.doc)
     };
     let mut found: Vec<Record> = Vec::new();
-    each(args, |record| found.extend(Some(record).filter(fits)))?;
+    let mut there: BTreeSet<usize> = BTreeSet::new();
+    each(args, |record| {
+        there.extend(record.seg);
+        found.extend(Some(record).filter(fits));
+    })?;
     let distinct = |of: fn(&Record) -> &str| {
         let mut names: Vec<&str> = found.iter().map(of).collect();
         names.sort_unstable();
@@ -123,7 +127,13 @@ fn select(args: &Args, segment: &str) -> Result<Record> {
         names.join("`, `")
     };
     match found.len() {
-        0 => bail!("`{}` has no verdict on `{}`{}", args.dir.display(), segment, wanted(args)),
+        0 => {
+            let hint = match (there.first(), there.last()) {
+                (Some(first), Some(last)) => format!("its segments are {} to {}", first + 1, last + 1),
+                _ => "its verdicts are about whole documents; name one of them".to_owned(),
+            };
+            bail!("`{}` has no verdict on `{}`{}\nhint: {hint}", args.dir.display(), segment, wanted(args))
+        }
         1 => Ok(found.remove(0)),
         n => bail!(
             "{n} verdicts match `{}`\nhint: choose one with `--system` (`{}`) and `--doc` (`{}`)",

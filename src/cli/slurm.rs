@@ -11,11 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    args,
-    output::Printed,
-    score::{self, Begun},
-};
+use super::{args, output::Printed, prepare::Begun, score};
 use crate::{files, run::Shard};
 
 mod script;
@@ -69,18 +65,9 @@ pub struct ArrayArgs {
     /// Parts of the run; more than tasks, so that a slow node does not hold up the rest. Default: twice the tasks
     #[arg(long, value_name = "N", value_parser = args::positive)]
     pub shards: Option<usize>,
-    /// Processors of a task
-    #[arg(long, value_name = "N", value_parser = args::threads)]
-    pub cpus_per_task: Option<usize>,
-    /// Memory of a task, as Slurm writes it: `32G`
-    #[arg(long, value_name = "SIZE")]
-    pub mem: Option<String>,
-    /// The partition
-    #[arg(long, value_name = "NAME")]
-    pub partition: Option<String>,
-    /// The account
-    #[arg(long, value_name = "NAME")]
-    pub account: Option<String>,
+    /// An option for `sbatch` in both scripts, such as `partition=gpu`, `mem=32G`; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = sbatch_option)]
+    pub sbatch: Vec<String>,
     /// Copy the models to this folder of each node once, and read them from there
     #[arg(long, value_name = "DIR")]
     pub stage: Option<PathBuf>,
@@ -90,15 +77,12 @@ pub struct ArrayArgs {
 }
 
 /// The flags of [`ArrayArgs`] and those that the scripts set themselves; all but the last come with a value.
-const OWN: [&str; 12] = [
+const OWN: [&str; 9] = [
     "--nodes",
     "--gpus-per-node",
     "--time",
     "--shards",
-    "--cpus-per-task",
-    "--mem",
-    "--partition",
-    "--account",
+    "--sbatch",
     "--stage",
     "--out",
     "--shard",
@@ -133,6 +117,27 @@ fn submit(args: &SubmitArgs, begun: &Begun, out: &mut dyn Write) -> Result<ExitC
         write!(out, "{}\n{}", job.array(), job.merge())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let is_new = !job.dir.exists();
+    let submitted = send(&job);
+    if submitted.is_err() && is_new {
+        // A folder that holds nothing but scripts would look like a run.
+        let _ = fs::remove_dir_all(&job.dir);
+    }
+    let submitted = submitted?;
+    writeln!(
+        out,
+        "array job {}: {} shards, {} at a time\nmerge job {}: starts when all are done\nprogress: tribunal slurm status {}",
+        submitted.array,
+        job.shards,
+        job.tasks,
+        submitted.merge,
+        job.dir.display()
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the scripts and hands them to Slurm.
+fn send(job: &Job) -> Result<Submitted> {
     for name in ["slurm", "shards"] {
         let folder = job.dir.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
@@ -148,16 +153,7 @@ fn submit(args: &SubmitArgs, begun: &Begun, out: &mut dyn Write) -> Result<ExitC
     let merge = sbatch(&waits, &write("slurm/merge.sh", &job.merge())?)?;
     let submitted = Submitted { array, merge, shards: job.shards };
     write(JOBS, &(serde_json::to_string_pretty(&submitted)? + "\n"))?;
-    writeln!(
-        out,
-        "array job {}: {} shards, {} at a time\nmerge job {}: starts when all are done\nprogress: tribunal slurm status {}",
-        submitted.array,
-        job.shards,
-        job.tasks,
-        submitted.merge,
-        job.dir.display()
-    )?;
-    Ok(ExitCode::SUCCESS)
+    Ok(submitted)
 }
 
 fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
@@ -165,8 +161,15 @@ fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
     let Some(given) = &args.score.run.out else {
         bail!("`tribunal slurm submit` needs `--out DIR`, a folder that all nodes see");
     };
-    if args.score.run.shard.is_some() || args.score.run.dry_run {
-        bail!("`--shard` and `--dry-run` cannot be combined with a job array, which sets the shards itself");
+    if args.score.run.shard.is_some() {
+        bail!(
+            "`--shard` cannot be combined with a job array, which sets the shards itself\nhint: `--shards N` says how many"
+        );
+    }
+    if args.score.run.dry_run {
+        bail!(
+            "`slurm submit` has no dry run\nhint: `--print` prints the scripts and submits nothing; `tribunal score --dry-run` counts calls and tokens"
+        );
     }
     let dir = std::path::absolute(given)?;
     check(array, &dir)?;
@@ -214,15 +217,6 @@ fn check(array: &ArrayArgs, dir: &Path) -> Result<()> {
             array.time
         );
     }
-    if let Some(mem) = array.mem.as_ref().filter(|mem| !is_size(mem)) {
-        bail!("`--mem {mem:?}` is not a size\nhint: write a number and a unit, as Slurm does: `32G`");
-    }
-    let names = [("partition", &array.partition), ("account", &array.account)];
-    for (option, name) in names.into_iter().filter_map(|(option, name)| Some((option, name.as_ref()?))) {
-        if !is_name(name) {
-            bail!("`--{option} {name:?}` is not a name\nhint: letters, digits and `-_.,@+` make one");
-        }
-    }
     // Slurm replaces `%a` in it, and reads quotes and backslashes; there is no way to write them that all versions read.
     match dir.to_str() {
         Some(text) if !text.chars().any(|c| c.is_control() || "\"'\\%".contains(c)) => Ok(()),
@@ -234,17 +228,40 @@ fn check(array: &ArrayArgs, dir: &Path) -> Result<()> {
     }
 }
 
-/// Whether Slurm reads this as a size of memory.
-fn is_size(text: &str) -> bool {
-    let digits = text.trim_end_matches(['K', 'M', 'G', 'T', 'k', 'm', 'g', 't']);
-    text.len() - digits.len() <= 1 && !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit())
+/// An option of `sbatch` that stays on its line of the script, and means nothing else there.
+fn sbatch_option(text: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_value = |c: char| c.is_ascii_alphanumeric() || "-_.,:@+=/".contains(c);
+    let found = text.split_once('=').filter(|(name, value)| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.chars().all(is_name)
+            && value.starts_with(|c: char| c.is_ascii_alphanumeric() || "_/".contains(c))
+            && value.chars().all(is_value)
+    });
+    match found {
+        Some((name, _)) if SET.contains(&name) => Err(format!("the script sets `{name}` itself")),
+        Some(_) => Ok(text.to_owned()),
+        None => Err("write NAME=VALUE, as in `mem=32G`; letters, digits and `-_.,:@+=/` make a value".into()),
+    }
 }
 
-/// Whether this is a name of partitions or an account, and nothing else on a line of its own.
-fn is_name(text: &str) -> bool {
-    let starts = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-    starts && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.,@+".contains(c))
-}
+/// What the scripts set.
+const SET: [&str; 14] = [
+    "array",
+    "dependency",
+    "gpus-per-node",
+    "job-name",
+    "kill-on-invalid-dep",
+    "nodes",
+    "ntasks",
+    "open-mode",
+    "output",
+    "parsable",
+    "requeue",
+    "signal",
+    "time",
+    "wrap",
+];
 
 /// Whether Slurm reads this as a time: it would also read it as an option of the script.
 fn is_time(text: &str) -> bool {
@@ -282,10 +299,7 @@ mod tests {
             gpus_per_node: 4,
             time: "4:00:00".into(),
             shards: None,
-            cpus_per_task: None,
-            mem: Some("32G".into()),
-            partition: Some("gpu,gpu-2".into()),
-            account: Some("mt_eval.2".into()),
+            sbatch: Vec::new(),
             stage: None,
             print: true,
         }
@@ -296,15 +310,31 @@ mod tests {
         let plain = Path::new("/data/wmt out");
         check(&array(), plain).unwrap();
         let refused = |array: &ArrayArgs, dir: &str| check(array, Path::new(dir)).unwrap_err().to_string();
-        for wrong in ["", "1G\n#SBATCH --exclusive", "1G\nrm -rf x", "a lot", "1GG", "G", "1 G", "$(id)"] {
-            let array = ArrayArgs { mem: Some(wrong.into()), ..array() };
-            assert!(refused(&array, "/data").contains("is not a size"), "{wrong}");
+        for right in
+            ["mem=32G", "partition=gpu,gpu-2", "account=mt_eval.2", "gres=gpu:a100:2", "mail-user=a@b.org"]
+        {
+            assert_eq!(sbatch_option(right).as_deref(), Ok(right));
         }
-        for wrong in ["", "gpu\nrm -rf x", "gpu --exclusive", "-x", "a\"b", "a#b", "a%b", "a\u{85}b"] {
-            let array = ArrayArgs { partition: Some(wrong.into()), ..array() };
-            assert!(refused(&array, "/data").contains("--partition"), "{wrong}");
-            let array = ArrayArgs { account: Some(wrong.into()), partition: None, ..array };
-            assert!(refused(&array, "/data").contains("--account"), "{wrong}");
+        for wrong in [
+            "",
+            "mem",
+            "=1",
+            "mem=",
+            "mem=1G\n#SBATCH --exclusive",
+            "mem=1 G",
+            "mem=$(id)",
+            "partition=gpu --exclusive",
+            "partition=-x",
+            "account=a\"b",
+            "account=a#b",
+            "account=a%b",
+            "account=a\u{85}b",
+            "-mem=1G",
+            "me m=1G",
+            "array=1-9",
+            "time=9",
+        ] {
+            assert!(sbatch_option(wrong).is_err(), "{wrong}");
         }
         for wrong in ["/a\nrm -rf x", "/a\"b", "/a'b", "/a%b", "/a\\b", "/a\u{85}b", "/a\rb"] {
             let error = refused(&array(), wrong);

@@ -8,9 +8,15 @@ use std::{
 
 use super::wrap;
 
+/// A message in the one form that hints have: on a line of their own.
+#[must_use]
+pub fn hinted(text: &str) -> String {
+    text.replace("; hint: ", "\nhint: ")
+}
+
 /// Says something on standard error, in lines that a terminal has room for. That nobody listens ends nothing.
 pub fn say(line: Arguments<'_>) {
-    let line = line.to_string();
+    let line = hinted(&line.to_string());
     let line = wrap::stderr_columns().map_or_else(|| line.clone(), |columns| wrap::message(&line, columns));
     let _ = writeln!(io::stderr(), "{line}");
 }

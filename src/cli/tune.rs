@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     args::{EngineArgs, Pair, positive},
     input, panel,
-    score::Begun,
+    prepare::Begun,
 };
 use crate::{
     files,
@@ -54,9 +54,9 @@ struct ExportArgs {
     /// What an example is about: segments, documents, five documents
     #[arg(long, visible_alias = "units", default_values = ["seg", "doc", "5doc"], value_delimiter = ',')]
     granularity: Vec<Granularity>,
-    /// Write this many examples to train on at the most, drawn by the seed
+    /// Write at most N examples to train on, drawn by the seed
     #[arg(long, value_name = "N", value_parser = positive)]
-    max_examples: Option<usize>,
+    limit: Option<usize>,
     /// chat-jsonl: `{"messages": [{"role", "content"}, ...]}`, one a line, for `gmft`; probe-jsonl: what a model under a
     /// probe reads, one translation a line, with scores and marks
     #[arg(long = "as", default_value = "chat-jsonl", value_parser = ["chat-jsonl", "probe-jsonl"])]
@@ -251,7 +251,7 @@ fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
     let split = args.data.split(args.sample.of(args.data.seed).as_ref())?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create `{}`", args.out.display()))?;
     for (file, documents, most) in
-        [("train.jsonl", &split.train, args.max_examples), ("held_out.jsonl", &split.held_out, None)]
+        [("train.jsonl", &split.train, args.limit), ("held_out.jsonl", &split.held_out, None)]
     {
         let lines = args.lines(documents, most.unwrap_or(usize::MAX))?;
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();

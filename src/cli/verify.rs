@@ -10,13 +10,12 @@ use super::{
     args,
     output::Printed,
     panel::ModelLoader,
+    prepare::{self, Prepared},
     recorded::{self, AgainArgs, Recorded},
-    score,
     table::Table,
 };
 use crate::{
-    judges::{Built, Panel},
-    llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
+    judges::{Built, Panel, Rehearsal},
     run::{
         self, RunFile, Task,
         verify::{Difference, How, Replay, Report},
@@ -88,61 +87,40 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
     let Recorded { run, args: made, given, judged } = recorded::read(&args.dir, &args.again)?;
     // What the judge was trained on is told by its adapters, which are not there without their model.
     let (built, trained_on) = if args.without_model {
-        (score::built(&made, &judged.input.segments, &judged.selection)?, run.trained_on.clone())
+        (prepare::built(&made, &judged)?, run.trained_on.clone())
     } else {
-        let prepared = score::prepare(&made, &judged.input, &judged.selection)?;
+        let prepared = Prepared::new(&made, &judged)?;
         (prepared.built, prepared.trained_on)
     };
     let sampling = made.sampling.sampling();
     let mut how = How {
-        selection: judged.selection,
+        selection: judged.selection.clone(),
         seed: made.sampling.seed,
         sample: args.sample.map(|n| (n, args.seed)),
         replay: if args.without_model { Replay::FromRecord } else { Replay::WithModel },
         jobs: made.engine.jobs.unwrap_or(1),
     };
     let (panel, models, files) = if args.without_model {
-        (Panel::new(Arc::new(Nobody), sampling), of_models(&run.signature, &built), None)
+        (Panel::new(Arc::new(Rehearsal::default()), sampling), of_models(&run.signature, &built), None)
     } else {
         let models = load(&made.model, &made.engine, sampling)?;
-        built.judge.check_models(&|role| models.model_of(role))?;
+        built.judging().check_models(&|role| models.model_of(role))?;
         how.jobs = models.jobs(made.engine.jobs);
         (models.panel, models.signature, Some(models.files))
     };
-    let signature = score::signature(&built, &models, &made);
+    let signature = prepare::signature(&built, &models, &made);
     let mut found = fields(&run, &signature);
     found.extend(sources::prompts(&run, &built));
     found.extend(sources::materials(&args.dir, &run, &given)?);
     found.extend(sources::names(&run));
     found.extend(files.iter().flat_map(|files| sources::models(&run.origin.models, files)));
     found.extend(sources::training(&run.trained_on, &trained_on));
-    let task = Task {
-        panel: &panel,
-        judge: built.judge.as_ref(),
-        segments: &judged.input.segments,
-        signature: &signature,
-    };
+    let task =
+        Task { panel: &panel, judge: &built.judge, segments: &judged.input.segments, signature: &signature };
     let mut report = run::verify::verify(&args.dir, &run, task, &how)?;
     report.n_differences += found.len();
     report.differences.splice(0..0, found);
     Ok(report)
-}
-
-/// Stands where no model is asked.
-struct Nobody;
-
-impl Llm for Nobody {
-    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Refusal> {
-        Err(Refusal::Engine("no model is loaded".into()))
-    }
-
-    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Refusal> {
-        Err(Refusal::Engine("no model is loaded".into()))
-    }
-
-    fn count(&self, _: &Chat) -> Result<usize, Refusal> {
-        Err(Refusal::Engine("no model is loaded".into()))
-    }
 }
 
 /// The models' fields of a signature, taken at their word: those between the method's own two parts.
@@ -162,6 +140,8 @@ fn fields(run: &RunFile, here: &Signature) -> Vec<Difference> {
     let named = |value: Option<String>| value.unwrap_or_else(|| "no such field".into());
     // Whether units were asked again is no matter of the judge or its models.
     let differences = here.differences(&run.signature).into_iter().filter(|d| d.key != "retry");
+    // Runs of older versions did not sign their pairs.
+    let differences = differences.filter(|d| d.key != "pairs" || d.there.is_some());
     differences
         .map(|d| {
             let what = format!("the signature's field `{}`", d.key);

@@ -4,7 +4,7 @@
 use std::{io::Write, path::PathBuf};
 
 use super::Detail;
-use crate::run::Record;
+use crate::{run::Record, segment::numbered};
 
 pub mod comet;
 mod mqm_tsv;
@@ -17,22 +17,24 @@ mod table;
 
 pub use table::HEADER;
 
-/// A format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// WMT's MQM TSV of nine columns.
+/// A format of the field, by its name on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// WMT's MQM TSV: a row for each error, its span between <v> and </v>
     MqmTsv,
-    /// The ten columns of Marot, with explanations and scores as metadata.
+    /// The same in Marot's ten columns, with explanations and scores
     Marot,
-    /// Score files of a metric for a folder of mt-metrics-eval.
+    /// Score files for an mt-metrics-eval folder and the metrics task: seg, sys and domain
     Mtme,
-    /// The standalone ratings of mt-metrics-eval, one JSON object a line.
+    /// mt-metrics-eval's standalone ratings: JSONL with error spans
     Ratings,
-    /// A campaign of Pearmut whose error spans are filled in.
+    /// A Pearmut campaign whose error spans are filled in
     Pearmut,
-    /// What COMET writes with `--to_json`.
+    /// What COMET writes with `--to_json`
     CometJson,
+    /// A row for each verdict, errors as JSON
     Csv,
+    /// The same with types, errors as a list
     Parquet,
 }
 
@@ -87,8 +89,9 @@ pub enum Error {
     )]
     Document { system: String, doc: String },
     #[error(
-        "segment {seg} of `{system}` contains `{mark}`, the mark that this format puts around error spans\nhint: \
-         export to ratings, csv or parquet"
+        "{} of `{system}` contains `{mark}`, the mark that this format puts around error spans\nhint: \
+         export to ratings, csv or parquet",
+        numbered(*seg)
     )]
     Mark { system: String, seg: usize, mark: &'static str },
     #[error(
@@ -97,8 +100,9 @@ pub enum Error {
     )]
     Name { name: String },
     #[error(
-        "segment {seg} of `{system}` has two verdicts (documents `{a}` and `{b}`), so `seg` does not number the test \
-         set\nhint: judge with `--testset`, or number `seg_id` through the whole test set"
+        "{} of `{system}` has two verdicts (documents `{a}` and `{b}`), so ids do not number the test set\nhint: judge \
+         with `--testset`, or number `seg_id` through the whole test set",
+        numbered(*seg)
     )]
     Numbering { system: String, seg: usize, a: String, b: String },
     #[error(
@@ -107,11 +111,12 @@ pub enum Error {
     )]
     System { system: String },
     #[error(
-        "there is a segment {seg}, so that the files of {systems} systems would have more than {most} lines\nhint: judge \
-         with `--testset`, or number `seg_id` through the whole test set"
+        "there is a {}, so that the files of {systems} systems would have more than {most} lines\nhint: judge with \
+         `--testset`, or number `seg_id` through the whole test set",
+        numbered(*seg)
     )]
     Lines { seg: usize, systems: usize, most: usize },
-    #[error("segment {seg} of `{system}` is beyond the test set, which has {n} segments for {lp}")]
+    #[error("{} of `{system}` is beyond the test set, which has {n} segments for {lp}", numbered(*seg))]
     Beyond { system: String, seg: usize, n: usize, lp: String },
     #[error("cannot write {format}: {reason}")]
     Write { format: &'static str, reason: String },
@@ -136,17 +141,17 @@ pub trait Rows {
 ///
 /// # Errors
 /// [`Error::Write`].
-pub fn rows(shape: Shape, name: &str) -> Result<Option<Box<dyn Rows>>, Error> {
-    Ok(Some(match shape {
-        Shape::MqmTsv => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Nine)),
-        Shape::Marot => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Ten)),
-        Shape::Ratings => Box::new(ratings::Ratings::new(name)),
-        Shape::Csv => Box::new(table::Csv::default()),
+pub fn rows(format: Format, name: &str) -> Result<Option<Box<dyn Rows>>, Error> {
+    Ok(Some(match format {
+        Format::MqmTsv => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Nine)),
+        Format::Marot => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Ten)),
+        Format::Ratings => Box::new(ratings::Ratings::new(name)),
+        Format::Csv => Box::new(table::Csv::default()),
         #[cfg(feature = "parquet")]
-        Shape::Parquet => Box::new(parquet::Parquet::new()?),
+        Format::Parquet => Box::new(parquet::Parquet::new()?),
         #[cfg(not(feature = "parquet"))]
-        Shape::Parquet => return Err(Error::NoParquet),
-        Shape::Mtme | Shape::Pearmut | Shape::CometJson => return Ok(None),
+        Format::Parquet => return Err(Error::NoParquet),
+        Format::Mtme | Format::Pearmut | Format::CometJson => return Ok(None),
     }))
 }
 
@@ -154,16 +159,16 @@ pub fn rows(shape: Shape, name: &str) -> Result<Option<Box<dyn Rows>>, Error> {
 ///
 /// # Errors
 /// [`Error`] where the format cannot hold what the run found.
-pub fn export(shape: Shape, job: &Job<'_>) -> Result<Export, Error> {
-    match rows(shape, job.name)? {
+pub fn export(format: Format, job: &Job<'_>) -> Result<Export, Error> {
+    match rows(format, job.name)? {
         Some(mut rows) => {
             let mut bytes = Vec::new();
             job.records.iter().try_for_each(|record| rows.add(record, &mut bytes))?;
             let notes = rows.finish(&mut bytes)?;
             Ok(Export::single(bytes, notes))
         }
-        None if shape == Shape::Mtme => mtme::export(job),
-        None if shape == Shape::Pearmut => Ok(pearmut::export(job)),
+        None if format == Format::Mtme => mtme::export(job),
+        None if format == Format::Pearmut => Ok(pearmut::export(job)),
         None => {
             let json = comet::json(job.records, &[]);
             Ok(Export::single(format!("{json:#}\n").into_bytes(), Vec::new()))

@@ -3,7 +3,10 @@
 
 use std::fmt::Write;
 
-use crate::run::health::{Example, Finding, Sign};
+use crate::{
+    run::health::{Example, Finding, Sign},
+    segment::numbered,
+};
 
 /// The shares of a run in one line; `None` when nothing was found.
 #[must_use]
@@ -21,12 +24,12 @@ pub fn warning(findings: &[Finding]) -> Option<String> {
         return None;
     }
     let mut out =
-        "warning: this judge may not be judging; look at its answers before you use its scores\n".to_owned();
+        "warning: the output looks degenerate; read some answers before you use these scores\n".to_owned();
     for finding in &suspicious {
         let _ = write!(out, "  {} of {} {}", finding.found, finding.of, long(finding));
         if let Some(Example { system, doc, seg, text }) = &finding.example {
             let doc = if doc.is_empty() { String::new() } else { format!(", document {doc}") };
-            let seg = seg.map_or_else(String::new, |seg| format!(", segment {seg}"));
+            let seg = seg.map_or_else(String::new, |seg| format!(", {}", numbered(seg)));
             let _ = write!(out, ", as in {system}{doc}{seg}: {}", text.replace('\n', " "));
         }
         out.push('\n');
@@ -69,9 +72,9 @@ fn short(finding: &Finding) -> String {
         Sign::NoError => "without errors".into(),
         Sign::SameCount => format!("with {}", errors(value)),
         Sign::Contradiction => "with contradictory quality".into(),
-        Sign::OddSpan => "of spans odd".into(),
-        Sign::RepeatedError => "of errors repeated".into(),
-        Sign::CopiedExplanation => "of explanations copied".into(),
+        Sign::OddSpan => "of spans a single letter or part of a word".into(),
+        Sign::RepeatedError => "of errors named twice".into(),
+        Sign::CopiedExplanation => "of explanations copied from the prompt".into(),
         Sign::ForeignLanguage => "of explanations about another language".into(),
     }
 }
@@ -128,13 +131,13 @@ mod tests {
             finding(Sign::OddSpan, 1, 16, None, Some("`rück` in `Brücke`")),
             finding(Sign::CopiedExplanation, 9, 16, None, Some("`The word 'dir' is\ninformal.`")),
         ];
-        insta::assert_snapshot!(shares(&findings).unwrap(), @"verdicts: 100% with the score -5, 94% with the quality 80, 100% with 1 error, 6% of spans odd, 56% of explanations copied");
+        insta::assert_snapshot!(shares(&findings).unwrap(), @"verdicts: 100% with the score -5, 94% with the quality 80, 100% with 1 error, 6% of spans a single letter or part of a word, 56% of explanations copied from the prompt");
         insta::assert_snapshot!(warning(&findings).unwrap(), @"
-        warning: this judge may not be judging; look at its answers before you use its scores
+        warning: the output looks degenerate; read some answers before you use these scores
           16 of 16 verdicts have the score -5
           15 of 16 verdicts have the quality 80
           16 of 16 verdicts name exactly 1 error
-          9 of 16 explanations are copied from the prompt, as in system-a, document chat, segment 2: `The word 'dir' is informal.`
+          9 of 16 explanations are copied from the prompt, as in system-a, document chat, segment 3 (id 2): `The word 'dir' is informal.`
         hint: try another model, above all a larger one, another method (`tribunal methods list`), shots of your own language pair (`--shots FILE`), or none (`shots=0`, where the method has it); `tribunal show DIR SEGMENT` prints what the judge was asked and said
         ");
         assert_eq!(warning(&findings[3..4]), None);

@@ -34,7 +34,20 @@ pub struct Judge {
     pub signature: Option<String>,
     /// What the reader should know before believing the scores.
     pub warning: Option<String>,
+    /// Whether it says where errors are: some judges have scores alone, and of some human scores the ratings are lost.
+    pub marks: bool,
     pub records: Vec<Record>,
+    /// What the overview says: by language pair, and by domain where the domains are known.
+    pub slices: Vec<Slice>,
+}
+
+/// The systems on a part of the translations that is never pooled with another one.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Slice {
+    /// Source and target language.
+    pub pair: (String, String),
+    /// `None` for the whole pair.
+    pub domain: Option<String>,
     /// Systems from the best to the worst.
     pub standings: Vec<Standing>,
     pub contests: Vec<Contest>,

@@ -9,10 +9,18 @@ use crate::{
         Record, Status, Summary,
         summary::{Common, Cost, SystemSummary},
     },
+    segment::numbered,
 };
 
-/// How many units are shown with their errors; the others are in `verdicts.jsonl`.
-const SHOWN: usize = 40;
+/// How many units are shown with their errors; `tribunal show` and `verdicts.jsonl` have the others.
+const SHOWN: usize = 5;
+
+/// How many lines a unit takes at most, and its source or translation of these.
+const LINES: usize = 10;
+const TEXT_LINES: usize = 3;
+
+/// How much of a reason is shown. Unit: characters.
+const REASON: usize = 160;
 
 /// Columns that a name keeps when a table is too wide.
 const SHORTEST_NAME: usize = 8;
@@ -41,18 +49,34 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -
 /// The same with the units that are shown picked out already.
 #[must_use]
 pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> String {
-    let mut out = table(summary, shown.names_errors, look);
-    missing(&mut out, summary);
-    out += &rounds(summary, look);
-    out += &outcomes(&summary.cost);
-    if summary.signature.starts_with("method:rubric-mqm|") {
-        categories(&mut out, &summary.systems, look);
-    }
+    let mut parts = Vec::new();
     if detail == Detail::Units {
-        units(&mut out, shown, look);
+        parts.push(units(shown, look));
     }
-    let _ = writeln!(out, "\n{}", paint(&summary.signature, "\x1b[2m", look));
-    out
+    parts.push(rounds(summary, look));
+    parts.push(outcomes(&summary.cost));
+    if summary.signature.starts_with("method:rubric-mqm|") {
+        parts.push(categories(&summary.systems, look));
+    }
+    parts.push(paint(&summary.signature, "\x1b[2m", look) + "\n");
+    parts.push(missing(summary, look));
+    // Last, where it is still to be seen when all has been printed.
+    parts.push(tables(summary, shown.names_errors, look));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+/// The systems side by side; those of each language pair apart.
+fn tables(summary: &Summary, names_errors: bool, look: Look) -> String {
+    if summary.pairs.is_empty() {
+        return table(&summary.systems, summary.common, names_errors, look);
+    }
+    let of = |(pair, common): (&String, &Option<Common>)| {
+        let is_its = |system: &&SystemSummary| system.pair.as_ref() == Some(pair);
+        let systems: Vec<SystemSummary> = summary.systems.iter().filter(is_its).cloned().collect();
+        format!("{}\n{}", paint(pair, "\x1b[1m", look), table(&systems, *common, names_errors, look))
+    };
+    summary.pairs.iter().map(of).collect::<Vec<_>>().join("\n")
 }
 
 /// What a run took, in one line.
@@ -69,12 +93,11 @@ pub fn cost(cost: &Cost) -> String {
     )
 }
 
-fn table(summary: &Summary, names_errors: bool, look: Look) -> String {
-    let systems = &summary.systems;
+fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, look: Look) -> String {
     // Where the quality is the score, it is said once.
     let quality = systems.iter().any(|s| s.quality_score.is_some() && s.quality_score != s.score);
     let neutral = systems.iter().any(|s| s.neutral > 0.0);
-    let uneven = summary.common.filter(|common| common.left_out > 0);
+    let uneven = common.filter(|common| common.left_out > 0);
     let mut header = vec!["system", "segments", "score"];
     header.extend(uneven.map(|_| "on its own"));
     header.extend(quality.then_some("quality"));
@@ -172,7 +195,7 @@ fn rounds(summary: &Summary, look: Look) -> String {
         let counts = (1..=*last).map(|round| rounds.get(&round).map_or("-".into(), ToString::to_string));
         rows.push(std::iter::once(stage.clone()).chain(counts).collect());
     }
-    format!("\n{}", aligned(&rows, look))
+    aligned(&rows, look)
 }
 
 /// What came of the answers at each stage, of methods that count it; the shares are those of the answers that could
@@ -187,23 +210,30 @@ fn outcomes(cost: &Cost) -> String {
         let unusable = unusable.into_iter().map(|(_, n)| format!("{n} unusable, asked again"));
         let _ = writeln!(out, "{stage}: {}", used.chain(unusable).collect::<Vec<_>>().join(", "));
     }
-    if out.is_empty() { out } else { format!("\n{out}") }
+    out
 }
 
-/// Units without a verdict, by reason.
-fn missing(out: &mut String, summary: &Summary) {
-    let reasons: Vec<String> = (summary.statuses.iter())
-        .filter(|(status, _)| **status != Status::Ok)
-        .map(|(status, n)| format!("{n} {}", status.name()))
-        .collect();
-    if !reasons.is_empty() {
-        let n = summary.units - summary.scored;
-        let _ = writeln!(out, "without a verdict: {n} of {} ({})", summary.units, reasons.join(", "));
+/// Units without a verdict by status, each with the reason of the first.
+fn missing(summary: &Summary, look: Look) -> String {
+    let mut out = String::new();
+    for (status, n) in summary.statuses.iter().filter(|(status, _)| **status != Status::Ok) {
+        if out.is_empty() {
+            let missing = summary.units - summary.scored;
+            let _ = writeln!(out, "without a verdict: {missing} of {}", summary.units);
+        }
+        let reason = summary.reasons.get(status).map_or_else(String::new, |reason| {
+            let line = plain(reason).split_whitespace().collect::<Vec<_>>().join(" ");
+            format!(": {}", marked::shortened(&line, REASON))
+        });
+        for line in marked::wrapped(&format!("{n} {}{reason}", status.name()), look.width.saturating_sub(2)) {
+            let _ = writeln!(out, "  {line}");
+        }
     }
+    out
 }
 
 /// RUBRIC-MQM's report: the points of each category, the heaviest first, subcategories below their own.
-fn categories(out: &mut String, systems: &[SystemSummary], look: Look) {
+fn categories(systems: &[SystemSummary], look: Look) -> String {
     let of = |s: &SystemSummary, name: &str| s.categories.get(name).copied().unwrap_or_default();
     let total = |name: &str| systems.iter().map(|s| of(s, name).penalty).sum::<f64>();
     let mut names: Vec<&String> = systems.iter().flat_map(|s| s.categories.keys()).collect();
@@ -215,7 +245,7 @@ fn categories(out: &mut String, systems: &[SystemSummary], look: Look) {
     });
     names.dedup();
     if names.is_empty() {
-        return;
+        return String::new();
     }
     let mut rows = vec![vec!["points (errors)".to_owned()]];
     rows[0].extend(systems.iter().map(|s| plain(&s.system).into_owned()));
@@ -227,7 +257,7 @@ fn categories(out: &mut String, systems: &[SystemSummary], look: Look) {
             .map(|sum| format!("{} ({})", (sum.penalty * 100.0).round() / 100.0, sum.errors));
         rows.push(std::iter::once(shown).chain(cells).collect());
     }
-    let _ = write!(out, "\n{}", aligned(&rows, look));
+    aligned(&rows, look)
 }
 
 /// The units that a report shows, picked from records that come one by one.
@@ -264,30 +294,46 @@ impl Shown {
     }
 }
 
-fn units(out: &mut String, shown: &Shown, look: Look) {
+fn units(shown: &Shown, look: Look) -> String {
     let Shown { units, names_errors, first, telling, n_telling } = shown;
     let (records, n) = if *names_errors { (telling, *n_telling) } else { (first, *units) };
-    for record in records {
-        unit(out, record, look);
-    }
+    let mut parts: Vec<String> = records.iter().map(|record| cut(&unit(record, look))).collect();
+    let mut counts = Vec::new();
     if n > SHOWN {
-        let more = n - SHOWN;
-        let what = if *names_errors { " with errors" } else { "" };
-        let _ = writeln!(out, "\n... and {more} more segments{what}; verdicts.jsonl has them all");
+        let what = if *names_errors { " with errors or without a verdict" } else { "" };
+        counts.push(format!(
+            "... and {} more segments{what}; `verdicts.jsonl` and `tribunal report` have them all",
+            n - SHOWN
+        ));
     }
     let clean = units - n;
     if clean > 0 {
-        let _ = writeln!(out, "\n{clean} of {units} segments without errors");
+        counts.push(format!("{clean} of {units} segments without errors"));
     }
+    let counts: Vec<String> = counts.iter().flat_map(|line| marked::wrapped(line, look.width)).collect();
+    parts.extend((!counts.is_empty()).then(|| counts.join("\n") + "\n"));
+    parts.join("\n")
 }
 
-fn unit(out: &mut String, record: &Record, look: Look) {
+/// A unit in as many lines as are shown of one.
+fn cut(unit: &str) -> String {
+    let mut lines: Vec<&str> = unit.lines().collect();
+    if lines.len() > LINES {
+        lines.truncate(LINES - 1);
+        lines.push("  ... (`tribunal show` has the rest)");
+    }
+    lines.join("\n") + "\n"
+}
+
+fn unit(record: &Record, look: Look) -> String {
+    let mut out = String::new();
+    let out = &mut out;
     let mut title = record.system.clone();
     if !record.doc.is_empty() {
         let _ = write!(title, " · {}", record.doc);
     }
     if let Some(seg) = record.seg {
-        let _ = write!(title, " · segment {seg}");
+        let _ = write!(title, " · {}", numbered(seg));
     }
     let mut verdict = match record.score {
         Some(value) => format!("score {}", score(Some(value))),
@@ -296,7 +342,7 @@ fn unit(out: &mut String, record: &Record, look: Look) {
     if let Some(quality) = record.quality_score.filter(|_| record.quality_score != record.score) {
         let _ = write!(verdict, ", quality {quality:.0}");
     }
-    let _ = writeln!(out, "\n{}  {verdict}", paint(&plain(&title), "\x1b[1m", look));
+    let _ = writeln!(out, "{}  {verdict}", paint(&plain(&title), "\x1b[1m", look));
     labelled(out, &record.src_lang.to_string(), &record.source, &record.errors, Side::Source, look);
     labelled(out, &record.tgt_lang.to_string(), &record.hypothesis, &record.errors, Side::Target, look);
     if let Some(reason) = &record.reason {
@@ -305,17 +351,38 @@ fn unit(out: &mut String, record: &Record, look: Look) {
     for error in &record.errors {
         one_error(out, error, look);
     }
+    std::mem::take(out)
 }
 
 /// Width of the labels before texts.
 const LABEL: usize = 12;
 
 fn labelled(out: &mut String, label: &str, text: &str, errors: &[ErrorSpan], side: Side, look: Look) {
-    let lines = marked::lines(text, errors, side, look.width.saturating_sub(LABEL + 2).max(20), look.colour);
+    let mut lines =
+        marked::lines(text, errors, side, look.width.saturating_sub(LABEL + 2).max(20), look.colour);
+    if lines.len() > TEXT_LINES {
+        let first = errors.iter().filter(|error| error.side == side).filter_map(|error| error.start).min();
+        lines = around(&lines, text, first);
+    }
     for (i, line) in lines.iter().enumerate() {
         let label = if i == 0 { label } else { "" };
         let _ = writeln!(out, "  {label:<LABEL$}{line}");
     }
+}
+
+/// The lines of a long text that are shown: the first ones, or those from the first error on.
+fn around(lines: &[String], text: &str, first: Option<usize>) -> Vec<String> {
+    let share = first.unwrap_or(0) as f64 / text.chars().count().max(1) as f64;
+    // Lines are about equally long; one before, so that the error is not missed.
+    let from = ((share * lines.len() as f64) as usize).saturating_sub(1).min(lines.len() - TEXT_LINES);
+    let mut shown = lines[from..from + TEXT_LINES].to_vec();
+    if from > 0 {
+        shown[0] = format!("… {}", shown[0]);
+    }
+    if from + TEXT_LINES < lines.len() {
+        shown[TEXT_LINES - 1] += " …";
+    }
+    shown
 }
 
 fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
@@ -326,9 +393,13 @@ fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
         Severity::Neutral => "neutral",
     };
     let pad = " ".repeat(LABEL - severity.len());
-    let mut line = plain(&error.category).into_owned();
+    let explanation = error.explanation.as_deref().filter(|text| !text.trim().is_empty());
+    // A judge that neither explains nor classifies has said nothing with it.
+    let is_named = error.category != "other" || explanation.is_some() || error.span.is_empty();
+    let mut line = if is_named { plain(&error.category).into_owned() } else { String::new() };
     if !error.span.is_empty() {
-        let _ = write!(line, " `{}`", plain(&error.span).replace('\n', "⏎"));
+        let _ =
+            write!(line, "{}`{}`", if is_named { " " } else { "" }, plain(&error.span).replace('\n', "⏎"));
         let place = match (error.side, error.start) {
             (_, None) => " (not in the text)",
             (Side::Source, _) => " in the source",
@@ -345,7 +416,7 @@ fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
         let label = if i == 0 { format!("{severity}{pad}") } else { " ".repeat(LABEL) };
         let _ = writeln!(out, "  {label}{line}");
     }
-    if let Some(explanation) = error.explanation.as_deref().filter(|text| !text.trim().is_empty()) {
+    if let Some(explanation) = explanation {
         labelled(out, "", explanation, &[], Side::Target, look);
     }
 }

@@ -32,7 +32,7 @@ const COMPRESSED: &str = "calls.jsonl.zst";
 const LEVEL: i32 = 3;
 
 /// What is kept of calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum CallRetention {
     /// Everything, in `calls.jsonl`.
     #[default]

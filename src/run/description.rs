@@ -10,13 +10,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{
-    Error, Selection,
-    folder::{hex, json_lines},
-    record::UnitKey,
-};
+use super::{Error, Selection, folder::json_lines, record::UnitKey};
 use crate::{
-    files,
+    digest, files,
     segment::{Segments, trained::Overlap},
     signature::Signature,
 };
@@ -203,7 +199,7 @@ impl InputId {
             }
         };
         let (segments, systems) = (segments.n_segments(), systems.len());
-        Ok(Self { segments, selected, systems, sha256: hex(&hash.finalize()) })
+        Ok(Self { segments, selected, systems, sha256: digest::hex(&hash.finalize()) })
     }
 }
 
@@ -262,6 +258,9 @@ impl RunFile {
     /// # Errors
     /// [`Error::NoRun`] when there is none, [`Error::Damaged`] when it cannot be parsed.
     pub fn read(dir: &Path) -> Result<Self, Error> {
+        if dir.is_file() {
+            return Err(Error::FileOfRun(dir.into()));
+        }
         let path = dir.join(RUN);
         let text = match files::read_to_string(&path) {
             Ok(text) => text,

@@ -1,7 +1,6 @@
 //! A run folder: its files and how they are replaced. How a run is made is none of its business.
 
 use std::{
-    fmt::Write as _,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -24,6 +23,9 @@ impl Folder {
     /// # Errors
     /// [`Error::Io`] when it cannot be written, [`Error::Locked`] when another process is writing to it.
     pub fn open(dir: &Path) -> Result<Self, Error> {
+        if dir.exists() && !dir.is_dir() {
+            return Err(Error::NotAFolder(dir.into()));
+        }
         std::fs::create_dir_all(dir).map_err(|source| Error::Io {
             action: "create",
             path: dir.into(),
@@ -76,15 +78,6 @@ pub(super) fn json_lines<T: Serialize>(items: &[T]) -> Vec<u8> {
     bytes
 }
 
-/// Bytes in lower-case hexadecimal.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // a string takes everything
-        text
-    })
-}
-
 /// Replaces a file of a run folder, as [`files::replace`] does.
 ///
 /// # Errors
@@ -109,6 +102,18 @@ mod tests {
         let error = Folder::open(&run).unwrap_err().to_string();
         assert!(error.contains(".lock") && error.contains("not a plain file"), "{error}");
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "a thesis");
+    }
+
+    #[test]
+    fn a_file_is_no_run_folder() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = Folder::open(file.path()).unwrap_err().to_string();
+        assert!(
+            error.ends_with(
+                "is a file\nhint: `--out` names the run folder, which is made where it does not exist"
+            ),
+            "{error}"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::{collections::HashMap, path::Path};
 
 use super::{
-    Copy, Error, Options, Selection, Shard, Task,
+    Copy, Error, RunConfig, Selection, Shard, Task,
     description::{InputId, RUN, RunFile},
     finish,
     folder::{Folder, json_lines},
@@ -13,12 +13,15 @@ use super::{
     journal::JOURNAL,
 };
 use crate::{
-    segment::{Corpus, Segments as _},
-    signature::Signature,
+    segment::{Corpus, Segments as _, numbered},
+    signature::{Difference, Signature},
 };
 
 /// The field of the signature that says that units without a verdict were asked again.
 pub const RETRY: &str = "retry";
+
+/// The field of the signature with the language pairs.
+pub const PAIRS: &str = "pairs";
 
 /// What is to be done with a folder before its run goes on.
 #[derive(Debug, Default)]
@@ -37,7 +40,7 @@ impl FolderState {
     /// # Errors
     /// [`Error::OtherSignature`], [`Error::OtherInput`], [`Error::OtherUnits`]; [`Error::NoRun`] when the folder has
     /// a journal with verdicts but no `run.json`; [`Error::Io`], [`Error::Damaged`].
-    pub fn of(folder: &Folder, wanted: RunFile, task: &Task<'_>, options: &Options) -> Result<Self, Error> {
+    pub fn of(folder: &Folder, wanted: RunFile, task: &Task<'_>, config: &RunConfig) -> Result<Self, Error> {
         let there = match RunFile::read(folder.dir()) {
             Ok(there) => there,
             // Killed at its very beginning, a run leaves an empty journal.
@@ -49,9 +52,10 @@ impl FolderState {
         let asks_again = same_signature(folder, &there.signature, &wanted.signature)?;
         let has_grown = there.input != wanted.input;
         if has_grown {
-            keeps_units(folder, &there, &wanted.input, task, options)?;
+            keeps_units(folder, &there, &wanted.input, task, config)?;
         }
-        let is_new = has_grown || asks_again || there.shard != wanted.shard;
+        let is_new =
+            has_grown || asks_again || there.shard != wanted.shard || there.signature != wanted.signature;
         // Who merges, and what started the run, stays known.
         let RunFile { command, directory, merged, origin, .. } = there;
         let new = RunFile { command, directory, merged, origin, ..wanted };
@@ -98,7 +102,9 @@ fn remove(path: &Path) -> Result<(), Error> {
 
 /// Whether the signatures are the same but for asking again, which is new. Any other difference is refused.
 fn same_signature(folder: &Folder, there: &Signature, here: &Signature) -> Result<bool, Error> {
-    let differences = here.differences(there);
+    // Older runs did not sign their language pairs, and their input says them.
+    let is_new = |d: &Difference| d.key == PAIRS && d.there.is_none();
+    let differences: Vec<Difference> = here.differences(there).into_iter().filter(|d| !is_new(d)).collect();
     let asks_again = differences.iter().any(|d| d.key == RETRY && d.there.is_none());
     if differences.is_empty() || asks_again && differences.len() == 1 {
         return Ok(asks_again);
@@ -114,7 +120,7 @@ fn keeps_units(
     there: &RunFile,
     here: &InputId,
     task: &Task<'_>,
-    options: &Options,
+    config: &RunConfig,
 ) -> Result<(), Error> {
     let other = |reason: &str| Error::OtherInput {
         dir: folder.dir().into(),
@@ -126,13 +132,13 @@ fn keeps_units(
         return Err(other("the folder keeps no copy of its input to compare with"));
     };
     let groups_of = |segments: &Corpus, selection: &Selection| {
-        groups::groups(segments, selection, task.judge.group(), options.seed)
+        groups::groups(segments, selection, task.judge.grouping, config.seed)
     };
-    let (old, new) = (groups_of(&segments, &selection), groups_of(task.segments, &options.selection));
+    let (old, new) = (groups_of(&segments, &selection), groups_of(task.segments, &config.selection));
     let places: HashMap<GroupId, &Group> = new.iter().map(|group| (group.id(task.segments), group)).collect();
     for group in &old {
         let first = segments.outline(group.members[0]);
-        let of = format!("segment {} of document `{}` and system `{}`", first.seg, first.doc, first.system);
+        let of = format!("{} of document `{}` and system `{}`", numbered(first.seg), first.doc, first.system);
         let Some(now) = places.get(&group.id(&segments)) else {
             return Err(other(&format!("{of} is judged with other segments, or not at all")));
         };

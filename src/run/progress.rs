@@ -4,7 +4,10 @@
 use std::{
     fmt::Write as _,
     io::{IsTerminal, Write},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -20,8 +23,12 @@ const PLAIN_EVERY: Duration = Duration::from_mins(1);
 /// Time between two JSON lines.
 const JSON_EVERY: Duration = Duration::from_secs(1);
 
+/// Until the first plain line, which says that the run has begun, and between two looks at what has been computed.
+const FIRST: Duration = Duration::from_millis(900);
+const LOOK: Duration = Duration::from_millis(200);
+
 /// How a run reports its progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Show {
     /// A line that renews itself on a terminal, plain lines elsewhere.
     #[default]
@@ -30,7 +37,8 @@ pub enum Show {
     Plain,
     /// A JSON object a line, at most one a second.
     Json,
-    Quiet,
+    /// Nothing.
+    Off,
 }
 
 /// How much there is to do.
@@ -64,6 +72,8 @@ struct State {
     /// All answers, those of unfinished groups among them.
     questions: usize,
     usage: Usage,
+    /// Token positions computed so far, those of unfinished questions among them.
+    read: usize,
     /// When the last line was written.
     last: Option<Duration>,
 }
@@ -79,12 +89,24 @@ impl Progress {
     #[must_use]
     pub fn start(extent: Extent, show: Show) -> Self {
         let out = match show {
-            Show::Quiet => Out::Quiet,
+            Show::Off => Out::Quiet,
             Show::Json => Out::Lines { every: JSON_EVERY, is_json: true },
             Show::Auto if std::io::stderr().is_terminal() => Out::Bar(bar()),
             Show::Auto | Show::Plain => Out::Lines { every: PLAIN_EVERY, is_json: false },
         };
         Self { start: Instant::now(), extent, state: Mutex::default(), out }
+    }
+
+    /// Says how far the run is until `over`, also while no question has been answered; `computed` is what the models
+    /// have computed since they were loaded.
+    pub fn watch(&self, over: &AtomicBool, computed: &dyn Fn() -> usize) {
+        let before = computed();
+        while !over.load(Ordering::Relaxed) {
+            std::thread::park_timeout(LOOK);
+            let mut state = self.lock();
+            state.read = computed() - before;
+            self.report(&mut state);
+        }
     }
 
     /// Counts one answer.
@@ -132,7 +154,8 @@ impl Progress {
             Out::Bar(bar) => bar.set_message(Shown::of(state, self.extent, self.seconds()).text()),
             Out::Lines { every, is_json } => {
                 let now = self.start.elapsed();
-                if now >= state.last.unwrap_or_default() + *every {
+                let next = state.last.map_or(FIRST.min(*every), |last| last + *every);
+                if now >= next {
                     state.last = Some(now);
                     self.line(state, *is_json);
                 }
@@ -161,6 +184,8 @@ struct Shown<'a> {
     units: usize,
     missing: usize,
     questions: usize,
+    /// Tokens of prompts and answers so far, those of unfinished questions among them.
+    tokens: usize,
     tokens_per_second: f64,
     /// Share of the prompt tokens that came from the prefix cache, 0 to 1.
     cached: f64,
@@ -174,12 +199,14 @@ impl<'a> Shown<'a> {
     fn of(state: &'a State, extent: Extent, seconds: f64) -> Self {
         let usage = &state.usage;
         let is_done = extent.resumed + state.units >= extent.units;
+        let tokens = (usage.computed + usage.generated).max(state.read);
         Self {
             done: extent.resumed + state.units,
             units: extent.units,
             missing: state.missing,
             questions: state.questions,
-            tokens_per_second: (usage.computed + usage.generated) as f64 / seconds.max(1e-9),
+            tokens,
+            tokens_per_second: tokens as f64 / seconds.max(1e-9),
             cached: usage.cached as f64 / usage.prompt().max(1) as f64,
             seconds_left: if is_done { Some(0.0) } else { left(state, extent, seconds) },
             seconds,
@@ -194,10 +221,11 @@ impl<'a> Shown<'a> {
             Some(left) => format!("about {} left", duration(left)),
         };
         let mut text = format!(
-            "{}/{} segments, {} questions, {:.0} tokens/s, {:.0}% cached, {left}",
+            "{}/{} segments, {} questions, {} tokens, {:.0} tokens/s, {:.0}% cached, {left}",
             self.done,
             self.units,
             self.questions,
+            self.tokens,
             self.tokens_per_second,
             100.0 * self.cached
         );
@@ -221,6 +249,7 @@ impl<'a> Shown<'a> {
             "of": self.units,
             "missing": self.missing,
             "questions": self.questions,
+            "tokens": self.tokens,
             "tokens_per_second": self.tokens_per_second,
             "cached": self.cached,
             "seconds": self.seconds,
@@ -278,11 +307,14 @@ mod tests {
     fn the_line_says_what_is_done_and_what_is_left() {
         // Half of the work is finished and as many questions again are answered for groups that are not.
         let half = text(&state(5, 500, 30, 20), 10.0);
-        assert_eq!(half, "7/12 segments, 30 questions, 80 tokens/s, 75% cached, about 3 s left");
+        assert_eq!(half, "7/12 segments, 30 questions, 800 tokens, 80 tokens/s, 75% cached, about 3 s left");
         let early = text(&state(0, 0, 10, 0), 10.0);
-        assert_eq!(early, "2/12 segments, 10 questions, 80 tokens/s, 75% cached, time left not known yet");
+        assert_eq!(
+            early,
+            "2/12 segments, 10 questions, 800 tokens, 80 tokens/s, 75% cached, time left not known yet"
+        );
         let done = text(&state(10, 1000, 40, 40), 601.0);
-        assert_eq!(done, "12/12 segments, 40 questions, 1 tokens/s, 75% cached, done in 11 min");
+        assert_eq!(done, "12/12 segments, 40 questions, 800 tokens, 1 tokens/s, 75% cached, done in 11 min");
         let mut slow = state(1, 10, 4, 4);
         slow.missing = 1;
         slow.cost.add("compare/style@2", Some("confirmed"), &Usage::default(), 0.0);
@@ -291,6 +323,30 @@ mod tests {
             slow.contains("h ") && slow.contains("left, 1 without a verdict; compare: 1 confirmed"),
             "{slow}"
         );
+    }
+
+    #[test]
+    fn prompts_that_are_being_read_are_progress() {
+        let reading = State { read: 3400, ..State::default() };
+        let line = text(&reading, 10.0);
+        assert_eq!(
+            line,
+            "2/12 segments, 0 questions, 3400 tokens, 340 tokens/s, 0% cached, time left not known yet"
+        );
+    }
+
+    #[test]
+    fn a_first_line_comes_before_any_answer() {
+        let progress = Progress::start(EXTENT, Show::Plain);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| progress.watch(&over, &|| 7));
+            while progress.lock().last.is_none() {
+                std::thread::sleep(LOOK);
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(progress.lock().read, 0, "what was computed before the run is not its own");
     }
 
     #[test]

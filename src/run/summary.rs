@@ -21,11 +21,18 @@ pub struct Summary {
     pub scored: usize,
     /// Units by status.
     pub statuses: BTreeMap<Status, usize>,
-    /// Sorted by name.
+    /// For each status without a verdict, the reason of the first unit that has it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reasons: BTreeMap<Status, String>,
+    /// Sorted by language pair and name: scores of different pairs are never pooled.
     pub systems: Vec<SystemSummary>,
-    /// What the systems can be compared on; `None` with fewer than two systems that have a verdict.
+    /// What the systems can be compared on; `None` with fewer than two systems that have a verdict, and with several
+    /// pairs, which have one each in `pairs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common: Option<Common>,
+    /// What the systems of each language pair can be compared on, where there are several pairs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pairs: BTreeMap<String, Option<Common>>,
     /// Signs that the judge is not judging; those that amount to a warning are printed after the run.
     #[serde(default)]
     pub health: Vec<Finding>,
@@ -44,6 +51,9 @@ pub struct Common {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SystemSummary {
     pub system: String,
+    /// The language pair, where the run has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<String>,
     pub units: usize,
     pub scored: usize,
     /// Mean over the units that have a score; higher is better; `None` when none has.
@@ -147,23 +157,21 @@ impl Summary {
 pub struct Summing<'a> {
     units: usize,
     statuses: BTreeMap<Status, usize>,
-    systems: BTreeMap<String, SystemSums>,
-    shared: Shared,
+    reasons: BTreeMap<Status, String>,
+    /// By language pair.
+    pairs: BTreeMap<String, PairSums>,
     signs: Signs<'a>,
 }
 
-impl<'a> Summing<'a> {
-    /// Without any record; `questions` are some of those that were asked.
-    #[must_use]
-    pub fn new(questions: &'a [Asked]) -> Self {
-        let (statuses, systems) = (BTreeMap::new(), BTreeMap::new());
-        Self { units: 0, statuses, systems, shared: Shared::default(), signs: Signs::new(questions) }
-    }
+/// What is counted of a language pair.
+#[derive(Default)]
+struct PairSums {
+    systems: BTreeMap<String, SystemSums>,
+    shared: Shared,
+}
 
-    /// Counts a record.
-    pub fn add(&mut self, record: &Record) {
-        self.units += 1;
-        *self.statuses.entry(record.status).or_default() += 1;
+impl PairSums {
+    fn add(&mut self, record: &Record) {
         if !self.systems.contains_key(&record.system) {
             let number = self.systems.len() as u32;
             self.systems.insert(record.system.clone(), SystemSums { number, ..SystemSums::default() });
@@ -172,26 +180,63 @@ impl<'a> Summing<'a> {
             sums.add(record);
             self.shared.add(sums.number, record);
         }
+    }
+
+    /// The systems, and what they can be compared on; `pair` is what they are told apart by.
+    fn finish(self, pair: Option<&str>) -> (Vec<SystemSummary>, Option<Common>) {
+        let common = self.shared.common();
+        let means = self.shared.means(common.is_some());
+        let summary = |(system, sums): (String, SystemSums)| {
+            let common_score = means.get(&sums.number).and_then(Mean::value);
+            SystemSummary { common_score, pair: pair.map(str::to_owned), ..sums.summary(system) }
+        };
+        (self.systems.into_iter().map(summary).collect(), common)
+    }
+}
+
+impl<'a> Summing<'a> {
+    /// Without any record; `questions` are some of those that were asked.
+    #[must_use]
+    pub fn new(questions: &'a [Asked]) -> Self {
+        let (statuses, reasons, pairs) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { units: 0, statuses, reasons, pairs, signs: Signs::new(questions) }
+    }
+
+    /// Counts a record.
+    pub fn add(&mut self, record: &Record) {
+        self.units += 1;
+        *self.statuses.entry(record.status).or_default() += 1;
+        if let Some(reason) = &record.reason {
+            self.reasons.entry(record.status).or_insert_with(|| reason.clone());
+        }
+        self.pairs.entry(format!("{}-{}", record.src_lang, record.tgt_lang)).or_default().add(record);
         self.signs.add(record);
     }
 
     /// What all of them come to.
     #[must_use]
     pub fn finish(self, signature: &Signature, cost: Cost) -> Summary {
-        let Self { units, statuses, systems, shared, signs } = self;
-        let common = shared.common();
-        let means = shared.means(common.is_some());
-        let summary = |(system, sums): (String, SystemSums)| {
-            let common_score = means.get(&sums.number).and_then(Mean::value);
-            SystemSummary { common_score, ..sums.summary(system) }
-        };
+        let Self { units, statuses, reasons, pairs, signs } = self;
+        let several = pairs.len() > 1;
+        let (mut systems, mut common, mut commons) = (Vec::new(), None, BTreeMap::new());
+        for (pair, sums) in pairs {
+            let (its_systems, its_common) = sums.finish(several.then_some(pair.as_str()));
+            systems.extend(its_systems);
+            if several {
+                commons.insert(pair, its_common);
+            } else {
+                common = its_common;
+            }
+        }
         Summary {
             signature: signature.to_string(),
             units,
             scored: statuses.get(&Status::Ok).copied().unwrap_or(0),
             statuses,
-            systems: systems.into_iter().map(summary).collect(),
+            reasons,
+            systems,
             common,
+            pairs: commons,
             health: signs.findings(),
             cost,
         }
@@ -258,6 +303,7 @@ impl SystemSums {
         };
         SystemSummary {
             system,
+            pair: None,
             units: self.units,
             scored: self.score.n,
             score: self.score.value(),
@@ -391,5 +437,30 @@ mod tests {
         assert_eq!(scores, [(Some(-5.0), Some(-1.0)), (Some(-2.0), Some(-2.0)), (None, None)]);
         let alone = Summary::of(&records[..2], &Signature::new(), &[], Cost::default());
         assert_eq!((alone.common, alone.systems[0].common_score), (None, None));
+    }
+
+    #[test]
+    fn language_pairs_are_never_pooled() {
+        let mut records = records(&[("a", 0, Some(-1.0)), ("b", 0, Some(-2.0)), ("a", 0, Some(-9.0))]);
+        records[2].tgt_lang = Lang::parse("fr").unwrap();
+        let summary = Summary::of(&records, &Signature::new(), &[], Cost::default());
+        let rows: Vec<_> = summary
+            .systems
+            .iter()
+            .map(|s| (s.pair.as_deref().unwrap(), s.system.as_str(), s.score))
+            .collect();
+        let expected = [("en-de", "a", Some(-1.0)), ("en-de", "b", Some(-2.0)), ("en-fr", "a", Some(-9.0))];
+        assert_eq!((rows.as_slice(), summary.common), (&expected[..], None));
+        assert_eq!(summary.pairs["en-de"], Some(Common { units: 1, left_out: 0 }));
+        assert_eq!(summary.pairs["en-fr"], None, "one system has nothing to be compared with");
+    }
+
+    #[test]
+    fn the_first_reason_of_each_status_is_kept() {
+        let mut records = records(&[("a", 0, None), ("a", 1, None), ("a", 2, Some(0.0))]);
+        records[0].reason = Some("63004 tokens".into());
+        records[1].reason = Some("70000 tokens".into());
+        let summary = Summary::of(&records, &Signature::new(), &[], Cost::default());
+        assert_eq!(summary.reasons, BTreeMap::from([(Status::Truncated, "63004 tokens".to_owned())]));
     }
 }

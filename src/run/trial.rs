@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Error, Options, RunConfig, Share, Task, plan::Amount};
+use super::{Error, RunConfig, Share, Task, plan::Amount};
 
 /// How many times as many groups each round has as the one before, so that a round has as many side by side as the machine
 /// takes, if there is time for it.
@@ -33,14 +33,8 @@ impl Task<'_> {
     ///
     /// # Errors
     /// As [`Task::run`].
-    pub fn trial(
-        &self,
-        options: &Options,
-        config: &RunConfig,
-        time: Duration,
-        distinct: Option<usize>,
-    ) -> Result<Trial, Error> {
-        let share = Share::of(self, options);
+    pub fn trial(&self, config: &RunConfig, time: Duration, distinct: Option<usize>) -> Result<Trial, Error> {
+        let share = Share::of(self, config);
         let work = share.work(self, config);
         let size = |groups: &[usize]| groups.iter().map(|&group| work.estimate(group)).sum::<usize>() as f64;
         let mut trial = Trial { groups: share.mine.len(), ..Trial::default() };
@@ -49,7 +43,7 @@ impl Task<'_> {
         let (mut of_round, mut computed) = (0.0, 0);
         let mut before;
         let left = loop {
-            let begun = self.begin(&share, options, config)?;
+            let begun = self.begin(&share, config)?;
             let is_left = |group: &usize| !begun.done.groups.contains(group);
             let (left, done): (Vec<usize>, Vec<usize>) = share.mine.iter().partition(|group| is_left(group));
             trial.kept = done.len();
@@ -67,7 +61,7 @@ impl Task<'_> {
             }
             let round = &left[..n.min(left.len())];
             trial.judged += round.len();
-            work.through(round, (begun.journal, begun.done), options, config)?;
+            work.through(round, (begun.journal, begun.done), config)?;
             of_round = start.elapsed().saturating_sub(took).as_secs_f64();
             seconds_each = Some(of_round / size(round).max(1.0));
             n *= GROWTH;

@@ -18,7 +18,7 @@ use super::{
     units::Units,
     work::Work,
 };
-use crate::segment::Segments as _;
+use crate::segment::{Segments as _, numbered};
 
 mod folder;
 mod found;
@@ -107,8 +107,8 @@ type Recorded = (usize, Vec<CallLine>);
 /// [`Error::Unrecorded`] where the run kept no answers and no model is asked; [`Error::Damaged`] for lines that were
 /// changed; [`Error::Io`].
 pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Report, Error> {
-    let groups = groups::groups(task.segments, &how.selection, task.judge.group(), how.seed);
-    let units = Units::of(task.segments, &groups, task.judge.unit());
+    let groups = groups::groups(task.segments, &how.selection, task.judge.grouping, how.seed);
+    let units = Units::of(task.segments, &groups, task.judge.unit);
     let ids: Vec<GroupId> = groups.iter().map(|group| group.id(task.segments)).collect();
     let retry_missing = run.signature.get(super::grow::RETRY).is_some();
     let work = Work { task, groups: &groups, units: &units, ids: &ids, retry_missing };
@@ -297,7 +297,7 @@ impl Check<'_> {
             let Some(there) = there else { continue };
             if json != there {
                 let (there, here) = around(&there, &json);
-                let seg = record.seg.map_or_else(String::new, |seg| format!(" segment {seg}"));
+                let seg = record.seg.map_or_else(String::new, |seg| format!(" {}", numbered(seg)));
                 let place =
                     format!("journal.jsonl: system `{}` document `{}`{seg}", record.system, record.doc);
                 let what = "the verdict that its recorded answers lead to";
@@ -328,7 +328,7 @@ fn unlike_its_hash(number: usize, call: &CallLine) -> Option<Difference> {
 fn name(work: &Work<'_>, group: usize) -> String {
     let Group { members, .. } = &work.groups[group];
     let first = work.task.segments.outline(members[0]);
-    format!("system `{}` document `{}` segment {}", first.system, first.doc, first.seg)
+    format!("system `{}` document `{}` {}", first.system, first.doc, numbered(first.seg))
 }
 
 /// Two texts from shortly before the first character at which they differ.

@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use super::{
-    Error, Options, Record, RunConfig, Task, UnitKey, Written,
+    Error, Record, RunConfig, Task, UnitKey, Written,
     call::CallLine,
     calls::Sums,
     gate::{Gate, Gated},
@@ -55,7 +55,6 @@ impl<'a> Work<'a> {
         &self,
         mine: &[usize],
         (journal, done): (Journal, Done),
-        options: &Options,
         config: &RunConfig,
     ) -> Result<Sums, Error> {
         let waiting: Vec<usize> = mine.iter().copied().filter(|group| !done.groups.contains(group)).collect();
@@ -64,11 +63,11 @@ impl<'a> Work<'a> {
         let units = n_units(mine);
         let resumed = units - n_units(&waiting);
         let work = waiting.iter().map(|&group| self.estimate(group)).sum();
-        let progress = Arc::new(Progress::start(Extent { units, resumed, work }, options.show));
-        *config.writing.hold() = Written { dir: Some(options.out.clone()), done: resumed, units, kept: None };
+        let progress = Arc::new(Progress::start(Extent { units, resumed, work }, config.progress));
+        *config.writing.hold() = Written { dir: Some(config.out.clone()), done: resumed, units, kept: None };
         let gate = Gate::new(config.questions);
         let shared = Mutex::new((journal, done.sums));
-        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (next, stop, over) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let worker = || {
             loop {
                 let rank = next.fetch_add(1, Ordering::Relaxed);
@@ -93,12 +92,19 @@ impl<'a> Work<'a> {
             }
         };
         let finished: Result<(), Error> = std::thread::scope(|scope| {
-            let jobs = options.jobs.clamp(1, waiting.len().max(1));
+            let jobs = config.jobs.clamp(1, waiting.len().max(1));
+            let watching = scope.spawn(|| progress.watch(&over, &|| self.task.panel.computed()));
             let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
-            let results = threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            results.collect::<Vec<_>>().into_iter().collect()
+            let results = threads.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|panic| {
+                    over.store(true, Ordering::Relaxed);
+                    std::panic::resume_unwind(panic)
+                })
+            });
+            let results = results.collect::<Vec<_>>();
+            over.store(true, Ordering::Relaxed);
+            watching.thread().unpark();
+            results.into_iter().collect()
         });
         progress.finish();
         finished.map_err(|error| match error {
@@ -131,10 +137,10 @@ impl<'a> Work<'a> {
             self.judge_missing(group, &members, &panel, &mut verdicts);
         }
         let calls = panel.take_calls();
-        let keys = UnitKey::of_group(&members, judge.unit());
+        let keys = UnitKey::of_group(&members, judge.unit);
         let n_calls = calls_of_units(&calls, keys.len());
         let mut records = Record::of_group(&members, judge, verdicts, &n_calls);
-        if judge.unit() == Unit::Segment && !group.is_whole() {
+        if judge.unit == Unit::Segment && !group.is_whole() {
             records = group.wanted.iter().map(|&at| records[at].clone()).collect();
         }
         let id = self.ids[idx].to_string();
@@ -154,7 +160,7 @@ impl<'a> Work<'a> {
         let is_missing = |at: &usize| {
             verdicts.get(*at).is_some_and(|v| v.as_ref().is_err_and(judges::Error::is_of_the_answer))
         };
-        let (asked, missing): (Vec<usize>, Vec<usize>) = match self.task.judge.unit() {
+        let (asked, missing): (Vec<usize>, Vec<usize>) = match self.task.judge.unit {
             Unit::Segment => {
                 let missing: Vec<usize> = group.wanted.iter().copied().filter(is_missing).collect();
                 (missing.clone(), missing)

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::{Error, io};
+use super::Error;
 use crate::{
     mqm::{
         ErrorSpan, raters,
@@ -15,7 +15,10 @@ use crate::{
     },
     segment::{
         Lang, Segment,
-        read::{self, TestSet},
+        read::{
+            self, TestSet,
+            layout::{self, Layout},
+        },
     },
 };
 
@@ -125,14 +128,18 @@ pub fn testset(dir: &Path, pairs: &[Pair]) -> Result<Vec<Document>, Error> {
 /// All sources of a folder in the layout of mt-metrics-eval, of every language pair.
 ///
 /// # Errors
-/// No `sources/PAIR.txt` that can be read.
+/// Sources that cannot be read, or none.
 pub fn sources(dir: &Path) -> Result<Vec<String>, Error> {
-    let folder = dir.join("sources");
     let mut all = Vec::new();
-    for entry in std::fs::read_dir(&folder).map_err(io(&folder))? {
-        let path = entry.map_err(io(&folder))?.path();
-        let text = std::fs::read_to_string(&path).map_err(io(&path))?;
-        all.extend(text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
+    for pair in layout::pairs(dir) {
+        all.extend(layout::texts(&Layout::new(dir, pair).source(), "source")?);
+    }
+    all.retain(|source| !source.trim().is_empty());
+    if all.is_empty() {
+        return Err(Error::Ratings(format!(
+            "`{}` has no sources; hint: files are called `sources/PAIR.txt`",
+            dir.display()
+        )));
     }
     Ok(all)
 }
@@ -180,20 +187,11 @@ impl Texts<'_> {
 }
 
 fn rating_files(dir: &Path, pair: &str) -> Result<Vec<std::path::PathBuf>, Error> {
-    let scores = dir.join("human-scores");
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(&scores).map_err(io(&scores))? {
-        let path = entry.map_err(io(&scores))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with(&format!("{pair}.mqm.")) && name.ends_with(".seg.rating") {
-            files.push(path);
-        }
-    }
-    files.sort();
+    let files: Vec<_> = Layout::new(dir, pair).ratings("mqm")?.into_iter().map(|(_, path)| path).collect();
     if files.is_empty() {
         return Err(Error::Ratings(format!(
             "`{}` has no MQM ratings of `{pair}`; hint: files are called `{pair}.mqm.RATER.seg.rating`",
-            scores.display()
+            dir.join("human-scores").display()
         )));
     }
     Ok(files)
@@ -243,5 +241,6 @@ fn of_ratings(error: ratings::Error) -> Error {
     match error {
         ratings::Error::Io { path, source } => Error::Io { path, source },
         ratings::Error::Line { path, line, reason } => Error::Line { path, line, reason },
+        error @ ratings::Error::Lengths { .. } => Error::Ratings(error.to_string()),
     }
 }

@@ -78,7 +78,7 @@ fn two_judges(root: &Path) -> [PathBuf; 2] {
 fn two_judges_on_the_same_translations() {
     let root = tempfile::tempdir().unwrap();
     let [mqm, da] = two_judges(root.path());
-    let (text, code) = compare(root.path(), &[&mqm, &da], &["--top", "2"]).unwrap();
+    let (text, code) = compare(root.path(), &[&mqm, &da], &[]).unwrap();
     assert_eq!(code, ExitCode::from(1), "a verdict is missing");
     insta::assert_snapshot!(text, @"
     two judges on the same translations
@@ -107,10 +107,10 @@ fn two_judges_on_the_same_translations() {
 
     where they differ most (place: the share of the translations that a judge scores lower, ties counted half)
 
-    unit             system  place (1)  place (2)  translation
-    ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-    en-de segment 3       b        86%         7%  b sagt 3
-    en-de segment 1       b        14%        79%  b sagt 1
+    unit                    system  place (1)  place (2)  translation
+    ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    en-de segment 4 (id 3)       b        86%         7%  b sagt 3
+    en-de segment 2 (id 1)       b        14%        79%  b sagt 1
     ");
 }
 
@@ -148,7 +148,7 @@ fn the_raters_say_which_judge_is_better() {
     );
     let [mqm, da] = two_judges(root.path());
     let testset = at("wmt").display().to_string();
-    let gold = ["--testset", &testset, "-l", "en-de", "--top", "0", "--json"];
+    let gold = ["--testset", &testset, "-l", "en-de", "--json"];
     let (text, _) = compare(root.path(), &[&mqm, &da], &gold).unwrap();
     let json: Value = serde_json::from_str(&text).unwrap();
     let task = |name: &str| {
@@ -159,7 +159,7 @@ fn the_raters_say_which_judge_is_better() {
     let duel = &pearson["contest"]["comparisons"][0];
     assert_eq!((&duel["better"], &duel["worse"]), (&"out/judge-a".into(), &"out/judge-b".into()));
     assert!(duel["p"].as_f64().unwrap() < 0.5);
-    let (text, _) = compare(root.path(), &[&mqm, &da], &gold[..6]).unwrap();
+    let (text, _) = compare(root.path(), &[&mqm, &da], &gold[..4]).unwrap();
     assert!(text.contains("agreement with the raters"), "{text}");
     assert!(text.contains("on the translations that all judges scored"), "{text}");
     let told = compare(root.path(), &[&mqm, &da], &["--testset", &testset]).unwrap_err();
@@ -231,7 +231,7 @@ fn judges_must_have_seen_the_same_texts() {
     let text = std::fs::read_to_string(&path).unwrap().replace("a sagt 1", "a schweigt");
     write(&path, &text);
     let told = compare(root.path(), &[&mqm, &da], &[]).unwrap_err();
-    assert!(told.contains("judged different texts as en-de segment 1 of `a`"), "{told}");
+    assert!(told.contains("judged different texts as en-de segment 2 (id 1) of `a`"), "{told}");
 }
 
 #[test]

@@ -80,9 +80,9 @@ fn the_hardest_sources_are_written() {
     {"line":3,"doc":"","difficulty":5.0,"source":"It rains cats and dogs."}
     "#);
     // The run is there already: another threshold asks nothing.
-    tribunal(dir.path(), &format!("{DIFFICULTY} --keep 5 --keep-out DIR/hard.txt")).unwrap();
+    tribunal(dir.path(), &format!("{DIFFICULTY} --keep 5")).unwrap();
     assert_eq!(
-        (read("hard.txt").as_str(), read("hard.jsonl").lines().count()),
+        (read("run/kept.txt").as_str(), read("run/kept.jsonl").lines().count()),
         ("It rains cats and dogs.\n", 1)
     );
 }
@@ -93,9 +93,7 @@ fn what_cannot_be_kept() {
     let refused = |args: &str| tribunal(dir.path(), args).unwrap_err();
     let shown = [
         refused(&format!("{DIFFICULTY} --keep top")),
-        refused(&format!("{DIFFICULTY} --keep-out DIR/hard.txt")),
         refused(&format!("{DIFFICULTY} --keep 5 --shard 1/2")),
-        refused(&format!("{DIFFICULTY} --keep 5 --keep-out DIR/hard.jsonl")),
         refused("-s DIR/src.txt -t DIR/hyp.txt -l en-de --method gemba-da --keep 5"),
     ];
     insta::assert_snapshot!(shown.join("\n---\n"));

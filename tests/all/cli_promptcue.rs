@@ -8,7 +8,7 @@ use tribunal::{
     cli,
     judges::{
         Model, Panel, Preset, registry,
-        rubric_mqm::{RubricMqm, Texts},
+        rubric_mqm::{Asked, RubricMqm, Texts},
     },
     llm::{Form, Sampling},
     meta::promptcue::{ScoreOptions, answers::Answer, gold::Cue, labels::ERRORS, score::score},
@@ -117,7 +117,7 @@ fn promptcue_shows_marks_and_asks_about_them() {
 fn judge(scenario: &str, preset: Preset) -> RubricMqm {
     let method = registry::find("rubric-mqm").unwrap();
     let options = method.parse_options(&format!("scenario={scenario}")).unwrap();
-    RubricMqm::new(&settings(preset), &options).unwrap()
+    RubricMqm::new(&settings(preset), &Asked::read(&options)).unwrap()
 }
 
 /// Wherever the mark is, every category may be said of a span of either text: the form of an answer does not
@@ -242,7 +242,7 @@ fn rated_testset() -> tempfile::TempDir {
 fn build(testset: &Path, pair: &str, set: &str, size: &str) -> Result<(Vec<Cue>, String), String> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("set.jsonl");
-    let words = ["tribunal", "promptcue", "build", "-l", pair, "--set", set, "--size", size, "--testset"];
+    let words = ["tribunal", "promptcue", "build", "-l", pair, "--set", set, "--limit", size, "--testset"];
     let paths = [testset.display().to_string(), "--out".into(), out.display().to_string()];
     let arguments = words.iter().map(|word| (*word).to_owned()).chain(paths);
     cli::parse(arguments).unwrap().run(seat, &mut Vec::new()).map_err(|e| cli::explain(&e))?;

@@ -229,9 +229,15 @@ fn a_role_that_the_method_does_not_have() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("never").display().to_string();
     let refused = |more: &[&str]| tribunal(&score(&out, &files(), more)).unwrap_err();
-    insta::assert_snapshot!(refused(&["--role", "judge=annotator"]), @"a role of `gemba-mqm` cannot be `judge`; hint: annotator");
+    insta::assert_snapshot!(refused(&["--role", "judge=annotator"]), @"
+    a role of `gemba-mqm` cannot be `judge`
+    hint: it can be annotator
+    ");
     let unknown = refused(&["--role", "jugde=annotator"]);
-    assert!(unknown.contains("a role cannot be `jugde`; hint: annotator, debater-a, "), "{unknown}");
+    assert!(
+        unknown.contains("a role cannot be `jugde`\nhint: it can be annotator, debater-a, "),
+        "{unknown}"
+    );
     assert!(!Path::new(&out).exists());
     assert!(tribunal(&score(&out, &files(), &["--role", "annotator=annotator"])).is_ok());
 }

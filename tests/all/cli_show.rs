@@ -10,7 +10,7 @@ use tribunal::{
     },
     judges::{Panel, Settings, registry},
     llm::Sampling,
-    run::{self, Options, Selection, Shard},
+    run::{self, RunConfig},
     segment::Segment,
 };
 
@@ -44,15 +44,7 @@ fn folder(dir: &Path, segments: &[Segment]) {
         .on(&["accuracy errors detection"], &[&answer("", "major")])
         .on(&["errors detection expert"], &["{\"annotations\": []}"]);
     let judge = registry::build("m-mad:shots=0", &Settings::default()).unwrap();
-    let options = Options {
-        out: dir.into(),
-        selection: Selection::All,
-        shard: Shard::WHOLE,
-        jobs: 1,
-        seed: 0,
-        command: vec!["tribunal".into(), "score".into()],
-        show: run::Show::Quiet,
-    };
+    let options = RunConfig { command: vec!["tribunal".into(), "score".into()], ..RunConfig::new(dir) };
     let panel = Panel::new(Arc::new(cast), Sampling::default());
     let signature = "method:m-mad|model:scripted".parse().unwrap();
     run::run(&panel, judge.as_ref(), segments, &signature, &options).unwrap();
@@ -72,16 +64,14 @@ fn show(dir: &Path, args: &[&str]) -> String {
 fn a_debate() {
     let dir = tempfile::tempdir().unwrap();
     folder(dir.path(), &[segment("online", "news", 4, "Er saß auf der \u{1b}[1mBank.")]);
-    let shown = show(dir.path(), &["4"]);
+    let shown = show(dir.path(), &["5"]);
     assert!(!shown.contains('\u{1b}'), "{shown}");
     insta::assert_snapshot!("show_debate", shown);
-    let full = show(dir.path(), &["4", "--full"]);
-    assert!(full.len() > shown.len() && !full.contains("as in call"), "{full}");
     // The lines of an unfinished run are in its journal.
     fs::remove_file(dir.path().join("verdicts.jsonl")).unwrap();
-    assert_eq!(show(dir.path(), &["4"]), shown);
+    assert_eq!(show(dir.path(), &["5"]), shown);
     fs::remove_file(dir.path().join("calls.jsonl")).unwrap();
-    assert!(show(dir.path(), &["4"]).ends_with("no calls are recorded for this verdict\n"));
+    assert!(show(dir.path(), &["5"]).ends_with("no calls are recorded for this verdict\n"));
 }
 
 #[test]
@@ -93,21 +83,23 @@ fn which_unit_is_meant() {
         segment("b", "news", 0, "unlesbar"),
     ];
     folder(dir.path(), &segments);
-    let missing = show(dir.path(), &["0", "--system", "b"]);
+    let missing = show(dir.path(), &["1", "--system", "b"]);
     let head: String =
         missing.lines().take_while(|line| !line.starts_with("===")).flat_map(|l| [l, "\n"]).collect();
     let text = [
-        show(dir.path(), &["1"]),
+        show(dir.path(), &["2"]),
         show(dir.path(), &["news"]),
-        show(dir.path(), &["0"]),
-        show(dir.path(), &["0", "--system", "a"]),
-        show(dir.path(), &["0", "--system", "c"]),
-        show(&dir.path().join("none"), &["0"]),
+        show(dir.path(), &["1"]),
+        show(dir.path(), &["1", "--system", "a"]),
+        show(dir.path(), &["1", "--system", "c"]),
+        show(&dir.path().join("none"), &["1"]),
         head,
     ];
     insta::assert_snapshot!("show_which", text.join("\n"));
-    let one = show(dir.path(), &["0", "--system", "a", "--doc", "chat"]);
-    assert!(one.starts_with("a, document chat, segment 0, en-de\n"), "{one}");
+    let file = show(&dir.path().join("verdicts.jsonl"), &["1"]);
+    assert!(file.starts_with("error: `DIR` is a file\nhint: give the run folder, `"), "{file}");
+    let one = show(dir.path(), &["id:0", "--system", "a", "--doc", "chat"]);
+    assert!(one.starts_with("a, document chat, segment 1 (id 0), en-de\n"), "{one}");
     assert_eq!(one.matches("\n=== ").count(), 8, "the calls of this segment only: {one}");
     assert_eq!(missing.matches("I cannot say.").count(), 4, "the reason and the three tries: {missing}");
     assert_eq!(missing.matches("asked again").count(), 2, "{missing}");

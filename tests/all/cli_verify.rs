@@ -92,7 +92,7 @@ fn options_that_are_gone_are_named() {
     for (method, reason) in [
         ("fsp:threshold=en-de.toml", "`fsp` has no option `threshold`"),
         ("gemba-mqm:form=json,threshold=en-de.toml", "`gemba-mqm` has no option `threshold`"),
-        ("fsp:score=expected", "option `score` cannot be `expected`"),
+        ("fsp:score=expected", "option `score` of `fsp` cannot be `expected`"),
         ("gemba-mqm:form=json,score=expected", "`score=expected` is the mean of the quality score"),
     ] {
         let (code, text) =

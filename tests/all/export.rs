@@ -139,7 +139,7 @@ fn parquet_holds_numbers_nulls_and_lists() {
     let (run, out) = (folder(root.path()), root.path().join("verdicts.parquet"));
     let records = run::verdicts(&run).unwrap();
     let job = report::export::Job { records: &records, name: "x", reference: "src", test_sets: &[] };
-    let export = report::export::export(report::export::Shape::Parquet, &job).unwrap();
+    let export = report::export::export(report::export::Format::Parquet, &job).unwrap();
     std::fs::write(&out, &export.files[0].1).unwrap();
     let reader = SerializedFileReader::new(std::fs::File::open(&out).unwrap()).unwrap();
     let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
@@ -269,7 +269,7 @@ fn score_files_hold_no_other_lines_than_their_own() {
     }
     for seg in [1_000_000_000_000_000, usize::MAX] {
         let error = export(&[verdict("a", seg, ["One.", "Eins."], &[])]).unwrap_err();
-        assert!(error.contains(&format!("there is a segment {seg}")), "{error}");
+        assert!(error.contains(&format!("(id {seg}), so that the files")), "{error}");
     }
 }
 
@@ -303,7 +303,7 @@ fn human_annotations_stand_wherever_a_run_may() {
     let written = std::fs::read_to_string(root.path().join("scores/en-de/human-src.seg.score")).unwrap();
     assert_eq!(written, "a\t-2.5\na\t0\nb\t0\nb\t-1\n", "the mean over the raters of a segment");
 
-    let compared = tribunal(root.path(), &["compare", &run, &human, "-l", "en-de", "--top", "1"]).unwrap();
+    let compared = tribunal(root.path(), &["compare", &run, &human, "-l", "en-de"]).unwrap();
     assert!(
         compared.starts_with("two judges on the same translations\n(1) out/run\n(2) out/human.tsv"),
         "{compared}"
@@ -323,16 +323,16 @@ fn a_method_that_names_no_errors_shows_its_scores() {
     let mut rated = verdict("a", 0, ["One.", "Eins."], &[]);
     rated["score"] = json!(87.0);
     insta::assert_snapshot!(text("method:gemba-da|model:tiny", &[rated], 60), @"
-    system  segments  score  coverage
-    a              1  87.00      100%
-    score: the mean over segments with a verdict, higher is
-    better
-
-    a · d1 · segment 0  score 87.00
+    a · d1 · segment 1 (id 0)  score 87.00
       en          One.
       de          Eins.
 
     method:gemba-da|model:tiny
+
+    system  segments  score  coverage
+    a              1  87.00      100%
+    score: the mean over segments with a verdict, higher is
+    better
     ");
     let clean = verdict("a", 0, ["One.", "Eins."], &[]);
     assert!(text("method:fsp|weights:gemba", &[clean], 60).contains("1 of 1 segments without errors"));

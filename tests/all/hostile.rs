@@ -320,11 +320,10 @@ fn options_without_bounds_are_refused() {
     assert!(code == 2 && text.contains("one sequence of") && text.contains("hint: `--kv-cache"), "{text}");
     for args in [
         ["search", "query", "x", "y", "--limit", "99999999"],
-        ["compare", "a", "b", "--digits", "999999", "--json"],
         ["compare", "a", "b", "--resamples", "999999999", "--json"],
     ] {
         let (code, text) = said(small.tribunal(&args));
-        assert!(code == 2 && (text.contains("at most") || text.contains("from 0 to 17")), "{text}");
+        assert!(code == 2 && text.contains("at most"), "{text}");
     }
     #[cfg(unix)]
     {

@@ -117,12 +117,16 @@ fn only_a_score_that_is_asked_for_has_a_mean() {
         `explain` and `da` are options of the JSON form; hint: add form=json
         `score=expected` is the mean of the quality score, which only `da=on` asks for; hint: form=json,da=on,score=expected
         probabilities are scored within the layout of `strict`; hint: use preset `strict`, or leave `score` out
-        option `score` cannot be `expected`; hint: errors, da, expected-da
+        option `score` of `fsp` cannot be `expected`
+        hint: it can be errors, da or expected-da
         probabilities are scored within the layout of `strict`; hint: use preset `strict`, or leave `score` out
-        option `score` cannot be `expected`; hint: errors, da, expected-da
+        option `score` of `gmicl` cannot be `expected`
+        hint: it can be errors, da or expected-da
         `score=da` needs the score that `da=off` does not ask for; hint: leave one out
-        `gemba-mqm` has no option `threshold`; hint: its options are form, shots, explain, da, score
-        `fsp` has no option `threshold`; hint: its options are shots, explain, score, sentences, omissions, window
+        `gemba-mqm` has no option `threshold`
+        hint: its options are form, shots, explain, da, score
+        `fsp` has no option `threshold`
+        hint: its options are shots, explain, score, sentences, omissions, window
         "
     );
 }

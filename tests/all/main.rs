@@ -9,6 +9,7 @@ mod cli_keep;
 mod cli_promptcue;
 mod cli_score;
 mod cli_show;
+mod cli_users;
 mod cli_verify;
 mod cli_verify_fields;
 mod cuda;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tribunal::{
     cli,
     judges::{Grouping, Unit},
-    run::{self, Options, Shard, Show},
+    run::{self, RunConfig},
     segment::{
         Lang,
         read::{self, TestSet},
@@ -116,7 +116,7 @@ fn a_document_is_compared_with_its_own_gold() {
 
     en-de Doc judged documents, and is compared with sums (--document-gold mean for means) of the raters' segment scores; its system scores and theirs are means over the 2 of 3 documents that every metric has wholly for every system; 1 document is only partly rated for some system, which leaves it out
     en-de: 1 of 14 rated translations left out for all metrics, because something else in the same documents is not rated or not scored (--coverage each judges each metric by what it scored)
-    acc-eq: each metric has one tie threshold, fitted on these same scores (--calibration shows by how much that flatters it)
+    acc-eq: each metric has one tie threshold, fitted on these same scores (`--also calibration` shows by how much that flatters it)
     ");
     let json = scored(dir.path(), &good(), &[&stats[..], &["--json"]].concat()).unwrap();
     assert!((value(&json, 1) - 1.0).abs() < 1e-12, "sums equal sums");
@@ -251,7 +251,7 @@ fn what_cannot_be_compared_is_refused() {
     insta::assert_snapshot!(told(&far), @"`DIR/run`: the verdict on document `d3` of `A` is about segment 9, but the test set ends with segment 4");
     let mut twice = good();
     twice[1] = verdict("A", "d1", &[0], Some(0.0));
-    insta::assert_snapshot!(told(&twice), @"`DIR/run`: the verdict on document `d1` of `A` covers segment 0, which the verdict on document `d1` covers too");
+    insta::assert_snapshot!(told(&twice), @"`DIR/run`: the verdict on document `d1` of `A` covers segment 1 (id 0), which the verdict on document `d1` covers too");
     let mut unnamed = good();
     unnamed[0]["segs"] = json!([]);
     unnamed[0]["doc"] = json!("d1+d7");
@@ -347,16 +347,8 @@ fn groups_of_documents_know_their_segments() {
     };
     let segments = read::testset(&choice).unwrap().segments;
     let out = dir.path().join("five");
-    let options = Options {
-        out: out.clone(),
-        selection: tribunal::run::Selection::All,
-        shard: Shard::WHOLE,
-        jobs: 1,
-        seed: 1,
-        command: vec!["tribunal".into()],
-        show: Show::Quiet,
-    };
-    let judge = TinyJudge { grouping: Grouping::FiveDocuments, unit: Unit::Group };
+    let options = RunConfig { seed: 1, command: vec!["tribunal".into()], ..RunConfig::new(&out) };
+    let judge = TinyJudge::about(Unit::Group, Grouping::FiveDocuments);
     let signature = "method:tiny".parse().unwrap();
     let outcome = run::run(&panel().0, &judge, &segments, &signature, &options).unwrap();
     assert_eq!(outcome.records().unwrap()[0].segs.len(), 5);

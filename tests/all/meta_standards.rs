@@ -176,7 +176,7 @@ fn a_task_set_on_one_pair_is_titled_by_that_pair() {
     no average: wmt23 also covers he-en, zh-en
     en-de: not compared, because they were given another reference than refA: COMET-synthetic_ref (--metrics with the full name compares one)
     en-de: system scores are means of segment scores for COMET, Kiwi
-    acc-eq: each metric has one tie threshold, fitted on these same scores (--calibration shows by how much that flatters it)
+    acc-eq: each metric has one tie threshold, fitted on these same scores (`--also calibration` shows by how much that flatters it)
     ");
     let told = meta(&root, &["-l", "en-de,en-ru", "--task", "wmt23"]).unwrap_err();
     assert!(told.contains("`wmt23` has no task on `en-ru`; hint: it has en-de, he-en, zh-en"), "{told}");

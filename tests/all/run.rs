@@ -9,30 +9,22 @@ use std::{
 use proptest::prelude::*;
 use tribunal::{
     judges::{Grouping, Unit, method::Calls},
-    run::{self, CallRetention, Error, Options, Outcome, Selection, Shard, Show, Status, calls, merge::Need},
+    run::{self, CallRetention, Error, Outcome, RunConfig, Shard, Status, calls, merge::Need},
     segment::Segment,
     signature::Signature,
 };
 
 use crate::fakes::{Numbers, TinyJudge, models, panel, segments};
 
-fn options(out: &Path) -> Options {
-    Options {
-        out: out.into(),
-        selection: Selection::All,
-        shard: Shard::WHOLE,
-        jobs: 1,
-        seed: 0,
-        command: vec!["tribunal".into(), "score".into()],
-        show: Show::Quiet,
-    }
+fn options(out: &Path) -> RunConfig {
+    RunConfig { command: vec!["tribunal".into(), "score".into()], ..RunConfig::new(out) }
 }
 
 fn signature() -> Signature {
     "method:tiny|model:scripted|seed:0".parse().unwrap()
 }
 
-fn go(segments: &[Segment], options: &Options) -> Result<Outcome, Error> {
+fn go(segments: &[Segment], options: &RunConfig) -> Result<Outcome, Error> {
     run::run(&panel().0, &TinyJudge::by(Grouping::Document), segments, &signature(), options)
 }
 
@@ -70,7 +62,7 @@ fn a_run_folder() {
 fn jobs_change_no_byte() {
     let (one, eight) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     go(&segments(), &options(one.path())).unwrap();
-    go(&segments(), &Options { jobs: 8, ..options(eight.path()) }).unwrap();
+    go(&segments(), &RunConfig { jobs: 8, ..options(eight.path()) }).unwrap();
     assert_eq!(bytes(one.path()), bytes(eight.path()));
 }
 
@@ -106,7 +98,7 @@ fn failures_of_the_engine_are_judged_again() {
 fn shards(root: &Path, count: usize, grouping: Grouping) -> Vec<PathBuf> {
     let of = |index: usize| {
         let dir = root.join(format!("shard{index}"));
-        let options = Options { shard: Shard { index, count }, jobs: 2, ..options(&dir) };
+        let options = RunConfig { shard: Shard { index, count }, jobs: 2, ..options(&dir) };
         run::run(&panel().0, &TinyJudge::by(grouping), &segments(), &signature(), &options).unwrap();
         dir
     };
@@ -164,7 +156,7 @@ fn what_cannot_be_merged() {
     hint: the same signature gives the same verdict, so one of them was changed or made by a faulty machine; `tribunal verify` tells which
     ");
     let other = root.path().join("other");
-    let options = Options { shard: Shard { index: 2, count: 2 }, ..options(&other) };
+    let options = RunConfig { shard: Shard { index: 2, count: 2 }, ..options(&other) };
     let judge = TinyJudge::by(Grouping::Segment);
     let seed_1 = signature().with("seed", "1");
     run::run(&panel().0, &judge, &segments()[..9], &seed_1, &options).unwrap();
@@ -173,7 +165,10 @@ fn what_cannot_be_merged() {
       seed: `0` there, `1` now
       they judged different inputs
     ");
-    insta::assert_snapshot!(merge(&[&root.path().join("nothing")], "m4"), @"`DIR/nothing` has no `run.json`, so it is not a run folder");
+    insta::assert_snapshot!(merge(&[&root.path().join("nothing")], "m4"), @"
+    `DIR/nothing` has no `run.json`, so it is not a run folder
+    hint: run folders are what `tribunal score --out DIR` writes
+    ");
 }
 
 #[test]
@@ -193,7 +188,7 @@ fn another_run_in_the_folder_is_refused() {
     let refused = message(dir.path(), go(&segments()[..3], &options(dir.path())));
     insta::assert_snapshot!(mask_hashes(&refused), @"
     `DIR` holds a run on a different input: 16 segments, systems: 2, sha256 `HASH` there, 3 segments, systems: 1, sha256 `HASH` now
-    segment 3 of document `speech` and system `zeta` is judged with other segments, or not at all
+    segment 4 (id 3) of document `speech` and system `zeta` is judged with other segments, or not at all
     hint: use another `--out`; a run may only grow, by more systems or a larger limit
     ");
     assert_eq!(bytes(dir.path()), before);
@@ -233,10 +228,16 @@ fn damage_is_named() {
     hint: delete the line; its segment will then be judged again
     ");
     fs::remove_file(dir.path().join("run.json")).unwrap();
-    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"`DIR` has no `run.json`, so it is not a run folder");
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"
+    `DIR` has no `run.json`, so it is not a run folder
+    hint: run folders are what `tribunal score --out DIR` writes
+    ");
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(&file))), @"cannot create `DIR/file`: File exists (os error 17)");
+    insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(&file))), @"
+    `DIR/file` is a file
+    hint: `--out` names the run folder, which is made where it does not exist
+    ");
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn a_full_disk_loses_nothing() {
 #[test]
 fn a_verdict_on_a_whole_document() {
     let dir = tempfile::tempdir().unwrap();
-    let judge = TinyJudge { grouping: Grouping::FiveDocuments, unit: Unit::Group };
+    let judge = TinyJudge::about(Unit::Group, Grouping::FiveDocuments);
     let outcome = run::run(&panel().0, &judge, &segments(), &signature(), &options(dir.path())).unwrap();
     let records = outcome.records().unwrap();
     let shown: Vec<String> =
@@ -309,7 +310,7 @@ proptest! {
     #[test]
     fn killed_and_resumed_is_never_killed(cut in 0.0..1.0_f64, calls_cut in 0.0..1.0_f64, jobs in 1_usize..5) {
         let dir = tempfile::tempdir().unwrap();
-        let whole = go(&segments(), &Options { jobs, ..options(dir.path()) }).unwrap();
+        let whole = go(&segments(), &RunConfig { jobs, ..options(dir.path()) }).unwrap();
         let (before, judged) = (bytes(dir.path()), whole.records().unwrap());
         for (name, cut) in [("journal.jsonl", cut), ("calls.jsonl", calls_cut)] {
             let path = dir.path().join(name);
@@ -317,7 +318,7 @@ proptest! {
             fs::write(&path, &content[..(content.len() as f64 * cut) as usize]).unwrap();
         }
         fs::remove_file(dir.path().join("verdicts.jsonl")).unwrap();
-        let resumed = go(&segments(), &Options { jobs, ..options(dir.path()) }).unwrap();
+        let resumed = go(&segments(), &RunConfig { jobs, ..options(dir.path()) }).unwrap();
         prop_assert_eq!(bytes(dir.path()), before);
         prop_assert!(resumed.resumed < judged.len());
         prop_assert_eq!(resumed.records().unwrap(), judged);

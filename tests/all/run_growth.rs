@@ -6,29 +6,21 @@ use std::{fs, path::Path, sync::atomic::Ordering};
 use tribunal::{
     judges::{Grouping, Judge, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
-    run::{
-        self, CallRetention, Error, Options, Outcome, RunConfig, Selection, Shard, Status, Task, merge::Need,
-    },
+    run::{self, CallRetention, Error, Outcome, RunConfig, Selection, Shard, Status, Task, merge::Need},
     segment::{Corpus, Segment},
     signature::Signature,
 };
 
 use crate::fakes::{Chain, Numbers, Rule, TinyJudge, models, options, panel, segments};
 
-fn go(
-    panel: &Panel,
-    judge: &dyn Judge,
-    segments: &[Segment],
-    options: &Options,
-    config: &RunConfig,
-) -> Result<Outcome, Error> {
+fn go(panel: &Panel, judge: &Judge, segments: &[Segment], config: &RunConfig) -> Result<Outcome, Error> {
     let signature: Signature = "method:tiny|seed:0".parse().unwrap();
     let segments = &Corpus::of(segments.iter().cloned()).unwrap();
-    Task { panel, judge, segments, signature: &signature }.run(options, config)
+    Task { panel, judge, segments, signature: &signature }.run(config)
 }
 
-fn plain(segments: &[Segment], grouping: Grouping, options: &Options) -> Result<Outcome, Error> {
-    go(&panel().0, &TinyJudge::by(grouping), segments, options, &RunConfig::default())
+fn plain(segments: &[Segment], grouping: Grouping, options: &RunConfig) -> Result<Outcome, Error> {
+    go(&panel().0, &TinyJudge::by(grouping), segments, options)
 }
 
 fn bytes(dir: &Path) -> String {
@@ -55,11 +47,11 @@ fn more_systems_and_a_larger_limit_ask_only_what_is_new() {
     plain(&all, Grouping::Document, &options(&whole)).unwrap();
     // One system, three segments of it; then all of it; then both.
     let one = &all[..8];
-    let limit = Options { selection: Selection::All.first(one, 3).unwrap(), ..options(&grown) };
+    let limit = RunConfig { selection: Selection::All.first(one, 3).unwrap(), ..options(&grown) };
     plain(one, Grouping::Document, &limit).unwrap();
     let (panel, model) = panel();
     let judge = TinyJudge::by(Grouping::Document);
-    let outcome = go(&panel, &judge, one, &options(&grown), &RunConfig::default()).unwrap();
+    let outcome = go(&panel, &judge, one, &options(&grown)).unwrap();
     assert_eq!((outcome.resumed, model.asked.load(Ordering::SeqCst)), (3, 4), "one cannot be parsed unasked");
     plain(&all, Grouping::Document, &options(&grown)).unwrap();
     assert_eq!(bytes(&grown), bytes(&whole));
@@ -81,14 +73,14 @@ fn what_would_change_a_verdict_is_no_growth() {
     let said = refused(&all, Grouping::Source);
     assert_eq!(
         said,
-        "segment 0 of document `news` and system `zeta` is judged with other segments, or not at all"
+        "segment 1 (id 0) of document `news` and system `zeta` is judged with other segments, or not at all"
     );
     fs::remove_dir_all(&dir).unwrap();
     plain(&all[..8], Grouping::Document, &options(&dir)).unwrap();
     let mut other = all.clone();
     other[1].reference = Some("a reference".into());
     let said = refused(&other, Grouping::Document);
-    assert!(said.starts_with("the text of segment 0 of document `news`"), "{said}");
+    assert!(said.starts_with("the text of segment 1 (id 0) of document `news`"), "{said}");
     fs::remove_file(dir.join("input.jsonl")).unwrap();
     assert_eq!(refused(&all, Grouping::Document), "the folder keeps no copy of its input to compare with");
 }
@@ -100,7 +92,7 @@ fn a_folder_may_take_another_share_of_the_work() {
     let all = segments();
     plain(&all, Grouping::Segment, &options(&at("whole"))).unwrap();
     let part = |name: &str, index, count| {
-        let options = Options { shard: Shard { index, count }, ..options(&at(name)) };
+        let options = RunConfig { shard: Shard { index, count }, ..options(&at(name)) };
         plain(&all, Grouping::Segment, &options).unwrap()
     };
     part("one", 1, 3);
@@ -120,7 +112,7 @@ fn a_partial_merge_can_be_continued() {
     let at = |name: &str| root.path().join(name);
     let all = segments();
     for index in [1, 3] {
-        let options = Options { shard: Shard { index, count: 3 }, ..options(&at(&index.to_string())) };
+        let options = RunConfig { shard: Shard { index, count: 3 }, ..options(&at(&index.to_string())) };
         plain(&all, Grouping::Segment, &options).unwrap();
     }
     let merged = run::merge(&[at("1"), at("3")], &at("merged"), &[], Need::WhatIsThere).unwrap();
@@ -148,23 +140,22 @@ fn missing_units_are_asked_again_and_the_others_are_not() {
     let (first, at_once) = (root.path().join("first"), root.path().join("at-once"));
     let judge = TinyJudge::by(Grouping::Document);
     let all = segments();
-    let retry = RunConfig { retry_missing: true, ..RunConfig::default() };
-    let before = go(&moody(), &judge, &all, &options(&first), &RunConfig::default()).unwrap();
+    let retry = |out: &Path| RunConfig { retry_missing: true, ..options(out) };
+    let before = go(&moody(), &judge, &all, &options(&first)).unwrap();
     assert_eq!(before.summary.statuses[&Status::Unparsable], 4);
     let before = before.records().unwrap();
-    let after = go(&moody(), &judge, &all, &options(&first), &retry).unwrap();
+    let after = go(&moody(), &judge, &all, &retry(&first)).unwrap();
     // The document with `Four` also has the segment that nothing can be made of.
     assert_eq!((after.resumed, after.summary.statuses[&Status::Unparsable]), (12, 2));
     assert!(after.summary.signature.ends_with("|retry:missing"), "{}", after.summary.signature);
     for (a, b) in before.iter().zip(&after.records().unwrap()).filter(|(a, _)| a.status == Status::Ok) {
         assert_eq!(a, b);
     }
-    go(&moody(), &judge, &all, &options(&at_once), &retry).unwrap();
+    go(&moody(), &judge, &all, &retry(&at_once)).unwrap();
     assert_eq!(bytes(&first), bytes(&at_once));
-    let again = go(&moody(), &judge, &all, &options(&first), &retry).unwrap();
+    let again = go(&moody(), &judge, &all, &retry(&first)).unwrap();
     assert_eq!(again.resumed, 16, "what has been asked again once is not asked a third time");
-    let refused =
-        go(&moody(), &judge, &all, &options(&first), &RunConfig::default()).unwrap_err().to_string();
+    let refused = go(&moody(), &judge, &all, &options(&first)).unwrap_err().to_string();
     assert!(refused.contains("retry: `missing` there, - now"), "{refused}");
 }
 
@@ -173,10 +164,10 @@ fn calls_are_kept_as_asked_whatever_was_kept_before() {
     let dir = tempfile::tempdir().unwrap();
     let all = segments();
     let judge = TinyJudge::by(Grouping::Segment);
-    let kept = |keeping| RunConfig { keeping, ..RunConfig::default() };
+    let kept = |calls| RunConfig { calls, ..options(dir.path()) };
     let (broken, _) = models(Numbers { fails_after: Some(5), ..Numbers::default() });
-    go(&broken, &judge, &all, &options(dir.path()), &kept(CallRetention::Plain)).unwrap();
-    go(&panel().0, &judge, &all, &options(dir.path()), &kept(CallRetention::Zstd)).unwrap();
+    go(&broken, &judge, &all, &kept(CallRetention::Plain)).unwrap();
+    go(&panel().0, &judge, &all, &kept(CallRetention::Zstd)).unwrap();
     assert!(!dir.path().join("calls.jsonl").exists());
     let whole = tempfile::tempdir().unwrap();
     plain(&all, Grouping::Segment, &options(whole.path())).unwrap();
@@ -184,7 +175,7 @@ fn calls_are_kept_as_asked_whatever_was_kept_before() {
     assert_eq!(calls(dir.path()), calls(whole.path()));
     // A frame that was cut off takes nothing with it but itself.
     fs::write(dir.path().join("calls.jsonl.zst"), &packed[..packed.len() - 3]).unwrap();
-    go(&panel().0, &judge, &all, &options(dir.path()), &kept(CallRetention::Zstd)).unwrap();
+    go(&panel().0, &judge, &all, &kept(CallRetention::Zstd)).unwrap();
     assert!(calls(dir.path()).len() >= calls(whole.path()).len() - 1);
     assert_eq!(bytes(dir.path()), bytes(whole.path()));
 }
@@ -218,9 +209,8 @@ fn units_are_finished_one_after_the_other() {
     });
     let panel = Panel::new(std::sync::Arc::new(model), Sampling::default());
     let dir = tempfile::tempdir().unwrap();
-    let config = RunConfig { questions: 1, ..RunConfig::default() };
-    let options = Options { jobs: 8, ..options(dir.path()) };
-    go(&panel, &Chain, &segments()[..8], &options, &config).unwrap();
+    let config = RunConfig { questions: 1, jobs: 8, ..options(dir.path()) };
+    go(&panel, &Chain::judge(), &segments()[..8], &config).unwrap();
     let mut counts = std::collections::BTreeMap::new();
     let mut most_open = 0;
     for group in asked.lock().unwrap().iter() {

@@ -8,24 +8,16 @@ use std::{
 };
 
 use tribunal::{
-    judges::{Grouping, Panel, Settings, Unit, registry},
+    judges::{Grouping, Judge, Panel, Settings, Unit, registry},
     llm::{Chat, Reply, Sampling},
-    run::{self, Options, Outcome, Selection, Shard, Show},
+    run::{self, Outcome, RunConfig, Selection, Shard},
     segment::Segment,
 };
 
 use crate::fakes::{Rule, TinyJudge, panel, segments};
 
-fn options(out: &Path, selection: Selection) -> Options {
-    Options {
-        out: out.into(),
-        selection,
-        shard: Shard::WHOLE,
-        jobs: 3,
-        seed: 0,
-        command: Vec::new(),
-        show: Show::Quiet,
-    }
+fn options(out: &Path, selection: Selection) -> RunConfig {
+    RunConfig { selection, jobs: 3, ..RunConfig::new(out) }
 }
 
 /// FSP over the input, and what it asked.
@@ -67,7 +59,7 @@ fn a_limit_changes_no_verdict_of_a_method_that_sees_documents() {
     }
 }
 
-fn tiny(dir: &Path, judge: &TinyJudge, selection: Selection) -> Result<Outcome, run::Error> {
+fn tiny(dir: &Path, judge: &Judge, selection: Selection) -> Result<Outcome, run::Error> {
     let signature = "method:tiny".parse().unwrap();
     run::run(&panel().0, judge, &segments(), &signature, &options(dir, selection))
 }
@@ -75,7 +67,7 @@ fn tiny(dir: &Path, judge: &TinyJudge, selection: Selection) -> Result<Outcome, 
 #[test]
 fn a_verdict_on_documents_counts_them_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let judge = TinyJudge { grouping: Grouping::Document, unit: Unit::Group };
+    let judge = TinyJudge::about(Unit::Group, Grouping::Document);
     let limit = Selection::All.first(&segments(), 4).unwrap();
     let outcome = tiny(dir.path(), &judge, limit).unwrap();
     let shown: Vec<String> = (outcome.records().unwrap().iter())
@@ -110,7 +102,10 @@ fn a_limit_may_grow_and_not_shrink() {
     let refused = tiny(dir.path(), &judge, limit(2)).unwrap_err().to_string();
     assert!(refused.contains("4 of 16 segments, systems: 2"), "{refused}");
     assert!(refused.contains("6 of 16 segments, systems: 2"), "{refused}");
-    assert!(refused.contains("segment 0 of document `news` and system `zeta`, or a segment"), "{refused}");
+    assert!(
+        refused.contains("segment 1 (id 0) of document `news` and system `zeta`, or a segment"),
+        "{refused}"
+    );
     let run: serde_json::Value =
         serde_json::from_slice(&fs::read(dir.path().join("run.json")).unwrap()).unwrap();
     assert_eq!((&run["input"]["segments"], &run["input"]["selected"]), (&16.into(), &6.into()));
@@ -128,7 +123,7 @@ fn shards_of_a_selection_merge() {
     let part = |index: usize| {
         let dir = root.path().join(index.to_string());
         let shard = Shard { index, count: 2 };
-        let options = Options { shard, ..options(&dir, drawn.selection.clone()) };
+        let options = RunConfig { shard, ..options(&dir, drawn.selection.clone()) };
         run::run(&panel().0, &judge, &segments(), &"method:tiny".parse().unwrap(), &options).unwrap();
         dir
     };

@@ -56,7 +56,7 @@ fn examples_are_written_apart_from_what_they_are_tested_on() {
         assert_eq!(is_known, lines(&trained).contains(document.as_str()), "{document}");
     }
     // The same bytes again, and a part of them in the order that the seed draws.
-    let (code, text) = export(&small, "again", &["--max-examples", "5"]);
+    let (code, text) = export(&small, "again", &["--limit", "5"]);
     assert_eq!(code, 0, "{text}");
     assert!(train.starts_with(&small.read("again/train.jsonl")));
     assert_eq!(small.read("again/train.jsonl").lines().count(), 5);

@@ -21,6 +21,12 @@ pub fn joined(group: &[Segment]) -> (String, String) {
     (join(|s| &s.source), join(|s| &s.hypothesis))
 }
 
+/// A segment's number as people count, from 1, beside its id, the number from 0 that files hold: `segment 7 (id 6)`.
+#[must_use]
+pub fn numbered(seg: usize) -> String {
+    format!("segment {} (id {seg})", seg.saturating_add(1))
+}
+
 /// One translated segment: what most judges give a verdict on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
@@ -29,7 +35,7 @@ pub struct Segment {
     /// The document it belongs to; the segments of a document are in order. Empty if the input names no documents: the
     /// segment then stands alone.
     pub doc: String,
-    /// Position among the segments of its system, from 0.
+    /// Its id: the input's own, or its position among the segments of its system, from 0. People see [`numbered`].
     pub seg: usize,
     pub src_lang: Lang,
     pub tgt_lang: Lang,

@@ -167,7 +167,7 @@ pub enum Error {
     Invalid { card: String, reason: String },
     #[error("no cache folder is known on this machine; hint: set TRIBUNAL_HOME to a folder for the models")]
     Homeless,
-    #[error("`{name}` is not in `{}`; hint: tribunal models pull {name}", folder.display())]
+    #[error("`{name}` is not in `{}`\nhint: `tribunal models pull {name}`", folder.display())]
     NotPulled { name: String, folder: PathBuf },
     #[error("cannot {action} `{}`: {cause}", path.display())]
     Io { action: &'static str, path: PathBuf, cause: std::io::Error },
@@ -175,7 +175,7 @@ pub enum Error {
     Mismatch { path: String, origin: String, expected: String, actual: String },
     #[error(
         "`{}` is not the file that was pulled for `{name}`: expected sha256 {expected}, got {actual}; \
-         hint: tribunal models pull {name}", path.display()
+         hint: `tribunal models pull {name}`", path.display()
     )]
     Changed { name: String, path: PathBuf, expected: String, actual: String },
     #[error("`{path}` from {origin} has {actual} bytes, expected {expected}")]
@@ -190,7 +190,10 @@ pub enum Error {
     Origin { origin: String, reason: String },
     #[error("`{}` cannot be read as a model file: {reason}", path.display())]
     Unreadable { path: PathBuf, reason: String },
-    #[error("no source could provide the files of `{name}`:\n{}", reasons.join("\n"))]
+    #[error(
+        "no source could provide the files of `{name}`:\n{}\nhint: without a network, pull on a connected machine, copy its \
+         folder (`tribunal models show {name}` says which), and give `--model FOLDER`", reasons.join("\n")
+    )]
     NoSource { name: String, reasons: Vec<String> },
 }
 
@@ -227,7 +230,7 @@ pub fn all() -> Result<Vec<Card>, Error> {
 /// [`Error::Unknown`] with the nearest names.
 pub fn find(name: &str) -> Result<Card, Error> {
     if let Some(repository) = name.strip_prefix("hf:") {
-        return Card::of_repository(name, repository);
+        return Card::from_repository(name, repository);
     }
     let wanted = name.to_lowercase().replace('_', "-");
     match shelf::CARDS.iter().find(|(known, _)| *known == wanted) {
@@ -261,7 +264,7 @@ impl Card {
     }
 
     /// A card for a hub repository that has none.
-    fn of_repository(name: &str, repository: &str) -> Result<Self, Error> {
+    fn from_repository(name: &str, repository: &str) -> Result<Self, Error> {
         let (repository, revision) = repository.split_once('@').unwrap_or((repository, "main"));
         let plain = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
         let owned = repository.split_once('/').is_some_and(|(owner, rest)| plain(owner) && plain(rest));

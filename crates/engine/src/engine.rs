@@ -49,7 +49,7 @@ use std::{
 
 use crate::{
     files::Stamp,
-    llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, Scored, States, Stop, Usage},
+    llm::{self, Chat, Counter, Finish, Form, Lens, Llm, Reply, Sampling, Scored, States, Stop, Usage},
     model::Weights,
     signature::Signature,
 };
@@ -57,7 +57,7 @@ use crate::{
 /// What [`Options`] are made of.
 pub use crate::model::{
     Adapter, Compute, Device, KvType, adapter,
-    cpu::{Activations, Format, Tier, heap::keep_freed},
+    cpu::{Activations, Format, Tier, baseline::missing, cores::n_threads, heap::keep_freed},
 };
 
 pub use memory::{Need, Sizes, free_on_gpu};
@@ -92,7 +92,7 @@ pub struct Options {
     pub prefix_cache: bool,
     /// Guess tokens ahead and let the model confirm them.
     pub drafts: bool,
-    /// Threads that compute; `None` takes all.
+    /// Threads that compute; `None` takes one for each physical performance core.
     pub threads: Option<usize>,
     /// A chat template in place of the model's.
     pub chat_template: Option<String>,
@@ -377,6 +377,10 @@ impl Llm for Engine {
         Ok(self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?.wait()?.reply)
     }
 
+    fn computed(&self) -> usize {
+        self.loaded.workers.computed()
+    }
+
     /// Texts that begin alike share what they begin with, and all that may follow it: the tree of the numbers from 0 to
     /// 100 takes eleven rows.
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
@@ -435,20 +439,22 @@ impl Llm for Engine {
         Ok(States { tokens: reply.tokens, ends, states, usage: reply.usage })
     }
 
-    fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
-        Ok(self.prompt_ids(chat)?.len())
-    }
-
-    fn n_layers(&self) -> Option<usize> {
-        Some(self.loaded.facts.n_layers)
-    }
-
-    fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
-        Self::prompt_ids(self, chat).map(Some)
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
     }
 
     fn until(&self, stop: &Stop) -> Option<Arc<dyn Llm>> {
         Some(Arc::new(Self::until(self, stop)))
+    }
+}
+
+impl Counter for Engine {
+    fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
+        Ok(self.prompt_ids(chat)?.len())
+    }
+
+    fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
+        Self::prompt_ids(self, chat).map(Some)
     }
 
     fn shortest(&self, form: &Form) -> Result<Option<String>, llm::Error> {

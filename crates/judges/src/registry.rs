@@ -1,12 +1,13 @@
 //! The judges that exist, and how one is made from its name, with its signature. It holds no method's logic.
 
+use std::collections::BTreeSet;
+
 use super::{
-    Judge, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl, himate,
-    likelihood, m_mad,
+    Judge, Materials, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl,
+    himate, likelihood, m_mad,
     method::{Calls, Method, Role},
     probe, rate, rubric_mqm,
-    samples::Samples,
-    setup::{self, Options, Settings},
+    setup::{self, Choice, Options, Reference, Settings},
     thinking,
 };
 use crate::{llm::Sampling, signature::Signature};
@@ -46,34 +47,101 @@ pub fn find(name: &str) -> Result<&'static Method, setup::Error> {
     METHODS.iter().find(|method| method.name == plain).copied().ok_or_else(|| setup::Error::Method {
         name: name.into(),
         known: METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", "),
-        nearest: setup::nearest(&plain, METHODS.iter().map(|method| method.name)),
+        nearest: if METRICS.iter().any(|metric| plain.contains(metric)) {
+            ", which is a metric, not a judge; for a score like MQM use `probe`".to_owned()
+        } else {
+            setup::nearest(&plain, METHODS.iter().map(|method| method.name))
+        },
     })
+}
+
+/// Metrics that people ask for by habit.
+const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "prism"];
+
+/// Whether a method's model writes its answers: what needs a model of some size. The others read off what the model
+/// makes of a text.
+#[must_use]
+pub fn writes(method: &Method) -> bool {
+    ![probe::METHOD.name, likelihood::METHOD.name].contains(&method.name)
 }
 
 /// A judge, and what it was built from.
 pub struct Built {
-    pub judge: Box<dyn Judge>,
+    pub judge: Judge,
     pub method: &'static Method,
     settings: Settings,
     options: Options,
-    samples: usize,
+    /// The language pairs of the input, `en-de,zh-en`; empty where none is known.
+    pairs: String,
 }
 
 impl Built {
+    /// The same judge, signed for these language pairs.
+    #[must_use]
+    pub fn on_pairs(self, pairs: impl IntoIterator<Item = String>) -> Self {
+        let pairs = pairs.into_iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(",");
+        Self { pairs, ..self }
+    }
+
+    /// Refuses segments whose reference is missing where the method was asked to show it.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`], with how many there are.
+    pub fn check_references(&self, missing: usize, of: usize) -> Result<(), setup::Error> {
+        if missing == 0 || !self.shows_reference() {
+            return Ok(());
+        }
+        let name = self.method.name;
+        Err(setup::Error::Conflict(format!(
+            "`{name}:reference=on` needs a reference for every segment, and {missing} of {of} have none\nhint: give them \
+             (`-r REF.txt`, or a field `reference`), or leave `reference=on` out"
+        )))
+    }
+
+    /// Refuses a reference that was asked for and that the method would not read.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`].
+    pub fn check_reads_reference(&self) -> Result<(), setup::Error> {
+        let name = self.method.name;
+        let takes = self.reference().is_some();
+        if self.shows_reference() {
+            return Ok(());
+        }
+        Err(setup::Error::Conflict(if takes {
+            format!(
+                "`-r` gives a reference, and `{name}` does not show it\nhint: `--method {name}:reference=on`, or leave `-r` out"
+            )
+        } else {
+            let readers = METHODS.iter().filter(|m| m.options.iter().any(|o| o.name == Reference::NAME));
+            let readers = setup::either(readers.map(|method| method.name));
+            format!("`{name}` judges without a reference\nhint: leave `-r` out, or use {readers}")
+        }))
+    }
+
+    fn shows_reference(&self) -> bool {
+        self.reference().is_some_and(|choice| self.options.in_force(choice, &self.settings) == "on")
+    }
+
+    /// The option by which the method shows references, if it can.
+    fn reference(&self) -> Option<&'static Choice> {
+        self.method.options.iter().find(|option| option.name == Reference::NAME)
+    }
+
     /// The same judge at this many seeds; itself for one.
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] when all samples would be the same, since nothing is sampled.
     pub fn sampled(mut self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
-        self.judge = Samples::of(self.judge, samples, sampling)?;
-        Ok(Self { samples, ..self })
+        self.judge = self.judge.sampled(samples, sampling)?;
+        Ok(self)
     }
 
     /// The model calls for one unit, over all samples.
     #[must_use]
     pub fn calls(&self) -> Calls {
-        let Calls { least, typical, most } = self.judge.calls().unwrap_or(self.method.calls);
-        let n = self.samples;
+        let Calls { least, typical, most } = self.judge.calls.unwrap_or(self.method.calls);
+        let n = self.judge.samples;
         Calls { least: least * n, typical: typical * n, most: most * n }
     }
 
@@ -86,7 +154,7 @@ impl Built {
             Some(role) => Err(setup::Error::Value {
                 option: format!("a role of `{}`", self.method.name),
                 value: role.to_string(),
-                known: self.method.roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", "),
+                known: setup::either(self.method.roles.iter().map(|role| role.name())),
             }),
             None => Ok(()),
         }
@@ -95,25 +163,28 @@ impl Built {
     /// What the judge was built from: see [`sign`].
     #[must_use]
     pub fn signature(&self) -> Signed {
-        let mut signed = sign(self.method, &self.settings, &self.options, self.judge.as_ref());
-        if self.samples > 1 {
-            signed.method = signed.method.with("samples", self.samples.to_string());
+        let mut signed = sign(self.method, &self.settings, &self.options, &self.judge.materials);
+        if self.judge.samples > 1 {
+            signed.method = signed.method.with("samples", self.judge.samples.to_string());
+        }
+        if !self.pairs.is_empty() {
+            signed.prompts = signed.prompts.with("pairs", self.pairs.clone());
         }
         signed
     }
 }
 
-impl AsRef<dyn Judge> for Built {
-    fn as_ref(&self) -> &(dyn Judge + 'static) {
-        self.judge.as_ref()
+impl AsRef<Judge> for Built {
+    fn as_ref(&self) -> &Judge {
+        &self.judge
     }
 }
 
 impl std::ops::Deref for Built {
-    type Target = dyn Judge;
+    type Target = Judge;
 
-    fn deref(&self) -> &Self::Target {
-        self.judge.as_ref()
+    fn deref(&self) -> &Judge {
+        &self.judge
     }
 }
 
@@ -137,8 +208,7 @@ impl Signed {
 /// The signature of a judge from all that it was built from: every option of its method, every setting, every
 /// file that it read.
 #[must_use]
-pub fn sign(method: &Method, settings: &Settings, options: &Options, judge: &dyn Judge) -> Signed {
-    let materials = judge.materials();
+pub fn sign(method: &Method, settings: &Settings, options: &Options, materials: &Materials) -> Signed {
     // No `..`: whoever adds a setting decides here how it is signed.
     let Settings {
         preset,
@@ -170,7 +240,7 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, judge: &dyn
     let granularity = granularity.unwrap_or(method.granularities[0]);
     signed = signed.with("preset", preset.to_string()).with("granularity", granularity.to_string());
     signed = materials.others.iter().fold(signed, |signed, (name, hash)| signed.with(*name, hash.clone()));
-    let mut prompts = Signature::new().with("prompts", materials.prompts);
+    let mut prompts = Signature::new().with("prompts", &*materials.prompts);
     if let Some(own) = materials.weights.or(method.weights) {
         prompts = prompts.with("weights", settings.weights_name(own, granularity));
     }
@@ -193,18 +263,18 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
         return Err(setup::Error::Value {
             option: format!("the preset of `{}`", method.name),
             value: settings.preset.to_string(),
-            known: method.presets.iter().map(|p| p.name()).collect::<Vec<_>>().join(", "),
+            known: setup::either(method.presets.iter().map(|p| p.name())),
         });
     }
     if let Some(asked) = settings.granularity.filter(|g| !method.granularities.contains(g)) {
         return Err(setup::Error::Value {
             option: format!("the granularity of `{}`", method.name),
             value: asked.to_string(),
-            known: method.granularities.iter().map(|g| g.name()).collect::<Vec<_>>().join(", "),
+            known: setup::either(method.granularities.iter().map(|g| g.name())),
         });
     }
     let judge = (method.build)(settings, &options)?;
-    Ok(Built { judge, method, settings: settings.clone(), options, samples: 1 })
+    Ok(Built { judge, method, settings: settings.clone(), options, pairs: String::new() })
 }
 
 #[cfg(test)]
@@ -276,14 +346,21 @@ mod tests {
             ]
             .join("\n"),
             @"
-        unknown method `fps`; did you mean `fsp`?; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
-        unknown method `comet`; hint: gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
-        `fsp` has no option `shot`; did you mean `shots`?; hint: its options are shots, explain, score, sentences, omissions, window
-        option `shots` cannot be `5`; hint: 3, 0
-        `shots` is not an option; hint: write NAME:option=value,option=value
+        unknown method `fps`; did you mean `fsp`?
+        hint: the methods are gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+        unknown method `comet`, which is a metric, not a judge; for a score like MQM use `probe`
+        hint: the methods are gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
+        `fsp` has no option `shot`; did you mean `shots`?
+        hint: its options are shots, explain, score, sentences, omissions, window
+        option `shots` of `fsp` cannot be `5`
+        hint: it can be 3 or 0
+        `shots` has no value
+        hint: write NAME:option=value,option=value
         option `shots` is given twice
-        the preset of `fsp` cannot be `code`; hint: paper, strict
-        the granularity of `gemba-da` cannot be `doc`; hint: seg
+        the preset of `fsp` cannot be `code`
+        hint: it can be paper or strict
+        the granularity of `gemba-da` cannot be `doc`
+        hint: it can be seg
         no weight preset is called `gmba`; hint: wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, himate, marot, xcomet, rubric-mqm
         `explain` and `da` are options of the JSON form; hint: add form=json
         the JSON form has no published code; hint: use preset `paper` or `strict`

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::correlation::{Undefined, mean, pearson};
-use super::rating::Ratings;
+use crate::mqm::ratings::{Marked, Ratings};
 
 /// One rater: a name and scores, systems x segments, one row per system.
 #[derive(Clone, Debug)]
@@ -82,9 +82,8 @@ fn compare(first: &Rater, second: &Rater) -> Option<RaterPair> {
 /// A rater's scores from error spans: the negated sum of their penalties, over the named systems in order.
 #[must_use]
 pub fn rater(name: &str, ratings: &Ratings, systems: &[String]) -> Rater {
-    let score = |errors: &Vec<super::rating::RatedError>| {
-        0.0 - errors.iter().map(|error| error.score.unwrap_or(0.0)).sum::<f64>()
-    };
+    let score =
+        |errors: &Vec<Marked>| 0.0 - errors.iter().map(|error| error.score.unwrap_or(0.0)).sum::<f64>();
     let row = |system: &String| -> Vec<Option<f64>> {
         let segments = ratings.get(system).map(Vec::as_slice).unwrap_or_default();
         segments.iter().map(|errors| errors.as_ref().map(score)).collect()

@@ -1,5 +1,6 @@
 //! Meta-evaluation: how well a judge agrees with human raters, and whether one agrees better than another.
-//! It never sees a model, imports no other room, and prints nothing.
+//! It never sees a model and prints nothing; of the rooms below it knows where the files of a test set are
+//! ([`segment::read::layout`]), and how raters marked errors.
 //!
 //! In reading order: a [`testset::TestSet`] yields [`scores::Scores`]; [`align`] puts human and metric scores
 //! side by side without ever shifting one against the other; [`correlation`] and [`pairs`] hold the plain
@@ -12,6 +13,8 @@
 )]
 
 use std::path::PathBuf;
+
+use tribunal_core::{mqm, segment};
 
 pub mod scores;
 pub mod testset;
@@ -39,7 +42,6 @@ pub mod side_by_side;
 pub mod significance;
 
 pub mod contest;
-pub mod rating;
 pub mod verdicts;
 
 pub mod promptcue;
@@ -101,4 +103,6 @@ pub enum Error {
     Unit { path: PathBuf, system: String, unit: String, what: String },
     #[error("{0}")]
     Unsuitable(String),
+    #[error(transparent)]
+    Text(#[from] crate::segment::read::Error),
 }

@@ -1,15 +1,13 @@
-//! Mistakes known from published numbers, recognised from the scores and from a claimed value.
+//! Mistakes known from published numbers, recognised from the scores.
 
 use serde::Serialize;
 
 use super::Error;
 use super::align::AlignedSystems;
-use super::average::Grouping;
 use super::correlation::pearson;
 use super::direction::Direction;
 use super::scores::{Scores, SystemScoreOrigin};
 use super::statistic::Statistic;
-use super::ties::TieTable;
 
 /// A likely mistake.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,22 +18,12 @@ pub struct Finding {
     pub message: String,
 }
 
-/// A published value of acc-eq to be explained.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Claim {
-    pub metric: String,
-    pub acc_eq: f64,
-}
-
-/// Half a unit in the third digit: what a printed value may differ by.
-const PRINTED: f64 = 0.000_51;
-
-/// Looks at every metric of a direction, and at the claims about them: at all that the metric scored, as a
+/// Looks at every metric of a direction: at all that the metric scored, as a
 /// publication about it would, whatever other metrics lack.
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn lint(direction: &Direction, claims: &[Claim]) -> Result<Vec<Finding>, Error> {
+pub fn lint(direction: &Direction) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
     for metric in &direction.metrics {
         let found =
@@ -44,9 +32,6 @@ pub fn lint(direction: &Direction, claims: &[Claim]) -> Result<Vec<Finding>, Err
         findings
             .extend(summed_systems(direction, metric).map(|message| found("summed-system-scores", message)));
         findings.extend(filler(direction, metric).map(|message| found("filler-scores", message)));
-        for claim in claims.iter().filter(|claim| claim.metric == metric.name) {
-            findings.extend(explain(direction, metric, claim)?.map(|(kind, message)| found(kind, message)));
-        }
     }
     Ok(findings)
 }
@@ -65,7 +50,7 @@ fn flipped_sign(direction: &Direction, metric: &Scores) -> Result<Option<String>
         }
     }
     let systems = AlignedSystems::new(&direction.gold, metric, &direction.machine)?;
-    Ok(Statistic::SystemPearson.of_systems(&systems).ok().and_then(|r| level(r.value, "system")))
+    Ok(Statistic::SystemPearson.over_systems(&systems).ok().and_then(|r| level(r.value, "system")))
 }
 
 /// System scores that are sums only rank like means where all systems have the same coverage.
@@ -119,37 +104,4 @@ fn filler(direction: &Direction, metric: &Scores) -> Option<String> {
             unrated.len()
         )
     })
-}
-
-fn explain(
-    direction: &Direction,
-    metric: &Scores,
-    claim: &Claim,
-) -> Result<Option<(&'static str, String)>, Error> {
-    let Some(scores) = direction.own_segments(metric)? else { return Ok(None) };
-    let fit = |grouping| {
-        let table = TieTable::new(&scores, grouping);
-        table.calibrate(&table.whole()).map(|fit| fit.accuracy)
-    };
-    let near = |value: f64| (value - claim.acc_eq).abs() < PRINTED;
-    let Ok(by_item) = fit(Grouping::Item) else { return Ok(None) };
-    if near(by_item) {
-        let message = format!(
-            "acc-eq {:.3} is by item, its threshold fitted on the scores that it is tested on, and so optimistic",
-            claim.acc_eq
-        );
-        return Ok(Some(("epsilon-fitted-on-test", message)));
-    }
-    if fit(Grouping::None).is_ok_and(near) {
-        let message = format!(
-            "acc-eq {:.3} is over all pairs of all segments; by item it is {by_item:.3}",
-            claim.acc_eq
-        );
-        return Ok(Some(("acc-eq-not-by-item", message)));
-    }
-    let message = format!(
-        "acc-eq {:.3} is neither the value by item ({by_item:.3}) nor that over all pairs",
-        claim.acc_eq
-    );
-    Ok(Some(("claim-not-reproduced", message)))
 }

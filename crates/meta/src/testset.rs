@@ -1,20 +1,19 @@
-//! One language pair of an mt-metrics-eval folder: documents, texts, human and metric scores. It computes
-//! nothing and never guesses which file is meant.
-//!
-//! Source: the layout of mt-metrics-eval's `EvalSet` (`data.py`).
+//! One language pair of an mt-metrics-eval folder: documents, texts, human and metric scores. Which file is which is the
+//! layout's; what fits the test set is checked here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use crate::segment::read::layout::{Layout, texts};
+pub use crate::segment::read::layout::{MetricName, Place, pairs};
 
 use super::Error;
-use super::scores::{self, ScoreFile, Scores, SegmentScores, line_error, read_text};
+use super::scores::{self, ScoreFile, Scores, SegmentScores};
 
 /// One language pair of a test set.
 #[derive(Clone, Debug)]
 pub struct TestSet {
-    dir: PathBuf,
+    layout: Layout,
     /// Language pair as its files spell it, `en-de` or `en-de_DE`.
     pub lp: String,
     /// One entry per segment.
@@ -25,45 +24,22 @@ pub struct TestSet {
     pub references: Vec<String>,
 }
 
-/// Where a segment comes from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    pub domain: String,
-    pub doc: String,
-}
-
-/// A metric's files in the folder: `NAME-REF.LEVEL.score`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MetricName {
-    pub name: String,
-    /// `src` for a reference-free metric.
-    pub reference: String,
-}
-
 impl TestSet {
     /// Opens one language pair.
     ///
     /// # Errors
     /// A folder without that pair (the message names those that it has), or a file that cannot be read.
     pub fn open(dir: &Path, lp: &str) -> Result<Self, Error> {
-        let docs = dir.join("documents").join(format!("{lp}.docs"));
         if !dir.join("documents").is_dir() {
             return Err(Error::NoTestSet(dir.into()));
         }
-        if !docs.is_file() {
-            return Err(Error::NoLanguagePair {
-                dir: dir.into(),
-                lp: lp.into(),
-                known: known_pairs(dir).join(", "),
-            });
+        let layout = Layout::new(dir, lp);
+        if !layout.docs().is_file() {
+            let known = pairs(dir).join(", ");
+            return Err(Error::NoLanguagePair { dir: dir.into(), lp: lp.into(), known });
         }
-        Ok(Self {
-            dir: dir.into(),
-            lp: lp.into(),
-            places: read_places(&docs)?,
-            systems: text_names(&dir.join("system-outputs").join(lp), "")?,
-            references: text_names(&dir.join("references"), &format!("{lp}."))?,
-        })
+        let (places, systems, references) = (layout.places()?, layout.systems()?, layout.references()?);
+        Ok(Self { layout, lp: lp.into(), places, systems, references })
     }
 
     #[must_use]
@@ -82,13 +58,10 @@ impl TestSet {
     /// # Errors
     /// There are no such scores (the message names those that there are), or files do not fit the test set.
     pub fn human(&self, gold: &str) -> Result<Scores, Error> {
-        let file = |level: &str| {
-            let path = self.dir.join("human-scores").join(format!("{}.{gold}.{level}.score", self.lp));
-            path.is_file().then_some(path)
-        };
+        let file = |level| Some(self.layout.human_scores(gold, level)).filter(|path| path.is_file());
         let (seg, sys) = (file("seg"), file("sys"));
         if seg.is_none() && sys.is_none() {
-            let known = self.known_gold().into_iter().collect::<Vec<_>>().join(", ");
+            let known = self.layout.human_names().into_iter().collect::<Vec<_>>().join(", ");
             let known = if known.is_empty() { "none".into() } else { known };
             return Err(Error::NoGold { gold: gold.into(), lp: self.lp.clone(), known });
         }
@@ -100,7 +73,7 @@ impl TestSet {
     /// # Errors
     /// An unreadable folder.
     pub fn metrics(&self) -> Result<BTreeSet<MetricName>, Error> {
-        metric_names(&self.dir.join("metric-scores").join(&self.lp))
+        Ok(self.layout.metrics()?)
     }
 
     /// Metrics of the folder that score without a reference and, on this or another language pair, with one.
@@ -108,10 +81,9 @@ impl TestSet {
     /// # Errors
     /// An unreadable folder.
     pub fn metrics_of_both_kinds(&self) -> Result<BTreeSet<String>, Error> {
-        let dir = self.dir.join("metric-scores");
         let (mut with, mut without) = (BTreeSet::new(), BTreeSet::new());
-        for lp in if dir.is_dir() { names(&dir)? } else { Vec::new() } {
-            for MetricName { name, reference } in metric_names(&dir.join(lp))? {
+        for lp in self.layout.scored_pairs()? {
+            for MetricName { name, reference } in self.layout.other_pair(lp).metrics()? {
                 let kind = if reference == "src" { &mut without } else { &mut with };
                 kind.insert(name);
             }
@@ -125,8 +97,7 @@ impl TestSet {
         let full = |metric: &MetricName| format!("{}-{}", metric.name, metric.reference);
         let is_meant = |metric: &MetricName| metric.name == name || full(metric) == name;
         let meant = self.metrics().unwrap_or_default().into_iter().filter(is_meant);
-        let folder = self.dir.join("metric-scores").join(&self.lp);
-        meant.map(|metric| folder.join(format!("{}.seg.score", full(&metric)))).collect()
+        meant.map(|metric| self.layout.metric_scores(&metric, "seg")).collect()
     }
 
     /// The scores of one of the folder's metrics.
@@ -134,11 +105,7 @@ impl TestSet {
     /// # Errors
     /// Files that do not fit the test set.
     pub fn metric(&self, metric: &MetricName) -> Result<Scores, Error> {
-        let file = |level: &str| {
-            let name = format!("{}-{}.{level}.score", metric.name, metric.reference);
-            let path = self.dir.join("metric-scores").join(&self.lp).join(name);
-            path.is_file().then_some(path)
-        };
+        let file = |level| Some(self.layout.metric_scores(metric, level)).filter(|path| path.is_file());
         self.scores(&metric.name, file("seg").as_deref(), file("sys").as_deref())
     }
 
@@ -236,7 +203,7 @@ impl TestSet {
     /// # Errors
     /// A file that cannot be read, or one of another length.
     pub fn sources(&self) -> Result<Vec<String>, Error> {
-        self.text(&self.dir.join("sources").join(&self.lp), "source")
+        self.text(&self.layout.source(), "source")
     }
 
     /// The text of a reference.
@@ -244,7 +211,7 @@ impl TestSet {
     /// # Errors
     /// As [`TestSet::sources`].
     pub fn reference(&self, name: &str) -> Result<Vec<String>, Error> {
-        self.text(&self.dir.join("references").join(format!("{}.{name}", self.lp)), "target")
+        self.text(&self.layout.reference(name), "target")
     }
 
     /// The translations of a system.
@@ -252,20 +219,14 @@ impl TestSet {
     /// # Errors
     /// As [`TestSet::sources`].
     pub fn output(&self, system: &str) -> Result<Vec<String>, Error> {
-        self.text(&self.dir.join("system-outputs").join(&self.lp).join(system), "hypothesis")
+        self.text(&self.layout.output(system), "hypothesis")
     }
 
-    fn text(&self, stem: &Path, field: &str) -> Result<Vec<String>, Error> {
-        let with = |extension: &str| PathBuf::from(format!("{}.{extension}", stem.display()));
-        let path = if with("txt").is_file() { with("txt") } else { with("jsonl") };
-        let text = read_text(&path)?;
-        let lines = if path.extension().is_some_and(|extension| extension == "jsonl") {
-            json_texts(&path, &text, field)?
-        } else {
-            text.lines().map(|line| line.trim_end().to_owned()).collect()
-        };
+    fn text(&self, path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
+        let lines = texts(path, field)?;
         if lines.len() != self.n_segments() {
-            return Err(Error::LineCount { path, found: lines.len(), expected: self.n_segments() });
+            let (found, expected) = (lines.len(), self.n_segments());
+            return Err(Error::LineCount { path: path.into(), found, expected });
         }
         Ok(lines)
     }
@@ -275,41 +236,8 @@ impl TestSet {
     /// # Errors
     /// An unreadable folder.
     pub fn rating_files(&self, gold: &str) -> Result<Vec<(String, PathBuf)>, Error> {
-        let dir = self.dir.join("human-scores");
-        let prefix = format!("{}.{gold}.", self.lp);
-        let files = names(&dir)?.into_iter().filter_map(|file| {
-            let middle = file.strip_prefix(&prefix)?.strip_suffix("seg.rating")?;
-            Some((middle.trim_end_matches('.').to_owned(), dir.join(&file)))
-        });
-        Ok(files.collect())
+        Ok(self.layout.ratings(gold)?)
     }
-
-    fn known_gold(&self) -> BTreeSet<String> {
-        let prefix = format!("{}.", self.lp);
-        let files = names(&self.dir.join("human-scores")).unwrap_or_default();
-        let gold = |file: &String| {
-            let name = file.strip_prefix(&prefix)?;
-            Some(name.strip_suffix(".seg.score").or_else(|| name.strip_suffix(".sys.score"))?.to_owned())
-        };
-        files.iter().filter_map(gold).collect()
-    }
-}
-
-/// Language pairs of a test set, sorted.
-#[must_use]
-pub fn known_pairs(dir: &Path) -> Vec<String> {
-    let files = names(&dir.join("documents")).unwrap_or_default();
-    files.iter().filter_map(|file| file.strip_suffix(".docs").map(str::to_owned)).collect()
-}
-
-fn metric_names(dir: &Path) -> Result<BTreeSet<MetricName>, Error> {
-    let files = if dir.is_dir() { names(dir)? } else { Vec::new() };
-    let metrics = files.iter().filter_map(|file| {
-        let stem = file.strip_suffix(".seg.score").or_else(|| file.strip_suffix(".sys.score"))?;
-        let (name, reference) = stem.rsplit_once('-')?;
-        Some(MetricName { name: name.into(), reference: reference.into() })
-    });
-    Ok(metrics.collect())
 }
 
 /// Lines that number their segments may leave out the last ones.
@@ -317,59 +245,4 @@ fn pad_to(columns: &mut SegmentScores, length: usize) {
     for column in columns.values_mut().filter(|column| column.len() < length) {
         column.resize(length, None);
     }
-}
-
-fn read_places(path: &Path) -> Result<Vec<Place>, Error> {
-    let mut places: Vec<Place> = Vec::new();
-    let mut begun: BTreeSet<Place> = BTreeSet::new();
-    for (index, line) in read_text(path)?.lines().enumerate() {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [domain, doc] = fields[..] else {
-            return Err(line_error(path, index + 1, format!("`{line}` is not `DOMAIN DOCUMENT`")));
-        };
-        let place = Place { domain: domain.into(), doc: doc.into() };
-        if places.last() != Some(&place) && !begun.insert(place.clone()) {
-            return Err(line_error(
-                path,
-                index + 1,
-                format!(
-                    "document `{doc}` starts a second time; hint: the lines of a document must follow each other"
-                ),
-            ));
-        }
-        places.push(place);
-    }
-    Ok(places)
-}
-
-fn json_texts(path: &Path, text: &str, field: &str) -> Result<Vec<String>, Error> {
-    #[derive(Deserialize)]
-    struct Row(BTreeMap<String, serde_json::Value>);
-    let parse = |(index, line): (usize, &str)| {
-        let Row(row) =
-            serde_json::from_str(line).map_err(|error| line_error(path, index + 1, error.to_string()))?;
-        let value = row.get(field).and_then(serde_json::Value::as_str);
-        value.map(str::to_owned).ok_or_else(|| line_error(path, index + 1, format!("no field `{field}`")))
-    };
-    text.lines().enumerate().map(parse).collect()
-}
-
-fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>, Error> {
-    let files = names(dir)?;
-    let stems = files.iter().filter_map(|file| {
-        let stem = file.strip_suffix(".txt").or_else(|| file.strip_suffix(".jsonl"))?;
-        Some(stem.strip_prefix(prefix)?.to_owned())
-    });
-    Ok(stems.collect())
-}
-
-/// File names of a folder, sorted, because two machines need not list them in the same order.
-fn names(dir: &Path) -> Result<Vec<String>, Error> {
-    let read = |source| Error::Read { path: dir.into(), source };
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(read)? {
-        names.push(entry.map_err(read)?.file_name().to_string_lossy().into_owned());
-    }
-    names.sort();
-    Ok(names)
 }

@@ -55,7 +55,10 @@ impl Verdict {
     /// The unit in words: `segment 3`, or "document `news-7`".
     #[must_use]
     pub fn what(&self) -> String {
-        self.seg.map_or_else(|| format!("document `{}`", self.doc), |seg| format!("segment {seg}"))
+        self.seg.map_or_else(
+            || format!("document `{}`", self.doc),
+            |seg| format!("segment {} (id {seg})", seg + 1),
+        )
     }
 }
 
@@ -87,7 +90,7 @@ pub fn is_run(path: &Path) -> bool {
 ///
 /// # Errors
 /// As [`read`], and a run that judged other pairs only.
-pub fn of_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
+pub fn for_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
     on_pair(path, read(path)?, lp)
 }
 

@@ -11,6 +11,7 @@ use super::super::{args::Pair, raters};
 use crate::meta::scores::{self, ScoreFile};
 use crate::meta::verdicts::{self, JudgedError, Verdict};
 use crate::run::RunFile;
+use crate::segment::numbered;
 use crate::signature::Signature;
 
 /// One run folder or score file.
@@ -53,7 +54,7 @@ impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pair = if self.pair.is_empty() { String::new() } else { format!("{} ", self.pair) };
         match self.seg {
-            Some(seg) => write!(f, "{pair}segment {seg}"),
+            Some(seg) => write!(f, "{pair}{}", numbered(seg)),
             None => write!(f, "{pair}document `{}`", self.doc),
         }
     }

@@ -82,7 +82,7 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     let mut pairs = Vec::new();
     for (idx, first) in inputs.iter().enumerate() {
         for second in &inputs[idx + 1..] {
-            pairs.push(pair(first, second, args.top)?);
+            pairs.push(pair(first, second)?);
         }
     }
     let gold = args.testset.as_deref().map(|dir| against_raters(args, inputs, dir)).transpose()?;
@@ -96,11 +96,11 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
         writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
         return Ok(());
     }
-    if args.printed.rows(&agreement_of_all(args, &pairs), out)? {
+    if args.printed.rows(&agreement_of_all(&pairs), out)? {
         return Ok(());
     }
     for pair in &pairs {
-        print(args, pair, out)?;
+        print(pair, out)?;
     }
     match &gold {
         Some(tasks) => print_gold(args, tasks, out),
@@ -127,13 +127,16 @@ pub fn agreement(first: &Input, second: &Input) -> Result<Option<Agreed>> {
     if !shared(first, second)?.values().any(|(a, b)| a.score.is_some() && b.score.is_some()) {
         return Ok(None);
     }
-    let Pair { found, spans, .. } = pair(first, second, 0)?;
+    let Pair { found, spans, .. } = pair(first, second)?;
     let Agreement { agree, pairs } = found.systems.agreement;
     let same_order = (pairs > 0).then(|| agree as f64 / pairs as f64);
     Ok(Some(Agreed { units: found.n, kendall: found.kendall.ok(), same_order, span_f1: spans }))
 }
 
-fn pair(first: &Input, second: &Input, top: usize) -> Result<Pair> {
+/// How many of the translations that two judges differ on most are shown.
+const APART: usize = 10;
+
+fn pair(first: &Input, second: &Input) -> Result<Pair> {
     let shared = shared(first, second)?;
     let systems: Vec<String> =
         shared.keys().map(|(system, _)| (*system).to_owned()).collect::<BTreeSet<_>>().into_iter().collect();
@@ -153,7 +156,7 @@ fn pair(first: &Input, second: &Input, top: usize) -> Result<Pair> {
         bail!("there is no translation that both `{}` and `{}` have a score on", first.name, second.name);
     };
     found.apart.retain(|apart| apart.distance() > 0.0);
-    found.apart.truncate(top);
+    found.apart.truncate(APART);
     let text = |cell: &side_by_side::Apart| {
         let (a, _) = shared[&(systems[cell.system].as_str(), units[cell.unit])];
         [units[cell.unit].to_string(), shortened(&a.hypothesis)]
@@ -251,7 +254,7 @@ fn against_raters(args: &Args, inputs: &[Input], testset: &Path) -> Result<Vec<T
         Statistic::Segment(Coefficient::KendallB, Grouping::None),
         Statistic::AccEq(Grouping::Item),
     ];
-    let set = TaskSet::of_statistics(&statistics, &[lp.to_owned()]);
+    let set = TaskSet::from_statistics(&statistics, &[lp.to_owned()]);
     let resampling = Resampling { resamples: args.resamples.max(1), block: None, seed: args.seed };
     Ok(evaluate::run(&set, &[direction], Some(resampling))?.tasks)
 }
@@ -263,8 +266,8 @@ fn in_all(inputs: &[Input]) -> Vec<String> {
     first.systems.keys().filter(in_rest).cloned().collect()
 }
 
-fn agreement_table(args: &Args, pair: &Pair) -> Table {
-    let number = |value: f64| format!("{value:.*}", args.digits);
+fn agreement_table(pair: &Pair) -> Table {
+    let number = |value: f64| format!("{value:.3}");
     let defined = |value: Result<f64, Undefined>| value.map_or_else(|_| "-".into(), number);
     let found = &pair.found;
     let agreement = found.systems.agreement;
@@ -288,10 +291,10 @@ fn agreement_table(args: &Args, pair: &Pair) -> Table {
 }
 
 /// The agreement of every two judges in one table, for programs.
-fn agreement_of_all(args: &Args, pairs: &[Pair]) -> Table {
+fn agreement_of_all(pairs: &[Pair]) -> Table {
     let mut all = Table::new();
     for (idx, pair) in pairs.iter().enumerate() {
-        let table = agreement_table(args, pair);
+        let table = agreement_table(pair);
         let mut rows = table.flat();
         let head = rows.next().unwrap_or_default();
         if idx == 0 {
@@ -304,10 +307,10 @@ fn agreement_of_all(args: &Args, pairs: &[Pair]) -> Table {
     all
 }
 
-fn print(args: &Args, pair: &Pair, out: &mut dyn Write) -> Result<()> {
-    let number = |value: f64| format!("{value:.*}", args.digits);
+fn print(pair: &Pair, out: &mut dyn Write) -> Result<()> {
+    let number = |value: f64| format!("{value:.3}");
     let found = &pair.found;
-    let table = agreement_table(args, pair);
+    let table = agreement_table(pair);
     writeln!(out, "two judges on the same translations\n(1) {}\n(2) {}", pair.first, pair.second)?;
     match &pair.differ {
         None => writeln!(out, "at least one has no signature, so only ranks are compared")?,
@@ -403,7 +406,7 @@ fn print_apart(pair: &Pair, number: &dyn Fn(f64) -> String, out: &mut dyn Write)
 }
 
 fn print_gold(args: &Args, tasks: &[TaskResult], out: &mut dyn Write) -> Result<()> {
-    let number = |value: f64| format!("{value:.*}", args.digits);
+    let number = |value: f64| format!("{value:.3}");
     let mut table = Table::new();
     let judges: Vec<String> = args.inputs.iter().map(|path| path.display().to_string()).collect();
     table.head(

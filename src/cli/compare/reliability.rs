@@ -63,7 +63,7 @@ struct Pair {
 ///
 /// # Errors
 /// Fewer than two run folders, folders that cannot be read or share no scored unit.
-pub fn run(inputs: &[PathBuf], digits: usize, printed: Printed, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(inputs: &[PathBuf], printed: Printed, out: &mut dyn Write) -> Result<ExitCode> {
     let runs: Vec<Run> = inputs.iter().map(|path| read(path)).collect::<Result<_>>()?;
     if runs.len() < 2 {
         bail!("only one run; hint: give two or more run folders of the same judge");
@@ -79,7 +79,7 @@ pub fn run(inputs: &[PathBuf], digits: usize, printed: Printed, out: &mut dyn Wr
     if printed.is_json() {
         writeln!(out, "{}", serde_json::to_string_pretty(&table)?)?;
     } else {
-        print(&table, digits, printed, out)?;
+        print(&table, printed, out)?;
     }
     let complete = runs.iter().all(|run| run.verdicts.values().all(|verdict| verdict.status == "ok"));
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -164,8 +164,8 @@ fn scores_of_units(runs: &[Run]) -> Vec<Vec<f64>> {
     units.into_values().collect()
 }
 
-fn print(table: &Reliability, digits: usize, printed: Printed, out: &mut dyn Write) -> Result<()> {
-    let number = |value: f64| format!("{value:.digits$}");
+fn print(table: &Reliability, printed: Printed, out: &mut dyn Write) -> Result<()> {
+    let number = |value: f64| format!("{value:.3}");
     let defined = |value: Result<f64, Undefined>| value.map_or_else(|_| "-".into(), number);
     let mut rows = Table::new();
     rows.head(["runs", "units", "same", "difference", "pearson", "kendall", "systems", "spans F1"]);

@@ -1,7 +1,7 @@
 //! `tribunal compare` on one judge's verdicts: systems side by side, with paired significance. The tests are in
 //! `meta`; units are matched and printed here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::input::{Input, Unit};
 use super::{Args, Coverage};
-use crate::cli::table::Table;
+use crate::cli::{table::Table, wrap};
 use crate::meta::significance::paired::{PairedTest, compare_systems, mean_interval};
 
 /// One system's mean and its comparison with the baseline.
@@ -39,7 +39,33 @@ type Scored<'a> = BTreeMap<&'a Unit, f64>;
 /// Inputs of different judges, fewer than two systems, a system without a score, systems that share no unit.
 pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     one_judge(inputs)?;
-    let (own, missing) = together(inputs);
+    let pairs: BTreeSet<&str> = units(inputs).map(|unit| unit.pair.as_str()).collect();
+    if pairs.len() < 2 {
+        return print(args, &[(None, compared(args, inputs, None)?)], out);
+    }
+    // Scores of different languages are never pooled.
+    let of = |pair: &str| -> Result<_> {
+        let compared =
+            compared(args, inputs, Some(pair)).with_context(|| format!("the systems on {pair}"))?;
+        Ok((Some(pair.to_owned()), compared))
+    };
+    print(args, &pairs.into_iter().map(of).collect::<Result<Vec<_>>>()?, out)
+}
+
+fn units(inputs: &[Input]) -> impl Iterator<Item = &Unit> {
+    inputs.iter().flat_map(|input| input.systems.values()).flat_map(BTreeMap::keys)
+}
+
+/// The systems of one language pair.
+struct OfPair {
+    baseline: String,
+    rows: Vec<Compared>,
+    n_left_out: usize,
+}
+
+/// Compares the systems on the units of one pair; `None` for all units.
+fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<OfPair> {
+    let (own, missing) = together(inputs, pair);
     if own.len() < 2 {
         bail!("only one system to compare; hint: give several files, or a run over several systems");
     }
@@ -79,7 +105,7 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
         row.against_baseline =
             Some(test.with_context(|| format!("`{}` and `{baseline}` share no scored unit", row.system))?);
     }
-    print(args, &baseline, &rows, n_left_out, out)
+    Ok(OfPair { baseline, rows, n_left_out })
 }
 
 /// A difference between systems means nothing where it may be one between judges.
@@ -135,12 +161,20 @@ fn other_granularity(first: &Input, other: &Input) -> Result<()> {
 }
 
 /// The scores of every system, and how many units have none.
-fn together(inputs: &[Input]) -> (BTreeMap<&str, Scored<'_>>, BTreeMap<&str, usize>) {
+fn together<'a>(
+    inputs: &'a [Input],
+    pair: Option<&str>,
+) -> (BTreeMap<&'a str, Scored<'a>>, BTreeMap<&'a str, usize>) {
     let (mut scores, mut missing) = (BTreeMap::new(), BTreeMap::new());
     for (system, units) in inputs.iter().flat_map(|input| &input.systems) {
+        let units: Vec<_> =
+            units.iter().filter(|(unit, _)| pair.is_none_or(|pair| unit.pair == pair)).collect();
+        if units.is_empty() {
+            continue;
+        }
         let scored: &mut Scored = scores.entry(system.as_str()).or_default();
         let before = scored.len();
-        scored.extend(units.iter().filter_map(|(unit, judged)| Some((unit, judged.score?))));
+        scored.extend(units.iter().filter_map(|(unit, judged)| Some((*unit, judged.score?))));
         *missing.entry(system.as_str()).or_default() += units.len() - (scored.len() - before);
     }
     (scores, missing)
@@ -167,22 +201,80 @@ fn on_common<'a>(own: &BTreeMap<&'a str, Scored<'a>>) -> Result<(BTreeMap<&'a st
     Ok((restricted.collect(), n_units - counts.len()))
 }
 
-fn print(
-    args: &Args,
-    baseline: &str,
-    rows: &[Compared],
-    n_left_out: usize,
-    out: &mut dyn Write,
-) -> Result<()> {
-    let Args { digits, resamples, seed, .. } = *args;
+/// What a table is as wide as where no terminal says it.
+const WIDTH: usize = 80;
+
+fn print(args: &Args, all: &[(Option<String>, OfPair)], out: &mut dyn Write) -> Result<()> {
+    let Args { resamples, seed, .. } = *args;
     if args.printed.is_json() {
-        let object = serde_json::json!({
-            "baseline": baseline, "resamples": resamples, "seed": seed, "coverage": args.coverage,
-            "units_left_out": n_left_out, "systems": rows,
-        });
-        writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
+        let object = |OfPair { baseline, rows, n_left_out }: &OfPair| {
+            serde_json::json!({
+                "baseline": baseline, "resamples": resamples, "seed": seed, "coverage": args.coverage,
+                "units_left_out": n_left_out, "systems": rows,
+            })
+        };
+        let json = match all {
+            [(None, only)] => object(only),
+            several => {
+                let of = |(pair, found): &(Option<String>, OfPair)| {
+                    (pair.clone().unwrap_or_default(), object(found))
+                };
+                serde_json::Value::Object(several.iter().map(of).collect())
+            }
+        };
+        writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
         return Ok(());
     }
+    if args.printed.rows(&flat(all), out)? {
+        return Ok(());
+    }
+    let width = wrap::stdout_columns().unwrap_or(WIDTH);
+    for (nth, (pair, found)) in all.iter().enumerate() {
+        if let Some(pair) = pair {
+            writeln!(out, "{}{pair}", if nth > 0 { "\n" } else { "" })?;
+        }
+        write!(out, "{}", table(&found.rows).fitted(Some(width)))?;
+        for note in notes(args, found) {
+            writeln!(out, "{}", wrap::message(&note, width))?;
+        }
+    }
+    Ok(())
+}
+
+/// One table for programs, with the pair in front where there are several.
+fn flat(all: &[(Option<String>, OfPair)]) -> Table {
+    let mut one = Table::new();
+    for (nth, (pair, found)) in all.iter().enumerate() {
+        let table = table(&found.rows);
+        let mut rows = table.flat();
+        let head = rows.next().unwrap_or_default();
+        if nth == 0 {
+            one.head(pair.iter().map(|_| "pair".to_owned()).chain(head));
+        }
+        rows.for_each(|row| one.row(pair.iter().cloned().chain(row)));
+    }
+    one
+}
+
+fn notes(args: &Args, found: &OfPair) -> Vec<String> {
+    let Args { resamples, seed, .. } = *args;
+    let mut notes =
+        vec![format!("\ndifferences from `{}`; {resamples} resamples, seed {seed}", found.baseline)];
+    match args.coverage {
+        Coverage::Each => notes.push(
+            "each mean is over all units of that system with a score, each difference over those that both have"
+                .to_owned(),
+        ),
+        Coverage::Common if found.n_left_out > 0 => notes.push(format!(
+            "left out, because some system has no score there: {} (--coverage each keeps them)",
+            found.n_left_out
+        )),
+        Coverage::Common => {}
+    }
+    notes
+}
+
+fn table(rows: &[Compared]) -> Table {
     let mut table = Table::new();
     table.head([
         "system",
@@ -198,14 +290,14 @@ fn print(
     for row in rows {
         let mut cells = vec![
             row.system.clone(),
-            format!("{:.digits$}", row.mean),
-            format!("{:.digits$} to {:.digits$}", row.interval.0, row.interval.1),
+            format!("{:.3}", row.mean),
+            format!("{:.3} to {:.3}", row.interval.0, row.interval.1),
             row.units.to_string(),
             row.missing.to_string(),
         ];
         if let Some(test) = &row.against_baseline {
-            cells.push(format!("{:+.digits$}", test.difference));
-            cells.push(format!("{:+.digits$} to {:+.digits$}", test.interval.0, test.interval.1));
+            cells.push(format!("{:+.3}", test.difference));
+            cells.push(format!("{:+.3} to {:+.3}", test.interval.0, test.interval.1));
             cells.push(format!("{:.4}", test.bootstrap_p));
             cells.push(format!("{:.4}", test.randomization_p));
         } else {
@@ -213,21 +305,5 @@ fn print(
         }
         table.row(cells);
     }
-    if args.printed.rows(&table, out)? {
-        return Ok(());
-    }
-    write!(out, "{table}")?;
-    writeln!(out, "\ndifferences from `{baseline}`; {resamples} resamples, seed {seed}")?;
-    match args.coverage {
-        Coverage::Each => writeln!(
-            out,
-            "each mean is over all units of that system with a score, each difference over those that both have"
-        )?,
-        Coverage::Common if n_left_out > 0 => writeln!(
-            out,
-            "left out, because some system has no score there: {n_left_out} (--coverage each keeps them)"
-        )?,
-        Coverage::Common => {}
-    }
-    Ok(())
+    table
 }

@@ -17,8 +17,7 @@ use crate::meta::distribution::{Bins, ErrorShares, Summary, bins, error_shares, 
 use crate::meta::evaluate::SetResult;
 use crate::meta::fit::{FitReport, examine};
 use crate::meta::latent::{self, Latent};
-use crate::meta::lint::{Claim, Finding, lint};
-use crate::meta::rating::{self, Ratings};
+use crate::meta::lint::{Finding, lint};
 use crate::meta::scores::Scores;
 use crate::meta::significance::williams;
 use crate::meta::slices::By;
@@ -27,29 +26,31 @@ use crate::meta::spans::report::{SpanMeans, SpanReport, compare, means};
 use crate::meta::statistic::{Measured, Statistic};
 use crate::meta::verdicts::Verdict;
 use crate::meta::{plot, units, verdicts};
+use crate::mqm::ratings::{self, Ratings};
 
-/// Flags of the optional parts.
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+/// A part that is left out unless it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Tests of all differences between metrics by permutation, with ranks and clusters
+    Significance,
+    /// Held-out tie calibration, chance level and bootstrap interval of acc-eq
+    Calibration,
+    /// Williams' test for every two metrics' Pearson correlations, of systems and of segments
+    Williams,
+    /// Known mistakes in the scores
+    Lint,
+    /// Distributions of scores, and of errors by severity and type: the raters', and those of runs
+    Distributions,
+    /// Agreement of the human raters with each other
+    Annotators,
+}
+
+/// The optional parts.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExtraArgs {
-    /// Held-out tie calibration, chance level and bootstrap interval of acc-eq.
-    #[arg(long)]
-    pub calibration: bool,
-    /// Williams' test for every two metrics' Pearson correlations, of systems and of segments.
-    #[arg(long)]
-    pub williams: bool,
-    /// Look for known mistakes in the scores.
-    #[arg(long)]
-    pub lint: bool,
-    /// A published acc-eq (0 to 1) that --lint should explain.
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub claim: Vec<String>,
-    /// Distributions of scores, and of errors by severity and type: the raters', and those of runs.
-    #[arg(long)]
-    pub distributions: bool,
-    /// Agreement of the human raters with each other.
-    #[arg(long)]
-    pub annotators: bool,
+    /// More than the main table; may name several.
+    #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
+    pub also: Vec<Part>,
     /// Compare the error spans of a run (or a verdicts file) with the raters'.
     #[arg(long, value_name = "NAME=DIR")]
     pub spans: Vec<String>,
@@ -65,6 +66,14 @@ pub struct ExtraArgs {
     /// Write plots as SVG files into this folder.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
+}
+
+impl ExtraArgs {
+    /// Whether a part was asked for.
+    #[must_use]
+    pub fn wants(&self, part: Part) -> bool {
+        self.also.contains(&part)
+    }
 }
 
 /// What was asked for.
@@ -133,29 +142,29 @@ const LATENT: &str = "seg:acc-eq@item";
 /// # Errors
 /// Files that cannot be read, or scores that do not fit.
 pub fn compute(args: &Args, directions: &[Direction], result: &SetResult) -> Result<Extras> {
-    let mut extras = Extras { lint: args.extra.lint.then(Vec::new), ..Extras::default() };
-    let claims = claims(&args.extra.claim)?;
+    let wants = |part| args.extra.wants(part);
+    let mut extras = Extras { lint: wants(Part::Lint).then(Vec::new), ..Extras::default() };
     for direction in directions {
         if let Some(by) = &args.by {
             extras.slices.extend(sliced(args, direction, By::named(by)?)?);
         }
-        if args.extra.calibration {
+        if wants(Part::Calibration) {
             for (metric, scores) in aligned(direction)? {
                 extras.calibration.push(of(direction, &metric.name, examine(&scores, args.seed)));
             }
         }
-        if args.extra.williams {
+        if wants(Part::Williams) {
             let pairs = williams::compare_all(direction)?;
             extras.williams.extend(pairs.into_iter().map(|pair| of(direction, "pearson", pair)));
         }
         if let Some(findings) = &mut extras.lint {
-            findings.extend(lint(direction, &claims)?);
+            findings.extend(lint(direction)?);
         }
-        if args.extra.distributions {
+        if wants(Part::Distributions) {
             extras.distributions.extend(distributions(direction)?);
             extras.errors.extend(rated_errors(args, direction)?);
         }
-        if args.extra.annotators {
+        if wants(Part::Annotators) {
             extras.annotators.get_or_insert_default().extend(raters(args, direction)?);
         }
         extras.spans.extend(spans(args, direction)?);
@@ -185,15 +194,6 @@ fn aligned(direction: &Direction) -> Result<Vec<(&Scores, Aligned)>> {
     Ok(all)
 }
 
-fn claims(texts: &[String]) -> Result<Vec<Claim>> {
-    let parse = |text: &String| {
-        let (metric, value) = text.split_once('=').with_context(|| format!("`{text}` is not NAME=VALUE"))?;
-        let acc_eq: f64 = value.parse().with_context(|| format!("`{value}` in `{text}` is not a number"))?;
-        Ok(Claim { metric: metric.to_owned(), acc_eq })
-    };
-    texts.iter().map(parse).collect()
-}
-
 fn sliced(args: &Args, direction: &Direction, by: By) -> Result<Vec<Sliced>> {
     let names: Vec<&str> = if args.statistics.is_empty() {
         SLICED.to_vec()
@@ -215,7 +215,7 @@ fn sliced(args: &Args, direction: &Direction, by: By) -> Result<Vec<Sliced>> {
                     n_segments: part.coverage().rated_segments,
                     metric: metric.name.clone(),
                     statistic: statistic.to_string(),
-                    value: statistic.of_segments(&part),
+                    value: statistic.over_segments(&part),
                 });
             }
         }
@@ -248,7 +248,7 @@ fn distribution(values: &[f64]) -> Option<Distribution> {
 
 fn ratings(args: &Args, direction: &Direction) -> Result<Vec<(String, Ratings)>> {
     let files = direction.testset.rating_files(&args.gold)?;
-    files.into_iter().map(|(rater, path)| Ok((rater, rating::read(&path)?))).collect()
+    files.into_iter().map(|(rater, path)| Ok((rater, ratings::read(&path)?))).collect()
 }
 
 /// Errors of the raters, then those of each run, on the segments that were rated.
@@ -265,7 +265,7 @@ fn rated_errors(args: &Args, direction: &Direction) -> Result<Vec<Of<ErrorShares
     let gold = direction.gold.segments.as_ref();
     for (name, path) in runs(args)? {
         let verdicts = verdicts_of(&path, direction)?;
-        let units = units::of_run(&path, &verdicts, &direction.testset)?;
+        let units = units::run_units(&path, &verdicts, &direction.testset)?;
         let is_rated = |system: &str, seg: &usize| {
             let column = gold.map(|gold| gold.get(system));
             column.is_none_or(|column| column.is_some_and(|c| c.get(*seg).is_some_and(Option::is_some)))
@@ -328,7 +328,7 @@ fn spans(args: &Args, direction: &Direction) -> Result<Vec<Of<SpanReport>>> {
         if verdicts.is_empty() {
             continue;
         }
-        let units = units::of_run(&path, &verdicts, &direction.testset)?;
+        let units = units::run_units(&path, &verdicts, &direction.testset)?;
         let report = compare(&name, &verdicts, &units, &ratings, &documents).with_context(|| {
             format!("no verdict of `{name}` on `{}` covers a segment that the raters marked", direction.lp())
         })?;
@@ -361,7 +361,8 @@ fn plots(dir: &Path, directions: &[Direction], result: &SetResult) -> Result<Vec
     };
     for direction in directions {
         for (metric, scores) in aligned(direction)? {
-            let epsilon = Statistic::AccEq(Grouping::Item).of_segments(&scores).ok().and_then(|m| m.epsilon);
+            let epsilon =
+                Statistic::AccEq(Grouping::Item).over_segments(&scores).ok().and_then(|m| m.epsilon);
             let (gold, values): (Vec<f64>, Vec<f64>) =
                 scores.gold.iter().zip(&scores.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?))).unzip();
             let title = format!("{} · {}", direction.lp(), metric.name);

@@ -19,9 +19,8 @@ use crate::meta::spans::report::{SpanMeans, SpanReport};
 /// # Errors
 /// An output that cannot be written.
 pub fn print(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()> {
-    let digits = args.digits;
     let shown = definitions(args);
-    for (title, table) in tables(extras, &shown, &|value| format!("{value:.digits$}")) {
+    for (title, table) in tables(extras, &shown, &|value| format!("{value:.3}")) {
         write!(out, "\n{title}\n\n{}", table.fitted(args.width))?;
     }
     if let Some(findings) = &extras.lint {

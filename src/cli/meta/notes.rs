@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::Args;
+use super::extra::Part;
 use crate::cli::trained;
 use crate::meta::correlation::Undefined;
 use crate::meta::direction::Direction;
@@ -43,8 +44,8 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
     notes.extend(trained_on(args, directions).into_iter().map(|warning| format!("warning: {warning}")));
     if result.tasks.iter().any(|task| task.statistic.starts_with("seg:acc-eq")) {
         notes.push(
-            "acc-eq: each metric has one tie threshold, fitted on these same scores (--calibration shows by how much \
-             that flatters it)"
+            "acc-eq: each metric has one tie threshold, fitted on these same scores (`--also calibration` shows by how \
+             much that flatters it)"
                 .into(),
         );
     }
@@ -55,7 +56,7 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
                 .into(),
         );
     }
-    if args.significance {
+    if args.extra.wants(Part::Significance) {
         notes.push(format!(
             "in brackets: the rank; a new rank starts where some metric of the rank above is better with p at most \
              0.05 (permutation test, {} resamples, seed {})",

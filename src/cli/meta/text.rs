@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::Args;
-use super::extra::Extras;
+use super::extra::{Extras, Part};
 use super::notes::{notes, trained_on};
 use crate::cli::table::Table;
 use crate::meta::coverage::Unit;
@@ -29,7 +29,7 @@ pub fn print_tables(
         writeln!(out, "{}", describe(direction))?;
     }
     writeln!(out)?;
-    write!(out, "{}", main_table(args, result).fitted(args.width))?;
+    write!(out, "{}", main_table(result).fitted(args.width))?;
     let notes = notes(args, directions, result);
     if !notes.is_empty() {
         writeln!(out)?;
@@ -60,7 +60,7 @@ fn describe(direction: &Direction) -> String {
     )
 }
 
-pub fn main_table(args: &Args, result: &SetResult) -> Table {
+pub fn main_table(result: &SetResult) -> Table {
     let mut table = Table::new();
     let averaged = !result.average.is_empty();
     let before: Vec<String> = if averaged { vec![String::new(); 2] } else { vec![String::new()] };
@@ -83,11 +83,11 @@ pub fn main_table(args: &Args, result: &SetResult) -> Table {
         let mut cells = vec![name.clone()];
         if let Some(ranked) = result.average.iter().find(|ranked| ranked.name == name) {
             let tested = result.tasks.iter().any(|task| task.contest.is_some());
-            cells.push(with_rank(args, ranked.value, tested.then_some(ranked.rank)));
+            cells.push(with_rank(ranked.value, tested.then_some(ranked.rank)));
         } else if averaged {
             cells.push("-".into());
         }
-        cells.extend(tasks.iter().map(|task| cell(args, task, &name)));
+        cells.extend(tasks.iter().map(|task| cell(task, &name)));
         table.row(cells);
     }
     table
@@ -144,11 +144,11 @@ fn row_order(result: &SetResult) -> Vec<String> {
     names
 }
 
-fn cell(args: &Args, task: &TaskResult, name: &str) -> String {
+fn cell(task: &TaskResult, name: &str) -> String {
     match task.values.get(name) {
         Some(Ok(measured)) => {
             let rank = task.ranks.iter().find(|ranked| ranked.name == name).map(|ranked| ranked.rank);
-            with_rank(args, measured.value, rank) + &own_number(task, name)
+            with_rank(measured.value, rank) + &own_number(task, name)
         }
         _ => "-".into(),
     }
@@ -164,9 +164,8 @@ fn own_number(task: &TaskResult, name: &str) -> String {
     if Some(own.units) < most { format!(" n={}", own.units) } else { String::new() }
 }
 
-fn with_rank(args: &Args, value: f64, rank: Option<usize>) -> String {
-    let digits = args.digits;
-    rank.map_or_else(|| format!("{value:.digits$}"), |rank| format!("{value:.digits$} ({rank})"))
+fn with_rank(value: f64, rank: Option<usize>) -> String {
+    rank.map_or_else(|| format!("{value:.3}"), |rank| format!("{value:.3} ({rank})"))
 }
 
 /// Units that the system means of a run leave out; `None` where each system's mean is over its own.
@@ -214,7 +213,7 @@ pub fn print_json(
         "missing": args.missing,
         "coverage": args.coverage,
         "seed": args.seed,
-        "resamples": args.significance.then_some(args.resamples),
+        "resamples": args.extra.wants(Part::Significance).then_some(args.resamples),
         "directions": directions.iter().map(describe).collect::<Vec<_>>(),
         "result": result,
         "more": extras,

@@ -10,26 +10,37 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     cli::args::Pair,
-    meta::{
-        rating::{self, RatedError, Ratings},
-        testset::{TestSet, known_pairs},
+    meta::testset::{TestSet, pairs},
+    mqm::{
+        ErrorSpan, Side,
+        ratings::{self, Marked, Ratings},
     },
-    mqm::{ErrorSpan, Side},
     run::Record,
-    segment::lang,
+    segment::{lang, numbered},
 };
+
+/// Human scores as verdicts.
+#[derive(Debug)]
+pub struct Gold {
+    pub records: Vec<Record>,
+    /// Whether the folder has the ratings behind them, with the errors; some have scores alone.
+    pub has_ratings: bool,
+}
 
 /// A verdict with the human score on each judged segment that has one; errors are those of all raters.
 ///
 /// # Errors
 /// A folder without such scores, and one whose translations are not those that were judged.
-pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result<Vec<Record>> {
+pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result<Gold> {
     let testset = TestSet::open(dir, &spelled(dir, pair))?;
     let Some(scores) = testset.human(gold)?.segments else {
         bail!("`{}` has scores `{gold}` of systems only; the page shows scores of segments", dir.display())
     };
-    let raters: Vec<Ratings> =
-        testset.rating_files(gold)?.iter().map(|(_, path)| Ok(rating::read(path)?)).collect::<Result<_>>()?;
+    let raters: Vec<Ratings> = testset
+        .rating_files(gold)?
+        .iter()
+        .map(|(_, path)| Ok(ratings::read(path)?))
+        .collect::<Result<_>>()?;
     let mut outputs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut found = BTreeMap::new();
     for record in
@@ -43,8 +54,9 @@ pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result
         };
         if output.get(seg).map(|text| text.trim()) != Some(record.hypothesis.trim()) {
             bail!(
-                "segment {seg} of `{}` is another translation in `{}`\nhint: judge with `--testset`, which numbers \
+                "{} of `{}` is another translation in `{}`\nhint: judge with `--testset`, which numbers \
                  segments as the folder does",
+                numbered(seg),
                 record.system,
                 dir.display()
             );
@@ -54,24 +66,28 @@ pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result
         found.insert((&record.system, seg), verdict(record, score, errors));
     }
     if found.is_empty() {
-        bail!("none of the segments that were judged has a score `{gold}` in `{}`", dir.display());
+        bail!(
+            "none of the segments that were judged has a score `{gold}` in `{}`\nhint: `--testset` is for runs on that \
+             folder's own translations: `tribunal score --testset {0}`",
+            dir.display()
+        );
     }
-    Ok(found.into_values().collect())
+    Ok(Gold { records: found.into_values().collect(), has_ratings: !raters.is_empty() })
 }
 
 /// The pair as the folder's files spell it.
-fn spelled(dir: &Path, pair: &Pair) -> String {
+pub fn spelled(dir: &Path, pair: &Pair) -> String {
     let is_same =
         |lp: &String| lang::parse_pair(lp).is_ok_and(|(src, tgt)| (&src, &tgt) == (&pair.src, &pair.tgt));
-    known_pairs(dir).into_iter().find(is_same).unwrap_or_else(|| pair.given.clone())
+    pairs(dir).into_iter().find(is_same).unwrap_or_else(|| pair.given.clone())
 }
 
-fn span(error: &RatedError, record: &Record) -> Result<ErrorSpan> {
-    let RatedError { start, end, category, severity, score, is_source_error } = error;
+fn span(error: &Marked, record: &Record) -> Result<ErrorSpan> {
+    let Marked { start, end, category, severity, score, is_source_error } = error;
     let (side, text) =
         if *is_source_error { (Side::Source, &record.source) } else { (Side::Target, &record.hypothesis) };
     let severity = severity.parse().with_context(|| {
-        format!("an error in segment {} of `{}`", record.seg.unwrap_or_default(), record.system)
+        format!("an error in {} of `{}`", numbered(record.seg.unwrap_or_default()), record.system)
     })?;
     let marked: String = text.chars().skip(*start).take(end.saturating_sub(*start)).collect();
     let place = Some((*start, *end)).filter(|_| end > start);
@@ -143,7 +159,9 @@ mod tests {
     fn raters_are_one_more_judge() {
         let root = testset();
         let pair: Pair = "en-de".parse().unwrap();
-        let found = records(root.path(), &pair, "mqm", &judged(["Éins Bank.", "Zwei.", "Drei."])).unwrap();
+        let gold = records(root.path(), &pair, "mqm", &judged(["Éins Bank.", "Zwei.", "Drei."])).unwrap();
+        assert!(gold.has_ratings);
+        let found = gold.records;
         assert_eq!(
             found.iter().map(|r| (r.seg, r.score)).collect::<Vec<_>>(),
             [(Some(0), Some(-5.0)), (Some(1), Some(0.0))]
@@ -157,6 +175,24 @@ mod tests {
     }
 
     #[test]
+    fn scores_without_ratings_do_not_say_that_there_are_no_errors() {
+        let root = testset();
+        std::fs::remove_file(root.path().join("human-scores/en-de.mqm.merged.seg.rating")).unwrap();
+        let pair: Pair = "en-de".parse().unwrap();
+        let gold = records(root.path(), &pair, "mqm", &judged(["Éins Bank.", "Zwei.", "Drei."])).unwrap();
+        assert_eq!((gold.records.len(), gold.has_ratings), (2, false));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_other_translation() {
+        let root = testset();
+        write(root.path(), "system-outputs/en-de/a.txt", "\u{feff}Éins Bank.\nZwei.\nDrei.\n");
+        let pair: Pair = "en-de".parse().unwrap();
+        let gold = records(root.path(), &pair, "mqm", &judged(["Éins Bank.", "Zwei.", "Drei."])).unwrap();
+        assert_eq!(gold.records.len(), 2);
+    }
+
+    #[test]
     fn other_translations_are_refused() {
         let root = testset();
         let pair: Pair = "en-de".parse().unwrap();
@@ -164,7 +200,10 @@ mod tests {
             |gold: &str, texts| records(root.path(), &pair, gold, &judged(texts)).unwrap_err().to_string();
         let told =
             of("mqm", ["Zwei.", "Éins Bank.", "Drei."]).replace(&root.path().display().to_string(), "DIR");
-        assert!(told.starts_with("segment 0 of `a` is another translation in `DIR`\nhint: "), "{told}");
+        assert!(
+            told.starts_with("segment 1 (id 0) of `a` is another translation in `DIR`\nhint: "),
+            "{told}"
+        );
         assert!(
             of("da", ["Éins Bank.", "Zwei.", "Drei."]).contains("mqm"),
             "the scores that there are are named"

@@ -11,7 +11,7 @@ use crate::{
         ranks::assign_ranks,
     },
     mqm::Severity,
-    report::page::{Contest, Standing},
+    report::page::{Contest, Slice, Standing},
     run::Record,
 };
 
@@ -22,11 +22,30 @@ const ALPHA: f64 = 0.05;
 /// thousands of them.
 pub const MAX_COMPARED: usize = 200;
 
-/// What the page says of a judge's systems.
-pub struct Statistics {
-    pub standings: Vec<Standing>,
-    pub contests: Vec<Contest>,
-    pub common: Option<usize>,
+/// What the page says of a judge's systems: on each language pair, and below it on each of its domains where documents
+/// have one.
+pub fn slices(
+    records: &[Record],
+    domains: &BTreeMap<String, String>,
+    resamples: usize,
+    seed: u64,
+) -> Result<Vec<Slice>> {
+    let mut parts: BTreeMap<(String, String), BTreeMap<Option<String>, Vec<Record>>> = BTreeMap::new();
+    for record in records {
+        let pair = (record.src_lang.to_string(), record.tgt_lang.to_string());
+        let by_domain = parts.entry(pair).or_default();
+        by_domain.entry(None).or_default().push(record.clone());
+        if let Some(domain) = domains.get(&record.doc) {
+            by_domain.entry(Some(domain.clone())).or_default().push(record.clone());
+        }
+    }
+    let mut slices = Vec::new();
+    for (pair, by_domain) in parts {
+        for (domain, records) in by_domain {
+            slices.push(Slice { domain, ..of(&pair, &records, resamples, seed)? });
+        }
+    }
+    Ok(slices)
 }
 
 /// A unit, whatever system translated it.
@@ -35,7 +54,7 @@ type Unit<'a> = (String, &'a str, Option<usize>);
 type Scores<'a> = BTreeMap<Unit<'a>, f64>;
 
 /// Over the units that every system has a score on; over each system's own where there is no such unit.
-pub fn of(records: &[Record], resamples: usize, seed: u64) -> Result<Statistics> {
+fn of(pair: &(String, String), records: &[Record], resamples: usize, seed: u64) -> Result<Slice> {
     let mut own: BTreeMap<&str, Scores<'_>> = BTreeMap::new();
     for record in records {
         let unit = (format!("{}-{}", record.src_lang, record.tgt_lang), record.doc.as_str(), record.seg);
@@ -71,7 +90,7 @@ pub fn of(records: &[Record], resamples: usize, seed: u64) -> Result<Statistics>
     } else {
         standings.sort_by(|a, b| b.score.partial_cmp(&a.score).unwrap_or(std::cmp::Ordering::Equal));
     }
-    Ok(Statistics { standings, contests, common })
+    Ok(Slice { pair: pair.clone(), domain: None, standings, contests, common })
 }
 
 /// A system's place; `mine` are all verdicts on it.

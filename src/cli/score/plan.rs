@@ -1,23 +1,23 @@
 //! `tribunal score --dry-run`: what a run would take, printed. Counting is in `run::plan`; for a model that is not on
 //! this machine yet, characters are counted in the place of tokens, by a rule of thumb.
 
-use std::{io::Write, sync::Arc, time::Duration};
+use std::{io::Write, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{Args, Begun, Judged};
 use crate::{
     card::{self, Card},
     cli::{
         output::{Format, Printed},
         panel::{LoadedModels, ModelLoader},
+        prepare::{self, Begun, Prepared, Run},
         table::Table,
         wrap,
     },
-    judges::{Built, Model, Panel},
-    llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
-    run::{self, Options, Plan, Show, Task, plan::Amount, trial::Trial},
+    judges::Panel,
+    llm::{Chat, Counter, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
+    run::{self, Plan, RunConfig, Show, plan::Amount, trial::Trial},
     signature::Signature,
 };
 
@@ -39,20 +39,12 @@ struct Planned {
 ///
 /// # Errors
 /// A model that can neither be run nor pulled, and prompts that cannot be counted.
-pub fn run(
-    args: &Args,
-    judged: &Judged,
-    built: &Built,
-    begun: &Begun,
-    load: ModelLoader,
-    out: &mut dyn Write,
-) -> Result<()> {
+pub fn run(prepared: &Prepared<'_>, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<()> {
+    let args = prepared.args;
     let planned = match load(&args.model, &args.engine, args.sampling.sampling()) {
-        Ok(models) => counted(args, judged, built, begun, &models)?,
+        Ok(models) => counted(prepared, begun, &models)?,
         Err(error) => match error.downcast_ref::<card::Error>() {
-            Some(card::Error::NotPulled { name, .. }) => {
-                guessed(args, judged, built, begun, &card::find(name)?)?
-            }
+            Some(card::Error::NotPulled { name, .. }) => guessed(prepared, &card::find(name)?)?,
             _ => return Err(error),
         },
     };
@@ -60,32 +52,15 @@ pub fn run(
 }
 
 /// Counted with the models themselves, and tried out on a few groups.
-fn counted(
-    args: &Args,
-    judged: &Judged,
-    built: &Built,
-    begun: &Begun,
-    models: &LoadedModels,
-) -> Result<Planned> {
-    built.judge.check_models(&|role| models.model_of(role))?;
-    let signature = super::signature(built, &models.signature, args);
-    let plan = planned(args, judged, built, begun, &models.panel, &signature)?;
-    let Judged { input, selection } = judged;
-    let jobs = models.jobs(args.engine.jobs);
-    let options = super::options(args, &signature, (&input.segments, selection), jobs, begun)?;
-    if !args.run.quiet {
+fn counted(prepared: &Prepared<'_>, begun: &Begun, models: &LoadedModels) -> Result<Planned> {
+    let run = Run::prepare(prepared, models, begun)?;
+    let plan = planned(prepared, &models.panel)?;
+    if !prepared.args.run.quiet {
         say!("note: judging a few groups to see how long they take");
     }
-    let task = Task {
-        panel: &models.panel,
-        judge: built.judge.as_ref(),
-        segments: &input.segments,
-        signature: &signature,
-    };
-    let config = super::config(args, built, models, begun)?;
     let distinct = plan.least.distinct_tokens.filter(|_| plan.is_fixed);
-    let mut trial =
-        task.trial(&Options { show: Show::Quiet, ..options.clone() }, &config, TRIAL, distinct)?;
+    let config = RunConfig { progress: Show::Off, ..run.config.clone() };
+    let mut trial = run.task().trial(&config, TRIAL, distinct)?;
     if let Some(expected) = &mut trial.expected {
         if plan.is_fixed {
             *expected = Amount { answer_tokens: expected.answer_tokens, ..plan.least };
@@ -99,14 +74,15 @@ fn counted(
         None => {}
     }
     let mut notes = plan.notes();
+    notes.extend(prepare::too_small(&prepared.built, models));
     if trial.expected.is_some() {
         notes.push(format!("expected: {} of {} groups, scaled to all", trial.kept, trial.groups));
     }
     notes.push(format!(
         "what was judged is kept in `{}`, and the run goes on from there",
-        options.out.display()
+        config.out.display()
     ));
-    Ok(Planned { plan, trial, estimates, notes, signature: Some(signature) })
+    Ok(Planned { plan, trial, estimates, notes, signature: Some(run.signature) })
 }
 
 /// A time in words, exact enough to be compared with a clock.
@@ -119,11 +95,8 @@ fn time(seconds: f64) -> String {
 }
 
 /// Guessed from characters: nobody can be asked.
-fn guessed(args: &Args, judged: &Judged, built: &Built, begun: &Begun, card: &Card) -> Result<Planned> {
-    let panel = Panel::new(Arc::new(Characters), args.sampling.sampling());
-    let model = Model { name: card.name.clone(), sha256: String::new() };
-    let signature = super::signature(built, &LoadedModels::alone(panel.clone(), model).signature, args);
-    let plan = planned(args, judged, built, begun, &panel, &signature)?;
+fn guessed(prepared: &Prepared<'_>, card: &Card) -> Result<Planned> {
+    let plan = planned(prepared, &Panel::new(Arc::new(Characters), prepared.args.sampling.sampling()))?;
     let mut notes = plan.notes();
     notes.push(format!(
         "`{0}` is not on this machine: tokens are guessed from the characters of the prompts, for most languages to \
@@ -135,17 +108,11 @@ fn guessed(args: &Args, judged: &Judged, built: &Built, begun: &Begun, card: &Ca
     Ok(Planned { plan, trial: Trial::default(), estimates, notes, signature: None })
 }
 
-fn planned(
-    args: &Args,
-    judged: &Judged,
-    built: &Built,
-    begun: &Begun,
-    panel: &Panel,
-    signature: &Signature,
-) -> Result<Plan> {
-    let Judged { input, selection } = judged;
-    let options = super::options(args, signature, (&input.segments, selection), 1, begun)?;
-    Ok(run::plan(panel, built.judge.as_ref(), built.calls(), &input.segments, &options)?)
+/// What the run takes with the models of this panel, without one question asked.
+fn planned(prepared: &Prepared<'_>, panel: &Panel) -> Result<Plan> {
+    let Prepared { args, judged, built, .. } = prepared;
+    let config = prepare::chosen(args, judged, PathBuf::new());
+    Ok(run::plan(panel, &built.judge, built.calls(), &judged.input.segments, &config)?)
 }
 
 /// The memory for the weights: their files' size, or two bytes for each of the parameters that the card states.
@@ -247,6 +214,12 @@ impl Llm for Characters {
         Err(Self::refusal())
     }
 
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for Characters {
     fn count(&self, chat: &Chat) -> Result<usize, Refusal> {
         let of_turns =
             chat.turns.iter().map(|turn| Self::tokens(&turn.content) + Self::OF_A_TURN).sum::<f64>();

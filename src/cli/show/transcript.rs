@@ -9,17 +9,17 @@ use crate::{
         Record,
         call::{CallLine, Content},
     },
+    segment::numbered,
 };
 
 /// The verdict, then all calls: what each question adds to an earlier one, and its reply.
-pub fn text(record: &Record, calls: &[CallLine], full: bool) -> String {
+pub fn text(record: &Record, calls: &[CallLine]) -> String {
     let mut out = String::new();
     verdict(&mut out, record);
     let calls = in_order(calls);
     for (idx, call) in calls.iter().enumerate() {
         heading(&mut out, idx + 1, calls.len(), call);
-        let earlier = if full { None } else { repeated(&calls[..idx], call) };
-        let (n_repeated, which) = earlier.unwrap_or_default();
+        let (n_repeated, which) = repeated(&calls[..idx], call).unwrap_or_default();
         if n_repeated > 0 {
             let turns = if n_repeated == 1 { "turn" } else { "turns" };
             let _ = writeln!(out, "({n_repeated} {turns} as in call {which})");
@@ -54,7 +54,7 @@ fn said(out: &mut String, content: &Content, n_repeated: usize) {
 }
 
 fn verdict(out: &mut String, record: &Record) {
-    let seg = record.seg.map_or_else(String::new, |seg| format!(", segment {seg}"));
+    let seg = record.seg.map_or_else(String::new, |seg| format!(", {}", numbered(seg)));
     let doc = if record.doc.is_empty() { String::new() } else { format!(", document {}", record.doc) };
     let pair = format!("{}-{}", record.src_lang, record.tgt_lang);
     let _ = writeln!(out, "{}, {pair}", plain(&format!("{}{doc}{seg}", record.system)));

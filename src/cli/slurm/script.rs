@@ -67,11 +67,6 @@ impl Job {
         if array.gpus_per_node > 0 {
             text += "#SBATCH --gpus-per-node=1\n";
         }
-        let options =
-            [("cpus-per-task", array.cpus_per_task.map(|n| n.to_string())), ("mem", array.mem.clone())];
-        for (name, value) in options.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            let _ = writeln!(text, "#SBATCH --{name}={value}");
-        }
         let _ = writeln!(text, "\nset -euo pipefail\ncd {}", quoted(&self.directory.display().to_string()));
         if let Some(stage) = &array.stage {
             let _ = writeln!(text, "\nstage={}", quoted(&stage.display().to_string()));
@@ -111,9 +106,8 @@ impl Job {
         let mut text = format!(
             "#!/bin/bash\n#SBATCH --job-name={name}-{what}\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n#SBATCH --time={time}\n"
         );
-        let options = [("partition", &self.array.partition), ("account", &self.array.account)];
-        for (option, value) in options.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
-            let _ = writeln!(text, "#SBATCH --{option}={value}");
+        for option in &self.array.sbatch {
+            let _ = writeln!(text, "#SBATCH --{option}");
         }
         text
     }
@@ -144,10 +138,7 @@ mod tests {
             gpus_per_node: 4,
             time: "4:00:00".into(),
             shards: None,
-            cpus_per_task: Some(8),
-            mem: Some("32G".into()),
-            partition: Some("gpu".into()),
-            account: None,
+            sbatch: ["partition=gpu", "cpus-per-task=8", "mem=32G"].map(str::to_owned).into(),
             stage: Some("/scratch/models".into()),
             print: true,
         };

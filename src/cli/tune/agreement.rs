@@ -116,11 +116,14 @@ mod tests {
     use super::*;
     use crate::{
         meta::{
-            rating::Ratings,
             spans::report::{SpanReport, compare},
             units::Unit,
         },
-        mqm::{Severity, ratings::Marked, weights},
+        mqm::{
+            Severity,
+            ratings::{Marked, Ratings},
+            weights,
+        },
         segment::{Segment, lang::parse_pair},
     };
 

@@ -90,6 +90,7 @@ fn columns() -> Vec<Column> {
     vec![
         Column("system", Text(|r| Some(&r.system))),
         Column("doc", Text(|r| Some(&r.doc))),
+        Column("segment", Whole(|r| r.seg.map(|seg| seg as i64 + 1))),
         Column("seg", Whole(|r| r.seg.map(|seg| seg as i64))),
         Column("src_lang", Text(|r| Some(r.src_lang.code()))),
         Column("tgt_lang", Text(|r| Some(r.tgt_lang.code()))),

@@ -6,9 +6,11 @@ use super::{Error, Rows, put};
 use crate::run::Record;
 
 /// The columns, which Parquet has too.
-pub const HEADER: [&str; 14] = [
+/// `segment` counts from 1; `seg` is the id, as in `verdicts.jsonl`.
+pub const HEADER: [&str; 15] = [
     "system",
     "doc",
+    "segment",
     "seg",
     "src_lang",
     "tgt_lang",
@@ -75,6 +77,7 @@ fn row(record: &Record) -> Vec<String> {
     vec![
         record.system.clone(),
         record.doc.clone(),
+        record.seg.map_or_else(String::new, |seg| seg.saturating_add(1).to_string()),
         record.seg.map_or_else(String::new, |seg| seg.to_string()),
         record.src_lang.to_string(),
         record.tgt_lang.to_string(),

@@ -10,6 +10,7 @@ use super::{Agreement, Error, Judge, pack};
 use crate::{
     mqm::{ErrorSpan, Severity, Side},
     run::{Record, Status},
+    segment::numbered,
 };
 
 /// All rows, with the judges whose verdicts they hold.
@@ -17,6 +18,7 @@ use crate::{
 pub struct Data<'a> {
     judges: &'a [Judge],
     agreements: &'a [Agreement],
+    domains: &'a BTreeMap<String, String>,
     pairs: Names<(String, String)>,
     docs: Names<String>,
     systems: Names<String>,
@@ -57,14 +59,19 @@ const STATUSES: [Status; 6] =
     [Status::Ok, Status::Unparsable, Status::Refused, Status::Truncated, Status::TooLong, Status::Failed];
 
 impl<'a> Data<'a> {
-    /// Puts the judges' verdicts side by side.
+    /// Puts the judges' verdicts side by side; `domains` are those of documents, where they are known.
     ///
     /// # Errors
     /// [`Error::OtherText`] for two judges of different translations.
-    pub fn new(judges: &'a [Judge], agreements: &'a [Agreement]) -> Result<Self, Error> {
+    pub fn new(
+        judges: &'a [Judge],
+        agreements: &'a [Agreement],
+        domains: &'a BTreeMap<String, String>,
+    ) -> Result<Self, Error> {
         let mut data = Self {
             judges,
             agreements,
+            domains,
             pairs: Names::default(),
             docs: Names::default(),
             systems: Names::default(),
@@ -104,7 +111,7 @@ impl<'a> Data<'a> {
         });
         if cells[at].1 != record.hypothesis && plain(cells[at].1) != plain(&record.hypothesis) {
             let first = cells[at].2.iter().position(Option::is_some).unwrap_or(0);
-            let seg = record.seg.map_or_else(String::new, |seg| format!(" segment {seg}"));
+            let seg = record.seg.map_or_else(String::new, |seg| format!(" {}", numbered(seg)));
             return Err(Error::OtherText {
                 first: self.judges[first].name.clone(),
                 second: self.judges[judge].name.clone(),
@@ -185,13 +192,18 @@ impl<'a> Data<'a> {
         self.rows.len()
     }
 
+    fn domains(&self) -> Vec<String> {
+        let domain = |doc: &String| self.domains.get(doc).cloned().unwrap_or_default();
+        if self.domains.is_empty() { Vec::new() } else { self.docs.all.iter().map(domain).collect() }
+    }
+
     /// The value of the element `data`.
     pub(super) fn packed(&self, block: Option<usize>, talked: &[usize]) -> String {
         let judges: Vec<Value> = (self.judges.iter())
             .map(|judge| {
                 json!({
                     "name": judge.name, "human": judge.human, "signature": judge.signature, "warning": judge.warning,
-                    "standings": judge.standings, "contests": judge.contests, "common": judge.common,
+                    "marks": judge.marks, "slices": judge.slices,
                 })
             })
             .collect();
@@ -200,6 +212,7 @@ impl<'a> Data<'a> {
             agreements: self.agreements,
             pairs: &self.pairs.all,
             docs: &self.docs.all,
+            domains: self.domains(),
             systems: &self.systems.all,
             categories: &self.categories.all,
             statuses: STATUSES.map(Status::name),
@@ -216,6 +229,8 @@ struct Whole<'a> {
     agreements: &'a [Agreement],
     pairs: &'a [(String, String)],
     docs: &'a [String],
+    /// Of each document; empty where no domain is known.
+    domains: Vec<String>,
     systems: &'a [String],
     categories: &'a [String],
     statuses: [&'static str; 6],

@@ -6,9 +6,11 @@ async function detail(data, index) {
   closeTip();
   const all = row[ROW.cells].flatMap((cell) => cell[CELL.verdicts].flatMap((v) => v ? v[VERDICT.errors] : []));
   const source = el("div", { class: "source" }, marked(row[ROW.source], src, all, 1, (indices, mark, how) => tip(indices.map((i) => all[i]), data, mark, how)));
-  const cards = row[ROW.cells].map((cell) => card(data, index, row, cell, tgt));
-  const parts = [el("h2", {}, place(data, row)), around(data, index, -1, src), source, around(data, index, 1, src), direction(tgt)];
-  box.replaceChildren(...parts.filter(Boolean), el("div", { class: "translations" }, cards));
+  const cards = el("div", { class: "translations" });
+  const more = few(row[ROW.cells], (cell) => card(data, index, row, cell, tgt), cards, 30, "system");
+  const back = el("button", { type: "button", class: "back", on: { click: () => { document.body.classList.remove("reading"); document.getElementById("list").focus(); } } }, "← All segments");
+  const parts = [back, el("h2", {}, place(data, row)), around(data, index, -1, src), source, around(data, index, 1, src), direction(tgt)];
+  box.replaceChildren(...parts.filter(Boolean), cards, more);
   box.scrollTop = 0;
 }
 
@@ -18,10 +20,10 @@ function around(data, index, step, code) {
   for (let at = index + step; found.length < 2 && data.rows[at]; at += step) {
     const other = data.rows[at];
     if (other[ROW.doc] !== row[ROW.doc] || other[ROW.pair] !== row[ROW.pair] || data.docs[row[ROW.doc]] === "") break;
-    found.push(el("p", { class: "text", ...language(code) }, other[ROW.source]));
+    found.push(el("p", { class: "text", ...language(code) }, other[ROW.source].slice(0, 2000)));
   }
   if (found.length === 0) return null;
-  return el("details", { class: "context", open: true }, el("summary", {}, step < 0 ? "Before it" : "After it"), step < 0 ? found.reverse() : found);
+  return el("details", { class: "context" }, el("summary", {}, step < 0 ? "Before it" : "After it"), step < 0 ? found.reverse() : found);
 }
 
 /** A switch for scripts that may be set in columns. */
@@ -38,7 +40,7 @@ function direction(code) {
 function card(data, index, row, cell, code) {
   const verdicts = cell[CELL.verdicts].map((verdict, judge) => ({ verdict, judge })).filter(({ verdict }) => verdict);
   const system = data.systems[cell[CELL.system]];
-  const box = el("section", { class: "card", "aria-label": system }, el("h3", {}, system));
+  const box = el("section", { class: "card", "aria-label": system }, el("h3", {}, ...named(system)));
   if (verdicts.length === 0) box.append(marked(cell[CELL.hypothesis], code, [], 0));
   if (cell[CELL.hypothesis].trim() === "") box.append(el("p", { class: "soft" }, "(an empty translation)"));
   verdicts.forEach(({ verdict, judge }, nth) => {
@@ -59,7 +61,8 @@ function heading(data, verdict, judge) {
   const name = data.judges.length > 1 ? el("b", {}, `${data.judges[judge].name}: `) : null;
   if (verdict[VERDICT.score] === null) return el("p", {}, name, `no verdict, ${data.statuses[verdict[VERDICT.status]]}: ${verdict[VERDICT.reason] || "no reason given"}`);
   const quality = verdict[VERDICT.quality] === null ? "" : `, quality ${number(verdict[VERDICT.quality], 0)}`;
-  const none = verdict[VERDICT.errors].length === 0 && marksErrors(data.judges[judge]) ? ", no errors" : "";
+  const { marks, human } = data.judges[judge];
+  const none = verdict[VERDICT.errors].length > 0 ? "" : marks ? ", no errors" : human ? ", spans not recorded" : "";
   return el("p", {}, name, "score ", el("span", { class: "score" }, number(verdict[VERDICT.score])), quality + none);
 }
 
@@ -75,11 +78,16 @@ function list(data, errors, within) {
   }));
 }
 
+/** Whether a category says something: `other` without an explanation or a span does not. */
+function isSaid(error, data) {
+  return data.categories[error[ERROR.category]] !== "other" || Boolean(error[ERROR.explanation]) || !error[ERROR.span];
+}
+
 /** An error in words. */
 function described(error, data) {
   const severity = SEVERITIES[error[ERROR.severity]];
   const where = error[ERROR.side] === 1 ? " in the source" : error[ERROR.start] === null && error[ERROR.span] ? " (not in the text)" : "";
-  const parts = [el("span", { class: `label ${severity}` }, severity), ` ${data.categories[error[ERROR.category]] || "error"} `];
+  const parts = [el("span", { class: `label ${severity}` }, severity), isSaid(error, data) ? ` ${data.categories[error[ERROR.category]] || "error"} ` : " "];
   if (error[ERROR.span]) parts.push(el("q", { dir: "auto" }, error[ERROR.span]), where);
   if (error[ERROR.times] > 1) parts.push(el("span", { class: "soft" }, ` (named ${error[ERROR.times]} times)`));
   if (error[ERROR.confidence] !== null) parts.push(el("span", { class: "soft" }, ` confidence ${number(error[ERROR.confidence])}`));

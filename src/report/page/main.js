@@ -32,7 +32,7 @@ function options(id, first, values) {
 function prepare(data) {
   options("f-system", "all", data.systems.map((name, i) => [i, name]));
   options("f-judge", "all", data.judges.map((judge, i) => [i, judge.name]));
-  options("f-category", "all", data.categories.map((name, i) => [i, name || "(none)"]).sort((a, b) => a[1].localeCompare(b[1])));
+  options("f-category", "all", data.categories.map((_, i) => [i, categoryName(data, i)]).sort((a, b) => a[1].localeCompare(b[1])));
   options("f-severity", "all", SEVERITIES.map((name, i) => [i, name]));
   options("f-status", "all", data.statuses.map((name, i) => [i, name]));
   const orders = [["worst", "worst first"], ["difference", "systems differ most"], ["disagreement", data.judges.length > 1 ? "judges disagree most" : null]];
@@ -62,6 +62,7 @@ async function main() {
     readFilters();
     const shown = filtered(data, filters);
     const between = filters.against ? `, ${filters.against.join(" against ")}` : "";
+    document.getElementById("f-said").textContent = `${shown.length.toLocaleString("en")} of ${plural(data.rows.length, "segment")}`;
     count.textContent = `${shown.length.toLocaleString("en")} of ${plural(data.rows.length, "segment")}${between}`;
     list.show(shown);
     const at = shown.indexOf(list.selected);
@@ -81,11 +82,20 @@ async function main() {
     apply();
   });
   wire(data, list, open, apply);
+  fold();
   status.textContent = "";
   document.body.dataset.ready = "true";
   const asked = /^#row=(\d+)$/.exec(location.hash);
   apply();
   if (asked && data.rows[asked[1]]) { open("segments"); list.select(list.shown.indexOf(Number(asked[1]))); }
+}
+
+/** Filters are folded where there is no room for them. */
+function fold() {
+  const narrow = matchMedia("(max-width: 800px)"), box = document.getElementById("fold");
+  const set = () => { box.open = !narrow.matches; };
+  narrow.addEventListener("change", set);
+  set();
 }
 
 function wire(data, list, open, apply) {

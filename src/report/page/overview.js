@@ -1,30 +1,41 @@
 // The overview: systems with intervals and clusters, errors by category and severity, distributions, system against
 // system. The statistics were computed by tribunal; only counts are made here.
 
-function overview(data, go) {
+function overview(data, go, chosen = { pair: data.pairs[0].join("–"), domain: null }) {
   const view = document.getElementById("view-overview");
   view.replaceChildren();
+  const choose = (part) => overview(data, go, { ...chosen, ...part });
+  const pairs = data.pairs.map((pair) => pair.join("–"));
+  if (pairs.length > 1) view.append(parts("Language pair", pairs.map((pair) => [pair, pair]), chosen.pair, (pair) => choose({ pair, domain: null })));
+  const isPair = (slice) => slice.pair.join("–") === chosen.pair;
+  const domains = new Set(data.judges.flatMap((judge) => judge.slices.filter(isPair).map((slice) => slice.domain)).filter((domain) => domain !== null));
+  if (domains.size > 1) view.append(parts("Domain", [["all", null], ...[...domains].sort().map((domain) => [domain, domain])], chosen.domain, (domain) => choose({ domain })));
   if (data.judges.length > 1) view.append(agreement(data));
   data.judges.forEach((judge, index) => {
+    const slice = judge.slices.find((one) => isPair(one) && one.domain === chosen.domain);
     const kind = judge.human ? "Human raters: " : data.judges.length > 1 ? "Judge: " : "";
     view.append(el("h2", {}, kind + judge.name));
     if (judge.warning) view.append(el("p", { class: "warning" }, judge.warning));
-    view.append(standings(data, judge, index, go));
-    const counts = count(data, index);
-    view.append(el("div", { class: "columns" }, categories(data, counts, index, go), distribution(data, judge, counts)));
-    if (judge.contests.length > 0) view.append(contests(data, judge, index, go));
+    if (!slice) { view.append(el("p", { class: "soft" }, "No verdict here.")); return; }
+    view.append(standings(judge, slice, index, go));
+    const counts = count(data, index, chosen);
+    view.append(el("div", { class: "columns" }, categories(data, counts, index, go), distribution(data, counts)));
+    if (slice.contests.length > 0) view.append(contests(slice, index, go));
     if (judge.signature) view.append(el("p", { class: "signature" }, judge.signature));
   });
 }
 
-/** Whether a judge marks errors at all; a direct assessment has a score and nothing else. */
-function marksErrors(judge) {
-  return !judge.signature || judge.signature.includes("|weights:") || judge.standings.some((s) => s.severities.some((n) => n > 0));
+/** Buttons for the parts that are shown apart: scores of different pairs are never pooled. */
+function parts(name, all, chosen, choose) {
+  const buttons = all.map(([label, value]) => el("button", { type: "button", "aria-pressed": String(value === chosen), on: { click: () => choose(value) } }, label));
+  return el("div", { class: "parts", role: "group", "aria-label": name }, el("span", { class: "soft small" }, name), buttons);
 }
 
-function count(data, judge) {
+function count(data, judge, chosen) {
   const categories = new Map(), scores = data.systems.map(() => []);
+  const isHere = data.pairs.map((pair) => pair.join("–") === chosen.pair);
   for (const row of data.rows) for (const cell of row[ROW.cells]) {
+    if (!isHere[row[ROW.pair]] || (chosen.domain !== null && data.domains[row[ROW.doc]] !== chosen.domain)) continue;
     const verdict = cell[CELL.verdicts][judge];
     if (!verdict) continue;
     if (verdict[VERDICT.score] !== null) scores[cell[CELL.system]].push(verdict[VERDICT.score]);
@@ -37,31 +48,34 @@ function count(data, judge) {
   return { categories, scores };
 }
 
-function standings(data, judge, index, go) {
-  const low = Math.min(...judge.standings.map((s) => s.low ?? Infinity)), high = Math.max(...judge.standings.map((s) => s.high ?? -Infinity));
+function standings(judge, slice, index, go) {
+  let low = Infinity, high = -Infinity;
+  for (const s of slice.standings) { low = Math.min(low, s.low ?? Infinity); high = Math.max(high, s.high ?? -Infinity); }
   const x = (value) => 4 + (high > low ? (value - low) / (high - low) : .5) * 152;
-  const severities = marksErrors(judge) ? SEVERITIES.map((s) => s[0].toUpperCase() + s.slice(1)) : [];
+  const severities = judge.marks ? SEVERITIES.map((s) => s[0].toUpperCase() + s.slice(1)) : [];
   const head = ["System", "Rank", "Score", "95% interval", "", "Segments", "Missing", ...severities];
-  let last = null;
-  const body = judge.standings.map((s) => {
-    const first = last !== null && s.rank !== last;
-    last = s.rank;
+  const body = el("tbody");
+  const line = (s, at) => {
+    const first = at > 0 && s.rank !== slice.standings[at - 1].rank;
     const bar = s.score === null ? null : el("svg", { width: 160, height: 18, role: "img", "aria-label": `${number(s.low)} to ${number(s.high)}` },
       el("line", { class: "whisker", x1: x(s.low), x2: x(s.high), y1: 9, y2: 9 }), el("circle", { class: "dot", cx: x(s.score), cy: 9, r: 4 }));
-    const choose = el("button", { type: "button", title: "Show its segments", on: { click: () => go({ system: s.system, judge: index }) } }, s.system);
+    const choose = el("button", { type: "button", title: "Show its segments", on: { click: () => go({ system: s.system, judge: index }) } }, ...named(s.system));
     const cells = [s.rank ?? "–", number(s.score), s.score === null ? "–" : `${number(s.low)} to ${number(s.high)}`, bar, s.units.toLocaleString("en"), s.missing.toLocaleString("en"), ...s.severities.slice(0, severities.length).map((n) => number(n))];
     return el("tr", { class: first ? "cluster" : null }, el("th", { scope: "row" }, choose), cells.map((cell) => el("td", {}, cell ?? "")));
-  });
-  const over = judge.common === null ? "the segments of each system that have a verdict" : judge.standings.length === 1 ? plural(judge.common, "segment") : `the ${plural(judge.common, "segment")} that every system has a verdict on`;
-  const ranks = judge.standings.length > 1 ? " A new rank begins below a rule: some system above it is significantly better (p ≤ 0.05)." : "";
+  };
+  const over = slice.common === null ? "the segments of each system that have a verdict" : slice.standings.length === 1 ? plural(slice.common, "segment") : `the ${plural(slice.common, "segment")} that every system has a verdict on`;
+  const ranks = slice.contests.length > 0 ? " A new rank begins below a rule: some system above it is significantly better (p ≤ 0.05)." : "";
   const caption = `Mean score over ${over}; higher is better.${ranks}${severities.length > 0 ? " Errors are counted per segment." : ""}`;
-  return el("div", { class: "scroll" }, el("table", { class: "standings" }, el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, body)));
+  const more = few(slice.standings, line, body, 100, "system");
+  return el("div", {}, el("p", { class: "soft" }, caption), el("div", { class: "scroll" }, el("table", { class: "standings", "aria-label": caption },
+    el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), body)), more);
 }
 
 function categories(data, counts, index, go) {
   const all = [...counts.categories].map(([category, by]) => ({ category, by, sum: by.reduce((a, b) => a + b, 0) })).sort((a, b) => b.sum - a.sum);
-  if (all.length === 0) return marksErrors(data.judges[index]) ? el("div", {}, el("h3", {}, "Errors"), el("p", {}, "No errors were found.")) : el("div");
+  const judge = data.judges[index];
+  if (!judge.marks) return judge.human ? el("div", {}, el("h3", {}, "Errors"), el("p", {}, "Spans not recorded: there are scores, and no ratings behind them.")) : el("div");
+  if (all.length === 0) return el("div", {}, el("h3", {}, "Errors"), el("p", {}, "No errors were found."));
   const widest = all[0].sum;
   const rows = all.slice(0, 20).map(({ category, by, sum }) => {
     let x = 0;
@@ -70,7 +84,7 @@ function categories(data, counts, index, go) {
       x += width;
       return part;
     });
-    const name = data.categories[category] || "(none)";
+    const name = categoryName(data, category);
     return el("tr", {}, el("th", { scope: "row" }, el("button", { type: "button", on: { click: () => go({ category, judge: index }) } }, name)),
       el("td", {}, el("svg", { class: "bars", width: 240, height: 16, "aria-hidden": "true" }, parts)), by.map((n) => el("td", {}, n || "")), el("td", {}, sum));
   });
@@ -79,39 +93,55 @@ function categories(data, counts, index, go) {
   return el("div", { class: "scroll" }, el("h3", {}, "Errors by category and severity"), el("table", {}, el("thead", {}, el("tr", {}, head.map((h) => el("th", { scope: "col" }, h)))), el("tbody", {}, rows)), more);
 }
 
-function distribution(data, judge, counts) {
-  const all = counts.scores.flat();
-  if (all.length === 0) return el("div");
+/** A category as readers see it; judges that do not classify call all errors `other`. */
+function categoryName(data, category) {
+  const name = data.categories[category];
+  return name && name !== "other" ? name : "(not classified)";
+}
+
+function distribution(data, counts) {
   let low = Infinity, high = -Infinity;
-  for (const score of all) { low = Math.min(low, score); high = Math.max(high, score); }
+  for (const scores of counts.scores) for (const score of scores) { low = Math.min(low, score); high = Math.max(high, score); }
+  if (low > high) return el("div");
   const bins = 24, width = 200, step = (high - low) / bins || 1;
-  const rows = data.systems.map((system, index) => {
+  const body = el("tbody"), there = data.systems.map((system, index) => ({ system, index })).filter(({ index }) => counts.scores[index].length > 0);
+  const line = ({ system, index }) => {
     const scores = counts.scores[index], binned = new Array(bins).fill(0);
     for (const score of scores) binned[Math.min(bins - 1, Math.floor((score - low) / step))]++;
     const top = Math.max(...binned, 1);
     const rects = binned.map((n, i) => el("rect", { class: "hist", x: i * width / bins, y: 30 - 28 * n / top, width: width / bins - 1, height: 28 * n / top },
       el("title", {}, `${plural(n, "segment")} from ${number(low + i * step)} to ${number(low + (i + 1) * step)}`)));
-    return scores.length === 0 ? null : el("tr", {}, el("th", { scope: "row" }, system), el("td", {}, el("svg", { width, height: 31, role: "img", "aria-label": `Distribution of the scores of ${system}` }, rects, el("line", { class: "axis", x1: 0, x2: width, y1: 30, y2: 30 }))));
-  });
-  return el("div", { class: "scroll" }, el("h3", {}, "Scores of segments"), el("table", {}, el("caption", {}, `from ${number(low)} to ${number(high)}`), el("tbody", {}, rows)));
+    return el("tr", {}, el("th", { scope: "row" }, ...named(system)), el("td", {}, el("svg", { width, height: 31, role: "img", "aria-label": `Distribution of the scores of ${system}` }, rects, el("line", { class: "axis", x1: 0, x2: width, y1: 30, y2: 30 }))));
+  };
+  const more = few(there, line, body, 40, "system");
+  return el("div", { class: "scroll" }, el("h3", {}, "Scores of segments"), el("table", {}, el("caption", {}, `from ${number(low)} to ${number(high)}`), body), more);
 }
 
-function contests(data, judge, index, go) {
-  const names = judge.standings.map((s) => s.system), by = new Map();
-  for (const c of judge.contests) {
+function contests(slice, index, go) {
+  const names = slice.standings.map((s) => s.system), by = new Map();
+  for (const c of slice.contests) {
     by.set(`${c.a}\n${c.b}`, c);
     by.set(`${c.b}\n${c.a}`, { ...c, a: c.b, b: c.a, wins: c.losses, losses: c.wins, difference: -c.difference });
   }
-  const rows = names.map((a) => el("tr", {}, el("th", { scope: "row" }, a), names.map((b) => {
+  const line = (a) => el("tr", {}, el("th", { scope: "row" }, ...named(a)), names.map((b) => {
     const c = by.get(`${a}\n${b}`);
     if (!c) return el("td", {}, "");
     const sure = c.p <= 0.05, title = `difference ${number(c.difference)}, p = ${c.p.toFixed(4)}`;
     const show = () => go({ judge: index, against: [a, b] });
     return el("td", { class: sure ? (c.difference > 0 ? "better" : "worse") : null, title },
       el("button", { type: "button", title: `${title}. Show where they differ most`, on: { click: show } }, `${c.wins}–${c.ties}–${c.losses}${sure ? " *" : ""}`));
-  })));
-  return el("details", { open: names.length <= 8 }, el("summary", {}, "System against system"), el("p", { class: "soft" }, "On how many segments the system of the row scores higher – the same – lower than the system of the column; * p ≤ 0.05 (paired approximate randomization). Choose a cell to see where the two differ most."),
-  el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("td", {}, ""), names.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows))));
+  }));
+  const box = el("details", { open: names.length <= 8 }, el("summary", {}, "System against system"), el("p", { class: "soft" }, "On how many segments the system of the row scores higher – the same – lower than the system of the column; * p ≤ 0.05 (paired approximate randomization). Choose a cell to see where the two differ most."));
+  // Two hundred systems make forty thousand cells: they are made when somebody looks.
+  const fill = () => {
+    if (!box.open || box.dataset.filled) return;
+    box.dataset.filled = "true";
+    const body = el("tbody"), more = few(names, line, body, 40, "system");
+    box.append(el("div", { class: "scroll" }, el("table", { class: "contests" }, el("thead", {}, el("tr", {}, el("td", {}, ""), names.map((name) => el("th", { scope: "col" }, ...named(name))))), body), more));
+  };
+  box.addEventListener("toggle", fill);
+  fill();
+  return box;
 }
 
 function agreement(data) {

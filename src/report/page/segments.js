@@ -1,6 +1,6 @@
 // The list of segments: filters, order, and a scroller that keeps only the visible rows in the page.
 
-const HEIGHT = 58;
+const HEIGHT = 80;
 const EXTRA = 8;
 
 class List {
@@ -37,21 +37,13 @@ class List {
 
   row(at) {
     const { data } = this, index = this.shown[at], row = data.rows[index];
-    const counts = [0, 0, 0, 0];
-    let missing = 0;
-    for (const cell of row[ROW.cells]) for (const verdict of cell[CELL.verdicts]) {
-      if (!verdict) continue;
-      if (verdict[VERDICT.score] === null) missing++;
-      for (const error of verdict[VERDICT.errors]) counts[error[ERROR.severity]]++;
-    }
-    const chips = counts.map((n, s) => n ? el("span", { class: `count ${SEVERITIES[s]}`, title: plural(n, `${SEVERITIES[s]} error`) }, `${n} ${"CMmn"[s]}`) : null);
-    if (missing) chips.push(el("span", { class: "count neutral", title: plural(missing, "missing verdict") }, `${missing} ∅`));
+    const chips = badges(data, row);
     const pair = data.pairs[row[ROW.pair]];
     return el("div", {
       class: "row", role: "option", id: `row-${index}`, style: `top:${at * HEIGHT}px`, "aria-selected": String(index === this.selected),
-      "aria-posinset": at + 1, "aria-setsize": this.shown.length, on: { click: () => this.select(at) },
-    }, el("div", { class: "place" }, el("span", {}, place(data, row)), el("span", { class: "chips" }, chips)),
-    el("div", { class: "text", ...language(pair[0]) }, row[ROW.source]));
+      "aria-posinset": at + 1, "aria-setsize": this.shown.length, on: { click: () => { document.body.classList.add("reading"); this.select(at); } },
+    }, el("div", { class: "place" }, el("span", {}, place(data, row, true))),
+    el("div", { class: "text", ...language(pair[0]) }, row[ROW.source].slice(0, 400)), el("div", { class: "chips" }, chips));
   }
 
   select(at, focus) {
@@ -82,6 +74,7 @@ class List {
 
   key(event) {
     const page = Math.max(1, Math.floor(this.box.clientHeight / HEIGHT) - 1);
+    if (event.key === "Enter") { document.body.classList.add("reading"); document.getElementById("detail").focus(); return; }
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     if (!(event.key in steps)) return;
     event.preventDefault();
@@ -91,11 +84,53 @@ class List {
   }
 }
 
-function place(data, row) {
+/** What the judges, and apart from them the raters, found in the translation of each system: the worst severity, and
+ * how many errors. Of many systems, all together. */
+function badges(data, row) {
+  const cells = row[ROW.cells], found = [];
+  const of = (cells, human) => {
+    const counts = [0, 0, 0, 0];
+    let missing = 0;
+    for (const cell of cells) cell[CELL.verdicts].forEach((verdict, judge) => {
+      if (!verdict || data.judges[judge].human !== human) return;
+      if (verdict[VERDICT.score] === null) missing++;
+      for (const error of verdict[VERDICT.errors]) counts[error[ERROR.severity]]++;
+    });
+    return { counts, missing };
+  };
+  const badge = ({ counts, missing }, name, human) => {
+    const all = counts.reduce((a, b) => a + b, 0), worst = counts.findIndex((n) => n > 0);
+    if (all + missing === 0) return;
+    const who = human ? "raters" : "judges", said = counts.map((n, s) => n ? plural(n, `${SEVERITIES[s]} error`) : "").concat(missing ? plural(missing, "missing verdict") : "").filter(Boolean).join(", ");
+    const title = `${name || "all systems"}, ${who}: ${said}`;
+    found.push(el("span", { class: `count ${all ? SEVERITIES[worst] : "neutral"}${human ? " human" : ""}`, title, "aria-label": title }, name ? el("i", {}, `${short(data, name)} `) : null, all ? `${all}${"CMmn"[worst]}` : "∅"));
+  };
+  for (const human of [false, true]) {
+    if (cells.length > 4) badge(of(cells, human), null, human);
+    else for (const cell of cells) badge(of([cell], human), data.systems.length > 1 ? data.systems[cell[CELL.system]] : null, human);
+  }
+  return found;
+}
+
+/** A few letters of a system's name that tell it from the others. */
+function short(data, name) {
+  if (!data.labels) {
+    const [first, ...rest] = data.systems;
+    let n = 0;
+    while (n < first.length && rest.length > 0 && rest.every((other) => other[n] === first[n])) n++;
+    const from = Math.max(...["-", "_", "."].map((mark) => first.lastIndexOf(mark, n - 1))) + 1;
+    const bare = data.systems.map((system) => system.slice(n > 0 ? from : 0) || system);
+    const isAlone = (text) => bare.filter((other) => other.slice(0, 4) === text.slice(0, 4)).length === 1;
+    data.labels = new Map(data.systems.map((system, at) => [system, isAlone(bare[at]) ? bare[at].slice(0, 4) : `…${bare[at].slice(-2)}`]));
+  }
+  return data.labels.get(name);
+}
+
+function place(data, row, brief) {
   const doc = data.docs[row[ROW.doc]], seg = row[ROW.seg];
   const pair = data.pairs.length > 1 ? `${data.pairs[row[ROW.pair]].join("–")} · ` : "";
   if (seg === null) return `${pair}${doc}`;
-  return `${pair}${doc ? `${doc} · ` : ""}segment ${seg}`;
+  return `${pair}${doc ? `${doc} · ` : ""}segment ${seg + 1}${brief ? "" : ` (id ${seg})`}`;
 }
 
 /** Which rows fit the filters, in the order that is asked for. */

@@ -24,13 +24,37 @@ function language(code) {
   return { lang: code.replaceAll("_", "-"), dir: rtl ? "rtl" : "ltr" };
 }
 
+/** So many characters of a text are shown before a reader asks for more: a browser lays out a megabyte in seconds. */
+const LONGEST = 20000;
+
+/** The first of many things, and a button for those that come next. */
+function few(things, render, parent, n, word) {
+  let shown = 0;
+  const more = el("button", { type: "button", class: "small more" });
+  const grow = () => {
+    const next = things.slice(shown, shown + n);
+    parent.append(...next.map((thing, at) => render(thing, shown + at)));
+    shown += next.length;
+    more.hidden = shown >= things.length;
+    more.textContent = `Show ${Math.min(n, things.length - shown).toLocaleString("en")} more of ${plural(things.length, word)}`;
+  };
+  more.addEventListener("click", grow);
+  grow();
+  return more;
+}
+
+/** A name that may be broken between its words, and nowhere else. */
+function named(name) {
+  return name.split(/(?<=[-_./ ])/).flatMap((part, at) => at ? [el("wbr"), part] : [part]);
+}
+
 /** A text in its language, with error spans marked. `open(indices, element)` is called when a span is chosen. */
-function marked(text, code, errors, side, open) {
+function marked(text, code, errors, side, open, most = LONGEST) {
   const mongolian = /_Mong(_|$)/.test(code);
   const box = el("div", { class: mongolian ? "text vertical mongolian" : "text", ...language(code) });
-  const points = Array.from(text);
+  const all = Array.from(text), points = all.length > most ? all.slice(0, most) : all;
   const spans = errors.map((error, index) => ({ error, index }))
-    .filter(({ error }) => error[ERROR.side] === side && error[ERROR.start] !== null && error[ERROR.end] > error[ERROR.start]);
+    .filter(({ error }) => error[ERROR.side] === side && error[ERROR.start] !== null && error[ERROR.end] > error[ERROR.start] && error[ERROR.start] < points.length);
   const cuts = new Set([0, points.length]);
   for (const { error } of spans) for (const at of [error[ERROR.start], error[ERROR.end]]) cuts.add(Math.min(at, points.length));
   const sorted = [...cuts].sort((a, b) => a - b);
@@ -51,6 +75,11 @@ function marked(text, code, errors, side, open) {
       if (event.key === "Enter" || event.key === " ") { event.preventDefault(); open(indices, mark); }
     });
     box.append(mark);
+  }
+  if (points.length < all.length) {
+    const rest = el("button", { type: "button", class: "small" }, `Show all ${plural(all.length, "character")}`);
+    rest.addEventListener("click", () => box.replaceWith(marked(text, code, errors, side, open, Infinity)));
+    box.append(" … ", rest);
   }
   return box;
 }

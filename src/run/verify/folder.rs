@@ -20,6 +20,7 @@ use crate::{
         journal::{Index, JOURNAL},
         work::Work,
     },
+    segment::numbered,
 };
 
 /// A folder and what is known of it.
@@ -49,7 +50,7 @@ impl Folder<'_> {
         }
         if let Some((unit, _)) = &self.index.apart {
             let (what, unit) = ("two different verdicts on one unit", self.work.units.key(*unit));
-            let seg = unit.seg.map_or_else(String::new, |seg| format!(" segment {seg}"));
+            let seg = unit.seg.map_or_else(String::new, |seg| format!(" {}", numbered(seg)));
             let unit = format!("system `{}` document `{}`{seg}", unit.system, unit.doc);
             found.push(Difference::new(JOURNAL, what, &unit, "one verdict on each"));
         }
@@ -189,6 +190,10 @@ impl Folder<'_> {
         let gone = there.keys().filter(|name| !here.contains_key(*name));
         for name in here.keys().chain(gone) {
             let (there, here) = (there.get(name), here.get(name));
+            // Summaries of older versions do not have these.
+            if there.is_none() && ["reasons", "pairs"].contains(&name.as_str()) {
+                continue;
+            }
             if there != here {
                 let text =
                     |value: Option<&Value>| value.map_or_else(|| "no such field".into(), Value::to_string);

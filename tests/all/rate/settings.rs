@@ -63,6 +63,7 @@ fn the_signature_names_the_evidence() {
     `https://example.org` is not on this machine; hint: only http://localhost, http://127.0.0.1 and http://[::1] are asked
     `skip=search` leaves the search agent out, but `search=` gives it something to search; hint: leave one of them out
     `rounds` must be a whole number from 1 on
-    option `rounds` cannot be `many`; hint: 10, <number>
+    option `rounds` of `rate` cannot be `many`
+    hint: it can be 10 or a number
     ");
 }

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{ErrorSpan, Severity, Side, typology};
 use crate::segment::Segment;
@@ -18,15 +18,19 @@ use crate::segment::Segment;
 pub type Ratings = BTreeMap<String, Vec<Option<Vec<Marked>>>>;
 
 /// An error as it stands in the file.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Marked {
-    /// Half-open, in Unicode code points.
+    /// Half-open, in Unicode code points of the target, or of the source for source errors.
     pub start: usize,
     pub end: usize,
+    /// The typology's path, as written in the file.
     #[serde(default)]
     pub category: String,
     #[serde(default)]
     pub severity: String,
+    /// Penalty; higher is worse.
+    #[serde(default)]
+    pub score: Option<f64>,
     #[serde(default)]
     pub is_source_error: bool,
 }
@@ -38,12 +42,14 @@ pub enum Error {
     Io { path: PathBuf, source: std::io::Error },
     #[error("`{path}` line {line}: {reason}")]
     Line { path: PathBuf, line: usize, reason: String },
+    #[error("`{path}` rates {found} segments of `{system}`, but {expected} of another system")]
+    Lengths { path: PathBuf, system: String, found: usize, expected: usize },
 }
 
 /// Reads a file of ratings.
 ///
 /// # Errors
-/// [`Error`], naming the line that is neither `None` nor JSON.
+/// [`Error`], naming the line that cannot be read, or the system with another number of segments than the first.
 pub fn read(path: &Path) -> Result<Ratings, Error> {
     #[derive(Deserialize)]
     struct Row {
@@ -52,20 +58,25 @@ pub fn read(path: &Path) -> Result<Ratings, Error> {
     let text = fs::read_to_string(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let mut ratings = Ratings::new();
     for (idx, line) in text.lines().enumerate() {
+        let wrong = |reason: String| Error::Line { path: path.into(), line: idx + 1, reason };
         let mut fields = line.split('\t');
-        let (system, rating) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
-        let errors =
-            match rating {
-                "None" => None,
-                json => {
-                    Some(serde_json::from_str::<Row>(json).map(|row| row.errors).map_err(|e| {
-                        Error::Line { path: path.into(), line: idx + 1, reason: e.to_string() }
-                    })?)
-                }
-            };
+        let (Some(system), Some(rating)) = (fields.next(), fields.next()) else {
+            return Err(wrong(format!("`{line}` is not `SYSTEM<TAB>RATING`")));
+        };
+        let errors = match rating {
+            "None" => None,
+            json => Some(serde_json::from_str::<Row>(json).map_err(|error| wrong(error.to_string()))?.errors),
+        };
         ratings.entry(system.to_owned()).or_default().push(errors);
     }
-    Ok(ratings)
+    let expected = ratings.values().next().map_or(0, Vec::len);
+    match ratings.iter().find(|(_, segments)| segments.len() != expected) {
+        None => Ok(ratings),
+        Some((system, segments)) => {
+            let (system, found) = (system.clone(), segments.len());
+            Err(Error::Lengths { path: path.into(), system, found, expected })
+        }
+    }
 }
 
 impl Marked {

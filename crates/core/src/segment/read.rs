@@ -10,6 +10,7 @@ use super::{Corpus, Lang, Segment, lang};
 
 mod csv;
 mod general;
+pub mod layout;
 mod parallel;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -171,13 +172,13 @@ pub enum Error {
     )]
     NoPair { path: PathBuf, line: usize },
     #[error(
-        "`{path}` line {line}: segment `{seg}` of document `{doc}` and system `{system}` was already on line \
+        "`{path}` line {line}: the segment with the id `{seg}` of document `{doc}` and system `{system}` was already on line \
          {first}\nhint: `seg_id` must be unique within a document of a system"
     )]
     Duplicate { path: PathBuf, line: usize, first: usize, system: String, doc: String, seg: usize },
     #[error(
         "`{path}` line {line}: document `{doc}` resumes here, after it ended on line \
-         {ended}\nhint: keep the segments of a document together"
+         {ended}\nhint: sort the rows by document, or leave `doc` out to judge each segment alone"
     )]
     Scattered { path: PathBuf, line: usize, doc: String, ended: usize },
     #[error("two translations are both named `{system}`: `{a}` and `{b}`\nhint: rename one of the files")]

@@ -3,7 +3,11 @@
 use std::{
     collections::{BTreeSet, HashMap},
     ops::Range,
-    sync::mpsc::Receiver,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::Receiver,
+    },
 };
 
 use rayon::prelude::*;
@@ -39,6 +43,8 @@ pub struct Worker {
     /// Whether answers guess ahead.
     drafts: bool,
     n_named: SeqId,
+    /// Token positions so far, for whoever watches.
+    computed: Arc<AtomicUsize>,
 }
 
 /// An answer that has rows in the step at hand.
@@ -48,15 +54,27 @@ struct Asked {
     /// The first of its rows among the step's wanted ones.
     first: usize,
     wants: Vec<Want>,
+    /// Those of its rows after which several tokens are weighed, with these.
+    more: Vec<(usize, Vec<u32>)>,
     /// Its rows among those whose hidden states are noted.
     noted: Range<usize>,
 }
+
+/// Log-probabilities after one row.
+type Weighed = Result<Vec<f64>, llm::Error>;
 
 impl Worker {
     /// A worker over a loaded model; the scheduler knows the blocks of its cache.
     #[must_use]
     pub fn new(model: Box<dyn Model>, scheduler: Scheduler, inbox: Receiver<Request>, drafts: bool) -> Self {
-        Self { model, scheduler, inbox, answers: HashMap::new(), drafts, n_named: 0 }
+        let computed = Arc::default();
+        Self { model, scheduler, inbox, answers: HashMap::new(), drafts, n_named: 0, computed }
+    }
+
+    /// The number of token positions that it has computed, as it grows.
+    #[must_use]
+    pub fn computed(&self) -> Arc<AtomicUsize> {
+        self.computed.clone()
     }
 
     /// Runs until all senders are dropped.
@@ -82,6 +100,8 @@ impl Worker {
         match self.model.take(&wants) {
             Ok(choices) => {
                 self.scheduler.computed(&step);
+                let n_tokens = step.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
+                self.computed.fetch_add(n_tokens, Ordering::Relaxed);
                 self.finish(asked, &choices);
                 Ok(())
             }
@@ -144,8 +164,9 @@ impl Worker {
         }
         let asked =
             |(id, mut answer, first, n_logits, noted): (SeqId, Answer, usize, usize, Range<usize>)| {
+                let more = answer.more(n_logits);
                 let wants = answer.wants(n_logits);
-                Asked { id, answer, first, wants, noted }
+                Asked { id, answer, first, wants, more, noted }
             };
         waiting.into_par_iter().map(asked).collect()
     }
@@ -174,9 +195,12 @@ impl Worker {
     fn finish(&mut self, asked: Vec<Asked>, choices: &[Option<Choice>]) {
         let n_drafts = if self.drafts { draft::share(asked.len(), self.model.cheap_rows()) } else { 0 };
         let model = &*self.model;
+        let weighed = weigh(model, &asked);
         let take = |Asked { id, mut answer, first, wants, .. }: Asked| {
-            let logprobs = |row, ids: &[u32]| {
-                model.logprobs(first + row, ids).map_err(|error| llm::Error::Engine(error.to_string()))
+            // One token beside those that were weighed together is what the budget asks for in a choice's place.
+            let logprobs = |row: usize, ids: &[u32]| match weighed.get(&(first + row)) {
+                Some(weighed) if ids.len() > 1 => weighed.clone(),
+                _ => logprobs_of(model, &[(first + row, ids)]).remove(0),
             };
             answer.take(&choices[first..first + wants.len()], n_drafts, logprobs);
             (id, answer)
@@ -202,6 +226,26 @@ impl Worker {
         while let Ok(request) = self.inbox.recv() {
             request.answer.send_error(error);
         }
+    }
+}
+
+/// Weighs all that is weighed together after one row, of all rows at once; by row.
+fn weigh(model: &dyn Model, asked: &[Asked]) -> HashMap<usize, Weighed> {
+    let rows = asked.iter().flat_map(|Asked { first, more, .. }| more.iter().map(move |more| (first, more)));
+    let rows: Vec<(usize, &[u32])> = rows.map(|(first, (row, ids))| (first + row, &ids[..])).collect();
+    if rows.is_empty() {
+        return HashMap::new();
+    }
+    rows.iter().map(|(row, _)| *row).zip(logprobs_of(model, &rows)).collect()
+}
+
+/// The log-probabilities of tokens after some rows, an entry for each row.
+fn logprobs_of(model: &dyn Model, rows: &[(usize, &[u32])]) -> Vec<Weighed> {
+    let failed = |error: model::Error| llm::Error::Engine(error.to_string());
+    let none = || failed(model::Error::Step("the logits are not numbers".into()));
+    match model.logprobs(rows) {
+        Ok(logprobs) => logprobs.into_iter().map(|logprobs| logprobs.ok_or_else(none)).collect(),
+        Err(error) => vec![Err(failed(error)); rows.len()],
     }
 }
 

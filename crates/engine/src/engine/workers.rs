@@ -15,7 +15,7 @@ use std::{
 use crate::{llm::Seen, model::Model};
 
 use super::{
-    Error, Options,
+    Error, Options, n_threads,
     scheduler::{Limits, Scheduler},
     worker::{Request, Worker},
 };
@@ -31,11 +31,20 @@ pub struct Workers {
     slack: usize,
 }
 
+/// A loaded model with its cache.
+pub struct Ready {
+    pub model: Box<dyn Model>,
+    /// Blocks of the cache.
+    pub n_blocks: usize,
+    pub limits: Limits,
+}
+
 /// One worker as its askers see it.
 struct WorkerHandle {
     // Dropped first: the thread ends when all senders are dropped.
     inbox: Sender<Request>,
     waiting: Arc<AtomicUsize>,
+    computed: Arc<AtomicUsize>,
     _thread: Thread,
 }
 
@@ -94,13 +103,13 @@ impl Drop for Waiting {
 }
 
 impl Workers {
-    /// Starts a worker for each loaded model, whose caches have so many blocks.
+    /// Starts a worker for each loaded model.
     ///
     /// # Errors
     /// Threads that cannot be started.
-    pub fn start(models: Vec<(Box<dyn Model>, usize)>, options: &Options) -> Result<Self, Error> {
+    pub fn start(models: Vec<Ready>, options: &Options) -> Result<Self, Error> {
         let slack = options.n_rows.max(1) / 4 + 1;
-        let start = |(i, (model, n_blocks))| start(i, model, n_blocks, options);
+        let start = |(i, ready)| start(i, ready, options);
         let workers = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
         Ok(Self { handles: workers, known: Mutex::default(), slack })
     }
@@ -118,6 +127,11 @@ impl Workers {
         waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(waiting.clone());
         inbox.send(request).ok().map(|()| waiting)
+    }
+
+    /// Token positions that all of them have computed so far.
+    pub fn computed(&self) -> usize {
+        self.handles.iter().map(|worker| worker.computed.load(Ordering::Relaxed)).sum()
     }
 
     fn loads(&self) -> Vec<usize> {
@@ -153,20 +167,20 @@ impl Known {
     }
 }
 
-fn start(i: usize, model: Box<dyn Model>, n_blocks: usize, options: &Options) -> Result<WorkerHandle, Error> {
-    let limits = Limits {
-        n_rows: options.n_rows.max(1),
-        n_tokens: options.step_tokens.max(1),
-        prefix_cache: options.prefix_cache,
-    };
+fn start(
+    i: usize,
+    Ready { model, n_blocks, limits }: Ready,
+    options: &Options,
+) -> Result<WorkerHandle, Error> {
     let (sender, inbox) = channel();
     let worker = Worker::new(model, Scheduler::new(limits, n_blocks), inbox, options.drafts);
-    let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or(0));
+    let computed = worker.computed();
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or_else(n_threads));
     let pool = threads.build().map_err(|e| Error::Threads(e.to_string()))?;
     let run = move || pool.install(|| worker.run());
     let thread = std::thread::Builder::new().name(format!("engine {i}"));
     let thread = thread.spawn(run).map_err(|e| Error::Threads(e.to_string()))?;
-    Ok(WorkerHandle { inbox: sender, waiting: Arc::default(), _thread: Thread(Some(thread)) })
+    Ok(WorkerHandle { inbox: sender, waiting: Arc::default(), computed, _thread: Thread(Some(thread)) })
 }
 
 #[cfg(test)]

@@ -11,6 +11,10 @@
 //! per 256 would save one product in ten or eleven of the inner loop, and cost a neighbour of an outlier 256
 //! values away its bits.
 //!
+//! **Tiers.** Kernels are chosen when the program runs ([`Tier`]). Those of floats, of attention and of all that goes on
+//! between products are written once over sixteen lanes ([`lanes`]), which a tier holds in one register or in two;
+//! products of 8-bit integers are written for AVX-512, for AVX2 (with AVX-VNNI and without) and in plain Rust.
+//!
 //! **The same bytes.** The sum of one output of one row is taken in one order, block after block along
 //! `k`, whatever the number of rows, tiles and threads. Integer formats give the same bits on every
 //! [`Tier`]: the sum of a block is an exact 32-bit integer, and each later step is one rounded
@@ -40,6 +44,7 @@ pub mod activate;
 pub mod attend;
 pub mod softmax;
 
+mod floats;
 mod input;
 pub mod lanes;
 mod layout;
@@ -48,6 +53,8 @@ mod portable;
 mod schedule;
 mod unpack;
 
+pub mod baseline;
+pub mod cores;
 pub mod heap;
 pub mod peak;
 mod tier;
@@ -180,7 +187,7 @@ impl Packed {
     /// When a slice has not the length of its shape.
     pub fn matmul(&self, x: &[f32], m: usize, out: &mut [f32], activations: Activations, tier: Tier) {
         let input = Input::new(x, m, self.k, self.format.coding(activations), tier);
-        multiply(&mut [Job { weights: self, out }], &input, tier);
+        multiply(&mut [Job { weights: self, out }], &input);
     }
 
     /// Row `i` as `f32`: the embedding of one token when the matrix is an embedding table. The same values
@@ -199,22 +206,23 @@ impl Packed {
 
 /// Runs a generic kernel on the lanes of a tier.
 macro_rules! on_tier {
-    ($tier:expr, $name:ident<$($l:ident),*>($($arg:ident: $ty:ty),* $(,)?)) => {{
+    ($tier:expr, $name:ident<$($l:ident: $bound:path),*>($($arg:ident: $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
         {
             #[target_feature(enable = "avx512f,avx512bw,avx512bf16,avx2,fma,f16c")]
-            fn avx512<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
+            fn avx512<$($l: $bound),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx512 $(, $l)*>($($arg),*)
             }
             #[target_feature(enable = "avx2,fma,f16c")]
-            fn avx2<$($l: $crate::model::cpu::lanes::Stored),*>($($arg: $ty),*) {
+            fn avx2<$($l: $bound),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx2 $(, $l)*>($($arg),*)
             }
             match $tier.instructions() {
                 // SAFETY: a tier exists only on machines that have its instructions.
                 $crate::model::cpu::tier::Instructions::Avx512 => unsafe { avx512::<$($l),*>($($arg),*) },
                 // SAFETY: as above.
-                $crate::model::cpu::tier::Instructions::Avx2 => unsafe { avx2::<$($l),*>($($arg),*) },
+                $crate::model::cpu::tier::Instructions::Avx2
+                | $crate::model::cpu::tier::Instructions::AvxVnni => unsafe { avx2::<$($l),*>($($arg),*) },
                 $crate::model::cpu::tier::Instructions::Portable => {
                     $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
                 }

@@ -38,7 +38,9 @@ pub enum Error {
     )]
     NotBuilt(String),
     /// The binary could use CUDA, but there is no such device here.
-    #[error("`{name}`: no CUDA device: {reason}; hint: `nvidia-smi` lists the devices, or choose `cpu`")]
+    #[error(
+        "`{name}`: no CUDA device: {reason}\nhint: `nvidia-smi` lists the devices where the driver is installed; or `--device cpu`"
+    )]
     NoDevice { name: String, reason: String },
 }
 

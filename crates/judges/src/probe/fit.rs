@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use tribunal_core::digest;
 
 use crate::{
     Error, Model,
@@ -253,9 +253,7 @@ impl Fit {
         grown.resize(self.score.mean.len(), 0.0);
         let maps = [&self.any.map, &self.major.map, &self.score.mean, &grown];
         let lens = Lens { depths: vec![self.depth], maps: maps.into_iter().cloned().collect() };
-        let digest = Sha256::digest(text);
-        let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-        self.applied = Applied { hash: format!("{hash:08x}"), lens };
+        self.applied = Applied { hash: digest::short(text), lens };
         self
     }
 
@@ -329,8 +327,8 @@ impl Fit {
         let unknown = pairs.iter().filter(|pair| !self.calibrations.contains_key(*pair));
         let remark = |pair| {
             format!(
-                "the fit was not made on {pair}: it ranks translations there, less well, and its numbers of errors are \
-                 guesses"
+                "the fit was not made on {pair}: how well it ranks translations there was not measured, and its numbers \
+                 of errors are guesses"
             )
         };
         unknown.map(remark).collect()

@@ -13,8 +13,8 @@ use super::labels::{self, NO_ERROR};
 use super::perturb;
 pub use super::plan::{Plan, Rated, Set};
 use crate::Error;
+use crate::mqm::ratings::Marked;
 use crate::pcg::Pcg64;
-use crate::rating::RatedError;
 
 /// The cues of one label and severity: how many there are and how many the plan wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -95,14 +95,14 @@ pub fn build(rated: &[Rated], plan: &Plan) -> Result<Built, Error> {
 }
 
 fn is_perfect(rated: &Rated) -> bool {
-    rated.errors.iter().all(|error| labels::of_mqm(&error.category) == Some(NO_ERROR))
+    rated.errors.iter().all(|error| labels::from_mqm(&error.category) == Some(NO_ERROR))
 }
 
 fn marked_set(rated: &[Rated], plan: &Plan, random: &mut Pcg64) -> Vec<Cue> {
-    let mut candidates: BTreeMap<(&str, &str), Vec<(&Rated, &RatedError)>> = BTreeMap::new();
+    let mut candidates: BTreeMap<(&str, &str), Vec<(&Rated, &Marked)>> = BTreeMap::new();
     for translation in rated {
         for error in translation.errors.iter().filter(|error| error.end > error.start) {
-            let cell = (labels::of_mqm(&error.category), labels::severity(&error.severity));
+            let cell = (labels::from_mqm(&error.category), labels::severity(&error.severity));
             if let (Some(label), Some(severity)) = cell {
                 candidates.entry((label, severity)).or_default().push((translation, error));
             }
@@ -124,7 +124,7 @@ fn marked_set(rated: &[Rated], plan: &Plan, random: &mut Pcg64) -> Vec<Cue> {
 }
 
 /// The translation with one of its errors marked; `None` when the offsets leave the text.
-fn marked(rated: &Rated, error: &RatedError, [label, severity]: [&str; 2], plan: &Plan) -> Option<Cue> {
+fn marked(rated: &Rated, error: &Marked, [label, severity]: [&str; 2], plan: &Plan) -> Option<Cue> {
     let text = if error.is_source_error { rated.source } else { rated.target };
     let (span, tagged) = with_tags(text, error.start, error.end)?;
     let (source, target) = if error.is_source_error {
@@ -162,8 +162,8 @@ mod tests {
         Plan { set, size, seed: 3, source_lang: "a".into(), target_lang: "b".into() }
     }
 
-    fn error(category: &str, severity: &str, start: usize) -> RatedError {
-        RatedError {
+    fn error(category: &str, severity: &str, start: usize) -> Marked {
+        Marked {
             start,
             end: start + 1,
             category: category.into(),
@@ -188,7 +188,7 @@ mod tests {
     fn labels_and_severities_are_balanced() {
         // Nine minor mistranslations for each major one, few majors of omission, and no other label.
         let texts: Vec<String> = (0..100).map(|i| format!("text {i}")).collect();
-        let errors: Vec<Vec<RatedError>> = (0..100)
+        let errors: Vec<Vec<Marked>> = (0..100)
             .map(|i| match i {
                 0..10 => vec![error("Accuracy/Mistranslation", "Major", 0)],
                 10..90 => {

@@ -1,6 +1,6 @@
 //! What a set is built from, and which set: the nouns that [`super::build`] and [`super::perturb`] share.
 
-use crate::rating::RatedError;
+use crate::mqm::ratings::Marked;
 
 /// A rated translation.
 #[derive(Clone, Debug)]
@@ -8,7 +8,7 @@ pub struct Rated<'a> {
     pub source: &'a str,
     pub reference: &'a str,
     pub target: &'a str,
-    pub errors: &'a [RatedError],
+    pub errors: &'a [Marked],
 }
 
 /// Which set, how large, and the languages' names.

@@ -1,12 +1,9 @@
 //! Parallel text: one segment a line in a source file and in one file for each system.
 //! It aligns nothing: line N is segment N.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use super::{Error, Input, text};
+use super::{Error, Input, layout, text};
 use crate::segment::{Lang, Segment};
 
 /// The files of a parallel text.
@@ -76,7 +73,7 @@ fn stem(path: &Path) -> String {
 
 /// The lines of a source file; none of them is empty.
 pub fn sources(path: &Path) -> Result<Vec<String>, Error> {
-    let sources = text::lines(path)?;
+    let sources = layout::texts(path, "source")?;
     let empty: Vec<usize> = (0..sources.len()).filter(|&i| sources[i].trim().is_empty()).collect();
     match empty.as_slice() {
         [] => Ok(sources),
@@ -88,25 +85,11 @@ pub fn sources(path: &Path) -> Result<Vec<String>, Error> {
     }
 }
 
-/// The document of each line: its last field, after an optional domain.
+/// The document of each line.
 pub fn docs(path: &Path, source: &Path, n_sources: usize) -> Result<Vec<String>, Error> {
-    let lines = text::lines(path)?;
-    same_length(source, n_sources, path, lines.len())?;
-    let mut docs: Vec<String> = Vec::with_capacity(lines.len());
-    let mut last_line: BTreeMap<String, usize> = BTreeMap::new();
-    for (i, line) in lines.iter().enumerate() {
-        let Some(doc) = line.split_whitespace().last() else {
-            return Err(Error::Missing { path: path.into(), line: i + 1, field: "doc", hint: String::new() });
-        };
-        if let Some(&ended) = last_line.get(doc)
-            && ended != i
-        {
-            return Err(Error::Scattered { path: path.into(), line: i + 1, doc: doc.into(), ended });
-        }
-        last_line.insert(doc.into(), i + 1);
-        docs.push(doc.into());
-    }
-    Ok(docs)
+    let places = layout::places(path)?;
+    same_length(source, n_sources, path, places.len())?;
+    Ok(places.into_iter().map(|place| place.doc).collect())
 }
 
 /// The reference of each line; an empty line is no reference.
@@ -116,7 +99,7 @@ pub fn references(
     n_sources: usize,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Option<String>>, Error> {
-    let lines = text::lines(path)?;
+    let lines = layout::texts(path, "target")?;
     same_length(source, n_sources, path, lines.len())?;
     let references: Vec<Option<String>> =
         lines.into_iter().map(|line| Some(line).filter(|line| !line.trim().is_empty())).collect();

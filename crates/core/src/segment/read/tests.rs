@@ -110,7 +110,7 @@ fn bad_parallel_text() {
         &[("src.txt", b"1\n2\n3\n"), ("a.txt", b"1\n2\n3\n"), ("docs.txt", b"x\ny\nx\n")];
     insta::assert_snapshot!(parallel_message(files), @"
     `DIR/docs.txt` line 3: document `x` resumes here, after it ended on line 1
-    hint: keep the segments of a document together
+    hint: sort the rows by document, or leave `doc` out to judge each segment alone
     ");
     let dir = Dir::with(&[("src.txt", b"1\n"), ("x/a.txt", b"1\n"), ("y/a.txt", b"1\n")]);
     insta::assert_snapshot!(dir.message(parallel(&dir.parallel(&["x/a.txt", "y/a.txt"]))), @"
@@ -172,12 +172,12 @@ fn bad_rows() {
         format!("{{{text},\"doc\":\"{doc}\",\"seg_id\":{seg}}}\n")
     };
     insta::assert_snapshot!(jsonl(&[row("d", 1), row("d", 1)].concat()), @"
-    `DIR/in.jsonl` line 2: segment `1` of document `d` and system `in` was already on line 1
+    `DIR/in.jsonl` line 2: the segment with the id `1` of document `d` and system `in` was already on line 1
     hint: `seg_id` must be unique within a document of a system
     ");
     insta::assert_snapshot!(jsonl(&[row("d", 1), row("e", 2), row("d", 3)].concat()), @"
     `DIR/in.jsonl` line 3: document `d` resumes here, after it ended on line 1
-    hint: keep the segments of a document together
+    hint: sort the rows by document, or leave `doc` out to judge each segment alone
     ");
     insta::assert_snapshot!(table_message("in.tsv", "src\tsystem\n"), @"
     `DIR/in.tsv` line 1: the field `hypothesis` is missing

@@ -1,12 +1,15 @@
-//! An mt-metrics-eval folder: `sources/LP.txt`, `documents/LP.docs`, `references/LP.NAME.txt`,
-//! `system-outputs/LP/SYSTEM.txt`; or a folder of WMT's general task. Human and metric scores are the business of
-//! `meta`.
+//! The translations of an mt-metrics-eval folder ([`layout`] says which files they are in), or of a folder of WMT's
+//! general task. Human and metric scores are the business of `meta`.
 //!
 //! Source: `data.py: EvalSet` of google-research/mt-metrics-eval at 68a481ae.
 
 use std::path::{Path, PathBuf};
 
-use super::{Error, Input, general, parallel, text};
+use super::{
+    Error, Input, general,
+    layout::{self, Layout, names},
+    parallel,
+};
 use crate::segment::{Lang, Segment};
 
 /// What mt-metrics-eval writes where a system gave no translation.
@@ -34,22 +37,22 @@ pub fn testset(choice: &TestSet) -> Result<Input, Error> {
     if let Some(files) = general::files(&choice.dir, &choice.pair.0)? {
         return general_task(choice, &files);
     }
-    let lp = &choice.pair.0;
-    let source = file(choice, "sources", &format!("{lp}.txt"))?;
-    let outputs = file(choice, "system-outputs", lp)?;
+    let layout = Layout::new(&choice.dir, &choice.pair.0);
+    let source = there(choice, "sources", layout.source())?;
+    let outputs = there(choice, "system-outputs", choice.dir.join("system-outputs").join(&choice.pair.0))?;
     let sources = parallel::sources(&source)?;
-    let docs = parallel::docs(&file(choice, "documents", &format!("{lp}.docs"))?, &source, sources.len())?;
+    let docs = parallel::docs(&there(choice, "documents", layout.docs())?, &source, sources.len())?;
     let mut notes = Vec::new();
     let references = match &choice.reference {
         None => None,
         Some(name) => {
-            let path = file(choice, "references", &format!("{lp}.{name}.txt"))?;
+            let path = there(choice, "references", layout.reference(name))?;
             Some(parallel::references(&path, &source, sources.len(), &mut notes)?)
         }
     };
-    let systems = systems(choice, &outputs)?.into_iter();
+    let systems = systems(choice, &layout, outputs)?.into_iter();
     let outputs: Vec<(String, PathBuf)> =
-        systems.map(|system| (system.clone(), outputs.join(format!("{system}.txt")))).collect();
+        systems.map(|system| (system.clone(), layout.output(&system))).collect();
     let texts = Texts { source: &source, sources, docs, references };
     texts.segments(choice, &outputs, notes)
 }
@@ -74,7 +77,7 @@ impl Texts<'_> {
         let (_, src_lang, tgt_lang) = &choice.pair;
         let mut segments = Vec::new();
         for (system, path) in outputs {
-            let hypotheses = text::lines(path)?;
+            let hypotheses = layout::texts(path, "hypothesis")?;
             parallel::same_length(self.source, self.sources.len(), path, hypotheses.len())?;
             note_missing(path, &hypotheses, &mut notes);
             parallel::note_empty(path, &hypotheses, &mut notes);
@@ -142,13 +145,13 @@ fn note_missing(path: &Path, hypotheses: &[String], notes: &mut Vec<String>) {
 }
 
 /// A file or folder of the test set; if it is missing, the error says what is there instead.
-fn file(choice: &TestSet, folder: &str, name: &str) -> Result<PathBuf, Error> {
-    let path = choice.dir.join(folder).join(name);
+fn there(choice: &TestSet, folder: &str, path: PathBuf) -> Result<PathBuf, Error> {
     if path.exists() {
         return Ok(path);
     }
     let there = names(&choice.dir.join(folder)).unwrap_or_default();
     let there = if there.is_empty() { String::new() } else { format!("; {folder}/ has {}", list(&there)) };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     Err(Error::Layout {
         dir: choice.dir.clone(),
         missing: format!("{folder}/{name}"),
@@ -158,34 +161,16 @@ fn file(choice: &TestSet, folder: &str, name: &str) -> Result<PathBuf, Error> {
 }
 
 /// The systems to read, sorted by name when all are meant.
-fn systems(choice: &TestSet, outputs: &Path) -> Result<Vec<String>, Error> {
-    let all: Vec<String> = names(outputs)?
-        .into_iter()
-        .filter_map(|name| name.strip_suffix(".txt").map(str::to_string))
-        .collect();
+fn systems(choice: &TestSet, layout: &Layout, dir: PathBuf) -> Result<Vec<String>, Error> {
+    let all = layout.systems()?;
     let Some(wanted) = &choice.systems else {
-        let references = choice.dir.join("references");
-        let is_reference =
-            |system: &String| references.join(format!("{}.{system}.txt", choice.pair.0)).exists();
+        let is_reference = |system: &String| layout.reference(system).exists();
         return Ok(all.into_iter().filter(|system| !is_reference(system)).collect());
     };
-    for system in wanted {
-        if !all.contains(system) {
-            let (dir, there) = (outputs.into(), list(&all));
-            return Err(Error::System { system: system.clone(), dir, there });
-        }
+    if let Some(system) = wanted.iter().find(|system| !all.contains(system)) {
+        return Err(Error::System { system: system.clone(), dir, there: list(&all) });
     }
     Ok(wanted.clone())
-}
-
-fn names(dir: &Path) -> Result<Vec<String>, Error> {
-    let io = |source| Error::Io { path: dir.into(), source };
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(io)? {
-        names.push(entry.map_err(io)?.file_name().to_string_lossy().into_owned());
-    }
-    names.sort();
-    Ok(names)
 }
 
 fn list(names: &[String]) -> String {

@@ -48,18 +48,18 @@ impl Narrow {
         let all = rows.len() == sums.m;
         let narrowed: Vec<&Packed> = pairs.iter().map(|pair| &pair.a).collect();
         let input = if all { coded(sums.x, k, tier) } else { coded(&gathered(sums.x, k, rows), k, tier) };
-        let hidden = products(&narrowed, &input, tier); // for each pair [rows, rank]
+        let hidden = products(&narrowed, &input); // for each pair [rows, rank]
         for ((pair, mut hidden), place) in pairs.into_iter().zip(hidden).zip(places) {
             for h in &mut hidden {
                 *h *= pair.scale;
             }
             let (hidden, out) = (coded(&hidden, pair.b.k(), tier), &mut sums.outs[place]);
             if all {
-                add_multiply(&mut [Job { weights: &pair.b, out }], &hidden, tier);
+                add_multiply(&mut [Job { weights: &pair.b, out }], &hidden);
             } else {
                 let n = pair.b.n();
                 let mut some = gathered(out, n, rows);
-                add_multiply(&mut [Job { weights: &pair.b, out: &mut some }], &hidden, tier);
+                add_multiply(&mut [Job { weights: &pair.b, out: &mut some }], &hidden);
                 for (&row, some) in rows.iter().zip(some.chunks_exact(n)) {
                     out[row as usize * n..][..n].copy_from_slice(some);
                 }

@@ -5,7 +5,7 @@
 //! on the other queries of the tile, not on which blocks they share. It writes no cache.
 //!
 //! A cache of f32 or f16 is read in f32. Against one of bf16, queries and softmax weights are rounded to bf16 too
-//! and go through the machine's products of bf16 pairs, whose sums are f32; what is next to zero is zero
+//! and go through the machine's products of bf16 pairs, or as floats in the same order; their sums are f32; what is next to zero is zero
 //! ([`Stored`]), so that no sum is subnormal and every tier has the same bits.
 
 mod products;
@@ -81,15 +81,17 @@ impl<'a> Row<'a> {
 
 /// One thread's buffers, reused between its tiles.
 #[derive(Default)]
-pub struct Scratch<S: Stored> {
+pub struct Scratch {
     /// The tile's queries, already scaled: `[rows, group, head_dim]`.
     pub queries: Vec<f32>,
     /// The same in units.
-    units: Vec<S::Unit>,
+    units: Vec<f32>,
     /// `[n_queries, SPLIT]`
     scores: Vec<f32>,
     /// `[n_queries, SPLIT]` in units.
-    weights: Vec<S::Unit>,
+    weights: Vec<f32>,
+    /// Keys or values as floats.
+    wide: Vec<[f32; WIDTH]>,
     /// `[n_queries, head_dim]`, of the split at hand.
     part: Vec<f32>,
     /// Running maximum and denominator of each query.
@@ -105,14 +107,14 @@ pub fn attend<S: Stored>(
     cached: Cached<'_, S>,
     head: usize,
     rows: &[Row<'_>],
-    scratch: &mut Scratch<S>,
+    scratch: &mut Scratch,
     out: &mut [f32],
 ) {
-    on_tier!(tier, tile<S>(
+    on_tier!(tier, tile<S: Stored>(
         cached: Cached<'_, S>,
         head: usize,
         rows: &[Row<'_>],
-        scratch: &mut Scratch<S>,
+        scratch: &mut Scratch,
         out: &mut [f32],
     ));
 }
@@ -122,15 +124,15 @@ fn tile<L: Lanes, S: Stored>(
     cached: Cached<'_, S>,
     head: usize,
     rows: &[Row<'_>],
-    scratch: &mut Scratch<S>,
+    scratch: &mut Scratch,
     out: &mut [f32],
 ) {
     let n_queries = scratch.queries.len() / cached.head_dim;
     scratch.scores.resize(n_queries * SPLIT, 0.0);
     scratch.part.resize(n_queries * cached.head_dim, 0.0);
-    scratch.weights.resize(n_queries * SPLIT / S::UNIT, S::Unit::default());
+    scratch.weights.resize(n_queries * S::words::<L>(SPLIT), 0.0);
     scratch.units.clear();
-    S::units(&scratch.queries, &mut scratch.units);
+    S::units::<L>(&scratch.queries, &mut scratch.units);
     scratch.peak.clear();
     scratch.peak.resize(n_queries, f32::NEG_INFINITY);
     scratch.total.clear();
@@ -185,7 +187,7 @@ struct Run<'a, S> {
 impl<S: Stored> Run<'_, S> {
     /// Adds this split to the running softmax of the run's queries.
     #[inline(always)]
-    fn attend<L: Lanes>(&self, out: &mut [f32], scratch: &mut Scratch<S>) {
+    fn attend<L: Lanes>(&self, out: &mut [f32], scratch: &mut Scratch) {
         let base = self.split * SPLIT;
         let first = self.rows.iter().map(|row| row.first(self.cached.window)).min().unwrap_or(0).max(base);
         let longest = self.rows.iter().max_by_key(|row| row.position).expect("a run has rows");
@@ -199,27 +201,27 @@ impl<S: Stored> Run<'_, S> {
         let split = Split { cached: self.cached, head: self.head, blocks: &blocks[..hi] };
         let n = self.rows.len() * self.group;
         let (these, dim) = (self.first_query..self.first_query + n, self.cached.head_dim);
-        let queries = &scratch.units[these.start * dim / S::UNIT..these.end * dim / S::UNIT];
+        let queries = &scratch.units[S::words::<L>(these.start * dim)..S::words::<L>(these.end * dim)];
         let scores = &mut scratch.scores[these.start * SPLIT..these.end * SPLIT];
-        products::score::<L, S>(split, lo, queries, scores);
+        products::score::<L, S>(split, lo, queries, scores, &mut scratch.wide);
         let merges = self.softmax::<L>(lo, hi, scratch);
-        let weights = &scratch.weights[these.start * SPLIT / S::UNIT..these.end * SPLIT / S::UNIT];
+        let weights = &scratch.weights[S::words::<L>(these.start * SPLIT)..S::words::<L>(these.end * SPLIT)];
         let part = &mut scratch.part[these.start * dim..these.end * dim];
-        products::weigh::<L, S>(split, (first - base, end - base), weights, part);
+        products::weigh::<L, S>(split, (first - base, end - base), weights, part, &mut scratch.wide);
         self.merge::<L>(&merges, out, scratch);
     }
 
     /// Turns scores into weights, and gives for each query the factors on what was and on what comes; `None`
     /// when it sees no key of the split.
     #[inline(always)]
-    fn softmax<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch<S>) -> Vec<Option<(f32, f32)>> {
+    fn softmax<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch) -> Vec<Option<(f32, f32)>> {
         let base = self.split * SPLIT;
         let mut factors = Vec::with_capacity(self.rows.len() * self.group);
         for i in 0..self.rows.len() * self.group {
             let (row, query) = (&self.rows[i / self.group], self.first_query + i);
             let scores = &mut scratch.scores[query * SPLIT + lo * BLOCK..query * SPLIT + hi * BLOCK];
-            let weights = &mut scratch.weights[query * SPLIT / S::UNIT..];
-            let weights = &mut weights[lo * BLOCK / S::UNIT..hi * BLOCK / S::UNIT];
+            let weights = &mut scratch.weights[S::words::<L>(query * SPLIT)..];
+            let weights = &mut weights[S::words::<L>(lo * BLOCK)..S::words::<L>(hi * BLOCK)];
             let (first, end) = (row.first(self.cached.window), row.position + 1);
             let keys = base + lo * BLOCK..base + hi * BLOCK;
             if keys.start < first || end < keys.end {
@@ -236,14 +238,14 @@ impl<S: Stored> Run<'_, S> {
             }
             let peak = lanes::largest(top);
             if peak == f32::NEG_INFINITY {
-                weights.fill(S::Unit::default());
+                weights.fill(0.0);
                 factors.push(None);
                 continue;
             }
             let mut sums = L::splat(0.0);
             let less = L::splat(peak);
-            for (lanes, weights) in scores.iter().zip(weights.chunks_exact_mut(WIDTH / S::UNIT)) {
-                sums = sums.add(S::softmax(L::load(lanes).sub(less), weights));
+            for (lanes, weights) in scores.iter().zip(weights.chunks_exact_mut(S::words::<L>(WIDTH))) {
+                sums = sums.add(S::softmax(L::load(lanes).sub(less), S::view_mut::<L>(weights)));
             }
             let (was, total) = (scratch.peak[query], lanes::sum(sums));
             let now = if peak > was { peak } else { was };
@@ -257,7 +259,7 @@ impl<S: Stored> Run<'_, S> {
 
     /// `out = out * keep + part * take`.
     #[inline(always)]
-    fn merge<L: Lanes>(&self, factors: &[Option<(f32, f32)>], out: &mut [f32], scratch: &Scratch<S>) {
+    fn merge<L: Lanes>(&self, factors: &[Option<(f32, f32)>], out: &mut [f32], scratch: &Scratch) {
         let dim = self.cached.head_dim;
         for (i, &factors) in factors.iter().enumerate() {
             let Some((keep, take)) = factors else { continue };

@@ -71,15 +71,10 @@ pub(super) fn attended<S: Stored>(
 }
 
 /// One thread's buffers.
-struct Room<S: Stored> {
-    scratch: Scratch<S>,
+#[derive(Default)]
+struct Room {
+    scratch: Scratch,
     out: Vec<f32>,
-}
-
-impl<S: Stored> Default for Room<S> {
-    fn default() -> Self {
-        Self { scratch: Scratch::default(), out: Vec::new() }
-    }
 }
 
 /// Rows of a tile: their queries fill whole registers' worth, many share one reading of the keys, and their

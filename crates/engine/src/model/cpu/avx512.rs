@@ -1,8 +1,8 @@
 //! The AVX-512 tier: which kernel serves which format. The kernels are in `avx512/`.
 
 mod codes;
-mod floats;
 mod int8;
+mod pairs;
 mod scales;
 mod widen;
 
@@ -15,7 +15,7 @@ use super::portable::Lanes;
 use codes::{Eight, Five, Four, Six};
 use scales::{Minimum, Plain, Sixteen, Super};
 
-pub(super) use floats::{bf16_pairs, floats};
+pub(super) use pairs::bf16_pairs;
 
 /// How far ahead of its use a line of weights is asked for, in bytes.
 const AHEAD: usize = 2048;
@@ -51,7 +51,7 @@ pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes])
     }
 }
 
-/// Weights of a panel from `k0` on as `f32`; `f32` itself needs none of this.
+/// Quantised weights of a panel from `k0` on as `f32`.
 ///
 /// # Safety
 /// The machine has AVX-512 F, BW and VNNI.
@@ -68,9 +68,7 @@ pub(super) unsafe fn widen(panel: &Panel, k0: usize, weights: &mut [Lanes]) {
             Format::Q4K => widen::blocks::<Four, Super>(panel, k0, weights),
             Format::Q5K => widen::blocks::<Five, Super>(panel, k0, weights),
             Format::Q6K => widen::blocks::<Six, Sixteen>(panel, k0, weights),
-            Format::F16 => widen::f16(panel, k0, weights),
-            Format::Bf16 => widen::bf16(panel, k0, weights),
-            Format::F32 => super::unpack::floats(panel, k0, weights),
+            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
         }
     }
 }

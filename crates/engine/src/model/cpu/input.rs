@@ -33,14 +33,18 @@ pub enum Coding {
 pub struct Input {
     m: usize,
     k: usize,
+    pub(super) tier: Tier,
     pub(super) coded: Coded,
 }
 
-/// Each tile of `h` rows is `[k / 32][h]` blocks, `[ceil(k / 2)][h]` pairs or `[k][h]` values.
+/// Each tile of `h` rows is `[k / 32][h]` blocks, `[ceil(k / 2)][h]` pairs or `[k][h]` values (an even number of them
+/// where they are swapped).
 #[derive(Debug)]
 pub(super) enum Coded {
     Int8(Int8),
     Bf16(Vec<[bf16; 2]>),
+    /// Rounded to `bf16`, of each pair of `k` the second value first: for tiers without products of pairs.
+    Swapped(Vec<f32>),
     F32(Vec<f32>),
 }
 
@@ -99,7 +103,7 @@ impl Int8 {
 }
 
 impl Input {
-    /// Codes `m` rows of `k` values.
+    /// Codes `m` rows of `k` values for the products of a tier.
     ///
     /// # Panics
     /// When `x` has not `m k` values, or `k` is no multiple of 32 under [`Coding::Int8`].
@@ -109,10 +113,11 @@ impl Input {
         let rows = Rows { x, m, k };
         let coded = match coding {
             Coding::Int8 => Coded::Int8(quantize(&rows, tier)),
-            Coding::Bf16 => Coded::Bf16(pairs(&rows)),
+            Coding::Bf16 if tier.has_pairs() => Coded::Bf16(pairs(&rows)),
+            Coding::Bf16 => Coded::Swapped(swapped(&rows)),
             Coding::F32 => Coded::F32(floats(&rows)),
         };
-        Self { m, k, coded }
+        Self { m, k, tier, coded }
     }
 
     /// Rows.
@@ -132,7 +137,7 @@ impl Input {
     pub fn coding(&self) -> Coding {
         match self.coded {
             Coded::Int8(_) => Coding::Int8,
-            Coded::Bf16(_) => Coding::Bf16,
+            Coded::Bf16(_) | Coded::Swapped(_) => Coding::Bf16,
             Coded::F32(_) => Coding::F32,
         }
     }
@@ -191,6 +196,20 @@ fn pairs(rows: &Rows) -> Vec<[bf16; 2]> {
             tile[r..].iter_mut().step_by(span.height).zip(pairs).for_each(|(pair, &x)| *pair = x);
         }
     }
+    values
+}
+
+fn swapped(rows: &Rows) -> Vec<f32> {
+    let k = rows.k.next_multiple_of(2);
+    let mut values = vec![0.0; padded(rows.m) * k];
+    let tile = (ROWS * k).max(1);
+    values.par_chunks_mut(tile).zip(spans(rows.m)).for_each(|(tile, span)| {
+        for r in 0..span.rows {
+            for (i, &x) in rows.x[(span.first + r) * rows.k..][..rows.k].iter().enumerate() {
+                tile[(i ^ 1) * span.height + r] = nearest_bf16(x).to_f32();
+            }
+        }
+    });
     values
 }
 

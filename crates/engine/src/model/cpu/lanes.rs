@@ -11,7 +11,6 @@ pub trait Lanes: Copy {
     fn splat(x: f32) -> Self;
     fn load(x: &[f32; WIDTH]) -> Self;
     fn store(self, out: &mut [f32; WIDTH]);
-    fn load_bf16(x: &[bf16; WIDTH]) -> Self;
     fn load_f16(x: &[f16; WIDTH]) -> Self;
     #[must_use]
     fn add(self, other: Self) -> Self;
@@ -34,19 +33,38 @@ pub trait Lanes: Copy {
     #[must_use]
     fn keep_at_least(self, test: Self, bound: Self) -> Self;
 
-    /// Whether there are registers for 16 sums and more.
+    /// Rows of activations, and queries, whose sums of sixteen lanes fit the registers beside what they are sums of.
+    const ROWS: usize = 4;
+    /// Whether there are registers for the sums of that many rows with two vectors at once.
     const MANY: bool = false;
+    /// Whether the product of bf16 pairs is one instruction. If it is not, pairs are multiplied as floats that stand in
+    /// the order in which they are added: of each pair the second first.
+    const PAIRED: bool = false;
     /// Sixteen pairs of bf16.
     type Pairs: Copy;
+    /// One pair, as queries and weights hold it: one word where products take pairs, else two floats.
+    type Pair: Copy;
     fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> Self::Pairs;
-    fn splat_pair(x: [bf16; 2]) -> Self::Pairs;
+    /// The second halves of sixteen pairs, and the first ones.
+    fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2];
+    fn pair(x: [bf16; 2]) -> Self::Pair;
+    /// Words of f32 as the pairs that they hold.
+    fn pairs(words: &[f32]) -> &[Self::Pair];
+    fn pairs_mut(words: &mut [f32]) -> &mut [Self::Pair];
+    fn splat_pair(x: Self::Pair) -> Self::Pairs;
     /// `self` plus the second product of each pair of pairs, then the first; each product is fused with its sum,
     /// which may take a subnormal number as zero.
     #[must_use]
     fn add_pairs(self, x: Self::Pairs, y: Self::Pairs) -> Self;
-    /// Rounds finite lanes to the nearest bf16, to even; stores them and gives them.
+    /// Rounds finite lanes to the nearest bf16, to even; stores them as eight pairs and gives them.
     #[must_use]
-    fn store_bf16(self, out: &mut [bf16; WIDTH]) -> Self;
+    fn store_pairs(self, out: &mut [Self::Pair]) -> Self;
+}
+
+/// Words of f32 that a pair takes.
+#[must_use]
+pub const fn pair_words<L: Lanes>() -> usize {
+    if L::PAIRED { 1 } else { 2 }
 }
 
 /// A storage type of the KV cache, and how its numbers meet queries and weights: one by one in f32, or two
@@ -54,8 +72,8 @@ pub trait Lanes: Copy {
 pub trait Stored: Copy + Default + Send + Sync {
     /// What one lane of a product takes of the cache: a number, or a pair.
     type Cell: Copy;
-    /// What it takes of queries and of weights.
-    type Unit: Copy + Default + Send;
+    /// What it takes of queries and of weights, which are held in words of f32.
+    type Unit<L: Lanes>: Copy;
     /// Numbers in each of them; in the cache they lie side by side.
     const UNIT: usize;
     /// A register of units.
@@ -63,14 +81,20 @@ pub trait Stored: Copy + Default + Send + Sync {
     fn narrow(x: f32) -> Self;
     /// A block's cells, a register of them at a time.
     fn cells(block: &[Self]) -> &[[Self::Cell; WIDTH]];
+    /// Words for so many numbers.
+    fn words<L: Lanes>(numbers: usize) -> usize;
+    fn view<L: Lanes>(words: &[f32]) -> &[Self::Unit<L>];
+    fn view_mut<L: Lanes>(words: &mut [f32]) -> &mut [Self::Unit<L>];
     /// Appends queries as units.
-    fn units(queries: &[f32], out: &mut Vec<Self::Unit>);
+    fn units<L: Lanes>(queries: &[f32], out: &mut Vec<f32>);
     fn load<L: Lanes>(x: &[Self::Cell; WIDTH]) -> Self::Units<L>;
-    fn splat<L: Lanes>(x: Self::Unit) -> Self::Units<L>;
+    /// A register of cells as vectors of floats, one for each number of a unit, in the order in which they are added.
+    fn widen<L: Lanes>(x: &[Self::Cell; WIDTH], out: &mut [[f32; WIDTH]]);
+    fn splat<L: Lanes>(x: Self::Unit<L>) -> Self::Units<L>;
     /// `sum` plus the products, lane by lane.
     fn add<L: Lanes>(sum: L, x: Self::Units<L>, y: Self::Units<L>) -> L;
     /// The softmax weights of sixteen keys, e to the power of `x`: stores them and gives them as stored.
-    fn softmax<L: Lanes>(x: L, weights: &mut [Self::Unit]) -> L;
+    fn softmax<L: Lanes>(x: L, weights: &mut [Self::Unit<L>]) -> L;
 }
 
 /// Numbers that are multiplied one by one in f32.
@@ -78,7 +102,7 @@ macro_rules! one_by_one {
     ($stored:ty, $load:ident, $narrow:expr) => {
         impl Stored for $stored {
             type Cell = Self;
-            type Unit = f32;
+            type Unit<L: Lanes> = f32;
             const UNIT: usize = 1;
             type Units<L: Lanes> = L;
             fn narrow(x: f32) -> Self {
@@ -88,12 +112,27 @@ macro_rules! one_by_one {
             fn cells(block: &[Self]) -> &[[Self; WIDTH]] {
                 block.as_chunks().0
             }
-            fn units(queries: &[f32], out: &mut Vec<f32>) {
+            fn words<L: Lanes>(numbers: usize) -> usize {
+                numbers
+            }
+            #[inline(always)]
+            fn view<L: Lanes>(words: &[f32]) -> &[f32] {
+                words
+            }
+            #[inline(always)]
+            fn view_mut<L: Lanes>(words: &mut [f32]) -> &mut [f32] {
+                words
+            }
+            fn units<L: Lanes>(queries: &[f32], out: &mut Vec<f32>) {
                 out.extend_from_slice(queries);
             }
             #[inline(always)]
             fn load<L: Lanes>(x: &[Self; WIDTH]) -> L {
                 L::$load(x)
+            }
+            #[inline(always)]
+            fn widen<L: Lanes>(x: &[Self; WIDTH], out: &mut [[f32; WIDTH]]) {
+                L::$load(x).store(&mut out[0]);
             }
             #[inline(always)]
             fn splat<L: Lanes>(x: f32) -> L {
@@ -124,7 +163,7 @@ const FAINTEST: f32 = -45.0;
 
 impl Stored for bf16 {
     type Cell = [Self; 2];
-    type Unit = [Self; 2];
+    type Unit<L: Lanes> = L::Pair;
     const UNIT: usize = 2;
     type Units<L: Lanes> = L::Pairs;
     #[inline(always)]
@@ -135,15 +174,36 @@ impl Stored for bf16 {
     fn cells(block: &[Self]) -> &[[[Self; 2]; WIDTH]] {
         block.as_chunks().0.as_chunks().0
     }
-    fn units(queries: &[f32], out: &mut Vec<[Self; 2]>) {
-        out.extend(queries.as_chunks::<2>().0.iter().map(|pair| pair.map(Self::narrow)));
+    fn words<L: Lanes>(numbers: usize) -> usize {
+        numbers / Self::UNIT * pair_words::<L>()
+    }
+    #[inline(always)]
+    fn view<L: Lanes>(words: &[f32]) -> &[L::Pair] {
+        L::pairs(words)
+    }
+    #[inline(always)]
+    fn view_mut<L: Lanes>(words: &mut [f32]) -> &mut [L::Pair] {
+        L::pairs_mut(words)
+    }
+    fn units<L: Lanes>(queries: &[f32], out: &mut Vec<f32>) {
+        let first = out.len();
+        out.resize(first + Self::words::<L>(queries.len()), 0.0);
+        for (unit, pair) in L::pairs_mut(&mut out[first..]).iter_mut().zip(queries.as_chunks::<2>().0) {
+            *unit = L::pair(pair.map(Self::narrow));
+        }
     }
     #[inline(always)]
     fn load<L: Lanes>(x: &[[Self; 2]; WIDTH]) -> L::Pairs {
         L::load_pairs(x)
     }
     #[inline(always)]
-    fn splat<L: Lanes>(x: [Self; 2]) -> L::Pairs {
+    fn widen<L: Lanes>(x: &[[Self; 2]; WIDTH], out: &mut [[f32; WIDTH]]) {
+        let [second, first] = L::load_swapped(x);
+        second.store(&mut out[0]);
+        first.store(&mut out[1]);
+    }
+    #[inline(always)]
+    fn splat<L: Lanes>(x: L::Pair) -> L::Pairs {
         L::splat_pair(x)
     }
     #[inline(always)]
@@ -151,9 +211,8 @@ impl Stored for bf16 {
         sum.add_pairs(x, y)
     }
     #[inline(always)]
-    fn softmax<L: Lanes>(x: L, weights: &mut [[Self; 2]]) -> L {
-        let weights = weights.as_flattened_mut().first_chunk_mut().expect("sixteen weights");
-        coarse_exp(x, FAINTEST).store_bf16(weights)
+    fn softmax<L: Lanes>(x: L, weights: &mut [L::Pair]) -> L {
+        coarse_exp(x, FAINTEST).store_pairs(weights)
     }
 }
 
@@ -253,10 +312,6 @@ impl Lanes for Portable {
         *out = self.0;
     }
     #[inline(always)]
-    fn load_bf16(x: &[bf16; WIDTH]) -> Self {
-        Self(x.map(widened))
-    }
-    #[inline(always)]
     fn load_f16(x: &[f16; WIDTH]) -> Self {
         Self(x.map(f16::to_f32))
     }
@@ -292,25 +347,45 @@ impl Lanes for Portable {
     fn keep_at_least(self, test: Self, bound: Self) -> Self {
         Self(std::array::from_fn(|i| if test.0[i] >= bound.0[i] { self.0[i] } else { 0.0 }))
     }
-    /// First halves, second halves.
+    /// Second halves, first halves.
     type Pairs = [Self; 2];
+    type Pair = [f32; 2];
     #[inline(always)]
     fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
-        let halves = |half: usize| Self(x.map(|pair| widened(pair[half])));
-        [halves(0), halves(1)]
+        Self::load_swapped(x)
     }
     #[inline(always)]
-    fn splat_pair(x: [bf16; 2]) -> [Self; 2] {
-        x.map(|half| Self::splat(widened(half)))
+    fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
+        let halves = |half: usize| Self(x.map(|pair| widened(pair[half])));
+        [halves(1), halves(0)]
+    }
+    #[inline(always)]
+    fn pair(x: [bf16; 2]) -> [f32; 2] {
+        [widened(x[1]), widened(x[0])]
+    }
+    #[inline(always)]
+    fn pairs(words: &[f32]) -> &[[f32; 2]] {
+        words.as_chunks().0
+    }
+    #[inline(always)]
+    fn pairs_mut(words: &mut [f32]) -> &mut [[f32; 2]] {
+        words.as_chunks_mut().0
+    }
+    #[inline(always)]
+    fn splat_pair(x: [f32; 2]) -> [Self; 2] {
+        x.map(Self::splat)
     }
     #[inline(always)]
     fn add_pairs(self, x: [Self; 2], y: [Self; 2]) -> Self {
-        x[0].mul_add(y[0], x[1].mul_add(y[1], self))
+        x[1].mul_add(y[1], x[0].mul_add(y[0], self))
     }
     #[inline(always)]
-    fn store_bf16(self, out: &mut [bf16; WIDTH]) -> Self {
-        *out = self.0.map(nearest_bf16);
-        Self(out.map(widened))
+    fn store_pairs(self, out: &mut [[f32; 2]]) -> Self {
+        let rounded = self.0.map(nearest_bf16);
+        for (out, pair) in out.iter_mut().zip(rounded.as_chunks::<2>().0) {
+            *out = Self::pair(*pair);
+        }
+        Self(rounded.map(widened))
     }
 }
 

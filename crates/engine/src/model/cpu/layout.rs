@@ -19,6 +19,7 @@
 
 use std::ops::Range;
 
+use half::{bf16, f16};
 use memmap2::MmapMut;
 
 use super::{Activations, Coding, Error};
@@ -249,9 +250,34 @@ impl<'a> Panel<'a> {
         if self.format != Format::F32 || cfg!(target_endian = "big") {
             return None;
         }
-        // SAFETY: any bits are an `f32`; `align_to` gives aligned values only.
-        let (before, floats, _) = unsafe { self.values.align_to::<[f32; LANES]>() };
-        before.is_empty().then(|| &floats[..self.k])
+        // SAFETY: any bits are an `f32`.
+        let cells = unsafe { self.cells() };
+        Some(&cells[..self.k])
+    }
+
+    /// The weights of an `f16` panel, `[k][lane]`.
+    pub fn halves(&self) -> &'a [[f16; LANES]] {
+        assert_eq!(self.format, Format::F16, "halves");
+        // SAFETY: any bits are an `f16`.
+        let cells = unsafe { self.cells() };
+        &cells[..self.k]
+    }
+
+    /// The weights of a `bf16` panel, `[k / 2][lane][2]`.
+    pub fn pairs(&self) -> &'a [[[bf16; 2]; LANES]] {
+        assert_eq!(self.format, Format::Bf16, "pairs");
+        // SAFETY: any bits are a `bf16`.
+        let cells = unsafe { self.cells() };
+        &cells[..self.k.div_ceil(2)]
+    }
+
+    /// # Safety
+    /// Any bits are a `T`.
+    unsafe fn cells<T>(&self) -> &'a [T] {
+        // SAFETY: the caller's promise; `align_to` gives aligned values only.
+        let (before, cells, _) = unsafe { self.values.align_to() };
+        assert!(before.is_empty(), "panels begin on whole lines");
+        cells
     }
 }
 

@@ -107,7 +107,7 @@ impl Linear {
             waiting = later;
             let layers: Vec<&Packed> = now.iter().map(|&i| &*self.parts[i].weights).collect();
             let input = Input::new(x, m, layers[0].k(), wanted, tier);
-            now.into_iter().zip(products(&layers, &input, tier)).for_each(|(i, product)| outs[i] = product);
+            now.into_iter().zip(products(&layers, &input)).for_each(|(i, product)| outs[i] = product);
         }
         for (part, out) in self.parts.iter().zip(&mut outs) {
             let Some(bias) = &part.bias else { continue };

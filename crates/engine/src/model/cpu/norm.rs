@@ -2,74 +2,81 @@
 
 use rayon::prelude::*;
 
-/// Partial sums of one row.
-const LANES: usize = 32;
+use super::{
+    Tier,
+    lanes::{Lanes, WIDTH, sum},
+    on_tier,
+};
+
 /// A thread takes at least this many elements, so that small batches stay on one thread.
 const MIN_ELEMENTS: usize = 1 << 14;
 
 /// `x / sqrt(mean(x^2) + eps) * weight`, row by row.
 ///
 /// Shape: `x` and the result `[rows, weight.len()]`.
-pub(super) fn rows(x: &[f32], weight: &[f32], eps: f32) -> Vec<f32> {
+pub(super) fn rows(tier: Tier, x: &[f32], weight: &[f32], eps: f32) -> Vec<f32> {
     let cols = weight.len();
-    let mut y = vec![0.0; x.len()];
+    let mut y = x.to_vec();
     y.par_chunks_mut(cols)
-        .zip(x.par_chunks(cols))
         .with_min_len(MIN_ELEMENTS.div_ceil(cols))
-        .for_each(|(y, x)| row(x, weight, eps, y));
+        .for_each(|row| in_place(tier, row, weight, eps));
     y
 }
 
-fn row(x: &[f32], weight: &[f32], eps: f32, y: &mut [f32]) {
-    let scale = scale(x, eps);
-    for ((y, x), w) in y.iter_mut().zip(x).zip(weight) {
-        *y = x * scale * w;
-    }
-}
-
-/// Norms one row in place, with the bits of [`rows`].
-pub(super) fn in_place(row: &mut [f32], weight: &[f32], eps: f32) {
-    let scale = scale(row, eps);
-    for (x, w) in row.iter_mut().zip(weight) {
-        *x = *x * scale * w;
-    }
+/// Norms one row in place.
+pub(super) fn in_place(tier: Tier, row: &mut [f32], weight: &[f32], eps: f32) {
+    on_tier!(tier, normed<>(row: &mut [f32], weight: &[f32], eps: f32));
 }
 
 /// `sums += more`, row by row; each row of `more` is normed first where there are weights for it.
 ///
 /// Shape: both `[rows, cols]`.
-pub(super) fn add(sums: &mut [f32], more: &mut [f32], cols: usize, norm: Option<(&[f32], f32)>) {
+pub(super) fn add(tier: Tier, sums: &mut [f32], more: &mut [f32], cols: usize, norm: Option<(&[f32], f32)>) {
     sums.par_chunks_mut(cols)
         .zip(more.par_chunks_mut(cols))
         .with_min_len(MIN_ELEMENTS.div_ceil(cols))
         .for_each(|(sums, more)| {
             if let Some((weight, eps)) = norm {
-                in_place(more, weight, eps);
+                in_place(tier, more, weight, eps);
             }
-            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += *more);
+            on_tier!(tier, added<>(sums: &mut [f32], more: &[f32]));
         });
 }
 
-/// `1 / sqrt(mean(x^2) + eps)`.
-fn scale(x: &[f32], eps: f32) -> f32 {
-    1.0 / (sum_of_squares(x) / x.len() as f32 + eps).sqrt()
+#[inline(always)]
+fn normed<L: Lanes>(row: &mut [f32], weight: &[f32], eps: f32) {
+    let scale = 1.0 / (sum_of_squares::<L>(row) / row.len() as f32 + eps).sqrt();
+    let ((whole, tail), (weights, last)) = (row.as_chunks_mut::<WIDTH>(), weight.as_chunks::<WIDTH>());
+    for (x, w) in whole.iter_mut().zip(weights) {
+        L::load(x).mul(L::splat(scale)).mul(L::load(w)).store(x);
+    }
+    for (x, w) in tail.iter_mut().zip(last) {
+        *x = *x * scale * w;
+    }
 }
 
-fn sum_of_squares(x: &[f32]) -> f32 {
-    let mut lanes = [0_f32; LANES];
-    let whole = x.chunks_exact(LANES);
-    let rest = whole.remainder();
-    for chunk in whole.chain([rest]) {
-        for (lane, v) in lanes.iter_mut().zip(chunk) {
-            *lane += v * v;
-        }
+#[inline(always)]
+fn added<L: Lanes>(sums: &mut [f32], more: &[f32]) {
+    let ((whole, tail), (values, last)) = (sums.as_chunks_mut::<WIDTH>(), more.as_chunks::<WIDTH>());
+    for (sum, more) in whole.iter_mut().zip(values) {
+        L::load(sum).add(L::load(more)).store(sum);
     }
-    for distance in [16, 8, 4, 2, 1] {
-        for lane in 0..distance {
-            lanes[lane] += lanes[lane + distance];
-        }
+    tail.iter_mut().zip(last).for_each(|(sum, more)| *sum += *more);
+}
+
+/// In 32 partial sums, which are added as a tree.
+#[inline(always)]
+fn sum_of_squares<L: Lanes>(x: &[f32]) -> f32 {
+    let mut sums = [L::splat(0.0); 2];
+    let (whole, tail) = x.as_chunks::<{ 2 * WIDTH }>();
+    let mut last = [0.0; 2 * WIDTH];
+    last[..tail.len()].copy_from_slice(tail);
+    for both in whole.iter().chain([&last]) {
+        let (halves, _) = both.as_chunks::<WIDTH>();
+        let (first, second) = (L::load(&halves[0]), L::load(&halves[1]));
+        sums = [sums[0].add(first.mul(first)), sums[1].add(second.mul(second))];
     }
-    lanes[0]
+    sum(sums[0].add(sums[1]))
 }
 
 #[cfg(test)]
@@ -98,7 +105,7 @@ mod tests {
             [(3, 1), (3, 2), (3, 31), (3, 32), (3, 33), (3, 100), (3, 896), (3, 5120), (300, 576)]
         {
             let (x, weight) = (noise(n * cols, 1), noise(cols, 2));
-            for (row, y) in x.chunks(cols).zip(rows(&x, &weight, 1e-5).chunks(cols)) {
+            for (row, y) in x.chunks(cols).zip(rows(Tier::detect(), &x, &weight, 1e-5).chunks(cols)) {
                 let squares: f64 = row.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
                 let root = (squares / cols as f64 + 1e-5).sqrt();
                 for ((&v, &w), &y) in row.iter().zip(&weight).zip(y) {
@@ -114,19 +121,22 @@ mod tests {
     fn a_row_of_equal_values_becomes_the_weight() {
         let weight = noise(64, 3);
         let expected: Vec<f32> = weight.iter().map(|w| -w).collect();
-        assert_eq!(rows(&[-4.0; 64], &weight, 0.0), expected);
+        assert_eq!(rows(Tier::detect(), &[-4.0; 64], &weight, 0.0), expected);
     }
 
     proptest! {
         #[test]
-        fn a_row_has_the_same_bits_alone_and_in_place(n in 1_usize..40, cols in 1_usize..200, seed: u32) {
+        fn a_row_has_the_same_bits_alone_and_on_every_tier(n in 1_usize..40, cols in 1_usize..200, seed: u32) {
             let (x, weight) = (noise(n * cols, seed), noise(cols, seed ^ 7));
-            let all = rows(&x, &weight, 1e-6);
-            for (row, expected) in x.chunks(cols).zip(all.chunks(cols)) {
-                prop_assert_eq!(bits(&rows(row, &weight, 1e-6)), bits(expected));
-                let mut row = row.to_vec();
-                in_place(&mut row, &weight, 1e-6);
-                prop_assert_eq!(bits(&row), bits(expected));
+            let all = rows(Tier::PORTABLE, &x, &weight, 1e-6);
+            for tier in Tier::available() {
+                for (row, expected) in x.chunks(cols).zip(all.chunks(cols)) {
+                    prop_assert_eq!(bits(&rows(tier, row, &weight, 1e-6)), bits(expected));
+                }
+                let mut sums = noise(n * cols, seed ^ 9);
+                let expected: Vec<f32> = sums.iter().zip(&all).map(|(sum, y)| sum + y).collect();
+                add(tier, &mut sums, &mut x.clone(), cols, Some((&weight, 1e-6)));
+                prop_assert_eq!(bits(&sums), bits(&expected));
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Work that does nothing but run the machine at its limits: what kernels are measured against. It reads no
 //! clock; who calls it does.
 
+use std::hint::black_box;
+
 use memmap2::MmapMut;
 
 use super::tier::{Instructions, Tier};
@@ -8,9 +10,9 @@ use super::tier::{Instructions, Tier};
 /// A limit of one core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Peak {
-    /// 8-bit integer products.
+    /// 8-bit integer products with 32-bit sums.
     Int8,
-    /// `bf16` products.
+    /// `bf16` products with `f32` sums: those of pairs, or of `f32` where there is no instruction for pairs.
     Bf16,
     /// `f32` products.
     F32,
@@ -20,30 +22,55 @@ pub enum Peak {
 const CHAINS: usize = 16;
 
 impl Peak {
-    /// Runs `rounds` rounds on this thread. Returns the arithmetic operations done (a product and a sum count
-    /// two), or `None` where the machine has no instruction of that kind.
+    /// Runs `rounds` rounds of a tier's instructions on this thread. Returns the arithmetic operations done (a product
+    /// and a sum count two).
     #[must_use]
-    pub fn run(self, rounds: usize) -> Option<u64> {
-        let width = match (Tier::detect().instructions(), self) {
-            #[cfg(target_arch = "x86_64")]
-            (Instructions::Avx512, _) => {
-                // SAFETY: the machine has the AVX-512 tier.
-                unsafe {
-                    match self {
-                        Self::Int8 => x86::int8(rounds),
-                        Self::Bf16 => x86::bf16(rounds),
-                        Self::F32 => x86::f32(rounds),
+    pub fn run(self, rounds: usize, tier: Tier) -> u64 {
+        // SAFETY: a tier exists only on machines that have its instructions.
+        #[cfg(target_arch = "x86_64")]
+        let products = unsafe {
+            match (tier.instructions(), self) {
+                (Instructions::Avx512, Self::Int8) => x86::int8(rounds),
+                (Instructions::Avx512, Self::Bf16) => x86::bf16(rounds),
+                (Instructions::Avx512, Self::F32) => x86::f32(rounds),
+                (Instructions::AvxVnni, Self::Int8) => x86::int8_vnni(rounds),
+                (Instructions::Avx2, Self::Int8) => x86::int8_avx2(rounds),
+                (Instructions::AvxVnni | Instructions::Avx2, _) => x86::f32_avx2(rounds),
+                (Instructions::Portable, _) => self.plain(rounds),
+            }
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        let products = self.plain(rounds);
+        let _ = tier;
+        2 * (products * rounds) as u64
+    }
+
+    /// Plain Rust. Returns the products of a round.
+    fn plain(self, rounds: usize) -> usize {
+        const LANES: usize = 16;
+        match self {
+            Self::Int8 => {
+                let (a, b) = (black_box([3_i8; LANES]), black_box([5_i8; LANES]));
+                let mut sums = [0_i32; LANES];
+                for _ in 0..rounds {
+                    for ((sum, a), b) in sums.iter_mut().zip(black_box(&a)).zip(&b) {
+                        *sum += i32::from(*a) * i32::from(*b);
                     }
                 }
+                black_box(sums);
             }
-            #[cfg(target_arch = "x86_64")]
-            (Instructions::Avx2, Self::F32) => {
-                // SAFETY: the machine has the AVX2 tier.
-                unsafe { x86::f32_avx2(rounds) }
+            Self::Bf16 | Self::F32 => {
+                let one = black_box([1_f32; LANES]);
+                let mut sums = [0_f32; LANES];
+                for _ in 0..rounds {
+                    for (sum, one) in sums.iter_mut().zip(&one) {
+                        *sum = one.mul_add(*one, *sum);
+                    }
+                }
+                black_box(sums);
             }
-            _ => return None,
-        };
-        Some(2 * (width * CHAINS * rounds) as u64)
+        }
+        LANES
     }
 }
 
@@ -84,6 +111,11 @@ impl Memory {
             // SAFETY: the machine has the AVX-512 tier.
             return unsafe { x86::read(part) };
         }
+        #[cfg(target_arch = "x86_64")]
+        if Tier::detect().instructions() >= Instructions::Avx2 {
+            // SAFETY: the machine has the AVX2 tier.
+            return unsafe { x86::read_avx2(part) };
+        }
         part.as_chunks::<8>().0.iter().fold(0, |sum, word| sum ^ u64::from_ne_bytes(*word))
     }
 }
@@ -91,13 +123,18 @@ impl Memory {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m512bh, _MM_HINT_T0, _mm_prefetch, _mm256_fmadd_ps, _mm256_set1_ps, _mm512_dpbf16_ps,
-        _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_si512, _mm512_reduce_add_epi64, _mm512_set1_epi32,
-        _mm512_set1_ps, _mm512_xor_si512,
+        __m512bh, _MM_HINT_T0, _mm_prefetch, _mm256_add_epi32, _mm256_dpbusd_avx_epi32, _mm256_fmadd_ps,
+        _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi8, _mm256_set1_epi16,
+        _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_xor_si256,
+        _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_si512, _mm512_reduce_add_epi64,
+        _mm512_set1_epi32, _mm512_set1_ps, _mm512_xor_si512,
     };
     use std::hint::black_box;
 
     use super::CHAINS;
+
+    /// The same where there are 16 registers in all.
+    const WIDE_CHAINS: usize = 12;
 
     /// Four streams side by side, each line asked for ahead of its use.
     #[target_feature(enable = "avx512f")]
@@ -116,7 +153,64 @@ mod x86 {
         sums.into_iter().fold(0, |sum, lanes| sum ^ _mm512_reduce_add_epi64(lanes) as u64)
     }
 
-    /// Products of one register.
+    /// The same in registers of 256 bits.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn read_avx2(memory: &[u8]) -> u64 {
+        const STREAMS: usize = 4;
+        let lines = memory.len() / STREAMS / 64;
+        let mut sums = [[_mm256_setzero_si256(); 2]; STREAMS];
+        for line in 0..lines {
+            for (stream, sums) in sums.iter_mut().enumerate() {
+                let at = memory[(stream * lines + line) * 64..][..64].as_ptr();
+                _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(2048).cast());
+                for (half, sum) in sums.iter_mut().enumerate() {
+                    // SAFETY: 64 bytes were sliced.
+                    *sum = _mm256_xor_si256(*sum, unsafe { _mm256_loadu_si256(at.add(32 * half).cast()) });
+                }
+            }
+        }
+        let mut lanes = [0_u64; 4];
+        let mut fold = 0;
+        for sum in sums.as_flattened() {
+            // SAFETY: 32 bytes.
+            unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *sum) };
+            fold ^= lanes.into_iter().fold(0, |fold, lane| fold ^ lane);
+        }
+        fold
+    }
+
+    /// What `vpdpbusd` does in three instructions: products of bytes added in pairs, pairs of pairs, then the sums.
+    /// Returns the products of a round.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn int8_avx2(rounds: usize) -> usize {
+        let (a, ones) = (black_box(_mm256_set1_epi8(1)), black_box(_mm256_set1_epi16(1)));
+        let b = [_mm256_set1_epi32(0x0102_0304); WIDE_CHAINS];
+        let mut sums = [_mm256_setzero_si256(); WIDE_CHAINS];
+        for _ in 0..rounds {
+            for (b, sum) in b.iter().zip(&mut sums) {
+                // SAFETY: a reference. Read anew, else one product would do for all rounds.
+                let pairs = _mm256_maddubs_epi16(a, unsafe { std::ptr::read_volatile(b) });
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
+            }
+        }
+        black_box(sums);
+        WIDE_CHAINS * 32
+    }
+
+    #[target_feature(enable = "avx2,avxvnni")]
+    pub(super) fn int8_vnni(rounds: usize) -> usize {
+        let (a, b) = (black_box(_mm256_set1_epi32(0x0101_0101)), black_box(_mm256_set1_epi32(0x0102_0304)));
+        let mut sums = [_mm256_setzero_si256(); WIDE_CHAINS];
+        for _ in 0..rounds {
+            for sum in &mut sums {
+                *sum = _mm256_dpbusd_avx_epi32(*sum, a, b);
+            }
+        }
+        black_box(sums);
+        WIDE_CHAINS * 32
+    }
+
+    /// Products of a round.
     #[target_feature(enable = "avx512f,avx512vnni")]
     pub(super) fn int8(rounds: usize) -> usize {
         let (a, b) = (black_box(_mm512_set1_epi32(0x0101_0101)), black_box(_mm512_set1_epi32(0x0102_0304)));
@@ -127,7 +221,7 @@ mod x86 {
             }
         }
         black_box(sums);
-        64
+        CHAINS * 64
     }
 
     #[target_feature(enable = "avx512f,avx512bf16")]
@@ -141,7 +235,7 @@ mod x86 {
             }
         }
         black_box(sums);
-        32
+        CHAINS * 32
     }
 
     #[target_feature(enable = "avx512f")]
@@ -154,19 +248,19 @@ mod x86 {
             }
         }
         black_box(sums);
-        16
+        CHAINS * 16
     }
 
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn f32_avx2(rounds: usize) -> usize {
         let one = black_box(_mm256_set1_ps(1.0));
-        let mut sums = [_mm256_set1_ps(0.0); CHAINS];
+        let mut sums = [_mm256_set1_ps(0.0); WIDE_CHAINS];
         for _ in 0..rounds {
             for sum in &mut sums {
                 *sum = _mm256_fmadd_ps(one, one, *sum);
             }
         }
         black_box(sums);
-        8
+        WIDE_CHAINS * 8
     }
 }

@@ -1,8 +1,6 @@
 //! The product of one panel and one tile in plain Rust. It is the portable tier, the definition of what
 //! every tier computes, and (compiled with their instructions, with their own `dot`) the body of other tiers.
 
-use half::bf16;
-
 use super::input::Int8Tile;
 use super::layout::{BLOCK, LANES, Panel};
 use super::unpack::{self, Block};
@@ -76,72 +74,5 @@ impl Dot for Plain {
             }
         }
         sum
-    }
-}
-
-/// Weights `[k][lane]` of some panels by `f32` activations `[k][height]`, one fused operation per value along
-/// `k`. `sums` go on from what they hold.
-#[inline(always)]
-pub(super) fn floats(panels: &[&[Lanes]], x: &[f32], sums: &mut [Lanes]) {
-    let height = sums.len() / panels.len();
-    panels.iter().zip(sums.chunks_mut(height)).for_each(|(weights, sums)| float_panel(weights, x, sums));
-}
-
-#[inline(always)]
-fn float_panel(weights: &[Lanes], x: &[f32], sums: &mut [Lanes]) {
-    let height = sums.len();
-    let mut first = 0;
-    while first < height {
-        first += match height - first {
-            1 => float_rows::<1>(weights, &x[first..], height, &mut sums[first..]),
-            2 | 3 => float_rows::<2>(weights, &x[first..], height, &mut sums[first..]),
-            _ => float_rows::<4>(weights, &x[first..], height, &mut sums[first..]),
-        };
-    }
-}
-
-#[inline(always)]
-fn float_rows<const R: usize>(weights: &[Lanes], x: &[f32], height: usize, sums: &mut [Lanes]) -> usize {
-    let sums = &mut sums[..R];
-    let mut local: [Lanes; R] = std::array::from_fn(|r| sums[r]);
-    for (weights, x) in weights.iter().zip(x.chunks(height)) {
-        for (local, &x) in local.iter_mut().zip(&x[..R]) {
-            for o in 0..LANES {
-                local[o] = weights[o].mul_add(x, local[o]);
-            }
-        }
-    }
-    sums.copy_from_slice(&local);
-    R
-}
-
-/// Values of `k` that are widened at a time, if a block has no more: two panels of them fit the first-level cache
-/// beside what they are read from.
-pub(super) const CHUNK: usize = 128;
-
-/// `bf16` weights by `bf16` activations `[k / 2][height]`, in the order of `vdpbf16ps`: of each pair the
-/// second product first, each fused with the sum.
-#[inline(always)]
-pub(super) fn bf16_pairs(panels: &[Panel], x: &[[bf16; 2]], sums: &mut [Lanes]) {
-    let height = sums.len() / panels.len();
-    panels.iter().zip(sums.chunks_mut(height)).for_each(|(panel, sums)| bf16_panel(panel, x, sums));
-}
-
-#[inline(always)]
-fn bf16_panel(panel: &Panel, x: &[[bf16; 2]], sums: &mut [Lanes]) {
-    let height = sums.len();
-    let k = panel.k.next_multiple_of(2);
-    let mut weights = [[0.0; LANES]; CHUNK];
-    let mut wide = Vec::with_capacity(CHUNK * height);
-    for k0 in (0..k).step_by(CHUNK) {
-        let weights = &mut weights[..CHUNK.min(k - k0)];
-        unpack::floats(panel, k0, weights);
-        weights.as_chunks_mut::<2>().0.iter_mut().for_each(|pair| pair.reverse());
-        wide.clear();
-        for pairs in x[k0 / 2 * height..][..weights.len() / 2 * height].chunks_exact(height) {
-            wide.extend(pairs.iter().map(|pair| pair[1].to_f32()));
-            wide.extend(pairs.iter().map(|pair| pair[0].to_f32()));
-        }
-        float_panel(weights, &wide, sums);
     }
 }

@@ -5,24 +5,37 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::{
+    Tier,
     attend::{key_at, value_at},
-    lanes::Stored,
-    norm,
+    lanes::{Lanes, Stored, WIDTH},
+    norm, on_tier,
     shared::Shared,
 };
 use crate::model::{BLOCK, Config, angles::Angles, step::Step};
 
 /// Turns the halves of one head.
-fn rotate(angles: &Angles, position: u32, head: &mut [f32]) {
-    let (cos, sin) = angles.at(position);
+fn rotate(tier: Tier, (cos, sin): (&[f32], &[f32]), head: &mut [f32]) {
+    on_tier!(tier, turned<>(cos: &[f32], sin: &[f32], head: &mut [f32]));
+}
+
+#[inline(always)]
+fn turned<L: Lanes>(cos: &[f32], sin: &[f32], head: &mut [f32]) {
     let (low, high) = head.split_at_mut(cos.len());
-    for (((x, y), c), s) in low.iter_mut().zip(high).zip(cos).zip(sin) {
+    let ((xs, x_tail), (ys, y_tail)) = (low.as_chunks_mut::<WIDTH>(), high.as_chunks_mut::<WIDTH>());
+    let ((cs, c_tail), (ss, s_tail)) = (cos.as_chunks::<WIDTH>(), sin.as_chunks::<WIDTH>());
+    for (((low, high), c), s) in xs.iter_mut().zip(ys).zip(cs).zip(ss) {
+        let (x, y, c, s) = (L::load(low), L::load(high), L::load(c), L::load(s));
+        x.mul(c).sub(y.mul(s)).store(low);
+        y.mul(c).add(x.mul(s)).store(high);
+    }
+    for (((x, y), c), s) in x_tail.iter_mut().zip(y_tail).zip(c_tail).zip(s_tail) {
         (*x, *y) = (*x * c - *y * s, *y * c + *x * s);
     }
 }
 
 /// What a layer does to the rows' heads before they are stored and attended.
 pub(super) struct Turn<'a> {
+    pub tier: Tier,
     pub config: &'a Config,
     pub angles: &'a Angles,
     pub q_norm: Option<&'a [f32]>,
@@ -115,8 +128,31 @@ impl Turn<'_> {
 
     fn turn(&self, norm: Option<&[f32]>, position: u32, head: &mut [f32]) {
         if let Some(weight) = norm {
-            norm::in_place(head, weight, self.config.norm_eps as f32);
+            norm::in_place(self.tier, head, weight, self.config.norm_eps as f32);
         }
-        rotate(self.angles, position, head);
+        rotate(self.tier, self.angles.at(position), head);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_turns_alike_on_every_tier() {
+        for half in [1, 8, 16, 20, 32, 48] {
+            let angles: Vec<f32> = (0..half).map(|i| 0.37 * i as f32).collect();
+            let (cos, sin): (Vec<f32>, Vec<f32>) = angles.iter().map(|x| (x.cos(), x.sin())).unzip();
+            let head: Vec<f32> = (0..2 * half).map(|i| (i as f32 * 0.73).sin()).collect();
+            let turned: Vec<f32> = (0..half)
+                .map(|i| head[i] * cos[i] - head[half + i] * sin[i])
+                .chain((0..half).map(|i| head[half + i] * cos[i] + head[i] * sin[i]))
+                .collect();
+            for tier in Tier::available() {
+                let mut here = head.clone();
+                rotate(tier, (&cos, &sin), &mut here);
+                assert_eq!(here, turned, "{tier:?}, {half} pairs");
+            }
+        }
     }
 }

@@ -1,15 +1,17 @@
 //! Which panel meets which tile, on which thread. It decides the order of the work and nothing about the
 //! values: each output of each row is computed by one kernel call chain, the same whatever the split.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use half::bf16;
 use rayon::prelude::*;
 
+use super::floats::{self, Order};
 use super::input::{Coded, Int8Tile, ROWS, Span, Sums};
 use super::layout::{BLOCK, LANES, Panel};
-use super::portable::{self, CHUNK, Lanes};
+use super::portable::{self, Lanes};
 use super::tier::{Instructions, Tier};
 use super::{Format, Input, Packed, unpack};
 #[cfg(target_arch = "x86_64")]
@@ -37,28 +39,24 @@ const STRETCH: usize = 2048;
 /// # Panics
 /// When a layer has another `k` than the input, wants another [`super::Coding`], or an `out` has not `m n`
 /// values.
-pub fn multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
-    run(&written(jobs, input), input, tier);
+pub fn multiply(jobs: &mut [Job], input: &Input) {
+    run(&parts(jobs, input), input);
 }
 
 /// `out += x wᵀ` for each job: every sum goes on from what its place in `out` holds.
 ///
 /// # Panics
 /// As [`multiply`].
-pub fn add_multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
-    let mut parts = written(jobs, input);
+pub fn add_multiply(jobs: &mut [Job], input: &Input) {
+    let mut parts = parts(jobs, input);
     for part in &mut parts {
         part.goes_on = true;
     }
-    run(&parts, input, tier);
+    run(&parts, input);
 }
 
-fn written<'a>(jobs: &'a mut [Job], input: &Input) -> Vec<Part<'a>> {
-    let part = |Job { weights, out }: &'a mut Job| {
-        assert_eq!(out.len(), input.m() * weights.n, "outputs [{}, {}]", input.m(), weights.n);
-        Part::new(weights, out.as_mut_ptr().cast(), input)
-    };
-    jobs.iter_mut().map(part).collect()
+fn parts<'a>(jobs: &'a mut [Job], input: &Input) -> Vec<Part<'a>> {
+    jobs.iter_mut().map(|Job { weights, out }| Part::over(weights, out, input)).collect()
 }
 
 /// The same into new memory: `x wᵀ` for each layer.
@@ -66,18 +64,16 @@ fn written<'a>(jobs: &'a mut [Job], input: &Input) -> Vec<Part<'a>> {
 /// # Panics
 /// As [`multiply`].
 #[must_use]
-pub fn products(layers: &[&Packed], input: &Input, tier: Tier) -> Vec<Vec<f32>> {
+pub fn products(layers: &[&Packed], input: &Input) -> Vec<Vec<f32>> {
     if input.k() == 0 {
         return layers.iter().map(|layer| vec![0.0; input.m() * layer.n]).collect();
     }
-    let mut outs = Vec::with_capacity(layers.len());
-    let mut parts = Vec::with_capacity(layers.len());
-    for layer in layers {
-        let mut out: Vec<f32> = Vec::with_capacity(input.m() * layer.n);
-        parts.push(Part::new(layer, out.spare_capacity_mut().as_mut_ptr(), input));
-        outs.push(out);
-    }
-    run(&parts, input, tier);
+    let room = |layer: &&Packed| Vec::<f32>::with_capacity(input.m() * layer.n);
+    let mut outs: Vec<Vec<f32>> = layers.iter().map(room).collect();
+    let pairs = layers.iter().zip(&mut outs);
+    let parts: Vec<Part> =
+        pairs.map(|(layer, out)| Part::new(layer, out.spare_capacity_mut(), input)).collect();
+    run(&parts, input);
     for (layer, out) in layers.iter().zip(&mut outs) {
         // SAFETY: the capacity is that, and the panels of a part cover all columns of all rows.
         unsafe { out.set_len(input.m() * layer.n) };
@@ -85,22 +81,23 @@ pub fn products(layers: &[&Packed], input: &Input, tier: Tier) -> Vec<Vec<f32>> 
     outs
 }
 
-fn run(parts: &[Part], input: &Input, tier: Tier) {
+fn run(parts: &[Part], input: &Input) {
     let n_panels: usize = parts.iter().map(|part| part.weights.storage.n_panels()).sum();
     let n_threads = rayon::current_num_threads();
     if n_threads == 1 {
-        return parts.iter().for_each(|part| part.run(0..part.weights.storage.n_panels(), input, tier));
+        return parts.iter().for_each(|part| part.run(0..part.weights.storage.n_panels(), input));
     }
     let step = n_panels.div_ceil(n_threads * TASKS).next_multiple_of(PAIR).max(PAIR);
     let tasks: Vec<(&Part, Range<usize>)> = parts.iter().flat_map(|part| part.ranges(step)).collect();
-    tasks.into_par_iter().with_max_len(1).for_each(|(part, panels)| part.run(panels, input, tier));
+    tasks.into_par_iter().with_max_len(1).for_each(|(part, panels)| part.run(panels, input));
 }
 
 /// A layer whose output may be written from several threads, each its own columns.
 struct Part<'a> {
     weights: &'a Packed,
-    /// Room for `m n` values.
+    /// `m n` values, which nobody else sees for as long as the part lives.
     out: *mut MaybeUninit<f32>,
+    borrowed: PhantomData<&'a mut [MaybeUninit<f32>]>,
     m: usize,
     /// Sums go on from what `out` holds, all of which is then written already.
     goes_on: bool,
@@ -110,10 +107,19 @@ struct Part<'a> {
 unsafe impl Sync for Part<'_> {}
 
 impl<'a> Part<'a> {
-    /// `out` must have room for `m n` values until the part has run.
-    fn new(weights: &'a Packed, out: *mut MaybeUninit<f32>, input: &Input) -> Self {
+    /// A layer whose output goes to the beginning of this room.
+    fn new(weights: &'a Packed, out: &'a mut [MaybeUninit<f32>], input: &Input) -> Self {
         assert_eq!(weights.k, input.k(), "inputs of the layer and values of a row");
-        Self { weights, out, m: input.m(), goes_on: false }
+        assert!(out.len() >= input.m() * weights.n, "room for [{}, {}]", input.m(), weights.n);
+        Self { weights, out: out.as_mut_ptr(), borrowed: PhantomData, m: input.m(), goes_on: false }
+    }
+
+    /// A layer whose output takes the place of these values.
+    fn over(weights: &'a Packed, out: &'a mut [f32], input: &Input) -> Self {
+        assert_eq!(out.len(), input.m() * weights.n, "outputs [{}, {}]", input.m(), weights.n);
+        // SAFETY: the same memory; a part writes values and never takes one away, so that all stay written.
+        let out = unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<f32>]) };
+        Self::new(weights, out, input)
     }
 
     fn ranges(&self, step: usize) -> impl Iterator<Item = (&Self, Range<usize>)> {
@@ -124,20 +130,21 @@ impl<'a> Part<'a> {
     /// All rows of some panels. With many rows, a group of rows and a stretch of `k` at a time, so that the
     /// activations stay in the second-level cache while the panels pass by, and the sums wait in the output
     /// between stretches; with few, panel after panel, so that the weights are one stream.
-    fn run(&self, panels: Range<usize>, input: &Input, tier: Tier) {
+    fn run(&self, panels: Range<usize>, input: &Input) {
         let k = input.k().max(1);
         let (row_bytes, stretch) = match input.coded {
             Coded::Int8(_) => (BLOCK + size_of::<Sums>() + 4, if self.m > ROWS { STRETCH } else { k }),
             Coded::Bf16(_) => (2 * BLOCK, if self.m > ROWS { STRETCH } else { k }),
-            Coded::F32(_) => (4 * BLOCK, self.weights.format.block().max(CHUNK)),
+            Coded::F32(_) | Coded::Swapped(_) if self.as_stored() && self.m <= ROWS => (4 * BLOCK, k),
+            Coded::F32(_) | Coded::Swapped(_) => (4 * BLOCK, self.weights.format.block().max(CHUNK)),
         };
         let group = (RESIDENT / (stretch.min(k) * row_bytes).div_ceil(BLOCK) / ROWS).max(1);
         let mut room = match input.coded {
-            Coded::F32(_) => vec![[0.0; LANES]; PAIR * stretch],
+            Coded::F32(_) | Coded::Swapped(_) if !self.as_stored() => vec![[0.0; LANES]; PAIR * stretch],
             _ => Vec::new(),
         };
         let mut step = |spans: &[Span], first: usize, start: usize| {
-            let stretch = Stretch { input, range: start..input.k().min(start + stretch), tier };
+            let stretch = Stretch { input, range: start..input.k().min(start + stretch) };
             self.products(first..panels.end.min(first + PAIR), spans, &stretch, &mut room);
         };
         let firsts = panels.clone().step_by(PAIR);
@@ -153,8 +160,8 @@ impl<'a> Part<'a> {
 
     /// Two panels and several tiles, over one stretch of `k`.
     fn products(&self, panels: Range<usize>, spans: &[Span], stretch: &Stretch, room: &mut [Lanes]) {
-        let Stretch { input, range, tier } = stretch;
-        let (k, tier) = (input.k(), *tier);
+        let Stretch { input, range } = stretch;
+        let (k, tier) = (input.k(), input.tier);
         let part = |i| self.weights.storage.panel(i).part(range.clone());
         let both = [part(panels.start), part(panels.end - 1)];
         let pair = &Pair { first: panels.start, panels: &both[..panels.len()] };
@@ -169,15 +176,48 @@ impl<'a> Part<'a> {
                 let x = &pairs[first..][..range.len().div_ceil(2) * span.height];
                 self.tile(pair, span, range, |sums| bf16_tile(tier, panels, x, i == 0, sums));
             }),
-            Coded::F32(values) => {
-                let (one, two) = room.split_at_mut(room.len() / PAIR);
-                let weights = [floats(tier, &panels[0], one), floats(tier, &panels[panels.len() - 1], two)];
-                for &span in spans {
-                    let x =
-                        &values[span.first * k + range.start * span.height..][..range.len() * span.height];
-                    self.tile(pair, span, range, |sums| float_tile(tier, &weights[..panels.len()], x, sums));
-                }
+            Coded::F32(values) => self.floats(pair, spans, stretch, (values, Order::Natural), room),
+            Coded::Swapped(values) => self.floats(pair, spans, stretch, (values, Order::Swapped), room),
+        }
+    }
+
+    /// The same for activations that are floats.
+    fn floats(
+        &self,
+        pair: &Pair,
+        spans: &[Span],
+        Stretch { input, range }: &Stretch,
+        (values, order): (&[f32], Order),
+        room: &mut [Lanes],
+    ) {
+        let (tier, panels) = (input.tier, pair.panels);
+        let even = if order == Order::Swapped { 2 } else { 1 };
+        let (k, part) = (input.k().next_multiple_of(even), range.len().next_multiple_of(even));
+        let tile = |span: Span| &values[span.first * k + range.start * span.height..][..part * span.height];
+        if self.as_stored() && self.weights.format != Format::F32 {
+            for (i, &span) in spans.iter().enumerate() {
+                let x = (tile(span), order);
+                self.tile(pair, span, range, |sums| floats::stored(tier, panels, x, i == 0, sums));
             }
+            return;
+        }
+        let (one, two) = room.split_at_mut(room.len() / PAIR);
+        let last = &panels[panels.len() - 1];
+        let weights = [widened(tier, &panels[0], order, one), widened(tier, last, order, two)];
+        let weights = &weights[..panels.len()];
+        for (i, &span) in spans.iter().enumerate() {
+            let is_first = i == 0 && self.as_stored();
+            self.tile(pair, span, range, |sums| floats::wide(tier, weights, tile(span), is_first, sums));
+        }
+    }
+
+    /// Whether the products of floats take the weights as they are stored, and no copy.
+    fn as_stored(&self) -> bool {
+        match self.weights.format {
+            Format::F32 => cfg!(target_endian = "little"),
+            // Where more rows pass by, they are widened once for all of them.
+            Format::F16 | Format::Bf16 => self.m <= ROWS,
+            _ => false,
         }
     }
 
@@ -240,6 +280,10 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Values of `k` that are widened at a time, if a block has no more: two panels of them fit the first-level cache
+/// beside what they are read from.
+const CHUNK: usize = 512;
+
 /// Panels that meet a tile together: each activation is loaded once for both.
 const PAIR: usize = 2;
 
@@ -247,7 +291,6 @@ const PAIR: usize = 2;
 struct Stretch<'a> {
     input: &'a Input,
     range: Range<usize>,
-    tier: Tier,
 }
 
 /// One or two neighbouring panels.
@@ -263,6 +306,9 @@ fn int8_tile(tier: Tier, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) 
         Instructions::Avx512 => unsafe { avx512::int8(panels, tile, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
+        Instructions::AvxVnni => unsafe { avx2::int8_vnni(panels, tile, sums) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { avx2::int8(panels, tile, sums) },
         _ => portable::int8(panels, tile, sums, &portable::Plain),
     }
@@ -275,38 +321,28 @@ fn bf16_tile(tier: Tier, panels: &[Panel], x: &[[bf16; 2]], is_first: bool, sums
         // SAFETY: a tier exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 => unsafe { avx512::bf16_pairs(panels, x, is_first, sums) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { avx2::bf16_pairs(panels, x, sums) },
-        _ => portable::bf16_pairs(panels, x, sums),
-    }
-}
-
-fn float_tile(tier: Tier, weights: &[&[Lanes]], x: &[f32], sums: &mut [Lanes]) {
-    match tier.instructions() {
-        // SAFETY: a tier exists only on machines that have its instructions.
-        #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 => unsafe { avx512::floats(weights, x, sums) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { avx2::floats(weights, x, sums) },
-        _ => portable::floats(weights, x, sums),
+        _ => unreachable!("other tiers have no pairs"),
     }
 }
 
 /// The weights of a panel as `f32`; `room` holds them where they are stored otherwise.
-fn floats<'a>(tier: Tier, panel: &Panel<'a>, room: &'a mut [Lanes]) -> &'a [Lanes] {
+fn widened<'a>(tier: Tier, panel: &Panel<'a>, order: Order, room: &'a mut [Lanes]) -> &'a [Lanes] {
     if let Some(weights) = panel.floats() {
         return weights;
     }
-    let room = &mut room[..panel.k];
+    let even = if order == Order::Swapped { 2 } else { 1 };
+    let room = &mut room[..panel.k.next_multiple_of(even)];
+    if matches!(panel.format, Format::F16 | Format::Bf16) {
+        floats::widen(tier, panel, order, room);
+        return room;
+    }
     match tier.instructions() {
         // SAFETY: a tier exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 => unsafe { avx512::widen(panel, 0, room) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { avx2::widen(panel, 0, room) },
+        Instructions::Avx2 | Instructions::AvxVnni => unsafe { avx2::widen(panel, 0, room) },
         _ => unpack::floats(panel, 0, room),
     }
     room

@@ -12,7 +12,7 @@ const CHUNK: usize = 1024;
 /// `ln(sum(exp(x)))`; negative infinity for an empty row. Accurate to about 1e-7 relative to the sum.
 #[must_use]
 pub fn log_sum_exp(tier: Tier, x: &[f32]) -> f64 {
-    let peak = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let peak = largest(tier, x);
     if peak == f32::NEG_INFINITY {
         return f64::NEG_INFINITY;
     }
@@ -24,6 +24,27 @@ pub fn log_sum_exp(tier: Tier, x: &[f32]) -> f64 {
         total += f64::from(sum);
     }
     f64::from(peak) + total.ln()
+}
+
+/// The largest number, NaNs aside; negative infinity where there is none.
+#[must_use]
+pub fn largest(tier: Tier, x: &[f32]) -> f32 {
+    let mut peak = f32::NEG_INFINITY;
+    let out = &mut peak;
+    on_tier!(tier, largest_lane<>(x: &[f32], out: &mut f32));
+    peak
+}
+
+#[inline(always)]
+fn largest_lane<L: Lanes>(x: &[f32], out: &mut f32) {
+    let (whole, tail) = x.as_chunks::<WIDTH>();
+    let mut last = [f32::NEG_INFINITY; WIDTH];
+    last[..tail.len()].copy_from_slice(tail);
+    let mut peaks = L::load(&last).max(L::splat(f32::NEG_INFINITY));
+    for lanes in whole {
+        peaks = L::load(lanes).max(peaks);
+    }
+    *out = lanes::largest(peaks);
 }
 
 #[inline(always)]

@@ -2,7 +2,7 @@
 
 use super::{
     Tier,
-    softmax::{exponentials, log_sum_exp},
+    softmax::{self, exponentials, log_sum_exp},
 };
 use crate::model::tail::{Choice, Choosing, Want};
 
@@ -66,7 +66,7 @@ fn allowed(mask: &[u32], n_vocab: usize) -> impl Iterator<Item = u32> {
 /// Picks among logits; `ids` names them, or is empty when their place is their id.
 fn pick(logits: &[f32], ids: &[u32], how: &Choosing, tier: Tier) -> Option<u32> {
     let name = |at: usize| ids.get(at).copied().unwrap_or(at as u32);
-    let (at, peak) = largest(logits)?;
+    let (at, peak) = largest(logits, tier)?;
     if how.temperature <= 0.0 {
         return Some(name(at));
     }
@@ -102,10 +102,15 @@ fn nucleus(weights: &[f32], top_p: f64) -> Vec<usize> {
     order
 }
 
+/// Logits that are looked through for the largest of all.
+const CHUNK: usize = 1024;
+
 /// The place of the largest logit, the first of equals, and its value.
-fn largest(logits: &[f32]) -> Option<(usize, f32)> {
-    let peak = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    logits.iter().position(|&logit| logit >= peak).map(|at| (at, peak))
+fn largest(logits: &[f32], tier: Tier) -> Option<(usize, f32)> {
+    let peaks = logits.chunks(CHUNK).map(|chunk| softmax::largest(tier, chunk)).enumerate();
+    let (chunk, peak) = peaks.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+    let first = chunk * CHUNK;
+    logits[first..].iter().position(|&logit| logit >= peak).map(|at| (first + at, peak))
 }
 
 #[cfg(test)]
@@ -132,6 +137,22 @@ mod tests {
             assert!(take(&[f32::NAN, 1.0], &Want::Choose(greedy(Some(mask))), Tier::PORTABLE).is_none());
         }
         assert!(take(&[f32::NAN, 1.0], &Want::Weigh(1), Tier::PORTABLE).is_none());
+    }
+
+    #[test]
+    fn the_first_of_the_largest_is_found_anywhere() {
+        for tier in Tier::available() {
+            for (n, places) in
+                [(1, &[0][..]), (17, &[16]), (5000, &[1023, 1024, 4999]), (5000, &[4100, 4101])]
+            {
+                let mut logits: Vec<f32> = (0..n).map(|i| -1.0 - (i % 7) as f32).collect();
+                places.iter().for_each(|&at| logits[at] = 3.0);
+                assert_eq!(largest(&logits, tier), Some((places[0], 3.0)), "{tier:?}");
+                logits.fill(f32::NEG_INFINITY);
+                assert_eq!(largest(&logits, tier), Some((0, f32::NEG_INFINITY)), "{tier:?}");
+            }
+            assert_eq!(largest(&[], tier), None);
+        }
     }
 
     #[test]

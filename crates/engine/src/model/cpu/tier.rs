@@ -11,20 +11,17 @@ pub(super) enum Instructions {
     Portable,
     /// AVX2, FMA and F16C.
     Avx2,
+    /// AVX-VNNI (products of 8-bit integers in 256 bits), and those of AVX2.
+    AvxVnni,
     /// AVX-512 F, BW, VNNI and BF16, and those of AVX2.
     Avx512,
 }
 
-impl Tier {
-    /// Plain Rust, on any machine.
-    pub const PORTABLE: Self = Self(Instructions::Portable);
+impl Instructions {
+    const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::AvxVnni, Self::Avx512];
 
-    /// The names of all tiers, slowest first.
-    pub const NAMES: [&str; 3] = ["portable", "avx2", "avx512"];
-
-    /// The fastest tier of this machine.
-    #[must_use]
-    pub fn detect() -> Self {
+    /// Whether this machine has them, and whether its system saves their registers.
+    fn are_here(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
             let avx2 = is_x86_feature_detected!("avx2")
@@ -34,19 +31,36 @@ impl Tier {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512vnni")
                 && is_x86_feature_detected!("avx512bf16");
-            match (avx2, avx512) {
-                (true, true) => return Self(Instructions::Avx512),
-                (true, false) => return Self(Instructions::Avx2),
-                _ => {}
+            match self {
+                Self::Portable => true,
+                Self::Avx2 => avx2,
+                Self::AvxVnni => avx2 && is_x86_feature_detected!("avxvnni"),
+                Self::Avx512 => avx2 && avx512,
             }
         }
-        Self::PORTABLE
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            self == Self::Portable
+        }
+    }
+}
+
+impl Tier {
+    /// Plain Rust, on any machine.
+    pub const PORTABLE: Self = Self(Instructions::Portable);
+
+    /// The names of all tiers, slowest first.
+    pub const NAMES: [&str; 4] = ["portable", "avx2", "avxvnni", "avx512"];
+
+    /// The fastest tier of this machine.
+    #[must_use]
+    pub fn detect() -> Self {
+        Self::available().last().unwrap_or(Self::PORTABLE)
     }
 
-    /// All tiers of this machine, slowest first.
+    /// All tiers of this machine, slowest first. A machine may have a faster one and lack a slower one.
     pub fn available() -> impl Iterator<Item = Self> {
-        let all = [Instructions::Portable, Instructions::Avx2, Instructions::Avx512];
-        all.into_iter().map(Self).filter(|&tier| tier <= Self::detect())
+        Instructions::ALL.into_iter().filter(|instructions| instructions.are_here()).map(Self)
     }
 
     /// The tier of this name; `None` where there is none, or this machine lacks it.
@@ -58,11 +72,12 @@ impl Tier {
     /// As flags and signatures spell it.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self.0 {
-            Instructions::Portable => Self::NAMES[0],
-            Instructions::Avx2 => Self::NAMES[1],
-            Instructions::Avx512 => Self::NAMES[2],
-        }
+        Self::NAMES[self.0 as usize]
+    }
+
+    /// Whether it multiplies pairs of `bf16` in one instruction.
+    pub(super) fn has_pairs(self) -> bool {
+        self.0 == Instructions::Avx512
     }
 
     pub(super) fn instructions(self) -> Instructions {
@@ -79,9 +94,11 @@ mod tests {
         assert_eq!(Tier::named("portable"), Some(Tier::PORTABLE));
         assert_eq!(Tier::named("sse9"), None);
         let here: Vec<&str> = Tier::available().map(Tier::name).collect();
-        assert_eq!(here, Tier::NAMES[..here.len()]);
+        let rest: Vec<&str> = Tier::NAMES.into_iter().filter(|name| !here.contains(name)).collect();
+        assert_eq!(here.len() + rest.len(), Tier::NAMES.len());
+        assert!(here.is_sorted_by_key(|name| Tier::NAMES.iter().position(|other| other == name)));
         assert_eq!(Tier::named(Tier::detect().name()), Some(Tier::detect()));
-        for name in &Tier::NAMES[here.len()..] {
+        for name in rest {
             assert_eq!(Tier::named(name), None, "this machine lacks {name}");
         }
     }

@@ -8,9 +8,9 @@ use super::{
     Error, Gpu,
     driver::failed,
     launch::{Argument, Shape},
-    memory::Memory,
+    memory::{MEASURED, Memory},
     products::{self, Kernels, Kind, Launch, TILES, Tile},
-    weights::module,
+    tensor_map::TensorMap,
 };
 
 /// The only compute capability whose machine code has `wgmma`.
@@ -45,7 +45,7 @@ impl Gpu {
         products::check(n, k)?;
         self.context().bind_to_thread().map_err(failed("use the device"))?;
         let stream = self.context().new_stream().map_err(failed("a stream"))?;
-        let memory = |bytes| Memory::new(self.context(), bytes, "a product");
+        let memory = |bytes| Memory::new(self.context(), bytes, MEASURED);
         let (of_x, of_w, y) = (memory(2 * x.len())?, memory(w.len())?, memory(4 * m * n)?);
         let halves: Vec<u8> = x.iter().flat_map(|bits| bits.to_le_bytes()).collect();
         for (memory, bytes) in [(&of_x, &halves[..]), (&of_w, w)] {
@@ -60,7 +60,8 @@ impl Gpu {
     }
 
     fn runs(&self, tile: &Tile) -> bool {
-        let its_own = tile.kernels != Kernels::Hopper || self.capability() == HOPPER;
+        let its_own =
+            !matches!(tile.kernels, Kernels::Hopper | Kernels::Boxes) || self.capability() == HOPPER;
         its_own && tile.shared_bytes as usize <= self.shared_bytes()
     }
 }
@@ -74,32 +75,43 @@ impl Operands<'_> {
         // SAFETY: y has so many bytes.
         unsafe { result::memset_d8_async(self.y.at(), 0xff, bytes, stream) }
             .map_err(failed("write memory"))?;
-        let module = module(launch.tile.kind);
+        let module = launch.tile.module();
         let shape = Shape {
             grid: launch.grid,
             block: [launch.tile.threads, 1],
             shared_bytes: launch.tile.shared_bytes,
         };
-        let inputs = [Argument::At(self.x.at()), Argument::At(self.w.at())];
+        let (x, w) = (self.x.at(), self.w.at());
+        let boxes = launch.tile.kernels == Kernels::Boxes;
+        let maps = if boxes {
+            vec![
+                TensorMap::rows(x, m, k, launch.tile.tokens)?,
+                TensorMap::rows(w, n, k, launch.tile.outputs)?,
+            ]
+        } else {
+            Vec::new()
+        };
+        let inputs = [Argument::At(x), Argument::At(w)];
+        let inputs = if boxes { &[][..] } else { &inputs };
         let sizes = [m, n, k, launch.segment].map(Argument::size);
         let (y, none, last) =
             (Argument::At(self.y.at()), Argument::At(0), [Argument::size(n), Argument::Int(0)]);
         let kernels = self.gpu.kernels();
-        let partial = Memory::new(self.gpu.context(), 4 * launch.partial_len(m, n), "a product")?;
+        let partial = Memory::new(self.gpu.context(), 4 * launch.partial_len(m, n), MEASURED)?;
         // SAFETY: x is [m, k], w is [n, k] of the tile's kind, y is [m, n] and the partial sums are one for each segment.
         unsafe {
             if let Some(segments) = launch.split {
                 let sums = Argument::At(partial.at());
-                let arguments = [&inputs[..], &[sums], &sizes].concat();
-                kernels.launch(stream, (module, launch.kernel), shape, &arguments)?;
+                let arguments = [inputs, &[sums], &sizes].concat();
+                kernels.launch_over(stream, (module, launch.kernel), shape, &maps, &arguments)?;
                 let (grid, threads) = products::merge(m, n);
                 let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
                 let sizes = [m, n, segments].map(Argument::size);
                 let arguments = [&[sums, none, y][..], &sizes, &last].concat();
                 kernels.launch(stream, ("gemm_merge", "gemm_merge"), shape, &arguments)?;
             } else {
-                let arguments = [&inputs[..], &[none, y], &sizes, &last].concat();
-                kernels.launch(stream, (module, launch.kernel), shape, &arguments)?;
+                let arguments = [inputs, &[none, y], &sizes, &last].concat();
+                kernels.launch_over(stream, (module, launch.kernel), shape, &maps, &arguments)?;
             }
         }
         self.fetch(bytes)

@@ -11,7 +11,7 @@ use std::{
 
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 
-use super::{Error, driver::failed};
+use super::{Error, driver::failed, tensor_map::TensorMap};
 
 /// The images of `kernels/*.cu` by name.
 const IMAGES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
@@ -117,15 +117,37 @@ impl Kernels {
         shape: Shape,
         arguments: &[Argument],
     ) -> Result<(), Error> {
+        // SAFETY: as the caller says.
+        unsafe { self.launch_over(stream, (module, kernel), shape, &[], arguments) }
+    }
+
+    /// The same for a kernel whose first arguments are maps of matrices.
+    ///
+    /// # Errors
+    /// As for [`Self::launch`].
+    ///
+    /// # Safety
+    /// As for [`Self::launch`]; the maps are of live memory too.
+    pub(super) unsafe fn launch_over(
+        &self,
+        stream: sys::CUstream,
+        (module, kernel): (&'static str, &'static str),
+        shape: Shape,
+        maps: &[TensorMap],
+        arguments: &[Argument],
+    ) -> Result<(), Error> {
         if shape.grid.contains(&0) {
             return Ok(()); // nothing to do
         }
         let known = self.kernel(module, kernel, shape.shared_bytes)?;
-        if !arguments.iter().map(|argument| argument.bytes()).eq(known.parameters.iter().copied()) {
+        let bytes = arguments.iter().map(|argument| argument.bytes());
+        if !maps.iter().map(|_| TensorMap::BYTES).chain(bytes).eq(known.parameters.iter().copied()) {
             return Err(Error::Arguments { kernel });
         }
         let mut bits: Vec<u64> = arguments.iter().map(|argument| argument.bits()).collect();
-        let mut pointers: Vec<_> = bits.iter_mut().map(|bits| std::ptr::from_mut(bits).cast()).collect();
+        let mut maps = maps.to_vec();
+        let mut pointers: Vec<_> = maps.iter_mut().map(TensorMap::pointer).collect();
+        pointers.extend(bits.iter_mut().map(|bits| std::ptr::from_mut(bits).cast()));
         let [x, y, z] = shape.grid;
         let block = (shape.block[0], shape.block[1], 1);
         // SAFETY: the caller answers for the arguments, whose number and sizes are the kernel's.

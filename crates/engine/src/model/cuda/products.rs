@@ -1,7 +1,7 @@
 //! Which kernel computes a product `y[m, n] = x[m, k] w[n, k]^T`, and with what launch. Nothing is launched here, and
 //! no choice moves a bit: every kernel of a format computes the sum that `kernels/gemm.cuh` defines.
 
-use Kernels::{Fast, Hopper, Plain};
+use Kernels::{Boxes, Fast, Hopper, Plain};
 use Kind::{Bf16, Q4K, Q6K, Q8_0};
 
 use crate::model::cpu::Format;
@@ -103,6 +103,9 @@ pub enum Kernels {
     Fast,
     /// `wgmma`: only cards of capability 9.0 run them. They have the bits of the others, on an H100 too.
     Hopper,
+    /// `wgmma` behind a warp group that copies boxes. Only cards of capability 9.0 run them. They have the bits of the others
+    /// under emulation; they have not run on a card, so [`launch`] does not choose them.
+    Boxes,
 }
 
 impl Kernels {
@@ -118,7 +121,7 @@ impl Kernels {
 pub struct Tile {
     /// Which instructions they use.
     pub kernels: Kernels,
-    /// The weights that they read. Their module is `gemm_bf16`, `gemm_q8_0`, `gemm_q4_k` or `gemm_q6_k`.
+    /// The weights that they read.
     pub kind: Kind,
     /// The kernel that writes `y`.
     pub whole: &'static str,
@@ -136,7 +139,7 @@ pub struct Tile {
 
 /// Every kernel that [`launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the kernels' host test
 /// compares with what they declare.
-pub static TILES: [Tile; 26] = [
+pub static TILES: [Tile; 28] = [
     tile((Plain, Bf16), "gemm_bf16", Some("gemm_bf16_split"), [8, 16], 32, 0),
     tile((Fast, Bf16), "gemm_bf16_16x16", Some("gemm_bf16_16x16_split"), [16, 16], 32, 49152),
     tile((Fast, Bf16), "gemm_bf16_16x64", Some("gemm_bf16_16x64_split"), [16, 64], 128, 61440),
@@ -145,6 +148,22 @@ pub static TILES: [Tile; 26] = [
     tile((Fast, Bf16), "gemm_bf16_128x128", None, [128, 128], 128, 65536),
     tile((Hopper, Bf16), "gemm_bf16_wgmma_128x128", None, [128, 128], 256, 164_864),
     tile((Hopper, Bf16), "gemm_bf16_wgmma_256x128", None, [256, 128], 256, 197_632),
+    tile(
+        (Boxes, Bf16),
+        "gemm_bf16_tma_128x128",
+        Some("gemm_bf16_tma_128x128_split"),
+        [128, 128],
+        384,
+        197_728,
+    ),
+    tile(
+        (Boxes, Bf16),
+        "gemm_bf16_tma_256x128",
+        Some("gemm_bf16_tma_256x128_split"),
+        [256, 128],
+        384,
+        197_696,
+    ),
     tile((Plain, Q8_0), "gemm_q8_0", Some("gemm_q8_0_split"), [8, 16], 32, 0),
     tile((Fast, Q8_0), "gemm_q8_0_8x16", Some("gemm_q8_0_8x16_split"), [8, 16], 32, 25344),
     tile((Fast, Q8_0), "gemm_q8_0_8x64", Some("gemm_q8_0_8x64_split"), [8, 64], 128, 53760),
@@ -183,10 +202,30 @@ impl Tile {
         m.div_ceil(self.tokens) * n.div_ceil(self.outputs)
     }
 
+    /// The file that its kernels are in.
+    #[must_use]
+    pub fn module(&self) -> &'static str {
+        match (self.kernels, self.kind) {
+            (Boxes, _) => "gemm_tma",
+            (_, Bf16) => "gemm_bf16",
+            (_, Q8_0) => "gemm_q8_0",
+            (_, Q4K) => "gemm_q4_k",
+            (_, Q6K) => "gemm_q6_k",
+        }
+    }
+
+    /// The grid over so many tiles and segments.
+    fn grid(&self, tiles: usize, segments: usize) -> [u32; 3] {
+        if self.kernels == Boxes {
+            return [(tiles * segments).min(PERSISTENT) as u32, 1, 1];
+        }
+        [tiles as u32, segments as u32, 1]
+    }
+
     /// The launch that writes `y`.
     #[must_use]
     pub fn launch_whole(&'static self, m: usize, n: usize, k: usize) -> Launch {
-        let grid = [self.blocks(m, n) as u32, 1, 1];
+        let grid = self.grid(self.blocks(m, n), 1);
         Launch { tile: self, kernel: self.whole, grid, segment: segment(n, k), split: None }
     }
 
@@ -195,7 +234,7 @@ impl Tile {
     pub fn launch_split(&'static self, m: usize, n: usize, k: usize) -> Option<Launch> {
         let segment = segment(n, k);
         let segments = k.div_ceil(segment);
-        let grid = [self.blocks(m, n) as u32, segments as u32, 1];
+        let grid = self.grid(self.blocks(m, n), segments);
         Some(Launch { tile: self, kernel: self.split?, grid, segment, split: Some(segments) })
     }
 }
@@ -224,12 +263,14 @@ impl Launch {
     }
 }
 
+/// Blocks that stay and take one item after another: an H100 has so many multiprocessors, each with room for one.
+const PERSISTENT: usize = 132;
 /// Blocks that fill a large GPU: two on each of about 130 multiprocessors.
 const FULL: usize = 256;
 /// Blocks with which most of its multiprocessors have one.
 const ENOUGH: usize = 96;
 /// The most tokens of a product that is split: past it the partial sums are more work than idle multiprocessors.
-const SPLIT_TOKENS: usize = 64;
+pub(super) const SPLIT_TOKENS: usize = 64;
 
 /// The launch of a product of `m` tokens with a weight `[n, k]`, on a card that runs these kernels.
 ///

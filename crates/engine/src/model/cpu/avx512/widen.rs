@@ -2,9 +2,8 @@
 //! `unpack::floats` defines them.
 
 use std::arch::x86_64::{
-    __m512, __m512i, _mm256_loadu_si256, _mm512_add_ps, _mm512_and_si512, _mm512_castsi512_ps,
-    _mm512_cvtepi32_ps, _mm512_cvtph_ps, _mm512_loadu_si512, _mm512_mul_ps, _mm512_set1_epi32,
-    _mm512_slli_epi32, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_sub_epi32,
+    __m512, _mm512_add_ps, _mm512_and_si512, _mm512_cvtepi32_ps, _mm512_mul_ps, _mm512_set1_epi32,
+    _mm512_srli_epi32, _mm512_storeu_ps, _mm512_sub_epi32,
 };
 
 use super::codes::Codes;
@@ -48,38 +47,6 @@ pub(super) unsafe fn blocks<C: Codes, S: Scales>(panel: &Panel, k0: usize, out: 
                     store(out, _mm512_add_ps(_mm512_mul_ps(d, _mm512_cvtepi32_ps(code)), minimum));
                     group = _mm512_srli_epi32::<8>(group);
                 }
-            }
-        }
-    }
-}
-
-/// `f16` weights from `k0` on.
-///
-/// # Safety
-/// The machine has AVX-512 F.
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn f16(panel: &Panel, k0: usize, out: &mut [Lanes]) {
-    for (out, half) in out.iter_mut().zip(panel.values.as_chunks::<32>().0.iter().skip(k0)) {
-        // SAFETY: 32 bytes of halves, 16 values out.
-        unsafe { store(out, _mm512_cvtph_ps(_mm256_loadu_si256(half.as_ptr().cast()))) };
-    }
-}
-
-/// `bf16` weights from `k0` on, an even position.
-///
-/// # Safety
-/// The machine has AVX-512 F.
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn bf16(panel: &Panel, k0: usize, out: &mut [Lanes]) {
-    assert!(k0.is_multiple_of(2), "whole pairs");
-    for (out, pair) in out.chunks_mut(2).zip(panel.values.as_chunks::<64>().0.iter().skip(k0 / 2)) {
-        // SAFETY: 64 bytes of pairs, 16 values out.
-        unsafe {
-            let pair: __m512i = _mm512_loadu_si512(pair.as_ptr().cast());
-            store(&mut out[0], _mm512_castsi512_ps(_mm512_slli_epi32::<16>(pair)));
-            if let Some(odd) = out.get_mut(1) {
-                let high = _mm512_and_si512(pair, _mm512_set1_epi32(0xffff_0000_u32 as i32));
-                store(odd, _mm512_castsi512_ps(high));
             }
         }
     }

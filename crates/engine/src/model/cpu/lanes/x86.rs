@@ -1,15 +1,16 @@
 //! The lanes of AVX-512 and of AVX2: one register, and two. What an operation means is said in [`super::Lanes`].
 
 use std::arch::x86_64::{
-    __m256, __m256bh, __m256i, __m512, __m512bh, __m512i, _CMP_GE_OQ, _mm_loadu_si128, _mm256_add_epi32,
-    _mm256_add_ps, _mm256_and_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cmp_ps,
-    _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_max_ps, _mm256_mul_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_slli_epi32,
-    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps, _mm512_add_epi32, _mm512_add_ps,
-    _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepu16_epi32, _mm512_cvtneps_pbh,
-    _mm512_cvtph_ps, _mm512_div_ps, _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32,
-    _mm512_storeu_ps, _mm512_sub_ps,
+    __m128i, __m256, __m256bh, __m256i, __m512, __m512bh, __m512i, _CMP_GE_OQ, _mm_loadu_si128,
+    _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256, _mm256_castps_si256,
+    _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cvtph_ps, _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+    _mm256_loadu_si256, _mm256_max_ps, _mm256_mul_ps, _mm256_permute_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
+    _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi512_ps,
+    _mm512_cmp_ps_mask, _mm512_cvtepu16_epi32, _mm512_cvtneps_pbh, _mm512_cvtph_ps, _mm512_div_ps,
+    _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_mov_ps,
+    _mm512_max_ps, _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps,
+    _mm512_sub_ps,
 };
 
 use std::mem::transmute;
@@ -41,14 +42,6 @@ impl Lanes for Avx512 {
     fn store(self, out: &mut [f32; WIDTH]) {
         // SAFETY: see above the impl.
         unsafe { _mm512_storeu_ps(out.as_mut_ptr(), self.0) }
-    }
-    #[inline(always)]
-    fn load_bf16(x: &[bf16; WIDTH]) -> Self {
-        // SAFETY: see above the impl.
-        unsafe {
-            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(x.as_ptr().cast()));
-            Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide)))
-        }
     }
     #[inline(always)]
     fn load_f16(x: &[f16; WIDTH]) -> Self {
@@ -101,18 +94,42 @@ impl Lanes for Avx512 {
             Self(_mm512_maskz_mov_ps(keep, self.0))
         }
     }
+    const ROWS: usize = 8;
     const MANY: bool = true;
+    const PAIRED: bool = true;
     type Pairs = __m512bh;
+    type Pair = f32;
     #[inline(always)]
     fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> __m512bh {
         // SAFETY: see above the impl; any bits are a vector of bf16.
         unsafe { transmute::<__m512i, __m512bh>(_mm512_loadu_si512(x.as_ptr().cast())) }
     }
     #[inline(always)]
-    fn splat_pair(x: [bf16; 2]) -> __m512bh {
-        let bits = u32::from(x[1].to_bits()) << 16 | u32::from(x[0].to_bits());
+    fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
+        // SAFETY: see above the impl; sixteen pairs are 512 bits.
+        unsafe {
+            let pairs = _mm512_loadu_si512(x.as_ptr().cast());
+            let high = _mm512_set1_epi32(0xffff_0000_u32.cast_signed());
+            let second = _mm512_castsi512_ps(_mm512_and_si512(pairs, high));
+            [Self(second), Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(pairs)))]
+        }
+    }
+    #[inline(always)]
+    fn pair(x: [bf16; 2]) -> f32 {
+        f32::from_bits(u32::from(x[1].to_bits()) << 16 | u32::from(x[0].to_bits()))
+    }
+    #[inline(always)]
+    fn pairs(words: &[f32]) -> &[f32] {
+        words
+    }
+    #[inline(always)]
+    fn pairs_mut(words: &mut [f32]) -> &mut [f32] {
+        words
+    }
+    #[inline(always)]
+    fn splat_pair(x: f32) -> __m512bh {
         // SAFETY: see above the impl; any bits are a vector of bf16.
-        unsafe { transmute::<__m512i, __m512bh>(_mm512_set1_epi32(bits.cast_signed())) }
+        unsafe { transmute::<__m512i, __m512bh>(_mm512_set1_epi32(x.to_bits().cast_signed())) }
     }
     #[inline(always)]
     fn add_pairs(self, x: __m512bh, y: __m512bh) -> Self {
@@ -120,20 +137,61 @@ impl Lanes for Avx512 {
         Self(unsafe { _mm512_dpbf16_ps(self.0, x, y) })
     }
     #[inline(always)]
-    fn store_bf16(self, out: &mut [bf16; WIDTH]) -> Self {
-        // SAFETY: see above the impl; 256 bits are sixteen bf16.
+    fn store_pairs(self, out: &mut [f32]) -> Self {
+        let out: &mut [f32; WIDTH / 2] = out.first_chunk_mut().expect("eight pairs");
+        // SAFETY: see above the impl; 256 bits are eight pairs.
         unsafe {
             let half = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(self.0));
             _mm256_storeu_si256(out.as_mut_ptr().cast(), half);
+            Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half))))
         }
-        Self::load_bf16(out)
     }
 }
 
-impl Avx2 {
-    #[inline(always)]
-    fn zip(self, other: Self, f: impl Fn(__m256, __m256) -> __m256) -> Self {
-        Self([f(self.0[0], other.0[0]), f(self.0[1], other.0[1])])
+/// Applies an operation to both registers. No closures: only what is inlined into a function that enables the
+/// instructions may use them.
+macro_rules! both {
+    ($operation:ident, $($argument:expr),+) => {
+        // SAFETY: see above the first impl.
+        unsafe { Self([$operation($($argument.0[0]),+), $operation($($argument.0[1]),+)]) }
+    };
+}
+
+/// `a * 2^s` for whole numbers in the low bits of `s`.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn scaled(a: __m256, s: __m256) -> __m256 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let by = _mm256_slli_epi32::<23>(_mm256_castps_si256(s));
+        _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), by))
+    }
+}
+
+/// `a` where `test >= bound`.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn kept(a: __m256, test: __m256, bound: __m256) -> __m256 {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_and_ps(a, _mm256_cmp_ps::<_CMP_GE_OQ>(test, bound)) }
+}
+
+/// Finite numbers to the nearest bf16, to even, as floats.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn rounded(x: __m256) -> __m256 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let bits = _mm256_castps_si256(x);
+        let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+        let up = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+        _mm256_castsi256_ps(_mm256_and_si256(up, _mm256_set1_epi32(0xffff_0000_u32.cast_signed())))
     }
 }
 
@@ -157,93 +215,96 @@ impl Lanes for Avx2 {
         }
     }
     #[inline(always)]
-    fn load_bf16(x: &[bf16; WIDTH]) -> Self {
-        // SAFETY: see above the first impl.
-        let half = |at: usize| unsafe {
-            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(x.as_ptr().add(at).cast()));
-            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
-        };
-        Self([half(0), half(8)])
-    }
-    #[inline(always)]
     fn load_f16(x: &[f16; WIDTH]) -> Self {
+        let at: *const __m128i = x.as_ptr().cast();
         // SAFETY: see above the first impl.
-        let half = |at: usize| unsafe { _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().add(at).cast())) };
-        Self([half(0), half(8)])
+        unsafe { Self([_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at.add(1)))]) }
     }
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        // SAFETY: see above the first impl.
-        self.zip(other, |a, b| unsafe { _mm256_add_ps(a, b) })
+        both!(_mm256_add_ps, self, other)
     }
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: see above the first impl.
-        self.zip(other, |a, b| unsafe { _mm256_sub_ps(a, b) })
+        both!(_mm256_sub_ps, self, other)
     }
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        // SAFETY: see above the first impl.
-        self.zip(other, |a, b| unsafe { _mm256_mul_ps(a, b) })
+        both!(_mm256_mul_ps, self, other)
     }
     #[inline(always)]
     fn div(self, other: Self) -> Self {
-        // SAFETY: see above the first impl.
-        self.zip(other, |a, b| unsafe { _mm256_div_ps(a, b) })
+        both!(_mm256_div_ps, self, other)
     }
     #[inline(always)]
     fn mul_add(self, by: Self, plus: Self) -> Self {
-        // SAFETY: see above the first impl.
-        let half = |i: usize| unsafe { _mm256_fmadd_ps(self.0[i], by.0[i], plus.0[i]) };
-        Self([half(0), half(1)])
+        both!(_mm256_fmadd_ps, self, by, plus)
     }
     #[inline(always)]
     fn max(self, other: Self) -> Self {
-        // SAFETY: see above the first impl.
-        self.zip(other, |a, b| unsafe { _mm256_max_ps(a, b) })
+        both!(_mm256_max_ps, self, other)
     }
     #[inline(always)]
     fn scale_exponent(self, shift: Self) -> Self {
-        // SAFETY: see above the first impl.
-        self.zip(shift, |a, s| unsafe {
-            let by = _mm256_slli_epi32::<23>(_mm256_castps_si256(s));
-            _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), by))
-        })
+        both!(scaled, self, shift)
     }
     #[inline(always)]
     fn keep_at_least(self, test: Self, bound: Self) -> Self {
-        // SAFETY: see above the first impl.
-        let half = |i: usize| unsafe {
-            _mm256_and_ps(self.0[i], _mm256_cmp_ps::<_CMP_GE_OQ>(test.0[i], bound.0[i]))
-        };
-        Self([half(0), half(1)])
+        both!(kept, self, test, bound)
     }
-    /// First halves, second halves.
+    const ROWS: usize = 6;
+    /// Second halves, first halves.
     type Pairs = [Self; 2];
+    type Pair = [f32; 2];
     #[inline(always)]
     fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
+        Self::load_swapped(x)
+    }
+    #[inline(always)]
+    fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
+        let at: *const __m256i = x.as_ptr().cast();
         // SAFETY: see above the first impl; eight pairs are 256 bits.
         unsafe {
-            let both = [0, 8].map(|at| _mm256_loadu_si256(x.as_ptr().add(at).cast()));
-            let first = both.map(|both| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(both)));
-            let high = _mm256_castsi256_ps(_mm256_set1_epi32(0xffff_0000_u32.cast_signed()));
-            let second = both.map(|both| _mm256_and_ps(_mm256_castsi256_ps(both), high));
-            [Self(first), Self(second)]
+            let (low, high) = (_mm256_loadu_si256(at), _mm256_loadu_si256(at.add(1)));
+            let mask = _mm256_set1_epi32(0xffff_0000_u32.cast_signed());
+            let second = [_mm256_and_si256(low, mask), _mm256_and_si256(high, mask)];
+            let first = [_mm256_slli_epi32::<16>(low), _mm256_slli_epi32::<16>(high)];
+            [
+                Self([_mm256_castsi256_ps(second[0]), _mm256_castsi256_ps(second[1])]),
+                Self([_mm256_castsi256_ps(first[0]), _mm256_castsi256_ps(first[1])]),
+            ]
         }
     }
     #[inline(always)]
-    fn splat_pair(x: [bf16; 2]) -> [Self; 2] {
-        x.map(|half| Self::splat(super::widened(half)))
+    fn pair(x: [bf16; 2]) -> [f32; 2] {
+        super::Portable::pair(x)
+    }
+    #[inline(always)]
+    fn pairs(words: &[f32]) -> &[[f32; 2]] {
+        words.as_chunks().0
+    }
+    #[inline(always)]
+    fn pairs_mut(words: &mut [f32]) -> &mut [[f32; 2]] {
+        words.as_chunks_mut().0
+    }
+    #[inline(always)]
+    fn splat_pair(x: [f32; 2]) -> [Self; 2] {
+        [Self::splat(x[0]), Self::splat(x[1])]
     }
     #[inline(always)]
     fn add_pairs(self, x: [Self; 2], y: [Self; 2]) -> Self {
-        x[0].mul_add(y[0], x[1].mul_add(y[1], self))
+        x[1].mul_add(y[1], x[0].mul_add(y[0], self))
     }
     #[inline(always)]
-    fn store_bf16(self, out: &mut [bf16; WIDTH]) -> Self {
-        let mut lanes = [0.0; WIDTH];
-        self.store(&mut lanes);
-        let super::Portable(rounded) = super::Portable(lanes).store_bf16(out);
-        Self::load(&rounded)
+    fn store_pairs(self, out: &mut [[f32; 2]]) -> Self {
+        let out: &mut [f32; WIDTH] = out.as_flattened_mut().first_chunk_mut().expect("eight pairs");
+        let rounded = both!(rounded, self);
+        // SAFETY: see above the first impl.
+        let swapped = unsafe {
+            let [low, high] = rounded.0;
+            Self([_mm256_permute_ps::<0b10_11_00_01>(low), _mm256_permute_ps::<0b10_11_00_01>(high)])
+        };
+        swapped.store(out);
+        rounded
     }
 }

@@ -27,6 +27,7 @@ fn tiles_are_those_of_the_kernels() {
         .map(|tile| {
             let twin = match (tile.kernels, tile.split) {
                 (Kernels::Hopper, _) => "wgmma",
+                (Kernels::Boxes, _) => "boxes",
                 (_, None) => "whole",
                 _ => "split",
             };
@@ -40,13 +41,8 @@ fn tiles_are_those_of_the_kernels() {
     assert_eq!(ours, theirs);
     for tile in &TILES {
         assert_eq!(tile.kernels == Kernels::Plain, tile.shared_bytes == 0, "{}", tile.whole);
-        let module = match tile.kind {
-            Kind::Bf16 => "gemm_bf16",
-            Kind::Q8_0 => "gemm_q8_0",
-            Kind::Q4K => "gemm_q4_k",
-            Kind::Q6K => "gemm_q6_k",
-        };
-        assert!(tile.whole.starts_with(module), "{}", tile.whole);
+        let prefix = if tile.kernels == Kernels::Boxes { "gemm_bf16_tma" } else { tile.module() };
+        assert!(tile.whole.starts_with(prefix), "{}", tile.whole);
         assert!(tile.split.is_none_or(|name| name == format!("{}_split", tile.whole)), "{:?}", tile.split);
     }
 }

@@ -1,9 +1,9 @@
-//! `f32` and `bf16` kernels: one weight register (16 outputs) meets each row of the tile, whose sums stay in
+//! The `bf16` kernel: one weight register (16 outputs) meets each row of the tile, whose sums stay in
 //! registers.
 
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    __m512, __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_set1_epi32,
+    _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 use half::bf16;
@@ -27,52 +27,6 @@ macro_rules! in_rows {
             }
         }
     };
-}
-
-/// Weights `[k][lane]` of one or two panels by activations `[k][height]`; `sums` (the rows of the first panel,
-/// then of the second) go on from what they hold.
-///
-/// # Safety
-/// The machine has AVX-512 F.
-#[target_feature(enable = "avx512f")]
-pub(in crate::model::cpu) unsafe fn floats(panels: &[&[Lanes]], x: &[f32], sums: &mut [Lanes]) {
-    let height = sums.len() / panels.len();
-    assert!(panels.iter().all(|weights| weights.len() * height == x.len()), "the same k");
-    // SAFETY: the caller's promise and the lengths above; the rows from `first` on are below the height.
-    unsafe {
-        match *panels {
-            [one] => in_rows!(float_rows, 1, height, ([one], x, sums)),
-            [one, two] => in_rows!(float_rows, 2, height, ([one, two], x, sums)),
-            _ => unreachable!("one or two panels"),
-        }
-    }
-}
-
-/// # Safety
-/// The machine has AVX-512 F; `sums` has `height` rows for each panel, `x` has `height` values for each
-/// weight, and `first + R <= height`.
-#[target_feature(enable = "avx512f")]
-unsafe fn float_rows<const N: usize, const R: usize>(
-    panels: [&[Lanes]; N],
-    x: &[f32],
-    sums: &mut [Lanes],
-    first: usize,
-) {
-    let height = sums.len() / N;
-    // SAFETY: the caller's promise; a row of sums and a row of weights have 16 values.
-    unsafe {
-        let mut local = load::<N, R>(sums, height, first);
-        for k in 0..panels[0].len() {
-            let weights = panels.map(|weights| _mm512_loadu_ps(weights.get_unchecked(k).as_ptr()));
-            for (r, sums) in local.iter_mut().enumerate() {
-                let x = _mm512_set1_ps(*x.get_unchecked(k * height + first + r));
-                for (sum, &weights) in sums.iter_mut().zip(&weights) {
-                    *sum = _mm512_fmadd_ps(weights, x, *sum);
-                }
-            }
-        }
-        store(&local, sums, height, first);
-    }
 }
 
 /// # Safety

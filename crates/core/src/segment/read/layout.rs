@@ -1,0 +1,261 @@
+//! The files of one language pair in an mt-metrics-eval folder: what they are called, which there are, and the lines of
+//! those that hold texts. It reads no scores, and never guesses which file is meant.
+//!
+//! Source: the layout of mt-metrics-eval's `EvalSet` (`data.py`).
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use super::{Error, text};
+
+/// One language pair of a folder.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    dir: PathBuf,
+    /// As the files spell it, `en-de` or `en-de_DE`.
+    lp: String,
+}
+
+/// Where a segment comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Empty where the line names none.
+    pub domain: String,
+    pub doc: String,
+}
+
+/// A metric's files in the folder: `NAME-REF.LEVEL.score`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MetricName {
+    pub name: String,
+    /// `src` for a reference-free metric.
+    pub reference: String,
+}
+
+impl Layout {
+    pub fn new(dir: impl Into<PathBuf>, lp: impl Into<String>) -> Self {
+        Self { dir: dir.into(), lp: lp.into() }
+    }
+
+    /// Another language pair of the same folder.
+    #[must_use]
+    pub fn other_pair(&self, lp: String) -> Self {
+        Self { lp, ..self.clone() }
+    }
+
+    /// Where the documents of the segments are named.
+    #[must_use]
+    pub fn docs(&self) -> PathBuf {
+        self.dir.join("documents").join(format!("{}.docs", self.lp))
+    }
+
+    #[must_use]
+    pub fn source(&self) -> PathBuf {
+        self.text("sources", &self.lp)
+    }
+
+    #[must_use]
+    pub fn reference(&self, name: &str) -> PathBuf {
+        self.text("references", &format!("{}.{name}", self.lp))
+    }
+
+    #[must_use]
+    pub fn output(&self, system: &str) -> PathBuf {
+        self.text("system-outputs", &format!("{}/{system}", self.lp))
+    }
+
+    /// Plain text, or JSON lines where there are only those.
+    fn text(&self, folder: &str, stem: &str) -> PathBuf {
+        let with = |ending: &str| self.dir.join(folder).join(format!("{stem}.{ending}"));
+        let plain = with("txt");
+        if plain.is_file() {
+            plain
+        } else {
+            Some(with("jsonl")).filter(|json| json.is_file()).unwrap_or(plain)
+        }
+    }
+
+    /// The names of all translations, human ones among them, sorted.
+    ///
+    /// # Errors
+    /// An unreadable folder.
+    pub fn systems(&self) -> Result<Vec<String>, Error> {
+        text_names(&self.dir.join("system-outputs").join(&self.lp), "")
+    }
+
+    /// The names of the references, sorted.
+    ///
+    /// # Errors
+    /// An unreadable folder.
+    pub fn references(&self) -> Result<Vec<String>, Error> {
+        text_names(&self.dir.join("references"), &format!("{}.", self.lp))
+    }
+
+    /// The file of the raters' scores of a level, `seg` or `sys`.
+    #[must_use]
+    pub fn human_scores(&self, gold: &str, level: &str) -> PathBuf {
+        self.dir.join("human-scores").join(format!("{}.{gold}.{level}.score", self.lp))
+    }
+
+    /// The names of the raters' scores; none where there is no such folder.
+    #[must_use]
+    pub fn human_names(&self) -> BTreeSet<String> {
+        let prefix = format!("{}.", self.lp);
+        let files = names(&self.dir.join("human-scores")).unwrap_or_default();
+        files.iter().filter_map(|file| Some(score_stem(file)?.strip_prefix(&prefix)?.to_owned())).collect()
+    }
+
+    /// What single raters marked, `LP.GOLD.RATER.seg.rating`: the raters and their files, sorted.
+    ///
+    /// # Errors
+    /// An unreadable folder.
+    pub fn ratings(&self, gold: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+        let dir = self.dir.join("human-scores");
+        let prefix = format!("{}.{gold}.", self.lp);
+        let files = names(&dir)?.into_iter().filter_map(|file| {
+            let rater = file.strip_prefix(&prefix)?.strip_suffix("seg.rating")?;
+            Some((rater.trim_end_matches('.').to_owned(), dir.join(&file)))
+        });
+        Ok(files.collect())
+    }
+
+    /// The folder's metrics for this language pair; none where there is no folder of them.
+    ///
+    /// # Errors
+    /// An unreadable folder.
+    pub fn metrics(&self) -> Result<BTreeSet<MetricName>, Error> {
+        let dir = self.dir.join("metric-scores").join(&self.lp);
+        let files = if dir.is_dir() { names(&dir)? } else { Vec::new() };
+        let metrics = files.iter().filter_map(|file| {
+            let (name, reference) = score_stem(file)?.rsplit_once('-')?;
+            Some(MetricName { name: name.into(), reference: reference.into() })
+        });
+        Ok(metrics.collect())
+    }
+
+    /// The file of a metric's scores of a level, `seg` or `sys`.
+    #[must_use]
+    pub fn metric_scores(&self, MetricName { name, reference }: &MetricName, level: &str) -> PathBuf {
+        let folder = self.dir.join("metric-scores").join(&self.lp);
+        folder.join(format!("{name}-{reference}.{level}.score"))
+    }
+
+    /// The language pairs that metrics have scores for, sorted.
+    ///
+    /// # Errors
+    /// An unreadable folder.
+    pub fn scored_pairs(&self) -> Result<Vec<String>, Error> {
+        let dir = self.dir.join("metric-scores");
+        if dir.is_dir() { names(&dir) } else { Ok(Vec::new()) }
+    }
+
+    /// The domain and document of each segment.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] for a line without any, [`Error::Scattered`] for a document in two parts.
+    pub fn places(&self) -> Result<Vec<Place>, Error> {
+        places(&self.docs())
+    }
+}
+
+/// The domain and document on each line: `DOMAIN DOC`, or `DOC`.
+///
+/// # Errors
+/// As [`Layout::places`].
+pub fn places(path: &Path) -> Result<Vec<Place>, Error> {
+    let mut places: Vec<Place> = Vec::new();
+    let mut ended = std::collections::BTreeMap::new();
+    for (idx, line) in text::lines(path)?.iter().enumerate() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let Some((doc, before)) = fields.split_last() else {
+            return Err(Error::Missing {
+                path: path.into(),
+                line: idx + 1,
+                field: "doc",
+                hint: String::new(),
+            });
+        };
+        let last = ended.insert((*doc).to_owned(), idx + 1);
+        if let Some(ended) = last.filter(|ended| *ended != idx) {
+            return Err(Error::Scattered { path: path.into(), line: idx + 1, doc: (*doc).into(), ended });
+        }
+        let domain = before.first().map_or_else(String::new, |domain| (*domain).to_owned());
+        places.push(Place { domain, doc: (*doc).into() });
+    }
+    Ok(places)
+}
+
+/// The texts of a file, one a segment: its lines, or this field of JSON lines.
+///
+/// # Errors
+/// A file that cannot be read, [`Error::Json`], [`Error::Missing`].
+pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
+    let lines = text::lines(path)?;
+    if path.extension().is_none_or(|ending| ending != "jsonl") {
+        return Ok(lines);
+    }
+    let one = |(idx, text): (usize, &String)| {
+        let (path, line) = (path.to_path_buf(), idx + 1);
+        match serde_json::from_str::<Value>(text) {
+            Err(source) => Err(Error::Json { path, line, source }),
+            Ok(row) => match row.get(field).and_then(Value::as_str) {
+                Some(text) => Ok(text.to_owned()),
+                None => Err(Error::Missing { path, line, field, hint: String::new() }),
+            },
+        }
+    };
+    lines.iter().enumerate().map(one).collect()
+}
+
+/// The language pairs of a folder, as its files spell them, sorted; none where it is no test set.
+#[must_use]
+pub fn pairs(dir: &Path) -> Vec<String> {
+    let files = names(&dir.join("documents")).unwrap_or_default();
+    files.iter().filter_map(|file| file.strip_suffix(".docs").map(str::to_owned)).collect()
+}
+
+/// The language pairs that raters marked errors of under this name, sorted.
+///
+/// # Errors
+/// An unreadable folder.
+pub fn rated_pairs(dir: &Path, gold: &str) -> Result<BTreeSet<String>, Error> {
+    let middle = format!(".{gold}.");
+    let pair = |file: &String| {
+        let (pair, rest) = file.split_once(&middle)?;
+        rest.ends_with("seg.rating").then(|| pair.to_owned())
+    };
+    Ok(names(&dir.join("human-scores"))?.iter().filter_map(pair).collect())
+}
+
+fn score_stem(file: &str) -> Option<&str> {
+    file.strip_suffix(".seg.score").or_else(|| file.strip_suffix(".sys.score"))
+}
+
+fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>, Error> {
+    let files = names(dir)?;
+    let stems = files.iter().filter_map(|file| {
+        let stem = file.strip_suffix(".txt").or_else(|| file.strip_suffix(".jsonl"))?;
+        Some(stem.strip_prefix(prefix)?.to_owned())
+    });
+    let mut stems: Vec<String> = stems.collect();
+    stems.dedup();
+    Ok(stems)
+}
+
+/// File names of a folder, sorted, because two machines need not list them in the same order.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn names(dir: &Path) -> Result<Vec<String>, Error> {
+    let io = |source| Error::Io { path: dir.into(), source };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(io)? {
+        names.push(entry.map_err(io)?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}

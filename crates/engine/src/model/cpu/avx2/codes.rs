@@ -1,0 +1,147 @@
+//! The codes of a block of 32 in registers of eight outputs, each with four codes of them (see `layout` for the lines).
+//! It knows no scale.
+
+use std::arch::x86_64::{
+    __m256i, _mm256_and_si256, _mm256_loadu_si256, _mm256_or_si256, _mm256_set1_epi8, _mm256_slli_epi32,
+    _mm256_srli_epi32,
+};
+
+use crate::model::cpu::layout;
+
+/// Bytes of the codes of four values of 16 outputs.
+pub(super) const LINE: usize = 64;
+
+/// One kind of codes.
+pub(super) trait Codes: Copy {
+    /// Bytes of a block in the panel.
+    const BYTES: usize;
+    /// Lines that a block is unpacked to.
+    const LINES: usize = 8;
+    /// Rows whose sums stay in registers together.
+    const ROWS: usize = 4;
+    /// Products of two pairs of codes and activations, each up to twice the largest code by 127, that 16 bits hold
+    /// together.
+    const IN_16_BITS: usize;
+
+    /// Eight outputs (the first or the second half) of a line.
+    ///
+    /// # Safety
+    /// The machine has AVX2; `at` can be read for `BYTES` bytes; `line < LINES`.
+    unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i;
+}
+
+/// Whole bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Eight;
+/// Bytes as two nibbles: the low ones in the first eight lines, the high ones in the others.
+#[derive(Clone, Copy)]
+pub(super) struct Split;
+#[derive(Clone, Copy)]
+pub(super) struct Four;
+#[derive(Clone, Copy)]
+pub(super) struct Five;
+#[derive(Clone, Copy)]
+pub(super) struct Six;
+
+/// # Safety
+/// The machine has AVX2; line `i` from `at` can be read.
+#[inline(always)]
+unsafe fn load(at: *const u8, i: usize, half: usize) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_loadu_si256(at.add(LINE * i + LINE / 2 * half).cast()) }
+}
+
+/// The low nibbles, or the high ones.
+///
+/// # Safety
+/// As `load`.
+#[inline(always)]
+unsafe fn nibbles(at: *const u8, i: usize, half: usize, high: bool) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let both = load(at, i, half);
+        _mm256_and_si256(if high { _mm256_srli_epi32::<4>(both) } else { both }, _mm256_set1_epi8(15))
+    }
+}
+
+impl Codes for Eight {
+    const BYTES: usize = layout::Codes::Eight.bytes();
+    const IN_16_BITS: usize = 0;
+
+    #[inline(always)]
+    unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe { load(at, line, half) }
+    }
+}
+
+impl Codes for Split {
+    const BYTES: usize = layout::Codes::Eight.bytes();
+    const LINES: usize = 16;
+    const ROWS: usize = 2;
+    const IN_16_BITS: usize = 8;
+
+    #[inline(always)]
+    unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe { nibbles(at, line % 8, half, line >= 8) }
+    }
+}
+
+impl Codes for Four {
+    const BYTES: usize = layout::Codes::Four.bytes();
+    const IN_16_BITS: usize = 8;
+
+    #[inline(always)]
+    unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe { nibbles(at, line % 4, half, line >= 4) }
+    }
+}
+
+impl Codes for Five {
+    const BYTES: usize = layout::Codes::Five.bytes();
+    const IN_16_BITS: usize = 4;
+
+    #[inline(always)]
+    unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
+        // SAFETY: the caller's promise; five lines.
+        unsafe {
+            let bits = load(at, 4, half);
+            let bits = match line {
+                0 => _mm256_slli_epi32::<4>(bits),
+                1 => _mm256_slli_epi32::<3>(bits),
+                2 => _mm256_slli_epi32::<2>(bits),
+                3 => _mm256_slli_epi32::<1>(bits),
+                4 => bits,
+                5 => _mm256_srli_epi32::<1>(bits),
+                6 => _mm256_srli_epi32::<2>(bits),
+                _ => _mm256_srli_epi32::<3>(bits),
+            };
+            let bits = _mm256_and_si256(bits, _mm256_set1_epi8(1 << 4));
+            _mm256_or_si256(Four::line(at, line, half), bits)
+        }
+    }
+}
+
+impl Codes for Six {
+    const BYTES: usize = layout::Codes::Six.bytes();
+    const ROWS: usize = 2;
+    const IN_16_BITS: usize = 2;
+
+    #[inline(always)]
+    unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
+        // SAFETY: the caller's promise; six lines.
+        unsafe {
+            let bits = load(at, 4 + line / 4, half);
+            let bits = match line % 4 {
+                0 => _mm256_slli_epi32::<4>(bits),
+                1 => _mm256_slli_epi32::<2>(bits),
+                2 => bits,
+                _ => _mm256_srli_epi32::<2>(bits),
+            };
+            let bits = _mm256_and_si256(bits, _mm256_set1_epi8(3 << 4));
+            _mm256_or_si256(Four::line(at, line, half), bits)
+        }
+    }
+}

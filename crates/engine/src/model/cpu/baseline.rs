@@ -1,0 +1,108 @@
+//! Whether this machine has the instructions that the whole program was compiled for (`-C target-cpu`), so that a binary
+//! for newer processors can say so before it dies of an illegal instruction. It does not choose a tier.
+
+/// An instruction set that this program needs everywhere and this machine lacks; `None` when there is none, as always
+/// for the default baseline.
+#[must_use]
+pub fn missing() -> Option<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        x86::SETS.iter().find(|set| set.compiled_in && !set.is_here()).map(|set| set.name)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
+/// The processor itself is asked: `is_x86_feature_detected` takes what the program was compiled for as given.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+
+    /// Where the processor names an instruction set.
+    #[derive(Clone, Copy)]
+    enum Register {
+        /// Leaf 1, `ecx`.
+        First,
+        /// Leaf 7, `ebx`.
+        Seventh,
+        /// Leaf 0x8000_0001, `ecx`.
+        Extended,
+    }
+
+    pub(super) struct Set {
+        pub name: &'static str,
+        pub compiled_in: bool,
+        register: Register,
+        bit: u32,
+    }
+
+    impl Set {
+        pub fn is_here(&self) -> bool {
+            let (leaf, highest) = match self.register {
+                Register::First => (1, __cpuid(0).eax),
+                Register::Seventh => (7, __cpuid(0).eax),
+                Register::Extended => (0x8000_0001, __cpuid(0x8000_0000).eax),
+            };
+            if highest < leaf {
+                return false;
+            }
+            let told = __cpuid_count(leaf, 0);
+            let word = if matches!(self.register, Register::Seventh) { told.ebx } else { told.ecx };
+            word >> self.bit & 1 == 1
+        }
+    }
+
+    macro_rules! set {
+        ($name:tt, $register:ident, $bit:literal) => {
+            Set {
+                name: $name,
+                compiled_in: cfg!(target_feature = $name),
+                register: Register::$register,
+                bit: $bit,
+            }
+        };
+    }
+
+    /// Those of the levels x86-64-v2 to v4, oldest first.
+    pub(super) const SETS: [Set; 16] = [
+        set!("sse3", First, 0),
+        set!("ssse3", First, 9),
+        set!("sse4.1", First, 19),
+        set!("sse4.2", First, 20),
+        set!("popcnt", First, 23),
+        set!("avx", First, 28),
+        set!("f16c", First, 29),
+        set!("fma", First, 12),
+        set!("bmi1", Seventh, 3),
+        set!("bmi2", Seventh, 8),
+        set!("avx2", Seventh, 5),
+        set!("lzcnt", Extended, 5),
+        set!("avx512f", Seventh, 16),
+        set!("avx512dq", Seventh, 17),
+        set!("avx512bw", Seventh, 30),
+        set!("avx512vl", Seventh, 31),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn this_machine_runs_these_tests() {
+        assert_eq!(super::missing(), None);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_processor_is_read_as_the_standard_library_reads_it() {
+        macro_rules! check {
+            ($($name:tt)*) => {
+                $(
+                    let set = super::x86::SETS.iter().find(|set| set.name == $name).expect("a known set");
+                    assert_eq!(set.is_here(), is_x86_feature_detected!($name), $name);
+                )*
+            };
+        }
+        check!("sse3" "ssse3" "sse4.1" "sse4.2" "popcnt" "avx" "f16c" "fma" "bmi1" "bmi2" "avx2" "lzcnt");
+        check!("avx512f" "avx512dq" "avx512bw" "avx512vl");
+    }
+}

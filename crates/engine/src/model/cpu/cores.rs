@@ -1,0 +1,73 @@
+//! How many threads suit this machine: one for each physical core, efficiency cores left out. A second thread of a core
+//! waits for the same units, and a parallel region ends with its slowest thread. It starts no thread.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+/// Physical performance cores that this process may run on; where the system does not tell (Linux does), whatever it
+/// says may run at once.
+#[must_use]
+pub fn n_threads() -> usize {
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    allowed.map_or(available, |allowed| {
+        physical(Path::new("/sys/devices"), &numbers(allowed)).clamp(1, available)
+    })
+}
+
+/// Physical cores among some logical ones; without those that are not called fast, unless there are no others.
+fn physical(devices: &Path, allowed: &BTreeSet<usize>) -> usize {
+    let read = |file: String| fs::read_to_string(devices.join(file)).ok().map(|text| numbers(&text));
+    // Only machines with two kinds of cores have this file.
+    let fast = read("cpu_core/cpus".into()).map(|fast| &fast & allowed).filter(|fast| !fast.is_empty());
+    let core = |&cpu: &usize| {
+        let siblings = read(format!("system/cpu/cpu{cpu}/topology/thread_siblings_list"));
+        siblings.and_then(|siblings| siblings.first().copied()).unwrap_or(cpu)
+    };
+    fast.as_ref().unwrap_or(allowed).iter().map(core).collect::<BTreeSet<_>>().len()
+}
+
+/// Numbers as the kernel lists them: `0-3,8`.
+fn numbers(list: &str) -> BTreeSet<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(files: &[(&str, &str)], allowed: &str, expected: usize) {
+        let devices = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            let file = devices.path().join(name);
+            fs::create_dir_all(file.parent().expect("a parent")).expect("a folder");
+            fs::write(file, text).expect("a file");
+        }
+        assert_eq!(physical(devices.path(), &numbers(allowed)), expected, "{files:?}, {allowed}");
+    }
+
+    #[test]
+    fn second_threads_and_efficiency_cores_are_left_out() {
+        let siblings = |cpu: usize, list: &'static str| {
+            (format!("system/cpu/cpu{cpu}/topology/thread_siblings_list"), list)
+        };
+        let files = [siblings(0, "0-1\n"), siblings(1, "0-1\n"), siblings(2, "2,3\n"), siblings(3, "2,3\n")];
+        let mut files: Vec<(&str, &str)> = files.iter().map(|(name, list)| (name.as_str(), *list)).collect();
+        check(&files, "\t0-3\n", 2);
+        check(&files, "0-2", 2);
+        check(&files, "1", 1);
+        check(&[], "0-4,9", 6);
+        files.push(("cpu_core/cpus", "0-3\n"));
+        check(&files, "0-7", 2);
+        check(&files, "4-7", 4);
+    }
+
+    #[test]
+    fn this_machine_has_a_thread() {
+        assert!(n_threads() >= 1);
+    }
+}

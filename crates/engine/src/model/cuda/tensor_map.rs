@@ -1,0 +1,64 @@
+//! Matrices as Hopper's copies of boxes see them: where they are, their sizes, and what a box takes of them.
+
+#![expect(unsafe_code, reason = "the driver writes the map")]
+
+use cudarc::driver::{DriverError, sys};
+
+use super::{Error, driver::failed};
+
+/// Values of a row of a box: 128 bytes of `bf16`, which lie in shared memory under the swizzle of 128 bytes.
+const ROW: u32 = 64;
+
+/// A matrix of `bf16`, as an argument of a kernel.
+#[derive(Clone, Copy)]
+pub(super) struct TensorMap(sys::CUtensorMap);
+
+impl TensorMap {
+    /// Bytes of the argument.
+    pub(super) const BYTES: usize = size_of::<sys::CUtensorMap>();
+
+    /// A matrix `[rows, k]` without gaps, in boxes of `tall` rows. Outside of the matrix a box has zeros.
+    ///
+    /// # Errors
+    /// The driver refuses: an address that is not a multiple of 16, `k` not one of 8, a box of more than 256 rows.
+    pub(super) fn rows(at: u64, rows: usize, k: usize, tall: usize) -> Result<Self, Error> {
+        Self::encode(at, [k, rows], [2 * k], [ROW, tall as u32])
+    }
+
+    fn encode<const RANK: usize, const OUTER: usize>(
+        at: u64,
+        sizes: [usize; RANK],
+        strides: [usize; OUTER],
+        of_box: [u32; RANK],
+    ) -> Result<Self, Error> {
+        let (sizes, strides) = (sizes.map(|n| n as u64), strides.map(|n| n as u64));
+        let steps = [1_u32; RANK];
+        let mut map = sys::CUtensorMap { opaque: [0; 16] };
+        // SAFETY: there are RANK sizes, steps and edges of the box, and a stride less; the driver reads them and writes the map.
+        let said = unsafe {
+            sys::cuTensorMapEncodeTiled(
+                &raw mut map,
+                sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                RANK as u32,
+                at as *mut _,
+                sizes.as_ptr(),
+                strides.as_ptr(),
+                of_box.as_ptr(),
+                steps.as_ptr(),
+                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        };
+        match said {
+            sys::CUresult::CUDA_SUCCESS => Ok(Self(map)),
+            error => Err(failed("describe a matrix")(DriverError(error))),
+        }
+    }
+
+    /// Where a launch reads it.
+    pub(super) fn pointer(&mut self) -> *mut std::ffi::c_void {
+        (&raw mut self.0).cast()
+    }
+}

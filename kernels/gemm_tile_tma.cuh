@@ -1,0 +1,214 @@
+// The product of bf16 weights for many tokens on Hopper, with a warp group that copies and GROUPS that multiply: a tile
+// is TOKENS x 64 GROUPS, from stages of 64 values in shared memory. The sum is gemm.cuh's.
+//
+// Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, as many blocks in x as multiprocessors, or as
+// items where there are fewer. An item is a tile or, where sums go to segments, one segment of a tile; a block takes
+// every gridDim.x-th.
+//
+// The last warp group's first thread asks for the boxes of a stage (tma.cuh) as soon as the warps that read the ring's
+// slot before have said that they are done (`empty`); the others wait until it has come (`full`). So the next tile's
+// first stages come while this one's sums go to memory.
+//
+// What to expect, counted (not measured): 256x128 in a stage of 48 KiB has 512 clocks of the tensor cores at full rate,
+// and no thread that multiplies computes an address. Public kernels of this shape (TMA, a producer group, persistent
+// blocks) reach 658 of 798 TFLOP/s on an H100, where cp.async by all threads, as in gemm_tile_wgmma.cuh, has 515.
+//
+// Compiled and looked at (scripts/cuda/static.sh); under emulation it has the plain kernel's bits. It has not run on a
+// card: products.rs does not choose it.
+//
+// Proved by kernels/tests/gemm_tma.cpp.
+#pragma once
+
+#include "gate.cuh"
+#include "gemm_stage.cuh"
+#include "tma.cuh"
+
+namespace gemm {
+
+template <int TOKENS, int GROUPS, int STAGES>
+struct TileTma {
+  static constexpr int kTokens = TOKENS, kOutputs = 64 * GROUPS, kThreads = 128 * (GROUPS + 1), kDepth = 64;
+  static constexpr int J = TOKENS / 8, kAlign = 1024, kRowBytes = 2 * kDepth;
+  static constexpr int kTokenBytes = TOKENS * kRowBytes, kStageBytes = kTokenBytes + kOutputs * kRowBytes;
+  static constexpr int kSharedBytes = STAGES * kStageBytes + kAlign + 2 * STAGES * 8;
+  static_assert(kTokenBytes % kAlign == 0 && kStageBytes % kAlign == 0, "eight rows of an operand are aligned together");
+  static_assert(TOKENS <= 256 && kOutputs <= 256, "a box has at most 256 rows");
+
+  // What a block works on, one after another, and where a ring's slot stands.
+  struct Items {
+    int tiles, n, at;  // tiles; items; the next item
+    const Problem& p;
+    bool split;
+    __device__ __forceinline__ Items(const Problem& problem, bool splits) : at(blockIdx.x), p(problem), split(splits) {
+      tiles = ceil_div(p.M, TOKENS) * ceil_div(p.N, kOutputs);
+      n = split ? tiles * ceil_div(p.K, p.segment) : tiles;
+    }
+    __device__ __forceinline__ bool left() const { return at < n; }
+    __device__ __forceinline__ void next() { at += gridDim.x; }
+    __device__ __forceinline__ Corner corner() const { return corner_at<TOKENS, kOutputs>(p, at % tiles); }
+    __device__ __forceinline__ int segment() const { return at / tiles; }
+    __device__ __forceinline__ int begin() const { return split ? segment() * p.segment : 0; }
+    __device__ __forceinline__ int end() const { return split ? min(begin() + p.segment, p.K) : p.K; }
+  };
+  struct Ring {
+    unsigned char* stages;
+    uint64_t *full, *empty;
+    int slot = 0;
+    unsigned parity = 0;
+    __device__ __forceinline__ explicit Ring(unsigned char* shared) {
+      stages = shared + (kAlign - reinterpret_cast<uintptr_t>(shared) % kAlign) % kAlign;
+      full = reinterpret_cast<uint64_t*>(stages + STAGES * kStageBytes);
+      empty = full + STAGES;
+    }
+    __device__ __forceinline__ unsigned char* stage() const { return stages + slot * kStageBytes; }
+    __device__ __forceinline__ void next() {
+      slot = slot + 1 == STAGES ? 0 : slot + 1;
+      parity ^= slot == 0;
+    }
+  };
+
+  // `load_weights(to, barrier, k, first output)` asks for a stage's box of weights.
+  template <class LoadWeights>
+  static __device__ __forceinline__ void copy(const Problem& p, const CUtensorMap& x, Ring ring, bool split,
+                                              LoadWeights load_weights) {
+    for (Items item(p, split); item.left(); item.next()) {
+      const Corner corner = item.corner();
+      for (int k = item.begin(); k < item.end(); k += kDepth) {
+        mbarrier_wait(&ring.empty[ring.slot], ring.parity ^ 1);
+        uint64_t* const full = &ring.full[ring.slot];
+        mbarrier_expect(full, kStageBytes);
+        tma_load(ring.stage(), x, full, k, corner.token);
+        load_weights(ring.stage() + kTokenBytes, full, k, corner.output);
+        ring.next();
+      }
+    }
+  }
+
+  // `settle(item, sum, first, last)` takes the sums of a segment.
+  template <class Settle>
+  static __device__ __forceinline__ void multiply(const Problem& p, Ring ring, bool split, Settle settle) {
+    const int group = threadIdx.x / 128;
+    const bool speaks = threadIdx.x % 32 == 0;
+    for (Items item(p, split); item.left(); item.next()) {
+      const int end = item.end();
+      for (int k = item.begin(); k < end;) {
+        const int border = min(k + p.segment, end);
+        const bool first = k == item.begin();
+        float sum[1][J][4];
+        begin_at_zero(sum[0]);
+        uint64_t* reading = nullptr;  // the slot before, which the products under way may still read
+        // Nothing else touches the sums in here, or the compiler would wait for each stage's products (its C7517).
+        for (; k < border; k += kDepth) {
+          mbarrier_wait(&ring.full[ring.slot], ring.parity);
+          const unsigned char* const tokens = ring.stage();
+          const unsigned char* const weights = tokens + kTokenBytes + group * (64 * kRowBytes);
+          wgmma_fence();
+          // Past K both operands are zeros, which leave a sum as it is.
+#pragma unroll
+          for (int step = 0; step < kDepth / 16; step++) wgmma_start(sum[0], weights + 32 * step, tokens + 32 * step);
+          wgmma_commit();
+          wgmma_wait_but_one();
+          if (speaks && reading != nullptr) mbarrier_arrive(reading);
+          reading = &ring.empty[ring.slot];
+          ring.next();
+        }
+        wgmma_wait();
+        if (speaks) mbarrier_arrive(reading);
+        settle(item, sum, first, border == end);
+      }
+    }
+  }
+
+  // Readies the barriers, then the groups part.
+  template <class LoadWeights, class Settle>
+  static __device__ __forceinline__ void run(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bool split,
+                                             LoadWeights load_weights, Settle settle) {
+    DYNAMIC_SHARED(unsigned char, shared);
+    const Ring ring(shared);
+    if (threadIdx.x == 0) {
+      tma_prefetch(x);
+      tma_prefetch(w);
+      for (int s = 0; s < STAGES; s++) {
+        mbarrier_init(&ring.full[s], 1);
+        mbarrier_init(&ring.empty[s], 4 * GROUPS);
+      }
+      mbarrier_publish();
+    }
+    __syncthreads();
+    if (threadIdx.x >= 128 * GROUPS) {
+      registers_less<24>();
+      if (threadIdx.x == 128 * GROUPS) copy(p, x, ring, split, load_weights);
+    } else {
+      registers_more<240>();
+      multiply(p, ring, split, settle);
+    }
+  }
+
+  // y, or the sums of segments where `split`.
+  static __device__ __forceinline__ void run(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bool split) {
+    run(p, x, w, split,
+        [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, output); },
+        [&](const Items& item, const float(&sum)[1][J][4], bool first, bool last) {
+          const Corner corner = item.corner();
+          const Problem to = split ? of_segment(p, item.segment()) : p;
+          settle_tile<1, J>(to, sum, corner.token, corner.output + threadIdx.x / 32 * 16, first, last && !split);
+        });
+  }
+
+  // What a fused gate needs beside: the gates and ups of the same outputs in one tile. `w`, [2 n, K], is seen as
+  // [n / 8, 2, 8, K]: eight gates, their eight ups, the next eight. A warp's 16 rows are then eight outputs' gates, and
+  // their ups in the same lane.
+  //
+  //   out[m][c] = bf16(f(gate) * up), as gate.cu has it from sums in f32
+  //
+  // There is one segment of k, and p.N is 2 n with n a multiple of 8. A tile is TOKENS x kOutputs / 2 outputs.
+  template <typename F>
+  static __device__ __forceinline__ void run_gated(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bf16* out) {
+    run(p, x, w, false,
+        [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, 0, 0, output / 16); },
+        [&](const Items& item, const float(&sum)[1][J][4], bool, bool) {
+          const Corner corner = item.corner();
+          put_gated<F>(p, sum[0], corner.token, (corner.output + threadIdx.x / 32 * 16) / 2, out);
+        });
+  }
+
+  // A lane has gates and ups of one output and tokens 2 (lane % 4) and the next of each eight. Eight tokens' eight
+  // outputs are turned, so that a lane has two outputs of token lane / 4, and then dealt out among four lanes, so that
+  // each has all eight outputs of one of 32 tokens: 16 bytes.
+  template <typename F>
+  static __device__ __forceinline__ void put_gated(const Problem& p, const float (&sum)[J][4], int token, int output,
+                                                   bf16* out) {
+    const int lane = threadIdx.x % 32, quarter = lane % 4, n = p.N / 2;
+#pragma unroll
+    for (int j = 0; j < J; j += 4) {
+      uint32_t two[4], eight[4];
+#pragma unroll
+      for (int i = 0; i < 4; i++) two[i] = turned(gated<F>(sum[j + i][0], sum[j + i][2]), gated<F>(sum[j + i][1], sum[j + i][3]));
+#pragma unroll
+      for (int other = 0; other < 4; other++) {
+        const uint32_t theirs = __shfl_xor_sync(kAllLanes, pick(two, quarter ^ other), other);
+        put(eight, quarter ^ other, theirs);
+      }
+      const int row = token + 8 * (j + quarter) + lane / 4;
+      if (row < p.M && output < n) {
+        *reinterpret_cast<uint4*>(out + static_cast<size_t>(row) * n + output) = make_uint4(eight[0], eight[1], eight[2], eight[3]);
+      }
+    }
+  }
+  template <typename F>
+  static __device__ __forceinline__ uint32_t gated(float gate, float up) {
+    bf16 value;
+    narrow(__fmul_rn(F::of(gate), up), value);
+    return __bfloat16_as_ushort(value);
+  }
+  static __device__ __forceinline__ uint32_t turned(uint32_t low, uint32_t high) { return transpose_8x8(low | high << 16); }
+  static __device__ __forceinline__ uint32_t pick(const uint32_t (&of)[4], int i) {
+    return i & 2 ? (i & 1 ? of[3] : of[2]) : (i & 1 ? of[1] : of[0]);
+  }
+  static __device__ __forceinline__ void put(uint32_t (&to)[4], int i, uint32_t value) {
+#pragma unroll
+    for (int at = 0; at < 4; at++) to[at] = at == i ? value : to[at];
+  }
+};
+
+}  // namespace gemm

@@ -1,0 +1,42 @@
+// Products with bf16 weights by Hopper's copies of boxes: y[M, N] = x[M, K] w[N, K]^T. The sum is defined in gemm.cuh.
+//
+//   gemm_bf16_tma_TxO, gemm_bf16_tma_TxO_split  tiles of T tokens x O outputs (gemm_tile_tma.cuh has the launch)
+//   gemm_silu_tma_TxO, gemm_gelu_tma_TxO        the same with the gate behind it, T tokens x O / 2 outputs
+//
+//   x  a tensor map of [M, K], boxes of 64 x T; w one of [N, K], boxes of 64 x O, or where the gate follows of
+//      [N / 16, 2, 8, K], boxes of 64 x 8 x 2 x O / 16
+//
+// Proved by kernels/tests/gemm_tma.cpp.
+#include "gemm_tile_tma.cuh"
+
+namespace {
+using Tma_256x128 = gemm::TileTma<256, 2, 4>;
+using Tma_128x128 = gemm::TileTma<128, 2, 6>;
+}  // namespace
+
+#define TMA_PARAMETERS                                                                                           \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *__restrict__ bias, \
+      float *__restrict__ y, int M, int N, int K, int segment, int ldy, int add
+#define TMA_SPLIT_PARAMETERS                                                                                         \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, float *__restrict__ partial, int M, \
+      int N, int K, int segment
+#define TMA_GATE_PARAMETERS                                                                                     \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, bf16 *__restrict__ out, int M, int N, \
+      int K
+
+#define TMA_KERNELS(shape)                                                                               \
+  extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape(TMA_PARAMETERS) {           \
+    Tma_##shape::run({nullptr, nullptr, bias, y, M, N, K, segment, ldy, add}, x, w, false);               \
+  }                                                                                                      \
+  extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_split(TMA_SPLIT_PARAMETERS) { \
+    Tma_##shape::run({nullptr, nullptr, nullptr, partial, M, N, K, segment, N, 0}, x, w, true);           \
+  }                                                                                                      \
+  extern "C" __global__ void __launch_bounds__(384, 1) gemm_silu_tma_##shape(TMA_GATE_PARAMETERS) {       \
+    Tma_##shape::run_gated<Silu>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, w, out);      \
+  }                                                                                                      \
+  extern "C" __global__ void __launch_bounds__(384, 1) gemm_gelu_tma_##shape(TMA_GATE_PARAMETERS) {       \
+    Tma_##shape::run_gated<GeluTanh>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, w, out);  \
+  }
+
+TMA_KERNELS(128x128)
+TMA_KERNELS(256x128)

@@ -1,0 +1,50 @@
+// Planted faults: copies of boxes, and the barriers that say when they have come.
+#include "../../tma.cuh"
+
+enum BoxFault {
+  kSoundBoxes,
+  kNoWait,         // reads what was asked for without waiting until it has come
+  kWrongPhase,     // waits for the phase that has ended already
+  kNoArrival,      // does not say that a slot may be used again
+  kNoWaitForRoom,  // asks for the next box before the slot may be used again
+  kTooFewBytes,    // expects less than the box has
+  kNoInit,         // a barrier that was not initialised
+  kLeft,           // asks for a box more, and ends
+  kMisaligned,     // a box in the middle of another's eight rows
+};
+
+// Adds up four rows of 64 bf16 of x, each column's pair by a lane: y[lane]. A ring of two slots; 64 threads, of which
+// thread 32 copies; 4,096 bytes of shared memory.
+extern "C" __global__ void boxes(const __grid_constant__ CUtensorMap x, float* y, int fault) {
+  DYNAMIC_SHARED(unsigned char, shared);
+  unsigned char* const ring = shared + (1024 - reinterpret_cast<uintptr_t>(shared) % 1024) % 1024;
+  uint64_t* const full = reinterpret_cast<uint64_t*>(ring + 2048);
+  uint64_t* const empty = full + 2;
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < 2; s++) {
+      if (fault != kNoInit) mbarrier_init(&full[s], 1);
+      mbarrier_init(&empty[s], 1);
+    }
+    mbarrier_publish();
+  }
+  __syncthreads();
+  if (threadIdx.x == 32) {
+    for (int row = 0; row < (fault == kLeft ? 5 : 4); row++) {
+      const int slot = row % 2;
+      if (fault != kNoWaitForRoom) mbarrier_wait(&empty[slot], row / 2 % 2 ^ 1);
+      mbarrier_expect(&full[slot], fault == kTooFewBytes ? 64 : 128);
+      tma_load(ring + slot * 1024 + (fault == kMisaligned ? 128 : 0), x, &full[slot], 0, row);
+    }
+  } else if (threadIdx.x < 32) {
+    float sum = 0.0f;
+    for (int row = 0; row < 4; row++) {
+      const int slot = row % 2;
+      if (fault != kNoWait) mbarrier_wait(&full[slot], row / 2 % 2 ^ (fault == kWrongPhase ? 1 : 0));
+      const bf16* const values = reinterpret_cast<const bf16*>(ring + slot * 1024);
+      sum = __fadd_rn(sum, __fadd_rn(widen(values[2 * threadIdx.x]), widen(values[2 * threadIdx.x + 1])));
+      __syncwarp();
+      if (fault != kNoArrival && threadIdx.x == 0) mbarrier_arrive(&empty[slot]);
+    }
+    y[threadIdx.x] = sum;
+  }
+}

@@ -1,0 +1,82 @@
+// Hopper's copies of whole boxes of a tensor into shared memory, and the barriers that say when they have come (sm_90a).
+//
+// A box is asked for by one thread and copied by a unit of its own, which also computes addresses, leaves out what is
+// outside of the tensor (zeros come in its place) and lays rows of 128 bytes out under the swizzle of 128 bytes, as
+// wgmma.cuh's operands are.
+//
+// Here in PTX; under emulation kernels/emulated/tma.h has the same functions. On another generation's card they stop the
+// kernel.
+//
+// Proved by kernels/tests/gemm_tma.cpp.
+#pragma once
+
+#include <cuda.h>
+
+#include "wgmma.cuh"
+
+#ifdef HOST_KERNEL_TEST
+#include "emulated/tma.h"
+#undef __grid_constant__
+#define __grid_constant__
+#else
+
+#ifdef WGMMA_HERE
+#define TMA_PTX(...) asm volatile(__VA_ARGS__)
+#else
+#define TMA_PTX(...) __trap()
+#endif
+
+// A barrier in shared memory, 8 aligned bytes. A phase ends when `count` threads have arrived and all bytes have come
+// that they said to expect; the first phase has parity 0, the next 1, and so on.
+__device__ __forceinline__ void mbarrier_init(uint64_t* at, unsigned count) {
+  TMA_PTX("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(at)), "r"(count) : "memory");
+}
+// Shows barriers that this thread initialised to the copies; a barrier of the block must follow.
+__device__ __forceinline__ void mbarrier_publish() { TMA_PTX("fence.mbarrier_init.release.cluster;\n" ::: "memory"); }
+__device__ __forceinline__ void mbarrier_arrive(uint64_t* at) {
+  TMA_PTX("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(at)) : "memory");
+}
+// Arrives, and says that so many bytes will come in this phase.
+__device__ __forceinline__ void mbarrier_expect(uint64_t* at, unsigned bytes) {
+  TMA_PTX("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(at)), "r"(bytes)
+          : "memory");
+}
+// Until the phase of this parity has ended. A barrier whose first phase has not ended counts as past the parity 1.
+__device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) {
+  TMA_PTX("{\n.reg .pred done;\n"
+          "again:\n"
+          "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+          "@!done bra again;\n}\n" ::"r"(shared_address(at)),
+          "r"(parity)
+          : "memory");
+}
+
+// Asks for the box at these elements, the innermost first; `barrier` gets its bytes. `to` is aligned to 1024 bytes.
+__device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row) {
+  TMA_PTX("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];\n" ::"r"(
+              shared_address(to)),
+          "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row)
+          : "memory");
+}
+__device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row,
+                                         int half, int eight) {
+  TMA_PTX("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];\n" ::
+              "r"(shared_address(to)),
+          "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(half), "r"(eight)
+          : "memory");
+}
+__device__ __forceinline__ void tma_prefetch(const CUtensorMap& map) {
+  TMA_PTX("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
+}
+
+// Takes registers from this warp group, or gives it more: N for each thread. All its warps call it.
+template <int N>
+__device__ __forceinline__ void registers_less() {
+  TMA_PTX("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(N));
+}
+template <int N>
+__device__ __forceinline__ void registers_more() {
+  TMA_PTX("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(N));
+}
+
+#endif

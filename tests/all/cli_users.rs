@@ -1,0 +1,187 @@
+//! What first users stumble over: what is refused before a run, language pairs, numbers of segments, what is printed last.
+//! The model is scripted.
+
+use std::{fs, path::Path, process::ExitCode, sync::Arc};
+
+use tribunal::{
+    cli::{
+        self,
+        args::{EngineArgs, ModelArgs},
+        panel::LoadedModels,
+    },
+    judges::{Model, Panel},
+    llm::{Chat, Finish, Reply, Sampling},
+};
+
+use crate::fakes::Rule;
+
+/// Answers GEMBA-DA: worse for longer translations.
+fn rate(chat: &Chat) -> Reply {
+    let prompt = &chat.turns.last().unwrap().content;
+    let score = 100usize.saturating_sub(prompt.len() % 40);
+    Reply { text: format!("{{\"score\": {score}}}"), finish: Finish::Stop, ..Reply::default() }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
+fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
+    let panel = Panel::new(Arc::new(Rule(rate)), sampling);
+    Ok(LoadedModels::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
+}
+
+/// Nothing may be loaded.
+fn nobody(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<LoadedModels> {
+    anyhow::bail!("a model was loaded")
+}
+
+fn with(seat: cli::panel::ModelLoader, dir: &Path, args: &[&str]) -> Result<(String, ExitCode), String> {
+    let place = |arg: &&str| arg.replace("DIR", &dir.display().to_string());
+    let argv = std::iter::once("tribunal".to_owned()).chain(args.iter().map(place));
+    let mut out = Vec::new();
+    match cli::parse(argv).map_err(|error| error.to_string())?.run(seat, &mut out) {
+        Ok(code) => Ok((String::from_utf8(out).unwrap().replace(&dir.display().to_string(), "DIR"), code)),
+        Err(error) => Err(cli::explain(&error).replace(&dir.display().to_string(), "DIR")),
+    }
+}
+
+fn texts() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("src.txt"), "One.\nTwo.\nThree.\n").unwrap();
+    fs::write(dir.path().join("a.txt"), "Eins.\nZwei.\nDrei.\n").unwrap();
+    fs::write(dir.path().join("b.txt"), "Eins eins.\nZwei zwei.\nDrei drei.\n").unwrap();
+    fs::write(dir.path().join("ref.txt"), "Eins.\nZwei.\nDrei.\n").unwrap();
+    dir
+}
+
+const TEXTS: [&str; 9] =
+    ["score", "-s", "DIR/src.txt", "-t", "DIR/a.txt", "DIR/b.txt", "--quiet", "--model", "scripted"];
+
+fn refused(dir: &Path, more: &[&str]) -> String {
+    with(nobody, dir, &[&TEXTS[..], more].concat()).unwrap_err()
+}
+
+#[test]
+fn what_a_method_cannot_use_is_refused_before_a_model_is_loaded() {
+    let dir = texts();
+    let cases: [(&[&str], &str); 6] = [
+        (
+            &["--method", "gemba-da:reference=on"],
+            "needs a reference for every segment, and 6 of 6 have none\nhint: ",
+        ),
+        (
+            &["--method", "fsp", "-r", "DIR/ref.txt"],
+            "`fsp` judges without a reference\nhint: leave `-r` out, or use gemba-da",
+        ),
+        (
+            &["--method", "rubric-mqm", "-r", "DIR/ref.txt"],
+            "hint: `--method rubric-mqm:reference=on`, or leave `-r` out",
+        ),
+        (
+            &["--method", "comet"],
+            "unknown method `comet`, which is a metric, not a judge; for a score like MQM use `probe`",
+        ),
+        (&["--method", "fsp:shots=5"], "option `shots` of `fsp` cannot be `5`\nhint: it can be 3 or 0"),
+        (&["--kv-cache", "2"], "`2` would be 2 bytes; write `2GiB` or `2MiB`"),
+    ];
+    for (more, said) in cases {
+        let told = refused(dir.path(), &[&["-l", "en-de"][..], more].concat());
+        assert!(told.contains(said), "{more:?}: {told}");
+    }
+    let run = [&TEXTS[..], &["-l", "en-de", "--method", "gemba-da", "-r", "DIR/ref.txt", "--out", "DIR/run"]]
+        .concat();
+    assert!(with(seat, dir.path(), &run).is_ok(), "a method that reads references");
+}
+
+#[test]
+fn a_language_pair_is_the_same_however_it_is_written() {
+    let dir = texts();
+    let verdicts = |pair: &str, out: &str| {
+        let run = [&TEXTS[..], &["-l", pair, "--method", "gemba-da", "--out", out]].concat();
+        let (text, _) = with(seat, dir.path(), &run).unwrap();
+        let out = out.replace("DIR", &dir.path().display().to_string());
+        (text, fs::read_to_string(Path::new(&out).join("verdicts.jsonl")).unwrap())
+    };
+    let usual = verdicts("en-de", "DIR/usual");
+    assert!(usual.0.contains("|pairs:en-de|"), "{}", usual.0);
+    assert_eq!(verdicts("eng-deu", "DIR/iso"), usual);
+    assert_eq!(verdicts("English-German", "DIR/names"), usual);
+    let other = verdicts("en-fr", "DIR/other");
+    assert!(other.0.contains("|pairs:en-fr|"), "{}", other.0);
+}
+
+#[test]
+fn a_folder_that_signs_no_pairs_is_continued() {
+    let dir = texts();
+    let run = [&TEXTS[..], &["-l", "en-de", "--method", "gemba-da", "--out", "DIR/run"]].concat();
+    with(seat, dir.path(), &run).unwrap();
+    let file = dir.path().join("run/run.json");
+    let old = fs::read_to_string(&file).unwrap().replace("\"pairs\":\"en-de\",", "");
+    assert!(!old.contains("pairs"), "{old}");
+    fs::write(&file, old).unwrap();
+    let (text, _) = with(nobody_is_asked, dir.path(), &run).unwrap();
+    assert!(
+        text.contains("|pairs:en-de|") && fs::read_to_string(&file).unwrap().contains("\"pairs\":\"en-de\"")
+    );
+    let other = [&TEXTS[..], &["-l", "en-fr", "--method", "gemba-da", "--out", "DIR/run"]].concat();
+    assert!(with(seat, dir.path(), &other).unwrap_err().contains("pairs: `en-de` there, `en-fr` now"));
+}
+
+fn never(_: &Chat) -> Reply {
+    panic!("everything is judged already")
+}
+
+/// A model that must not be asked.
+#[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
+fn nobody_is_asked(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
+    let panel = Panel::new(Arc::new(Rule(never)), sampling);
+    Ok(LoadedModels::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
+}
+
+#[test]
+fn systems_of_two_language_pairs_have_two_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = |system: &str, pair: &str, seg: usize, text: &str| {
+        serde_json::json!({
+            "system": system, "seg_id": seg, "src_lang": "en", "tgt_lang": pair,
+            "source": format!("Source {seg}."), "hypothesis": text,
+        })
+        .to_string()
+            + "\n"
+    };
+    let mut input = String::new();
+    for seg in 0..4 {
+        for (system, text) in [("a", "kurz"), ("b", "etwas länger")] {
+            input += &line(system, "de", seg, text);
+            input += &line(system, "fr", seg, text);
+        }
+    }
+    fs::write(dir.path().join("in.jsonl"), input).unwrap();
+    let run = ["score", "--input", "DIR/in.jsonl", "--method", "gemba-da", "--out", "DIR/run", "--quiet"];
+    let (text, _) = with(seat, dir.path(), &[&run[..], &["--only-system"]].concat()).unwrap();
+    assert_eq!(text.matches("system  segments").count(), 2, "{text}");
+    assert!(text.contains("\nen-de\nsystem") && text.contains("\nen-fr\nsystem"), "{text}");
+    assert!(!text.contains("no segment in common"), "{text}");
+    let (tsv, _) =
+        with(seat, dir.path(), &[&run[..], &["--only-system", "--format", "tsv"]].concat()).unwrap();
+    let heads: Vec<&str> = tsv.lines().filter_map(|line| line.split('\t').next()).collect();
+    assert_eq!(heads, ["pair", "en-de", "en-de", "en-fr", "en-fr"]);
+    let (compared, _) = with(seat, dir.path(), &["compare", "DIR/run"]).unwrap();
+    assert_eq!(compared.matches("differences from").count(), 2, "{compared}");
+    assert!(compared.lines().all(|line| line.chars().count() <= 80), "{compared}");
+    with(seat, dir.path(), &["report", "DIR/run", "--out", "DIR/page.html"]).unwrap();
+}
+
+#[test]
+fn texts_are_judged_and_compared_in_one_command() {
+    let dir = texts();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let [source, a, b] = ["src.txt", "a.txt", "b.txt"].map(file);
+    let args = [
+        "compare", "-s", &source, "-t", &a, &b, "-l", "en-de", "--method", "gemba-da", "--model", "scripted",
+        "--out",
+    ];
+    let out = file("run");
+    let (text, code) = with(seat, dir.path(), &[&args[..], &[&out]].concat()).unwrap();
+    assert!(text.contains("differences from `") && text.contains("p bootstrap"), "{text}");
+    assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
+    assert!(Path::new(&out).join("verdicts.jsonl").is_file());
+}
