@@ -409,7 +409,7 @@ def train(a, recipe):
         is_last = at == len(steps) or stopped or (a.minutes and time.monotonic() - start > 60 * a.minutes)
         if at % recipe.every == 0 or is_last:
             loss = held_out_loss(judge, held, scales, recipe, a.device)
-            line = {"step": at, "held_out": loss, **{name: float(value) for name, value in part.items()}}
+            line = {"step": at, "held_out": loss, **{name: float(value.detach()) for name, value in part.items()}}
             with open(a.out / "progress.jsonl", "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
             print(f"step {at} of {len(steps)}: held-out loss {loss:.4f}", file=sys.stderr, flush=True)
