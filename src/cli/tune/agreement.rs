@@ -19,6 +19,9 @@ use crate::{
 /// Figures by name, by language pair.
 pub type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 
+/// A source: its document, its first segment, and how many are joined.
+type Source = (String, usize, usize);
+
 /// Held-out translations of a language pair, as raters and as a judge see them.
 #[derive(Default)]
 pub struct Held {
@@ -27,7 +30,7 @@ pub struct Held {
     /// Characters of the translations.
     lengths: Vec<f64>,
     /// By source.
-    groups: BTreeMap<(String, usize, usize), (Vec<f64>, Vec<f64>)>,
+    groups: BTreeMap<Source, (Vec<f64>, Vec<f64>)>,
     spans: Counts,
     /// Errors and translations without one, of raters and of the judge.
     errors: [usize; 2],
