@@ -124,7 +124,7 @@ enum Command {
 #[must_use]
 pub fn too_new() -> Option<ExitCode> {
     let missing = crate::engine::missing()?;
-    eprintln!(
+    say!(
         "error: this build of tribunal needs a processor with `{missing}`, which this one lacks\n\
          hint: a build without `-C target-cpu` runs on any x86-64 processor, with the fastest kernels that it has"
     );
@@ -339,7 +339,10 @@ mod tests {
     fn the_help_of_score_fits_two_screens() {
         let asked = Cli::command().term_width(100).try_get_matches_from(["tribunal", "score", "--help"]);
         let help = asked.unwrap_err().to_string();
-        assert!(help.lines().count() <= 100 && help.lines().all(|line| line.chars().count() <= 100), "{help}");
+        assert!(
+            help.lines().count() <= 100 && help.lines().all(|line| line.chars().count() <= 100),
+            "{help}"
+        );
     }
 
     #[test]
