@@ -19,7 +19,7 @@ lint:
 
 # the tests of one room: `just room card`
 room name:
-    cargo test --lib {{name}}
+    cargo test -p tribunal -p tribunal-core -p tribunal-engine -p tribunal-judges -p tribunal-meta --lib {{name}}
     cargo test --test all architecture
 
 # read the documentation as users see it

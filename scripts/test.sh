@@ -74,7 +74,7 @@ scripts/tokenizers.sh "$TRIBUNAL_TOKENIZERS"
 
 step "tests"
 if [ -n "$all" ]; then
-  export TRIBUNAL_FUZZ=2000 TRIBUNAL_ANSWERS=10000 TRIBUNAL_KILLS=50
+  export TRIBUNAL_FUZZ=2000 TRIBUNAL_ANSWERS=10000 TRIBUNAL_KILLS=50 TRIBUNAL_STEPS=10000
 fi
 cargo test "${everything[@]}" --lib --bins --tests --no-fail-fast
 
@@ -106,7 +106,7 @@ fi
 gpu=(kernels scripts/cuda crates/engine/build.rs crates/engine/src/model tests/golden/mma.json tests/golden/planes.snap)
 
 step "the engine on an emulated GPU"
-if ! unchanged emulated "${gpu[@]}" tests/all/cuda tests/all/cuda.rs; then
+if ! unchanged emulated "${gpu[@]}" crates/engine/src/engine tests/all/cuda tests/all/cuda.rs; then
   TRIBUNAL_TEST_GPU=1 TRIBUNAL_TEST_EMULATED=1 \
     scripts/cuda/emulated.sh cargo test "${everything[@]}" --test all cuda::
   touch "$stamp"

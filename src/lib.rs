@@ -8,7 +8,7 @@
 //! models, [`evidence`] searches the user's documents; [`engine`] is the `Llm` that runs open weights in this process
 //! over the decoder in [`model`]; [`tune`] trains adapters of a model to judge; [`bench`] measures the engine, and
 //! [`cli`] is the command line. Below them all are [`files`], through which results are written and strangers' folders
-//! opened, and [`panics`].
+//! opened, [`digest`]s, seeded numbers ([`random`]) and [`panics`].
 //!
 //! It holds no prompt text (that is in files beside each judge) and uses the network only for `models pull` and, where
 //! the user names one, a search service on this machine.
@@ -26,6 +26,10 @@ pub use tribunal_core::llm;
 pub use tribunal_core::jinja;
 
 pub use tribunal_core::signature;
+
+pub use tribunal_core::digest;
+
+pub use tribunal_core::random;
 
 pub use tribunal_judges as judges;
 

@@ -64,7 +64,7 @@ use work::Work;
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
     pub panel: &'a Panel,
-    pub judge: &'a dyn Judge,
+    pub judge: &'a Judge,
     pub segments: &'a Corpus,
     pub signature: &'a Signature,
 }
@@ -186,7 +186,7 @@ impl Outcome {
 /// As [`Task::run`].
 pub fn run(
     panel: &Panel,
-    judge: &dyn Judge,
+    judge: &Judge,
     segments: &[Segment],
     signature: &Signature,
     config: &RunConfig,
@@ -250,8 +250,8 @@ struct Share {
 
 impl Share {
     fn of(task: &Task<'_>, config: &RunConfig) -> Self {
-        let groups = groups::groups(task.segments, &config.selection, task.judge.group(), config.seed);
-        let units = Units::of(task.segments, &groups, task.judge.unit());
+        let groups = groups::groups(task.segments, &config.selection, task.judge.grouping, config.seed);
+        let units = Units::of(task.segments, &groups, task.judge.unit);
         let mine = config.shard.choose(task.segments, &groups);
         let ids = groups.iter().map(|group| group.id(task.segments)).collect();
         Self { groups, units, ids, mine }

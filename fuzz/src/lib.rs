@@ -334,10 +334,6 @@ impl Llm for Parrot {
             })
             .collect())
     }
-
-    fn count(&self, _: &Chat) -> Result<usize, Error> {
-        Ok(1)
-    }
 }
 
 /// An answer to every question of every method in every preset.

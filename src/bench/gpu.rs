@@ -12,7 +12,11 @@ use super::{Error, shapes::Shape, throughput};
 use crate::{
     engine::{self, Device, Engine, Options},
     llm::{Chat, Form, Llm, Reply, Sampling},
-    model::cuda::{Effort, Gpu},
+    model::{
+        BLOCK, KvType,
+        cuda::{Effort, Gpu},
+    },
+    random::SplitMix,
 };
 
 pub use crate::model::cuda::Peak;
@@ -110,6 +114,9 @@ pub struct Share {
     pub throughput: throughput::Throughput,
     /// Of the tensor core's peak for prompts, of the bandwidth for answers.
     pub of_limit: f64,
+    /// Why fewer answers were written at a time than were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Requests that were sent together.
@@ -171,7 +178,7 @@ impl Bench<'_> {
         let share = |&n: &usize| {
             let throughput = throughput::prefill(&engine, n, self.sizes.repeats)?;
             let of_limit = self.shape.prefill_operations(n) / throughput.seconds / peak.operations;
-            Ok(Share { throughput, of_limit })
+            Ok(Share { throughput, of_limit, note: None })
         };
         self.sizes.prompts.iter().map(share).collect()
     }
@@ -183,14 +190,26 @@ impl Bench<'_> {
     pub fn decode(&self, peak: Peak) -> Result<Vec<Share>, Error> {
         let engine = self.engine(true, true)?;
         let Sizes { before, answer, repeats, .. } = self.sizes;
-        let share = |&rows: &usize| {
+        let fits = self.sequences_in(engine.facts().kv_bytes).max(1);
+        let share = |&asked: &usize| {
+            let rows = asked.min(fits);
+            let note = (rows < asked).then(|| {
+                format!("the cache holds {rows} of {asked} answers at a time; hint: a larger `--kv-cache`")
+            });
             let throughput = throughput::decode(&engine, rows, before, answer, repeats)?;
             let length = before as f64 + answer as f64 / 2.0;
             let steps_per_s = throughput.tokens_per_s / rows as f64;
             let of_limit = self.shape.decode_bytes(rows, length) * steps_per_s / peak.bytes;
-            Ok(Share { throughput, of_limit })
+            Ok(Share { throughput, of_limit, note })
         };
         self.sizes.answers.iter().map(share).collect()
+    }
+
+    /// Prompts with their answers that a cache holds at the same time. With more of them each would push out what the next
+    /// one needs, and all that would be measured is prompts that are read again.
+    fn sequences_in(&self, kv_bytes: usize) -> usize {
+        let blocks = (self.sizes.before + self.sizes.answer + 1).div_ceil(BLOCK);
+        kv_bytes / KvType::Bf16.block_bytes(&self.shape.config) / blocks
     }
 
     /// Questions about documents, as FSP asks them: with the prefix tree, with it but without reading shared keys
@@ -224,7 +243,7 @@ impl Bench<'_> {
 
     fn questions(&self, length: usize) -> Vec<Asked> {
         let Sizes { n_documents, n_questions, question, question_answer, .. } = self.sizes;
-        let mut digits = Draw(length as u64);
+        let mut digits = Draw(SplitMix(length as u64));
         let ask = |document: String, digits: &mut Draw| -> Vec<Asked> {
             let prompt = |_| format!("{document}{}", digits.text(question));
             (0..n_questions).map(prompt).map(|text| Asked { text, answer: question_answer }).collect()
@@ -235,7 +254,7 @@ impl Bench<'_> {
     /// Lengths as people's chats with a model have them: log-normal, prompts with a median of 90 tokens and a spread
     /// (of the logarithm) of 1.3, answers of 135 and 1.0, both at least 4 tokens and at most `longest`.
     fn mixed(&self) -> Vec<Asked> {
-        let mut draw = Draw(42);
+        let mut draw = Draw(SplitMix(42));
         let longest = self.sizes.longest;
         let length = |draw: &mut Draw, median: f64, spread: f64| {
             ((median.ln() + spread * draw.normal()).exp().round() as usize).clamp(4, longest)
@@ -310,25 +329,18 @@ fn load(engine: &Engine, name: String, asked: &[Asked], n_rows: usize) -> Result
     })
 }
 
-/// Seeded numbers (splitmix64).
-struct Draw(u64);
+/// Seeded numbers.
+struct Draw(SplitMix);
 
 impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
     /// Digits, each of them a token.
     fn text(&mut self, n: usize) -> String {
-        (0..n).map(|_| char::from(b'0' + (self.next() % 10) as u8)).collect()
+        (0..n).map(|_| char::from(b'0' + (self.0.draw() % 10) as u8)).collect()
     }
 
     /// A number of the standard normal distribution: the sum of twelve uniform ones, less 6.
     fn normal(&mut self) -> f64 {
-        (0..12).map(|_| (self.next() >> 11) as f64 / (1_u64 << 53) as f64).sum::<f64>() - 6.0
+        (0..12).map(|_| (self.0.draw() >> 11) as f64 / (1_u64 << 53) as f64).sum::<f64>() - 6.0
     }
 }
 
@@ -338,7 +350,7 @@ mod tests {
 
     #[test]
     fn drawn_lengths_have_the_median_that_is_stated() {
-        let mut draw = Draw(42);
+        let mut draw = Draw(SplitMix(42));
         let mut normal: Vec<f64> = (0..2001).map(|_| draw.normal()).collect();
         normal.sort_by(f64::total_cmp);
         assert!(normal[1000].abs() < 0.08, "{}", normal[1000]);

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use crate::{
     files,
-    judges::{Judge, Panel, Question, rehearse},
-    llm::{self, Chat, Form, Llm, Reply, Sampling, Scored},
+    judges::{Judge, Panel, Question, Rehearsal, rehearse},
+    llm::{Chat, Form, Sampling},
     segment::Segment,
 };
 
@@ -45,8 +45,8 @@ impl Request {
 /// The questions that a judge asks about each group whatever the answers are, in order. Forms other than JSON become
 /// free text.
 #[must_use]
-pub fn of_judge(judge: &dyn Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
-    let panel = Panel::new(Arc::new(Nobody), Sampling::default());
+pub fn of_judge(judge: &Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
+    let panel = Panel::new(Arc::new(Rehearsal::default()), Sampling::default());
     let asked = groups.iter().flat_map(|group| {
         let doc = format!("{}/{}", group[0].system, group[0].doc);
         rehearse(judge, &panel, group).into_iter().map(move |question| request(&doc, question))
@@ -60,23 +60,6 @@ fn request(doc: &str, Question { chat, form, max_tokens, .. }: Question) -> Requ
         _ => (None, BTreeMap::new()),
     };
     Request { id: String::new(), doc: doc.into(), chat, schema, texts, max_tokens, prompt_ids: Vec::new() }
-}
-
-/// Answers nothing: nobody is asked in a rehearsal.
-struct Nobody;
-
-impl Llm for Nobody {
-    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, llm::Error> {
-        Err(llm::Error::Engine("this is a rehearsal: there is no model to answer".into()))
-    }
-
-    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, llm::Error> {
-        Err(llm::Error::Engine("this is a rehearsal: there is no model to answer".into()))
-    }
-
-    fn count(&self, _: &Chat) -> Result<usize, llm::Error> {
-        Ok(0)
-    }
 }
 
 /// Reads requests, one JSON object per line.

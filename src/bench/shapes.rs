@@ -108,6 +108,7 @@ mod tests {
             ("qwen2.5-7b", 7.07),
             ("qwen2.5-14b", 13.99),
             ("qwen2.5-32b", 31.98),
+            ("qwen2.5-72b", 71.46),
             ("llama-3.1-8b", 7.50),
             ("tiny", 0.00007),
         ] {
@@ -116,7 +117,7 @@ mod tests {
             let ours = (each + output) / 1e9;
             assert!((ours / billions - 1.0).abs() < 0.02, "{name}: {ours}");
         }
-        assert_eq!(names().len(), 6);
+        assert_eq!(names().len(), 7);
         let error = Shape::named("qwen2.5-8b").unwrap_err().to_string();
         assert!(error.contains("`qwen2.5-8b`") && error.contains("qwen2.5-7b"), "{error}");
     }

@@ -48,7 +48,7 @@ pub fn find(dir: &Path) -> Result<Found> {
             "`{given}` is not an adapter: it has no `{CONFIG_FILE}`; hint: `--adapter` takes a LoRA folder of PEFT's"
         );
     }
-    let identity = Identity::of_files(dir, &[CONFIG_FILE, WEIGHTS_FILE])?;
+    let identity = Identity::from_files(dir, &[CONFIG_FILE, WEIGHTS_FILE])?;
     let whole = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.into());
     let name = whole.file_name().map_or_else(|| given.clone(), |name| name.to_string_lossy().into_owned());
     let named = |(name, sha256): &(String, String)| NamedHash { name: name.clone(), sha256: sha256.clone() };

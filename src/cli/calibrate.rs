@@ -27,7 +27,6 @@ use crate::{
             calibration::{self, Calibration, PERCENTILE, Threshold},
         },
         in_parallel,
-        setup::Options,
     },
     segment::{Segment, read::Input, trained},
 };
@@ -143,16 +142,16 @@ fn judge(args: &Args) -> Result<HiMate> {
         ..Settings::default()
     };
     // Without the stage of discussions, the judge needs no threshold.
-    Ok(HiMate::new(&settings, &options(args)?)?)
+    Ok(HiMate::new(&settings, &asked(args)?)?)
 }
 
 /// The options of `--method`, for the first two stages: what comes before the threshold.
-fn options(args: &Args) -> Result<Options> {
+fn asked(args: &Args) -> Result<himate::Asked> {
     let (name, given) = args.method.split_once(':').unwrap_or((&args.method, ""));
     if name != himate::METHOD.name {
         bail!("`{name}` has no threshold to fit\nhint: `--method himate`");
     }
-    Ok(himate::METHOD.parse_options(&format!("stages=se+sr,{given}"))?)
+    Ok(himate::Asked::read(&himate::METHOD.parse_options(&format!("stages=se+sr,{given}"))?))
 }
 
 /// The confidences of all segments, `jobs` segments at a time, by language pair; and how many segments failed.
@@ -204,7 +203,7 @@ fn threshold(
         sha256,
         preset: args.preset.to_string(),
         prompts: judge.prompts_hash().into(),
-        confidence: options(args)?.get("confidence").to_owned(),
+        confidence: asked(args)?.is_mean.text,
         comparison: judge.comparison_name().into(),
         percentile: args.percentile,
         segments: tally.segments,

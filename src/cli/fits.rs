@@ -62,7 +62,7 @@ fn size(bytes: usize) -> String {
     HumanBytes(bytes as u64).to_string()
 }
 
-/// `60.54 GiB weights + 8.00 GiB cache (32768 tokens) + 6.03 GiB for steps = 74.57 GiB`.
+/// `61.03 GiB weights + 8.00 GiB cache (32768 tokens) + 881.50 MiB for steps = 69.89 GiB`.
 pub fn sum(need: &Need) -> String {
     let [weights, cache, steps, total] = [need.weights, need.cache, need.steps, need.total()].map(size);
     format!("{weights} weights + {cache} cache ({} tokens) + {steps} for steps = {total}", need.context)
@@ -98,9 +98,9 @@ mod tests {
     #[test]
     fn a_model_fits_fits_with_a_shorter_context_or_does_not() {
         assert_eq!(verdict("qwen2.5-32b-instruct", 79.0), "fits into 79.00 GiB of a test");
-        let shorter = "fits into 70.00 GiB of a test with `--context 15184`, not with 32768";
-        assert_eq!(verdict("qwen2.5-32b-instruct", 70.0), shorter);
-        let not = "does not fit into 79.00 GiB of a test: 73.02 GiB too much";
+        let shorter = "fits into 65.00 GiB of a test with `--context 12736`, not with 32768";
+        assert_eq!(verdict("qwen2.5-32b-instruct", 65.0), shorter);
+        let not = "does not fit into 79.00 GiB of a test: 67.31 GiB too much";
         assert_eq!(verdict("qwen2.5-72b-instruct", 79.0), not);
     }
 

@@ -190,7 +190,7 @@ fn task_set(args: &Args) -> Result<TaskSet> {
         return Ok(TaskSet::overview(&args.pairs));
     }
     let statistics: Result<Vec<Statistic>, _> = args.statistics.iter().map(|name| name.parse()).collect();
-    Ok(TaskSet::of_statistics(&statistics?, &args.pairs))
+    Ok(TaskSet::from_statistics(&statistics?, &args.pairs))
 }
 
 /// Loads the pairs asked for. Where there are several, a score file may be missing for some of them, but not

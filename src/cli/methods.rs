@@ -82,7 +82,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
 /// The prompts, schemas and shots of a method with its options.
 fn files(name: &str, preset: Preset) -> Result<Vec<InForce>> {
     let settings = Settings { preset, ..Settings::default() };
-    Ok(registry::build(name, &settings)?.judge.materials().files)
+    Ok(registry::build(name, &settings)?.judge.materials.files)
 }
 
 /// A method for programs.

@@ -47,7 +47,7 @@ pub fn of(args: Args<'_>, built: &Built, models: &LoadedModels) -> Result<(Origi
         materials.push(material);
         copies.extend(kept);
     }
-    let prompts = built.judge.materials().files;
+    let prompts = &built.judge.materials.files;
     let origin = Origin {
         build: build(),
         machine: machine(args)?,

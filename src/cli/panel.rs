@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use sha2::{Digest, Sha256};
 
 use super::{
     adapter,
@@ -16,13 +15,11 @@ use super::{
 };
 use crate::{
     card::{self, Card, Identity, Template},
+    digest,
     engine::{Activations, Compute, Device, Engine, Format, KvType, Need, Options, Tier},
     judges::{Model, Panel, Role},
     llm::Sampling,
-    run::{
-        description::{ModelFiles, NamedHash},
-        folder::hex,
-    },
+    run::description::{ModelFiles, NamedHash},
     signature::Signature,
 };
 
@@ -264,7 +261,7 @@ pub fn find(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Fo
     let mut found = locate(name, options(args)?)?;
     if let Some(file) = template {
         let text = std::fs::read_to_string(file).with_context(|| format!("`{}`", file.display()))?;
-        found.files.template_sha256 = Some(hex(&Sha256::digest(&text)));
+        found.files.template_sha256 = Some(digest::sha256(&text));
         found.options.chat_template = Some(text);
     }
     Ok(found)
@@ -323,7 +320,7 @@ fn of_card(card: &Card, weights: PathBuf, identity: &Identity, mut options: Opti
     files.sources = card.sources.iter().map(ToString::to_string).collect();
     if let Template::Text(text) = card.template() {
         options.chat_template = Some(text.to_owned());
-        files.template_sha256 = Some(hex(&Sha256::digest(text)));
+        files.template_sha256 = Some(digest::sha256(text));
     }
     Ok(Found { weights, name: card.name.clone(), sha256: identity.fingerprint(), options, files })
 }

@@ -4,10 +4,10 @@
 use std::{io, path::PathBuf};
 
 use anyhow::{Result, bail};
-use sha2::{Digest, Sha256};
 
 use super::{adapter, args::sampling_signature, input, origin, panel::LoadedModels, score::Args};
 use crate::{
+    digest,
     judges::{
         Built, Grouping, Judge, Reads, Settings,
         registry::{self, Signed},
@@ -55,8 +55,8 @@ impl Judged {
     }
 
     /// What a judge gives verdicts on: what is selected, and of a judge of documents whatever else stands in them.
-    fn units(&self, judge: &dyn Judge, seed: u64) -> Selection {
-        run::groups::judged(&self.input.segments, &self.selection, (judge.group(), judge.unit()), seed)
+    fn units(&self, judge: &Judge, seed: u64) -> Selection {
+        run::groups::judged(&self.input.segments, &self.selection, (judge.grouping, judge.unit), seed)
     }
 
     /// The segments among these, some at a time.
@@ -79,9 +79,9 @@ pub fn built(args: &Args, judged: &Judged) -> Result<Built> {
     let settings = Settings { has_references, ..args.judge.settings(&args.sampling) };
     let built = registry::build(&args.judge.method, &settings)?;
     built.check_roles(args.model.role.iter().map(|(role, _)| *role))?;
-    let units = judged.units(built.judge.as_ref(), args.sampling.seed);
+    let units = judged.units(&built.judge, args.sampling.seed);
     for some in judged.segments(&units) {
-        built.check_input(&some?)?;
+        built.judging().check_input(&some?)?;
     }
     Ok(built.sampled(args.judge.samples, &args.sampling.sampling())?)
 }
@@ -104,12 +104,12 @@ impl<'a> Prepared<'a> {
     /// As [`built`], and input or options that are not for what the judge reads.
     pub fn new(args: &'a Args, judged: &'a Judged) -> Result<Self> {
         let built = built(args, judged)?;
-        let judge = built.judge.as_ref();
-        match judge.reads() {
+        let judge = &built.judge;
+        match built.method.reads {
             Reads::Translations => input::need_translations(&args.input)?,
             Reads::SourcesOnly => {}
         }
-        args.keep.check(judge.reads(), args.run.shard)?;
+        args.keep.check(built.method.reads, args.run.shard)?;
         let mut notes = judged.input.notes.clone();
         let trained = trained_on(args, judge)?;
         let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
@@ -119,7 +119,7 @@ impl<'a> Prepared<'a> {
                 overlap.of += some.len();
                 overlap.segments += some.iter().filter(|segment| trained.knows(&segment.source)).count();
             }
-            let remarks = judge.remarks(&some);
+            let remarks = judge.judging().remarks(&some);
             let new: Vec<String> = remarks.into_iter().filter(|remark| !notes.contains(remark)).collect();
             notes.extend(new);
         }
@@ -130,8 +130,8 @@ impl<'a> Prepared<'a> {
 }
 
 /// The source texts that the judge and the adapters were trained on.
-fn trained_on(args: &Args, judge: &dyn Judge) -> Result<Vec<TrainedOn>> {
-    let mut trained: Vec<TrainedOn> = judge.trained_on().into_iter().collect();
+fn trained_on(args: &Args, judge: &Judge) -> Result<Vec<TrainedOn>> {
+    let mut trained: Vec<TrainedOn> = judge.trained_on.iter().cloned().collect();
     for dir in adapter::named(&args.model) {
         trained.extend(adapter::trained_on(&dir)?);
     }
@@ -139,8 +139,8 @@ fn trained_on(args: &Args, judge: &dyn Judge) -> Result<Vec<TrainedOn>> {
 }
 
 /// What a user of a document-level method should know if the input names no documents.
-fn no_documents(judge: &dyn Judge, segments: &Corpus) -> Option<&'static str> {
-    let wants = matches!(judge.group(), Grouping::Document | Grouping::FiveDocuments);
+fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
+    let wants = matches!(judge.grouping, Grouping::Document | Grouping::FiveDocuments);
     let is_bare = |idx| segments.outline(idx).doc.is_empty();
     (wants && (0..segments.n_segments()).all(is_bare)).then_some(
         "the input names no documents, so every segment is judged without context; hint: add `--docs FILE`, or \
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
     /// Models that the judge cannot use, an empty `--out`, and a file that the command names and that cannot be read.
     pub fn prepare(prepared: &'a Prepared<'_>, models: &'a LoadedModels, begun: &Begun) -> Result<Self> {
         let Prepared { args, judged, built, trained_on, .. } = prepared;
-        built.judge.check_models(&|role| models.model_of(role))?;
+        built.judging().check_models(&|role| models.model_of(role))?;
         let signature = signature(built, &models.signature, args);
         let named = origin::Args { judge: &args.judge, model: &args.model, engine: &args.engine };
         let (origin, copies) = origin::of(named, built, models)?;
@@ -191,7 +191,7 @@ impl<'a> Run<'a> {
     pub fn task(&self) -> Task<'_> {
         Task {
             panel: &self.models.panel,
-            judge: self.prepared.built.judge.as_ref(),
+            judge: &self.prepared.built.judge,
             segments: &self.prepared.judged.input.segments,
             signature: &self.signature,
         }
@@ -251,7 +251,7 @@ fn out(args: &Args, judged: &Judged, signature: &Signature) -> Result<PathBuf> {
 /// A folder named by method, model, and a hash of signature and input.
 fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf {
     let id = format!("{signature}\n{}", input.sha256);
-    let hash = run::folder::hex(&Sha256::digest(id)[..4]);
+    let hash = digest::short(id);
     let plain = |key: &str| {
         let value = signature.get(key).unwrap_or(key);
         value

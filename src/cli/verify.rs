@@ -15,8 +15,7 @@ use super::{
     table::Table,
 };
 use crate::{
-    judges::{Built, Panel},
-    llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
+    judges::{Built, Panel, Rehearsal},
     run::{
         self, RunFile, Task,
         verify::{Difference, How, Replay, Report},
@@ -102,10 +101,10 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
         jobs: made.engine.jobs.unwrap_or(1),
     };
     let (panel, models, files) = if args.without_model {
-        (Panel::new(Arc::new(Nobody), sampling), of_models(&run.signature, &built), None)
+        (Panel::new(Arc::new(Rehearsal::default()), sampling), of_models(&run.signature, &built), None)
     } else {
         let models = load(&made.model, &made.engine, sampling)?;
-        built.judge.check_models(&|role| models.model_of(role))?;
+        built.judging().check_models(&|role| models.model_of(role))?;
         how.jobs = models.jobs(made.engine.jobs);
         (models.panel, models.signature, Some(models.files))
     };
@@ -116,33 +115,12 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
     found.extend(sources::names(&run));
     found.extend(files.iter().flat_map(|files| sources::models(&run.origin.models, files)));
     found.extend(sources::training(&run.trained_on, &trained_on));
-    let task = Task {
-        panel: &panel,
-        judge: built.judge.as_ref(),
-        segments: &judged.input.segments,
-        signature: &signature,
-    };
+    let task =
+        Task { panel: &panel, judge: &built.judge, segments: &judged.input.segments, signature: &signature };
     let mut report = run::verify::verify(&args.dir, &run, task, &how)?;
     report.n_differences += found.len();
     report.differences.splice(0..0, found);
     Ok(report)
-}
-
-/// Stands where no model is asked.
-struct Nobody;
-
-impl Llm for Nobody {
-    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Refusal> {
-        Err(Refusal::Engine("no model is loaded".into()))
-    }
-
-    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Refusal> {
-        Err(Refusal::Engine("no model is loaded".into()))
-    }
-
-    fn count(&self, _: &Chat) -> Result<usize, Refusal> {
-        Err(Refusal::Engine("no model is loaded".into()))
-    }
 }
 
 /// The models' fields of a signature, taken at their word: those between the method's own two parts.

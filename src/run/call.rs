@@ -2,15 +2,12 @@
 //! that verdicts can be derived again without the model.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use sha2::{Digest, Sha256};
 
 pub use crate::llm::{Finish, Speaker};
 
-use super::{
-    folder::{hex, json_lines},
-    record::UnitKey,
-};
+use super::{folder::json_lines, record::UnitKey};
 use crate::{
+    digest,
     judges::Call,
     llm::{self, Chat, Reading, Reply, Sampling, Scored, Token, TokenSource, Usage},
 };
@@ -98,7 +95,7 @@ fn is_first(attempt: &usize) -> bool {
 /// The hash by which a prompt is found again.
 #[must_use]
 pub fn prompt_hash(chat: &Chat) -> String {
-    hex(&Sha256::digest(json_lines(std::slice::from_ref(chat))))
+    digest::sha256(json_lines(std::slice::from_ref(chat)))
 }
 
 impl CallLine {
@@ -198,7 +195,10 @@ impl Continuation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judges::{Role, Stage};
+    use crate::{
+        judges::{Role, Stage, Wanted},
+        llm::Form,
+    };
 
     fn call() -> Call {
         let token = |id, text: &str, logprob, masked_logprob| Token {
@@ -221,6 +221,7 @@ mod tests {
             step: Stage::new("score").about("style").round(2),
             attempt: 1,
             chat: Chat::new().user("How good?"),
+            wanted: Wanted::Answer(Form::Text),
             sampling: Sampling { temperature: 0.3, seed: u64::MAX, ..Sampling::default() },
             reply: Reply { text: "B\u{e9}".into(), tokens, finish: Finish::Length, ..Reply::default() },
             scored: vec![scored],

@@ -10,13 +10,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{
-    Error, Selection,
-    folder::{hex, json_lines},
-    record::UnitKey,
-};
+use super::{Error, Selection, folder::json_lines, record::UnitKey};
 use crate::{
-    files,
+    digest, files,
     segment::{Segments, trained::Overlap},
     signature::Signature,
 };
@@ -203,7 +199,7 @@ impl InputId {
             }
         };
         let (segments, systems) = (segments.n_segments(), systems.len());
-        Ok(Self { segments, selected, systems, sha256: hex(&hash.finalize()) })
+        Ok(Self { segments, selected, systems, sha256: digest::hex(&hash.finalize()) })
     }
 }
 

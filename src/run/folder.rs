@@ -1,7 +1,6 @@
 //! A run folder: its files and how they are replaced. How a run is made is none of its business.
 
 use std::{
-    fmt::Write as _,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -74,15 +73,6 @@ pub(super) fn json_lines<T: Serialize>(items: &[T]) -> Vec<u8> {
         bytes.push(b'\n');
     }
     bytes
-}
-
-/// Bytes in lower-case hexadecimal.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // a string takes everything
-        text
-    })
 }
 
 /// Replaces a file of a run folder, as [`files::replace`] does.

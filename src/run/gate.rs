@@ -144,22 +144,6 @@ impl Llm for Gated {
         self.progress.answered(&states.usage);
         Ok(states)
     }
-
-    fn n_layers(&self) -> Option<usize> {
-        self.llm.n_layers()
-    }
-
-    fn count(&self, chat: &Chat) -> Result<usize, Error> {
-        self.llm.count(chat)
-    }
-
-    fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, Error> {
-        self.llm.prompt_ids(chat)
-    }
-
-    fn shortest(&self, form: &Form) -> Result<Option<String>, Error> {
-        self.llm.shortest(form)
-    }
 }
 
 /// Refuses answers whose log-probabilities are not numbers: nothing that such a model says means anything.

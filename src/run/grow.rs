@@ -126,7 +126,7 @@ fn keeps_units(
         return Err(other("the folder keeps no copy of its input to compare with"));
     };
     let groups_of = |segments: &Corpus, selection: &Selection| {
-        groups::groups(segments, selection, task.judge.group(), config.seed)
+        groups::groups(segments, selection, task.judge.grouping, config.seed)
     };
     let (old, new) = (groups_of(&segments, &selection), groups_of(task.segments, &config.selection));
     let places: HashMap<GroupId, &Group> = new.iter().map(|group| (group.id(task.segments), group)).collect();

@@ -16,12 +16,12 @@ use super::{
     Error,
     call::CallLine,
     calls::{self, CallRetention, Calls, Sums},
-    folder::{self, Folder, hex},
+    folder::{self, Folder},
     groups::GroupId,
     record::{Record, Status, UnitKey},
     units::Units,
 };
-use crate::{files, segment::corpus::read_at};
+use crate::{digest, files, segment::corpus::read_at};
 
 pub const JOURNAL: &str = "journal.jsonl";
 
@@ -122,7 +122,7 @@ fn unsealed(line: &str) -> Result<String, &'static str> {
 }
 
 fn check(json: &str) -> String {
-    hex(&Sha256::digest(json)[..CHECK_DIGITS / 2])
+    digest::hex(&Sha256::digest(json)[..CHECK_DIGITS / 2])
 }
 
 /// What a folder already holds of a run.

@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 use super::{
     Error,
     description::{Material, RUN, RunFile},
-    folder::{self, hex},
+    folder,
 };
-use crate::files;
+use crate::{digest, files};
 
 /// The folder of the copies.
 pub const MATERIALS: &str = "materials";
@@ -83,7 +83,7 @@ fn hash(mut file: File) -> io::Result<String> {
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(hex(&hash.finalize())),
+            0 => return Ok(digest::hex(&hash.finalize())),
             n => hash.update(&buffer[..n]),
         }
     }
@@ -101,7 +101,7 @@ pub fn sha256(files: &[(PathBuf, String)]) -> String {
         let _ = writeln!(lines, "{sha256}  {}", name.display()); // a string takes everything
         lines
     });
-    hex(&Sha256::digest(lines))
+    digest::sha256(lines)
 }
 
 /// The SHA-256 of a file, or of a folder, as it is now.

@@ -59,18 +59,18 @@ pub struct Plan {
 /// [`Error::Count`] when a prompt cannot be rendered.
 pub fn plan<S: Segments + ?Sized>(
     panel: &Panel,
-    judge: &dyn Judge,
+    judge: &Judge,
     calls: Calls,
     segments: &S,
     config: &RunConfig,
 ) -> Result<Plan, Error> {
-    let all = groups::groups(segments, &config.selection, judge.group(), config.seed);
+    let all = groups::groups(segments, &config.selection, judge.grouping, config.seed);
     let mine: Vec<&Group> =
         config.shard.choose(segments, &all).into_iter().map(|group| &all[group]).collect();
     let work = Work { panel, judge, segments, distinct: Mutex::default() };
     let of_groups = work.rehearsed(&mine)?;
     let least: Tally = of_groups.iter().sum();
-    let units = mine.iter().map(|group| group.units(segments, judge.unit()).len()).sum::<usize>();
+    let units = mine.iter().map(|group| group.units(segments, judge.unit).len()).sum::<usize>();
     let distinct = work.distinct.into_inner().unwrap_or_else(PoisonError::into_inner);
     let least_amount = Amount { distinct_tokens: distinct.total(), ..least.amount };
     // A question that follows a free answer is not among those that were noted.
@@ -102,7 +102,7 @@ pub fn plan<S: Segments + ?Sized>(
 /// Everything that counting needs.
 struct Work<'a, S: ?Sized> {
     panel: &'a Panel,
-    judge: &'a dyn Judge,
+    judge: &'a Judge,
     segments: &'a S,
     distinct: Mutex<Distinct>,
 }

@@ -167,11 +167,11 @@ impl Record {
     #[must_use]
     pub fn of_group(
         group: &[Segment],
-        judge: &dyn Judge,
+        judge: &Judge,
         verdicts: Vec<Result<Verdict, judges::Error>>,
         n_calls: &[usize],
     ) -> Vec<Self> {
-        let unit = judge.unit();
+        let unit = judge.unit;
         let keys = UnitKey::of_group(group, unit);
         let verdicts = one_for_each(keys.len(), verdicts);
         let texts = |i: usize| match unit {
@@ -197,7 +197,7 @@ impl Record {
                     hypothesis,
                     score: None,
                     raw: None,
-                    direction: judge.direction(),
+                    direction: judge.direction,
                     quality_score: None,
                     errors: Vec::new(),
                     status: Status::Ok,

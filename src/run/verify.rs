@@ -107,8 +107,8 @@ type Recorded = (usize, Vec<CallLine>);
 /// [`Error::Unrecorded`] where the run kept no answers and no model is asked; [`Error::Damaged`] for lines that were
 /// changed; [`Error::Io`].
 pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Report, Error> {
-    let groups = groups::groups(task.segments, &how.selection, task.judge.group(), how.seed);
-    let units = Units::of(task.segments, &groups, task.judge.unit());
+    let groups = groups::groups(task.segments, &how.selection, task.judge.grouping, how.seed);
+    let units = Units::of(task.segments, &groups, task.judge.unit);
     let ids: Vec<GroupId> = groups.iter().map(|group| group.id(task.segments)).collect();
     let retry_missing = run.signature.get(super::grow::RETRY).is_some();
     let work = Work { task, groups: &groups, units: &units, ids: &ids, retry_missing };

@@ -130,10 +130,10 @@ impl<'a> Work<'a> {
             self.judge_missing(group, &members, &panel, &mut verdicts);
         }
         let calls = panel.take_calls();
-        let keys = UnitKey::of_group(&members, judge.unit());
+        let keys = UnitKey::of_group(&members, judge.unit);
         let n_calls = calls_of_units(&calls, keys.len());
         let mut records = Record::of_group(&members, judge, verdicts, &n_calls);
-        if judge.unit() == Unit::Segment && !group.is_whole() {
+        if judge.unit == Unit::Segment && !group.is_whole() {
             records = group.wanted.iter().map(|&at| records[at].clone()).collect();
         }
         let id = self.ids[idx].to_string();
@@ -153,7 +153,7 @@ impl<'a> Work<'a> {
         let is_missing = |at: &usize| {
             verdicts.get(*at).is_some_and(|v| v.as_ref().is_err_and(judges::Error::is_of_the_answer))
         };
-        let (asked, missing): (Vec<usize>, Vec<usize>) = match self.task.judge.unit() {
+        let (asked, missing): (Vec<usize>, Vec<usize>) = match self.task.judge.unit {
             Unit::Segment => {
                 let missing: Vec<usize> = group.wanted.iter().copied().filter(is_missing).collect();
                 (missing.clone(), missing)

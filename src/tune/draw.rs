@@ -1,18 +1,12 @@
 //! Numbers drawn by seed and counter: what is drawn depends on neither threads nor the past, so that training that was
 //! killed goes on with the same draws.
-//!
-//! Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
+
+use crate::random::{self, mix};
 
 /// The `counter`-th number of a stream; streams of different names are different.
 #[must_use]
 pub fn bits(seed: u64, stream: u64, counter: u64) -> u64 {
-    mixed(mixed(seed ^ mixed(stream)).wrapping_add(counter.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
-}
-
-fn mixed(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    random::at(mix(seed ^ mix(stream)), counter)
 }
 
 /// A number from 0 up to 1.
@@ -23,10 +17,7 @@ pub fn unit(seed: u64, stream: u64, counter: u64) -> f32 {
 
 /// Shuffles by Fisher and Yates.
 pub fn shuffle<T>(seed: u64, stream: u64, items: &mut [T]) {
-    for i in (1..items.len()).rev() {
-        let at = bits(seed, stream, i as u64) % (i as u64 + 1);
-        items.swap(i, at as usize);
-    }
+    random::shuffle(items, |i| bits(seed, stream, i));
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     engine::grammar,
-    judges::{Granularity, Panel, Question, Settings, gmft, gmft::Gmft, rehearse},
-    llm::{self, Chat, Form, Llm, Reply, Sampling, Scored, Speaker},
+    judges::{Granularity, Judge, Panel, Question, Rehearsal, Settings, gmft, gmft::Gmft, rehearse},
+    llm::{Sampling, Speaker},
     mqm::ErrorSpan,
     segment::Segment,
 };
@@ -104,41 +104,21 @@ fn unit(granularity: Granularity, documents: &[&Document], rated: &[&Rated]) -> 
 ///
 /// # Errors
 /// Prompts of the user's that cannot be filled in.
-pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Gmft, Error> {
-    Ok(Gmft::new(&Settings { granularity: Some(granularity), ..settings.clone() })?)
+pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Judge, Error> {
+    Ok(Gmft::new(&Settings { granularity: Some(granularity), ..settings.clone() })?.into())
 }
 
-/// A panel on which nobody sits: its questions can be noted, and have no answers.
+/// A panel on which nobody answers: its questions can be noted.
 #[must_use]
 pub fn empty_panel() -> Panel {
-    Panel::new(Arc::new(Nobody), Sampling::default())
-}
-
-struct Nobody;
-
-impl Llm for Nobody {
-    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, llm::Error> {
-        Err(llm::Error::Engine("nobody is asked".into()))
-    }
-
-    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, llm::Error> {
-        Err(llm::Error::Engine("nobody is asked".into()))
-    }
-
-    fn count(&self, _: &Chat) -> Result<usize, llm::Error> {
-        Err(llm::Error::Engine("nobody counts".into()))
-    }
-
-    fn shortest(&self, form: &Form) -> Result<Option<String>, llm::Error> {
-        grammar::shortest(form)
-    }
+    Panel::new(Arc::new(Rehearsal::with(grammar::shortest)), Sampling::default())
 }
 
 /// A unit's example: what the judge asks, word for word, and what it should hear.
 ///
 /// # Errors
 /// When the judge asks nothing about it.
-pub fn example(unit: Unit, judge: &Gmft, panel: &Panel) -> Result<Example, Error> {
+pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example, Error> {
     let question = rehearse(judge, panel, &unit.segments).pop();
     let question = question.ok_or_else(|| {
         Error::Unsuitable(format!("nothing is asked about a unit of `{}`", unit.docs.join("`, `")))

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Error, io};
 use crate::{
-    files,
+    digest, files,
     judges::{in_parallel, probe, prompt::Prompts},
     llm::{Chat, Llm, States},
     segment::Segment,
@@ -56,7 +56,7 @@ pub struct Reading {
 
 fn key(chat: &Chat, text: &str) -> String {
     let whole = format!("{}\0{text}", chat.raw.as_deref().unwrap_or_default());
-    Sha256::digest(whole).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    digest::hex(&Sha256::digest(whole)[..16])
 }
 
 impl Readings {

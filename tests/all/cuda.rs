@@ -25,11 +25,14 @@ use crate::{
 
 mod adapters;
 mod graphs;
+mod memory;
 mod products;
 
+/// A GPU on which a write past the end of a step's buffer does not go to the next one.
 fn gpu() -> Option<Device> {
-    match Device::named("cuda") {
-        Ok(mut devices) => Some(devices.remove(0)),
+    match Device::named("cuda").map(|mut devices| devices.remove(0)) {
+        Ok(Device::Cuda(gpu)) => Some(Device::Cuda(gpu.with_buffers_apart())),
+        Ok(Device::Cpu) => unreachable!("`cuda` names a GPU"),
         Err(error) => {
             assert!(std::env::var_os("TRIBUNAL_TEST_GPU").is_none(), "{error}");
             eprintln!("not checked: {error}");
@@ -285,6 +288,14 @@ fn bench_gpu_measures_a_shape_and_says_what_it_does_not_know() {
     assert!(computed(0) < 4 * 82, "{documents:?}");
     assert_eq!(computed(0), computed(1), "cascade is not the tree");
     assert_eq!(report["chats"]["requests"], 5);
+    let mut small = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+    small.args(["bench", "gpu", "--device", "cuda", "--shape", "tiny", "--batch", "4", "--json"]);
+    let small = small.args(["--parts", "decode", "--rows", "2,30", "--kv-cache", "64KiB"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&small.stdout).unwrap();
+    assert_eq!(report["decode"][0]["note"], serde_json::Value::Null);
+    let held = &report["decode"][1];
+    assert_eq!(held["throughput"]["batch"], 8, "{held}");
+    assert!(held["note"].as_str().unwrap().contains("the cache holds 8 of 30"), "{held}");
     let refused = bench(&["--device", "cpu", "--shape", "tiny"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("measures a GPU"));

@@ -6,7 +6,7 @@ use proptest::{prelude::*, test_runner::TestRunner};
 use serde_json::json;
 use tribunal::{
     engine::{Engine, Options},
-    llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Scored, Stop, Usage},
+    llm::{Chat, Counter, Error, Finish, Form, Llm, Reply, Sampling, Scored, Stop, Usage},
     model::{
         Compute, KvType,
         cpu::{Activations, Tier},

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use tribunal::{
     engine::{Engine, Options},
-    llm::{Chat, Error, Finish, Form, Layout, Llm, Reply, Sampling},
+    llm::{Chat, Counter, Error, Finish, Form, Layout, Llm, Reply, Sampling},
 };
 
 fn tiny(name: &str) -> PathBuf {

@@ -12,6 +12,7 @@ use tribunal::{
     engine::{Engine, grammar::Grammar, tokenizer::Tokenizer},
     judges::{Granularity, Panel, Settings, registry},
     llm::{Form, Layout, Sampling},
+    random::SplitMix,
 };
 
 use crate::fakes::{Collector, document, judged, tiny_engine};
@@ -63,19 +64,12 @@ fn forms() -> (Engine, Vec<Form>) {
     Arc::into_inner(collector).unwrap().parts()
 }
 
-/// A counter-based generator.
-fn random(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// An answer of tokens drawn with random weights, some of which weigh a thousandfold, within a budget.
-fn walk(grammar: &mut Grammar, tokenizer: &Tokenizer, budget: usize, mut seed: u64) -> Option<String> {
+fn walk(grammar: &mut Grammar, tokenizer: &Tokenizer, budget: usize, seed: u64) -> Option<String> {
+    let mut random = SplitMix(seed);
     let (mut text, mut left) = (Vec::new(), budget);
     while left > 0 && !grammar.must_stop() {
-        if random(&mut seed).is_multiple_of(2) {
+        if random.draw().is_multiple_of(2) {
             let forced = grammar.force(left).unwrap();
             left -= forced.len();
             text.extend(forced.iter().flat_map(|&id| tokenizer.bytes(id)));
@@ -85,9 +79,9 @@ fn walk(grammar: &mut Grammar, tokenizer: &Tokenizer, budget: usize, mut seed: u
         }
         let mask = grammar.mask().unwrap();
         let ids = (0..mask.len() as u32 * 32).filter(|id| mask[*id as usize / 32] >> (id % 32) & 1 == 1);
-        let weigh = |id| (id, if random(&mut seed).is_multiple_of(9) { 1000 } else { 1 });
+        let weigh = |id| (id, if random.draw().is_multiple_of(9) { 1000 } else { 1 });
         let choices: Vec<(u32, u64)> = ids.map(weigh).collect();
-        let mut draw = random(&mut seed) % choices.iter().map(|(_, weight)| weight).sum::<u64>();
+        let mut draw = random.draw() % choices.iter().map(|(_, weight)| weight).sum::<u64>();
         let chosen = choices.iter().find(|(_, weight)| {
             let here = draw < *weight;
             draw = draw.saturating_sub(*weight);
@@ -119,13 +113,13 @@ fn answers_of_random_weights_are_valid_and_their_spans_verbatim() {
         .collect();
     assert!(forms.len() >= 20 && kinds.len() == 4, "{} forms of {kinds:?}", forms.len());
     let n = std::env::var("TRIBUNAL_ANSWERS").ok().map_or(ANSWERS, |n| n.parse().unwrap());
-    let mut seed = 1;
+    let mut random = SplitMix(1);
     let mut n_spans = 0;
     for form in &forms {
         let fresh = engine.grammar(form).unwrap().unwrap();
         let least = fresh.least_tokens().unwrap_or_else(|| panic!("{form:?}"));
         for _ in 0..n.div_ceil(forms.len()) {
-            let (extra, own) = (random(&mut seed) as usize % 80, random(&mut seed));
+            let (extra, own) = (random.draw() as usize % 80, random.draw());
             let answer = walk(&mut fresh.clone(), engine.tokenizer(), least + extra, own);
             let answer = answer.unwrap_or_else(|| panic!("cut at {least}+{extra}, seed {own}: {form:?}"));
             assert!(holds(form, &answer, &mut n_spans), "seed {own}: {answer:?}\n{form:?}");

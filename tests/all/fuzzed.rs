@@ -7,27 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tribunal::random::SplitMix;
+
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;
 
 /// Mutations of each seed in this run. `TRIBUNAL_FUZZ` may say how many of each target there are to be instead.
 const MUTATIONS: usize = 400;
-
-/// A counter-based generator.
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
 
 /// Bytes that formats give a meaning to.
 const TELLING: &[&[u8]] = &[
@@ -51,20 +37,20 @@ const TELLING: &[&[u8]] = &[
 ];
 
 /// A few changes at random places.
-fn mutated(seed: &[u8], draw: &mut Draw) -> Vec<u8> {
+fn mutated(seed: &[u8], random: &mut SplitMix) -> Vec<u8> {
     let mut bytes = seed.to_vec();
-    for _ in 0..=draw.below(4) {
-        let at = draw.below(bytes.len() + 1);
-        match draw.below(5) {
-            0 if at < bytes.len() => bytes[at] = draw.next() as u8,
-            1 if at < bytes.len() => bytes[at] ^= 1 << draw.below(8),
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len() + 1);
+        match random.below(5) {
+            0 if at < bytes.len() => bytes[at] = random.draw() as u8,
+            1 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
             2 => bytes.truncate(at),
             3 => {
-                let telling = TELLING[draw.below(TELLING.len())];
+                let telling = TELLING[random.below(TELLING.len())];
                 bytes.splice(at..at, telling.iter().copied());
             }
             _ => {
-                let end = (at + draw.below(64)).min(bytes.len());
+                let end = (at + random.below(64)).min(bytes.len());
                 let part = bytes[at.min(end)..end].to_vec();
                 bytes.splice(at..at, part);
             }
@@ -84,9 +70,9 @@ fn check(name: &str, target: fn(&[u8]), of: usize) {
     for seed in &seeds {
         let bytes = fs::read(seed).unwrap();
         target(&bytes);
-        let mut draw = Draw(1);
+        let mut random = SplitMix(1);
         for _ in 0..all.map_or(MUTATIONS / of, |all| all.div_ceil(seeds.len())) {
-            let (bytes, before) = (mutated(&bytes, &mut draw), Instant::now());
+            let (bytes, before) = (mutated(&bytes, &mut random), Instant::now());
             target(&bytes);
             slowest = slowest.max(before.elapsed());
         }

@@ -10,7 +10,7 @@ use tribunal::{
     },
     judges::{
         Built, Call, Error, Model, Panel, Preset, Settings, Verdict,
-        himate::{HiMate, METHOD},
+        himate::{Asked, HiMate, METHOD},
         registry,
     },
     llm::Sampling,

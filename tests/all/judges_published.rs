@@ -7,7 +7,6 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use tribunal::{
     judges::{Error, Preset, Settings},
     llm::Chat,
@@ -68,8 +67,7 @@ fn check(golden: &Golden, case: &Case, shots: Option<PathBuf>) {
         .unwrap_or_else(|| panic!("{}: {verdicts:?}", case.request));
     let text = messages(chat);
     assert_eq!(text.len(), case.bytes, "{} {}: {text}", case.request, case.pair);
-    let hash: Vec<String> = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hash.concat(), case.sha256, "{} {}: {text}", case.request, case.pair);
+    assert_eq!(tribunal::digest::sha256(&text), case.sha256, "{} {}: {text}", case.request, case.pair);
 }
 
 /// A chat as the golden script writes it.

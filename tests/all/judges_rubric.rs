@@ -47,7 +47,7 @@ fn conversations() {
 #[test]
 fn every_scenario_asks_its_own_question() {
     let mut last_turns = String::new();
-    for name in scenario::OPTIONS {
+    for (name, ..) in scenario::NAMES {
         let judge = judge(&format!("rubric-mqm:scenario={name}"), &settings(Preset::Paper));
         let (chat, _) = judge.preview(&document()[..1]).remove(0);
         assert_eq!(chat.turns.len(), 8, "a system message, three examples, the question");

@@ -2,11 +2,11 @@
 //! author's recorded answers.
 
 use regex::Regex;
-use sha2::{Digest, Sha256};
 use tribunal::{
     judges::{
         Panel, Preset, registry,
-        rubric_mqm::{RubricMqm, Texts},
+        rubric_mqm::{Asked, RubricMqm, Texts},
+        setup::Reference,
     },
     llm::{Chat, Form, Sampling, Turn},
     mqm::Severity,
@@ -84,7 +84,7 @@ fn code_sends_the_bytes_of_the_published_code() {
             format!("{{\"role\":\"{role}\",\"content\":{content}}}")
         };
         let sent = format!("[{}]", chat.turns.iter().map(message).collect::<Vec<_>>().join(","));
-        let found = tribunal::run::folder::hex(&Sha256::digest(&sent));
+        let found = tribunal::digest::sha256(&sent);
         assert_eq!((sent.len().to_string(), &found[..]), (length.to_owned(), sha256), "{line}\n{sent}");
     }
 }
@@ -92,13 +92,14 @@ fn code_sends_the_bytes_of_the_published_code() {
 /// PromptCUE's question about a segment that has marks.
 fn asked_about_marks(options: &str, segment: &Segment) -> Chat {
     let options = registry::find("rubric-mqm").unwrap().parse_options(options).unwrap();
-    let judge = RubricMqm::new(&settings(Preset::Code), &options).unwrap();
+    let asked = Asked::read(&options);
+    let judge = RubricMqm::new(&settings(Preset::Code), &asked).unwrap();
     let texts = Texts {
         source_lang: "English",
         source: &segment.source,
         target_lang: "German",
         target: &segment.hypothesis,
-        reference: segment.reference.as_deref().filter(|_| options.is_on("reference")),
+        reference: segment.reference.as_deref().filter(|_| *asked.reference == Reference::On),
     };
     let script = Script::says("no answer");
     judge.classify(&Panel::new(script.clone(), Sampling::default()), &texts).unwrap();

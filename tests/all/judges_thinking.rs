@@ -35,7 +35,7 @@ fn a_source_is_rated_once_for_all_its_translations() {
     let mut table = String::new();
     for preset in [Preset::Paper, Preset::Strict] {
         let judge = judge("difficulty", preset);
-        assert_eq!(judge.group(), Grouping::Source);
+        assert_eq!(judge.grouping, Grouping::Source);
         for answer in [
             r#"{"score": 8, "reasoning": "An idiom."}"#,
             r#"{"score": 11, "reasoning": ""}"#,

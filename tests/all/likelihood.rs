@@ -117,7 +117,7 @@ fn written(llm: &dyn Llm, prompt: &str, text: &str) -> f64 {
     let form = Form::Choice(vec![text.to_owned()]);
     let reply = llm.ask(&Chat::plain(prompt), &form, &Sampling::default()).unwrap();
     assert_eq!(reply.text, text);
-    let n = llm.count(&Chat::plain(text)).unwrap();
+    let n = llm.counter().unwrap().count(&Chat::plain(text)).unwrap();
     reply.tokens[..n].iter().map(|token| token.logprob).sum::<f64>() / n as f64
 }
 

@@ -10,7 +10,6 @@ use std::{
 };
 
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use tribunal::{
     judges::{Built, Call, Error, Preset, Settings, Verdict, registry},
     llm::Chat,
@@ -75,15 +74,12 @@ fn recorded(golden: &Golden, judge_from: usize) -> Cast {
 
 /// Messages as the recording hashes them.
 fn sent(chat: &Chat) -> Sent {
-    let (mut text, mut sha256) = (String::new(), String::new());
+    let mut text = String::new();
     for turn in &chat.turns {
         let role = format!("{:?}", turn.role).to_lowercase();
         write!(text, "{role}\n{}\0", turn.content).unwrap();
     }
-    for byte in Sha256::digest(&text) {
-        write!(sha256, "{byte:02x}").unwrap();
-    }
-    Sent { messages: chat.turns.len(), bytes: text.len(), sha256 }
+    Sent { messages: chat.turns.len(), bytes: text.len(), sha256: tribunal::digest::sha256(&text) }
 }
 
 fn by_label(calls: &[Call]) -> BTreeMap<String, Vec<Sent>> {

@@ -168,7 +168,7 @@ fn the_other_statistics_equal_mt_metrics_eval() {
     close(value, expected[0], 1e-12, "Kendall-like");
     close(pairs as f64, expected[2], 0.0, "Kendall-like pairs");
     let means = scores.system_means();
-    let agreement = Agreement::of_systems(&means);
+    let agreement = Agreement::from_systems(&means);
     assert_eq!(agreement.pairs, values["sys_pairwise_accuracy"]["pairs"].as_u64().unwrap());
     let soft = soft_pairwise_accuracy(&scores).unwrap();
     assert_eq!(

@@ -348,7 +348,7 @@ fn groups_of_documents_know_their_segments() {
     let segments = read::testset(&choice).unwrap().segments;
     let out = dir.path().join("five");
     let options = RunConfig { seed: 1, command: vec!["tribunal".into()], ..RunConfig::new(&out) };
-    let judge = TinyJudge { grouping: Grouping::FiveDocuments, unit: Unit::Group };
+    let judge = TinyJudge::about(Unit::Group, Grouping::FiveDocuments);
     let signature = "method:tiny".parse().unwrap();
     let outcome = run::run(&panel().0, &judge, &segments, &signature, &options).unwrap();
     assert_eq!(outcome.records().unwrap()[0].segs.len(), 5);

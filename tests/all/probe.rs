@@ -65,7 +65,7 @@ fn states_have_the_same_bits_alone_and_in_company() {
     let reading = read.reading.unwrap();
     assert_eq!(reading.ends.last(), Some(&" eins".len()));
     assert!(reading.values.iter().all(|values| values[1].to_bits() == 0));
-    let n_layers = engine.n_layers().unwrap();
+    let n_layers = engine.facts().n_layers;
     let error = engine.states(&chat, " eins", &[n_layers]).unwrap_err().to_string();
     assert!(error.contains(&format!("after {n_layers} layers of a model with {n_layers}")), "{error}");
 }

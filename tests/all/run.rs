@@ -256,7 +256,7 @@ fn a_full_disk_loses_nothing() {
 #[test]
 fn a_verdict_on_a_whole_document() {
     let dir = tempfile::tempdir().unwrap();
-    let judge = TinyJudge { grouping: Grouping::FiveDocuments, unit: Unit::Group };
+    let judge = TinyJudge::about(Unit::Group, Grouping::FiveDocuments);
     let outcome = run::run(&panel().0, &judge, &segments(), &signature(), &options(dir.path())).unwrap();
     let records = outcome.records().unwrap();
     let shown: Vec<String> =

@@ -13,7 +13,7 @@ use tribunal::{
 
 use crate::fakes::{Chain, Numbers, Rule, TinyJudge, models, options, panel, segments};
 
-fn go(panel: &Panel, judge: &dyn Judge, segments: &[Segment], config: &RunConfig) -> Result<Outcome, Error> {
+fn go(panel: &Panel, judge: &Judge, segments: &[Segment], config: &RunConfig) -> Result<Outcome, Error> {
     let signature: Signature = "method:tiny|seed:0".parse().unwrap();
     let segments = &Corpus::of(segments.iter().cloned()).unwrap();
     Task { panel, judge, segments, signature: &signature }.run(config)
@@ -210,7 +210,7 @@ fn units_are_finished_one_after_the_other() {
     let panel = Panel::new(std::sync::Arc::new(model), Sampling::default());
     let dir = tempfile::tempdir().unwrap();
     let config = RunConfig { questions: 1, jobs: 8, ..options(dir.path()) };
-    go(&panel, &Chain, &segments()[..8], &config).unwrap();
+    go(&panel, &Chain::judge(), &segments()[..8], &config).unwrap();
     let mut counts = std::collections::BTreeMap::new();
     let mut most_open = 0;
     for group in asked.lock().unwrap().iter() {

@@ -15,15 +15,15 @@ fn options(out: &Path) -> RunConfig {
     RunConfig { jobs: 2, seed: 3, ..RunConfig::new(out) }
 }
 
-fn plan(panel: &Panel, judge: &dyn Judge, calls: Calls, input: &[Segment]) -> Plan {
+fn plan(panel: &Panel, judge: &Judge, calls: Calls, input: &[Segment]) -> Plan {
     run::plan(panel, judge, calls, input, &options(Path::new("never"))).unwrap()
 }
 
-fn run(panel: &Panel, judge: &dyn Judge, input: &[Segment], out: &Path) -> Outcome {
+fn run(panel: &Panel, judge: &Judge, input: &[Segment], out: &Path) -> Outcome {
     run::run(panel, judge, input, &"method:any".parse().unwrap(), &options(out)).unwrap()
 }
 
-fn trial(panel: &Panel, judge: &dyn Judge, input: &[Segment], out: &Path, time: Duration) -> Trial {
+fn trial(panel: &Panel, judge: &Judge, input: &[Segment], out: &Path, time: Duration) -> Trial {
     let segments = &Corpus::of(input.iter().cloned()).unwrap();
     let signature = &"method:any".parse().unwrap();
     Task { panel, judge, segments, signature }.trial(&options(out), time, None).unwrap()
@@ -56,12 +56,12 @@ fn what_depends_on_answers_is_asked_of_a_few_groups_that_the_run_keeps() {
         panel.seat(Role::Judge, judge)
     };
     let input: Vec<Segment> = segments().into_iter().filter(|s| s.system == "zeta").collect();
-    let plan = plan(&panel(), &Chain, Calls { least: 1, typical: 3, most: 9 }, &input);
+    let plan = plan(&panel(), &Chain::judge(), Calls { least: 1, typical: 3, most: 9 }, &input);
     let (tried, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let least = trial(&panel(), &Chain, &input, tried.path(), Duration::ZERO);
+    let least = trial(&panel(), &Chain::judge(), &input, tried.path(), Duration::ZERO);
     assert_eq!((least.groups, least.judged, least.kept), (8, 1, 1));
     assert!(least.seconds_left.is_some_and(|seconds| seconds > 0.0), "{least:?}");
-    let outcome = run(&panel(), &Chain, &input, whole.path());
+    let outcome = run(&panel(), &Chain::judge(), &input, whole.path());
     let expected = least.expected.unwrap();
     // All segments are as long as each other, and each asks four questions.
     assert_eq!((plan.least.calls, expected.calls, outcome.summary.cost.calls), (8, 32, 32));
@@ -78,9 +78,9 @@ fn what_depends_on_answers_is_asked_of_a_few_groups_that_the_run_keeps() {
     most: the method's limit of calls, each with the longest prompt and the largest answer budget of those calls; questions that quote earlier answers can be longer
     ");
 
-    let more = trial(&panel(), &Chain, &input, tried.path(), Duration::from_hours(1));
+    let more = trial(&panel(), &Chain::judge(), &input, tried.path(), Duration::from_hours(1));
     assert_eq!((more.judged, more.kept, more.seconds_left), (7, 8, Some(0.0)));
-    let resumed = run(&panel(), &Chain, &input, tried.path());
+    let resumed = run(&panel(), &Chain::judge(), &input, tried.path());
     assert_eq!(resumed.resumed, 8);
     let read = |dir: &tempfile::TempDir| std::fs::read(dir.path().join("verdicts.jsonl")).unwrap();
     assert_eq!(read(&tried), read(&whole));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use tribunal::{
-    judges::{Grouping, Panel, Settings, Unit, registry},
+    judges::{Grouping, Judge, Panel, Settings, Unit, registry},
     llm::{Chat, Reply, Sampling},
     run::{self, Outcome, RunConfig, Selection, Shard},
     segment::Segment,
@@ -59,7 +59,7 @@ fn a_limit_changes_no_verdict_of_a_method_that_sees_documents() {
     }
 }
 
-fn tiny(dir: &Path, judge: &TinyJudge, selection: Selection) -> Result<Outcome, run::Error> {
+fn tiny(dir: &Path, judge: &Judge, selection: Selection) -> Result<Outcome, run::Error> {
     let signature = "method:tiny".parse().unwrap();
     run::run(&panel().0, judge, &segments(), &signature, &options(dir, selection))
 }
@@ -67,7 +67,7 @@ fn tiny(dir: &Path, judge: &TinyJudge, selection: Selection) -> Result<Outcome, 
 #[test]
 fn a_verdict_on_documents_counts_them_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let judge = TinyJudge { grouping: Grouping::Document, unit: Unit::Group };
+    let judge = TinyJudge::about(Unit::Group, Grouping::Document);
     let limit = Selection::All.first(&segments(), 4).unwrap();
     let outcome = tiny(dir.path(), &judge, limit).unwrap();
     let shown: Vec<String> = (outcome.records().unwrap().iter())

@@ -1,6 +1,7 @@
 //! What every part of `tribunal` speaks of: a [`segment::Segment`] and its readers, [`mqm`] errors and what they weigh,
 //! the question and answer of [`llm`], [`jinja`] templates within bounds, and the [`signature`] of a run; below them
-//! [`files`], through which results are written and strangers' folders opened, and [`panics`]. It knows no judge and no model.
+//! [`files`], through which results are written and strangers' folders opened, [`digest`]s, seeded numbers ([`random`]) and
+//! [`panics`]. It knows no judge and no model.
 
 pub mod files;
 
@@ -15,3 +16,7 @@ pub mod llm;
 pub mod jinja;
 
 pub mod signature;
+
+pub mod digest;
+
+pub mod random;

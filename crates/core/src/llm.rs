@@ -46,24 +46,9 @@ pub trait Llm: Sync + Send {
         Err(hidden())
     }
 
-    /// How many layers the model has; `None` when it shows no hidden states.
-    fn n_layers(&self) -> Option<usize> {
+    /// What can be said of its prompts and answers without running it; `None` when nothing can.
+    fn counter(&self) -> Option<&dyn Counter> {
         None
-    }
-
-    /// The number of prompt tokens of a chat as the model would read it, without running anything.
-    ///
-    /// # Errors
-    /// [`Error::Template`] when the model's chat template refuses the chat.
-    fn count(&self, chat: &Chat) -> Result<usize, Error>;
-
-    /// The ids of a chat's prompt, as many as [`Llm::count`] says: for what prompts have in common. `None` when the
-    /// model does not show them.
-    ///
-    /// # Errors
-    /// As [`Llm::count`].
-    fn prompt_ids(&self, _chat: &Chat) -> Result<Option<Vec<u32>>, Error> {
-        Ok(None)
     }
 
     /// The same model for questions whose answers are wanted only until `stop` says otherwise: what is then still waiting
@@ -72,10 +57,27 @@ pub trait Llm: Sync + Send {
     fn until(&self, _stop: &Stop) -> Option<Arc<dyn Llm>> {
         None
     }
+}
 
-    /// The shortest complete answer that a form allows, without running the model: a dry run can use it in
-    /// place of an answer. `None` when no shortest answer is known: for free text, for a schema beyond our own
-    /// compiler, and from an implementation that knows nothing of forms.
+/// What a model's prompts and answers take, told without running it: a dry run counts by it.
+pub trait Counter: Sync + Send {
+    /// The number of prompt tokens of a chat as the model would read it.
+    ///
+    /// # Errors
+    /// [`Error::Template`] when the model's chat template refuses the chat.
+    fn count(&self, chat: &Chat) -> Result<usize, Error>;
+
+    /// The ids of a chat's prompt, as many as [`Counter::count`] says: for what prompts have in common. `None` when the
+    /// model does not show them.
+    ///
+    /// # Errors
+    /// As [`Counter::count`].
+    fn prompt_ids(&self, _chat: &Chat) -> Result<Option<Vec<u32>>, Error> {
+        Ok(None)
+    }
+
+    /// The shortest complete answer that a form allows. `None` when no shortest answer is known: for free text, for a
+    /// schema beyond our own compiler, and from an implementation that knows nothing of forms.
     ///
     /// # Errors
     /// [`Error::Form`] when the form cannot be compiled.

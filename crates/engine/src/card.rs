@@ -227,7 +227,7 @@ pub fn all() -> Result<Vec<Card>, Error> {
 /// [`Error::Unknown`] with the nearest names.
 pub fn find(name: &str) -> Result<Card, Error> {
     if let Some(repository) = name.strip_prefix("hf:") {
-        return Card::of_repository(name, repository);
+        return Card::from_repository(name, repository);
     }
     let wanted = name.to_lowercase().replace('_', "-");
     match shelf::CARDS.iter().find(|(known, _)| *known == wanted) {
@@ -261,7 +261,7 @@ impl Card {
     }
 
     /// A card for a hub repository that has none.
-    fn of_repository(name: &str, repository: &str) -> Result<Self, Error> {
+    fn from_repository(name: &str, repository: &str) -> Result<Self, Error> {
         let (repository, revision) = repository.split_once('@').unwrap_or((repository, "main"));
         let plain = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
         let owned = repository.split_once('/').is_some_and(|(owner, rest)| plain(owner) && plain(rest));

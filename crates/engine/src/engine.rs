@@ -49,7 +49,7 @@ use std::{
 
 use crate::{
     files::Stamp,
-    llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, Scored, States, Stop, Usage},
+    llm::{self, Chat, Counter, Finish, Form, Lens, Llm, Reply, Sampling, Scored, States, Stop, Usage},
     model::Weights,
     signature::Signature,
 };
@@ -435,20 +435,22 @@ impl Llm for Engine {
         Ok(States { tokens: reply.tokens, ends, states, usage: reply.usage })
     }
 
-    fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
-        Ok(self.prompt_ids(chat)?.len())
-    }
-
-    fn n_layers(&self) -> Option<usize> {
-        Some(self.loaded.facts.n_layers)
-    }
-
-    fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
-        Self::prompt_ids(self, chat).map(Some)
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
     }
 
     fn until(&self, stop: &Stop) -> Option<Arc<dyn Llm>> {
         Some(Arc::new(Self::until(self, stop)))
+    }
+}
+
+impl Counter for Engine {
+    fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
+        Ok(self.prompt_ids(chat)?.len())
+    }
+
+    fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
+        Self::prompt_ids(self, chat).map(Some)
     }
 
     fn shortest(&self, form: &Form) -> Result<Option<String>, llm::Error> {

@@ -35,7 +35,7 @@ pub use config::Config;
 pub use cpu::Compute;
 pub use decoder::{Decoder, Model};
 pub use device::Device;
-pub use step::{Part, Step};
+pub use step::{Most, Part, Step};
 pub use weights::Weights;
 
 /// Why a model cannot be loaded or run.

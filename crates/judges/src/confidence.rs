@@ -10,7 +10,7 @@ use crate::{llm::Reply, mqm::ErrorSpan};
 
 /// The confidence in each string value of this key, in the order of a JSON answer.
 #[must_use]
-pub fn of_values(reply: &Reply, key: &str) -> Vec<Option<f64>> {
+pub fn value_confidences(reply: &Reply, key: &str) -> Vec<Option<f64>> {
     let spelled = Spelled::of(reply);
     values(&reply.text, key).into_iter().map(|value| spelled.mean(&value)).collect()
 }
@@ -18,7 +18,7 @@ pub fn of_values(reply: &Reply, key: &str) -> Vec<Option<f64>> {
 /// Writes its confidence into each error of an answer, in the order of the answer: JSON whose spans are the values
 /// of this key, or else text that holds the spans.
 pub fn note(reply: &Reply, key: &str, errors: &mut [ErrorSpan]) {
-    let values = of_values(reply, key);
+    let values = value_confidences(reply, key);
     if values.len() == errors.len() {
         for (error, confidence) in errors.iter_mut().zip(values) {
             error.confidence = confidence;
@@ -153,10 +153,10 @@ mod tests {
             ["Bank", "a \\\"b", ""]
         );
         // sqrt(0.5 * 0.125) = 0.25; a token that spells more than the value counts with it.
-        assert_eq!(of_values(&reply, "span"), [Some(0.25), Some(0.3), None]);
-        assert_eq!(of_values(&reply, "other"), []);
+        assert_eq!(value_confidences(&reply, "span"), [Some(0.25), Some(0.3), None]);
+        assert_eq!(value_confidences(&reply, "other"), []);
         let bare = Reply { tokens: Vec::new(), ..reply };
-        assert_eq!(of_values(&bare, "span"), [None, None, None]);
+        assert_eq!(value_confidences(&bare, "span"), [None, None, None]);
     }
 
     #[test]
@@ -171,9 +171,9 @@ mod tests {
             ("<end>", 0.1),
         ]);
         reply.text = "{\"s\": \"夺笋\"}".into();
-        assert_eq!(of_values(&reply, "s"), [Some(0.5)]);
+        assert_eq!(value_confidences(&reply, "s"), [Some(0.5)]);
         reply.tokens[3].logprob = 0.0625f64.ln();
-        assert_eq!(of_values(&reply, "s"), [Some(0.25)]);
+        assert_eq!(value_confidences(&reply, "s"), [Some(0.25)]);
     }
 
     #[test]

@@ -13,11 +13,11 @@
 use serde::Deserialize;
 
 use super::{
-    Direction, Error, Grouping, Judge, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Direction, Error, Grouping, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
     method::Calls,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings},
 };
 use crate::{
     llm::{Chat, Form, Sampling},
@@ -48,7 +48,8 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Paper, Preset::Strict],
     weights: None,
     options: &[],
-    build: |settings, _: &Options| Ok(Box::new(Difficulty::new(settings)?)),
+    reads: Reads::SourcesOnly,
+    build: |settings, _| Ok(Difficulty::new(settings)?.into()),
 };
 
 /// The filter as it was asked for.
@@ -58,7 +59,7 @@ pub struct Difficulty {
     budget: usize,
 }
 
-impl Judge for Difficulty {
+impl Judging for Difficulty {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let Some(first) = group.first() else { return Vec::new() };
         let verdict = self.rate(panel, first).map(|difficulty| Verdict {
@@ -69,21 +70,15 @@ impl Judge for Difficulty {
         });
         vec![verdict; group.len()]
     }
+}
 
-    fn group(&self) -> Grouping {
-        Grouping::Source
-    }
-
-    fn reads(&self) -> Reads {
-        Reads::SourcesOnly
-    }
-
-    fn direction(&self) -> Direction {
-        Direction::Lower
-    }
-
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts)
+impl From<Difficulty> for Judge {
+    fn from(judge: Difficulty) -> Self {
+        Self {
+            grouping: Grouping::Source,
+            direction: Direction::Lower,
+            ..Self::new(Materials::of(&judge.prompts), judge)
+        }
     }
 }
 

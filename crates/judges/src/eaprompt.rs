@@ -39,11 +39,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Error, Judge, Materials, Method, Panel, Role, Stage, Verdict, confidence, in_parallel,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence, in_parallel,
     method::Calls,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Chat, Form, Sampling},
@@ -89,38 +89,41 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,
-    options: &[
-        Choice {
-            name: "steps",
-            values: &["2", "1"],
-            meaning: "2: errors first, then their counts; 1: both in one answer",
-        },
-        Choice {
-            name: "count",
-            values: &["asked", "listed"],
-            meaning: "steps=2; asked: the model counts in a prompt of its own; listed: the errors in its list are \
-                      counted, without a second call",
-        },
-        Choice {
-            name: "w-major",
-            values: &["5", "<number>"],
-            meaning: "what a major error costs; a minor one costs 1",
-        },
-        Choice {
-            name: "shots",
-            values: &["auto", "pair", "all", "0"],
-            meaning: "worked examples; pair: those of the segment's own languages; all: every one before every \
-                      segment; auto: pair with steps=1 and in preset `code`, else 0",
-        },
-        Choice {
-            name: "demo",
-            values: &["itemized", "detailed"],
-            meaning: "preset `code`: how the errors of the authors' examples are written",
-        },
-        Choice::REFERENCE,
-    ],
-    build: |settings, options| Ok(Box::new(EaPrompt::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(EaPrompt::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "steps" is_one_step: bool = { "2" => false, "1" => true },
+            "2: errors first, then their counts; 1: both in one answer";
+        "count" is_listed: bool = { "asked" => false, "listed" => true },
+            "steps=2; asked: the model counts in a prompt of its own; listed: the errors in its list are \
+             counted, without a second call";
+        "w-major" w_major: f64 = { "5" => 5.0, <number> |n| n }, "what a major error costs; a minor one costs 1";
+        "shots" shots: Shown = {
+            "auto" => Shown::Auto, "pair" => Shown::Pair, "all" => Shown::All, "0" => Shown::None
+        }, "worked examples; pair: those of the segment's own languages; all: every one before every \
+            segment; auto: pair with steps=1 and in preset `code`, else 0";
+        "demo" is_detailed: bool = { "itemized" => false, "detailed" => true },
+            "preset `code`: how the errors of the authors' examples are written";
+        "reference" reference: Reference = {
+            "auto" => Reference::Auto, "on" => Reference::On, "off" => Reference::Off
+        }, Reference::MEANING;
+    }
+}
+
+/// Which worked examples are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    Auto,
+    /// Those of the segment's own languages.
+    Pair,
+    All,
+    None,
+}
 
 /// EAPrompt as it was asked for.
 pub struct EaPrompt {
@@ -153,13 +156,15 @@ struct Texts<'a> {
     target: &'a str,
 }
 
-impl Judge for EaPrompt {
+impl Judging for EaPrompt {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
+}
 
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts).with("shots", self.examples.to_string())
+impl From<EaPrompt> for Judge {
+    fn from(judge: EaPrompt) -> Self {
+        Self::new(Materials::of(&judge.prompts).with("shots", judge.examples.to_string()), judge)
     }
 }
 
@@ -169,17 +174,17 @@ impl EaPrompt {
     /// # Errors
     /// What [`super::registry::build`] names; weights, which the option `w-major` stands for; options that do not go
     /// together; a file of examples that cannot be used.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
         let preset = settings.preset;
-        let counting = match (options.get("steps"), options.get("count")) {
-            ("1", _) => Counting::Within,
-            (_, "listed") => Counting::Listed,
+        let counting = match (*asked.is_one_step, *asked.is_listed) {
+            (true, _) => Counting::Within,
+            (_, true) => Counting::Listed,
             _ => Counting::Asked,
         };
-        check_options(settings, options)?;
-        let has_shots = match options.get("shots") {
-            "auto" => counting == Counting::Within || preset == Preset::Code || settings.shots.is_some(),
-            _ => options.has_shots(settings)?,
+        check_options(settings, asked)?;
+        let has_shots = match *asked.shots {
+            Shown::Auto => counting == Counting::Within || preset == Preset::Code || settings.shots.is_some(),
+            shown => settings.has_shots(shown != Shown::None)?,
         };
         let shots_file = has_shots.then_some(if preset == Preset::Strict { SHOTS_STRICT } else { SHOTS });
         let (question, answer) = layout(preset);
@@ -189,13 +194,13 @@ impl EaPrompt {
         files.extend((preset == Preset::Strict).then_some(SCHEMA));
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;
-        let shows_reference = options.shows_reference(settings);
+        let shows_reference = asked.reference.is_shown(settings);
         let judge = Self {
-            examples: Examples::load(&prompts, shots_file, settings, options)?,
+            examples: Examples::load(&prompts, shots_file, settings, asked)?,
             prompts,
             preset,
             counting,
-            w_major: options.number("w-major").unwrap_or(5.0),
+            w_major: *asked.w_major,
             shows_reference,
             max_tokens: settings.max_tokens,
         };
@@ -411,18 +416,18 @@ fn layout(preset: Preset) -> (File, Option<File>) {
 }
 
 /// Options that do not go together.
-fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
+fn check_options(settings: &Settings, asked: &Asked) -> Result<(), setup::Error> {
     let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
     if settings.weights.is_some() {
         return conflict("eaprompt weighs by its option `w-major`; hint: leave the weights out");
     }
-    if options.get("steps") == "1" && options.is_given("count") {
+    if *asked.is_one_step && asked.is_listed.is_given {
         return conflict("`count` is an option of two steps; hint: leave it out, or use steps=2");
     }
-    if options.get("demo") == "detailed" && settings.preset != Preset::Code {
+    if *asked.is_detailed && settings.preset != Preset::Code {
         return conflict("`demo=detailed` is about the authors' examples; hint: use preset `code`");
     }
-    if options.get("demo") == "detailed" && options.get("count") == "listed" {
+    if *asked.is_detailed && *asked.is_listed {
         return conflict("prose lists no errors to count; hint: use demo=itemized or count=asked");
     }
     Ok(())

@@ -3,7 +3,7 @@
 //!
 //! The same documents give the same fingerprint and the same answers, on every machine.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -37,14 +37,6 @@ pub struct Hit {
     pub passage: Passage,
     /// BM25 over title (double weight) and text; above 0, and higher for a better match.
     pub score: f32,
-}
-
-/// Bytes in lower-case hexadecimal.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // a string takes everything
-        text
-    })
 }
 
 /// Why evidence cannot be indexed or found.

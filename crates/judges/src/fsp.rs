@@ -39,7 +39,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::{
-    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Verdict,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, Scoring, Written},
         errors::{Layout, ShownShot, Target},
@@ -48,7 +48,7 @@ use super::{
     method::Calls,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
@@ -89,28 +89,28 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
-    options: &[
-        Choice { name: "shots", values: &["3", "0"], meaning: "worked examples before the question" },
-        Choice { name: "explain", values: &["on", "off"], meaning: "ask why each span is an error" },
-        Choice { name: "score", values: Scoring::VALUES, meaning: Scoring::MEANING },
-        Choice {
-            name: "sentences",
-            values: &["auto", "on", "off"],
-            meaning: "judge sentence by sentence; auto: in segments that are whole documents",
-        },
-        Choice {
-            name: "omissions",
-            values: &["off", "on"],
-            meaning: "one more question for source sentences that are left out",
-        },
-        Choice {
-            name: "window",
-            values: &["off", "on"],
-            meaning: "show part of a document that is longer than the context",
-        },
-    ],
-    build: |settings, options| Ok(Box::new(Fsp::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(Fsp::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the question";
+        "explain" explain: bool = { "on" => true, "off" => false }, "ask why each span is an error";
+        "score" scoring: Scoring = {
+            "errors" => Scoring::Errors, "da" => Scoring::Quality, "expected-da" => Scoring::ExpectedQuality
+        }, Scoring::MEANING;
+        "sentences" sentences: Sentences = {
+            "auto" => Sentences::Auto, "on" => Sentences::On, "off" => Sentences::Off
+        }, "judge sentence by sentence; auto: in segments that are whole documents";
+        "omissions" seeks_omissions: bool = { "off" => false, "on" => true },
+            "one more question for source sentences that are left out";
+        "window" has_window: bool = { "off" => false, "on" => true },
+            "show part of a document that is longer than the context";
+    }
+}
 
 /// FSP as it was asked for.
 pub struct Fsp {
@@ -128,7 +128,7 @@ pub struct Fsp {
 
 /// Which segments are cut into sentences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sentences {
+pub enum Sentences {
     /// Those that are a whole document.
     Auto,
     On,
@@ -143,16 +143,16 @@ struct Found {
     quality: Option<[f64; 2]>,
 }
 
-impl Judge for Fsp {
+impl Judging for Fsp {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let Some(document) = Document::join(group) else { return Vec::new() };
         let foci = self.foci(panel, group);
         let found = in_parallel(&foci, |_, focus| {
             self.ask_focus(&panel.about(focus.segment), &document, group, focus)
         });
-        let mut of_segment: Vec<Vec<Result<Found, Error>>> = group.iter().map(|_| Vec::new()).collect();
+        let mut by_segment: Vec<Vec<Result<Found, Error>>> = group.iter().map(|_| Vec::new()).collect();
         for (focus, found) in foci.iter().zip(found) {
-            of_segment[focus.segment].push(found);
+            by_segment[focus.segment].push(found);
         }
         let omitted = match self.omissions(panel, &document, group) {
             Ok(omitted) => omitted,
@@ -163,19 +163,17 @@ impl Judge for Fsp {
                 omitted.iter().filter(|(segment, _)| *segment == idx).map(|(_, error)| error.clone());
             self.verdict(found, omitted.collect())
         };
-        of_segment.into_iter().enumerate().map(verdict).collect()
+        by_segment.into_iter().enumerate().map(verdict).collect()
     }
+}
 
-    fn group(&self) -> Grouping {
-        self.granularity.grouping()
-    }
-
-    fn calls(&self) -> Option<Calls> {
-        Some(self.scoring.calls())
-    }
-
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts)
+impl From<Fsp> for Judge {
+    fn from(judge: Fsp) -> Self {
+        Self {
+            grouping: judge.granularity.grouping(),
+            calls: Some(judge.scoring.calls()),
+            ..Self::new(Materials::of(&judge.prompts), judge)
+        }
     }
 }
 
@@ -184,22 +182,22 @@ impl Fsp {
     ///
     /// # Errors
     /// What [`super::registry::build`] names, and what goes beyond the paper with its preset.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
         let layout = Layout {
             is_strict: settings.preset == Preset::Strict,
-            explain: options.is_on("explain"),
+            explain: *asked.explain,
             quality: true,
             target: Target::Segment,
         };
-        let (seeks_omissions, has_window) = (options.is_on("omissions"), options.is_on("window"));
-        if !layout.is_strict && (seeks_omissions || has_window || options.is_on("sentences")) {
+        let (seeks_omissions, has_window) = (*asked.seeks_omissions, *asked.has_window);
+        if !layout.is_strict && (seeks_omissions || has_window || *asked.sentences == Sentences::On) {
             let reason =
                 "`sentences`, `omissions` and `window` go beyond the paper; hint: use preset `strict`";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let scoring = Scoring::of(options);
+        let scoring = *asked.scoring;
         scoring.check(settings)?;
-        let shots_file = options.has_shots(settings)?.then(|| layout.shots_file());
+        let shots_file = settings.has_shots(*asked.has_shots)?.then(|| layout.shots_file());
         let mut files = [&[PROMPT], layout.files().as_slice()].concat();
         files.extend(seeks_omissions.then_some(omissions::PROMPT));
         files.extend(shots_file);
@@ -212,10 +210,9 @@ impl Fsp {
             weights: settings.weights("gemba", granularity)?,
             layout,
             scoring,
-            sentences: match options.get("sentences") {
-                "on" => Sentences::On,
-                "auto" if layout.is_strict => Sentences::Auto,
-                _ => Sentences::Off,
+            sentences: match *asked.sentences {
+                Sentences::Auto if !layout.is_strict => Sentences::Off,
+                sentences => sentences,
             },
             seeks_omissions,
             has_window,
@@ -233,7 +230,7 @@ impl Fsp {
     fn foci<'a>(&self, panel: &Panel, group: &'a [Segment]) -> Vec<Focus<'a>> {
         let asked =
             (group.iter().enumerate()).filter(|(idx, segment)| panel.wants(*idx) && !segment.is_blank());
-        let of_segment = |(idx, segment): (usize, &'a Segment)| {
+        let segment_foci = |(idx, segment): (usize, &'a Segment)| {
             let text = segment.hypothesis.as_str();
             let whole = || std::iter::once(0..text.len()).collect();
             let ranges: Vec<Range<usize>> =
@@ -246,7 +243,7 @@ impl Fsp {
             };
             ranges.into_iter().enumerate().map(focus)
         };
-        asked.flat_map(of_segment).collect()
+        asked.flat_map(segment_foci).collect()
     }
 
     /// Whether a segment is judged sentence by sentence.

@@ -9,7 +9,7 @@
 //!   RATE: silent. `code` does the same; `paper` reads the JSON object that was asked for and accepts fractions;
 //!   `strict` allows whole numbers from 0 to 100 only.
 //! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up. `code` does the same, and the verdict
-//!   is `unparsable`; the other presets ask once. Budgets: see [`super::gemba_api`].
+//!   is `unparsable`; the other presets ask once. Budgets: see [`super::code::gemba_api`].
 //! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact probabilities of
 //!   0 to 100 as the JSON's number, which no further digit follows; `raw` stays the number that the model wrote.
 //! - Reference (`reference=on`, or automatically when every segment has one). Paper and code have that variant, RATE
@@ -22,13 +22,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Error, Judge, Materials, Method, Panel, Role, Stage, Verdict, expected,
-    gemba_api::{self, Room},
-    in_parallel,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    code::gemba_api::{self, Room},
+    expected, in_parallel,
     method::Calls,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Chat, Form, Sampling},
@@ -60,16 +60,21 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,
-    options: &[
-        Choice {
-            name: "score",
-            values: &["greedy", "expected"],
-            meaning: "the number that is written, or the mean of its distribution",
-        },
-        Choice::REFERENCE,
-    ],
-    build: |settings, options| Ok(Box::new(GembaDa::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(GembaDa::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "score" is_expected: bool = { "greedy" => false, "expected" => true },
+            "the number that is written, or the mean of its distribution";
+        "reference" reference: Reference = {
+            "auto" => Reference::Auto, "on" => Reference::On, "off" => Reference::Off
+        }, Reference::MEANING;
+    }
+}
 
 /// GEMBA-DA as it was asked for.
 pub struct GembaDa {
@@ -81,7 +86,7 @@ pub struct GembaDa {
     max_tokens: Option<usize>,
 }
 
-impl Judge for GembaDa {
+impl Judging for GembaDa {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
             let panel = panel.about(idx);
@@ -90,9 +95,11 @@ impl Judge for GembaDa {
             Ok(Verdict { score, raw, quality_score: Some(raw), errors: Vec::new() })
         })
     }
+}
 
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts)
+impl From<GembaDa> for Judge {
+    fn from(judge: GembaDa) -> Self {
+        Self::new(Materials::of(&judge.prompts), judge)
     }
 }
 
@@ -101,12 +108,12 @@ impl GembaDa {
     ///
     /// # Errors
     /// What [`super::registry::build`] names; weights and shots, which the method does not have.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
             let reason = "gemba-da names no errors and has no shots; hint: leave weights and shots out";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let expected = options.get("score") == "expected";
+        let expected = *asked.is_expected;
         if expected && settings.preset == Preset::Code {
             let reason =
                 "preset `code` asks for no JSON, so its scores cannot be weighed; hint: use another preset";
@@ -129,7 +136,7 @@ impl GembaDa {
             }
             Preset::Paper | Preset::Code => Form::Text,
         };
-        let (shows_reference, max_tokens) = (options.shows_reference(settings), settings.max_tokens);
+        let (shows_reference, max_tokens) = (asked.reference.is_shown(settings), settings.max_tokens);
         let judge = Self { prompts, preset: settings.preset, form, expected, shows_reference, max_tokens };
         judge.render(&Query::sample(shows_reference)).map_err(setup::Error::from_prompt)?;
         Ok(judge)

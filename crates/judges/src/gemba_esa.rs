@@ -9,7 +9,7 @@
 //! - Stage 2. Code: exactly one run of digits, or else the question is asked again, hotter, up to temperature 1.
 //!   `code` does the same; `strict` allows whole numbers from 0 to 100 only.
 //! - Budgets. Code: none in either stage. An answer that is cut all the same counts as no answer: stage 2 then shows
-//!   `None` as its spans, and a cut score is none. `code` does the same; see [`super::gemba_api`].
+//!   `None` as its spans, and a cut score is none. `code` does the same; see [`super::code::gemba_api`].
 //! - Examples. GEMBA-MQM's three, with their critical errors as major ones; a block without errors says `no-error`.
 //! - Beyond the code: `score=expected` (`strict`) takes the mean of the score's distribution, from the exact
 //!   probabilities of 0 to 100 as the answer of stage 2; `raw` and `quality_score` stay the number that the model wrote.
@@ -21,8 +21,9 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Materials, Method, Panel, Role, Stage, Verdict, confidence, expected,
-    gemba_api::{self, Room},
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    code::gemba_api::{self, Room},
+    confidence, expected,
     gemba_da::read_number,
     gemba_mqm::{blocks, code},
     in_parallel,
@@ -30,7 +31,7 @@ use super::{
     pair::{Pair, Shown},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
@@ -69,16 +70,19 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("gemba"),
-    options: &[
-        Choice { name: "shots", values: &["3", "0"], meaning: "worked examples before the first question" },
-        Choice {
-            name: "score",
-            values: &["greedy", "expected"],
-            meaning: "the number that is written, or the mean of its distribution",
-        },
-    ],
-    build: |settings, options| Ok(Box::new(GembaEsa::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(GembaEsa::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the first question";
+        "score" is_expected: bool = { "greedy" => false, "expected" => true },
+            "the number that is written, or the mean of its distribution";
+    }
+}
 
 /// GEMBA-ESA as it was asked for.
 pub struct GembaEsa {
@@ -90,7 +94,7 @@ pub struct GembaEsa {
     max_tokens: Option<usize>,
 }
 
-impl Judge for GembaEsa {
+impl Judging for GembaEsa {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
             if segment.is_blank() {
@@ -105,9 +109,11 @@ impl Judge for GembaEsa {
             Ok(Verdict { score, raw, quality_score: Some(raw), errors })
         })
     }
+}
 
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts)
+impl From<GembaEsa> for Judge {
+    fn from(judge: GembaEsa) -> Self {
+        Self::new(Materials::of(&judge.prompts), judge)
     }
 }
 
@@ -116,13 +122,13 @@ impl GembaEsa {
     ///
     /// # Errors
     /// What [`super::registry::build`] names.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        let expected = options.get("score") == "expected";
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+        let expected = *asked.is_expected;
         if expected && settings.preset == Preset::Code {
             let reason = "preset `code` has its own score; hint: leave `score` out, or use preset `strict`";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let shots_file = options.has_shots(settings)?.then_some(SHOTS);
+        let shots_file = settings.has_shots(*asked.has_shots)?.then_some(SHOTS);
         let mut files = vec![SYSTEM, SPANS, ANSWER, SCORE];
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;
@@ -197,7 +203,7 @@ impl GembaEsa {
         for shot in &self.shots {
             let answer = self.prompts.render(ANSWER, shot)?;
             let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
-            chat = chat.user(self.prompts.render(SPANS, Pair::of_shot(shot))?).assistant(answer);
+            chat = chat.user(self.prompts.render(SPANS, Pair::from_shot(shot))?).assistant(answer);
         }
         Ok(chat.user(self.prompts.render(SPANS, query.shown(self.preset))?))
     }

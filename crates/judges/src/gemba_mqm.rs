@@ -15,7 +15,7 @@
 //!   code's bytes, `paper` and `strict` the figures' text.
 //! - `locale convention`. The code's parser knows it although no prompt offers it. `code` and `paper` accept it;
 //!   `strict` has the prompt's categories only.
-//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it (see [`super::gemba_api`]); under the other
+//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it (see [`super::code::gemba_api`]); under the other
 //!   presets the verdict is `truncated`.
 //! - RATE's zero-shot prompt has no system message, so ours has none.
 //! - JSON form. Printed: free JSON, the span before category and severity, optional and possibly empty. `paper`
@@ -40,22 +40,21 @@
 use serde::Serialize;
 
 use super::{
-    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Unit, Verdict,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Unit, Verdict,
     answers::{
         chances::{EXPECT, Scoring, Written},
         errors::{Layout, Target},
     },
-    confidence,
-    gemba_api::{self, Room},
-    in_parallel,
+    confidence, in_parallel,
     method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
+    code::gemba_api::{self, Room},
     llm::{Chat, Form, Reply, Sampling},
     mqm::{self, weights::Weights},
     segment::Segment,
@@ -93,23 +92,22 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("gemba"),
-    options: &[
-        Choice { name: "form", values: &["text", "json"], meaning: "layout of prompt and answer" },
-        Choice { name: "shots", values: &["3", "0"], meaning: "worked examples before the question" },
-        Choice { name: "explain", values: &["on", "off"], meaning: "JSON: ask why each span is an error" },
-        Choice {
-            name: "da",
-            values: &["off", "on"],
-            meaning: "JSON: ask for a score of 0 to 100 and use it",
-        },
-        Choice {
-            name: "score",
-            values: &["greedy", "expected"],
-            meaning: "JSON with da=on: the score as written, or the mean of its distribution",
-        },
-    ],
-    build: |settings, options| Ok(Box::new(GembaMqm::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(GembaMqm::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "form" is_json: bool = { "text" => false, "json" => true }, "layout of prompt and answer";
+        "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the question";
+        "explain" explain: bool = { "on" => true, "off" => false }, "JSON: ask why each span is an error";
+        "da" quality: bool = { "off" => false, "on" => true }, "JSON: ask for a score of 0 to 100 and use it";
+        "score" is_expected: bool = { "greedy" => false, "expected" => true },
+            "JSON with da=on: the score as written, or the mean of its distribution";
+    }
+}
 
 /// GEMBA-MQM as it was asked for.
 pub struct GembaMqm {
@@ -133,25 +131,23 @@ pub(super) struct Texts<'a> {
     n_segments: usize,
 }
 
-impl Judge for GembaMqm {
+impl Judging for GembaMqm {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(&self.units(group), |idx, texts| self.judge_unit(&panel.about(idx), texts))
+        in_parallel(&Texts::units(self.granularity, group), |idx, texts| {
+            self.judge_unit(&panel.about(idx), texts)
+        })
     }
+}
 
-    fn group(&self) -> Grouping {
-        self.granularity.grouping()
-    }
-
-    fn unit(&self) -> Unit {
-        self.granularity.unit()
-    }
-
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts)
-    }
-
-    fn calls(&self) -> Option<Calls> {
-        (self.scoring == Scoring::ExpectedQuality).then(|| self.scoring.calls())
+impl From<GembaMqm> for Judge {
+    fn from(judge: GembaMqm) -> Self {
+        let (granularity, scoring) = (judge.granularity, judge.scoring);
+        Self {
+            grouping: granularity.grouping(),
+            unit: granularity.unit(),
+            calls: (scoring == Scoring::ExpectedQuality).then(|| scoring.calls()),
+            ..Self::new(Materials::of(&judge.prompts), judge)
+        }
     }
 }
 
@@ -160,23 +156,22 @@ impl GembaMqm {
     ///
     /// # Errors
     /// What [`super::registry::build`] names, and options that do not go together.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        let is_json = options.get("form") == "json";
-        check_options(settings, options, is_json)?;
-        let scoring = match options.get("score") {
-            "expected" => Scoring::ExpectedQuality,
-            _ if options.is_on("da") => Scoring::Quality,
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+        check_options(settings, asked)?;
+        let scoring = match (*asked.is_expected, *asked.quality) {
+            (true, _) => Scoring::ExpectedQuality,
+            (_, true) => Scoring::Quality,
             _ => Scoring::Errors,
         };
         scoring.check(settings)?;
-        let json = is_json.then(|| Layout {
+        let json = asked.is_json.then(|| Layout {
             is_strict: settings.preset == Preset::Strict,
-            explain: options.is_on("explain"),
-            quality: options.is_on("da"),
+            explain: *asked.explain,
+            quality: *asked.quality,
             target: Target::Translation,
         });
         let shots_file = match (&json, settings.preset) {
-            _ if !options.has_shots(settings)? => None,
+            _ if !settings.has_shots(*asked.has_shots)? => None,
             (Some(layout), _) => Some(layout.shots_file()),
             (None, Preset::Code) => Some(SHOTS_CODE),
             (None, _) => Some(SHOTS),
@@ -270,7 +265,7 @@ impl GembaMqm {
             let answer = self.prompts.render(ANSWER, shot)?;
             let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
             chat = chat
-                .user(self.prompts.render(TEXT, Pair::of_shot(shot).shown(self.preset))?)
+                .user(self.prompts.render(TEXT, Pair::from_shot(shot).shown(self.preset))?)
                 .assistant(answer);
         }
         Ok(chat.user(self.prompts.render(TEXT, texts.query().shown(self.preset))?))
@@ -307,12 +302,9 @@ impl GembaMqm {
         self.max_tokens.unwrap_or(own)
     }
 
-    /// What each verdict of the group is about.
-    fn units<'a>(&self, group: &'a [Segment]) -> Vec<Texts<'a>> {
-        match self.unit() {
-            Unit::Segment => group.chunks(1).filter_map(Texts::join).collect(),
-            Unit::Group => Texts::join(group).into_iter().collect(),
-        }
+    /// The hash of its prompts.
+    pub(super) fn prompts_hash(&self) -> &str {
+        self.prompts.hash()
     }
 }
 
@@ -322,15 +314,15 @@ fn ask(panel: &Panel, chat: &Chat, form: &Form, max_tokens: usize) -> Result<Rep
 }
 
 /// Options that do not go together.
-fn check_options(settings: &Settings, options: &Options, is_json: bool) -> Result<(), setup::Error> {
+fn check_options(settings: &Settings, asked: &Asked) -> Result<(), setup::Error> {
     let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
-    if is_json && settings.preset == Preset::Code {
+    if *asked.is_json && settings.preset == Preset::Code {
         return conflict("the JSON form has no published code; hint: use preset `paper` or `strict`");
     }
-    if !is_json && (options.is_given("explain") || options.is_on("da")) {
+    if !*asked.is_json && (asked.explain.is_given || *asked.quality) {
         return conflict("`explain` and `da` are options of the JSON form; hint: add form=json");
     }
-    if options.get("score") == "expected" && !options.is_on("da") {
+    if *asked.is_expected && !*asked.quality {
         return conflict(
             "`score=expected` is the mean of the quality score, which only `da=on` asks for; hint: \
              form=json,da=on,score=expected",
@@ -354,6 +346,14 @@ impl<'a> Texts<'a> {
             target: join(|s| &s.hypothesis),
             n_segments: segments.len(),
         })
+    }
+
+    /// What each verdict of a group is about.
+    pub fn units(granularity: Granularity, group: &'a [Segment]) -> Vec<Self> {
+        match granularity.unit() {
+            Unit::Segment => group.chunks(1).filter_map(Self::join).collect(),
+            Unit::Group => Self::join(group).into_iter().collect(),
+        }
     }
 
     /// Texts that try a prompt out.

@@ -11,7 +11,7 @@
 //!   case, with quotes or a full stop around it; `strict` allows whole numbers from 0 to 100, `one star` to
 //!   `five stars`, or one of the five classes.
 //! - No rating. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up; the 100 tokens that its table of
-//!   prompts sets for -Classes are never used. `code` does the same (see [`super::gemba_api`]), and the verdict is
+//!   prompts sets for -Classes are never used. `code` does the same (see [`super::code::gemba_api`]), and the verdict is
 //!   `unparsable`; the other presets ask once.
 //! - Scale of the classes. Code: 0 to 4, higher is better, and so here.
 //! - Beyond the paper: `score=expected` of -SQM takes the mean of the score's distribution, from the exact
@@ -22,14 +22,15 @@
 use serde_json::json;
 
 use super::{
-    Error, Judge, Materials, Method, Panel, Role, Stage, Verdict, expected,
-    gemba_api::{self, Room},
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    code::gemba_api::{self, Room},
+    expected,
     gemba_da::{Query, read_number},
     in_parallel,
     method::Calls,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Chat, Form, Sampling},
@@ -59,15 +60,11 @@ pub const SQM: Method = Method {
     summary: "a score of 0 to 100 whose anchors are described",
     stages: &[ASSESS, EXPECT],
     scale: "0 to 100, higher is better",
-    options: &[
-        Choice::REFERENCE,
-        Choice {
-            name: "score",
-            values: &["greedy", "expected"],
-            meaning: "the number that is written, or the mean of its distribution",
-        },
-    ],
-    build: |settings, options| Ok(Box::new(GembaScale::new(Scale::Sqm, settings, options)?)),
+    options: Asked::CHOICES,
+    build: |settings, options| {
+        let asked = Asked::read(options);
+        Ok(GembaScale::new(Scale::Sqm, settings, *asked.reference, *asked.is_expected)?.into())
+    },
     ..STARS
 };
 
@@ -84,8 +81,12 @@ pub const STARS: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,
-    options: &[Choice::REFERENCE],
-    build: |settings, options| Ok(Box::new(GembaScale::new(Scale::Stars, settings, options)?)),
+    options: OnlyReference::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| {
+        let asked = OnlyReference::read(options);
+        Ok(GembaScale::new(Scale::Stars, settings, *asked.reference, false)?.into())
+    },
 };
 
 /// What `tribunal methods show gemba-classes` says.
@@ -93,9 +94,32 @@ pub const CLASSES: Method = Method {
     name: "gemba-classes",
     summary: "one of five classes of quality",
     scale: "0 (no meaning preserved) to 4 (perfect translation), higher is better",
-    build: |settings, options| Ok(Box::new(GembaScale::new(Scale::Classes, settings, options)?)),
+    build: |settings, options| {
+        let asked = OnlyReference::read(options);
+        Ok(GembaScale::new(Scale::Classes, settings, *asked.reference, false)?.into())
+    },
     ..STARS
 };
+
+options! {
+    /// What GEMBA-SQM can be told.
+    pub struct Asked {
+        "reference" reference: Reference = {
+            "auto" => Reference::Auto, "on" => Reference::On, "off" => Reference::Off
+        }, Reference::MEANING;
+        "score" is_expected: bool = { "greedy" => false, "expected" => true },
+            "the number that is written, or the mean of its distribution";
+    }
+}
+
+options! {
+    /// What the other two can be told.
+    pub struct OnlyReference {
+        "reference" reference: Reference = {
+            "auto" => Reference::Auto, "on" => Reference::On, "off" => Reference::Off
+        }, Reference::MEANING;
+    }
+}
 
 /// One of the three as it was asked for.
 pub struct GembaScale {
@@ -109,7 +133,7 @@ pub struct GembaScale {
     max_tokens: Option<usize>,
 }
 
-impl Judge for GembaScale {
+impl Judging for GembaScale {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
             let panel = panel.about(idx);
@@ -119,9 +143,11 @@ impl Judge for GembaScale {
             Ok(Verdict { score, raw, quality_score, errors: Vec::new() })
         })
     }
+}
 
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts)
+impl From<GembaScale> for Judge {
+    fn from(judge: GembaScale) -> Self {
+        Self::new(Materials::of(&judge.prompts), judge)
     }
 }
 
@@ -130,9 +156,13 @@ impl GembaScale {
     ///
     /// # Errors
     /// What [`super::registry::build`] names; weights and shots, which the methods do not have.
-    pub fn new(scale: Scale, settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        let shows_reference = options.shows_reference(settings);
-        let expected = scale == Scale::Sqm && options.get("score") == "expected";
+    fn new(
+        scale: Scale,
+        settings: &Settings,
+        reference: Reference,
+        expected: bool,
+    ) -> Result<Self, setup::Error> {
+        let shows_reference = reference.is_shown(settings);
         if expected && settings.preset == Preset::Code {
             let reason = "preset `code` has its own score; hint: leave `score` out, or use another preset";
             return Err(setup::Error::Conflict(reason.into()));

@@ -19,14 +19,14 @@ use serde_json::{
 };
 
 use super::{
-    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Unit, Verdict,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
     answers::errors::{Layout, Target},
     gemba_mqm::Texts,
     in_parallel,
     method::Calls,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings},
 };
 use crate::{
     llm::{Chat, Sampling},
@@ -57,8 +57,9 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     presets: &[Preset::Strict],
     weights: Some("gemba"),
-    options: &[] as &[Choice],
-    build: |settings, _: &Options| Ok(Box::new(Gmft::new(settings)?)),
+    options: &[],
+    reads: Reads::Translations,
+    build: |settings, _| Ok(Gmft::new(settings)?.into()),
 };
 
 /// GMFT as it was asked for.
@@ -69,21 +70,21 @@ pub struct Gmft {
     max_tokens: Option<usize>,
 }
 
-impl Judge for Gmft {
+impl Judging for Gmft {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(&self.units(group), |idx, texts| self.judge_unit(&panel.about(idx), texts))
+        in_parallel(&Texts::units(self.granularity, group), |idx, texts| {
+            self.judge_unit(&panel.about(idx), texts)
+        })
     }
+}
 
-    fn group(&self) -> Grouping {
-        self.granularity.grouping()
-    }
-
-    fn unit(&self) -> Unit {
-        self.granularity.unit()
-    }
-
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts)
+impl From<Gmft> for Judge {
+    fn from(judge: Gmft) -> Self {
+        Self {
+            grouping: judge.granularity.grouping(),
+            unit: judge.granularity.unit(),
+            ..Self::new(Materials::of(&judge.prompts), judge)
+        }
     }
 }
 
@@ -124,13 +125,6 @@ impl Gmft {
     fn budget(&self) -> usize {
         let own = if self.granularity == Granularity::FiveDoc { 4096 } else { 2048 };
         self.max_tokens.unwrap_or(own)
-    }
-
-    fn units<'a>(&self, group: &'a [Segment]) -> Vec<Texts<'a>> {
-        match self.unit() {
-            Unit::Segment => group.chunks(1).filter_map(Texts::join).collect(),
-            Unit::Group => Texts::join(group).into_iter().collect(),
-        }
     }
 }
 

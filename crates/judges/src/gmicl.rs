@@ -17,10 +17,10 @@
 //! - Answers, repeats, long texts and empty ones: as the JSON form of [`super::gemba_mqm`].
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
+use tribunal_core::digest;
 
 use super::{
-    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Unit, Verdict,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, Scoring, Written},
         errors::{Layout, ShownShot, Target},
@@ -31,7 +31,7 @@ use super::{
     pair::Pair,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings, options},
     shots::Shot,
 };
 use crate::{
@@ -62,18 +62,23 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
-    options: &[
-        Choice { name: "da", values: &["on", "off"], meaning: "ask for a score of 0 to 100" },
-        Choice { name: "score", values: Scoring::VALUES, meaning: Scoring::MEANING },
-        Choice { name: "explain", values: &["on", "off"], meaning: "ask why each span is an error" },
-        Choice {
-            name: "overlap",
-            values: &["refuse", "allow"],
-            meaning: "what to do about examples that come from documents under judgement",
-        },
-    ],
-    build: |settings, options| Ok(Box::new(Gmicl::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(Gmicl::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "da" quality: bool = { "on" => true, "off" => false }, "ask for a score of 0 to 100";
+        "score" scoring: Scoring = {
+            "errors" => Scoring::Errors, "da" => Scoring::Quality, "expected-da" => Scoring::ExpectedQuality
+        }, Scoring::MEANING;
+        "explain" explain: bool = { "on" => true, "off" => false }, "ask why each span is an error";
+        "overlap" may_overlap: bool = { "refuse" => false, "allow" => true },
+            "what to do about examples that come from documents under judgement";
+    }
+}
 
 /// GMICL-5 as it was asked for.
 pub struct Gmicl {
@@ -89,9 +94,11 @@ pub struct Gmicl {
     max_tokens: Option<usize>,
 }
 
-impl Judge for Gmicl {
+impl Judging for Gmicl {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(&self.units(group), |idx, texts| self.judge_unit(&panel.about(idx), texts))
+        in_parallel(&Texts::units(self.granularity, group), |idx, texts| {
+            self.judge_unit(&panel.about(idx), texts)
+        })
     }
 
     fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
@@ -104,24 +111,18 @@ impl Judge for Gmicl {
             ))),
         }
     }
+}
 
-    fn group(&self) -> Grouping {
-        self.granularity.grouping()
-    }
-
-    fn unit(&self) -> Unit {
-        self.granularity.unit()
-    }
-
-    fn calls(&self) -> Option<Calls> {
-        Some(self.scoring.calls())
-    }
-
-    fn materials(&self) -> Materials {
-        let examples = serde_json::to_vec(&self.examples).expect("examples are strings and can be written");
-        let digest = Sha256::digest(examples);
-        let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-        Materials::of(&self.prompts).with("examples", format!("{hash:08x}"))
+impl From<Gmicl> for Judge {
+    fn from(judge: Gmicl) -> Self {
+        let examples = serde_json::to_vec(&judge.examples).expect("examples are strings and can be written");
+        let materials = Materials::of(&judge.prompts).with("examples", digest::short(examples));
+        Self {
+            grouping: judge.granularity.grouping(),
+            unit: judge.granularity.unit(),
+            calls: Some(judge.scoring.calls()),
+            ..Self::new(materials, judge)
+        }
     }
 }
 
@@ -131,14 +132,14 @@ impl Gmicl {
     /// # Errors
     /// What [`super::registry::build`] names, options that do not go together, and examples that are missing
     /// or too few.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
         let layout = Layout {
             is_strict: settings.preset == Preset::Strict,
-            explain: options.is_on("explain"),
-            quality: options.is_on("da"),
+            explain: *asked.explain,
+            quality: *asked.quality,
             target: Target::Translation,
         };
-        let scoring = Scoring::of(options);
+        let scoring = *asked.scoring;
         let conflict = |reason: &str| Err(setup::Error::Conflict(reason.into()));
         if scoring.by_quality() && !layout.quality {
             return conflict(
@@ -160,7 +161,7 @@ impl Gmicl {
             weights: settings.weights("gemba", granularity)?,
             layout,
             scoring,
-            may_overlap: options.get("overlap") == "allow",
+            may_overlap: *asked.may_overlap,
             max_tokens: settings.max_tokens,
         };
         judge.chat(&Texts::sample()).map_err(setup::Error::from_prompt)?;
@@ -207,12 +208,5 @@ impl Gmicl {
     fn budget(&self) -> usize {
         let own = if self.granularity == Granularity::FiveDoc { 4096 } else { 2048 };
         self.max_tokens.unwrap_or(own)
-    }
-
-    fn units<'a>(&self, group: &'a [Segment]) -> Vec<Texts<'a>> {
-        match self.unit() {
-            Unit::Segment => group.chunks(1).filter_map(Texts::join).collect(),
-            Unit::Group => Texts::join(group).into_iter().collect(),
-        }
     }
 }

@@ -44,18 +44,18 @@ use self::{
     hierarchy::{Core, Subtype},
 };
 use super::{
-    Error, Judge, Materials, Method, Model, Panel, Retry, Role, Stage, Verdict, in_parallel,
+    Error, Judge, Judging, Materials, Method, Model, Panel, Reads, Retry, Role, Stage, Verdict, in_parallel,
     method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
     llm::{Chat, Form, Reply, Sampling},
     mqm::{self, ErrorSpan, weights::Weights},
-    segment::{Segment, trained::TrainedOn},
+    segment::Segment,
 };
 
 pub mod calibration;
@@ -93,36 +93,28 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("himate"),
-    options: &[
-        Choice {
-            name: "stages",
-            values: &["se+sr+cd", "se+sr", "se", "sa"],
-            meaning: "subtype evaluation, self-reflection, collaborative discussion; or a single agent (Table 2)",
-        },
-        Choice {
-            name: "threshold",
-            values: &["0.9", "<number>"],
-            meaning: "probability of an answer, from 0 to 1, below which it is discussed; paper has no default",
-        },
-        Choice {
-            name: "calibration",
-            values: &["none", "<file>"],
-            meaning: "thresholds that `tribunal calibrate` has fitted",
-        },
-        Choice {
-            name: "confidence",
-            values: &["sum", "mean"],
-            meaning: "sum of an answer's log-probabilities, or their mean",
-        },
-        Choice {
-            name: "comparison",
-            values: &["preset", "weighed", "asked"],
-            meaning: "weigh both sentences in both orders, or ask for one of them; strict weighs, paper asks",
-        },
-        Choice { name: "shots", values: &["2", "0"], meaning: "worked examples before the question" },
-    ],
-    build: |settings, options| Ok(Box::new(HiMate::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(HiMate::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "stages" stages: Stages = {
+            "se+sr+cd" => Stages::Discussion, "se+sr" => Stages::Reflection, "se" => Stages::Evaluation, "sa" => Stages::Single
+        }, "subtype evaluation, self-reflection, collaborative discussion; or a single agent (Table 2)";
+        "threshold" threshold: f64 = { "0.9" => 0.9, <number> |n| n },
+            "probability of an answer, from 0 to 1, below which it is discussed; paper has no default";
+        "calibration" calibration: Option<String> = { "none" => None, <file> Some },
+            "thresholds that `tribunal calibrate` has fitted";
+        "confidence" is_mean: bool = { "sum" => false, "mean" => true },
+            "sum of an answer's log-probabilities, or their mean";
+        "comparison" is_weighed: Option<bool> = { "preset" => None, "weighed" => Some(true), "asked" => Some(false) },
+            "weigh both sentences in both orders, or ask for one of them; strict weighs, paper asks";
+        "shots" has_shots: bool = { "2" => true, "0" => false }, "worked examples before the question";
+    }
+}
 
 /// What is added to the seed when a stage is done once more: beyond the seeds of samples and of further tries.
 const ANOTHER_TIME: u64 = 1 << 48;
@@ -146,7 +138,7 @@ pub struct HiMate {
 
 /// How far the pipeline goes (Table 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-enum Stages {
+pub enum Stages {
     Single,
     Evaluation,
     Reflection,
@@ -162,17 +154,9 @@ struct Task<'a> {
     subtype: &'a Subtype,
 }
 
-impl Judge for HiMate {
+impl Judging for HiMate {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
-    }
-
-    fn materials(&self) -> Materials {
-        let materials = Materials::of(&self.prompts);
-        match self.limit.calibration() {
-            Some(hash) => materials.with("calibration", hash),
-            None => materials,
-        }
     }
 
     /// Language pairs without examples.
@@ -186,12 +170,19 @@ impl Judge for HiMate {
         if self.stages == Stages::Single { Vec::new() } else { pairs.into_iter().map(remark).collect() }
     }
 
-    fn trained_on(&self) -> Option<TrainedOn> {
-        self.limit.trained_on()
-    }
-
     fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
         self.limit.check_model(&model_of(Role::Tier2))
+    }
+}
+
+impl From<HiMate> for Judge {
+    fn from(judge: HiMate) -> Self {
+        let materials = Materials::of(&judge.prompts);
+        let materials = match judge.limit.calibration() {
+            Some(hash) => materials.with("calibration", hash),
+            None => materials,
+        };
+        Self { trained_on: judge.limit.trained_on(), ..Self::new(materials, judge) }
     }
 }
 
@@ -200,18 +191,12 @@ impl HiMate {
     ///
     /// # Errors
     /// What [`super::registry::build`] names; options that do not go together; a calibration for other prompts.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        let stages = match options.get("stages") {
-            "sa" => Stages::Single,
-            "se" => Stages::Evaluation,
-            "se+sr" => Stages::Reflection,
-            _ => Stages::Discussion,
-        };
-        check_options(options, stages, settings.preset)?;
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+        check_options(asked, settings.preset)?;
         // All files in every variant: a threshold that was fitted for them holds for the whole pipeline.
         let own = [hierarchy::HIERARCHY, COMPARISON, INFORMATION];
         let mut files = [&own, evaluation::FILES, answer::FILES, reflection::FILES, dialogue::FILES].concat();
-        let shots_file = options.has_shots(settings)?.then_some(SHOTS);
+        let shots_file = settings.has_shots(*asked.has_shots)?.then_some(SHOTS);
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;
         let comparison = prompts.render(COMPARISON, ()).map_err(setup::Error::from_prompt)?;
@@ -222,17 +207,17 @@ impl HiMate {
                 .map_err(|e| setup::Error::Prompt { file: COMPARISON.name.into(), reason: e.to_string() })?,
             prompts,
             preset: settings.preset,
-            stages,
-            limit: Limit::of(options)?,
-            is_weighed: is_weighed(options, settings.preset),
-            is_mean: options.get("confidence") == "mean",
+            stages: *asked.stages,
+            limit: Limit::of(asked)?,
+            is_weighed: asked.is_weighed.unwrap_or(settings.preset == Preset::Strict),
+            is_mean: *asked.is_mean,
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("himate"))?,
             max_tokens: settings.max_tokens,
         };
         judge.limit.check(&[
             ("preset", judge.preset.name()),
             ("prompts", judge.prompts.hash()),
-            ("confidence", options.get("confidence")),
+            ("confidence", &asked.is_mean.text),
             ("comparison", judge.comparison_name()),
         ])?;
         judge.try_prompts().map_err(setup::Error::from_prompt)?;
@@ -419,31 +404,26 @@ fn capitalised(severity: mqm::Severity) -> String {
 }
 
 /// Options that do not go together, and those that `paper` cannot do without.
-fn check_options(options: &Options, stages: Stages, preset: Preset) -> Result<(), setup::Error> {
+fn check_options(asked: &Asked, preset: Preset) -> Result<(), setup::Error> {
     let conflict = |text: String| Err(setup::Error::Conflict(text));
+    let has_discussion = *asked.stages == Stages::Discussion;
+    let given = [("threshold", asked.threshold.is_given), ("calibration", asked.calibration.is_given)];
     let given: Vec<&str> =
-        ["threshold", "calibration"].into_iter().filter(|name| options.is_given(name)).collect();
+        given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect();
     match given[..] {
-        [name, ..] if stages < Stages::Discussion => conflict(format!(
+        [name, ..] if !has_discussion => conflict(format!(
             "`{name}` says what is discussed, but `stages={}` has no discussion; hint: leave one of them out",
-            options.get("stages")
+            asked.stages.text
         )),
-        [_, _] if options.get("calibration") != "none" => conflict(
+        [_, _] if asked.calibration.is_some() => conflict(
             "`threshold` and `calibration` both say what is discussed; hint: leave one of them out".into(),
         ),
-        [] if stages == Stages::Discussion && preset == Preset::Paper => {
+        [] if has_discussion && preset == Preset::Paper => {
             let needed =
                 "preset `paper` needs a threshold fitted for the model and language pair (Appendix D)";
             let hint = "run `tribunal calibrate --preset paper --out FILE` on other segments, then add calibration=FILE";
             conflict(format!("{needed}; hint: {hint}"))
         }
         _ => Ok(()),
-    }
-}
-
-fn is_weighed(options: &Options, preset: Preset) -> bool {
-    match options.get("comparison") {
-        "preset" => preset == Preset::Strict,
-        word => word == "weighed",
     }
 }

@@ -31,7 +31,7 @@ pub mod gemba_scales;
 
 pub mod gemba_esa;
 
-mod gemba_api;
+mod code;
 
 pub mod eaprompt;
 
@@ -70,48 +70,23 @@ pub mod expected;
 
 pub mod confidence;
 
-pub mod samples;
+mod samples;
 
 mod reading;
 
 pub use method::{Method, Role, Stage, Step};
-pub use panel::{Call, Panel, Question, Retry, in_parallel, rehearse};
+pub use panel::{
+    Call, Panel, Retry, Wanted, in_parallel,
+    rehearsal::{Question, Rehearsal, rehearse},
+};
 pub use registry::Built;
 pub use setup::{Granularity, Preset, Programs, Settings};
 
 /// A published way of judging translations.
-pub trait Judge: Sync + Send {
+pub trait Judging: Sync + Send {
     /// Judges one group. The answer has one entry per unit: per segment, or one for the whole group when the
     /// granularity is a document or more (see [`Judge::unit`]).
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>>;
-
-    /// What must be judged together, in order; `run` plans, shards and resumes by these groups.
-    fn group(&self) -> Grouping {
-        Grouping::Segment
-    }
-
-    /// What one verdict is about.
-    fn unit(&self) -> Unit {
-        Unit::Segment
-    }
-
-    /// What it must be given of a segment besides its source.
-    fn reads(&self) -> Reads {
-        Reads::Translations
-    }
-
-    /// The direction of [`Verdict::raw`]; [`Verdict::score`] is always higher for the better.
-    fn direction(&self) -> Direction {
-        Direction::Higher
-    }
-
-    /// What it has read besides its settings, for the signature.
-    fn materials(&self) -> Materials;
-
-    /// How its questions are sampled, where the method has a way of its own.
-    fn sampling(&self, asked: &Sampling) -> Sampling {
-        asked.clone()
-    }
 
     /// Checks the whole input before anything is asked.
     ///
@@ -127,22 +102,84 @@ pub trait Judge: Sync + Send {
         Vec::new()
     }
 
-    /// The source texts that it was fitted on: what it says of them shows nothing.
-    fn trained_on(&self) -> Option<TrainedOn> {
-        None
-    }
-
-    /// How many model calls one unit takes as it was set up, where [`Method::calls`] leaves that open.
-    fn calls(&self) -> Option<method::Calls> {
-        None
-    }
-
     /// Checks the models that have been seated against what the judge was set up for.
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] when a setting holds for another model.
     fn check_models(&self, _model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
         Ok(())
+    }
+}
+
+/// A method as it was asked for: its way of judging, and what is known of it before it is asked. What is known of a
+/// method however it is asked for is in its [`Method`].
+pub struct Judge {
+    judging: Box<dyn Judging>,
+    /// At how many seeds it judges ([`samples`]).
+    samples: usize,
+    /// What it has read besides its settings, for the signature.
+    pub materials: Materials,
+    /// What must be judged together, in order; `run` plans, shards and resumes by these groups.
+    pub grouping: Grouping,
+    /// What one verdict is about.
+    pub unit: Unit,
+    /// The direction of [`Verdict::raw`]; [`Verdict::score`] is always higher for the better.
+    pub direction: Direction,
+    /// How many model calls one unit takes as it was set up, at one seed, where [`Method::calls`] leaves that open.
+    pub calls: Option<method::Calls>,
+    /// The source texts that it was fitted on: what it says of them shows nothing.
+    pub trained_on: Option<TrainedOn>,
+    /// The temperature and nucleus of its questions, where the method has its own.
+    pub sampled_at: Option<[f32; 2]>,
+}
+
+impl Judge {
+    /// A judge that gives each segment by itself a verdict, higher for the better.
+    #[must_use]
+    pub fn new(materials: Materials, judging: impl Judging + 'static) -> Self {
+        Self {
+            judging: Box::new(judging),
+            samples: 1,
+            materials,
+            grouping: Grouping::Segment,
+            unit: Unit::Segment,
+            direction: Direction::Higher,
+            calls: None,
+            trained_on: None,
+            sampled_at: None,
+        }
+    }
+
+    /// As [`Judging::judge`], at every seed that was asked for.
+    #[must_use]
+    pub fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        samples::judge(self.judging.as_ref(), self.samples, panel, group)
+    }
+
+    /// What its own way of judging has to say of input and models. It is asked through [`Judge::judge`].
+    #[must_use]
+    pub fn judging(&self) -> &dyn Judging {
+        self.judging.as_ref()
+    }
+
+    /// How its questions are sampled.
+    #[must_use]
+    pub fn sampling(&self, asked: &Sampling) -> Sampling {
+        let [temperature, top_p] = self.sampled_at.unwrap_or([asked.temperature, asked.top_p]);
+        Sampling { temperature, top_p, ..asked.clone() }
+    }
+
+    /// The same judge at this many seeds.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`] when all samples would be the same, since nothing is sampled.
+    pub fn sampled(self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
+        if samples > 1 && self.sampling(sampling).temperature <= 0.0 {
+            let reason =
+                format!("{samples} samples at temperature 0 are the same; hint: add `--temperature 0.7`");
+            return Err(setup::Error::Conflict(reason));
+        }
+        Ok(Self { samples: samples.max(1), ..self })
     }
 }
 
@@ -204,9 +241,10 @@ pub enum Grouping {
     Source,
 }
 
-/// What a judge reads of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a method reads of a segment besides its source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reads {
+    #[default]
     Translations,
     /// Its verdict says how hard the source is to translate; higher values of [`Verdict::raw`] are harder.
     SourcesOnly,

@@ -22,10 +22,10 @@
 use serde::Serialize;
 
 use super::{
-    Error, Grouping, Judge, Materials, Method, Panel, Role, Stage, Step, Verdict, in_parallel,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Step, Verdict, in_parallel,
     method::Calls,
     prompt::{File, Prompts},
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings, options},
 };
 use crate::{
     llm::{Chat, Scored},
@@ -53,21 +53,24 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg, Granularity::Doc],
     presets: &[Preset::Strict],
     weights: None,
-    options: &[
-        Choice {
-            name: "direction",
-            values: &["forward", "backward", "both"],
-            meaning: "the translation after its source, the source after its translation, or the mean of both",
-        },
-        Choice { name: "norm", values: &["mean", "sum"], meaning: "per token, or of the whole text" },
-        Choice {
-            name: "relative",
-            values: &["off", "on"],
-            meaning: "less what the model gives the same text without the other one in front",
-        },
-    ],
-    build: |settings, options| Ok(Box::new(Likelihood::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(Likelihood::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "direction" directions: &'static [Direction] = {
+            "forward" => &[Direction::Forward],
+            "backward" => &[Direction::Backward],
+            "both" => &[Direction::Forward, Direction::Backward]
+        }, "the translation after its source, the source after its translation, or the mean of both";
+        "norm" is_sum: bool = { "mean" => false, "sum" => true }, "per token, or of the whole text";
+        "relative" is_relative: bool = { "off" => false, "on" => true },
+            "less what the model gives the same text without the other one in front";
+    }
+}
 
 /// The judge as it was asked for.
 pub struct Likelihood {
@@ -80,7 +83,7 @@ pub struct Likelihood {
 
 /// Which text follows which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
+pub enum Direction {
     /// The translation follows its source.
     Forward,
     /// The source follows its translation.
@@ -94,33 +97,31 @@ struct Reading {
     is_alone: bool,
 }
 
-impl Judge for Likelihood {
+impl Judging for Likelihood {
     /// Segment by segment, since each question goes on where the last one ended; the readings side by side.
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        let of_readings = in_parallel(&self.readings, |_, reading| {
+        let by_reading = in_parallel(&self.readings, |_, reading| {
             let weigh = |idx: usize| self.weigh(&panel.about(idx), *reading, &group[..=idx]);
             (0..group.len()).map(|idx| panel.wants(idx).then(|| weigh(idx))).collect::<Vec<_>>()
         });
-        let of_segment = |idx: usize| {
-            let values = of_readings.iter().map(|values| values[idx].clone());
+        let segment_verdict = |idx: usize| {
+            let values = by_reading.iter().map(|values| values[idx].clone());
             let values: Option<Vec<Result<f64, Error>>> = values.collect();
             let values = values.ok_or_else(Error::nothing_to_judge)?;
             let values = values.into_iter().collect::<Result<Vec<f64>, Error>>()?;
             Ok(self.verdict(&values))
         };
-        (0..group.len()).map(of_segment).collect()
+        (0..group.len()).map(segment_verdict).collect()
     }
+}
 
-    fn group(&self) -> Grouping {
-        self.granularity.grouping()
-    }
-
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts)
-    }
-
-    fn calls(&self) -> Option<Calls> {
-        Some(Calls::exactly(self.readings.len()))
+impl From<Likelihood> for Judge {
+    fn from(judge: Likelihood) -> Self {
+        Self {
+            grouping: judge.granularity.grouping(),
+            calls: Some(Calls::exactly(judge.readings.len())),
+            ..Self::new(Materials::of(&judge.prompts), judge)
+        }
     }
 }
 
@@ -146,24 +147,20 @@ impl Likelihood {
     ///
     /// # Errors
     /// What [`super::registry::build`] names; weights and shots, which the method does not have.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
             let reason = "likelihood names no errors and has no shots; hint: leave weights and shots out";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let directions: &[Direction] = match options.get("direction") {
-            "forward" => &[Direction::Forward],
-            "backward" => &[Direction::Backward],
-            _ => &[Direction::Forward, Direction::Backward],
-        };
-        let ways: &[bool] = if options.is_on("relative") { &[false, true] } else { &[false] };
+        let directions = *asked.directions;
+        let ways: &[bool] = if *asked.is_relative { &[false, true] } else { &[false] };
         let in_ways = |&direction| ways.iter().map(move |&is_alone| Reading { direction, is_alone });
         let judge = Self {
             prompts: Prompts::load(&[PROMPT], settings)?,
             granularity: settings.granularity.unwrap_or_default(),
             readings: directions.iter().flat_map(in_ways).collect(),
             directions,
-            is_sum: options.get("norm") == "sum",
+            is_sum: *asked.is_sum,
         };
         let pair = Pair { first: "a", second: "b" };
         let sample = Query { first_lang: "", second_lang: "", first: Some("a"), context: vec![pair] };
@@ -205,8 +202,8 @@ impl Likelihood {
 
     /// The mean over the directions, each less what its text has alone where that was scored too.
     fn verdict(&self, values: &[f64]) -> Verdict {
-        let of_directions = values.chunks(self.readings.len() / self.directions.len());
-        let net = of_directions.map(|values| values[0] - values.get(1).copied().unwrap_or_default());
+        let by_direction = values.chunks(self.readings.len() / self.directions.len());
+        let net = by_direction.map(|values| values[0] - values.get(1).copied().unwrap_or_default());
         let score = net.sum::<f64>() / self.directions.len() as f64;
         Verdict { score, raw: score, quality_score: None, errors: Vec::new() }
     }

@@ -57,17 +57,18 @@ use serde_json::json;
 
 use self::{
     annotation::{Annotation, COUPLED, DIMENSIONS, Dimension, written},
-    debate::{Debate, Rules},
-    published::Published,
+    code::Published,
+    debate::{Debate, Rules, Strategy, Topic, Undecided},
     start::Start,
 };
 use super::{
-    Error, Judge, Materials, Method, Panel, Retry, Role, Stage, Step, Verdict, confidence, in_parallel,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Retry, Role, Stage, Step, Verdict, confidence,
+    in_parallel,
     method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Options, Preset, Settings, options},
     shots::Shot,
 };
 use crate::{
@@ -82,11 +83,7 @@ mod annotation;
 
 mod debate;
 
-mod published;
-
-mod authors;
-
-mod python;
+mod code;
 
 const SYSTEM: File = File { name: "m_mad/system.j2", text: include_str!("m_mad/system.j2") };
 const QUERY: File = File { name: "m_mad/query.j2", text: include_str!("m_mad/query.j2") };
@@ -118,57 +115,76 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("mmad"),
-    options: &[
-        Choice {
-            name: "start",
-            values: &["agents", "gemba-mqm"],
-            meaning: "who annotates first: an agent for each dimension, or GEMBA-MQM (Table 5)",
-        },
-        Choice {
-            name: "skip",
-            values: &["none", "stage1", "stage2", "stage3"],
-            meaning: "a stage to leave out (Table 3); without stage 1 one agent annotates all dimensions, with \
-                      the shots of all",
-        },
-        Choice {
-            name: "strategy",
-            values: &["consensus", "deliberation", "interactive-review", "consultancy-review"],
-            meaning: "how a debate is held (Table 7)",
-        },
-        Choice {
-            name: "topic",
-            values: &["severity", "category", "entirety"],
-            meaning: "what is debated (Table 6)",
-        },
-        Choice {
-            name: "rounds",
-            values: &["3", "<number>"],
-            meaning: "rounds of a debate, at most 10 (Figure 3)",
-        },
-        Choice {
-            name: "undecided",
-            values: &["last", "original"],
-            meaning: "what counts when the sides never agree: side A's last word (section 2.2), or the original \
-                      evaluation (section 4.3)",
-        },
-        Choice {
-            name: "shots",
-            values: &["auto", "zh-en", "en-de", "he-en", "0"],
-            meaning: "the worked examples of Stage 1; auto goes by the source language; he-en needs the authors' \
-                      few_shot_demos_he.py; Figures 14 and 17 are misprinted, which only `paper` shows",
-        },
-    ],
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
     build,
 };
 
-/// `code` has a pipeline of its own.
-fn build(settings: &Settings, options: &Options) -> Result<Box<dyn Judge>, setup::Error> {
-    check_options(options)?;
-    let rounds = rounds(options)?;
-    if settings.preset == Preset::Code {
-        return Ok(Box::new(Published::new(settings, options, rounds)?));
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "start" start: First = { "agents" => First::Agents, "gemba-mqm" => First::Gemba },
+            "who annotates first: an agent for each dimension, or GEMBA-MQM (Table 5)";
+        "skip" skip: Option<Skipped> = {
+            "none" => None,
+            "stage1" => Some(Skipped::Stage1), "stage2" => Some(Skipped::Stage2), "stage3" => Some(Skipped::Stage3)
+        }, "a stage to leave out (Table 3); without stage 1 one agent annotates all dimensions, with \
+            the shots of all";
+        "strategy" strategy: Strategy = {
+            "consensus" => Strategy::Consensus,
+            "deliberation" => Strategy::Deliberation,
+            "interactive-review" => Strategy::InteractiveReview,
+            "consultancy-review" => Strategy::ConsultancyReview
+        }, "how a debate is held (Table 7)";
+        "topic" topic: Topic = {
+            "severity" => Topic::Severity, "category" => Topic::Category, "entirety" => Topic::Entirety
+        }, "what is debated (Table 6)";
+        "rounds" rounds: f64 = { "3" => 3.0, <number> |n| n }, "rounds of a debate, at most 10 (Figure 3)";
+        "undecided" undecided: Undecided = { "last" => Undecided::Last, "original" => Undecided::Original },
+            "what counts when the sides never agree: side A's last word (section 2.2), or the original \
+             evaluation (section 4.3)";
+        "shots" shots: Shots = {
+            "auto" => Shots::Auto, "zh-en" => Shots::ZhEn, "en-de" => Shots::EnDe, "he-en" => Shots::HeEn, "0" => Shots::None
+        }, "the worked examples of Stage 1; auto goes by the source language; he-en needs the authors' \
+            few_shot_demos_he.py; Figures 14 and 17 are misprinted, which only `paper` shows";
     }
-    Ok(Box::new(MMad::new(settings, options, rounds)?))
+}
+
+/// Who annotates first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    Agents,
+    Gemba,
+}
+
+/// A stage that is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skipped {
+    Stage1,
+    Stage2,
+    Stage3,
+}
+
+/// The worked examples of Stage 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shots {
+    /// By the source language.
+    Auto,
+    ZhEn,
+    EnDe,
+    HeEn,
+    None,
+}
+
+/// `code` has a pipeline of its own.
+fn build(settings: &Settings, options: &Options) -> Result<Judge, setup::Error> {
+    let asked = Asked::read(options);
+    check_options(&asked)?;
+    let rounds = rounds(&asked)?;
+    if settings.preset == Preset::Code {
+        return Ok(Published::new(settings, &asked, rounds)?.into());
+    }
+    Ok(MMad::new(settings, &asked, rounds)?.into())
 }
 
 /// M-MAD as it was asked for.
@@ -189,19 +205,19 @@ enum Viewpoints {
     Coupled(Vec<Annotation>),
 }
 
-impl Judge for MMad {
+impl Judging for MMad {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
+}
 
-    fn materials(&self) -> Materials {
-        let own = Materials::of(&self.prompts).weighed_by(self.weights.name);
-        match &self.start {
-            Start::Gemba(gemba) => {
-                Materials { prompts: format!("{}+{}", own.prompts, gemba.materials().prompts), ..own }
-            }
-            Start::Agents(_) | Start::Coupled(_) => own,
+impl From<MMad> for Judge {
+    fn from(judge: MMad) -> Self {
+        let mut materials = Materials::of(&judge.prompts).weighed_by(judge.weights.name);
+        if let Start::Gemba(gemba) = &judge.start {
+            materials.prompts = format!("{}+{}", materials.prompts, gemba.prompts_hash());
         }
+        Self::new(materials, judge)
     }
 }
 
@@ -210,19 +226,19 @@ impl MMad {
     ///
     /// # Errors
     /// What [`super::registry::build`] names, and options that do not go together.
-    fn new(settings: &Settings, options: &Options, rounds: usize) -> Result<Self, setup::Error> {
-        let rules = (options.get("skip") != "stage2").then(|| Rules::of(options, rounds));
-        let has_judge = options.get("skip") != "stage3";
-        let is_gemba = options.get("start") == "gemba-mqm";
+    fn new(settings: &Settings, asked: &Asked, rounds: usize) -> Result<Self, setup::Error> {
+        let rules = (*asked.skip != Some(Skipped::Stage2)).then(|| Rules::of(asked, rounds));
+        let has_judge = *asked.skip != Some(Skipped::Stage3);
+        let is_gemba = *asked.start == First::Gemba;
         let mut files = annotation::FILES.to_vec();
         files.extend(if is_gemba { [].as_slice() } else { &[SYSTEM, QUERY] });
         files.extend(rules.iter().flat_map(|rules| rules.files()));
         files.extend(if has_judge { [JUDGE_SYSTEM, JUDGE].as_slice() } else { &[] });
-        let shots_files = start::shots_files(settings, options)?;
+        let shots_files = start::shots_files(settings, asked)?;
         files.extend(&shots_files);
         let prompts = Prompts::load(&files, settings)?;
         let judge = Self {
-            start: Start::new(&prompts, settings, options)?,
+            start: Start::new(&prompts, settings, asked)?,
             prompts,
             preset: settings.preset,
             rules,
@@ -342,9 +358,9 @@ impl MMad {
     fn chat(&self, segment: &Segment, dimension: &Dimension, shots: &[Shot]) -> Result<Chat, Error> {
         let mut chat = Chat::new().system(self.prompts.render(SYSTEM, ())?);
         for shot in shots {
-            let answer = annotation::of_shot(shot, dimension, self.preset);
+            let answer = annotation::shot_annotations(shot, dimension, self.preset);
             chat = chat
-                .user(self.render_query(dimension, Pair::of_shot(shot))?)
+                .user(self.render_query(dimension, Pair::from_shot(shot))?)
                 .assistant(self.written(&answer));
         }
         Ok(chat.user(self.render_query(dimension, Pair::of(segment))?))
@@ -426,24 +442,30 @@ impl Viewpoints {
 }
 
 /// Options that do not go together.
-fn check_options(options: &Options) -> Result<(), setup::Error> {
+fn check_options(asked: &Asked) -> Result<(), setup::Error> {
     let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
-    if options.get("start") == "gemba-mqm" && options.get("skip") == "stage1" {
+    let is_gemba = *asked.start == First::Gemba;
+    if is_gemba && *asked.skip == Some(Skipped::Stage1) {
         return conflict(
             "`start=gemba-mqm` replaces stage 1, so there is nothing for `skip=stage1` to skip; hint: leave out one of them",
         );
     }
-    if options.get("start") == "gemba-mqm" && options.is_given("shots") {
+    if is_gemba && asked.shots.is_given {
         return conflict(
             "`shots` are for the agents of stage 1, which `start=gemba-mqm` replaces; hint: leave out one of them",
         );
     }
-    if options.is_given("undecided") && options.get("strategy") != "consensus" {
+    if asked.undecided.is_given && *asked.strategy != Strategy::Consensus {
         return conflict("`undecided` is an option of `strategy=consensus`; hint: leave out one of them");
     }
-    let of_debates =
-        ["strategy", "topic", "rounds", "undecided"].into_iter().find(|name| options.is_given(name));
-    if let (Some(name), "stage2") = (of_debates, options.get("skip")) {
+    let about_debates = [
+        ("strategy", asked.strategy.is_given),
+        ("topic", asked.topic.is_given),
+        ("rounds", asked.rounds.is_given),
+        ("undecided", asked.undecided.is_given),
+    ];
+    let given = about_debates.into_iter().find(|(_, is_given)| *is_given);
+    if let (Some((name, _)), Some(Skipped::Stage2)) = (given, *asked.skip) {
         return conflict(&format!(
             "`{name}` is an option of stage 2, which `skip=stage2` leaves out; hint: leave out one of them"
         ));
@@ -451,11 +473,11 @@ fn check_options(options: &Options) -> Result<(), setup::Error> {
     Ok(())
 }
 
-fn rounds(options: &Options) -> Result<usize, setup::Error> {
-    let rounds = options.number("rounds").filter(|n| n.fract() == 0.0 && (1.0..=MAX_ROUNDS).contains(n));
+fn rounds(asked: &Asked) -> Result<usize, setup::Error> {
+    let rounds = Some(*asked.rounds).filter(|n| n.fract() == 0.0 && (1.0..=MAX_ROUNDS).contains(n));
     rounds.map(|n| n as usize).ok_or_else(|| setup::Error::Value {
         option: "option `rounds`".into(),
-        value: options.get("rounds").into(),
+        value: asked.rounds.text.clone(),
         known: format!("a whole number from 1 to {MAX_ROUNDS}"),
     })
 }

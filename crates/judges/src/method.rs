@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Judge,
+    Judge, Reads,
     setup::{self, Choice, Granularity, Options, Preset, Settings},
 };
 
@@ -29,6 +29,9 @@ pub struct Method {
     /// The severity weights that it uses by default; `None` when it weighs nothing.
     pub weights: Option<&'static str>,
     pub options: &'static [Choice],
+    /// What it must be given of a segment besides its source.
+    #[serde(skip)]
+    pub reads: Reads,
     #[serde(skip)]
     pub(super) build: Build,
 }
@@ -44,7 +47,7 @@ impl Method {
 }
 
 /// Makes a judge as it was asked for.
-pub(super) type Build = fn(&Settings, &Options) -> Result<Box<dyn Judge>, setup::Error>;
+pub(super) type Build = fn(&Settings, &Options) -> Result<Judge, setup::Error>;
 
 /// Model calls for one unit of judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -34,7 +34,7 @@ impl<'a> Pair<'a> {
     }
 
     #[must_use]
-    pub fn of_shot(shot: &'a Shot) -> Self {
+    pub fn from_shot(shot: &'a Shot) -> Self {
         Self {
             source_lang: &shot.source_lang,
             source: &shot.source,

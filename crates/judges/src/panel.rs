@@ -16,7 +16,9 @@ use super::{
     Error,
     method::{Role, Step},
 };
-use crate::llm::{self, Chat, Finish, Form, Lens, Llm, Reply, Sampling, Scored, Usage};
+use crate::llm::{self, Chat, Form, Lens, Llm, Reply, Sampling, Scored, Usage};
+
+pub mod rehearsal;
 
 /// The models of a method's roles, and how they are asked.
 #[derive(Clone)]
@@ -29,16 +31,7 @@ pub struct Panel {
     unit: Option<usize>,
     /// `None` for all.
     wanted: Option<Arc<[usize]>>,
-    record: Arc<Record>,
-    /// Nothing is asked: each form gets its shortest answer.
-    rehearses: bool,
-}
-
-/// What a panel was asked.
-#[derive(Default)]
-struct Record {
-    calls: Mutex<Vec<Call>>,
-    questions: Mutex<Vec<Question>>,
+    record: Arc<Mutex<Vec<Call>>>,
 }
 
 /// One question and its answer, as it goes to `calls.jsonl`.
@@ -52,6 +45,8 @@ pub struct Call {
     /// 0 the first time; then how often the question had been asked before, its answers being unusable.
     pub attempt: usize,
     pub chat: Chat,
+    #[serde(skip)]
+    pub wanted: Wanted,
     /// How the answer was sampled. Continuations that are scored have a budget of 0.
     pub sampling: Sampling,
     pub reply: Reply,
@@ -64,32 +59,15 @@ pub struct Call {
     pub seconds: f64,
 }
 
-/// A question that a judge would ask ([`rehearse`]).
+/// What was asked of a model about a chat.
 #[derive(Clone, Debug)]
-pub struct Question {
-    /// As in [`Call`].
-    pub unit: Option<usize>,
-    pub role: Role,
-    pub step: Step,
-    pub chat: Chat,
-    pub form: Form,
-    /// The most tokens that the answer may take; 0 when given continuations are scored.
-    pub max_tokens: usize,
-    /// The shortest answer that the form allows, where one is known.
-    pub shortest: Option<String>,
-    /// Of a given text, the last token goes through the model too: its hidden states are read.
-    pub is_read: bool,
-}
-
-impl Question {
-    /// The texts that are scored, where nothing is to be answered.
-    #[must_use]
-    pub fn given(&self) -> &[String] {
-        match &self.form {
-            Form::Choice(texts) if self.max_tokens == 0 => texts,
-            _ => &[],
-        }
-    }
+pub enum Wanted {
+    /// An answer of this form.
+    Answer(Form),
+    /// The log-probabilities of these continuations.
+    Scores(Vec<String>),
+    /// A reading of this text.
+    Reading(String),
 }
 
 /// Whether and how a question is asked again when its answer cannot be used.
@@ -112,7 +90,7 @@ impl Panel {
     #[must_use]
     pub fn new(default: Arc<dyn Llm>, sampling: Sampling) -> Self {
         let (seats, record) = (BTreeMap::new(), Arc::default());
-        Self { default, seats, sampling, unit: None, wanted: None, record, rehearses: false }
+        Self { default, seats, sampling, unit: None, wanted: None, record }
     }
 
     /// The same panel with another model in one role.
@@ -279,18 +257,16 @@ impl Panel {
         (chat, form, sampling): (&Chat, &Form, &Sampling),
         attempt: usize,
     ) -> Result<Reply, llm::Error> {
-        if self.rehearses {
-            let shortest = self.llm(role).shortest(form)?;
-            let question = self.question((role, step), chat, form.clone());
-            let (max_tokens, known) = (sampling.max_tokens, shortest.clone());
-            self.note_question(Question { max_tokens, shortest: known, ..question });
-            let reply = |text| Reply { text, finish: Finish::Form, ..Reply::default() };
-            return shortest.map(reply).ok_or_else(rehearsed);
-        }
         let start = Instant::now();
         let asked = self.llm(role).ask(chat, form, sampling);
         let (reply, error) = said(&asked);
-        self.note_call(Call { attempt, reply, error, ..self.call((role, step), chat, sampling, start) });
+        let wanted = Wanted::Answer(form.clone());
+        self.note_call(Call {
+            attempt,
+            reply,
+            error,
+            ..self.call((role, step), chat, wanted, sampling, start)
+        });
         asked
     }
 
@@ -306,17 +282,10 @@ impl Panel {
         chat: &Chat,
         continuations: &[String],
     ) -> Result<Vec<Scored>, llm::Error> {
-        if self.rehearses {
-            self.note_question(self.question(
-                (role, step.into()),
-                chat,
-                Form::Choice(continuations.to_vec()),
-            ));
-            return Err(rehearsed());
-        }
         let start = Instant::now();
         let asked = self.llm(role).score_continuations(chat, continuations);
-        self.note_weighed((role, step.into()), chat, said(&asked), start);
+        let wanted = Wanted::Scores(continuations.to_vec());
+        self.note_scored((role, step.into()), chat, wanted, said(&asked), start);
         asked
     }
 
@@ -332,22 +301,19 @@ impl Panel {
         text: &str,
         lens: &Lens,
     ) -> Result<Scored, llm::Error> {
-        if self.rehearses {
-            let question = self.question((role, step.into()), chat, Form::Choice(vec![text.to_owned()]));
-            self.note_question(Question { is_read: true, ..question });
-            return Err(rehearsed());
-        }
         let start = Instant::now();
         let asked = self.llm(role).read(chat, text, lens);
         let scored = asked.clone().map(|scored| vec![scored]);
-        self.note_weighed((role, step.into()), chat, said(&scored), start);
+        let wanted = Wanted::Reading(text.to_owned());
+        self.note_scored((role, step.into()), chat, wanted, said(&scored), start);
         asked
     }
 
-    fn note_weighed(
+    fn note_scored(
         &self,
         place: (Role, Step),
         chat: &Chat,
+        wanted: Wanted,
         (scored, error): (Vec<Scored>, Option<llm::Error>),
         start: Instant,
     ) {
@@ -359,14 +325,14 @@ impl Panel {
         }
         let reply = Reply { text, usage, ..Reply::default() };
         let sampling = Sampling { max_tokens: 0, ..self.sampling.clone() };
-        let call = self.call(place, chat, &sampling, start);
+        let call = self.call(place, chat, wanted, &sampling, start);
         self.note_call(Call { reply, scored, error, ..call });
     }
 
     /// Notes what came of the last answer at a step about this panel's unit. Outcomes are counted by stage in
     /// `summary.json`.
     pub fn mark(&self, step: &Step, outcome: &'static str) {
-        let mut calls = self.record.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         let last = calls
             .iter_mut()
             .rev()
@@ -377,13 +343,21 @@ impl Panel {
     }
 
     /// A call that began at `start`, still without its answer.
-    fn call(&self, (role, step): (Role, Step), chat: &Chat, sampling: &Sampling, start: Instant) -> Call {
+    fn call(
+        &self,
+        (role, step): (Role, Step),
+        chat: &Chat,
+        wanted: Wanted,
+        sampling: &Sampling,
+        start: Instant,
+    ) -> Call {
         Call {
             unit: self.unit,
             role,
             step,
             attempt: 0,
             chat: chat.clone(),
+            wanted,
             sampling: sampling.clone(),
             reply: Reply::default(),
             scored: Vec::new(),
@@ -394,24 +368,13 @@ impl Panel {
     }
 
     fn note_call(&self, call: Call) {
-        self.record.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
-    }
-
-    /// A question that nothing may be written to.
-    fn question(&self, (role, step): (Role, Step), chat: &Chat, form: Form) -> Question {
-        let (unit, chat) = (self.unit, chat.clone());
-        Question { unit, role, step, chat, form, max_tokens: 0, shortest: None, is_read: false }
-    }
-
-    fn note_question(&self, question: Question) {
-        self.record.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
 
     /// What has been asked since [`Panel::fresh`], by unit; questions about one unit stay in their order.
     #[must_use]
     pub fn take_calls(&self) -> Vec<Call> {
-        let mut calls =
-            std::mem::take(&mut *self.record.calls.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut calls = std::mem::take(&mut *self.record.lock().unwrap_or_else(PoisonError::into_inner));
         calls.sort_by_key(|call| call.unit);
         calls
     }
@@ -423,28 +386,6 @@ fn said<T: Clone + Default>(asked: &Result<T, llm::Error>) -> (T, Option<llm::Er
         Ok(said) => (said.clone(), None),
         Err(error) => (T::default(), Some(error.clone())),
     }
-}
-
-fn rehearsed() -> llm::Error {
-    llm::Error::Engine("the question was noted, and nobody answered it".into())
-}
-
-/// The questions that judging a group asks when every form gets its shortest answer: exactly what a method with
-/// one question a unit asks, and the least that a pipeline of agents asks. Where a form has no shortest answer,
-/// free text above all, questions that depend on the answer are not among them. No model is run.
-#[must_use]
-pub fn rehearse(judge: &dyn super::Judge, panel: &Panel, group: &[crate::segment::Segment]) -> Vec<Question> {
-    let panel = Panel { rehearses: true, ..panel.fresh() };
-    // Verdicts of a rehearsal mean nothing.
-    drop(judge.judge(&panel, group));
-    let mut questions =
-        std::mem::take(&mut *panel.record.questions.lock().unwrap_or_else(PoisonError::into_inner));
-    // Questions are asked side by side; this order does not depend on that.
-    questions.sort_by_cached_key(|question| {
-        let text: String = question.chat.turns.iter().map(|turn| turn.content.as_str()).collect();
-        (question.unit, question.step.to_string(), text)
-    });
-    questions
 }
 
 /// The most threads that [`in_parallel`] starts for one group.

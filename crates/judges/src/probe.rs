@@ -18,15 +18,15 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Materials, Method, Model, Panel, Role, Stage, Verdict, in_parallel,
+    Error, Judge, Judging, Materials, Method, Model, Panel, Reads, Role, Stage, Verdict, in_parallel,
     method::Calls,
     prompt::{File, Prompts},
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings, options},
 };
 use crate::{
     llm::Chat,
     mqm::{self, weights::Weights},
-    segment::{Segment, trained::TrainedOn},
+    segment::Segment,
 };
 
 pub mod fit;
@@ -51,13 +51,18 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
     weights: Some("wmt"),
-    options: &[Choice {
-        name: "fit",
-        values: &["auto", "<file>"],
-        meaning: "what `tribunal tune probe` wrote; auto takes the one that comes with the program for this model",
-    }],
-    build: |settings, options| Ok(Box::new(Probe::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(Probe::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "fit" fit: Option<String> = { "auto" => None, <file> Some },
+            "what `tribunal tune probe` wrote; auto takes the one that comes with the program for this model";
+    }
+}
 
 /// The judge as it was asked for.
 pub struct Probe {
@@ -66,25 +71,24 @@ pub struct Probe {
     weights: &'static Weights,
 }
 
-impl Judge for Probe {
+impl Judging for Probe {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.read(&panel.about(idx), segment))
-    }
-
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts).with("fit", self.fit.hash().to_owned())
     }
 
     fn remarks(&self, segments: &[Segment]) -> Vec<String> {
         self.fit.remarks(segments)
     }
 
-    fn trained_on(&self) -> Option<TrainedOn> {
-        Some(self.fit.trained_on())
-    }
-
     fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
         self.fit.check_model(&model_of(Role::Annotator))
+    }
+}
+
+impl From<Probe> for Judge {
+    fn from(judge: Probe) -> Self {
+        let materials = Materials::of(&judge.prompts).with("fit", judge.fit.hash());
+        Self { trained_on: Some(judge.fit.trained_on()), ..Self::new(materials, judge) }
     }
 }
 
@@ -102,12 +106,12 @@ impl Probe {
     /// # Errors
     /// What [`super::registry::build`] names; shots, which the method does not have; a fit that cannot be read or was
     /// made with another prompt.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
         if settings.shots.is_some() {
             let reason = "probe has no shots; hint: leave `--shots` out";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        Self::with(Fit::named(options.get("fit"))?, settings)
+        Self::with(Fit::named(&asked.fit.text)?, settings)
     }
 
     /// The judge with a fit.

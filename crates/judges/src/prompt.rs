@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap, fs, path::Path};
 
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value, value::Serde};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
+use tribunal_core::digest;
 
 use super::{Error, setup, setup::Settings};
 use crate::jinja::{self, Template};
@@ -32,7 +32,7 @@ impl InForce {
     /// The SHA-256 of the text, in hexadecimal digits.
     #[must_use]
     pub fn sha256(&self) -> String {
-        Sha256::digest(&self.text).iter().map(|byte| format!("{byte:02x}")).collect()
+        digest::sha256(&self.text)
     }
 }
 
@@ -111,13 +111,12 @@ impl Prompts {
 
 /// The first eight hexadecimal digits of the SHA-256 of these texts, each behind its length.
 pub(super) fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
-    let mut sha = Sha256::new();
+    let mut bytes = Vec::new();
     for text in texts {
-        sha.update((text.len() as u64).to_le_bytes());
-        sha.update(text);
+        bytes.extend((text.len() as u64).to_le_bytes());
+        bytes.extend(text.as_bytes());
     }
-    let digest = sha.finalize();
-    format!("{:08x}", u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]))
+    digest::short(bytes)
 }
 
 /// What replaces a file, if anything does.

@@ -40,11 +40,11 @@ use self::{
     tools::{Action, Step},
 };
 use super::{
-    Error, Grouping, Judge, Materials, Method, Panel, Retry, Role, Verdict, in_parallel,
+    Error, Grouping, Judge, Judging, Materials, Method, Panel, Reads, Retry, Role, Verdict, in_parallel,
     method::Calls,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Programs, Settings},
+    setup::{self, Granularity, Preset, Programs, Settings, options},
 };
 use crate::{
     evidence::Backend,
@@ -57,8 +57,6 @@ pub mod agents;
 pub mod memory;
 
 pub mod tools;
-
-pub mod python;
 
 mod code;
 
@@ -104,31 +102,35 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,
-    options: &[
-        Choice {
-            name: "search",
-            values: &["none", "<file>"],
-            meaning: "an index of `tribunal search build`, a program, or http://localhost...",
-        },
-        Choice {
-            name: "skip",
-            values: &["none", "search", "comparison", "both"],
-            meaning: "agents that are left out (Table 4)",
-        },
-        Choice {
-            name: "memory",
-            values: &["shared", "isolated"],
-            meaning: "whether translations of a source share knowledge and anchors, as in the paper",
-        },
-        Choice { name: "rounds", values: &["10", "<number>"], meaning: "rounds before the end is forced" },
-        Choice {
-            name: "expected",
-            values: &["off", "on"],
-            meaning: "show the core agent the mean of the score's distribution too",
-        },
-    ],
-    build: |settings, options| Ok(Box::new(Rate::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(Rate::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "search" search: Option<String> = { "none" => None, <file> Some },
+            "an index of `tribunal search build`, a program, or http://localhost...";
+        "skip" skip: Skipped = {
+            "none" => Skipped::None, "search" => Skipped::Search, "comparison" => Skipped::Comparison, "both" => Skipped::Both
+        }, "agents that are left out (Table 4)";
+        "memory" shares_memory: bool = { "shared" => true, "isolated" => false },
+            "whether translations of a source share knowledge and anchors, as in the paper";
+        "rounds" rounds: f64 = { "10" => 10.0, <number> |n| n }, "rounds before the end is forced";
+        "expected" expected: bool = { "off" => false, "on" => true },
+            "show the core agent the mean of the score's distribution too";
+    }
+}
+
+/// Agents that are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skipped {
+    None,
+    Search,
+    Comparison,
+    Both,
+}
 
 /// RATE as it was asked for.
 pub struct Rate {
@@ -149,7 +151,7 @@ struct Team {
     comparison: bool,
 }
 
-impl Judge for Rate {
+impl Judging for Rate {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         if self.preset == Preset::Code {
             return self.judge_as_code(panel, group);
@@ -168,18 +170,20 @@ impl Judge for Rate {
         judged.sort_by_key(|(idx, _)| *idx);
         judged.into_iter().map(|(_, verdict)| verdict).collect()
     }
+}
 
-    fn group(&self) -> Grouping {
-        if self.shares_memory { Grouping::Source } else { Grouping::Segment }
-    }
-
-    fn materials(&self) -> Materials {
-        let materials = Materials::of(&self.prompts);
-        match (&self.evidence, self.team.comparison) {
+impl From<Rate> for Judge {
+    fn from(judge: Rate) -> Self {
+        let materials = Materials::of(&judge.prompts);
+        let materials = match (&judge.evidence, judge.team.comparison) {
             (Some(evidence), _) => materials.with("search", evidence.signature()),
             // The agents that are left out, asked for or not.
             (None, true) => materials.with("skip", "search"),
             (None, false) => materials.with("skip", "both"),
+        };
+        Self {
+            grouping: if judge.shares_memory { Grouping::Source } else { Grouping::Segment },
+            ..Self::new(materials, judge)
         }
     }
 }
@@ -190,7 +194,7 @@ impl Rate {
     /// # Errors
     /// What [`super::registry::build`] names; weights and shots, which the method does not have; an index that
     /// cannot be opened.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
         let conflict = |reason: String| setup::Error::Conflict(reason);
         if settings.weights.is_some() || settings.shots.is_some() {
             return Err(conflict(
@@ -198,9 +202,8 @@ impl Rate {
                     .into(),
             ));
         }
-        let evidence = open_evidence(options, settings.programs)?;
-        let skip = options.get("skip");
-        let rounds = options.number("rounds").filter(|n| n.fract() == 0.0 && *n >= 1.0);
+        let evidence = open_evidence(asked, settings.programs)?;
+        let rounds = Some(*asked.rounds).filter(|n| n.fract() == 0.0 && *n >= 1.0);
         let files = match settings.preset {
             Preset::Code => code::FILES.to_vec(),
             _ => [&[CORE, TASK, RESPONSE, TURN], agents::FILES].concat(),
@@ -209,12 +212,15 @@ impl Rate {
             prompts: Prompts::load(&files, settings)?,
             preset: settings.preset,
             // Without evidence nobody searches, and the core agent must not be told to.
-            team: Team { search: evidence.is_some(), comparison: !matches!(skip, "comparison" | "both") },
+            team: Team {
+                search: evidence.is_some(),
+                comparison: !matches!(*asked.skip, Skipped::Comparison | Skipped::Both),
+            },
             evidence,
-            shares_memory: options.get("memory") == "shared",
+            shares_memory: *asked.shares_memory,
             rounds: rounds.ok_or_else(|| conflict("`rounds` must be a whole number from 1 on".into()))?
                 as usize,
-            expected: options.is_on("expected"),
+            expected: *asked.expected,
             max_tokens: settings.max_tokens,
         };
         judge.system().map_err(setup::Error::from_prompt)?;
@@ -303,19 +309,22 @@ impl Rate {
 }
 
 /// What the option `search` names.
-fn open_evidence(options: &Options, programs: Programs) -> Result<Option<Backend>, setup::Error> {
+fn open_evidence(asked: &Asked, programs: Programs) -> Result<Option<Backend>, setup::Error> {
     let conflict = |reason: String| setup::Error::Conflict(reason);
-    match (options.get("search"), options.get("skip")) {
-        ("none", _) => Ok(None),
-        (_, skip @ ("search" | "both")) => Err(conflict(format!(
-            "`skip={skip}` leaves the search agent out, but `search=` gives it something to search; hint: leave one of \
-             them out"
+    match (asked.search.as_deref(), *asked.skip) {
+        (None, _) => Ok(None),
+        (_, Skipped::Search | Skipped::Both) => Err(conflict(format!(
+            "`skip={}` leaves the search agent out, but `search=` gives it something to search; hint: leave one of \
+             them out",
+            asked.skip.text
         ))),
-        (name, _) if programs == Programs::Refuse && Backend::is_outside(name) => Err(conflict(format!(
-            "`{name}` is a program or a service that the run folder names, and it is neither started nor asked\nhint: see \
+        (Some(name), _) if programs == Programs::Refuse && Backend::is_outside(name) => {
+            Err(conflict(format!(
+                "`{name}` is a program or a service that the run folder names, and it is neither started nor asked\nhint: see \
              what it is; `--allow-programs` allows it, `--without-model` never does"
-        ))),
-        (name, _) => Backend::open(name).map(Some).map_err(|e| conflict(e.to_string())),
+            )))
+        }
+        (Some(name), _) => Backend::open(name).map(Some).map_err(|e| conflict(e.to_string())),
     }
 }
 

@@ -1,11 +1,10 @@
 //! The judges that exist, and how one is made from its name, with its signature. It holds no method's logic.
 
 use super::{
-    Judge, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl, himate,
-    likelihood, m_mad,
+    Judge, Materials, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl,
+    himate, likelihood, m_mad,
     method::{Calls, Method, Role},
     probe, rate, rubric_mqm,
-    samples::Samples,
     setup::{self, Options, Settings},
     thinking,
 };
@@ -52,11 +51,10 @@ pub fn find(name: &str) -> Result<&'static Method, setup::Error> {
 
 /// A judge, and what it was built from.
 pub struct Built {
-    pub judge: Box<dyn Judge>,
+    pub judge: Judge,
     pub method: &'static Method,
     settings: Settings,
     options: Options,
-    samples: usize,
 }
 
 impl Built {
@@ -65,15 +63,15 @@ impl Built {
     /// # Errors
     /// [`setup::Error::Conflict`] when all samples would be the same, since nothing is sampled.
     pub fn sampled(mut self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
-        self.judge = Samples::of(self.judge, samples, sampling)?;
-        Ok(Self { samples, ..self })
+        self.judge = self.judge.sampled(samples, sampling)?;
+        Ok(self)
     }
 
     /// The model calls for one unit, over all samples.
     #[must_use]
     pub fn calls(&self) -> Calls {
-        let Calls { least, typical, most } = self.judge.calls().unwrap_or(self.method.calls);
-        let n = self.samples;
+        let Calls { least, typical, most } = self.judge.calls.unwrap_or(self.method.calls);
+        let n = self.judge.samples;
         Calls { least: least * n, typical: typical * n, most: most * n }
     }
 
@@ -95,25 +93,25 @@ impl Built {
     /// What the judge was built from: see [`sign`].
     #[must_use]
     pub fn signature(&self) -> Signed {
-        let mut signed = sign(self.method, &self.settings, &self.options, self.judge.as_ref());
-        if self.samples > 1 {
-            signed.method = signed.method.with("samples", self.samples.to_string());
+        let mut signed = sign(self.method, &self.settings, &self.options, &self.judge.materials);
+        if self.judge.samples > 1 {
+            signed.method = signed.method.with("samples", self.judge.samples.to_string());
         }
         signed
     }
 }
 
-impl AsRef<dyn Judge> for Built {
-    fn as_ref(&self) -> &(dyn Judge + 'static) {
-        self.judge.as_ref()
+impl AsRef<Judge> for Built {
+    fn as_ref(&self) -> &Judge {
+        &self.judge
     }
 }
 
 impl std::ops::Deref for Built {
-    type Target = dyn Judge;
+    type Target = Judge;
 
-    fn deref(&self) -> &Self::Target {
-        self.judge.as_ref()
+    fn deref(&self) -> &Judge {
+        &self.judge
     }
 }
 
@@ -137,8 +135,7 @@ impl Signed {
 /// The signature of a judge from all that it was built from: every option of its method, every setting, every
 /// file that it read.
 #[must_use]
-pub fn sign(method: &Method, settings: &Settings, options: &Options, judge: &dyn Judge) -> Signed {
-    let materials = judge.materials();
+pub fn sign(method: &Method, settings: &Settings, options: &Options, materials: &Materials) -> Signed {
     // No `..`: whoever adds a setting decides here how it is signed.
     let Settings {
         preset,
@@ -170,7 +167,7 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, judge: &dyn
     let granularity = granularity.unwrap_or(method.granularities[0]);
     signed = signed.with("preset", preset.to_string()).with("granularity", granularity.to_string());
     signed = materials.others.iter().fold(signed, |signed, (name, hash)| signed.with(*name, hash.clone()));
-    let mut prompts = Signature::new().with("prompts", materials.prompts);
+    let mut prompts = Signature::new().with("prompts", &*materials.prompts);
     if let Some(own) = materials.weights.or(method.weights) {
         prompts = prompts.with("weights", settings.weights_name(own, granularity));
     }
@@ -204,7 +201,7 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
         });
     }
     let judge = (method.build)(settings, &options)?;
-    Ok(Built { judge, method, settings: settings.clone(), options, samples: 1 })
+    Ok(Built { judge, method, settings: settings.clone(), options })
 }
 
 #[cfg(test)]

@@ -41,11 +41,11 @@
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use super::{
-    Direction, Error, Judge, Materials, Method, Panel, Role, Stage, Verdict, confidence, gemba_mqm,
-    in_parallel,
+    Direction, Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence,
+    gemba_mqm, in_parallel,
     method::Calls,
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Reply, Sampling},
@@ -89,15 +89,34 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("rubric-mqm"),
-    options: &[
-        Choice { name: "scenario", values: scenario::OPTIONS, meaning: "what the prompt adds to GEMBA-MQM" },
-        Choice { name: "score", values: &["sum", "mean"], meaning: "how the errors' points make the score" },
-        Choice { name: "shots", values: &["3", "0"], meaning: "worked examples before the question" },
-        // The paper and the code show none by default.
-        Choice { values: &["off", "on", "auto"], ..Choice::REFERENCE },
-    ],
-    build: |settings, options| Ok(Box::new(RubricMqm::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(RubricMqm::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "scenario" scenario: Scenario = {
+            "deeprubric-100" => Scenario::DeepRubric(scenario::Scale::Hundred),
+            "deeprubric-8" => Scenario::DeepRubric(scenario::Scale::Eight),
+            "deeprubric-4" => Scenario::DeepRubric(scenario::Scale::Four),
+            "deepq-100" => Scenario::DeepQ(scenario::Scale::Hundred),
+            "deepq-8" => Scenario::DeepQ(scenario::Scale::Eight),
+            "deepq-4" => Scenario::DeepQ(scenario::Scale::Four),
+            "deepcatshot" => Scenario::DeepCatShot,
+            "deepshot" => Scenario::DeepShot,
+            "deepcat" => Scenario::DeepCat,
+            "gemba" => Scenario::Gemba
+        }, "what the prompt adds to GEMBA-MQM";
+        "score" is_mean: bool = { "sum" => false, "mean" => true }, "how the errors' points make the score";
+        "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the question";
+        // The paper and the code show none by default.
+        "reference" reference: Reference = {
+            "off" => Reference::Off, "on" => Reference::On, "auto" => Reference::Auto
+        }, Reference::MEANING;
+    }
+}
 
 /// RUBRIC-MQM as it was asked for.
 pub struct RubricMqm {
@@ -126,17 +145,18 @@ pub enum Cue {
     Marked,
 }
 
-impl Judge for RubricMqm {
+impl Judging for RubricMqm {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
+}
 
-    fn direction(&self) -> Direction {
-        if self.penalty_over_100() { Direction::Lower } else { Direction::Higher }
-    }
-
-    fn materials(&self) -> Materials {
-        Materials::of(self.questions.prompts())
+impl From<RubricMqm> for Judge {
+    fn from(judge: RubricMqm) -> Self {
+        Self {
+            direction: if judge.penalty_over_100() { Direction::Lower } else { Direction::Higher },
+            ..Self::new(judge.materials(), judge)
+        }
     }
 }
 
@@ -145,22 +165,23 @@ impl RubricMqm {
     ///
     /// # Errors
     /// What [`super::registry::build`] names, and options that do not go together.
-    ///
-    /// # Panics
-    /// When [`METHOD`] offers a scenario that does not exist.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        let scenario =
-            Scenario::named(options.get("scenario")).expect("the options are the scenarios' names");
-        let is_mean = options.get("score") == "mean";
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+        let (scenario, is_mean) = (*asked.scenario, *asked.is_mean);
         check(settings, scenario, is_mean)?;
         Ok(Self {
-            questions: Questions::load(scenario, settings, options)?,
+            questions: Questions::load(settings, asked)?,
             scenario,
             preset: settings.preset,
             is_mean,
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("rubric-mqm"))?,
             budget: settings.max_tokens.unwrap_or(BUDGET),
         })
+    }
+
+    /// What it has read, for the signature.
+    #[must_use]
+    pub fn materials(&self) -> Materials {
+        Materials::of(self.questions.prompts())
     }
 
     /// The scenario that it asks in.

@@ -12,99 +12,35 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Direction, Error, Grouping, Judge, Materials, Model, Panel, Reads, Role, Unit, Verdict, method::Calls,
-    setup,
-};
+use super::{Error, Judging, Panel, Verdict};
 use crate::{
-    llm::Sampling,
     mqm::{ErrorSpan, Severity},
-    segment::{Segment, trained::TrainedOn},
+    segment::Segment,
 };
 
-/// A judge that is asked several times.
-pub struct Samples {
-    inner: Box<dyn Judge>,
+/// What a judge says of a group, asked at `n` seeds; what it says itself for one. One sample comes after the other: the
+/// later ones find their prompts in the prefix tree.
+pub fn judge(
+    judging: &dyn Judging,
     n: usize,
-}
-
-impl Samples {
-    /// The judge itself for one sample; else the judge at `n` seeds.
-    ///
-    /// # Errors
-    /// [`setup::Error::Conflict`] when all samples would be the same, since nothing is sampled.
-    pub fn of(inner: Box<dyn Judge>, n: usize, sampling: &Sampling) -> Result<Box<dyn Judge>, setup::Error> {
-        if n <= 1 {
-            return Ok(inner);
+    panel: &Panel,
+    group: &[Segment],
+) -> Vec<Result<Verdict, Error>> {
+    if n == 1 {
+        return judging.judge(panel, group);
+    }
+    let sample = |k: usize| {
+        let seed = panel.sampling.seed.wrapping_add(k as u64);
+        judging.judge(&panel.at_seed(seed), group)
+    };
+    let mut samples: Vec<_> = (0..n).map(|k| sample(k).into_iter()).collect();
+    let mut units = Vec::new();
+    loop {
+        let unit: Vec<_> = samples.iter_mut().filter_map(Iterator::next).collect();
+        if unit.is_empty() {
+            return units;
         }
-        if inner.sampling(sampling).temperature <= 0.0 {
-            let reason = format!("{n} samples at temperature 0 are the same; hint: add `--temperature 0.7`");
-            return Err(setup::Error::Conflict(reason));
-        }
-        Ok(Box::new(Self { inner, n }))
-    }
-}
-
-impl Judge for Samples {
-    /// One sample after the other: the later ones find their prompts in the prefix tree.
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        let sample = |k: usize| {
-            let seed = panel.sampling.seed.wrapping_add(k as u64);
-            self.inner.judge(&panel.at_seed(seed), group)
-        };
-        let mut samples: Vec<_> = (0..self.n).map(|k| sample(k).into_iter()).collect();
-        let mut units = Vec::new();
-        loop {
-            let unit: Vec<_> = samples.iter_mut().filter_map(Iterator::next).collect();
-            if unit.is_empty() {
-                return units;
-            }
-            units.push(merge(unit, self.n));
-        }
-    }
-
-    fn group(&self) -> Grouping {
-        self.inner.group()
-    }
-
-    fn unit(&self) -> Unit {
-        self.inner.unit()
-    }
-
-    fn reads(&self) -> Reads {
-        self.inner.reads()
-    }
-
-    fn direction(&self) -> Direction {
-        self.inner.direction()
-    }
-
-    fn materials(&self) -> Materials {
-        self.inner.materials()
-    }
-
-    fn sampling(&self, asked: &Sampling) -> Sampling {
-        self.inner.sampling(asked)
-    }
-
-    fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
-        self.inner.check_input(segments)
-    }
-
-    fn remarks(&self, segments: &[Segment]) -> Vec<String> {
-        self.inner.remarks(segments)
-    }
-
-    fn trained_on(&self) -> Option<TrainedOn> {
-        self.inner.trained_on()
-    }
-
-    fn calls(&self) -> Option<Calls> {
-        self.inner.calls()
-    }
-
-    fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
-        self.inner.check_models(model_of)
+        units.push(merge(unit, n));
     }
 }
 

@@ -1,12 +1,17 @@
 //! How a judge is asked for: flags, `NAME:option=value,...`, and what is wrong with a request.
 //! It judges nothing and reads no prompt.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
+use std::{fmt, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Grouping, Unit};
 use crate::mqm::{self, Repeats, weights::Weights};
+
+pub mod options;
+
+pub use options::{Choice, Options, Reference, Told};
+pub(crate) use options::{file, number, options};
 
 /// Which of its descriptions a method follows where they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,147 +170,20 @@ impl Settings {
     pub fn weights(&self, own: &str, granularity: Granularity) -> Result<&'static Weights, Error> {
         Ok(mqm::weights::find(self.weights_name(own, granularity))?)
     }
-}
 
-/// One option of a method and the values that it takes, the default first. `<number>` among them stands for
-/// any number that is not negative, `<file>` for any path.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Choice {
-    pub name: &'static str,
-    pub values: &'static [&'static str],
-    pub meaning: &'static str,
-}
-
-impl Choice {
-    /// The option `reference` of methods with a variant that shows the reference translation.
-    pub const REFERENCE: Self = Self {
-        name: "reference",
-        values: &["auto", "on", "off"],
-        meaning: "show the reference translation; auto: when every segment of the input has one",
-    };
-
-    fn takes(&self, value: &str) -> bool {
-        self.values.iter().any(|known| match *known {
-            "<number>" => value.parse::<f64>().is_ok_and(|n| n.is_finite() && n >= 0.0),
-            "<file>" => !value.is_empty(),
-            word => word == value,
-        })
-    }
-}
-
-/// The options of one request; those that were not given have their default.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    values: BTreeMap<&'static str, String>,
-    given: Vec<&'static str>,
-}
-
-impl Options {
-    /// Reads `option=value,...` against the options that the method of this name has.
-    ///
-    /// # Errors
-    /// [`Error::Option`], [`Error::Value`] or [`Error::Syntax`]; they list what exists.
-    pub fn parse(method: &str, choices: &[Choice], text: &str) -> Result<Self, Error> {
-        let mut options = Self {
-            values: choices.iter().map(|choice| (choice.name, choice.values[0].to_owned())).collect(),
-            given: Vec::new(),
-        };
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (name, value) = part.split_once('=').ok_or_else(|| Error::Syntax(part.into()))?;
-            let choice = find_choice(method, choices, name.trim())?;
-            let value = value.trim();
-            if !choice.takes(value) {
-                return Err(Error::Value {
-                    option: format!("option `{}`", choice.name),
-                    value: value.into(),
-                    known: choice.values.join(", "),
-                });
-            }
-            if options.given.contains(&choice.name) {
-                return Err(Error::Conflict(format!("option `{}` is given twice", choice.name)));
-            }
-            options.values.insert(choice.name, value.to_owned());
-            options.given.push(choice.name);
-        }
-        Ok(options)
-    }
-
-    /// The value of an option that the method has.
-    ///
-    /// # Panics
-    /// When the method's descriptor lacks the option.
-    #[must_use]
-    pub fn get(&self, name: &str) -> &str {
-        self.values.get(name).expect("a judge asks for the options of its own descriptor")
-    }
-
-    /// The value of an option of numbers; `None` when it is one of its words.
-    ///
-    /// # Panics
-    /// As [`Options::get`].
-    #[must_use]
-    pub fn number(&self, name: &str) -> Option<f64> {
-        self.get(name).parse().ok()
-    }
-
-    /// Whether an option of the values `on` and `off` is on.
-    #[must_use]
-    pub fn is_on(&self, name: &str) -> bool {
-        self.get(name) == "on"
-    }
-
-    /// Whether the option `shots` and the settings ask for shots.
+    /// Whether worked examples are shown where an option `shots` asks for some, or for none.
     ///
     /// # Errors
     /// [`Error::Conflict`] when a file of shots is given together with `shots=0`.
-    pub fn has_shots(&self, settings: &Settings) -> Result<bool, Error> {
-        match (self.get("shots"), &settings.shots) {
-            ("0", Some(file)) => {
+    pub fn has_shots(&self, wanted: bool) -> Result<bool, Error> {
+        match &self.shots {
+            Some(file) if !wanted => {
                 let reason = format!("`shots=0` and the shots of `{}`; hint: leave one out", file.display());
                 Err(Error::Conflict(reason))
             }
-            (shots, _) => Ok(shots != "0"),
+            _ => Ok(wanted),
         }
     }
-
-    /// Whether the option [`Choice::REFERENCE`] and the input ask for the reference-based variant.
-    #[must_use]
-    pub fn shows_reference(&self, settings: &Settings) -> bool {
-        match self.get(Choice::REFERENCE.name) {
-            "auto" => settings.has_references,
-            word => word == "on",
-        }
-    }
-
-    /// The value that counts, as the signature names it: numbers in one spelling, `auto` of
-    /// [`Choice::REFERENCE`] as what it came to.
-    ///
-    /// # Panics
-    /// As [`Options::get`].
-    #[must_use]
-    pub fn in_force(&self, choice: &Choice, settings: &Settings) -> String {
-        if choice.name == Choice::REFERENCE.name {
-            return if self.shows_reference(settings) { "on" } else { "off" }.into();
-        }
-        let number = self.number(choice.name).filter(|_| choice.values.contains(&"<number>"));
-        number.map_or_else(|| self.get(choice.name).to_owned(), |number| number.to_string())
-    }
-
-    /// Whether the request named the option.
-    #[must_use]
-    pub fn is_given(&self, name: &str) -> bool {
-        self.given.contains(&name)
-    }
-}
-
-fn find_choice<'c>(method: &str, choices: &'c [Choice], name: &str) -> Result<&'c Choice, Error> {
-    let plain = name.replace('_', "-");
-    choices.iter().find(|choice| choice.name == plain).ok_or_else(|| Error::Option {
-        method: method.into(),
-        name: name.into(),
-        known: choices.iter().map(|choice| choice.name).collect::<Vec<_>>().join(", "),
-        nearest: nearest(&plain, choices.iter().map(|choice| choice.name)),
-    })
 }
 
 /// ` did you mean `x`?` when one of the names is close.

@@ -15,13 +15,13 @@
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use super::{
-    Error, Judge, Materials, Method, Panel, Role, Stage, Verdict,
+    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
     answers::errors::{Layout, Target},
     in_parallel,
     method::Calls,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, Preset, Settings, options},
 };
 use crate::{
     llm::{Chat, Form, Sampling, Thought},
@@ -53,14 +53,20 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
     weights: Some("gemba"),
-    options: &[
-        Choice { name: "budget", values: &["2048", "<number>"], meaning: "tokens of a thought, at most" },
-        Choice { name: "temperature", values: &["0.6", "<number>"], meaning: "of thought and answer" },
-        Choice { name: "top-p", values: &["0.95", "<number>"], meaning: "of thought and answer" },
-        Choice { name: "da", values: &["off", "on"], meaning: "ask for a score of 0 to 100 and use it" },
-    ],
-    build: |settings, options| Ok(Box::new(Thinking::new(settings, options)?)),
+    options: Asked::CHOICES,
+    reads: Reads::Translations,
+    build: |settings, options| Ok(Thinking::new(settings, &Asked::read(options))?.into()),
 };
+
+options! {
+    /// What it can be told.
+    pub struct Asked {
+        "budget" budget: f64 = { "2048" => 2048.0, <number> |n| n }, "tokens of a thought, at most";
+        "temperature" temperature: f64 = { "0.6" => 0.6, <number> |n| n }, "of thought and answer";
+        "top-p" top_p: f64 = { "0.95" => 0.95, <number> |n| n }, "of thought and answer";
+        "da" quality: bool = { "off" => false, "on" => true }, "ask for a score of 0 to 100 and use it";
+    }
+}
 
 /// The judge as it was asked for.
 pub struct Thinking {
@@ -73,18 +79,16 @@ pub struct Thinking {
     budget: usize,
 }
 
-impl Judge for Thinking {
+impl Judging for Thinking {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
+}
 
-    fn materials(&self) -> Materials {
-        Materials::of(&self.prompts)
-    }
-
-    fn sampling(&self, asked: &Sampling) -> Sampling {
-        let Self { temperature, top_p, .. } = *self;
-        Sampling { temperature, top_p, ..asked.clone() }
+impl From<Thinking> for Judge {
+    fn from(judge: Thinking) -> Self {
+        let sampled_at = Some([judge.temperature, judge.top_p]);
+        Self { sampled_at, ..Self::new(Materials::of(&judge.prompts), judge) }
     }
 }
 
@@ -93,32 +97,26 @@ impl Thinking {
     ///
     /// # Errors
     /// What [`super::registry::build`] names; shots, which the method does not have; numbers out of range.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
         let conflict = |reason: &str| setup::Error::Conflict(reason.into());
         if settings.shots.is_some() {
             return Err(conflict("thinking has no shots; hint: leave them out"));
         }
-        // The descriptor takes numbers only.
-        let number = |name: &str| options.number(name).unwrap_or(0.0);
-        let (budget, top_p) = (number("budget"), number("top-p"));
+        let (budget, top_p) = (*asked.budget, *asked.top_p);
         if budget.fract() != 0.0 || budget < 1.0 {
             return Err(conflict("`budget` is a whole number of tokens from 1"));
         }
         if top_p <= 0.0 || top_p > 1.0 {
             return Err(conflict("`top-p` is a number above 0, at most 1"));
         }
-        let layout = Layout {
-            is_strict: true,
-            explain: true,
-            quality: options.is_on("da"),
-            target: Target::Translation,
-        };
+        let layout =
+            Layout { is_strict: true, explain: true, quality: *asked.quality, target: Target::Translation };
         let judge = Self {
             prompts: Prompts::load(&[&[PROMPT], layout.files().as_slice()].concat(), settings)?,
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
             layout,
             thought_budget: budget as usize,
-            temperature: number("temperature") as f32,
+            temperature: *asked.temperature as f32,
             top_p: top_p as f32,
             budget: settings.max_tokens.unwrap_or(BUDGET),
         };
@@ -135,11 +133,15 @@ impl Thinking {
         self.answer(panel, chat, thought, segment)
     }
 
+    fn sampling(&self, panel: &Panel) -> Sampling {
+        Sampling { temperature: self.temperature, top_p: self.top_p, ..panel.sampling.clone() }
+    }
+
     /// The thought, whole or cut at its budget.
     fn think(&self, panel: &Panel, chat: Chat) -> Result<String, Error> {
         let stop = vec!["</think>".into()];
         let max_tokens = self.thought_budget;
-        let sampling = Sampling { max_tokens, stop, ..self.sampling(&panel.sampling) };
+        let sampling = Sampling { max_tokens, stop, ..self.sampling(panel) };
         let reply = panel.ask_with(Role::Annotator, THINK, &open(chat), &Form::Text, &sampling)?;
         Ok(reply.text.trim().to_owned())
     }
@@ -153,7 +155,7 @@ impl Thinking {
     ) -> Result<Verdict, Error> {
         let chat = Chat { thought: Some(Thought::Closed(thought)), ..chat };
         let form = self.layout.form(&self.prompts, MAX_ERRORS, &segment.source, &segment.hypothesis)?;
-        let sampling = Sampling { max_tokens: self.budget, ..self.sampling(&panel.sampling) };
+        let sampling = Sampling { max_tokens: self.budget, ..self.sampling(panel) };
         let reply = panel.ask_with(Role::Annotator, ANSWER, &chat, &form, &sampling)?;
         let answer = self.layout.read(reading::whole(&reply, self.budget)?)?.weighed(&reply);
         Ok(answer.verdict(&segment.source, &segment.hypothesis, self.weights, self.layout.quality))

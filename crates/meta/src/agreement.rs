@@ -39,7 +39,7 @@ impl Agreement {
 
     /// As [`Agreement::of`], on aligned systems.
     #[must_use]
-    pub fn of_systems(systems: &AlignedSystems) -> Self {
+    pub fn from_systems(systems: &AlignedSystems) -> Self {
         Self::of(&systems.gold, &systems.metric)
     }
 

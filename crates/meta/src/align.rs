@@ -89,7 +89,7 @@ impl Aligned {
     ///
     /// # Errors
     /// As [`Aligned::new`].
-    pub fn of_units(
+    pub fn from_units(
         gold: &Scores,
         (metric, units): (&str, &UnitScores),
         joining: Joining,

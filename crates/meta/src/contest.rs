@@ -237,7 +237,7 @@ impl Sides<'_> {
 fn system_statistic(statistic: Statistic, gold: &[Vec<f64>], scores: &[f64]) -> Option<f64> {
     if let [gold] = gold {
         let systems = AlignedSystems { systems: Vec::new(), gold: gold.clone(), metric: scores.to_vec() };
-        return statistic.of_systems(&systems).ok().map(|measured| measured.value);
+        return statistic.over_systems(&systems).ok().map(|measured| measured.value);
     }
     let mut start = 0;
     let parts = gold.iter().map(|gold| {

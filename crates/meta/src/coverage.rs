@@ -90,7 +90,7 @@ impl Common {
             let before = self.left_out;
             for units in documents {
                 for (system, column) in columns.iter_mut().filter(|(system, _)| systems.contains(*system)) {
-                    for segs in units.of_system(system) {
+                    for segs in units.system_units(system) {
                         let there: Vec<usize> =
                             segs.iter().copied().filter(|seg| is_there(column, *seg)).collect();
                         if there.len() == segs.len() {
@@ -193,12 +193,12 @@ struct Scored<'a> {
 impl<'a> Scored<'a> {
     fn of(metric: &'a Scores) -> Self {
         let in_documents = metric.units.as_ref().map(|units| {
-            let of_system = |(system, given): (&'a String, &'a Vec<Given>)| {
+            let system_segments = |(system, given): (&'a String, &'a Vec<Given>)| {
                 let scored = units.units.iter().zip(given);
                 let scored = scored.filter(|(_, given)| matches!(given, Given::Score(_)));
                 (system.as_str(), scored.flat_map(|(segs, _)| segs.iter().copied()).collect())
             };
-            units.scores.iter().map(of_system).collect()
+            units.scores.iter().map(system_segments).collect()
         });
         Self { name: &metric.name, segments: metric.segments.as_ref(), in_documents }
     }
@@ -237,7 +237,7 @@ pub struct Basis {
 impl Basis {
     /// The basis of a statistic over the scores of segments or documents.
     #[must_use]
-    pub fn of_units(scores: &Aligned, unit: Unit) -> Self {
+    pub fn from_units(scores: &Aligned, unit: Unit) -> Self {
         let compared = |system: usize, segment: usize| scores.cell(system, segment).is_some();
         let (systems, segments) = (0..scores.n_systems(), 0..scores.n_segments);
         Self {
@@ -281,14 +281,14 @@ mod tests {
         let gold =
             scores("mqm", &[("a", [Some(1.0), Some(3.0), Some(2.0)]), ("b", [Some(5.0), Some(7.0), None])]);
         let given = |system: &str, segs: &[usize], score| (system.to_owned(), segs.to_vec(), score);
-        let documents = |of_b| {
+        let documents = |b_score| {
             let given = [
                 given("a", &[0, 1], Some(0.0)),
                 given("a", &[2], Some(0.0)),
-                given("b", &[0, 1], of_b),
+                given("b", &[0, 1], b_score),
                 given("b", &[2], Some(0.0)),
             ];
-            Scores::of_units("doc", UnitScores::new(&given))
+            Scores::from_units("doc", UnitScores::new(&given))
         };
         let seg = scores("seg", &[("a", [Some(0.0), None, Some(0.0)]), ("b", [Some(0.0); 3])]);
         let systems = ["a", "b"].map(str::to_owned).into();

@@ -157,7 +157,7 @@ impl Direction {
         keep: &BTreeSet<String>,
     ) -> Result<Option<Aligned>, Error> {
         match &metric.units {
-            Some(units) => Aligned::of_units(gold, (&metric.name, units), self.joining, keep),
+            Some(units) => Aligned::from_units(gold, (&metric.name, units), self.joining, keep),
             None => Aligned::new(gold, metric, keep),
         }
     }

@@ -142,7 +142,7 @@ fn measure(task: &Task, directions: &[&Direction], name: &str) -> Result<Result<
         let Some(scores) = direction.system_scores(metric, task.humans)? else {
             return Ok(Err(Undefined::OnlySystemScores));
         };
-        let part = Agreement::of_systems(&scores);
+        let part = Agreement::from_systems(&scores);
         agreement = Agreement { agree: agreement.agree + part.agree, pairs: agreement.pairs + part.pairs };
     }
     Ok(Agreement::pooled([agreement]).map(|value| Measured::new(value, agreement.pairs as usize)))

@@ -69,9 +69,9 @@ pub fn search(
             None => aligned,
         };
         let measured = if statistic.is_of_systems() {
-            statistic.of_systems(&aligned.system_means())
+            statistic.over_systems(&aligned.system_means())
         } else {
-            statistic.of_segments(&aligned)
+            statistic.over_segments(&aligned)
         };
         Ok(measured.map(|m| m.value))
     };

@@ -50,7 +50,7 @@ fn flipped_sign(direction: &Direction, metric: &Scores) -> Result<Option<String>
         }
     }
     let systems = AlignedSystems::new(&direction.gold, metric, &direction.machine)?;
-    Ok(Statistic::SystemPearson.of_systems(&systems).ok().and_then(|r| level(r.value, "system")))
+    Ok(Statistic::SystemPearson.over_systems(&systems).ok().and_then(|r| level(r.value, "system")))
 }
 
 /// System scores that are sums only rank like means where all systems have the same coverage.

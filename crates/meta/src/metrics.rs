@@ -74,12 +74,12 @@ pub fn folder_scores(
             return Err(unknown(name, testset, rules, &all, &others));
         }
     }
-    let of_both_kinds = testset.metrics_of_both_kinds()?;
+    let both_kinds = testset.metrics_of_both_kinds()?;
     let mut scores = Vec::with_capacity(wanted.len());
     for metric in wanted {
         let mut one = testset.metric(metric)?;
         let is_brought = selection.brought.iter().any(|one| one.name == metric.name);
-        let is_second_kind = metric.reference == "src" && of_both_kinds.contains(&metric.name);
+        let is_second_kind = metric.reference == "src" && both_kinds.contains(&metric.name);
         // A metric goes by its short name unless another could be meant by it.
         if is_brought || is_second_kind || !is_standard(metric, testset, rules) {
             one.name = full(metric);

@@ -70,14 +70,14 @@ impl Scores {
 
     /// The segment scores of a run: system scores are means over the segments that every system has a score on.
     #[must_use]
-    pub fn of_run(name: impl Into<String>, segments: SegmentScores) -> Self {
+    pub fn from_run(name: impl Into<String>, segments: SegmentScores) -> Self {
         let (systems, n_left_out) = mean_on_common(&segments);
         Self { systems, n_left_out: Some(n_left_out), ..Self::new(name, Some(segments), None) }
     }
 
     /// Scores of documents: system scores are means over the documents that every system has a score on.
     #[must_use]
-    pub fn of_units(name: impl Into<String>, units: UnitScores) -> Self {
+    pub fn from_units(name: impl Into<String>, units: UnitScores) -> Self {
         let (systems, n_left_out) = mean_on_common(&units.columns());
         let system_origin = SystemScoreOrigin::MeanOfUnits;
         let scores = Self::new(name, None, Some(systems));
@@ -91,7 +91,7 @@ impl Scores {
         let Some(rated) = &gold.segments else { return self };
         if let Some(mut units) = self.units.take() {
             let n_filled = units.fill_with_lowest(rated);
-            return Self { n_filled, ..Self::of_units(self.name, units) };
+            return Self { n_filled, ..Self::from_units(self.name, units) };
         }
         let Some(columns) = &mut self.segments else { return self };
         let scores = columns.values().flatten().flatten();
@@ -169,11 +169,11 @@ pub fn mean_on_common(columns: &SegmentScores) -> (SystemScores, usize) {
     let (common, rest): (Vec<usize>, Vec<usize>) =
         (0..n).partition(|unit| scored.iter().all(|column| has(column, *unit)));
     let n_left_out = rest.iter().filter(|unit| scored.iter().any(|column| has(column, **unit))).count();
-    let of_common = |column: &Vec<Option<f64>>| {
+    let common_scores = |column: &Vec<Option<f64>>| {
         common.iter().map(|unit| column.get(*unit).copied().flatten()).collect::<Vec<_>>()
     };
     let restricted: SegmentScores =
-        columns.iter().map(|(system, column)| (system.clone(), of_common(column))).collect();
+        columns.iter().map(|(system, column)| (system.clone(), common_scores(column))).collect();
     (mean_scores(&restricted), n_left_out)
 }
 
@@ -296,7 +296,7 @@ fn read_jsonl(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Er
         let seg = match row.seg {
             Seg::Unsaid => column.len(),
             Seg::Number(seg) => seg,
-            Seg::Null => return Err(line_error(path, number, of_document())),
+            Seg::Null => return Err(line_error(path, number, document_score())),
         };
         if row.score.is_none() && row.status.as_deref() == Some("ok") {
             return Err(line_error(path, number, "status `ok` without a score".to_owned()));
@@ -317,7 +317,7 @@ fn read_jsonl(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Er
     })
 }
 
-fn of_document() -> String {
+fn document_score() -> String {
     "`seg` is null: this score belongs to a document, not to a segment; hint: give the run folder, which says \
      which segments the document has"
         .to_owned()

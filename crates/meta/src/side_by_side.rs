@@ -145,7 +145,7 @@ fn system_order(scores: &Aligned) -> SystemOrder {
     SystemOrder {
         n_units: shared.len(),
         ranked,
-        agreement: Agreement::of_systems(&means),
+        agreement: Agreement::from_systems(&means),
         spearman: spearman(&means.gold, &means.metric).map(|found| found.value),
     }
 }
@@ -186,14 +186,14 @@ pub fn on_common(mut judges: Vec<Scores>) -> Option<Vec<Scores>> {
                     }
                 }
             }
-            *judge = Scores::of_units(name, units);
+            *judge = Scores::from_units(name, units);
         } else if let Some(mut segments) = judge.segments.take() {
             for (system, column) in &mut segments {
                 for (unit, score) in column.iter_mut().enumerate() {
                     *score = score.filter(|_| all_have(system, unit));
                 }
             }
-            *judge = Scores::of_run(name, segments);
+            *judge = Scores::from_run(name, segments);
         }
     }
     Some(judges)

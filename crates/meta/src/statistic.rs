@@ -81,10 +81,12 @@ impl Statistic {
     ) -> Result<Result<Measured, Undefined>, Error> {
         if self.is_of_systems() {
             let scores = direction.system_scores(metric, humans)?;
-            return Ok(scores.ok_or(Undefined::OnlySystemScores).and_then(|scores| self.of_systems(&scores)));
+            return Ok(scores
+                .ok_or(Undefined::OnlySystemScores)
+                .and_then(|scores| self.over_systems(&scores)));
         }
         let aligned = direction.segments(metric, humans)?;
-        Ok(aligned.ok_or(Undefined::NoScores).and_then(|scores| self.of_segments(&scores)))
+        Ok(aligned.ok_or(Undefined::NoScores).and_then(|scores| self.over_segments(&scores)))
     }
 
     /// What [`Statistic::measure`] rests on.
@@ -98,7 +100,7 @@ impl Statistic {
         }
         let unit = if metric.units.is_some() { Unit::Document } else { Unit::Segment };
         Ok(match direction.segments(metric, humans)? {
-            Some(scores) => Basis::of_units(&scores, unit),
+            Some(scores) => Basis::from_units(&scores, unit),
             None => Basis { systems: vec![0], unit, ..Basis::default() },
         })
     }
@@ -114,7 +116,7 @@ impl Statistic {
     ///
     /// # Errors
     /// Why it is undefined.
-    pub fn of_systems(self, scores: &AlignedSystems) -> Result<Measured, Undefined> {
+    pub fn over_systems(self, scores: &AlignedSystems) -> Result<Measured, Undefined> {
         let correlated = |result: Result<Correlation, Undefined>| {
             if scores.gold.len() == 2 {
                 return Err(Undefined::TwoValues);
@@ -127,7 +129,7 @@ impl Statistic {
             Self::SystemSpearman => correlated(spearman(&scores.gold, &scores.metric)),
             Self::SystemKendall => correlated(kendall_b(&scores.gold, &scores.metric)),
             _ => {
-                let agreement = Agreement::of_systems(scores);
+                let agreement = Agreement::from_systems(scores);
                 Agreement::pooled([agreement]).map(|value| Measured::new(value, agreement.pairs as usize))
             }
         }
@@ -137,7 +139,7 @@ impl Statistic {
     ///
     /// # Errors
     /// Why it is undefined.
-    pub fn of_segments(self, scores: &Aligned) -> Result<Measured, Undefined> {
+    pub fn over_segments(self, scores: &Aligned) -> Result<Measured, Undefined> {
         match self {
             Self::Segment(coefficient, grouping) => {
                 average(scores, grouping, coefficient).map(Measured::from)
@@ -161,7 +163,7 @@ impl Statistic {
             Self::Mse(normalisation) => {
                 deviation(scores, normalisation).map(|Deviation { mse, n, .. }| Measured::new(mse, n))
             }
-            _ => self.of_systems(&scores.system_means()),
+            _ => self.over_systems(&scores.system_means()),
         }
     }
 

@@ -80,7 +80,7 @@ impl TaskSet {
 
     /// A set of single statistics without an average.
     #[must_use]
-    pub fn of_statistics(statistics: &[Statistic], pairs: &[String]) -> Self {
+    pub fn from_statistics(statistics: &[Statistic], pairs: &[String]) -> Self {
         let beside = pairs.iter().flat_map(|lp| statistics.iter().map(|s| task(lp, *s))).collect();
         Self { name: "statistics".into(), tasks: Vec::new(), mapped: false, beside, source: "" }
     }
@@ -102,7 +102,7 @@ impl TaskSet {
             ACC_EQ,
             Statistic::Differences,
         ];
-        Self { name: "overview".into(), ..Self::of_statistics(&statistics, pairs) }
+        Self { name: "overview".into(), ..Self::from_statistics(&statistics, pairs) }
     }
 }
 

@@ -28,21 +28,21 @@ pub struct Unit {
 /// system of the run has a verdict on.
 ///
 /// # Errors
-/// As [`verdicts::of_pair`] and [`of_run`].
+/// As [`verdicts::for_pair`] and [`run_units`].
 pub fn scores(name: &str, path: &Path, testset: &TestSet) -> Result<Scores, Error> {
-    scores_of(name, path, &verdicts::of_pair(path, &testset.lp)?, testset)
+    scores_of(name, path, &verdicts::for_pair(path, &testset.lp)?, testset)
 }
 
 /// The scores of verdicts that were read from this path.
 ///
 /// # Errors
-/// As [`of_run`].
+/// As [`run_units`].
 pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Scores, Error> {
-    let units = of_run(path, verdicts, testset)?;
+    let units = run_units(path, verdicts, testset)?;
     if verdicts.iter().all(|verdict| verdict.seg.is_none()) {
         let given = verdicts.iter().zip(units);
         let given = given.map(|(verdict, unit)| (verdict.system.clone(), unit.segs, verdict.usable_score()));
-        return Ok(Scores::of_units(name, UnitScores::new(&given.collect::<Vec<_>>())));
+        return Ok(Scores::from_units(name, UnitScores::new(&given.collect::<Vec<_>>())));
     }
     let mut columns = SegmentScores::new();
     for verdict in verdicts {
@@ -57,7 +57,7 @@ pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSe
             column[seg] = Some(score);
         }
     }
-    Ok(Scores::of_run(name, columns))
+    Ok(Scores::from_run(name, columns))
 }
 
 /// What each verdict of a run on this language pair is about, verdict by verdict.
@@ -65,7 +65,7 @@ pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSe
 /// # Errors
 /// Verdicts on segments beside verdicts on documents, a segment that the test set does not have or that two
 /// verdicts of a system share, and a document whose text is not that of the test set.
-pub fn of_run(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Vec<Unit>, Error> {
+pub fn run_units(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Vec<Unit>, Error> {
     let by_segment = verdicts.iter().filter(|verdict| verdict.seg.is_some()).count();
     if by_segment > 0 && by_segment < verdicts.len() {
         return Err(Error::Unsuitable(format!(

@@ -87,7 +87,7 @@ pub fn is_run(path: &Path) -> bool {
 ///
 /// # Errors
 /// As [`read`], and a run that judged other pairs only.
-pub fn of_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
+pub fn for_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
     on_pair(path, read(path)?, lp)
 }
 

@@ -131,7 +131,7 @@ CUresult CUDAAPI cuInit(unsigned flags) {
 }
 
 CUresult CUDAAPI cuDriverGetVersion(int* version) {
-  *version = CUDA_VERSION;
+  *version = settings().driver;
   return CUDA_SUCCESS;
 }
 

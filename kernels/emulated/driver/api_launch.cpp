@@ -80,6 +80,7 @@ void run_now(const Device& device, const Arguments& a, dim3 grid, dim3 block, si
   const std::string name = a.kernel->name;
   const std::string wrong = wrong_pointer(a, device);
   if (!wrong.empty()) stop((name + ": " + wrong).c_str());
+  if (settings().hollow) return;
   std::vector<void*> arguments(a.kernel->parameters.size());
   for (size_t i = 0; i < arguments.size(); i++) arguments[i] = a.at(i);
   const std::function<void()> call = [&] { a.kernel->call(arguments.data()); };

@@ -189,7 +189,10 @@ CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, u
     constexpr unsigned long long kDevice = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
     if (!driver().graphs.count(graph)) return CUDA_ERROR_INVALID_HANDLE;
     if ((flags & kAutoFree) && (flags & kDevice)) return CUDA_ERROR_INVALID_VALUE;
-    *exec = new CUgraphExec_st{graph->ops, device.index};
+    uintptr_t at = 0;
+    if (settings().graph_bytes && !(at = DeviceMemory::the().allocate(device.index, settings().graph_bytes)))
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    *exec = new CUgraphExec_st{graph->ops, device.index, at};
     driver().graph_execs.insert(*exec);
     return CUDA_SUCCESS;
   });
@@ -227,6 +230,7 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph) {
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec) {
   return globally([&] {
     if (!driver().graph_execs.erase(exec)) return CUDA_ERROR_INVALID_HANDLE;
+    if (exec->memory) DeviceMemory::the().free(exec->memory);
     delete exec;
     return CUDA_SUCCESS;
   });

@@ -45,6 +45,11 @@ Settings read_settings() {
   s.lost_device = std::getenv("TRIBUNAL_EMULATED_LOST_DEVICE")
                       ? static_cast<int>(number("TRIBUNAL_EMULATED_LOST_DEVICE", 0))
                       : -1;
+  s.graph_bytes = static_cast<size_t>(number("TRIBUNAL_EMULATED_GRAPH_BYTES", 0));
+  s.taken_after =
+      std::getenv("TRIBUNAL_EMULATED_TAKEN_AFTER") ? number("TRIBUNAL_EMULATED_TAKEN_AFTER", 0) : -1;
+  s.driver = static_cast<int>(number("TRIBUNAL_EMULATED_DRIVER", CUDA_VERSION));
+  s.hollow = std::getenv("TRIBUNAL_EMULATED_HOLLOW");
   s.leaks = std::getenv("TRIBUNAL_EMULATED_LEAKS");
   const char* trace = std::getenv("TRIBUNAL_EMULATED_TRACE");
   s.trace = trace ? trace : "";
@@ -125,6 +130,7 @@ void run_everything(Device& device) {
 
 bool count_launch(Device& device) {
   const Settings& s = settings();
+  if (device.launches == s.taken_after) DeviceMemory::the().take_rest(device.index);
   const bool may_be_lost = s.lost_after >= 0 && (s.lost_device < 0 || s.lost_device == device.index);
   if (!may_be_lost || device.launches < s.lost_after) {
     device.launches++;

@@ -155,6 +155,8 @@ void DeviceMemory::list_leaks(int device) const {
   for (const auto& [size, count] : of_size) say("  " + std::to_string(count) + " of " + std::to_string(size) + " bytes");
 }
 
+void DeviceMemory::take_rest(int device) { used_[device] = settings().memory; }
+
 void DeviceMemory::free_all(int device, bool list) {
   if (list) list_leaks(device);
   std::vector<uintptr_t> of_device;

@@ -36,6 +36,8 @@ class DeviceMemory {
   bool is_device_address(uintptr_t at) const { return at >= base_ && at < base_ + kReserved; }
 
   size_t used(int device) const;
+  // Another process takes what is left, for good.
+  void take_rest(int device);
   // An allocation whose surroundings were written to, in words; empty if there is none.
   std::string overrun() const;
   void list_leaks(int device = -1) const;  // -1: of all devices

@@ -3,6 +3,10 @@
 //   TRIBUNAL_EMULATED_DEVICES      number of devices (1)
 //   TRIBUNAL_EMULATED_SM           compute capability: 80, 86, 89 or 90 (90)
 //   TRIBUNAL_EMULATED_MEMORY       bytes of memory of each device (1 GiB); what is free is kept account of
+//   TRIBUNAL_EMULATED_GRAPH_BYTES  what a graph that is ready to be launched takes of it (0)
+//   TRIBUNAL_EMULATED_TAKEN_AFTER  after so many launches another process takes all memory that is free
+//   TRIBUNAL_EMULATED_DRIVER       version of the driver's interface (that of the headers: 13000)
+//   TRIBUNAL_EMULATED_HOLLOW       set: kernels are checked and counted, not run: for accounts of memory that no machine has
 //   TRIBUNAL_EMULATED_MULTIPROCESSORS  (those of a usual card)
 //   TRIBUNAL_EMULATED_LOST_AFTER   a device is lost after so many launches: every later call fails
 //   TRIBUNAL_EMULATED_LOST_DEVICE  only this device is lost (all)
@@ -17,10 +21,10 @@
 namespace host {
 
 struct Settings {
-  int devices, capability, multiprocessors, lost_device;
-  size_t memory;
-  long lost_after;  // -1: never
-  bool leaks;
+  int devices, capability, multiprocessors, lost_device, driver;
+  size_t memory, graph_bytes;
+  long lost_after, taken_after;  // -1: never
+  bool leaks, hollow;
   std::string trace;
 };
 const Settings& settings();

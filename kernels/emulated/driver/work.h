@@ -41,6 +41,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   std::vector<host::Op> ops;
   int device;
+  uintptr_t memory = 0;  // what it takes of the device's, if anything
 };
 
 struct CUstream_st {

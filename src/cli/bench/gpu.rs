@@ -143,6 +143,9 @@ impl Report {
         if let Some(shares) = &self.decode {
             let head = ["answers", "tokens/s", "of the bandwidth"];
             writeln!(out, "{}", shares_table(head, shares, |s| s.throughput.batch))?;
+            for note in shares.iter().filter_map(|share| share.note.as_ref()) {
+                writeln!(out, "note: {note}")?;
+            }
         }
         let loads: Vec<&Load> = self.documents.iter().flatten().chain(&self.chats).collect();
         if !loads.is_empty() {

@@ -254,7 +254,7 @@ fn against_raters(args: &Args, inputs: &[Input], testset: &Path) -> Result<Vec<T
         Statistic::Segment(Coefficient::KendallB, Grouping::None),
         Statistic::AccEq(Grouping::Item),
     ];
-    let set = TaskSet::of_statistics(&statistics, &[lp.to_owned()]);
+    let set = TaskSet::from_statistics(&statistics, &[lp.to_owned()]);
     let resampling = Resampling { resamples: args.resamples.max(1), block: None, seed: args.seed };
     Ok(evaluate::run(&set, &[direction], Some(resampling))?.tasks)
 }

@@ -215,7 +215,7 @@ fn sliced(args: &Args, direction: &Direction, by: By) -> Result<Vec<Sliced>> {
                     n_segments: part.coverage().rated_segments,
                     metric: metric.name.clone(),
                     statistic: statistic.to_string(),
-                    value: statistic.of_segments(&part),
+                    value: statistic.over_segments(&part),
                 });
             }
         }
@@ -265,7 +265,7 @@ fn rated_errors(args: &Args, direction: &Direction) -> Result<Vec<Of<ErrorShares
     let gold = direction.gold.segments.as_ref();
     for (name, path) in runs(args)? {
         let verdicts = verdicts_of(&path, direction)?;
-        let units = units::of_run(&path, &verdicts, &direction.testset)?;
+        let units = units::run_units(&path, &verdicts, &direction.testset)?;
         let is_rated = |system: &str, seg: &usize| {
             let column = gold.map(|gold| gold.get(system));
             column.is_none_or(|column| column.is_some_and(|c| c.get(*seg).is_some_and(Option::is_some)))
@@ -328,7 +328,7 @@ fn spans(args: &Args, direction: &Direction) -> Result<Vec<Of<SpanReport>>> {
         if verdicts.is_empty() {
             continue;
         }
-        let units = units::of_run(&path, &verdicts, &direction.testset)?;
+        let units = units::run_units(&path, &verdicts, &direction.testset)?;
         let report = compare(&name, &verdicts, &units, &ratings, &documents).with_context(|| {
             format!("no verdict of `{name}` on `{}` covers a segment that the raters marked", direction.lp())
         })?;
@@ -361,7 +361,8 @@ fn plots(dir: &Path, directions: &[Direction], result: &SetResult) -> Result<Vec
     };
     for direction in directions {
         for (metric, scores) in aligned(direction)? {
-            let epsilon = Statistic::AccEq(Grouping::Item).of_segments(&scores).ok().and_then(|m| m.epsilon);
+            let epsilon =
+                Statistic::AccEq(Grouping::Item).over_segments(&scores).ok().and_then(|m| m.epsilon);
             let (gold, values): (Vec<f64>, Vec<f64>) =
                 scores.gold.iter().zip(&scores.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?))).unzip();
             let title = format!("{} · {}", direction.lp(), metric.name);

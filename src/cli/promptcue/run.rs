@@ -10,7 +10,6 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::{
     cli::{
@@ -18,14 +17,13 @@ use crate::{
         panel::ModelLoader,
         prepare::Begun,
     },
-    files,
+    digest, files,
     judges::{
         Panel, Preset, Settings, in_parallel,
         registry::{self, Signed},
         rubric_mqm::{self, RubricMqm, Scenario, Texts, scenario},
     },
     meta::promptcue::gold::{self, Cue},
-    run::folder::hex,
     segment::Lang,
     signature::Signature,
 };
@@ -78,7 +76,7 @@ pub fn run(args: &RunArgs, begun: &Begun, load: ModelLoader) -> Result<(usize, u
         "signature": signature.to_string(),
         "scenario": judge.scenario().short_name(),
         "input": args.input.display().to_string(),
-        "sha256": hex(&Sha256::digest(fs::read(&args.input)?)),
+        "sha256": digest::sha256(fs::read(&args.input)?),
     });
     let answered = resume(&args.out, &about)?;
     let mut missing = answered.iter().filter(|(_, has_answer)| !has_answer).count();
@@ -99,15 +97,19 @@ pub fn run(args: &RunArgs, begun: &Begun, load: ModelLoader) -> Result<(usize, u
 
 fn judge(args: &RunArgs) -> Result<(RubricMqm, Signed)> {
     let Some(found) = Scenario::named(&args.scenario) else {
-        bail!("there is no scenario `{}`; hint: use one of {}", args.scenario, scenario::OPTIONS.join(", "));
+        bail!(
+            "there is no scenario `{}`; hint: use one of {}",
+            args.scenario,
+            scenario::NAMES.map(|(name, ..)| name).join(", ")
+        );
     };
     let long = scenario::NAMES.iter().find(|(.., scenario)| *scenario == found).map_or("", |(name, ..)| name);
     let settings =
         Settings { preset: args.preset, max_tokens: args.sampling.max_tokens, ..Settings::default() };
     let method = registry::find(rubric_mqm::METHOD.name)?;
     let options = method.parse_options(&format!("scenario={long}"))?;
-    let judge = RubricMqm::new(&settings, &options)?;
-    let signed = registry::sign(method, &settings, &options, &judge);
+    let judge = RubricMqm::new(&settings, &rubric_mqm::Asked::read(&options))?;
+    let signed = registry::sign(method, &settings, &options, &judge.materials());
     Ok((judge, signed))
 }
 

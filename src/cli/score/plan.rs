@@ -16,7 +16,7 @@ use crate::{
         wrap,
     },
     judges::Panel,
-    llm::{Chat, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
+    llm::{Chat, Counter, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
     run::{self, Plan, RunConfig, Show, plan::Amount, trial::Trial},
     signature::Signature,
 };
@@ -111,7 +111,7 @@ fn guessed(prepared: &Prepared<'_>, card: &Card) -> Result<Planned> {
 fn planned(prepared: &Prepared<'_>, panel: &Panel) -> Result<Plan> {
     let Prepared { args, judged, built, .. } = prepared;
     let config = prepare::chosen(args, judged, PathBuf::new());
-    Ok(run::plan(panel, built.judge.as_ref(), built.calls(), &judged.input.segments, &config)?)
+    Ok(run::plan(panel, &built.judge, built.calls(), &judged.input.segments, &config)?)
 }
 
 /// The memory for the weights: their files' size, or two bytes for each of the parameters that the card states.
@@ -213,6 +213,12 @@ impl Llm for Characters {
         Err(Self::refusal())
     }
 
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for Characters {
     fn count(&self, chat: &Chat) -> Result<usize, Refusal> {
         let of_turns =
             chat.turns.iter().map(|turn| Self::tokens(&turn.content) + Self::OF_A_TURN).sum::<f64>();

@@ -26,7 +26,7 @@ fn unlike(what: &str, there: &str, here: &str) -> Option<Difference> {
 
 /// The prompt files that are not those of the run.
 pub fn prompts(run: &RunFile, built: &Built) -> Vec<Difference> {
-    let here: Vec<NamedHash> = built.judge.materials().files.iter().map(hashed).collect();
+    let here: Vec<NamedHash> = built.judge.materials.files.iter().map(hashed).collect();
     hashes("the prompt file", &run.origin.prompts, &here)
 }
 
@@ -126,7 +126,7 @@ pub fn names(run: &RunFile) -> Vec<Difference> {
             let files: Vec<_> = files.iter().map(|f| (f.name.clone(), f.sha256.clone())).collect();
             match &files[..] {
                 [(_, sha256)] => sha256.clone(),
-                files => Identity::of_list(files),
+                files => Identity::list_hash(files),
             }
         };
         let of_files = format!("the sha256 of the model `{}`, by its files", model.name);
@@ -138,7 +138,7 @@ pub fn names(run: &RunFile) -> Vec<Difference> {
             found.extend(short(&of("the adapter's sha256"), &adapter.sha256, signed("adapter_sha256")));
             let listed: Vec<_> = adapter.files.iter().map(|f| (f.name.clone(), f.sha256.clone())).collect();
             let what = format!("the sha256 of the adapter `{}`, by its files", adapter.name);
-            found.extend(unlike(&what, &adapter.sha256, &Identity::of_list(&listed)));
+            found.extend(unlike(&what, &adapter.sha256, &Identity::list_hash(&listed)));
         }
     }
     found

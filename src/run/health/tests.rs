@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    judges::{Call, Direction, Role, Stage},
-    llm::{Chat, Reply, Sampling},
+    judges::{Call, Direction, Role, Stage, Wanted},
+    llm::{Chat, Form, Reply, Sampling},
     mqm::{ErrorSpan, Side, locate},
     run::{Status, call::CallLine},
     segment::Lang,
@@ -54,6 +54,7 @@ fn question(doc: &str, seg: usize, text: &str) -> Asked {
         step: Stage::new("focus").into(),
         attempt: 0,
         chat: Chat::new().user(text),
+        wanted: Wanted::Answer(Form::Text),
         sampling: Sampling::default(),
         reply: Reply::default(),
         scored: Vec::new(),

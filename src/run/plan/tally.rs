@@ -30,13 +30,13 @@ impl Given {
         if question.given().is_empty() {
             return Self::default();
         }
-        let llm = panel.llm(question.role);
-        let ids = |text: &str| llm.prompt_ids(&Chat::plain(text)).ok().flatten();
+        let Some(counter) = panel.llm(question.role).counter() else { return Self::default() };
+        let ids = |text: &str| counter.prompt_ids(&Chat::plain(text)).ok().flatten();
         // Not of the text: what the model puts in front of every prompt.
         let n_front = ids("").map_or(0, |front| front.len());
         let shown: Option<Vec<Vec<u32>>> = question.given().iter().map(|text| ids(text)).collect();
         let Some(shown) = shown else {
-            let counts = question.given().iter().map(|text| llm.count(&Chat::plain(text)).unwrap_or(0));
+            let counts = question.given().iter().map(|text| counter.count(&Chat::plain(text)).unwrap_or(0));
             return Self { tokens: counts.sum(), ids: Vec::new() };
         };
         Self::computed(shown.iter().map(|ids| &ids[n_front.min(ids.len())..]), question.is_read)
@@ -53,17 +53,20 @@ impl Given {
 
 /// The prompt of a question to a role.
 pub fn prompt(panel: &Panel, role: Role, chat: &Chat) -> Result<Prompt, llm::Error> {
-    let ids = panel.llm(role).prompt_ids(chat)?;
+    let counter = panel.llm(role).counter();
+    let counter = counter.ok_or_else(|| llm::Error::Engine("this model does not count its tokens".into()))?;
+    let ids = counter.prompt_ids(chat)?;
     let tokens = match &ids {
         Some(ids) => ids.len(),
-        None => panel.llm(role).count(chat)?,
+        None => counter.count(chat)?,
     };
     Ok(Prompt { tokens, ids })
 }
 
 /// The tokens of an answer; none where it is unknown or the model cannot say.
 pub fn answer(panel: &Panel, role: Role, text: &str) -> usize {
-    if text.is_empty() { 0 } else { panel.llm(role).count(&Chat::raw(text)).unwrap_or(0) }
+    let counter = panel.llm(role).counter().filter(|_| !text.is_empty());
+    counter.and_then(|counter| counter.count(&Chat::raw(text)).ok()).unwrap_or(0)
 }
 
 /// What some calls take, and the extremes among them.

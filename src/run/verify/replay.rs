@@ -186,10 +186,6 @@ impl Llm for ReplayLlm {
         }
         said
     }
-
-    fn count(&self, chat: &Chat) -> Result<usize, Error> {
-        self.model.as_ref().map_or_else(|| Err(unrecorded()), |model| model.count(chat))
-    }
 }
 
 impl RecordedCalls {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tribunal::{
     judges::{Built, Call, Error, Panel, Verdict},
-    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource},
+    llm::{self, Chat, Counter, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource},
     segment::Segment,
 };
 
@@ -92,6 +92,12 @@ impl Llm for Cast {
         Ok(continuations.iter().map(scored).collect())
     }
 
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for Cast {
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
         Ok(words(chat))
     }

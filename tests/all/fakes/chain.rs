@@ -6,15 +6,15 @@ use std::sync::{
 };
 
 use tribunal::{
-    judges::{Error, Judge, Materials, Panel, Role, Stage, Verdict},
-    llm::{self, Chat, Form, Llm, Reply, Sampling, Scored},
+    judges::{Error, Judge, Judging, Materials, Panel, Role, Stage, Verdict},
+    llm::{self, Chat, Counter, Form, Llm, Reply, Sampling, Scored},
     segment::Segment,
 };
 
 /// Asks one question of the annotator, and as many of the judge as the answer has letters.
 pub struct Chain;
 
-impl Judge for Chain {
+impl Judging for Chain {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let of = |(at, segment): (usize, &Segment)| {
             let panel = panel.about(at);
@@ -28,9 +28,11 @@ impl Judge for Chain {
         };
         group.iter().enumerate().map(of).collect()
     }
+}
 
-    fn materials(&self) -> Materials {
-        Materials::default()
+impl Chain {
+    pub fn judge() -> Judge {
+        Judge::new(Materials::default(), Self)
     }
 }
 
@@ -58,6 +60,12 @@ impl Llm for Word {
         Ok(Vec::new())
     }
 
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for Word {
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
         Ok(self.prompt_ids(chat)?.unwrap_or_default().len())
     }

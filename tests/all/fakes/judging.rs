@@ -58,7 +58,7 @@ impl Preview for Built {
 /// What a judge says of a group when this script answers it.
 pub fn run(judge: &Built, script: &Arc<Script>, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
     let (verdicts, _) = judged(judge, &Panel::new(script.clone(), Sampling::default()), group);
-    let n_units = if judge.unit() == Unit::Group { 1 } else { group.len() };
+    let n_units = if judge.unit == Unit::Group { 1 } else { group.len() };
     assert_eq!(verdicts.len(), n_units, "one entry for each unit");
     verdicts
 }

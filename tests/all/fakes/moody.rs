@@ -39,10 +39,6 @@ impl Llm for Moody {
         };
         Ok(continuations.iter().map(weigh).collect())
     }
-
-    fn count(&self, _: &Chat) -> Result<usize, llm::Error> {
-        Ok(1)
-    }
 }
 
 fn token(text: &str, probability: f64) -> Token {

@@ -35,10 +35,6 @@ impl Llm for Babble {
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
         self.0.score_continuations(chat, continuations)
     }
-
-    fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
-        self.0.count(chat)
-    }
 }
 
 /// Gives every answer so many tokens more than its form needs at the least.
@@ -53,10 +49,6 @@ impl Llm for Within {
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
         self.0.score_continuations(chat, continuations)
-    }
-
-    fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
-        self.0.count(chat)
     }
 }
 
@@ -90,9 +82,5 @@ impl Llm for Collector {
 
     fn score_continuations(&self, _: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
         self.engine.score_continuations(&Chat::new().user("?"), continuations)
-    }
-
-    fn count(&self, _: &Chat) -> Result<usize, llm::Error> {
-        Ok(1)
     }
 }

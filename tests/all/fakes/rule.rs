@@ -13,10 +13,6 @@ impl<F: Fn(&Chat) -> Reply + Send + Sync> Llm for Rule<F> {
     fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
         Err(Error::Engine("a rule weighs nothing".into()))
     }
-
-    fn count(&self, chat: &Chat) -> Result<usize, Error> {
-        Ok(super::words(chat))
-    }
 }
 
 /// Answers by what the chat says and how it is sampled.
@@ -29,9 +25,5 @@ impl<F: Fn(&Chat, &Sampling) -> Reply + Send + Sync> Llm for Sampled<F> {
 
     fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
         Err(Error::Engine("a rule weighs nothing".into()))
-    }
-
-    fn count(&self, chat: &Chat) -> Result<usize, Error> {
-        Ok(super::words(chat))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tribunal::llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Scored};
 
-use super::{Lines, words};
+use super::Lines;
 
 /// What a question holds, and the answers to it.
 struct Scene {
@@ -79,10 +79,6 @@ impl Llm for Script {
     fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
         Err(Error::Engine("the script weighs nothing".into()))
     }
-
-    fn count(&self, chat: &Chat) -> Result<usize, Error> {
-        Ok(words(chat))
-    }
 }
 
 /// A model whose context holds so many bytes.
@@ -99,9 +95,5 @@ impl Llm for Short {
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error> {
         self.1.score_continuations(chat, continuations)
-    }
-
-    fn count(&self, chat: &Chat) -> Result<usize, Error> {
-        self.1.count(chat)
     }
 }

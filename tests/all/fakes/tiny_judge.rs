@@ -9,8 +9,8 @@ use std::{
 };
 
 use tribunal::{
-    judges::{Error, Grouping, Judge, Materials, Panel, Role, Stage, Unit, Verdict},
-    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource, Usage},
+    judges::{Error, Grouping, Judge, Judging, Materials, Panel, Role, Stage, Unit, Verdict},
+    llm::{self, Chat, Counter, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource, Usage},
     mqm::{ErrorSpan, Severity, Side},
     run::RunConfig,
     segment::{Segment, joined},
@@ -50,6 +50,12 @@ impl Llm for Numbers {
         Ok(Vec::new())
     }
 
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for Numbers {
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
         Ok(chat.turns.iter().map(|turn| turn.content.len()).sum())
     }
@@ -59,13 +65,20 @@ const SCORE: Stage = Stage::new("score");
 
 /// Takes the model's number as a penalty; says of `???` that it cannot be parsed.
 pub struct TinyJudge {
-    pub grouping: Grouping,
-    pub unit: Unit,
+    unit: Unit,
 }
 
 impl TinyJudge {
-    pub fn by(grouping: Grouping) -> Self {
-        Self { grouping, unit: Unit::Segment }
+    /// The judge of segments in groups.
+    pub fn by(grouping: Grouping) -> Judge {
+        Self::about(Unit::Segment, grouping)
+    }
+
+    /// The judge of segments, or of whole groups.
+    pub fn about(unit: Unit, grouping: Grouping) -> Judge {
+        let mut judge = Judge::new(Materials::default(), Self { unit });
+        (judge.grouping, judge.unit) = (grouping, unit);
+        judge
     }
 
     fn ask(panel: &Panel, source: &str, hypothesis: &str) -> Result<Verdict, Error> {
@@ -94,7 +107,7 @@ impl TinyJudge {
     }
 }
 
-impl Judge for TinyJudge {
+impl Judging for TinyJudge {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         match self.unit {
             Unit::Group => {
@@ -105,18 +118,6 @@ impl Judge for TinyJudge {
                 .map(|(i, s)| Self::ask(&panel.about(i), &s.source, &s.hypothesis))
                 .collect(),
         }
-    }
-
-    fn group(&self) -> Grouping {
-        self.grouping
-    }
-
-    fn unit(&self) -> Unit {
-        self.unit
-    }
-
-    fn materials(&self) -> Materials {
-        Materials::default()
     }
 }
 

@@ -26,10 +26,6 @@ impl<F: Fn(&str, &str) -> f64 + Send + Sync> Llm for Words<F> {
         };
         Ok(texts.iter().map(scored).collect())
     }
-
-    fn count(&self, _: &Chat) -> Result<usize, Error> {
-        Ok(1)
-    }
 }
 
 /// Answers by the last turn, and gives half of the probability to 40 and half to 80.
@@ -49,9 +45,5 @@ impl Llm for Halves {
             usage: Usage::default(),
         };
         Ok(texts.iter().map(scored).collect())
-    }
-
-    fn count(&self, _: &Chat) -> Result<usize, Error> {
-        Ok(1)
     }
 }

@@ -38,17 +38,18 @@ fn calibrate_writes_what_the_judge_reads() {
     // Of -2 and -0.75 the 60th percentile.
     assert_eq!(printed, "en-de\t-1.25\tprobability 0.2865, percentile 60 of 2 answers on 1 segments\n");
     let text = std::fs::read_to_string(path("fit.toml")).unwrap();
-    let hash = HiMate::new(&Settings::default(), &METHOD.parse_options("").unwrap()).unwrap();
+    let hash = HiMate::new(&Settings::default(), &Asked::read(&METHOD.parse_options("").unwrap())).unwrap();
     insta::assert_snapshot!("himate_calibration", text.replace(hash.prompts_hash(), "HASH"));
     let fitted = judge(&format!("comparison=asked,calibration={}", path("fit.toml")), Preset::Strict);
-    let trained = fitted.trained_on().expect("a calibration has sources");
+    let trained = fitted.trained_on.as_ref().expect("a calibration has sources");
     let known = ["he sat on the bank.", "Nonsense."].map(|source| trained.knows(source));
     assert_eq!(known, [true, false], "only the first segment was calibrated on");
     let (verdicts, calls) = cast(CORRECTED, -1.2).judge(&fitted, &[bank()]);
     assert_eq!((verdicts[0].is_ok(), calls.len()), (true, 21), "above the threshold nobody discusses");
 
-    let with =
-        |sha256: &str| fitted.check_models(&|_| Model { name: "scripted".into(), sha256: sha256.into() });
+    let with = |sha256: &str| {
+        fitted.judging().check_models(&|_| Model { name: "scripted".into(), sha256: sha256.into() })
+    };
     assert!(with("5eed").is_ok());
     let other = with("0ther").unwrap_err().to_string();
     assert!(other.contains("fitted with `scripted` (sha256 5eed), not `scripted` (0ther)"), "{other}");
@@ -86,7 +87,7 @@ fn options_that_do_not_go_together_and_calibrations() {
     text += &refusal(&file);
     std::fs::write(&path, "threshold = 3\n").unwrap();
     text += &refusal(&file);
-    let strict = HiMate::new(&settings, &METHOD.parse_options("").unwrap()).unwrap();
+    let strict = HiMate::new(&settings, &Asked::read(&METHOD.parse_options("").unwrap())).unwrap();
     let entry = |pair: &str, prompts: &str, value: f64| {
         format!(
             "[[threshold]]\npair = \"{pair}\"\nmodel = \"m\"\nsha256 = \"0\"\npreset = \"strict\"\nprompts = \"{prompts}\"\nconfidence = \"sum\"\ncomparison = \"weighed\"\npercentile = 60.0\nsegments = 2\nanswers = 5\nvalue = {value:?}\n\n"
@@ -123,7 +124,8 @@ fn options_that_do_not_go_together_and_calibrations() {
 #[test]
 fn confidences_of_a_validation_set() {
     let strict =
-        HiMate::new(&Settings::default(), &METHOD.parse_options("comparison=asked").unwrap()).unwrap();
+        HiMate::new(&Settings::default(), &Asked::read(&METHOD.parse_options("comparison=asked").unwrap()))
+            .unwrap();
     let cast = Cast::new()
         .sure(&[COMPARE, "Accuracy/"], &[(CORRECTED, &[-0.5, -0.25])])
         .sure(&[COMPARE], &[(SAME, &[-2.0])])
@@ -138,7 +140,7 @@ fn confidences_of_a_validation_set() {
 /// A comparison weighed in both orders is as sure as the mean of both.
 #[test]
 fn confidences_of_weighed_comparisons() {
-    let strict = HiMate::new(&Settings::default(), &METHOD.parse_options("").unwrap()).unwrap();
+    let strict = HiMate::new(&Settings::default(), &Asked::read(&METHOD.parse_options("").unwrap())).unwrap();
     let first = format!("\"{CORRECTED}\" or \"{SAME}\"");
     let cast = Cast::new()
         .sure(&[COMPARE, &first], &[(CORRECTED, &[0.9f64.ln()])])

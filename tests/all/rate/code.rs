@@ -12,8 +12,7 @@ fn sent(call: &Call) -> String {
 }
 
 fn digest(name: &str, text: &str) -> String {
-    use sha2::{Digest, Sha256};
-    let sha = Sha256::digest(text).iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    let sha = tribunal::digest::sha256(text);
     format!("{name} {} {sha}", text.len())
 }
 

@@ -18,7 +18,7 @@ fn tools(form: &Form) -> String {
 fn strict_conversation() {
     let dir = tempfile::tempdir().unwrap();
     let judge = judge(&format!("rate:search={}", index(dir.path())), Preset::Strict);
-    assert_eq!(judge.group(), Grouping::Source);
+    assert_eq!(judge.grouping, Grouping::Source);
     let agents = Agents::new(
         &[
             turn("search_agent", &serde_json::json!({ "query": "夺笋" })),

@@ -41,7 +41,7 @@ fn trajectories() -> Agents {
 fn the_three_trajectories_of_the_paper() {
     let dir = tempfile::tempdir().unwrap();
     let judge = judge(&format!("rate:search={}", index(dir.path())), Preset::Paper);
-    assert_eq!(judge.group(), Grouping::Source);
+    assert_eq!(judge.grouping, Grouping::Source);
     let group = [
         translation("1", "I'm not going to take it."),
         translation("2", "So savage.\nThat's brutal.\nHow mean."),

@@ -134,8 +134,8 @@ pub fn parse_pair(pair: &str) -> Result<(Lang, Lang), Error> {
 
 /// The one-word English names of the languages that have a two-letter code.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let of_two = TABLES.languages.iter().filter(|(code, _)| code.len() == 2);
-    of_two.map(|(_, name)| *name).filter(|name| name.chars().all(char::is_alphabetic))
+    let two_letter = TABLES.languages.iter().filter(|(code, _)| code.len() == 2);
+    two_letter.map(|(_, name)| *name).filter(|name| name.chars().all(char::is_alphabetic))
 }
 
 fn lower_case_language(code: &str) -> bool {

@@ -10,7 +10,8 @@ use std::{collections::BTreeSet, fmt};
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+
+use crate::digest;
 
 /// The file beside an adapter that lists the hashes of the sources that it was trained on, one on a line.
 pub const FILE: &str = "trained.sha256";
@@ -36,7 +37,7 @@ const CLOSERS: [char; 12] = ['"', '\'', ')', ']', '}', '”', '’', '»', '」'
 /// The older form: the SHA-256 of a source text without the blanks around it, in hexadecimal digits.
 #[must_use]
 pub fn source_hash(source: &str) -> String {
-    Sha256::digest(source.trim()).iter().map(|byte| format!("{byte:02x}")).collect()
+    digest::sha256(source.trim())
 }
 
 /// The hashes of a source: of the whole and of each telling sentence, none of an empty one.

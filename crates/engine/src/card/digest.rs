@@ -1,13 +1,13 @@
 //! SHA-256 of bytes as they stream by, of bytes in memory and of files. It does not know what a hash should be.
 
 use std::{
-    fmt::Write as _,
     fs,
     io::{self, Read, Write},
     path::Path,
 };
 
 use sha2::{Digest, Sha256};
+use tribunal_core::digest::{hex, sha256};
 
 use super::Error;
 
@@ -36,7 +36,7 @@ impl<W: Write> Hashing<W> {
 
     /// The inner writer and the hash of all bytes, in digits.
     pub(super) fn finish(self) -> (W, String) {
-        (self.inner, digits(self.hasher))
+        (self.inner, hex(&self.hasher.finalize()))
     }
 }
 
@@ -56,7 +56,7 @@ impl<W: Write> Write for Hashing<W> {
 /// The SHA-256 of bytes in memory.
 #[must_use]
 pub fn sha256_of(bytes: &[u8]) -> String {
-    digits(Sha256::new_with_prefix(bytes))
+    sha256(bytes)
 }
 
 pub(super) fn sha256_watched(path: &Path, watch: &mut dyn FnMut(u64)) -> Result<String, Error> {
@@ -89,11 +89,4 @@ pub(super) fn each_chunk(from: &mut dyn Read, seen: &mut dyn FnMut(&[u8])) -> io
             Err(e) => return Err(e),
         }
     }
-}
-
-fn digits(hasher: Sha256) -> String {
-    hasher.finalize().iter().fold(String::new(), |mut digits, byte| {
-        write!(digits, "{byte:02x}").expect("a string takes all that is written");
-        digits
-    })
 }

@@ -116,7 +116,11 @@ impl Card {
         let pinned = self.files.iter().find(|f| f.path == self.weights).and_then(|f| f.sha256.digits());
         Ok(Local {
             card: self.clone(),
-            sha256: if self.is_safetensors() { of_folder(&folder, sha256)? } else { sha256(&self.weights)? },
+            sha256: if self.is_safetensors() {
+                folder_hash(&folder, sha256)?
+            } else {
+                sha256(&self.weights)?
+            },
             weights,
             tokenizer: (self.tokenizer != "model").then(|| folder.join(&self.tokenizer)),
             template: self.template(),
@@ -203,7 +207,7 @@ impl Identity {
                 stamps.push(stamp);
                 Ok(sha256)
             })?;
-            return Ok(Self { sha256: of_list(&files), files, stamps });
+            return Ok(Self { sha256: list_hash(&files), files, stamps });
         }
         let (sha256, stamp) = hashes.stamped(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -214,7 +218,7 @@ impl Identity {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn of_files(dir: &Path, names: &[&str]) -> Result<Self, Error> {
+    pub fn from_files(dir: &Path, names: &[&str]) -> Result<Self, Error> {
         let hashes = home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home));
         let there = names.iter().filter(|name| dir.join(name).is_file());
         let (mut files, mut stamps) = (Vec::new(), Vec::new());
@@ -223,13 +227,13 @@ impl Identity {
             files.push(((*name).to_owned(), sha256));
             stamps.push(stamp);
         }
-        Ok(Self { sha256: of_list(&files), files, stamps })
+        Ok(Self { sha256: list_hash(&files), files, stamps })
     }
 
     /// The SHA-256 of a model that is a list of files with theirs.
     #[must_use]
-    pub fn of_list(files: &[(String, String)]) -> String {
-        of_list(files)
+    pub fn list_hash(files: &[(String, String)]) -> String {
+        list_hash(files)
     }
 
     /// The first eight digits: the signature's field.
@@ -272,8 +276,8 @@ fn short(sha256: &str) -> String {
 }
 
 /// One hash for everything that is read from a safetensors folder.
-fn of_folder(folder: &Path, sha256: impl Fn(&str) -> Result<String, Error>) -> Result<String, Error> {
-    Ok(of_list(&files_read(folder, sha256)?))
+fn folder_hash(folder: &Path, sha256: impl Fn(&str) -> Result<String, Error>) -> Result<String, Error> {
+    Ok(list_hash(&files_read(folder, sha256)?))
 }
 
 /// What is read from a safetensors folder, with hashes, sorted by path.
@@ -288,7 +292,7 @@ fn files_read(
 }
 
 /// The hash of a list of files.
-fn of_list(files: &[(String, String)]) -> String {
+fn list_hash(files: &[(String, String)]) -> String {
     let mut list = String::new();
     for (name, sha256) in files {
         writeln!(list, "{sha256}  {name}").expect("a string takes all that is written");

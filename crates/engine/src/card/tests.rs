@@ -55,12 +55,12 @@ fn the_shapes_of_cards_have_as_many_weights_as_they_say() {
     for card in all().unwrap() {
         let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab } = card.shape.unwrap();
         let attention = hidden * (2 * heads + 2 * kv_heads) * head_dim;
-        let of_layers = layers * (attention + 3 * hidden * intermediate);
+        let layer_parameters = layers * (attention + 3 * hidden * intermediate);
         let stated = card.parameters.trim_end_matches('B').parse::<f64>().unwrap() * 1e9;
         // The output may be the embedding table; the Gemma 3 models from 4B on state their eyes too.
         let eyes = if card.name.starts_with("gemma") && layers > 30 { 417e6 } else { 0.0 };
         let apart = [1, 2]
-            .map(|tables| (of_layers + tables * vocab * hidden) as f64 + eyes)
+            .map(|tables| (layer_parameters + tables * vocab * hidden) as f64 + eyes)
             .map(|weights| (weights / stated - 1.0).abs());
         assert!(apart[0].min(apart[1]) < 0.02, "{}: {apart:?} apart", card.name);
     }

@@ -129,7 +129,7 @@ impl Answer {
     pub fn wants(&mut self, n_rows: usize) -> Vec<Want> {
         let n_noted = self.tokens.len();
         let wants = match &mut self.task {
-            // What else is weighed after a row is taken from its logits later.
+            // What else is weighed after a row is in `more`.
             Task::Weigh { rows, .. } => Ok(rows[self.n_weighed..]
                 .iter()
                 .filter_map(|ids| ids.first())
@@ -146,6 +146,14 @@ impl Answer {
         });
         wants.resize(n_rows, Want::Nothing);
         wants
+    }
+
+    /// Those of the next `n_rows` rows after which several tokens are weighed, each with its tokens.
+    #[must_use]
+    pub fn more(&self, n_rows: usize) -> Vec<(usize, Vec<u32>)> {
+        let Task::Weigh { rows, .. } = &self.task else { return Vec::new() };
+        let rows = rows[self.n_weighed..].iter().take(n_rows).enumerate();
+        rows.filter(|(_, ids)| ids.len() > 1).map(|(row, ids)| (row, ids.clone())).collect()
     }
 
     /// Takes what came of the wanted rows, then guesses up to `n_drafts` tokens. Rows after a wrong guess are

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use super::{Error, MAX_CONTEXT, Options};
-use crate::model::{BLOCK, Config, Device, KvType, Weights, cuda::RECORDED_ROWS};
+use crate::model::{BLOCK, Device, KvType, Most, Weights, cuda};
+
+pub use crate::model::cuda::Sizes;
 
 /// Bytes that programs can still allocate without swapping; `None` where the system does not say.
 pub fn available() -> Option<usize> {
@@ -48,28 +50,6 @@ pub fn default_cache(loaded_bytes: usize) -> usize {
     free.min(MOST)
 }
 
-/// The sizes of a model that decide what it needs beside its weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    pub n_layers: usize,
-    pub hidden: usize,
-    pub intermediate: usize,
-    pub n_heads: usize,
-    pub n_kv_heads: usize,
-    pub head_dim: usize,
-    pub vocab: usize,
-    /// Positions that the model was made for.
-    pub context: usize,
-}
-
-impl From<&Config> for Sizes {
-    fn from(config: &Config) -> Self {
-        let Config { n_layers, hidden, intermediate, n_heads, n_kv_heads, head_dim, vocab, context, .. } =
-            *config;
-        Self { n_layers, hidden, intermediate, n_heads, n_kv_heads, head_dim, vocab, context }
-    }
-}
-
 /// What a model takes of a GPU: the least with which a sequence of the full context can be judged.
 ///
 /// Unit: bytes.
@@ -91,7 +71,8 @@ impl Need {
     pub fn new(sizes: Sizes, weights: usize, options: &Options) -> Self {
         let context = options.context.unwrap_or_else(|| sizes.context.min(MAX_CONTEXT));
         let of_position = 2 * sizes.n_layers * sizes.n_kv_heads * sizes.head_dim * KvType::Bf16.bytes();
-        let steps = step(sizes, options.step_tokens, options.n_rows);
+        let most = most(sizes, LEAST_TOKENS.min(options.step_tokens), options.n_rows, context);
+        let steps = cuda::step_bytes(sizes, most) + SPARE;
         Self { weights, cache: of_position * context.next_multiple_of(BLOCK), steps, context }
     }
 
@@ -126,14 +107,24 @@ pub fn free_on_gpu() -> Option<(String, usize)> {
     Some((gpu.name().to_owned(), free))
 }
 
-/// Bytes of a GPU that steps take beside weights and cache: their activations, their logits, those of recorded steps,
-/// which have memory of their own, and some to spare.
-pub fn step(sizes: Sizes, n_tokens: usize, n_rows: usize) -> usize {
-    const SPARE: usize = 768 << 20;
-    let heads = sizes.n_heads + 2 * sizes.n_kv_heads;
-    let numbers = 4 * sizes.hidden + 2 * heads * sizes.head_dim + 4 * sizes.intermediate;
-    let of_rows = |n: usize| n * (numbers + sizes.vocab);
-    4 * (n_tokens * numbers + of_rows(n_rows) + of_rows(RECORDED_ROWS)) + SPARE
+/// Bytes of a GPU that nothing is planned for: recorded steps, which are given up where they find no memory, and kernels
+/// that the driver loads when they are first launched.
+pub const SPARE: usize = 512 << 20;
+
+/// Prompt tokens of a step below which a GPU is not given less: it would be busy with reading weights.
+const LEAST_TOKENS: usize = 512;
+
+/// Prompt tokens of a step that a GPU may be given, the most that are asked for first.
+pub fn step_tokens(options: &Options) -> impl Iterator<Item = usize> {
+    let asked = options.step_tokens.max(1);
+    std::iter::successors(Some(asked), |&n| (n > LEAST_TOKENS).then(|| (n / 2).max(LEAST_TOKENS)))
+}
+
+/// The largest step with so many prompt tokens: each sequence adds one token of an answer at least, and logits may take as
+/// much memory as the widest product.
+pub fn most(sizes: Sizes, n_tokens: usize, n_rows: usize, context: usize) -> Most {
+    let (n_rows, rows) = (n_rows.max(1), n_tokens.max(1) + n_rows.max(1));
+    Most { rows, wanted: sizes.logits_of(rows).clamp(n_rows, rows), sequences: n_rows, context }
 }
 
 /// A size in a readable unit, rounded up so that it can be passed back as an option.
@@ -144,6 +135,11 @@ pub fn size(bytes: usize) -> String {
     } else {
         format!("{}MiB", bytes.div_ceil(MIB))
     }
+}
+
+/// The same, rounded down: a size that fits.
+pub fn whole_size(bytes: usize) -> String {
+    format!("{}MiB", bytes >> 20)
 }
 
 #[cfg(test)]

@@ -4,16 +4,17 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use candle_core::quantized::gguf_file::Value;
 
-use crate::model::{Adapter, BLOCK, Config, Device, Model, Weights};
+use crate::model::{self, Adapter, BLOCK, Config, Device, Model, Most, Weights, cuda};
 
 use super::{
     Engine, Error, Facts, Loaded, MAX_CONTEXT, Options,
     chat::ChatTemplate,
     grammar::Vocabulary,
     memory,
+    scheduler::Limits,
     signed::{self, Built},
     tokenizer::{GgufVocab, Tokenizer},
-    workers::Workers,
+    workers::{Ready, Workers},
 };
 
 /// Loads everything and starts the engine's thread.
@@ -44,9 +45,9 @@ pub fn over(
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
     let adapters = options.adapters.iter().map(|dir| adapter(dir, config)).collect::<Result<Vec<_>, _>>()?;
     let devices = std::iter::once(&options.device).chain(&options.more_devices);
-    let models = devices.map(|device| model(device, weights, &adapters, context, options));
-    let models: Vec<(Box<dyn Model>, usize)> = models.collect::<Result<_, Error>>()?;
-    let kv_bytes = models.iter().map(|(_, n_blocks)| n_blocks * options.kv.block_bytes(config)).sum();
+    let models = devices.map(|device| ready(device, weights, &adapters, context, options));
+    let models: Vec<Ready> = models.collect::<Result<_, Error>>()?;
+    let kv_bytes = models.iter().map(|ready| ready.n_blocks * options.kv.block_bytes(config)).sum();
     let tokenizer = Arc::new(tokenizer);
     let built = Built { weights, context, template: source, stops };
     let facts = Facts {
@@ -74,35 +75,101 @@ fn adapter(dir: &Path, config: &Config) -> Result<Adapter, Error> {
     }
 }
 
-/// A loaded model with its cache, and the blocks of that.
-fn model(
+/// A loaded model with its cache.
+fn ready(
     device: &Device,
     weights: &Weights,
     adapters: &[Adapter],
     context: usize,
     options: &Options,
-) -> Result<(Box<dyn Model>, usize), Error> {
+) -> Result<Ready, Error> {
     let config = weights.config();
-    let n_blocks = |kv_bytes| blocks(config, context, kv_bytes, options);
-    let (mut model, n_blocks) = match device {
+    let loaded_bytes = weights.n_bytes() + adapters.iter().map(Adapter::n_bytes).sum::<usize>();
+    let gpu = match device {
+        Device::Cuda(gpu) => gpu,
         Device::Cpu => {
             // Refused before weights are read, which takes a while.
-            let loaded_bytes = weights.n_bytes() + adapters.iter().map(Adapter::n_bytes).sum::<usize>();
             let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(loaded_bytes));
-            let n_blocks = n_blocks(kv_bytes)?;
+            let n_blocks = blocks(config, context, kv_bytes, options)?;
             memory::check_limit(loaded_bytes.saturating_add(n_blocks * options.kv.block_bytes(config)))?;
-            (loaded(device, weights, adapters, options)?, n_blocks)
-        }
-        Device::Cuda(gpu) => {
-            let model = loaded(device, weights, adapters, options)?;
-            let (free, _) = gpu.memory().map_err(crate::model::Error::from)?;
-            let rest =
-                || free.saturating_sub(memory::step(config.into(), options.step_tokens, options.n_rows));
-            (model, n_blocks(options.kv_bytes.unwrap_or_else(rest))?)
+            let mut model = loaded(device, weights, adapters, options)?;
+            model.reserve(n_blocks, options.kv)?;
+            let limits = limits(options, options.step_tokens, None);
+            return Ok(Ready { model, n_blocks, limits });
         }
     };
-    model.reserve(n_blocks, options.kv)?;
-    Ok((model, n_blocks))
+    if let Some(kv_bytes) = options.kv_bytes {
+        blocks(config, context, kv_bytes, options)?;
+    }
+    let free = || Ok::<usize, model::Error>(gpu.memory()?.0);
+    if loaded_bytes > free()? {
+        return Err(model::Error::from(cuda::Error::weights(loaded_bytes, free()?)).into());
+    }
+    let mut model = loaded(device, weights, adapters, options)?;
+    let (n_tokens, most) = largest_step(&*model, context, free()?, options)?;
+    model.prepare(most)?;
+    let n_blocks = cache(&mut *model, context, free()?, options)?;
+    Ok(Ready { model, n_blocks, limits: limits(options, n_tokens, Some(most)) })
+}
+
+fn limits(options: &Options, n_tokens: usize, most: Option<Most>) -> Limits {
+    Limits {
+        n_rows: options.n_rows.max(1),
+        n_tokens: n_tokens.max(1),
+        most_rows: most.map_or(usize::MAX, |most| most.rows),
+        most_wanted: most.map_or(usize::MAX, |most| most.wanted),
+        prefix_cache: options.prefix_cache,
+    }
+}
+
+/// The largest step that leaves room for the cache, with its prompt tokens.
+fn largest_step(
+    model: &dyn Model,
+    context: usize,
+    free: usize,
+    options: &Options,
+) -> Result<(usize, Most), Error> {
+    let config = model.config();
+    let block_bytes = options.kv.block_bytes(config);
+    let cache = options.kv_bytes.unwrap_or_else(|| context.div_ceil(BLOCK) * block_bytes);
+    let mut least = 0;
+    for n_tokens in memory::step_tokens(options) {
+        let most = memory::most(config.into(), n_tokens, options.n_rows, context);
+        least = model.step_bytes(most) + memory::SPARE;
+        if least + cache <= free {
+            return Ok((n_tokens, most));
+        }
+    }
+    // A shorter context takes less of the steps too; that it needs no less is on the safe side.
+    let fits = free.saturating_sub(least) / block_bytes * BLOCK;
+    let (what, hint) = match options.kv_bytes {
+        Some(_) if fits >= context => {
+            let most = memory::whole_size(free - least);
+            ("steps beside this cache".to_owned(), format!("`--kv-cache {most}` fits"))
+        }
+        _ if fits > 0 => {
+            let what = format!("steps and a sequence of {context} tokens");
+            (what, format!("`--context {}` fits", fits.min(context)))
+        }
+        _ => ("steps beside the weights".to_owned(), "a quantized model leaves more room".to_owned()),
+    };
+    Err(model::Error::from(cuda::Error::memory(&what, least + cache, free, &hint)).into())
+}
+
+/// Reserves the cache; the number of its blocks. Where it is to take what is free, and something else takes memory at the
+/// same time, it takes less.
+fn cache(model: &mut dyn Model, context: usize, free: usize, options: &Options) -> Result<usize, Error> {
+    let mut kv_bytes = options.kv_bytes.unwrap_or_else(|| free.saturating_sub(memory::SPARE));
+    let mut n_blocks = blocks(model.config(), context, kv_bytes, options)?;
+    while let Err(error) = model.reserve(n_blocks, options.kv) {
+        let full = matches!(error, model::Error::Gpu(cuda::Error::Memory { .. }));
+        if !full || options.kv_bytes.is_some() {
+            return Err(error.into());
+        }
+        kv_bytes = n_blocks * options.kv.block_bytes(model.config()) / 16 * 15;
+        n_blocks = blocks(model.config(), context, kv_bytes, options).map_err(|_| error)?;
+    }
+    Ok(n_blocks)
 }
 
 /// A model with its adapters.

@@ -13,7 +13,7 @@
 //! An adapter changes keys and values, so that what is computed with one is found only by those that take the same
 //! one: the root's children are kept apart by it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use crate::model::BLOCK;
 
@@ -64,6 +64,9 @@ pub struct Radix {
     clock: u64,
 }
 
+/// What a node is found by among its siblings: its adapter, and its tokens.
+type Key = (Option<u32>, Vec<u32>);
+
 #[derive(Debug, Default)]
 struct Node {
     parent: NodeId,
@@ -71,9 +74,8 @@ struct Node {
     tokens: Vec<u32>,
     /// What its keys and values were computed with, as those of all nodes that stand on it.
     adapter: Option<u32>,
-    /// Children by their first token; several may share it.
-    children: HashMap<u32, Vec<NodeId>>,
-    n_children: usize,
+    /// In the order of their tokens, so that those that begin alike are neighbours.
+    children: BTreeSet<(Key, NodeId)>,
     /// Tokens of the block whose keys and values are there.
     n_ready: usize,
     users: u32,
@@ -114,15 +116,26 @@ impl Radix {
         }
     }
 
-    /// The child that shares most tokens with `rest`, the older one of equals.
+    /// The child that shares most tokens with `rest`, the one of the least number of equals. It costs what looking one
+    /// up among its siblings does, however many they are.
     fn best_child(&self, parent: NodeId, adapter: Option<u32>, rest: &[u32]) -> Option<(NodeId, usize)> {
-        let candidates = self.nodes[parent as usize].children.get(rest.first()?)?;
-        let shared = |id: NodeId| {
-            let tokens = &self.nodes[id as usize].tokens;
-            tokens.iter().zip(rest).take_while(|(a, b)| a == b).count()
+        let children = &self.nodes[parent as usize].children;
+        let rest = &rest[..rest.len().min(BLOCK)];
+        let shared = |((own, tokens), _): &(Key, NodeId)| {
+            let tokens = tokens.iter().filter(|_| *own == adapter);
+            tokens.zip(rest).take_while(|(a, b)| a == b).count()
         };
-        let own = candidates.iter().filter(|&&id| self.nodes[id as usize].adapter == adapter);
-        own.map(|&id| (id, shared(id))).max_by_key(|&(id, n)| (n, std::cmp::Reverse(id)))
+        let place = |tokens: &[u32]| ((adapter, tokens.to_vec()), NodeId::MIN);
+        // What begins most alike stands next to where the tokens would stand.
+        let neighbours = [children.range(..place(rest)).next_back(), children.range(place(rest)..).next()];
+        let n = neighbours.into_iter().flatten().map(shared).max().filter(|&n| n > 0)?;
+        let alike = children.range(place(&rest[..n])..).take_while(|child| shared(child) == n);
+        alike.map(|(_, id)| (*id, n)).min()
+    }
+
+    fn key(&self, id: NodeId) -> (Key, NodeId) {
+        let node = &self.nodes[id as usize];
+        ((node.adapter, node.tokens.clone()), id)
     }
 
     /// Keeps nodes from being evicted.
@@ -171,7 +184,7 @@ impl Radix {
         change(node);
         // Users lock whole paths, so a node is held when it or anything below it is used.
         self.n_held = self.n_held + usize::from(node.users > 0) - usize::from(was_held);
-        if id != ROOT && node.live && node.users == 0 && node.n_children == 0 {
+        if id != ROOT && node.live && node.users == 0 && node.children.is_empty() {
             self.idle.insert((node.wanted > 0, node.last_use, id));
         }
     }
@@ -203,7 +216,7 @@ impl Radix {
     /// When somebody else uses the node.
     pub fn remove(&mut self, id: NodeId) {
         assert!(
-            self.is_own(id) && self.nodes[id as usize].n_children == 0,
+            self.is_own(id) && self.nodes[id as usize].children.is_empty(),
             "a leaf that only the caller uses"
         );
         self.unlock(&[id]);
@@ -226,18 +239,13 @@ impl Radix {
     fn evict(&mut self, id: NodeId) {
         let node = &self.nodes[id as usize];
         self.idle.remove(&(node.wanted > 0, node.last_use, id));
+        let key = self.key(id);
         let node = std::mem::take(&mut self.nodes[id as usize]);
         self.free.push(node.block);
         self.vacant.push(id);
         self.n_nodes -= 1;
         self.rest(node.parent, |parent| {
-            parent.n_children -= 1;
-            let first = node.tokens[0];
-            let siblings = parent.children.get_mut(&first).expect("a child is listed with its parent");
-            siblings.retain(|&sibling| sibling != id);
-            if siblings.is_empty() {
-                parent.children.remove(&first);
-            }
+            parent.children.remove(&key);
         });
     }
 
@@ -257,20 +265,24 @@ impl Radix {
             (self.nodes.len() - 1) as NodeId
         });
         let tokens = tokens.to_vec();
-        let first = tokens[0];
         self.nodes[id as usize] =
             Node { parent, block, tokens, adapter, users: 1, live: true, ..Node::default() };
         (self.n_nodes, self.n_held) = (self.n_nodes + 1, self.n_held + 1);
+        let key = self.key(id);
         self.rest(parent, |node| {
-            node.n_children += 1;
-            node.children.entry(first).or_default().push(id);
+            node.children.insert(key);
         });
         id
     }
 
     /// Adds tokens to a leaf whose block has room for them.
     pub fn extend(&mut self, leaf: NodeId, tokens: &[u32]) {
+        let before = self.key(leaf);
         self.nodes[leaf as usize].tokens.extend_from_slice(tokens);
+        let (after, parent) = (self.key(leaf), self.nodes[leaf as usize].parent);
+        let siblings = &mut self.nodes[parent as usize].children;
+        siblings.remove(&before);
+        siblings.insert(after);
     }
 
     /// Says how many of a node's tokens have their keys and values in the block.
@@ -321,9 +333,9 @@ impl Radix {
         if (live().count(), held) != (self.n_nodes, self.n_held) {
             return Err("nodes in use are miscounted".into());
         }
-        let listed: usize = self.nodes[0].children.values().map(Vec::len).sum();
-        if listed != self.nodes[0].n_children {
-            return Err("the root miscounts its children".into());
+        let listed: usize = self.nodes.iter().map(|node| node.children.len()).sum();
+        if listed != self.n_nodes {
+            return Err("a node lists a child that is not there".into());
         }
         Ok(())
     }
@@ -334,7 +346,7 @@ impl Radix {
         if node.tokens.is_empty() || node.tokens.len() > BLOCK || node.n_ready > node.tokens.len() {
             return fail("holds an impossible number of tokens");
         }
-        if !parent.live || !parent.children.get(&node.tokens[0]).is_some_and(|c| c.contains(&id)) {
+        if !parent.live || !parent.children.contains(&self.key(id)) {
             return fail("is not listed with its parent");
         }
         if node.parent != ROOT && (parent.tokens.len() != BLOCK || parent.users < node.users) {
@@ -343,10 +355,7 @@ impl Radix {
         if node.parent != ROOT && parent.adapter != node.adapter {
             return fail("stands on what another adapter computed");
         }
-        if node.children.values().map(Vec::len).sum::<usize>() != node.n_children {
-            return fail("miscounts its children");
-        }
-        let idle = node.users == 0 && node.n_children == 0;
+        let idle = node.users == 0 && node.children.is_empty();
         if idle != self.idle.contains(&(node.wanted > 0, node.last_use, id)) {
             return fail("is in the idle list when it should not, or the other way round");
         }

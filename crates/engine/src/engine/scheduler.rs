@@ -17,6 +17,10 @@ pub struct Limits {
     pub n_rows: usize,
     /// Prompt tokens of a step, over all sequences; pending answer tokens come on top.
     pub n_tokens: usize,
+    /// Rows of a step, and those of them whose logits are wanted, for which the device has room: at least one. What does
+    /// not fit comes in the next step.
+    pub most_rows: usize,
+    pub most_wanted: usize,
     /// Look for known prefixes.
     pub prefix_cache: bool,
 }
@@ -112,6 +116,7 @@ impl Scheduler {
         self.admit();
         let mut step = Step::default();
         let mut budget = self.limits.n_tokens;
+        let (mut rows, mut wanted) = (self.limits.most_rows, self.limits.most_wanted);
         let mut order: Vec<usize> = (0..self.running.len()).collect();
         order.sort_by_key(|&i| (!self.running[i].is_answering(), self.running[i].id));
         for i in order {
@@ -122,9 +127,12 @@ impl Scheduler {
             let sequence = &self.running[i];
             let pending = sequence.n_pending();
             let n = if sequence.is_answering() { pending } else { pending.min(budget) };
+            let n = n.min(rows).min(sequence.n_before_logits().saturating_add(wanted));
             budget = budget.saturating_sub(n);
             if n > 0 {
-                step.chunks.push(chunk(sequence, n));
+                let chunk = chunk(sequence, n);
+                (rows, wanted) = (rows - n, wanted - chunk.n_logits());
+                step.chunks.push(chunk);
             }
         }
         step

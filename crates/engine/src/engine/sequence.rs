@@ -49,6 +49,12 @@ impl Sequence {
         self.tokens.len() - self.n_done
     }
 
+    /// Tokens that come next and whose logits are not wanted.
+    #[must_use]
+    pub fn n_before_logits(&self) -> usize {
+        self.logits_from.saturating_sub(self.n_done)
+    }
+
     /// Whether the whole prompt is computed, so that each pending token is one of the answer.
     #[must_use]
     pub fn is_answering(&self) -> bool {

@@ -2,7 +2,7 @@
 //! option cannot move a byte of an answer. A new option does not compile before it has its line here.
 
 use candle_core::quantized::GgmlDType;
-use sha2::{Digest, Sha256};
+use tribunal_core::digest;
 
 use crate::{
     model::{
@@ -155,7 +155,6 @@ fn name(dtype: GgmlDType) -> String {
 
 /// The first digits of a template's sha256 with its options, and the day that it is told is today where it asks.
 fn template(source: &str, options: &serde_json::Value) -> String {
-    let digest = Sha256::digest(format!("{source}{options}").as_bytes());
-    let hash = format!("{:08x}", u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]));
+    let hash = digest::short(format!("{source}{options}"));
     if source.contains("strftime_now") { format!("{hash}@{TEMPLATE_DATE}") } else { hash }
 }

@@ -48,9 +48,14 @@ struct Asked {
     /// The first of its rows among the step's wanted ones.
     first: usize,
     wants: Vec<Want>,
+    /// Those of its rows after which several tokens are weighed, with these.
+    more: Vec<(usize, Vec<u32>)>,
     /// Its rows among those whose hidden states are noted.
     noted: Range<usize>,
 }
+
+/// Log-probabilities after one row.
+type Weighed = Result<Vec<f64>, llm::Error>;
 
 impl Worker {
     /// A worker over a loaded model; the scheduler knows the blocks of its cache.
@@ -144,8 +149,9 @@ impl Worker {
         }
         let asked =
             |(id, mut answer, first, n_logits, noted): (SeqId, Answer, usize, usize, Range<usize>)| {
+                let more = answer.more(n_logits);
                 let wants = answer.wants(n_logits);
-                Asked { id, answer, first, wants, noted }
+                Asked { id, answer, first, wants, more, noted }
             };
         waiting.into_par_iter().map(asked).collect()
     }
@@ -174,9 +180,12 @@ impl Worker {
     fn finish(&mut self, asked: Vec<Asked>, choices: &[Option<Choice>]) {
         let n_drafts = if self.drafts { draft::share(asked.len(), self.model.cheap_rows()) } else { 0 };
         let model = &*self.model;
+        let weighed = weigh(model, &asked);
         let take = |Asked { id, mut answer, first, wants, .. }: Asked| {
-            let logprobs = |row, ids: &[u32]| {
-                model.logprobs(first + row, ids).map_err(|error| llm::Error::Engine(error.to_string()))
+            // One token beside those that were weighed together is what the budget asks for in a choice's place.
+            let logprobs = |row: usize, ids: &[u32]| match weighed.get(&(first + row)) {
+                Some(weighed) if ids.len() > 1 => weighed.clone(),
+                _ => logprobs_of(model, &[(first + row, ids)]).remove(0),
             };
             answer.take(&choices[first..first + wants.len()], n_drafts, logprobs);
             (id, answer)
@@ -202,6 +211,26 @@ impl Worker {
         while let Ok(request) = self.inbox.recv() {
             request.answer.send_error(error);
         }
+    }
+}
+
+/// Weighs all that is weighed together after one row, of all rows at once; by row.
+fn weigh(model: &dyn Model, asked: &[Asked]) -> HashMap<usize, Weighed> {
+    let rows = asked.iter().flat_map(|Asked { first, more, .. }| more.iter().map(move |more| (first, more)));
+    let rows: Vec<(usize, &[u32])> = rows.map(|(first, (row, ids))| (first + row, &ids[..])).collect();
+    if rows.is_empty() {
+        return HashMap::new();
+    }
+    rows.iter().map(|(row, _)| *row).zip(logprobs_of(model, &rows)).collect()
+}
+
+/// The log-probabilities of tokens after some rows, an entry for each row.
+fn logprobs_of(model: &dyn Model, rows: &[(usize, &[u32])]) -> Vec<Weighed> {
+    let failed = |error: model::Error| llm::Error::Engine(error.to_string());
+    let none = || failed(model::Error::Step("the logits are not numbers".into()));
+    match model.logprobs(rows) {
+        Ok(logprobs) => logprobs.into_iter().map(|logprobs| logprobs.ok_or_else(none)).collect(),
+        Err(error) => vec![Err(failed(error)); rows.len()],
     }
 }
 

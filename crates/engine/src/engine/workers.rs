@@ -31,6 +31,14 @@ pub struct Workers {
     slack: usize,
 }
 
+/// A loaded model with its cache.
+pub struct Ready {
+    pub model: Box<dyn Model>,
+    /// Blocks of the cache.
+    pub n_blocks: usize,
+    pub limits: Limits,
+}
+
 /// One worker as its askers see it.
 struct WorkerHandle {
     // Dropped first: the thread ends when all senders are dropped.
@@ -94,13 +102,13 @@ impl Drop for Waiting {
 }
 
 impl Workers {
-    /// Starts a worker for each loaded model, whose caches have so many blocks.
+    /// Starts a worker for each loaded model.
     ///
     /// # Errors
     /// Threads that cannot be started.
-    pub fn start(models: Vec<(Box<dyn Model>, usize)>, options: &Options) -> Result<Self, Error> {
+    pub fn start(models: Vec<Ready>, options: &Options) -> Result<Self, Error> {
         let slack = options.n_rows.max(1) / 4 + 1;
-        let start = |(i, (model, n_blocks))| start(i, model, n_blocks, options);
+        let start = |(i, ready)| start(i, ready, options);
         let workers = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
         Ok(Self { handles: workers, known: Mutex::default(), slack })
     }
@@ -153,12 +161,11 @@ impl Known {
     }
 }
 
-fn start(i: usize, model: Box<dyn Model>, n_blocks: usize, options: &Options) -> Result<WorkerHandle, Error> {
-    let limits = Limits {
-        n_rows: options.n_rows.max(1),
-        n_tokens: options.step_tokens.max(1),
-        prefix_cache: options.prefix_cache,
-    };
+fn start(
+    i: usize,
+    Ready { model, n_blocks, limits }: Ready,
+    options: &Options,
+) -> Result<WorkerHandle, Error> {
     let (sender, inbox) = channel();
     let worker = Worker::new(model, Scheduler::new(limits, n_blocks), inbox, options.drafts);
     let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or_else(n_threads));

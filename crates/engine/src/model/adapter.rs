@@ -81,14 +81,6 @@ impl Adapter {
         peft::read(dir)
     }
 
-    /// Writes a folder that PEFT, vLLM and [`Adapter::read`] load. Each file is put in place once it is whole.
-    ///
-    /// # Errors
-    /// The disk's, and an adapter that PEFT's layout cannot express: no parts, or layers with different modules.
-    pub fn write(&self, dir: &Path) -> Result<(), Error> {
-        peft::write(self, dir)
-    }
-
     /// What the product `B A x` is multiplied by.
     #[must_use]
     pub fn scale(&self) -> f64 {

@@ -32,6 +32,12 @@ impl Angles {
         self.cos.len() / self.frequencies.len()
     }
 
+    /// Angles of a position: half of a head's values.
+    #[must_use]
+    pub fn half(&self) -> usize {
+        self.frequencies.len()
+    }
+
     /// Cosines and sines of one position.
     ///
     /// Shape: both `[head_dim / 2]`.

@@ -7,7 +7,7 @@
 use super::{
     Error, KvType, Weights,
     adapter::LowRank,
-    step::Step,
+    step::{Most, Step},
     tail::{Choice, Want},
 };
 
@@ -54,6 +54,16 @@ pub enum Begun {
     /// Its operations, which the decoder calls.
     Operations,
     /// Nothing: the backend had recorded the operations of such a step and has started them. Its logits are kept.
+    Nothing,
+}
+
+/// What has become of a step's operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Kept {
+    /// They were run, or will be, and the logits are kept.
+    Logits,
+    /// The backend recorded them instead of running them, and could not keep the recording: they are to be called again.
     Nothing,
 }
 
@@ -107,6 +117,20 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// # Errors
     /// No memory, or a number type that this backend does not cache.
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
+
+    /// Bytes that steps take beside weights and cache, none of them larger than `most`; 0 where they are made as they are
+    /// needed.
+    fn step_bytes(&self, _most: Most) -> usize {
+        0
+    }
+
+    /// Makes room for steps of at most this size, so that none of them has to. Larger ones are refused from here on.
+    ///
+    /// # Errors
+    /// No memory on the device.
+    fn prepare(&mut self, _most: Most) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Takes a step to work on and makes its copies of blocks. From here on, rows are this step's.
     ///
@@ -193,11 +217,25 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, Error>;
 
+    /// Notes the rows of a stream whose hidden states the step wants.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn note(&mut self, x: &Self::Stream) -> Result<(), Error>;
+
+    /// What was noted since the step began, an entry for each time.
+    ///
+    /// Shape: `[notes][noted, hidden]`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn noted(&mut self) -> Result<Vec<Vec<f32>>, Error>;
+
     /// Keeps a product as the step's logits: a row for each wanted row.
     ///
     /// # Errors
     /// The device fails.
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<(), Error>;
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<Kept, Error>;
 
     /// Takes from each row of the step's logits what is wanted of it: a [`Want`] for each wanted row, or for the
     /// first of them. `None` where
@@ -207,19 +245,12 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error>;
 
-    /// The log-probabilities of tokens after one row of the step's logits, each with the bits that [`Want::Weigh`] gives;
-    /// `None` where the logits are not numbers or there is no such token.
+    /// The log-probabilities of tokens after some rows of the step's logits, each with the bits that [`Want::Weigh`] gives;
+    /// `None` where the logits are not numbers or there is no such token or row.
     ///
     /// # Errors
     /// The device fails.
-    fn logprobs(&self, row: usize, ids: &[u32]) -> Result<Option<Vec<f64>>, Error> {
-        let of = |&id: &u32| {
-            let mut wants = vec![Want::Nothing; row];
-            wants.push(Want::Weigh(id));
-            Ok(self.take(&wants)?.pop().flatten().map(|choice| choice.logprob))
-        };
-        ids.iter().map(of).collect()
-    }
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error>;
 
     /// The step's logits, for tests and measurements.
     ///

@@ -14,8 +14,8 @@ pub const ARCHITECTURES: &[&str] = &["llama", "mistral", "qwen2", "qwen3", "gemm
 
 /// Sizes and switches of one decoder.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "switches that families of checkpoints set independently")]
 pub struct Config {
-    pub arch: Arch,
     pub vocab: usize,
     /// Width of the residual stream.
     pub hidden: usize,
@@ -25,6 +25,15 @@ pub struct Config {
     pub n_kv_heads: usize,
     pub head_dim: usize,
     pub norm_eps: f64,
+    /// Norms multiply by 1 more than the weights that the files hold (Gemma's safetensors; its GGUF files have the 1
+    /// added already).
+    pub norm_plus_one: bool,
+    /// Each half layer has a norm behind it, too (Gemma 3).
+    pub post_norms: bool,
+    /// Each head of q and k has a norm (Qwen3, Gemma 3).
+    pub qk_norm: bool,
+    /// q, k and v have biases (Qwen2).
+    pub qkv_bias: bool,
     /// Scores are multiplied by this before the softmax.
     pub attention_scale: f32,
     pub rope: Rope,
@@ -44,16 +53,14 @@ pub struct Config {
     pub stop_ids: Vec<u32>,
 }
 
-/// A family of checkpoints.
+/// A family of checkpoints, which says how a file is to be read; what follows from it for the decoder is in [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arch {
+enum Arch {
     /// Llama 2 and 3, `SmolLM2`, Mistral.
     Llama,
-    /// Qwen2 and 2.5: biases on q, k and v.
+    /// Qwen2 and 2.5.
     Qwen2,
-    /// Qwen3: a norm on each head of q and k.
     Qwen3,
-    /// Gemma 3: norms before and after each half layer, (1 + w) norms, q/k norm, windows.
     Gemma3,
 }
 

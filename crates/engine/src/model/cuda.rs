@@ -3,10 +3,13 @@
 //!
 //! In reading order: a [`Gpu`] is opened; its `backend` runs the decoder's operations, each a launch of the kernel of
 //! that name in `kernels/`, with weights as `weights` keeps them and [`planes`] lays them out. [`products`] chooses the
-//! kernel of a matrix product. No arithmetic is here.
+//! kernel of a matrix product. What steps work with lies in one `arena`, which never grows. No arithmetic is here.
 
 mod gpu;
 pub use gpu::Gpu;
+
+mod arena;
+pub use arena::{Sizes, step_bytes};
 
 mod adapter;
 mod backend;
@@ -69,14 +72,21 @@ pub enum Error {
     NotBuilt,
     #[error("there is no NVIDIA driver (`libcuda.so.1`)")]
     NoDriver,
-    #[error("the driver supports CUDA {}.{}, and this binary needs 13.0", .0 / 1000, .0 % 1000 / 10)]
+    #[error(
+        "the driver supports CUDA {}.{}, and this binary needs 13.0; hint: install a driver of version 580 or later",
+        .0 / 1000,
+        .0 % 1000 / 10
+    )]
     OldDriver(i32),
     #[error("there are {0} devices, counted from 0")]
     NoDevice(usize),
     #[error("`{name}` has compute capability {major}.{minor}, and the kernels need 8.0 or later")]
     OldDevice { name: String, major: i32, minor: i32 },
-    #[error("out of GPU memory for {what}: need {wanted} MiB, {free} MiB free")]
-    Memory { what: &'static str, wanted: usize, free: usize },
+    /// Unit: MiB.
+    #[error("out of GPU memory for {what}: need {wanted} MiB, {free} MiB free; hint: {hint}")]
+    Memory { what: String, wanted: usize, free: usize, hint: String },
+    #[error("a step is larger than the room that was made for it: {0}")]
+    Room(String),
     #[error("the KV cache of a GPU holds bf16, not {0}; hint: leave out `--kv-dtype`")]
     Cache(&'static str),
     #[error(transparent)]
@@ -85,4 +95,21 @@ pub enum Error {
     Arguments { kernel: &'static str },
     #[error("the GPU failed: {what}: {reason}")]
     Driver { what: &'static str, reason: String },
+}
+
+impl Error {
+    /// Too little memory; sizes in bytes.
+    #[must_use]
+    pub fn memory(what: &str, wanted: usize, free: usize, hint: &str) -> Self {
+        let mib = |bytes: usize| bytes >> 20;
+        // Rounded so that what is needed never reads as what is free.
+        let (wanted, free) = (wanted.div_ceil(1 << 20), mib(free));
+        Self::Memory { what: what.to_owned(), wanted, free, hint: hint.to_owned() }
+    }
+
+    /// Too little memory for weights; sizes in bytes.
+    #[must_use]
+    pub fn weights(wanted: usize, free: usize) -> Self {
+        Self::memory(memory::WEIGHTS.name, wanted, free, memory::WEIGHTS.hint)
+    }
 }

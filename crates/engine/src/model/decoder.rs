@@ -4,9 +4,8 @@
 use super::{
     Adapter, Config, Error, KvType, Weights,
     adapter::{AdapterLayer, Module},
-    backend::{Added, Backend, Begun, Matrices, Reach, Rows},
-    config::Arch,
-    step::Step,
+    backend::{Added, Backend, Begun, Kept, Matrices, Reach, Rows},
+    step::{Most, Step},
     tail::{Choice, Want},
 };
 
@@ -19,6 +18,15 @@ pub trait Model: Send + Sync {
     /// # Errors
     /// No memory, or a number type that this device does not cache.
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
+
+    /// As [`Backend::step_bytes`].
+    fn step_bytes(&self, most: Most) -> usize;
+
+    /// As [`Backend::prepare`]. Adapters come before.
+    ///
+    /// # Errors
+    /// No memory on the device.
+    fn prepare(&mut self, most: Most) -> Result<(), Error>;
 
     /// Adds an adapter, and gives the number by which the parts of a step name it. Rows that name none are computed
     /// as if it were not there.
@@ -49,11 +57,11 @@ pub trait Model: Send + Sync {
     /// The device fails.
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error>;
 
-    /// The log-probabilities of tokens after one wanted row of the step, each with the bits that [`Want::Weigh`] gives.
+    /// As [`Backend::logprobs`].
     ///
     /// # Errors
-    /// The logits are not numbers, or the device fails.
-    fn logprobs(&self, row: usize, ids: &[u32]) -> Result<Vec<f64>, Error>;
+    /// The device fails.
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error>;
 
     /// As [`Backend::logits`].
     ///
@@ -122,6 +130,31 @@ impl<B: Backend> Decoder<B> {
         Ok(Self { config, backend, embed_tokens, layers, norm, lm_head, n_adapters: 0, noted })
     }
 
+    /// The operations of the step that has begun, whose hidden states are noted after so many layers.
+    fn operations(&mut self, wanted: bool, depths: &[u32]) -> Result<Kept, Error> {
+        let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
+        let mut kept = Kept::Logits;
+        for idx in 0..self.layers.len() {
+            if idx + 1 == self.layers.len() && !wanted {
+                self.project(idx, &x)?;
+                break;
+            }
+            x = self.layer(idx, x)?;
+            if depths.contains(&(idx as u32 + 1)) {
+                self.backend.note(&x)?;
+            }
+        }
+        if wanted {
+            let h = self.backend.norm(&x, &self.norm)?;
+            let logits = self.backend.product(&h, &self.lm_head)?; // [wanted, vocab]
+            kept = self.backend.keep_logits(logits)?;
+        }
+        if !depths.is_empty() {
+            self.noted = self.backend.noted()?;
+        }
+        Ok(kept)
+    }
+
     /// Takes the residual stream through one layer; behind the last layer's keys and values, only the wanted rows.
     ///
     /// Shape: `[rows, hidden]` -> `[rows or wanted, hidden]`.
@@ -166,8 +199,8 @@ impl<B: Backend> Model for Decoder<B> {
         adapter.check(&self.config)?;
         let (none, scale) = (AdapterLayer::new(), adapter.scale() as f32);
         for (idx, layer) in self.layers.iter_mut().enumerate() {
-            let of_layer = adapter.layers.get(idx).unwrap_or(&none);
-            let added = |module| of_layer.get(&module).map(|matrices| Added { matrices, scale });
+            let layer_parts = adapter.layers.get(idx).unwrap_or(&none);
+            let added = |module| layer_parts.get(&module).map(|matrices| Added { matrices, scale });
             let backend = &mut self.backend;
             backend.adapt(&mut layer.qkv, &[Module::Q, Module::K, Module::V].map(added))?;
             backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;
@@ -178,32 +211,28 @@ impl<B: Backend> Model for Decoder<B> {
         Ok(self.n_adapters as u32 - 1)
     }
 
+    fn step_bytes(&self, most: Most) -> usize {
+        self.backend.step_bytes(most)
+    }
+
+    fn prepare(&mut self, most: Most) -> Result<(), Error> {
+        self.backend.prepare(most)
+    }
+
     fn run(&mut self, step: Step) -> Result<(), Error> {
         step.check_adapters(self.n_adapters)?;
         let wanted = !step.wanted.is_empty();
-        let (noted, depths) = (step.noted.clone(), step.depths.clone());
-        if let Some(&depth) = depths.iter().find(|&&depth| depth as usize >= self.layers.len()) {
+        if let Some(&depth) = step.depths.iter().find(|&&depth| depth as usize >= self.layers.len()) {
             return Err(Error::Depth { depth, n_layers: self.layers.len() });
         }
+        let depths = if step.noted.is_empty() { Vec::new() } else { step.depths.clone() };
         self.noted.clear();
-        if self.backend.begin(step)? == Begun::Nothing {
-            return Ok(());
+        if self.backend.begin(step)? == Begun::Operations
+            && self.operations(wanted, &depths)? == Kept::Nothing
+        {
+            let _kept = self.operations(wanted, &depths)?;
         }
-        let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
-        for idx in 0..self.layers.len() {
-            if idx + 1 == self.layers.len() && !wanted {
-                return self.project(idx, &x).map(drop);
-            }
-            x = self.layer(idx, x)?;
-            if !noted.is_empty() && depths.contains(&(idx as u32 + 1)) {
-                let (all, width) = (self.backend.floats(&x)?, self.config.hidden);
-                let row = |&row: &u32| &all[row as usize * width..][..width];
-                self.noted.push(noted.iter().flat_map(row).copied().collect());
-            }
-        }
-        let h = self.backend.norm(&x, &self.norm)?;
-        let logits = self.backend.product(&h, &self.lm_head)?; // [wanted, vocab]
-        self.backend.keep_logits(logits)
+        Ok(())
     }
 
     fn states(&mut self, mut step: Step, layers: usize) -> Result<Vec<f32>, Error> {
@@ -227,9 +256,8 @@ impl<B: Backend> Model for Decoder<B> {
         self.backend.take(wants)
     }
 
-    fn logprobs(&self, row: usize, ids: &[u32]) -> Result<Vec<f64>, Error> {
-        let logprobs = self.backend.logprobs(row, ids)?;
-        logprobs.ok_or_else(|| Error::Step("the logits are not numbers".into()))
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
+        self.backend.logprobs(rows)
     }
 
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {
@@ -261,9 +289,8 @@ impl<B: Backend> Load<'_, B> {
         let c = self.config;
         let at = |part: &str| format!("model.layers.{layer}.{part}");
         let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
-        let gemma = c.arch == Arch::Gemma3;
-        let mlp_norm = if gemma { "pre_feedforward_layernorm" } else { "post_attention_layernorm" };
-        let post_norms = if gemma {
+        let mlp_norm = if c.post_norms { "pre_feedforward_layernorm" } else { "post_attention_layernorm" };
+        let post_norms = if c.post_norms {
             let after_attention = self.norm(&at("post_attention_layernorm"), c.hidden)?;
             Some((after_attention, self.norm(&at("post_feedforward_layernorm"), c.hidden)?))
         } else {
@@ -290,14 +317,13 @@ impl<B: Backend> Load<'_, B> {
     }
 
     fn head_norm(&self, name: &str) -> Result<Option<B::Vector>, Error> {
-        let found = self.weights.contains(&format!("{name}.weight"));
-        found.then(|| self.norm(name, self.config.head_dim)).transpose()
+        self.config.qk_norm.then(|| self.norm(name, self.config.head_dim)).transpose()
     }
 
-    /// Norm weights in f32. Gemma's safetensors hold w of (1 + w); its GGUF files have the 1 added already.
+    /// Norm weights in f32.
     fn norm(&self, name: &str, n: usize) -> Result<B::Vector, Error> {
         let mut values = self.weights.floats(&format!("{name}.weight"), n)?;
-        if self.config.arch == Arch::Gemma3 && self.weights.metadata().is_none() {
+        if self.config.norm_plus_one {
             for w in &mut values {
                 *w += 1.0;
             }

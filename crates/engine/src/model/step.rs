@@ -32,6 +32,18 @@ pub struct Adapted {
     pub rows: Vec<u32>,
 }
 
+/// The largest step that is ever run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Most {
+    pub rows: usize,
+    /// Rows whose next-token logits are wanted.
+    pub wanted: usize,
+    /// Sequences, those whose blocks are copied and that have no rows among them.
+    pub sequences: usize,
+    /// Positions of one sequence.
+    pub context: usize,
+}
+
 /// What one step computes. A row is a token of the step; all vectors named for rows have one entry for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {

@@ -1,12 +1,7 @@
 //! What the score of an answer in JSON is made of, and the mean of the quality score's distribution in the place of the
 //! number that is written. It reads no answer ([`super::errors`] does).
 
-use crate::{
-    Error, Panel, Preset, Role, Settings, Stage, expected,
-    llm::Chat,
-    method::Calls,
-    setup::{self, Options},
-};
+use crate::{Error, Panel, Preset, Role, Settings, Stage, expected, llm::Chat, method::Calls, setup};
 
 /// The question that it asks: all numbers are weighed, nothing is written.
 pub const EXPECT: Stage = Stage::new("expect");
@@ -22,22 +17,9 @@ pub enum Scoring {
 }
 
 impl Scoring {
-    /// Values of the option `score` for methods that always ask for both.
-    pub const VALUES: &'static [&'static str] = &["errors", "da", "expected-da"];
-
-    /// What they mean.
+    /// What the option `score` is about in methods that always ask for both.
     pub const MEANING: &'static str = "what the score is made of: the errors, the quality score as written, or the mean of the \
                                        quality score's distribution";
-
-    /// Reads an option `score` of [`Scoring::VALUES`].
-    #[must_use]
-    pub fn of(options: &Options) -> Self {
-        match options.get("score") {
-            "da" => Self::Quality,
-            "expected-da" => Self::ExpectedQuality,
-            _ => Self::Errors,
-        }
-    }
 
     /// Whether the quality score is the score.
     #[must_use]

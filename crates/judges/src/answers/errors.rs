@@ -262,7 +262,7 @@ impl Answer {
     #[must_use]
     pub fn weighed(mut self, reply: &Reply) -> Self {
         let named = self.errors.iter_mut().filter(|entry| entry.error_span.is_some());
-        for (entry, confidence) in named.zip(confidence::of_values(reply, "error_span")) {
+        for (entry, confidence) in named.zip(confidence::value_confidences(reply, "error_span")) {
             entry.confidence = confidence;
         }
         self

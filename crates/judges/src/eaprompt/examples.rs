@@ -1,20 +1,19 @@
-//! Worked examples of EAPrompt: our files of shots, and the authors' own file of constants, which only the user has:
-//! its repository carries no licence. It renders nothing.
-//!
-//! Source: `EAPrompt/constants/context.py` of Coldmist-Lu/ErrorAnalysis_Prompt at c74bf779.
+//! Worked examples of EAPrompt: our files of shots, or the authors' own file ([`code`]). It renders nothing.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::{collections::BTreeSet, fmt};
 
+use super::{Asked, Shown};
 use crate::{
     Error,
     prompt::{File, Prompts},
     segment::{Segment, lang},
-    setup::{self, Options, Preset, Settings},
+    setup::{self, Preset, Settings},
     shots::{self, Shot, ShotError},
 };
+
+mod code;
+
+use code::{Demo, is_authors, read_authors};
 
 /// The pairs that the authors have an example of.
 const AUTHORS: [(&str, &str); 3] = [("en", "de"), ("en", "ru"), ("zh", "en")];
@@ -39,14 +38,14 @@ impl Examples {
         prompts: &Prompts,
         file: Option<File>,
         settings: &Settings,
-        options: &Options,
+        asked: &Asked,
     ) -> Result<Self, setup::Error> {
-        let by_pair = options.get("shots") != "all";
-        let mut all = file.map_or(Ok(Vec::new()), |file| read(prompts, file, settings, options))?;
-        let is_detailed = options.get("demo") == "detailed";
+        let by_pair = *asked.shots != Shown::All;
+        let mut all = file.map_or(Ok(Vec::new()), |file| read(prompts, file, settings, asked))?;
+        let is_detailed = *asked.is_detailed;
         all.retain(|example| {
             let is_said = !is_detailed || matches!(example.answer, Answer::Words { .. });
-            is_said && (!options.shows_reference(settings) || example.reference.is_some())
+            is_said && (!asked.reference.is_shown(settings) || example.reference.is_some())
         });
         let as_code = by_pair && file.is_some() && settings.preset == Preset::Code;
         Ok(Self { all, by_pair, as_code, is_off: file.is_none() })
@@ -98,7 +97,7 @@ fn read(
     prompts: &Prompts,
     file: File,
     settings: &Settings,
-    options: &Options,
+    asked: &Asked,
 ) -> Result<Vec<Example>, setup::Error> {
     let text = prompts.render(file, ()).map_err(setup::Error::from_prompt)?;
     if !is_authors(&text) {
@@ -111,8 +110,8 @@ fn read(
     if settings.preset != Preset::Code {
         return Err(conflict("they are in the layout of the authors' code; hint: use preset `code`".into()));
     }
-    let demo = if options.get("demo") == "detailed" { Demo::Detailed } else { Demo::Itemized };
-    read_authors(&text, demo, options.shows_reference(settings)).map_err(conflict)
+    let demo = if *asked.is_detailed { Demo::Detailed } else { Demo::Itemized };
+    read_authors(&text, demo, asked.reference.is_shown(settings)).map_err(conflict)
 }
 
 /// One example.
@@ -136,13 +135,6 @@ pub enum Answer {
     Words { errors: String, counts: String },
 }
 
-/// How the errors of the authors' examples are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Demo {
-    Itemized,
-    Detailed,
-}
-
 impl Example {
     /// Whether the example translates between the segment's languages, whatever their regions and scripts.
     fn is_of(&self, segment: &Segment) -> bool {
@@ -161,101 +153,6 @@ impl From<Shot> for Example {
 /// `Chinese` of `Chinese (China)`.
 fn plain(name: &str) -> &str {
     name.split_once(" (").map_or(name, |(language, _)| language)
-}
-
-/// Whether a file is the authors' and not one of shots, which is JSON from its first character on.
-fn is_authors(text: &str) -> bool {
-    !text.trim_start().starts_with('{') && text.contains("EXAMPLE_")
-}
-
-/// The examples of the authors' file, with or without their references.
-///
-/// # Errors
-/// A sentence that names the constant that is missing or cannot be read.
-fn read_authors(text: &str, demo: Demo, with_references: bool) -> Result<Vec<Example>, String> {
-    let constants = constants(text)?;
-    let constant = |name: &str| {
-        let text = constants.get(name).ok_or_else(|| format!("the constant `{name}` is missing"))?;
-        Ok::<String, String>(text.trim().to_owned())
-    };
-    let kind = if with_references { "REF" } else { "SRC" };
-    let demo = if demo == Demo::Itemized { "ITEMIZED" } else { "DETAILED" };
-    let pairs = constants.keys().filter_map(|name| name.strip_prefix("EXAMPLE_")?.strip_suffix("_SRC"));
-    let example = |pair: &str| {
-        let (src, tgt) = lang::parse_pair(&pair.to_lowercase()).map_err(|e| e.to_string())?;
-        let name = format!("EXAMPLE_{pair}_{kind}");
-        let texts = constant(&name)?;
-        let [source, reference, target] = cut(&texts, with_references)
-            .ok_or_else(|| format!("the constant `{name}` does not run from `Source:` to `Translation:`"))?;
-        Ok(Example {
-            source_lang: src.name().into(),
-            target_lang: tgt.name().into(),
-            source: source.into(),
-            reference: with_references.then(|| reference.into()),
-            target: target.into(),
-            answer: Answer::Words {
-                errors: constant(&format!("EXAMPLE_ERROR_{demo}_{pair}"))?,
-                counts: constant(&format!("EXAMPLE_COUNT_{pair}"))?,
-            },
-        })
-    };
-    let examples = pairs.map(example).collect::<Result<Vec<_>, String>>()?;
-    if examples.is_empty() { Err("it has no constant `EXAMPLE_..._SRC`".into()) } else { Ok(examples) }
-}
-
-/// Source, reference (empty without one) and translation of an example.
-fn cut(texts: &str, with_reference: bool) -> Option<[&str; 3]> {
-    let rest = texts.strip_prefix("Source: ")?;
-    if !with_reference {
-        return rest.split_once("\nTranslation: ").map(|(source, target)| [source, "", target]);
-    }
-    let (source, rest) = rest.split_once("\nReference: ")?;
-    let (reference, target) = rest.split_once("\nTranslation: ")?;
-    Some([source, reference, target])
-}
-
-/// The string constants of a Python file, `NAME = "..."` at the start of a line; all else is passed over.
-///
-/// # Errors
-/// A sentence about a string that does not end or has an escape that is not read here.
-fn constants(text: &str) -> Result<BTreeMap<String, String>, String> {
-    let text = text.replace("\r\n", "\n");
-    let mut constants = BTreeMap::new();
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let line = rest.split('\n').next().unwrap_or_default();
-        let (name, value) = line.split_once(" = ").unwrap_or(("", line));
-        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
-        let start = if is_name { value } else { line };
-        if !start.starts_with(['"', '\'']) {
-            rest = rest.get(line.len() + 1..).unwrap_or_default();
-            continue;
-        }
-        // A string that has no name, such as the file's own description, is passed over as a whole.
-        let from = line.len() - start.len();
-        let (value, behind) = string(&rest[from..]).map_err(|why| match name {
-            "" => why.to_owned(),
-            name => format!("the constant `{name}` {why}"),
-        })?;
-        rest = behind.split_once('\n').map_or("", |(_, rest)| rest);
-        if is_name {
-            constants.insert(name.to_owned(), value);
-        }
-    }
-    Ok(constants)
-}
-
-/// The string that a text begins with, and what stands behind it.
-fn string(text: &str) -> Result<(String, &str), &'static str> {
-    let quote = &text[..1];
-    let triple = quote.repeat(3);
-    let close = if text.starts_with(&triple) { triple.as_str() } else { quote };
-    let body = &text[close.len()..];
-    let end = body.find(close).ok_or("is a string that does not end")?;
-    if body[..end].contains('\\') {
-        return Err("holds a backslash, and escapes are not read here");
-    }
-    Ok((body[..end].to_owned(), &body[end + close.len()..]))
 }
 
 #[cfg(test)]

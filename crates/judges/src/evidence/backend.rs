@@ -13,11 +13,11 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use tribunal_core::digest;
 
 #[cfg(feature = "search")]
 use super::Index;
-use super::{Error, Passage, hex};
+use super::{Error, Passage};
 
 /// How long a program or a service may take to answer.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -64,7 +64,7 @@ impl Backend {
                 path: path.into(),
                 source,
             })?;
-            return Ok(Self::Program { path: path.into(), sha256: hex(&Sha256::digest(bytes)) });
+            return Ok(Self::Program { path: path.into(), sha256: digest::sha256(bytes) });
         }
         #[cfg(feature = "search")]
         return Index::open(path).map(Self::Index);

@@ -13,9 +13,9 @@ use tantivy::{
     schema::{FAST, Field, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions, Value as _},
 };
 
-use tribunal_core::{files, panics::caught};
+use tribunal_core::{digest::hex, files, panics::caught};
 
-use super::{Error, Hit, Passage, hex, read};
+use super::{Error, Hit, Passage, read};
 
 pub mod words;
 

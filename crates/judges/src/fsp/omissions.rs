@@ -30,7 +30,7 @@ pub fn question<'a>(
     document: &Document,
     group: &'a [Segment],
 ) -> Result<(Chat, Vec<Sentence<'a>>), Error> {
-    let of_segment = |(segment, text): (usize, &'a Segment)| {
+    let segment_sentences = |(segment, text): (usize, &'a Segment)| {
         let source = text.source.as_str();
         let sentences = sentences::split(source).into_iter().filter(|range| !range.is_empty());
         sentences.map(move |range| Sentence {
@@ -39,7 +39,7 @@ pub fn question<'a>(
             text: &source[range],
         })
     };
-    let sentences: Vec<Sentence> = group.iter().enumerate().flat_map(of_segment).collect();
+    let sentences: Vec<Sentence> = group.iter().enumerate().flat_map(segment_sentences).collect();
     let values = json!({
         "source_lang": document.source_lang,
         "target_lang": document.target_lang,

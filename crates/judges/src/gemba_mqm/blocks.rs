@@ -24,7 +24,7 @@ use crate::{
 const NO_ERROR: &str = "no-error";
 
 /// Categories whose span is copied from the translation, and those whose span is copied from the source.
-const OF_TARGET: &[&str] = &[
+const TARGET_CATEGORIES: &[&str] = &[
     "accuracy/addition",
     "accuracy/mistranslation",
     "accuracy/untranslated text",
@@ -39,7 +39,7 @@ const OF_TARGET: &[&str] = &[
     "terminology/inconsistent use",
     "other",
 ];
-const OF_SOURCE: &[&str] = &["accuracy/omission"];
+const SOURCE_CATEGORIES: &[&str] = &["accuracy/omission"];
 const NON_TRANSLATION: &str = "non-translation";
 
 /// The blocks of a method, worst first.
@@ -51,9 +51,12 @@ pub const ESA: &[Severity] = &[Severity::Major, Severity::Minor];
 pub fn form(blocks: &[Severity], max_errors: usize, source: &str, target: &str) -> Form {
     let block = |(idx, severity): (usize, &Severity)| {
         let lead = if idx == 0 { "" } else { "\n" };
-        let of_target: Vec<&str> =
-            OF_TARGET.iter().copied().chain((idx == 0).then_some(NON_TRANSLATION)).collect();
-        let entry = Layout::OneOf(vec![entries(&of_target, "translation"), entries(OF_SOURCE, "source")]);
+        let target_categories: Vec<&str> =
+            TARGET_CATEGORIES.iter().copied().chain((idx == 0).then_some(NON_TRANSLATION)).collect();
+        let entry = Layout::OneOf(vec![
+            entries(&target_categories, "translation"),
+            entries(SOURCE_CATEGORIES, "source"),
+        ]);
         let errors = Layout::OneOf(vec![
             format!("\n{NO_ERROR}").into(),
             Layout::sequence(["\n".into(), entry]).repeat(1, Some(max_errors)),
@@ -113,7 +116,9 @@ fn read_entry<'a>(line: &'a str, source: &str, target: &str) -> Option<(&'a str,
     let (category, rest) = line.split_once(" - \"")?;
     let span = rest.strip_suffix('"').filter(|span| !span.is_empty())?;
     let is_of = |categories: &[&str], text: &str| categories.contains(&category) && text.contains(span);
-    let is_error = is_of(OF_TARGET, target) || is_of(&[NON_TRANSLATION], target) || is_of(OF_SOURCE, source);
+    let is_error = is_of(TARGET_CATEGORIES, target)
+        || is_of(&[NON_TRANSLATION], target)
+        || is_of(SOURCE_CATEGORIES, source);
     is_error.then_some((category, span))
 }
 

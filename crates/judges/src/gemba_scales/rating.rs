@@ -97,13 +97,13 @@ fn index(n: usize) -> Option<f64> {
 #[must_use]
 pub fn stars_as_code(answer: &str) -> Option<f64> {
     let text = format!(" {} ", answer.to_lowercase()).replace('\n', " ");
-    let of_rows = ['*', '★'].map(|star| text.matches(star).count()).into_iter().filter(|n| *n > 0);
+    let star_rows = ['*', '★'].map(|star| text.matches(star).count()).into_iter().filter(|n| *n > 0);
     let named = NUMBERS
         .iter()
         .zip(1..)
         .filter(|(word, n)| text.contains(&format!(" {word} ")) || text.contains(&format!("{n} star")));
     let digits = read_digits(&text);
-    let mut found: Vec<usize> = of_rows.chain(named.map(|(_, n)| n)).chain(digits).collect();
+    let mut found: Vec<usize> = star_rows.chain(named.map(|(_, n)| n)).chain(digits).collect();
     found.sort_unstable();
     found.dedup();
     match found[..] {

@@ -9,6 +9,8 @@ use std::{
 
 use serde::Deserialize;
 
+use tribunal_core::random::{SplitMix, shuffle};
+
 use crate::{
     mqm::{
         Severity,
@@ -56,7 +58,7 @@ type Document = Vec<Option<Rated>>;
 /// fewer than `n` examples of this granularity.
 pub fn draw(path: &Path, granularity: Granularity, n: usize, seed: u64) -> Result<Vec<Shot>, Error> {
     let documents = if path.is_dir() { rated_testset(path)? } else { rated_file(path)? };
-    let mut random = Random { seed, counter: 0 };
+    let mut random = SplitMix(seed);
     let mut pool: Vec<Vec<&Rated>> = match granularity {
         Granularity::Seg => documents.values().flatten().flatten().map(|rated| vec![rated]).collect(),
         Granularity::Doc => documents.values().filter_map(whole).collect(),
@@ -70,7 +72,7 @@ pub fn draw(path: &Path, granularity: Granularity, n: usize, seed: u64) -> Resul
         );
         return Err(Error::Conflict(reason));
     }
-    random.shuffle(&mut pool);
+    shuffle(&mut pool, |_| random.draw());
     Ok(pool[..n].iter().map(|segments| join(segments)).collect())
 }
 
@@ -87,14 +89,14 @@ fn whole(document: &Document) -> Option<Vec<&Rated>> {
 }
 
 /// Documents of one system and language pair, shuffled, five by five; a rest of fewer is left out.
-fn five_documents<'a>(documents: &'a BTreeMap<Key, Document>, random: &mut Random) -> Vec<Vec<&'a Rated>> {
-    let mut of_system: BTreeMap<(&str, &str), Vec<Vec<&Rated>>> = BTreeMap::new();
+fn five_documents<'a>(documents: &'a BTreeMap<Key, Document>, random: &mut SplitMix) -> Vec<Vec<&'a Rated>> {
+    let mut by_system: BTreeMap<(&str, &str), Vec<Vec<&Rated>>> = BTreeMap::new();
     for ((pair, system, _), document) in documents {
-        of_system.entry((pair, system)).or_default().extend(whole(document));
+        by_system.entry((pair, system)).or_default().extend(whole(document));
     }
     let mut pool = Vec::new();
-    for mut documents in of_system.into_values() {
-        random.shuffle(&mut documents);
+    for mut documents in by_system.into_values() {
+        shuffle(&mut documents, |_| random.draw());
         pool.extend(documents.chunks_exact(DOCS).map(<[_]>::concat));
     }
     pool
@@ -153,7 +155,7 @@ fn rated_pair(
     documents: &mut BTreeMap<Key, Document>,
 ) -> Result<(), Error> {
     let raters: Vec<Ratings> =
-        files.iter().map(|(_, path)| ratings::read(path)).collect::<Result<_, _>>().map_err(of_ratings)?;
+        files.iter().map(|(_, path)| ratings::read(path)).collect::<Result<_, _>>().map_err(ratings_error)?;
     let systems: BTreeSet<&String> = raters.iter().flat_map(BTreeMap::keys).collect();
     let conflict = |reason: String| Error::Conflict(reason);
     let (src, tgt) = lang::parse_pair(pair).map_err(|e| conflict(e.to_string()))?;
@@ -177,7 +179,7 @@ fn rated(segment: &Segment, errors: &[Marked]) -> Rated {
         let severity: Severity = marked.severity.parse().ok().filter(|s| *s != Severity::Neutral)?;
         let text = if marked.is_source_error { &segment.source } else { &segment.hypothesis };
         let span = text.chars().skip(marked.start).take(marked.end.saturating_sub(marked.start)).collect();
-        let category = of_prompt(&marked.category)?;
+        let category = prompt_category(&marked.category)?;
         Some(ShotError { category, span, severity, explanation: String::new(), points: BTreeMap::new() })
     };
     Rated {
@@ -193,7 +195,7 @@ fn rated(segment: &Segment, errors: &[Marked]) -> Rated {
 
 /// A category in the words of the prompt, which knows neither locale conventions nor source errors: those are
 /// `other`. `None` for no error.
-fn of_prompt(category: &str) -> Option<String> {
+fn prompt_category(category: &str) -> Option<String> {
     let path = typology::normalise(category);
     match path.split('/').next().unwrap_or_default() {
         "no-error" => None,
@@ -206,7 +208,7 @@ fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|source| Error::Read { file: path.into(), source })
 }
 
-fn of_ratings(error: ratings::Error) -> Error {
+fn ratings_error(error: ratings::Error) -> Error {
     match error {
         ratings::Error::Io { path, source } => Error::Read { file: path, source },
         ratings::Error::Line { path, line, reason } => {
@@ -218,32 +220,6 @@ fn of_ratings(error: ratings::Error) -> Error {
 
 fn wrong_line(path: &Path, idx: usize, error: &serde_json::Error) -> Error {
     Error::Shot { file: path.display().to_string(), line: idx + 1, reason: error.to_string() }
-}
-
-/// A counter-based generator: draws depend on the seed alone.
-///
-/// Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
-struct Random {
-    seed: u64,
-    counter: u64,
-}
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.counter += 1;
-        let mut z = self.seed.wrapping_add(self.counter.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n as u64) as usize
-    }
-
-    /// Fisher and Yates.
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            let at = self.below(i + 1);
-            items.swap(i, at);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -275,11 +251,13 @@ mod tests {
         );
         let docs = drawn(Granularity::Doc, 5).unwrap();
         assert!(docs.iter().all(|shot| lines(shot) == 2 && shot.errors.len() == 2), "{docs:?}");
-        let of_doc = |line: &str| line.rsplit_once('.').unwrap().0.to_owned();
-        assert!(docs.iter().all(|shot| shot.target.lines().map(of_doc).collect::<BTreeSet<_>>().len() == 1));
+        let doc_name = |line: &str| line.rsplit_once('.').unwrap().0.to_owned();
+        assert!(
+            docs.iter().all(|shot| shot.target.lines().map(doc_name).collect::<BTreeSet<_>>().len() == 1)
+        );
         let five = drawn(Granularity::FiveDoc, 2).unwrap();
         for shot in &five {
-            let docs: BTreeSet<String> = shot.target.lines().map(of_doc).collect();
+            let docs: BTreeSet<String> = shot.target.lines().map(doc_name).collect();
             let systems: BTreeSet<&str> = shot.target.lines().map(|line| &line[..2]).collect();
             assert_eq!((lines(shot), docs.len(), systems.len()), (10, 5, 1), "{shot:?}");
         }

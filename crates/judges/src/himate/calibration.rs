@@ -4,12 +4,13 @@
 use std::{fs, path::Path};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use tribunal_core::digest;
 
+use super::Asked;
 use crate::{
     Error, Model,
     segment::{Segment, trained::TrainedOn},
-    setup::{self, Options},
+    setup,
 };
 
 /// The percentile that the paper takes.
@@ -67,9 +68,7 @@ impl Calibration {
                 e.message()
             ),
         })?;
-        let digest = Sha256::digest(&text);
-        let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-        Ok((calibration, format!("{hash:08x}")))
+        Ok((calibration, digest::short(&text)))
     }
 
     /// The file's text.
@@ -101,15 +100,15 @@ impl Limit {
     ///
     /// # Errors
     /// [`setup::Error::Value`] for a threshold above 1, and what [`Calibration::read`] names.
-    pub fn of(options: &Options) -> Result<Self, setup::Error> {
-        if options.get("calibration") != "none" {
-            let (calibration, hash) = Calibration::read(Path::new(options.get("calibration")))?;
+    pub fn of(asked: &Asked) -> Result<Self, setup::Error> {
+        if let Some(file) = asked.calibration.as_deref() {
+            let (calibration, hash) = Calibration::read(Path::new(file))?;
             return Ok(Self::Fitted(calibration, hash));
         }
-        let probability = options.number("threshold").filter(|p| (0.0..=1.0).contains(p));
+        let probability = Some(*asked.threshold).filter(|p| (0.0..=1.0).contains(p));
         probability.map(Self::Probability).ok_or_else(|| setup::Error::Value {
             option: "option `threshold`".into(),
-            value: options.get("threshold").into(),
+            value: asked.threshold.text.clone(),
             known: "a probability from 0 to 1".into(),
         })
     }

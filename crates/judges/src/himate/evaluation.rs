@@ -77,7 +77,7 @@ impl HiMate {
                 })
             });
             let answer = json!({ "strict": self.is_strict(), "error": shown });
-            let question = self.prompts.render(QUESTION, self.query(&Pair::of_shot(shot), subtype))?;
+            let question = self.prompts.render(QUESTION, self.query(&Pair::from_shot(shot), subtype))?;
             chat = chat.user(question).assistant(self.prompts.render(ANSWER, answer)?);
         }
         Ok(chat.user(self.prompts.render(QUESTION, &values)?))

@@ -171,7 +171,7 @@ pub(super) fn written(annotations: &[Annotation], preset: Preset) -> String {
 
 /// The answer that a shot gives. `strict` leaves out what is not verbatim in its text or of another dimension,
 /// and every annotation says whether it is a source error; the Chinese figures say so of non-translations only.
-pub(super) fn of_shot(shot: &Shot, dimension: &Dimension, preset: Preset) -> Vec<Annotation> {
+pub(super) fn shot_annotations(shot: &Shot, dimension: &Dimension, preset: Preset) -> Vec<Annotation> {
     let is_strict = preset == Preset::Strict;
     let annotations = shot.errors.iter().map(|error| {
         let annotation = Annotation::of(&ErrorSpan::new(&error.category, &error.span, error.severity));
@@ -247,13 +247,13 @@ pub(super) fn extract(text: &str) -> Option<Value> {
 }
 
 /// The annotations of such a list; `None` when an entry lacks its span, category or severity.
-pub(super) fn of_list(list: Value) -> Option<Vec<Annotation>> {
+pub(super) fn listed(list: Value) -> Option<Vec<Annotation>> {
     serde_json::from_value(list).ok()
 }
 
 /// The answer of a shot with all its annotations.
 pub(super) fn answer_of(shot: &Shot) -> String {
-    written(&of_shot(shot, &COUPLED, Preset::Paper), Preset::Paper)
+    written(&shot_annotations(shot, &COUPLED, Preset::Paper), Preset::Paper)
 }
 
 #[cfg(test)]
@@ -266,7 +266,7 @@ mod tests {
     #[track_caller]
     fn check(answer: &str, expected: [Option<usize>; 3]) {
         let [strict, paper] = [Preset::Strict, Preset::Paper].map(|p| read(answer, p).ok().map(|a| a.len()));
-        let code = extract(answer).and_then(of_list).map(|a| a.len());
+        let code = extract(answer).and_then(listed).map(|a| a.len());
         assert_eq!([strict, paper, code], expected, "strict, paper, code: {answer}");
     }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    MMad, Pair, Question,
+    Asked, MMad, Pair, Question,
     annotation::{self, Annotation, Dimension, written},
 };
 use crate::{
@@ -14,7 +14,6 @@ use crate::{
     prompt::File,
     reading,
     segment::Segment,
-    setup::Options,
 };
 
 const SYSTEM: File = File { name: "m_mad/debate_system.j2", text: include_str!("debate_system.j2") };
@@ -47,7 +46,7 @@ pub(super) struct Rules {
 
 /// What counts when the sides never agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Undecided {
+pub enum Undecided {
     /// Side A's last word (section 2.2).
     Last,
     /// The original evaluation (section 4.3).
@@ -57,7 +56,7 @@ pub(super) enum Undecided {
 /// Who speaks and who decides (section 4.3, Table 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Strategy {
+pub enum Strategy {
     Consensus,
     Deliberation,
     InteractiveReview,
@@ -67,28 +66,16 @@ pub(super) enum Strategy {
 /// What the sides disagree about (Table 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Topic {
+pub enum Topic {
     Severity,
     Category,
     Entirety,
 }
 
 impl Rules {
-    /// Reads the options; the number of rounds was checked before.
-    pub fn of(options: &Options, rounds: usize) -> Self {
-        let strategy = match options.get("strategy") {
-            "deliberation" => Strategy::Deliberation,
-            "interactive-review" => Strategy::InteractiveReview,
-            "consultancy-review" => Strategy::ConsultancyReview,
-            _ => Strategy::Consensus,
-        };
-        let topic = match options.get("topic") {
-            "category" => Topic::Category,
-            "entirety" => Topic::Entirety,
-            _ => Topic::Severity,
-        };
-        let undecided =
-            if options.get("undecided") == "original" { Undecided::Original } else { Undecided::Last };
+    /// The rules that were asked for; the number of rounds was checked before.
+    pub fn of(asked: &Asked, rounds: usize) -> Self {
+        let (strategy, topic, undecided) = (*asked.strategy, *asked.topic, *asked.undecided);
         Self { strategy, topic, rounds, undecided }
     }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use tribunal_core::digest;
 
 use crate::{
     Error, Model,
@@ -250,9 +250,7 @@ impl Fit {
     fn applied(mut self, text: &str) -> Self {
         let maps = [&self.any.map, &self.major.map, &self.score.mean, &self.score.grown];
         let lens = Lens { depths: vec![self.depth], maps: maps.into_iter().cloned().collect() };
-        let digest = Sha256::digest(text);
-        let hash = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-        self.applied = Applied { hash: format!("{hash:08x}"), lens };
+        self.applied = Applied { hash: digest::short(text), lens };
         self
     }
 

@@ -136,8 +136,8 @@ impl Evaluation {
 
 /// Notes how sure the model was of each span.
 pub(super) fn weigh_spans(failed: &mut [Failed], reply: &Reply) {
-    let in_source = confidence::of_values(reply, "source_segment");
-    let in_target = confidence::of_values(reply, "target_segment");
+    let in_source = confidence::value_confidences(reply, "source_segment");
+    let in_target = confidence::value_confidences(reply, "target_segment");
     // Spans that leave a segment out would shift what follows.
     if in_source.len() == failed.len() && in_target.len() == failed.len() {
         for (failed, (source, target)) in failed.iter_mut().zip(in_source.into_iter().zip(in_target)) {

@@ -20,12 +20,13 @@ use serde_json::{Value, json};
 use super::{
     BUDGET, Rate,
     agents::{self, Failed, PASSAGES},
-    python::{Number, repr},
     stages,
     tools::{self, Arguments},
 };
 use crate::{
-    Error, Panel, Role, Step, Verdict, in_parallel,
+    Error, Panel, Role, Step, Verdict,
+    code::python::{Number, repr},
+    in_parallel,
     llm::{Chat, Form, Reply, Sampling, Speaker},
     mqm::Repeats,
     pairwise,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Cue, Scenario, Texts,
+    Asked, Cue, Scenario, Texts,
     entries::{Entry, Level},
     files::Files,
     scenario::Scale,
@@ -18,7 +18,7 @@ use crate::{
     answers::form_about,
     llm::{Chat, Form},
     prompt::{File, Prompts},
-    setup::{self, Options, Preset, Settings},
+    setup::{self, Preset, Settings},
     shots::{self, Shot, ShotError},
 };
 
@@ -73,12 +73,12 @@ impl Questions {
     ///
     /// # Errors
     /// Files that cannot be used, and a reference where the preset shows none.
-    pub fn load(scenario: Scenario, settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        let preset = settings.preset;
-        let shows_reference = options.shows_reference(settings);
+    pub fn load(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+        let (preset, scenario) = (settings.preset, *asked.scenario);
+        let shows_reference = asked.reference.is_shown(settings);
         check_reference(scenario, preset, shows_reference)?;
         let files = Files::of(scenario, preset);
-        let shots = options.has_shots(settings)?.then_some(files.shots);
+        let shots = settings.has_shots(*asked.has_shots)?.then_some(files.shots);
         let is_code_shots = preset == Preset::Code && settings.shots.is_none();
         let answer = (preset != Preset::Strict && !is_code_shots).then_some(files.answer);
         let optional = [files.definitions, files.rubric, files.continuous, shots, answer, files.schema];

@@ -43,12 +43,6 @@ pub const NAMES: [(&str, &str, Scenario); 10] = [
     ("gemba", "GEMBA", Gemba),
 ];
 
-/// The full names, for the option `scenario`.
-pub const OPTIONS: &[&str] = &[
-    NAMES[0].0, NAMES[1].0, NAMES[2].0, NAMES[3].0, NAMES[4].0, NAMES[5].0, NAMES[6].0, NAMES[7].0,
-    NAMES[8].0, NAMES[9].0,
-];
-
 impl Scale {
     /// The worst severity.
     #[must_use]

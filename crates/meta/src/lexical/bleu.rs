@@ -66,10 +66,14 @@ impl Bleu {
             ..BleuCounts::default()
         };
         for order in 1..=MAX_ORDER {
-            let of_references: Vec<_> = references.iter().map(|tokens| ngrams(tokens, order)).collect();
+            let reference_ngrams: Vec<_> = references.iter().map(|tokens| ngrams(tokens, order)).collect();
             for (ngram, count) in ngrams(&tokens, order) {
-                let limit =
-                    of_references.iter().filter_map(|ngrams| ngrams.get(ngram)).max().copied().unwrap_or(0);
+                let limit = reference_ngrams
+                    .iter()
+                    .filter_map(|ngrams| ngrams.get(ngram))
+                    .max()
+                    .copied()
+                    .unwrap_or(0);
                 counts.matches[order - 1] += count.min(limit);
                 counts.totals[order - 1] += count;
             }

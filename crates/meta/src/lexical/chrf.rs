@@ -57,9 +57,9 @@ impl Chrf {
     pub fn count(&self, hypothesis: &str, reference: &str) -> ChrfCounts {
         let (chars, ref_chars) = (self.chars(hypothesis), self.chars(reference));
         let (tokens, ref_tokens) = (split_words(hypothesis), split_words(reference));
-        let of_chars = (1..=self.char_order).map(|order| overlap(&chars, &ref_chars, order));
-        let of_words = (1..=self.word_order).map(|order| overlap(&tokens, &ref_tokens, order));
-        ChrfCounts(of_chars.chain(of_words).collect())
+        let char_counts = (1..=self.char_order).map(|order| overlap(&chars, &ref_chars, order));
+        let word_counts = (1..=self.word_order).map(|order| overlap(&tokens, &ref_tokens, order));
+        ChrfCounts(char_counts.chain(word_counts).collect())
     }
 
     fn chars(&self, text: &str) -> Vec<char> {
@@ -86,15 +86,15 @@ impl Chrf {
 }
 
 fn overlap<T: Eq + std::hash::Hash>(hypothesis: &[T], reference: &[T], order: usize) -> [u64; 3] {
-    let of_reference = ngrams(reference, order);
+    let reference_ngrams = ngrams(reference, order);
     let mut both = 0;
     let mut total = 0;
     for (ngram, count) in ngrams(hypothesis, order) {
         total += count;
-        both += of_reference.get(ngram).map_or(0, |limit| count.min(*limit));
+        both += reference_ngrams.get(ngram).map_or(0, |limit| count.min(*limit));
     }
     // An order that the reference does not reach does not count against the hypothesis.
-    [if of_reference.is_empty() { 0 } else { total }, of_reference.values().sum(), both]
+    [if reference_ngrams.is_empty() { 0 } else { total }, reference_ngrams.values().sum(), both]
 }
 
 /// Words with one punctuation mark split off at the end, or else at the start.

@@ -95,14 +95,14 @@ pub fn build(rated: &[Rated], plan: &Plan) -> Result<Built, Error> {
 }
 
 fn is_perfect(rated: &Rated) -> bool {
-    rated.errors.iter().all(|error| labels::of_mqm(&error.category) == Some(NO_ERROR))
+    rated.errors.iter().all(|error| labels::from_mqm(&error.category) == Some(NO_ERROR))
 }
 
 fn marked_set(rated: &[Rated], plan: &Plan, random: &mut Pcg64) -> Vec<Cue> {
     let mut candidates: BTreeMap<(&str, &str), Vec<(&Rated, &Marked)>> = BTreeMap::new();
     for translation in rated {
         for error in translation.errors.iter().filter(|error| error.end > error.start) {
-            let cell = (labels::of_mqm(&error.category), labels::severity(&error.severity));
+            let cell = (labels::from_mqm(&error.category), labels::severity(&error.severity));
             if let (Some(label), Some(severity)) = cell {
                 candidates.entry((label, severity)).or_default().push((translation, error));
             }

@@ -80,7 +80,7 @@ fn jsonl_rows(text: &str) -> Vec<Row> {
 
 /// The cue with its labels written as PROMPTCUE writes them.
 fn labelled(cue: Cue) -> Result<Cue, String> {
-    let Some(category) = labels::of_gold(&cue.category) else {
+    let Some(category) = labels::from_gold(&cue.category) else {
         return Err(format!(
             "PROMPTCUE has no category `{}`; hint: it has {}, {} and MQM's names for them, such as \
              `Accuracy/Mistranslation`",

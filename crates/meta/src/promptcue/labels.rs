@@ -70,13 +70,13 @@ const SPOKEN: [(&str, &str); 13] = [
 /// The label of an MQM category; `None` for categories that the sets leave out.
 ///
 /// ```
-/// use tribunal_meta::promptcue::labels::of_mqm;
-/// assert_eq!(of_mqm("Style/Bad sentence structure"), Some("word order"));
-/// assert_eq!(of_mqm("Terminology/Inconsistent use"), Some("terminology"));
-/// assert_eq!(of_mqm("Locale convention/Date format"), None);
+/// use tribunal_meta::promptcue::labels::from_mqm;
+/// assert_eq!(from_mqm("Style/Bad sentence structure"), Some("word order"));
+/// assert_eq!(from_mqm("Terminology/Inconsistent use"), Some("terminology"));
+/// assert_eq!(from_mqm("Locale convention/Date format"), None);
 /// ```
 #[must_use]
-pub fn of_mqm(category: &str) -> Option<&'static str> {
+pub fn from_mqm(category: &str) -> Option<&'static str> {
     let category = category.trim().to_lowercase();
     if category.starts_with("no-error") || category.starts_with("no error") {
         return Some(NO_ERROR);
@@ -106,14 +106,14 @@ pub fn spoken(text: &str) -> Option<&'static str> {
 /// another path that ends in a label. `None` for what the framework has no label for.
 ///
 /// ```
-/// use tribunal_meta::promptcue::labels::of_gold;
-/// assert_eq!(of_gold("Accuracy/Mistranslation"), Some("mistranslation"));
-/// assert_eq!(of_gold("accuracy/untranslated text"), Some("untranslated"));
-/// assert_eq!(of_gold("Word Order"), Some("word order"));
-/// assert_eq!(of_gold("Style/Awkward"), None);
+/// use tribunal_meta::promptcue::labels::from_gold;
+/// assert_eq!(from_gold("Accuracy/Mistranslation"), Some("mistranslation"));
+/// assert_eq!(from_gold("accuracy/untranslated text"), Some("untranslated"));
+/// assert_eq!(from_gold("Word Order"), Some("word order"));
+/// assert_eq!(from_gold("Style/Awkward"), None);
 /// ```
 #[must_use]
-pub fn of_gold(category: &str) -> Option<&'static str> {
+pub fn from_gold(category: &str) -> Option<&'static str> {
     let category = category.trim().to_lowercase();
     let plain = |name: &str| {
         let name = name.trim();
@@ -121,7 +121,7 @@ pub fn of_gold(category: &str) -> Option<&'static str> {
         synonym.or_else(|| ERRORS.into_iter().find(|label| *label == name))
     };
     plain(&category)
-        .or_else(|| of_mqm(&category))
+        .or_else(|| from_mqm(&category))
         .or_else(|| category.rsplit_once('/').and_then(|(_, last)| plain(last)))
 }
 

@@ -94,7 +94,7 @@ pub fn score(cues: &[Cue], answers: &[Answer], options: &ScoreOptions) -> Result
     let found: Result<Vec<Found>, Error> =
         pairs.iter().map(|(cue, answer)| read_answer(cue, answer, options.recorded, again)).collect();
     let found = found?;
-    let gold_categories = gold_labels(&pairs, |cue| labels::of_gold(&cue.category))?;
+    let gold_categories = gold_labels(&pairs, |cue| labels::from_gold(&cue.category))?;
     let gold_severities = gold_labels(&pairs, |cue| labels::severity(&cue.severity))?;
     let categories: Vec<String> = found.iter().map(|found| found.category.clone()).collect();
     let severities: Vec<String> = found.iter().map(|found| found.severity.clone()).collect();
@@ -140,7 +140,7 @@ fn gold_labels(
     pairs: &[(&Cue, &Answer)],
     label: fn(&Cue) -> Option<&'static str>,
 ) -> Result<Vec<String>, Error> {
-    let of_cue = |(cue, _): &(&Cue, &Answer)| {
+    let cue_label = |(cue, _): &(&Cue, &Answer)| {
         label(cue).map(str::to_owned).ok_or_else(|| {
             let (id, category, severity) = (cue.id, &cue.category, &cue.severity);
             Error::Unsuitable(format!(
@@ -148,7 +148,7 @@ fn gold_labels(
             ))
         })
     };
-    pairs.iter().map(of_cue).collect()
+    pairs.iter().map(cue_label).collect()
 }
 
 fn names_span(answer: &Answer, cue: &Cue) -> bool {

@@ -108,7 +108,7 @@ impl UnitScores {
     }
 
     /// The segments of each unit that a system has; of a system that was not judged, of none.
-    pub fn of_system<'a>(&'a self, system: &str) -> impl Iterator<Item = &'a [usize]> {
+    pub fn system_units<'a>(&'a self, system: &str) -> impl Iterator<Item = &'a [usize]> {
         let given = self.scores.get(system).into_iter().flatten();
         let there = self.units.iter().zip(given).filter(|(_, given)| **given != Given::Absent);
         there.map(|(segs, _)| segs.as_slice())
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn system_scores_are_means_over_common_units() {
-        let found = Scores::of_units("run", scores());
+        let found = Scores::from_units("run", scores());
         assert_eq!((found.systems["a"], found.systems["b"]), (Some(-3.0), Some(-5.0)));
         assert_eq!(found.n_left_out, Some(2));
     }

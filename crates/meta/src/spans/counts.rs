@@ -141,12 +141,12 @@ impl Counts {
     ) {
         let places = located(named, texts);
         for in_source in [false, true] {
-            let of_side = |spans: &[Span]| -> Vec<Span> {
+            let on_side = |spans: &[Span]| -> Vec<Span> {
                 spans.iter().filter(|span| span.in_source == in_source).copied().collect()
             };
-            let gold = of_side(gold);
+            let gold = on_side(gold);
             let found = places.iter().flatten().flat_map(|span| cut(*span)).collect::<Vec<_>>();
-            let found = of_side(&found);
+            let found = on_side(&found);
             let lost = named.iter().zip(&places);
             let lost = lost.filter(|(named, place)| place.is_none() && named.in_source == in_source);
             let lost: Vec<usize> =

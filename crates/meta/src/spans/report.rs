@@ -293,7 +293,7 @@ mod tests {
     }
 
     /// Three segments, "abc", "de" and "fghi", judged as one text; the last was not rated.
-    fn of_a_document() -> (Verdict, Unit) {
+    fn document_verdict() -> (Verdict, Unit) {
         let error = |span: &str, at: usize| serde_json::json!({"span": span, "side": "target", "start": at, "end": at + 1, "category": "x", "severity": "minor"});
         let verdict = verdict(serde_json::json!({
             "system": "s", "doc": "d", "seg": null, "segs": [4, 5, 6], "src_lang": "en", "tgt_lang": "de",
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn the_ratings_of_a_document_are_shifted_into_its_text() {
-        let (verdict, unit) = of_a_document();
+        let (verdict, unit) = document_verdict();
         let rated = vec![None, None, None, None, Some(vec![gold(0, 1)]), Some(vec![gold(1, 2)]), None];
         let ratings = Ratings::from([("s".to_owned(), rated)]);
         let documents = ["a", "a", "a", "a", "d", "d", "d"].map(str::to_owned);
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn nothing_rated_is_not_a_perfect_score() {
-        let (verdict, unit) = of_a_document();
+        let (verdict, unit) = document_verdict();
         let ratings = Ratings::from([("s".to_owned(), vec![None; 7])]);
         assert!(compare("run", &[verdict], &[unit], &[ratings], &["d"; 7].map(str::to_owned)).is_none());
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tribunal_core::random::SplitMix;
 
 use super::*;
 use crate::engine::tokenizer::tests::{model, tiny};
@@ -132,14 +133,6 @@ fn details(value: &Value, schema: &Value, root: &Value) -> bool {
     }
 }
 
-/// A small counter-based generator (`SplitMix64`).
-pub(super) fn random(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (*seed ^ (*seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 pub(super) fn allowed(mask: &[u32]) -> Vec<u32> {
     let bits = |(word, bits): (usize, &u32)| {
         let bits = *bits;
@@ -149,12 +142,13 @@ pub(super) fn allowed(mask: &[u32]) -> Vec<u32> {
 }
 
 /// One answer of random allowed tokens within a budget, and whether it ended conforming.
-fn walk(vocabulary: &Vocabulary, form: &Form, budget: usize, mut seed: u64) -> (String, bool) {
+fn walk(vocabulary: &Vocabulary, form: &Form, budget: usize, seed: u64) -> (String, bool) {
+    let mut random = SplitMix(seed);
     let mut grammar = vocabulary.grammar(form).unwrap().unwrap();
     let mut text = Vec::new();
     for left in (1..=budget).rev() {
         let choices = allowed(grammar.mask().unwrap());
-        let sampled = choices[random(&mut seed) as usize % choices.len()];
+        let sampled = choices[random.draw() as usize % choices.len()];
         let token = grammar.within(sampled, left);
         grammar.advance(token).unwrap();
         if vocabulary.tokenizer.stops().contains(&token) {

@@ -26,6 +26,30 @@ fn adapter(dice: &mut Dice) -> Option<u32> {
     [None, None, Some(0), Some(1)][dice.roll(4)]
 }
 
+/// What [`Radix::find`] is to find, by looking at every node of the tree.
+fn find_plainly(radix: &Radix, adapter: Option<u32>, tokens: &[u32], limit: usize) -> Match {
+    let tokens = &tokens[..tokens.len().min(limit)];
+    let (mut found, mut at) = (Match::default(), ROOT);
+    loop {
+        let rest = &tokens[found.path.len() * BLOCK..];
+        let children = radix
+            .nodes
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter(|(_, node)| node.live && node.parent == at && node.adapter == adapter);
+        let shared = |node: &Node| node.tokens.iter().zip(rest).take_while(|(a, b)| a == b).count();
+        let best = children.map(|(id, node)| (id as NodeId, shared(node))).filter(|(_, n)| *n > 0);
+        match best.max_by_key(|&(id, n)| (n, std::cmp::Reverse(id))) {
+            Some((child, BLOCK)) => {
+                found.path.push(child);
+                at = child;
+            }
+            tail => return Match { tail, ..found },
+        }
+    }
+}
+
 struct Held {
     path: Vec<NodeId>,
     private: Vec<u32>,
@@ -72,7 +96,10 @@ fn a_hundred_thousand_rounds() {
                 radix.release(&one.private);
             }
             _ => {
-                let known = radix.find(adapter(&mut dice), &prompt(&mut dice), 1000).path;
+                let (adapter, prompt) = (adapter(&mut dice), prompt(&mut dice));
+                let known = radix.find(adapter, &prompt, 1000);
+                assert_eq!(known, find_plainly(&radix, adapter, &prompt, 1000));
+                let known = known.path;
                 if dice.roll(2) == 0 { radix.want(&known) } else { radix.unwant(&known) }
             }
         }

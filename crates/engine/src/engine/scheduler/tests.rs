@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: Limits = Limits { n_rows: 5, n_tokens: 24, prefix_cache: true };
+const LIMITS: Limits =
+    Limits { n_rows: 5, n_tokens: 24, most_rows: usize::MAX, most_wanted: usize::MAX, prefix_cache: true };
 
 /// A token and the adapter that it was computed with.
 type Computed = (Option<u32>, u32);
@@ -136,6 +137,9 @@ impl Desk {
         }
         let step = self.scheduler.next_step();
         assert!(!step.chunks.is_empty(), "work waits and nothing runs");
+        let sum = |of: fn(&Chunk) -> usize| step.chunks.iter().map(of).sum::<usize>();
+        let Limits { most_rows, most_wanted, .. } = self.scheduler.limits;
+        assert!(sum(|chunk| chunk.tokens.len()) <= most_rows && sum(Chunk::n_logits) <= most_wanted);
         self.slots.run(&step);
         self.scheduler.computed(&step);
         for chunk in &step.chunks {
@@ -200,8 +204,11 @@ proptest! {
         ),
         n_blocks in 8_usize..40,
         prefix_cache in any::<bool>(),
+        room in prop_oneof![Just((usize::MAX, usize::MAX)), (1_usize..40, 1_usize..20)],
     ) {
-        let mut desk = Desk::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
+        // A device with little room takes what does not fit in the next step.
+        let (most_rows, most_wanted) = room;
+        let mut desk = Desk::new(Limits { most_rows, most_wanted, prefix_cache, ..LIMITS }, n_blocks);
         for ((family, own, n_own), adapter, plan, steps) in asks {
             desk.ask_with(adapter, prompt(family, own, n_own), plan);
             for _ in 0..steps {

@@ -43,7 +43,6 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
     // Gemma 3 27B scales by the width per head, all others by the head's width; GGUF does not say which.
     let scalar = if gemma && n_layers == 62 { hidden / n_heads.max(1) } else { head_dim };
     let config = Config {
-        arch,
         vocab: tensors.vocab,
         hidden,
         intermediate: read.size("feed_forward_length")?,
@@ -52,6 +51,10 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         n_kv_heads: read.size_or("attention.head_count_kv", n_heads),
         head_dim,
         norm_eps: read.float("attention.layer_norm_rms_epsilon").unwrap_or(1e-6),
+        norm_plus_one: false,
+        post_norms: gemma,
+        qk_norm: gemma || arch == Arch::Qwen3,
+        qkv_bias: arch == Arch::Qwen2,
         attention_scale: (scalar as f64).powf(-0.5) as f32,
         rope: read.rope(if gemma { 1e6 } else { 1e4 }, tensors.factors)?,
         local_rope: gemma.then_some(Rope { theta: 1e4, scaling: Scaling::None }),

@@ -21,7 +21,6 @@ pub fn from_json(path: &str, json: &Value) -> Result<Config, Error> {
     let (window, sliding) = read.windows(arch, n_layers);
     let (rope, local_rope) = read.ropes(arch)?;
     let config = Config {
-        arch,
         vocab: read.size("vocab_size")?,
         hidden,
         intermediate: read.size("intermediate_size")?,
@@ -30,6 +29,10 @@ pub fn from_json(path: &str, json: &Value) -> Result<Config, Error> {
         n_kv_heads: read.size_or("num_key_value_heads", n_heads),
         head_dim,
         norm_eps: read.float("rms_norm_eps").unwrap_or(1e-6),
+        norm_plus_one: gemma,
+        post_norms: gemma,
+        qk_norm: gemma || arch == Arch::Qwen3,
+        qkv_bias: arch == Arch::Qwen2,
         attention_scale: (read.float("query_pre_attn_scalar").unwrap_or(head_dim as f64)).powf(-0.5) as f32,
         rope,
         local_rope,

@@ -16,7 +16,7 @@ use super::{
 use crate::model::{
     Config, Error, KvType, Weights,
     angles::Angles,
-    backend::{Added, Backend, Begun, HeadNorms, Matrices, Reach, Rows},
+    backend::{Added, Backend, Begun, HeadNorms, Kept, Matrices, Reach, Rows},
     config::Activation,
     step::{Adapted, Step},
     tail::{Choice, Want},
@@ -43,6 +43,8 @@ pub struct Cpu {
     adapted: Vec<Adapted>,
     /// Shape: `[wanted, vocab]`.
     logits: Vec<f32>,
+    /// Shape: `[notes][noted, hidden]`.
+    noted: Vec<Vec<f32>>,
 }
 
 /// Rows of the step, and the order in which attention takes them.
@@ -86,6 +88,7 @@ impl Cpu {
             wanted: Places::default(),
             adapted: Vec::new(),
             logits: Vec::new(),
+            noted: Vec::new(),
             config: config.clone(),
         }
     }
@@ -135,6 +138,7 @@ impl Backend for Cpu {
     }
 
     fn begin(&mut self, step: Step) -> Result<Begun, Error> {
+        self.noted.clear();
         step.check(self.n_blocks, self.config.vocab)?;
         self.runs = step.runs();
         for &(from, to) in &step.copies {
@@ -258,9 +262,19 @@ impl Backend for Cpu {
         Ok(x.values.clone())
     }
 
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<(), Error> {
-        self.logits = logits.into_iter().next().map(|logits| logits.values).unwrap_or_default();
+    fn note(&mut self, x: &Self::Stream) -> Result<(), Error> {
+        let row = |&row: &u32| &x.values[row as usize * x.width..][..x.width];
+        self.noted.push(self.step.noted.iter().flat_map(row).copied().collect());
         Ok(())
+    }
+
+    fn noted(&mut self) -> Result<Vec<Vec<f32>>, Error> {
+        Ok(std::mem::take(&mut self.noted))
+    }
+
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<Kept, Error> {
+        self.logits = logits.into_iter().next().map(|logits| logits.values).unwrap_or_default();
+        Ok(Kept::Logits)
     }
 
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error> {
@@ -268,9 +282,12 @@ impl Backend for Cpu {
         Ok(self.rows_of_logits().zip(wants).map(|(row, want)| tail::take(row, want, tier)).collect())
     }
 
-    fn logprobs(&self, row: usize, ids: &[u32]) -> Result<Option<Vec<f64>>, Error> {
-        let logits = self.logits.chunks_exact(self.config.vocab).nth(row);
-        Ok(logits.and_then(|logits| tail::logprobs(logits, ids, self.compute.tier)))
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
+        let of_row = |&(row, ids): &(usize, &[u32])| {
+            let logits = self.logits.chunks_exact(self.config.vocab).nth(row);
+            logits.and_then(|logits| tail::logprobs(logits, ids, self.compute.tier))
+        };
+        Ok(rows.par_iter().map(of_row).collect())
     }
 
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error> {

@@ -1,6 +1,7 @@
 //! Which panel meets which tile, on which thread. It decides the order of the work and nothing about the
 //! values: each output of each row is computed by one kernel call chain, the same whatever the split.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -38,28 +39,34 @@ const STRETCH: usize = 2048;
 /// # Panics
 /// When a layer has another `k` than the input, wants another [`super::Coding`], or an `out` has not `m n`
 /// values.
+<<<<<<< HEAD
 pub fn multiply(jobs: &mut [Job], input: &Input) {
     run(&written(jobs, input), input);
+=======
+pub fn multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
+    run(&parts(jobs, input), input, tier);
+>>>>>>> main
 }
 
 /// `out += x wᵀ` for each job: every sum goes on from what its place in `out` holds.
 ///
 /// # Panics
 /// As [`multiply`].
+<<<<<<< HEAD
 pub fn add_multiply(jobs: &mut [Job], input: &Input) {
     let mut parts = written(jobs, input);
+=======
+pub fn add_multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
+    let mut parts = parts(jobs, input);
+>>>>>>> main
     for part in &mut parts {
         part.goes_on = true;
     }
     run(&parts, input);
 }
 
-fn written<'a>(jobs: &'a mut [Job], input: &Input) -> Vec<Part<'a>> {
-    let part = |Job { weights, out }: &'a mut Job| {
-        assert_eq!(out.len(), input.m() * weights.n, "outputs [{}, {}]", input.m(), weights.n);
-        Part::new(weights, out.as_mut_ptr().cast(), input)
-    };
-    jobs.iter_mut().map(part).collect()
+fn parts<'a>(jobs: &'a mut [Job], input: &Input) -> Vec<Part<'a>> {
+    jobs.iter_mut().map(|Job { weights, out }| Part::over(weights, out, input)).collect()
 }
 
 /// The same into new memory: `x wᵀ` for each layer.
@@ -71,6 +78,7 @@ pub fn products(layers: &[&Packed], input: &Input) -> Vec<Vec<f32>> {
     if input.k() == 0 {
         return layers.iter().map(|layer| vec![0.0; input.m() * layer.n]).collect();
     }
+<<<<<<< HEAD
     let mut outs = Vec::with_capacity(layers.len());
     let mut parts = Vec::with_capacity(layers.len());
     for layer in layers {
@@ -79,6 +87,14 @@ pub fn products(layers: &[&Packed], input: &Input) -> Vec<Vec<f32>> {
         outs.push(out);
     }
     run(&parts, input);
+=======
+    let room = |layer: &&Packed| Vec::<f32>::with_capacity(input.m() * layer.n);
+    let mut outs: Vec<Vec<f32>> = layers.iter().map(room).collect();
+    let pairs = layers.iter().zip(&mut outs);
+    let parts: Vec<Part> =
+        pairs.map(|(layer, out)| Part::new(layer, out.spare_capacity_mut(), input)).collect();
+    run(&parts, input, tier);
+>>>>>>> main
     for (layer, out) in layers.iter().zip(&mut outs) {
         // SAFETY: the capacity is that, and the panels of a part cover all columns of all rows.
         unsafe { out.set_len(input.m() * layer.n) };
@@ -100,8 +116,9 @@ fn run(parts: &[Part], input: &Input) {
 /// A layer whose output may be written from several threads, each its own columns.
 struct Part<'a> {
     weights: &'a Packed,
-    /// Room for `m n` values.
+    /// `m n` values, which nobody else sees for as long as the part lives.
     out: *mut MaybeUninit<f32>,
+    borrowed: PhantomData<&'a mut [MaybeUninit<f32>]>,
     m: usize,
     /// Sums go on from what `out` holds, all of which is then written already.
     goes_on: bool,
@@ -111,10 +128,19 @@ struct Part<'a> {
 unsafe impl Sync for Part<'_> {}
 
 impl<'a> Part<'a> {
-    /// `out` must have room for `m n` values until the part has run.
-    fn new(weights: &'a Packed, out: *mut MaybeUninit<f32>, input: &Input) -> Self {
+    /// A layer whose output goes to the beginning of this room.
+    fn new(weights: &'a Packed, out: &'a mut [MaybeUninit<f32>], input: &Input) -> Self {
         assert_eq!(weights.k, input.k(), "inputs of the layer and values of a row");
-        Self { weights, out, m: input.m(), goes_on: false }
+        assert!(out.len() >= input.m() * weights.n, "room for [{}, {}]", input.m(), weights.n);
+        Self { weights, out: out.as_mut_ptr(), borrowed: PhantomData, m: input.m(), goes_on: false }
+    }
+
+    /// A layer whose output takes the place of these values.
+    fn over(weights: &'a Packed, out: &'a mut [f32], input: &Input) -> Self {
+        assert_eq!(out.len(), input.m() * weights.n, "outputs [{}, {}]", input.m(), weights.n);
+        // SAFETY: the same memory; a part writes values and never takes one away, so that all stay written.
+        let out = unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<f32>]) };
+        Self::new(weights, out, input)
     }
 
     fn ranges(&self, step: usize) -> impl Iterator<Item = (&Self, Range<usize>)> {

@@ -2,21 +2,22 @@
 
 use half::f16;
 use proptest::prelude::*;
+use tribunal_core::random::SplitMix;
 
 use super::{Activations, Error, Format, Input, Job, Packed, Tier, multiply};
 
 const BOTH: [Activations; 2] = [Activations::Q8, Activations::Float];
 
-/// splitmix64: seeded, so that a failure can be repeated.
-struct Random(u64);
+/// Seeded, so that a failure can be repeated.
+struct Random(SplitMix);
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Self(SplitMix(seed))
+    }
+
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.0.draw()
     }
 
     /// In -1..1.
@@ -105,7 +106,7 @@ fn reference(weights: &Packed, x: &[f32], activations: Activations) -> Vec<(f64,
 fn products_are_those_of_the_dequantized_weights() {
     for format in Format::ALL {
         for (n, k, m) in [(16, 256, 1), (37, 512, 3), (1, 256, 17), (64, 1024, 9)] {
-            let mut random = Random(n as u64);
+            let mut random = Random::new(n as u64);
             let (weights, x) = (random.packed(format, n, k), random.rows(m, k));
             for (activations, tier) in BOTH.into_iter().flat_map(|a| Tier::available().map(move |t| (a, t))) {
                 let got = product(&weights, &x, activations, tier);
@@ -122,7 +123,7 @@ fn products_are_those_of_the_dequantized_weights() {
 #[test]
 fn eight_bits_stay_near_exact_activations() {
     for format in Format::ALL {
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         let (weights, x) = (random.packed(format, 64, 2048), random.rows(4, 2048));
         let [fast, exact] = BOTH.map(|mode| product(&weights, &x, mode, Tier::detect()));
         let pairs = || fast.iter().zip(&exact).map(|(&a, &b)| (f32::from_bits(a), f32::from_bits(b)));
@@ -136,7 +137,7 @@ fn eight_bits_stay_near_exact_activations() {
 
 /// Tiers, threads, batch and position of a row: all must give the bits of the row alone.
 fn check_invariance(format: Format, n: usize, k: usize, m: usize, seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (weights, x) = (random.packed(format, n, k), random.rows(m, k));
     for activations in BOTH {
         let alone: Vec<u32> =
@@ -183,7 +184,7 @@ fn floats_take_any_k() {
 
 #[test]
 fn layers_that_share_an_input_give_what_each_gives_alone() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let formats = [Format::Q4K, Format::Q6K, Format::Q8_0, Format::Q5_0];
     let layers: Vec<Packed> =
         formats.into_iter().zip([48, 16, 100, 7]).map(|(f, n)| random.packed(f, n, 512)).collect();
@@ -237,7 +238,7 @@ fn extremes_are_exact() {
 
 #[test]
 fn what_is_not_finite_stays_so_in_its_row() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for format in Format::ALL {
         let weights = random.packed(format, 16, 256);
         let mut x = random.rows(3, 256);
@@ -262,7 +263,7 @@ fn what_is_not_finite_stays_so_in_its_row() {
 
 #[test]
 fn tiny_and_zero_activations_are_zero() {
-    let weights = Random(1).packed(Format::Q8_0, 16, 64);
+    let weights = Random::new(1).packed(Format::Q8_0, 16, 64);
     for value in [0.0, 1e-44] {
         let got = product(&weights, &[value; 64], Activations::Q8, Tier::detect());
         assert!(got.iter().all(|&bits| f32::from_bits(bits) == 0.0));
@@ -272,7 +273,7 @@ fn tiny_and_zero_activations_are_zero() {
 #[test]
 fn memory_is_that_of_the_file() {
     for format in Format::ALL {
-        let packed = Random(1).packed(format, 128, 1024);
+        let packed = Random::new(1).packed(format, 128, 1024);
         let file = 128 * format.row_bytes(1024);
         assert!(packed.bytes() * 100 <= file * 105, "{format:?}: {} bytes for {file}", packed.bytes());
     }
@@ -294,7 +295,7 @@ fn shapes_that_cannot_be_are_named() {
 
 #[test]
 fn empty_inputs_are_no_error() {
-    let packed = Random(1).packed(Format::Q8_0, 16, 32);
+    let packed = Random::new(1).packed(Format::Q8_0, 16, 32);
     packed.matmul(&[], 0, &mut [], Activations::Q8, Tier::detect());
     let nothing = Packed::pack(Format::Q8_0, 0, 32, &[]).unwrap();
     nothing.matmul(&[1.0; 32], 1, &mut [], Activations::Q8, Tier::detect());

@@ -1,7 +1,11 @@
 //! Adapters on a GPU: what all of them add to the weight matrices of one input, in a table that the kernels of
 //! `kernels/adapter.cu` read. It launches nothing.
 
-use super::{Error, memory::Memory, weight_upload::WeightUpload};
+use super::{
+    Error,
+    memory::{Memory, WEIGHTS},
+    weight_upload::WeightUpload,
+};
 use crate::model::backend::Added;
 
 /// Rows that an item has room for, and its numbers: the adapter, then the rows; as `kernels/adapter.cu` has them.
@@ -44,6 +48,11 @@ impl Adapters {
         Self { outputs, ..Self::default() }
     }
 
+    /// How many adapters there are.
+    pub(super) fn len(&self) -> usize {
+        self.pairs.len() / self.outputs.len().max(1)
+    }
+
     /// The pairs on the device; `None` where no adapter adds anything.
     pub(super) fn table(&self) -> Option<&Table> {
         self.table.as_ref()
@@ -63,7 +72,7 @@ impl Adapters {
             self.pairs.push(part.map(|added| Pair::send(added, upload)).transpose()?);
         }
         if self.pairs.iter().any(Option::is_some) {
-            let memory = upload.bytes(&self.bytes())?;
+            let memory = upload.bytes(&self.bytes(), WEIGHTS)?;
             self.table = Some(Table {
                 memory,
                 n_matrices: self.outputs.len(),
@@ -101,6 +110,6 @@ impl Pair {
         let of_rank = |j: usize| matrices.b.iter().skip(j).step_by(rank);
         let numbers = matrices.a.iter().chain((0..rank).flat_map(of_rank));
         let bytes: Vec<u8> = numbers.flat_map(|x| x.to_le_bytes()).collect();
-        Ok(Self { memory: upload.bytes(&bytes)?, a_bytes: 4 * matrices.a.len(), rank, scale })
+        Ok(Self { memory: upload.bytes(&bytes, WEIGHTS)?, a_bytes: 4 * matrices.a.len(), rank, scale })
     }
 }

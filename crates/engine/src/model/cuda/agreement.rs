@@ -8,7 +8,7 @@ use super::{
     Error, Gpu,
     driver::failed,
     launch::{Argument, Shape},
-    memory::Memory,
+    memory::{MEASURED, Memory},
     products::{self, Kernels, Kind, Launch, TILES, Tile},
     tensor_map::TensorMap,
 };
@@ -45,7 +45,7 @@ impl Gpu {
         products::check(n, k)?;
         self.context().bind_to_thread().map_err(failed("use the device"))?;
         let stream = self.context().new_stream().map_err(failed("a stream"))?;
-        let memory = |bytes| Memory::new(self.context(), bytes, "a product");
+        let memory = |bytes| Memory::new(self.context(), bytes, MEASURED);
         let (of_x, of_w, y) = (memory(2 * x.len())?, memory(w.len())?, memory(4 * m * n)?);
         let halves: Vec<u8> = x.iter().flat_map(|bits| bits.to_le_bytes()).collect();
         for (memory, bytes) in [(&of_x, &halves[..]), (&of_w, w)] {
@@ -97,7 +97,7 @@ impl Operands<'_> {
         let (y, none, last) =
             (Argument::At(self.y.at()), Argument::At(0), [Argument::size(n), Argument::Int(0)]);
         let kernels = self.gpu.kernels();
-        let partial = Memory::new(self.gpu.context(), 4 * launch.partial_len(m, n), "a product")?;
+        let partial = Memory::new(self.gpu.context(), 4 * launch.partial_len(m, n), MEASURED)?;
         // SAFETY: x is [m, k], w is [n, k] of the tile's kind, y is [m, n] and the partial sums are one for each segment.
         unsafe {
             if let Some(segments) = launch.split {

@@ -6,6 +6,9 @@
 mod adapt;
 mod attend;
 mod multiply;
+mod norm;
+mod room;
+mod tail;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,22 +16,23 @@ use cudarc::driver::{CudaStream, result};
 
 use super::{
     Error, Gpu,
+    arena::{Arena, Extra, Slot},
     driver::failed,
     graphs::{Graphs, Run},
     launch::{Argument, Shape},
-    memory::{Buffer, Memory, Pool},
+    memory::{CACHE, Memory, WEIGHTS},
     plan::Plan,
     rope_table::RopeTable,
     step_upload::StepUpload,
-    tail::{CHOICE_BYTES, WANT_BYTES, Wants},
+    tail::Wants,
     weight_upload::WeightUpload,
     weights::{Linear, Table, embed_kernel},
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
-    backend::{Added, Backend, Begun, HeadNorms, Matrices, Reach, Rows},
+    backend::{Added, Backend, Begun, HeadNorms, Kept, Matrices, Reach, Rows},
     config::Activation,
-    step::Step,
+    step::{Most, Step},
     tail::{Choice, Want},
 };
 
@@ -39,7 +43,11 @@ const CHEAP_ROWS: usize = 64;
 pub struct Cuda {
     gpu: Gpu,
     stream: Arc<CudaStream>,
-    pool: Arc<Pool>,
+    /// What steps work in.
+    arena: Option<Arena>,
+    /// Whether it was made for the largest step that may come.
+    prepared: bool,
+    extra: Mutex<Extra>,
     config: Config,
     weight_upload: Mutex<WeightUpload>,
     /// `[layers][keys, values][n_blocks][kv heads][BLOCK][head_dim]`, bf16.
@@ -51,26 +59,27 @@ pub struct Cuda {
     step_upload: StepUpload,
     /// `None` where every kernel is launched by itself.
     graphs: Option<Graphs>,
-    logits: Option<Logits>,
-}
-
-/// `[wanted, vocab]`.
-struct Logits {
-    at: u64,
-    /// `None` where a recorded step wrote them: that memory is the recordings' own.
-    _buffer: Option<Buffer>,
+    /// `[wanted, vocab]`.
+    logits: Option<u64>,
+    noted: tail::Noted,
+    /// Held by whoever asks something of the logits.
+    turn: Mutex<()>,
 }
 
 /// Rows on the device; of f32 in the stream, of bf16 elsewhere.
 pub struct Values {
-    buffer: Buffer,
+    at: u64,
     n_rows: usize,
 }
 
 impl Values {
+    pub(super) fn new(at: u64, n_rows: usize) -> Self {
+        Self { at, n_rows }
+    }
+
     /// Where they are on the device.
     pub(super) fn at(&self) -> u64 {
-        self.buffer.at()
+        self.at
     }
 }
 
@@ -88,7 +97,9 @@ impl Cuda {
         let rope_table = |rope| RopeTable::new(rope, config.head_dim);
         Ok(Self {
             weight_upload: Mutex::new(WeightUpload::new(gpu, &stream)?),
-            pool: Pool::new(context),
+            arena: None,
+            prepared: false,
+            extra: Mutex::default(),
             cache: None,
             n_blocks: 0,
             angles: rope_table(&config.rope),
@@ -97,6 +108,8 @@ impl Cuda {
             step_upload: StepUpload::new(gpu)?,
             graphs: gpu.records().then(|| Graphs::new(&stream)),
             logits: None,
+            noted: tail::Noted::default(),
+            turn: Mutex::default(),
             config: config.clone(),
             gpu: gpu.clone(),
             stream,
@@ -109,17 +122,6 @@ impl Cuda {
 
     fn here(&self) -> Result<(), Error> {
         self.gpu.context().bind_to_thread().map_err(failed("use the device"))
-    }
-
-    /// Shape: `[n_rows, width]` of numbers with `bytes` bytes.
-    pub(super) fn values(&self, n_rows: usize, width: usize, bytes: usize) -> Result<Values, Error> {
-        Ok(Values { buffer: self.scratch().take(n_rows * width * bytes)?, n_rows })
-    }
-
-    /// Where the step's operations take their buffers from.
-    fn scratch(&self) -> &Arc<Pool> {
-        let of_graphs = self.graphs.as_ref().filter(|_| self.plan.layout.is_some());
-        of_graphs.map_or(&self.pool, Graphs::pool)
     }
 
     /// Launches a kernel of the file `names.0`.
@@ -137,8 +139,8 @@ impl Cuda {
     }
 
     /// Where the step's numbers are.
-    fn numbers(&self) -> u64 {
-        self.step_upload.at()
+    fn numbers(&self) -> Result<u64, Error> {
+        self.slot(Slot::Numbers, 4 * self.plan.numbers.values.len())
     }
 
     /// A layer's keys and values.
@@ -157,44 +159,10 @@ impl Cuda {
         Argument::Float(self.config.norm_eps as f32)
     }
 
-    /// Adds `add`, normed where there are weights for that, to `x`; gives the norm of the sum where there is a weight.
-    fn residual_norm(
-        &self,
-        x: &Values,
-        add: Option<(&Values, Option<&Memory>)>,
-        weight: Option<&Memory>,
-    ) -> Result<Values, Error> {
-        let cols = self.config.hidden;
-        let out = self.values(if weight.is_some() { x.n_rows } else { 0 }, cols, 2)?;
-        let at = |memory: Option<&Memory>| Argument::At(memory.map_or(0, Memory::at));
-        let shared_bytes = (4 * cols).next_multiple_of(16) as u32;
-        // SAFETY: x and add are [rows, cols] f32, out is [rows, cols] bf16, weights are [cols].
-        unsafe {
-            self.launch(
-                ("norm", "residual_norm"),
-                Shape { shared_bytes, ..Shape::new([x.n_rows, 1], 256) },
-                &[
-                    Argument::At(x.buffer.at()),
-                    Argument::At(add.map_or(0, |(add, _)| add.buffer.at())),
-                    at(add.and_then(|(_, norm)| norm)),
-                    at(weight),
-                    Argument::At(if weight.is_some() { out.buffer.at() } else { 0 }),
-                    Argument::size(x.n_rows),
-                    Argument::size(cols),
-                    self.eps(),
-                ],
-            )?;
-        }
-        Ok(Values { n_rows: x.n_rows, ..out })
-    }
-
     /// Sends the step's numbers. Recordings name the memory where they lie.
     fn send(&mut self) -> Result<(), Error> {
-        let numbers = &self.plan.numbers.values;
-        if self.step_upload.reserve(numbers.len())? {
-            self.forget_recordings();
-        }
-        self.step_upload.send(&self.plan.numbers.values, &self.stream)
+        let to = self.numbers()?;
+        self.step_upload.send(&self.plan.numbers.values, to, &self.stream)
     }
 
     fn forget_recordings(&mut self) {
@@ -220,26 +188,21 @@ impl Cuda {
     fn copy_blocks(&self) -> Result<(), Error> {
         let (n, halves) = (self.plan.n_copies, 2 * self.config.n_layers);
         let sizes = [n, self.block_elements(), self.n_blocks, halves].map(Argument::size);
-        let pointers = [self.cached(0).0, self.plan.copies.from(self.numbers())].map(Argument::At);
+        let pointers = [self.cached(0).0, self.plan.copies.from(self.numbers()?)].map(Argument::At);
         let shape = Shape::new([n, halves], 256);
         // SAFETY: the step was checked: its copies name blocks of the cache.
         unsafe { self.launch(("copy_blocks", "copy_blocks"), shape, &[&pointers[..], &sizes].concat()) }
     }
 
-    /// Some rows of a matrix, by the kernel for its type.
-    fn take_rows(&self, x: &Values, width: usize, bytes: usize) -> Result<Values, Error> {
-        let n = self.plan.n_wanted;
-        let out = self.values(n, width, bytes)?;
+    /// Copies some rows of a matrix, whose numbers are at `rows`, by the kernel for its type.
+    fn take_rows(&self, x: &Values, rows: u64, to: &Values, width: usize, bytes: usize) -> Result<(), Error> {
+        let n = to.n_rows;
         let kernel = if bytes == 4 { "take_rows_f32" } else { "take_rows_bf16" };
-        let wanted = self.plan.wanted.from(self.numbers());
-        let pointers = [x.buffer.at(), wanted, out.buffer.at()].map(Argument::At);
+        let pointers = [x.at(), rows, to.at()].map(Argument::At);
         let sizes = [n, width].map(Argument::size);
-        // SAFETY: x has a row for each of the step's, and the wanted rows are rows of the step.
-        unsafe {
-            let shape = Shape::new([n, 1], 256);
-            self.launch(("take_rows", kernel), shape, &[&pointers[..], &sizes].concat())?;
-        }
-        Ok(out)
+        let shape = Shape::new([n, 1], 256);
+        // SAFETY: x has a row for each of the step's, and the rows are rows of the step.
+        unsafe { self.launch(("take_rows", kernel), shape, &[&pointers[..], &sizes].concat()) }
     }
 
     /// Copies bytes from the device, and waits for them.
@@ -269,7 +232,7 @@ impl Backend for Cuda {
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         let mut upload = self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner);
-        let memory = upload.bytes(&bytes)?;
+        let memory = upload.bytes(&bytes, WEIGHTS)?;
         upload.finish()?;
         Ok(memory)
     }
@@ -284,20 +247,34 @@ impl Backend for Cuda {
     }
 
     fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, model::Error> {
-        Linear::load(
+        let linear = Linear::load(
             weights,
             matrices,
             &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
-        )
+        )?;
+        self.multiplies(&linear);
+        Ok(linear)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
-        Ok(Linear::tied(table))
+        let linear = Linear::tied(table);
+        self.multiplies(&linear);
+        Ok(linear)
     }
 
     fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), model::Error> {
         self.forget_recordings(); // they name a table that moves
-        Ok(to.adapters.push(parts, self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner))?)
+        to.adapters.push(parts, self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner))?;
+        self.adapts(to);
+        Ok(())
+    }
+
+    fn step_bytes(&self, most: Most) -> usize {
+        self.bytes_of_steps(most)
+    }
+
+    fn prepare(&mut self, most: Most) -> Result<(), model::Error> {
+        Ok(self.make_room(most)?)
     }
 
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
@@ -308,7 +285,7 @@ impl Backend for Cuda {
         self.forget_recordings();
         self.cache = None;
         let bytes = n_blocks * kv.block_bytes(&self.config);
-        self.cache = Some(Memory::new(self.gpu.context(), bytes, "the KV cache")?);
+        self.cache = Some(Memory::new(self.gpu.context(), bytes, CACHE)?);
         self.n_blocks = n_blocks;
         Ok(())
     }
@@ -321,9 +298,11 @@ impl Backend for Cuda {
             graphs.abandon();
         }
         self.reach(&step)?;
-        // States that are noted leave the device in the middle of a step.
+        // States that are noted may leave the device in the middle of a step.
         let as_graph = self.graphs.is_some() && step.noted.is_empty();
         self.plan = Plan::new(&step, &self.config, self.limits(), as_graph);
+        self.hold(self.plan.extent())?;
+        self.noted = tail::Noted::default();
         self.send()?;
         self.copy_blocks()?;
         let (Some(graphs), Some(layout)) = (&mut self.graphs, &self.plan.layout) else {
@@ -331,14 +310,14 @@ impl Backend for Cuda {
         };
         let Run::Whole(at) = graphs.begin(layout)? else { return Ok(Begun::Operations) };
         self.gpu.count_whole_step();
-        self.logits = Some(Logits { at, _buffer: None });
+        self.logits = Some(at);
         Ok(Begun::Nothing)
     }
 
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, model::Error> {
         let n = self.plan.n_rows;
-        let out = self.values(n, table.k, 4)?;
-        let pointers = [table.memory.at(), self.plan.tokens.from(self.numbers()), out.buffer.at()];
+        let out = self.values(Slot::Stream, n, 4 * table.k)?;
+        let pointers = [table.memory.at(), self.plan.tokens.from(self.numbers()?), out.at()];
         let sizes = [n, table.k, table.n].map(Argument::size);
         let scale = [Argument::Float(self.config.embedding_scale.unwrap_or(1.0))];
         let arguments = [&pointers.map(Argument::At)[..], &sizes, &scale].concat();
@@ -353,8 +332,8 @@ impl Backend for Cuda {
     }
 
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, model::Error> {
-        let y = self.values(x.n_rows, w.n, 4)?;
-        self.multiply(x, w, y.buffer.at(), false)?;
+        let y = self.values(Slot::Product, x.n_rows, 4 * w.n)?;
+        self.multiply(x, w, y.at(), false)?;
         Ok(y)
     }
 
@@ -369,7 +348,7 @@ impl Backend for Cuda {
             let y = self.product(h, w)?;
             self.residual_norm(x, Some((&y, norm)), None)?;
         } else {
-            self.multiply(h, w, x.buffer.at(), true)?;
+            self.multiply(h, w, x.at(), true)?;
         }
         Ok(())
     }
@@ -382,20 +361,20 @@ impl Backend for Cuda {
         reach: Reach,
     ) -> Result<Self::Queries, model::Error> {
         let Config { n_heads, n_kv_heads, head_dim, .. } = self.config;
-        let queries = self.values(qkv.n_rows, self.query_width(), 2)?;
+        let queries = self.values(Slot::Queries, qkv.n_rows, 2 * self.query_width())?;
         let local = if reach == Reach::Local { self.local_angles.as_ref() } else { None };
         let (cos, sin) = local.unwrap_or(&self.angles).at();
         let (keys, values) = self.cached(layer);
-        let (numbers, plan) = (self.numbers(), &self.plan);
+        let (numbers, plan) = (self.numbers()?, &self.plan);
         let pointers = [
-            qkv.buffer.at(),
+            qkv.at(),
             q_norm.map_or(0, Memory::at),
             k_norm.map_or(0, Memory::at),
             cos,
             sin,
             plan.positions.from(numbers),
             plan.slots.from(numbers),
-            queries.buffer.at(),
+            queries.at(),
             keys,
             values,
         ];
@@ -419,8 +398,13 @@ impl Backend for Cuda {
             return Ok((x, queries));
         }
         self.plan.adapted = self.plan.wanted_adapted;
-        let (hidden, width) = (self.config.hidden, self.query_width());
-        Ok((self.take_rows(&x, hidden, 4)?, self.take_rows(&queries, width, 2)?))
+        let (n, hidden, width) = (self.plan.n_wanted, self.config.hidden, self.query_width());
+        let wanted = self.plan.wanted.from(self.numbers()?);
+        let of_stream = self.values(Slot::WantedStream, n, 4 * hidden)?;
+        let of_queries = self.values(Slot::WantedQueries, n, 2 * width)?;
+        self.take_rows(&x, wanted, &of_stream, hidden, 4)?;
+        self.take_rows(&queries, wanted, &of_queries, width, 2)?;
+        Ok((of_stream, of_queries))
     }
 
     fn attend(
@@ -435,12 +419,12 @@ impl Backend for Cuda {
 
     fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, model::Error> {
         let (rows, n) = (gate_up.n_rows, self.config.intermediate);
-        let out = self.values(rows, n, 2)?;
+        let out = self.values(Slot::Gated, rows, 2 * n)?;
         let kernel = match self.config.activation {
             Activation::Silu => "gate_silu",
             Activation::GeluTanh => "gate_gelu",
         };
-        let pointers = [gate_up.buffer.at(), out.buffer.at()].map(Argument::At);
+        let pointers = [gate_up.at(), out.at()].map(Argument::At);
         let sizes = [rows, n].map(Argument::size);
         // SAFETY: gate_up is [rows, 2 n] f32, out [rows, n] bf16.
         unsafe {
@@ -452,46 +436,48 @@ impl Backend for Cuda {
 
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {
         self.here()?;
-        let bytes = self.fetch(x.buffer.at(), x.n_rows * self.config.hidden * 4)?;
+        let bytes = self.fetch(x.at(), x.n_rows * self.config.hidden * 4)?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
     }
 
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<(), model::Error> {
-        let at = logits.buffer.at();
-        if let Some(graphs) = &mut self.graphs {
-            graphs.end(at)?;
+    fn note(&mut self, x: &Self::Stream) -> Result<(), model::Error> {
+        Ok(self.gather(x)?)
+    }
+
+    fn noted(&mut self) -> Result<Vec<Vec<f32>>, model::Error> {
+        Ok(self.gathered()?)
+    }
+
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<Kept, model::Error> {
+        if let Some(graphs) = &mut self.graphs
+            && graphs.end(logits.at())? == Kept::Nothing
+        {
+            return Ok(Kept::Nothing);
         }
-        self.logits = Some(Logits { at, _buffer: Some(logits.buffer) });
-        Ok(())
+        self.logits = Some(logits.at());
+        Ok(Kept::Logits)
     }
 
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, model::Error> {
-        let asked = Wants::new(&wants[..wants.len().min(self.plan.n_wanted)]);
-        let n = asked.rows.len();
-        let Some(logits) = self.logits.as_ref().filter(|_| n > 0) else {
-            return Ok(vec![None; wants.len()]);
-        };
-        self.here()?;
-        let input = self.pool.take(asked.bytes.len())?;
-        let output = self.pool.take(n * CHOICE_BYTES)?;
-        // SAFETY: the buffer has room for the bytes; `fetch` waits before they are dropped.
-        unsafe { result::memcpy_htod_async(input.at(), &asked.bytes, self.stream.cu_stream()) }
-            .map_err(failed("send what is wanted"))?;
-        let masks = input.at() + (n * WANT_BYTES) as u64;
-        let pointers = [logits.at, input.at(), masks, output.at()].map(Argument::At);
-        let sizes = [n, self.config.vocab, asked.mask_words].map(Argument::size);
-        // SAFETY: there is a row of logits for each want, and a mask for each that names one.
-        unsafe {
-            self.launch(("tail", "tail"), Shape::new([n, 1], 1024), &[&pointers[..], &sizes].concat())?;
+        let mut choices = vec![None; wants.len()];
+        let wants = Wants::new(&wants[..wants.len().min(self.plan.n_wanted)], self.config.vocab);
+        if let Some(logits) = self.logits.filter(|_| !wants.rows.is_empty()) {
+            for (&row, choice) in wants.rows.iter().zip(self.choose(logits, &wants)?) {
+                choices[row] = choice;
+            }
         }
-        Ok(asked.choices(&self.fetch(output.at(), n * CHOICE_BYTES)?, wants.len()))
+        Ok(choices)
+    }
+
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
+        Ok(self.weigh(rows)?)
     }
 
     fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {
-        let Some(logits) = &self.logits else { return Ok(Vec::new()) };
+        let Some(logits) = self.logits else { return Ok(Vec::new()) };
         self.here()?;
         let row = self.config.vocab * 4;
-        let bytes = self.fetch(logits.at, self.plan.n_wanted * row)?;
+        let bytes = self.fetch(logits, self.plan.n_wanted * row)?;
         let floats = |row: &[u8]| row.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
         Ok(bytes.chunks_exact(row).map(floats).collect())
     }

@@ -22,6 +22,8 @@ pub struct Gpu {
     cascade: bool,
     /// Whether small steps that come again are recorded and launched whole.
     graphs: bool,
+    /// Whether the buffers of a step are allocations of their own.
+    apart: bool,
 }
 
 struct Inner {
@@ -80,7 +82,7 @@ impl Gpu {
         let kernels = Kernels::load(&context)?;
         let whole_steps = AtomicUsize::new(0);
         let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes, whole_steps };
-        Ok(Self { inner: Arc::new(inner), cascade: true, graphs: true })
+        Ok(Self { inner: Arc::new(inner), cascade: true, graphs: true, apart: false })
     }
 
     /// The GPU's number.
@@ -123,6 +125,19 @@ impl Gpu {
         Self { graphs: false, ..self.clone() }
     }
 
+    /// The same GPU, where the buffers of a step are allocations of their own and not places in one, so that an emulated GPU
+    /// or a sanitizer sees what is written past the end of one. It moves no bit.
+    #[must_use]
+    pub fn with_buffers_apart(&self) -> Self {
+        Self { apart: true, ..self.clone() }
+    }
+
+    /// The same GPU with all buffers of a step in one allocation, as it is opened.
+    #[must_use]
+    pub fn with_buffers_in_one(&self) -> Self {
+        Self { apart: false, ..self.clone() }
+    }
+
     /// Steps so far that were launched whole, from a recording.
     #[must_use]
     pub fn whole_steps(&self) -> usize {
@@ -135,6 +150,10 @@ impl Gpu {
 
     pub(super) fn records(&self) -> bool {
         self.graphs
+    }
+
+    pub(super) fn is_apart(&self) -> bool {
+        self.apart
     }
 
     pub(super) fn cascades(&self) -> bool {

@@ -9,11 +9,13 @@ use std::{collections::HashMap, sync::Arc};
 use cudarc::driver::{
     CudaContext, CudaStream, result,
     sys::{
-        self, CUgraphInstantiate_flags as Flags, CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED,
+        self, CUgraphInstantiate_flags as Flags, CUresult::CUDA_ERROR_OUT_OF_MEMORY as OUT_OF_MEMORY,
+        CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED,
     },
 };
 
-use super::{Error, driver::failed, memory::Pool, plan::Layout};
+use super::{Error, driver::failed, plan::Layout};
+use crate::model::backend::Kept;
 
 /// The most layouts that are remembered. One that was not used for longest makes room.
 const MOST: usize = 128;
@@ -22,12 +24,12 @@ const MOST: usize = 128;
 pub(super) struct Graphs {
     stream: Arc<CudaStream>,
     known: HashMap<Layout, Known>,
-    /// The buffers of padded steps, of no others: a recording writes to the same ones whenever it runs.
-    pool: Arc<Pool>,
     /// Steps so far; says which layout was not used for longest.
     n_steps: u64,
     /// The layout of the step that is being recorded.
     recording: Option<Layout>,
+    /// Whether the device had no memory for a recording although all others had been given up.
+    full: bool,
 }
 
 struct Known {
@@ -46,13 +48,7 @@ pub(super) enum Run {
 
 impl Graphs {
     pub(super) fn new(stream: &Arc<CudaStream>) -> Self {
-        let (pool, known) = (Pool::new(stream.context()), HashMap::new());
-        Self { stream: stream.clone(), known, pool, n_steps: 0, recording: None }
-    }
-
-    /// Where padded steps take their buffers from.
-    pub(super) fn pool(&self) -> &Arc<Pool> {
-        &self.pool
+        Self { stream: stream.clone(), known: HashMap::new(), n_steps: 0, recording: None, full: false }
     }
 
     /// Forgets all recordings: memory that they use has moved.
@@ -67,6 +63,9 @@ impl Graphs {
     pub(super) fn begin(&mut self, layout: &Layout) -> Result<Run, Error> {
         self.n_steps += 1;
         let n_steps = self.n_steps;
+        if self.full {
+            return Ok(Run::Launches);
+        }
         if let Some(known) = self.known.get_mut(layout) {
             known.last_step = n_steps;
             if let Some(graph) = &known.graph {
@@ -91,17 +90,23 @@ impl Graphs {
     }
 
     /// Ends the recording of a step whose logits are at `logits`, and launches it. Nothing to do where none was begun.
+    /// Where the device has no memory for it, all others are given up; where that is not enough, nothing is recorded any
+    /// more, and this step's operations are to be called again.
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn end(&mut self, logits: u64) -> Result<(), Error> {
-        let Some(layout) = self.recording.take() else { return Ok(()) };
-        let graph = Graph::end(logits, &self.stream)?;
-        graph.launch(&self.stream)?;
-        if let Some(known) = self.known.get_mut(&layout) {
-            known.graph = Some(graph);
+    pub(super) fn end(&mut self, logits: u64) -> Result<Kept, Error> {
+        let Some(layout) = self.recording.take() else { return Ok(Kept::Logits) };
+        let mut graph = Graph::end(logits, &self.stream)?;
+        if !graph.start(&self.stream)? {
+            self.forget();
+            if !graph.start(&self.stream)? {
+                self.full = true;
+                return Ok(Kept::Nothing);
+            }
         }
-        Ok(())
+        self.known.insert(layout, Known { graph: Some(graph), last_step: self.n_steps });
+        Ok(Kept::Logits)
     }
 
     /// Ends a recording that an error has left behind.
@@ -139,16 +144,30 @@ impl Graph {
         let graph =
             unsafe { result::stream::end_capture(stream.cu_stream()) }.map_err(failed("record a step"))?;
         let context = stream.context().clone();
-        let mut ended = Self { recorded: graph, executable: std::ptr::null_mut(), context, logits };
-        // SAFETY: the graph was just made.
-        ended.executable =
-            unsafe { result::graph::instantiate(graph, Flags(0)) }.map_err(failed("record a step"))?;
-        Ok(ended)
+        Ok(Self { recorded: graph, executable: std::ptr::null_mut(), context, logits })
+    }
+
+    /// Makes it ready and launches it. False where the device has no memory for that.
+    fn start(&mut self, stream: &CudaStream) -> Result<bool, Error> {
+        if self.executable.is_null() {
+            // SAFETY: the graph was recorded, and has not been made ready yet.
+            match unsafe { result::graph::instantiate(self.recorded, Flags(0)) } {
+                Ok(executable) => self.executable = executable,
+                Err(error) if error.0 == OUT_OF_MEMORY => return Ok(false),
+                Err(error) => return Err(failed("record a step")(error)),
+            }
+        }
+        // SAFETY: as for `launch`.
+        match unsafe { result::graph::launch(self.executable, stream.cu_stream()) } {
+            Ok(()) => Ok(true),
+            Err(error) if error.0 == OUT_OF_MEMORY => Ok(false),
+            Err(error) => Err(failed("launch a recorded step")(error)),
+        }
     }
 
     fn launch(&self, stream: &CudaStream) -> Result<(), Error> {
-        // SAFETY: everything that the recorded launches name is alive: weights and cache as long as the backend, the
-        // buffers as long as the pool, and `forget` is called when tables, numbers or the cache move.
+        // SAFETY: everything that the recorded launches name is alive: weights, cache and arena as
+        // long as the backend, and `forget` is called when tables, arena or cache move.
         unsafe { result::graph::launch(self.executable, stream.cu_stream()) }
             .map_err(failed("launch a recorded step"))
     }

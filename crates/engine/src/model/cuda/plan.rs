@@ -7,6 +7,7 @@
 use super::{
     RECORDED_ROWS,
     adapter::{ITEM, ITEM_ROWS},
+    arena::Extent,
     tiles::Tile,
     work_items::{self, Limits},
 };
@@ -44,6 +45,11 @@ enum Room {
     Exact,
     /// Rounded up, so that many steps look alike.
     Padded,
+}
+
+/// The rows of a padded step of `n`.
+pub(super) fn padded_rows(n: usize) -> usize {
+    Room::Padded.rows(n)
 }
 
 impl Room {
@@ -96,12 +102,15 @@ pub(super) struct Plan {
     pub n_rows: usize,
     /// Rows whose logits are wanted.
     pub n_wanted: usize,
+    /// Rows whose hidden states are wanted.
+    pub n_noted: usize,
     pub n_copies: usize,
     pub copies: At,
     pub tokens: At,
     pub positions: At,
     pub slots: At,
     pub wanted: At,
+    pub noted: At,
     pub block_starts: At,
     pub blocks: At,
     /// How all rows attend, and how the wanted ones do where they are not all.
@@ -171,6 +180,7 @@ impl Plan {
         let mut plan = Self {
             n_rows: rows,
             n_wanted: step.wanted.len(),
+            n_noted: step.noted.len(),
             n_copies: step.copies.len(),
             tokens: n.push_padded(step.tokens.iter().copied(), rows, 0),
             positions: n.push_padded(step.positions.iter().copied(), rows, 0),
@@ -188,6 +198,7 @@ impl Plan {
         // These two may be of any length: nothing comes behind them whose place matters.
         plan.blocks = n.push(step.blocks.iter().copied());
         plan.layout = is_padded.then(|| plan.layout());
+        plan.noted = n.push(step.noted.iter().copied());
         plan.copies = n.push(step.copies.iter().flat_map(|&(from, to)| [from, to]));
         Self { numbers, ..plan }
     }
@@ -196,6 +207,19 @@ impl Plan {
         let of_wanted = self.of_wanted.as_ref().filter(|_| rows == Rows::Wanted);
         let queries = of_wanted.unwrap_or(&self.all);
         if reach == Reach::Local { &queries.local } else { &queries.global }
+    }
+
+    /// What decides how much memory the step takes.
+    pub(super) fn extent(&self) -> Extent {
+        let queries = std::iter::once(&self.all).chain(&self.of_wanted);
+        let splits = queries.flat_map(|queries| [queries.global.n_splits, queries.local.n_splits]);
+        Extent {
+            rows: self.n_rows,
+            wanted: if self.takes_all() { self.n_rows } else { self.n_wanted },
+            numbers: self.numbers.values.len(),
+            parts: splits.max().unwrap_or(0),
+            items: self.adapted.n_items.max(self.wanted_adapted.n_items),
+        }
     }
 
     /// Whether every row's logits are wanted.

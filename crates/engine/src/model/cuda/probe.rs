@@ -13,7 +13,7 @@ use super::{
     backend::{Cuda, Values},
     driver::failed,
     launch::{Argument, Shape},
-    memory::Memory,
+    memory::{MEASURED, Memory},
     products::{Kind, Way},
     weight_upload::WeightUpload,
     weights::{Linear, Part},
@@ -45,8 +45,9 @@ impl Gpu {
         let stream = self.stream()?;
         let mut upload = WeightUpload::new(self, &stream)?;
         let halves = |x: &[u16]| x.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
-        let [a, b] = [upload.bytes(&halves(a))?, upload.bytes(&halves(b))?];
-        let sums = upload.bytes(&d.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>())?;
+        let [a, b] = [upload.bytes(&halves(a), MEASURED)?, upload.bytes(&halves(b), MEASURED)?];
+        let singles = d.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        let sums = upload.bytes(&singles, MEASURED)?;
         let arguments =
             [Argument::At(a.at()), Argument::At(b.at()), Argument::At(sums.at()), Argument::size(n)];
         let mut bytes = vec![0_u8; 4 * d.len()];
@@ -68,7 +69,7 @@ impl Gpu {
     pub fn peak(&self, effort: Effort) -> Result<Peak, Error> {
         let stream = self.stream()?;
         let blocks = 4 * self.multiprocessors();
-        let sums = Memory::new(self.context(), 4 * blocks, "a measurement")?;
+        let sums = Memory::new(self.context(), 4 * blocks, MEASURED)?;
         let arguments = [Argument::At(sums.at()), Argument::size(effort.rounds)];
         let rounds = || {
             // SAFETY: there is a sum for each block.
@@ -80,7 +81,7 @@ impl Gpu {
         let operations = effort.rounds as f64 * TILES_OF_ROUND * TILE_OPERATIONS * WARPS * blocks as f64;
         let seconds = self.least(&stream, effort.repeats, rounds)?;
         let bytes = effort.copy_bytes;
-        let [from, to] = [(); 2].map(|()| Memory::new(self.context(), bytes, "a measurement"));
+        let [from, to] = [(); 2].map(|()| Memory::new(self.context(), bytes, MEASURED));
         let (from, to) = (from?, to?);
         // SAFETY: both have so many bytes. What is copied first is written first.
         unsafe { result::memset_d8_async(from.at(), 1, bytes, stream.cu_stream()) }
@@ -107,21 +108,23 @@ impl Gpu {
         repeats: usize,
     ) -> Result<Vec<f64>, Error> {
         super::products::check(n, k)?;
-        let cuda = Cuda::new(self, config)?;
+        let mut cuda = Cuda::new(self, config)?;
+        cuda.hold_products(rows.iter().copied().max().unwrap_or(0), [n, k])?;
         let stream = cuda.stream().clone();
         let n_copies = BEYOND_CACHE.div_ceil(2 * n * k).min(MOST_COPIES).min(repeats.max(1));
         let upload = WeightUpload::new(self, &stream)?;
         let weight = |seed: usize| -> Result<Linear, Error> {
-            let memory = Memory::new(self.context(), 2 * n * k, "the weights")?;
+            let memory = Memory::new(self.context(), 2 * n * k, MEASURED)?;
             upload.fill(memory.at(), n * k, Fill { seed: seed as u32, scale: 0.02 })?;
             let part = Part { memory: Arc::new(memory), way: Way::Direct(Kind::Bf16), first: 0, n };
             Ok(Linear { parts: vec![part], n, k, bias: None, adapters: Adapters::default() })
         };
         let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;
         let of_rows = |&m: &usize| {
-            let x: Values = cuda.values(m, k, 2)?;
+            let operand = |values: usize, bytes: usize| Memory::new(self.context(), values * bytes, MEASURED);
+            let (x, y) = (operand(m * k, 2)?, operand(m * n, 4)?);
             upload.fill(x.at(), m * k, Fill { seed: 99, scale: 1.0 })?;
-            let y: Values = cuda.values(m, n, 4)?;
+            let x = Values::new(x.at(), m);
             let all = || {
                 for i in 0..repeats.max(1) {
                     cuda.multiply(&x, &weights[i % n_copies], y.at(), false)?;

@@ -270,7 +270,7 @@ const FULL: usize = 256;
 /// Blocks with which most of its multiprocessors have one.
 const ENOUGH: usize = 96;
 /// The most tokens of a product that is split: past it the partial sums are more work than idle multiprocessors.
-const SPLIT_TOKENS: usize = 64;
+pub(super) const SPLIT_TOKENS: usize = 64;
 
 /// The launch of a product of `m` tokens with a weight `[n, k]`, on a card that runs these kernels.
 ///

@@ -1,6 +1,10 @@
-//! A rope's tables on the device, which grow with the longest sequence.
+//! A rope's tables on the device: for all positions that were said to come, and beyond them where a longer sequence does.
 
-use super::{Error, memory::Memory, weight_upload::WeightUpload};
+use super::{
+    Error,
+    memory::{Memory, STEPS},
+    weight_upload::WeightUpload,
+};
 use crate::model::{angles::Angles, config::Rope};
 
 /// Cosines and sines of a rope's angles.
@@ -20,6 +24,11 @@ impl RopeTable {
         self.tables.as_ref().map_or((0, 0), |(cos, sin)| (cos.at(), sin.at()))
     }
 
+    /// Bytes of the tables of `n` positions, as they are allocated.
+    pub(super) fn bytes(&self, n: usize) -> usize {
+        2 * (4 * n * self.angles.half()).next_multiple_of(256)
+    }
+
     /// Makes sure that the first `n` positions are on the device; whether the tables have moved.
     ///
     /// # Errors
@@ -28,13 +37,22 @@ impl RopeTable {
         if n <= self.angles.n_positions() && self.tables.is_some() {
             return Ok(false);
         }
-        self.angles.reach(n.next_power_of_two().max(1024));
+        self.make(n.next_power_of_two().max(1024), upload)?;
+        Ok(true)
+    }
+
+    /// Sends the tables of the first `n` positions, or of more where there were more.
+    ///
+    /// # Errors
+    /// As [`RopeTable::reach`].
+    pub(super) fn make(&mut self, n: usize, upload: &mut WeightUpload) -> Result<(), Error> {
+        self.angles.reach(n);
         let bytes = |table: &[f32]| table.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
         let (cos, sin) = self.angles.tables();
         // The step before may still read the old tables.
         upload.finish()?;
-        self.tables = Some((upload.bytes(&bytes(cos))?, upload.bytes(&bytes(sin))?));
-        upload.finish()?;
-        Ok(true)
+        self.tables = None;
+        self.tables = Some((upload.bytes(&bytes(cos), STEPS)?, upload.bytes(&bytes(sin), STEPS)?));
+        upload.finish()
     }
 }

@@ -17,7 +17,8 @@ pub(super) struct Wants {
 }
 
 impl Wants {
-    pub(super) fn new(wants: &[Want]) -> Self {
+    /// The wants of rows in order; masks are read as far as the vocabulary goes.
+    pub(super) fn new(wants: &[Want], vocab: usize) -> Self {
         let mut all = Self::default();
         let mut masks: Vec<&[u32]> = Vec::new();
         for (row, want) in wants.iter().enumerate() {
@@ -33,13 +34,9 @@ impl Wants {
                 }
             };
             all.rows.push(row);
-            for number in [row as i32, kind, id, mask] {
-                all.bytes.extend(number.to_le_bytes());
-            }
-            all.bytes.extend([temperature, top_p].into_iter().flat_map(f32::to_le_bytes));
-            all.bytes.extend(f64::to_le_bytes(draw));
+            all.push([row as i32, kind, id, mask], [temperature, top_p], draw);
         }
-        all.mask_words = masks.iter().map(|mask| mask.len()).max().unwrap_or(0);
+        all.mask_words = masks.iter().map(|mask| mask.len()).max().unwrap_or(0).min(vocab.div_ceil(32));
         for mask in masks {
             let words = mask.iter().copied().chain(std::iter::repeat(0)).take(all.mask_words);
             all.bytes.extend(words.flat_map(u32::to_le_bytes));
@@ -47,15 +44,29 @@ impl Wants {
         all
     }
 
-    /// The choices, one for each of `n` wants that were asked.
-    pub(super) fn choices(&self, bytes: &[u8], n: usize) -> Vec<Option<Choice>> {
-        let mut choices = vec![None; n];
-        for (&row, bytes) in self.rows.iter().zip(bytes.chunks_exact(CHOICE_BYTES)) {
+    /// Tokens to weigh after rows, of which several may be the same.
+    pub(super) fn weighing(asked: &[(usize, u32)]) -> Self {
+        let mut all = Self::default();
+        for &(row, id) in asked {
+            all.rows.push(row);
+            all.push([row as i32, 0, id.cast_signed(), -1], [0.0, 1.0], 0.0);
+        }
+        all
+    }
+
+    fn push(&mut self, numbers: [i32; 4], singles: [f32; 2], draw: f64) {
+        self.bytes.extend(numbers.into_iter().flat_map(i32::to_le_bytes));
+        self.bytes.extend(singles.into_iter().flat_map(f32::to_le_bytes));
+        self.bytes.extend(draw.to_le_bytes());
+    }
+
+    /// The choices of all wants, in order.
+    pub(super) fn choices(bytes: &[u8]) -> Vec<Option<Choice>> {
+        let choice = |bytes: &[u8]| {
             let eight = |at: usize| bytes[at..].first_chunk::<8>().map_or(0.0, |b| f64::from_le_bytes(*b));
             let id = bytes.first_chunk::<4>().map_or(-1, |b| i32::from_le_bytes(*b));
-            choices[row] =
-                u32::try_from(id).ok().map(|id| Choice { id, logprob: eight(8), masked_logprob: eight(16) });
-        }
-        choices
+            u32::try_from(id).ok().map(|id| Choice { id, logprob: eight(8), masked_logprob: eight(16) })
+        };
+        bytes.chunks_exact(CHOICE_BYTES).map(choice).collect()
     }
 }

@@ -10,7 +10,7 @@ use super::{
     Error, Gpu,
     driver::failed,
     launch::{Argument, Shape},
-    memory::{Memory, Pinned},
+    memory::{Memory, Pinned, Purpose, WEIGHTS},
 };
 use crate::model::weights::seeded::Fill;
 
@@ -44,20 +44,12 @@ impl WeightUpload {
     /// # Errors
     /// The device has not that much.
     pub(super) fn memory(&self, bytes: usize) -> Result<Memory, Error> {
-        self.context.bind_to_thread().map_err(failed("use the device"))?;
-        Memory::new(&self.context, bytes, "the weights")
+        self.memory_for(bytes, WEIGHTS)
     }
 
-    /// Memory on the device with `n` units of `unit` bytes; `fill` writes some of the units.
-    fn send(
-        &mut self,
-        n: usize,
-        unit: usize,
-        mut fill: impl FnMut(Range<usize>, &mut [u8]),
-    ) -> Result<Memory, Error> {
-        let memory = self.memory(n * unit)?;
-        self.send_to(memory.at(), n, unit, &mut fill)?;
-        Ok(memory)
+    fn memory_for(&self, bytes: usize, purpose: Purpose) -> Result<Memory, Error> {
+        self.context.bind_to_thread().map_err(failed("use the device"))?;
+        Memory::new(&self.context, bytes, purpose)
     }
 
     /// Writes to memory that has room for the units.
@@ -96,8 +88,10 @@ impl WeightUpload {
     ///
     /// # Errors
     /// The device has no memory for it, or fails.
-    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<Memory, Error> {
-        self.send(bytes.len(), 1, |range, piece| piece.copy_from_slice(&bytes[range]))
+    pub(super) fn bytes(&mut self, bytes: &[u8], purpose: Purpose) -> Result<Memory, Error> {
+        let memory = self.memory_for(bytes.len(), purpose)?;
+        self.send_to(memory.at(), bytes.len(), 1, &mut |range, piece| piece.copy_from_slice(&bytes[range]))?;
+        Ok(memory)
     }
 
     /// Makes `n` seeded numbers in bf16 on the device.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{
     Error,
     adapter::Adapters,
-    memory::Memory,
+    memory::{Memory, WEIGHTS},
     products::{self, Kind, Way},
     quant_layout::{QuantLayout, STRIP},
     weight_upload::WeightUpload,
@@ -163,7 +163,7 @@ fn bias(
         all.extend(if known { weights.floats(&name(part), part.1)? } else { vec![0.0; part.1] });
     }
     let bytes: Vec<u8> = all.iter().flat_map(|x: &f32| x.to_le_bytes()).collect();
-    let memory = upload.bytes(&bytes)?;
+    let memory = upload.bytes(&bytes, WEIGHTS)?;
     upload.finish()?;
     Ok(Some(memory))
 }
@@ -179,7 +179,7 @@ impl Table {
     ) -> Result<Self, model::Error> {
         let found = Found::new(weights, name, shape)?;
         let memory = Arc::new(match &found.from {
-            Source::File(bytes) => upload.bytes(bytes)?,
+            Source::File(bytes) => upload.bytes(bytes, WEIGHTS)?,
             Source::Seed(_) => {
                 let memory = upload.memory(found.device_bytes())?;
                 found.send(memory.at(), upload)?;

@@ -6,7 +6,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 use candle_core::quantized::GgmlDType;
 
 use super::{Entry, RowOrder, Weights};
-use crate::model::{Config, config::Arch};
+use tribunal_core::random;
+
+use crate::model::Config;
 
 /// How one tensor's numbers are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,11 +54,11 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         ("mlp.up_proj", vec![c.intermediate, c.hidden]),
         ("mlp.down_proj", vec![c.hidden, c.intermediate]),
     ];
-    if matches!(c.arch, Arch::Qwen3 | Arch::Gemma3) {
+    if c.qk_norm {
         layer.push(("self_attn.q_norm", vec![c.head_dim]));
         layer.push(("self_attn.k_norm", vec![c.head_dim]));
     }
-    if c.arch == Arch::Gemma3 {
+    if c.post_norms {
         layer.push(("pre_feedforward_layernorm", vec![c.hidden]));
         layer.push(("post_feedforward_layernorm", vec![c.hidden]));
     }
@@ -64,7 +66,7 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         all.extend(layer.iter().map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape.clone())));
     }
     let mut named: Vec<_> = all.into_iter().map(|(part, shape)| (format!("{part}.weight"), shape)).collect();
-    if c.arch == Arch::Qwen2 {
+    if c.qkv_bias {
         for i in 0..c.n_layers {
             named.extend(
                 [("q", q), ("k", kv), ("v", kv)]
@@ -105,18 +107,11 @@ impl Fill {
     /// Number `i`, as `kernels/fill.cu` makes it.
     #[must_use]
     pub fn value(&self, i: usize) -> half::bf16 {
-        let start = mix(u64::from(self.seed) + 1);
-        let bits = mix(start.wrapping_add((i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let bits = random::at(random::mix(u64::from(self.seed) + 1), i as u64 + 1);
         let sum: i32 = (0..4).map(|part| (bits >> (16 * part) & 0xffff) as i32).sum();
         let normal = (sum - 131_070) as f32 * 2.642_899_8e-5;
         half::bf16::from_f32(normal * self.scale)
     }
-}
-
-fn mix(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use sha2::{Digest, Sha256};
-
 use super::*;
 use crate::{
     registry,
@@ -14,7 +12,7 @@ use crate::{
 fn every_calibration_prints_as_the_authors_program_prints_it() {
     let settings = Settings { preset: Preset::Code, ..Settings::default() };
     let options = registry::find("rate").unwrap().parse_options("").unwrap();
-    let judge = Rate::new(&settings, &options).unwrap();
+    let judge = Rate::new(&settings, &crate::rate::Asked::read(&options)).unwrap();
     let winners = ["A", "B", "Tie", "C"];
     let anchors = [Number::Int(1), Number::Int(4)].into_iter().chain([0.0, 2.5, 3.0, 4.0].map(Number::Float));
     let mut table = String::new();
@@ -27,8 +25,7 @@ fn every_calibration_prints_as_the_authors_program_prints_it() {
         }
     }
     // Made by `scripts/golden_rate.py` with BITHLP/RATE at 8efee2e3.
-    let mut sha = String::new();
-    Sha256::digest(&table).iter().for_each(|byte| write!(sha, "{byte:02x}").unwrap());
+    let sha = tribunal_core::digest::sha256(&table);
     assert_eq!(
         (table.len(), sha.as_str()),
         (155_760, "56881d29d9b3f4709d28bc56ff5b5b2755368ea18c95443bbf8ec0178130f99a"),

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use tribunal_core::random::SplitMix;
 
-use super::super::tests::{accepts, allowed, random, tiny_vocabulary};
+use super::super::tests::{accepts, allowed, tiny_vocabulary};
 use super::super::{Grammar, shortest};
 use crate::llm::{Form, Layout};
 
@@ -118,22 +119,22 @@ fn conforms(layout: &Layout, answer: &str) -> bool {
 }
 
 /// One answer of tokens drawn with random weights, some of which weigh a thousandfold, within a budget.
-fn walk(grammar: &mut Grammar, budget: usize, mut seed: u64) -> String {
+fn walk(grammar: &mut Grammar, budget: usize, seed: u64) -> String {
+    let mut random = SplitMix(seed);
     let tokenizer = &tiny_vocabulary().tokenizer;
     let mut text = Vec::new();
     let mut left = budget;
     while left > 0 && !grammar.must_stop() {
-        let forced =
-            if random(&mut seed).is_multiple_of(2) { grammar.force(left).unwrap() } else { Vec::new() };
+        let forced = if random.draw().is_multiple_of(2) { grammar.force(left).unwrap() } else { Vec::new() };
         left -= forced.len();
         text.extend(forced.iter().flat_map(|&id| tokenizer.bytes(id)));
         if left == 0 || grammar.must_stop() {
             break;
         }
         let choices = allowed(grammar.mask().unwrap());
-        let weigh = |_: &u32| if random(&mut seed).is_multiple_of(9) { 1000 } else { 1 };
+        let weigh = |_: &u32| if random.draw().is_multiple_of(9) { 1000 } else { 1 };
         let weights: Vec<u64> = choices.iter().map(weigh).collect();
-        let mut draw = random(&mut seed) % weights.iter().sum::<u64>();
+        let mut draw = random.draw() % weights.iter().sum::<u64>();
         let chosen = weights.iter().position(|&weight| {
             let here = draw < weight;
             draw = draw.saturating_sub(weight);
@@ -160,12 +161,12 @@ fn check_walk(fresh: &Grammar, layout: &Layout, extra: usize, seed: u64) {
 
 #[test]
 fn ten_thousand_answers_of_random_weights_conform() {
-    let mut seed = 1;
+    let mut random = SplitMix(1);
     for layout in layouts() {
         let fresh = tiny_vocabulary().grammar(&form(layout.clone())).unwrap().unwrap();
         for _ in 0..2_000 {
-            let extra = random(&mut seed) as usize % 60;
-            check_walk(&fresh, &layout, extra, random(&mut seed));
+            let extra = random.draw() as usize % 60;
+            check_walk(&fresh, &layout, extra, random.draw());
         }
     }
 }

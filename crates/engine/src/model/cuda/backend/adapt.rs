@@ -4,6 +4,7 @@ use super::{
     super::{
         Error,
         adapter::ITEM_ROWS,
+        arena::Slot,
         launch::{Argument, Shape},
         weights::Linear,
     },
@@ -21,8 +22,9 @@ impl Cuda {
         let adapted = self.plan.adapted;
         let Some(table) = w.adapters.table().filter(|_| adapted.n_items > 0) else { return Ok(()) };
         let (n_items, n_matrices) = (adapted.n_items, table.n_matrices);
-        let hidden = self.scratch().take(4 * n_items * n_matrices * table.most_rank * ITEM_ROWS)?;
-        let (pairs, items) = (table.memory.at(), adapted.items.from(self.numbers()));
+        let bytes = 4 * n_items * n_matrices * table.most_rank * ITEM_ROWS;
+        let hidden = self.slot(Slot::Hidden, bytes)?;
+        let (pairs, items) = (table.memory.at(), adapted.items.from(self.numbers()?));
         let launch = |kernel, n_blocks: usize, pointers: [u64; 4], sizes: [usize; 3]| {
             let grid = [n_items as u32, n_matrices as u32, n_blocks as u32];
             let shape = Shape { grid, block: [THREADS, 1], shared_bytes: 0 };
@@ -33,8 +35,8 @@ impl Cuda {
         };
         let (shrink, expand) = (table.most_rank.div_ceil(RANKS), table.widest.div_ceil(THREADS as usize));
         let sizes = [w.k, n_matrices, table.most_rank];
-        launch("adapter_shrink", shrink, [x.buffer.at(), pairs, items, hidden.at()], sizes)?;
+        launch("adapter_shrink", shrink, [x.at(), pairs, items, hidden], sizes)?;
         let sizes = [n_matrices, table.most_rank, w.n];
-        launch("adapter_expand", expand, [pairs, items, hidden.at(), y], sizes)
+        launch("adapter_expand", expand, [pairs, items, hidden, y], sizes)
     }
 }

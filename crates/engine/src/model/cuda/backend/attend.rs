@@ -3,9 +3,10 @@
 use super::{
     super::{
         Error,
+        arena::Slot,
         launch::{Argument, Shape},
         plan::{self, Attention},
-        work_items::{self, Limits},
+        work_items::Limits,
     },
     Cuda, Values,
 };
@@ -13,9 +14,6 @@ use crate::model::{
     Config,
     backend::{Reach, Rows},
 };
-
-/// The most memory for attention split by split.
-const SPLIT_BYTES: usize = 256 << 20;
 
 impl Cuda {
     /// Softmax of queries and one layer's cached keys, times its cached values.
@@ -26,26 +24,26 @@ impl Cuda {
         rows: Rows,
         reach: Reach,
     ) -> Result<Values, Error> {
-        let out = self.values(queries.n_rows, self.query_width(), 2)?;
+        let out = self.values(Slot::Attended, queries.n_rows, 2 * self.query_width())?;
         let attention = self.plan.attention(rows, reach);
         let window = self.config.window.filter(|_| reach == Reach::Local).unwrap_or(0);
         for launch in &attention.rows {
-            let outputs = [out.buffer.at()];
+            let outputs = [out.at()];
             self.attend_items(layer, queries, attention, launch, launch.tile.rows, &outputs, window)?;
         }
         if attention.parts.is_empty() {
             return Ok(out);
         }
         let Config { n_heads, head_dim, .. } = self.config;
-        let parts = self.scratch().take(attention.n_splits * n_heads * head_dim * 4)?;
-        let peaks = self.scratch().take(attention.n_splits * n_heads * 8)?;
-        let [starts, positions] =
-            [attention.part_starts, attention.positions].map(|at| at.from(self.numbers()));
+        let parts = self.slot(Slot::Parts, attention.n_splits * n_heads * head_dim * 4)?;
+        let peaks = self.slot(Slot::Peaks, attention.n_splits * n_heads * 8)?;
+        let numbers = self.numbers()?;
+        let [starts, positions] = [attention.part_starts, attention.positions].map(|at| at.from(numbers));
         for launch in &attention.parts {
-            let outputs = [parts.at(), peaks.at(), starts];
+            let outputs = [parts, peaks, starts];
             self.attend_items(layer, queries, attention, launch, launch.tile.parts, &outputs, window)?;
         }
-        let pointers = [parts.at(), peaks.at(), starts, positions, out.buffer.at()].map(Argument::At);
+        let pointers = [parts, peaks, starts, positions, out.at()].map(Argument::At);
         let sizes = [queries.n_rows, n_heads, head_dim, window].map(Argument::size);
         let shape = Shape::new([queries.n_rows, (n_heads * head_dim).div_ceil(512)], 128);
         // SAFETY: parts and peaks have room for the plan's parts, and each row that has parts names its first.
@@ -69,8 +67,9 @@ impl Cuda {
         let (keys, values) = self.cached(layer);
         let Attention { order, positions, sequences, .. } = *attention;
         let steps = [launch.items, order, positions, sequences, self.plan.block_starts, self.plan.blocks];
-        let steps = steps.map(|at| at.from(self.numbers()));
-        let pointers = [&[queries.buffer.at(), keys, values][..], &steps, outputs].concat();
+        let numbers = self.numbers()?;
+        let steps = steps.map(|at| at.from(numbers));
+        let pointers = [&[queries.at(), keys, values][..], &steps, outputs].concat();
         let sizes = [launch.n_items, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
         let arguments = [&pointers[..], &sizes, &[Argument::Float(attention_scale)]].concat();
@@ -86,7 +85,7 @@ impl Cuda {
         Limits {
             multiprocessors: self.gpu.multiprocessors(),
             shared_bytes: self.gpu.shared_bytes(),
-            parts: SPLIT_BYTES / work_items::split_bytes(plan::heads(&self.config)),
+            parts: self.most_parts(),
             cascade: self.gpu.cascades(),
         }
     }

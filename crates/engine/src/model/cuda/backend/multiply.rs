@@ -3,6 +3,7 @@
 use super::{
     super::{
         Error,
+        arena::Slot,
         launch::{Argument, Shape},
         products::{self, Kernels, Kind, Way},
         weights::{Linear, Part, module},
@@ -23,16 +24,15 @@ impl Cuda {
             match part.way {
                 Way::Direct(kind) => self.multiply_part(x, w, part, kind, part.memory.at(), y, add)?,
                 Way::Panel(kernel) => {
-                    let panel = self.scratch().take(part.n * w.k * 2)?;
+                    let panel = self.slot(Slot::Panel, part.n * w.k * 2)?;
                     let (grid, threads) = products::panel(part.n, w.k);
                     let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
                     let sizes = [0, part.n, w.k].map(Argument::size);
                     let arguments =
-                        [[Argument::At(part.memory.at()), Argument::At(panel.at())].as_slice(), &sizes]
-                            .concat();
+                        [[Argument::At(part.memory.at()), Argument::At(panel)].as_slice(), &sizes].concat();
                     // SAFETY: the part has n rows of k values, and so has the panel, in bf16.
                     unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
-                    self.multiply_part(x, w, part, Kind::Bf16, panel.at(), y, add)?;
+                    self.multiply_part(x, w, part, Kind::Bf16, panel, y, add)?;
                 }
             }
         }
@@ -59,7 +59,7 @@ impl Cuda {
         };
         let at = |start: u64| Argument::At(start + 4 * part.first as u64);
         let bias = w.bias.as_ref().map_or(Argument::At(0), |bias| at(bias.at()));
-        let (inputs, y) = ([Argument::At(x.buffer.at()), Argument::At(weights)], at(y));
+        let (inputs, y) = ([Argument::At(x.at()), Argument::At(weights)], at(y));
         let mnk = [m, n, k, launch.segment].map(Argument::size);
         let last = [Argument::size(w.n), Argument::Int(i32::from(add))];
         // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, y and the bias have n columns from `at` on, in
@@ -69,8 +69,7 @@ impl Cuda {
                 let arguments = [&inputs[..], &[bias, y], &mnk, &last].concat();
                 return self.launch((module(kind), launch.kernel), shape, &arguments);
             };
-            let partial = self.scratch().take(launch.partial_len(m, n) * 4)?;
-            let sums = Argument::At(partial.at());
+            let sums = Argument::At(self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?);
             self.launch((module(kind), launch.kernel), shape, &[&inputs[..], &[sums], &mnk].concat())?;
             let (grid, threads) = products::merge(m, n);
             let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use half::f16;
 
+use tribunal_core::digest::hex;
+
 use super::{QuantLayout, STRIP};
 use crate::model::cpu::{Format, Packed};
 
@@ -154,7 +156,6 @@ fn strips_are_aligned_and_take_little_more_than_the_file() {
 /// the file's blocks. After a change of the layout, `INSTA_UPDATE=always` writes it anew.
 #[test]
 fn the_golden_file_of_the_kernels() {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let mut lines = String::new();
     for (name, format, n, k) in
         [("q8_0", Format::Q8_0, 18, 96), ("q4_k", Format::Q4K, 3, 512), ("q6_k", Format::Q6K, 3, 512)]

@@ -5,22 +5,27 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use authors::{Demo, JudgeTexts, Texts};
+
 use super::{
-    ANNOTATE, JUDGE_STAGE, METHOD, Question,
+    ANNOTATE, Asked, First, JUDGE_STAGE, Question, Shots, Skipped,
     annotation::{self, DIMENSIONS},
-    authors::{self, Demo, JudgeTexts, Texts},
-    debate::DEBATE_STAGE,
-    python,
+    debate::{DEBATE_STAGE, Strategy, Topic, Undecided},
 };
 use crate::{
-    Error, Judge, Materials, Panel, Retry, Role, Step, Verdict, confidence, in_parallel,
+    Error, Judge, Judging, Materials, Panel, Retry, Role, Step, Verdict,
+    code::python::repr,
+    confidence, in_parallel,
     llm::{Chat, Form, Reply, Sampling},
     mqm::{self, ErrorSpan, Repeats, weights::Weights},
     prompt, reading,
     segment::Segment,
-    setup::{self, Options, Settings},
+    setup::{self, Settings},
     shots::{self, Shot},
 };
+
+pub mod authors;
+mod python;
 
 /// Answer tokens of Stage 1, as in the code, and of the later stages, where the code sets no limit.
 const STAGE_1_BUDGET: usize = 1000;
@@ -61,17 +66,19 @@ struct Side {
     chat: Chat,
 }
 
-impl Judge for Published {
+impl Judging for Published {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
+}
 
-    fn materials(&self) -> Materials {
-        let texts = self.texts.all().into_iter();
-        let shots = self.examples.0.values().flatten().flatten();
+impl From<Published> for Judge {
+    fn from(judge: Published) -> Self {
+        let texts = judge.texts.all().into_iter();
+        let shots = judge.examples.0.values().flatten().flatten();
         let shots = shots.flat_map(|demo| [demo.user.as_str(), demo.answer.as_str()]);
         let prompts = prompt::hash(texts.chain(shots));
-        Materials { prompts, ..Materials::default() }.weighed_by(self.weights.name)
+        Self::new(Materials { prompts, ..Materials::default() }.weighed_by(judge.weights.name), judge)
     }
 }
 
@@ -80,15 +87,15 @@ impl Published {
     ///
     /// # Errors
     /// No copy, one that lacks a text, and options for which nothing is published.
-    pub fn new(settings: &Settings, options: &Options, rounds: usize) -> Result<Self, setup::Error> {
-        check_options(options)?;
+    pub fn new(settings: &Settings, asked: &Asked, rounds: usize) -> Result<Self, setup::Error> {
+        check_options(asked)?;
         let folder = authors::folder(settings.prompts.as_deref())?;
         let texts = Texts::read(&folder)?;
         Ok(Self {
-            examples: Examples::read(&folder, &texts, settings, options)?,
+            examples: Examples::read(&folder, &texts, settings, asked)?,
             texts,
             rounds,
-            has_debate: options.get("skip") != "stage2",
+            has_debate: *asked.skip != Some(Skipped::Stage2),
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("mmad"))?,
             max_tokens: settings.max_tokens,
         })
@@ -170,7 +177,7 @@ impl Published {
 
     /// The consensus checker: "yes" anywhere in its answer, in lower case.
     fn agree(&self, panel: &Panel, step: &Step, first: &Value, second: &Value) -> Result<bool, Error> {
-        let (first, second) = (python::repr(first), python::repr(second));
+        let (first, second) = (repr(first), repr(second));
         let values = [("first_annotations", first.as_str()), ("second_annotations", second.as_str())];
         let chat = Chat::new().user(python::format(&self.texts.checker, &values));
         let question = Question { role: Role::Checker, step: step.clone(), budget: LATER_BUDGET };
@@ -246,19 +253,19 @@ impl Examples {
         folder: &std::path::Path,
         texts: &Texts,
         settings: &Settings,
-        options: &Options,
+        asked: &Asked,
     ) -> Result<Self, setup::Error> {
-        if !options.has_shots(settings)? {
+        if !settings.has_shots(*asked.shots != Shots::None)? {
             return Ok(Self(BTreeMap::new()));
         }
         if let Some(file) = &settings.shots {
             return Ok(Self([(file.display().to_string(), own(file, texts)?)].into()));
         }
-        let languages: &[&str] = match options.get("shots") {
-            "zh-en" => &["zh"],
-            "he-en" => &["he"],
-            "en-de" => &["en"],
-            _ => &["zh", "he", "en"],
+        let languages: &[&str] = match *asked.shots {
+            Shots::ZhEn => &["zh"],
+            Shots::HeEn => &["he"],
+            Shots::EnDe => &["en"],
+            Shots::Auto | Shots::None => &["zh", "he", "en"],
         };
         let read = |language: &&str| {
             let file = authors::demo_file(language);
@@ -340,7 +347,7 @@ fn listed(list: Value) -> Value {
 
 /// The errors of a judge's list.
 fn errors(reply: &Reply, list: Value, segment: &Segment) -> Result<Vec<ErrorSpan>, Error> {
-    let annotations = annotation::of_list(list)
+    let annotations = annotation::listed(list)
         .ok_or_else(|| reading::unusable(&reply.text, "its annotations are not a list of errors"))?;
     let mut errors: Vec<_> = annotations.iter().map(|annotation| annotation.to_error(segment)).collect();
     confidence::note(reply, "error_span", &mut errors);
@@ -358,7 +365,7 @@ impl View {
     fn shown(&self) -> String {
         match self {
             Self::Said(text) => text.clone(),
-            Self::Read(annotations) => python::repr(annotations),
+            Self::Read(annotations) => repr(annotations),
         }
     }
 }
@@ -371,20 +378,17 @@ impl Side {
 }
 
 /// Options for which the authors published no code.
-fn check_options(options: &Options) -> Result<(), setup::Error> {
-    let published = |name: &str| match (name, options.get(name)) {
-        ("start", value) => value == "agents",
-        ("skip", value) => matches!(value, "none" | "stage2"),
-        ("strategy", value) => value == "consensus",
-        ("topic", value) => value == "severity",
-        ("undecided", value) => value == "last",
-        _ => true,
-    };
-    match METHOD.options.iter().find(|choice| !published(choice.name)) {
-        Some(choice) => Err(setup::Error::Conflict(format!(
-            "`{}={}` of `m-mad` has no published code; hint: use preset `paper` or `strict`",
-            choice.name,
-            options.get(choice.name)
+fn check_options(asked: &Asked) -> Result<(), setup::Error> {
+    let published = [
+        ("start", &asked.start.text, *asked.start == First::Agents),
+        ("skip", &asked.skip.text, matches!(*asked.skip, None | Some(Skipped::Stage2))),
+        ("strategy", &asked.strategy.text, *asked.strategy == Strategy::Consensus),
+        ("topic", &asked.topic.text, *asked.topic == Topic::Severity),
+        ("undecided", &asked.undecided.text, *asked.undecided == Undecided::Last),
+    ];
+    match published.into_iter().find(|(.., is_published)| !is_published) {
+        Some((name, value, _)) => Err(setup::Error::Conflict(format!(
+            "`{name}={value}` of `m-mad` has no published code; hint: use preset `paper` or `strict`"
         ))),
         None => Ok(()),
     }

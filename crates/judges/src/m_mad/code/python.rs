@@ -1,5 +1,5 @@
-//! The part of Python's syntax that M-MAD's published files and their readers use: literals are read, values are
-//! shown as `str` shows them, templates are filled in. It runs nothing.
+//! The part of Python's syntax that M-MAD's published files and their readers use: literals are read, templates
+//! are filled in. It runs nothing.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -34,59 +34,6 @@ pub fn format(template: &str, values: &[(&str, &str)]) -> String {
         rest = &rest[open + 1 + if field.is_some() { name.len() + 1 } else { 0 }..];
     }
     text + rest
-}
-
-/// A value as Python's `str` shows what `json.loads` made of it, but for a text, which it shows as `repr` does.
-pub fn repr(value: &Value) -> String {
-    let joined = |parts: Vec<String>| parts.join(", ");
-    match value {
-        Value::Null => "None".into(),
-        Value::Bool(true) => "True".into(),
-        Value::Bool(false) => "False".into(),
-        Value::Number(number) if number.is_f64() => float(number),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => quoted(text),
-        Value::Array(items) => format!("[{}]", joined(items.iter().map(repr).collect())),
-        Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, value)| format!("{}: {}", quoted(name), repr(value)));
-            format!("{{{}}}", joined(fields.collect()))
-        }
-    }
-}
-
-/// `1e-07`, where Rust writes `1e-7`.
-fn float(number: &Number) -> String {
-    let text = format!("{:?}", number.as_f64().unwrap_or(f64::NAN));
-    let Some((digits, exponent)) = text.split_once('e') else { return text };
-    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
-    format!("{digits}e{sign}{exponent:0>2}")
-}
-
-/// A text in the quotes that Python chooses.
-fn quoted(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    let shown: String = text.chars().map(|c| shown(c, quote)).collect();
-    format!("{quote}{shown}{quote}")
-}
-
-fn shown(c: char, quote: char) -> String {
-    match (c, c as u32) {
-        ('\n', _) => "\\n".into(),
-        ('\r', _) => "\\r".into(),
-        ('\t', _) => "\\t".into(),
-        ('\\', _) => "\\\\".into(),
-        (c, _) if c == quote => format!("\\{c}"),
-        (c, _) if is_printable(c) => c.into(),
-        (_, code @ 0..=0xff) => format!("\\x{code:02x}"),
-        (_, code @ 0..=0xffff) => format!("\\u{code:04x}"),
-        (_, code) => format!("\\U{code:08x}"),
-    }
-}
-
-/// Both languages escape the same categories: control, format, surrogate, private, unassigned, and all
-/// separators but the space. Behind a letter, Rust leaves combining marks as they are, as Python always does.
-fn is_printable(c: char) -> bool {
-    matches!(c, '\'' | '"') || format!("a{c}").escape_debug().count() == 2
 }
 
 struct Reader<'a> {
@@ -254,23 +201,6 @@ mod tests {
         assert_eq!(literal_after(file, "shots ="), Some(json!([{"a": "1", "b": "2"}])));
         assert_eq!(literal_after(file, "my_prompt ="), None, "a name is not a literal");
         assert_eq!(literal_after(file, "none ="), None);
-    }
-
-    /// The right sides are what Python 3.11 prints for `str(json.loads(...))`.
-    #[test]
-    fn values_as_python_shows_them() {
-        let check = |json: &str, expected: &str| {
-            assert_eq!(repr(&serde_json::from_str(json).unwrap()), expected, "{json}");
-        };
-        check(
-            r#"{"z": "a", "b": [true, null, 1, 2.0, 1e-7, 1e22]}"#,
-            "{'z': 'a', 'b': [True, None, 1, 2.0, 1e-07, 1e+22]}",
-        );
-        check(r#"["it's", "\"q\"", "it's \"q\""]"#, r#"["it's", '"q"', 'it\'s "q"']"#);
-        check(
-            r#"["a\\b\n\t\u0000\u00a0\u3000\u200b", "银行 é e\u0301 😀"]"#,
-            "['a\\\\b\\n\\t\\x00\\xa0\\u3000\\u200b', '银行 é e\u{301} 😀']",
-        );
     }
 
     #[test]

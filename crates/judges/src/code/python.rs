@@ -1,4 +1,4 @@
-//! Values as the authors' Python program prints them into its messages. It reads nothing.
+//! Values as the authors' Python programs print them into their messages. It reads nothing.
 
 use std::{fmt, sync::LazyLock};
 
@@ -140,6 +140,23 @@ mod tests {
         check(r#""it's \"so\"""#, r#"'it\'s "so"'"#);
         check(r#""夺笋\n\t\\ \u00a0\u200b\ud83d\ude00 é""#, r"'夺笋\n\t\\ \xa0\u200b😀 é'");
         check("{}", "{}");
+    }
+
+    /// The right sides are what Python 3.11 prints for `str(json.loads(...))`.
+    #[test]
+    fn values_as_python_shows_them() {
+        let check = |json: &str, expected: &str| {
+            assert_eq!(repr(&serde_json::from_str(json).unwrap()), expected, "{json}");
+        };
+        check(
+            r#"{"z": "a", "b": [true, null, 1, 2.0, 1e-7, 1e22]}"#,
+            "{'z': 'a', 'b': [True, None, 1, 2.0, 1e-07, 1e+22]}",
+        );
+        check(r#"["it's", "\"q\"", "it's \"q\""]"#, r#"["it's", '"q"', 'it\'s "q"']"#);
+        check(
+            r#"["a\\b\n\t\u0000\u00a0\u3000\u200b", "银行 é e\u0301 😀"]"#,
+            "['a\\\\b\\n\\t\\x00\\xa0\\u3000\\u200b', '银行 é e\u{301} 😀']",
+        );
     }
 
     #[test]

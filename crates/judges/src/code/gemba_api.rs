@@ -10,8 +10,11 @@
 //!
 //! Source: `gemba/gpt_api.py`, `request` and `request_api`; budgets from `gemba/utils.py`.
 
-use super::{Error, Panel, Role, Stage, reading};
-use crate::llm::{Chat, Form, Reply, Sampling};
+use crate::{
+    Error, Panel, Role, Stage,
+    llm::{Chat, Form, Reply, Sampling},
+    reading,
+};
 
 /// Answer tokens of a first question about errors, a score, stars or a class.
 const BUDGET: usize = 500;

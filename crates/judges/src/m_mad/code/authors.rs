@@ -14,7 +14,7 @@ use crate::{setup, shots::Shot};
 /// Where the files are and how they get here.
 const FETCH: &str = "git clone https://github.com/SU-JIAYUAN/M-MAD and add --prompts M-MAD/code";
 
-/// The agents' names in `stage1.json`, in the order of [`super::annotation::DIMENSIONS`].
+/// The agents' names in `stage1.json`, in the order of [`super::super::annotation::DIMENSIONS`].
 const AGENTS: [&str; 4] = ["accuracy_agent", "fluency_agent", "term_agent", "style_agent"];
 
 /// The agents' names in `few_shot_demos*.py`.

@@ -1,0 +1,322 @@
+//! The one piece of memory that a model's steps work in: how much of it the largest step takes, and where in it
+//! everything lies. Places are fixed when room is made, so that a recorded step may name them. It computes nothing.
+//!
+//! ```text
+//! numbers | stream | wanted stream | normed | product       | queries, attended | sums | panel | hidden | noted | tail
+//!                                           | parts, peaks  | gated             |
+//! ```
+//! What stands below something shares its place: one of the two is read no more when the other is written.
+
+use cudarc::driver::CudaContext;
+use std::sync::Arc;
+
+use super::{
+    Error, RECORDED_ROWS,
+    adapter::{ITEM, ITEM_ROWS},
+    memory::Memory,
+    plan,
+    products::{self, SPLIT_TOKENS},
+    tail::{CHOICE_BYTES, WANT_BYTES},
+    work_items::{self, Heads, SPLIT},
+};
+use crate::model::{BLOCK, Config, step::Most};
+
+/// The most memory for attention split by split.
+const SPLIT_BYTES: usize = 256 << 20;
+/// Rows whose hidden states are gathered before they are fetched.
+const NOTED_ROWS: usize = 1024;
+/// Tokens that are weighed at a time for each row of logits that there is room for.
+const WEIGHED: usize = 16;
+/// Where buffers begin, as an allocation of the driver does.
+const ALIGNED: usize = 256;
+
+/// The sizes of a model that decide what it needs beside its weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    pub n_layers: usize,
+    pub hidden: usize,
+    pub intermediate: usize,
+    pub n_heads: usize,
+    pub n_kv_heads: usize,
+    pub head_dim: usize,
+    pub vocab: usize,
+    /// Positions that the model was made for.
+    pub context: usize,
+}
+
+impl From<&Config> for Sizes {
+    fn from(config: &Config) -> Self {
+        let Config { n_layers, hidden, intermediate, n_heads, n_kv_heads, head_dim, vocab, context, .. } =
+            *config;
+        Self { n_layers, hidden, intermediate, n_heads, n_kv_heads, head_dim, vocab, context }
+    }
+}
+
+impl Sizes {
+    fn query_width(self) -> usize {
+        self.n_heads * self.head_dim
+    }
+
+    fn qkv_width(self) -> usize {
+        self.query_width() + 2 * self.n_kv_heads * self.head_dim
+    }
+
+    fn heads(self) -> Heads {
+        Heads { n_heads: self.n_heads, n_kv_heads: self.n_kv_heads, head_dim: self.head_dim }
+    }
+
+    /// The most parts of attention in a step.
+    pub(super) fn most_parts(self) -> usize {
+        SPLIT_BYTES / work_items::split_bytes(self.heads())
+    }
+
+    /// Rows of logits that take no more memory than the widest product of so many rows.
+    #[must_use]
+    pub fn logits_of(self, rows: usize) -> usize {
+        rows * self.qkv_width().max(2 * self.intermediate) / self.vocab.max(1)
+    }
+}
+
+/// What a model's weights add to the memory of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Extra {
+    /// The most partial sums of one row: segments times outputs.
+    pub sums: usize,
+    /// Bytes of the largest matrix that is multiplied as a panel of `bf16`.
+    pub panel: usize,
+    /// The most ranks of an item of adapters, over the matrices of one input.
+    pub ranks: usize,
+    pub n_adapters: usize,
+}
+
+impl Extra {
+    /// Of weights that have a product of their own, without adapters.
+    fn of(sizes: Sizes) -> Self {
+        let Sizes { hidden, intermediate, vocab, .. } = sizes;
+        let heads = sizes.query_width();
+        let shapes = [
+            (sizes.qkv_width(), hidden),
+            (hidden, heads),
+            (2 * intermediate, hidden),
+            (hidden, intermediate),
+            (vocab, hidden),
+        ];
+        let mut extra = Self::default();
+        for (n, k) in shapes {
+            extra.multiplies(n, k);
+        }
+        extra
+    }
+
+    /// Takes note of a weight `[n, k]`.
+    pub(super) fn multiplies(&mut self, n: usize, k: usize) {
+        let segments = k.div_ceil(products::segment(n, k));
+        if segments > 1 {
+            self.sums = self.sums.max(segments * n);
+        }
+    }
+}
+
+/// What of a step decides how much memory it takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Rows, padding included.
+    pub rows: usize,
+    /// Rows of logits, padding included.
+    pub wanted: usize,
+    /// Numbers of its plan.
+    pub numbers: usize,
+    /// Parts of attention.
+    pub parts: usize,
+    /// Items of adapters.
+    pub items: usize,
+}
+
+impl Extent {
+    /// What no step within `most` exceeds.
+    pub(super) fn of(most: Most, sizes: Sizes, n_adapters: usize) -> Self {
+        let Most { sequences, context, .. } = most;
+        let padded = |n: usize| n.max(plan::padded_rows(n.min(RECORDED_ROWS)));
+        let (rows, wanted) = (padded(most.rows), padded(most.wanted.min(most.rows)));
+        let parts = sizes.most_parts().min(most.rows * context.div_ceil(SPLIT).max(1));
+        let of_rows = |n: usize| n.div_ceil(ITEM_ROWS) + n_adapters;
+        let items = of_rows(rows).max(of_rows(rows.min(RECORDED_ROWS)).next_power_of_two());
+        let items = if n_adapters == 0 { 0 } else { items };
+        // Two windows, each with two numbers of a row's item and four of a part's, both rounded up, and the starts.
+        let attention = |rows: usize| 3 * rows + 2 * (4 * rows + 8 * parts + rows);
+        let arrays = 5 * (rows + 1) + wanted + attention(rows) + attention(wanted) + 2 * items * ITEM;
+        let of_blocks = sequences * context.div_ceil(BLOCK) + 2 * sequences;
+        // Each array begins at a multiple of four numbers.
+        Self { rows, wanted, numbers: arrays + of_blocks + 256, parts, items }
+    }
+
+    /// Whether a step of that extent fits.
+    pub(super) fn holds(self, step: Self) -> bool {
+        self.with(step) == self
+    }
+
+    /// The least that both fit.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            rows: self.rows.max(other.rows),
+            wanted: self.wanted.max(other.wanted),
+            numbers: self.numbers.max(other.numbers),
+            parts: self.parts.max(other.parts),
+            items: self.items.max(other.items),
+        }
+    }
+}
+
+/// A buffer of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// The step's plan.
+    Numbers,
+    /// The residual stream; its wanted rows.
+    Stream,
+    WantedStream,
+    Normed,
+    /// What a product gives: queries, keys and values; gate and up; what a norm follows; logits.
+    Product,
+    Parts,
+    Peaks,
+    Queries,
+    WantedQueries,
+    Attended,
+    Gated,
+    /// Sums of a product's segments.
+    Sums,
+    Panel,
+    /// What adapters compute between their two matrices.
+    Hidden,
+    /// Hidden states on their way to the host.
+    Noted,
+    Wants,
+    Choices,
+}
+
+const N_SLOTS: usize = Slot::Choices as usize + 1;
+
+/// Where every buffer lies, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Places {
+    /// Start and length.
+    slots: [(usize, usize); N_SLOTS],
+    /// Pieces that share no byte with each other, in order: where each begins.
+    pieces: Vec<usize>,
+    pub bytes: usize,
+}
+
+impl Places {
+    pub(super) fn new(extent: Extent, sizes: Sizes, extra: Extra) -> Self {
+        let Extent { rows, wanted, numbers, parts, items } = extent;
+        let Sizes { hidden, intermediate, n_heads, head_dim, vocab, .. } = sizes;
+        let queries = sizes.query_width();
+        let product = rows * sizes.qkv_width().max(2 * intermediate).max(hidden);
+        let mask = 4 * vocab.div_ceil(32);
+        let n_weighed = wanted * WEIGHED;
+        let alternatives: [&[&[(Slot, usize)]]; 11] = [
+            &[&[(Slot::Numbers, 4 * numbers)]],
+            &[&[(Slot::Stream, 4 * rows * hidden)]],
+            &[&[(Slot::WantedStream, 4 * wanted * hidden)]],
+            &[&[(Slot::Normed, 2 * rows * hidden)]],
+            &[
+                &[(Slot::Product, 4 * product.max(wanted * vocab))],
+                &[(Slot::Parts, 4 * parts * n_heads * head_dim), (Slot::Peaks, 8 * parts * n_heads)],
+            ],
+            &[
+                &[
+                    (Slot::Queries, 2 * rows * queries),
+                    (Slot::WantedQueries, 2 * wanted * queries),
+                    (Slot::Attended, 2 * rows * queries),
+                ],
+                &[(Slot::Gated, 2 * rows * intermediate)],
+            ],
+            &[&[(Slot::Sums, 4 * rows.min(SPLIT_TOKENS) * extra.sums)]],
+            &[&[(Slot::Panel, extra.panel)]],
+            &[&[(Slot::Hidden, 4 * items * extra.ranks * ITEM_ROWS)]],
+            &[&[(Slot::Noted, 4 * rows.min(NOTED_ROWS) * hidden)]],
+            &[&[
+                (Slot::Wants, (wanted * (WANT_BYTES + mask)).max(n_weighed * WANT_BYTES)),
+                (Slot::Choices, n_weighed * CHOICE_BYTES),
+            ]],
+        ];
+        let (mut slots, mut pieces, mut end) = ([(0, 0); N_SLOTS], Vec::new(), 0);
+        for alternatives in alternatives {
+            let first = end;
+            pieces.push(first);
+            for alternative in alternatives {
+                let mut at = first;
+                for &(slot, bytes) in *alternative {
+                    slots[slot as usize] = (at, bytes);
+                    at += bytes.next_multiple_of(ALIGNED);
+                }
+                end = end.max(at);
+            }
+        }
+        Self { slots, pieces, bytes: end }
+    }
+
+    /// Bytes of a slot.
+    pub(super) fn len(&self, slot: Slot) -> usize {
+        self.slots[slot as usize].1
+    }
+}
+
+/// Bytes that the steps of a model take on a GPU, none larger than `most`: all that is allocated beside weights and
+/// cache. Exact for weights that have a product of their own, without adapters.
+#[must_use]
+pub fn step_bytes(sizes: Sizes, most: Most) -> usize {
+    let table = (4 * most.context * (sizes.head_dim / 2)).next_multiple_of(ALIGNED);
+    Places::new(Extent::of(most, sizes, 0), sizes, Extra::of(sizes)).bytes + 2 * table
+}
+
+/// Memory for steps of some extent.
+pub(super) struct Arena {
+    pub extent: Extent,
+    places: Places,
+    /// One, or one for each piece of the places.
+    memory: Vec<Memory>,
+}
+
+impl Arena {
+    /// # Errors
+    /// The device has not that much memory.
+    pub(super) fn new(
+        context: &Arc<CudaContext>,
+        extent: Extent,
+        places: Places,
+        apart: bool,
+    ) -> Result<Self, Error> {
+        let pieces = if apart { &places.pieces[..] } else { &[0] };
+        let ends = pieces.iter().skip(1).copied().chain([places.bytes]);
+        let piece = |(&first, end): (&usize, usize)| Memory::new(context, end - first, super::memory::STEPS);
+        let memory = pieces.iter().zip(ends).map(piece).collect::<Result<_, _>>()?;
+        Ok(Self { extent, places, memory })
+    }
+
+    /// Where a slot is, of which so many bytes are used.
+    ///
+    /// # Errors
+    /// It is smaller.
+    pub(super) fn at(&self, slot: Slot, bytes: usize) -> Result<u64, Error> {
+        let (start, length) = self.places.slots[slot as usize];
+        if bytes > length {
+            return Err(Error::Room(format!("{bytes} bytes for `{slot:?}` in {length}")));
+        }
+        if self.memory.len() == 1 {
+            return Ok(self.memory[0].at() + start as u64);
+        }
+        let piece = self.places.pieces.partition_point(|&first| first <= start) - 1;
+        // A piece of no bytes begins where the next one does, and nobody reads it.
+        Ok(self.memory[piece].at() + (start - self.places.pieces[piece]) as u64)
+    }
+
+    /// Bytes of a slot.
+    pub(super) fn len(&self, slot: Slot) -> usize {
+        self.places.len(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests;

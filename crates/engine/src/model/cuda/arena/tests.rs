@@ -1,0 +1,142 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{Config, Part, Step, cuda::work_items::Limits, weights::Weights};
+
+fn config(name: &str) -> Config {
+    let path = format!("{}/../../models/tiny/{name}", env!("CARGO_MANIFEST_DIR"));
+    Weights::open(path.as_ref()).unwrap().config().clone()
+}
+
+const MOST: Most = Most { rows: 300, wanted: 90, sequences: 24, context: 1024 };
+/// Blocks of a sequence.
+const OWN: usize = MOST.context / BLOCK;
+
+/// A sequence's first position, its tokens, how many of the last want logits and states, and its adapter.
+type Drawn = (usize, usize, usize, usize, Option<u32>);
+
+/// A step within [`MOST`]: what does not fit of the drawn chunks is left out.
+fn step(drawn: &[Drawn]) -> Step {
+    let tokens = vec![1; MOST.context];
+    let blocks: Vec<u32> = (0..(MOST.sequences * OWN) as u32).collect();
+    let (mut rows, mut wanted) = (MOST.rows, MOST.wanted);
+    let mut parts = Vec::new();
+    for (blocks, &(position, n, n_logits, n_states, adapter)) in blocks.chunks(OWN).zip(drawn) {
+        let n = n.min(MOST.context - position).min(rows);
+        let n_logits = n_logits.min(n).min(wanted);
+        (rows, wanted) = (rows - n, wanted - n_logits);
+        if n > 0 {
+            let (logits_from, states_from) = (n - n_logits, n - n_states.min(n));
+            parts.push(Part { tokens: &tokens[..n], position, blocks, logits_from, states_from, adapter });
+        }
+    }
+    let copies = (0..parts.len() as u32).map(|block| (block, block + 1)).collect();
+    Step::new(parts, copies)
+}
+
+fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
+    let adapter = prop::option::of(0..3_u32);
+    let length = prop_oneof![3 => 1..4_usize, 1 => 1..200_usize];
+    let any = (0..MOST.context, length.clone(), 0..40_usize, 0..20_usize, adapter.clone());
+    // Answers: the logits of all rows, no states.
+    let answer = (0..MOST.context, length, Just(1000_usize), Just(0_usize), adapter);
+    prop_oneof![
+        prop::collection::vec(any, 1..MOST.sequences),
+        prop::collection::vec(answer, 1..MOST.sequences)
+    ]
+}
+
+fn limits(shared_bytes: usize, parts: usize) -> Limits {
+    Limits { multiprocessors: 132, shared_bytes, parts, cascade: true }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Four times 2,500 steps: no step of an allowed size needs more than what is made room for.
+    #[test]
+    fn no_step_is_larger_than_what_is_reckoned(drawn in drawn(), pads in any::<bool>()) {
+        thread_local!(static CONFIGS: [Config; 2] = [config("qwen2"), config("gemma3")]);
+        for i in 0..4 {
+            CONFIGS.with(|configs| {
+                let config = &configs[i % 2];
+                let shared_bytes = if i < 2 { 227 << 10 } else { 0 };
+                let most = Extent::of(MOST, config.into(), 3);
+                let step = step(&drawn);
+                let plan = plan::Plan::new(&step, config, limits(shared_bytes, most.parts), pads);
+                prop_assert!(most.holds(plan.extent()), "{:?} in {most:?}", plan.extent());
+                Ok(())
+            })?;
+        }
+    }
+}
+
+const SLOTS: [Slot; N_SLOTS] = [
+    Slot::Numbers,
+    Slot::Stream,
+    Slot::WantedStream,
+    Slot::Normed,
+    Slot::Product,
+    Slot::Parts,
+    Slot::Peaks,
+    Slot::Queries,
+    Slot::WantedQueries,
+    Slot::Attended,
+    Slot::Gated,
+    Slot::Sums,
+    Slot::Panel,
+    Slot::Hidden,
+    Slot::Noted,
+    Slot::Wants,
+    Slot::Choices,
+];
+
+/// Slots that are in use at the same time share no byte, and all of them lie in the arena.
+#[test]
+fn what_is_in_use_together_lies_apart() {
+    let sizes: Sizes = (&config("qwen2")).into();
+    let extra = Extra { panel: 5000, ranks: 24, n_adapters: 3, ..Extra::of(sizes) };
+    let places = Places::new(Extent::of(MOST, sizes, 3), sizes, extra);
+    let shares = |a: Slot, b: Slot| {
+        let of = |slot, some: &[Slot]| some.contains(&slot);
+        let pairs: [(&[Slot], &[Slot]); 2] = [
+            (&[Slot::Product], &[Slot::Parts, Slot::Peaks]),
+            (&[Slot::Gated], &[Slot::Queries, Slot::WantedQueries, Slot::Attended]),
+        ];
+        pairs.iter().any(|(one, other)| of(a, one) && of(b, other) || of(b, one) && of(a, other))
+    };
+    for (i, &a) in SLOTS.iter().enumerate() {
+        let (start, length) = places.slots[a as usize];
+        assert_eq!((i, start % ALIGNED), (a as usize, 0));
+        assert!(start + length <= places.bytes, "{a:?}");
+        for &b in &SLOTS[..i] {
+            let (other, n) = places.slots[b as usize];
+            let apart = start + length <= other || other + n <= start;
+            assert!(apart || shares(a, b), "{a:?} and {b:?}");
+        }
+    }
+}
+
+/// What steps of published shapes take, in MiB: a change shows here.
+#[test]
+fn published_shapes_take_what_they_took() {
+    let qwen_7b = Sizes {
+        n_layers: 28,
+        hidden: 3584,
+        intermediate: 18944,
+        n_heads: 28,
+        n_kv_heads: 4,
+        head_dim: 128,
+        vocab: 152_064,
+        context: 32_768,
+    };
+    let qwen_32b =
+        Sizes { n_layers: 64, hidden: 5120, intermediate: 27648, n_heads: 40, n_kv_heads: 8, ..qwen_7b };
+    let mib = |sizes: Sizes, tokens: usize| {
+        let rows = tokens + 256;
+        let most = Most { rows, wanted: sizes.logits_of(rows).max(256), sequences: 256, context: 32_768 };
+        step_bytes(sizes, most) >> 20
+    };
+    assert_eq!([512, 8192].map(|tokens| mib(qwen_7b, tokens)), [342, 1806]);
+    assert_eq!([512, 8192].map(|tokens| mib(qwen_32b, tokens)), [369, 2637]);
+}

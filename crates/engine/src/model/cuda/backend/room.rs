@@ -1,0 +1,123 @@
+//! The memory that steps work in: made once for the largest step, or as steps come where nobody has said what that is.
+
+use std::sync::PoisonError;
+
+use super::{
+    super::{
+        Error, Sizes,
+        arena::{Arena, Extent, Extra, Places, Slot},
+        driver::failed,
+        products::Way,
+        weights::Linear,
+    },
+    Cuda, Values,
+};
+use crate::model::step::Most;
+
+impl Cuda {
+    /// Rows of `row_bytes` each, in a slot.
+    pub(super) fn values(&self, slot: Slot, n_rows: usize, row_bytes: usize) -> Result<Values, Error> {
+        Ok(Values::new(self.slot(slot, n_rows * row_bytes)?, n_rows))
+    }
+
+    /// Where a slot is, of which so many bytes are used.
+    pub(super) fn slot(&self, slot: Slot, bytes: usize) -> Result<u64, Error> {
+        let none = || Error::Room("there is none".into());
+        self.arena.as_ref().ok_or_else(none)?.at(slot, bytes)
+    }
+
+    /// Bytes of a slot.
+    pub(super) fn slot_bytes(&self, slot: Slot) -> usize {
+        self.arena.as_ref().map_or(0, |arena| arena.len(slot))
+    }
+
+    fn sizes(&self) -> Sizes {
+        (&self.config).into()
+    }
+
+    fn extra(&self) -> Extra {
+        *self.extra.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The most parts of attention in a step.
+    pub(super) fn most_parts(&self) -> usize {
+        let prepared = self.arena.as_ref().filter(|_| self.prepared);
+        prepared.map_or_else(|| self.sizes().most_parts(), |arena| arena.extent.parts)
+    }
+
+    /// Takes note of weights that will be multiplied.
+    pub(super) fn multiplies(&self, linear: &Linear) {
+        let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        for part in &linear.parts {
+            extra.multiplies(part.n, linear.k);
+            if let Way::Panel(_) = part.way {
+                extra.panel = extra.panel.max(2 * part.n * linear.k);
+            }
+        }
+    }
+
+    /// Takes note of an adapter, which moves what was made.
+    pub(super) fn adapts(&mut self, linear: &Linear) {
+        let extra = self.extra.get_mut().unwrap_or_else(PoisonError::into_inner);
+        extra.n_adapters = extra.n_adapters.max(linear.adapters.len());
+        if let Some(table) = linear.adapters.table() {
+            extra.ranks = extra.ranks.max(table.n_matrices * table.most_rank);
+        }
+        self.forget_recordings();
+        (self.arena, self.prepared) = (None, false);
+    }
+
+    /// Bytes of steps none of which is larger than `most`.
+    pub(super) fn bytes_of_steps(&self, most: Most) -> usize {
+        let extra = self.extra();
+        let extent = Extent::of(most, self.sizes(), extra.n_adapters);
+        let ropes = std::iter::once(&self.angles).chain(&self.local_angles);
+        let ropes: usize = ropes.map(|rope| rope.bytes(most.context)).sum();
+        Places::new(extent, self.sizes(), extra).bytes + ropes
+    }
+
+    /// Makes room for all steps that are not larger than `most`: from here on, nothing is allocated.
+    pub(super) fn make_room(&mut self, most: Most) -> Result<(), Error> {
+        self.here()?;
+        let extent = Extent::of(most, self.sizes(), self.extra().n_adapters);
+        self.make(extent)?;
+        let upload = self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for rope in std::iter::once(&mut self.angles).chain(&mut self.local_angles) {
+            rope.make(most.context, upload)?;
+        }
+        self.step_upload.reserve(extent.numbers)?;
+        self.prepared = true;
+        Ok(())
+    }
+
+    /// Makes sure that a step of this extent fits.
+    pub(super) fn hold(&mut self, extent: Extent) -> Result<(), Error> {
+        let now = self.arena.as_ref().map_or_else(Extent::default, |arena| arena.extent);
+        if self.arena.is_some() && now.holds(extent) {
+            return Ok(());
+        }
+        if self.prepared {
+            return Err(Error::Room(format!("{extent:?} in {now:?}")));
+        }
+        self.make(now.with(extent))
+    }
+
+    /// Room for products of so many rows with a weight `[n, k]`.
+    pub(in crate::model::cuda) fn hold_products(
+        &mut self,
+        rows: usize,
+        [n, k]: [usize; 2],
+    ) -> Result<(), Error> {
+        self.extra.get_mut().unwrap_or_else(PoisonError::into_inner).multiplies(n, k);
+        self.hold(Extent { rows, ..Extent::default() })
+    }
+
+    fn make(&mut self, extent: Extent) -> Result<(), Error> {
+        self.stream.synchronize().map_err(failed("run a step"))?;
+        self.forget_recordings();
+        self.arena = None;
+        let places = Places::new(extent, self.sizes(), self.extra());
+        self.arena = Some(Arena::new(self.gpu.context(), extent, places, self.gpu.is_apart())?);
+        Ok(())
+    }
+}

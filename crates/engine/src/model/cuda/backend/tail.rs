@@ -1,0 +1,117 @@
+//! What is taken from a step's logits, and the hidden states that it notes: one launch and one copy each.
+
+#![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
+
+use std::sync::PoisonError;
+
+use cudarc::driver::result;
+
+use super::{
+    super::{
+        Error,
+        arena::Slot,
+        driver::failed,
+        launch::{Argument, Shape},
+        tail::{CHOICE_BYTES, WANT_BYTES, Wants},
+    },
+    Cuda, Values,
+};
+use crate::model::tail::Choice;
+
+/// Hidden states of a step on their way to the host.
+#[derive(Default)]
+pub(super) struct Noted {
+    /// Rows that have been gathered and not fetched.
+    n_gathered: usize,
+    fetched: Vec<f32>,
+}
+
+impl Cuda {
+    /// What comes of the wants, one after the other.
+    pub(super) fn choose(&self, logits: u64, wants: &Wants) -> Result<Vec<Option<Choice>>, Error> {
+        let n = wants.rows.len();
+        // The two slots are one asker's at a time.
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.here()?;
+        let input = self.slot(Slot::Wants, wants.bytes.len())?;
+        let output = self.slot(Slot::Choices, n * CHOICE_BYTES)?;
+        // SAFETY: the slot has room for the bytes; `fetch` waits before they are dropped.
+        unsafe { result::memcpy_htod_async(input, &wants.bytes, self.stream.cu_stream()) }
+            .map_err(failed("send what is wanted"))?;
+        let masks = input + (n * WANT_BYTES) as u64;
+        let pointers = [logits, input, masks, output].map(Argument::At);
+        let sizes = [n, self.config.vocab, wants.mask_words].map(Argument::size);
+        // SAFETY: there is a row of logits for each want, and a mask for each that names one.
+        unsafe {
+            self.launch(("tail", "tail"), Shape::new([n, 1], 1024), &[&pointers[..], &sizes].concat())?;
+        }
+        Ok(Wants::choices(&self.fetch(output, n * CHOICE_BYTES)?))
+    }
+
+    /// The log-probabilities of tokens after some rows; `None` where the logits are not numbers, or there is no such token
+    /// or row.
+    pub(super) fn weigh(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
+        let known = rows.iter().filter(|(row, _)| *row < self.plan.n_wanted);
+        let asked: Vec<(usize, u32)> =
+            known.flat_map(|&(row, ids)| ids.iter().map(move |&id| (row, id))).collect();
+        let mut logprobs = Vec::with_capacity(asked.len());
+        for some in asked.chunks(self.weighed_at_once()) {
+            let Some(logits) = self.logits else { break };
+            let choices = self.choose(logits, &Wants::weighing(some))?;
+            logprobs.extend(choices.into_iter().map(|choice| choice.map(|choice| choice.logprob)));
+        }
+        let mut logprobs = logprobs.into_iter();
+        let of_row = |&(row, ids): &(usize, &[u32])| {
+            if row >= self.plan.n_wanted {
+                return None;
+            }
+            let some: Vec<Option<f64>> = logprobs.by_ref().take(ids.len()).collect();
+            (some.len() == ids.len()).then(|| some.into_iter().collect()).flatten()
+        };
+        Ok(rows.iter().map(of_row).collect())
+    }
+
+    /// Tokens that are weighed by one launch.
+    fn weighed_at_once(&self) -> usize {
+        let [wants, choices] = [(Slot::Wants, WANT_BYTES), (Slot::Choices, CHOICE_BYTES)]
+            .map(|(slot, bytes)| self.slot_bytes(slot) / bytes);
+        wants.min(choices).max(1)
+    }
+
+    /// Gathers the noted rows of the stream. Where there is no room for more, those that were gathered are fetched.
+    pub(super) fn gather(&mut self, x: &Values) -> Result<(), Error> {
+        let row_bytes = 4 * self.config.hidden;
+        let most = self.slot_bytes(Slot::Noted) / row_bytes;
+        let mut first = 0;
+        while first < self.plan.n_noted {
+            if self.noted.n_gathered == most {
+                self.fetch_gathered()?;
+            }
+            let n = (self.plan.n_noted - first).min(most - self.noted.n_gathered);
+            let to = self.slot(Slot::Noted, most * row_bytes)? + (self.noted.n_gathered * row_bytes) as u64;
+            let rows = self.plan.noted.from(self.numbers()?) + 4 * first as u64;
+            self.take_rows(x, rows, &Values::new(to, n), self.config.hidden, 4)?;
+            self.noted.n_gathered += n;
+            first += n;
+        }
+        Ok(())
+    }
+
+    /// The noted rows of each time that they were gathered.
+    pub(super) fn gathered(&mut self) -> Result<Vec<Vec<f32>>, Error> {
+        self.fetch_gathered()?;
+        let all = std::mem::take(&mut self.noted).fetched;
+        let of_one = (self.plan.n_noted * self.config.hidden).max(1);
+        Ok(all.chunks_exact(of_one).map(<[f32]>::to_vec).collect())
+    }
+
+    fn fetch_gathered(&mut self) -> Result<(), Error> {
+        let n = std::mem::take(&mut self.noted.n_gathered);
+        if n > 0 {
+            let bytes = 4 * n * self.config.hidden;
+            let bytes = self.fetch(self.slot(Slot::Noted, bytes)?, bytes)?;
+            self.noted.fetched.extend(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
+        }
+        Ok(())
+    }
+}

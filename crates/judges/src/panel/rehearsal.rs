@@ -1,0 +1,129 @@
+//! What a judge would ask, without a model: one that answers nothing but what a form leaves no choice about stands in for
+//! each of the panel's. It counts nothing.
+
+use std::sync::Arc;
+
+use super::{Call, Panel, Wanted};
+use crate::{
+    Judge, Role, Step,
+    llm::{Chat, Counter, Error, Finish, Form, Llm, Reply, Sampling, Scored},
+    segment::Segment,
+};
+
+/// The shortest answer of a form, where one is known.
+type Shortest = dyn Fn(&Form) -> Result<Option<String>, Error> + Send + Sync;
+
+/// A model that gives each form its shortest answer, and otherwise none.
+pub struct Rehearsal {
+    shortest: Box<Shortest>,
+}
+
+/// A question that a judge would ask ([`rehearse`]).
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// As in [`Call`].
+    pub unit: Option<usize>,
+    pub role: Role,
+    pub step: Step,
+    pub chat: Chat,
+    pub form: Form,
+    /// The most tokens that the answer may take; 0 when given continuations are scored.
+    pub max_tokens: usize,
+    /// The shortest answer that the form allows, where one is known.
+    pub shortest: Option<String>,
+    /// Of a given text, the last token goes through the model too: its hidden states are read.
+    pub is_read: bool,
+}
+
+/// The questions that judging a group asks when every form gets its shortest answer: exactly what a method with
+/// one question a unit asks, and the least that a pipeline of agents asks. Where a form has no shortest answer,
+/// free text above all, questions that depend on the answer are not among them. No model is run.
+#[must_use]
+pub fn rehearse(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question> {
+    let panel = panel.fresh().wrapped(|model| Arc::new(Rehearsal::instead_of(model)));
+    // Verdicts of a rehearsal mean nothing.
+    drop(judge.judge(&panel, group));
+    // A form that cannot be compiled asks nothing.
+    let asked = panel.take_calls().into_iter().filter(|call| !matches!(call.error, Some(Error::Form(_))));
+    let mut questions: Vec<Question> = asked.map(Question::from).collect();
+    // Questions are asked side by side; this order does not depend on that.
+    questions.sort_by_cached_key(|question| {
+        let text: String = question.chat.turns.iter().map(|turn| turn.content.as_str()).collect();
+        (question.unit, question.step.to_string(), text)
+    });
+    questions
+}
+
+impl Rehearsal {
+    /// One that knows the shortest answers of forms.
+    #[must_use]
+    pub fn with(shortest: impl Fn(&Form) -> Result<Option<String>, Error> + Send + Sync + 'static) -> Self {
+        Self { shortest: Box::new(shortest) }
+    }
+
+    /// One that knows of forms what this model knows.
+    fn instead_of(model: Arc<dyn Llm>) -> Self {
+        Self::with(move |form| model.counter().map_or(Ok(None), |counter| counter.shortest(form)))
+    }
+}
+
+/// One that answers nothing at all.
+impl Default for Rehearsal {
+    fn default() -> Self {
+        Self::with(|_| Ok(None))
+    }
+}
+
+fn unanswered() -> Error {
+    Error::Engine("no model is asked here, so nobody answers".into())
+}
+
+impl Llm for Rehearsal {
+    fn ask(&self, _: &Chat, form: &Form, _: &Sampling) -> Result<Reply, Error> {
+        let text = (self.shortest)(form)?.ok_or_else(unanswered)?;
+        Ok(Reply { text, finish: Finish::Form, ..Reply::default() })
+    }
+
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
+        Err(unanswered())
+    }
+
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for Rehearsal {
+    fn count(&self, _: &Chat) -> Result<usize, Error> {
+        Err(unanswered())
+    }
+
+    fn shortest(&self, form: &Form) -> Result<Option<String>, Error> {
+        (self.shortest)(form)
+    }
+}
+
+impl From<Call> for Question {
+    fn from(call: Call) -> Self {
+        let Call { unit, role, step, chat, wanted, sampling, reply, error, .. } = call;
+        let shortest = error.is_none().then_some(reply.text);
+        let is_read = matches!(wanted, Wanted::Reading(_));
+        let form = match wanted {
+            Wanted::Answer(form) => form,
+            Wanted::Scores(texts) => Form::Choice(texts),
+            Wanted::Reading(text) => Form::Choice(vec![text]),
+        };
+        Self { unit, role, step, chat, form, max_tokens: sampling.max_tokens, shortest, is_read }
+    }
+}
+
+impl Question {
+    /// The texts that are scored, where nothing is to be answered.
+    #[must_use]
+    pub fn given(&self) -> &[String] {
+        match &self.form {
+            Form::Choice(texts) if self.max_tokens == 0 => texts,
+            _ => &[],
+        }
+    }
+}
