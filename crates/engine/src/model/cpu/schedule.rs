@@ -39,26 +39,16 @@ const STRETCH: usize = 2048;
 /// # Panics
 /// When a layer has another `k` than the input, wants another [`super::Coding`], or an `out` has not `m n`
 /// values.
-<<<<<<< HEAD
 pub fn multiply(jobs: &mut [Job], input: &Input) {
-    run(&written(jobs, input), input);
-=======
-pub fn multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
-    run(&parts(jobs, input), input, tier);
->>>>>>> main
+    run(&parts(jobs, input), input);
 }
 
 /// `out += x wᵀ` for each job: every sum goes on from what its place in `out` holds.
 ///
 /// # Panics
 /// As [`multiply`].
-<<<<<<< HEAD
 pub fn add_multiply(jobs: &mut [Job], input: &Input) {
-    let mut parts = written(jobs, input);
-=======
-pub fn add_multiply(jobs: &mut [Job], input: &Input, tier: Tier) {
     let mut parts = parts(jobs, input);
->>>>>>> main
     for part in &mut parts {
         part.goes_on = true;
     }
@@ -78,23 +68,12 @@ pub fn products(layers: &[&Packed], input: &Input) -> Vec<Vec<f32>> {
     if input.k() == 0 {
         return layers.iter().map(|layer| vec![0.0; input.m() * layer.n]).collect();
     }
-<<<<<<< HEAD
-    let mut outs = Vec::with_capacity(layers.len());
-    let mut parts = Vec::with_capacity(layers.len());
-    for layer in layers {
-        let mut out: Vec<f32> = Vec::with_capacity(input.m() * layer.n);
-        parts.push(Part::new(layer, out.spare_capacity_mut().as_mut_ptr(), input));
-        outs.push(out);
-    }
-    run(&parts, input);
-=======
     let room = |layer: &&Packed| Vec::<f32>::with_capacity(input.m() * layer.n);
     let mut outs: Vec<Vec<f32>> = layers.iter().map(room).collect();
     let pairs = layers.iter().zip(&mut outs);
     let parts: Vec<Part> =
         pairs.map(|(layer, out)| Part::new(layer, out.spare_capacity_mut(), input)).collect();
-    run(&parts, input, tier);
->>>>>>> main
+    run(&parts, input);
     for (layer, out) in layers.iter().zip(&mut outs) {
         // SAFETY: the capacity is that, and the panels of a part cover all columns of all rows.
         unsafe { out.set_len(input.m() * layer.n) };
