@@ -124,7 +124,7 @@ enum Command {
 #[must_use]
 pub fn too_new() -> Option<ExitCode> {
     let missing = crate::engine::missing()?;
-    eprintln!(
+    say!(
         "error: this build of tribunal needs a processor with `{missing}`, which this one lacks\n\
          hint: a build without `-C target-cpu` runs on any x86-64 processor, with the fastest kernels that it has"
     );

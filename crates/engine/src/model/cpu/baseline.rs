@@ -25,7 +25,7 @@ mod x86 {
         First,
         /// Leaf 7, `ebx`.
         Seventh,
-        /// Leaf 0x8000_0001, `ecx`.
+        /// Leaf `0x8000_0001`, `ecx`.
         Extended,
     }
 

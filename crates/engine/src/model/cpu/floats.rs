@@ -40,10 +40,9 @@ fn expect_read<T>(cells: &[T], i: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let at = cells.as_ptr().wrapping_add(i).cast::<i8>().wrapping_add(AHEAD);
         // SAFETY: a hint, whatever the address.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(cells.as_ptr().wrapping_add(i).cast::<i8>().wrapping_add(AHEAD))
-        };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (cells, i);

@@ -146,7 +146,9 @@ mod tests {
                 [(1, &[0][..]), (17, &[16]), (5000, &[1023, 1024, 4999]), (5000, &[4100, 4101])]
             {
                 let mut logits: Vec<f32> = (0..n).map(|i| -1.0 - (i % 7) as f32).collect();
-                places.iter().for_each(|&at| logits[at] = 3.0);
+                for &at in places {
+                    logits[at] = 3.0;
+                }
                 assert_eq!(largest(&logits, tier), Some((places[0], 3.0)), "{tier:?}");
                 logits.fill(f32::NEG_INFINITY);
                 assert_eq!(largest(&logits, tier), Some((0, f32::NEG_INFINITY)), "{tier:?}");
