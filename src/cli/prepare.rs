@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::{adapter, args::sampling_signature, input, origin, panel::LoadedModels, score::Args};
+use super::{adapter, args::sampling_signature, input, origin, panel::LoadedModels, score::args::Args};
 use crate::{
     card, digest,
     judges::{

@@ -189,7 +189,7 @@ fn systems_of_different_judges_are_not_compared() {
     let told = compare(root.path(), &[&a, &a], &[]).unwrap_err();
     assert_eq!(told, "`out/a` is given twice");
     let told = compare(root.path(), &[&a, &b], &["--testset", "x", "-l", "en-de"]).unwrap_err();
-    assert!(told.contains("the inputs share no translation; hint: `tribunal meta"), "{told}");
+    assert!(told.contains("the inputs share no translation\nhint: `tribunal meta"), "{told}");
 }
 
 #[test]

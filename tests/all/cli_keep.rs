@@ -53,7 +53,7 @@ const DIFFICULTY: &str = "-s DIR/src.txt -l en-de --method difficulty --quiet --
 fn sources_need_no_translation() {
     let dir = folder();
     let (text, code) = tribunal(dir.path(), &format!("{DIFFICULTY} --format tsv")).unwrap();
-    let rated: Vec<&str> = text.lines().map(|line| line.split('\t').nth(6).unwrap()).collect();
+    let rated: Vec<&str> = text.lines().map(|line| line.split('\t').nth(7).unwrap()).collect();
     assert_eq!(rated, ["raw", "3", "1", "5", "2"]);
     assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
     assert!(text.lines().nth(1).unwrap().starts_with("src\t"), "the system is called like the file: {text}");

@@ -110,7 +110,7 @@ fn a_limit_that_is_too_low_is_a_message() {
     command.args(["-c", "ulimit -v 2000000; exec \"$0\" \"$@\""]).arg(program.get_program());
     command.args(program.get_args()).current_dir(small.root.path()).env("TRIBUNAL_HOME", small.at("home"));
     let (code, text) = said(command);
-    assert!(code == 2 && text.contains("(`ulimit -v`); hint: raise the limit"), "{code}: {text}");
+    assert!(code == 2 && text.contains("(`ulimit -v`)\nhint: raise the limit"), "{code}: {text}");
 }
 
 #[test]

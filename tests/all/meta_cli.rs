@@ -151,17 +151,17 @@ fn bad_input_is_told_plainly() {
         assert!(told.contains(expected), "`{told}` lacks `{expected}`");
     }
     for (arguments, expected) in [
-        (vec!["-l", "xx-yy"], "no language pair `xx-yy`; hint: it has en-de"),
-        (vec!["-l", "en-de", "--gold", "esa"], "no human scores `esa` for `en-de`; hint: there are mqm"),
+        (vec!["-l", "xx-yy"], "no language pair `xx-yy`\nhint: it has en-de"),
+        (vec!["-l", "en-de", "--gold", "esa"], "no human scores `esa` for `en-de`\nhint: there are mqm"),
         (
             vec!["-l", "en-de", "--metrics", "Nix"],
-            "no metric `Nix` for `en-de`; hint: there are Flat-src, Good-src",
+            "no metric `Nix` for `en-de`\nhint: there are Flat-src, Good-src",
         ),
         (vec!["-l", "en-de", "--stat", "pearson"], "unknown statistic `pearson`"),
         (vec!["-l", "en-de", "--task", "wmt99"], "unknown task set `wmt99`"),
         (vec!["-l", "en-de", "--systems", "Q"], "no system `Q` in `en-de`"),
         (vec!["-l", "en-de", "--scores", "nix"], "`nix` is not NAME=PATTERN"),
-        (vec!["-l", "en-de", "--lexical", "bleu:xx"], "unknown lexical metric `bleu:xx`; hint: bleu,"),
+        (vec!["-l", "en-de", "--lexical", "bleu:xx"], "unknown lexical metric `bleu:xx`\nhint: bleu,"),
         (vec!["-l", "en-de", "--lexical", "bleu", "--reference", "refZ"], "no reference `refZ` for `en-de`"),
     ] {
         let told = meta(dir.path(), &arguments).unwrap_err();
@@ -250,7 +250,7 @@ fn slices_by_document_and_by_length() {
     assert_eq!(slices("doc"), [("d1".to_owned(), 2), ("d2".to_owned(), 1)]);
     assert_eq!(slices("length"), [("short".to_owned(), 3), ("medium".to_owned(), 0), ("long".to_owned(), 0)]);
     let told = meta(dir.path(), &["-l", "en-de", "--by", "week"]).unwrap_err();
-    assert!(told.contains("unknown slice `week`; hint: domain, doc, length"), "{told}");
+    assert!(told.contains("unknown slice `week`\nhint: domain, doc, length"), "{told}");
 }
 
 #[test]

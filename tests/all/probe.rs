@@ -225,7 +225,7 @@ fn ratings_of_several_files_and_kinds_make_one_fit() {
         command.args(["--hold-out", "0.3", "--depth", "1", "--kv-cache", "8MiB", "--model"]).arg(tiny());
         said(command)
     };
-    assert!(refused.0 == 2 && refused.1.contains("nobody marked errors; hint:"), "{}", refused.1);
+    assert!(refused.0 == 2 && refused.1.contains("nobody marked errors\nhint:"), "{}", refused.1);
 }
 
 #[test]
@@ -235,5 +235,5 @@ fn what_cannot_be_fitted() {
     let (code, text) = fit(&small, "fit.json", &["--depth", "9"]);
     assert_eq!(code, 2, "{text}");
     let (code, text) = fit(&small, "fit.json", &["--systems", "nobody"]);
-    assert!(code == 2 && text.contains("no system is called `nobody`; hint: a, b"), "{text}");
+    assert!(code == 2 && text.contains("no system is called `nobody`\nhint: a, b"), "{text}");
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::segment::read::layout::{Layout, texts};
+use crate::segment::read::layout::{Layout, texts_as_published};
 pub use crate::segment::read::layout::{MetricName, Place, pairs};
 
 use super::Error;
@@ -223,7 +223,7 @@ impl TestSet {
     }
 
     fn text(&self, path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
-        let lines = texts(path, field)?;
+        let lines = texts_as_published(path, field)?;
         if lines.len() != self.n_segments() {
             let (found, expected) = (lines.len(), self.n_segments());
             return Err(Error::LineCount { path: path.into(), found, expected });

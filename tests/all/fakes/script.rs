@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use tribunal::llm::{Chat, Error, Finish, Form, Llm, Reply, Sampling, Scored};
+use tribunal::llm::{Chat, Counter, Error, Finish, Form, Llm, Reply, Sampling, Scored};
 
-use super::Lines;
+use super::{Lines, words};
 
 /// What a question holds, and the answers to it.
 struct Scene {
@@ -79,6 +79,16 @@ impl Llm for Script {
     fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
         Err(Error::Engine("the script weighs nothing".into()))
     }
+
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for Script {
+    fn count(&self, chat: &Chat) -> Result<usize, Error> {
+        Ok(words(chat))
+    }
 }
 
 /// A model whose context holds so many bytes.
@@ -95,5 +105,9 @@ impl Llm for Short {
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error> {
         self.1.score_continuations(chat, continuations)
+    }
+
+    fn counter(&self) -> Option<&dyn Counter> {
+        self.1.counter()
     }
 }

@@ -211,6 +211,18 @@ pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
     lines.iter().enumerate().map(one).collect()
 }
 
+/// The same with a byte-order mark where the file has one: WMT's own metrics were computed over such texts as they are.
+///
+/// # Errors
+/// As [`texts`].
+pub fn texts_as_published(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
+    let mut all = texts(path, field)?;
+    if let Some(first) = all.first_mut().filter(|_| text::is_marked(path)) {
+        first.insert(0, '\u{feff}');
+    }
+    Ok(all)
+}
+
 /// The language pairs of a folder, as its files spell them, sorted; none where it is no test set.
 #[must_use]
 pub fn pairs(dir: &Path) -> Vec<String> {

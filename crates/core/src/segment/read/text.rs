@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _},
     path::Path,
 };
 
@@ -30,6 +30,12 @@ pub fn whole(path: &Path) -> Result<String, Error> {
     let bytes = std::fs::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let text = String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
+}
+
+/// Whether a file begins with a byte-order mark; not one that cannot be read.
+pub fn is_marked(path: &Path) -> bool {
+    let mut first = [0; 3];
+    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"\xef\xbb\xbf"
 }
 
 /// Goes through the lines of a file with their numbers, without their ends and the byte-order mark. Only one line is in

@@ -419,13 +419,13 @@ fn a_gated_repository_says_what_to_do() {
 }
 
 #[test]
-fn an_unreachable_hub_is_reported_in_one_line() {
+fn an_unreachable_hub_is_reported_in_two_lines_and_a_hint() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let home = tempfile::tempdir().unwrap();
     let error = pull_from(&from_hub(format!("http://{closed}")), &fox(), home.path(), &mut ()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("hub repository zoo/fox: the hub cannot be reached"), "{text}");
-    assert_eq!(text.lines().count(), 2, "{text}");
+    assert_eq!(text.lines().count(), 3, "{text}");
     assert_eq!(fox().state_in(home.path()), State::Absent);
 }
 
@@ -461,7 +461,7 @@ fn a_file_that_has_changed_since_it_was_pulled_is_refused() {
         error.contains(&digest::sha256_of(BYTES)) && error.contains(&digest::sha256_of(&bytes)),
         "{error}"
     );
-    assert!(error.ends_with("hint: tribunal models pull fox"), "{error}");
+    assert!(error.ends_with("hint: `tribunal models pull fox`"), "{error}");
     pull_from(&[Box::new(Scripted::new("zoo", BYTES))], &card, home.path(), &mut ()).unwrap();
     assert_eq!(card.local_in(home.path()).unwrap(), local);
 }

@@ -1,0 +1,67 @@
+//! What `tribunal score` is given.
+
+use std::path::PathBuf;
+
+use super::super::{
+    args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs},
+    keep::KeepArgs,
+    output::Format,
+};
+use crate::run::{CallRetention, Shard, Show};
+
+/// Judge translations.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "`--help-all` shows options for developers, too; docs/running.md says more of each.")]
+pub struct Args {
+    #[command(flatten)]
+    pub input: InputArgs,
+    #[command(flatten)]
+    pub judge: JudgeArgs,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
+    #[command(flatten)]
+    pub engine: EngineArgs,
+    #[command(flatten)]
+    pub run: RunArgs,
+    #[command(flatten)]
+    pub keep: KeepArgs,
+}
+
+/// Where a run goes and what it prints.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Run")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct RunArgs {
+    /// The run folder; resumes what it holds. Default: out/METHOD-MODEL-HASH
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Judge one part of N, from 1; `tribunal merge` joins the parts
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Ask once more about segments whose answers could not be used
+    #[arg(long)]
+    pub retry_missing: bool,
+    /// Record questions and answers: plain, zstd, or off
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
+    pub calls: CallRetention,
+    /// Progress: auto, plain (a line a minute), json or off
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
+    pub progress: Show,
+    /// Judge a few groups, and say what the whole run takes
+    #[arg(long)]
+    pub dry_run: bool,
+    /// No progress and no notes; warnings are still printed
+    #[arg(long)]
+    pub quiet: bool,
+    /// Print only the systems' scores
+    #[arg(long)]
+    pub only_system: bool,
+    /// Also write the verdicts as COMET's `--to_json` does
+    #[arg(long, value_name = "FILE")]
+    pub to_json: Option<PathBuf>,
+    /// How results are printed: text, json, tsv or csv
+    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
+    pub format: Format,
+}
