@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(verdict("qwen2.5-32b-instruct", 79.0), "fits into 79.00 GiB of a test");
         let shorter = "fits into 65.00 GiB of a test with `--context 14752`, not with 32768";
         assert_eq!(verdict("qwen2.5-32b-instruct", 65.0), shorter);
-        let not = "does not fit into 79.00 GiB of a test: 67.31 GiB too much";
+        let not = "does not fit into 79.00 GiB of a test: 67.30 GiB too much";
         assert_eq!(verdict("qwen2.5-72b-instruct", 79.0), not);
     }
 

@@ -111,6 +111,10 @@ fn two_judges_on_the_same_translations() {
     ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
     en-de segment 4 (id 3)       b        86%         7%  b sagt 3
     en-de segment 2 (id 1)       b        14%        79%  b sagt 1
+    en-de segment 1 (id 0)       a        86%        93%  a sagt 0
+    en-de segment 3 (id 2)       a        57%        64%  a sagt 2
+    en-de segment 1 (id 0)       b        14%        21%  b sagt 0
+    en-de segment 2 (id 1)       a        57%        50%  a sagt 1
     ");
 }
 

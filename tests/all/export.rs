@@ -295,7 +295,10 @@ fn human_annotations_stand_wherever_a_run_may() {
 
     let refused = tribunal(root.path(), &["compare", &run, &human]).unwrap_err();
     insta::assert_snapshot!(refused,
-        @"`out/human.tsv` holds human annotations, which do not name their languages; hint: add `-l en-de`");
+        @"
+    `out/human.tsv` holds human annotations, which do not name their languages
+    hint: add `-l en-de`
+    ");
 
     let scores = root.path().join("scores").display().to_string();
     let args = ["export", &human, "--as", "mtme", "-l", "en-de", "--name", "human", "--out", &scores];

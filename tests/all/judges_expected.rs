@@ -116,10 +116,10 @@ fn only_a_score_that_is_asked_for_has_a_mean() {
         `score=expected` is the mean of the quality score, which only `da=on` asks for; hint: form=json,da=on,score=expected
         `explain` and `da` are options of the JSON form; hint: add form=json
         `score=expected` is the mean of the quality score, which only `da=on` asks for; hint: form=json,da=on,score=expected
-        probabilities are scored within the layout of `strict`; hint: use preset `strict`, or leave `score` out
+        probabilities are weighed within the layout of `strict`; hint: use preset `strict`, or leave `score` out
         option `score` of `fsp` cannot be `expected`
         hint: it can be errors, da or expected-da
-        probabilities are scored within the layout of `strict`; hint: use preset `strict`, or leave `score` out
+        probabilities are weighed within the layout of `strict`; hint: use preset `strict`, or leave `score` out
         option `score` of `gmicl` cannot be `expected`
         hint: it can be errors, da or expected-da
         `score=da` needs the score that `da=off` does not ask for; hint: leave one out

@@ -245,7 +245,10 @@ fn what_cannot_be_compared_is_refused() {
     );
     let mut other = good();
     other[1]["hypothesis"] = json!("Etwas anderes.");
-    insta::assert_snapshot!(told(&other), @"`DIR/run`: the verdict on document `d2` of `A` has another translation than the test set (segment 2); hint: the run must have judged this test set, whole documents of it");
+    insta::assert_snapshot!(told(&other), @"
+    `DIR/run`: the verdict on document `d2` of `A` has another translation than the test set (segment 2)
+    hint: the run must have judged this test set, whole documents of it
+    ");
     let mut far = good();
     far[2]["segs"] = json!([3, 9]);
     insta::assert_snapshot!(told(&far), @"`DIR/run`: the verdict on document `d3` of `A` is about segment 9, but the test set ends with segment 4");
@@ -260,7 +263,10 @@ fn what_cannot_be_compared_is_refused() {
     for line in &mut french {
         line["tgt_lang"] = json!("fr");
     }
-    insta::assert_snapshot!(told(&french), @"`DIR/run` has no verdict on `en-de`; hint: it judged en-fr");
+    insta::assert_snapshot!(told(&french), @"
+    `DIR/run` has no verdict on `en-de`
+    hint: it judged en-fr
+    ");
 }
 
 #[test]
@@ -318,7 +324,7 @@ fn spans_of_documents_are_placed_in_the_joined_text() {
     let text = shown(&["--span-f1", "wmt-qe,fsp"]);
     assert!(text.contains("(fsp)") && text.contains("(wmt-qe)") && !text.contains("(offsets)"), "{text}");
     let why = scored(dir.path(), &lines, &["--span-f1", "f1"]).unwrap_err();
-    assert!(why.contains("`f1` is no definition of span F1; hint: offsets, fsp, wmt-qe"), "{why}");
+    assert!(why.contains("`f1` is no definition of span F1\nhint: offsets, fsp, wmt-qe"), "{why}");
     assert_eq!((&found["n_segments"], &found["n_verdicts"]), (&5.into(), &3.into()));
     let errors = &found["errors"];
     // Three errors in nine translated documents; the raters marked two in the three that they saw.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::segment::read::layout::{Layout, texts_as_published};
+use crate::segment::read::layout::{Layout, texts, texts_as_published};
 pub use crate::segment::read::layout::{MetricName, Place, pairs};
 
 use super::Error;
@@ -214,6 +214,24 @@ impl TestSet {
         self.text(&self.layout.reference(name), "target")
     }
 
+    /// The same as the test set's own metrics read it: with a byte-order mark, where the file has one.
+    ///
+    /// # Errors
+    /// As [`TestSet::sources`].
+    pub fn published_reference(&self, name: &str) -> Result<Vec<String>, Error> {
+        let path = self.layout.reference(name);
+        self.whole(&path, texts_as_published(&path, "target")?)
+    }
+
+    /// The translations of a system as the test set's own metrics read them.
+    ///
+    /// # Errors
+    /// As [`TestSet::sources`].
+    pub fn published_output(&self, system: &str) -> Result<Vec<String>, Error> {
+        let path = self.layout.output(system);
+        self.whole(&path, texts_as_published(&path, "hypothesis")?)
+    }
+
     /// The translations of a system.
     ///
     /// # Errors
@@ -223,7 +241,11 @@ impl TestSet {
     }
 
     fn text(&self, path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
-        let lines = texts_as_published(path, field)?;
+        self.whole(path, texts(path, field)?)
+    }
+
+    /// A file's lines, when there is one for each segment.
+    fn whole(&self, path: &Path, lines: Vec<String>) -> Result<Vec<String>, Error> {
         if lines.len() != self.n_segments() {
             let (found, expected) = (lines.len(), self.n_segments());
             return Err(Error::LineCount { path: path.into(), found, expected });

@@ -1,6 +1,6 @@
 //! A model that answers by a rule. It weighs nothing.
 
-use tribunal::llm::{Chat, Error, Form, Llm, Reply, Sampling, Scored};
+use tribunal::llm::{Chat, Counter, Error, Form, Llm, Reply, Sampling, Scored};
 
 /// Answers by what the chat says.
 pub struct Rule<F>(pub F);
@@ -12,6 +12,16 @@ impl<F: Fn(&Chat) -> Reply + Send + Sync> Llm for Rule<F> {
 
     fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
         Err(Error::Engine("a rule weighs nothing".into()))
+    }
+
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl<F: Fn(&Chat) -> Reply + Send + Sync> Counter for Rule<F> {
+    fn count(&self, chat: &Chat) -> Result<usize, Error> {
+        Ok(super::words(chat))
     }
 }
 
@@ -25,5 +35,15 @@ impl<F: Fn(&Chat, &Sampling) -> Reply + Send + Sync> Llm for Sampled<F> {
 
     fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
         Err(Error::Engine("a rule weighs nothing".into()))
+    }
+
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl<F: Fn(&Chat, &Sampling) -> Reply + Send + Sync> Counter for Sampled<F> {
+    fn count(&self, chat: &Chat) -> Result<usize, Error> {
+        Ok(super::words(chat))
     }
 }

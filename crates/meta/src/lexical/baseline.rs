@@ -43,12 +43,12 @@ impl Baseline {
         rated: Option<&Scores>,
     ) -> Result<Scores, Error> {
         let name = chosen(testset, reference)?;
-        let references = testset.reference(name)?;
+        let references = testset.published_reference(name)?;
         let tokenizer = self.tokenizer(&testset.lp);
         let translations = testset.systems.par_iter().filter(|system| *system != name);
         let judged: Result<Vec<_>, Error> = translations
             .map(|system| {
-                let output = testset.output(system)?;
+                let output = testset.published_output(system)?;
                 let references = references.iter().map(String::as_str);
                 let pairs: Vec<(&str, &str)> = output.iter().map(String::as_str).zip(references).collect();
                 let whole = match rated.map(|scores| column(scores, system)) {
