@@ -42,7 +42,9 @@ class Rows:
         return path
 
     def _remember(self, at: int, row: Mapping[str, Any], counts: dict[str, int], stem: str) -> None:
-        of = lambda names, default: next((row[name] for name in names if name in row), default)  # noqa: E731
+        def of(names: tuple[str, ...], default: Any) -> Any:
+            return next((row[name] for name in names if name in row), default)
+
         several = next((row[name] for name in ("tgt_text", "tgt") if isinstance(row.get(name), Mapping)), None)
         for system in several or [of(_SYSTEM, "") or stem]:
             position = counts.get(system, 0)
