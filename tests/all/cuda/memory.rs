@@ -281,7 +281,7 @@ fn what_does_not_fit_is_refused_with_what_does() {
         (
             [("TRIBUNAL_EMULATED_DRIVER", "12080")],
             &[],
-            "the driver supports CUDA 12.8, and this binary needs 13.0; hint: ",
+            "the driver supports CUDA 12.8, and this binary needs 13.0\nhint: ",
         ),
     ] {
         let said = refused(&variables, more);
