@@ -38,10 +38,16 @@ pub enum Error {
     )]
     NotBuilt(String),
     /// The binary could use CUDA, but there is no such device here.
-    #[error(
-        "`{name}`: no CUDA device: {reason}\nhint: `nvidia-smi` lists the devices where the driver is installed; or `--device cpu`"
-    )]
-    NoDevice { name: String, reason: String },
+    #[error("`{name}`: no CUDA device: {reason}{}", hint(reason))]
+    NoDevice { name: String, reason: cuda::Error },
+}
+
+/// What to do where the reason does not say so itself.
+fn hint(reason: &cuda::Error) -> &'static str {
+    match reason {
+        cuda::Error::OldDriver(_) | cuda::Error::Memory { .. } => "",
+        _ => "\nhint: `nvidia-smi` lists the devices where the driver is installed; or `--device cpu`",
+    }
 }
 
 impl Device {
@@ -96,9 +102,7 @@ fn gpus(name: &str, ordinals: &str) -> Result<Vec<Device>, Error> {
     if !cuda::BUILT_IN {
         return Err(Error::NotBuilt(name.to_owned()));
     }
-    let open = |ordinal| {
-        Gpu::open(ordinal).map_err(|e| Error::NoDevice { name: name.to_owned(), reason: e.to_string() })
-    };
+    let open = |ordinal| Gpu::open(ordinal).map_err(|e| Error::NoDevice { name: name.to_owned(), reason: e });
     let gpus = ordinals.into_iter().map(open).collect::<Result<Vec<Gpu>, _>>()?;
     if gpus.iter().any(|gpu| gpu.generation() != gpus[0].generation()) {
         return Err(Error::Different(name.to_owned()));
