@@ -74,15 +74,15 @@ const MOST_BYTES: u64 = 512 << 20;
 /// # Errors
 /// Runs that cannot be read or not be shown side by side, a page that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let pair = args.pair.clone().map_or_else(|| first_pair(&args.runs), |pair| Ok(Some(pair)))?;
-    let domains = domains(args, pair.as_ref())?;
+    let pairs = args.pair.clone().map_or_else(|| pairs_of(&args.runs), |pair| Ok(vec![pair]))?;
+    let (pair, domains) = (pairs.first().cloned(), domains(args, &pairs)?);
     let mut judges: Vec<Judge> =
         args.runs.iter().map(|path| judge(args, &domains, path, pair.as_ref())).collect::<Result<_>>()?;
     apart(&mut judges, &args.runs);
     let mut inputs: Vec<compare::Input> =
         args.runs.iter().map(|path| compare::Input::read(path, pair.as_ref())).collect::<Result<_>>()?;
     if let Some(dir) = &args.testset {
-        let raters = raters_of(args, &domains, dir, pair.as_ref(), &judges)?;
+        let raters = raters_of(args, &domains, dir, &pairs, &judges)?;
         inputs.push(compare::Input::of(&raters.name, raters::as_read(&raters.records)?)?);
         judges.push(raters);
         let named = args.runs.iter().zip(&judges).map(|(path, judge)| (judge.name.as_str(), path.clone()));
@@ -130,23 +130,29 @@ fn check_size(bytes: u64) -> Result<()> {
     )
 }
 
-/// The languages of the first run that names them.
-fn first_pair(runs: &[PathBuf]) -> Result<Option<Pair>> {
+/// The languages of the runs, in the order in which they name them.
+fn pairs_of(runs: &[PathBuf]) -> Result<Vec<Pair>> {
+    let mut pairs: Vec<Pair> = Vec::new();
     for path in runs.iter().filter(|path| path.is_dir() || !raters::is_mqm_tsv(path)) {
-        if let Some(record) = run::verdicts(path)?.first() {
-            let given = format!("{}-{}", record.src_lang, record.tgt_lang);
-            return Ok(Some(Pair { given, src: record.src_lang.clone(), tgt: record.tgt_lang.clone() }));
+        for record in run::verdicts(path)? {
+            let is_same = |pair: &Pair| (&pair.src, &pair.tgt) == (&record.src_lang, &record.tgt_lang);
+            if !pairs.iter().any(is_same) {
+                let given = format!("{}-{}", record.src_lang, record.tgt_lang);
+                pairs.push(Pair { given, src: record.src_lang, tgt: record.tgt_lang });
+            }
         }
     }
-    Ok(None)
+    Ok(pairs)
 }
 
 /// The domain of each document, as the test set's folder says; none without one.
-fn domains(args: &Args, pair: Option<&Pair>) -> Result<BTreeMap<String, String>> {
-    let (Some(dir), Some(pair)) = (&args.testset, pair) else { return Ok(BTreeMap::new()) };
-    let places = TestSet::open(dir, &gold::spelled(dir, pair))?.places;
-    let domains: BTreeMap<String, String> =
-        places.into_iter().map(|place| (place.doc, place.domain)).collect();
+fn domains(args: &Args, pairs: &[Pair]) -> Result<BTreeMap<String, String>> {
+    let Some(dir) = &args.testset else { return Ok(BTreeMap::new()) };
+    let mut domains = BTreeMap::new();
+    for pair in pairs {
+        let places = TestSet::open(dir, &gold::spelled(dir, pair))?.places;
+        domains.extend(places.into_iter().map(|place| (place.doc, place.domain)));
+    }
     let distinct = domains.values().collect::<BTreeSet<_>>().len();
     Ok(if distinct > 1 { domains } else { BTreeMap::new() })
 }
@@ -192,12 +198,19 @@ fn raters_of(
     args: &Args,
     domains: &BTreeMap<String, String>,
     dir: &Path,
-    pair: Option<&Pair>,
+    pairs: &[Pair],
     judges: &[Judge],
 ) -> Result<Judge> {
-    let Some(pair) = pair else { bail!("`--testset` needs a language pair\nhint: add `-l en-de`") };
+    if pairs.is_empty() {
+        bail!("`--testset` needs a language pair\nhint: add `-l en-de`");
+    }
     let judged: Vec<Record> = judges.iter().flat_map(|judge| judge.records.iter().cloned()).collect();
-    let gold::Gold { records, has_ratings } = gold::records(dir, pair, &args.gold, &judged)?;
+    let (mut records, mut has_ratings) = (Vec::new(), true);
+    for pair in pairs {
+        let found = gold::records(dir, pair, &args.gold, &judged)?;
+        has_ratings &= found.has_ratings;
+        records.extend(found.records);
+    }
     let folder = dir.canonicalize().unwrap_or_else(|_| dir.into());
     let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = folder.map_or_else(|| args.gold.clone(), |folder| format!("{} of {folder}", args.gold));
@@ -267,9 +280,12 @@ fn embeds(args: &Args) -> Result<bool> {
 
 /// What was judged, and by how many.
 fn title(judges: &[Judge]) -> String {
-    let Some(first) = judges.first() else { return "Verdicts".into() };
+    if judges.is_empty() {
+        return "Verdicts".into();
+    }
+    let records = || judges.iter().flat_map(|judge| &judge.records);
     let mut pairs: Vec<String> =
-        first.records.iter().map(|r: &Record| format!("{}–{}", r.src_lang, r.tgt_lang)).collect();
+        records().map(|r: &Record| format!("{}–{}", r.src_lang, r.tgt_lang)).collect();
     pairs.sort();
     pairs.dedup();
     let n_human = judges.iter().filter(|judge| judge.human).count();
@@ -279,7 +295,7 @@ fn title(judges: &[Judge]) -> String {
         several => Some(format!("{several} judges")),
     };
     let by: Vec<String> = models.into_iter().chain((n_human > 0).then(|| "human raters".into())).collect();
-    let systems: BTreeSet<&String> = first.records.iter().map(|record| &record.system).collect();
+    let systems: BTreeSet<&String> = records().map(|record| &record.system).collect();
     let n_systems = systems.len();
     let systems = if n_systems == 1 { "1 system".into() } else { format!("{n_systems} systems") };
     format!("{}: {systems}, judged by {}", pairs.join(", "), by.join(" and "))

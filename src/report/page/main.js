@@ -30,6 +30,11 @@ function options(id, first, values) {
 }
 
 function prepare(data) {
+  const pairs = data.pairs.map((pair, i) => [i, pair.join("–")]), domains = [...new Set(data.domains)].filter(Boolean).sort();
+  for (const [id, all] of [["f-pair", pairs], ["f-domain", domains.map((name) => [name, name])]]) {
+    options(id, "all", all);
+    document.getElementById(id).parentElement.hidden = all.length < 2;
+  }
   options("f-system", "all", data.systems.map((name, i) => [i, name]));
   options("f-judge", "all", data.judges.map((judge, i) => [i, judge.name]));
   options("f-category", "all", data.categories.map((_, i) => [i, categoryName(data, i)]).sort((a, b) => a[1].localeCompare(b[1])));
@@ -45,7 +50,7 @@ function readFilters() {
   const index = (id) => value(id) === "" ? "" : Number(value(id));
   const order = value("f-order") || "input";
   Object.assign(filters, {
-    text: value("f-text").trim(), system: index("f-system"), judge: index("f-judge"), doc: value("f-doc").trim(),
+    text: value("f-text").trim(), system: index("f-system"), judge: index("f-judge"), pair: index("f-pair"), domain: value("f-domain"), doc: value("f-doc").trim(),
     category: index("f-category"), severity: index("f-severity"), status: index("f-status"), order,
     against: order === "difference" ? filters.against : null,
   });
@@ -75,6 +80,8 @@ async function main() {
     const set = (id, value) => { if (value !== undefined) document.getElementById(id).value = value; };
     set("f-system", choice.system === undefined ? undefined : data.systems.indexOf(choice.system));
     set("f-category", choice.category);
+    set("f-pair", data.pairs.length > 1 ? data.pairs.findIndex((pair) => pair.join("–") === choice.pair) : undefined);
+    set("f-domain", choice.domain ?? undefined);
     set("f-judge", data.judges.length > 1 ? choice.judge : undefined);
     filters.against = choice.against || null;
     if (choice.against) set("f-order", "difference");

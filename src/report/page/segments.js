@@ -84,8 +84,8 @@ class List {
   }
 }
 
-/** What the judges, and apart from them the raters, found in the translation of each system: the worst severity, and
- * how many errors. Of many systems, all together. */
+/** What the judges, and apart from them the raters, found in the translation of each system: how many errors
+ * of each severity. Of many systems, all together. */
 function badges(data, row) {
   const cells = row[ROW.cells], found = [];
   const of = (cells, human) => {
@@ -103,7 +103,7 @@ function badges(data, row) {
     if (all + missing === 0) return;
     const who = human ? "raters" : "judges", said = counts.map((n, s) => n ? plural(n, `${SEVERITIES[s]} error`) : "").concat(missing ? plural(missing, "missing verdict") : "").filter(Boolean).join(", ");
     const title = `${name || "all systems"}, ${who}: ${said}`;
-    found.push(el("span", { class: `count ${all ? SEVERITIES[worst] : "neutral"}${human ? " human" : ""}`, title, "aria-label": title }, name ? el("i", {}, `${short(data, name)} `) : null, all ? `${all}${"CMmn"[worst]}` : "∅"));
+    found.push(el("span", { class: `count ${all ? SEVERITIES[worst] : "neutral"}${human ? " human" : ""}`, title, "aria-label": title }, name ? el("i", {}, `${short(data, name)} `) : null, all ? counts.map((n, s) => n ? `${n}${"CMmn"[s]}` : "").filter(Boolean).join(" ") : "∅"));
   };
   for (const human of [false, true]) {
     if (cells.length > 4) badge(of(cells, human), null, human);
@@ -151,6 +151,8 @@ function filtered(data, filters) {
     cell[CELL.verdicts].some((v) => v && (says(v[VERDICT.reason]) || v[VERDICT.errors].some((e) => says(e[ERROR.explanation]) || says(e[ERROR.span]))));
   const shown = [];
   data.rows.forEach((row, index) => {
+    if (filters.pair !== "" && row[ROW.pair] !== filters.pair) return;
+    if (filters.domain !== "" && data.domains[row[ROW.doc]] !== filters.domain) return;
     if (filters.doc !== "" && !data.docs[row[ROW.doc]].includes(filters.doc)) return;
     if (row[ROW.cells].some((cell) => fitsCell(cell) && fitsText(row, cell))) shown.push(index);
   });
