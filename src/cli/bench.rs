@@ -53,7 +53,12 @@ pub enum Command {
 #[derive(Clone, Debug, clap::Args)]
 pub struct Ops {
     /// Shapes of the weights: outputs by inputs
-    #[arg(long = "shape", value_name = "NxK,NxK", value_delimiter = ',', default_value = "2048x2048,4864x896,896x896")]
+    #[arg(
+        long = "shape",
+        value_name = "NxK,NxK",
+        value_delimiter = ',',
+        default_value = "2048x2048,4864x896,896x896"
+    )]
     shapes: Vec<String>,
     /// Rows of activations
     #[arg(long, value_name = "M,M", value_delimiter = ',', default_value = "1,8,64,512")]

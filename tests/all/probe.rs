@@ -190,5 +190,5 @@ fn what_cannot_be_fitted() {
     let (code, text) = fit(&small, "fit.json", &["--depth", "9"]);
     assert_eq!(code, 2, "{text}");
     let (code, text) = fit(&small, "fit.json", &["--systems", "nobody"]);
-    assert!(code == 2 && text.contains("no system is called `nobody`\nhint: a, b"), "{text}");
+    assert!(code == 2 && text.contains("unknown system `nobody`\nhint: a, b"), "{text}");
 }

@@ -70,7 +70,7 @@ fn reply(text: &str, logprobs: &[f64]) -> Reply {
 
 impl Llm for Cast {
     fn ask(&self, chat: &Chat, _: &Form, _: &Sampling) -> Result<Reply, llm::Error> {
-        let said: String = chat.turns.iter().flat_map(|turn| [turn.content.as_str(), "\n"]).collect();
+        let said: String = chat.turns().iter().flat_map(|turn| [turn.content.as_str(), "\n"]).collect();
         let mut parts = self.parts.lock().unwrap();
         let part = parts.iter_mut().find(|part| part.cues.iter().all(|cue| said.contains(cue)));
         part.map(|part| part.lines.next())

@@ -71,7 +71,7 @@ impl Counter for Word {
     }
 
     fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
-        let text = &chat.turns[0].content;
+        let text = &chat.turns()[0].content;
         let word =
             |word: &str| word.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31) + u32::from(byte));
         let ids = if self.by_words {

@@ -93,7 +93,7 @@ pub fn show(verdict: &Result<Verdict, Error>) -> String {
 
 /// A question as a person reads it.
 pub fn show_question(chat: &Chat, form: &Form) -> String {
-    let turns = chat.turns.iter().map(|t| format!("<<< {:?} >>>\n{}\n", t.role, t.content));
+    let turns = chat.turns().iter().map(|t| format!("<<< {:?} >>>\n{}\n", t.role, t.content));
     let form = match form {
         Form::Json { schema, texts } => {
             format!("JSON\n{}\n{}", serde_json::to_string_pretty(schema).unwrap(), show_texts(texts))
@@ -129,7 +129,8 @@ pub fn conversation(request: &str, settings: &Settings, group: &[Segment], answe
     let verdicts = run(&judge, &script, group);
     let asked = script.asked();
     let mut planned: Vec<_> = judge.preview(group);
-    planned.sort_by(|a, b| a.0.turns.last().map(|t| &t.content).cmp(&b.0.turns.last().map(|t| &t.content)));
+    planned
+        .sort_by(|a, b| a.0.turns().last().map(|t| &t.content).cmp(&b.0.turns().last().map(|t| &t.content)));
     let budgets: Vec<_> =
         asked.iter().map(|(chat, _, sampling)| (chat.clone(), sampling.max_tokens)).collect();
     assert_eq!(planned, budgets, "{request}: what is planned is what is asked");
@@ -149,7 +150,7 @@ pub fn dialogue(request: &str, settings: &Settings, group: &[Segment], scenes: &
     let verdicts = run(&judge, &script, group);
     let mut text = format!("{}\n", judge.signature().all());
     for (chat, form, sampling) in script.in_order() {
-        let question = &chat.turns.last().unwrap().content;
+        let question = &chat.turns().last().unwrap().content;
         let answer = scenes.iter().find(|(needle, _)| question.contains(needle)).map_or("", |(_, a)| *a);
         let question = show_question(&chat, &form);
         write!(text, "{question}<<< Budget >>> {}\n<<< Answer >>>\n{answer}\n", sampling.max_tokens).unwrap();

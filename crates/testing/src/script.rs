@@ -62,7 +62,9 @@ impl Script {
     /// All questions so far, by the text of their last turn.
     pub fn asked(&self) -> Vec<(Chat, Form, Sampling)> {
         let mut asked = self.asked.lock().unwrap().clone();
-        asked.sort_by(|a, b| a.0.turns.last().map(|t| &t.content).cmp(&b.0.turns.last().map(|t| &t.content)));
+        asked.sort_by(|a, b| {
+            a.0.turns().last().map(|t| &t.content).cmp(&b.0.turns().last().map(|t| &t.content))
+        });
         asked
     }
 }
@@ -70,7 +72,7 @@ impl Script {
 impl Llm for Script {
     fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error> {
         self.asked.lock().unwrap().push((chat.clone(), form.clone(), sampling.clone()));
-        let question = chat.turns.last().map_or("", |turn| turn.content.as_str());
+        let question = chat.turns().last().map_or("", |turn| turn.content.as_str());
         let mut scenes = self.scenes.lock().unwrap();
         let scene = scenes.iter_mut().find(|scene| question.contains(&scene.needle));
         scene.map(|scene| scene.lines.next()).ok_or_else(|| Error::Engine("the script has no answer".into()))
@@ -96,7 +98,7 @@ pub struct Short(pub usize, pub Arc<Script>);
 
 impl Llm for Short {
     fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error> {
-        let prompt = chat.turns[0].content.len();
+        let prompt = chat.turns()[0].content.len();
         if prompt > self.0 {
             return Err(Error::TooLong { prompt, answer: sampling.max_tokens, context: self.0 });
         }

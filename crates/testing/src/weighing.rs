@@ -1,7 +1,7 @@
 //! Models that weigh what they are given: words by a rule, or numbers by fixed odds.
 
 use tribunal_core::llm::{
-    Chat, Error, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource, Usage,
+    Chat, Error, Finish, Form, Llm, Prompt, Reply, Sampling, Scored, Token, TokenSource, Usage,
 };
 
 fn token(text: &str, logprob: f64) -> Token {
@@ -17,8 +17,8 @@ impl<F: Fn(&str, &str) -> f64 + Send + Sync> Llm for Words<F> {
     }
 
     fn score_continuations(&self, chat: &Chat, texts: &[String]) -> Result<Vec<Scored>, Error> {
-        let prompt = chat.raw.as_deref().unwrap();
-        assert!(chat.inert && chat.turns.is_empty());
+        let prompt = chat.untemplated().unwrap();
+        assert!(matches!(chat.prompt, Prompt::Plain(_)));
         let token = |word: &str| token(word, (self.0)(prompt, word));
         let scored = |text: &String| Scored {
             text: text.clone(),
@@ -35,7 +35,7 @@ pub struct Halves(pub fn(&str) -> String);
 
 impl Llm for Halves {
     fn ask(&self, chat: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Error> {
-        let text = (self.0)(&chat.turns.last().unwrap().content);
+        let text = (self.0)(&chat.turns().last().unwrap().content);
         Ok(Reply { text, finish: Finish::Form, ..Reply::default() })
     }
 

@@ -170,7 +170,7 @@ fn examples_stand_before_their_own_pair() {
         let n_examples = |request: &str, segment: &Segment| {
             let script = Script::says("");
             run(&judge(request, &mine), &script, std::slice::from_ref(segment));
-            script.in_order()[0].0.turns.len() / 2
+            script.in_order()[0].0.turns().len() / 2
         };
         let n = [&german, &regional, &czech].map(|segment| n_examples("eaprompt", segment));
         assert_eq!(n, [2, 2, 1], "{preset}");

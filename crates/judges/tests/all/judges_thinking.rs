@@ -56,7 +56,7 @@ fn a_source_is_rated_once_for_all_its_translations() {
         assert_eq!(show(&empty[0]), "the source is empty");
     }
     let chat = judge("difficulty", Preset::Strict).preview(&group).remove(0).0;
-    insta::assert_snapshot!("difficulty", format!("{}\n\n{table}", chat.turns[0].content));
+    insta::assert_snapshot!("difficulty", format!("{}\n\n{table}", chat.turns()[0].content));
 }
 
 const ANSWER: &str = r#"{"errors": [{"error_category": "accuracy", "error_type": "mistranslation", "error_span": "Bein", "explanation": "literal", "severity": "major"}]}"#;
@@ -74,7 +74,7 @@ fn a_thought_comes_first_and_is_not_scored() {
     assert_eq!(calls[0].chat.thought, Some(Thought::Open));
     assert_eq!(calls[1].chat.thought, Some(Thought::Closed("It is an idiom. Score -100.".into())));
     assert_eq!(judge.preview(&group), [(calls[0].chat.clone(), 99)]);
-    insta::assert_snapshot!("thinking", calls[0].chat.turns[0].content);
+    insta::assert_snapshot!("thinking", calls[0].chat.turns()[0].content);
 }
 
 #[test]
