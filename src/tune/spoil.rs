@@ -232,7 +232,7 @@ mod tests {
                 src_lang: src_lang.clone(),
                 tgt_lang: tgt_lang.clone(),
                 source: format!("第{i}条河流与花园。"),
-                hypothesis: (0..1 + i % 4).map(sentence).collect::<Vec<_>>().join(" "),
+                hypothesis: (0..=i % 4).map(sentence).collect::<Vec<_>>().join(" "),
                 reference: None,
             };
             Rated::by_one(segment, Some(Vec::new()))

@@ -155,6 +155,11 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     files::write(&args.out, |file| file.write_all(json.as_bytes()))?;
     write_table(&fit, out)?;
     writeln!(out, "{}\tfit {}", args.out.display(), fit.hash())?;
+    say_next(args);
+    Ok(())
+}
+
+fn say_next(args: &Args) {
     let adapter =
         args.adapter.as_ref().map(|dir| format!(" --adapter {}", dir.display())).unwrap_or_default();
     say!(
@@ -162,7 +167,6 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
         args.out.display(),
         args.reading.model
     );
-    Ok(())
 }
 
 /// The readings of a folder. `about` has the sha256 of what reads and the width of its states, `how` the prompt and after
