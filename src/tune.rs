@@ -2,8 +2,9 @@
 //! seen; the examples that another trainer learns from (GMFT, "FSP" paper, Sections 2 and 3.2); and maps of a model's
 //! hidden states, fitted in closed form (the judge `probe`). It trains no network, judges nothing and prints nothing.
 //!
-//! In reading order: [`rated`] and [`lines`] read what raters said; [`sample`] draws from it; [`split`] keeps documents apart; [`examples`] joins segments to
-//! the units that a judge will see and writes question and answer. [`readings`] keeps hidden states, and [`probe`] fits
+//! In reading order: [`rated`] and [`lines`] read what raters said; [`sample`] draws from it; [`split`] keeps
+//! documents apart; [`spoil`] makes translations worse; [`examples`] joins segments to the units that a judge will see and
+//! writes question and answer. [`readings`] keeps hidden states, and [`probe`] fits
 //! maps to them by [`ridge`] regression.
 
 pub mod rated;
@@ -11,6 +12,8 @@ pub mod rated;
 pub mod lines;
 
 pub mod sample;
+
+pub mod spoil;
 
 pub mod split;
 

@@ -3,7 +3,8 @@
 //!
 //! Three regressions on the same readings:
 //! - for each token, which share of the raters marked it, and as a major error;
-//! - for each translation, what people took off, from its tokens' mean state and what [`fit::facts`] counts. Each
+//! - for each translation, what people took off, from its tokens' mean state and what [`fit::facts`] counts. Beside
+//!   rated translations it learns from [spoilt](super::spoil) ones that each is worse than it was. Each rated
 //!   translation stands there twice: as the difference from its corpus's mean, which teaches which texts are badly
 //!   translated (Pearson), and as the difference from the mean of the translations of its source, which teaches which
 //!   of them is better (acc-t ranks within a source). Corpora are on scales of their own, direct assessments too: each
@@ -19,6 +20,7 @@ use super::{
     readings::{Reading, Readings},
     ridge::{Map, Sums},
     sample,
+    spoil::Spoilt,
 };
 use crate::{
     judges::{
@@ -81,16 +83,26 @@ fn examples(documents: &[Document]) -> Vec<Example<'_>> {
 }
 
 fn of_document(document: &Document) -> Vec<Example<'_>> {
-    let fold = Sha256::digest(format!("fold/{}", document.name()))[0] as usize % FOLDS;
+    let fold = fold(document);
     let usable = document.segments.iter().filter(|rated| is_usable(rated));
     usable
         .map(|rated| {
             let pair = probe::pair(&rated.segment);
-            let scale = format!("{pair} {}", document.corpus).trim_end().to_owned();
+            let scale = scale(document, rated);
             let source = format!("{} {}", document.corpus, sample::key(&pair, rated));
             Example { rated, pair, scale, source, fold }
         })
         .collect()
+}
+
+/// Which fold a document is in.
+fn fold(document: &Document) -> usize {
+    Sha256::digest(format!("fold/{}", document.name()))[0] as usize % FOLDS
+}
+
+/// What a rating is on one scale with: `PAIR`, or `PAIR CORPUS`.
+fn scale(document: &Document, rated: &Rated) -> String {
+    format!("{} {}", probe::pair(&rated.segment), document.corpus).trim_end().to_owned()
 }
 
 /// The share of the raters that marked each token, and that marked it as major: from 0 to 1.
@@ -172,11 +184,16 @@ pub struct Subject<'a> {
     pub seed: u64,
 }
 
-/// Makes a fit from documents whose translations have all been read.
+/// Makes a fit from documents, and spoilt translations of them, which have all been read.
 ///
 /// # Errors
 /// Too few of them, or readings that cannot be read.
-pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_>) -> Result<Fit, Error> {
+pub fn fit(
+    documents: &[Document],
+    spoilt: &[Spoilt<'_>],
+    readings: &mut Readings,
+    subject: &Subject<'_>,
+) -> Result<Fit, Error> {
     let examples = examples(documents);
     if !examples.iter().any(Example::is_penalty) {
         let reason = "nobody marked errors; hint: direct assessments alone teach no errors, add MQM ratings";
@@ -184,7 +201,7 @@ pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_
     }
     let marked: Vec<&Example<'_>> = examples.iter().filter(|example| example.is_penalty()).collect();
     let marking = Marking::fit(&marked, readings, subject)?;
-    let scoring = Scoring::fit(&examples, readings, subject)?;
+    let scoring = Scoring::fit(&examples, spoilt, readings, subject)?;
     let mut pairs: Vec<String> =
         scoring.calibrations.keys().filter(|pair| *pair != fit::ANY_PAIR).cloned().collect();
     pairs.sort();
@@ -207,6 +224,7 @@ pub fn fit(documents: &[Document], readings: &mut Readings, subject: &Subject<'_
         made: Made {
             pairs,
             segments: examples.len(),
+            spoilt: spoilt.len(),
             corpora: corpora(&examples),
             documents: names.len(),
             hold_out: subject.hold_out.clone(),

@@ -159,6 +159,31 @@ fn ratings_of_several_files_and_kinds_make_one_fit() {
 }
 
 #[test]
+fn spoilt_translations_are_learnt_from_and_measured() {
+    let small = SmallRun::new(1);
+    rated(&small);
+    let of_sample = ["--sample", "100", "--joined", "60", "--readings", "kept"];
+    let made = |out: &str, more: &[&str]| {
+        let (code, text) = fit(&small, out, &[&of_sample, more].concat());
+        assert_eq!(code, 0, "{text}");
+        let fit: serde_json::Value = serde_json::from_str(&small.read(out)).unwrap();
+        (fit, text)
+    };
+    let (without, text) = made("without.json", &[]);
+    assert!(without["made"]["spoilt"] == 0 && !text.contains("spoilt"), "{text}");
+    let (with, text) = made("with.json", &["--spoilt", "24"]);
+    let n = with["made"]["spoilt"].as_u64().unwrap();
+    assert!((12..=24).contains(&n), "{n}");
+    assert_eq!(with["made"]["segments"], without["made"]["segments"], "they are no rated ones");
+    assert!(text.contains("spoilt translations below what they were"), "{text}");
+    // The score learns from them, the words do not.
+    assert_ne!(with["score"], without["score"]);
+    assert_eq!(with["any"], without["any"]);
+    made("again.json", &["--spoilt", "24"]);
+    assert_eq!(small.read("with.json"), small.read("again.json"));
+}
+
+#[test]
 fn what_cannot_be_fitted() {
     let small = SmallRun::new(1);
     rated(&small);

@@ -35,6 +35,9 @@ pub struct Held {
     /// Errors and translations without one, of raters and of the judge.
     errors: [usize; 2],
     clean: [usize; 2],
+    /// Spoilt translations, and those of them that score less than what they were.
+    spoilt: usize,
+    found: usize,
 }
 
 impl Held {
@@ -57,6 +60,12 @@ impl Held {
             self.errors[which] += errors.len();
             self.clean[which] += usize::from(errors.is_empty());
         }
+    }
+
+    /// Takes the scores of a translation before and after it was spoilt.
+    pub fn add_spoilt(&mut self, was: f64, is: f64) {
+        self.spoilt += 1;
+        self.found += usize::from(is < was);
     }
 
     /// The figures by name; those that are not defined are missing.
@@ -83,6 +92,7 @@ impl Held {
             ("errors a translation, raters", Some(self.errors[0] as f64 / n)),
             ("errors a translation, judge", Some(self.errors[1] as f64 / n)),
             ("without errors, raters", Some(self.clean[0] as f64 / n)),
+            ("spoilt translations below what they were", Some(self.found as f64 / self.spoilt as f64)),
             ("without errors, judge", Some(self.clean[1] as f64 / n)),
         ];
         let is_defined = |value: &f64| value.is_finite();

@@ -19,7 +19,7 @@ use crate::{
     engine::Engine,
     files,
     judges::{
-        Settings,
+        Settings, Verdict,
         probe::{
             self,
             fit::{Fit, HeldOut},
@@ -35,6 +35,7 @@ use crate::{
         rated::{Document, Rated},
         readings::Readings,
         split::Split,
+        spoil::{self, Spoilt},
     },
 };
 
@@ -50,6 +51,10 @@ pub(super) struct Args {
     /// `--depth` then needs no reading
     #[arg(long, value_name = "N,...", value_parser = positive, value_delimiter = ',')]
     keep_depths: Vec<usize>,
+    /// Learn from about N translations that are made worse as well, in ways that are known: words left out or wrong,
+    /// sentences missing, texts of another source
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    spoilt: usize,
     /// A LoRA adapter of the model, whose states the maps read: a folder in PEFT's layout
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
@@ -121,8 +126,12 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
         Ok(engine.with_adapter(adapter.is_some().then_some(0)))
     };
     let about = (model.sha256.as_str(), hidden);
-    let segments: Vec<&Segment> =
-        usable(&train).chain(usable(&held_out)).map(|rated| &rated.segment).collect();
+    let seed = args.reading.data.seed;
+    let spoilt = spoil::versions(&train, args.spoilt, seed);
+    let spoilt_held_out = spoil::versions(&held_out, args.spoilt.div_ceil(4), seed);
+    let segments = usable(&train).chain(usable(&held_out)).map(|rated| &rated.segment);
+    let of_spoilt = spoilt.iter().chain(&spoilt_held_out).map(|one| &one.segment);
+    let segments: Vec<&Segment> = segments.chain(of_spoilt).collect();
     read_missing(&folder, about, (&prompts, &depths), &segments, begun, open)?;
     let mut readings = kept(&folder, about, (&prompts, &[depth]))?;
     let names = || held_out.iter().map(Document::name).collect();
@@ -136,16 +145,21 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
         depth,
         weights,
         hold_out,
-        seed: args.reading.data.seed,
+        seed,
     };
     say!("fitting ...");
-    let mut fit = fitting::fit(&train, &mut readings, &subject)?;
-    fit.made.figures = figures(&fit, &held_out, &mut readings, &subject)?;
+    let mut fit = fitting::fit(&train, &spoilt, &mut readings, &subject)?;
+    fit.made.figures = figures(&fit, &held_out, &spoilt_held_out, &mut readings, &subject)?;
     let fit = fit.ready()?;
     let json = fit.to_json()?;
     files::write(&args.out, |file| file.write_all(json.as_bytes()))?;
     write_table(&fit, out)?;
     writeln!(out, "{}\tfit {}", args.out.display(), fit.hash())?;
+    say_next(args);
+    Ok(())
+}
+
+fn say_next(args: &Args) {
     let adapter =
         args.adapter.as_ref().map(|dir| format!(" --adapter {}", dir.display())).unwrap_or_default();
     say!(
@@ -153,7 +167,6 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
         args.out.display(),
         args.reading.model
     );
-    Ok(())
 }
 
 /// The readings of a folder. `about` has the sha256 of what reads and the width of its states, `how` the prompt and after
@@ -233,14 +246,22 @@ fn read(engine: &dyn Llm, readings: &mut Readings, prompts: &Prompts, segments: 
 fn figures(
     fit: &Fit,
     held_out: &[Document],
+    spoilt: &[Spoilt<'_>],
     readings: &mut Readings,
     subject: &Subject<'_>,
 ) -> Result<Figures> {
     let mut held: BTreeMap<String, Held> = BTreeMap::new();
+    let mut verdict = |segment: &Segment| -> Result<Verdict> {
+        let seen = fitting::seen(fit, &readings.of(subject.prompts, segment)?);
+        Ok(probe::verdict(fit, subject.weights, segment, &seen))
+    };
     for rated in usable(held_out).filter(|rated| rated.assessment.is_none()) {
-        let seen = fitting::seen(fit, &readings.of(subject.prompts, &rated.segment)?);
-        let verdict = probe::verdict(fit, subject.weights, &rated.segment, &seen);
-        held.entry(probe::pair(&rated.segment)).or_default().add(rated, &verdict, subject.weights);
+        let of_pair = held.entry(probe::pair(&rated.segment)).or_default();
+        of_pair.add(rated, &verdict(&rated.segment)?, subject.weights);
+    }
+    for one in spoilt {
+        let (was, is) = (verdict(&one.rated.segment)?, verdict(&one.segment)?);
+        held.entry(probe::pair(&one.segment)).or_default().add_spoilt(was.score, is.score);
     }
     Ok(held.into_iter().map(|(pair, held)| (pair, held.figures())).collect())
 }

@@ -64,6 +64,9 @@ pub struct Fit {
 pub struct Made {
     pub pairs: Vec<String>,
     pub segments: usize,
+    /// Beside these, how many spoilt ones (`tune/spoil`).
+    #[serde(default)]
+    pub spoilt: usize,
     /// Of these, how many are of each corpus, `PAIR CORPUS`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub corpora: BTreeMap<String, usize>,
@@ -113,7 +116,7 @@ pub struct Score {
     /// For the same mean times the square root of the number of tokens, `[hidden]`; newer fits have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grown: Vec<f32>,
-    /// For each of [`facts`].
+    /// For [`facts`].
     pub facts: Vec<f64>,
 }
 
@@ -486,8 +489,7 @@ mod tests {
         assert!(fit().check_model(&model("abc")).is_ok());
         let error = fit().check_model(&model("abd")).unwrap_err().to_string();
         assert!(error.contains("sha256 abc") && error.contains("`m` (sha256 abd)"), "{error}");
-        assert!(fit().check_prompts("p").is_ok());
-        assert!(fit().check_prompts("q").is_err());
+        assert!(fit().check_prompts("p").is_ok() && fit().check_prompts("q").is_err());
     }
 
     #[test]
