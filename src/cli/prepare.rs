@@ -170,7 +170,7 @@ pub fn too_small(built: &Built, models: &LoadedModels) -> Option<String> {
     (registry::writes(built.method) && billions < SMALLEST_WRITER).then(|| {
         format!(
             "`{}` asks the model to write, and with {} parameters such methods score near chance\nhint: `--method probe` \
-             ranks with a small model; figures: docs/methods.md#which-judge",
+             does better with a small model; figures: docs/methods.md#which-judge",
             built.method.name, card.parameters
         )
     })

@@ -129,7 +129,9 @@ fn select(args: &Args, segment: &str) -> Result<Record> {
     match found.len() {
         0 => {
             let hint = match (there.first(), there.last()) {
-                (Some(first), Some(last)) => format!("its segments are {} to {}", first + 1, last + 1),
+                (Some(first), Some(last)) => {
+                    format!("it has {} of segments {} to {}", there.len(), first + 1, last + 1)
+                }
                 _ => "its verdicts are about whole documents; name one of them".to_owned(),
             };
             bail!("`{}` has no verdict on `{}`{}\nhint: {hint}", args.dir.display(), segment, wanted(args))

@@ -27,6 +27,9 @@ const LEAST_FOUND: usize = 3;
 /// than 40% of the segments the same number of errors.
 const ALIKE: f64 = 0.8;
 
+/// The share without errors that no good judge of good translations reached: short and easy texts have few.
+const UNMARKED: f64 = 0.9;
+
 /// Spans that are a single letter or end inside a word: below 1% for WMT23's annotators.
 const ODD: f64 = 0.1;
 
@@ -94,7 +97,8 @@ impl Sign {
     #[must_use]
     pub fn threshold(self) -> f64 {
         match self {
-            Self::SameScore | Self::SameQuality | Self::NoError | Self::SameCount => ALIKE,
+            Self::SameScore | Self::SameQuality | Self::SameCount => ALIKE,
+            Self::NoError => UNMARKED,
             Self::Contradiction => CONTRADICTORY,
             Self::OddSpan => ODD,
             Self::RepeatedError => REPEATED,

@@ -167,7 +167,7 @@ pub enum Error {
     Invalid { card: String, reason: String },
     #[error("no cache folder is known on this machine; hint: set TRIBUNAL_HOME to a folder for the models")]
     Homeless,
-    #[error("`{name}` is not in `{}`\nhint: `tribunal models pull {name}`", folder.display())]
+    #[error("`{name}` has not been pulled: it is not in `{}`\nhint: `tribunal models pull {name}`, or `--model FOLDER` for weights that are elsewhere", folder.display())]
     NotPulled { name: String, folder: PathBuf },
     #[error("cannot {action} `{}`: {cause}", path.display())]
     Io { action: &'static str, path: PathBuf, cause: std::io::Error },

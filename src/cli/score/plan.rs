@@ -119,7 +119,7 @@ fn planned(prepared: &Prepared<'_>, panel: &Panel) -> Result<Plan> {
 fn weights(card: &Card) -> Option<(String, String)> {
     let billions = || card.parameters.strip_suffix('B')?.parse::<f64>().ok();
     let bytes = card.size().map(|bytes| bytes as f64).or_else(|| Some(billions()? * 2e9))?;
-    Some(("weights, by the card".into(), format!("{:.2} GiB", bytes / f64::from(1 << 30))))
+    Some(("weights, as the model card says".into(), format!("{:.2} GiB", bytes / f64::from(1 << 30))))
 }
 
 impl Planned {

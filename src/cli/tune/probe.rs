@@ -44,13 +44,10 @@ use crate::{
 pub(super) struct Args {
     #[command(flatten)]
     reading: ReadingArgs,
-    /// After how many layers the states are taken; by default after three in five
-    #[arg(long, value_name = "N", value_parser = positive)]
-    depth: Option<usize>,
-    /// Keep the states after these numbers of layers as well: reading gives them for nothing, and a fit with another
-    /// `--depth` then needs no reading
-    #[arg(long, value_name = "N,...", value_parser = positive, value_delimiter = ',')]
-    keep_depths: Vec<usize>,
+    /// After how many layers the states are taken; by default after three in five. States after further numbers of layers
+    /// are kept, so that a fit on them needs no reading
+    #[arg(long, value_name = "N[,N]", value_parser = positive, value_delimiter = ',')]
+    depth: Vec<usize>,
     /// Learn from about N translations that are made worse as well, in ways that are known: words left out or wrong,
     /// sentences missing, texts of another source
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -112,8 +109,8 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
         let weights = Weights::open(&found.weights)?;
         (weights.config().n_layers, weights.config().hidden)
     };
-    let depth = args.depth.unwrap_or(n_layers * 3 / 5);
-    let depths: BTreeSet<usize> = args.keep_depths.iter().copied().chain([depth]).collect();
+    let depth = args.depth.first().copied().unwrap_or(n_layers * 3 / 5);
+    let depths: BTreeSet<usize> = args.depth.iter().copied().chain([depth]).collect();
     if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= n_layers) {
         bail!("`--depth {depth}`: the model has {n_layers} layers; hint: 1 to {}", n_layers - 1);
     }

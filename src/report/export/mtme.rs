@@ -95,7 +95,8 @@ fn files(
     let mut files = vec![("seg", segments(columns, n)), ("sys", systems(columns, &common))];
     match test_set {
         Some(set) => files.push(("domain", domains(columns, &common, &set.domains))),
-        None => notes.push(format!("{lp}: no domains are known; hint: `--testset DIR` names them")),
+        None => notes.push(format!("{lp}: the test set's domains and length are not known, so the files end with the last segment that was judged; \
+                 hint: `--testset DIR` names them")),
     }
     Ok(files)
 }

@@ -144,8 +144,8 @@ pub enum Error {
         "`{0}` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`\nhint: for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`"
     )]
     Extension(PathBuf),
-    #[error("`{path}` line {line}: {source}")]
-    Json { path: PathBuf, line: usize, source: serde_json::Error },
+    #[error("`{path}` line {line}: {reason}")]
+    Json { path: PathBuf, line: usize, reason: String },
     #[error("`{path}` line {line}: `{field}` is {found} but must be {wanted}")]
     Field { path: PathBuf, line: usize, field: String, found: String, wanted: &'static str },
     #[error("`{path}` line {line}: the field `{field}` is missing{hint}")]
@@ -195,6 +195,14 @@ pub enum Error {
     Reference { name: String, pair: String, dir: PathBuf, there: String },
     #[error("no system `{system}` in `{dir}`\nhint: its systems are {there}")]
     System { system: String, dir: PathBuf, there: String },
+}
+
+/// What is wrong with a line that is not JSON, in its own columns.
+fn not_json(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "the line ends in the middle of its JSON object\nhint: is a `}` or `\"` missing?".into();
+    }
+    format!("not JSON from column {} on", error.column())
 }
 
 #[cfg(test)]

@@ -330,8 +330,8 @@ impl Fit {
         let unknown = pairs.iter().filter(|pair| !self.calibrations.contains_key(*pair));
         let remark = |pair| {
             format!(
-                "the fit was not made on {pair}: how well it ranks translations there was not measured, and its numbers \
-                 of errors are guesses"
+                "the fit was not made on {pair}: how well its scores agree with raters there was not measured, and its \
+                 numbers of errors are guesses"
             )
         };
         unknown.map(remark).collect()

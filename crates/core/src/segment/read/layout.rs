@@ -201,7 +201,7 @@ pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
     let one = |(idx, text): (usize, &String)| {
         let (path, line) = (path.to_path_buf(), idx + 1);
         match serde_json::from_str::<Value>(text) {
-            Err(source) => Err(Error::Json { path, line, source }),
+            Err(error) => Err(Error::Json { path, line, reason: super::not_json(&error) }),
             Ok(row) => match row.get(field).and_then(Value::as_str) {
                 Some(text) => Ok(text.to_owned()),
                 None => Err(Error::Missing { path, line, field, hint: String::new() }),

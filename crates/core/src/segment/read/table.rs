@@ -38,7 +38,7 @@ pub fn jsonl(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
         let value: Value = serde_json::from_str(line).map_err(|source| Error::Json {
             path: path.into(),
             line: number,
-            source,
+            reason: super::not_json(&source),
         })?;
         let Value::Object(fields) = value else {
             return Err(Error::Field {

@@ -149,7 +149,10 @@ fn rows_of_two_systems_may_alternate() {
 #[test]
 fn bad_rows() {
     let jsonl = |text: &str| table_message("in.jsonl", text);
-    insta::assert_snapshot!(jsonl("{\"source\": \"x\"\n"), @"`DIR/in.jsonl` line 1: EOF while parsing an object at line 1 column 14");
+    insta::assert_snapshot!(jsonl("{\"source\": \"x\"\n"), @r#"
+    `DIR/in.jsonl` line 1: the line ends in the middle of its JSON object
+    hint: is a `}` or `"` missing?
+    "#);
     insta::assert_snapshot!(jsonl("\n[1]\n"), @"`DIR/in.jsonl` line 2: `line` is a list but must be a JSON object");
     insta::assert_snapshot!(jsonl(r#"{"source":"x","hypothesis":7}"#),
         @"`DIR/in.jsonl` line 1: `hypothesis` is the number `7` but must be a string");
