@@ -32,16 +32,29 @@ macro_rules! each {
     };
 }
 
-/// Gathers the four registers from an expression of their number.
+/// Gathers the four registers from an expression of their number. No loop: the compiler does not always unroll it.
 macro_rules! four {
     (|$i:ident| $of:expr) => {
         // SAFETY: see above the impl.
         unsafe {
-            let mut registers = [vdupq_n_f32(0.0); 4];
-            for ($i, register) in registers.iter_mut().enumerate() {
-                *register = $of;
-            }
-            Self(registers)
+            Self([
+                {
+                    let $i = 0;
+                    $of
+                },
+                {
+                    let $i = 1;
+                    $of
+                },
+                {
+                    let $i = 2;
+                    $of
+                },
+                {
+                    let $i = 3;
+                    $of
+                },
+            ])
         }
     };
 }
@@ -97,9 +110,13 @@ impl Lanes for Neon {
     }
     #[inline(always)]
     fn store(self, out: &mut [f32; WIDTH]) {
-        for (i, register) in self.0.into_iter().enumerate() {
-            // SAFETY: see above the impl.
-            unsafe { vst1q_f32(out.as_mut_ptr().add(4 * i), register) };
+        let out = out.as_mut_ptr();
+        // SAFETY: see above the impl.
+        unsafe {
+            vst1q_f32(out, self.0[0]);
+            vst1q_f32(out.add(4), self.0[1]);
+            vst1q_f32(out.add(8), self.0[2]);
+            vst1q_f32(out.add(12), self.0[3]);
         }
     }
     #[inline(always)]

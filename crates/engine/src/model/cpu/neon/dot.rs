@@ -59,27 +59,95 @@ impl Lines for Unpacked {
     }
 }
 
+/// Repeats a statement for each quarter of 16 outputs. No loop: the compiler does not always unroll it.
+macro_rules! each_quarter {
+    (|$quarter:ident| $act:expr) => {{
+        each_quarter!(@ 0, $quarter, $act);
+        each_quarter!(@ 1, $quarter, $act);
+        each_quarter!(@ 2, $quarter, $act);
+        each_quarter!(@ 3, $quarter, $act);
+    }};
+    (@ $i:literal, $quarter:ident, $act:expr) => {{
+        let $quarter: usize = $i;
+        $act
+    }};
+}
+pub(super) use each_quarter;
+
+/// Some halves of a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Half {
+    First,
+    Last,
+    Both,
+}
+
 /// How 8-bit products become 32-bit sums.
 pub(in crate::model::cpu) trait Arithmetic {
     /// How a single row is multiplied.
     type Single: Arithmetic;
 
-    /// Two groups of four outputs in the order in which `dot` takes their codes.
+    /// Two groups of four outputs in the order in which `add_half` takes their codes.
     ///
     /// # Safety
     /// The machine has NEON.
-    unsafe fn arrange(groups: [int8x16_t; 2]) -> [int8x16_t; 2];
+    #[inline(always)]
+    unsafe fn arrange(groups: [int8x16_t; 2]) -> [int8x16_t; 2] {
+        groups
+    }
 
-    /// For each row its start, plus the product of groups `first..first + N` with it, exactly.
+    /// Integers of all outputs as they stand while they are added to.
     ///
     /// # Safety
-    /// The machine has the instructions; there are 32 activations in each row; `first` and `N` are multiples of 4.
-    unsafe fn dot<L: Lines, const R: usize, const N: usize>(
+    /// The machine has NEON.
+    #[inline(always)]
+    unsafe fn open<const R: usize>(sums: Integers<R>) -> Integers<R> {
+        sums
+    }
+
+    /// The same as they stand when they are read.
+    ///
+    /// # Safety
+    /// The machine has NEON.
+    #[inline(always)]
+    unsafe fn close<const R: usize>(sums: Integers<R>) -> Integers<R> {
+        sums
+    }
+
+    /// Adds the products of a half of the block (0 or 1) with each row.
+    ///
+    /// # Safety
+    /// The machine has the instructions; there are 32 activations in each row.
+    unsafe fn add_half<L: Lines, const R: usize>(
         lines: L,
         x: [*const i8; R],
-        first: usize,
-        start: [i32; R],
-    ) -> Integers<R>;
+        half: usize,
+        sums: &mut Integers<R>,
+    );
+}
+
+/// For each row its start and the products with some halves of a block, exactly.
+///
+/// # Safety
+/// As [`Arithmetic::add_half`].
+#[inline(always)]
+pub(super) unsafe fn dot<A: Arithmetic, L: Lines, const R: usize>(
+    lines: L,
+    x: [*const i8; R],
+    halves: Half,
+    start: [i32; R],
+) -> Integers<R> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = A::open(start.map(|start| [vdupq_n_s32(start); 4]));
+        if halves != Half::Last {
+            A::add_half(lines, x, 0, &mut sums);
+        }
+        if halves != Half::First {
+            A::add_half(lines, x, 1, &mut sums);
+        }
+        A::close(sums)
+    }
 }
 
 /// `smull`, whose 16-bit products are added in pairs: those of a code of 8 bits and an activation are at most 128 by 127,
@@ -91,14 +159,6 @@ pub(in crate::model::cpu) struct Fours;
 
 /// `smmla`: two outputs by two rows, eight values of each.
 pub(in crate::model::cpu) struct Matrices;
-
-/// # Safety
-/// The machine has NEON.
-#[inline(always)]
-unsafe fn starts<const R: usize>(start: [i32; R]) -> Integers<R> {
-    // SAFETY: the caller's promise.
-    start.map(|start| unsafe { [vdupq_n_s32(start); 4] })
-}
 
 impl Pairs {
     /// `sum` and the products of four bytes in each lane.
@@ -114,33 +174,26 @@ impl Arithmetic for Pairs {
     type Single = Self;
 
     #[inline(always)]
-    unsafe fn arrange(groups: [int8x16_t; 2]) -> [int8x16_t; 2] {
-        groups
-    }
-
-    #[inline(always)]
-    unsafe fn dot<L: Lines, const R: usize, const N: usize>(
+    unsafe fn add_half<L: Lines, const R: usize>(
         lines: L,
         x: [*const i8; R],
-        first: usize,
-        start: [i32; R],
-    ) -> Integers<R> {
-        // SAFETY: the caller's promise; eight groups of four activations in a row.
+        half: usize,
+        sums: &mut Integers<R>,
+    ) {
+        // SAFETY: the caller's promise; four groups of four activations in a half.
         unsafe {
-            let mut sums = starts(start);
-            for pair in first / 2..(first + N) / 2 {
-                for quarter in 0..4 {
-                    let codes = lines.two(pair, quarter);
-                    for r in 0..R {
-                        for i in 0..2 {
-                            let four = vld1q_dup_s32(x[r].add(8 * pair + 4 * i).cast());
-                            let four = vreinterpretq_s8_s32(four);
-                            sums[r][quarter] = Self::add(sums[r][quarter], codes[i], four);
-                        }
-                    }
+            let group =
+                |r: usize, i: usize| vreinterpretq_s8_s32(vld1q_dup_s32(x[r].add(16 * half + 4 * i).cast()));
+            each_quarter!(|quarter| {
+                let [one, two] = lines.two(2 * half, quarter);
+                let [three, four] = lines.two(2 * half + 1, quarter);
+                for r in 0..R {
+                    let sum = Self::add(sums[r][quarter], one, group(r, 0));
+                    let sum = Self::add(sum, two, group(r, 1));
+                    let sum = Self::add(sum, three, group(r, 2));
+                    sums[r][quarter] = Self::add(sum, four, group(r, 3));
                 }
-            }
-            sums
+            });
         }
     }
 }
@@ -173,35 +226,27 @@ impl Arithmetic for Fours {
     type Single = Self;
 
     #[inline(always)]
-    unsafe fn arrange(groups: [int8x16_t; 2]) -> [int8x16_t; 2] {
-        groups
-    }
-
-    #[inline(always)]
-    unsafe fn dot<L: Lines, const R: usize, const N: usize>(
+    unsafe fn add_half<L: Lines, const R: usize>(
         lines: L,
         x: [*const i8; R],
-        first: usize,
-        start: [i32; R],
-    ) -> Integers<R> {
-        // SAFETY: the caller's promise; 32 activations in a row.
+        half: usize,
+        sums: &mut Integers<R>,
+    ) {
+        // SAFETY: the caller's promise.
         unsafe {
-            let mut sums = starts(start);
-            for half in first / 4..(first + N) / 4 {
-                let x = x.map(|x| vld1q_s8(x.add(16 * half)));
-                for quarter in 0..4 {
-                    let [one, two] = lines.two(2 * half, quarter);
-                    let [three, four] = lines.two(2 * half + 1, quarter);
-                    for r in 0..R {
-                        let sum = &mut sums[r][quarter];
-                        sdot!(*sum, one, x[r], 0);
-                        sdot!(*sum, two, x[r], 1);
-                        sdot!(*sum, three, x[r], 2);
-                        sdot!(*sum, four, x[r], 3);
-                    }
+            let x = x.map(|x| vld1q_s8(x.add(16 * half)));
+            each_quarter!(|quarter| {
+                let [one, two] = lines.two(2 * half, quarter);
+                let [three, four] = lines.two(2 * half + 1, quarter);
+                for r in 0..R {
+                    let mut sum = sums[r][quarter];
+                    sdot!(sum, one, x[r], 0);
+                    sdot!(sum, two, x[r], 1);
+                    sdot!(sum, three, x[r], 2);
+                    sdot!(sum, four, x[r], 3);
+                    sums[r][quarter] = sum;
                 }
-            }
-            sums
+            });
         }
     }
 }
@@ -225,23 +270,8 @@ impl Matrices {
     }
 }
 
-/// Of each two rows the first eight bytes of both, then the last eight.
-///
-/// # Safety
-/// The machine has NEON.
-#[inline(always)]
-unsafe fn side_by_side<const R: usize>(mut rows: [int8x16_t; R]) -> [int8x16_t; R] {
-    for r in (0..R).step_by(2) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (one, two) = (vreinterpretq_s64_s8(rows[r]), vreinterpretq_s64_s8(rows[r + 1]));
-            rows[r] = vreinterpretq_s8_s64(vzip1q_s64(one, two));
-            rows[r + 1] = vreinterpretq_s8_s64(vzip2q_s64(one, two));
-        }
-    }
-    rows
-}
-
+/// Rows go in twos. While they are added to, the sums of two rows with the first two outputs of a quarter stand with the
+/// first row, and those with its last two outputs with the second.
 impl Arithmetic for Matrices {
     type Single = Fours;
 
@@ -255,43 +285,71 @@ impl Arithmetic for Matrices {
         }
     }
 
-    /// Of each two rows, the sums of the first two outputs of a quarter stand with the first row for as long as they are
-    /// added to, and those of its last two with the second.
     #[inline(always)]
-    unsafe fn dot<L: Lines, const R: usize, const N: usize>(
+    unsafe fn open<const R: usize>(mut sums: Integers<R>) -> Integers<R> {
+        const { assert!(R.is_multiple_of(2), "rows in twos") };
+        for r in 0..R / 2 {
+            let (one, two) = (sums[2 * r], sums[2 * r + 1]);
+            // SAFETY: the caller's promise.
+            each_quarter!(|quarter| unsafe {
+                sums[2 * r][quarter] = vzip1q_s32(one[quarter], two[quarter]);
+                sums[2 * r + 1][quarter] = vzip2q_s32(one[quarter], two[quarter]);
+            });
+        }
+        sums
+    }
+
+    #[inline(always)]
+    unsafe fn close<const R: usize>(mut sums: Integers<R>) -> Integers<R> {
+        for r in 0..R / 2 {
+            let (low, high) = (sums[2 * r], sums[2 * r + 1]);
+            // SAFETY: the caller's promise.
+            each_quarter!(|quarter| unsafe {
+                sums[2 * r][quarter] = vuzp1q_s32(low[quarter], high[quarter]);
+                sums[2 * r + 1][quarter] = vuzp2q_s32(low[quarter], high[quarter]);
+            });
+        }
+        sums
+    }
+
+    #[inline(always)]
+    unsafe fn add_half<L: Lines, const R: usize>(
         lines: L,
         x: [*const i8; R],
-        first: usize,
-        start: [i32; R],
-    ) -> Integers<R> {
-        const { assert!(R.is_multiple_of(2), "rows in twos") };
-        // SAFETY: the caller's promise; 32 activations in a row.
+        half: usize,
+        sums: &mut Integers<R>,
+    ) {
+        // SAFETY: the caller's promise.
         unsafe {
-            let mut sums = starts(start);
-            for r in (0..R).step_by(2) {
-                sums[r] = [vzip1q_s32(sums[r][0], sums[r + 1][0]); 4];
-                sums[r + 1] = sums[r];
-            }
-            for half in first / 4..(first + N) / 4 {
-                let x = side_by_side(x.map(|x| vld1q_s8(x.add(16 * half))));
-                for i in 0..2 {
-                    for quarter in 0..4 {
-                        let [low, high] = lines.two(2 * half + i, quarter);
-                        for r in (0..R).step_by(2) {
-                            sums[r][quarter] = Self::add(sums[r][quarter], low, x[r + i]);
-                            sums[r + 1][quarter] = Self::add(sums[r + 1][quarter], high, x[r + i]);
-                        }
-                    }
+            let x = side_by_side(x.map(|x| vld1q_s8(x.add(16 * half))));
+            each_quarter!(|quarter| {
+                let [low, high] = lines.two(2 * half, quarter);
+                let [last_low, last_high] = lines.two(2 * half + 1, quarter);
+                for r in 0..R / 2 {
+                    let (first, last) = (x[2 * r], x[2 * r + 1]);
+                    let sum = Self::add(sums[2 * r][quarter], low, first);
+                    sums[2 * r][quarter] = Self::add(sum, last_low, last);
+                    let sum = Self::add(sums[2 * r + 1][quarter], high, first);
+                    sums[2 * r + 1][quarter] = Self::add(sum, last_high, last);
                 }
-            }
-            for r in (0..R).step_by(2) {
-                for quarter in 0..4 {
-                    let (low, high) = (sums[r][quarter], sums[r + 1][quarter]);
-                    sums[r][quarter] = vuzp1q_s32(low, high);
-                    sums[r + 1][quarter] = vuzp2q_s32(low, high);
-                }
-            }
-            sums
+            });
         }
     }
+}
+
+/// Of each two rows the first eight bytes of both, then the last eight.
+///
+/// # Safety
+/// The machine has NEON.
+#[inline(always)]
+unsafe fn side_by_side<const R: usize>(mut rows: [int8x16_t; R]) -> [int8x16_t; R] {
+    for r in 0..R / 2 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (one, two) = (vreinterpretq_s64_s8(rows[2 * r]), vreinterpretq_s64_s8(rows[2 * r + 1]));
+            rows[2 * r] = vreinterpretq_s8_s64(vzip1q_s64(one, two));
+            rows[2 * r + 1] = vreinterpretq_s8_s64(vzip2q_s64(one, two));
+        }
+    }
+    rows
 }

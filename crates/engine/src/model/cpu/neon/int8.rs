@@ -4,7 +4,7 @@ use std::arch::aarch64::vst1q_s8;
 use std::marker::PhantomData;
 
 use super::codes::{Codes, LINE};
-use super::dot::{Arithmetic, Lines, Packed, Unpacked};
+use super::dot::{Arithmetic, Lines, Packed, Unpacked, each_quarter};
 use super::scales::{Rows, Scales};
 use crate::model::cpu::ahead;
 use crate::model::cpu::input::Int8Tile;
@@ -119,15 +119,15 @@ unsafe fn many_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
 /// The block can be read.
 #[inline(always)]
 unsafe fn unpack(lines: impl Lines, room: &mut Room) {
-    for pair in 0..4 {
-        for quarter in 0..4 {
-            let at = LINE * 2 * pair + LINE / 4 * quarter;
-            // SAFETY: the caller's promise; eight lines.
-            unsafe {
-                let [one, two] = lines.two(pair, quarter);
-                vst1q_s8(room.0.as_mut_ptr().add(at), one);
-                vst1q_s8(room.0.as_mut_ptr().add(at + LINE), two);
-            }
+    let room = room.0.as_mut_ptr();
+    // Both indices are literals, so that each format's shifts are too.
+    each_quarter!(|pair| each_quarter!(|quarter| {
+        let at = LINE * 2 * pair + LINE / 4 * quarter;
+        // SAFETY: the caller's promise; eight lines.
+        unsafe {
+            let [one, two] = lines.two(pair, quarter);
+            vst1q_s8(room.add(at), one);
+            vst1q_s8(room.add(at + LINE), two);
         }
-    }
+    }));
 }

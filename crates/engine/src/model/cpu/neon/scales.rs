@@ -7,7 +7,7 @@ use std::arch::aarch64::{
     vmovl_high_u16, vmovl_s8, vmovl_s16, vmovl_u8, vmovl_u16, vmulq_s32, vnegq_f32,
 };
 
-use super::dot::{Arithmetic, Integers, Lines};
+use super::dot::{Arithmetic, Half, Integers, Lines, dot, each_quarter};
 use crate::model::cpu::input::{Int8Tile, Sums};
 use crate::model::cpu::lanes::{Lanes, Neon};
 use crate::model::cpu::layout::{self, SUPER};
@@ -133,7 +133,7 @@ impl<const OFFSET: i32> Scales for Plain<OFFSET> {
         // SAFETY: the caller's promise.
         unsafe {
             let start = x.sums.map(|sums| (*sums).negated * OFFSET);
-            add_scaled(A::dot::<L, R, 8>(lines, x.values, 0, start), d, x, sums);
+            add_scaled(dot::<A, L, R>(lines, x.values, Half::Both, start), d, x, sums);
         }
     }
 }
@@ -156,7 +156,7 @@ unsafe fn add_affine<A: Arithmetic, L: Lines, const R: usize>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        add_scaled(A::dot::<L, R, 8>(lines, x.values, 0, [0; R]), block.d, x, sums);
+        add_scaled(dot::<A, L, R>(lines, x.values, Half::Both, [0; R]), block.d, x, sums);
         for r in 0..R {
             sums[r] = block.minimum.mul_add(Neon::splat((*x.sums[r]).scaled), sums[r]);
         }
@@ -253,14 +253,14 @@ impl Scales for Sixteen {
         // SAFETY: the caller's promise.
         unsafe {
             let start = |half: usize| x.sums.map(|sums| (*sums).halves[half] << 5);
-            let first = A::dot::<L, R, 4>(lines, x.values, 0, start(0));
-            let last = A::dot::<L, R, 4>(lines, x.values, 4, start(1));
+            let first = dot::<A, L, R>(lines, x.values, Half::First, start(0));
+            let last = dot::<A, L, R>(lines, x.values, Half::Last, start(1));
             let mut totals = [[vdupq_n_s32(0); 4]; R];
             for r in 0..R {
-                for quarter in 0..4 {
+                each_quarter!(|quarter| {
                     let total = vmulq_s32(first[r][quarter], block.first[quarter]);
                     totals[r][quarter] = vmlaq_s32(total, last[r][quarter], block.last[quarter]);
-                }
+                });
             }
             add_scaled(totals, block.d, x, sums);
         }
