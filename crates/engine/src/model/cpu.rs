@@ -232,11 +232,18 @@ macro_rules! on_tier {
             }
         }
         #[cfg(target_arch = "aarch64")]
-        match $tier.instructions() {
-            $crate::model::cpu::tier::Instructions::Portable => {
-                $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
+        {
+            /// A function of its own, whose instructions can be looked at.
+            #[inline(never)]
+            fn neon<$($l: $bound),*>($($arg: $ty),*) {
+                $name::<$crate::model::cpu::lanes::Neon $(, $l)*>($($arg),*)
             }
-            _ => $name::<$crate::model::cpu::lanes::Neon $(, $l)*>($($arg),*),
+            match $tier.instructions() {
+                $crate::model::cpu::tier::Instructions::Portable => {
+                    $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
+                }
+                _ => neon::<$($l),*>($($arg),*),
+            }
         }
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         {

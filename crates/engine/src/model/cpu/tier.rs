@@ -124,6 +124,9 @@ mod tests {
         assert_eq!(here.len() + rest.len(), Tier::NAMES.len());
         assert!(here.is_sorted_by_key(|name| Tier::NAMES.iter().position(|other| other == name)));
         assert_eq!(Tier::named(Tier::detect().name()), Some(Tier::detect()));
+        if let Ok(expected) = std::env::var("TRIBUNAL_TEST_TIERS") {
+            assert_eq!(here.join(" "), expected, "the tiers of the processor that is emulated");
+        }
         for name in rest {
             assert_eq!(Tier::named(name), None, "this machine lacks {name}");
         }
