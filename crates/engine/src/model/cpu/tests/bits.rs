@@ -131,7 +131,7 @@ fn logits(name: &str, compute: Compute, kind: KvType) -> u64 {
         states_from: tokens.len(),
         adapter: None,
     };
-    model.run(Step::new([part].into_iter(), Vec::new())).unwrap();
+    model.run(Step::new([part], Vec::new())).unwrap();
     hash(model.logits().unwrap().iter().flat_map(|row| bits(row).collect::<Vec<_>>()))
 }
 
