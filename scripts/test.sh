@@ -125,6 +125,14 @@ if ! unchanged sanitize kernels scripts/cuda; then
   touch "$stamp"
 fi
 
+step "ARM, and an old processor"
+if ! unchanged arm scripts/arm.sh scripts/arm_loops.py crates/engine/Cargo.toml crates/engine/src/model models/tiny Cargo.lock; then
+  status=0
+  scripts/arm.sh "$tribunal" || status=$?
+  [ "$status" = 0 ] || [ "$status" = 77 ] || exit "$status" # 77: something cannot be installed here
+  [ "$status" = 77 ] || touch "$stamp"
+fi
+
 # On a CI machine Slurm is installed for this; elsewhere it runs where Slurm is there already.
 if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || command -v slurmctld >/dev/null; }; then
   step "three nodes of Slurm"

@@ -126,7 +126,7 @@ pub fn too_new() -> Option<ExitCode> {
     let missing = crate::engine::missing()?;
     say!(
         "error: this build of tribunal needs a processor with `{missing}`, which this one lacks\n\
-         hint: a build without `-C target-cpu` runs on any x86-64 processor, with the fastest kernels that it has"
+         hint: a build without `-C target-cpu` runs on any processor of its architecture, with the fastest kernels that it has"
     );
     Some(ExitCode::from(2))
 }

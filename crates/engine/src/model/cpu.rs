@@ -12,8 +12,9 @@
 //! values away its bits.
 //!
 //! **Tiers.** Kernels are chosen when the program runs ([`Tier`]). Those of floats, of attention and of all that goes on
-//! between products are written once over sixteen lanes ([`lanes`]), which a tier holds in one register or in two;
-//! products of 8-bit integers are written for AVX-512, for AVX2 (with AVX-VNNI and without) and in plain Rust.
+//! between products are written once over sixteen lanes ([`lanes`]), which a tier holds in one, two or four registers;
+//! products of 8-bit integers are written for AVX-512, for AVX2 (with AVX-VNNI and without), for NEON (with its products
+//! of four bytes, of matrices, and without) and in plain Rust.
 //!
 //! **The same bytes.** The sum of one output of one row is taken in one order, block after block along
 //! `k`, whatever the number of rows, tiles and threads. Integer formats give the same bits on every
@@ -37,6 +38,7 @@ mod norm;
 mod rotary;
 pub mod tail;
 
+mod ahead;
 mod cache;
 mod shared;
 
@@ -58,6 +60,9 @@ pub mod cores;
 pub mod heap;
 pub mod peak;
 mod tier;
+
+#[cfg(target_arch = "aarch64")]
+mod neon;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -223,13 +228,28 @@ macro_rules! on_tier {
                 // SAFETY: as above.
                 $crate::model::cpu::tier::Instructions::Avx2
                 | $crate::model::cpu::tier::Instructions::AvxVnni => unsafe { avx2::<$($l),*>($($arg),*) },
+                _ => $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*),
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            /// A function of its own, whose instructions can be looked at.
+            #[inline(never)]
+            fn neon<$($l: $bound),*>($($arg: $ty),*) {
+                $name::<$crate::model::cpu::lanes::Neon $(, $l)*>($($arg),*)
+            }
+            match $tier.instructions() {
                 $crate::model::cpu::tier::Instructions::Portable => {
                     $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
                 }
+                _ => neon::<$($l),*>($($arg),*),
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        {
+            let _ = $tier;
+            $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
+        }
     }};
 }
 pub(crate) use on_tier;

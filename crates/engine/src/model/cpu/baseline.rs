@@ -5,12 +5,62 @@
 /// for the default baseline.
 #[must_use]
 pub fn missing() -> Option<&'static str> {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))]
     {
-        x86::SETS.iter().find(|set| set.compiled_in && !set.is_here()).map(|set| set.name)
+        SETS.iter().find(|set| set.compiled_in && !set.is_here()).map(|set| set.name)
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux"))))]
     None
+}
+
+#[cfg(all(target_arch = "aarch64", target_os = "linux"))]
+use arm::SETS;
+#[cfg(target_arch = "x86_64")]
+use x86::SETS;
+
+/// The system says what the processor has.
+#[cfg(all(target_arch = "aarch64", target_os = "linux"))]
+mod arm {
+    pub(super) struct Set {
+        pub name: &'static str,
+        pub compiled_in: bool,
+        /// Which word of the auxiliary vector.
+        word: libc::c_ulong,
+        bit: u32,
+    }
+
+    impl Set {
+        pub fn is_here(&self) -> bool {
+            // SAFETY: any word may be asked for; zero where there is none.
+            unsafe { libc::getauxval(self.word) >> self.bit & 1 == 1 }
+        }
+    }
+
+    macro_rules! set {
+        ($name:tt, $word:ident, $bit:literal) => {
+            Set {
+                name: $name,
+                compiled_in: cfg!(target_feature = $name),
+                word: libc::$word as libc::c_ulong,
+                bit: $bit,
+            }
+        };
+    }
+
+    /// Those that compilers use on their own, oldest first. Source: Linux, `arch/arm64/include/uapi/asm/hwcap.h`.
+    pub(super) const SETS: [Set; 11] = [
+        set!("aes", AT_HWCAP, 3),
+        set!("sha2", AT_HWCAP, 6),
+        set!("crc", AT_HWCAP, 7),
+        set!("lse", AT_HWCAP, 8),
+        set!("rdm", AT_HWCAP, 12),
+        set!("rcpc", AT_HWCAP, 15),
+        set!("fp16", AT_HWCAP, 10),
+        set!("dotprod", AT_HWCAP, 20),
+        set!("sve", AT_HWCAP, 22),
+        set!("i8mm", AT_HWCAP2, 13),
+        set!("bf16", AT_HWCAP2, 14),
+    ];
 }
 
 /// The processor itself is asked: `is_x86_feature_detected` takes what the program was compiled for as given.
@@ -91,18 +141,27 @@ mod tests {
         assert_eq!(super::missing(), None);
     }
 
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))]
     #[test]
     fn the_processor_is_read_as_the_standard_library_reads_it() {
+        #[cfg(target_arch = "aarch64")]
+        use std::arch::is_aarch64_feature_detected as is_detected;
+        #[cfg(target_arch = "x86_64")]
+        use std::arch::is_x86_feature_detected as is_detected;
         macro_rules! check {
             ($($name:tt)*) => {
                 $(
-                    let set = super::x86::SETS.iter().find(|set| set.name == $name).expect("a known set");
-                    assert_eq!(set.is_here(), is_x86_feature_detected!($name), $name);
+                    let set = super::SETS.iter().find(|set| set.name == $name).expect("a known set");
+                    assert_eq!(set.is_here(), is_detected!($name), $name);
                 )*
             };
         }
-        check!("sse3" "ssse3" "sse4.1" "sse4.2" "popcnt" "avx" "f16c" "fma" "bmi1" "bmi2" "avx2" "lzcnt");
-        check!("avx512f" "avx512dq" "avx512bw" "avx512vl");
+        #[cfg(target_arch = "aarch64")]
+        check!("aes" "sha2" "crc" "lse" "rdm" "rcpc" "fp16" "dotprod" "sve" "i8mm" "bf16");
+        #[cfg(target_arch = "x86_64")]
+        {
+            check!("sse3" "ssse3" "sse4.1" "sse4.2" "popcnt" "avx" "f16c" "fma" "bmi1" "bmi2" "avx2" "lzcnt");
+            check!("avx512f" "avx512dq" "avx512bw" "avx512vl");
+        }
     }
 }

@@ -5,7 +5,7 @@
 use half::{bf16, f16};
 
 use super::{
-    Format, Tier,
+    Format, Tier, ahead,
     lanes::{Lanes, WIDTH},
     layout::Panel,
     on_tier,
@@ -37,15 +37,7 @@ const TURN: usize = 32;
 /// Asks for the line that lies `AHEAD` of a cell.
 #[inline(always)]
 fn expect_read<T>(cells: &[T], i: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let at = cells.as_ptr().wrapping_add(i).cast::<i8>().wrapping_add(AHEAD);
-        // SAFETY: a hint, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (cells, i);
+    ahead::read(cells.as_ptr().wrapping_add(i).cast::<u8>().wrapping_add(AHEAD));
 }
 
 impl Weights for &[Row] {

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::lanes::nearest_bf16;
 use super::layout::BLOCK;
-use super::tier::{Instructions, Tier};
+use super::tier::Tier;
 
 /// Rows in a full tile.
 pub(super) const ROWS: usize = 16;
@@ -242,7 +242,7 @@ struct Blocks<'a> {
 
 fn quantize_tile(rows: &Rows, span: Span, tile: &mut Blocks, tier: Tier) {
     #[cfg(target_arch = "x86_64")]
-    if tier.instructions() >= Instructions::Avx2 {
+    if tier.instructions() >= super::tier::Instructions::Avx2 {
         // SAFETY: a tier exists only on machines that have its instructions.
         return unsafe { quantize_tile_avx2(rows, span, tile) };
     }

@@ -1,5 +1,5 @@
 //! Sixteen f32 lanes with one meaning on every tier: the same operations, fused where they say so, in the
-//! same order, so that a kernel written over [`Lanes`] gives the same bits on AVX-512, AVX2 and plain Rust.
+//! same order, so that a kernel written over [`Lanes`] gives the same bits on AVX-512, AVX2, NEON and plain Rust.
 
 use half::{bf16, f16};
 
@@ -404,8 +404,12 @@ fn widened(x: bf16) -> f32 {
     f32::from_bits(u32::from(x.to_bits()) << 16)
 }
 
+#[cfg(target_arch = "aarch64")]
+pub use neon::Neon;
 #[cfg(target_arch = "x86_64")]
 pub use x86::{Avx2, Avx512};
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
 #[cfg(target_arch = "x86_64")]
 mod x86;

@@ -5,7 +5,9 @@ use std::hint::black_box;
 
 use memmap2::MmapMut;
 
-use super::tier::{Instructions, Tier};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::tier::Instructions;
+use super::tier::Tier;
 
 /// A limit of one core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,6 +21,7 @@ pub enum Peak {
 }
 
 /// Accumulators: more than the latency of any instruction here.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const CHAINS: usize = 16;
 
 impl Peak {
@@ -36,12 +39,24 @@ impl Peak {
                 (Instructions::AvxVnni, Self::Int8) => x86::int8_vnni(rounds),
                 (Instructions::Avx2, Self::Int8) => x86::int8_avx2(rounds),
                 (Instructions::AvxVnni | Instructions::Avx2, _) => x86::f32_avx2(rounds),
-                (Instructions::Portable, _) => self.plain(rounds),
+                _ => self.plain(rounds),
             }
         };
-        #[cfg(not(target_arch = "x86_64"))]
-        let products = self.plain(rounds);
-        let _ = tier;
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        let products = unsafe {
+            match (tier.instructions(), self) {
+                (Instructions::NeonI8mm, Self::Int8) => arm::int8_i8mm(rounds),
+                (Instructions::NeonDotprod, Self::Int8) => arm::int8_dotprod(rounds),
+                (Instructions::Neon, Self::Int8) => arm::int8(rounds),
+                (Instructions::NeonI8mm | Instructions::NeonDotprod | Instructions::Neon, _) => {
+                    arm::f32(rounds)
+                }
+                _ => self.plain(rounds),
+            }
+        };
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let (products, _) = (self.plain(rounds), tier);
         2 * (products * rounds) as u64
     }
 
@@ -119,6 +134,9 @@ impl Memory {
         part.as_chunks::<8>().0.iter().fold(0, |sum, word| sum ^ u64::from_ne_bytes(*word))
     }
 }
+
+#[cfg(target_arch = "aarch64")]
+mod arm;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {

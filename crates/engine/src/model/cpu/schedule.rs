@@ -8,9 +8,12 @@ use std::ops::Range;
 use half::bf16;
 use rayon::prelude::*;
 
+use super::ahead;
 use super::floats::{self, Order};
 use super::input::{Coded, Int8Tile, ROWS, Span, Sums};
 use super::layout::{BLOCK, LANES, Panel};
+#[cfg(target_arch = "aarch64")]
+use super::neon;
 use super::portable::{self, Lanes};
 use super::tier::{Instructions, Tier};
 use super::{Format, Input, Packed, unpack};
@@ -242,17 +245,12 @@ impl<'a> Part<'a> {
     /// Asks for the lines that `write` will fill. Their stores would otherwise wait for memory, and all later
     /// stores behind them.
     fn expect_writes(&self, pair: &Pair, span: Span) {
-        #[cfg(target_arch = "x86_64")]
         for r in 0..span.rows {
-            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
             let at = (span.first + r) * self.weights.n + pair.first * LANES;
             for p in 0..pair.panels.len() {
-                // SAFETY: a hint, whatever the address.
-                unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.out.wrapping_add(at + p * LANES).cast()) };
+                ahead::write(self.out.wrapping_add(at + p * LANES));
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = (pair, span);
     }
 
     /// The sums of each row beside their place in the output.
@@ -310,11 +308,20 @@ fn int8_tile(tier: Tier, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) 
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { avx2::int8(panels, tile, sums) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        Instructions::NeonI8mm => unsafe { neon::int8_i8mm(panels, tile, sums) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        Instructions::NeonDotprod => unsafe { neon::int8_dotprod(panels, tile, sums) },
+        #[cfg(target_arch = "aarch64")]
+        Instructions::Neon => neon::int8(panels, tile, sums),
         _ => portable::int8(panels, tile, sums, &portable::Plain),
     }
 }
 
 /// `is_first` says that no tile met these weights just before.
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "no other machine has pairs"))]
 fn bf16_tile(tier: Tier, panels: &[Panel], x: &[[bf16; 2]], is_first: bool, sums: &mut [Lanes]) {
     assert_eq!(panels[0].format, Format::Bf16, "bf16 activations meet bf16 weights");
     match tier.instructions() {

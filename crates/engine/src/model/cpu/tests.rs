@@ -4,6 +4,8 @@ use half::f16;
 use proptest::prelude::*;
 use tribunal_core::random::SplitMix;
 
+mod bits;
+
 use super::{Activations, Error, Format, Input, Job, Packed, Tier, multiply};
 
 const BOTH: [Activations; 2] = [Activations::Q8, Activations::Float];

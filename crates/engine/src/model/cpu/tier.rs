@@ -1,6 +1,6 @@
 //! Which instructions products and attention are computed with. A [`Tier`] that this machine lacks cannot be made.
 
-/// The instructions of a computation, slowest first. The existence of a value says that the machine has them.
+/// The instructions of a computation, slowest first among those of one architecture. The existence of a value says that the machine has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tier(Instructions);
 
@@ -9,6 +9,12 @@ pub struct Tier(Instructions);
 pub(super) enum Instructions {
     /// Plain Rust.
     Portable,
+    /// NEON, which every processor of its architecture has.
+    Neon,
+    /// Products of four bytes (`sdot`), and NEON.
+    NeonDotprod,
+    /// Products of matrices of bytes (`smmla`), those of four bytes, and NEON.
+    NeonI8mm,
     /// AVX2, FMA and F16C.
     Avx2,
     /// AVX-VNNI (products of 8-bit integers in 256 bits), and those of AVX2.
@@ -18,7 +24,15 @@ pub(super) enum Instructions {
 }
 
 impl Instructions {
-    const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::AvxVnni, Self::Avx512];
+    const ALL: [Self; 7] = [
+        Self::Portable,
+        Self::Neon,
+        Self::NeonDotprod,
+        Self::NeonI8mm,
+        Self::Avx2,
+        Self::AvxVnni,
+        Self::Avx512,
+    ];
 
     /// Whether this machine has them, and whether its system saves their registers.
     fn are_here(self) -> bool {
@@ -33,12 +47,23 @@ impl Instructions {
                 && is_x86_feature_detected!("avx512bf16");
             match self {
                 Self::Portable => true,
+                Self::Neon | Self::NeonDotprod | Self::NeonI8mm => false,
                 Self::Avx2 => avx2,
                 Self::AvxVnni => avx2 && is_x86_feature_detected!("avxvnni"),
                 Self::Avx512 => avx2 && avx512,
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        {
+            let dotprod = std::arch::is_aarch64_feature_detected!("dotprod");
+            match self {
+                Self::Portable | Self::Neon => true,
+                Self::NeonDotprod => dotprod,
+                Self::NeonI8mm => dotprod && std::arch::is_aarch64_feature_detected!("i8mm"),
+                Self::Avx2 | Self::AvxVnni | Self::Avx512 => false,
+            }
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         {
             self == Self::Portable
         }
@@ -49,8 +74,9 @@ impl Tier {
     /// Plain Rust, on any machine.
     pub const PORTABLE: Self = Self(Instructions::Portable);
 
-    /// The names of all tiers, slowest first.
-    pub const NAMES: [&str; 4] = ["portable", "avx2", "avxvnni", "avx512"];
+    /// The names of all tiers, slowest first among those of one architecture.
+    pub const NAMES: [&str; 7] =
+        ["portable", "neon", "neon-dotprod", "neon-i8mm", "avx2", "avxvnni", "avx512"];
 
     /// The fastest tier of this machine.
     #[must_use]
@@ -98,6 +124,9 @@ mod tests {
         assert_eq!(here.len() + rest.len(), Tier::NAMES.len());
         assert!(here.is_sorted_by_key(|name| Tier::NAMES.iter().position(|other| other == name)));
         assert_eq!(Tier::named(Tier::detect().name()), Some(Tier::detect()));
+        if let Ok(expected) = std::env::var("TRIBUNAL_TEST_TIERS") {
+            assert_eq!(here.join(" "), expected, "the tiers of the processor that is emulated");
+        }
         for name in rest {
             assert_eq!(Tier::named(name), None, "this machine lacks {name}");
         }

@@ -1,0 +1,60 @@
+//! The NEON tiers: which kernel serves which quantised format. The kernels are in `neon/`; those of floats are the same on
+//! all tiers.
+#![expect(clippy::needless_range_loop, reason = "a row and a quarter are places in several arrays at once")]
+
+mod codes;
+mod dot;
+mod int8;
+mod scales;
+
+use super::Format;
+use super::input::Int8Tile;
+use super::layout::Panel;
+use super::portable::Lanes;
+use codes::{Eight, Five, Four, Six};
+use scales::{Minimum, Plain, Sixteen, Super};
+
+pub(super) use dot::{Fours, Matrices, Pairs};
+
+/// Runs the kernel of a format.
+macro_rules! by_format {
+    ($arithmetic:ty, $panels:expr, $tile:expr, $sums:expr) => {
+        match $panels[0].format {
+            Format::Q8_0 => int8::product::<$arithmetic, Eight, Plain<0>>($panels, $tile, $sums),
+            Format::Q4_0 => int8::product::<$arithmetic, Four, Plain<8>>($panels, $tile, $sums),
+            Format::Q5_0 => int8::product::<$arithmetic, Five, Plain<16>>($panels, $tile, $sums),
+            Format::Q4_1 => int8::product::<$arithmetic, Four, Minimum>($panels, $tile, $sums),
+            Format::Q5_1 => int8::product::<$arithmetic, Five, Minimum>($panels, $tile, $sums),
+            Format::Q4K => int8::product::<$arithmetic, Four, Super>($panels, $tile, $sums),
+            Format::Q5K => int8::product::<$arithmetic, Five, Super>($panels, $tile, $sums),
+            Format::Q6K => int8::product::<$arithmetic, Six, Sixteen>($panels, $tile, $sums),
+            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
+        }
+    };
+}
+
+/// Quantised weights by 8-bit activations.
+pub(super) fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
+    // SAFETY: the instructions are everywhere.
+    unsafe { by_format!(Pairs, panels, tile, sums) }
+}
+
+/// The same with products of four bytes.
+///
+/// # Safety
+/// The machine has `dotprod`.
+#[target_feature(enable = "dotprod")]
+pub(super) unsafe fn int8_dotprod(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
+    // SAFETY: the caller's promise.
+    unsafe { by_format!(Fours, panels, tile, sums) }
+}
+
+/// The same with products of matrices.
+///
+/// # Safety
+/// The machine has `dotprod` and `i8mm`.
+#[target_feature(enable = "dotprod,i8mm")]
+pub(super) unsafe fn int8_i8mm(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
+    // SAFETY: the caller's promise.
+    unsafe { by_format!(Matrices, panels, tile, sums) }
+}
