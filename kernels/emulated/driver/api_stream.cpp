@@ -1,4 +1,5 @@
 // The driver's functions about streams, events, capture and graphs.
+#include <algorithm>
 #include <utility>
 
 #include "device.h"
@@ -108,9 +109,12 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream handle) {
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned) {
   return cuEventRecord(event, stream);
 }
+// The event may be another device's.
 CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
-  return on_stream(handle, [&](Device& device, CUstream_st& stream) -> CUresult {
-    if (!device.events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
+  return on_stream(handle, [&](Device&, CUstream_st& stream) -> CUresult {
+    const auto& all = driver().devices;
+    if (std::none_of(all.begin(), all.end(), [&](auto& device) { return device->events.count(event); }))
+      return CUDA_ERROR_INVALID_HANDLE;
     if (stream.capture && event->capture == stream.capture.get()) return CUDA_SUCCESS;
     if (stream.capture && (event->mark || event->capture)) {
       stream.capture_broken = true;

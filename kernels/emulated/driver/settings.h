@@ -1,6 +1,10 @@
 // What the environment asks of the emulated driver:
 //
 //   TRIBUNAL_EMULATED_DEVICES      number of devices (1)
+//   TRIBUNAL_EMULATED_PEERS        0: no device reaches another's memory (all do once it is enabled)
+//   TRIBUNAL_EMULATED_UNEQUAL_DEVICE  this device has one multiprocessor less than the others
+//   TRIBUNAL_EMULATED_SMALL_DEVICE    this device has a quarter of the others' memory
+//   TRIBUNAL_EMULATED_LATE         seed of when streams run: 0 as late as they may, others now and then before that (0)
 //   TRIBUNAL_EMULATED_SM           compute capability: 80, 86, 89 or 90 (90)
 //   TRIBUNAL_EMULATED_MEMORY       bytes of memory of each device (1 GiB); what is free is kept account of
 //   TRIBUNAL_EMULATED_GRAPH_BYTES  what a graph that is ready to be launched takes of it (0)
@@ -22,10 +26,13 @@ namespace host {
 
 struct Settings {
   int devices, capability, multiprocessors, lost_device, driver;
+  int unequal_device, small_device;  // -1: none
+  unsigned late;
   size_t memory, graph_bytes;
   long lost_after, taken_after;  // -1: never
-  bool leaks, hollow;
+  bool leaks, hollow, peers;
   std::string trace;
+  size_t memory_of(int device) const { return device == small_device ? memory / 4 : memory; }
 };
 const Settings& settings();
 
