@@ -27,6 +27,7 @@ mod adapters;
 mod graphs;
 mod memory;
 mod products;
+mod ranks;
 
 /// A GPU on which a write past the end of a step's buffer does not go to the next one.
 fn gpu() -> Option<Device> {

@@ -46,6 +46,8 @@ Settings read_settings() {
   s.graph_bytes = static_cast<size_t>(number("TRIBUNAL_EMULATED_GRAPH_BYTES", 0));
   s.taken_after =
       std::getenv("TRIBUNAL_EMULATED_TAKEN_AFTER") ? number("TRIBUNAL_EMULATED_TAKEN_AFTER", 0) : -1;
+  s.forgotten_wait =
+      std::getenv("TRIBUNAL_EMULATED_FORGOTTEN_WAIT") ? number("TRIBUNAL_EMULATED_FORGOTTEN_WAIT", 0) : -1;
   s.driver = static_cast<int>(number("TRIBUNAL_EMULATED_DRIVER", CUDA_VERSION));
   s.hollow = std::getenv("TRIBUNAL_EMULATED_HOLLOW");
   const auto device = [](const char* name) { return std::getenv(name) ? static_cast<int>(number(name, 0)) : -1; };
