@@ -188,7 +188,7 @@ pub struct EngineArgs {
     /// auto, cpu, cuda, cuda:N, or cuda:N,M for several GPUs
     #[arg(long, default_value = "auto", value_parser = device)]
     pub device: String,
-    /// GPUs that hold one model together, of those in --device; results are the same
+    /// GPUs that have one model together; results are the same
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = cards)]
     pub tensor_parallel: usize,
     /// As in COMET: 0 is `--device cpu`, 1 is `--device cuda`

@@ -138,12 +138,7 @@ pub fn sequences(lengths: &[usize]) -> Vec<Vec<u32>> {
 }
 
 /// The same with the bits that are expected of [`sequences`].
-pub fn check_bits(
-    model: &mut dyn Model,
-    kind: KvType,
-    expected: &[Vec<Vec<u32>>],
-    cuts: &[(usize, usize)],
-) {
+pub fn check_bits(model: &mut dyn Model, kind: KvType, expected: &[Vec<Vec<u32>>], cuts: &[(usize, usize)]) {
     let lengths: Vec<usize> = expected.iter().map(Vec::len).collect();
     let sequences = sequences(&lengths);
     let mut desk = Desk::new(model, &sequences, kind);

@@ -4,7 +4,8 @@
 //   TRIBUNAL_EMULATED_PEERS        0: no device reaches another's memory (all do once it is enabled)
 //   TRIBUNAL_EMULATED_UNEQUAL_DEVICE  this device has one multiprocessor less than the others
 //   TRIBUNAL_EMULATED_SMALL_DEVICE    this device has a quarter of the others' memory
-//   TRIBUNAL_EMULATED_LATE         seed of when streams run: 0 as late as they may, others now and then before that (0)
+//   TRIBUNAL_EMULATED_LATE         when streams run: 0 as late as they may; N up to the number of devices: device N - 1 as early
+//                                  as it may; others are seeds, some streams run now and then before they must (0)
 //   TRIBUNAL_EMULATED_SM           compute capability: 80, 86, 89 or 90 (90)
 //   TRIBUNAL_EMULATED_MEMORY       bytes of memory of each device (1 GiB); what is free is kept account of
 //   TRIBUNAL_EMULATED_GRAPH_BYTES  what a graph that is ready to be launched takes of it (0)

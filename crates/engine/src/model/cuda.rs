@@ -109,7 +109,9 @@ pub enum Error {
     /// Unit: MiB.
     #[error("out of GPU memory for {what}: need {wanted} MiB, {free} MiB free; hint: {hint}")]
     Memory { what: String, wanted: usize, free: usize, hint: String },
-    #[error("`{name}` ({ordinal}) and `{first_name}` ({first}) differ; hint: one model is spread over GPUs of one kind")]
+    #[error(
+        "`{name}` ({ordinal}) and `{first_name}` ({first}) differ; hint: one model is spread over GPUs of one kind"
+    )]
     Unequal { first: usize, first_name: String, ordinal: usize, name: String },
     #[error(
         "GPU {from} has no access to the memory of GPU {to}; hint: `nvidia-smi topo -p2p r` shows which GPUs have; or give \

@@ -80,6 +80,18 @@ impl Device {
         }
     }
 
+    /// As [`Device::named`], for models that are spread over `n_cards` GPUs each: `cuda` and `auto` are the first so many.
+    ///
+    /// # Errors
+    /// As [`Device::named`] and [`Device::grouped`].
+    pub fn for_models(name: &str, n_cards: usize) -> Result<Vec<Self>, Error> {
+        if n_cards <= 1 || !["auto", "cuda"].contains(&name) {
+            return Self::grouped(Self::named(name)?, n_cards);
+        }
+        let ordinals: Vec<String> = (0..n_cards).map(|n| n.to_string()).collect();
+        Self::grouped(Self::named(&format!("cuda:{}", ordinals.join(",")))?, n_cards)
+    }
+
     /// Devices of `n_cards` GPUs each, for models that are spread over as many (tensor parallelism). GPUs are taken in
     /// the order that they were named in.
     ///

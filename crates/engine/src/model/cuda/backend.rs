@@ -320,7 +320,11 @@ impl Backend for Cuda {
 
     fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), model::Error> {
         self.forget_recordings(); // they name a table that moves
-        to.adapters.push(parts, &to.outputs, self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner))?;
+        to.adapters.push(
+            parts,
+            &to.outputs,
+            self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner),
+        )?;
         self.adapts(to);
         Ok(())
     }

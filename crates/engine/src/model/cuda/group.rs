@@ -62,9 +62,9 @@ impl Group {
     /// # Errors
     /// A number of GPUs that the model cannot be spread over.
     pub fn config(&self, whole: &Config) -> Result<Config, Error> {
-        let (n_cards, possible) = (self.gpus.len(), possible_cards(whole));
+        let (n_cards, n_heads, n_kv_heads) = (self.gpus.len(), whole.n_heads, whole.n_kv_heads);
+        let possible = possible_cards(n_heads, n_kv_heads);
         if !possible.contains(&n_cards) {
-            let Config { n_heads, n_kv_heads, .. } = *whole;
             return Err(Error::Cards { n_cards, n_heads, n_kv_heads, possible });
         }
         Ok(Share { card: 0, n_cards }.config(whole))

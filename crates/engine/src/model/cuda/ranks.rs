@@ -135,11 +135,8 @@ impl Ranks {
     fn gather(&self, card: usize, columns: &Columns<'_>, to: Values) -> Result<(), Error> {
         let Columns { pieces, ends, in_place } = columns;
         let width = ends.last().copied().unwrap_or(0);
-        let (kernel, unit) = if ends.iter().all(|end| end.is_multiple_of(16)) {
-            ("gather_16", 16)
-        } else {
-            ("gather_4", 4)
-        };
+        let (kernel, unit) =
+            if ends.iter().all(|end| end.is_multiple_of(16)) { ("gather_16", 16) } else { ("gather_4", 4) };
         let piece = |i: usize| {
             let is_there = *in_place && i == card;
             Argument::At(pieces.get(i).filter(|_| !is_there).map_or(0, |piece| piece.at()))

@@ -60,10 +60,50 @@ impl Share {
 /// The numbers of cards that a model with these heads can be spread over: those that divide its heads, and of its heads of
 /// keys and values either divide the number or are divided by it. In the second case several cards have the same ones.
 #[must_use]
-pub fn possible_cards(config: &Config) -> Vec<usize> {
-    let Config { n_heads, n_kv_heads, .. } = *config;
+pub fn possible_cards(n_heads: usize, n_kv_heads: usize) -> Vec<usize> {
     let divides = |n: &usize| {
         n_heads.is_multiple_of(*n) && (n_kv_heads.is_multiple_of(*n) || n.is_multiple_of(n_kv_heads))
     };
     (1..=MOST_CARDS).filter(divides).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_all_outputs_once_and_heads_stay_whole() {
+        for n_cards in 1..=MOST_CARDS {
+            for (n, unit) in [(64, 1), (333, 1), (18944, 1), (16, 1), (128 * 8 * n_cards, 128)] {
+                let shares = (0..n_cards).map(|card| Share { card, n_cards }.outputs(n, unit));
+                let mut end = 0;
+                for share in shares {
+                    assert_eq!(share.start, end, "{n} outputs on {n_cards} cards");
+                    assert!(share.end == n || share.end.is_multiple_of(STRIP.max(unit)), "{share:?}");
+                    end = share.end;
+                }
+                assert_eq!(end, n, "on {n_cards} cards");
+            }
+        }
+    }
+
+    /// A card has the keys and values that its queries ask for.
+    #[test]
+    fn fewer_heads_of_keys_than_cards_are_on_several() {
+        let keys = |card| Share { card, n_cards: 8 }.outputs(2 * 64, 64);
+        assert_eq!((keys(0), keys(3), keys(4), keys(7)), (0..64, 0..64, 64..128, 64..128));
+    }
+
+    #[test]
+    fn numbers_of_cards_are_those_that_divide_the_heads() {
+        for (name, heads, possible) in [
+            ("0.5B", (14, 2), vec![1, 2]),
+            ("7B", (28, 4), vec![1, 2, 4]),
+            ("32B", (40, 8), vec![1, 2, 4, 8]),
+            ("72B", (64, 8), vec![1, 2, 4, 8]),
+            ("Gemma 3 1B", (4, 1), vec![1, 2, 4]),
+        ] {
+            assert_eq!(possible_cards(heads.0, heads.1), possible, "{name}");
+        }
+    }
 }

@@ -16,7 +16,12 @@ use crate::model::step::Most;
 
 impl Cuda {
     /// Rows of `row_bytes` each, in a slot.
-    pub(in crate::model::cuda) fn values(&self, slot: Slot, n_rows: usize, row_bytes: usize) -> Result<Values, Error> {
+    pub(in crate::model::cuda) fn values(
+        &self,
+        slot: Slot,
+        n_rows: usize,
+        row_bytes: usize,
+    ) -> Result<Values, Error> {
         Ok(Values::new(self.slot(slot, n_rows * row_bytes)?, n_rows))
     }
 

@@ -30,13 +30,7 @@ impl Ranks {
     }
 
     /// Writes each card's columns of a product to rows of the hidden size, or adds them, and brings the others' there.
-    fn whole_sums(
-        &self,
-        h: &[Values],
-        w: &[Linear],
-        to: &[Values],
-        add: bool,
-    ) -> Result<(), model::Error> {
+    fn whole_sums(&self, h: &[Values], w: &[Linear], to: &[Values], add: bool) -> Result<(), model::Error> {
         let hidden = self.whole.hidden;
         self.each(|i, cuda| {
             let first = w[i].outputs[0].start;
