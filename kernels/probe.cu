@@ -6,7 +6,7 @@
 // Launch: multiply_tiles block 32, grid n. multiply_rounds block 256, any grid; 16 * 4096 operations for each warp and
 // round, nothing but registers is read; sums [grid] keeps the compiler from leaving them out.
 //
-// Proved by kernels/tests/probe.cpp; on a card by tests/all/cuda.rs, against tests/golden/mma.json.
+// Proved by kernels/tests/probe.cpp; on a card by crates/engine/tests/all/cuda.rs, against tests/golden/mma.json.
 #include "mma.cuh"
 
 namespace {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What RATE's published program sends for scripted answers: lengths and SHA-256, for `tests/all/rate/code.rs` and
+"""What RATE's published program sends for scripted answers: lengths and SHA-256, for `crates/judges/tests/all/rate/code.rs` and
 `crates/judges/src/rate/code/tests.rs`.
 
     git clone https://github.com/BITHLP/RATE

@@ -43,16 +43,14 @@ halve() {
 
 executable() { sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1; }
 
-if [ -n "$tests" ]; then # builds the binary too, which the tests run
-  program=$(cargo test "${options[@]}" --test all --no-run --message-format json "$@" | executable)
+binary=$(cargo build "${options[@]}" --bin tribunal --message-format json "$@" | executable)
+if [ -n "$tests" ]; then
+  program=$(cargo test --package tribunal-engine "${options[@]}" --test all --no-run --message-format json "$@" | executable)
   put "$program" tribunal-tests
-  binary=$(dirname "$(dirname "$program")")/tribunal
   printf '%s\n%s\n' "$PWD" "$binary" >dist/built-at
   model=${TRIBUNAL_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tribunal}
   model=$(find "$model" -iname 'smollm2-135m-instruct*.gguf' -size +50M 2>/dev/null | head -1 || true)
   if [ -n "$model" ]; then halve "$model"; else echo "build: SmolLM2 is not here; stages 2 and 3 will say so" >&2; fi
-else
-  binary=$(cargo build "${options[@]}" --bin tribunal --message-format json "$@" | executable)
 fi
 put "$binary" tribunal
 ls -l dist

@@ -74,7 +74,8 @@ unpack() {
 
 built() { # programs of the rehearsal, made where dist/ has none
   . .cuda/env
-  cargo test --locked --features cuda --test all --no-run --message-format json 2>>"$text" |
+  cargo build --locked --features cuda --bin tribunal 2>>"$text" &&
+    cargo test --locked --package tribunal-engine --features cuda --test all --no-run --message-format json 2>>"$text" |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1
 }
 

@@ -131,7 +131,7 @@ impl Args {
         let turns = json.get("messages").or_else(|| json.get("turns")).unwrap_or(&json).clone();
         let turns: Vec<Turn> = serde_json::from_value(turns)
             .with_context(|| format!("`{}` is not a list of {{\"role\", \"content\"}}", file.display()))?;
-        Ok(Chat { turns, ..Chat::default() })
+        Ok(Chat::of(turns))
     }
 
     /// The question that was typed or piped in.

@@ -52,8 +52,13 @@ pub enum Command {
 /// Which products are timed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Ops {
-    /// Shapes of the weights, `NxK`: outputs by inputs
-    #[arg(long, value_name = "NxK,NxK", value_delimiter = ',', default_value = "2048x2048,4864x896,896x896")]
+    /// Shapes of the weights: outputs by inputs
+    #[arg(
+        long = "shape",
+        value_name = "NxK,NxK",
+        value_delimiter = ',',
+        default_value = "2048x2048,4864x896,896x896"
+    )]
     shapes: Vec<String>,
     /// Rows of activations
     #[arg(long, value_name = "M,M", value_delimiter = ',', default_value = "1,8,64,512")]
@@ -79,7 +84,7 @@ pub struct Throughput {
     prompt: Vec<usize>,
     /// How many answers are written in parallel (decode)
     #[arg(long, value_name = "B,B", value_delimiter = ',', default_value = "1,8,32")]
-    sequences: Vec<usize>,
+    rows: Vec<usize>,
     /// Tokens per answer (decode)
     #[arg(long, value_name = "N", default_value_t = 64)]
     answer: usize,
@@ -268,7 +273,7 @@ fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
     let prompt = args.prompt.first().copied().unwrap_or(512);
     let decode =
         |&batch: &usize| throughput::decode(&opened.engine, batch, prompt, args.answer, args.repeats);
-    let paces = args.sequences.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
+    let paces = args.rows.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
     // With a single sequence, every token reads all weights once.
     let weights = opened.engine.facts().weight_bytes as f64;
     let of_memory = |throughput: &throughput::Throughput| {

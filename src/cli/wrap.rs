@@ -104,11 +104,11 @@ mod tests {
 
     #[test]
     fn a_message_is_broken_between_words_and_commands_stay_whole() {
-        let text = "error: no model card is called `nix`\nhint: `tribunal models list --format json` lists them, and a \
+        let text = "error: unknown model card `nix`\nhint: `tribunal models list --format json` lists them, and a \
                     path works as well\n  16 of 16 verdicts have the score -5, as in system-a\nnext: tribunal score \
                     --method probe:fit=fit.json --model x";
         insta::assert_snapshot!(message(text, 50), @"
-        error: no model card is called `nix`
+        error: unknown model card `nix`
         hint: `tribunal models list --format json` lists
           them, and a path works as well
           16 of 16 verdicts have the score -5, as in

@@ -130,7 +130,7 @@ pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example, Erro
 /// An example as a line of chat, the form that other trainers read: `{"messages": [...]}`.
 #[must_use]
 pub fn chat_line(example: &Example) -> Value {
-    let turns = example.question.chat.turns.iter();
+    let turns = example.question.chat.turns().iter();
     let mut messages: Vec<Value> =
         turns.map(|turn| json!({"role": turn.role, "content": turn.content})).collect();
     messages.push(json!({"role": Speaker::Assistant, "content": example.answer}));

@@ -65,7 +65,7 @@ pub struct Reading {
 }
 
 fn key(chat: &Chat, text: &str) -> String {
-    let whole = format!("{}\0{text}", chat.raw.as_deref().unwrap_or_default());
+    let whole = format!("{}\0{text}", chat.untemplated().unwrap_or_default());
     digest::hex(&Sha256::digest(whole)[..16])
 }
 

@@ -1,13 +1,17 @@
 //! `--adapter` on the real program and a tiny model: what it moves, where it is written down, and what is refused.
 
-use std::fs;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use tribunal::segment::trained::{hashes, source_hash};
 
-use crate::{
-    fakes::{SmallRun, said},
-    model_adapters::folder,
-};
+use crate::fakes::{SmallRun, said};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/adapters").join(name)
+}
 
 /// A run's folder with copies of adapters in it.
 fn with_adapters(names: &[&str]) -> SmallRun {

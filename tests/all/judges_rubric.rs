@@ -50,9 +50,12 @@ fn every_scenario_asks_its_own_question() {
     for (name, ..) in scenario::NAMES {
         let judge = judge(&format!("rubric-mqm:scenario={name}"), &settings(Preset::Paper));
         let (chat, _) = judge.preview(&document()[..1]).remove(0);
-        assert_eq!(chat.turns.len(), 8, "a system message, three examples, the question");
-        assert!(chat.turns.iter().all(|turn| !turn.content.contains("<v>")), "{name}: marks are PromptCUE's");
-        let (example, question) = (&chat.turns[2].content, &chat.turns[7].content);
+        assert_eq!(chat.turns().len(), 8, "a system message, three examples, the question");
+        assert!(
+            chat.turns().iter().all(|turn| !turn.content.contains("<v>")),
+            "{name}: marks are PromptCUE's"
+        );
+        let (example, question) = (&chat.turns()[2].content, &chat.turns()[7].content);
         write!(last_turns, "--- {name}\n{question}\n--- first example's answer\n{example}\n").unwrap();
     }
     insta::assert_snapshot!("rubric_scenarios", last_turns);
@@ -103,7 +106,7 @@ fn options() {
     assert!(error("rubric-mqm", &mine).contains("no points on a scale of 100"));
     std::fs::write(&shots, shot.replace("POINTS", r#","points":{"100":9}"#)).unwrap();
     let (chat, _) = judge("rubric-mqm", &mine).preview(&document()[..1]).remove(0);
-    assert_eq!(chat.turns[2].content, r#"{"errors":[{"category":"grammar","span":"t","severity":9}]}"#);
+    assert_eq!(chat.turns()[2].content, r#"{"errors":[{"category":"grammar","span":"t","severity":9}]}"#);
 }
 
 /// A reference is shown where it is asked for and the preset has words for it.
@@ -115,7 +118,7 @@ fn references() {
     let question = |request: &str, group: &[Segment]| {
         let judge = judge(request, &with);
         let (chat, _) = judge.preview(group).remove(0);
-        chat.turns.last().unwrap().content.clone()
+        chat.turns().last().unwrap().content.clone()
     };
     let shown = question("rubric-mqm:reference=on", &known);
     assert!(shown.contains("\nGerman reference: ```Er ging zum Geldinstitut.```\n\nBased on the source, reference, and machine translation segments"), "{shown}");

@@ -83,7 +83,7 @@ fn code_sends_the_bytes_of_the_published_code() {
             let content = serde_json::to_string(&turn.content).unwrap();
             format!("{{\"role\":\"{role}\",\"content\":{content}}}")
         };
-        let sent = format!("[{}]", chat.turns.iter().map(message).collect::<Vec<_>>().join(","));
+        let sent = format!("[{}]", chat.turns().iter().map(message).collect::<Vec<_>>().join(","));
         let found = tribunal::digest::sha256(&sent);
         assert_eq!((sent.len().to_string(), &found[..]), (length.to_owned(), sha256), "{line}\n{sent}");
     }

@@ -66,7 +66,7 @@ fn what_it_asks() {
         assert_eq!((calls.least * n_asked, calls.most * n_asked), (questions.len(), questions.len()));
         let show = |question: tribunal::judges::Question| {
             assert_eq!((question.max_tokens, question.is_read), (0, false));
-            let prompt = question.chat.raw.clone().unwrap();
+            let prompt = question.chat.untemplated().unwrap().to_owned();
             format!("{} of {:?}\n{prompt}|{}|\n", question.step, question.unit, question.given()[0])
         };
         questions.into_iter().map(show).collect::<Vec<_>>().join("\n")

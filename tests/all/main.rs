@@ -1,4 +1,5 @@
-//! The integration binary: modules are named after the room, or the method, that they test.
+//! The program as a whole: modules are named after the room, or the method, that they test. What a single crate can be
+//! tested with is in its own folder `tests`.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;
@@ -12,44 +13,22 @@ mod cli_show;
 mod cli_users;
 mod cli_verify;
 mod cli_verify_fields;
-mod cuda;
-mod engine;
-mod engine_forms;
-mod engine_signature;
+mod cuda_program;
 mod export;
 mod fakes;
 mod forms_hold;
 mod fuzzed;
 mod himate;
 mod hostile;
-mod judges;
-mod judges_charges;
-mod judges_eaprompt;
-mod judges_expected;
 mod judges_forms;
-mod judges_fsp;
-mod judges_gemba;
-mod judges_gemba_mqm;
-mod judges_published;
 mod judges_rubric;
 mod judges_rubric_code;
-mod judges_samples;
-mod judges_thinking;
 mod judges_wmt23;
 mod likelihood;
-mod m_mad;
-mod m_mad_code;
-mod meta;
 mod meta_cli;
 mod meta_documents;
-mod meta_promptcue;
 mod meta_standards;
-mod model;
-mod model_adapters;
-mod model_matmul;
-mod model_weights;
 mod probe;
-mod rate;
 mod run;
 mod run_binary;
 mod run_growth;
@@ -59,5 +38,4 @@ mod run_selection;
 mod segment_read;
 mod session;
 mod shipped_fit;
-mod signature;
 mod tune;

@@ -9,6 +9,7 @@ mod layout;
 mod lens;
 mod seen;
 mod stop;
+mod written;
 
 pub use layout::Layout;
 pub use lens::{Lens, Reading, States};
@@ -111,28 +112,33 @@ pub struct Turn {
     pub content: String,
 }
 
-/// A conversation that the model is to continue as the assistant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chat {
-    pub turns: Vec<Turn>,
-    /// What the assistant thinks before it answers, for models that think; it comes before the prefill. Not for a
-    /// raw prompt, which contains its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub thought: Option<Thought>,
-    /// Text of the assistant's answer that is already there; the reply continues it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub prefill: String,
-    /// When set, this text is the whole prompt: no chat template, control tokens in it act as such.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub raw: Option<String>,
-    /// In the raw prompt, too, what looks like a control token is text.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub inert: bool,
+/// What a model is asked to continue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// A conversation, through the model's chat template; nothing in a turn acts as a control token.
+    Turns(Vec<Turn>),
+    /// A text as it is, without a chat template; control tokens in it act as such.
+    Raw(String),
+    /// A text as it is, without a chat template; nothing in it acts as a control token.
+    Plain(String),
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(value: &bool) -> bool {
-    !*value
+impl Default for Prompt {
+    fn default() -> Self {
+        Self::Turns(Vec::new())
+    }
+}
+
+/// What the model is to continue as the assistant, and what of its answer is already there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "written::Chat", into = "written::Chat")]
+pub struct Chat {
+    pub prompt: Prompt,
+    /// What the assistant thinks before it answers, for models that think; it comes before the prefill. Only for
+    /// [`Prompt::Turns`]: other prompts contain their own.
+    pub thought: Option<Thought>,
+    /// Text of the assistant's answer that is already there; the reply continues it.
+    pub prefill: String,
 }
 
 /// The thinking that comes before an answer, between `<think>` and `</think>`, which act as control tokens where
@@ -156,19 +162,52 @@ impl Chat {
     /// A prompt that goes to the model as it is, without a chat template.
     #[must_use]
     pub fn raw(prompt: impl Into<String>) -> Self {
-        Self { raw: Some(prompt.into()), ..Self::default() }
+        Self { prompt: Prompt::Raw(prompt.into()), ..Self::default() }
     }
 
     /// A text that the model continues, without a chat template; nothing in it is a control token.
     #[must_use]
     pub fn plain(text: impl Into<String>) -> Self {
-        Self { inert: true, ..Self::raw(text) }
+        Self { prompt: Prompt::Plain(text.into()), ..Self::default() }
+    }
+
+    /// A conversation.
+    #[must_use]
+    pub fn of(turns: Vec<Turn>) -> Self {
+        Self { prompt: Prompt::Turns(turns), ..Self::default() }
+    }
+
+    /// The conversation's turns; none of a prompt without a chat template.
+    #[must_use]
+    pub fn turns(&self) -> &[Turn] {
+        match &self.prompt {
+            Prompt::Turns(turns) => turns,
+            Prompt::Raw(_) | Prompt::Plain(_) => &[],
+        }
+    }
+
+    /// The text that goes to the model without a chat template; `None` of a conversation.
+    #[must_use]
+    pub fn untemplated(&self) -> Option<&str> {
+        match &self.prompt {
+            Prompt::Turns(_) => None,
+            Prompt::Raw(text) | Prompt::Plain(text) => Some(text),
+        }
+    }
+
+    /// What the prompt says: the contents of its turns, or its text.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.turns().iter().map(|turn| turn.content.as_str()).chain(self.untemplated())
     }
 
     /// The same chat with one more turn.
+    ///
+    /// # Panics
+    /// If the prompt has no turns but a text.
     #[must_use]
     pub fn with(mut self, role: Speaker, content: impl Into<String>) -> Self {
-        self.turns.push(Turn { role, content: content.into() });
+        let Prompt::Turns(turns) = &mut self.prompt else { panic!("a text has no turns to add to") };
+        turns.push(Turn { role, content: content.into() });
         self
     }
 

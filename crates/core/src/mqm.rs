@@ -81,9 +81,9 @@ impl FromStr for Severity {
 /// Why a name of this room is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("no severity is called `{0}`; hint: critical, major, minor, neutral")]
+    #[error("unknown severity `{0}`; hint: critical, major, minor, neutral")]
     Severity(String),
-    #[error("no weight preset is called `{name}`; hint: {}", weights::names())]
+    #[error("unknown weight preset `{name}`; hint: {}", weights::names())]
     Weights { name: String },
 }
 

@@ -161,7 +161,7 @@ impl fmt::Display for Source {
 /// Why a card or its files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("no model card is called `{name}`; hint: {hint}")]
+    #[error("unknown model card `{name}`; hint: {hint}")]
     Unknown { name: String, hint: String },
     #[error("the model card `{card}` is not valid: {reason}")]
     Invalid { card: String, reason: String },

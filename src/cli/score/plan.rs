@@ -222,8 +222,8 @@ impl Llm for Characters {
 impl Counter for Characters {
     fn count(&self, chat: &Chat) -> Result<usize, Refusal> {
         let of_turns =
-            chat.turns.iter().map(|turn| Self::tokens(&turn.content) + Self::OF_A_TURN).sum::<f64>();
-        let tokens = chat.raw.as_deref().map_or(of_turns, Self::tokens) + Self::tokens(&chat.prefill);
+            chat.turns().iter().map(|turn| Self::tokens(&turn.content) + Self::OF_A_TURN).sum::<f64>();
+        let tokens = chat.untemplated().map_or(of_turns, Self::tokens) + Self::tokens(&chat.prefill);
         Ok(tokens.ceil() as usize)
     }
 }

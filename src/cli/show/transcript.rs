@@ -41,11 +41,11 @@ pub fn text(record: &Record, calls: &[CallLine]) -> String {
 /// A question from the first turn that is not repeated on, and the answer.
 fn said(out: &mut String, content: &Content, n_repeated: usize) {
     let Content { chat, reply, .. } = content;
-    for turn in &chat.turns[n_repeated..] {
+    for turn in &chat.turns()[n_repeated..] {
         block(out, name(turn.role), &turn.content);
     }
-    if let Some(raw) = &chat.raw {
-        block(out, "prompt", raw);
+    if let Some(text) = chat.untemplated() {
+        block(out, "prompt", text);
     }
     if !chat.prefill.is_empty() {
         block(out, "start of the answer", &chat.prefill);
@@ -130,8 +130,8 @@ fn repeated(earlier: &[&CallLine], call: &CallLine) -> Option<(usize, usize)> {
     let shared = |other: &CallLine| {
         let other = other.content.as_ref()?;
         let reply = Turn { role: Speaker::Assistant, content: other.reply.clone() };
-        let theirs = other.chat.turns.iter().chain(std::iter::once(&reply));
-        Some(chat.turns.iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs).count())
+        let theirs = other.chat.turns().iter().chain(std::iter::once(&reply));
+        Some(chat.turns().iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs).count())
     };
     let all = earlier.iter().enumerate().filter_map(|(idx, other)| Some((shared(other)?, idx + 1)));
     all.max_by_key(|(n, number)| (*n, std::cmp::Reverse(*number))).filter(|(n, _)| *n > 0)

@@ -195,7 +195,7 @@ impl Systems {
         if let Some(missing) = named.find(|name| !all.clone().any(|document| is_of(document, name))) {
             let known: BTreeSet<&str> = all.map(|document| document.system.as_str()).collect();
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
-            bail!("no system is called `{missing}`; hint: {known}");
+            bail!("unknown system `{missing}`; hint: {known}");
         }
         for documents in [&mut split.train, &mut split.held_out] {
             let is_wanted = |document: &Document| self.systems.iter().any(|name| is_of(document, name));

@@ -100,8 +100,8 @@ impl Block {
     fn call(&mut self, line: &CallLine, content: &Content) -> Call {
         let Content { chat, reply, .. } = content;
         let mut turns: Vec<(&str, usize)> =
-            (chat.turns.iter()).map(|turn| (name(turn.role), self.text(&turn.content))).collect();
-        turns.extend(chat.raw.as_ref().map(|raw| ("prompt", self.text(raw))));
+            (chat.turns().iter()).map(|turn| (name(turn.role), self.text(&turn.content))).collect();
+        turns.extend(chat.untemplated().map(|text| ("prompt", self.text(text))));
         if !chat.prefill.is_empty() {
             turns.push(("start of the answer", self.text(&chat.prefill)));
         }

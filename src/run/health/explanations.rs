@@ -4,7 +4,6 @@
 use regex::Regex;
 
 use crate::{
-    llm::Chat,
     run::{Record, call::CallLine},
     segment::lang,
 };
@@ -22,9 +21,8 @@ impl Asked {
     /// The question of a recorded call; `None` where its text was not kept.
     #[must_use]
     pub fn of(call: &CallLine) -> Option<Self> {
-        let Chat { turns, raw, .. } = &call.content.as_ref()?.chat;
-        let texts = turns.iter().map(|turn| turn.content.as_str()).chain(raw.as_deref());
-        Some(Self { doc: call.doc.clone(), seg: call.seg, text: texts.collect::<Vec<_>>().join("\n") })
+        let texts: Vec<_> = call.content.as_ref()?.chat.texts().collect();
+        Some(Self { doc: call.doc.clone(), seg: call.seg, text: texts.join("\n") })
     }
 
     /// Whether the question was about this unit.

@@ -114,8 +114,7 @@ impl RecordedCalls {
 
 /// All that a chat shows, for messages.
 fn text(chat: &Chat) -> String {
-    let turns = chat.turns.iter().map(|turn| turn.content.as_str());
-    turns.chain(chat.raw.as_deref()).chain([chat.prefill.as_str()]).collect::<Vec<_>>().join("\n")
+    chat.texts().chain([chat.prefill.as_str()]).collect::<Vec<_>>().join("\n")
 }
 
 /// How a group is judged again.

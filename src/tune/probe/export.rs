@@ -28,7 +28,7 @@ fn line(example: &Example<'_>, prompts: &Prompts, weights: &Weights) -> Result<V
     let segment = &example.rated.segment;
     let chat = probe::chat(prompts, segment).map_err(|error| Error::Unsuitable(error.to_string()))?;
     Ok(json!({
-        "prompt": chat.raw,
+        "prompt": chat.untemplated(),
         "text": probe::text(segment),
         "score": example.target(weights),
         "is_penalty": example.is_penalty(),

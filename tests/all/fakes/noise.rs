@@ -23,8 +23,8 @@ pub struct Babble(pub Engine);
 
 impl Llm for Babble {
     fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
-        assert_ne!(*form, Form::Text, "{:?}", chat.turns.last());
-        let bytes: u64 = chat.turns.iter().flat_map(|turn| turn.content.bytes()).map(u64::from).sum();
+        assert_ne!(*form, Form::Text, "{:?}", chat.turns().last());
+        let bytes: u64 = chat.turns().iter().flat_map(|turn| turn.content.bytes()).map(u64::from).sum();
         let sampling = Sampling { temperature: 1.0, seed: sampling.seed ^ bytes, ..sampling.clone() };
         let reply = self.0.ask(&Chat::new().user("?"), form, &sampling)?;
         // Nonsense goes on until its budget closes it; what is closed is as readable as what ends by itself.

@@ -30,7 +30,7 @@ impl Llm for Numbers {
         if self.fails_after.is_some_and(|limit| n >= limit) {
             return Err(llm::Error::Engine("out of luck".into()));
         }
-        let prompt = &chat.turns[0].content;
+        let prompt = &chat.turns()[0].content;
         if prompt.contains("endless") {
             return Err(llm::Error::TooLong { prompt: 9000, answer: 100, context: 8192 });
         }
@@ -57,7 +57,7 @@ impl Llm for Numbers {
 
 impl Counter for Numbers {
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
-        Ok(chat.turns.iter().map(|turn| turn.content.len()).sum())
+        Ok(chat.turns().iter().map(|turn| turn.content.len()).sum())
     }
 }
 

@@ -314,7 +314,7 @@ mod tests {
         insta::assert_snapshot!(refused(&row("0", "Ja.", "Minor")),
             @"`DIR/mqm.tsv` line 1: the segment's number is `0`, but it must be a whole number, from 1");
         insta::assert_snapshot!(refused(&row("1", "Ja.", "Grave")),
-            @"`DIR/mqm.tsv` line 1: no severity is called `Grave`; hint: critical, major, minor, neutral");
+            @"`DIR/mqm.tsv` line 1: unknown severity `Grave`; hint: critical, major, minor, neutral");
         insta::assert_snapshot!(refused(&(row("1", "Ja.", "Minor") + &row("1", "Jawohl.", "Minor"))),
             @"`DIR/mqm.tsv` line 2: segment 1 of `A` has another text here than in an earlier row of rater `r`");
         insta::assert_snapshot!(refused("A\td\t1\n"), @"`DIR/mqm.tsv` line 1: 3 fields, but at least 9 are needed");

@@ -6,7 +6,7 @@ use minijinja::Environment;
 
 use crate::engine::tokenizer::Tokenizer;
 use crate::jinja::Template;
-use crate::llm::{self, Chat, Thought};
+use crate::llm::{self, Chat, Prompt, Thought};
 
 mod guard;
 mod template;
@@ -62,7 +62,7 @@ impl ChatTemplate {
     /// # Errors
     /// [`llm::Error::Template`] when the template refuses the chat.
     pub fn render(&self, chat: &Chat) -> Result<String, llm::Error> {
-        let contents: Vec<&str> = chat.turns.iter().map(|turn| turn.content.as_str()).collect();
+        let contents: Vec<&str> = chat.turns().iter().map(|turn| turn.content.as_str()).collect();
         let rendered = think(template::render(self, chat, &contents)?, chat, ToOwned::to_owned);
         Ok(rendered + &chat.prefill)
     }
@@ -87,7 +87,7 @@ fn think(mut rendered: String, chat: &Chat, protect: impl Fn(&str) -> String) ->
 /// The ids of a chat. Control tokens come from the template alone: what looks like one inside a content or
 /// the prefill is encoded as plain text. Where there is none, the ids equal `apply_chat_template`'s.
 ///
-/// A chat with a raw prompt needs no template; there control tokens act, unless it is inert.
+/// Other prompts need no template; in a raw one control tokens act.
 ///
 /// # Errors
 /// [`llm::Error::Template`] without a template (unless the prompt is raw), or when it refuses the chat.
@@ -97,9 +97,10 @@ pub fn encode(
     tokenizer: &Tokenizer,
 ) -> Result<Vec<u32>, llm::Error> {
     let failed = |e: super::tokenizer::Error| llm::Error::Engine(e.to_string());
-    if let Some(raw) = &chat.raw {
-        let ids = if chat.inert { tokenizer.encode_inert(raw) } else { tokenizer.encode_raw(raw) };
-        return ids.map_err(failed);
+    match &chat.prompt {
+        Prompt::Raw(text) => return tokenizer.encode_raw(text).map_err(failed),
+        Prompt::Plain(text) => return tokenizer.encode_inert(text).map_err(failed),
+        Prompt::Turns(_) => {}
     }
     let Some(template) = template else {
         return Err(llm::Error::Template(
@@ -107,7 +108,7 @@ pub fn encode(
         ));
     };
     let guard = guard::Guard::new(tokenizer, chat)?;
-    let contents: Vec<String> = chat.turns.iter().map(|turn| guard.protect(&turn.content)).collect();
+    let contents: Vec<String> = chat.turns().iter().map(|turn| guard.protect(&turn.content)).collect();
     let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
     let rendered = template::render(template, chat, &contents)?;
     let rendered = think(rendered, chat, |thought| guard.protect(thought));

@@ -159,7 +159,8 @@ impl Source<'_> {
                 continue;
             }
             let wrong = |reason: String| Error::Line { path: self.path.into(), line: number, reason };
-            let entry: Value = serde_json::from_str(&line).map_err(|e| wrong(format!("not JSON, {e}")))?;
+            let entry: Value = serde_json::from_str(&line)
+                .map_err(|e| wrong(format!("not JSON from column {} on", e.column())))?;
             if !entry.is_object() {
                 return Err(wrong("not a JSON object".into()));
             }

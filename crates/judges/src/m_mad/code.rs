@@ -373,7 +373,7 @@ impl View {
 impl Side {
     /// Its last words.
     fn said(&self) -> &str {
-        self.chat.turns.last().map_or("", |turn| turn.content.as_str())
+        self.chat.turns().last().map_or("", |turn| turn.content.as_str())
     }
 }
 

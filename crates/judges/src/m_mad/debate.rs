@@ -355,7 +355,7 @@ impl<'a> Debate<'a> {
 impl Side {
     /// Its last words.
     fn said(&self) -> &str {
-        self.chat.turns.last().map_or("", |turn| turn.content.as_str())
+        self.chat.turns().last().map_or("", |turn| turn.content.as_str())
     }
 }
 

@@ -48,7 +48,7 @@ pub fn rehearse(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question
     let mut questions: Vec<Question> = asked.map(Question::from).collect();
     // Questions are asked side by side; this order does not depend on that.
     questions.sort_by_cached_key(|question| {
-        let text: String = question.chat.turns.iter().map(|turn| turn.content.as_str()).collect();
+        let text: String = question.chat.turns().iter().map(|turn| turn.content.as_str()).collect();
         (question.unit, question.step.to_string(), text)
     });
     questions

@@ -27,7 +27,7 @@ use crate::{
     Error, Panel, Role, Step, Verdict,
     code::python::{Number, repr},
     in_parallel,
-    llm::{Chat, Form, Reply, Sampling, Speaker},
+    llm::{Chat, Form, Prompt, Reply, Sampling, Speaker},
     mqm::Repeats,
     pairwise,
     pairwise::Order,
@@ -421,14 +421,14 @@ fn is_same(a: f64, b: f64) -> bool {
 
 /// One more message to the assistant: a turn of its own, or the rest of the turn that is open.
 fn say(mut chat: Chat, text: &str) -> Chat {
-    match chat.turns.last_mut() {
-        Some(turn) if turn.role == Speaker::User => {
-            turn.content += "\n\n";
-            turn.content += text;
-            chat
-        }
-        _ => chat.user(text),
+    if let Prompt::Turns(turns) = &mut chat.prompt
+        && let Some(turn) = turns.last_mut().filter(|turn| turn.role == Speaker::User)
+    {
+        turn.content += "\n\n";
+        turn.content += text;
+        return chat;
     }
+    chat.user(text)
 }
 
 /// What an answer says after its thoughts, which the program gets apart.

@@ -19,7 +19,7 @@ impl<'a> Guard<'a> {
             Some(Thought::Closed(thought)) => Some(thought),
             _ => None,
         };
-        let turns = || chat.turns.iter().map(|turn| &turn.content);
+        let turns = || chat.turns().iter().map(|turn| &turn.content);
         let contents = || turns().chain([&chat.prefill]).chain(thought);
         let mark = ('\u{FDD0}'..='\u{FDEF}').find(|&c| !contents().any(|text| text.contains(c)));
         let mark = mark.ok_or_else(|| {

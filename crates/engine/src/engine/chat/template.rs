@@ -53,7 +53,7 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
         Value::from_pairs([("role", role), ("content", content)])
     };
     let messages: Vec<Value> =
-        chat.turns.iter().zip(contents).map(|(turn, content)| message(turn.role, content)).collect();
+        chat.turns().iter().zip(contents).map(|(turn, content)| message(turn.role, content)).collect();
     let context = context! {
         messages => messages,
         add_generation_prompt => true,

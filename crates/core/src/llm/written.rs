@@ -1,0 +1,60 @@
+//! How a chat is written: turns beside a text, of which one is empty. Recorded calls have had this form from the first.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Prompt, Thought, Turn};
+
+#[derive(Serialize, Deserialize)]
+pub struct Chat {
+    turns: Vec<Turn>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    thought: Option<Thought>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    prefill: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    raw: Option<String>,
+    /// Nothing in `raw` acts as a control token.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    inert: bool,
+}
+
+impl From<Chat> for super::Chat {
+    fn from(Chat { turns, thought, prefill, raw, inert }: Chat) -> Self {
+        let prompt = match raw {
+            None => Prompt::Turns(turns),
+            Some(text) if inert => Prompt::Plain(text),
+            Some(text) => Prompt::Raw(text),
+        };
+        Self { prompt, thought, prefill }
+    }
+}
+
+impl From<super::Chat> for Chat {
+    fn from(super::Chat { prompt, thought, prefill }: super::Chat) -> Self {
+        let (turns, raw, inert) = match prompt {
+            Prompt::Turns(turns) => (turns, None, false),
+            Prompt::Raw(text) => (Vec::new(), Some(text), false),
+            Prompt::Plain(text) => (Vec::new(), Some(text), true),
+        };
+        Self { turns, thought, prefill, raw, inert }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::llm::Chat;
+
+    #[test]
+    fn every_prompt_is_written_and_read_back() {
+        for (chat, expected) in [
+            (Chat::new().user("a"), r#"{"turns":[{"role":"user","content":"a"}]}"#),
+            (Chat::raw("a"), r#"{"turns":[],"raw":"a"}"#),
+            (Chat::plain("a"), r#"{"turns":[],"raw":"a","inert":true}"#),
+            (Chat { prefill: "{".into(), ..Chat::new() }, r#"{"turns":[],"prefill":"{"}"#),
+        ] {
+            let json = serde_json::to_string(&chat).unwrap();
+            assert_eq!(json, expected);
+            assert_eq!(serde_json::from_str::<Chat>(&json).unwrap(), chat);
+        }
+    }
+}

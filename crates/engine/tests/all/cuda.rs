@@ -1,0 +1,294 @@
+//! The engine on a GPU, or on the emulated one of `scripts/cuda/emulated.sh`: near the CPU and near transformers, and
+//! bit for bit the same whatever the batch, the cache, the chunks and the drafts. Where there is no GPU the tests say so
+//! and pass; with `TRIBUNAL_TEST_GPU=1` that is a failure.
+#![expect(clippy::print_stderr, reason = "a test that does not run says so")]
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use candle_core::quantized::GgmlDType as T;
+use tribunal_core::llm::{Chat, Form, Llm, Sampling, Usage};
+use tribunal_engine::{
+    engine::{Engine, Options},
+    model::config::from_json,
+    model::{BLOCK, Compute, Device, KvType, Part, Step, Weights, cpu::Activations},
+};
+
+use crate::{
+    engine::{ask_all, bits, options, tiny},
+    gguf::gguf,
+    model::{Desk, check_company, goldens, load_on},
+};
+
+mod adapters;
+mod graphs;
+mod memory;
+mod products;
+mod ranks;
+
+/// A GPU on which a write past the end of a step's buffer does not go to the next one.
+fn gpu() -> Option<Device> {
+    match Device::named("cuda").map(|mut devices| devices.remove(0)) {
+        Ok(Device::Cuda(gpu)) => Some(Device::Cuda(gpu.with_buffers_apart())),
+        Ok(Device::Cpu | Device::Group(_)) => unreachable!("`cuda` names a GPU"),
+        Err(error) => {
+            assert!(std::env::var_os("TRIBUNAL_TEST_GPU").is_none(), "{error}");
+            eprintln!("not checked: {error}");
+            None
+        }
+    }
+}
+
+/// Whether the driver is the emulated one, whose behaviour variables change.
+fn is_emulated() -> bool {
+    std::env::var_os("TRIBUNAL_TEST_EMULATED").is_some()
+}
+
+/// The root of the mean square of the differences, over that of the second.
+fn apart(ours: &[f32], theirs: &[f32]) -> f32 {
+    let squares = |x: &mut dyn Iterator<Item = f32>| x.map(|x| x * x).sum::<f32>().sqrt();
+    squares(&mut ours.iter().zip(theirs).map(|(a, b)| a - b)) / squares(&mut theirs.iter().copied())
+}
+
+#[test]
+fn logits_are_near_those_of_transformers() {
+    let Some(gpu) = gpu() else { return };
+    let same =
+        ["llama", "smollm2", "mistral", "qwen2", "qwen2-yarn", "qwen3", "gemma3"].map(|name| (name, name));
+    for (name, golden) in
+        same.into_iter().chain([("mistral-sharded", "mistral"), ("gemma3-nested", "gemma3")])
+    {
+        let mut model = load_on(&gpu, name);
+        for golden in goldens(golden) {
+            let n = golden.ids.len();
+            let ours =
+                Desk::new(&mut *model, std::slice::from_ref(&golden.ids), KvType::Bf16).step(&[(0, n)]);
+            assert_eq!(ours.len(), golden.logits.len());
+            for (position, (ours, theirs)) in ours.iter().zip(&golden.logits).enumerate() {
+                // Weights and inputs of every product are rounded to bf16, a part in 256 each.
+                let apart = apart(ours, theirs);
+                assert!(apart < 0.05, "{name}: position {position} is {apart} apart");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_does_not_depend_on_its_company() {
+    let Some(gpu) = gpu() else { return };
+    for (name, lengths, cuts) in [
+        ("qwen2", &[290, 17, 140][..], &[(0, 61), (1, 3), (2, 16), (0, 1), (2, 33)][..]),
+        ("gemma3", &[1, 270, 33], &[(1, 64), (2, 9), (0, 1), (1, 2)]),
+        ("mistral", &[300, 299], &[(0, 7), (1, 50), (0, 47)]),
+    ] {
+        check_company(&mut *load_on(&gpu, name), KvType::Bf16, lengths, cuts);
+    }
+}
+
+/// Logits after the last of some tokens.
+fn last_logits(device: &Device, weights: &Weights, tokens: &[u32]) -> Vec<f32> {
+    let compute = Compute { activations: Activations::Float, ..Compute::default() };
+    let mut model = device.load(weights, compute).unwrap();
+    model.reserve(8, KvType::Bf16).unwrap();
+    let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
+    let part = Part {
+        tokens,
+        position: 0,
+        blocks: &blocks,
+        logits_from: tokens.len() - 1,
+        states_from: tokens.len(),
+        adapter: None,
+    };
+    model.run(Step::new([part], Vec::new())).unwrap();
+    model.logits().unwrap().remove(0)
+}
+
+#[test]
+fn every_gguf_format_gives_logits_near_those_of_exact_activations() {
+    let Some(gpu) = gpu() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 256).collect();
+    for dtype in
+        [T::F32, T::F16, T::BF16, T::Q4_0, T::Q4_1, T::Q5_0, T::Q5_1, T::Q8_0, T::Q4K, T::Q5K, T::Q6K]
+    {
+        let path = folder.path().join(format!("{dtype:?}.gguf"));
+        gguf(&path, dtype);
+        let weights = Weights::open(&path).unwrap();
+        let [ours, exact] = [&gpu, &Device::Cpu].map(|device| last_logits(device, &weights, &tokens));
+        let apart = apart(&ours, &exact);
+        // Formats without a product of their own have their weights rounded to bf16 too.
+        assert!(apart < 0.03, "{dtype:?} is {apart} apart");
+    }
+}
+
+#[test]
+fn hidden_states_do_not_depend_on_company_and_are_near_those_of_the_cpu() {
+    let Some(gpu) = gpu() else { return };
+    let [ours, cpu] = [&gpu, &Device::Cpu].map(crate::states::states_in_company);
+    for (ours, cpu) in ours.iter().zip(&cpu) {
+        let apart = apart(&ours.states[0], &cpu.states[0]);
+        assert!(apart < 0.03, "{apart} apart");
+    }
+}
+
+#[test]
+fn replies_do_not_depend_on_batch_cache_drafts_or_order() {
+    let Some(gpu) = gpu() else { return };
+    let options = || Options { device: gpu.clone(), ..options() };
+    for (model, n_variants) in [("qwen2", 6), ("gemma3", 2)] {
+        let forward: Vec<usize> = (0..18).collect();
+        let backward: Vec<usize> = forward.iter().rev().copied().collect();
+        let device = gpu.clone().without_graphs();
+        let plain = Options { device, n_rows: 1, prefix_cache: false, drafts: false, ..options() };
+        let expected = ask_all(&Engine::open(&tiny(model), &plain).unwrap(), &forward);
+        let variants = [
+            Options { n_rows: 7, step_tokens: 33, ..options() },
+            Options { kv_bytes: Some(660 * 1024), step_tokens: 5, ..options() },
+            Options { n_rows: 2, ..options() },
+            Options { n_rows: 64, drafts: false, ..options() },
+            Options { n_rows: 64, prefix_cache: false, ..options() },
+            Options { more_devices: vec![gpu.clone()], n_rows: 3, ..options() },
+        ];
+        let whole_steps =
+            |device: &Device| if let Device::Cuda(gpu) = device { gpu.whole_steps() } else { 0 };
+        let before = whole_steps(&gpu);
+        for (i, variant) in variants.iter().enumerate().take(n_variants) {
+            let engine = Engine::open(&tiny(model), variant).unwrap();
+            let replies = ask_all(&engine, if i % 2 == 0 { &backward } else { &forward });
+            for (reply, expected) in replies.iter().zip(&expected) {
+                assert_eq!(bits(reply), bits(expected), "{model}: variant {i}");
+            }
+            let sum = |part: fn(&Usage) -> usize| replies.iter().map(|r| part(&r.usage)).sum::<usize>();
+            assert!(!variant.drafts || sum(|u| u.accepted) > 0, "{model}: variant {i} guesses nothing right");
+        }
+        assert!(whole_steps(&gpu) > before, "{model}: no step was launched whole, from a recording");
+    }
+}
+
+/// Tiles in `tests/golden/mma.json`, which MMA-Sim computed for each generation.
+#[derive(serde::Deserialize)]
+struct TensorCore {
+    cases: Vec<Tiles>,
+    many: Vec<Drawn>,
+}
+
+#[derive(serde::Deserialize)]
+struct Tiles {
+    name: String,
+    a: String,
+    b: String,
+    c: String,
+    d: BTreeMap<String, String>,
+}
+
+#[derive(serde::Deserialize)]
+struct Drawn {
+    spread: u32,
+    tiles: usize,
+    d: BTreeMap<String, String>,
+}
+
+/// Hexadecimal numbers of `digits` digits each.
+fn hex(text: &str, digits: usize) -> Vec<u32> {
+    let number = |at| u32::from_str_radix(&text[at..at + digits], 16).unwrap();
+    (0..text.len()).step_by(digits).map(number).collect()
+}
+
+/// Tiles as `scripts/golden_mma.py` draws them.
+struct Draw {
+    state: u32,
+    spread: u32,
+}
+
+impl Draw {
+    fn bits(&mut self) -> u32 {
+        self.state = self.state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.state >> 8
+    }
+
+    fn half(&mut self) -> u16 {
+        let v = self.bits();
+        ((v & 1) << 15 | (127 - self.spread + (v >> 8) % (2 * self.spread)) << 7 | (v >> 1 & 0x7f)) as u16
+    }
+
+    fn single(&mut self) -> f32 {
+        let v = self.bits();
+        let exponent = 127 - self.spread + (v >> 8) % (2 * self.spread);
+        f32::from_bits((v & 1) << 31 | exponent << 23 | self.bits() & 0x7f_ffff)
+    }
+}
+
+/// A card's tensor core has the bits that are known of its generation, and so has the emulated one.
+#[test]
+fn tensor_core_sums_are_those_of_its_generation() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    let file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/golden/mma.json");
+    let golden: TensorCore = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    // Cards of one major compute capability round alike; 8.9 as 8.0 does.
+    let known = if gpu.generation() == "8" { "80" } else { "90" };
+    if !["8", "9"].contains(&gpu.generation().as_str()) {
+        eprintln!("not checked: there are no golden sums of generation {}", gpu.generation());
+        return;
+    }
+    let halves = |text: &str| hex(text, 4).into_iter().map(|bits| bits as u16).collect::<Vec<u16>>();
+    for Tiles { name, a, b, c, d } in &golden.cases {
+        let c: Vec<f32> = hex(c, 8).into_iter().map(f32::from_bits).collect();
+        let ours = gpu.multiply_tiles(&halves(a), &halves(b), &c).unwrap();
+        let ours: Vec<u32> = ours.into_iter().map(f32::to_bits).collect();
+        assert_eq!(ours, hex(&d[known], 8), "{name}, on {gpu:?}");
+    }
+    for Drawn { spread, tiles, d } in &golden.many {
+        let mut draw = Draw { state: 1, spread: *spread };
+        let (mut a, mut b, mut c) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..*tiles {
+            a.extend((0..256).map(|_| draw.half()));
+            b.extend((0..128).map(|_| draw.half()));
+            c.extend((0..128).map(|_| draw.single()));
+        }
+        let sums = gpu.multiply_tiles(&a, &b, &c).unwrap();
+        let hash = sums.iter().flat_map(|x| x.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        assert_eq!(format!("{hash:016x}"), d[known], "{tiles} tiles of spread {spread}, on {gpu:?}");
+    }
+    eprintln!(
+        "{} tiles and {} hashes have the bits of sm_{known} on {gpu:?}",
+        golden.cases.len(),
+        golden.many.len()
+    );
+}
+
+/// Weights that the GPU makes are those that the CPU makes, and reading shared keys apart moves no bit.
+#[test]
+fn seeded_weights_are_the_same_on_both_devices() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
+    let config = from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap();
+    let weights = Weights::seeded(config, 3);
+    let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 256).collect();
+    let apart_from = gpu.without_cascade();
+    let [ours, theirs, uncascaded] = [Device::Cuda(gpu), Device::Cpu, Device::Cuda(apart_from)]
+        .map(|d| last_logits(&d, &weights, &tokens));
+    let apart = apart(&ours, &theirs);
+    assert!(apart < 0.03, "{apart} apart");
+    assert_eq!(ours, uncascaded);
+}
+
+/// The same greedy answers have log-probabilities near the CPU's.
+#[test]
+fn log_probabilities_are_near_those_of_the_cpu() {
+    let Some(gpu) = gpu() else { return };
+    let chat = Chat::new().user("Is the old bridge closed until spring?");
+    let given = ["closed".to_owned(), "open until spring".to_owned()];
+    let weigh = |device| {
+        let engine = Engine::open(&tiny("llama"), &Options { device, ..options() }).unwrap();
+        let scored = engine.score_continuations(&chat, &given).unwrap();
+        let free =
+            engine.ask(&chat, &Form::Text, &Sampling { max_tokens: 3, ..Sampling::default() }).unwrap();
+        scored.into_iter().flat_map(|w| w.tokens).chain(free.tokens).map(|t| t.logprob).collect::<Vec<_>>()
+    };
+    let (ours, theirs) = (weigh(gpu), weigh(Device::Cpu));
+    assert_eq!(ours.len(), theirs.len());
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        assert!((ours - theirs).abs() < 0.1, "{ours} and {theirs}");
+    }
+}

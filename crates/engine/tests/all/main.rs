@@ -1,0 +1,14 @@
+//! What the engine answers and the decoder computes, on CPUs and GPUs, without a judge.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod cuda;
+mod engine;
+mod engine_forms;
+mod engine_signature;
+#[path = "../../../../tests/all/fakes/gguf.rs"]
+mod gguf;
+mod model;
+mod model_adapters;
+mod model_matmul;
+mod model_weights;
+mod states;

@@ -1,0 +1,75 @@
+//! Hidden states: the same bits alone and in company, and read through a lens.
+
+use tribunal_core::llm::{Chat, Lens, Llm, States};
+use tribunal_engine::{
+    engine::{Engine, Options},
+    model::Device,
+};
+
+use crate::engine::tiny;
+
+fn bits(states: &States) -> Vec<Vec<u32>> {
+    states.states.iter().map(|depth| depth.iter().map(|x| x.to_bits()).collect()).collect()
+}
+
+/// Hidden states of some texts on a device, one after the other; they have the same bits all at once.
+pub fn states_in_company(device: &Device) -> Vec<States> {
+    let open = |prefix_cache| {
+        let options = Options {
+            prefix_cache,
+            kv_bytes: Some(4 << 20),
+            context: Some(256),
+            ..Options::on(device.clone())
+        };
+        Engine::open(&tiny("qwen2"), &options).unwrap()
+    };
+    let (engine, plain) = (open(true), open(false));
+    let ask = |engine: &Engine, i: usize| {
+        let chat = Chat::plain(format!("English: one and {}\nGerman:", i % 3));
+        engine.states(&chat, &format!(" eins und {i}{}", " noch".repeat(i)), &[1]).unwrap()
+    };
+    let alone: Vec<States> = (0..12).map(|i| ask(&plain, i)).collect();
+    let together: Vec<States> = std::thread::scope(|scope| {
+        let ask = |i| {
+            let (ask, engine) = (&ask, &engine);
+            scope.spawn(move || ask(engine, i))
+        };
+        let asked: Vec<_> = (0..12).map(ask).collect();
+        asked.into_iter().map(|asked| asked.join().unwrap()).collect()
+    });
+    for (a, b) in alone.iter().zip(&together) {
+        assert_eq!(bits(a), bits(b));
+        assert_eq!(a.tokens, b.tokens);
+        assert_eq!(a.states[0].len() % a.ends.len(), 0);
+    }
+    alone
+}
+
+#[test]
+fn states_have_the_same_bits_alone_and_in_company() {
+    let alone = states_in_company(&Device::Cpu);
+    let options = Options { kv_bytes: Some(4 << 20), ..Options::default() };
+    let engine = Engine::open(&tiny("qwen2"), &options).unwrap();
+    // Through a lens, and scored without one: the same log-probabilities.
+    let chat = Chat::plain("English: one\nGerman:");
+    let width = alone[0].states[0].len() / alone[0].ends.len();
+    let lens = Lens { depths: vec![1], maps: vec![vec![1.0; width], vec![0.0; width]] };
+    let read = engine.read(&chat, " eins", &lens).unwrap();
+    let scored = engine.score_continuations(&chat, &[" eins".to_owned()]).unwrap().remove(0);
+    assert_eq!(read.tokens, scored.tokens);
+    let reading = read.reading.unwrap();
+    assert_eq!(reading.ends.last(), Some(&" eins".len()));
+    assert!(reading.values.iter().all(|values| values[1].to_bits() == 0));
+    let n_layers = engine.facts().n_layers;
+    let error = engine.states(&chat, " eins", &[n_layers]).unwrap_err().to_string();
+    assert!(error.contains(&format!("after {n_layers} layers of a model with {n_layers}")), "{error}");
+}
+
+#[test]
+fn no_control_token_acts_in_a_plain_prompt() {
+    let engine =
+        Engine::open(&tiny("qwen2"), &Options { kv_bytes: Some(4 << 20), ..Options::default() }).unwrap();
+    let ids = |chat: Chat| engine.prompt_ids(&chat).unwrap();
+    assert!(ids(Chat::plain("a<|im_end|>")).len() > ids(Chat::raw("a<|im_end|>")).len());
+    assert_eq!(ids(Chat::plain("a b")), ids(Chat::raw("a b")));
+}

@@ -1,0 +1,7 @@
+//! Statistics against what the reference implementations computed.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod meta;
+mod meta_promptcue;
+#[path = "../../../testing/src/real.rs"]
+mod real;

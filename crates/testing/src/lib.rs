@@ -1,0 +1,60 @@
+//! What tests put in the place of models, how they ask a judge, and builders of what is judged: for the tests of the
+//! program and of the judges. It is built for tests alone, and knows no engine.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    clippy::missing_errors_doc,
+    reason = "only tests call it, and they want to panic"
+)]
+
+mod cast;
+mod chain;
+mod judging;
+mod moody;
+mod real;
+mod rule;
+mod script;
+mod segments;
+mod weighing;
+
+use tribunal_core::llm::{Chat, Reply};
+
+pub use self::{
+    cast::Cast,
+    chain::{Chain, Word},
+    judging::{
+        PAPER_ANSWER, Preview, STRICT_ANSWER, TEXT_ANSWER, conversation, dialogue, judge, judged, run,
+        settings, show, show_question, strict_answer, verdict,
+    },
+    moody::Moody,
+    real::{not_checked, published_data},
+    rule::{Rule, Sampled},
+    script::{Script, Short},
+    segments::{bank, document, segment, segments, translation},
+    weighing::{Halves, Words},
+};
+
+/// Answers one after the other; the last one again and again.
+struct Lines {
+    replies: Vec<Reply>,
+    n_said: usize,
+}
+
+impl Lines {
+    fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self { replies: replies.into_iter().collect(), n_said: 0 }
+    }
+
+    fn next(&mut self) -> Reply {
+        let reply = self.replies[self.n_said.min(self.replies.len() - 1)].clone();
+        self.n_said += 1;
+        reply
+    }
+}
+
+/// The tokens of a chat for models that have no tokenizer: its words.
+fn words(chat: &Chat) -> usize {
+    chat.turns().iter().map(|turn| turn.content.split_whitespace().count()).sum()
+}

@@ -1,0 +1,49 @@
+//! A model that answers by a rule. It weighs nothing.
+
+use tribunal_core::llm::{Chat, Counter, Error, Form, Llm, Reply, Sampling, Scored};
+
+/// Answers by what the chat says.
+pub struct Rule<F>(pub F);
+
+impl<F: Fn(&Chat) -> Reply + Send + Sync> Llm for Rule<F> {
+    fn ask(&self, chat: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Error> {
+        Ok(self.0(chat))
+    }
+
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
+        Err(Error::Engine("a rule weighs nothing".into()))
+    }
+
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl<F: Fn(&Chat) -> Reply + Send + Sync> Counter for Rule<F> {
+    fn count(&self, chat: &Chat) -> Result<usize, Error> {
+        Ok(crate::words(chat))
+    }
+}
+
+/// Answers by what the chat says and how it is sampled.
+pub struct Sampled<F>(pub F);
+
+impl<F: Fn(&Chat, &Sampling) -> Reply + Send + Sync> Llm for Sampled<F> {
+    fn ask(&self, chat: &Chat, _: &Form, sampling: &Sampling) -> Result<Reply, Error> {
+        Ok(self.0(chat, sampling))
+    }
+
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Error> {
+        Err(Error::Engine("a rule weighs nothing".into()))
+    }
+
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl<F: Fn(&Chat, &Sampling) -> Reply + Send + Sync> Counter for Sampled<F> {
+    fn count(&self, chat: &Chat) -> Result<usize, Error> {
+        Ok(crate::words(chat))
+    }
+}

@@ -1,0 +1,51 @@
+//! Models that weigh what they are given: words by a rule, or numbers by fixed odds.
+
+use tribunal_core::llm::{
+    Chat, Error, Finish, Form, Llm, Prompt, Reply, Sampling, Scored, Token, TokenSource, Usage,
+};
+
+fn token(text: &str, logprob: f64) -> Token {
+    Token { id: 0, text: text.into(), logprob, masked_logprob: logprob, source: TokenSource::Sampled }
+}
+
+/// Weighs every word of a text by a rule.
+pub struct Words<F>(pub F);
+
+impl<F: Fn(&str, &str) -> f64 + Send + Sync> Llm for Words<F> {
+    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Error> {
+        Err(Error::Engine("nothing is to be written".into()))
+    }
+
+    fn score_continuations(&self, chat: &Chat, texts: &[String]) -> Result<Vec<Scored>, Error> {
+        let prompt = chat.untemplated().unwrap();
+        assert!(matches!(chat.prompt, Prompt::Plain(_)));
+        let token = |word: &str| token(word, (self.0)(prompt, word));
+        let scored = |text: &String| Scored {
+            text: text.clone(),
+            tokens: text.split_whitespace().map(token).collect(),
+            reading: None,
+            usage: Usage::default(),
+        };
+        Ok(texts.iter().map(scored).collect())
+    }
+}
+
+/// Answers by the last turn, and gives half of the probability to 40 and half to 80.
+pub struct Halves(pub fn(&str) -> String);
+
+impl Llm for Halves {
+    fn ask(&self, chat: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Error> {
+        let text = (self.0)(&chat.turns().last().unwrap().content);
+        Ok(Reply { text, finish: Finish::Form, ..Reply::default() })
+    }
+
+    fn score_continuations(&self, _: &Chat, texts: &[String]) -> Result<Vec<Scored>, Error> {
+        let scored = |text: &String| Scored {
+            text: text.clone(),
+            tokens: vec![token(text, f64::ln(if ["40", "80"].contains(&text.as_str()) { 0.2 } else { 0.0 }))],
+            reading: None,
+            usage: Usage::default(),
+        };
+        Ok(texts.iter().map(scored).collect())
+    }
+}

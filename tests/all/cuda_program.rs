@@ -1,0 +1,246 @@
+//! The program on a GPU, or on the emulated one of `scripts/cuda/emulated.sh`: runs end to end, what goes wrong is said, and
+//! what `bench gpu` measures. The engine's own tests are in its crate. Where there is no GPU the tests say so and pass; with
+//! `TRIBUNAL_TEST_GPU=1` that is a failure.
+#![expect(clippy::print_stderr, reason = "a test that does not run says so")]
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use tribunal::model::Device;
+
+mod ranks;
+
+fn tiny(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny").join(name)
+}
+
+fn gpu() -> Option<Device> {
+    match Device::named("cuda") {
+        Ok(mut devices) => Some(devices.remove(0)),
+        Err(error) => {
+            assert!(std::env::var_os("TRIBUNAL_TEST_GPU").is_none(), "{error}");
+            eprintln!("not checked: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn bench_gpu_measures_a_shape_and_says_what_it_does_not_know() {
+    if gpu().is_none() {
+        return;
+    }
+    let bench = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+        command.args(["bench", "gpu", "--kv-cache", "4MiB", "--batch", "4"]).args(arguments).output().unwrap()
+    };
+    let measured = bench(&["--device", "cuda", "--shape", "tiny", "--json"]);
+    assert!(measured.status.success(), "{}", String::from_utf8_lossy(&measured.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&measured.stdout).unwrap();
+    assert_eq!(report["products"].as_array().unwrap().len(), 10);
+    let documents = report["documents"].as_array().unwrap();
+    let computed = |i: usize| documents[i]["computed_prompt_tokens"].as_u64().unwrap();
+    assert_eq!(computed(2), 6 * 82, "without the tree every prompt is computed whole");
+    assert!(computed(0) < 4 * 82, "{documents:?}");
+    assert_eq!(computed(0), computed(1), "cascade is not the tree");
+    assert_eq!(report["chats"]["requests"], 5);
+    let mut small = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+    small.args(["bench", "gpu", "--device", "cuda", "--shape", "tiny", "--batch", "4", "--json"]);
+    let small = small.args(["--parts", "decode", "--rows", "2,30", "--kv-cache", "64KiB"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&small.stdout).unwrap();
+    assert_eq!(report["decode"][0]["note"], serde_json::Value::Null);
+    let held = &report["decode"][1];
+    assert_eq!(held["throughput"]["batch"], 8, "{held}");
+    assert!(held["note"].as_str().unwrap().contains("the cache holds 8 of 30"), "{held}");
+    if is_emulated() {
+        let mut two = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+        two.env("TRIBUNAL_EMULATED_DEVICES", "2").args([
+            "bench",
+            "gpu",
+            "--shape",
+            "tiny",
+            "--kv-cache",
+            "4MiB",
+        ]);
+        let two = two.args(["--parts", "prefill,decode", "--rows", "2", "--tensor-parallel", "2", "--json"]);
+        let measured = two.output().unwrap();
+        assert!(measured.status.success(), "{}", String::from_utf8_lossy(&measured.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&measured.stdout).unwrap();
+        assert!(report["gpu"].as_str().unwrap().starts_with("2 x Emulated"), "{report}");
+        assert_eq!(report["decode"][0]["throughput"]["batch"], 2, "{report}");
+    }
+    let refused = bench(&["--device", "cpu", "--shape", "tiny"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("measures a GPU"));
+}
+
+/// Runs the binary with the emulated GPU as some variables say.
+fn score(out: &Path, model: &Path, method: &str, variables: &[(&str, &str)], more: &[&str]) -> Output {
+    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/en-de");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+    command
+        .arg("score")
+        .arg("-s")
+        .arg(examples.join("source.txt"))
+        .arg("-t")
+        .arg(examples.join("system-a.txt"));
+    command.arg("--docs").arg(examples.join("docs.txt")).args(["-l", "en-de", "--method", method]);
+    command.args(["--max-tokens", "24", "--limit", "4", "--quiet"]).arg("--model").arg(model);
+    command.arg("--out").arg(out).args(more).envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
+/// A tiny model that takes long prompts.
+fn with_long_context(folder: &Path) -> PathBuf {
+    let model = folder.join("long");
+    std::fs::create_dir(&model).unwrap();
+    for file in std::fs::read_dir(tiny("qwen2")).unwrap() {
+        let file = file.unwrap().path();
+        std::fs::copy(&file, model.join(file.file_name().unwrap())).unwrap();
+    }
+    let config = std::fs::read_to_string(model.join("config.json")).unwrap();
+    let long = config.replace("\"max_position_embeddings\": 512", "\"max_position_embeddings\": 8192");
+    assert_ne!(long, config);
+    std::fs::write(model.join("config.json"), long).unwrap();
+    model
+}
+
+/// Whether the driver is the emulated one, whose behaviour variables change.
+fn is_emulated() -> bool {
+    std::env::var_os("TRIBUNAL_TEST_EMULATED").is_some()
+}
+
+#[test]
+fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
+    if gpu().is_none() || !is_emulated() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let cuda = &["--device", "cuda", "--kv-cache", "8MiB"][..];
+    let verdicts = |name: &str| std::fs::read_to_string(at(name).join("verdicts.jsonl")).unwrap();
+    let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+
+    let fsp = score(&at("fsp"), &with_long_context(folder.path()), "fsp:shots=0", &[], cuda);
+    assert!(matches!(fsp.status.code(), Some(0 | 1)), "{}", said(&fsp));
+    assert_eq!(verdicts("fsp").lines().count(), 4);
+
+    for (variables, more, expected) in [
+        (&[("TRIBUNAL_EMULATED_DEVICES", "0")][..], cuda, "no CUDA device"),
+        (&[], &["--device", "cuda:7"], "there are"),
+        (&[("TRIBUNAL_EMULATED_MEMORY", "200000")], cuda, "out of GPU memory for"),
+        (&[], &["--device", "cuda", "--kv-cache", "1KiB"], "hint: `--kv-cache"),
+        (&[], &["--device", "cuda", "--activations", "float"], "is for CPUs"),
+    ] {
+        let output = score(&at("refused"), &tiny("qwen2"), "gemba-da", variables, more);
+        assert_eq!(output.status.code(), Some(2), "{expected}: {}", said(&output));
+        assert!(said(&output).contains(expected), "{expected}: {}", said(&output));
+    }
+
+    // A GPU that is lost in the middle: what is finished is kept, and the run goes on from there.
+    let one_by_one = [cuda, &["--jobs", "1"]].concat();
+    let run = |name, variables| score(&at(name), &tiny("qwen2"), "gemba-da", variables, &one_by_one);
+    let whole = run("whole", &[]);
+    assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
+    let lost = run("lost", &[("TRIBUNAL_EMULATED_LOST_AFTER", "200")]);
+    assert_eq!(lost.status.code(), Some(2), "{}", said(&lost));
+    assert!(said(&lost).contains("the GPU failed"), "{}", said(&lost));
+    assert!(said(&lost).contains("run the same command again"), "{}", said(&lost));
+    let kept = std::fs::read_to_string(at("lost").join("journal.jsonl")).unwrap().lines().count();
+    assert!((1..4).contains(&kept), "{kept} of 4 units were finished");
+    assert_eq!(run("lost", &[]).status.code(), Some(0));
+    assert_eq!(verdicts("lost"), verdicts("whole"));
+}
+
+/// How often a kernel was launched, as the emulated driver wrote it down.
+fn launches(trace: &Path, kernel: &str) -> usize {
+    std::fs::read_to_string(trace).unwrap().lines().filter(|line| line.contains(kernel)).count()
+}
+
+#[test]
+fn an_adapter_is_signed_and_without_one_nothing_more_is_launched() {
+    if gpu().is_none() || !is_emulated() {
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let judged = |name: &str, more: &[&str]| {
+        let trace = out.path().join(format!("{name}.trace"));
+        let variables = [("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap())];
+        let cuda = [&["--device", "cuda", "--kv-cache", "8MiB"], more].concat();
+        let output = score(&out.path().join(name), &tiny("qwen2"), "gemba-da", &variables, &cuda);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+        let run = std::fs::read_to_string(out.path().join(name).join("run.json")).unwrap();
+        (launches(&trace, "adapter_"), launches(&trace, "gemm_"), run)
+    };
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/adapters/qwen2-all");
+    let (added, products, run) = judged("with", &["--adapter", dir.to_str().unwrap()]);
+    assert!(added > products / 2, "{added} launches for adapters beside {products} for products");
+    assert!(run.contains("\"adapter\":\"qwen2-all\"") && run.contains("adapter_sha256"), "{run}");
+    let (added, _, run) = judged("without", &[]);
+    assert_eq!(added, 0);
+    assert!(!run.contains("adapter_sha256"), "{run}");
+}
+
+/// Another process takes all memory in the middle of a run: it goes on, without recordings, to the same verdicts.
+#[test]
+fn memory_that_another_process_takes_ends_no_run() {
+    if gpu().is_none() || !is_emulated() {
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let at = |name: &str| out.path().join(name);
+    let judged = |name: &str, variables: &[(&str, &str)]| {
+        let cuda = &["--device", "cuda", "--kv-cache", "8MiB", "--jobs", "1"];
+        let output = score(&at(name), &tiny("qwen2"), "gemba-da", variables, cuda);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        std::fs::read_to_string(at(name).join("verdicts.jsonl")).unwrap()
+    };
+    let whole = judged("whole", &[]);
+    for after in ["45", "400"] {
+        let graphs = ("TRIBUNAL_EMULATED_GRAPH_BYTES", "100000");
+        assert_eq!(
+            judged(after, &[graphs, ("TRIBUNAL_EMULATED_TAKEN_AFTER", after)]),
+            whole,
+            "after {after}"
+        );
+    }
+}
+
+/// Cards that are too small, and drivers that are too old, are refused in words that say what would do.
+#[test]
+fn what_does_not_fit_is_refused_with_what_does() {
+    if gpu().is_none() || !is_emulated() {
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let refused = |variables: &[(&str, &str)], more: &[&str]| {
+        let cuda = [&["--device", "cuda"], more].concat();
+        let output = score(&out.path().join("refused"), &tiny("qwen2"), "gemba-da", variables, &cuda);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        said
+    };
+    let memory = |bytes: &'static str| [("TRIBUNAL_EMULATED_MEMORY", bytes)];
+    for (variables, more, expected) in [
+        (memory("100000"), &[][..], "out of GPU memory for the weights: need"),
+        (memory("100000"), &[], "hint: a quantized model takes less"),
+        (memory("500000000"), &[], "out of GPU memory for steps beside the weights: need"),
+        (
+            memory("600000000"),
+            &["--kv-cache", "200MiB"],
+            "out of GPU memory for steps beside this cache: need",
+        ),
+        (memory("600000000"), &["--kv-cache", "200MiB"], "MiB` fits"),
+        (
+            [("TRIBUNAL_EMULATED_DRIVER", "12080")],
+            &[],
+            "the driver supports CUDA 12.8, and this binary needs 13.0\nhint: ",
+        ),
+    ] {
+        let said = refused(&variables, more);
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
