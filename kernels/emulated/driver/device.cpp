@@ -108,38 +108,7 @@ CUresult refuse(const char* function, const std::string& why, CUresult code) {
   return code;
 }
 
-namespace {
-
-// One piece of the stream's work, unless it waits for another stream.
-bool run_one(CUstream_st& stream) {
-  if (stream.queue.empty()) return false;
-  if (const auto after = stream.queue.front().after; after && !after->done) return false;
-  DeviceMemory::Access access;
-  const Op op = std::move(stream.queue.front());
-  stream.queue.pop_front();
-  if (op.act) op.act();
-  return true;
-}
-
-// What runs before anybody waits for it. By a seed: up to seven pieces of work of one stream of one device, both drawn;
-// often none.
-void run_some() {
-  static std::mt19937& draw = *new std::mt19937(settings().late);
-  const auto& devices = driver().devices;
-  if (settings().late <= devices.size()) {
-    for (CUstream stream : devices[settings().late - 1]->streams)
-      while (run_one(*stream)) continue;
-    return;
-  }
-  if (draw() % 2) return;
-  Device& device = *devices[draw() % devices.size()];
-  std::vector<CUstream> streams(device.streams.begin(), device.streams.end());
-  if (streams.empty()) return;
-  CUstream_st& stream = *streams[draw() % streams.size()];
-  for (unsigned left = draw() % 8; left && run_one(stream);) left--;
-}
-
-}  // namespace
+static void run_some();
 
 void add_work(CUstream_st& stream, Op op) {
   if (stream.capture) {
@@ -160,6 +129,34 @@ void run_until(CUstream stream, const Mark* mark) {
     stream->queue.pop_front();
     if (op.act) op.act();
   }
+}
+
+// One piece of the stream's work, unless it waits for another stream.
+static bool run_one(CUstream_st& stream) {
+  if (stream.queue.empty()) return false;
+  if (const auto after = stream.queue.front().after; after && !after->done) return false;
+  DeviceMemory::Access access;
+  const Op op = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  if (op.act) op.act();
+  return true;
+}
+
+// What runs before anybody waits for it. By a seed: up to seven pieces of work of one stream of one device, both drawn;
+// often none.
+static void run_some() {
+  static std::mt19937& draw = *new std::mt19937(settings().late);
+  const auto& devices = driver().devices;
+  if (settings().late <= devices.size()) {
+    for (CUstream stream : devices[settings().late - 1]->streams) run_until(stream, nullptr);
+    return;
+  }
+  if (draw() % 2) return;
+  Device& device = *devices[draw() % devices.size()];
+  std::vector<CUstream> streams(device.streams.begin(), device.streams.end());
+  if (streams.empty()) return;
+  CUstream_st& stream = *streams[draw() % streams.size()];
+  for (unsigned left = draw() % 8; left && run_one(stream);) left--;
 }
 
 void run_everything(Device& device) {

@@ -58,7 +58,7 @@ fn what_cannot_be_one_model_on_several_gpus_is_refused_with_what_can() {
         ),
         (&[], "cuda:0,1,0,2", "4", "names a GPU twice"),
         (&[], "cpu", "2", "`--tensor-parallel 2` is for GPUs"),
-        (&[], "cuda", "9", "from 1 to 8"),
+        (&[], "cuda", "9", "it must be at most 8"),
         (&[], "cuda", "5", "there are 4 devices"),
         (
             &[],

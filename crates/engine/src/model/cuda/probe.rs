@@ -118,7 +118,7 @@ impl Gpu {
             upload.fill(memory.at(), 0..n * k, Fill { seed: seed as u32, scale: 0.02 })?;
             let (memory, segment) = (Arc::new(memory), super::products::segment(n, k));
             let part = Part { memory, offset: 0, way: Way::Direct(Kind::Bf16), first: 0, n, segment };
-            let (outputs, adapters) = (vec![0..n], Adapters::default());
+            let (outputs, adapters) = (std::iter::once(0..n).collect(), Adapters::default());
             Ok(Linear { parts: vec![part], n, k, bias: None, outputs, adapters })
         };
         let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;

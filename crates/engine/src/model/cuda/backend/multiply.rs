@@ -39,6 +39,7 @@ impl Cuda {
         self.add_adapters(x, w, (y, ldy))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "a product is that much")]
     fn multiply_part(
         &self,
         x: &Values,
