@@ -5,11 +5,13 @@
 // where a, b, c, d are the four 16-bit parts of SplitMix64's number i of the stream `seed` (the sum of four uniform
 // numbers; at most 3.5 standard deviations from 0).
 //
-//   out  [n]  bf16, n = n_high * 2^31 + n_low: more than a 32-bit integer counts
+//   out  [n]  bf16, the numbers from number `first` on; n and first as n_high * 2^31 + n_low: more than a 32-bit integer
+//             counts
 //
 // Launch: block 256, any one-dimensional grid; each thread strides over the rest. Moves 2 bytes per value.
 //
-// Proved by kernels/tests/fill.cpp: mean and spread, the same values whatever the grid, first values pinned.
+// Proved by kernels/tests/fill.cpp: mean and spread, the same values whatever the grid, first values pinned,
+// a part as in the whole.
 #include "common.cuh"
 
 namespace {
@@ -23,12 +25,13 @@ __device__ __forceinline__ uint64_t mix(uint64_t x) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(256)
-    fill_bf16(bf16* __restrict__ out, int n_low, int n_high, unsigned seed, float scale) {
+    fill_bf16(bf16* __restrict__ out, int n_low, int n_high, int first_low, int first_high, unsigned seed, float scale) {
   const size_t n = (static_cast<size_t>(n_high) << 31) + static_cast<size_t>(n_low);
+  const size_t first = (static_cast<size_t>(first_high) << 31) + static_cast<size_t>(first_low);
   const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
   const uint64_t start = mix(static_cast<uint64_t>(seed) + 1);
   for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) {
-    const uint64_t bits = mix(start + (i + 1) * 0x9e3779b97f4a7c15ull);
+    const uint64_t bits = mix(start + (first + i + 1) * 0x9e3779b97f4a7c15ull);
     const int sum = static_cast<int>(bits & 0xffff) + static_cast<int>(bits >> 16 & 0xffff) +
                     static_cast<int>(bits >> 32 & 0xffff) + static_cast<int>(bits >> 48);
     const float normal = __fmul_rn(static_cast<float>(sum - 131070), 2.6428998e-5f);  // sqrt(3) / 65536

@@ -107,7 +107,7 @@ fi
 gpu=(kernels scripts/cuda crates/engine/build.rs crates/engine/src/model tests/golden/mma.json tests/golden/planes.snap)
 
 step "the engine on an emulated GPU"
-if ! unchanged emulated "${gpu[@]}" crates/engine/tests/all tests/all/cuda_program.rs; then
+if ! unchanged emulated "${gpu[@]}" crates/engine/tests/all tests/all/cuda_program.rs tests/all/cuda_program; then
   TRIBUNAL_TEST_GPU=1 TRIBUNAL_TEST_EMULATED=1 \
     scripts/cuda/emulated.sh cargo test "${everything[@]}" --test all -- cuda:: cuda_program::
   touch "$stamp"

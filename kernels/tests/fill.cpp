@@ -5,9 +5,9 @@
 
 namespace {
 
-std::vector<bf16> fill(int n, unsigned blocks, unsigned seed, float scale) {
+std::vector<bf16> fill(int n, unsigned blocks, unsigned seed, float scale, int first = 0) {
   std::vector<bf16> out(n + 1, nan_bf16());
-  host::launch(dim3(blocks), dim3(256), 0, [&] { fill_bf16(out.data(), n, 0, seed, scale); });
+  host::launch(dim3(blocks), dim3(256), 0, [&] { fill_bf16(out.data(), n, 0, first, 0, seed, scale); });
   return out;
 }
 
@@ -30,5 +30,7 @@ int main() {
   const uint16_t first[] = {0x3bea, 0xbc1f, 0xbcc8, 0x3b99};  // those of crates/engine/src/model/weights/seeded.rs
   tally.check(std::memcmp(weights.data(), first, sizeof first) == 0, "the first numbers are others");
   tally.check(!same_bits(weights, fill(n, 7, 6, 0.02f)), "another seed gives the same numbers");
+  const auto part = fill(500, 1, 5, 0.02f, 70001);
+  tally.check(std::memcmp(part.data(), weights.data() + 70001, 1000) == 0, "a part has other numbers than the whole");
   return tally.end();
 }

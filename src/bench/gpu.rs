@@ -112,7 +112,7 @@ pub struct Product {
 #[derive(Clone, Debug, Serialize)]
 pub struct Share {
     pub throughput: throughput::Throughput,
-    /// Of the tensor core's peak for prompts, of the bandwidth for answers.
+    /// Of the tensor core's peak for prompts, of the bandwidth for answers; of all GPUs together.
     pub of_limit: f64,
     /// Why fewer answers were written at a time than were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,8 +132,9 @@ pub struct Load {
     pub answer_tokens_per_s: f64,
 }
 
-/// A shape on one GPU.
+/// A shape on one GPU, or on several that have it together.
 pub struct Bench<'a> {
+    /// The first.
     pub gpu: &'a Gpu,
     pub shape: &'a Shape,
     pub sizes: Sizes,
@@ -177,7 +178,8 @@ impl Bench<'_> {
         let engine = self.engine(true, true)?;
         let share = |&n: &usize| {
             let throughput = throughput::prefill(&engine, n, self.sizes.repeats)?;
-            let of_limit = self.shape.prefill_operations(n) / throughput.seconds / peak.operations;
+            let of_limit =
+                self.shape.prefill_operations(n) / throughput.seconds / peak.operations / self.n_cards();
             Ok(Share { throughput, of_limit, note: None })
         };
         self.sizes.prompts.iter().map(share).collect()
@@ -199,7 +201,7 @@ impl Bench<'_> {
             let throughput = throughput::decode(&engine, rows, before, answer, repeats)?;
             let length = before as f64 + answer as f64 / 2.0;
             let steps_per_s = throughput.tokens_per_s / rows as f64;
-            let of_limit = self.shape.decode_bytes(rows, length) * steps_per_s / peak.bytes;
+            let of_limit = self.shape.decode_bytes(rows, length) * steps_per_s / peak.bytes / self.n_cards();
             Ok(Share { throughput, of_limit, note })
         };
         self.sizes.answers.iter().map(share).collect()
@@ -280,7 +282,15 @@ impl Bench<'_> {
     }
 
     fn device(&self, cascade: bool) -> Device {
-        Device::Cuda(if cascade { self.gpu.clone() } else { self.gpu.without_cascade() })
+        let of = |gpu: &Gpu| if cascade { gpu.clone() } else { gpu.without_cascade() };
+        match &self.options.device {
+            Device::Group(group) => Device::Group(group.map(of)),
+            Device::Cpu | Device::Cuda(_) => Device::Cuda(of(self.gpu)),
+        }
+    }
+
+    fn n_cards(&self) -> f64 {
+        self.options.device.gpus().len().max(1) as f64
     }
 }
 

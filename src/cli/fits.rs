@@ -53,7 +53,14 @@ impl Room {
             Some(context) => {
                 format!("fits into {room} with `--context {context}`, not with {}", need.context)
             }
-            None => format!("does not fit into {room}: {} too much", size(need.total() - self.bytes)),
+            None => {
+                let holds = |bytes: &Option<usize>| bytes.is_some_and(|bytes| bytes <= self.bytes);
+                let together = need.on_each.iter().position(holds).map(|i| i + 1);
+                let together =
+                    together.map(|n| format!("; {n} such GPUs hold it with `--tensor-parallel {n}`"));
+                let too_much = size(need.total() - self.bytes);
+                format!("does not fit into {room}: {too_much} too much{}", together.unwrap_or_default())
+            }
         }
     }
 }
@@ -100,7 +107,8 @@ mod tests {
         assert_eq!(verdict("qwen2.5-32b-instruct", 79.0), "fits into 79.00 GiB of a test");
         let shorter = "fits into 65.00 GiB of a test with `--context 14752`, not with 32768";
         assert_eq!(verdict("qwen2.5-32b-instruct", 65.0), shorter);
-        let not = "does not fit into 79.00 GiB of a test: 67.30 GiB too much";
+        let not = "does not fit into 79.00 GiB of a test: 67.30 GiB too much; 2 such GPUs hold it \
+                   with `--tensor-parallel 2`";
         assert_eq!(verdict("qwen2.5-72b-instruct", 79.0), not);
     }
 

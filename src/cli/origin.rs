@@ -75,6 +75,7 @@ fn machine(args: Args<'_>) -> Result<Machine> {
     let kernels = match &options.device {
         Device::Cpu => options.compute.tier.name().to_owned(),
         Device::Cuda(gpu) => format!("{gpu:?}"),
+        Device::Group(group) => format!("{group:?}"),
     };
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let processor = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));

@@ -371,7 +371,7 @@ fn files_of(name: &str, identity: &Identity) -> ModelFiles {
 /// # Errors
 /// A device or tier that this machine does not have.
 pub fn options(args: &EngineArgs) -> Result<Options> {
-    let mut devices = Device::named(args.device())?;
+    let mut devices = Device::for_models(args.device(), args.tensor_parallel)?;
     if args.no_graphs {
         devices = devices.into_iter().map(Device::without_graphs).collect();
     }

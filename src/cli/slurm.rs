@@ -56,7 +56,7 @@ pub struct ArrayArgs {
     /// How many nodes work at the same time
     #[arg(long, value_name = "N", value_parser = args::positive)]
     pub nodes: usize,
-    /// GPUs of each node, one for each task; 0 gives each task a node's processors
+    /// GPUs of each node, as many for each task as `--tensor-parallel`; 0 gives each task a node's processors
     #[arg(long, default_value_t = 0, value_name = "G")]
     pub gpus_per_node: usize,
     /// The time limit of a task, as Slurm writes it: `4:00:00`; a task that reaches it goes on in a new one
@@ -173,7 +173,14 @@ fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
     }
     let dir = std::path::absolute(given)?;
     check(array, &dir)?;
-    let Some(tasks) = array.nodes.checked_mul(array.gpus_per_node.max(1)) else {
+    let gpus_per_task = args.score.engine.tensor_parallel;
+    if !array.gpus_per_node.is_multiple_of(gpus_per_task) || gpus_per_task > array.gpus_per_node.max(1) {
+        bail!(
+            "`--gpus-per-node {}` cannot be shared out to tasks with `--tensor-parallel {gpus_per_task}`\nhint: a multiple of it",
+            array.gpus_per_node
+        );
+    }
+    let Some(tasks) = array.nodes.checked_mul((array.gpus_per_node / gpus_per_task).max(1)) else {
         bail!("`--nodes {}` with `--gpus-per-node {}` is too many", array.nodes, array.gpus_per_node);
     };
     let shards = array.shards.unwrap_or_else(|| tasks.saturating_mul(2));
@@ -187,6 +194,7 @@ fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
         directory: std::env::current_dir()?,
         words: score_words(&begun.words),
         array: array.clone(),
+        gpus_per_task: if array.gpus_per_node > 0 { gpus_per_task } else { 0 },
         tasks: tasks.min(shards),
         shards,
     })

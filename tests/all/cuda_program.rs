@@ -10,6 +10,8 @@ use std::{
 
 use tribunal::model::Device;
 
+mod ranks;
+
 fn tiny(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny").join(name)
 }
@@ -52,6 +54,23 @@ fn bench_gpu_measures_a_shape_and_says_what_it_does_not_know() {
     let held = &report["decode"][1];
     assert_eq!(held["throughput"]["batch"], 8, "{held}");
     assert!(held["note"].as_str().unwrap().contains("the cache holds 8 of 30"), "{held}");
+    if is_emulated() {
+        let mut two = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+        two.env("TRIBUNAL_EMULATED_DEVICES", "2").args([
+            "bench",
+            "gpu",
+            "--shape",
+            "tiny",
+            "--kv-cache",
+            "4MiB",
+        ]);
+        let two = two.args(["--parts", "prefill,decode", "--rows", "2", "--tensor-parallel", "2", "--json"]);
+        let measured = two.output().unwrap();
+        assert!(measured.status.success(), "{}", String::from_utf8_lossy(&measured.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&measured.stdout).unwrap();
+        assert!(report["gpu"].as_str().unwrap().starts_with("2 x Emulated"), "{report}");
+        assert_eq!(report["decode"][0]["throughput"]["batch"], 2, "{report}");
+    }
     let refused = bench(&["--device", "cpu", "--shape", "tiny"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("measures a GPU"));

@@ -33,6 +33,9 @@ const ErrorText kErrors[] = {
     ERROR_TEXT(CUDA_ERROR_NOT_FOUND, "named symbol not found"),
     ERROR_TEXT(CUDA_ERROR_NOT_READY, "device not ready"),
     ERROR_TEXT(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
+    ERROR_TEXT(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "peer access is not supported between these two devices"),
+    ERROR_TEXT(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled"),
+    ERROR_TEXT(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled"),
     ERROR_TEXT(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too many resources requested for launch"),
     ERROR_TEXT(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),
     ERROR_TEXT(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture"),
@@ -53,7 +56,8 @@ int attribute(CUdevice_attribute which, const Device& device) {
   switch (which) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return settings().capability / 10;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return settings().capability % 10;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return settings().multiprocessors;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return settings().multiprocessors - (device.index == settings().unequal_device);
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE: return 32;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
@@ -175,7 +179,7 @@ CUresult CUDAAPI cuDeviceGetUuid(CUuuid* uuid, CUdevice ordinal) {
 }
 CUresult CUDAAPI cuDeviceTotalMem(size_t* bytes, CUdevice ordinal) {
   return of_device(ordinal, [&](Device&) {
-    *bytes = settings().memory;
+    *bytes = settings().memory_of(ordinal);
     return CUDA_SUCCESS;
   });
 }
@@ -193,8 +197,22 @@ CUresult CUDAAPI cuDeviceGetPCIBusId(char* id, int length, CUdevice ordinal) {
 }
 CUresult CUDAAPI cuDeviceCanAccessPeer(int* can, CUdevice ordinal, CUdevice peer) {
   return of_device(ordinal, [&](Device&) {
-    *can = 0;
+    *can = settings().peers && ordinal != peer;
     return device_of(peer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  });
+}
+// The current context's kernels may touch the peer's memory from here on.
+CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+  return on_device([&](Device& device) -> CUresult {
+    if (flags) return CUDA_ERROR_INVALID_VALUE;
+    if (!peer || !device_of(peer->device) || device_of(peer->device)->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!settings().peers || peer->device == device.index) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    return device.peers.insert(peer->device).second ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  });
+}
+CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer) {
+  return on_device([&](Device& device) {
+    return peer && device.peers.erase(peer->device) ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
   });
 }
 
@@ -213,7 +231,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice ordinal) {
     if (!device.lost) run_everything(device);
     for (CUstream stream : device.streams) delete stream;
     for (CUevent event : device.events) delete event;
-    device.streams.clear(), device.events.clear(), device.freed_later.clear();
+    device.streams.clear(), device.events.clear(), device.freed_later.clear(), device.peers.clear();
     device.null_stream.queue.clear(), device.thread_stream.queue.clear();
     DeviceMemory::the().free_all(device.index, settings().leaks);
     return CUDA_SUCCESS;

@@ -46,8 +46,10 @@ std::string wrong_pointer(const Arguments& a, const Device& device) {
     const std::string which = "argument " + std::to_string(i) + " points to ";
     const Allocation* found = DeviceMemory::the().find(at, 0);
     if (!found) return which + DeviceMemory::the().describe(at);
-    if (found->device != device.index) return which + "memory of device " + std::to_string(found->device);
-    if (device.freed_later.count(found->at)) return which + "memory that was handed to cuMemFreeAsync";
+    if (found->device != device.index && !device.peers.count(found->device))
+      return which + "memory of device " + std::to_string(found->device) + ", which device " +
+             std::to_string(device.index) + " has no access to";
+    if (device_of(found->device)->freed_later.count(found->at)) return which + "memory that was handed to cuMemFreeAsync";
   }
   return "";
 }

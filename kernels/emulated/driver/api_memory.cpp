@@ -123,7 +123,7 @@ CUresult free_later(CUdeviceptr at, CUstream handle) {
 
 CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
   return on_device([&](Device& device) {
-    *total = settings().memory, *free = *total - memory().used(device.index);
+    *total = settings().memory_of(device.index), *free = *total - memory().used(device.index);
     return CUDA_SUCCESS;
   });
 }

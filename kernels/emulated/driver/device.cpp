@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 
 #include "../launch.h"
 
@@ -42,14 +43,19 @@ Settings read_settings() {
   s.multiprocessors = static_cast<int>(number("TRIBUNAL_EMULATED_MULTIPROCESSORS", card->multiprocessors));
   s.memory = static_cast<size_t>(number("TRIBUNAL_EMULATED_MEMORY", 1L << 30));
   s.lost_after = std::getenv("TRIBUNAL_EMULATED_LOST_AFTER") ? number("TRIBUNAL_EMULATED_LOST_AFTER", 0) : -1;
-  s.lost_device = std::getenv("TRIBUNAL_EMULATED_LOST_DEVICE")
-                      ? static_cast<int>(number("TRIBUNAL_EMULATED_LOST_DEVICE", 0))
-                      : -1;
   s.graph_bytes = static_cast<size_t>(number("TRIBUNAL_EMULATED_GRAPH_BYTES", 0));
   s.taken_after =
       std::getenv("TRIBUNAL_EMULATED_TAKEN_AFTER") ? number("TRIBUNAL_EMULATED_TAKEN_AFTER", 0) : -1;
+  s.forgotten_wait =
+      std::getenv("TRIBUNAL_EMULATED_FORGOTTEN_WAIT") ? number("TRIBUNAL_EMULATED_FORGOTTEN_WAIT", 0) : -1;
   s.driver = static_cast<int>(number("TRIBUNAL_EMULATED_DRIVER", CUDA_VERSION));
   s.hollow = std::getenv("TRIBUNAL_EMULATED_HOLLOW");
+  const auto device = [](const char* name) { return std::getenv(name) ? static_cast<int>(number(name, 0)) : -1; };
+  s.lost_device = device("TRIBUNAL_EMULATED_LOST_DEVICE");
+  s.unequal_device = device("TRIBUNAL_EMULATED_UNEQUAL_DEVICE");
+  s.small_device = device("TRIBUNAL_EMULATED_SMALL_DEVICE");
+  s.late = static_cast<unsigned>(number("TRIBUNAL_EMULATED_LATE", 0));
+  s.peers = number("TRIBUNAL_EMULATED_PEERS", 1) != 0;
   s.leaks = std::getenv("TRIBUNAL_EMULATED_LEAKS");
   const char* trace = std::getenv("TRIBUNAL_EMULATED_TRACE");
   s.trace = trace ? trace : "";
@@ -102,6 +108,8 @@ CUresult refuse(const char* function, const std::string& why, CUresult code) {
   return code;
 }
 
+static void run_some();
+
 void add_work(CUstream_st& stream, Op op) {
   if (stream.capture) {
     stream.capture->ops.push_back(std::move(op));
@@ -109,6 +117,7 @@ void add_work(CUstream_st& stream, Op op) {
   }
   stream.asked = false;
   stream.queue.push_back(std::move(op));
+  if (settings().late) run_some();
 }
 
 void run_until(CUstream stream, const Mark* mark) {
@@ -120,6 +129,34 @@ void run_until(CUstream stream, const Mark* mark) {
     stream->queue.pop_front();
     if (op.act) op.act();
   }
+}
+
+// One piece of the stream's work, unless it waits for another stream.
+static bool run_one(CUstream_st& stream) {
+  if (stream.queue.empty()) return false;
+  if (const auto after = stream.queue.front().after; after && !after->done) return false;
+  DeviceMemory::Access access;
+  const Op op = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  if (op.act) op.act();
+  return true;
+}
+
+// What runs before anybody waits for it. By a seed: up to seven pieces of work of one stream of one device, both drawn;
+// often none.
+static void run_some() {
+  static std::mt19937& draw = *new std::mt19937(settings().late);
+  const auto& devices = driver().devices;
+  if (settings().late <= devices.size()) {
+    for (CUstream stream : devices[settings().late - 1]->streams) run_until(stream, nullptr);
+    return;
+  }
+  if (draw() % 2) return;
+  Device& device = *devices[draw() % devices.size()];
+  std::vector<CUstream> streams(device.streams.begin(), device.streams.end());
+  if (streams.empty()) return;
+  CUstream_st& stream = *streams[draw() % streams.size()];
+  for (unsigned left = draw() % 8; left && run_one(stream);) left--;
 }
 
 void run_everything(Device& device) {

@@ -29,6 +29,7 @@ struct Device {
   CUstream_st null_stream, thread_stream;  // what handles 0 and 1 mean, and what 2 means
   std::set<CUstream> streams;
   std::set<CUevent> events;
+  std::set<int> peers;              // devices whose memory its kernels may touch
   std::set<uintptr_t> freed_later;  // cuMemFreeAsync was called, its turn has not come
   uint64_t pool_threshold = 0;
 };
@@ -95,7 +96,8 @@ CUresult on_stream(CUstream handle, F body) {
   });
 }
 
-// Queues work, or adds it to the graph that the stream is being captured into.
+// Queues work, or adds it to the graph that the stream is being captured into. With a seed, some streams then do some of
+// what they have.
 void add_work(CUstream_st& stream, Op op);
 void run_everything(Device& device);
 

@@ -70,7 +70,7 @@ void DeviceMemory::map_poison(uintptr_t at, size_t bytes, int protection) {
 
 uintptr_t DeviceMemory::allocate(int device, size_t bytes) {
   const size_t counted = round_up(bytes, kAlign);
-  if (counted < bytes || counted > settings().memory - used_[device]) return 0;
+  if (counted < bytes || counted > settings().memory_of(device) - used_[device]) return 0;
   Allocation a{0, 0, bytes, round_up(counted, kPage), device};
   a.pages = place(a.mapped);
   a.at = a.pages + a.mapped - counted;

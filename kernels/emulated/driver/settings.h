@@ -1,10 +1,16 @@
 // What the environment asks of the emulated driver:
 //
 //   TRIBUNAL_EMULATED_DEVICES      number of devices (1)
+//   TRIBUNAL_EMULATED_PEERS        0: no device reaches another's memory (all do once it is enabled)
+//   TRIBUNAL_EMULATED_UNEQUAL_DEVICE  this device has one multiprocessor less than the others
+//   TRIBUNAL_EMULATED_SMALL_DEVICE    this device has a quarter of the others' memory
+//   TRIBUNAL_EMULATED_LATE         when streams run: 0 as late as they may; N up to the number of devices: device N - 1 as early
+//                                  as it may; others are seeds, some streams run now and then before they must (0)
 //   TRIBUNAL_EMULATED_SM           compute capability: 80, 86, 89 or 90 (90)
 //   TRIBUNAL_EMULATED_MEMORY       bytes of memory of each device (1 GiB); what is free is kept account of
 //   TRIBUNAL_EMULATED_GRAPH_BYTES  what a graph that is ready to be launched takes of it (0)
 //   TRIBUNAL_EMULATED_TAKEN_AFTER  after so many launches another process takes all memory that is free
+//   TRIBUNAL_EMULATED_FORGOTTEN_WAIT  the wait of this number, among those for another device's event, does not happen (none)
 //   TRIBUNAL_EMULATED_DRIVER       version of the driver's interface (that of the headers: 13000)
 //   TRIBUNAL_EMULATED_HOLLOW       set: kernels are checked and counted, not run: for accounts of memory that no machine has
 //   TRIBUNAL_EMULATED_MULTIPROCESSORS  (those of a usual card)
@@ -22,10 +28,13 @@ namespace host {
 
 struct Settings {
   int devices, capability, multiprocessors, lost_device, driver;
+  int unequal_device, small_device;  // -1: none
+  unsigned late;
   size_t memory, graph_bytes;
-  long lost_after, taken_after;  // -1: never
-  bool leaks, hollow;
+  long lost_after, taken_after, forgotten_wait;  // -1: never
+  bool leaks, hollow, peers;
   std::string trace;
+  size_t memory_of(int device) const { return device == small_device ? memory / 4 : memory; }
 };
 const Settings& settings();
 

@@ -11,7 +11,6 @@ use crate::{
         shapes::{self, Shape},
     },
     cli::{args::EngineArgs, panel, table::Table},
-    engine::Device,
 };
 
 /// What is measured of a GPU.
@@ -44,7 +43,7 @@ pub struct Args {
 /// A measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
-    /// Each product of a layer alone
+    /// Each product of a layer alone, on one GPU
     Products,
     /// Prompts, one at a time
     Prefill,
@@ -74,7 +73,8 @@ struct Report {
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let shape = Shape::named(&args.shape)?;
     let options = panel::options(&args.engine)?;
-    let Device::Cuda(gpu) = &options.device else {
+    let gpus = options.device.gpus();
+    let Some(gpu) = gpus.first() else {
         bail!("`bench gpu` measures a GPU, and there is none; hint: `--device cuda` says why");
     };
     let mut sizes = Sizes::of(&shape);
@@ -86,9 +86,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let peak = bench.peak()?;
     let wants = |part| args.parts.contains(&part);
     let report = Report {
-        gpu: gpu.name().to_owned(),
+        gpu: if gpus.len() > 1 { format!("{} x {}", gpus.len(), gpu.name()) } else { gpu.name().to_owned() },
         peak,
-        products: wants(Part::Products).then(|| bench.products(peak)).transpose()?,
+        products: (wants(Part::Products) && gpus.len() == 1).then(|| bench.products(peak)).transpose()?,
         prefill: wants(Part::Prefill).then(|| bench.prefill(peak)).transpose()?,
         decode: wants(Part::Decode).then(|| bench.decode(peak)).transpose()?,
         documents: wants(Part::Documents).then(|| bench.documents()).transpose()?,

@@ -15,6 +15,8 @@ pub struct Job {
     /// The arguments of `tribunal score`.
     pub words: Vec<String>,
     pub array: ArrayArgs,
+    /// 0 gives each task a node's processors.
+    pub gpus_per_task: usize,
     /// Tasks at the same time.
     pub tasks: usize,
     pub shards: usize,
@@ -58,14 +60,14 @@ impl Job {
     /// The script of the array.
     #[must_use]
     pub fn array(&self) -> String {
-        let Self { shards, tasks, array, .. } = self;
+        let Self { shards, tasks, array, gpus_per_task, .. } = self;
         let mut text = self.head("shard", &array.time);
         let _ = writeln!(text, "#SBATCH --array=1-{shards}%{tasks}");
         let _ = writeln!(text, "#SBATCH --output={}", quoted_option(&self.dir.join("slurm/shard-%a.log")));
         // Two minutes before the time is up, the task is told and goes back into the queue.
         text += "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --signal=B:USR1@120\n";
-        if array.gpus_per_node > 0 {
-            text += "#SBATCH --gpus-per-node=1\n";
+        if *gpus_per_task > 0 {
+            let _ = writeln!(text, "#SBATCH --gpus-per-node={gpus_per_task}");
         }
         let _ = writeln!(text, "\nset -euo pipefail\ncd {}", quoted(&self.directory.display().to_string()));
         if let Some(stage) = &array.stage {
@@ -148,6 +150,7 @@ mod tests {
             directory: "/work".into(),
             words: ["--method", "fsp:shots=0", "-s", "it's.txt"].map(str::to_owned).into(),
             array,
+            gpus_per_task: 1,
             tasks: 8,
             shards: 16,
         }

@@ -63,6 +63,8 @@ pub struct Need {
     pub steps: usize,
     /// Unit: positions.
     pub context: usize,
+    /// What each card needs at most where 1, 2, .. of them have the model together; `None` where so many cannot.
+    pub on_each: [Option<usize>; cuda::MOST_CARDS],
 }
 
 impl Need {
@@ -73,7 +75,17 @@ impl Need {
         let of_position = 2 * sizes.n_layers * sizes.n_kv_heads * sizes.head_dim * KvType::Bf16.bytes();
         let most = most(sizes, LEAST_TOKENS.min(options.step_tokens), options.n_rows, context);
         let steps = cuda::step_bytes(sizes, most) + SPARE;
-        Self { weights, cache: of_position * context.next_multiple_of(BLOCK), steps, context }
+        let cache = of_position * context.next_multiple_of(BLOCK);
+        // Each has the whole table of embeddings, and whole rows of what goes into a product.
+        let table = 2 * sizes.vocab * sizes.hidden;
+        let rows = 2 * most.rows * sizes.intermediate.max(sizes.n_heads * sizes.head_dim);
+        let mut on_each = [None; cuda::MOST_CARDS];
+        for n in cuda::possible_cards(sizes.n_heads, sizes.n_kv_heads) {
+            let own_cache = cache / sizes.n_kv_heads.max(1) * (sizes.n_kv_heads / n).max(1);
+            let beside = if n == 1 { 0 } else { table - table / n + rows };
+            on_each[n - 1] = Some(weights / n + own_cache + steps + beside);
+        }
+        Self { weights, cache, steps, context, on_each }
     }
 
     /// What the model of a GGUF file or a safetensors folder needs.

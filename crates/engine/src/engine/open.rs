@@ -47,7 +47,7 @@ pub fn over(
     let devices = std::iter::once(&options.device).chain(&options.more_devices);
     let models = devices.map(|device| ready(device, weights, &adapters, context, options));
     let models: Vec<Ready> = models.collect::<Result<_, Error>>()?;
-    let kv_bytes = models.iter().map(|ready| ready.n_blocks * options.kv.block_bytes(config)).sum();
+    let kv_bytes = models.iter().map(|ready| ready.kv_bytes).sum();
     let tokenizer = Arc::new(tokenizer);
     let built = Built { weights, context, template: source, stops };
     let facts = Facts {
@@ -85,31 +85,49 @@ fn ready(
 ) -> Result<Ready, Error> {
     let config = weights.config();
     let loaded_bytes = weights.n_bytes() + adapters.iter().map(Adapter::n_bytes).sum::<usize>();
-    let gpu = match device {
-        Device::Cuda(gpu) => gpu,
-        Device::Cpu => {
-            // Refused before weights are read, which takes a while.
-            let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(loaded_bytes));
-            let n_blocks = blocks(config, context, kv_bytes, options)?;
-            memory::check_limit(loaded_bytes.saturating_add(n_blocks * options.kv.block_bytes(config)))?;
-            let mut model = loaded(device, weights, adapters, options)?;
-            model.reserve(n_blocks, options.kv)?;
-            let limits = limits(options, options.step_tokens, None);
-            return Ok(Ready { model, n_blocks, limits });
-        }
-    };
-    if let Some(kv_bytes) = options.kv_bytes {
-        blocks(config, context, kv_bytes, options)?;
+    let gpus = device.gpus();
+    if gpus.is_empty() {
+        // Refused before weights are read, which takes a while.
+        let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(loaded_bytes));
+        let shares = Shares { n_cards: 1, block_bytes: options.kv.block_bytes(config), context };
+        let n_blocks = blocks(shares, kv_bytes, options)?;
+        let kv_bytes = n_blocks * shares.block_bytes;
+        memory::check_limit(loaded_bytes.saturating_add(kv_bytes))?;
+        let mut model = loaded(device, weights, adapters, options)?;
+        model.reserve(n_blocks, options.kv)?;
+        let limits = limits(options, options.step_tokens, None);
+        return Ok(Ready { model, n_blocks, kv_bytes, limits });
     }
-    let free = || Ok::<usize, model::Error>(gpu.memory()?.0);
-    if loaded_bytes > free()? {
-        return Err(model::Error::from(cuda::Error::weights(loaded_bytes, free()?)).into());
+    let block_bytes = options.kv.block_bytes(&device.share(config)?);
+    let shares = Shares { n_cards: gpus.len(), block_bytes, context };
+    if let Some(kv_bytes) = options.kv_bytes {
+        blocks(shares, kv_bytes / shares.n_cards, options)?;
+    }
+    // What is free on the card that has least.
+    let free = || {
+        let free = gpus.iter().map(|gpu| Ok(gpu.memory()?.0)).collect::<Result<Vec<_>, cuda::Error>>();
+        free.map(|free| free.into_iter().min().unwrap_or(0)).map_err(model::Error::from)
+    };
+    if loaded_bytes / shares.n_cards > free()? {
+        let error = cuda::Error::weights(loaded_bytes / shares.n_cards, free()?);
+        return Err(model::Error::from(error).into());
     }
     let mut model = loaded(device, weights, adapters, options)?;
-    let (n_tokens, most) = largest_step(&*model, context, free()?, options)?;
+    let (n_tokens, most) = largest_step(&*model, shares, free()?, options)?;
     model.prepare(most)?;
-    let n_blocks = cache(&mut *model, context, free()?, options)?;
-    Ok(Ready { model, n_blocks, limits: limits(options, n_tokens, Some(most)) })
+    let n_blocks = cache(&mut *model, shares, free()?, options)?;
+    let kv_bytes = n_blocks * block_bytes * shares.n_cards;
+    Ok(Ready { model, n_blocks, kv_bytes, limits: limits(options, n_tokens, Some(most)) })
+}
+
+/// How a cache lies on the cards of an engine.
+#[derive(Clone, Copy)]
+struct Shares {
+    n_cards: usize,
+    /// Bytes of a block on each card.
+    block_bytes: usize,
+    /// Positions of one sequence.
+    context: usize,
 }
 
 fn limits(options: &Options, n_tokens: usize, most: Option<Most>) -> Limits {
@@ -125,13 +143,13 @@ fn limits(options: &Options, n_tokens: usize, most: Option<Most>) -> Limits {
 /// The largest step that leaves room for the cache, with its prompt tokens.
 fn largest_step(
     model: &dyn Model,
-    context: usize,
+    Shares { n_cards, block_bytes, context }: Shares,
     free: usize,
     options: &Options,
 ) -> Result<(usize, Most), Error> {
     let config = model.config();
-    let block_bytes = options.kv.block_bytes(config);
-    let cache = options.kv_bytes.unwrap_or_else(|| context.div_ceil(BLOCK) * block_bytes);
+    let given = options.kv_bytes.map(|bytes| bytes / n_cards);
+    let cache = given.unwrap_or_else(|| context.div_ceil(BLOCK) * block_bytes);
     let mut least = 0;
     for n_tokens in memory::step_tokens(options) {
         let most = memory::most(config.into(), n_tokens, options.n_rows, context);
@@ -144,7 +162,7 @@ fn largest_step(
     let fits = free.saturating_sub(least) / block_bytes * BLOCK;
     let (what, hint) = match options.kv_bytes {
         Some(_) if fits >= context => {
-            let most = memory::whole_size(free - least);
+            let most = memory::whole_size((free - least) * n_cards);
             ("steps beside this cache".to_owned(), format!("`--kv-cache {most}` fits"))
         }
         _ if fits > 0 => {
@@ -158,16 +176,17 @@ fn largest_step(
 
 /// Reserves the cache; the number of its blocks. Where it is to take what is free, and something else takes memory at the
 /// same time, it takes less.
-fn cache(model: &mut dyn Model, context: usize, free: usize, options: &Options) -> Result<usize, Error> {
-    let mut kv_bytes = options.kv_bytes.unwrap_or_else(|| free.saturating_sub(memory::SPARE));
-    let mut n_blocks = blocks(model.config(), context, kv_bytes, options)?;
+fn cache(model: &mut dyn Model, shares: Shares, free: usize, options: &Options) -> Result<usize, Error> {
+    let given = options.kv_bytes.map(|bytes| bytes / shares.n_cards);
+    let mut kv_bytes = given.unwrap_or_else(|| free.saturating_sub(memory::SPARE));
+    let mut n_blocks = blocks(shares, kv_bytes, options)?;
     while let Err(error) = model.reserve(n_blocks, options.kv) {
         let full = matches!(error, model::Error::Gpu(cuda::Error::Memory { .. }));
         if !full || options.kv_bytes.is_some() {
             return Err(error.into());
         }
-        kv_bytes = n_blocks * options.kv.block_bytes(model.config()) / 16 * 15;
-        n_blocks = blocks(model.config(), context, kv_bytes, options).map_err(|_| error)?;
+        kv_bytes = n_blocks * shares.block_bytes / 16 * 15;
+        n_blocks = blocks(shares, kv_bytes, options).map_err(|_| error)?;
     }
     Ok(n_blocks)
 }
@@ -186,16 +205,16 @@ fn loaded(
     Ok(model)
 }
 
-/// Blocks of the cache; at least one sequence of the full context must fit.
-fn blocks(config: &Config, context: usize, kv_bytes: usize, options: &Options) -> Result<usize, Error> {
-    let block_bytes = options.kv.block_bytes(config);
+/// Blocks of a cache that has so many bytes of each card; at least one sequence of the full context must fit.
+fn blocks(shares: Shares, kv_bytes: usize, options: &Options) -> Result<usize, Error> {
+    let Shares { n_cards, block_bytes, context } = shares;
     let (have, need) = (kv_bytes / block_bytes, context.div_ceil(BLOCK));
     if have < need {
         return Err(Error::Cache {
-            given: memory::size(kv_bytes),
+            given: memory::size(kv_bytes * n_cards),
             fits: have * BLOCK,
             context,
-            needed: memory::size(need * block_bytes),
+            needed: memory::size(need * block_bytes * n_cards),
         });
     }
     // More than every row can fill would lie idle.

@@ -8,6 +8,7 @@ use crate::{
     model::{
         Compute, Device, Weights,
         cpu::{Activations, Format},
+        cuda::Gpu,
     },
     signature::Signature,
 };
@@ -68,14 +69,16 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
                 signature = signature.with("tier", tier.name());
             }
         }
-        // A GPU knows neither tiers nor other activations; its generation decides how tensor cores round.
-        Device::Cuda(gpu) => {
+        // A GPU knows neither tiers nor other activations; its generation decides how tensor cores round. How many have the
+        // model moves no bit.
+        Device::Cuda(_) | Device::Group(_) => {
+            let generation = device.gpus().first().map_or_else(String::new, Gpu::generation);
             signature = signature
                 .with("dtype", dtype(built.weights, None))
                 .with("act", "bf16")
                 .with("kv", kv.name())
                 .with("device", "cuda")
-                .with("sm", gpu.generation());
+                .with("sm", generation);
         }
     }
     signature = signature.with("context", built.context.to_string());

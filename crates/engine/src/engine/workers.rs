@@ -36,6 +36,8 @@ pub struct Ready {
     pub model: Box<dyn Model>,
     /// Blocks of the cache.
     pub n_blocks: usize,
+    /// Bytes of the cache, on all cards of the model together.
+    pub kv_bytes: usize,
     pub limits: Limits,
 }
 
@@ -169,7 +171,7 @@ impl Known {
 
 fn start(
     i: usize,
-    Ready { model, n_blocks, limits }: Ready,
+    Ready { model, n_blocks, limits, .. }: Ready,
     options: &Options,
 ) -> Result<WorkerHandle, Error> {
     let (sender, inbox) = channel();

@@ -18,6 +18,8 @@ pub struct Matrices<'a> {
     pub parts: &'a [(String, usize)],
     /// Columns (inputs).
     pub k: usize,
+    /// Outputs that stay together where several cards share them out: those of a head, else 1.
+    pub unit: usize,
 }
 
 /// What an adapter adds to one matrix: `scale B (A x)`.

@@ -11,10 +11,17 @@ pub use gpu::Gpu;
 mod arena;
 pub use arena::{Sizes, step_bytes};
 
+mod group;
+pub use group::Group;
+
+mod share;
+pub use share::{MOST_CARDS, possible_cards};
+
 mod adapter;
 mod backend;
 mod graphs;
 mod plan;
+mod ranks;
 mod rope_table;
 mod step_upload;
 mod tail;
@@ -45,6 +52,23 @@ pub const RECORDED_ROWS: usize = 256;
 /// Tensors that are missing or cannot be multiplied there, or too little memory.
 pub fn load(gpu: &Gpu, weights: &super::Weights) -> Result<Box<dyn super::Model>, super::Error> {
     Ok(Box::new(super::Decoder::load(weights, backend::Cuda::new(gpu, weights.config())?)?))
+}
+
+/// Loads a checkpoint's weights onto several GPUs, each its share.
+///
+/// # Errors
+/// As [`load`], and a number of GPUs that the model cannot be spread over.
+pub fn load_on_group(group: &Group, weights: &super::Weights) -> Result<Box<dyn super::Model>, super::Error> {
+    Ok(Box::new(super::Decoder::load(weights, ranks::Ranks::new(group, weights.config())?)?))
+}
+
+/// Numbers as a sentence lists them: "1, 2 or 4".
+fn in_words(numbers: &[usize]) -> String {
+    let words: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
+    }
 }
 
 /// What a GPU reaches.
@@ -85,6 +109,23 @@ pub enum Error {
     /// Unit: MiB.
     #[error("out of GPU memory for {what}: need {wanted} MiB, {free} MiB free; hint: {hint}")]
     Memory { what: String, wanted: usize, free: usize, hint: String },
+    #[error(
+        "`{name}` ({ordinal}) and `{first_name}` ({first}) differ; hint: one model is spread over GPUs of one kind"
+    )]
+    Unequal { first: usize, first_name: String, ordinal: usize, name: String },
+    #[error(
+        "GPU {from} has no access to the memory of GPU {to}; hint: `nvidia-smi topo -p2p r` shows which GPUs have; or give \
+         each a model of its own, without `--tensor-parallel`"
+    )]
+    NoPeer { from: usize, to: usize },
+    #[error(
+        "a model with {n_heads} heads, {n_kv_heads} of keys and values, cannot be spread over {n_cards} GPUs; \
+         hint: `--tensor-parallel` {}",
+        in_words(possible)
+    )]
+    Cards { n_cards: usize, n_heads: usize, n_kv_heads: usize, possible: Vec<usize> },
+    #[error("GPU {ordinal}: {source}")]
+    Card { ordinal: usize, source: Box<Self> },
     #[error("a step is larger than the room that was made for it: {0}")]
     Room(String),
     #[error("the KV cache of a GPU holds bf16, not {0}; hint: leave out `--kv-dtype`")]
@@ -105,6 +146,16 @@ impl Error {
         // Rounded so that what is needed never reads as what is free.
         let (wanted, free) = (wanted.div_ceil(1 << 20), mib(free));
         Self::Memory { what: what.to_owned(), wanted, free, hint: hint.to_owned() }
+    }
+
+    /// The same error, of one GPU among several.
+    fn on_card(self, ordinal: usize) -> Self {
+        match self {
+            Self::Memory { what, wanted, free, hint } => {
+                Self::Memory { what: format!("{what} on GPU {ordinal}"), wanted, free, hint }
+            }
+            error => Self::Card { ordinal, source: Box::new(error) },
+        }
     }
 
     /// Too little memory for weights; sizes in bytes.

@@ -122,7 +122,7 @@ impl<B: Backend> Decoder<B> {
         let lm_head = if config.tied {
             backend.tied(&embed_tokens)?
         } else {
-            load.linear(&[("lm_head".into(), vocab)], hidden)?
+            load.linear(&[("lm_head".into(), vocab)], hidden, 1)?
         };
         let layers = (0..config.n_layers).map(|layer| load.layer(layer)).collect::<Result<_, _>>()?;
         let norm = load.norm("model.norm", hidden)?;
@@ -300,20 +300,20 @@ impl<B: Backend> Load<'_, B> {
         let gate_up = [(at("mlp.gate_proj"), c.intermediate), (at("mlp.up_proj"), c.intermediate)];
         Ok(Layer {
             input_layernorm: self.norm(&at("input_layernorm"), c.hidden)?,
-            qkv: self.linear(&qkv, c.hidden)?,
+            qkv: self.linear(&qkv, c.hidden, c.head_dim)?,
             q_norm: self.head_norm(&at("self_attn.q_norm"))?,
             k_norm: self.head_norm(&at("self_attn.k_norm"))?,
-            o_proj: self.linear(&[(at("self_attn.o_proj"), c.hidden)], q)?,
+            o_proj: self.linear(&[(at("self_attn.o_proj"), c.hidden)], q, 1)?,
             mlp_norm: self.norm(&at(mlp_norm), c.hidden)?,
-            gate_up: self.linear(&gate_up, c.hidden)?,
-            down_proj: self.linear(&[(at("mlp.down_proj"), c.hidden)], c.intermediate)?,
+            gate_up: self.linear(&gate_up, c.hidden, 1)?,
+            down_proj: self.linear(&[(at("mlp.down_proj"), c.hidden)], c.intermediate, 1)?,
             post_norms,
             reach: if c.sliding[layer] { Reach::Local } else { Reach::Global },
         })
     }
 
-    fn linear(&self, parts: &[(String, usize)], k: usize) -> Result<B::Linear, Error> {
-        self.backend.linear(self.weights, Matrices { parts, k })
+    fn linear(&self, parts: &[(String, usize)], k: usize, unit: usize) -> Result<B::Linear, Error> {
+        self.backend.linear(self.weights, Matrices { parts, k, unit })
     }
 
     fn head_norm(&self, name: &str) -> Result<Option<B::Vector>, Error> {

@@ -2,9 +2,9 @@
 //! knows nothing of what fits into the device's memory.
 
 use super::{
-    Compute, Decoder, Model, Weights,
+    Compute, Config, Decoder, Model, Weights,
     cpu::Cpu,
-    cuda::{self, Gpu},
+    cuda::{self, Gpu, Group},
 };
 
 /// A device that is there.
@@ -15,6 +15,8 @@ pub enum Device {
     Cpu,
     /// An NVIDIA GPU.
     Cuda(Gpu),
+    /// Several that have one model together.
+    Group(Group),
 }
 
 /// Why a device cannot be had.
@@ -32,6 +34,18 @@ pub enum Error {
         "`{0}`: these GPUs are of different generations, whose scores differ; hint: name GPUs of one kind"
     )]
     Different(String),
+    #[error(
+        "`--tensor-parallel {0}` is for GPUs that are named; hint: `--device cuda:0,1`, or leave out `--tensor-parallel`"
+    )]
+    NotGpus(usize),
+    #[error(
+        "`--tensor-parallel {n_cards}` needs a multiple of {n_cards} GPUs, and `--device` names {n_devices}; hint: `--device \
+         cuda:{}`",
+        (0..*n_cards).map(|n| n.to_string()).collect::<Vec<_>>().join(",")
+    )]
+    Groups { n_cards: usize, n_devices: usize },
+    #[error("`--tensor-parallel {n_cards}`: {reason}")]
+    Group { n_cards: usize, reason: cuda::Error },
     /// The binary has no CUDA kernels.
     #[error(
         "`{0}`: this binary was built without CUDA; hint: `scripts/cuda/build.sh` builds one with it, or choose `cpu`"
@@ -66,9 +80,65 @@ impl Device {
         }
     }
 
+    /// As [`Device::named`], for models that are spread over `n_cards` GPUs each: `cuda` and `auto` are the first so many.
+    ///
+    /// # Errors
+    /// As [`Device::named`] and [`Device::grouped`].
+    pub fn for_models(name: &str, n_cards: usize) -> Result<Vec<Self>, Error> {
+        if n_cards <= 1 || !["auto", "cuda"].contains(&name) {
+            return Self::grouped(Self::named(name)?, n_cards);
+        }
+        let ordinals: Vec<String> = (0..n_cards).map(|n| n.to_string()).collect();
+        Self::grouped(Self::named(&format!("cuda:{}", ordinals.join(",")))?, n_cards)
+    }
+
+    /// Devices of `n_cards` GPUs each, for models that are spread over as many (tensor parallelism). GPUs are taken in
+    /// the order that they were named in.
+    ///
+    /// # Errors
+    /// A number that does not divide that of the devices, devices other than GPUs, GPUs that are not alike or cannot reach
+    /// each other.
+    pub fn grouped(devices: Vec<Self>, n_cards: usize) -> Result<Vec<Self>, Error> {
+        if n_cards <= 1 {
+            return Ok(devices);
+        }
+        let n_devices = devices.len();
+        let gpu = |device| if let Self::Cuda(gpu) = device { Some(gpu) } else { None };
+        let gpus: Option<Vec<Gpu>> = devices.into_iter().map(gpu).collect();
+        let gpus = gpus.ok_or(Error::NotGpus(n_cards))?;
+        if !n_devices.is_multiple_of(n_cards) {
+            return Err(Error::Groups { n_cards, n_devices });
+        }
+        let group = |gpus: &[Gpu]| {
+            Group::new(gpus.to_vec()).map(Self::Group).map_err(|reason| Error::Group { n_cards, reason })
+        };
+        gpus.chunks(n_cards).map(group).collect()
+    }
+
     #[must_use]
     pub fn is_cpu(&self) -> bool {
         matches!(self, Self::Cpu)
+    }
+
+    /// Its GPUs; none for a CPU.
+    #[must_use]
+    pub fn gpus(&self) -> &[Gpu] {
+        match self {
+            Self::Cpu => &[],
+            Self::Cuda(gpu) => std::slice::from_ref(gpu),
+            Self::Group(group) => group.gpus(),
+        }
+    }
+
+    /// A model as one of its GPUs computes it: all of it, where there is one alone.
+    ///
+    /// # Errors
+    /// A number of GPUs that the model cannot be spread over.
+    pub fn share(&self, config: &Config) -> Result<Config, super::Error> {
+        match self {
+            Self::Group(group) => Ok(group.config(config)?),
+            Self::Cpu | Self::Cuda(_) => Ok(config.clone()),
+        }
     }
 
     /// The same device, where a GPU launches every kernel by itself instead of steps as they were recorded. It moves no
@@ -78,6 +148,7 @@ impl Device {
         match self {
             Self::Cpu => Self::Cpu,
             Self::Cuda(gpu) => Self::Cuda(gpu.without_graphs()),
+            Self::Group(group) => Self::Group(group.map(Gpu::without_graphs)),
         }
     }
 
@@ -89,6 +160,7 @@ impl Device {
         match self {
             Self::Cpu => Ok(Box::new(Decoder::load(weights, Cpu::new(weights.config(), compute))?)),
             Self::Cuda(gpu) => cuda::load(gpu, weights),
+            Self::Group(group) => cuda::load_on_group(group, weights),
         }
     }
 }

@@ -127,13 +127,23 @@ pub fn bits(row: &[f32]) -> Vec<u32> {
 /// Feeds sequences of these lengths in chunks cut by `cuts`, several at once, and compares each row's bits with those
 /// of a whole prefill alone.
 pub fn check_company(model: &mut dyn Model, kind: KvType, lengths: &[usize], cuts: &[(usize, usize)]) {
+    let expected = alone(model, &sequences(lengths), kind);
+    check_bits(model, kind, &expected, cuts);
+}
+
+/// Sequences of these lengths.
+pub fn sequences(lengths: &[usize]) -> Vec<Vec<u32>> {
     let id = |s: usize, i: usize| ((s * 31 + i * 17 + i * i) % 300) as u32;
-    let sequences: Vec<Vec<u32>> =
-        lengths.iter().enumerate().map(|(s, &n)| (0..n).map(|i| id(s, i)).collect()).collect();
-    let expected = alone(model, &sequences, kind);
+    lengths.iter().enumerate().map(|(s, &n)| (0..n).map(|i| id(s, i)).collect()).collect()
+}
+
+/// The same with the bits that are expected of [`sequences`].
+pub fn check_bits(model: &mut dyn Model, kind: KvType, expected: &[Vec<Vec<u32>>], cuts: &[(usize, usize)]) {
+    let lengths: Vec<usize> = expected.iter().map(Vec::len).collect();
+    let sequences = sequences(&lengths);
     let mut desk = Desk::new(model, &sequences, kind);
     let mut cuts = cuts.iter().copied().cycle();
-    while desk.done.iter().zip(lengths).any(|(done, length)| done < length) {
+    while desk.done.iter().zip(&lengths).any(|(done, length)| done < length) {
         let mut work: Vec<(usize, usize)> = Vec::new();
         for (sequence, tokens) in cuts.by_ref().take(3) {
             let sequence = sequence % lengths.len();

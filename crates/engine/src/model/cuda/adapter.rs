@@ -1,6 +1,8 @@
 //! Adapters on a GPU: what all of them add to the weight matrices of one input, in a table that the kernels of
 //! `kernels/adapter.cu` read. It launches nothing.
 
+use std::ops::Range;
+
 use super::{
     Error,
     memory::{Memory, WEIGHTS},
@@ -58,18 +60,19 @@ impl Adapters {
         self.table.as_ref()
     }
 
-    /// Sends the next adapter's part in these matrices. The table moves.
+    /// Sends the next adapter's part in these outputs of the matrices. The table moves.
     ///
     /// # Errors
     /// The device has no memory for it, or fails.
     pub(super) fn push(
         &mut self,
         parts: &[Option<Added<'_>>],
+        outputs: &[Range<usize>],
         upload: &mut WeightUpload,
     ) -> Result<(), Error> {
         debug_assert_eq!(parts.len(), self.outputs.len());
-        for part in parts {
-            self.pairs.push(part.map(|added| Pair::send(added, upload)).transpose()?);
+        for (part, outputs) in parts.iter().zip(outputs) {
+            self.pairs.push(part.map(|added| Pair::send(added, outputs.clone(), upload)).transpose()?);
         }
         if self.pairs.iter().any(Option::is_some) {
             let memory = upload.bytes(&self.bytes(), WEIGHTS)?;
@@ -104,10 +107,15 @@ impl Adapters {
 }
 
 impl Pair {
-    fn send(Added { matrices, scale }: Added<'_>, upload: &mut WeightUpload) -> Result<Self, Error> {
+    fn send(
+        Added { matrices, scale }: Added<'_>,
+        outputs: Range<usize>,
+        upload: &mut WeightUpload,
+    ) -> Result<Self, Error> {
         let rank = matrices.a.len() / matrices.n_in.max(1);
+        let b = &matrices.b[outputs.start * rank..outputs.end * rank];
         // Outputs side by side, as threads that compute neighbours read them.
-        let of_rank = |j: usize| matrices.b.iter().skip(j).step_by(rank);
+        let of_rank = |j: usize| b.iter().skip(j).step_by(rank);
         let numbers = matrices.a.iter().chain((0..rank).flat_map(of_rank));
         let bytes: Vec<u8> = numbers.flat_map(|x| x.to_le_bytes()).collect();
         Ok(Self { memory: upload.bytes(&bytes, WEIGHTS)?, a_bytes: 4 * matrices.a.len(), rank, scale })

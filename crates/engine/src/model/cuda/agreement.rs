@@ -54,8 +54,11 @@ impl Gpu {
         }
         let operands = Operands { gpu: self, stream: &stream, x: of_x, w: of_w, y, shape };
         let tiles = TILES.iter().filter(|tile| tile.kind == kind && self.runs(tile));
-        let launches =
-            tiles.flat_map(|tile| [Some(tile.launch_whole(m, n, k)), tile.launch_split(m, n, k)]).flatten();
+        let segment = products::segment(n, k);
+        let of_tile = |tile: &'static Tile| {
+            [Some(tile.launch_whole(shape, segment)), tile.launch_split(shape, segment)]
+        };
+        let launches = tiles.flat_map(of_tile).flatten();
         launches.map(|launch| Ok((launch.kernel, operands.multiply(launch)?))).collect()
     }
 

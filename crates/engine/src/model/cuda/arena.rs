@@ -2,8 +2,8 @@
 //! everything lies. Places are fixed when room is made, so that a recorded step may name them. It computes nothing.
 //!
 //! ```text
-//! numbers | stream | wanted stream | normed | product       | queries, attended | sums | panel | hidden | noted | tail
-//!                                           | parts, peaks  | gated             |
+//! numbers | stream | wanted stream | normed | product       | queries, attended | sums | panel | hidden | noted | tail | whole
+//!                                           | parts, peaks  | gated             |                                       | logits
 //! ```
 //! What stands below something shares its place: one of the two is read no more when the other is written.
 
@@ -86,6 +86,19 @@ pub(super) struct Extra {
     /// The most ranks of an item of adapters, over the matrices of one input.
     pub ranks: usize,
     pub n_adapters: usize,
+    /// `None` where the card has the whole model.
+    pub spread: Option<Spread>,
+}
+
+/// What a card of several works with beside its own share of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spread {
+    /// Values of the widest row that is brought together for a product.
+    pub widest: usize,
+    /// Logits of a row that this card computes.
+    pub own_logits: usize,
+    /// Logits of a row that are brought together here; 0 on all cards but the first.
+    pub all_logits: usize,
 }
 
 impl Extra {
@@ -102,14 +115,14 @@ impl Extra {
         ];
         let mut extra = Self::default();
         for (n, k) in shapes {
-            extra.multiplies(n, k);
+            extra.multiplies(n, k, products::segment(n, k));
         }
         extra
     }
 
-    /// Takes note of a weight `[n, k]`.
-    pub(super) fn multiplies(&mut self, n: usize, k: usize) {
-        let segments = k.div_ceil(products::segment(n, k));
+    /// Takes note of a weight `[n, k]` whose sums are cut into segments of so many values.
+    pub(super) fn multiplies(&mut self, n: usize, k: usize, segment: usize) {
+        let segments = k.div_ceil(segment);
         if segments > 1 {
             self.sums = self.sums.max(segments * n);
         }
@@ -198,9 +211,12 @@ pub(super) enum Slot {
     Noted,
     Wants,
     Choices,
+    /// Whole rows of what several cards have computed of them: a product's input; logits.
+    Whole,
+    Logits,
 }
 
-const N_SLOTS: usize = Slot::Choices as usize + 1;
+const N_SLOTS: usize = Slot::Logits as usize + 1;
 
 /// Where every buffer lies, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,15 +234,17 @@ impl Places {
         let Sizes { hidden, intermediate, n_heads, head_dim, vocab, .. } = sizes;
         let queries = sizes.query_width();
         let product = rows * sizes.qkv_width().max(2 * intermediate).max(hidden);
+        let one = Spread { widest: 0, own_logits: vocab, all_logits: 0 };
+        let Spread { widest, own_logits, all_logits } = extra.spread.unwrap_or(one);
         let mask = 4 * vocab.div_ceil(32);
         let n_weighed = wanted * WEIGHED;
-        let alternatives: [&[&[(Slot, usize)]]; 11] = [
+        let alternatives: [&[&[(Slot, usize)]]; 13] = [
             &[&[(Slot::Numbers, 4 * numbers)]],
             &[&[(Slot::Stream, 4 * rows * hidden)]],
             &[&[(Slot::WantedStream, 4 * wanted * hidden)]],
             &[&[(Slot::Normed, 2 * rows * hidden)]],
             &[
-                &[(Slot::Product, 4 * product.max(wanted * vocab))],
+                &[(Slot::Product, 4 * product.max(wanted * own_logits))],
                 &[(Slot::Parts, 4 * parts * n_heads * head_dim), (Slot::Peaks, 8 * parts * n_heads)],
             ],
             &[
@@ -245,6 +263,8 @@ impl Places {
                 (Slot::Wants, (wanted * (WANT_BYTES + mask)).max(n_weighed * WANT_BYTES)),
                 (Slot::Choices, n_weighed * CHOICE_BYTES),
             ]],
+            &[&[(Slot::Whole, 2 * rows * widest)]],
+            &[&[(Slot::Logits, 4 * wanted * all_logits)]],
         ];
         let (mut slots, mut pieces, mut end) = ([(0, 0); N_SLOTS], Vec::new(), 0);
         for alternatives in alternatives {

@@ -5,6 +5,7 @@
 
 mod adapt;
 mod attend;
+mod begin;
 mod multiply;
 mod norm;
 mod room;
@@ -23,6 +24,7 @@ use super::{
     memory::{CACHE, Memory, WEIGHTS},
     plan::Plan,
     rope_table::RopeTable,
+    share::Share,
     step_upload::StepUpload,
     tail::Wants,
     weight_upload::WeightUpload,
@@ -48,7 +50,9 @@ pub struct Cuda {
     /// Whether it was made for the largest step that may come.
     prepared: bool,
     extra: Mutex<Extra>,
+    /// The model as this card computes it.
     config: Config,
+    share: Share,
     weight_upload: Mutex<WeightUpload>,
     /// `[layers][keys, values][n_blocks][kv heads][BLOCK][head_dim]`, bf16.
     cache: Option<Memory>,
@@ -67,6 +71,7 @@ pub struct Cuda {
 }
 
 /// Rows on the device; of f32 in the stream, of bf16 elsewhere.
+#[derive(Clone, Copy)]
 pub struct Values {
     at: u64,
     n_rows: usize,
@@ -77,8 +82,12 @@ impl Values {
         Self { at, n_rows }
     }
 
+    pub(super) fn n_rows(self) -> usize {
+        self.n_rows
+    }
+
     /// Where they are on the device.
-    pub(super) fn at(&self) -> u64 {
+    pub(super) fn at(self) -> u64 {
         self.at
     }
 }
@@ -89,28 +98,37 @@ impl Cuda {
     /// # Errors
     /// The device fails.
     pub(super) fn new(gpu: &Gpu, config: &Config) -> Result<Self, Error> {
+        Self::sharing(gpu, config, Share::WHOLE)
+    }
+
+    /// A GPU that has a share of a model.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub(super) fn sharing(gpu: &Gpu, whole: &Config, share: Share) -> Result<Self, Error> {
         let context = gpu.context();
         context.bind_to_thread().map_err(failed("use the device"))?;
         // SAFETY: everything of this backend runs on the one stream.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed("a stream"))?;
-        let rope_table = |rope| RopeTable::new(rope, config.head_dim);
+        let rope_table = |rope| RopeTable::new(rope, whole.head_dim);
         Ok(Self {
             weight_upload: Mutex::new(WeightUpload::new(gpu, &stream)?),
             arena: None,
             prepared: false,
-            extra: Mutex::default(),
+            extra: Mutex::new(Extra { spread: share.spread(whole), ..Extra::default() }),
             cache: None,
             n_blocks: 0,
-            angles: rope_table(&config.rope),
-            local_angles: config.local_rope.as_ref().map(rope_table),
+            angles: rope_table(&whole.rope),
+            local_angles: whole.local_rope.as_ref().map(rope_table),
             plan: Plan::default(),
             step_upload: StepUpload::new(gpu)?,
             graphs: gpu.records().then(|| Graphs::new(&stream)),
             logits: None,
             noted: tail::Noted::default(),
             turn: Mutex::default(),
-            config: config.clone(),
+            config: share.config(whole),
+            share,
             gpu: gpu.clone(),
             stream,
         })
@@ -120,7 +138,7 @@ impl Cuda {
         &self.stream
     }
 
-    fn here(&self) -> Result<(), Error> {
+    pub(super) fn here(&self) -> Result<(), Error> {
         self.gpu.context().bind_to_thread().map_err(failed("use the device"))
     }
 
@@ -128,7 +146,7 @@ impl Cuda {
     ///
     /// # Safety
     /// As [`super::launch::Kernels::launch`].
-    unsafe fn launch(
+    pub(super) unsafe fn launch(
         &self,
         names: (&'static str, &'static str),
         shape: Shape,
@@ -159,39 +177,21 @@ impl Cuda {
         Argument::Float(self.config.norm_eps as f32)
     }
 
-    /// Sends the step's numbers. Recordings name the memory where they lie.
-    fn send(&mut self) -> Result<(), Error> {
-        let to = self.numbers()?;
-        self.step_upload.send(&self.plan.numbers.values, to, &self.stream)
-    }
-
     fn forget_recordings(&mut self) {
         if let Some(graphs) = &mut self.graphs {
             graphs.forget();
         }
     }
 
-    /// Makes sure that the ropes' tables reach as far as the step.
-    fn reach(&mut self, step: &Step) -> Result<(), Error> {
-        let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
-        let upload = self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut moved = self.angles.reach(furthest, upload)?;
-        if let Some(angles) = &mut self.local_angles {
-            moved |= angles.reach(furthest, upload)?;
-        }
-        if moved {
-            self.forget_recordings();
-        }
-        Ok(())
+    /// Waits until the device has done everything that it was told.
+    pub(super) fn finish(&self) -> Result<(), Error> {
+        self.here()?;
+        self.stream.synchronize().map_err(failed("run a step"))
     }
 
-    fn copy_blocks(&self) -> Result<(), Error> {
-        let (n, halves) = (self.plan.n_copies, 2 * self.config.n_layers);
-        let sizes = [n, self.block_elements(), self.n_blocks, halves].map(Argument::size);
-        let pointers = [self.cached(0).0, self.plan.copies.from(self.numbers()?)].map(Argument::At);
-        let shape = Shape::new([n, halves], 256);
-        // SAFETY: the step was checked: its copies name blocks of the cache.
-        unsafe { self.launch(("copy_blocks", "copy_blocks"), shape, &[&pointers[..], &sizes].concat()) }
+    /// Says where the step's logits are.
+    pub(super) fn set_logits(&mut self, at: u64) {
+        self.logits = Some(at);
     }
 
     /// Copies some rows of a matrix, whose numbers are at `rows`, by the kernel for its type.
@@ -242,6 +242,7 @@ impl Backend for Cuda {
             weights,
             name,
             shape,
+            self.share,
             &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
         )
     }
@@ -250,6 +251,7 @@ impl Backend for Cuda {
         let linear = Linear::load(
             weights,
             matrices,
+            self.share,
             &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
         )?;
         self.multiplies(&linear);
@@ -264,7 +266,11 @@ impl Backend for Cuda {
 
     fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), model::Error> {
         self.forget_recordings(); // they name a table that moves
-        to.adapters.push(parts, self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner))?;
+        to.adapters.push(
+            parts,
+            &to.outputs,
+            self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner),
+        )?;
         self.adapts(to);
         Ok(())
     }
@@ -291,20 +297,9 @@ impl Backend for Cuda {
     }
 
     fn begin(&mut self, step: Step) -> Result<Begun, model::Error> {
-        step.check(self.n_blocks, self.config.vocab)?;
-        self.here()?;
-        self.logits = None;
-        if let Some(graphs) = &mut self.graphs {
-            graphs.abandon();
-        }
-        self.reach(&step)?;
-        // States that are noted may leave the device in the middle of a step.
-        let as_graph = self.graphs.is_some() && step.noted.is_empty();
-        self.plan = Plan::new(&step, &self.config, self.limits(), as_graph);
-        self.hold(self.plan.extent())?;
-        self.noted = tail::Noted::default();
-        self.send()?;
-        self.copy_blocks()?;
+        self.expect(&step)?;
+        let plan = self.plan(&step);
+        self.start(plan)?;
         let (Some(graphs), Some(layout)) = (&mut self.graphs, &self.plan.layout) else {
             return Ok(Begun::Operations);
         };
@@ -333,7 +328,7 @@ impl Backend for Cuda {
 
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, model::Error> {
         let y = self.values(Slot::Product, x.n_rows, 4 * w.n)?;
-        self.multiply(x, w, y.at(), false)?;
+        self.multiply(x, w, (y.at(), w.n), false)?;
         Ok(y)
     }
 
@@ -348,7 +343,7 @@ impl Backend for Cuda {
             let y = self.product(h, w)?;
             self.residual_norm(x, Some((&y, norm)), None)?;
         } else {
-            self.multiply(h, w, x.at(), true)?;
+            self.multiply(h, w, (x.at(), w.n), true)?;
         }
         Ok(())
     }

@@ -97,6 +97,14 @@ impl Gpu {
         &self.inner.name
     }
 
+    /// Whether the other computes alike and as fast.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let of = |gpu: &Self| {
+            (gpu.inner.name.clone(), gpu.inner.capability, gpu.inner.multiprocessors, gpu.inner.shared_bytes)
+        };
+        of(self) == of(other)
+    }
+
     /// Its generation as far as that can move a bit: how tensor cores round. GPUs of one major compute capability
     /// round alike.
     #[must_use]

@@ -23,7 +23,7 @@ const NOWHERE: u32 = u32::MAX;
 const NOBODY: u32 = u32::MAX;
 
 /// The step's arrays of 32-bit numbers, one after another, each 16-byte aligned.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Numbers {
     pub values: Vec<i32>,
 }
@@ -86,7 +86,7 @@ impl Numbers {
 }
 
 /// What the operations of one step read.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Plan {
     pub numbers: Numbers,
     /// Rows of the activations, padding included.
@@ -115,7 +115,7 @@ pub(super) struct Plan {
 }
 
 /// Rows of queries, and how they attend to all keys and through the model's window.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Queries {
     global: Attention,
     local: Attention,

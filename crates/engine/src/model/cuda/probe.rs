@@ -115,19 +115,21 @@ impl Gpu {
         let upload = WeightUpload::new(self, &stream)?;
         let weight = |seed: usize| -> Result<Linear, Error> {
             let memory = Memory::new(self.context(), 2 * n * k, MEASURED)?;
-            upload.fill(memory.at(), n * k, Fill { seed: seed as u32, scale: 0.02 })?;
-            let part = Part { memory: Arc::new(memory), way: Way::Direct(Kind::Bf16), first: 0, n };
-            Ok(Linear { parts: vec![part], n, k, bias: None, adapters: Adapters::default() })
+            upload.fill(memory.at(), 0..n * k, Fill { seed: seed as u32, scale: 0.02 })?;
+            let (memory, segment) = (Arc::new(memory), super::products::segment(n, k));
+            let part = Part { memory, offset: 0, way: Way::Direct(Kind::Bf16), first: 0, n, segment };
+            let (outputs, adapters) = (std::iter::once(0..n).collect(), Adapters::default());
+            Ok(Linear { parts: vec![part], n, k, bias: None, outputs, adapters })
         };
         let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;
         let of_rows = |&m: &usize| {
             let operand = |values: usize, bytes: usize| Memory::new(self.context(), values * bytes, MEASURED);
             let (x, y) = (operand(m * k, 2)?, operand(m * n, 4)?);
-            upload.fill(x.at(), m * k, Fill { seed: 99, scale: 1.0 })?;
+            upload.fill(x.at(), 0..m * k, Fill { seed: 99, scale: 1.0 })?;
             let x = Values::new(x.at(), m);
             let all = || {
                 for i in 0..repeats.max(1) {
-                    cuda.multiply(&x, &weights[i % n_copies], y.at(), false)?;
+                    cuda.multiply(&x, &weights[i % n_copies], (y.at(), n), false)?;
                 }
                 Ok(())
             };

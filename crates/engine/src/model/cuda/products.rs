@@ -222,17 +222,16 @@ impl Tile {
         [tiles as u32, segments as u32, 1]
     }
 
-    /// The launch that writes `y`.
+    /// The launch that writes `y`, for sums that are cut into segments of so many values.
     #[must_use]
-    pub fn launch_whole(&'static self, m: usize, n: usize, k: usize) -> Launch {
+    pub fn launch_whole(&'static self, [m, n, _]: [usize; 3], segment: usize) -> Launch {
         let grid = self.grid(self.blocks(m, n), 1);
-        Launch { tile: self, kernel: self.whole, grid, segment: segment(n, k), split: None }
+        Launch { tile: self, kernel: self.whole, grid, segment, split: None }
     }
 
     /// The launch that writes the sums of the segments, where there is such a kernel.
     #[must_use]
-    pub fn launch_split(&'static self, m: usize, n: usize, k: usize) -> Option<Launch> {
-        let segment = segment(n, k);
+    pub fn launch_split(&'static self, [m, n, k]: [usize; 3], segment: usize) -> Option<Launch> {
         let segments = k.div_ceil(segment);
         let grid = self.grid(self.blocks(m, n), segments);
         Some(Launch { tile: self, kernel: self.split?, grid, segment, split: Some(segments) })
@@ -278,18 +277,21 @@ pub(super) const SPLIT_TOKENS: usize = 64;
 /// a block: on an H100 a 7B's prompts are read 1.2 to 1.4 times as fast with it. Else the smallest tile that holds all
 /// tokens (or the largest there is), a smaller one where its blocks would leave multiprocessors idle. A product of few
 /// tokens is split where its tiles alone do not fill a GPU.
+///
+/// `segment` is that of the whole weight ([`segment`]), of which `n` may be a part of the outputs.
 #[must_use]
-pub fn launch(kernels: Kernels, kind: Kind, [m, n, k]: [usize; 3]) -> Launch {
+pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -> Launch {
+    let [m, n, k] = shape;
     if kernels == Hopper && m > SPLIT_TOKENS {
         let tiles = TILES.iter().rev().filter(|tile| tile.kind == kind && tile.kernels == Hopper);
         if let Some(tile) = tiles.into_iter().find(|tile| tile.blocks(m, n) >= ENOUGH) {
-            return tile.launch_whole(m, n, k);
+            return tile.launch_whole(shape, segment);
         }
     }
     let best = |tile: &'static Tile| {
-        let worth = m <= SPLIT_TOKENS && k > segment(n, k) && tile.blocks(m, n) < FULL;
-        let split = if worth { tile.launch_split(m, n, k) } else { None };
-        split.unwrap_or_else(|| tile.launch_whole(m, n, k))
+        let worth = m <= SPLIT_TOKENS && k > segment && tile.blocks(m, n) < FULL;
+        let split = if worth { tile.launch_split(shape, segment) } else { None };
+        split.unwrap_or_else(|| tile.launch_whole(shape, segment))
     };
     let enough = |tile| best(tile).grid.iter().product::<u32>() as usize >= ENOUGH;
     best(choose(kind, m, enough))

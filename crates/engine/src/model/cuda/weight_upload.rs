@@ -94,16 +94,19 @@ impl WeightUpload {
         Ok(memory)
     }
 
-    /// Makes `n` seeded numbers in bf16 on the device.
+    /// Makes seeded numbers in bf16 on the device: these of their stream.
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn fill(&self, at: u64, n: usize, fill: Fill) -> Result<(), Error> {
+    pub(super) fn fill(&self, at: u64, numbers: Range<usize>, fill: Fill) -> Result<(), Error> {
+        let n = numbers.len();
         let blocks = n.div_ceil(256).min(32 * self.gpu.multiprocessors());
         let arguments = [
             Argument::At(at),
             Argument::size(n & 0x7fff_ffff),
             Argument::size(n >> 31),
+            Argument::size(numbers.start & 0x7fff_ffff),
+            Argument::size(numbers.start >> 31),
             Argument::Int(fill.seed.cast_signed()),
             Argument::Float(fill.scale),
         ];

@@ -1,7 +1,7 @@
 //! A checkpoint's matrices on a GPU; quantised ones are laid out as products read them on the way. Neighbouring matrices
 //! of one input and one format become one.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use super::{
     Error,
@@ -9,6 +9,7 @@ use super::{
     memory::{Memory, WEIGHTS},
     products::{self, Kind, Way},
     quant_layout::{QuantLayout, STRIP},
+    share::Share,
     weight_upload::WeightUpload,
 };
 use crate::model::{self, Weights, backend::Matrices, cpu::Format, weights::seeded::Fill};
@@ -16,22 +17,35 @@ use crate::model::{self, Weights, backend::Matrices, cpu::Format, weights::seede
 /// Weight matrices of one input.
 pub struct Linear {
     pub(super) parts: Vec<Part>,
-    /// Outputs of all parts together.
+    /// Outputs of all parts together that this card computes.
     pub(super) n: usize,
     /// Inputs.
     pub(super) k: usize,
     /// `[n]`, zeros for parts without one.
     pub(super) bias: Option<Memory>,
+    /// Which outputs of each matrix these are: all, where a card has the whole model.
+    pub(super) outputs: Vec<Range<usize>>,
     pub(super) adapters: Adapters,
 }
 
 /// Matrices of one format, as one.
 pub struct Part {
     pub(super) memory: Arc<Memory>,
+    /// Bytes of the memory before it.
+    pub(super) offset: usize,
     pub(super) way: Way,
     /// Its first output among those of all parts.
     pub(super) first: usize,
     pub n: usize,
+    /// Where its sums are cut ([`products::segment`] of the whole weight).
+    pub(super) segment: usize,
+}
+
+impl Part {
+    /// Its address on the device.
+    pub(super) fn at(&self) -> u64 {
+        self.memory.at() + self.offset as u64
+    }
 }
 
 /// The embedding table: rows as in the file.
@@ -41,7 +55,9 @@ pub struct Table {
     /// Rows and values of a row.
     pub n: usize,
     pub k: usize,
-    /// The same as planes, where products read those.
+    /// The rows that this card multiplies by, where the output matrix is the table.
+    outputs: Range<usize>,
+    /// Those rows as planes, where products read such.
     planes: Option<Arc<Memory>>,
 }
 
@@ -56,22 +72,29 @@ enum Source<'a> {
 struct Found<'a> {
     from: Source<'a>,
     format: Format,
+    /// Rows of the whole matrix, and which of them are sent.
     n: usize,
+    rows: Range<usize>,
     k: usize,
 }
 
 impl<'a> Found<'a> {
-    fn new(weights: &'a Weights, name: &str, [n, k]: [usize; 2]) -> Result<Self, model::Error> {
+    fn new(
+        weights: &'a Weights,
+        name: &str,
+        [n, k]: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Self, model::Error> {
         if let Some(fill) = weights.fill(name) {
             products::check(n, k).map_err(|e| weights.bad(name, &format!("is {e}")))?;
-            return Ok(Self { from: Source::Seed(fill), format: Format::Bf16, n, k });
+            return Ok(Self { from: Source::Seed(fill), format: Format::Bf16, n, rows, k });
         }
         let stored = weights.get(name, &[n, k])?;
         let format = Format::of(stored.dtype);
         let format = format
             .ok_or_else(|| weights.bad(name, &format!("is {:?}, which is not supported", stored.dtype)))?;
         products::check(n, k).map_err(|e| weights.bad(name, &format!("is {e}")))?;
-        Ok(Self { from: Source::File(stored.bytes), format, n, k })
+        Ok(Self { from: Source::File(stored.bytes), format, n, rows, k })
     }
 
     fn planes(&self) -> Option<QuantLayout> {
@@ -80,23 +103,27 @@ impl<'a> Found<'a> {
 
     /// Bytes on the device.
     fn device_bytes(&self) -> usize {
-        self.planes().map_or(self.n * self.format.row_bytes(self.k), |planes| planes.bytes(self.n))
+        let n = self.rows.len();
+        self.planes().map_or(n * self.format.row_bytes(self.k), |planes| planes.bytes(n))
     }
 
     /// Sends the matrix to an address, as products read it.
     fn send(&self, to: u64, upload: &mut WeightUpload) -> Result<(), Error> {
         let row_bytes = self.format.row_bytes(self.k);
         let file = match &self.from {
-            Source::File(bytes) => bytes,
-            Source::Seed(fill) => return upload.fill(to, self.n * self.k, *fill),
+            Source::File(bytes) => &bytes[self.rows.start * row_bytes..self.rows.end * row_bytes],
+            Source::Seed(fill) => {
+                return upload.fill(to, self.rows.start * self.k..self.rows.end * self.k, *fill);
+            }
         };
+        let n = self.rows.len();
         match self.planes() {
-            None => upload.send_to(to, self.n, row_bytes, &mut |rows, piece| {
+            None => upload.send_to(to, n, row_bytes, &mut |rows, piece| {
                 piece.copy_from_slice(&file[rows.start * row_bytes..rows.end * row_bytes]);
             }),
             Some(planes) => {
-                upload.send_to(to, self.n.div_ceil(STRIP), planes.strip_bytes(), &mut |strips, piece| {
-                    let rows = strips.start * STRIP..self.n.min(strips.end * STRIP);
+                upload.send_to(to, n.div_ceil(STRIP), planes.strip_bytes(), &mut |strips, piece| {
+                    let rows = strips.start * STRIP..n.min(strips.end * STRIP);
                     planes.write(&file[rows.start * row_bytes..rows.end * row_bytes], piece);
                 })
             }
@@ -105,62 +132,78 @@ impl<'a> Found<'a> {
 }
 
 impl Linear {
+    /// Loads a card's share of each matrix.
+    ///
     /// # Errors
     /// A missing tensor, another shape, a type that is not supported, or no memory.
     pub(super) fn load(
         weights: &Weights,
         matrices: Matrices<'_>,
+        share: Share,
         upload: &mut WeightUpload,
     ) -> Result<Self, model::Error> {
         let name = |part: &(String, usize)| format!("{}.weight", part.0);
-        let find = |part| Found::new(weights, &name(part), [part.1, matrices.k]);
-        let found = matrices.parts.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+        let outputs: Vec<Range<usize>> =
+            matrices.parts.iter().map(|part| share.outputs(part.1, matrices.unit)).collect();
+        let find = |(part, rows): (&(String, usize), &Range<usize>)| {
+            Found::new(weights, &name(part), [part.1, matrices.k], rows.clone())
+        };
+        let found = matrices.parts.iter().zip(&outputs).map(find).collect::<Result<Vec<_>, _>>()?;
         let mut parts = Vec::new();
         let mut first = 0;
-        for group in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
-            let bytes = group.iter().map(Found::device_bytes).sum();
-            let memory = upload.memory(bytes)?;
-            let mut at = memory.at();
-            for found in group {
-                found.send(at, upload)?;
-                at += found.device_bytes() as u64;
+        // What is one weight on one card has the segments of one on every card.
+        for whole in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
+            let segment = products::segment(whole.iter().map(|found| found.n).sum(), matrices.k);
+            for group in whole.chunk_by(|a, _| a.rows.len().is_multiple_of(STRIP)) {
+                let memory = Arc::new(upload.memory(group.iter().map(Found::device_bytes).sum())?);
+                let mut at = memory.at();
+                for found in group {
+                    found.send(at, upload)?;
+                    at += found.device_bytes() as u64;
+                }
+                let n = group.iter().map(|found| found.rows.len()).sum();
+                parts.push(Part { memory, offset: 0, way: Way::of(group[0].format), first, n, segment });
+                first += n;
             }
-            let n = group.iter().map(|found| found.n).sum();
-            parts.push(Part { memory: Arc::new(memory), way: Way::of(group[0].format), first, n });
-            first += n;
         }
         upload.finish()?;
         for part in matrices.parts {
             weights.used(&name(part));
         }
-        let bias = bias(weights, matrices, first, upload)?;
-        let adapters = Adapters::new(matrices.parts.iter().map(|part| part.1).collect());
-        Ok(Self { parts, n: first, k: matrices.k, bias, adapters })
+        let bias = bias(weights, matrices, &outputs, upload)?;
+        let adapters = Adapters::new(outputs.iter().map(Range::len).collect());
+        Ok(Self { parts, n: first, k: matrices.k, bias, outputs, adapters })
     }
 
     /// The product with the embedding table.
     pub(super) fn tied(table: &Table) -> Self {
         let way = Way::of(table.format);
-        let memory = table.planes.as_ref().unwrap_or(&table.memory).clone();
-        let part = Part { memory, way, first: 0, n: table.n };
-        Self { parts: vec![part], n: table.n, k: table.k, bias: None, adapters: Adapters::default() }
+        let (memory, offset) = match &table.planes {
+            Some(planes) => (planes.clone(), 0),
+            None => (table.memory.clone(), table.outputs.start * table.format.row_bytes(table.k)),
+        };
+        let (n, segment) = (table.outputs.len(), products::segment(table.n, table.k));
+        let part = Part { memory, offset, way, first: 0, n, segment };
+        let (outputs, adapters) = (vec![table.outputs.clone()], Adapters::default());
+        Self { parts: vec![part], n, k: table.k, bias: None, outputs, adapters }
     }
 }
 
 fn bias(
     weights: &Weights,
     matrices: Matrices<'_>,
-    n: usize,
+    outputs: &[Range<usize>],
     upload: &mut WeightUpload,
 ) -> Result<Option<Memory>, model::Error> {
     let name = |part: &(String, usize)| format!("{}.bias", part.0);
     if !matrices.parts.iter().any(|part| weights.contains(&name(part))) {
         return Ok(None);
     }
-    let mut all = Vec::with_capacity(n);
-    for part in matrices.parts {
+    let mut all = Vec::new();
+    for (part, outputs) in matrices.parts.iter().zip(outputs) {
         let known = weights.contains(&name(part));
-        all.extend(if known { weights.floats(&name(part), part.1)? } else { vec![0.0; part.1] });
+        let values = if known { weights.floats(&name(part), part.1)? } else { vec![0.0; part.1] };
+        all.extend_from_slice(&values[outputs.clone()]);
     }
     let bytes: Vec<u8> = all.iter().flat_map(|x: &f32| x.to_le_bytes()).collect();
     let memory = upload.bytes(&bytes, WEIGHTS)?;
@@ -175,9 +218,11 @@ impl Table {
         weights: &Weights,
         name: &str,
         shape: [usize; 2],
+        share: Share,
         upload: &mut WeightUpload,
     ) -> Result<Self, model::Error> {
-        let found = Found::new(weights, name, shape)?;
+        let found = Found::new(weights, name, shape, 0..shape[0])?;
+        let outputs = share.outputs(shape[0], 1);
         let memory = Arc::new(match &found.from {
             Source::File(bytes) => upload.bytes(bytes, WEIGHTS)?,
             Source::Seed(_) => {
@@ -186,17 +231,19 @@ impl Table {
                 memory
             }
         });
+        let format = found.format;
         // Only where the output matrix is the table does a product read it.
         let planes = if weights.config().tied && found.planes().is_some() {
-            let planes = upload.memory(found.device_bytes())?;
-            found.send(planes.at(), upload)?;
+            let multiplied = Found { rows: outputs.clone(), ..found };
+            let planes = upload.memory(multiplied.device_bytes())?;
+            multiplied.send(planes.at(), upload)?;
             Some(Arc::new(planes))
         } else {
             None
         };
         upload.finish()?;
         weights.used(name);
-        Ok(Self { memory, format: found.format, n: found.n, k: found.k, planes })
+        Ok(Self { memory, format, n: shape[0], k: shape[1], outputs, planes })
     }
 }
 

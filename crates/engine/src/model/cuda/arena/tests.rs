@@ -95,13 +95,16 @@ const SLOTS: [Slot; N_SLOTS] = [
     Slot::Noted,
     Slot::Wants,
     Slot::Choices,
+    Slot::Whole,
+    Slot::Logits,
 ];
 
 /// Slots that are in use at the same time share no byte, and all of them lie in the arena.
 #[test]
 fn what_is_in_use_together_lies_apart() {
     let sizes: Sizes = (&config("qwen2")).into();
-    let extra = Extra { panel: 5000, ranks: 24, n_adapters: 3, ..Extra::of(sizes) };
+    let spread = Some(Spread { widest: 900, own_logits: 160, all_logits: 320 });
+    let extra = Extra { panel: 5000, ranks: 24, n_adapters: 3, spread, ..Extra::of(sizes) };
     let places = Places::new(Extent::of(MOST, sizes, 3), sizes, extra);
     let shares = |a: Slot, b: Slot| {
         let of = |slot, some: &[Slot]| some.contains(&slot);

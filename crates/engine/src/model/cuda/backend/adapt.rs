@@ -18,7 +18,7 @@ const RANKS: usize = 4;
 impl Cuda {
     /// `y += scale B (A x)` for the rows at hand that take an adapter. Nothing is launched where there are none, or where no
     /// adapter adds anything to these matrices.
-    pub(super) fn add_adapters(&self, x: &Values, w: &Linear, y: u64) -> Result<(), Error> {
+    pub(super) fn add_adapters(&self, x: &Values, w: &Linear, (y, ldy): (u64, usize)) -> Result<(), Error> {
         let adapted = self.plan.adapted;
         let Some(table) = w.adapters.table().filter(|_| adapted.n_items > 0) else { return Ok(()) };
         let (n_items, n_matrices) = (adapted.n_items, table.n_matrices);
@@ -29,14 +29,14 @@ impl Cuda {
             let grid = [n_items as u32, n_matrices as u32, n_blocks as u32];
             let shape = Shape { grid, block: [THREADS, 1], shared_bytes: 0 };
             let arguments = [&pointers.map(Argument::At)[..], &sizes.map(Argument::size)].concat();
-            // SAFETY: x is [rows, w.k] bf16 and y [rows, w.n] f32, the items' rows are among them and their adapters
+            // SAFETY: x is [rows, w.k] bf16 and y [rows, ldy] f32, the items' rows are among them and their adapters
             // in the table, and `hidden` has room for every item.
             unsafe { self.launch(("adapter", kernel), shape, &arguments) }
         };
         let (shrink, expand) = (table.most_rank.div_ceil(RANKS), table.widest.div_ceil(THREADS as usize));
         let sizes = [w.k, n_matrices, table.most_rank];
         launch("adapter_shrink", shrink, [x.at(), pairs, items, hidden], sizes)?;
-        let sizes = [n_matrices, table.most_rank, w.n];
+        let sizes = [n_matrices, table.most_rank, ldy];
         launch("adapter_expand", expand, [pairs, items, hidden, y], sizes)
     }
 }

@@ -14,7 +14,7 @@ use super::{
 
 impl Cuda {
     /// Adds `add`, normed where there are weights for that, to `x`; gives the norm of the sum where there is a weight.
-    pub(super) fn residual_norm(
+    pub(in crate::model::cuda) fn residual_norm(
         &self,
         x: &Values,
         add: Option<(&Values, Option<&Memory>)>,

@@ -7,7 +7,7 @@ use super::{
         Error, Sizes,
         arena::{Arena, Extent, Extra, Places, Slot},
         driver::failed,
-        products::Way,
+        products::{self, Way},
         weights::Linear,
     },
     Cuda, Values,
@@ -16,7 +16,12 @@ use crate::model::step::Most;
 
 impl Cuda {
     /// Rows of `row_bytes` each, in a slot.
-    pub(super) fn values(&self, slot: Slot, n_rows: usize, row_bytes: usize) -> Result<Values, Error> {
+    pub(in crate::model::cuda) fn values(
+        &self,
+        slot: Slot,
+        n_rows: usize,
+        row_bytes: usize,
+    ) -> Result<Values, Error> {
         Ok(Values::new(self.slot(slot, n_rows * row_bytes)?, n_rows))
     }
 
@@ -49,7 +54,7 @@ impl Cuda {
     pub(super) fn multiplies(&self, linear: &Linear) {
         let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
         for part in &linear.parts {
-            extra.multiplies(part.n, linear.k);
+            extra.multiplies(part.n, linear.k, part.segment);
             if let Way::Panel(_) = part.way {
                 extra.panel = extra.panel.max(2 * part.n * linear.k);
             }
@@ -90,12 +95,17 @@ impl Cuda {
         Ok(())
     }
 
+    /// Whether a step of this extent fits as it is.
+    pub(in crate::model::cuda) fn holds(&self, extent: Extent) -> bool {
+        self.arena.as_ref().is_some_and(|arena| arena.extent.holds(extent))
+    }
+
     /// Makes sure that a step of this extent fits.
     pub(super) fn hold(&mut self, extent: Extent) -> Result<(), Error> {
-        let now = self.arena.as_ref().map_or_else(Extent::default, |arena| arena.extent);
-        if self.arena.is_some() && now.holds(extent) {
+        if self.holds(extent) {
             return Ok(());
         }
+        let now = self.arena.as_ref().map_or_else(Extent::default, |arena| arena.extent);
         if self.prepared {
             return Err(Error::Room(format!("{extent:?} in {now:?}")));
         }
@@ -108,7 +118,8 @@ impl Cuda {
         rows: usize,
         [n, k]: [usize; 2],
     ) -> Result<(), Error> {
-        self.extra.get_mut().unwrap_or_else(PoisonError::into_inner).multiplies(n, k);
+        let extra = self.extra.get_mut().unwrap_or_else(PoisonError::into_inner);
+        extra.multiplies(n, k, products::segment(n, k));
         self.hold(Extent { rows, ..Extent::default() })
     }
 

@@ -61,7 +61,7 @@ fn launches_cover_the_product() {
     for kind in [Kind::Bf16, Kind::Q8_0, Kind::Q4K, Kind::Q6K] {
         for m in [1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 128, 300, 4096] {
             for (n, k) in [(16, 16), (320, 64), (896, 4864), (3584, 18944), (37888, 3584), (32001, 4096)] {
-                let of = |kernels| launch(kernels, kind, [m, n, k]);
+                let of = |kernels| launch(kernels, kind, [m, n, k], segment(n, k));
                 let hopper = of(Kernels::Hopper);
                 let is_wgmma = hopper.tile.kernels == Kernels::Hopper;
                 let blocks = m.div_ceil(hopper.tile.tokens) * n.div_ceil(hopper.tile.outputs);
@@ -91,7 +91,7 @@ fn what_is_launched() {
         for (n, k) in shapes {
             write!(table, "{model:4} [{n}, {k}]").unwrap();
             for m in [1, 16, 64, 256, 4096] {
-                let launch = launch(Kernels::Hopper, Kind::Bf16, [m, n, k]);
+                let launch = launch(Kernels::Hopper, Kind::Bf16, [m, n, k], segment(n, k));
                 let (x, y) = (launch.grid[0], launch.grid[1]);
                 write!(table, "  {m}: {} {x}x{y}", launch.kernel.trim_start_matches("gemm_bf16_")).unwrap();
             }
@@ -99,7 +99,7 @@ fn what_is_launched() {
         }
     }
     for m in [1, 16, 64, 256, 4096] {
-        let launch = launch(Kernels::Hopper, Kind::Q4K, [m, 3584, 18944]);
+        let launch = launch(Kernels::Hopper, Kind::Q4K, [m, 3584, 18944], segment(3584, 18944));
         let (x, y) = (launch.grid[0], launch.grid[1]);
         writeln!(table, "7B down, q4_k, {m}: {} {x}x{y}", launch.kernel).unwrap();
     }

@@ -1,0 +1,73 @@
+//! How a step begins: its plan is made and sent, and blocks of the cache are copied.
+
+#![expect(unsafe_code, reason = "kernel launches trust their arguments")]
+
+use std::sync::PoisonError;
+
+use super::{
+    super::{
+        Error,
+        launch::{Argument, Shape},
+        plan::Plan,
+    },
+    Cuda, tail,
+};
+use crate::model::{self, step::Step};
+
+impl Cuda {
+    /// Makes ready for a step.
+    pub(in crate::model::cuda) fn expect(&mut self, step: &Step) -> Result<(), model::Error> {
+        step.check(self.n_blocks, self.config.vocab)?;
+        self.here()?;
+        self.logits = None;
+        if let Some(graphs) = &mut self.graphs {
+            graphs.abandon();
+        }
+        Ok(self.reach(step)?)
+    }
+
+    /// Plans a step.
+    pub(in crate::model::cuda) fn plan(&self, step: &Step) -> Plan {
+        // States that are noted may leave the device in the middle of a step.
+        let as_graph = self.graphs.is_some() && step.noted.is_empty();
+        Plan::new(step, &self.config, self.limits(), as_graph)
+    }
+
+    /// Sends a step's plan and copies its blocks.
+    pub(in crate::model::cuda) fn start(&mut self, plan: Plan) -> Result<(), Error> {
+        self.plan = plan;
+        self.hold(self.plan.extent())?;
+        self.noted = tail::Noted::default();
+        self.send()?;
+        self.copy_blocks()
+    }
+
+    fn copy_blocks(&self) -> Result<(), Error> {
+        let (n, halves) = (self.plan.n_copies, 2 * self.config.n_layers);
+        let sizes = [n, self.block_elements(), self.n_blocks, halves].map(Argument::size);
+        let pointers = [self.cached(0).0, self.plan.copies.from(self.numbers()?)].map(Argument::At);
+        let shape = Shape::new([n, halves], 256);
+        // SAFETY: the step was checked: its copies name blocks of the cache.
+        unsafe { self.launch(("copy_blocks", "copy_blocks"), shape, &[&pointers[..], &sizes].concat()) }
+    }
+
+    /// Sends the step's numbers. Recordings name the memory where they lie.
+    fn send(&mut self) -> Result<(), Error> {
+        let to = self.numbers()?;
+        self.step_upload.send(&self.plan.numbers.values, to, &self.stream)
+    }
+
+    /// Makes sure that the ropes' tables reach as far as the step.
+    fn reach(&mut self, step: &Step) -> Result<(), Error> {
+        let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
+        let upload = self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut moved = self.angles.reach(furthest, upload)?;
+        if let Some(angles) = &mut self.local_angles {
+            moved |= angles.reach(furthest, upload)?;
+        }
+        if moved {
+            self.forget_recordings();
+        }
+        Ok(())
+    }
+}

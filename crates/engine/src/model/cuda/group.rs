@@ -1,0 +1,93 @@
+//! Several GPUs for one model: a tensor-parallel group. They are of one kind and reach each other's memory. It opens no
+//! GPU and loads nothing.
+
+#![expect(unsafe_code, reason = "the driver is a C library")]
+
+use cudarc::driver::sys::{self, CUresult};
+
+use super::{Error, Gpu, driver::failed, possible_cards, share::Share};
+use crate::model::Config;
+
+/// GPUs that can have a model together.
+#[derive(Clone)]
+pub struct Group {
+    gpus: Vec<Gpu>,
+}
+
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.gpus.first().map_or("", Gpu::name);
+        let ordinals: Vec<String> = self.gpus.iter().map(|gpu| gpu.ordinal().to_string()).collect();
+        write!(f, "{name} ({})", ordinals.join("+"))
+    }
+}
+
+impl Group {
+    /// Lets each of some GPUs, all different ones, reach the memory of the others.
+    ///
+    /// # Errors
+    /// They are not of one kind, or one cannot reach another.
+    pub fn new(gpus: Vec<Gpu>) -> Result<Self, Error> {
+        for gpu in gpus.iter().skip(1) {
+            if !gpu.is_like(&gpus[0]) {
+                return Err(Error::Unequal {
+                    first: gpus[0].ordinal(),
+                    first_name: gpus[0].name().to_owned(),
+                    ordinal: gpu.ordinal(),
+                    name: gpu.name().to_owned(),
+                });
+            }
+        }
+        for from in &gpus {
+            for to in gpus.iter().filter(|to| to.ordinal() != from.ordinal()) {
+                reach(from, to)?;
+            }
+        }
+        Ok(Self { gpus })
+    }
+
+    #[must_use]
+    pub fn gpus(&self) -> &[Gpu] {
+        &self.gpus
+    }
+
+    /// The same GPUs, each as `change` has it.
+    #[must_use]
+    pub fn map(&self, change: impl Fn(&Gpu) -> Gpu) -> Self {
+        Self { gpus: self.gpus.iter().map(change).collect() }
+    }
+
+    /// A model as the first GPU computes it; all have as many heads.
+    ///
+    /// # Errors
+    /// A number of GPUs that the model cannot be spread over.
+    pub fn config(&self, whole: &Config) -> Result<Config, Error> {
+        let (n_cards, n_heads, n_kv_heads) = (self.gpus.len(), whole.n_heads, whole.n_kv_heads);
+        let possible = possible_cards(n_heads, n_kv_heads);
+        if !possible.contains(&n_cards) {
+            return Err(Error::Cards { n_cards, n_heads, n_kv_heads, possible });
+        }
+        Ok(Share { card: 0, n_cards }.config(whole))
+    }
+}
+
+/// Lets kernels on `from` touch the memory of `to`.
+fn reach(from: &Gpu, to: &Gpu) -> Result<(), Error> {
+    let none = || Error::NoPeer { from: from.ordinal(), to: to.ordinal() };
+    let mut can = 0;
+    let devices = [from, to].map(|gpu| gpu.context().cu_device());
+    // SAFETY: the driver writes one number.
+    unsafe { sys::cuDeviceCanAccessPeer(&raw mut can, devices[0], devices[1]) }
+        .result()
+        .map_err(failed("ask for peers"))?;
+    if can == 0 {
+        return Err(none());
+    }
+    from.context().bind_to_thread().map_err(failed("use the device"))?;
+    // SAFETY: both contexts are alive, as long as their GPUs are.
+    match unsafe { sys::cuCtxEnablePeerAccess(to.context().cu_ctx(), 0) } {
+        CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(()),
+        CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED => Err(none()),
+        error => error.result().map_err(failed("reach another GPU's memory")),
+    }
+}

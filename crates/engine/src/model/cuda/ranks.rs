@@ -1,0 +1,160 @@
+//! The decoder's operations on several GPUs that have a model together. Each computes its share of the heads and of every
+//! matrix's outputs as one GPU computes all of them; then what the others have of each row is brought to every GPU. A sum
+//! never crosses GPUs, so the bits are those of one.
+//!
+//! ```text
+//! x -> norm -> qkv -> attention of own heads -> | -> own columns of x += o -> | -> norm -> gate, up, own columns -> |
+//!                             all heads' outputs brought together   whole rows of x                 all columns    |
+//!                                                                  | <- own columns of x += down <------------------
+//! ```
+//!
+//! One thread tells all GPUs what to do. A GPU reads what another has computed after a `meet`: an event of each, that all
+//! others wait for. What another reads is not written again before the next `meet`, which comes after its reading.
+
+#![expect(unsafe_code, reason = "kernel launches trust their arguments")]
+
+mod operations;
+
+use cudarc::driver::{CudaEvent, sys::CUevent_flags};
+
+use super::{
+    Error, Group,
+    backend::{Cuda, Values},
+    driver::failed,
+    launch::{Argument, Shape},
+    share::{MOST_CARDS, Share},
+};
+use crate::model::{self, Config};
+
+/// GPUs with one model's cache and the step at hand, each with its share.
+pub struct Ranks {
+    cards: Vec<Card>,
+    whole: Config,
+}
+
+struct Card {
+    cuda: Cuda,
+    share: Share,
+    ordinal: usize,
+    /// When it had done what it was told before the last `meet`.
+    met: CudaEvent,
+}
+
+impl Card {
+    fn name<E: Into<model::Error>>(&self) -> impl Fn(E) -> model::Error {
+        let ordinal = self.ordinal;
+        move |error| match error.into() {
+            model::Error::Gpu(error) => error.on_card(ordinal).into(),
+            error => error,
+        }
+    }
+}
+
+/// Rows of which each card has some columns.
+struct Columns<'a> {
+    /// Where each card's piece is.
+    pieces: &'a [Values],
+    /// Where each card's columns end, in bytes of a whole row.
+    ends: Vec<usize>,
+    /// Whether a piece has room for whole rows, with its columns in their place.
+    in_place: bool,
+}
+
+impl Ranks {
+    /// GPUs without a cache yet.
+    ///
+    /// # Errors
+    /// A number of GPUs that the model cannot be spread over; one of them fails.
+    pub(super) fn new(group: &Group, whole: &Config) -> Result<Self, model::Error> {
+        group.config(whole)?;
+        let n_cards = group.gpus().len();
+        let open = |(card, gpu): (usize, &super::Gpu)| {
+            let share = Share { card, n_cards };
+            // A recorded step is one GPU's.
+            let cuda = Cuda::sharing(&gpu.without_graphs(), whole, share)?;
+            let met = gpu.context().new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING));
+            let met = met.map_err(failed("an event"))?;
+            Ok(Card { cuda, share, ordinal: gpu.ordinal(), met })
+        };
+        let name = |(card, gpu): (usize, &super::Gpu)| {
+            open((card, gpu)).map_err(|error: Error| error.on_card(gpu.ordinal()))
+        };
+        let cards = group.gpus().iter().enumerate().map(name).collect::<Result<_, Error>>()?;
+        Ok(Self { cards, whole: whole.clone() })
+    }
+
+    /// Does the same on every card.
+    fn each<T, E: Into<model::Error>>(
+        &self,
+        work: impl Fn(usize, &Cuda) -> Result<T, E>,
+    ) -> Result<Vec<T>, model::Error> {
+        let on_card = |(i, card): (usize, &Card)| {
+            card.cuda.here().map_err(card.name())?;
+            work(i, &card.cuda).map_err(card.name())
+        };
+        self.cards.iter().enumerate().map(on_card).collect()
+    }
+
+    /// The same for what changes the card's state.
+    fn each_mut<T, E: Into<model::Error>>(
+        &mut self,
+        mut work: impl FnMut(usize, &mut Cuda) -> Result<T, E>,
+    ) -> Result<Vec<T>, model::Error> {
+        let on_card = |(i, card): (usize, &mut Card)| {
+            card.cuda.here().map_err(card.name())?;
+            work(i, &mut card.cuda).map_err(card.name())
+        };
+        self.cards.iter_mut().enumerate().map(on_card).collect()
+    }
+
+    /// What is told to any card from here on waits until all have done what they were told before.
+    fn meet(&self) -> Result<(), model::Error> {
+        for card in &self.cards {
+            card.met.record(card.cuda.stream()).map_err(failed("an event")).map_err(card.name())?;
+        }
+        for (i, card) in self.cards.iter().enumerate() {
+            for (_, other) in self.cards.iter().enumerate().filter(|(j, _)| *j != i) {
+                let waits = card.cuda.stream().wait(&other.met);
+                waits.map_err(failed("wait for another GPU")).map_err(card.name())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all cards have done everything: before memory that another may read is given back.
+    fn finish(&self) -> Result<(), model::Error> {
+        self.each(|_, cuda| cuda.finish()).map(|_| ())
+    }
+
+    /// Where each card's share of `n` outputs ends, in bytes of `size` each.
+    fn ends(&self, n: usize, size: usize) -> Vec<usize> {
+        self.cards.iter().map(|card| size * card.share.outputs(n, 1).end).collect()
+    }
+
+    /// Brings rows together on one card. The cards have met since the pieces were computed.
+    fn gather(&self, card: usize, columns: &Columns<'_>, to: Values) -> Result<(), Error> {
+        let Columns { pieces, ends, in_place } = columns;
+        let width = ends.last().copied().unwrap_or(0);
+        let (kernel, unit) =
+            if ends.iter().all(|end| end.is_multiple_of(16)) { ("gather_16", 16) } else { ("gather_4", 4) };
+        let piece = |i: usize| {
+            let is_there = *in_place && i == card;
+            Argument::At(pieces.get(i).filter(|_| !is_there).map_or(0, |piece| piece.at()))
+        };
+        let end = |i: usize| Argument::size(ends.get(i).copied().unwrap_or(width) / unit);
+        let mut arguments: Vec<Argument> = (0..MOST_CARDS).map(piece).collect();
+        arguments.extend((0..MOST_CARDS).map(end));
+        let last = [to.n_rows(), width / unit, usize::from(*in_place)].map(Argument::size);
+        arguments.extend([&[Argument::At(to.at())][..], &last].concat());
+        let shape = Shape::new([to.n_rows(), (width / unit).div_ceil(256)], 256);
+        // SAFETY: each piece has its columns of as many rows, `to` has whole ones, and the cards reach each other.
+        unsafe { self.cards[card].cuda.launch(("gather", kernel), shape, &arguments) }
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        // A GPU that is lost has said so already.
+        let _ = self.finish();
+    }
+}

@@ -1,0 +1,213 @@
+//! Each operation of the decoder on all cards: the card's own, then what has to be brought together.
+
+use super::{
+    super::{
+        arena::Slot,
+        backend::Values,
+        memory::Memory,
+        weights::{Linear, Table},
+    },
+    Columns, Ranks,
+};
+use crate::model::{
+    self, KvType, Weights,
+    backend::{Added, Backend, Begun, HeadNorms, Kept, Matrices, Reach, Rows},
+    step::{Most, Step},
+    tail::{Choice, Want},
+};
+
+impl Ranks {
+    /// Brings rows of bf16 together on every card, as a product's input.
+    fn whole_rows(&self, pieces: &[Values], ends: Vec<usize>) -> Result<Vec<Values>, model::Error> {
+        self.meet()?;
+        let (row_bytes, in_place) = (ends.last().copied().unwrap_or(0), false);
+        let columns = Columns { pieces, ends, in_place };
+        self.each(|i, cuda| {
+            let whole = cuda.values(Slot::Whole, pieces[i].n_rows(), row_bytes)?;
+            self.gather(i, &columns, whole)?;
+            Ok::<_, super::Error>(whole)
+        })
+    }
+
+    /// Writes each card's columns of a product to rows of the hidden size, or adds them, and brings the others' there.
+    fn whole_sums(&self, h: &[Values], w: &[Linear], to: &[Values], add: bool) -> Result<(), model::Error> {
+        let hidden = self.whole.hidden;
+        self.each(|i, cuda| {
+            let first = w[i].outputs[0].start;
+            cuda.multiply(&h[i], &w[i], (to[i].at() + 4 * first as u64, hidden), add)
+        })?;
+        self.meet()?;
+        let columns = Columns { pieces: to, ends: self.ends(hidden, 4), in_place: true };
+        self.each(|i, _| self.gather(i, &columns, to[i])).map(|_| ())
+    }
+}
+
+impl Backend for Ranks {
+    type Stream = Vec<Values>;
+    type Input = Vec<Values>;
+    type Product = Vec<Values>;
+    type Queries = Vec<Values>;
+    type Vector = Vec<Memory>;
+    type Linear = Vec<Linear>;
+    type Table = Vec<Table>;
+
+    fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
+        self.each(|_, cuda| cuda.vector(values.clone()))
+    }
+
+    fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, model::Error> {
+        self.each(|_, cuda| cuda.table(weights, name, shape))
+    }
+
+    fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, model::Error> {
+        self.each(|_, cuda| cuda.linear(weights, matrices))
+    }
+
+    fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
+        self.each(|i, cuda| cuda.tied(&table[i]))
+    }
+
+    fn adapt(&mut self, to: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), model::Error> {
+        self.finish()?;
+        self.each_mut(|i, cuda| cuda.adapt(&mut to[i], parts)).map(|_| ())
+    }
+
+    fn step_bytes(&self, most: Most) -> usize {
+        self.cards.iter().map(|card| card.cuda.step_bytes(most)).max().unwrap_or(0)
+    }
+
+    fn prepare(&mut self, most: Most) -> Result<(), model::Error> {
+        self.finish()?;
+        self.each_mut(|_, cuda| cuda.prepare(most)).map(|_| ())
+    }
+
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
+        self.finish()?;
+        self.each_mut(|_, cuda| cuda.reserve(n_blocks, kv)).map(|_| ())
+    }
+
+    fn begin(&mut self, step: Step) -> Result<Begun, model::Error> {
+        self.each_mut(|_, cuda| cuda.expect(&step))?;
+        // The last step's rows may still be read by others.
+        self.meet()?;
+        let plan = self.cards[0].cuda.plan(&step); // all have as many heads
+        if !self.cards.iter().all(|card| card.cuda.holds(plan.extent())) {
+            self.finish()?;
+        }
+        self.each_mut(|_, cuda| cuda.start(plan.clone()))?;
+        Ok(Begun::Operations)
+    }
+
+    fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, model::Error> {
+        self.each_mut(|i, cuda| cuda.embed(&table[i]))
+    }
+
+    fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, model::Error> {
+        self.each_mut(|i, cuda| cuda.norm(&x[i], &weight[i]))
+    }
+
+    fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, model::Error> {
+        self.each_mut(|i, cuda| cuda.product(&x[i], &w[i]))
+    }
+
+    fn add_product(
+        &mut self,
+        x: &mut Self::Stream,
+        h: &Self::Input,
+        w: &Self::Linear,
+        norm: Option<&Self::Vector>,
+    ) -> Result<(), model::Error> {
+        let Some(norm) = norm else { return self.whole_sums(h, w, x, true) };
+        let row_bytes = 4 * self.whole.hidden;
+        let y = self.each(|i, cuda| cuda.values(Slot::Product, h[i].n_rows(), row_bytes))?;
+        self.whole_sums(h, w, &y, false)?;
+        // The next product is written where others may still read this one.
+        self.meet()?;
+        self.each(|i, cuda| cuda.residual_norm(&x[i], Some((&y[i], Some(&norm[i]))), None)).map(|_| ())
+    }
+
+    fn rotate_and_store(
+        &mut self,
+        layer: usize,
+        qkv: Self::Product,
+        (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
+        reach: Reach,
+    ) -> Result<Self::Queries, model::Error> {
+        self.each_mut(|i, cuda| {
+            let norms = (q_norm.map(|norm| &norm[i]), k_norm.map(|norm| &norm[i]));
+            cuda.rotate_and_store(layer, qkv[i], norms, reach)
+        })
+    }
+
+    fn take_wanted(
+        &mut self,
+        x: Self::Stream,
+        queries: Self::Queries,
+    ) -> Result<(Self::Stream, Self::Queries), model::Error> {
+        Ok(self.each_mut(|i, cuda| cuda.take_wanted(x[i], queries[i]))?.into_iter().unzip())
+    }
+
+    fn attend(
+        &mut self,
+        layer: usize,
+        queries: Self::Queries,
+        rows: Rows,
+        reach: Reach,
+    ) -> Result<Self::Input, model::Error> {
+        let attended = self.each_mut(|i, cuda| cuda.attend(layer, queries[i], rows, reach))?;
+        let of_card = 2 * self.whole.n_heads * self.whole.head_dim / self.cards.len();
+        self.whole_rows(&attended, (1..=self.cards.len()).map(|n| n * of_card).collect())
+    }
+
+    fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, model::Error> {
+        let gated = self.each_mut(|i, cuda| cuda.gate(gate_up[i]))?;
+        self.whole_rows(&gated, self.ends(self.whole.intermediate, 2))
+    }
+
+    fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {
+        self.cards[0].cuda.floats(&x[0])
+    }
+
+    fn note(&mut self, x: &Self::Stream) -> Result<(), model::Error> {
+        let first = &mut self.cards[0];
+        first.cuda.here()?;
+        first.cuda.note(&x[0])
+    }
+
+    fn noted(&mut self) -> Result<Vec<Vec<f32>>, model::Error> {
+        let first = &mut self.cards[0];
+        first.cuda.here()?;
+        first.cuda.noted()
+    }
+
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<Kept, model::Error> {
+        self.meet()?;
+        let columns = Columns { pieces: &logits, ends: self.ends(self.whole.vocab, 4), in_place: false };
+        let first = &self.cards[0].cuda;
+        first.here()?;
+        let all = first.values(Slot::Logits, logits[0].n_rows(), 4 * self.whole.vocab)?;
+        self.gather(0, &columns, all)?;
+        self.cards[0].cuda.set_logits(all.at());
+        Ok(Kept::Logits)
+    }
+
+    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, model::Error> {
+        self.cards[0].cuda.take(wants)
+    }
+
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
+        self.cards[0].cuda.logprobs(rows)
+    }
+
+    fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {
+        self.cards[0].cuda.logits()
+    }
+
+    fn cheap_rows(&self) -> usize {
+        self.cards[0].cuda.cheap_rows()
+    }
+
+    fn computes_on_threads(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,109 @@
+//! Which part of a model each card of a tensor-parallel group has. Every matrix is cut by its outputs, queries, keys and
+//! values by heads, so that each sum of a product is one card's from its first value to its last. Only arithmetic is here.
+//!
+//! Source: Shoeybi et al. (2019), Megatron-LM, section 3, for cutting by heads and by the feed-forward's columns. It cuts
+//! the second matrix of each half by inputs and adds what the cards have; here it is cut by outputs too, since such a
+//! sum's bits would follow the number of cards.
+
+use std::ops::Range;
+
+use super::{arena::Spread, quant_layout::STRIP};
+use crate::model::Config;
+
+/// The most cards of one model: `kernels/gather.cu` takes so many pieces.
+pub const MOST_CARDS: usize = 8;
+
+/// One card's place among those that have a model together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    pub card: usize,
+    pub n_cards: usize,
+}
+
+impl Share {
+    /// A card that has the whole model.
+    pub(super) const WHOLE: Self = Self { card: 0, n_cards: 1 };
+
+    /// The outputs that this card computes of a matrix with `n`. `unit` of them stay together (a head), or 1: then cards
+    /// get whole strips of 16, as evenly as that goes. Where there are fewer units than cards, neighbours have the same one.
+    pub(super) fn outputs(self, n: usize, unit: usize) -> Range<usize> {
+        let Self { card, n_cards } = self;
+        if unit == 1 {
+            let strips = n.div_ceil(STRIP);
+            let border = |card: usize| (strips * card / n_cards * STRIP).min(n);
+            return border(card)..border(card + 1);
+        }
+        let first = n / unit * card / n_cards;
+        first * unit..(first + (n / unit / n_cards).max(1)) * unit
+    }
+
+    /// What this card works with beside its share; `None` for a card that has the whole model.
+    pub(super) fn spread(self, whole: &Config) -> Option<Spread> {
+        (self.n_cards > 1).then(|| Spread {
+            widest: (whole.n_heads * whole.head_dim).max(whole.intermediate),
+            own_logits: self.outputs(whole.vocab, 1).len(),
+            all_logits: if self.card == 0 { whole.vocab } else { 0 },
+        })
+    }
+
+    /// The model as this card computes it: its heads, and its columns between the two feed-forward products.
+    pub(super) fn config(self, whole: &Config) -> Config {
+        Config {
+            n_heads: whole.n_heads / self.n_cards,
+            n_kv_heads: (whole.n_kv_heads / self.n_cards).max(1),
+            intermediate: self.outputs(whole.intermediate, 1).len(),
+            ..whole.clone()
+        }
+    }
+}
+
+/// The numbers of cards that a model with these heads can be spread over: those that divide its heads, and of its heads of
+/// keys and values either divide the number or are divided by it. In the second case several cards have the same ones.
+#[must_use]
+pub fn possible_cards(n_heads: usize, n_kv_heads: usize) -> Vec<usize> {
+    let divides = |n: &usize| {
+        n_heads.is_multiple_of(*n) && (n_kv_heads.is_multiple_of(*n) || n.is_multiple_of(n_kv_heads))
+    };
+    (1..=MOST_CARDS).filter(divides).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_all_outputs_once_and_heads_stay_whole() {
+        for n_cards in 1..=MOST_CARDS {
+            for (n, unit) in [(64, 1), (333, 1), (18944, 1), (16, 1), (128 * 8 * n_cards, 128)] {
+                let shares = (0..n_cards).map(|card| Share { card, n_cards }.outputs(n, unit));
+                let mut end = 0;
+                for share in shares {
+                    assert_eq!(share.start, end, "{n} outputs on {n_cards} cards");
+                    assert!(share.end == n || share.end.is_multiple_of(STRIP.max(unit)), "{share:?}");
+                    end = share.end;
+                }
+                assert_eq!(end, n, "on {n_cards} cards");
+            }
+        }
+    }
+
+    /// A card has the keys and values that its queries ask for.
+    #[test]
+    fn fewer_heads_of_keys_than_cards_are_on_several() {
+        let keys = |card| Share { card, n_cards: 8 }.outputs(2 * 64, 64);
+        assert_eq!((keys(0), keys(3), keys(4), keys(7)), (0..64, 0..64, 64..128, 64..128));
+    }
+
+    #[test]
+    fn numbers_of_cards_are_those_that_divide_the_heads() {
+        for (name, heads, possible) in [
+            ("0.5B", (14, 2), vec![1, 2]),
+            ("7B", (28, 4), vec![1, 2, 4]),
+            ("32B", (40, 8), vec![1, 2, 4, 8]),
+            ("72B", (64, 8), vec![1, 2, 4, 8]),
+            ("Gemma 3 1B", (4, 1), vec![1, 2, 4]),
+        ] {
+            assert_eq!(possible_cards(heads.0, heads.1), possible, "{name}");
+        }
+    }
+}

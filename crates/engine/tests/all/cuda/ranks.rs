@@ -1,0 +1,200 @@
+//! One model on several GPUs: the bits of one, whatever their number, the batch, the chunks and the cache; and when their
+//! streams run is of no account. Emulated GPUs, unless the machine has several.
+#![allow(clippy::print_stdout, reason = "what a process of its own found out is read from its output")]
+
+use std::process::Command;
+
+use candle_core::quantized::GgmlDType as T;
+use tribunal_engine::{
+    engine::{Engine, Options},
+    model::{Config, Device, KvType, Weights, config::from_json},
+};
+
+use super::{is_emulated, last_logits};
+use crate::{
+    engine::{ask_all, bits as reply_bits, options, tiny},
+    gguf::gguf,
+    model::{alone, check_bits, load_on, sequences},
+    model_adapters::{adapted, check_replies, logits},
+};
+
+/// Tells a process of this test that the devices are as it needs them.
+const PART: &str = "TRIBUNAL_TEST_RANKS";
+
+/// Runs a test of this file again with other variables; what it printed, and whether it passed.
+fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, bool) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let name = format!("cuda::ranks::{test}");
+    command.args([name.as_str(), "--exact", "--nocapture", "--test-threads", "1"]);
+    command.env(PART, part).env("TRIBUNAL_EMULATED_DEVICES", "4").envs(variables.iter().copied());
+    let output = command.output().unwrap();
+    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    (text, output.status.success())
+}
+
+/// The first GPUs of this machine, of the four that are wanted; where they are emulated, a test runs in a process of its
+/// own that has four, once for each way to time what they do.
+fn gpus(test: &str, lateness: &[&str]) -> Option<Vec<Device>> {
+    if is_emulated() && std::env::var_os(PART).is_none() {
+        for late in lateness {
+            let (said, passed) = again(test, "run", &[("TRIBUNAL_EMULATED_LATE", late)]);
+            assert!(passed, "{late}: {said}");
+        }
+        return None;
+    }
+    let known = ["cuda:0,1,2,3", "cuda:0,1"].into_iter().find_map(|name| Device::named(name).ok());
+    if known.is_none() {
+        assert!(!is_emulated(), "four emulated GPUs");
+        eprintln!("not checked: there are not several GPUs");
+    }
+    known
+}
+
+/// One device of the first so many GPUs, for each number that there is.
+fn groups(gpus: &[Device], numbers: &[usize]) -> Vec<Device> {
+    let numbers = numbers.iter().filter(|&&n| n <= gpus.len());
+    numbers.map(|&n| Device::grouped(gpus[..n].to_vec(), n).unwrap().remove(0)).collect()
+}
+
+const CUTS: &[(usize, usize)] = &[(0, 61), (1, 3), (2, 16), (0, 1), (2, 33), (1, 9)];
+
+#[test]
+fn every_architecture_has_the_bits_of_one_gpu() {
+    let Some(gpus) = gpus("every_architecture_has_the_bits_of_one_gpu", &["0", "7"]) else { return };
+    for name in ["llama", "smollm2", "mistral", "qwen2", "qwen3", "gemma3"] {
+        let lengths = [150, 17, 40];
+        let expected = alone(&mut *load_on(&gpus[0], name), &sequences(&lengths), KvType::Bf16);
+        for group in groups(&gpus, &[2, 4]) {
+            check_bits(&mut *load_on(&group, name), KvType::Bf16, &expected, CUTS);
+        }
+    }
+}
+
+#[test]
+fn weights_of_every_kind_have_the_bits_of_one_gpu() {
+    let Some(gpus) = gpus("weights_of_every_kind_have_the_bits_of_one_gpu", &["0"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 256).collect();
+    for dtype in [T::F32, T::BF16, T::Q4_0, T::Q8_0, T::Q4K, T::Q6K] {
+        let path = folder.path().join(format!("{dtype:?}.gguf"));
+        gguf(&path, dtype);
+        let weights = Weights::open(&path).unwrap();
+        let expected = last_logits(&gpus[0], &weights, &tokens);
+        for group in groups(&gpus, &[2, 4]) {
+            assert_eq!(last_logits(&group, &weights, &tokens), expected, "{dtype:?} on {group:?}");
+        }
+    }
+}
+
+/// A shape whose sums are cut into segments, with heads of keys and values that four GPUs share or not, and a vocabulary
+/// whose rows are not aligned.
+fn long_sums(n_kv_heads: usize) -> Config {
+    let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
+    let tiny = from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap();
+    Config { n_heads: 64, n_kv_heads, head_dim: 32, intermediate: 4112, vocab: 333, tied: false, ..tiny }
+}
+
+#[test]
+fn sums_of_several_segments_have_the_bits_of_one_gpu() {
+    let Some(gpus) = gpus("sums_of_several_segments_have_the_bits_of_one_gpu", &["0"]) else { return };
+    for n_kv_heads in [8, 2] {
+        let weights = Weights::seeded(long_sums(n_kv_heads), 3);
+        for n in [1, 70] {
+            let tokens: Vec<u32> = (0..n).map(|i| i * 37 % 320).collect();
+            let expected = last_logits(&gpus[0], &weights, &tokens);
+            for group in groups(&gpus, &[2, 4]) {
+                assert_eq!(last_logits(&group, &weights, &tokens), expected, "{n} tokens on {group:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn replies_have_the_bits_of_one_gpu() {
+    let Some(gpus) = gpus("replies_have_the_bits_of_one_gpu", &["0", "3"]) else { return };
+    let order: Vec<usize> = (0..9).collect();
+    let on = |device: &Device| Options { device: device.clone(), ..options() };
+    for (model, n_variants) in [("qwen2", 3), ("gemma3", 1)] {
+        let expected = ask_all(&Engine::open(&tiny(model), &on(&gpus[0])).unwrap(), &order);
+        for group in groups(&gpus, &[2, 4]) {
+            let variants = [
+                Options { n_rows: 7, step_tokens: 33, ..on(&group) },
+                Options { kv_bytes: Some(660 * 1024 * 2), n_rows: 3, drafts: false, ..on(&group) },
+                Options { prefix_cache: false, ..on(&group) },
+            ];
+            for variant in &variants[..n_variants] {
+                let replies = ask_all(&Engine::open(&tiny(model), variant).unwrap(), &order);
+                for (reply, expected) in replies.iter().zip(&expected) {
+                    assert_eq!(reply_bits(reply), reply_bits(expected), "{model} on {group:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn adapters_have_the_bits_of_one_gpu() {
+    let Some(gpus) = gpus("adapters_have_the_bits_of_one_gpu", &["0"]) else { return };
+    let ids: Vec<u32> = (0..70).map(|i| i * 41 % 300).collect();
+    let slow =
+        Options { device: gpus[0].clone(), n_rows: 1, prefix_cache: false, drafts: false, ..options() };
+    for group in groups(&gpus, &[2, 4]) {
+        for adapter in [None, Some(0), Some(1)] {
+            let expected = logits(&mut *adapted(&gpus[0]), &ids, KvType::Bf16, adapter);
+            assert_eq!(logits(&mut *adapted(&group), &ids, KvType::Bf16, adapter), expected, "{adapter:?}");
+        }
+        let variants = [Options { device: group.clone(), n_rows: 5, step_tokens: 33, ..options() }];
+        check_replies(&slow, &variants, 4);
+    }
+}
+
+#[test]
+fn hidden_states_have_the_bits_of_one_gpu() {
+    let Some(gpus) = gpus("hidden_states_have_the_bits_of_one_gpu", &["0"]) else { return };
+    let expected = crate::states::states_in_company(&gpus[0]);
+    for group in groups(&gpus, &[2, 4]) {
+        for (ours, expected) in crate::states::states_in_company(&group).iter().zip(&expected) {
+            assert_eq!(ours.states, expected.states, "{group:?}");
+        }
+    }
+}
+
+/// Logits of some steps on two GPUs, as bits.
+fn steps_of_two(gpus: &[Device], name: &str) -> Vec<Vec<Vec<u32>>> {
+    let group = groups(gpus, &[2]).remove(0);
+    alone(&mut *load_on(&group, name), &sequences(&[20, 5]), KvType::Bf16)
+}
+
+/// The emulated driver forgets one wait for another GPU's event at a time: the logits show it, or a copy of not a number.
+#[test]
+fn a_wait_that_is_missing_is_found() {
+    const NAME: &str = "a_wait_that_is_missing_is_found";
+    if !is_emulated() {
+        return;
+    }
+    let Some(model) = std::env::var(PART).ok() else {
+        for model in ["qwen2", "gemma3"] {
+            let run = |wait: usize, late| {
+                let wait = wait.to_string();
+                let variables =
+                    [("TRIBUNAL_EMULATED_FORGOTTEN_WAIT", &*wait), ("TRIBUNAL_EMULATED_LATE", late)];
+                again(NAME, model, &variables)
+            };
+            let (said, passed) = run(1_000_000, "2");
+            assert!(passed, "{model}: none is forgotten: {said}");
+            // The first two are those of a step that begins, which nothing came before. Then the two take turns: what the
+            // first card does not wait for is not there yet when all is late, the second's where that card is early.
+            for wait in 2..14 {
+                let (said, passed) = run(wait, ["0", "2"][wait % 2]);
+                assert!(
+                    !passed && said.contains("assertion `left == right` failed"),
+                    "{model}, {wait}: {said}"
+                );
+            }
+        }
+        return;
+    };
+    let gpus = Device::named("cuda:0,1").unwrap();
+    let expected = alone(&mut *load_on(&gpus[0], &model), &sequences(&[20, 5]), KvType::Bf16);
+    assert_eq!(steps_of_two(&gpus, &model), expected);
+}

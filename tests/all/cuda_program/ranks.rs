@@ -1,0 +1,95 @@
+//! The program with one model on several emulated GPUs: the bytes of one, and what cannot be is refused with what can.
+
+use super::{is_emulated, score, tiny};
+
+/// A run over several GPUs, two models of two of them among these, has the bytes and the signature of one over one.
+#[test]
+fn verdicts_have_the_bytes_of_one_gpu_and_a_lost_one_ends_the_run_with_what_is_finished() {
+    if !is_emulated() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let judged = |name: &str, late: &str, variables: &[(&str, &str)], more: &[&str]| {
+        let out = folder.path().join(name);
+        let devices = [("TRIBUNAL_EMULATED_DEVICES", "4"), ("TRIBUNAL_EMULATED_LATE", late)];
+        let more = [&["--kv-cache", "16MiB", "--jobs", "1"], more].concat();
+        let output = score(&out, &tiny("qwen2"), "gemba-da", &[&devices, variables].concat(), &more);
+        let verdicts = std::fs::read_to_string(out.join("verdicts.jsonl")).unwrap_or_default();
+        (output.status.code(), verdicts, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, whole, said) = judged("one", "0", &[], &["--device", "cuda"]);
+    assert_eq!(code, Some(0), "{said}");
+    let signature = |name: &str| {
+        let run = std::fs::read_to_string(folder.path().join(name).join("run.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&run).unwrap()["signature"].clone()
+    };
+    for (name, late, device, n) in
+        [("two", "0", "cuda", "2"), ("pairs", "9", "cuda:0,1,2,3", "2"), ("four", "4", "cuda:3,1,2,0", "4")]
+    {
+        let (code, verdicts, said) = judged(name, late, &[], &["--device", device, "--tensor-parallel", n]);
+        assert_eq!(code, Some(0), "{name}: {said}");
+        assert_eq!(verdicts, whole, "{name}");
+        assert_eq!(signature(name), signature("one"), "{name}");
+    }
+    let lost = [("TRIBUNAL_EMULATED_LOST_AFTER", "200"), ("TRIBUNAL_EMULATED_LOST_DEVICE", "1")];
+    let two = &["--device", "cuda", "--tensor-parallel", "2"][..];
+    let (code, _, said) = judged("lost", "0", &lost, two);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("GPU 1: the GPU failed") && said.contains("run the same command again"), "{said}");
+    let journal = std::fs::read_to_string(folder.path().join("lost/journal.jsonl")).unwrap();
+    assert!((1..4).contains(&journal.lines().count()), "{journal}");
+    // What is left goes on with another number of GPUs.
+    let (code, verdicts, said) = judged("lost", "0", &[], &["--device", "cuda:0"]);
+    assert_eq!((code, verdicts), (Some(0), whole), "{said}");
+}
+
+#[test]
+fn what_cannot_be_one_model_on_several_gpus_is_refused_with_what_can() {
+    if !is_emulated() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (variables, device, n, expected) in [
+        (
+            &[][..],
+            "cuda:0,1,2",
+            "2",
+            "needs a multiple of 2 GPUs, and `--device` names 3\nhint: `--device cuda:0,1`",
+        ),
+        (&[], "cuda:0,1,0,2", "4", "names a GPU twice"),
+        (&[], "cpu", "2", "`--tensor-parallel 2` is for GPUs"),
+        (&[], "cuda", "9", "it must be at most 8"),
+        (&[], "cuda", "5", "there are 4 devices"),
+        (
+            &[],
+            "cuda",
+            "3",
+            "a model with 4 heads, 2 of keys and values, cannot be spread over 3 GPUs\nhint: `--tensor-parallel` 1, 2 or 4",
+        ),
+        (
+            &[("TRIBUNAL_EMULATED_UNEQUAL_DEVICE", "1")],
+            "cuda",
+            "2",
+            "differ\nhint: one model is spread over GPUs of one kind",
+        ),
+        (
+            &[("TRIBUNAL_EMULATED_PEERS", "0")],
+            "cuda",
+            "2",
+            "GPU 0 has no access to the memory of GPU 1\nhint: ",
+        ),
+        (
+            &[("TRIBUNAL_EMULATED_SMALL_DEVICE", "1"), ("TRIBUNAL_EMULATED_MEMORY", "400000")],
+            "cuda",
+            "2",
+            "out of GPU memory for",
+        ),
+    ] {
+        let variables = [&[("TRIBUNAL_EMULATED_DEVICES", "4")], variables].concat();
+        let more = ["--device", device, "--tensor-parallel", n];
+        let output = score(&folder.path().join("refused"), &tiny("qwen2"), "gemba-da", &variables, &more);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{expected}: {said}");
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
