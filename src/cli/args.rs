@@ -245,7 +245,7 @@ impl EngineArgs {
 }
 
 fn cards(text: &str) -> Result<usize, String> {
-    up_to(text, crate::model::cuda::MOST_CARDS)
+    up_to(text, 8) // the pieces that kernels/gather.cu takes
 }
 
 fn device(text: &str) -> Result<String, String> {

@@ -49,19 +49,14 @@ impl Room {
         if self.fits(need) {
             return format!("fits into {room}");
         }
-        match need.context_in(self.bytes) {
-            Some(context) => {
-                format!("fits into {room} with `--context {context}`, not with {}", need.context)
-            }
-            None => {
-                let holds = |bytes: &Option<usize>| bytes.is_some_and(|bytes| bytes <= self.bytes);
-                let together = need.on_each.iter().position(holds).map(|i| i + 1);
-                let together =
-                    together.map(|n| format!("; {n} such GPUs hold it with `--tensor-parallel {n}`"));
-                let too_much = size(need.total() - self.bytes);
-                format!("does not fit into {room}: {too_much} too much{}", together.unwrap_or_default())
-            }
+        if let Some(context) = need.context_in(self.bytes) {
+            return format!("fits into {room} with `--context {context}`, not with {}", need.context);
         }
+        let holds = |bytes: &Option<usize>| bytes.is_some_and(|bytes| bytes <= self.bytes);
+        let together = need.on_each.iter().position(holds).map(|i| i + 1);
+        let together = together.map(|n| format!("; {n} such GPUs hold it with `--tensor-parallel {n}`"));
+        let too_much = size(need.total() - self.bytes);
+        format!("does not fit into {room}: {too_much} too much{}", together.unwrap_or_default())
     }
 }
 
