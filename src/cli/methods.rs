@@ -42,7 +42,7 @@ enum Command {
 
 /// Which method is good for what; `docs/methods.md` has the figures.
 const WHICH: &str = "Which one? Without a GPU, `probe`: with a model of half a gigabyte it alone has scores above chance, but it \
-                     ranks no systems and explains nothing. Methods that write errors and reasons were published with far larger models; with \
+                     hardly ranks systems and explains nothing. Methods that write errors and reasons were published with far larger models; with \
                      0.5B their scores are worth no more than chance. Figures: docs/methods.md#which-judge";
 
 /// Runs `tribunal methods`.
