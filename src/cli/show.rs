@@ -129,8 +129,11 @@ fn select(args: &Args, segment: &str) -> Result<Record> {
     match found.len() {
         0 => {
             let hint = match (there.first(), there.last()) {
+                (Some(first), Some(last)) if there.len() == last + 1 - first => {
+                    format!("its segments are {} to {}", first + 1, last + 1)
+                }
                 (Some(first), Some(last)) => {
-                    format!("it has {} of segments {} to {}", there.len(), first + 1, last + 1)
+                    format!("it has {} segments between {} and {}", there.len(), first + 1, last + 1)
                 }
                 _ => "its verdicts are about whole documents; name one of them".to_owned(),
             };

@@ -158,7 +158,10 @@ fn a_dry_run_for_a_model_that_is_not_here() {
     let words: Vec<&str> = text.split_whitespace().collect();
     let words = words.join(" ");
     assert!(good);
-    assert!(words.starts_with("segments 4 ") && words.contains(" weights, as the model card says 14.17 GiB "), "{text}");
+    assert!(
+        words.starts_with("segments 4 ") && words.contains(" weights, as the model card says 14.17 GiB "),
+        "{text}"
+    );
     assert!(words.contains(" least most model calls 4 24 prompt tokens"), "{text}");
     assert!(text.contains("`qwen2.5-7b-instruct` is not on this machine: tokens are guessed"), "{text}");
     assert!(
