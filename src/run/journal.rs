@@ -1,6 +1,5 @@
-//! The journal: each group's records are appended and flushed as soon as it is judged, and a resumed run keeps what it
-//! can of them. The order of its lines means nothing; `verdicts.jsonl` is the ordered copy. Every line is a record with
-//! a checksum behind it, so that no edit and no fault of a disk passes for a verdict.
+//! The journal: each group's records are appended and flushed as soon as it is judged, for runs that continue.
+//! `verdicts.jsonl` is the ordered copy. A checksum ends each line: no edit or fault of a disk passes for a verdict.
 
 use std::{
     collections::HashSet,
@@ -28,7 +27,6 @@ pub const JOURNAL: &str = "journal.jsonl";
 /// What stands before and after a line's checksum, in place of the record's last brace.
 const BEFORE_CHECK: &str = ",\"check\":\"";
 const AFTER_CHECK: &str = "\"}";
-
 /// Digits of a checksum: the first of the record's SHA-256.
 const CHECK_DIGITS: usize = 8;
 
