@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub metrics: Vec<String>,
     /// Systems to compare; by default all machine systems that are not outliers.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1..)]
     pub systems: Vec<String>,
     /// Baselines to compute from the texts: bleu, bleu:TOKENIZER (13a, intl, zh, char, none), chrf, chrf++.
     #[arg(long, value_name = "METRIC", value_delimiter = ',')]

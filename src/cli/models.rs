@@ -284,6 +284,9 @@ fn show(model: &str, printed: Printed, room: &Room, out: &mut dyn Write) -> anyh
         Ok(card) => of_card(&card, room)?,
         Err(_) if is_adapter(&path) => super::adapter::fields(&path)?,
         Err(_) if path.exists() => of_file(&path, room)?,
+        Err(_) if path.is_absolute() || model.starts_with('.') => {
+            anyhow::bail!("`{model}`: no such file or folder")
+        }
         Err(error) => return Err(error.into()),
     };
     let mut table = Table::new();

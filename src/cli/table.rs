@@ -5,7 +5,6 @@ use std::fmt;
 
 use unicode_width::UnicodeWidthStr;
 
-
 /// Rows of cells; the first column is flush left, all others flush right.
 #[derive(Clone, Debug, Default)]
 pub struct Table {

@@ -197,7 +197,9 @@ impl Systems {
             *name == document.system || *name == format!("{}/{}", document.pair, document.system)
         };
         let all = split.train.iter().chain(&split.held_out);
-        if let Some(missing) = self.systems.iter().find(|name| !all.clone().any(|document| is_of(document, name))) {
+        if let Some(missing) =
+            self.systems.iter().find(|name| !all.clone().any(|document| is_of(document, name)))
+        {
             let known: BTreeSet<&str> = all.map(|document| document.system.as_str()).collect();
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
             bail!("unknown system `{missing}`; hint: {known}");
