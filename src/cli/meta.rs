@@ -99,9 +99,8 @@ pub struct Args {
     pub seed: u64,
     #[command(flatten)]
     pub extra: extra::ExtraArgs,
-    /// Width of tables in characters; by default the terminal's, and no limit if the output is not a
-    /// terminal.
-    #[arg(long, value_name = "N")]
+    /// The terminal's columns; no limit where the output is not one.
+    #[arg(skip)]
     pub width: Option<usize>,
     #[command(flatten)]
     pub printed: Printed,

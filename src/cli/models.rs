@@ -116,7 +116,7 @@ fn list(printed: Printed, room: &Room, out: &mut dyn Write) -> anyhow::Result<Ex
     if printed.is_json() {
         writeln!(out, "{:#}", serde_json::Value::from(all))?;
     } else if !printed.rows(&table, out)? {
-        write!(out, "{}", table.flush_left().fitted(None))?;
+        write!(out, "{}", table.flush_left().fitted(wrap::stdout_columns()))?;
     }
     say!(
         "on a GPU: weights (bf16 but for GGUF files), one sequence of the full context and a step, in {}",

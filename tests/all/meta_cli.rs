@@ -56,7 +56,7 @@ pub fn run(arguments: &[&str]) -> Result<(String, ExitCode), String> {
 
 pub fn meta(dir: &Path, arguments: &[&str]) -> Result<String, String> {
     let testset = dir.display().to_string();
-    let all: Vec<&str> = ["meta", "--testset", &testset, "--width", "1000"]
+    let all: Vec<&str> = ["meta", "--testset", &testset]
         .into_iter()
         .chain(arguments.iter().copied())
         .collect();
