@@ -86,8 +86,6 @@ std::vector<Choice> run(const Batch& b) {
   host::launch(dim3(n), dim3(1024), 0, [&] {
     tail(b.logits.data(), b.wants.data(), b.masks.data(), found.data(), choices.data(), n, b.vocab, b.mask_words);
   });
-  if (std::getenv("TAIL_BITS"))
-    for (const Choice& c : choices) std::printf("%d %a %a\n", c.id, c.logprob, c.masked_logprob);
   return choices;
 }
 

@@ -102,6 +102,24 @@ impl Cuda {
         Ok(())
     }
 
+    /// Copies some rows of a matrix, whose numbers are at `rows`, by the kernel for its type.
+    pub(super) fn take_rows(
+        &self,
+        x: &Values,
+        rows: u64,
+        to: &Values,
+        width: usize,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let n = to.n_rows;
+        let kernel = if bytes == 4 { "take_rows_f32" } else { "take_rows_bf16" };
+        let pointers = [x.at(), rows, to.at()].map(Argument::At);
+        let sizes = [n, width].map(Argument::size);
+        let shape = Shape::new([n, 1], 256);
+        // SAFETY: x has a row for each of the step's, and the rows are rows of the step.
+        unsafe { self.launch(("take_rows", kernel), shape, &[&pointers[..], &sizes].concat()) }
+    }
+
     /// The noted rows of each time that they were gathered.
     pub(super) fn gathered(&mut self) -> Result<Vec<Vec<f32>>, Error> {
         self.fetch_gathered()?;
