@@ -67,6 +67,20 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
+// Whether this warp is the last of `n` that come to `turn`; it then sees what all of them wrote before they came. `turn`
+// is 0 before the first comes, and again after the last.
+__device__ __forceinline__ bool last_to_come(unsigned* turn, int n) {
+  unsigned before = 0;
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) {
+    __threadfence();
+    before = atomicInc(turn, static_cast<unsigned>(n - 1));
+  }
+  if (__shfl_sync(kAllLanes, before, 0) != static_cast<unsigned>(n - 1)) return false;
+  __threadfence();
+  return true;
+}
+
 // The sum over a block of whole warps in x, the same in each thread: each warp's sum, then the sums in the order
 // of warps. `scratch`: 32 floats of shared memory, free again afterwards.
 __device__ __forceinline__ float block_sum(float v, float* scratch) {

@@ -1,6 +1,7 @@
 // Products with bf16 weights by Hopper's copies of boxes: y[M, N] = x[M, K] w[N, K]^T. The sum is defined in gemm.cuh.
 //
 //   gemm_bf16_tma_TxO, gemm_bf16_tma_TxO_split  tiles of T tokens x O outputs (gemm_tile_tma.cuh has the launch)
+//   gemm_bf16_tma_TxO_merged                    the segments meet in the kernel: y as gemm_merge would have it
 //   gemm_silu_tma_TxO, gemm_gelu_tma_TxO        the same with the gate behind it, T tokens x O / 2 outputs
 //
 //   x  a tensor map of [M, K], boxes of 64 x T; w one of [N, K], boxes of 64 x O, or where the gate follows of
@@ -20,6 +21,9 @@ using Tma_128x128 = gemm::TileTma<128, 2, 6>;
 #define TMA_SPLIT_PARAMETERS                                                                                         \
   const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, float *__restrict__ partial, int M, \
       int N, int K, int segment
+#define TMA_MERGED_PARAMETERS                                                                                    \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *__restrict__ bias, \
+      float *__restrict__ y, float4 *parts, unsigned *turns, int M, int N, int K, int segment, int ldy, int add
 #define TMA_GATE_PARAMETERS                                                                                     \
   const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, bf16 *__restrict__ out, int M, int N, \
       int K
@@ -30,6 +34,9 @@ using Tma_128x128 = gemm::TileTma<128, 2, 6>;
   }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_split(TMA_SPLIT_PARAMETERS) { \
     Tma_##shape::run({nullptr, nullptr, nullptr, partial, M, N, K, segment, N, 0}, x, w, true);           \
+  }                                                                                                      \
+  extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_merged(TMA_MERGED_PARAMETERS) { \
+    Tma_##shape::run_merged({nullptr, nullptr, bias, y, M, N, K, segment, ldy, add}, x, w, parts, turns);   \
   }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_silu_tma_##shape(TMA_GATE_PARAMETERS) {       \
     Tma_##shape::run_gated<Silu>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, w, out);      \

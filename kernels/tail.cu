@@ -13,16 +13,24 @@
 //   masks    [any, mask_words]    one bit per id, low bit first; a set bit allows it. Ids beyond the words are not allowed
 //   choices  [n_wants]            see Choice
 //
-// Launch: block 1024, grid (n_wants). Four logits at a time where vocab is a multiple of 4 (logits 16-byte aligned).
+//   found    [n_wants, 32]        see Found: between the three kernels
+//
+// Launch, one after another: tail_peaks and tail_sums, block 128, grid (8 n_wants); tail, block 1024, grid (n_wants); all on
+// the same wants. A row has 1,024 threads in any of them, whichever block they are in. Four logits at a time where vocab is a multiple of 4 (logits 16-byte aligned).
 //
 // Every sum has one order, or none that matters. log_sum_exp: thread t takes ids 4 t to 4 t + 3, then those 4096
-// further on; exponentials of four neighbours are added in f32 in pairs, the fours in f64 in order, threads as
-// block_sum_f64 says. Weights for sampling are counted in units of 2^-44 of the heaviest (a smaller one is never drawn),
+// further on; exponentials of four neighbours are added in f32 in pairs, the fours in f64 in order, lanes as
+// warp_sum_f64 says, warps in order. Weights for sampling are counted in units of 2^-44 of the heaviest (a smaller one is never drawn),
 // as 64-bit integers, whose sums are exact: up to 2^20 tokens fit. crates/engine/src/engine/sampler.rs adds the same weights in f64,
 // so the two can differ only where draw * sum is within 10^-12 of a token's edge.
 //
 // Moves per want: the row once for the largest and once for the sums; sampling reads it twice more, a nucleus four times
-// besides. The row is in the L2 cache after the first.
+// besides. Up to about 80 rows of 152,064 are in the second-level cache after the first.
+//
+// What to expect, counted (not measured): blocks of 128 fill a card at 16 rows, and each thread has four loads on their way.
+// 256 rows of 152,064 are read twice in 310 MB, 105 us at 3 TB/s, 64 rows once from memory and once from the cache, 25 us,
+// and a launch or two. One block of 1,024 for a row took 318 us and 139 us on an H100: one load on its way for each thread,
+// one block on a multiprocessor.
 //
 // Proved by kernels/tests/tail.cpp: against a reading of crates/engine/src/engine/sampler.rs in C++ over random rows, masks,
 // temperatures, nuclei, ties, infinities and NaN; and alone as in a batch.
@@ -48,6 +56,7 @@ struct Choice {
 namespace {
 
 constexpr int kThreads = 1024, kWarps = kThreads / 32, kStride = 4 * kThreads;
+constexpr int kPartThreads = 128;  // of a row's threads, those of a block that shares it with others
 constexpr float kUnits = 17592186044416.0f;  // 2^44
 
 using Count = unsigned long long;
@@ -106,9 +115,6 @@ __device__ __forceinline__ float from_ordered(unsigned bits) {
 struct Shared {
   Count counts[256];
   Count warp_counts[kWarps], warp_ties[kWarps];
-  double warp_sums[2][kWarps];
-  unsigned long long warp_best[kWarps];
-  float warp_peak[kWarps];
   Count above, left;
   unsigned digit;
   int found;
@@ -120,15 +126,20 @@ __device__ __forceinline__ Count warp_sum_count(Count v) {
   return v;
 }
 
-// The sum over the block, the same in each thread: lanes in pairs at distance 16, 8, 4, 2, 1, then warps in order.
-__device__ __forceinline__ double block_sum_f64(double v, double* scratch) {
+// A warp's sum, the same in each lane: lanes in pairs at distance 16, 8, 4, 2, 1.
+__device__ __forceinline__ double warp_sum_f64(double v) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) v = __dadd_rn(v, __shfl_xor_sync(kAllLanes, v, distance));
-  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = v;
-  __syncthreads();
-  double sum = scratch[0];
-  for (int w = 1; w < kWarps; w++) sum = __dadd_rn(sum, scratch[w]);
-  return sum;
+  return v;
+}
+
+__device__ __forceinline__ unsigned long long warp_max_key(unsigned long long key) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const unsigned long long other = __shfl_xor_sync(kAllLanes, key, distance);
+    key = other > key ? other : key;
+  }
+  return key;
 }
 
 struct Best {
@@ -137,11 +148,19 @@ struct Best {
   int id;             // the first that has it; -1 if nothing is allowed
 };
 
-// The row's peak, and the first of the largest allowed.
-__device__ __forceinline__ Best largest(const Row& row, Shared& shared) {
+// What one of a row's warps has found.
+struct Found {
+  float peak;
+  unsigned long long best;  // the larger logit wins, then the smaller id; 0 means that there is none
+  double all, allowed;
+};
+
+// The row's peak, and the first of the largest allowed, among what the row's thread `thread` has; together those of its warp.
+__device__ __forceinline__ void find_largest(const Row& row, int thread, Found& found) {
   float peak = -INFINITY, best = -INFINITY;
   int id = -1;
-  for (int c = 4 * static_cast<int>(threadIdx.x); c < row.vocab; c += kStride) {
+#pragma unroll 4
+  for (int c = 4 * thread; c < row.vocab; c += kStride) {
     const float4 four = row.four(c);
     const unsigned allowed = row.allowed(c);
 #pragma unroll
@@ -151,20 +170,15 @@ __device__ __forceinline__ Best largest(const Row& row, Shared& shared) {
       if (allowed >> i & 1 && (x > best || (id < 0 && x >= best))) best = x, id = c + i;
     }
   }
-  // The larger logit wins, then the smaller id; 0 means that there is none.
   unsigned long long key = id < 0 ? 0 : static_cast<unsigned long long>(ordered(best)) << 32 | (0xffffffffu - id);
-  peak = warp_max(peak);
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) {
-    const unsigned long long other = __shfl_xor_sync(kAllLanes, key, distance);
-    key = other > key ? other : key;
-  }
-  if (threadIdx.x % 32 == 0) shared.warp_peak[threadIdx.x / 32] = peak, shared.warp_best[threadIdx.x / 32] = key;
-  __syncthreads();
-  for (int w = 0; w < kWarps; w++) {
-    peak = fmaxf(peak, shared.warp_peak[w]);
-    key = shared.warp_best[w] > key ? shared.warp_best[w] : key;
-  }
+  found.peak = warp_max(peak), found.best = warp_max_key(key);
+}
+
+// The same of all of the row's warps.
+__device__ __forceinline__ Best largest(const Found* found) {
+  const int lane = threadIdx.x % 32;
+  const float peak = warp_max(found[lane].peak);
+  const unsigned long long key = warp_max_key(found[lane].best);
   if (key == 0) return {peak, -INFINITY, -1};
   return {peak, from_ordered(static_cast<unsigned>(key >> 32)), static_cast<int>(0xffffffffu - static_cast<unsigned>(key))};
 }
@@ -173,10 +187,12 @@ struct Sums {
   double all, allowed;
 };
 
-// The sums of e^(x - peak) over the row, and over what is allowed against its own peak.
-__device__ __forceinline__ Sums sums(const Row& row, const Best& best, Shared& shared) {
+// The sums of e^(x - peak) over what the row's thread `thread` has, and over what of it is allowed against its own peak;
+// together those of its warp.
+__device__ __forceinline__ Sums sums_of_warp(const Row& row, int thread, const Best& best) {
   Sums sum = {0.0, 0.0};
-  for (int c = 4 * static_cast<int>(threadIdx.x); c < row.vocab; c += kStride) {
+#pragma unroll 2
+  for (int c = 4 * thread; c < row.vocab; c += kStride) {
     const float4 x = row.four(c);
     const float pair = __fadd_rn(weight(x.x, best.peak), weight(x.y, best.peak));
     const float next = __fadd_rn(weight(x.z, best.peak), weight(x.w, best.peak));
@@ -190,9 +206,17 @@ __device__ __forceinline__ Sums sums(const Row& row, const Best& best, Shared& s
       sum.allowed = __dadd_rn(sum.allowed, static_cast<double>(some));
     }
   }
-  sum.all = block_sum_f64(sum.all, shared.warp_sums[0]);
-  sum.allowed = row.mask ? block_sum_f64(sum.allowed, shared.warp_sums[1]) : sum.all;
-  return sum;
+  return {warp_sum_f64(sum.all), row.mask ? warp_sum_f64(sum.allowed) : 0.0};
+}
+
+// The sums over the row: its warps in order.
+__device__ __forceinline__ Sums sums(const Row& row, const Found* found) {
+  Sums sum = {found[0].all, found[0].allowed};
+  for (int w = 1; w < kWarps; w++) {
+    sum.all = __dadd_rn(sum.all, found[w].all);
+    sum.allowed = __dadd_rn(sum.allowed, found[w].allowed);
+  }
+  return row.mask ? sum : Sums{sum.all, sum.all};
 }
 
 // The sum of the allowed weights' counts.
@@ -360,18 +384,55 @@ __device__ __forceinline__ int sample(const Row& row, const Want& want, const Be
   return pick(row, tempered, kept, lesser(point, kept.total - 1), shared);
 }
 
+// What a block of a row's threads works on: want blockIdx.x / 8, threads 128 (blockIdx.x % 8) and on.
+struct Place {
+  int want, thread;
+  __device__ __forceinline__ Place() {
+    constexpr int kBlocks = kThreads / kPartThreads;
+    want = static_cast<int>(blockIdx.x) / kBlocks;
+    thread = static_cast<int>(blockIdx.x) % kBlocks * kPartThreads + static_cast<int>(threadIdx.x);
+  }
+};
+
+__device__ __forceinline__ Row row_of(const Want& want, const float* logits, const unsigned* masks, int vocab, int mask_words) {
+  const unsigned* mask = want.mask < 0 ? nullptr : masks + static_cast<size_t>(want.mask) * mask_words;
+  return {logits + static_cast<size_t>(want.row) * vocab, mask, vocab, mask_words};
+}
+
 }  // namespace
+
+extern "C" __global__ void __launch_bounds__(kPartThreads)
+    tail_peaks(const float* __restrict__ logits, const Want* __restrict__ wants, const unsigned* __restrict__ masks,
+               Found* __restrict__ found, int n_wants, int vocab, int mask_words) {
+  const Place place;
+  if (place.want >= n_wants) return;
+  Found mine = {};
+  find_largest(row_of(wants[place.want], logits, masks, vocab, mask_words), place.thread, mine);
+  if (threadIdx.x % 32 == 0) found[static_cast<size_t>(place.want) * kWarps + place.thread / 32] = mine;
+}
+
+extern "C" __global__ void __launch_bounds__(kPartThreads)
+    tail_sums(const float* __restrict__ logits, const Want* __restrict__ wants, const unsigned* __restrict__ masks,
+              Found* __restrict__ found, int n_wants, int vocab, int mask_words) {
+  const Place place;
+  if (place.want >= n_wants) return;
+  Found* const of_row = found + static_cast<size_t>(place.want) * kWarps;
+  const Row row = row_of(wants[place.want], logits, masks, vocab, mask_words);
+  const Sums mine = sums_of_warp(row, place.thread, largest(of_row));
+  if (threadIdx.x % 32 == 0) of_row[place.thread / 32].all = mine.all, of_row[place.thread / 32].allowed = mine.allowed;
+}
 
 extern "C" __global__ void __launch_bounds__(kThreads)
     tail(const float* __restrict__ logits, const Want* __restrict__ wants, const unsigned* __restrict__ masks,
-         Choice* __restrict__ choices, int n_wants, int vocab, int mask_words) {
+         const Found* __restrict__ found, Choice* __restrict__ choices, int n_wants, int vocab, int mask_words) {
   __shared__ Shared shared;
   if (static_cast<int>(blockIdx.x) >= n_wants) return;
   const Want want = wants[blockIdx.x];
-  const unsigned* mask = want.mask < 0 ? nullptr : masks + static_cast<size_t>(want.mask) * mask_words;
-  const Row row = {logits + static_cast<size_t>(want.row) * vocab, mask, vocab, mask_words};
-  const Best best = largest(row, shared);
-  const Sums sum = sums(row, best, shared);
+  const Row row = row_of(want, logits, masks, vocab, mask_words);
+  const unsigned* const mask = row.mask;
+  found += static_cast<size_t>(blockIdx.x) * kWarps;
+  const Best best = largest(found);
+  const Sums sum = sums(row, found);
   int id = want.id;
   if (want.kind != 0) {
     id = best.id;

@@ -148,6 +148,11 @@ T atomic_update(T* at, F next) {
   return old;
 }
 
+inline char* fences() {
+  static char address;
+  return &address;
+}
+
 }  // namespace host
 
 template <typename T>
@@ -172,7 +177,10 @@ inline unsigned atomicInc(unsigned* at, unsigned top) {
 
 inline void __threadfence_block() {}
 inline void __threadfence() {
-#ifndef HOST_TSAN  // which knows no fences
+#ifdef HOST_TSAN  // which knows no fences: what came before one is seen after a later one
+  __tsan_acquire(host::fences());
+  __tsan_release(host::fences());
+#else
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 }

@@ -2,6 +2,7 @@
 // is sound, in several orders; nothing may be found in that. scripts/cuda/sanitize.sh says what each must lead to.
 #include "faults/boxes.cu"
 #include "faults/memory.cu"
+#include "faults/segments.cu"
 #include "faults/sound.cu"
 #include "faults/threads.cu"
 
@@ -25,6 +26,16 @@ Fault with_boxes(BoxFault fault) {
   return {1, 64, 4096, [fault](const float* x, float* y) { boxes(four_rows(x), y, fault); }};
 }
 
+// Sums that are 0 in their order, 1 in another, and not a number where one is missing.
+Fault with_meeting(MeetingFault fault) {
+  static std::vector<float> parts, terms;
+  static unsigned turn;
+  parts.assign(96, NAN), terms.assign(96, 1.0f), turn = 0;
+  std::fill(terms.begin(), terms.begin() + 32, 1e8f);
+  std::fill(terms.end() - 32, terms.end(), -1e8f);
+  return {3, 32, 0, [fault](const float*, float* y) { meeting(terms.data(), y, parts.data(), &turn, fault); }};
+}
+
 // x and y: 128 floats each.
 const std::map<std::string, Fault> faults = {
     {"misaligned_load", {1, 32, 0, [](const float* x, float* y) { misaligned_load(x, y); }}},
@@ -44,6 +55,10 @@ const std::map<std::string, Fault> faults = {
     {"box_no_init", with_boxes(kNoInit)},
     {"box_left", with_boxes(kLeft)},
     {"box_misaligned", with_boxes(kMisaligned)},
+    {"segments_first_folds", with_meeting(kFirstFolds)},
+    {"segments_as_they_come", with_meeting(kAsTheyCome)},
+    {"segments_no_fence", with_meeting(kNoFence)},
+    {"segments_turns_not_zero", with_meeting(kTurnsNotZero)},
     {"blocks_race", {4, 32, 0, [](const float*, float* y) { blocks_race(y); }}},
 };
 
@@ -58,6 +73,12 @@ void run_sound() {
     std::vector<float> ones(128, 1.0f), sums(32);
     host::launch(dim3(1), dim3(64), 4096, [&] { boxes(four_rows(ones.data()), sums.data(), kSoundBoxes); });
     if (sums != std::vector<float>(32, 4.0f)) host::stop("a sound kernel of boxes is wrong");
+    const Fault met = with_meeting(kSoundMeeting);
+    for (const int again : {0, 1}) {  // the turns are as they were
+      sums.assign(32, NAN);
+      host::launch(dim3(met.blocks), dim3(met.threads), 0, [&] { met.call(nullptr, sums.data()); });
+      if (sums != std::vector<float>(32, 0.0f)) host::stop(again ? "a second meeting is wrong" : "a sound meeting is wrong");
+    }
     if (x[95] != 4.0f || counts[0] != 192 || counts[1] != 3) host::stop("a sound kernel is wrong");
   }
 }

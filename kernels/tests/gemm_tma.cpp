@@ -14,25 +14,27 @@ using test::Weight;
 
 using Whole = void (*)(CUtensorMap, CUtensorMap, const float*, float*, int, int, int, int, int, int);
 using Split = void (*)(CUtensorMap, CUtensorMap, float*, int, int, int, int);
+using Merged = void (*)(CUtensorMap, CUtensorMap, const float*, float*, float4*, unsigned*, int, int, int, int, int, int);
 using Gated = void (*)(CUtensorMap, CUtensorMap, bf16*, int, int, int);
 
 struct Kernel {
   std::string name;
   Whole whole;
   Split split;
+  Merged merged;
   Gated silu, gelu;
   int tokens, outputs, threads, shared;
   template <class Tile>
-  Kernel(const char* n, Whole w, Split s, Gated si, Gated ge, Tile)
-      : name(n), whole(w), split(s), silu(si), gelu(ge), tokens(Tile::kTokens), outputs(Tile::kOutputs),
+  Kernel(const char* n, Whole w, Split s, Merged m, Gated si, Gated ge, Tile)
+      : name(n), whole(w), split(s), merged(m), silu(si), gelu(ge), tokens(Tile::kTokens), outputs(Tile::kOutputs),
         threads(Tile::kThreads), shared(Tile::kSharedBytes) {}
 };
 
 const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all = {
-      {"gemm_bf16_tma_128x128", gemm_bf16_tma_128x128, gemm_bf16_tma_128x128_split, gemm_silu_tma_128x128,
+      {"gemm_bf16_tma_128x128", gemm_bf16_tma_128x128, gemm_bf16_tma_128x128_split, gemm_bf16_tma_128x128_merged, gemm_silu_tma_128x128,
        gemm_gelu_tma_128x128, Tma_128x128()},
-      {"gemm_bf16_tma_256x128", gemm_bf16_tma_256x128, gemm_bf16_tma_256x128_split, gemm_silu_tma_256x128,
+      {"gemm_bf16_tma_256x128", gemm_bf16_tma_256x128, gemm_bf16_tma_256x128_split, gemm_bf16_tma_256x128_merged, gemm_silu_tma_256x128,
        gemm_gelu_tma_256x128, Tma_256x128()},
   };
   return all;
@@ -89,6 +91,20 @@ void one_case(Tally& tally, const Kernel& k, int M, int N, int K, int segment, u
   host::launch(dim3((N + 255) / 256, M), dim3(256), 0,
                [&] { gemm_merge(parts.data(), bias.data(), y.data(), M, N, S, ldy, 1); });
   tally.check(same(y.data(), expected.data(), y.size() * 4), shape(k, M, N, K, segment) + ": split has other bits");
+  // Parts of whole tiles; the turns are as they were, so that the next product can have them as they are.
+  const size_t tiles = size_t((M + k.tokens - 1) / k.tokens) * ((N + k.outputs - 1) / k.outputs);
+  std::vector<float4> merged(tiles * S * k.tokens * k.outputs / 4, float4{NAN, NAN, NAN, NAN});
+  std::vector<unsigned> turns(tiles * k.outputs / 16);
+  for (const int again : {0, 1}) {
+    y = old;
+    host::launch(dim3(blocks), dim3(k.threads), k.shared, [&] {
+      k.merged(xs, ws, bias.data(), y.data(), merged.data(), turns.data(), M, N, K, segment, ldy, 1);
+    });
+    tally.check(same(y.data(), expected.data(), y.size() * 4),
+                shape(k, M, N, K, segment) + ": segments that meet have other bits, time " + std::to_string(again));
+  }
+  tally.check(std::all_of(turns.begin(), turns.end(), [](unsigned t) { return t == 0; }),
+              shape(k, M, N, K, segment) + ": turns that are not over");
   host::order() = 0;
 }
 

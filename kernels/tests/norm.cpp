@@ -1,4 +1,6 @@
-// norm.cu: against f64 with each combination of arguments, a row alone as in a batch, odd and wide rows.
+// norm.cu: against f64 with each combination of arguments, a row alone as in a batch, odd and wide rows; sums of segments
+// against gemm_merge.cu, to the bit.
+#include "../gemm_merge.cu"
 #include "../norm.cu"
 
 #include "random.h"
@@ -21,7 +23,7 @@ struct Result {
 Result run(const Rows& in, bool add, bool add_norm, bool weight) {
   Result r = {in.x, std::vector<bf16>(in.x.size(), nan_bf16())};
   host::launch(dim3(in.n()), dim3(256), (in.cols + 3) / 4 * 16, [&] {
-    residual_norm(r.x.data(), add ? in.add.data() : nullptr, add_norm ? in.add_norm.data() : nullptr,
+    residual_norm(r.x.data(), add ? in.add.data() : nullptr, 1, nullptr, add_norm ? in.add_norm.data() : nullptr,
          weight ? in.weight.data() : nullptr, r.out.data(), in.n(), in.cols, kEps);
   });
   return r;
@@ -73,10 +75,32 @@ void one_case(Tally& tally, int rows, int cols, bool add, bool add_norm, bool we
   }
 }
 
+// Segments' sums that are added here have the bits of those that gemm_merge adds before.
+void segments_case(Tally& tally, int rows, int cols, int n_add, bool biased) {
+  Random random{uint64_t(cols + n_add)};
+  const size_t n = size_t(rows) * cols;
+  std::vector<float> x = random.numbers(n), merged = x;
+  const std::vector<float> add = random.numbers(n * n_add), bias = random.numbers(cols), weight = random.numbers(cols);
+  const float* const more = biased ? bias.data() : nullptr;
+  std::vector<bf16> out(n, nan_bf16()), expected(n, nan_bf16());
+  host::launch(dim3(rows), dim3(256), (cols + 3) / 4 * 16, [&] {
+    residual_norm(x.data(), add.data(), n_add, more, nullptr, weight.data(), out.data(), rows, cols, kEps);
+  });
+  host::launch(dim3((cols + 255) / 256, rows), dim3(256), 0,
+               [&] { gemm_merge(add.data(), more, merged.data(), rows, cols, n_add, cols, 1); });
+  host::launch(dim3(rows), dim3(256), (cols + 3) / 4 * 16, [&] {
+    residual_norm(merged.data(), nullptr, 0, nullptr, nullptr, weight.data(), expected.data(), rows, cols, kEps);
+  });
+  tally.check(same_bits(x, merged) && same_bits(out, expected),
+              std::to_string(n_add) + " segments of " + std::to_string(cols) + " columns: not gemm_merge's bits");
+}
+
 }  // namespace
 
 int main() {
   Tally tally{"norm"};
+  for (const int cols : {31, 64, 1030, 3584})
+    for (const int n_add : {1, 2, 5, 16}) segments_case(tally, 3, cols, n_add, n_add % 2 == 1);
   for (const int cols : {1, 31, 32, 64, 257, 896, 1030, 5120}) {
     one_case(tally, 3, cols, false, false, true);
     one_case(tally, 3, cols, true, false, true);

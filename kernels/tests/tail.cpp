@@ -74,8 +74,17 @@ struct Batch {
 
 std::vector<Choice> run(const Batch& b) {
   std::vector<Choice> choices(b.wants.size(), Choice{-7, 0, NAN, NAN});
-  host::launch(dim3(b.wants.size()), dim3(1024), 0, [&] {
-    tail(b.logits.data(), b.wants.data(), b.masks.data(), choices.data(), int(b.wants.size()), b.vocab, b.mask_words);
+  const int n = int(b.wants.size());
+  Found none;
+  std::memset(&none, 0xff, sizeof none);
+  std::vector<Found> found(size_t(n) * 32, none);
+  for (const auto part : {tail_peaks, tail_sums}) {
+    host::launch(dim3(8 * n), dim3(128), 0, [&] {
+      part(b.logits.data(), b.wants.data(), b.masks.data(), found.data(), n, b.vocab, b.mask_words);
+    });
+  }
+  host::launch(dim3(n), dim3(1024), 0, [&] {
+    tail(b.logits.data(), b.wants.data(), b.masks.data(), found.data(), choices.data(), n, b.vocab, b.mask_words);
   });
   return choices;
 }

@@ -105,6 +105,9 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   later "box_no_init: named" finds "" box_no_init 'the barrier was not initialised'
   later "box_left: named" finds "" box_left 'still on their way'
   later "box_misaligned: named" finds "" box_misaligned 'not aligned to 1024 bytes'
+  for fault in first_folds turns_not_zero; do later "segments_$fault: NaN" finds "" "segments_$fault" nan; done
+  later "segments_as_they_come: another sum" finds "" segments_as_they_come 128.000000 # sound ones' is 96
+  later "segments_no_fence: a race" finds thread segments_no_fence 'ThreadSanitizer: data race'
   later "divergent_barrier: named" finds "" divergent_barrier 'threads of a block meet at different barriers'
   for fault in missing_barrier shuffle_for_barrier overtaken blocks_race; do
     later "$fault: a race" finds thread "$fault" 'ThreadSanitizer: data race'

@@ -170,6 +170,26 @@ impl Bench<'_> {
         Ok(all)
     }
 
+    /// The fastest kernel of every product of the shape, as lines of `crates/engine/src/model/cuda/products/h100.txt`.
+    ///
+    /// # Errors
+    /// The device fails or has too little memory.
+    pub fn tuned(&self) -> Result<Vec<String>, Error> {
+        let tiny = self.shape.is_tiny();
+        let rows = if tiny { &[1, 130][..] } else { &[1, 16, 32, 64, 128, 256, 512, 1024, 2048] };
+        let mut lines = Vec::new();
+        for (name, [n, k]) in self.shape.products() {
+            lines.push(format!("# {} {name}", self.shape.name));
+            let repeats = if tiny { 1 } else { 50 };
+            let fastest =
+                self.gpu.fastest_products(&self.shape.config, [n, k], rows, repeats).map_err(failed)?;
+            for (m, (kernel, _)) in rows.iter().zip(fastest) {
+                lines.push(format!("{n} {k} {m} {kernel}"));
+            }
+        }
+        Ok(lines)
+    }
+
     /// Prompts, one at a time.
     ///
     /// # Errors

@@ -34,6 +34,9 @@ pub struct Args {
     /// How many documents are asked about
     #[arg(long, value_name = "N")]
     documents: Option<usize>,
+    /// Print the fastest kernel of each product, as the program's table of them has it, and nothing else
+    #[arg(long, conflicts_with_all = ["parts", "rows", "documents", "json"])]
+    tune: bool,
     #[command(flatten)]
     engine: EngineArgs,
     /// Print one JSON object
@@ -86,6 +89,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     }
     sizes.n_documents = args.documents.unwrap_or(sizes.n_documents);
     let bench = Bench { gpu, shape: &shape, sizes, options: &options };
+    if args.tune {
+        for line in bench.tuned()? {
+            writeln!(out, "{line}")?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let peak = bench.peak()?;
     let wants = |part| args.parts.contains(&part);
     let report = Report {

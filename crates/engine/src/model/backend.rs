@@ -160,6 +160,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, Error>;
 
     /// `x += norm(h w^T + b)`, with what a row's adapter adds to the product, or without a norm where the architecture has none.
+    /// Gives the norm of the new x by the weight `next`.
     ///
     /// # Errors
     /// The device fails.
@@ -169,7 +170,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
         h: &Self::Input,
         w: &Self::Linear,
         norm: Option<&Self::Vector>,
-    ) -> Result<(), Error>;
+        next: &Self::Vector,
+    ) -> Result<Self::Input, Error>;
 
     /// Norms and turns the heads of `qkv`, writes keys and values to one layer of the cache, gives the queries.
     ///
@@ -205,11 +207,11 @@ pub trait Backend: Send + Sync + Sized + 'static {
         reach: Reach,
     ) -> Result<Self::Input, Error>;
 
-    /// The model's nonlinearity of a product's first part, times its second.
+    /// A product of two parts: the model's nonlinearity of its first, times its second.
     ///
     /// # Errors
     /// The device fails.
-    fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, Error>;
+    fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input, Error>;
 
     /// The values of a stream.
     ///

@@ -132,20 +132,19 @@ impl<B: Backend> Decoder<B> {
 
     /// The operations of the step that has begun, whose hidden states are noted after so many layers.
     fn operations(&mut self, wanted: bool, depths: &[u32]) -> Result<Kept, Error> {
-        let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
+        let (mut x, mut h) = self.embed()?; // [rows, hidden]
         let mut kept = Kept::Logits;
         for idx in 0..self.layers.len() {
             if idx + 1 == self.layers.len() && !wanted {
-                self.project(idx, &x)?;
+                self.project(idx, &h)?;
                 break;
             }
-            x = self.layer(idx, x)?;
+            (x, h) = self.layer(idx, x, &h)?;
             if depths.contains(&(idx as u32 + 1)) {
                 self.backend.note(&x)?;
             }
         }
         if wanted {
-            let h = self.backend.norm(&x, &self.norm)?;
             let logits = self.backend.product(&h, &self.lm_head)?; // [wanted, vocab]
             kept = self.backend.keep_logits(logits)?;
         }
@@ -155,11 +154,21 @@ impl<B: Backend> Decoder<B> {
         Ok(kept)
     }
 
-    /// Takes the residual stream through one layer; behind the last layer's keys and values, only the wanted rows.
+    /// The tokens' rows, and their norm for the first layer.
+    fn embed(&mut self) -> Result<(B::Stream, B::Input), Error> {
+        let x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
+        let first = self.layers.first().map_or(&self.norm, |layer| &layer.input_layernorm);
+        let h = self.backend.norm(&x, first)?;
+        Ok((x, h))
+    }
+
+    /// Takes the residual stream and its norm through one layer, to the norm that comes next; behind the last layer's keys
+    /// and values, only the wanted rows.
     ///
-    /// Shape: `[rows, hidden]` -> `[rows or wanted, hidden]`.
-    fn layer(&mut self, idx: usize, mut x: B::Stream) -> Result<B::Stream, Error> {
-        let mut queries = self.project(idx, &x)?;
+    /// Shape: `[rows, hidden]` -> `[rows or wanted, hidden]`, each.
+    fn layer(&mut self, idx: usize, mut x: B::Stream, h: &B::Input) -> Result<(B::Stream, B::Input), Error> {
+        let mut queries = self.project(idx, h)?;
+        let next = self.layers.get(idx + 1).map_or(&self.norm, |layer| &layer.input_layernorm);
         let (backend, layer) = (&mut self.backend, &self.layers[idx]);
         let mut rows = Rows::All;
         if idx + 1 == self.layers.len() {
@@ -168,19 +177,18 @@ impl<B: Backend> Decoder<B> {
         }
         let attended = backend.attend(idx, queries, rows, layer.reach)?; // [rows, heads head_dim]
         let post_norms = layer.post_norms.as_ref();
-        backend.add_product(&mut x, &attended, &layer.o_proj, post_norms.map(|norms| &norms.0))?;
-        let h = backend.norm(&x, &layer.mlp_norm)?;
-        let gate_up = backend.product(&h, &layer.gate_up)?; // [rows, 2 intermediate]
-        let gated = backend.gate(gate_up)?; // [rows, intermediate]
-        backend.add_product(&mut x, &gated, &layer.down_proj, post_norms.map(|norms| &norms.1))?;
-        Ok(x)
+        let after_attention = post_norms.map(|norms| &norms.0);
+        let h = backend.add_product(&mut x, &attended, &layer.o_proj, after_attention, &layer.mlp_norm)?;
+        let gated = backend.gated_product(&h, &layer.gate_up)?; // [rows, intermediate]
+        let h =
+            backend.add_product(&mut x, &gated, &layer.down_proj, post_norms.map(|norms| &norms.1), next)?;
+        Ok((x, h))
     }
 
     /// Writes a layer's keys and values to the cache and gives its queries.
-    fn project(&mut self, idx: usize, x: &B::Stream) -> Result<B::Queries, Error> {
+    fn project(&mut self, idx: usize, h: &B::Input) -> Result<B::Queries, Error> {
         let (backend, layer) = (&mut self.backend, &self.layers[idx]);
-        let h = backend.norm(x, &layer.input_layernorm)?;
-        let qkv = backend.product(&h, &layer.qkv)?; // [rows, (heads + 2 kv heads) head_dim]
+        let qkv = backend.product(h, &layer.qkv)?; // [rows, (heads + 2 kv heads) head_dim]
         let norms = (layer.q_norm.as_ref(), layer.k_norm.as_ref());
         backend.rotate_and_store(idx, qkv, norms, layer.reach)
     }
@@ -245,9 +253,9 @@ impl<B: Backend> Model for Decoder<B> {
         if self.backend.begin(step)? == Begun::Nothing {
             return Err(Error::Step("its states were not computed".into()));
         }
-        let mut x = self.backend.embed(&self.embed_tokens)?; // [rows, hidden]
+        let (mut x, mut h) = self.embed()?; // [rows, hidden]
         for idx in 0..layers {
-            x = self.layer(idx, x)?;
+            (x, h) = self.layer(idx, x, &h)?;
         }
         self.backend.floats(&x)
     }

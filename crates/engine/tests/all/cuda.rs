@@ -3,7 +3,11 @@
 //! and pass; with `TRIBUNAL_TEST_GPU=1` that is a failure.
 #![expect(clippy::print_stderr, reason = "a test that does not run says so")]
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use candle_core::quantized::GgmlDType as T;
 use tribunal_core::llm::{Chat, Form, Llm, Sampling, Usage};
@@ -21,6 +25,7 @@ use crate::{
 
 mod adapters;
 mod graphs;
+mod kernels;
 mod memory;
 mod products;
 mod ranks;
@@ -41,6 +46,29 @@ fn gpu() -> Option<Device> {
 /// Whether the driver is the emulated one, whose behaviour variables change.
 fn is_emulated() -> bool {
     std::env::var_os("TRIBUNAL_TEST_EMULATED").is_some()
+}
+
+/// Tells a process of this test what it is to do.
+const PART: &str = "TRIBUNAL_TEST_PART";
+
+/// Runs a test of these modules again with other variables; what it printed, and whether it passed.
+fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, bool) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let name = format!("cuda::{test}");
+    command.args([name.as_str(), "--exact", "--nocapture", "--test-threads", "1"]);
+    let output = command.env(PART, part).envs(variables.iter().copied()).output().unwrap();
+    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    (text, output.status.success())
+}
+
+fn part() -> Option<String> {
+    std::env::var(PART).ok()
+}
+
+/// How often a kernel was launched, as the emulated driver wrote it down.
+fn launches(trace: &Path, kernel: &str) -> usize {
+    let text = std::fs::read_to_string(trace).unwrap_or_default();
+    text.lines().filter(|line| line.split(' ').next() == Some(kernel)).count()
 }
 
 /// The root of the mean square of the differences, over that of the second.

@@ -183,12 +183,13 @@ impl Backend for Cpu {
         h: &Self::Input,
         w: &Self::Linear,
         norm: Option<&Self::Vector>,
-    ) -> Result<(), Error> {
+        next: &Self::Vector,
+    ) -> Result<Self::Input, Error> {
         let norm = norm.map(|weight| (weight.as_slice(), self.eps()));
         for mut part in w.forward(&h.values, h.n_rows(), &self.adapted, self.compute) {
             norm::add(self.compute.tier, &mut x.values, &mut part, x.width, norm);
         }
-        Ok(())
+        self.norm(x, next)
     }
 
     fn rotate_and_store(
@@ -246,7 +247,8 @@ impl Backend for Cpu {
         Ok(Floats { values, width: queries.width })
     }
 
-    fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, Error> {
+    fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input, Error> {
+        let gate_up = self.product(x, gate_up)?; // [rows, 2 intermediate]
         let Ok([mut gate, up]) = <[Floats; 2]>::try_from(gate_up) else {
             return Err(Error::Step("a gate and what it lets through were expected".into()));
         };

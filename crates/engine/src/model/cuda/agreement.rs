@@ -6,11 +6,11 @@ use cudarc::driver::{CudaStream, result};
 
 use super::{
     Error, Gpu,
+    backend::inputs,
     driver::failed,
     launch::{Argument, Shape},
     memory::{MEASURED, Memory},
     products::{self, Kernels, Kind, Launch, TILES, Tile},
-    tensor_map::TensorMap,
 };
 
 /// The only compute capability whose machine code has `wgmma`.
@@ -56,7 +56,8 @@ impl Gpu {
         let tiles = TILES.iter().filter(|tile| tile.kind == kind && self.runs(tile));
         let segment = products::segment(n, k);
         let of_tile = |tile: &'static Tile| {
-            [Some(tile.launch_whole(shape, segment)), tile.launch_split(shape, segment)]
+            let whole = Some(tile.launch_whole(shape, segment));
+            [whole, tile.launch_split(shape, segment), tile.launch_merged(shape, segment)]
         };
         let launches = tiles.flat_map(of_tile).flatten();
         launches.map(|launch| Ok((launch.kernel, operands.multiply(launch)?))).collect()
@@ -78,32 +79,25 @@ impl Operands<'_> {
         // SAFETY: y has so many bytes.
         unsafe { result::memset_d8_async(self.y.at(), 0xff, bytes, stream) }
             .map_err(failed("write memory"))?;
-        let module = launch.tile.module();
-        let shape = Shape {
-            grid: launch.grid,
-            block: [launch.tile.threads, 1],
-            shared_bytes: launch.tile.shared_bytes,
-        };
-        let (x, w) = (self.x.at(), self.w.at());
-        let boxes = launch.tile.kernels == Kernels::Boxes;
-        let maps = if boxes {
-            vec![
-                TensorMap::rows(x, m, k, launch.tile.tokens)?,
-                TensorMap::rows(w, n, k, launch.tile.outputs)?,
-            ]
-        } else {
-            Vec::new()
-        };
-        let inputs = [Argument::At(x), Argument::At(w)];
-        let inputs = if boxes { &[][..] } else { &inputs };
+        let (module, shape) = (launch.tile.module(), launch.shape());
+        let (maps, inputs) = inputs(&launch, (self.x.at(), self.w.at()), [m, n, k])?;
+        let inputs = &inputs[..];
         let sizes = [m, n, k, launch.segment].map(Argument::size);
         let (y, none, last) =
             (Argument::At(self.y.at()), Argument::At(0), [Argument::size(n), Argument::Int(0)]);
         let kernels = self.gpu.kernels();
         let partial = Memory::new(self.gpu.context(), 4 * launch.partial_len(m, n), MEASURED)?;
+        let turns = Memory::new(self.gpu.context(), 4 * launch.n_turns(m, n), MEASURED)?;
+        // SAFETY: the turns have so many bytes.
+        unsafe { result::memset_d8_async(turns.at(), 0, (4 * launch.n_turns(m, n)).max(1), stream) }
+            .map_err(failed("write memory"))?;
         // SAFETY: x is [m, k], w is [n, k] of the tile's kind, y is [m, n] and the partial sums are one for each segment.
         unsafe {
-            if let Some(segments) = launch.split {
+            if launch.meets {
+                let parts = [Argument::At(partial.at()), Argument::At(turns.at())];
+                let arguments = [inputs, &[none, y], &parts, &sizes, &last].concat();
+                kernels.launch_over(stream, (module, launch.kernel), shape, &maps, &arguments)?;
+            } else if let Some(segments) = launch.split {
                 let sums = Argument::At(partial.at());
                 let arguments = [inputs, &[sums], &sizes].concat();
                 kernels.launch_over(stream, (module, launch.kernel), shape, &maps, &arguments)?;

@@ -2,8 +2,8 @@
 //! everything lies. Places are fixed when room is made, so that a recorded step may name them. It computes nothing.
 //!
 //! ```text
-//! numbers | stream | wanted stream | normed | product       | queries, attended | sums | panel | hidden | noted | tail | whole
-//!                                           | parts, peaks  | gated             |                                       | logits
+//! numbers | stream | wanted stream | normed | product       | queries, attended | sums | turns | panel | hidden | noted | tail | whole
+//!                                           | parts, peaks  | gated             |                                               | logits
 //! ```
 //! What stands below something shares its place: one of the two is read no more when the other is written.
 
@@ -14,8 +14,8 @@ use super::{
     Error, RECORDED_ROWS,
     adapter::{ITEM, ITEM_ROWS},
     memory::Memory,
-    products::{self, SPLIT_TOKENS},
-    tail::{CHOICE_BYTES, WANT_BYTES},
+    products::{self, Meeting, SPLIT_TOKENS},
+    tail::{CHOICE_BYTES, FOUND_BYTES, WANT_BYTES},
     work_items::{self, Heads, SPLIT},
 };
 use crate::model::{BLOCK, Config, step::Most};
@@ -26,6 +26,8 @@ const SPLIT_BYTES: usize = 256 << 20;
 const NOTED_ROWS: usize = 1024;
 /// Tokens that are weighed at a time for each row of logits that there is room for.
 const WEIGHED: usize = 16;
+/// The most rows of logits, counted once for each token weighed, that are looked through at a time where fewer are wanted.
+const FOUND_AT_ONCE: usize = 4096;
 /// Where buffers begin, as an allocation of the driver does.
 const ALIGNED: usize = 256;
 
@@ -81,6 +83,8 @@ impl Sizes {
 pub(super) struct Extra {
     /// The most partial sums of one row: segments times outputs.
     pub sums: usize,
+    /// Sums of segments that meet in a kernel.
+    pub meeting: Meeting,
     /// Bytes of the largest matrix that is multiplied as a panel of `bf16`.
     pub panel: usize,
     /// The most ranks of an item of adapters, over the matrices of one input.
@@ -122,6 +126,7 @@ impl Extra {
 
     /// Takes note of a weight `[n, k]` whose sums are cut into segments of so many values.
     pub(super) fn multiplies(&mut self, n: usize, k: usize, segment: usize) {
+        self.meeting.multiplies(n, k, segment);
         let segments = k.div_ceil(segment);
         if segments > 1 {
             self.sums = self.sums.max(segments * n);
@@ -204,6 +209,8 @@ pub(super) enum Slot {
     Gated,
     /// Sums of a product's segments.
     Sums,
+    /// By which segments that meet in a kernel know of each other: zeros between products.
+    Turns,
     Panel,
     /// What adapters compute between their two matrices.
     Hidden,
@@ -211,6 +218,8 @@ pub(super) enum Slot {
     Noted,
     Wants,
     Choices,
+    /// What the warps of a row of logits have found.
+    Found,
     /// Whole rows of what several cards have computed of them: a product's input; logits.
     Whole,
     Logits,
@@ -236,9 +245,10 @@ impl Places {
         let product = rows * sizes.qkv_width().max(2 * intermediate).max(hidden);
         let one = Spread { widest: 0, own_logits: vocab, all_logits: 0 };
         let Spread { widest, own_logits, all_logits } = extra.spread.unwrap_or(one);
+        let sums = (rows.min(SPLIT_TOKENS) * extra.sums).max(extra.meeting.partial_len(rows));
         let mask = 4 * vocab.div_ceil(32);
         let n_weighed = wanted * WEIGHED;
-        let alternatives: [&[&[(Slot, usize)]]; 13] = [
+        let alternatives: [&[&[(Slot, usize)]]; 14] = [
             &[&[(Slot::Numbers, 4 * numbers)]],
             &[&[(Slot::Stream, 4 * rows * hidden)]],
             &[&[(Slot::WantedStream, 4 * wanted * hidden)]],
@@ -255,13 +265,15 @@ impl Places {
                 ],
                 &[(Slot::Gated, 2 * rows * intermediate)],
             ],
-            &[&[(Slot::Sums, 4 * rows.min(SPLIT_TOKENS) * extra.sums)]],
+            &[&[(Slot::Sums, 4 * sums)]],
+            &[&[(Slot::Turns, Meeting::TURNS)]],
             &[&[(Slot::Panel, extra.panel)]],
             &[&[(Slot::Hidden, 4 * items * extra.ranks * ITEM_ROWS)]],
             &[&[(Slot::Noted, 4 * rows.min(NOTED_ROWS) * hidden)]],
             &[&[
                 (Slot::Wants, (wanted * (WANT_BYTES + mask)).max(n_weighed * WANT_BYTES)),
                 (Slot::Choices, n_weighed * CHOICE_BYTES),
+                (Slot::Found, n_weighed.min(FOUND_AT_ONCE).max(wanted) * FOUND_BYTES),
             ]],
             &[&[(Slot::Whole, 2 * rows * widest)]],
             &[&[(Slot::Logits, 4 * wanted * all_logits)]],

@@ -6,10 +6,14 @@
 mod adapt;
 mod attend;
 mod begin;
+mod gate;
 mod multiply;
 mod norm;
 mod room;
 mod tail;
+
+pub(super) use multiply::inputs;
+pub(super) use norm::Add;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,13 +31,13 @@ use super::{
     share::Share,
     step_upload::StepUpload,
     tail::Wants,
+    tensor_map::TensorMap,
     weight_upload::WeightUpload,
     weights::{Linear, Table, embed_kernel},
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
     backend::{Added, Backend, Begun, HeadNorms, Kept, Matrices, Reach, Rows},
-    config::Activation,
     step::{Most, Step},
     tail::{Choice, Want},
 };
@@ -156,6 +160,21 @@ impl Cuda {
         unsafe { self.gpu.kernels().launch(self.stream.cu_stream(), names, shape, arguments) }
     }
 
+    /// The same for a kernel whose first arguments are maps of matrices.
+    ///
+    /// # Safety
+    /// As [`super::launch::Kernels::launch_over`].
+    pub(super) unsafe fn launch_over(
+        &self,
+        names: (&'static str, &'static str),
+        shape: Shape,
+        maps: &[TensorMap],
+        arguments: &[Argument],
+    ) -> Result<(), Error> {
+        // SAFETY: the caller answers for the arguments.
+        unsafe { self.gpu.kernels().launch_over(self.stream.cu_stream(), names, shape, maps, arguments) }
+    }
+
     /// Where the step's numbers are.
     fn numbers(&self) -> Result<u64, Error> {
         self.slot(Slot::Numbers, 4 * self.plan.numbers.values.len())
@@ -192,17 +211,6 @@ impl Cuda {
     /// Says where the step's logits are.
     pub(super) fn set_logits(&mut self, at: u64) {
         self.logits = Some(at);
-    }
-
-    /// Copies some rows of a matrix, whose numbers are at `rows`, by the kernel for its type.
-    fn take_rows(&self, x: &Values, rows: u64, to: &Values, width: usize, bytes: usize) -> Result<(), Error> {
-        let n = to.n_rows;
-        let kernel = if bytes == 4 { "take_rows_f32" } else { "take_rows_bf16" };
-        let pointers = [x.at(), rows, to.at()].map(Argument::At);
-        let sizes = [n, width].map(Argument::size);
-        let shape = Shape::new([n, 1], 256);
-        // SAFETY: x has a row for each of the step's, and the rows are rows of the step.
-        unsafe { self.launch(("take_rows", kernel), shape, &[&pointers[..], &sizes].concat()) }
     }
 
     /// Copies bytes from the device, and waits for them.
@@ -323,7 +331,7 @@ impl Backend for Cuda {
     }
 
     fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, model::Error> {
-        Ok(self.residual_norm(x, None, Some(weight))?)
+        Ok(self.residual_norm(x, Add::Nothing, weight)?)
     }
 
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, model::Error> {
@@ -338,14 +346,17 @@ impl Backend for Cuda {
         h: &Self::Input,
         w: &Self::Linear,
         norm: Option<&Self::Vector>,
-    ) -> Result<(), model::Error> {
-        if norm.is_some() {
-            let y = self.product(h, w)?;
-            self.residual_norm(x, Some((&y, norm)), None)?;
-        } else {
-            self.multiply(h, w, (x.at(), w.n), true)?;
+        next: &Self::Vector,
+    ) -> Result<Self::Input, model::Error> {
+        if let Some(weight) = norm {
+            let values = &self.product(h, w)?;
+            return Ok(self.residual_norm(x, Add::Normed { values, weight }, next)?);
         }
-        Ok(())
+        if let Some(sums) = self.multiply_apart(h, w)? {
+            return Ok(self.residual_norm(x, Add::Sums(sums), next)?);
+        }
+        self.multiply(h, w, (x.at(), w.n), true)?;
+        Ok(self.residual_norm(x, Add::Nothing, next)?)
     }
 
     fn rotate_and_store(
@@ -412,21 +423,16 @@ impl Backend for Cuda {
         Ok(self.attention(layer, &queries, rows, reach)?)
     }
 
-    fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, model::Error> {
-        let (rows, n) = (gate_up.n_rows, self.config.intermediate);
-        let out = self.values(Slot::Gated, rows, 2 * n)?;
-        let kernel = match self.config.activation {
-            Activation::Silu => "gate_silu",
-            Activation::GeluTanh => "gate_gelu",
-        };
-        let pointers = [gate_up.at(), out.at()].map(Argument::At);
-        let sizes = [rows, n].map(Argument::size);
-        // SAFETY: gate_up is [rows, 2 n] f32, out [rows, n] bf16.
-        unsafe {
-            let shape = Shape::new([rows, n.div_ceil(1024)], 256);
-            self.launch(("gate", kernel), shape, &[&pointers[..], &sizes].concat())?;
+    fn gated_product(
+        &mut self,
+        x: &Self::Input,
+        gate_up: &Self::Linear,
+    ) -> Result<Self::Input, model::Error> {
+        if let Some(gated) = self.multiply_gated(x, gate_up)? {
+            return Ok(gated);
         }
-        Ok(out)
+        let gate_up = self.product(x, gate_up)?; // [rows, 2 intermediate]
+        Ok(self.gate(&gate_up)?)
     }
 
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {

@@ -9,7 +9,7 @@ use std::sync::{
 
 use cudarc::driver::{CudaContext, result, sys, sys::CUdevice_attribute_enum as Attribute};
 
-use super::{Error, driver::failed, launch::Kernels};
+use super::{Error, driver::failed, launch::Kernels, products};
 
 /// The first version of the driver's interface that loads this binary's kernels.
 const DRIVER: i32 = 13_000;
@@ -24,6 +24,8 @@ pub struct Gpu {
     graphs: bool,
     /// Whether the buffers of a step are allocations of their own.
     apart: bool,
+    /// The kernels that products are chosen from.
+    products_by: products::Kernels,
 }
 
 struct Inner {
@@ -82,7 +84,8 @@ impl Gpu {
         let kernels = Kernels::load(&context)?;
         let whole_steps = AtomicUsize::new(0);
         let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes, whole_steps };
-        Ok(Self { inner: Arc::new(inner), cascade: true, graphs: true, apart: false })
+        let products_by = products::Kernels::of(capability);
+        Ok(Self { inner: Arc::new(inner), cascade: true, graphs: true, apart: false, products_by })
     }
 
     /// The GPU's number.
@@ -146,6 +149,14 @@ impl Gpu {
         Self { apart: false, ..self.clone() }
     }
 
+    /// The same GPU with products by these kernels, where it runs them. It moves no bit; for finding faults.
+    #[must_use]
+    pub fn with_products_by(&self, kernels: products::Kernels) -> Self {
+        let own = products::Kernels::of(self.inner.capability);
+        let runs = own == products::Kernels::Hopper || kernels == products::Kernels::Fast;
+        Self { products_by: if runs { kernels } else { own }, ..self.clone() }
+    }
+
     /// Steps so far that were launched whole, from a recording.
     #[must_use]
     pub fn whole_steps(&self) -> usize {
@@ -162,6 +173,10 @@ impl Gpu {
 
     pub(super) fn is_apart(&self) -> bool {
         self.apart
+    }
+
+    pub(super) fn products_by(&self) -> products::Kernels {
+        self.products_by
     }
 
     pub(super) fn cascades(&self) -> bool {

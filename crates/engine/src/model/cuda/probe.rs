@@ -14,7 +14,7 @@ use super::{
     driver::failed,
     launch::{Argument, Shape},
     memory::{MEASURED, Memory},
-    products::{Kind, Way},
+    products::{self, Kind, Launch, Way, measured},
     weight_upload::WeightUpload,
     weights::{Linear, Part},
 };
@@ -107,33 +107,37 @@ impl Gpu {
         rows: &[usize],
         repeats: usize,
     ) -> Result<Vec<f64>, Error> {
-        super::products::check(n, k)?;
-        let mut cuda = Cuda::new(self, config)?;
-        cuda.hold_products(rows.iter().copied().max().unwrap_or(0), [n, k])?;
-        let stream = cuda.stream().clone();
-        let n_copies = BEYOND_CACHE.div_ceil(2 * n * k).min(MOST_COPIES).min(repeats.max(1));
-        let upload = WeightUpload::new(self, &stream)?;
-        let weight = |seed: usize| -> Result<Linear, Error> {
-            let memory = Memory::new(self.context(), 2 * n * k, MEASURED)?;
-            upload.fill(memory.at(), 0..n * k, Fill { seed: seed as u32, scale: 0.02 })?;
-            let (memory, segment) = (Arc::new(memory), super::products::segment(n, k));
-            let part = Part { memory, offset: 0, way: Way::Direct(Kind::Bf16), first: 0, n, segment };
-            let (outputs, adapters) = (std::iter::once(0..n).collect(), Adapters::default());
-            Ok(Linear { parts: vec![part], n, k, bias: None, outputs, adapters })
-        };
-        let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;
+        let products = Products::new(self, config, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
-            let operand = |values: usize, bytes: usize| Memory::new(self.context(), values * bytes, MEASURED);
-            let (x, y) = (operand(m * k, 2)?, operand(m * n, 4)?);
-            upload.fill(x.at(), 0..m * k, Fill { seed: 99, scale: 1.0 })?;
-            let x = Values::new(x.at(), m);
-            let all = || {
-                for i in 0..repeats.max(1) {
-                    cuda.multiply(&x, &weights[i % n_copies], (y.at(), n), false)?;
+            let by = self.products_by();
+            products.seconds(m, &products::launch(by, Kind::Bf16, [m, n, k], products::segment(n, k)))
+        };
+        rows.iter().map(of_rows).collect()
+    }
+
+    /// The fastest kernel of a product and its seconds, for each of `rows`: what a table of `products` says. Measured as by
+    /// [`Self::product_seconds`].
+    ///
+    /// # Errors
+    /// The device fails or has too little memory.
+    pub fn fastest_products(
+        &self,
+        config: &Config,
+        [n, k]: [usize; 2],
+        rows: &[usize],
+        repeats: usize,
+    ) -> Result<Vec<(&'static str, f64)>, Error> {
+        let products = Products::new(self, config, [n, k], rows, repeats)?;
+        let of_rows = |&m: &usize| {
+            let launches = measured::candidates(self.products_by(), [m, n, k], products::segment(n, k));
+            let mut fastest = ("", f64::INFINITY);
+            for launch in launches {
+                let seconds = products.seconds(m, &launch)?;
+                if seconds < fastest.1 {
+                    fastest = (launch.kernel, seconds);
                 }
-                Ok(())
-            };
-            Ok(self.least(&stream, 3, all)? / repeats.max(1) as f64)
+            }
+            Ok(fastest)
         };
         rows.iter().map(of_rows).collect()
     }
@@ -164,5 +168,59 @@ impl Gpu {
         }
         // A clock that does not move (an emulated device's may not) must not make a speed infinite.
         Ok(least.max(1e-9))
+    }
+}
+
+/// Products with one weight, of which there are more copies than a cache holds.
+struct Products<'a> {
+    gpu: &'a Gpu,
+    cuda: Cuda,
+    upload: WeightUpload,
+    weights: Vec<Linear>,
+    shape: [usize; 2],
+    repeats: usize,
+}
+
+impl<'a> Products<'a> {
+    fn new(
+        gpu: &'a Gpu,
+        config: &Config,
+        [n, k]: [usize; 2],
+        rows: &[usize],
+        repeats: usize,
+    ) -> Result<Self, Error> {
+        products::check(n, k)?;
+        let mut cuda = Cuda::new(gpu, config)?;
+        cuda.hold_products(rows.iter().copied().max().unwrap_or(0), [n, k])?;
+        let repeats = repeats.max(1);
+        let n_copies = BEYOND_CACHE.div_ceil(2 * n * k).min(MOST_COPIES).min(repeats);
+        let upload = WeightUpload::new(gpu, cuda.stream())?;
+        let weight = |seed: usize| -> Result<Linear, Error> {
+            let memory = Memory::new(gpu.context(), 2 * n * k, MEASURED)?;
+            upload.fill(memory.at(), 0..n * k, Fill { seed: seed as u32, scale: 0.02 })?;
+            let (memory, segment) = (Arc::new(memory), products::segment(n, k));
+            let part = Part { memory, offset: 0, way: Way::Direct(Kind::Bf16), first: 0, n, segment };
+            let (outputs, adapters) = (std::iter::once(0..n).collect(), Adapters::default());
+            Ok(Linear { parts: vec![part], n, k, bias: None, outputs, adapters })
+        };
+        let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { gpu, cuda, upload, weights, shape: [n, k], repeats })
+    }
+
+    /// Seconds of one product of `m` rows by this launch.
+    fn seconds(&self, m: usize, launch: &Launch) -> Result<f64, Error> {
+        let [n, k] = self.shape;
+        let operand = |values: usize, bytes: usize| Memory::new(self.gpu.context(), values * bytes, MEASURED);
+        let (x, y) = (operand(m * k, 2)?, operand(m * n, 4)?);
+        self.upload.fill(x.at(), 0..m * k, Fill { seed: 99, scale: 1.0 })?;
+        let x = Values::new(x.at(), m);
+        let all = || {
+            for w in self.weights.iter().cycle().take(self.repeats) {
+                let part = &w.parts[0];
+                self.cuda.multiply_by(launch, &x, w, (part, part.at()), (y.at(), n), false)?;
+            }
+            Ok(())
+        };
+        Ok(self.gpu.least(self.cuda.stream(), 3, all)? / self.repeats as f64)
     }
 }

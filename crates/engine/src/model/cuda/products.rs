@@ -1,10 +1,13 @@
 //! Which kernel computes a product `y[m, n] = x[m, k] w[n, k]^T`, and with what launch. Nothing is launched here, and
 //! no choice moves a bit: every kernel of a format computes the sum that `kernels/gemm.cuh` defines.
 
+pub mod measured;
+
 use Kernels::{Boxes, Fast, Hopper, Plain};
 use Kind::{Bf16, Q4K, Q6K, Q8_0};
 
-use crate::model::cpu::Format;
+use super::launch::Shape;
+use crate::model::{config::Activation, cpu::Format};
 
 /// Where the sums of a product are cut: the values of `k` in a segment, from the shape of the weight alone.
 ///
@@ -95,7 +98,7 @@ impl Way {
 }
 
 /// The kernels of a tile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kernels {
     /// For any shape, slow: the reference.
     Plain,
@@ -104,12 +107,12 @@ pub enum Kernels {
     /// `wgmma`: only cards of capability 9.0 run them. They have the bits of the others, on an H100 too.
     Hopper,
     /// `wgmma` behind a warp group that copies boxes. Only cards of capability 9.0 run them. They have the bits of the others
-    /// under emulation; they have not run on a card, so [`launch`] does not choose them.
+    /// under emulation; they have not run on a card.
     Boxes,
 }
 
 impl Kernels {
-    /// The fastest that a card of this compute capability runs.
+    /// The fastest that a card of this compute capability runs, those before them in this list included.
     #[must_use]
     pub fn of(capability: (i32, i32)) -> Self {
         if capability == (9, 0) { Self::Hopper } else { Self::Fast }
@@ -127,6 +130,8 @@ pub struct Tile {
     pub whole: &'static str,
     /// The kernel that writes the sum of each segment; tiles for many tokens have none.
     pub split: Option<&'static str>,
+    /// The kernel whose segments meet in it, so that their sums need no other launch.
+    pub merged: Option<&'static str>,
     /// Tokens of a block.
     pub tokens: usize,
     /// Outputs of a block.
@@ -148,20 +153,14 @@ pub static TILES: [Tile; 28] = [
     tile((Fast, Bf16), "gemm_bf16_128x128", None, [128, 128], 128, 65536),
     tile((Hopper, Bf16), "gemm_bf16_wgmma_128x128", None, [128, 128], 256, 164_864),
     tile((Hopper, Bf16), "gemm_bf16_wgmma_256x128", None, [256, 128], 256, 197_632),
-    tile(
-        (Boxes, Bf16),
-        "gemm_bf16_tma_128x128",
-        Some("gemm_bf16_tma_128x128_split"),
+    boxes(
+        ["gemm_bf16_tma_128x128", "gemm_bf16_tma_128x128_split", "gemm_bf16_tma_128x128_merged"],
         [128, 128],
-        384,
         197_728,
     ),
-    tile(
-        (Boxes, Bf16),
-        "gemm_bf16_tma_256x128",
-        Some("gemm_bf16_tma_256x128_split"),
+    boxes(
+        ["gemm_bf16_tma_256x128", "gemm_bf16_tma_256x128_split", "gemm_bf16_tma_256x128_merged"],
         [256, 128],
-        384,
         197_696,
     ),
     tile((Plain, Q8_0), "gemm_q8_0", Some("gemm_q8_0_split"), [8, 16], 32, 0),
@@ -192,7 +191,16 @@ const fn tile(
     threads: u32,
     shared_bytes: u32,
 ) -> Tile {
-    Tile { kernels, kind, whole, split, tokens, outputs, threads, shared_bytes }
+    Tile { kernels, kind, whole, split, merged: None, tokens, outputs, threads, shared_bytes }
+}
+
+const fn boxes(
+    [whole, split, merged]: [&'static str; 3],
+    [tokens, outputs]: [usize; 2],
+    shared_bytes: u32,
+) -> Tile {
+    let split = tile((Boxes, Bf16), whole, Some(split), [tokens, outputs], 384, shared_bytes);
+    Tile { merged: Some(merged), ..split }
 }
 
 impl Tile {
@@ -200,6 +208,11 @@ impl Tile {
     #[must_use]
     pub fn blocks(&self, m: usize, n: usize) -> usize {
         m.div_ceil(self.tokens) * n.div_ceil(self.outputs)
+    }
+
+    /// Elements of all tiles.
+    fn padded(&self, m: usize, n: usize) -> usize {
+        self.blocks(m, n) * self.tokens * self.outputs
     }
 
     /// The file that its kernels are in.
@@ -214,10 +227,13 @@ impl Tile {
         }
     }
 
-    /// The grid over so many tiles and segments.
+    /// The grid over so many tiles and segments. Blocks that stay have as many items each, as far as that goes: no more
+    /// of them read from memory at once than in the last round.
     fn grid(&self, tiles: usize, segments: usize) -> [u32; 3] {
         if self.kernels == Boxes {
-            return [(tiles * segments).min(PERSISTENT) as u32, 1, 1];
+            let items = tiles * segments;
+            let rounds = items.div_ceil(PERSISTENT).max(1);
+            return [items.div_ceil(rounds) as u32, 1, 1];
         }
         [tiles as u32, segments as u32, 1]
     }
@@ -226,7 +242,7 @@ impl Tile {
     #[must_use]
     pub fn launch_whole(&'static self, [m, n, _]: [usize; 3], segment: usize) -> Launch {
         let grid = self.grid(self.blocks(m, n), 1);
-        Launch { tile: self, kernel: self.whole, grid, segment, split: None }
+        Launch { tile: self, kernel: self.whole, grid, segment, split: None, meets: false }
     }
 
     /// The launch that writes the sums of the segments, where there is such a kernel.
@@ -234,7 +250,14 @@ impl Tile {
     pub fn launch_split(&'static self, [m, n, k]: [usize; 3], segment: usize) -> Option<Launch> {
         let segments = k.div_ceil(segment);
         let grid = self.grid(self.blocks(m, n), segments);
-        Some(Launch { tile: self, kernel: self.split?, grid, segment, split: Some(segments) })
+        Some(Launch { tile: self, kernel: self.split?, grid, segment, split: Some(segments), meets: false })
+    }
+
+    /// The launch whose segments meet in the kernel, where there is such a kernel and more than one segment.
+    #[must_use]
+    pub fn launch_merged(&'static self, shape: [usize; 3], segment: usize) -> Option<Launch> {
+        let kernel = self.merged.filter(|_| shape[2] > segment)?;
+        Some(Launch { kernel, meets: true, ..self.launch_split(shape, segment)? })
     }
 }
 
@@ -250,16 +273,57 @@ pub struct Launch {
     /// The kernel.
     pub kernel: &'static str,
     /// The number of segments where the kernel writes their sums `[segments, m, n]`, which `gemm_merge` then folds;
-    /// `None` where it writes `y`.
+    /// `None` where it writes `y` without them.
     pub split: Option<usize>,
+    /// Whether the kernel itself adds the segments' sums up: they lie in whole tiles, with a turn for each of its warps.
+    pub meets: bool,
 }
 
 impl Launch {
+    pub(super) fn shape(&self) -> Shape {
+        Shape { grid: self.grid, block: [self.tile.threads, 1], shared_bytes: self.tile.shared_bytes }
+    }
+
     /// Elements of the partial sums: 0 where nothing is split.
     #[must_use]
     pub fn partial_len(&self, m: usize, n: usize) -> usize {
-        self.split.map_or(0, |segments| segments * m * n)
+        let of_segment = if self.meets { self.tile.padded(m, n) } else { m * n };
+        self.split.map_or(0, |segments| segments * of_segment)
     }
+
+    /// The turns by which segments meet: 0 where they do not.
+    #[must_use]
+    pub fn n_turns(&self, m: usize, n: usize) -> usize {
+        if self.meets { self.tile.blocks(m, n) * self.tile.outputs / STRIP } else { 0 }
+    }
+}
+
+/// The launch of a product whose outputs are `n / 2` gates and the `n / 2` ups that they let through, where a kernel does
+/// both: `out[m, n / 2] = f(gate) up` in bf16, so that the sums never go to memory.
+///
+/// A choice for speed alone, as [`launch`]: of `m` that are read more than once for each weight, and for sums that are
+/// not cut. A tile of 256 tokens has half the copies of one of 128, if it is filled.
+#[must_use]
+pub fn launch_gated(
+    kernels: Kernels,
+    [m, n, k]: [usize; 3],
+    segment: usize,
+    activation: Activation,
+) -> Option<Launch> {
+    let possible = k <= segment && n.is_multiple_of(16);
+    if !possible || kernels < Hopper || (kernels == Hopper && m <= SPLIT_TOKENS) {
+        return None;
+    }
+    let mut tiles =
+        TILES.iter().rev().filter(|tile| tile.kernels == Boxes && (tile.tokens == 128 || m > 128));
+    let tile = tiles.find(|tile| kernels == Boxes || tile.blocks(m, n) >= ENOUGH)?;
+    let kernel = match (activation, tile.tokens) {
+        (Activation::Silu, 128) => "gemm_silu_tma_128x128",
+        (Activation::Silu, _) => "gemm_silu_tma_256x128",
+        (Activation::GeluTanh, 128) => "gemm_gelu_tma_128x128",
+        (Activation::GeluTanh, _) => "gemm_gelu_tma_256x128",
+    };
+    Some(Launch { kernel, ..tile.launch_whole([m, n, k], segment) })
 }
 
 /// Blocks that stay and take one item after another: an H100 has so many multiprocessors, each with room for one.
@@ -273,19 +337,31 @@ pub(super) const SPLIT_TOKENS: usize = 64;
 
 /// The launch of a product of `m` tokens with a weight `[n, k]`, on a card that runs these kernels.
 ///
-/// A choice for speed alone. Of more tokens than a split takes, the largest tile of `wgmma` that gives most multiprocessors
-/// a block: on an H100 a 7B's prompts are read 1.2 to 1.4 times as fast with it. Else the smallest tile that holds all
+/// A choice for speed alone. On Hopper a table may say what was the fastest ([`measured`]); otherwise, of more tokens than a split takes, the largest tile of `wgmma` where that gives most
+/// multiprocessors a block: on an H100 a 7B's prompts are read 1.2 to 1.4 times as fast with it; otherwise boxes, with
+/// segments that meet where that is expected to be faster. Elsewhere the smallest tile that holds all
 /// tokens (or the largest there is), a smaller one where its blocks would leave multiprocessors idle. A product of few
 /// tokens is split where its tiles alone do not fill a GPU.
 ///
 /// `segment` is that of the whole weight ([`segment`]), of which `n` may be a part of the outputs.
 #[must_use]
 pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -> Launch {
+    let measured = (kernels == Hopper && kind == Bf16).then(|| measured::launch(shape, segment)).flatten();
+    measured.unwrap_or_else(|| by_rule(kernels, kind, shape, segment))
+}
+
+/// The launch where no table says which is the fastest.
+fn by_rule(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -> Launch {
     let [m, n, k] = shape;
-    if kernels == Hopper && m > SPLIT_TOKENS {
-        let tiles = TILES.iter().rev().filter(|tile| tile.kind == kind && tile.kernels == Hopper);
-        if let Some(tile) = tiles.into_iter().find(|tile| tile.blocks(m, n) >= ENOUGH) {
+    if kind == Bf16 && (kernels == Boxes || (kernels == Hopper && m > SPLIT_TOKENS)) {
+        let largest = TILES.iter().rev().find(|tile| tile.kernels == Hopper);
+        if let Some(tile) = largest.filter(|tile| kernels == Hopper && tile.blocks(m, n) >= ENOUGH) {
             return tile.launch_whole(shape, segment);
+        }
+        // A few blocks cannot read a weight as fast as memory gives it; smaller tiles have more.
+        let boxes = by_boxes(shape, segment);
+        if kernels == Boxes || boxes.grid[0] as usize >= ENOUGH / 2 {
+            return boxes;
         }
     }
     let best = |tile: &'static Tile| {
@@ -295,6 +371,58 @@ pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -
     };
     let enough = |tile| best(tile).grid.iter().product::<u32>() as usize >= ENOUGH;
     best(choose(kind, m, enough))
+}
+
+/// The launch by boxes that is expected to take fewest clocks (`kernels/gemm_tile_tma.cuh` counts them).
+fn by_boxes(shape: [usize; 3], segment: usize) -> Launch {
+    /// Clocks until an item's first stage has come and its sums have gone; and for segments to meet.
+    const OF_ITEM: usize = 2_000;
+    const OF_MEETING: usize = 4_000;
+    let [m, n, k] = shape;
+    let clocks = |launch: &Launch| {
+        let (values, segments) = launch.split.map_or((k, 1), |segments| (segment, segments));
+        let rounds = (launch.tile.blocks(m, n) * segments).div_ceil(PERSISTENT);
+        let of_item = values.div_ceil(64) * 2 * launch.tile.tokens + OF_ITEM;
+        rounds * of_item + if launch.meets { OF_MEETING } else { 0 }
+    };
+    let tiles = TILES.iter().filter(|tile| tile.kernels == Boxes && (tile.tokens == 128 || m > 128));
+    let merged = |tile: &'static Tile| tile.launch_merged(shape, segment).filter(|_| few_tiles(m, n));
+    let launches = tiles.flat_map(|tile| [Some(tile.launch_whole(shape, segment)), merged(tile)]);
+    launches.flatten().min_by_key(clocks).expect("a tile of 128 tokens takes any product")
+}
+
+/// Whether tiles alone leave multiprocessors idle, so that segments may meet: [`Meeting`] has room for them.
+fn few_tiles(m: usize, n: usize) -> bool {
+    m.div_ceil(256) * n.div_ceil(128) < ENOUGH
+}
+
+/// Room for segments that meet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Meeting {
+    /// The most elements of partial sums, and the most of a row.
+    most: usize,
+    of_row: usize,
+}
+
+impl Meeting {
+    /// Bytes of the turns.
+    pub(super) const TURNS: usize = 4 * 2 * ENOUGH * 128 / STRIP;
+
+    /// Takes note of a weight `[n, k]` whose sums are cut into segments of so many values.
+    pub(super) fn multiplies(&mut self, n: usize, k: usize, segment: usize) {
+        if k <= segment {
+            return;
+        }
+        let of_row = k.div_ceil(segment) * n.next_multiple_of(128);
+        let most_rows = (ENOUGH - 1) / n.div_ceil(128) * 256;
+        self.most = self.most.max(most_rows * of_row);
+        self.of_row = self.of_row.max(of_row);
+    }
+
+    /// Elements of the partial sums of so many rows.
+    pub(super) fn partial_len(self, rows: usize) -> usize {
+        self.most.min(rows.next_multiple_of(256) * self.of_row)
+    }
 }
 
 /// The tile for `m` tokens, among those of which `fills` says that their blocks keep a GPU busy where there is one.

@@ -5,6 +5,8 @@ use crate::model::tail::{Choice, Want};
 /// Bytes of a want and of a choice, as `kernels/tail.cu` has them.
 pub(super) const WANT_BYTES: usize = 32;
 pub(super) const CHOICE_BYTES: usize = 24;
+/// Bytes of what the 32 warps of a row have found.
+pub(super) const FOUND_BYTES: usize = 32 * 32;
 
 /// Wants that are something, and their masks.
 #[derive(Default)]

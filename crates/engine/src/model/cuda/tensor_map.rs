@@ -25,6 +25,15 @@ impl TensorMap {
         Self::encode(at, [k, rows], [2 * k], [ROW, tall as u32])
     }
 
+    /// Gates `[n, k]` and their ups `[n, k]` behind them, as `[n / 8, 2, 8, k]`: a box has eight gates, their eight ups, the
+    /// next eight gates, `tall` rows in all. `n` is a multiple of 8, `tall` of 16.
+    ///
+    /// # Errors
+    /// As for [`Self::rows`].
+    pub(super) fn gates(at: u64, n: usize, k: usize, tall: usize) -> Result<Self, Error> {
+        Self::encode(at, [k, 8, 2, n / 8], [2 * k, 2 * k * n, 16 * k], [ROW, 8, 2, tall as u32 / 16])
+    }
+
     fn encode<const RANK: usize, const OUTER: usize>(
         at: u64,
         sizes: [usize; RANK],

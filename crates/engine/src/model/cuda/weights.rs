@@ -7,7 +7,7 @@ use super::{
     Error,
     adapter::Adapters,
     memory::{Memory, WEIGHTS},
-    products::{self, Kind, Way},
+    products::{self, Way},
     quant_layout::{QuantLayout, STRIP},
     share::Share,
     weight_upload::WeightUpload,
@@ -261,15 +261,5 @@ pub(super) fn embed_kernel(format: Format) -> &'static str {
         Format::Q4K => "embed_q4_k",
         Format::Q5K => "embed_q5_k",
         Format::Q6K => "embed_q6_k",
-    }
-}
-
-/// The module of a kind's kernels.
-pub(super) fn module(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Bf16 => "gemm_bf16",
-        Kind::Q8_0 => "gemm_q8_0",
-        Kind::Q4K => "gemm_q4_k",
-        Kind::Q6K => "gemm_q6_k",
     }
 }

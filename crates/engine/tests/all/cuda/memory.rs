@@ -2,8 +2,6 @@
 //! that happens later ends a run for want of memory. Each case is a process of its own with an emulated card of its own.
 #![allow(clippy::print_stdout, reason = "what a process of its own found out is read from its output")]
 
-use std::{path::Path, process::Command};
-
 use tribunal_engine::{
     engine::{Engine, Options, tokenizer::Tokenizer},
     model::{
@@ -14,29 +12,12 @@ use tribunal_engine::{
     },
 };
 
-use super::{gpu, is_emulated};
+use super::{again, gpu, is_emulated, launches, part};
 use crate::{
     engine::tiny,
     model::{bits, load_on},
     model_adapters::adapter,
 };
-
-/// Tells a process of this test what it is to do.
-const PART: &str = "TRIBUNAL_TEST_PART";
-
-/// Runs a test of this file again with other variables; what it printed, and whether it passed.
-fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, bool) {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    let name = format!("cuda::memory::{test}");
-    command.args([name.as_str(), "--exact", "--nocapture", "--test-threads", "1"]);
-    let output = command.env(PART, part).envs(variables.iter().copied()).output().unwrap();
-    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
-    (text, output.status.success())
-}
-
-fn part() -> Option<String> {
-    std::env::var(PART).ok()
-}
 
 /// Numbers that are always the same (splitmix64).
 struct Draw(u64);
@@ -129,7 +110,7 @@ fn run_steps(gpu: &Gpu, n_steps: usize) {
 /// Steps of random sizes on a card that has to the byte what is reckoned: `TRIBUNAL_STEPS` of them.
 #[test]
 fn steps_run_in_exactly_the_memory_that_is_reckoned() {
-    const NAME: &str = "steps_run_in_exactly_the_memory_that_is_reckoned";
+    const NAME: &str = "memory::steps_run_in_exactly_the_memory_that_is_reckoned";
     let Some(Device::Cuda(gpu)) = gpu().filter(|_| is_emulated()) else { return };
     let n_steps = std::env::var("TRIBUNAL_STEPS").map_or(150, |n| n.parse().unwrap());
     match part().as_deref() {
@@ -174,7 +155,7 @@ const PROMPT: usize = 8192;
 /// kinds change nothing about it.
 #[test]
 fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
-    const NAME: &str = "models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb";
+    const NAME: &str = "memory::models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb";
     const SPARE: usize = 512 << 20;
     let Some(Device::Cuda(gpu)) = gpu().filter(|_| is_emulated()) else { return };
     let Some(name) = part() else {
@@ -237,17 +218,11 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
     assert!(gpu.memory().unwrap().0 >= free - (4 << 20), "only recordings take more");
 }
 
-/// How often a kernel was launched, as the emulated driver wrote it down.
-fn launches(trace: &Path, kernel: &str) -> usize {
-    let text = std::fs::read_to_string(trace).unwrap_or_default();
-    text.lines().filter(|line| line.split(' ').next() == Some(kernel)).count()
-}
-
 /// All that is weighed after all rows takes one launch, and states one for each depth; both have the bits that they have
 /// one by one.
 #[test]
 fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
-    const NAME: &str = "what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits";
+    const NAME: &str = "memory::what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits";
     let Some(gpu) = gpu().filter(|_| is_emulated()) else { return };
     if part().is_none() {
         let folder = tempfile::tempdir().unwrap();

@@ -16,6 +16,11 @@ const THREADS: u32 = 256;
 const RANKS: usize = 4;
 
 impl Cuda {
+    /// Whether the rows at hand have adapters that add to this product.
+    pub(super) fn adds_adapters(&self, w: &Linear) -> bool {
+        self.plan.adapted.n_items > 0 && w.adapters.table().is_some()
+    }
+
     /// `y += scale B (A x)` for the rows at hand that take an adapter. Nothing is launched where there are none, or where no
     /// adapter adds anything to these matrices.
     pub(super) fn add_adapters(&self, x: &Values, w: &Linear, (y, ldy): (u64, usize)) -> Result<(), Error> {

@@ -5,10 +5,12 @@ use super::{
         Error,
         arena::Slot,
         launch::{Argument, Shape},
-        products::{self, Kernels, Kind, Way},
-        weights::{Linear, Part, module},
+        products::{self, Kernels, Kind, Launch, Way},
+        tensor_map::TensorMap,
+        weights::{Linear, Part},
     },
     Cuda, Values,
+    norm::Sums,
 };
 
 impl Cuda {
@@ -21,22 +23,27 @@ impl Cuda {
         add: bool,
     ) -> Result<(), Error> {
         for part in &w.parts {
-            match part.way {
-                Way::Direct(kind) => self.multiply_part(x, w, part, (kind, part.at()), (y, ldy), add)?,
-                Way::Panel(kernel) => {
-                    let panel = self.slot(Slot::Panel, part.n * w.k * 2)?;
-                    let (grid, threads) = products::panel(part.n, w.k);
-                    let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
-                    let sizes = [0, part.n, w.k].map(Argument::size);
-                    let arguments =
-                        [[Argument::At(part.at()), Argument::At(panel)].as_slice(), &sizes].concat();
-                    // SAFETY: the part has n rows of k values, and so has the panel, in bf16.
-                    unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
-                    self.multiply_part(x, w, part, (Kind::Bf16, panel), (y, ldy), add)?;
-                }
-            }
+            let weights = self.weights_of(part, w.k)?;
+            self.multiply_part(x, w, part, weights, (y, ldy), add)?;
         }
         self.add_adapters(x, w, (y, ldy))
+    }
+
+    /// A part's weights in a format that has products: what they are and where. Others are written to a panel, which the
+    /// next part's take.
+    pub(super) fn weights_of(&self, part: &Part, k: usize) -> Result<(Kind, u64), Error> {
+        let kernel = match part.way {
+            Way::Direct(kind) => return Ok((kind, part.at())),
+            Way::Panel(kernel) => kernel,
+        };
+        let panel = self.slot(Slot::Panel, part.n * k * 2)?;
+        let (grid, threads) = products::panel(part.n, k);
+        let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+        let sizes = [0, part.n, k].map(Argument::size);
+        let arguments = [[Argument::At(part.at()), Argument::At(panel)].as_slice(), &sizes].concat();
+        // SAFETY: the part has n rows of k values, and so has the panel, in bf16.
+        unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
+        Ok((Kind::Bf16, panel))
     }
 
     #[expect(clippy::too_many_arguments, reason = "a product is that much")]
@@ -49,31 +56,85 @@ impl Cuda {
         (y, ldy): (u64, usize),
         add: bool,
     ) -> Result<(), Error> {
+        let shape = [x.n_rows, part.n, w.k];
+        let launch = products::launch(self.gpu.products_by(), kind, shape, part.segment);
+        self.multiply_by(&launch, x, w, (part, weights), (y, ldy), add)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a product is that much")]
+    pub(in crate::model::cuda) fn multiply_by(
+        &self,
+        launch: &Launch,
+        x: &Values,
+        w: &Linear,
+        (part, weights): (&Part, u64),
+        (y, ldy): (u64, usize),
+        add: bool,
+    ) -> Result<(), Error> {
         let (m, n, k) = (x.n_rows, part.n, w.k);
-        let launch = products::launch(Kernels::of(self.gpu.capability()), kind, [m, n, k], part.segment);
-        let shape = Shape {
-            grid: launch.grid,
-            block: [launch.tile.threads, 1],
-            shared_bytes: launch.tile.shared_bytes,
-        };
+        let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
         let at = |start: u64| Argument::At(start + 4 * part.first as u64);
         let bias = w.bias.as_ref().map_or(Argument::At(0), |bias| at(bias.at()));
-        let (inputs, y) = ([Argument::At(x.at()), Argument::At(weights)], at(y));
+        let (maps, inputs) = inputs(launch, (x.at(), weights), [m, n, k])?;
+        let y = at(y);
         let mnk = [m, n, k, launch.segment].map(Argument::size);
         let last = [Argument::size(ldy), Argument::Int(i32::from(add))];
         // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, y and the bias have n columns from `at` on, y
         // in rows of `ldy`.
         unsafe {
             let Some(segments) = launch.split else {
-                let arguments = [&inputs[..], &[bias, y], &mnk, &last].concat();
-                return self.launch((module(kind), launch.kernel), shape, &arguments);
+                return self.launch_over(
+                    names,
+                    shape,
+                    &maps,
+                    &[&inputs[..], &[bias, y], &mnk, &last].concat(),
+                );
             };
             let sums = Argument::At(self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?);
-            self.launch((module(kind), launch.kernel), shape, &[&inputs[..], &[sums], &mnk].concat())?;
+            if launch.meets {
+                let parts = [sums, Argument::At(self.slot(Slot::Turns, launch.n_turns(m, n) * 4)?)];
+                let arguments = [&inputs[..], &[bias, y], &parts, &mnk, &last].concat();
+                return self.launch_over(names, shape, &maps, &arguments);
+            }
+            self.launch_over(names, shape, &maps, &[&inputs[..], &[sums], &mnk].concat())?;
             let (grid, threads) = products::merge(m, n);
             let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
             let sizes = [m, n, segments].map(Argument::size);
             self.launch(("gemm_merge", "gemm_merge"), shape, &[&[sums, bias, y][..], &sizes, &last].concat())
         }
     }
+
+    /// The sums of a product's segments, for whoever adds them up; `None` where the product is not split so.
+    pub(super) fn multiply_apart<'a>(&self, x: &Values, w: &'a Linear) -> Result<Option<Sums<'a>>, Error> {
+        let [part] = &w.parts[..] else { return Ok(None) };
+        let (m, n, k) = (x.n_rows, part.n, w.k);
+        let kind = if let Way::Direct(kind) = part.way { kind } else { Kind::Bf16 };
+        let launch = products::launch(self.gpu.products_by(), kind, [m, n, k], part.segment);
+        let Some(segments) = launch.split.filter(|_| !launch.meets && !self.adds_adapters(w)) else {
+            return Ok(None);
+        };
+        let (_, weights) = self.weights_of(part, k)?;
+        let (maps, inputs) = inputs(&launch, (x.at(), weights), [m, n, k])?;
+        let at = self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?;
+        let sizes = [m, n, k, launch.segment].map(Argument::size);
+        let arguments = [&inputs[..], &[Argument::At(at)], &sizes].concat();
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, and there is room for a sum of each segment.
+        unsafe {
+            self.launch_over((launch.tile.module(), launch.kernel), launch.shape(), &maps, &arguments)?;
+        }
+        Ok(Some(Sums { at, n: segments, bias: w.bias.as_ref() }))
+    }
+}
+
+/// How a kernel is told where its operands are: `x` and the weights, as maps or as addresses.
+pub(in crate::model::cuda) fn inputs(
+    launch: &Launch,
+    (x, weights): (u64, u64),
+    [m, n, k]: [usize; 3],
+) -> Result<(Vec<TensorMap>, Vec<Argument>), Error> {
+    if launch.tile.kernels != Kernels::Boxes {
+        return Ok((Vec::new(), vec![Argument::At(x), Argument::At(weights)]));
+    }
+    let (of_x, of_w) = (launch.tile.tokens, launch.tile.outputs);
+    Ok((vec![TensorMap::rows(x, m, k, of_x)?, TensorMap::rows(weights, n, k, of_w)?], Vec::new()))
 }

@@ -12,35 +12,51 @@ use super::{
     Cuda, Values,
 };
 
+/// What is added to rows before they are normed.
+#[derive(Clone, Copy)]
+pub(in crate::model::cuda) enum Add<'a> {
+    Nothing,
+    /// Rows by a norm of their own.
+    Normed {
+        values: &'a Values,
+        weight: &'a Memory,
+    },
+    Sums(Sums<'a>),
+}
+
+/// The sums of a product's segments, which have not met yet.
+#[derive(Clone, Copy)]
+pub(in crate::model::cuda) struct Sums<'a> {
+    /// `[n, rows, cols]` f32.
+    pub at: u64,
+    pub n: usize,
+    pub bias: Option<&'a Memory>,
+}
+
 impl Cuda {
-    /// Adds `add`, normed where there are weights for that, to `x`; gives the norm of the sum where there is a weight.
+    /// Adds to `x`; gives the norm of the sum.
     pub(in crate::model::cuda) fn residual_norm(
         &self,
         x: &Values,
-        add: Option<(&Values, Option<&Memory>)>,
-        weight: Option<&Memory>,
+        add: Add<'_>,
+        weight: &Memory,
     ) -> Result<Values, Error> {
         let cols = self.config.hidden;
         let out = self.values(Slot::Normed, x.n_rows, 2 * cols)?;
-        let at = |memory: Option<&Memory>| Argument::At(memory.map_or(0, Memory::at));
+        let (added, n_added, bias, norm) = match add {
+            Add::Nothing => (0, 0, 0, 0),
+            Add::Normed { values, weight } => (values.at(), 1, 0, weight.at()),
+            Add::Sums(sums) => (sums.at, sums.n, sums.bias.map_or(0, Memory::at), 0),
+        };
         let shared_bytes = (4 * cols).next_multiple_of(16) as u32;
-        // SAFETY: x and add are [rows, cols] f32, out is [rows, cols] bf16, weights are [cols].
-        unsafe {
-            self.launch(
-                ("norm", "residual_norm"),
-                Shape { shared_bytes, ..Shape::new([x.n_rows, 1], 256) },
-                &[
-                    Argument::At(x.at()),
-                    Argument::At(add.map_or(0, |(add, _)| add.at())),
-                    at(add.and_then(|(_, norm)| norm)),
-                    at(weight),
-                    Argument::At(if weight.is_some() { out.at() } else { 0 }),
-                    Argument::size(x.n_rows),
-                    Argument::size(cols),
-                    self.eps(),
-                ],
-            )?;
-        }
+        let shape = Shape { shared_bytes, ..Shape::new([x.n_rows, 1], 256) };
+        let added = [Argument::At(added), Argument::size(n_added)];
+        let pointers = [bias, norm, weight.at(), out.at()].map(Argument::At);
+        let sizes = [x.n_rows, cols].map(Argument::size);
+        let arguments = [&[Argument::At(x.at())][..], &added, &pointers, &sizes, &[self.eps()]].concat();
+        // SAFETY: x is [rows, cols] f32, what is added so many of these, out is [rows, cols] bf16, weights and bias are
+        // [cols].
+        unsafe { self.launch(("norm", "residual_norm"), shape, &arguments)? };
         Ok(out)
     }
 }

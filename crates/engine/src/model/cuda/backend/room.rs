@@ -1,13 +1,17 @@
 //! The memory that steps work in: made once for the largest step, or as steps come where nobody has said what that is.
 
+#![expect(unsafe_code, reason = "the driver is a C library")]
+
 use std::sync::PoisonError;
+
+use cudarc::driver::result;
 
 use super::{
     super::{
         Error, Sizes,
         arena::{Arena, Extent, Extra, Places, Slot},
         driver::failed,
-        products::{self, Way},
+        products::{self, Meeting, Way},
         weights::Linear,
     },
     Cuda, Values,
@@ -129,6 +133,9 @@ impl Cuda {
         self.arena = None;
         let places = Places::new(extent, self.sizes(), self.extra());
         self.arena = Some(Arena::new(self.gpu.context(), extent, places, self.gpu.is_apart())?);
-        Ok(())
+        let turns = self.slot(Slot::Turns, Meeting::TURNS)?;
+        // SAFETY: the slot has so many bytes.
+        unsafe { result::memset_d8_async(turns, 0, Meeting::TURNS, self.stream.cu_stream()) }
+            .map_err(failed("write memory"))
     }
 }

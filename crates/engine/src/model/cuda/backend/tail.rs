@@ -12,7 +12,7 @@ use super::{
         arena::Slot,
         driver::failed,
         launch::{Argument, Shape},
-        tail::{CHOICE_BYTES, WANT_BYTES, Wants},
+        tail::{CHOICE_BYTES, FOUND_BYTES, WANT_BYTES, Wants},
     },
     Cuda, Values,
 };
@@ -39,11 +39,16 @@ impl Cuda {
         unsafe { result::memcpy_htod_async(input, &wants.bytes, self.stream.cu_stream()) }
             .map_err(failed("send what is wanted"))?;
         let masks = input + (n * WANT_BYTES) as u64;
-        let pointers = [logits, input, masks, output].map(Argument::At);
+        let found = self.slot(Slot::Found, n * FOUND_BYTES)?;
+        let pointers = [logits, input, masks, found].map(Argument::At);
         let sizes = [n, self.config.vocab, wants.mask_words].map(Argument::size);
+        let of_parts = [&pointers[..], &sizes].concat();
+        let arguments = [&pointers[..], &[Argument::At(output)], &sizes].concat();
         // SAFETY: there is a row of logits for each want, and a mask for each that names one.
         unsafe {
-            self.launch(("tail", "tail"), Shape::new([n, 1], 1024), &[&pointers[..], &sizes].concat())?;
+            self.launch(("tail", "tail_peaks"), Shape::new([8 * n, 1], 128), &of_parts)?;
+            self.launch(("tail", "tail_sums"), Shape::new([8 * n, 1], 128), &of_parts)?;
+            self.launch(("tail", "tail"), Shape::new([n, 1], 1024), &arguments)?;
         }
         Ok(Wants::choices(&self.fetch(output, n * CHOICE_BYTES)?))
     }
@@ -73,9 +78,9 @@ impl Cuda {
 
     /// Tokens that are weighed by one launch.
     fn weighed_at_once(&self) -> usize {
-        let [wants, choices] = [(Slot::Wants, WANT_BYTES), (Slot::Choices, CHOICE_BYTES)]
-            .map(|(slot, bytes)| self.slot_bytes(slot) / bytes);
-        wants.min(choices).max(1)
+        let slots = [(Slot::Wants, WANT_BYTES), (Slot::Choices, CHOICE_BYTES), (Slot::Found, FOUND_BYTES)];
+        let least = slots.into_iter().map(|(slot, bytes)| self.slot_bytes(slot) / bytes).min();
+        least.unwrap_or(0).max(1)
     }
 
     /// Gathers the noted rows of the stream. Where there is no room for more, those that were gathered are fetched.
@@ -95,6 +100,24 @@ impl Cuda {
             first += n;
         }
         Ok(())
+    }
+
+    /// Copies some rows of a matrix, whose numbers are at `rows`, by the kernel for its type.
+    pub(super) fn take_rows(
+        &self,
+        x: &Values,
+        rows: u64,
+        to: &Values,
+        width: usize,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let n = to.n_rows;
+        let kernel = if bytes == 4 { "take_rows_f32" } else { "take_rows_bf16" };
+        let pointers = [x.at(), rows, to.at()].map(Argument::At);
+        let sizes = [n, width].map(Argument::size);
+        let shape = Shape::new([n, 1], 256);
+        // SAFETY: x has a row for each of the step's, and the rows are rows of the step.
+        unsafe { self.launch(("take_rows", kernel), shape, &[&pointers[..], &sizes].concat()) }
     }
 
     /// The noted rows of each time that they were gathered.

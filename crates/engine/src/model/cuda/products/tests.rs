@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Error, FULL, Kernels, Kind, TILES, check, launch, segment};
+use super::{Error, FULL, Kernels, Kind, Launch, Meeting, TILES, check, launch, segment};
 
 fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
     table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(' ').collect())
@@ -43,6 +43,8 @@ fn tiles_are_those_of_the_kernels() {
         assert_eq!(tile.kernels == Kernels::Plain, tile.shared_bytes == 0, "{}", tile.whole);
         let prefix = if tile.kernels == Kernels::Boxes { "gemm_bf16_tma" } else { tile.module() };
         assert!(tile.whole.starts_with(prefix), "{}", tile.whole);
+        let merged = format!("{}_merged", tile.whole);
+        assert_eq!(tile.merged, (tile.kernels == Kernels::Boxes).then_some(merged.as_str()));
         assert!(tile.split.is_none_or(|name| name == format!("{}_split", tile.whole)), "{:?}", tile.split);
     }
 }
@@ -55,6 +57,27 @@ fn rows_must_be_whole_steps() {
     assert_eq!(check(1 << 31, 64), Err(Error::TooLarge { n: 1 << 31, k: 64 }));
 }
 
+/// What is chosen on Hopper: boxes have no more blocks than items, as many items each, and room for their sums.
+fn check_hopper(kernels: Kernels, launch: Launch, fast: Launch, [m, n, k]: [usize; 3]) {
+    let segment = segment(n, k);
+    let blocks = launch.tile.blocks(m, n);
+    match launch.tile.kernels {
+        Kernels::Hopper => assert!(m > 64 && blocks >= 96 && launch.grid == [blocks as u32, 1, 1]),
+        Kernels::Boxes => {
+            assert!(launch.grid[0] >= 48 || kernels == Kernels::Boxes, "{m} [{n}, {k}]: {launch:?}");
+            let items = blocks * launch.split.unwrap_or(1);
+            let rounds = items.div_ceil(launch.grid[0] as usize);
+            assert!(launch.grid[0] <= 132 && rounds == items.div_ceil(132), "{m} [{n}, {k}]: {launch:?}");
+            assert_eq!(launch.meets, launch.split.is_some(), "{m} [{n}, {k}]: {launch:?}");
+            let mut room = Meeting::default();
+            room.multiplies(n, k, segment);
+            assert!(launch.partial_len(m, n) <= room.partial_len(m), "{m} [{n}, {k}]: {launch:?}");
+            assert!(4 * launch.n_turns(m, n) <= Meeting::TURNS, "{m} [{n}, {k}]: {launch:?}");
+        }
+        _ => assert!(launch == fast, "{m} [{n}, {k}]"),
+    }
+}
+
 /// Every tile covers the product, and the partial sums stay small whatever the weight.
 #[test]
 fn launches_cover_the_product() {
@@ -62,11 +85,9 @@ fn launches_cover_the_product() {
         for m in [1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 128, 300, 4096] {
             for (n, k) in [(16, 16), (320, 64), (896, 4864), (3584, 18944), (37888, 3584), (32001, 4096)] {
                 let of = |kernels| launch(kernels, kind, [m, n, k], segment(n, k));
-                let hopper = of(Kernels::Hopper);
-                let is_wgmma = hopper.tile.kernels == Kernels::Hopper;
-                let blocks = m.div_ceil(hopper.tile.tokens) * n.div_ceil(hopper.tile.outputs);
-                assert!(!is_wgmma || (m > 64 && blocks >= 96 && hopper.grid == [blocks as u32, 1, 1]));
-                assert!(is_wgmma || hopper == of(Kernels::Fast), "{m} [{n}, {k}]");
+                for kernels in [Kernels::Hopper, Kernels::Boxes] {
+                    check_hopper(kernels, of(kernels), of(Kernels::Fast), [m, n, k]);
+                }
                 let launch = of(Kernels::Fast);
                 let blocks = m.div_ceil(launch.tile.tokens) * n.div_ceil(launch.tile.outputs);
                 assert_eq!(launch.grid, [blocks as u32, launch.split.unwrap_or(1) as u32, 1]);
@@ -90,7 +111,7 @@ fn what_is_launched() {
     ] {
         for (n, k) in shapes {
             write!(table, "{model:4} [{n}, {k}]").unwrap();
-            for m in [1, 16, 64, 256, 4096] {
+            for m in [1, 16, 64, 128, 256, 512, 4096] {
                 let launch = launch(Kernels::Hopper, Kind::Bf16, [m, n, k], segment(n, k));
                 let (x, y) = (launch.grid[0], launch.grid[1]);
                 write!(table, "  {m}: {} {x}x{y}", launch.kernel.trim_start_matches("gemm_bf16_")).unwrap();

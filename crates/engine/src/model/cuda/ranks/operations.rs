@@ -3,7 +3,7 @@
 use super::{
     super::{
         arena::Slot,
-        backend::Values,
+        backend::{Add, Values},
         memory::Memory,
         weights::{Linear, Table},
     },
@@ -116,14 +116,20 @@ impl Backend for Ranks {
         h: &Self::Input,
         w: &Self::Linear,
         norm: Option<&Self::Vector>,
-    ) -> Result<(), model::Error> {
-        let Some(norm) = norm else { return self.whole_sums(h, w, x, true) };
+        next: &Self::Vector,
+    ) -> Result<Self::Input, model::Error> {
+        let Some(norm) = norm else {
+            self.whole_sums(h, w, x, true)?;
+            return self.norm(x, next);
+        };
         let row_bytes = 4 * self.whole.hidden;
         let y = self.each(|i, cuda| cuda.values(Slot::Product, h[i].n_rows(), row_bytes))?;
         self.whole_sums(h, w, &y, false)?;
         // The next product is written where others may still read this one.
         self.meet()?;
-        self.each(|i, cuda| cuda.residual_norm(&x[i], Some((&y[i], Some(&norm[i]))), None)).map(|_| ())
+        self.each(|i, cuda| {
+            cuda.residual_norm(&x[i], Add::Normed { values: &y[i], weight: &norm[i] }, &next[i])
+        })
     }
 
     fn rotate_and_store(
@@ -159,8 +165,12 @@ impl Backend for Ranks {
         self.whole_rows(&attended, (1..=self.cards.len()).map(|n| n * of_card).collect())
     }
 
-    fn gate(&mut self, gate_up: Self::Product) -> Result<Self::Input, model::Error> {
-        let gated = self.each_mut(|i, cuda| cuda.gate(gate_up[i]))?;
+    fn gated_product(
+        &mut self,
+        x: &Self::Input,
+        gate_up: &Self::Linear,
+    ) -> Result<Self::Input, model::Error> {
+        let gated = self.each_mut(|i, cuda| cuda.gated_product(&x[i], &gate_up[i]))?;
         self.whole_rows(&gated, self.ends(self.whole.intermediate, 2))
     }
 

@@ -1,0 +1,81 @@
+//! Tiny models through every family of kernels that products are chosen from: the same bits, whichever computes them. What was
+//! launched is read from the emulated driver's list of launches.
+
+use std::collections::BTreeSet;
+
+use tribunal_engine::model::{
+    Compute, Device, KvType, Model, Weights,
+    config::from_json,
+    cuda::{Gpu, products::Kernels},
+};
+
+use super::{again, gpu, is_emulated, launches, part};
+use crate::{
+    engine::tiny,
+    model::{Desk, bits, load_on},
+};
+
+/// A model of qwen2's shape whose last product of a layer has sums of two segments.
+fn long_sums(device: &Device) -> Box<dyn Model> {
+    let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
+    let mut config: serde_json::Value = serde_json::from_slice(&file).unwrap();
+    config["intermediate_size"] = 2304.into();
+    let config = from_json("config.json", &config).unwrap();
+    device.load(&Weights::seeded(config, 5), Compute::default()).unwrap()
+}
+
+/// The bits of all logits of three sequences: prompts side by side, then tokens one by one, then prompts that go on.
+fn logits(gpu: &Gpu, name: &str) -> Vec<Vec<u32>> {
+    let device = Device::Cuda(gpu.clone());
+    let mut model = if name == "long sums" { long_sums(&device) } else { load_on(&device, name) };
+    let sequences: Vec<Vec<u32>> =
+        [170, 40, 9].map(|n| (0..n).map(|i| (i * 37 + n) % 300).collect()).to_vec();
+    let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);
+    let mut all = Vec::new();
+    for work in [&[(0, 130), (1, 20), (2, 5)][..], &[(0, 1), (1, 1), (2, 1)], &[(1, 19), (0, 39)]] {
+        all.extend(desk.step(work).iter().map(|row| bits(row)));
+    }
+    all
+}
+
+/// Kernels that such a run has to come by.
+const KERNELS: [&str; 8] = [
+    "gemm_bf16_tma_128x128",
+    "gemm_bf16_tma_128x128_merged",
+    "gemm_silu_tma_128x128",
+    "gemm_silu_tma_256x128",
+    "gemm_gelu_tma_256x128",
+    "gemm_bf16_16x64_split",
+    "gate_silu",
+    "residual_norm",
+];
+
+#[test]
+fn products_by_any_kernels_judge_alike() {
+    const NAME: &str = "kernels::products_by_any_kernels_judge_alike";
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    if part().is_none() && is_emulated() {
+        let folder = tempfile::tempdir().unwrap();
+        let trace = folder.path().join("trace");
+        let (said, passed) = again(NAME, "run", &[("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap())]);
+        assert!(passed, "{said}");
+        for kernel in KERNELS {
+            let text = std::fs::read_to_string(&trace).unwrap();
+            assert!(launches(&trace, kernel) > 0, "{kernel} was not launched, but {:?}", names(&text));
+        }
+        return;
+    }
+    // qwen2: a bias of q, k and v; qwen3: norms of heads; gemma3: gelu, and a norm between a product and the stream.
+    for model in ["qwen2", "qwen3", "gemma3", "long sums"] {
+        let expected = logits(&gpu.with_products_by(Kernels::Fast), model);
+        for kernels in [Kernels::Hopper, Kernels::Boxes] {
+            let ours = logits(&gpu.with_products_by(kernels), model);
+            assert!(ours == expected, "{model} has other bits by {kernels:?}, on {gpu:?}");
+        }
+    }
+}
+
+/// The kernels of a list of launches.
+fn names(trace: &str) -> BTreeSet<&str> {
+    trace.lines().filter_map(|line| line.split(' ').next()).collect()
+}
