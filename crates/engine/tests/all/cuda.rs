@@ -20,6 +20,7 @@ use crate::{
 };
 
 mod adapters;
+mod eight;
 mod graphs;
 mod memory;
 mod products;
