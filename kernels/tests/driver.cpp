@@ -220,6 +220,65 @@ void test_graphs() {
   tally.check(CALL(cuStreamEndCapture)(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "a spoiled capture");
 }
 
+// A capture that a second stream joins: y = 2 x in the first, z = 2 y in the second where it waits, and the first goes on.
+CUresult capture_two(CUstream a, CUstream b, CUevent event, const std::vector<CUdeviceptr>& at, bool waits, bool joins,
+                     CUgraph* graph) {
+  const CUfunction scale = kernel("scale");
+  MUST(CALL(cuStreamBeginCapture)(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+  MUST(CALL(cuEventRecord)(event, a));
+  MUST(CALL(cuStreamWaitEvent)(b, event, 0));
+  MUST(launch(scale, 1, 32, 0, a, at[0], at[1], 32, kTwo));
+  MUST(CALL(cuEventRecord)(event, a));
+  if (waits) MUST(CALL(cuStreamWaitEvent)(b, event, 0));
+  MUST(launch(scale, 1, 32, 0, b, at[1], at[2], 32, kTwo));
+  MUST(CALL(cuEventRecord)(event, b));
+  if (joins) MUST(CALL(cuStreamWaitEvent)(a, event, 0));
+  return CALL(cuStreamEndCapture)(a, graph);
+}
+
+void test_graphs_of_two_streams() {
+  const CUstream a = new_stream(), b = new_stream(), other = new_stream();
+  CUevent event;
+  MUST(CALL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+  std::vector<CUdeviceptr> at = {to_device(std::vector<float>(32, 1)), allocate(128), allocate(128)};
+  CUgraph graph;
+  const auto launched = [&] {
+    CUgraphExec exec;
+    MUST(CALL(cuMemsetD8)(at[1], 0xff, 128));
+    MUST(CALL(cuMemsetD8)(at[2], 0xff, 128));
+    MUST(CALL(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+    MUST(CALL(cuGraphDestroy)(graph));
+    MUST(CALL(cuGraphLaunch)(exec, other));
+    MUST(CALL(cuStreamSynchronize)(a));
+    MUST(CALL(cuStreamSynchronize)(b));
+    const bool early = !all_are(to_host(at[1], 32), NAN);
+    MUST(CALL(cuStreamSynchronize)(other));
+    MUST(CALL(cuGraphExecDestroy)(exec));
+    tally.check(!early, "a graph runs in a stream that was captured, not in the one that it was launched in");
+    return to_host(at[2], 32);
+  };
+  MUST(capture_two(a, b, event, at, true, true, &graph));
+  CUstreamCaptureStatus status;
+  MUST(CALL(cuStreamIsCapturing)(b, &status));
+  tally.check(status == CU_STREAM_CAPTURE_STATUS_NONE, "a stream that had joined a capture is not free when it is over");
+  tally.check(all_are(launched(), 4), "a graph of two streams");
+  // The end of the graph waits for the second stream first: what it does not wait for has not happened.
+  MUST(capture_two(b, a, event, {at[0], at[1], at[2]}, true, true, &graph));
+  tally.check(all_are(launched(), 4), "a graph of two streams, the other way round");
+  tally.check(capture_two(a, b, event, at, true, false, &graph) == CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
+              "a capture with a stream that nobody waits for");
+  MUST(CALL(cuStreamBeginCapture)(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+  MUST(CALL(cuEventRecord)(event, a));
+  MUST(CALL(cuStreamBeginCapture)(b, CU_STREAM_CAPTURE_MODE_RELAXED));
+  tally.check(CALL(cuStreamWaitEvent)(b, event, 0) == CUDA_ERROR_STREAM_CAPTURE_MERGE, "two captures become one");
+  for (CUstream stream : {a, b})
+    tally.check(CALL(cuStreamEndCapture)(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "a spoiled capture");
+  tally.check(CALL(cuStreamWaitEvent)(b, event, 0) == CUDA_ERROR_CAPTURED_EVENT, "waiting for an event of a capture");
+  MUST(CALL(cuStreamBeginCapture)(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+  tally.check(CALL(cuStreamSynchronize)(a) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "waiting for a captured stream");
+  tally.check(CALL(cuStreamEndCapture)(a, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "a spoiled capture");
+}
+
 // What ptxas found, read from the cubin's undocumented sections.
 void test_cubin(const char* path, int registers, int shared) {
   std::ifstream file(path, std::ios::binary);
@@ -353,6 +412,7 @@ int main(int argc, char** argv) {
   test_modules();
   test_launches();
   test_graphs();
+  test_graphs_of_two_streams();
   if (argc > 4) test_cubin(argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
   if (!sound) test_cases(argv[0], argv[1]);
   return tally.end();

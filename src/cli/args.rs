@@ -188,9 +188,9 @@ pub struct EngineArgs {
     /// auto, cpu, cuda, cuda:N, or cuda:N,M for several GPUs
     #[arg(long, default_value = "auto", value_parser = device)]
     pub device: String,
-    /// GPUs that have one model together; results are the same
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = cards)]
-    pub tensor_parallel: usize,
+    /// GPUs that have one model together, by default as few as hold it; results are the same
+    #[arg(long, value_name = "N", value_parser = cards)]
+    pub tensor_parallel: Option<usize>,
     /// As in COMET: 0 is `--device cpu`, 1 is `--device cuda`
     #[arg(long, hide = true, conflicts_with = "device", value_parser = clap::value_parser!(u8).range(0..=1))]
     pub gpus: Option<u8>,

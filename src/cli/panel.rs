@@ -117,7 +117,7 @@ pub fn panel(model: &ModelArgs, args: &EngineArgs, sampling: Sampling) -> Result
         }
     }
     let (model, engine) = (main.model(), main.engine.clone());
-    let taken = options(args)?;
+    let taken = &loaded[assignments[0].model.as_str()].found.options;
     let n_rows = taken.n_rows * (1 + taken.more_devices.len());
     let memory: Memory = Box::new(move || memory(&engine));
     Ok(LoadedModels { panel, signature, model, model_of_role, memory, files, n_rows })
@@ -171,6 +171,9 @@ impl Loaded {
         let adapters = distinct.into_iter().map(adapter::find).collect::<Result<Vec<_>>>()?;
         let mut found = find(name, template, args)?;
         found.options.adapters = adapters.iter().map(|adapter| adapter.dir.clone()).collect();
+        if args.tensor_parallel.is_none() {
+            spread(&mut found)?;
+        }
         let engine = Arc::new(Engine::open(&found.weights, &found.options)?);
         Ok(Self { engine, found, adapters })
     }
@@ -366,12 +369,35 @@ fn files_of(name: &str, identity: &Identity) -> ModelFiles {
     }
 }
 
+/// Spreads a model that none of several GPUs holds over as few of them as hold it together, and says so. Where no number
+/// does, loading it says what is missing.
+fn spread(found: &mut Found) -> Result<()> {
+    let devices: Vec<Device> =
+        std::iter::once(&found.options.device).chain(&found.options.more_devices).cloned().collect();
+    if devices.len() < 2 {
+        return Ok(());
+    }
+    let mut free = usize::MAX;
+    for gpu in devices.iter().flat_map(Device::gpus) {
+        free = free.min(gpu.memory()?.0);
+    }
+    let need = Need::of(&found.weights, &found.options)?;
+    let holds = |n: &usize| need.on_each[n - 1].is_some_and(|bytes| bytes <= free);
+    let n_cards = (1..=need.on_each.len()).filter(|n| devices.len().is_multiple_of(*n)).find(holds);
+    let Some(n_cards) = n_cards.filter(|&n| n > 1) else { return Ok(()) };
+    say!("`{}` does not fit one GPU: {n_cards} have it together (`--tensor-parallel {n_cards}`)", found.name);
+    let mut devices = Device::grouped(devices, n_cards)?;
+    found.options.device = devices.remove(0);
+    found.options.more_devices = devices;
+    Ok(())
+}
+
 /// The engine's options. Impossible ones are refused before anything is loaded.
 ///
 /// # Errors
 /// A device or tier that this machine does not have.
 pub fn options(args: &EngineArgs) -> Result<Options> {
-    let mut devices = Device::for_models(args.device(), args.tensor_parallel)?;
+    let mut devices = Device::for_models(args.device(), args.tensor_parallel.unwrap_or(1))?;
     if args.no_graphs {
         devices = devices.into_iter().map(Device::without_graphs).collect();
     }

@@ -173,7 +173,7 @@ fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
     }
     let dir = std::path::absolute(given)?;
     check(array, &dir)?;
-    let gpus_per_task = args.score.engine.tensor_parallel;
+    let gpus_per_task = args.score.engine.tensor_parallel.unwrap_or(1);
     if !array.gpus_per_node.is_multiple_of(gpus_per_task) || gpus_per_task > array.gpus_per_node.max(1) {
         bail!(
             "`--gpus-per-node {}` cannot be shared out to tasks with `--tensor-parallel {gpus_per_task}`\nhint: a multiple of it",

@@ -8,7 +8,7 @@ mod tiny_judge;
 pub use tribunal_testing::*;
 
 pub use self::{
-    gguf::gguf,
+    gguf::{gguf, gguf_of_heads},
     noise::{Babble, Collector, Within, tiny_engine},
     small_run::{SmallRun, said},
     tiny_judge::{Numbers, TinyJudge, models, options, panel},

@@ -17,6 +17,32 @@ CUresult on_event(CUevent event, F body) {
   });
 }
 
+// A stream waits for an event that a capture recorded: what it does from here on is part of that capture.
+CUresult wait_in_capture(Device& device, CUstream_st& stream, const CUevent_st& event) {
+  const auto& capture = event.capture;
+  if (stream.capture && stream.capture != capture) {
+    stream.capture->broken = capture->broken = true;
+    return refuse("cuStreamWaitEvent", "two captures cannot become one", CUDA_ERROR_STREAM_CAPTURE_MERGE);
+  }
+  auto& lanes = capture->graph.lanes;
+  if (!stream.capture) {
+    if (!device.streams.count(&stream)) {
+      capture->broken = true;
+      return refuse("cuStreamWaitEvent", "the null stream cannot be captured", CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    }
+    stream.capture = capture, stream.lane = lanes.size();
+    capture->streams.push_back(&stream);
+    lanes.push_back({stream.device, {}, 0, {}});
+    for (Lane& lane : lanes) lane.after.resize(lanes.size());
+  }
+  if (event.lane == stream.lane) return CUDA_SUCCESS;
+  Lane& lane = lanes[stream.lane];
+  lane.nodes.push_back({{}, event.lane, event.after[event.lane]});
+  lane.after[stream.lane] = lane.nodes.size();
+  for (size_t i = 0; i < event.after.size(); i++) lane.after[i] = std::max(lane.after[i], event.after[i]);
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
@@ -35,6 +61,11 @@ CUresult CUDAAPI cuStreamDestroy(CUstream stream) {
   return on_device([&](Device& device) {
     if (!device.streams.count(stream)) return CUDA_ERROR_INVALID_HANDLE;
     run_until(stream, nullptr);
+    if (stream->capture) {
+      auto& streams = stream->capture->streams;
+      stream->capture->broken = true;
+      std::replace(streams.begin(), streams.end(), stream, CUstream(nullptr));
+    }
     device.streams.erase(stream);
     delete stream;
     return CUDA_SUCCESS;
@@ -43,6 +74,10 @@ CUresult CUDAAPI cuStreamDestroy(CUstream stream) {
 CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   return on_stream(handle, [&](Device& device, CUstream_st& stream) -> CUresult {
     if (const CUresult captured = refuse_in_capture(device, "cuStreamSynchronize")) return captured;
+    if (stream.capture) {
+      stream.capture->broken = true;
+      return refuse("cuStreamSynchronize", "the stream is being captured", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
     run_until(&stream, nullptr);
     return CUDA_SUCCESS;
   });
@@ -97,9 +132,12 @@ CUresult CUDAAPI cuEventDestroy(CUevent event) {
 CUresult CUDAAPI cuEventRecord(CUevent event, CUstream handle) {
   return on_stream(handle, [&](Device& device, CUstream_st& stream) -> CUresult {
     if (!device.events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
-    event->capture = stream.capture.get();
+    event->capture = stream.capture;
     event->asked = false;
-    if (stream.capture) return CUDA_SUCCESS;  // marks a place in the graph, which is one row of work
+    if (stream.capture) {  // marks a place in the graph
+      event->lane = stream.lane, event->after = stream.capture->graph.lanes[stream.lane].after;
+      return CUDA_SUCCESS;
+    }
     const auto mark = std::make_shared<Mark>(Mark{&stream});
     event->mark = mark;
     add_work(stream, {[mark] { mark->done = true, mark->when = std::chrono::steady_clock::now(); }, nullptr});
@@ -111,21 +149,24 @@ CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned
 }
 // The event may be another device's.
 CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
-  return on_stream(handle, [&](Device&, CUstream_st& stream) -> CUresult {
+  return on_stream(handle, [&](Device& device, CUstream_st& stream) -> CUresult {
     const auto& all = driver().devices;
     if (std::none_of(all.begin(), all.end(), [&](auto& device) { return device->events.count(event); }))
       return CUDA_ERROR_INVALID_HANDLE;
-    if (stream.capture && event->capture == stream.capture.get()) return CUDA_SUCCESS;
+    static long waits = 0, edges = 0;
+    const bool of_another = event->device != stream.device;
+    if (event->capture && !event->capture->over) {
+      const bool forgotten = of_another && edges++ == settings().forgotten_edge;
+      return forgotten ? CUDA_SUCCESS : wait_in_capture(device, stream, *event);
+    }
     if (stream.capture && (event->mark || event->capture)) {
-      stream.capture_broken = true;
+      stream.capture->broken = true;
       return refuse("cuStreamWaitEvent", "a captured stream waits for work that is not in the capture",
                     CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
     }
     if (event->capture)
-      return refuse("cuStreamWaitEvent", "the event was recorded in a capture, and a second stream cannot join it here",
-                    CUDA_ERROR_CAPTURED_EVENT);
-    static long waits = 0;
-    if (event->device != stream.device && waits++ == settings().forgotten_wait) return CUDA_SUCCESS;
+      return refuse("cuStreamWaitEvent", "the event was recorded in a capture that is over", CUDA_ERROR_CAPTURED_EVENT);
+    if (of_another && waits++ == settings().forgotten_wait) return CUDA_SUCCESS;
     if (event->mark && !event->mark->done) add_work(stream, {nullptr, event->mark});
     return CUDA_SUCCESS;
   });
@@ -163,53 +204,85 @@ CUresult CUDAAPI cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
     if (!device.streams.count(handle))  // the null stream cannot be captured
       return refuse("cuStreamBeginCapture", "this stream cannot be captured", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     if (handle->capture) return CUDA_ERROR_ILLEGAL_STATE;
-    handle->capture = std::make_unique<CUgraph_st>();
-    handle->mode = mode, handle->captured_by = std::this_thread::get_id(), handle->capture_broken = false;
+    handle->capture = std::make_shared<Capture>();
+    handle->capture->graph.lanes.push_back({device.index, {}, 0, {0}});
+    handle->capture->streams.push_back(handle);
+    handle->capture->mode = mode, handle->capture->captured_by = std::this_thread::get_id();
+    handle->lane = 0;
     return CUDA_SUCCESS;
   });
 }
 CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   return on_device([&](Device& device) -> CUresult {
     if (!device.streams.count(handle)) return CUDA_ERROR_INVALID_HANDLE;
-    if (!handle->capture) return CUDA_ERROR_ILLEGAL_STATE;
-    const auto made = std::move(handle->capture);
+    const auto capture = handle->capture;
+    if (!capture) return CUDA_ERROR_ILLEGAL_STATE;
     *graph = nullptr;
-    if (handle->capture_broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    *graph = new CUgraph_st(*made);
+    if (capture->streams[0] != handle) {
+      capture->broken = true;
+      return refuse("cuStreamEndCapture", "the capture began in another stream", CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    }
+    for (CUstream stream : capture->streams)
+      if (stream) stream->capture = nullptr;
+    capture->over = true;
+    if (capture->broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    const auto& lanes = capture->graph.lanes;
+    for (size_t i = 1; i < lanes.size(); i++)
+      if (lanes[0].after[i] < lanes[i].worked)
+        return refuse("cuStreamEndCapture", "a stream of the capture has work that its first stream does not wait for",
+                      CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+    *graph = new CUgraph_st(capture->graph);
     driver().graphs.insert(*graph);
     return CUDA_SUCCESS;
   });
 }
 CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   return on_stream(handle, [&](Device&, CUstream_st& stream) {
-    *status = !stream.capture         ? CU_STREAM_CAPTURE_STATUS_NONE
-              : stream.capture_broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                      : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    *status = !stream.capture          ? CU_STREAM_CAPTURE_STATUS_NONE
+              : stream.capture->broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                       : CU_STREAM_CAPTURE_STATUS_ACTIVE;
     return CUDA_SUCCESS;
   });
 }
 
+size_t CUgraph_st::works() const {
+  size_t n = 0;
+  for (const Lane& lane : lanes)
+    n += std::count_if(lane.nodes.begin(), lane.nodes.end(), [](const Lane::Node& node) { return bool(node.op.act); });
+  return n;
+}
+
 CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
-  return on_device([&](Device& device) -> CUresult {
+  return on_device([&](Device&) -> CUresult {
     constexpr unsigned long long kAutoFree = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     constexpr unsigned long long kDevice = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
     if (!driver().graphs.count(graph)) return CUDA_ERROR_INVALID_HANDLE;
     if ((flags & kAutoFree) && (flags & kDevice)) return CUDA_ERROR_INVALID_VALUE;
-    uintptr_t at = 0;
-    if (settings().graph_bytes && !(at = DeviceMemory::the().allocate(device.index, settings().graph_bytes)))
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    *exec = new CUgraphExec_st{graph->ops, device.index, at};
+    auto made = std::make_unique<CUgraphExec_st>(CUgraphExec_st{graph->lanes});
+    for (const Lane& lane : graph->lanes) {
+      if (!settings().graph_bytes) break;
+      const uintptr_t at = DeviceMemory::the().allocate(lane.device, settings().graph_bytes);
+      if (!at) {
+        for (const uintptr_t taken : made->memory) DeviceMemory::the().free(taken);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+      }
+      made->memory.push_back(at);
+    }
+    *exec = made.release();
     driver().graph_execs.insert(*exec);
     return CUDA_SUCCESS;
   });
 }
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream handle) {
-  return on_stream(handle, [&](Device& device, CUstream_st& stream) -> CUresult {
+  return on_stream(handle, [&](Device&, CUstream_st& stream) -> CUresult {
     if (!driver().graph_execs.count(exec)) return CUDA_ERROR_INVALID_HANDLE;
-    for (const Op& op : exec->ops) {
-      if (op.launches && !count_launch(device)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-      add_work(stream, op);
+    for (const Lane& lane : exec->lanes) {
+      Device& device = *device_of(lane.device);
+      if (device.lost) return CUDA_ERROR_ILLEGAL_ADDRESS;
+      for (const Lane::Node& node : lane.nodes)
+        if (node.op.launches && !count_launch(device)) return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
+    start_graph(stream, exec->lanes);
     return CUDA_SUCCESS;
   });
 }
@@ -222,7 +295,7 @@ CUresult CUDAAPI cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* n) {
   return on_device([&](Device&) {
     if (!driver().graphs.count(graph)) return CUDA_ERROR_INVALID_HANDLE;
     if (nodes) return CUDA_ERROR_NOT_SUPPORTED;  // how many there are is all that can be asked
-    *n = graph->ops.size();
+    *n = graph->works();
     return CUDA_SUCCESS;
   });
 }
@@ -236,7 +309,7 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph) {
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec) {
   return globally([&] {
     if (!driver().graph_execs.erase(exec)) return CUDA_ERROR_INVALID_HANDLE;
-    if (exec->memory) DeviceMemory::the().free(exec->memory);
+    for (const uintptr_t taken : exec->memory) DeviceMemory::the().free(taken);
     delete exec;
     return CUDA_SUCCESS;
   });

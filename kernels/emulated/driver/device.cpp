@@ -42,12 +42,12 @@ Settings read_settings() {
   if (!card) stop("TRIBUNAL_EMULATED_SM is 80, 86, 89 or 90");
   s.multiprocessors = static_cast<int>(number("TRIBUNAL_EMULATED_MULTIPROCESSORS", card->multiprocessors));
   s.memory = static_cast<size_t>(number("TRIBUNAL_EMULATED_MEMORY", 1L << 30));
-  s.lost_after = std::getenv("TRIBUNAL_EMULATED_LOST_AFTER") ? number("TRIBUNAL_EMULATED_LOST_AFTER", 0) : -1;
+  const auto after = [](const char* name) { return std::getenv(name) ? number(name, 0) : -1; };
+  s.lost_after = after("TRIBUNAL_EMULATED_LOST_AFTER");
   s.graph_bytes = static_cast<size_t>(number("TRIBUNAL_EMULATED_GRAPH_BYTES", 0));
-  s.taken_after =
-      std::getenv("TRIBUNAL_EMULATED_TAKEN_AFTER") ? number("TRIBUNAL_EMULATED_TAKEN_AFTER", 0) : -1;
-  s.forgotten_wait =
-      std::getenv("TRIBUNAL_EMULATED_FORGOTTEN_WAIT") ? number("TRIBUNAL_EMULATED_FORGOTTEN_WAIT", 0) : -1;
+  s.taken_after = after("TRIBUNAL_EMULATED_TAKEN_AFTER");
+  s.forgotten_wait = after("TRIBUNAL_EMULATED_FORGOTTEN_WAIT");
+  s.forgotten_edge = after("TRIBUNAL_EMULATED_FORGOTTEN_EDGE");
   s.driver = static_cast<int>(number("TRIBUNAL_EMULATED_DRIVER", CUDA_VERSION));
   s.hollow = std::getenv("TRIBUNAL_EMULATED_HOLLOW");
   const auto device = [](const char* name) { return std::getenv(name) ? static_cast<int>(number(name, 0)) : -1; };
@@ -112,7 +112,9 @@ static void run_some();
 
 void add_work(CUstream_st& stream, Op op) {
   if (stream.capture) {
-    stream.capture->ops.push_back(std::move(op));
+    Lane& lane = stream.capture->graph.lanes[stream.lane];
+    lane.nodes.push_back({std::move(op), stream.lane, 0});
+    lane.after[stream.lane] = lane.worked = lane.nodes.size();
     return;
   }
   stream.asked = false;
@@ -142,18 +144,25 @@ static bool run_one(CUstream_st& stream) {
   return true;
 }
 
+// Those that were made, and the lanes of graphs.
+static std::vector<CUstream> streams_of(const Device& device) {
+  std::vector<CUstream> all(device.streams.begin(), device.streams.end());
+  for (const auto& lane : device.lanes) all.push_back(lane.get());
+  return all;
+}
+
 // What runs before anybody waits for it. By a seed: up to seven pieces of work of one stream of one device, both drawn;
 // often none.
 static void run_some() {
   static std::mt19937& draw = *new std::mt19937(settings().late);
   const auto& devices = driver().devices;
   if (settings().late <= devices.size()) {
-    for (CUstream stream : devices[settings().late - 1]->streams) run_until(stream, nullptr);
+    for (CUstream stream : streams_of(*devices[settings().late - 1])) run_until(stream, nullptr);
     return;
   }
   if (draw() % 2) return;
   Device& device = *devices[draw() % devices.size()];
-  std::vector<CUstream> streams(device.streams.begin(), device.streams.end());
+  const std::vector<CUstream> streams = streams_of(device);
   if (streams.empty()) return;
   CUstream_st& stream = *streams[draw() % streams.size()];
   for (unsigned left = draw() % 8; left && run_one(stream);) left--;
@@ -162,7 +171,47 @@ static void run_some() {
 void run_everything(Device& device) {
   run_until(&device.null_stream, nullptr);
   run_until(&device.thread_stream, nullptr);
-  for (CUstream stream : device.streams) run_until(stream, nullptr);
+  for (CUstream stream : streams_of(device)) run_until(stream, nullptr);
+}
+
+void start_graph(CUstream_st& stream, const std::vector<Lane>& lanes) {
+  if (lanes.size() == 1) {
+    for (const Lane::Node& node : lanes[0].nodes) add_work(stream, node.op);
+    return;
+  }
+  for (const auto& device : driver().devices) {  // those of a lost device have marks that are never reached
+    const auto is_over = [&](const auto& lane) { return !device->lost && lane->queue.empty(); };
+    device->lanes.erase(std::remove_if(device->lanes.begin(), device->lanes.end(), is_over), device->lanes.end());
+  }
+  const auto start = std::make_shared<Mark>(Mark{&stream});
+  stream.queue.push_back({[start] { start->done = true; }, nullptr});
+  // A mark behind each node that another lane waits for, and behind the last one.
+  std::vector<std::map<size_t, std::shared_ptr<Mark>>> marks(lanes.size());
+  std::vector<CUstream> made;
+  for (size_t i = 0; i < lanes.size(); i++) {
+    Device& device = *driver().devices[lanes[i].device];
+    device.lanes.push_back(std::make_unique<CUstream_st>());
+    made.push_back(device.lanes.back().get());
+    made[i]->device = lanes[i].device;
+    for (const Lane& other : lanes)
+      for (const Lane::Node& node : other.nodes)
+        if (node.lane == i) marks[i].try_emplace(node.before, std::make_shared<Mark>(Mark{made[i]}));
+    marks[i].try_emplace(lanes[i].nodes.size(), std::make_shared<Mark>(Mark{made[i]}));
+  }
+  for (size_t i = 0; i < lanes.size(); i++) {
+    auto& queue = made[i]->queue;
+    queue.push_back({nullptr, start});
+    for (size_t n = 0; n <= lanes[i].nodes.size(); n++) {
+      if (const auto mark = marks[i].find(n); mark != marks[i].end())
+        queue.push_back({[mark = mark->second] { mark->done = true; }, nullptr});
+      if (n == lanes[i].nodes.size()) break;
+      const Lane::Node& node = lanes[i].nodes[n];
+      queue.push_back(node.lane == i ? node.op : Op{nullptr, marks[node.lane].at(node.before)});
+    }
+    stream.queue.push_back({nullptr, marks[i].at(lanes[i].nodes.size())});
+  }
+  stream.asked = false;
+  if (settings().late) run_some();
 }
 
 bool count_launch(Device& device) {
@@ -176,16 +225,17 @@ bool count_launch(Device& device) {
   say("device " + std::to_string(device.index) + " is lost after " + std::to_string(device.launches) + " launches");
   device.lost = true;
   device.null_stream.queue.clear(), device.thread_stream.queue.clear();
-  for (CUstream stream : device.streams) stream->queue.clear();
+  for (CUstream stream : streams_of(device)) stream->queue.clear();
   return false;
 }
 
 CUresult refuse_in_capture(Device& device, const char* function) {
   for (CUstream stream : device.streams) {
-    if (!stream->capture || stream->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
-    if (stream->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL && stream->captured_by != std::this_thread::get_id())
+    if (!stream->capture || stream->capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
+    if (stream->capture->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
+        stream->capture->captured_by != std::this_thread::get_id())
       continue;
-    stream->capture_broken = true;
+    stream->capture->broken = true;
     return refuse(function, "a stream is being captured", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   }
   return CUDA_SUCCESS;

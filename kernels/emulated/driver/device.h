@@ -28,6 +28,7 @@ struct Device {
   bool lost = false;
   CUstream_st null_stream, thread_stream;  // what handles 0 and 1 mean, and what 2 means
   std::set<CUstream> streams;
+  std::vector<std::unique_ptr<CUstream_st>> lanes;  // of graphs that were launched
   std::set<CUevent> events;
   std::set<int> peers;              // devices whose memory its kernels may touch
   std::set<uintptr_t> freed_later;  // cuMemFreeAsync was called, its turn has not come
@@ -99,6 +100,8 @@ CUresult on_stream(CUstream handle, F body) {
 // Queues work, or adds it to the graph that the stream is being captured into. With a seed, some streams then do some of
 // what they have.
 void add_work(CUstream_st& stream, Op op);
+// Queues a graph: each lane on its device, from when the stream comes to it; the stream goes on behind all of them.
+void start_graph(CUstream_st& stream, const std::vector<Lane>& lanes);
 void run_everything(Device& device);
 
 // Whether the device survives one more launch. One that does not loses all work it still had.

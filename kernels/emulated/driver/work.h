@@ -34,15 +34,40 @@ void run_until(CUstream stream, const Mark* mark);  // all of the stream's work 
 
 }  // namespace host
 
+// What one stream did in a capture. Its pieces of work come one after another; some wait for another lane's.
+struct Lane {
+  struct Node {
+    host::Op op;          // nothing where it only waits
+    size_t lane, before;  // waits until that lane has done so many nodes; its own lane where it waits for none
+  };
+  int device;
+  std::vector<Node> nodes;
+  size_t worked = 0;          // nodes up to the last one that does something
+  std::vector<size_t> after;  // how many nodes of each lane come before whatever comes next here
+};
+
 struct CUgraph_st {
-  std::vector<host::Op> ops;
+  std::vector<Lane> lanes;  // the first is that of the stream that the capture began in
+  size_t works() const;     // nodes that do something
 };
 
 struct CUgraphExec_st {
-  std::vector<host::Op> ops;
-  int device;
-  uintptr_t memory = 0;  // what it takes of the device's, if anything
+  std::vector<Lane> lanes;
+  std::vector<uintptr_t> memory = {};  // what it takes of its devices', if anything
 };
+
+namespace host {
+
+// A capture: the streams that take part, each with a lane. It spreads to a stream that waits for an event of it.
+struct Capture {
+  CUgraph_st graph;
+  std::vector<CUstream> streams;
+  CUstreamCaptureMode mode;
+  std::thread::id captured_by;
+  bool broken = false, over = false;
+};
+
+}  // namespace host
 
 struct CUstream_st {
   int device;
@@ -52,16 +77,17 @@ struct CUstream_st {
   bool asked = false;  // whether cuStreamQuery has said "not ready" since work was added
 
   // While its work is captured into a graph instead:
-  std::unique_ptr<CUgraph_st> capture;
-  CUstreamCaptureMode mode;
-  std::thread::id captured_by;
-  bool capture_broken = false;
+  std::shared_ptr<host::Capture> capture;
+  size_t lane = 0;
 };
 
 struct CUevent_st {
   int device;
   unsigned flags;
   std::shared_ptr<host::Mark> mark;  // null before it is recorded
-  const CUgraph_st* capture = nullptr;  // the graph whose capture recorded it last
+  // The capture that recorded it last, and what comes before it there:
+  std::shared_ptr<host::Capture> capture;
+  size_t lane = 0;
+  std::vector<size_t> after = {};
   bool asked = false;
 };

@@ -1,6 +1,10 @@
 //! The program with one model on several emulated GPUs: the bytes of one, and what cannot be is refused with what can.
 
+use candle_core::quantized::GgmlDType;
+use tribunal::engine::{Need, Options};
+
 use super::{is_emulated, score, tiny};
+use crate::fakes::gguf_of_heads;
 
 /// A run over several GPUs, two models of two of them among these, has the bytes and the signature of one over one.
 #[test]
@@ -38,9 +42,57 @@ fn verdicts_have_the_bytes_of_one_gpu_and_a_lost_one_ends_the_run_with_what_is_f
     assert!(said.contains("GPU 1: the GPU failed") && said.contains("run the same command again"), "{said}");
     let journal = std::fs::read_to_string(folder.path().join("lost/journal.jsonl")).unwrap();
     assert!((1..4).contains(&journal.lines().count()), "{journal}");
-    // What is left goes on with another number of GPUs.
-    let (code, verdicts, said) = judged("lost", "0", &[], &["--device", "cuda:0"]);
-    assert_eq!((code, verdicts), (Some(0), whole), "{said}");
+    // What is left goes on with another number of GPUs, or with as many of the others.
+    let copy = folder.path().join("others");
+    std::fs::create_dir(&copy).unwrap();
+    for file in std::fs::read_dir(folder.path().join("lost")).unwrap().map(Result::unwrap) {
+        if file.file_type().unwrap().is_file() {
+            std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+        }
+    }
+    for (name, device, n) in [("lost", "cuda:0", "1"), ("others", "cuda:0,2", "2")] {
+        let more = ["--device", device, "--tensor-parallel", n];
+        let (code, verdicts, said) = judged(name, "0", &lost, &more);
+        assert_eq!((code, &verdicts), (Some(0), &whole), "{name}: {said}");
+    }
+    // Later in the run too.
+    let late = [("TRIBUNAL_EMULATED_LOST_AFTER", "400"), ("TRIBUNAL_EMULATED_LOST_DEVICE", "1")];
+    let (code, _, said) = judged("late", "0", &late, two);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("GPU 1: the GPU failed"), "{said}");
+}
+
+/// A model that is too large for one of several GPUs has as few as hold it, and says so; its verdicts are those of one
+/// GPU that holds it.
+#[test]
+fn a_model_that_does_not_fit_one_gpu_is_spread_over_the_fewest_that_hold_it() {
+    if !is_emulated() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("eight.gguf");
+    gguf_of_heads(&model, GgmlDType::BF16, 8, 2048);
+    let need = Need::of(&model, &Options { context: Some(2048), ..Options::for_gpu() }).unwrap();
+    let [one, two] = [0, 1].map(|i| need.on_each[i].unwrap());
+    assert!(two < one, "{two} of {one} bytes");
+    let judged = |name: &str, bytes: usize, more: &[&str]| {
+        let variables =
+            [("TRIBUNAL_EMULATED_DEVICES", "4"), ("TRIBUNAL_EMULATED_MEMORY", &*bytes.to_string())];
+        let more = [&["--context", "2048"], more].concat();
+        let output = score(&folder.path().join(name), &model, "gemba-da", &variables, &more);
+        let verdicts = std::fs::read_to_string(folder.path().join(name).join("verdicts.jsonl"));
+        (verdicts.unwrap_or_default(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (whole, said) = judged("whole", 2 * one, &["--device", "cuda:0,1,2,3"]);
+    assert!(!whole.is_empty() && !said.contains("--tensor-parallel"), "{said}");
+    let (spread, said) = judged("spread", one - 1, &["--device", "cuda:0,1,2,3"]);
+    assert_eq!(spread, whole, "{said}");
+    assert!(
+        said.contains("`eight` does not fit one GPU: 2 have it together (`--tensor-parallel 2`)"),
+        "{said}"
+    );
+    let (_, said) = judged("one", one - 1, &["--device", "cuda:0,1,2,3", "--tensor-parallel", "1"]);
+    assert!(said.contains("out of GPU memory for"), "{said}");
 }
 
 #[test]

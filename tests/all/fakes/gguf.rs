@@ -12,7 +12,12 @@ use candle_core::{
 
 /// Writes a small llama GGUF file whose matrices have the given type.
 pub fn gguf(path: &Path, dtype: GgmlDType) {
-    let (hidden, heads, vocab, ff, layers) = (256, 4, 272, 512, 2);
+    gguf_of_heads(path, dtype, 4, 128);
+}
+
+/// The same with so many heads, half as many of keys and values, and so many positions.
+pub fn gguf_of_heads(path: &Path, dtype: GgmlDType, heads: usize, context: usize) {
+    let (hidden, vocab, ff, layers) = (256, 272, 512, 2);
     let noise = |shape: &[usize], scale: f64| {
         let n: usize = shape.iter().product();
         let wave = (0..n).map(|i| ((i * 7919 % 10_007) as f64 / 5_003.5 - 1.0) * scale).map(|x| x as f32);
@@ -54,7 +59,7 @@ pub fn gguf(path: &Path, dtype: GgmlDType) {
         ("llama.attention.head_count_kv", size(heads / 2)),
         ("llama.rope.dimension_count", size(hidden / heads)),
         ("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
-        ("llama.context_length", size(128)),
+        ("llama.context_length", size(context)),
     ];
     let metadata: Vec<_> = metadata.into_iter().chain(tokenizer(vocab)).collect();
     let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(name, value)| (*name, value)).collect();

@@ -24,6 +24,7 @@ use crate::{
 };
 
 mod adapters;
+mod eight;
 mod graphs;
 mod kernels;
 mod memory;

@@ -65,8 +65,10 @@ pub struct Cuda {
     local_angles: Option<RopeTable>,
     plan: Plan,
     step_upload: StepUpload,
-    /// `None` where every kernel is launched by itself.
+    /// `None` where every kernel is launched by itself, and on a card that has a share: recordings are of all cards.
     graphs: Option<Graphs>,
+    /// Whether memory that recordings name has moved since [`Cuda::take_moved`].
+    moved: bool,
     /// `[wanted, vocab]`.
     logits: Option<u64>,
     noted: tail::Noted,
@@ -127,7 +129,8 @@ impl Cuda {
             local_angles: whole.local_rope.as_ref().map(rope_table),
             plan: Plan::default(),
             step_upload: StepUpload::new(gpu)?,
-            graphs: gpu.records().then(|| Graphs::new(&stream)),
+            graphs: (gpu.records() && share == Share::WHOLE).then(|| Graphs::new(&stream)),
+            moved: false,
             logits: None,
             noted: tail::Noted::default(),
             turn: Mutex::default(),
@@ -197,6 +200,7 @@ impl Cuda {
     }
 
     fn forget_recordings(&mut self) {
+        self.moved = true;
         if let Some(graphs) = &mut self.graphs {
             graphs.forget();
         }
@@ -312,8 +316,7 @@ impl Backend for Cuda {
             return Ok(Begun::Operations);
         };
         let Run::Whole(at) = graphs.begin(layout)? else { return Ok(Begun::Operations) };
-        self.gpu.count_whole_step();
-        self.logits = Some(at);
+        self.set_whole(at);
         Ok(Begun::Nothing)
     }
 

@@ -89,6 +89,15 @@ impl Graphs {
         Ok(Run::Launches)
     }
 
+    /// Whether a step of this layout is launched whole or recorded: it is not the first one.
+    pub(super) fn knows(&self, layout: &Layout) -> bool {
+        !self.full && self.known.contains_key(layout)
+    }
+
+    pub(super) fn is_recording(&self) -> bool {
+        self.recording.is_some()
+    }
+
     /// Ends the recording of a step whose logits are at `logits`, and launches it. Nothing to do where none was begun.
     /// Where the device has no memory for it, all others are given up; where that is not enough, nothing is recorded any
     /// more, and this step's operations are to be called again.

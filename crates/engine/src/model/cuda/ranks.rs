@@ -10,6 +10,9 @@
 //!
 //! One thread tells all GPUs what to do. A GPU reads what another has computed after a `meet`: an event of each, that all
 //! others wait for. What another reads is not written again before the next `meet`, which comes after its reading.
+//!
+//! A recorded step is one graph over all GPUs: the recording begins on the first one and spreads to the others by `meet`,
+//! whose waits become its edges.
 
 #![expect(unsafe_code, reason = "kernel launches trust their arguments")]
 
@@ -21,13 +24,16 @@ use super::{
     Error, Group,
     backend::{Cuda, Values},
     driver::failed,
+    graphs::{Graphs, Run},
     launch::{Argument, Shape},
     share::{MOST_CARDS, Share},
 };
-use crate::model::{self, Config};
+use crate::model::{self, Config, backend::Begun};
 
 /// GPUs with one model's cache and the step at hand, each with its share.
 pub struct Ranks {
+    /// Launched on the first card. `None` where every kernel is launched by itself.
+    graphs: Option<Graphs>,
     cards: Vec<Card>,
     whole: Config,
 }
@@ -70,8 +76,7 @@ impl Ranks {
         let n_cards = group.gpus().len();
         let open = |(card, gpu): (usize, &super::Gpu)| {
             let share = Share { card, n_cards };
-            // A recorded step is one GPU's.
-            let cuda = Cuda::sharing(&gpu.without_graphs(), whole, share)?;
+            let cuda = Cuda::sharing(gpu, whole, share)?;
             let met = gpu.context().new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING));
             let met = met.map_err(failed("an event"))?;
             Ok(Card { cuda, share, ordinal: gpu.ordinal(), met })
@@ -79,8 +84,10 @@ impl Ranks {
         let name = |(card, gpu): (usize, &super::Gpu)| {
             open((card, gpu)).map_err(|error: Error| error.on_card(gpu.ordinal()))
         };
-        let cards = group.gpus().iter().enumerate().map(name).collect::<Result<_, Error>>()?;
-        Ok(Self { cards, whole: whole.clone() })
+        let cards = group.gpus().iter().enumerate().map(name).collect::<Result<Vec<Card>, Error>>()?;
+        let records = group.gpus().iter().all(super::Gpu::records);
+        let graphs = cards.first().filter(|_| records).map(|first| Graphs::new(first.cuda.stream()));
+        Ok(Self { cards, whole: whole.clone(), graphs })
     }
 
     /// Does the same on every card.
@@ -121,8 +128,60 @@ impl Ranks {
         Ok(())
     }
 
+    /// Launches the step at hand whole, where it was recorded; else it may be recorded from here on.
+    fn begin_recorded(&mut self) -> Result<Begun, model::Error> {
+        let mut moved = false;
+        for card in &mut self.cards {
+            moved |= card.cuda.take_moved();
+        }
+        if let Some(graphs) = self.graphs.as_mut().filter(|_| moved) {
+            graphs.forget();
+        }
+        let layout = self.cards[0].cuda.layout().cloned();
+        let (Some(graphs), Some(layout)) = (&mut self.graphs, layout) else { return Ok(Begun::Operations) };
+        if graphs.knows(&layout) {
+            // A graph is launched on the first card alone: all must have their numbers by then.
+            self.meet()?;
+        }
+        let (first, Some(graphs)) = (&mut self.cards[0], &mut self.graphs) else {
+            return Ok(Begun::Operations);
+        };
+        first.cuda.here().map_err(first.name())?;
+        match graphs.begin(&layout) {
+            Ok(Run::Whole(at)) => {
+                first.cuda.set_whole(at);
+                return Ok(Begun::Nothing);
+            }
+            Ok(Run::Launches) if graphs.is_recording() => self.spread()?,
+            Ok(Run::Launches) => {}
+            Err(error) => return Err(self.whose(error)),
+        }
+        Ok(Begun::Operations)
+    }
+
+    /// A recording that has begun on the first card takes in the others, since they wait for an event of it.
+    fn spread(&self) -> Result<(), model::Error> {
+        let (first, others) = self.cards.split_first().expect("a group has cards");
+        first.met.record(first.cuda.stream()).map_err(failed("an event")).map_err(first.name())?;
+        for card in others {
+            let waits = card.cuda.stream().wait(&first.met);
+            waits.map_err(failed("wait for another GPU")).map_err(card.name())?;
+        }
+        Ok(())
+    }
+
+    /// The error of all cards together, or of the one that fails.
+    fn whose(&self, error: Error) -> model::Error {
+        let fails = |card: &Card| card.cuda.finish().map_err(card.name()).err();
+        // The first one waits for the others, and may fail for want of them.
+        self.cards.iter().rev().find_map(fails).unwrap_or_else(|| error.into())
+    }
+
     /// Waits until all cards have done everything: before memory that another may read is given back.
-    fn finish(&self) -> Result<(), model::Error> {
+    fn finish(&mut self) -> Result<(), model::Error> {
+        if let Some(graphs) = &mut self.graphs {
+            graphs.abandon();
+        }
         self.each(|_, cuda| cuda.finish()).map(|_| ())
     }
 

@@ -19,14 +19,14 @@ const OWN: usize = 8;
 const SEQUENCES: usize = 9;
 
 /// Decoding: in each step, some sequences go on by a few tokens (one, and those guessed).
-type Work = Vec<Vec<(usize, usize)>>;
+pub type Work = Vec<Vec<(usize, usize)>>;
 
 fn id(sequence: usize, position: usize) -> u32 {
     ((sequence * 31 + position * 17 + position * position) % 300) as u32
 }
 
 /// The bits of all logits of all steps.
-fn run(device: &Device, name: &str, work: &Work) -> Vec<Vec<Vec<u32>>> {
+pub fn run(device: &Device, name: &str, work: &Work) -> Vec<Vec<Vec<u32>>> {
     let mut model = load_on(device, name);
     let adapters = if name == "gemma3" { ["gemma3-mlp"; 2] } else { ["qwen2-all", "qwen2-qv"] };
     assert_eq!(model.adapt(&adapter(adapters[0])).unwrap(), 0);
@@ -38,7 +38,7 @@ fn run(device: &Device, name: &str, work: &Work) -> Vec<Vec<Vec<u32>>> {
 }
 
 /// Sequences without an adapter and with each of so many, side by side.
-fn decode(model: &mut dyn Model, work: &Work, n_adapters: usize) -> Vec<Vec<Vec<u32>>> {
+pub fn decode(model: &mut dyn Model, work: &Work, n_adapters: usize) -> Vec<Vec<Vec<u32>>> {
     let adapter_of = |sequence: usize| (sequence % (n_adapters + 1)).checked_sub(1).map(|i| i as u32);
     model.reserve(SHARED + SEQUENCES * OWN, KvType::Bf16).unwrap();
     let shared = 0..SHARED as u32;

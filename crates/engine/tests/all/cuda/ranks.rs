@@ -10,7 +10,10 @@ use tribunal_engine::{
     model::{Config, Device, KvType, Weights, config::from_json},
 };
 
-use super::{is_emulated, last_logits};
+use super::{
+    graphs::{Work, decode, run},
+    is_emulated, last_logits,
+};
 use crate::{
     engine::{ask_all, bits as reply_bits, options, tiny},
     gguf::gguf,
@@ -24,17 +27,17 @@ const PART: &str = "TRIBUNAL_TEST_RANKS";
 /// Runs a test of this file again with other variables; what it printed, and whether it passed.
 fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, bool) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    let name = format!("cuda::ranks::{test}");
+    let name = format!("cuda::{test}");
     command.args([name.as_str(), "--exact", "--nocapture", "--test-threads", "1"]);
-    command.env(PART, part).env("TRIBUNAL_EMULATED_DEVICES", "4").envs(variables.iter().copied());
+    command.env(PART, part).env("TRIBUNAL_EMULATED_DEVICES", "8").envs(variables.iter().copied());
     let output = command.output().unwrap();
     let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
     (text, output.status.success())
 }
 
-/// The first GPUs of this machine, of the four that are wanted; where they are emulated, a test runs in a process of its
-/// own that has four, once for each way to time what they do.
-fn gpus(test: &str, lateness: &[&str]) -> Option<Vec<Device>> {
+/// The first GPUs of this machine, of the eight that are wanted; where they are emulated, a test runs in a process of its
+/// own that has eight, once for each way to time what they do.
+pub fn gpus(test: &str, lateness: &[&str]) -> Option<Vec<Device>> {
     if is_emulated() && std::env::var_os(PART).is_none() {
         for late in lateness {
             let (said, passed) = again(test, "run", &[("TRIBUNAL_EMULATED_LATE", late)]);
@@ -42,25 +45,26 @@ fn gpus(test: &str, lateness: &[&str]) -> Option<Vec<Device>> {
         }
         return None;
     }
-    let known = ["cuda:0,1,2,3", "cuda:0,1"].into_iter().find_map(|name| Device::named(name).ok());
+    let all = ["cuda:0,1,2,3,4,5,6,7", "cuda:0,1,2,3", "cuda:0,1"];
+    let known = all.into_iter().find_map(|name| Device::named(name).ok());
     if known.is_none() {
-        assert!(!is_emulated(), "four emulated GPUs");
+        assert!(!is_emulated(), "eight emulated GPUs");
         eprintln!("not checked: there are not several GPUs");
     }
     known
 }
 
 /// One device of the first so many GPUs, for each number that there is.
-fn groups(gpus: &[Device], numbers: &[usize]) -> Vec<Device> {
+pub fn groups(gpus: &[Device], numbers: &[usize]) -> Vec<Device> {
     let numbers = numbers.iter().filter(|&&n| n <= gpus.len());
     numbers.map(|&n| Device::grouped(gpus[..n].to_vec(), n).unwrap().remove(0)).collect()
 }
 
-const CUTS: &[(usize, usize)] = &[(0, 61), (1, 3), (2, 16), (0, 1), (2, 33), (1, 9)];
+pub const CUTS: &[(usize, usize)] = &[(0, 61), (1, 3), (2, 16), (0, 1), (2, 33), (1, 9)];
 
 #[test]
 fn every_architecture_has_the_bits_of_one_gpu() {
-    let Some(gpus) = gpus("every_architecture_has_the_bits_of_one_gpu", &["0", "7"]) else { return };
+    let Some(gpus) = gpus("ranks::every_architecture_has_the_bits_of_one_gpu", &["0", "17"]) else { return };
     for name in ["llama", "smollm2", "mistral", "qwen2", "qwen3", "gemma3"] {
         let lengths = [150, 17, 40];
         let expected = alone(&mut *load_on(&gpus[0], name), &sequences(&lengths), KvType::Bf16);
@@ -72,7 +76,7 @@ fn every_architecture_has_the_bits_of_one_gpu() {
 
 #[test]
 fn weights_of_every_kind_have_the_bits_of_one_gpu() {
-    let Some(gpus) = gpus("weights_of_every_kind_have_the_bits_of_one_gpu", &["0"]) else { return };
+    let Some(gpus) = gpus("ranks::weights_of_every_kind_have_the_bits_of_one_gpu", &["0"]) else { return };
     let folder = tempfile::tempdir().unwrap();
     let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 256).collect();
     for dtype in [T::F32, T::BF16, T::Q4_0, T::Q8_0, T::Q4K, T::Q6K] {
@@ -96,7 +100,7 @@ fn long_sums(n_kv_heads: usize) -> Config {
 
 #[test]
 fn sums_of_several_segments_have_the_bits_of_one_gpu() {
-    let Some(gpus) = gpus("sums_of_several_segments_have_the_bits_of_one_gpu", &["0"]) else { return };
+    let Some(gpus) = gpus("ranks::sums_of_several_segments_have_the_bits_of_one_gpu", &["0"]) else { return };
     for n_kv_heads in [8, 2] {
         let weights = Weights::seeded(long_sums(n_kv_heads), 3);
         for n in [1, 70] {
@@ -111,7 +115,7 @@ fn sums_of_several_segments_have_the_bits_of_one_gpu() {
 
 #[test]
 fn replies_have_the_bits_of_one_gpu() {
-    let Some(gpus) = gpus("replies_have_the_bits_of_one_gpu", &["0", "3"]) else { return };
+    let Some(gpus) = gpus("ranks::replies_have_the_bits_of_one_gpu", &["0", "13"]) else { return };
     let order: Vec<usize> = (0..9).collect();
     let on = |device: &Device| Options { device: device.clone(), ..options() };
     for (model, n_variants) in [("qwen2", 3), ("gemma3", 1)] {
@@ -134,7 +138,7 @@ fn replies_have_the_bits_of_one_gpu() {
 
 #[test]
 fn adapters_have_the_bits_of_one_gpu() {
-    let Some(gpus) = gpus("adapters_have_the_bits_of_one_gpu", &["0"]) else { return };
+    let Some(gpus) = gpus("ranks::adapters_have_the_bits_of_one_gpu", &["0"]) else { return };
     let ids: Vec<u32> = (0..70).map(|i| i * 41 % 300).collect();
     let slow =
         Options { device: gpus[0].clone(), n_rows: 1, prefix_cache: false, drafts: false, ..options() };
@@ -150,11 +154,39 @@ fn adapters_have_the_bits_of_one_gpu() {
 
 #[test]
 fn hidden_states_have_the_bits_of_one_gpu() {
-    let Some(gpus) = gpus("hidden_states_have_the_bits_of_one_gpu", &["0"]) else { return };
+    let Some(gpus) = gpus("ranks::hidden_states_have_the_bits_of_one_gpu", &["0"]) else { return };
     let expected = crate::states::states_in_company(&gpus[0]);
     for group in groups(&gpus, &[2, 4]) {
         for (ours, expected) in crate::states::states_in_company(&group).iter().zip(&expected) {
             assert_eq!(ours.states, expected.states, "{group:?}");
+        }
+    }
+}
+
+/// Steps of several GPUs at a time when each layout has been seen, recorded and launched.
+#[test]
+fn steps_launched_whole_have_the_bits_of_one_gpu() {
+    let Some(gpus) = gpus("ranks::steps_launched_whole_have_the_bits_of_one_gpu", &["0", "1", "2", "9"])
+    else {
+        return;
+    };
+    let steps = [vec![(0, 1), (4, 2)], vec![(1, 3), (2, 1), (5, 1)], vec![(0, 2)]];
+    let several: Work = steps.iter().cycle().take(12).cloned().collect();
+    for (model, numbers, work) in [("qwen2", &[2, 4][..], several), ("gemma3", &[2], vec![vec![(0, 1)]; 8])] {
+        let expected = run(&gpus[0].clone().without_graphs(), model, &work);
+        for group in groups(&gpus, numbers) {
+            let before = group.gpus()[0].whole_steps();
+            let one_by_one = run(&group.clone().without_graphs(), model, &work);
+            assert_eq!(group.gpus()[0].whole_steps(), before, "nothing is recorded where that is turned off");
+            assert!(one_by_one == expected, "{model} on {group:?}: launched one by one");
+            let whole = run(&group, model, &work);
+            assert!(
+                group.gpus()[0].whole_steps() > before,
+                "{model} on {group:?}: no step was launched whole"
+            );
+            for (step, (ours, expected)) in whole.iter().zip(&expected).enumerate() {
+                assert!(ours == expected, "{model} on {group:?}: step {step} has other bits");
+            }
         }
     }
 }
@@ -165,10 +197,48 @@ fn steps_of_two(gpus: &[Device], name: &str) -> Vec<Vec<Vec<u32>>> {
     alone(&mut *load_on(&group, name), &sequences(&[20, 5]), KvType::Bf16)
 }
 
+/// The emulated driver forgets a wait while a step is recorded, and so an edge of its graph.
+#[test]
+fn an_edge_that_is_missing_is_found() {
+    const NAME: &str = "ranks::an_edge_that_is_missing_is_found";
+    if !is_emulated() {
+        return;
+    }
+    if std::env::var_os(PART).is_none() {
+        let run = |edge: usize, late| {
+            let edge = edge.to_string();
+            let variables = [("TRIBUNAL_EMULATED_FORGOTTEN_EDGE", &*edge), ("TRIBUNAL_EMULATED_LATE", late)];
+            again(NAME, "run", &variables)
+        };
+        let (said, passed) = run(1_000_000, "2");
+        assert!(passed, "none is forgotten: {said}");
+        let (said, passed) = run(0, "0");
+        assert!(!passed && said.contains("not in the capture"), "the second GPU is left out: {said}");
+        // Two layers meet nine times, each time by two edges: that of the first GPU, and that of the second, behind whose
+        // last one nothing comes. Without the first's last one, the second's work is left over.
+        for edge in 1..18 {
+            let (said, passed) = run(edge, ["2", "0"][edge % 2]);
+            let found = if edge == 17 { "a stream of the capture has work" } else { "other bits" };
+            assert!(!passed && said.contains(found), "{edge}: {said}");
+        }
+        return;
+    }
+    let gpus = Device::named("cuda:0,1").unwrap();
+    let work = vec![vec![(0, 1)]; 4];
+    let expected = decoded(&gpus[0], &work);
+    let ours = decoded(&groups(&gpus, &[2])[0], &work);
+    assert!(ours == expected, "other bits");
+}
+
+/// The bits of steps of a model without adapters.
+fn decoded(device: &Device, work: &Work) -> Vec<Vec<Vec<u32>>> {
+    decode(&mut *load_on(device, "qwen2"), work, 0)
+}
+
 /// The emulated driver forgets one wait for another GPU's event at a time: the logits show it, or a copy of not a number.
 #[test]
 fn a_wait_that_is_missing_is_found() {
-    const NAME: &str = "a_wait_that_is_missing_is_found";
+    const NAME: &str = "ranks::a_wait_that_is_missing_is_found";
     if !is_emulated() {
         return;
     }

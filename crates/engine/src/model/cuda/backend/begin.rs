@@ -8,7 +8,7 @@ use super::{
     super::{
         Error,
         launch::{Argument, Shape},
-        plan::Plan,
+        plan::{Layout, Plan},
     },
     Cuda, tail,
 };
@@ -29,7 +29,7 @@ impl Cuda {
     /// Plans a step.
     pub(in crate::model::cuda) fn plan(&self, step: &Step) -> Plan {
         // States that are noted may leave the device in the middle of a step.
-        let as_graph = self.graphs.is_some() && step.noted.is_empty();
+        let as_graph = self.gpu.records() && step.noted.is_empty();
         Plan::new(step, &self.config, self.limits(), as_graph)
     }
 
@@ -40,6 +40,22 @@ impl Cuda {
         self.noted = tail::Noted::default();
         self.send()?;
         self.copy_blocks()
+    }
+
+    /// Whether memory that recordings name has moved since this was last asked.
+    pub(in crate::model::cuda) fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// The layout of the step at hand, if it may be recorded.
+    pub(in crate::model::cuda) fn layout(&self) -> Option<&Layout> {
+        self.plan.layout.as_ref()
+    }
+
+    /// Takes note that the step was launched whole, and where its logits are.
+    pub(in crate::model::cuda) fn set_whole(&mut self, at: u64) {
+        self.gpu.count_whole_step();
+        self.logits = Some(at);
     }
 
     fn copy_blocks(&self) -> Result<(), Error> {

@@ -87,6 +87,9 @@ impl Backend for Ranks {
     }
 
     fn begin(&mut self, step: Step) -> Result<Begun, model::Error> {
+        if let Some(graphs) = &mut self.graphs {
+            graphs.abandon();
+        }
         self.each_mut(|_, cuda| cuda.expect(&step))?;
         // The last step's rows may still be read by others.
         self.meet()?;
@@ -95,7 +98,7 @@ impl Backend for Ranks {
             self.finish()?;
         }
         self.each_mut(|_, cuda| cuda.start(plan.clone()))?;
-        Ok(Begun::Operations)
+        self.begin_recorded()
     }
 
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, model::Error> {
@@ -198,7 +201,8 @@ impl Backend for Ranks {
         let all = first.values(Slot::Logits, logits[0].n_rows(), 4 * self.whole.vocab)?;
         self.gather(0, &columns, all)?;
         self.cards[0].cuda.set_logits(all.at());
-        Ok(Kept::Logits)
+        let kept = self.graphs.as_mut().map_or(Ok(Kept::Logits), |graphs| graphs.end(all.at()));
+        kept.map_err(|error| self.whose(error))
     }
 
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, model::Error> {
