@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # The ARM kernels without an ARM processor: compiles the engine's tests for 64-bit ARM, runs those of its kernels and tiny
 # models on emulated processors with and without the products of bytes, where they must give the bits that x86-64 wrote
-# down, and looks at the instructions of the inner loops. With a program for x86-64, whole programs are compared too: the one
-# for ARM on those processors, and this one on an emulated processor of 2009 (x86-64-v2), give the verdicts that this one
-# gives here with each of this machine's tiers.
+# down, and looks at the instructions of the inner loops. With a program for x86-64, that one also judges with each tier of
+# this machine and on an emulated processor of 2009 (x86-64-v2); with --all the whole program is compiled for ARM, which
+# takes as long as all the rest, and judges on those processors. The verdicts must be the same bytes.
 #
-#   scripts/arm.sh [TRIBUNAL]
+#   scripts/arm.sh [--all] [TRIBUNAL]
 #
 # What is missing is installed where this runs as root with apt-get; where it cannot be, the exit code is 77.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+all=
+[ "${1:-}" != --all ] || { all=1; shift; }
 target=aarch64-unknown-linux-gnu
 say() { printf '== %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
@@ -42,7 +44,6 @@ for crate in tribunal-meta aho-corasick candle-core derivre fancy-regex flate2 g
   quick+=(--config "profile.dev.package.$crate.opt-level=0")
 done
 there=(--locked --target $target "${quick[@]}")
-program=target/$target/debug/tribunal
 tests=$(cargo test "${there[@]}" -p tribunal-engine --lib --no-run --message-format=json | python3 -c 'import json, sys
 paths = [json.loads(line).get("executable") for line in sys.stdin]
 print(*[path for path in paths if path])')
@@ -64,7 +65,6 @@ aarch64-linux-gnu-objdump -d --no-show-raw-insn "$tests" | python3 scripts/arm_l
 tribunal="${1:-}"
 [ -n "$tribunal" ] && [ "$(uname -m)" = x86_64 ] || exit 0
 say "verdicts of the program"
-cargo build "${there[@]}" -p tribunal --no-default-features --bin tribunal
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 head -n 3 examples/en-de/source.txt >"$out/source.txt"
@@ -84,9 +84,12 @@ judges first "$tribunal"
 for tier in $("$tribunal" --version | sed -n 's/^tiers *//p' | tr -d ,); do
   TRIBUNAL_CPU_TIER="$tier" judges "$tier" "$tribunal"
 done
-for processor in max neoverse-n1 cortex-a72; do
-  judges "$processor" qemu-aarch64 -cpu $processor -L /usr/aarch64-linux-gnu "$program"
-done
+if [ -n "$all" ]; then
+  cargo build "${there[@]}" -p tribunal --no-default-features --bin tribunal
+  for processor in max neoverse-n1 cortex-a72; do
+    judges "$processor" qemu-aarch64 -cpu $processor -L /usr/aarch64-linux-gnu "target/$target/debug/tribunal"
+  done
+fi
 command -v qemu-x86_64 >/dev/null || exit 0
 nehalem=(qemu-x86_64 -cpu Nehalem "$tribunal")
 "${nehalem[@]}" --version | grep -x 'tiers *portable' || die "an old processor has other tiers than \`portable\`"
