@@ -38,7 +38,7 @@ pub struct InputArgs {
     #[arg(long, value_name = "DIR")]
     pub testset: Option<PathBuf>,
     /// Systems of the test set; default: all but references
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1..)]
     pub systems: Vec<String>,
     /// Only the documents that this file names: `DOC` or `PAIR/DOC`
     #[arg(long, value_name = "FILE")]

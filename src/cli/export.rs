@@ -57,7 +57,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let reference = reference(args, signature.as_ref())?;
     let is_human = args.run.is_file() && raters::is_mqm_tsv(&args.run);
     if let Some(rows) = export::rows(args.format, &name)?.filter(|_| !is_human) {
+        say_replaced(&args.out);
         say_notes(&stream(args, rows)?);
+        say_lost(args.format);
         written(&args.out, out)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -69,6 +71,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let job = Job { records: &records, name: &name, reference: &reference, test_sets: &test_sets };
     let export = export::export(args.format, &job)?;
     say_notes(&export.notes);
+    say_lost(args.format);
     let trained_on = if args.format == Format::Mtme { trained::of(&args.run) } else { Vec::new() };
     for overlap in &trained_on {
         say!("warning: {overlap}");
@@ -77,6 +80,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     for (path, bytes) in export.files.iter().map(|(path, bytes)| (path, bytes)).chain(&beside) {
         let path = if path.as_os_str().is_empty() { args.out.clone() } else { args.out.join(path) };
         create_parent(&path)?;
+        say_replaced(&path);
         files::write(&path, |file| file.write_all(bytes))?;
         written(&path, out)?;
     }
@@ -142,6 +146,20 @@ fn create_parent(path: &Path) -> Result<()> {
 fn say_notes(notes: &[String]) {
     for note in notes {
         say!("note: {note}");
+    }
+}
+
+/// Says what the format has no place for, so that nobody takes a file for the run.
+fn say_lost(format: Format) {
+    if let Some(lost) = format.loses() {
+        say!("note: the format has no place for {lost}");
+    }
+}
+
+/// Says that a file is there, before it is written anew.
+fn say_replaced(path: &Path) {
+    if path.is_file() {
+        say!("note: `{}` is replaced", path.display());
     }
 }
 

@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub metrics: Vec<String>,
     /// Systems to compare; by default all machine systems that are not outliers.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1..)]
     pub systems: Vec<String>,
     /// Baselines to compute from the texts: bleu, bleu:TOKENIZER (13a, intl, zh, char, none), chrf, chrf++.
     #[arg(long, value_name = "METRIC", value_delimiter = ',')]
@@ -99,9 +99,8 @@ pub struct Args {
     pub seed: u64,
     #[command(flatten)]
     pub extra: extra::ExtraArgs,
-    /// Width of tables in characters; by default the terminal's, and no limit if the output is not a
-    /// terminal.
-    #[arg(long, value_name = "N")]
+    /// The terminal's columns; no limit where the output is not one.
+    #[arg(skip)]
     pub width: Option<usize>,
     #[command(flatten)]
     pub printed: Printed,

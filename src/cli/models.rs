@@ -116,7 +116,7 @@ fn list(printed: Printed, room: &Room, out: &mut dyn Write) -> anyhow::Result<Ex
     if printed.is_json() {
         writeln!(out, "{:#}", serde_json::Value::from(all))?;
     } else if !printed.rows(&table, out)? {
-        write!(out, "{}", table.flush_left().fitted(None))?;
+        write!(out, "{}", table.flush_left().fitted(wrap::stdout_columns()))?;
     }
     say!(
         "on a GPU: weights (bf16 but for GGUF files), one sequence of the full context and a step, in {}",
@@ -284,6 +284,9 @@ fn show(model: &str, printed: Printed, room: &Room, out: &mut dyn Write) -> anyh
         Ok(card) => of_card(&card, room)?,
         Err(_) if is_adapter(&path) => super::adapter::fields(&path)?,
         Err(_) if path.exists() => of_file(&path, room)?,
+        Err(_) if path.is_absolute() || model.starts_with('.') => {
+            anyhow::bail!("`{model}`: no such file or folder")
+        }
         Err(error) => return Err(error.into()),
     };
     let mut table = Table::new();

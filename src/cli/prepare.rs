@@ -162,9 +162,14 @@ fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
 /// Below this, methods that write were measured to score near chance. Unit: billions of parameters.
 const SMALLEST_WRITER: f64 = 3.0;
 
+/// What to know of judge and models before they are put to work.
+pub fn warnings(prepared: &Prepared<'_>, models: &LoadedModels) -> impl Iterator<Item = String> {
+    let Prepared { args, built, .. } = prepared;
+    too_small(built, models).into_iter().chain(untuned(built, models, args))
+}
+
 /// What to know before a small model writes verdicts; `None` where the size is not known.
-#[must_use]
-pub fn too_small(built: &Built, models: &LoadedModels) -> Option<String> {
+fn too_small(built: &Built, models: &LoadedModels) -> Option<String> {
     let card = card::find(&models.model.name).ok()?;
     let billions: f64 = card.parameters.strip_suffix('B')?.parse().ok()?;
     (registry::writes(built.method) && billions < SMALLEST_WRITER).then(|| {
@@ -172,6 +177,18 @@ pub fn too_small(built: &Built, models: &LoadedModels) -> Option<String> {
             "`{}` asks the model to write, and with {} parameters such methods score near chance\nhint: `--method probe` \
              does better with a small model; figures: docs/methods.md#which-judge",
             built.method.name, card.parameters
+        )
+    })
+}
+
+/// What to know before a method that is made for a tuned model asks one that is not; `None` where the model may be.
+fn untuned(built: &Built, models: &LoadedModels, args: &Args) -> Option<String> {
+    let is_plain = card::find(&models.model.name).is_ok() && adapter::named(&args.model).is_empty();
+    (registry::needs_tuning(built.method) && is_plain).then(|| {
+        format!(
+            "`{}` reads the answers of a model that was tuned for it, and `{}` was not: its scores mean little\nhint: \
+             `--adapter DIR` with what `scripts/tune/gmft_gpu.py` trains, or `--method gemba-mqm`; docs/tuning.md",
+            built.method.name, models.model.name
         )
     })
 }

@@ -247,14 +247,17 @@ fn warning(dir: &Path) -> Result<Option<String>> {
     Ok(report::health::warning(&summary.health))
 }
 
-/// How far each two judges agree, where they share translations.
+/// How far each two judges agree, where they share translations of a language pair.
 fn agreements(inputs: &[compare::Input]) -> Result<Vec<Agreement>> {
     let mut agreements = Vec::new();
     for (second, b) in inputs.iter().enumerate() {
         for (first, a) in inputs[..second].iter().enumerate().filter(|(_, a)| a.overlaps(b)) {
-            let Some(found) = compare::agreement(a, b)? else { continue };
-            let compare::Agreed { units, kendall, same_order, span_f1 } = found;
-            agreements.push(Agreement { first, second, units, kendall, same_order, span_f1 });
+            for pair in a.pairs() {
+                let Some(found) = compare::agreement(&a.of_pair(pair), &b.of_pair(pair))? else { continue };
+                let compare::Agreed { units, kendall, same_order, span_f1 } = found;
+                let pair = pair.to_owned();
+                agreements.push(Agreement { first, second, pair, units, kendall, same_order, span_f1 });
+            }
         }
     }
     Ok(agreements)

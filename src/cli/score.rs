@@ -2,6 +2,7 @@
 
 use std::{
     io::{IsTerminal, Write},
+    path::Path,
     process::ExitCode,
 };
 
@@ -61,14 +62,32 @@ pub fn judge(
     }
     let models = load(&args.model, &args.engine, args.sampling.sampling())?;
     let run = Run::prepare(&prepared, &models, begun)?;
-    if let Some(warning) = prepare::too_small(&prepared.built, &models) {
+    for warning in prepare::warnings(&prepared, &models) {
         say!("warning: {warning}");
     }
     if !args.run.quiet {
+        if let Some(note) = strangers(&run.config.out) {
+            say!("note: {note}");
+        }
         say!("run folder: {}", run.config.out.display());
         say!("raw scores: {}", prepared.built.method.scale);
     }
     Ok(Some(run.make()?))
+}
+
+/// Says that a new run is about to be written among other files.
+fn strangers(out: &Path) -> Option<String> {
+    let is_run = out.join("run.json").exists();
+    let there = std::fs::read_dir(out).ok().filter(|_| !is_run)?;
+    let names = there.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort();
+    let first = names.first()?;
+    Some(format!(
+        "`{}` holds other files (`{first}`{}), and the run is written beside them",
+        out.display(),
+        if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() }
+    ))
 }
 
 /// Says what came of a run, and writes what else was asked for.

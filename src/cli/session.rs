@@ -85,7 +85,7 @@ impl Session {
         let outcome = Run::prepare(&prepared, &self.models, &self.begun(input, out, watch))?.make()?;
         let overlaps = prepared.trained_on.iter().map(ToString::to_string);
         let notes = prepared.notes.iter().cloned().chain(overlaps);
-        let notes = notes.chain(prepare::too_small(&prepared.built, &self.models));
+        let notes = notes.chain(prepare::warnings(&prepared, &self.models));
         let notes = notes.map(|note| stream::hinted(&note)).collect();
         Ok(Judged { outcome, notes })
     }

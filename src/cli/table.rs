@@ -5,8 +5,6 @@ use std::fmt;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::wrap;
-
 /// Rows of cells; the first column is flush left, all others flush right.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
@@ -75,10 +73,9 @@ impl Table {
         printed.join("\n")
     }
 
-    /// As [`Table::within`] the given width, or the terminal's where there is one.
+    /// As [`Table::within`] a width, if there is one.
     #[must_use]
     pub fn fitted(&self, width: Option<usize>) -> String {
-        let width = width.or_else(wrap::stdout_columns);
         width.map_or_else(|| self.to_string(), |width| self.within(width))
     }
 

@@ -38,6 +38,21 @@ pub enum Format {
     Parquet,
 }
 
+impl Format {
+    /// What verdicts hold and the format has no place for; `None` where it holds all.
+    #[must_use]
+    pub fn loses(self) -> Option<&'static str> {
+        match self {
+            Self::MqmTsv => Some("scores and explanations"),
+            Self::Marot => Some("confidences"),
+            Self::Mtme => Some("errors"),
+            Self::Ratings | Self::Pearmut => Some("scores, explanations and confidences"),
+            Self::CometJson => Some("categories, explanations and errors of the source"),
+            Self::Csv | Self::Parquet => None,
+        }
+    }
+}
+
 /// What is exported, and under which names.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {

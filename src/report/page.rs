@@ -95,6 +95,8 @@ pub struct Agreement {
     /// Their positions in the list of judges.
     pub first: usize,
     pub second: usize,
+    /// The language pair of the translations, such as `en-de`; agreement is never pooled over pairs.
+    pub pair: String,
     pub units: usize,
     pub kendall: Option<f64>,
     /// Share of pairs of systems that both put in the same order.

@@ -225,7 +225,11 @@ fn missing(summary: &Summary, look: Look) -> String {
             let line = plain(reason).split_whitespace().collect::<Vec<_>>().join(" ");
             format!(": {}", marked::shortened(&line, REASON))
         });
-        for line in marked::wrapped(&format!("{n} {}{reason}", status.name()), look.width.saturating_sub(2)) {
+        let hint = (*status == Status::TooLong).then_some(
+            "hint: `--granularity seg` shows less at a time, `--context N` more if the model has it",
+        );
+        let lines = std::iter::once(format!("{n} {}{reason}", status.name())).chain(hint.map(str::to_owned));
+        for line in lines.flat_map(|line| marked::wrapped(&line, look.width.saturating_sub(2))) {
             let _ = writeln!(out, "  {line}");
         }
     }

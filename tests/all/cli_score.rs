@@ -11,7 +11,7 @@ use tribunal::{
     cli::{
         self,
         args::{EngineArgs, ModelArgs},
-        panel::LoadedModels,
+        panel::{LoadedModels, ModelLoader},
     },
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
@@ -141,19 +141,41 @@ fn absent(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<LoadedMo
     unreachable!("the folder is empty")
 }
 
+/// A seat on a machine without a GPU, for a run on one.
+fn no_gpu(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<LoadedModels> {
+    Err(tribunal::engine::DeviceError::NotBuilt("cuda".into()).into())
+}
+
+/// What `--dry-run` prints of four verdicts, where the model cannot be had.
+fn planned(load: ModelLoader, model: &str, out: &str, more: &[&str]) -> Result<(String, bool), String> {
+    let more = [&["--dry-run", "--limit", "2"][..], more].concat();
+    let files = files();
+    let argv = [&["tribunal"][..], &score(out, &files, &more)].concat();
+    let mut printed = Vec::new();
+    let named = argv.into_iter().map(|word| if word == "annotator" { model } else { word });
+    let cli = cli::parse(named.map(String::from)).unwrap();
+    let code = cli.run(load, &mut printed).map_err(|error| cli::explain(&error));
+    code.map(|code| (String::from_utf8(printed).unwrap(), is(code, 0)))
+}
+
+#[test]
+fn a_run_on_a_gpu_is_planned_where_there_is_none() {
+    let planned = |model: &str| planned(no_gpu, model, "never", &[]);
+    let (text, good) = planned("qwen2.5-7b-instruct").unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(good && words.contains("least most model calls 4 24 prompt tokens"), "{text}");
+    assert!(words.contains(" on a GPU fits into "), "{text}");
+    assert!(text.contains("there is no GPU here to try the run on: tokens are guessed"), "{text}");
+    let refused = planned("some/folder").unwrap_err();
+    assert!(refused.starts_with("`cuda`: this binary was built without CUDA"), "{refused}");
+    assert!(!Path::new("never").exists());
+}
+
 #[test]
 fn a_dry_run_for_a_model_that_is_not_here() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("never").display().to_string();
-    let files = files();
-    let planned = |more: &[&str]| {
-        let more = [&["--dry-run", "--limit", "2"][..], more].concat();
-        let argv = [&["tribunal"][..], &score(&out, &files, &more)].concat();
-        let mut printed = Vec::new();
-        let cli = cli::parse(argv.into_iter().map(String::from)).unwrap();
-        let code = cli.run(absent, &mut printed).map_err(|error| cli::explain(&error));
-        code.map(|code| (String::from_utf8(printed).unwrap(), is(code, 0)))
-    };
+    let planned = |more: &[&str]| planned(absent, "annotator", &out, more);
     let (text, good) = planned(&[]).unwrap();
     let words: Vec<&str> = text.split_whitespace().collect();
     let words = words.join(" ");

@@ -56,10 +56,8 @@ pub fn run(arguments: &[&str]) -> Result<(String, ExitCode), String> {
 
 pub fn meta(dir: &Path, arguments: &[&str]) -> Result<String, String> {
     let testset = dir.display().to_string();
-    let all: Vec<&str> = ["meta", "--testset", &testset, "--width", "1000"]
-        .into_iter()
-        .chain(arguments.iter().copied())
-        .collect();
+    let all: Vec<&str> =
+        ["meta", "--testset", &testset].into_iter().chain(arguments.iter().copied()).collect();
     run(&all).map(|(text, _)| text.replace(&testset, "DIR"))
 }
 

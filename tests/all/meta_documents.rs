@@ -78,7 +78,7 @@ fn run_folder(dir: &Path, lines: &[Value]) -> PathBuf {
 
 fn meta(dir: &Path, arguments: &[&str]) -> Result<String, String> {
     let testset = dir.display().to_string();
-    let argv = ["tribunal", "meta", "--testset", &testset, "--width", "1000"].into_iter();
+    let argv = ["tribunal", "meta", "--testset", &testset].into_iter();
     let argv: Vec<String> = argv.chain(arguments.iter().copied()).map(str::to_owned).collect();
     let mut out = Vec::new();
     match cli::parse(argv).map_err(|error| error.to_string())?.run(cli::panel::panel, &mut out) {

@@ -56,7 +56,7 @@ use crate::{
 
 /// What [`Options`] are made of.
 pub use crate::model::{
-    Adapter, Compute, Device, KvType, adapter,
+    Adapter, Compute, Device, DeviceError, KvType, adapter,
     cpu::{Activations, Format, Tier, baseline::missing, cores::n_threads, heap::keep_freed},
 };
 

@@ -34,7 +34,7 @@ pub use cache::{BLOCK, KvType};
 pub use config::Config;
 pub use cpu::Compute;
 pub use decoder::{Decoder, Model};
-pub use device::Device;
+pub use device::{Device, Error as DeviceError};
 pub use step::{Most, Part, Step};
 pub use weights::Weights;
 

@@ -65,6 +65,12 @@ pub fn writes(method: &Method) -> bool {
     ![probe::METHOD.name, likelihood::METHOD.name].contains(&method.name)
 }
 
+/// Whether a method reads the answers of a model that was tuned for it; another model's mean little.
+#[must_use]
+pub fn needs_tuning(method: &Method) -> bool {
+    method.name == gmft::METHOD.name
+}
+
 /// A judge, and what it was built from.
 pub struct Built {
     pub judge: Judge,

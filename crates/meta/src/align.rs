@@ -67,7 +67,8 @@ impl Aligned {
             if rated.iter().all(Option::is_none) {
                 continue;
             }
-            let scored = metric_scores.get(system).ok_or_else(|| missing_system(metric, system))?;
+            let scored = metric_scores.get(system);
+            let scored = scored.ok_or_else(|| missing_system(gold, metric, keep, system))?;
             if scored.len() != rated.len() || !(aligned.n_segments == 0 || aligned.n_segments == rated.len())
             {
                 return Err(Error::Misaligned {
@@ -182,14 +183,25 @@ impl AlignedSystems {
             let scored = metric.systems.get(system).copied().flatten();
             aligned.systems.push(system.clone());
             aligned.gold.push(*rated);
-            aligned.metric.push(scored.ok_or_else(|| missing_system(metric, system))?);
+            aligned.metric.push(scored.ok_or_else(|| missing_system(gold, metric, keep, system))?);
         }
         Ok(aligned)
     }
 }
 
-fn missing_system(metric: &Scores, system: &str) -> Error {
-    let hint = "leave the system out with --systems, or score it";
+/// Names the option with the systems of `keep` that both sides scored, for a hint that can be copied.
+fn missing_system(gold: &Scores, metric: &Scores, keep: &BTreeSet<String>, system: &str) -> Error {
+    let is_scored = |scores: &Scores, system: &String| {
+        let segments = scores.segments.as_ref().and_then(|segments| segments.get(system));
+        segments.is_some_and(|column| column.iter().any(Option::is_some))
+            || scores.systems.get(system).is_some_and(Option::is_some)
+    };
+    let both = keep.iter().filter(|system| is_scored(gold, system) && is_scored(metric, system));
+    let both: Vec<&str> = both.map(String::as_str).collect();
+    let hint = match both.as_slice() {
+        [] | [_] => "score it".to_owned(),
+        some => format!("score it, or compare the others: --systems {}", some.join(",")),
+    };
     Error::MissingSystem { metric: metric.name.clone(), system: system.into(), hint }
 }
 
@@ -241,6 +253,21 @@ mod tests {
         assert!(error.to_string().contains("no scores for system `b`"), "{error}");
         assert!(AlignedSystems::new(&gold, &metric, &keep(&["a", "b"])).is_err());
         assert!(AlignedSystems::new(&gold, &metric, &keep(&["a"])).is_ok());
+    }
+
+    #[test]
+    fn a_missing_system_is_named_with_those_that_can_be_compared() {
+        let column: &[Option<f64>] = &[Some(1.0), None];
+        let gold = scores("mqm", &[("a", column), ("b", column), ("c", column)]);
+        let metric = scores("m", &[("a", column), ("c", column)]);
+        let said = |result: Result<(), Error>| result.unwrap_err().to_string();
+        let all = keep(&["a", "b", "c"]);
+        let wanted = "`m` has no scores for system `b`, which the human raters scored; hint: score it, or compare the \
+                      others: --systems a,c";
+        assert_eq!(said(Aligned::new(&gold, &metric, &all).map(drop)), wanted);
+        assert_eq!(said(AlignedSystems::new(&gold, &metric, &all).map(drop)), wanted);
+        let alone = said(Aligned::new(&gold, &metric, &keep(&["a", "b"])).map(drop));
+        assert!(alone.ends_with("hint: score it"), "{alone}");
     }
 
     #[test]

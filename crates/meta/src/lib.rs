@@ -96,7 +96,7 @@ pub enum Error {
     #[error("`{}` names systems, but the pattern asks for one column per system", .0.display())]
     NotAColumn(PathBuf),
     #[error("`{metric}` has no scores for system `{system}`, which the human raters scored; hint: {hint}")]
-    MissingSystem { metric: String, system: String, hint: &'static str },
+    MissingSystem { metric: String, system: String, hint: String },
     #[error("`{metric}` has {found} segments for system `{system}`, but the human scores have {expected}")]
     Misaligned { metric: String, system: String, found: usize, expected: usize },
     #[error("`{}`: the verdict on {unit} of `{system}` {what}", path.display())]

@@ -11,6 +11,7 @@ use crate::{
         shapes::{self, Shape},
     },
     cli::{args::EngineArgs, panel, table::Table},
+    engine::Device,
 };
 
 /// What is measured of a GPU.
@@ -75,7 +76,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let options = panel::options(&args.engine)?;
     let gpus = options.device.gpus();
     let Some(gpu) = gpus.first() else {
-        bail!("`bench gpu` measures a GPU, and there is none; hint: `--device cuda` says why");
+        // Whatever device was chosen, the reason is that of a GPU.
+        let reason = Device::named("cuda").err().map_or_else(String::new, |reason| format!(": {reason}"));
+        bail!("`bench gpu` needs a GPU{reason}");
     };
     let mut sizes = Sizes::of(&shape);
     if !args.rows.is_empty() {

@@ -1,7 +1,7 @@
 //! What `tribunal compare` reads: run folders and score files, system by system, unit by unit. It compares nothing
 //! but signatures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
@@ -99,6 +99,24 @@ impl Input {
     fn from_systems(name: String, systems: BTreeMap<String, Units>) -> Self {
         let complete = systems.values().flat_map(BTreeMap::values).all(|judged| judged.score.is_some());
         Self { name, signature: None, systems, complete }
+    }
+
+    /// The language pairs of its units; the empty one in score files.
+    #[must_use]
+    pub fn pairs(&self) -> BTreeSet<&str> {
+        self.systems.values().flat_map(BTreeMap::keys).map(|unit| unit.pair.as_str()).collect()
+    }
+
+    /// The part of it that is of one language pair.
+    #[must_use]
+    pub fn of_pair(&self, pair: &str) -> Self {
+        let of = |units: &Units| {
+            let here = units.iter().filter(|(unit, _)| unit.pair == pair);
+            here.map(|(unit, judged)| (unit.clone(), judged.clone())).collect::<Units>()
+        };
+        let systems = self.systems.iter().map(|(system, units)| (system.clone(), of(units)));
+        let systems = systems.filter(|(_, units)| !units.is_empty()).collect();
+        Self { signature: self.signature.clone(), ..Self::from_systems(self.name.clone(), systems) }
     }
 
     /// Whether two inputs judge one translation.

@@ -9,12 +9,14 @@ use serde_json::{Value, json};
 use crate::{
     card::{self, Card},
     cli::{
+        fits::{self, Room},
         output::{Format, Printed},
         panel::{LoadedModels, ModelLoader},
         prepare::{self, Begun, Prepared, Run},
         table::Table,
         wrap,
     },
+    engine::DeviceError,
     judges::Panel,
     llm::{Chat, Counter, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
     run::{self, Plan, RunConfig, Show, plan::Amount, trial::Trial},
@@ -43,8 +45,20 @@ pub fn run(prepared: &Prepared<'_>, begun: &Begun, load: ModelLoader, out: &mut 
     let args = prepared.args;
     let planned = match load(&args.model, &args.engine, args.sampling.sampling()) {
         Ok(models) => counted(prepared, begun, &models)?,
-        Err(error) => match error.downcast_ref::<card::Error>() {
-            Some(card::Error::NotPulled { name, .. }) => guessed(prepared, &card::find(name)?)?,
+        Err(error) => match (error.downcast_ref::<card::Error>(), error.downcast_ref::<DeviceError>()) {
+            (Some(card::Error::NotPulled { name, .. }), _) => guessed(
+                prepared,
+                &card::find(name)?,
+                &format!(
+                    "`{name}` is not on this machine\nhint: `tribunal models pull {name}`, then plan again for exact \
+                     counts, memory and hours"
+                ),
+            )?,
+            // A run for a machine with a GPU is planned on one without.
+            (_, Some(DeviceError::NotBuilt(_) | DeviceError::NoDevice { .. })) => {
+                let card = card::find(&args.model.model).map_err(|_| error)?;
+                guessed(prepared, &card, "there is no GPU here to try the run on")?
+            }
             _ => return Err(error),
         },
     };
@@ -74,7 +88,7 @@ fn counted(prepared: &Prepared<'_>, begun: &Begun, models: &LoadedModels) -> Res
         None => {}
     }
     let mut notes = plan.notes();
-    notes.extend(prepare::too_small(&prepared.built, models));
+    notes.extend(prepare::warnings(prepared, models));
     if trial.expected.is_some() {
         notes.push(format!("expected: {} of {} groups, scaled to all", trial.kept, trial.groups));
     }
@@ -94,17 +108,18 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// Guessed from characters: nobody can be asked.
-fn guessed(prepared: &Prepared<'_>, card: &Card) -> Result<Planned> {
+/// Guessed from characters: nobody can be asked. `why` says so.
+fn guessed(prepared: &Prepared<'_>, card: &Card, why: &str) -> Result<Planned> {
     let plan = planned(prepared, &Panel::new(Arc::new(Characters), prepared.args.sampling.sampling()))?;
     let mut notes = plan.notes();
+    let (why, hint) =
+        why.split_once('\n').map_or((why, String::new()), |(why, hint)| (why, format!("\n{hint}")));
     notes.push(format!(
-        "`{0}` is not on this machine: tokens are guessed from the characters of the prompts, for most languages to \
-         within a third; answers are counted by their budgets alone\nhint: `tribunal models pull {0}`, then plan again \
-         for exact counts, memory and hours",
-        card.name
+        "{why}: tokens are guessed from the characters of the prompts, for most languages to within a third; answers \
+         are counted by their budgets alone{hint}"
     ));
-    let estimates = weights(card).into_iter().collect();
+    let on_a_gpu = fits::of_card(card).map(|need| ("on a GPU".to_owned(), Room::find(None).verdict(&need)));
+    let estimates = weights(card).into_iter().chain(on_a_gpu).collect();
     Ok(Planned { plan, trial: Trial::default(), estimates, notes, signature: None })
 }
 

@@ -87,10 +87,6 @@ pub(super) struct Systems {
     /// Only the translations of these systems; `PAIR/NAME` for a system of one language pair
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     systems: Vec<String>,
-    /// Test on the translations of these systems alone, and train on none of them: how good the judge is on systems
-    /// that it does not know
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    unseen: Vec<String>,
 }
 
 /// Runs `tribunal tune probe`.
@@ -201,8 +197,9 @@ impl Systems {
             *name == document.system || *name == format!("{}/{}", document.pair, document.system)
         };
         let all = split.train.iter().chain(&split.held_out);
-        let mut named = self.systems.iter().chain(&self.unseen);
-        if let Some(missing) = named.find(|name| !all.clone().any(|document| is_of(document, name))) {
+        if let Some(missing) =
+            self.systems.iter().find(|name| !all.clone().any(|document| is_of(document, name)))
+        {
             let known: BTreeSet<&str> = all.map(|document| document.system.as_str()).collect();
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
             bail!("unknown system `{missing}`; hint: {known}");
@@ -210,11 +207,6 @@ impl Systems {
         for documents in [&mut split.train, &mut split.held_out] {
             let is_wanted = |document: &Document| self.systems.iter().any(|name| is_of(document, name));
             documents.retain(|document| self.systems.is_empty() || is_wanted(document));
-        }
-        if !self.unseen.is_empty() {
-            let is_unseen = |document: &Document| self.unseen.iter().any(|name| is_of(document, name));
-            split.train.retain(|document| !is_unseen(document));
-            split.held_out.retain(is_unseen);
         }
         Ok(split)
     }

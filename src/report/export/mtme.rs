@@ -80,7 +80,7 @@ fn files(
     let missing: usize =
         columns.values().map(|column| (0..n).filter(|seg| score(column, *seg).is_none()).count()).sum();
     if missing > 0 {
-        notes.push(format!("{lp}: {} have no score and are `None`", counted(missing, "translation")));
+        notes.push(format!("{lp}: `None` for {} without a score", counted(missing, "translation")));
     }
     let common = common(columns, n);
     let left_out = (0..n).filter(|seg| !common.contains(seg)).count();

@@ -81,13 +81,13 @@ fn notes(records: &[Record]) -> Vec<String> {
     let mut notes = Vec::new();
     if left_out > 0 {
         notes.push(format!(
-            "{} of the source or without a place in the translation are left out",
+            "left out: {}, of the source or without a place in the translation",
             counted(left_out, "error")
         ));
     }
     if critical > 0 {
         notes.push(format!(
-            "{} are major here, the worst that Pearmut knows",
+            "written as major, the worst that Pearmut knows: {}",
             counted(critical, "critical error")
         ));
     }

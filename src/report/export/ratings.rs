@@ -44,7 +44,7 @@ impl Rows for Ratings {
         }
         if self.unplaced > 0 {
             let errors = counted(self.unplaced, "error");
-            notes.push(format!("{errors} named no place in the text and are left out"));
+            notes.push(format!("left out: {errors} without a place in the text"));
         }
         Ok(notes)
     }

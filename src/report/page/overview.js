@@ -11,7 +11,8 @@ function overview(data, go, chosen = { pair: data.pairs[0].join("–"), domain: 
   const domains = new Set(data.judges.flatMap((judge) => judge.slices.filter(isPair).map((slice) => slice.domain)).filter((domain) => domain !== null));
   if (domains.size > 1) view.append(parts("Domain", [["all", null], ...[...domains].sort().map((domain) => [domain, domain])], chosen.domain, (domain) => choose({ domain })));
   const isHere = (judge) => judge.slices.some(isPair);
-  if (chosen.domain === null && data.agreements.some((a) => isHere(data.judges[a.first]) && isHere(data.judges[a.second]))) view.append(agreement(data, isHere));
+  const agreements = data.agreements.filter((a) => a.pair === chosen.pair.replace("–", "-"));
+  if (chosen.domain === null && agreements.length > 0) view.append(agreement(data, agreements));
   const open = (choice) => go({ ...choice, ...chosen });
   data.judges.forEach((judge, index) => {
     if (!isHere(judge)) return;
@@ -147,8 +148,8 @@ function contests(slice, index, go) {
   return box;
 }
 
-function agreement(data, isHere) {
-  const rows = data.agreements.filter((a) => isHere(data.judges[a.first]) && isHere(data.judges[a.second])).map((a) => el("tr", {}, el("th", { scope: "row" }, `${data.judges[a.first].name} – ${data.judges[a.second].name}`),
+function agreement(data, agreements) {
+  const rows = agreements.map((a) => el("tr", {}, el("th", { scope: "row" }, `${data.judges[a.first].name} – ${data.judges[a.second].name}`),
     el("td", {}, a.units.toLocaleString("en")), el("td", {}, number(a.kendall, 3)), el("td", {}, number(a.same_order === null ? null : a.same_order, 3)), el("td", {}, number(a.span_f1, 3))));
   return el("section", {}, el("h2", {}, data.judges.some((judge) => judge.human) ? "Agreement of judges and human raters" : "Agreement of the judges"), el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {},
     ["Judges", "Translations", "Kendall’s τ-b", "Systems in the same order", "F1 of marked characters"].map((h) => el("th", { scope: "col" }, h)))), el("tbody", {}, rows))));

@@ -23,6 +23,11 @@ pub enum Error {
     Part { code: String, part: String },
     #[error("`{0}` is not a language pair\nhint: write it as `en-de` or `en-sr_Cyrl_RS`")]
     Pair(String),
+    #[error(
+        "`{0}` names several language pairs, and this is for one\nhint: run the command for each, or give a table \
+         (`--input`) with `src_lang` and `tgt_lang` on each line"
+    )]
+    Several(String),
     #[error("the language pair `{pair}` can be read as {readings}\nhint: write regions with `_`: `en-de_DE`")]
     Ambiguous { pair: String, readings: String },
 }
@@ -106,6 +111,9 @@ impl Lang {
 /// ```
 pub fn parse_pair(pair: &str) -> Result<(Lang, Lang), Error> {
     let pair = pair.trim();
+    if pair.contains(',') {
+        return Err(Error::Several(pair.into()));
+    }
     let splits: Vec<(&str, &str)> = if pair.contains('-') {
         pair.match_indices('-').map(|(at, _)| (&pair[..at], &pair[at + 1..])).collect()
     } else if pair.len() == 4 && pair.is_ascii() {
@@ -334,6 +342,10 @@ mod tests {
         insta::assert_snapshot!(message("de"), @"
         `de` is not a language pair
         hint: write it as `en-de` or `en-sr_Cyrl_RS`
+        ");
+        insta::assert_snapshot!(message("en-de,zh-en"), @"
+        `en-de,zh-en` names several language pairs, and this is for one
+        hint: run the command for each, or give a table (`--input`) with `src_lang` and `tgt_lang` on each line
         ");
         insta::assert_snapshot!(message("en-de-de"), @"
         the language pair `en-de-de` can be read as `en` to `de_DE` or `en_DE` to `de`
