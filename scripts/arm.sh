@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # The ARM kernels without an ARM processor: compiles the engine's tests for 64-bit ARM, runs those of its kernels and tiny
 # models on emulated processors with and without the products of bytes, where they must give the bits that x86-64 wrote
-# down, and looks at the instructions of the inner loops. With a program for x86-64, that one also judges on an emulated
-# processor of 2009 (x86-64-v2), with the verdicts that it gives here.
+# down, and looks at the instructions of the inner loops. With a program for x86-64, that one also judges with each tier of
+# this machine and on an emulated processor of 2009 (x86-64-v2); with --all the whole program is compiled for ARM, which
+# takes as long as all the rest, and judges on those processors. The verdicts must be the same bytes.
 #
-#   scripts/arm.sh [TRIBUNAL]
+#   scripts/arm.sh [--all] [TRIBUNAL]
 #
 # What is missing is installed where this runs as root with apt-get; where it cannot be, the exit code is 77.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+all=
+[ "${1:-}" != --all ] || { all=1; shift; }
 target=aarch64-unknown-linux-gnu
 say() { printf '== %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
@@ -32,16 +35,16 @@ say "the engine's tests for $target"
 export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 # The engine as it is released, without checks in its loops; what is not the engine need not be fast, but quick to compile.
-quick=()
+quick=(--config profile.dev.opt-level=0 --config profile.dev.debug=false)
 for setting in opt-level=3 debug-assertions=false overflow-checks=false; do
   quick+=(--config "profile.dev.package.tribunal-engine.$setting")
 done
-for crate in aho-corasick candle-core derivre fancy-regex flate2 gemm gemm-f32 llguidance memchr miniz_oxide rayon-core \
-  regex-automata safetensors serde_json sha2 tokenizers toktrie; do
+for crate in tribunal-meta aho-corasick candle-core derivre fancy-regex flate2 gemm gemm-f32 half libm \
+  llguidance memchr miniz_oxide rayon-core regex-automata safetensors serde_json sha2 tokenizers toktrie zstd-sys; do
   quick+=(--config "profile.dev.package.$crate.opt-level=0")
 done
-tests=$(cargo test --locked -p tribunal-engine --lib --target $target "${quick[@]}" --no-run --message-format=json \
-  | python3 -c 'import json, sys
+there=(--locked --target $target "${quick[@]}")
+tests=$(cargo test "${there[@]}" -p tribunal-engine --lib --no-run --message-format=json | python3 -c 'import json, sys
 paths = [json.loads(line).get("executable") for line in sys.stdin]
 print(*[path for path in paths if path])')
 [ -n "$tests" ] || die "cargo names no test program"
@@ -60,17 +63,34 @@ say "instructions of the inner loops"
 aarch64-linux-gnu-objdump -d --no-show-raw-insn "$tests" | python3 scripts/arm_loops.py
 
 tribunal="${1:-}"
-if [ -n "$tribunal" ] && [ "$(uname -m)" = x86_64 ] && command -v qemu-x86_64 >/dev/null; then
-  say "x86-64-v2: an emulated Nehalem"
-  out=$(mktemp -d)
-  trap 'rm -rf "$out"' EXIT
-  old() { qemu-x86_64 -cpu Nehalem "$tribunal" "$@"; }
-  old --version | grep -x 'tiers *portable' || die "an old processor has other tiers than \`portable\`"
-  head -n 3 examples/en-de/source.txt >"$out/source.txt"
-  head -n 3 examples/en-de/system-a.txt >"$out/system.txt"
-  judge=(score -s "$out/source.txt" -t "$out/system.txt" -l en-de --method likelihood --model models/tiny/llama --quiet)
-  old "${judge[@]}" --out "$out/old" >/dev/null
-  "$tribunal" "${judge[@]}" --out "$out/new" >/dev/null
-  cmp "$out/old/verdicts.jsonl" "$out/new/verdicts.jsonl" || die "an old processor gives other verdicts"
-  wc -l <"$out/old/verdicts.jsonl" | sed 's/$/ verdicts, the same bytes/'
+[ -n "$tribunal" ] && [ "$(uname -m)" = x86_64 ] || exit 0
+say "verdicts of the program"
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+head -n 3 examples/en-de/source.txt >"$out/source.txt"
+head -n 3 examples/en-de/system-a.txt >"$out/system.txt"
+
+# judges NAME PROGRAM...: its verdicts with a method that reads probabilities and one that reads an answer.
+judges() {
+  for method in likelihood gemba-sqm; do
+    "${@:2}" score -s "$out/source.txt" -t "$out/system.txt" -l en-de --method $method --model models/tiny/llama \
+      --max-tokens 24 --quiet --out "$out/$1-$method" >/dev/null || die "$1 gives no verdicts with $method"
+    cmp "$out/first-$method/verdicts.jsonl" "$out/$1-$method/verdicts.jsonl" || die "$1 gives other verdicts with $method"
+  done
+  echo "$1: $(cat "$out/$1"-*/verdicts.jsonl | wc -l) verdicts, the same bytes"
+}
+
+judges first "$tribunal"
+for tier in $("$tribunal" --version | sed -n 's/^tiers *//p' | tr -d ,); do
+  TRIBUNAL_CPU_TIER="$tier" judges "$tier" "$tribunal"
+done
+if [ -n "$all" ]; then
+  cargo build "${there[@]}" -p tribunal --no-default-features --bin tribunal
+  for processor in max neoverse-n1 cortex-a72; do
+    judges "$processor" qemu-aarch64 -cpu $processor -L /usr/aarch64-linux-gnu "target/$target/debug/tribunal"
+  done
 fi
+command -v qemu-x86_64 >/dev/null || exit 0
+nehalem=(qemu-x86_64 -cpu Nehalem "$tribunal")
+"${nehalem[@]}" --version | grep -x 'tiers *portable' || die "an old processor has other tiers than \`portable\`"
+judges nehalem "${nehalem[@]}"

@@ -128,7 +128,7 @@ fi
 step "ARM, and an old processor"
 if ! unchanged arm scripts/arm.sh scripts/arm_loops.py crates/engine/Cargo.toml crates/engine/src/model models/tiny Cargo.lock; then
   status=0
-  scripts/arm.sh "$tribunal" || status=$?
+  scripts/arm.sh ${all:+--all} "$tribunal" || status=$?
   [ "$status" = 0 ] || [ "$status" = 77 ] || exit "$status" # 77: something cannot be installed here
   [ "$status" = 77 ] || touch "$stamp"
 fi
