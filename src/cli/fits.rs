@@ -100,9 +100,9 @@ mod tests {
     #[test]
     fn a_model_fits_fits_with_a_shorter_context_or_does_not() {
         assert_eq!(verdict("qwen2.5-32b-instruct", 79.0), "fits into 79.00 GiB of a test");
-        let shorter = "fits into 65.00 GiB of a test with `--context 14752`, not with 32768";
+        let shorter = "fits into 65.00 GiB of a test with `--context 14592`, not with 32768";
         assert_eq!(verdict("qwen2.5-32b-instruct", 65.0), shorter);
-        let not = "does not fit into 79.00 GiB of a test: 67.30 GiB too much; 2 such GPUs hold it \
+        let not = "does not fit into 79.00 GiB of a test: 67.32 GiB too much; 2 such GPUs hold it \
                    with `--tensor-parallel 2`";
         assert_eq!(verdict("qwen2.5-72b-instruct", 79.0), not);
     }

@@ -72,10 +72,10 @@ fn short(finding: &Finding) -> String {
         Sign::NoError => "without errors".into(),
         Sign::SameCount => format!("with {}", errors(value)),
         Sign::Contradiction => "with contradictory quality".into(),
-        Sign::OddSpan => "of spans a single letter or part of a word".into(),
-        Sign::RepeatedError => "of errors named twice".into(),
-        Sign::CopiedExplanation => "of explanations copied from the prompt".into(),
-        Sign::ForeignLanguage => "of explanations about another language".into(),
+        Sign::OddSpan => "of spans are a single letter or part of a word".into(),
+        Sign::RepeatedError => "of errors are named twice".into(),
+        Sign::CopiedExplanation => "of explanations are copied from the prompt".into(),
+        Sign::ForeignLanguage => "of explanations are about another language".into(),
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
             finding(Sign::OddSpan, 1, 16, None, Some("`rück` in `Brücke`")),
             finding(Sign::CopiedExplanation, 9, 16, None, Some("`The word 'dir' is\ninformal.`")),
         ];
-        insta::assert_snapshot!(shares(&findings).unwrap(), @"verdicts: 100% with the score -5, 94% with the quality 80, 100% with 1 error, 6% of spans a single letter or part of a word, 56% of explanations copied from the prompt");
+        insta::assert_snapshot!(shares(&findings).unwrap(), @"verdicts: 100% with the score -5, 94% with the quality 80, 100% with 1 error, 6% of spans are a single letter or part of a word, 56% of explanations are copied from the prompt");
         insta::assert_snapshot!(warning(&findings).unwrap(), @"
         warning: the output looks degenerate; read some answers before you use these scores
           16 of 16 verdicts have the score -5

@@ -306,13 +306,13 @@ fn units(shown: &Shown, look: Look) -> String {
     if n > SHOWN {
         let what = if *names_errors { " with errors or without a verdict" } else { "" };
         counts.push(format!(
-            "... and {} more segments{what}; `verdicts.jsonl` and `tribunal report` have them all",
+            "... and {} more{what}; `verdicts.jsonl` and `tribunal report` have them all",
             n - SHOWN
         ));
     }
     let clean = units - n;
     if clean > 0 {
-        counts.push(format!("{clean} of {units} segments without errors"));
+        counts.push(format!("{clean} of {units} translations without a marked error"));
     }
     let counts: Vec<String> = counts.iter().flat_map(|line| marked::wrapped(line, look.width)).collect();
     parts.extend((!counts.is_empty()).then(|| counts.join("\n") + "\n"));

@@ -221,10 +221,11 @@ impl<'a> Shown<'a> {
             Some(left) => format!("about {} left", duration(left)),
         };
         let mut text = format!(
-            "{}/{} segments, {} questions, {} tokens, {:.0} tokens/s, {:.0}% cached, {left}",
+            "{}/{} verdicts, {} question{}, {} tokens, {:.0} tokens/s, {:.0}% cached, {left}",
             self.done,
             self.units,
             self.questions,
+            if self.questions == 1 { "" } else { "s" },
             self.tokens,
             self.tokens_per_second,
             100.0 * self.cached
@@ -307,14 +308,14 @@ mod tests {
     fn the_line_says_what_is_done_and_what_is_left() {
         // Half of the work is finished and as many questions again are answered for groups that are not.
         let half = text(&state(5, 500, 30, 20), 10.0);
-        assert_eq!(half, "7/12 segments, 30 questions, 800 tokens, 80 tokens/s, 75% cached, about 3 s left");
+        assert_eq!(half, "7/12 verdicts, 30 questions, 800 tokens, 80 tokens/s, 75% cached, about 3 s left");
         let early = text(&state(0, 0, 10, 0), 10.0);
         assert_eq!(
             early,
-            "2/12 segments, 10 questions, 800 tokens, 80 tokens/s, 75% cached, time left not known yet"
+            "2/12 verdicts, 10 questions, 800 tokens, 80 tokens/s, 75% cached, time left not known yet"
         );
         let done = text(&state(10, 1000, 40, 40), 601.0);
-        assert_eq!(done, "12/12 segments, 40 questions, 800 tokens, 1 tokens/s, 75% cached, done in 11 min");
+        assert_eq!(done, "12/12 verdicts, 40 questions, 800 tokens, 1 tokens/s, 75% cached, done in 11 min");
         let mut slow = state(1, 10, 4, 4);
         slow.missing = 1;
         slow.cost.add("compare/style@2", Some("confirmed"), &Usage::default(), 0.0);
@@ -331,7 +332,7 @@ mod tests {
         let line = text(&reading, 10.0);
         assert_eq!(
             line,
-            "2/12 segments, 0 questions, 3400 tokens, 340 tokens/s, 0% cached, time left not known yet"
+            "2/12 verdicts, 0 questions, 3400 tokens, 340 tokens/s, 0% cached, time left not known yet"
         );
     }
 

@@ -338,7 +338,9 @@ fn a_method_that_names_no_errors_shows_its_scores() {
     better
     ");
     let clean = verdict("a", 0, ["One.", "Eins."], &[]);
-    assert!(text("method:fsp|weights:gemba", &[clean], 60).contains("1 of 1 segments without errors"));
+    assert!(
+        text("method:fsp|weights:gemba", &[clean], 60).contains("1 of 1 translations without a marked error")
+    );
 }
 
 #[test]

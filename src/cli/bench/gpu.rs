@@ -34,9 +34,6 @@ pub struct Args {
     /// How many documents are asked about
     #[arg(long, value_name = "N")]
     documents: Option<usize>,
-    /// Print the fastest kernel of each product, as the program's table of them has it, and nothing else
-    #[arg(long, conflicts_with_all = ["parts", "rows", "documents", "json"])]
-    tune: bool,
     #[command(flatten)]
     engine: EngineArgs,
     /// Print one JSON object
@@ -57,6 +54,8 @@ enum Part {
     Documents,
     /// Prompts of mixed lengths that share nothing
     Chats,
+    /// Alone: the fastest kernel of each product, as the program's table of them has it
+    Tune,
 }
 
 /// What was measured.
@@ -89,7 +88,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     }
     sizes.n_documents = args.documents.unwrap_or(sizes.n_documents);
     let bench = Bench { gpu, shape: &shape, sizes, options: &options };
-    if args.tune {
+    if args.parts.contains(&Part::Tune) {
+        if args.parts.len() > 1 || args.json {
+            bail!("`--parts tune` prints the lines of a table, and nothing beside them");
+        }
         for line in bench.tuned()? {
             writeln!(out, "{line}")?;
         }
