@@ -24,7 +24,7 @@ pub struct InputArgs {
     /// Reference translation, for methods that use one; its name with `--testset`
     #[arg(short, long, visible_alias = "references", value_name = "FILE|NAME")]
     pub reference: Option<PathBuf>,
-    /// Language pair, one a run: `en-de`, `en-sr_Cyrl_RS`
+    /// Language pair, one per run: `en-de`, `en-sr_Cyrl_RS`
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
     /// The document of each line: `DOC` or `DOMAIN DOC`

@@ -385,7 +385,10 @@ fn spread(found: &mut Found) -> Result<()> {
     let holds = |n: &usize| need.on_each[n - 1].is_some_and(|bytes| bytes <= free);
     let n_cards = (1..=need.on_each.len()).filter(|n| devices.len().is_multiple_of(*n)).find(holds);
     let Some(n_cards) = n_cards.filter(|&n| n > 1) else { return Ok(()) };
-    say!("`{}` does not fit one GPU: {n_cards} have it together (`--tensor-parallel {n_cards}`)", found.name);
+    say!(
+        "`{}` does not fit on one GPU, so it is spread over {n_cards} (`--tensor-parallel {n_cards}`)",
+        found.name
+    );
     let mut devices = Device::grouped(devices, n_cards)?;
     found.options.device = devices.remove(0);
     found.options.more_devices = devices;

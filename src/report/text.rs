@@ -226,7 +226,7 @@ fn missing(summary: &Summary, look: Look) -> String {
             format!(": {}", marked::shortened(&line, REASON))
         });
         let hint = (*status == Status::TooLong).then_some(
-            "hint: `--granularity seg` shows less at a time, `--context N` more if the model has it",
+            "hint: judge with `--granularity seg`, or with a larger `--context` if the model has one",
         );
         let lines = std::iter::once(format!("{n} {}{reason}", status.name())).chain(hint.map(str::to_owned));
         for line in lines.flat_map(|line| marked::wrapped(&line, look.width.saturating_sub(2))) {

@@ -47,8 +47,8 @@ pub const METHOD: Method = Method {
     stages: &[READ],
     roles: &[Role::Annotator],
     calls: Calls::exactly(1),
-    scale: "MQM penalty as raters would give it, negative; higher is better; predicted apart from the words that are marked, so \
-            that a text can score below 0 with none",
+    scale: "MQM penalty as raters would give it, negative; higher is better; predicted apart from the marked words, so a \
+            text with no marks can score below 0",
     granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
     weights: Some("wmt"),

@@ -49,15 +49,15 @@ pub fn run(prepared: &Prepared<'_>, begun: &Begun, load: ModelLoader, out: &mut 
             (Some(card::Error::NotPulled { name, .. }), _) => guessed(
                 prepared,
                 &card::find(name)?,
+                &format!("`{name}` is not on this machine"),
                 &format!(
-                    "`{name}` is not on this machine\nhint: `tribunal models pull {name}`, then plan again for exact \
-                     counts, memory and hours"
+                    "\nhint: `tribunal models pull {name}`, then plan again for exact counts, memory and hours"
                 ),
             )?,
             // A run for a machine with a GPU is planned on one without.
             (_, Some(DeviceError::NotBuilt(_) | DeviceError::NoDevice { .. })) => {
                 let card = card::find(&args.model.model).map_err(|_| error)?;
-                guessed(prepared, &card, "there is no GPU here to try the run on")?
+                guessed(prepared, &card, "there is no GPU here to try the run on", "")?
             }
             _ => return Err(error),
         },
@@ -108,12 +108,10 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// Guessed from characters: nobody can be asked. `why` says so.
-fn guessed(prepared: &Prepared<'_>, card: &Card, why: &str) -> Result<Planned> {
+/// Guessed from characters: nobody can be asked, for this reason; `hint` is a line of its own, or empty.
+fn guessed(prepared: &Prepared<'_>, card: &Card, why: &str, hint: &str) -> Result<Planned> {
     let plan = planned(prepared, &Panel::new(Arc::new(Characters), prepared.args.sampling.sampling()))?;
     let mut notes = plan.notes();
-    let (why, hint) =
-        why.split_once('\n').map_or((why, String::new()), |(why, hint)| (why, format!("\n{hint}")));
     notes.push(format!(
         "{why}: tokens are guessed from the characters of the prompts, for most languages to within a third; answers \
          are counted by their budgets alone{hint}"

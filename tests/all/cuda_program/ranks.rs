@@ -88,7 +88,7 @@ fn a_model_that_does_not_fit_one_gpu_is_spread_over_the_fewest_that_hold_it() {
     let (spread, said) = judged("spread", one - 1, &["--device", "cuda:0,1,2,3"]);
     assert_eq!(spread, whole, "{said}");
     assert!(
-        said.contains("`eight` does not fit one GPU: 2 have it together (`--tensor-parallel 2`)"),
+        said.contains("`eight` does not fit on one GPU, so it is spread over 2 (`--tensor-parallel 2`)"),
         "{said}"
     );
     let (_, said) = judged("one", one - 1, &["--device", "cuda:0,1,2,3", "--tensor-parallel", "1"]);

@@ -24,7 +24,7 @@ pub enum Error {
     #[error("`{0}` is not a language pair\nhint: write it as `en-de` or `en-sr_Cyrl_RS`")]
     Pair(String),
     #[error(
-        "`{0}` names several language pairs, and this is for one\nhint: run the command for each, or give a table \
+        "`{0}` names several language pairs, but one is expected\nhint: run the command for each, or give a table \
          (`--input`) with `src_lang` and `tgt_lang` on each line"
     )]
     Several(String),
@@ -344,7 +344,7 @@ mod tests {
         hint: write it as `en-de` or `en-sr_Cyrl_RS`
         ");
         insta::assert_snapshot!(message("en-de,zh-en"), @"
-        `en-de,zh-en` names several language pairs, and this is for one
+        `en-de,zh-en` names several language pairs, but one is expected
         hint: run the command for each, or give a table (`--input`) with `src_lang` and `tgt_lang` on each line
         ");
         insta::assert_snapshot!(message("en-de-de"), @"
