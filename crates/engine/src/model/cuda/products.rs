@@ -107,7 +107,8 @@ pub enum Kernels {
     /// `wgmma`: only cards of capability 9.0 run them. They have the bits of the others, on an H100 too.
     Hopper,
     /// `wgmma` behind a warp group that copies boxes. Only cards of capability 9.0 run them. They have the bits of the others
-    /// under emulation; they have not run on a card.
+    /// under emulation; they have not run on a card, so nothing chooses them until a card has filled the table
+    /// ([`measured`]).
     Boxes,
 }
 
@@ -301,8 +302,8 @@ impl Launch {
 /// The launch of a product whose outputs are `n / 2` gates and the `n / 2` ups that they let through, where a kernel does
 /// both: `out[m, n / 2] = f(gate) up` in bf16, so that the sums never go to memory.
 ///
-/// A choice for speed alone, as [`launch`]: of `m` that are read more than once for each weight, and for sums that are
-/// not cut. A tile of 256 tokens has half the copies of one of 128, if it is filled.
+/// A choice for speed alone, as [`launch`], and for sums that are not cut. On Hopper it is made where the table names boxes
+/// for the product. A tile of 256 tokens has half the copies of one of 128, if it is filled.
 #[must_use]
 pub fn launch_gated(
     kernels: Kernels,
@@ -311,12 +312,12 @@ pub fn launch_gated(
     activation: Activation,
 ) -> Option<Launch> {
     let possible = k <= segment && n.is_multiple_of(16);
-    if !possible || kernels < Hopper || (kernels == Hopper && m <= SPLIT_TOKENS) {
-        return None;
-    }
-    let mut tiles =
-        TILES.iter().rev().filter(|tile| tile.kernels == Boxes && (tile.tokens == 128 || m > 128));
-    let tile = tiles.find(|tile| kernels == Boxes || tile.blocks(m, n) >= ENOUGH)?;
+    let tile = match kernels {
+        Boxes => TILES.iter().rev().find(|tile| tile.kernels == Boxes && (tile.tokens == 128 || m > 128)),
+        Hopper => measured::launch([m, n, k], segment).map(|it| it.tile).filter(|it| it.kernels == Boxes),
+        Plain | Fast => None,
+    };
+    let tile = tile.filter(|_| possible)?;
     let kernel = match (activation, tile.tokens) {
         (Activation::Silu, 128) => "gemm_silu_tma_128x128",
         (Activation::Silu, _) => "gemm_silu_tma_256x128",
@@ -337,9 +338,9 @@ pub(super) const SPLIT_TOKENS: usize = 64;
 
 /// The launch of a product of `m` tokens with a weight `[n, k]`, on a card that runs these kernels.
 ///
-/// A choice for speed alone. On Hopper a table may say what was the fastest ([`measured`]); otherwise, of more tokens than a split takes, the largest tile of `wgmma` where that gives most
-/// multiprocessors a block: on an H100 a 7B's prompts are read 1.2 to 1.4 times as fast with it; otherwise boxes, with
-/// segments that meet where that is expected to be faster. Elsewhere the smallest tile that holds all
+/// A choice for speed alone. On Hopper a table may say what was the fastest ([`measured`]), which is the only way to boxes;
+/// otherwise, of more tokens than a split takes, the largest tile of `wgmma` where that gives most multiprocessors a block:
+/// on an H100 a 7B's prompts are read 1.2 to 1.4 times as fast with it. Elsewhere the smallest tile that holds all
 /// tokens (or the largest there is), a smaller one where its blocks would leave multiprocessors idle. A product of few
 /// tokens is split where its tiles alone do not fill a GPU.
 ///
@@ -353,15 +354,13 @@ pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -
 /// The launch where no table says which is the fastest.
 fn by_rule(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -> Launch {
     let [m, n, k] = shape;
-    if kind == Bf16 && (kernels == Boxes || (kernels == Hopper && m > SPLIT_TOKENS)) {
+    if kind == Bf16 && kernels == Boxes {
+        return by_boxes(shape, segment);
+    }
+    if kind == Bf16 && kernels == Hopper && m > SPLIT_TOKENS {
         let largest = TILES.iter().rev().find(|tile| tile.kernels == Hopper);
-        if let Some(tile) = largest.filter(|tile| kernels == Hopper && tile.blocks(m, n) >= ENOUGH) {
+        if let Some(tile) = largest.filter(|tile| tile.blocks(m, n) >= ENOUGH) {
             return tile.launch_whole(shape, segment);
-        }
-        // A few blocks cannot read a weight as fast as memory gives it; smaller tiles have more.
-        let boxes = by_boxes(shape, segment);
-        if kernels == Boxes || boxes.grid[0] as usize >= ENOUGH / 2 {
-            return boxes;
         }
     }
     let best = |tile: &'static Tile| {

@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use super::{Kernels, Kind, Launch, SPLIT_TOKENS, TILES, Tile, few_tiles};
 
-/// Each line: outputs, inputs, the most rows, the kernel's name. A line is for more rows than the line before it.
+/// Each line: outputs, inputs, the most rows, the kernel's name. A line is for more rows than the line before it of the same
+/// weight. No card has filled it yet.
 const H100: &str = include_str!("h100.txt");
 
 /// How a product's segments come together: one after another in a tile's sums, in a launch behind, or in the kernel.
@@ -46,8 +47,16 @@ fn kernel(name: &str) -> Option<(&'static Tile, How)> {
 }
 
 /// The launch of a product with a `bf16` weight that a line of the table names, on a card of capability 9.0.
-pub(super) fn launch([m, n, k]: [usize; 3], segment: usize) -> Option<Launch> {
-    let choices = CHOICES.get(&[n, k])?;
+pub(super) fn launch(shape: [usize; 3], segment: usize) -> Option<Launch> {
+    chosen(&CHOICES, shape, segment)
+}
+
+fn chosen(
+    choices: &HashMap<[usize; 2], Vec<Choice>>,
+    [m, n, k]: [usize; 3],
+    segment: usize,
+) -> Option<Launch> {
+    let choices = choices.get(&[n, k])?;
     let &(_, tile, how) = choices.iter().find(|(rows, ..)| m <= *rows)?;
     by(tile, how, [m, n, k], segment)
 }
@@ -76,33 +85,44 @@ pub fn candidates(kernels: Kernels, shape: [usize; 3], segment: usize) -> Vec<La
 mod tests {
     use super::{super::segment, *};
 
-    /// Rows of the lines for each weight.
-    const ROWS: [usize; 9] = [1, 16, 32, 64, 128, 256, 512, 1024, 2048];
-
     #[test]
     fn every_line_names_a_launch() {
-        let choices = read(H100).unwrap();
-        assert!(choices.len() >= 20, "{} weights", choices.len());
-        for (&[n, k], choices) in &choices {
-            assert!(choices.iter().map(|choice| choice.0).eq(ROWS), "[{n}, {k}]");
-            for m in choices.iter().map(|choice| choice.0) {
-                let launch = launch([m, n, k], segment(n, k));
-                let launch = launch.unwrap_or_else(|| panic!("{m} [{n}, {k}]: the kernel cannot do that"));
-                let possible = candidates(Kernels::Hopper, [m, n, k], segment(n, k));
-                assert!(possible.contains(&launch), "{m} [{n}, {k}]: {launch:?}");
+        for (&[n, k], choices) in &read(H100).unwrap() {
+            for &(m, tile, how) in choices {
+                let launch = by(tile, how, [m, n, k], segment(n, k));
+                assert!(launch.is_some(), "{m} [{n}, {k}]: the kernel cannot do that");
             }
         }
     }
 
-    /// Until a card has filled the table, it holds what is chosen without one.
     #[test]
-    fn the_table_holds_what_its_head_says() {
-        let by_rule = H100.lines().next().is_some_and(|head| head.contains("chosen without a card"));
-        for (&[n, k], choices) in read(H100).unwrap().iter().filter(|_| by_rule) {
-            for &(m, tile, how) in choices {
-                let ours = by(tile, how, [m, n, k], segment(n, k)).unwrap();
-                let rule = super::super::by_rule(Kernels::Hopper, Kind::Bf16, [m, n, k], segment(n, k));
-                assert_eq!(ours, rule, "{m} [{n}, {k}]");
+    fn a_line_holds_up_to_its_rows() {
+        let table = "# a comment\n3584 3584 64 gemm_bf16_16x64_split\n3584 3584 256 gemm_bf16_tma_256x128_merged\n\
+                     8192 256 512 gemm_bf16_tma_128x128";
+        let table = read(table).unwrap();
+        let kernel = |m, n, k| chosen(&table, [m, n, k], segment(n, k)).map(|launch| launch.kernel);
+        for (m, expected) in [
+            (1, Some("gemm_bf16_16x64_split")),
+            (64, Some("gemm_bf16_16x64_split")),
+            (65, Some("gemm_bf16_tma_256x128_merged")),
+            (256, Some("gemm_bf16_tma_256x128_merged")),
+            (257, None),
+        ] {
+            assert_eq!(kernel(m, 3584, 3584), expected, "{m} rows");
+        }
+        assert_eq!(kernel(65, 8192, 256), Some("gemm_bf16_tma_128x128"));
+        assert_eq!(kernel(65, 256, 8192), None, "another weight");
+    }
+
+    #[test]
+    fn the_rules_choice_can_be_a_line() {
+        for (n, k) in [(1152, 896), (896, 4864), (37888, 3584), (3584, 18944)] {
+            for kernels in [Kernels::Hopper, Kernels::Boxes] {
+                for m in [128, 256, 2048] {
+                    let (shape, cut) = ([m, n, k], segment(n, k));
+                    let rule = super::super::by_rule(kernels, Kind::Bf16, shape, cut);
+                    assert!(candidates(Kernels::Hopper, shape, cut).contains(&rule), "{shape:?}: {rule:?}");
+                }
             }
         }
     }
