@@ -61,9 +61,19 @@ pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> 
     parts.push(paint(&summary.signature, "\x1b[2m", look) + "\n");
     parts.push(missing(summary, look));
     // Last, where it is still to be seen when all has been printed.
-    parts.push(tables(summary, shown.names_errors, look));
+    parts.push(tables(summary, shown.names_errors, look) + &blind_spots(&summary.signature, look));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
+}
+
+/// What a reader who sees few marks must know of a judge that explains nothing.
+fn blind_spots(signature: &str, look: Look) -> String {
+    if !signature.starts_with("method:probe|") {
+        return String::new();
+    }
+    let said = "probe: a translation without a mark may still have errors; a dropped negation, an omission or a word left \
+                untranslated often goes unmarked";
+    marked::wrapped(said, look.width).into_iter().map(|line| line + "\n").collect()
 }
 
 /// The systems side by side; those of each language pair apart.
@@ -116,7 +126,10 @@ fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, 
         row.extend(neutral.then(|| format!("{:.2}", s.neutral)));
         rows.push(row);
     }
-    let below = what_scores_are(uneven, names_errors);
+    let mut below = what_scores_are(uneven, names_errors);
+    if systems.len() > 1 {
+        below += "systems: by name; `tribunal compare RUN` says which differ by more than chance\n";
+    }
     let below = below.lines().flat_map(|line| marked::wrapped(line, look.width)).map(|line| line + "\n");
     aligned(&rows, look) + &below.collect::<String>()
 }
