@@ -2,8 +2,8 @@
 //! The feature `cuda` decides only whether the kernels are in the program; without them no GPU can be opened.
 //!
 //! In reading order: a [`Gpu`] is opened; its `backend` runs the decoder's operations, each a launch of the kernel of
-//! that name in `kernels/`, with weights as `weights` keeps them and [`quant_layout`] lays them out. [`products`] chooses the
-//! kernel of a matrix product. What steps work with lies in one `arena`, which never grows. No arithmetic is here.
+//! that name in `kernels/`, with weights as `weights` keeps them and [`quant_layout`] lays them out. [`products`] chooses
+//! the kernel of a matrix product. What steps work with lies in one `arena`, which never grows. No arithmetic is here.
 
 mod gpu;
 pub use gpu::Gpu;
