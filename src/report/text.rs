@@ -71,8 +71,8 @@ fn blind_spots(signature: &str, look: Look) -> String {
     if !signature.starts_with("method:probe|") {
         return String::new();
     }
-    let said = "probe: a translation without a mark may still have errors; a dropped negation, an omission or a word left \
-                untranslated often goes unmarked";
+    let said = "probe: a translation without a mark may still have errors, such as a dropped negation, an omission or a \
+                word left untranslated";
     marked::wrapped(said, look.width).into_iter().map(|line| line + "\n").collect()
 }
 
@@ -127,7 +127,7 @@ fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, 
         rows.push(row);
     }
     let mut below = what_scores_are(uneven, names_errors);
-    if systems.len() > 1 {
+    if systems.len() > 1 && uneven.is_none_or(|common| common.units > 0) {
         below += "systems: by name; `tribunal compare RUN` says which differ by more than chance\n";
     }
     let below = below.lines().flat_map(|line| marked::wrapped(line, look.width)).map(|line| line + "\n");

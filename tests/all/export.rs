@@ -322,6 +322,19 @@ fn text(signature: &str, verdicts: &[Value], width: usize) -> String {
 }
 
 #[test]
+fn below_the_table_stands_what_it_cannot_show() {
+    let verdicts = |[a, b]: [usize; 2]| {
+        [verdict("a", a, ["One.", "Eins."], &[]), verdict("b", b, ["One.", "Ein."], &[])]
+    };
+    let compared = text("method:probe|weights:wmt", &verdicts([0, 0]), 100);
+    assert!(compared.contains("systems: by name; `tribunal compare RUN` says which differ"), "{compared}");
+    assert!(compared.contains("probe: a translation without a mark may still have errors"), "{compared}");
+    let apart = text("method:fsp|weights:gemba", &verdicts([0, 1]), 100);
+    assert!(apart.contains("no segment in common") && !apart.contains("tribunal compare"), "{apart}");
+    assert!(!apart.contains("without a mark may"), "{apart}");
+}
+
+#[test]
 fn a_method_that_names_no_errors_shows_its_scores() {
     let mut rated = verdict("a", 0, ["One.", "Eins."], &[]);
     rated["score"] = json!(87.0);

@@ -1,5 +1,5 @@
-//! Which kernel was the fastest for a weight and so many rows, as a card found out (`tribunal bench gpu --parts tune`) and a file
-//! of this folder says. It is read at run time as the data that it is; nothing is measured then.
+//! Which kernel was the fastest for a weight and so many rows, as a card found out (`tribunal bench gpu --parts tune`) and
+//! a file of this folder says. It is read at run time as the data that it is; nothing is measured then.
 
 use std::{collections::HashMap, sync::LazyLock};
 
