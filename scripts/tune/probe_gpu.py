@@ -47,6 +47,7 @@ from transformers import AutoModel, AutoTokenizer
 
 MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 MODEL_TYPES = {"llama", "mistral", "qwen2", "qwen3"}
+N_LENGTHS = 5  # see `lengths`
 LEAST_APART = 0.1  # deviations by which raters must tell two translations apart for their order to be learnt
 
 
@@ -96,6 +97,7 @@ HELP = {
 class Example:
     ids: list  # prompt, then text
     n_prompt: int
+    source_bytes: int  # at least 1
     score: float
     scale: str
     source: str
@@ -146,8 +148,8 @@ def read(path, tokenizer, max_tokens):
             too_long += 1
             continue
         marks = labels(line["text"], encoded.offset_mapping, line["marks"])
-        examples.append(Example(prompt + encoded.input_ids, len(prompt), line["score"], line["scale"], line["source"],
-                                line["is_penalty"], marks))
+        examples.append(Example(prompt + encoded.input_ids, len(prompt), line["source_bytes"], line["score"], line["scale"],
+                                line["source"], line["is_penalty"], marks))
     return examples, too_long
 
 
@@ -220,6 +222,7 @@ def collate(examples, scales, device):
     tensor = lambda values, kind: torch.tensor(values, dtype=kind)
     batch = {
         "ids": ids, "own": own, "marks": marks,
+        "source_bytes": tensor([example.source_bytes for example in examples], torch.float32),
         "target": tensor([scales.target(example) for example in examples], torch.float32),
         "scale": tensor([scales.index.get(example.scale, 0) for example in examples], torch.long),
         "source": tensor([sources[example.source] for example in examples], torch.long),
@@ -231,6 +234,13 @@ def collate(examples, scales, device):
 # The judge
 
 
+def lengths(tokens, source_bytes):
+    """Of each translation the facts of its length and its source's that `tribunal tune probe` fits weights for
+    (crates/judges/src/probe/facts.rs), divided by what brings them near 1. Shape: [translations, N_LENGTHS]."""
+    return torch.cat([tokens / 64.0, tokens.sqrt() / 8.0, source_bytes / 256.0, source_bytes.sqrt() / 16.0,
+                      (tokens / source_bytes).log()], 1)
+
+
 class Judge(nn.Module):
     """Layers with an adapter, and maps of their states."""
 
@@ -240,7 +250,7 @@ class Judge(nn.Module):
                             task_type="FEATURE_EXTRACTION")
         self.base = get_peft_model(base, config)
         hidden = base.config.hidden_size
-        self.score = nn.Linear(hidden + 2, 1)
+        self.score = nn.Linear(hidden + N_LENGTHS, 1)
         self.tokens = nn.Linear(hidden, 2)
         self.log_scale, self.bias = nn.Parameter(torch.zeros(n_scales)), nn.Parameter(torch.zeros(n_scales))
         for layer in (self.score, self.tokens):
@@ -255,7 +265,7 @@ class Judge(nn.Module):
         own = batch["own"].float()
         n = own.sum(1, keepdim=True)
         mean = torch.einsum("bth,bt->bh", x, own) / n
-        facts = torch.cat([n / 64.0, n.sqrt() / 8.0], 1)
+        facts = lengths(n, batch["source_bytes"][:, None])
         return self.score(torch.cat([mean, facts], 1)).squeeze(1), self.tokens(x[batch["own"]])
 
 

@@ -4,6 +4,7 @@ Without `--tribunal PATH` the examples are this file's own and the program's sid
 """
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -21,10 +22,12 @@ SETTINGS = ["--device", "cpu", "--epochs", "6", "--batch-tokens", "1500", "--eve
 def main(tribunal):
     torch.set_num_threads(1)  # more only wait for each other
     tokens_are_marked_by_the_share_of_raters()
+    lengths_are_those_of_the_program()
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         ratings(folder)
         examples = exported(folder, tribunal) if tribunal else written(folder)
+        sources_are_measured_in_bytes(examples)
         sources_stay_together(examples)
         whole = trained(examples, folder / "whole")
         the_loss_falls(whole)
@@ -46,7 +49,7 @@ def ratings(folder):
             error = {"start": at, "end": at + 6, "category": "accuracy/mistranslation", "severity": "major"}
             file.write(json.dumps({
                 "system_id": system, "document_id": f"d{doc}", "segment_id": seg, "src_lang": "en", "tgt_lang": "de",
-                "source": f"The sentence number {seg} of document {doc}", "hypothesis": hypothesis,
+                "source": f"The sentence № {seg} of document {doc}", "hypothesis": hypothesis,
                 "errors": [error] if is_wrong else [],
             }) + "\n")
 
@@ -65,7 +68,7 @@ def written(folder):
         name = "held_out.jsonl" if int(line["document_id"][1:]) % 4 == 0 else "train.jsonl"
         lines[name] += json.dumps({
             "prompt": f"English: {line['source']}\nGerman:", "text": f" {line['hypothesis']}", "is_penalty": True,
-            "score": -5.0 * len(line["errors"]), "scale": "en-de", "segments": 1,
+            "score": -5.0 * len(line["errors"]), "scale": "en-de", "segments": 1, "source_bytes": len(line["source"].encode()),
             "source": f"{line['document_id']}/{line['segment_id']}",
             "marks": [[e["start"] + 1, e["end"] + 1, True, 1.0] for e in line["errors"]],
         }) + "\n"
@@ -89,6 +92,20 @@ def tokens_are_marked_by_the_share_of_raters():
     # ` Bär da`: the mark of one of two raters lies on `är`, in bytes, and ends behind the blank.
     found = probe_gpu.labels(" Bär da", [(0, 2), (2, 4), (4, 5), (5, 7)], [[2, 6, True, 0.5], [2, 5, False, 0.5]])
     assert found == [[0.0, 0.0], [1.0, 0.5], [0.0, 0.0], [0.0, 0.0]], found
+
+
+def lengths_are_those_of_the_program():
+    # The numbers of the test in crates/judges/src/probe/facts.rs: 4 tokens, a source of 20 bytes.
+    tokens, source_bytes = torch.tensor([[4.0]]), torch.tensor([[20.0]])
+    found = probe_gpu.lengths(tokens, source_bytes)[0] * torch.tensor([64.0, 8.0, 256.0, 16.0, 1.0])
+    expected = torch.tensor([4.0, 2.0, 20.0, math.sqrt(20.0), math.log(0.2)])
+    assert found.shape == (probe_gpu.N_LENGTHS,) and torch.allclose(found, expected, rtol=0, atol=1e-5), found
+
+
+def sources_are_measured_in_bytes(examples):
+    for line in map(json.loads, (examples / "train.jsonl").read_text(encoding="utf-8").splitlines()):
+        source = line["prompt"].removeprefix("English: ").removesuffix("\nGerman:")
+        assert line["source_bytes"] == len(source.encode()) > len(source), line
 
 
 def sources_stay_together(examples):
@@ -126,10 +143,44 @@ def the_program_fits_on_the_adapter_and_scores(tribunal, folder, adapter):
         lines = map(json.loads, (folder / "rated.jsonl").read_text().splitlines()[:4])
         (folder / name).write_text("".join(line[column] + "\n" for line in lines))
     run(tribunal, folder, "score", "-s", "src.txt", "-t", "hyp.txt", "-l", "en-de", "--method", "probe:fit=fit.json",
-        "--out", "run", *how)
-    scores = [json.loads(line)["score"] for line in (folder / "run/verdicts.jsonl").read_text().splitlines()]
-    assert len(scores) == 4 and len(set(scores)) > 1, scores
-    print("`tribunal tune probe` fits on the adapter, and `tribunal score` takes both")
+        "--out", "run", "--dtype", "f32", "--kv-dtype", "f32", *how)
+    verdicts = [json.loads(line) for line in (folder / "run/verdicts.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(verdicts) == 4 and len({verdict["score"] for verdict in verdicts}) > 1, verdicts
+    expected = expected_scores(json.loads((folder / "fit.json").read_text(encoding="utf-8")), adapter, verdicts)
+    apart = max(abs(verdict["score"] - score) for verdict, score in zip(verdicts, expected))
+    assert apart < 1e-5, f"scores that are {apart} apart"
+    print(f"`tribunal tune probe` fits on the adapter; `tribunal score` takes both, {apart:.1e} from PyTorch's scores")
+
+
+@torch.no_grad()
+def expected_scores(fit, adapter, verdicts):
+    """The scores of a fit of one pair, as docs/methods.md describes them."""
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32), adapter).eval()
+    scores = []
+    for verdict in verdicts:
+        prompt = tokenizer(f"English: {verdict['source']}\nGerman:", add_special_tokens=False).input_ids
+        text = tokenizer(f" {verdict['hypothesis']}", add_special_tokens=False).input_ids
+        read = model(input_ids=torch.tensor([prompt + text]), output_hidden_states=True)
+        states = read.hidden_states[fit["depth"]][0, len(prompt) :].double()
+        states *= torch.rsqrt(states.square().mean(-1, keepdim=True))
+        given = read.logits[0, len(prompt) - 1 : -1].double().log_softmax(-1)
+        logprobs = given[range(len(text)), text].clamp_min(-12.0)
+        least, n, n_bytes = logprobs.sort().values[:3], len(text), len(verdict["source"].encode())
+        facts = {
+            "mean_logprob": logprobs.mean(), "sum_logprob": logprobs.sum(), "least_logprob": least[0],
+            "least_three_logprobs": least.mean(), "unlikely": (logprobs < -4.0).double().mean(), "tokens": n,
+            "root_tokens": math.sqrt(n), "source_bytes": n_bytes, "root_source_bytes": math.sqrt(n_bytes),
+            "log_tokens_per_byte": math.log(n / n_bytes),
+        }
+        assert list(facts) == list(fit["score"]["facts"]), fit["score"]["facts"]
+        weighed = sum(float(facts[name]) * weight for name, weight in fit["score"]["facts"].items())
+        of_states = float(states.mean(0) @ torch.tensor(fit["score"]["mean"], dtype=torch.float64))
+        scores.append(min(0.0, fit["ladders"]["en-de"]["bias"] + weighed + of_states))
+    return scores
 
 
 if __name__ == "__main__":

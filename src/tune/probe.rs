@@ -3,7 +3,7 @@
 //!
 //! Three regressions on the same readings:
 //! - for each token, which share of the raters marked it, and as a major error;
-//! - for each translation, what people took off, from its tokens' mean state and what [`fit::facts`] counts. Beside
+//! - for each translation, what people took off, from its tokens' mean state and its [`Facts`]. Beside
 //!   rated translations it learns from [spoilt](super::spoil) ones that each is worse than it was. Each rated
 //!   translation stands there twice: as the difference from its corpus's mean, which teaches which texts are badly
 //!   translated (Pearson), and as the difference from the mean of the translations of its source, which teaches which
@@ -26,6 +26,7 @@ use crate::{
     judges::{
         probe::{
             self,
+            facts::Facts,
             fit::{self, Chance, Fit, HeldOut, Made, Score, Seen},
         },
         prompt::Prompts,
@@ -159,7 +160,7 @@ fn token_inputs(reading: &Reading) -> Vec<f64> {
 }
 
 /// The inputs of a translation's regression, `[hidden + facts]`.
-fn inputs(reading: &Reading) -> Vec<f64> {
+fn inputs(reading: &Reading, source: &str) -> Vec<f64> {
     let n = reading.ends.len().max(1);
     let width = reading.features.len() / n;
     let mut mean = vec![0.0; width];
@@ -169,8 +170,12 @@ fn inputs(reading: &Reading) -> Vec<f64> {
     for x in &mut mean {
         *x /= n as f64;
     }
-    let logprobs: Vec<f64> = reading.logprobs.iter().map(|logprob| fit::clipped(*logprob)).collect();
-    [mean, fit::facts(&logprobs).to_vec()].concat()
+    let facts = Facts::of(&logprobs(reading), source);
+    [&mean[..], &facts.values()].concat()
+}
+
+fn logprobs(reading: &Reading) -> Vec<f64> {
+    reading.logprobs.iter().map(|logprob| fit::clipped(*logprob)).collect()
 }
 
 /// What a fit is made for.
@@ -208,7 +213,9 @@ pub fn fit(
     let names: BTreeSet<String> = documents.iter().map(Document::name).collect();
     let sources: BTreeSet<String> =
         examples.iter().flat_map(|example| trained::short_hashes(&example.rated.segment.source)).collect();
-    let width = scoring.map.len() - fit::facts(&[]).len();
+    let (mean, of_facts) =
+        scoring.map.split_last_chunk::<{ Facts::COUNT }>().expect("the inputs end in the facts");
+    let width = mean.len();
     let f32s = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
     let chance = |which: usize| Chance {
         bias: marking.map.biases[which],
@@ -236,29 +243,27 @@ pub fn fit(
         any: chance(0),
         major: chance(1),
         major_from: marking.major_from,
-        score: Score {
-            mean: f32s(&scoring.map[..width]),
-            grown: Vec::new(),
-            facts: scoring.map[width..].to_vec(),
-        },
+        score: Score { mean: f32s(mean), facts: (*of_facts).into() },
         calibrations: scoring.calibrations,
         ..Fit::default()
     };
     Ok(fit.ready()?)
 }
 
-/// What the judge would see of a translation through a fit's lens.
+/// What the judge would see of a translation of `source` through a fit's lens.
 #[must_use]
-pub fn seen(fit: &Fit, reading: &Reading) -> Seen {
+pub fn seen(fit: &Fit, reading: &Reading, source: &str) -> Seen {
     let width = (reading.features.len() / reading.ends.len().max(1)).max(1);
     let value = |map: &Vec<f32>, row: &[f32]| -> f64 {
         map.iter().zip(row).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
     };
     let maps = &fit.lens().maps;
-    let values = reading.features.chunks_exact(width).map(|row| [0, 1, 2, 3].map(|i| value(&maps[i], row)));
+    let values = reading.features.chunks_exact(width).map(|row| [0, 1, 2].map(|i| value(&maps[i], row)));
+    let logprobs = logprobs(reading);
     Seen {
         ends: reading.ends.iter().map(|end| end.saturating_sub(1)).collect(),
-        logprobs: reading.logprobs.iter().map(|logprob| fit::clipped(*logprob)).collect(),
+        facts: Facts::of(&logprobs, source),
+        logprobs,
         values: values.collect(),
     }
 }

@@ -29,6 +29,7 @@ use crate::{
     segment::Segment,
 };
 
+pub mod facts;
 pub mod fit;
 pub mod spans;
 
@@ -135,7 +136,7 @@ impl Probe {
         }
         let chat = chat(&self.prompts, segment)?;
         let read = panel.read(Role::Annotator, READ, &chat, &text(segment), self.fit.lens())?;
-        let seen = Seen::of(&read)?;
+        let seen = Seen::of(&read, &segment.source)?;
         Ok(verdict(&self.fit, self.weights, segment, &seen))
     }
 }

@@ -241,7 +241,8 @@ fn figures(
 ) -> Result<Figures> {
     let mut held: BTreeMap<String, Held> = BTreeMap::new();
     let mut verdict = |segment: &Segment| -> Result<Verdict> {
-        let seen = fitting::seen(fit, &readings.of(subject.prompts, segment)?);
+        let reading = readings.of(subject.prompts, segment)?;
+        let seen = fitting::seen(fit, &reading, &segment.source);
         Ok(probe::verdict(fit, subject.weights, segment, &seen))
     };
     for rated in usable(held_out).filter(|rated| rated.assessment.is_none()) {

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 
 use super::{Example, examples};
 use crate::{
-    judges::{probe, prompt::Prompts},
+    judges::{
+        probe::{self, facts},
+        prompt::Prompts,
+    },
     mqm::{Severity, Side, weights::Weights},
     tune::{
         Error,
@@ -14,9 +17,9 @@ use crate::{
 };
 
 /// One line for each translation: `prompt` and `text`, which the model reads one behind the other; `score` (MQM points or,
-/// where `is_penalty` is false, deviations of a direct assessment), `scale` (scores of the same are comparable),
-/// `source` (translations of one have the same), `segments` joined, and `marks`: start, end in bytes of the text, whether
-/// as major, and the share of the raters.
+/// where `is_penalty` is false, deviations of a direct assessment), `scale` (scores of the same are comparable), `source`
+/// (translations of one have the same), `source_bytes` ([`facts::source_bytes`]), `segments` joined, and `marks`: start,
+/// end in bytes of the text, whether as major, and the share of the raters.
 ///
 /// # Errors
 /// A prompt that cannot be filled in.
@@ -34,6 +37,7 @@ fn line(example: &Example<'_>, prompts: &Prompts, weights: &Weights) -> Result<V
         "is_penalty": example.is_penalty(),
         "scale": example.scale,
         "source": example.source,
+        "source_bytes": facts::source_bytes(&segment.source),
         "segments": example.rated.n_joined,
         "marks": marks(example.rated),
     }))

@@ -167,7 +167,7 @@ fn narrow_inputs(
     segment: &Segment,
 ) -> Result<Vec<f32>, Error> {
     let reading = readings.of(subject.prompts, segment)?;
-    Ok(inputs(&reading).into_iter().map(|x| x as f32).collect())
+    Ok(inputs(&reading, &segment.source).into_iter().map(|x| x as f32).collect())
 }
 
 /// The sums of each fold, to which rows are added one by one.

@@ -9,6 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tribunal_core::digest;
 
+use super::facts::Facts;
 use crate::{
     Error, Model,
     llm::{Lens, Scored},
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// What the first field of a fit's file says.
-pub const FORMAT: &str = "tribunal-probe/1";
+pub const FORMAT: &str = "tribunal-probe/2";
 
 /// The pair whose calibration holds for pairs that a fit was not made on.
 pub const ANY_PAIR: &str = "*";
@@ -56,6 +57,12 @@ pub struct Fit {
     /// Filled by [`Fit::ready`].
     #[serde(skip)]
     pub applied: Applied,
+}
+
+/// What is read of a file before all else.
+#[derive(Deserialize)]
+struct OfFormat {
+    format: String,
 }
 
 /// What a fit was made from.
@@ -113,11 +120,8 @@ pub struct Chance {
 pub struct Score {
     /// For the mean of the tokens' states, `[hidden]`.
     pub mean: Vec<f32>,
-    /// For the same mean times the square root of the number of tokens, `[hidden]`; newer fits have none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub grown: Vec<f32>,
-    /// For [`facts`].
-    pub facts: Vec<f64>,
+    /// For what counts besides states.
+    pub facts: Facts,
 }
 
 /// Where a score stands among those of a pair.
@@ -145,33 +149,37 @@ pub struct Seen {
     pub ends: Vec<usize>,
     /// The log-probability of each token, at least [`LEAST`].
     pub logprobs: Vec<f64>,
-    /// What the lens shows of each token: any, major, mean, grown.
-    pub values: Vec<[f64; 4]>,
+    /// What the lens shows of each token: any, major, mean.
+    pub values: Vec<[f64; 3]>,
+    pub facts: Facts,
 }
 
 impl Seen {
-    /// From what the model said of the text ` TRANSLATION`.
+    /// From what the model said of the text ` TRANSLATION` behind its source.
     ///
     /// # Errors
-    /// When it was not read through a lens of four maps.
-    pub fn of(read: &Scored) -> Result<Self, Error> {
+    /// When it was not read through a lens of three maps.
+    pub fn of(read: &Scored, source: &str) -> Result<Self, Error> {
         let broken = || Error::Failed("the model gave no reading of the translation".into());
         let reading = read.reading.as_ref().ok_or_else(broken)?;
         let values = reading.values.iter().map(|values| values[..].try_into().ok());
-        let values: Vec<[f64; 4]> = values.collect::<Option<_>>().ok_or_else(broken)?;
+        let values: Vec<[f64; 3]> = values.collect::<Option<_>>().ok_or_else(broken)?;
         if values.len() != read.tokens.len() || values.is_empty() {
             return Err(broken());
         }
+        let logprobs: Vec<f64> = read.tokens.iter().map(|token| clipped(token.logprob)).collect();
         Ok(Self {
             // Without the space in front.
             ends: reading.ends.iter().map(|end| end.saturating_sub(1)).collect(),
-            logprobs: read.tokens.iter().map(|token| clipped(token.logprob)).collect(),
+            facts: Facts::of(&logprobs, source),
+            logprobs,
             values,
         })
     }
 
-    fn mean(&self, which: usize) -> f64 {
-        self.values.iter().map(|values| values[which]).sum::<f64>() / self.values.len().max(1) as f64
+    /// What the lens shows of the mean state.
+    fn mean(&self) -> f64 {
+        self.values.iter().map(|values| values[2]).sum::<f64>() / self.values.len().max(1) as f64
     }
 }
 
@@ -179,20 +187,6 @@ impl Seen {
 #[must_use]
 pub fn clipped(logprob: f64) -> f64 {
     logprob.max(LEAST)
-}
-
-/// What counts besides states: mean and sum of the tokens' log-probabilities, the least and the mean of the three
-/// least, the share below -4, the number of tokens and its square root.
-#[must_use]
-pub fn facts(logprobs: &[f64]) -> [f64; 7] {
-    let n = logprobs.len().max(1) as f64;
-    let sum: f64 = logprobs.iter().sum();
-    let mut sorted = logprobs.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let least = &sorted[..sorted.len().min(3)];
-    let low = logprobs.iter().filter(|&&logprob| logprob < -4.0).count() as f64;
-    let first = sorted.first().copied().unwrap_or(0.0);
-    [sum / n, sum, first, least.iter().sum::<f64>() / least.len().max(1) as f64, low / n, n, n.sqrt()]
 }
 
 impl Fit {
@@ -227,18 +221,19 @@ impl Fit {
 
     fn parse(text: &str, file: &str) -> Result<Self, setup::Error> {
         let unfit = |reason: String| setup::Error::Prompt { file: file.into(), reason };
-        let fit: Self = serde_json::from_str(text)
-            .map_err(|e| unfit(format!("it is not a fit, {e}; hint: `tribunal tune probe` writes one")))?;
-        if fit.format != FORMAT {
-            return Err(unfit(format!("its format is `{}`, not `{FORMAT}`", fit.format)));
+        let no_fit = |e: serde_json::Error| {
+            unfit(format!("it is not a fit, {e}; hint: `tribunal tune probe` writes one"))
+        };
+        // First of all: the fields of another format are others.
+        let OfFormat { format } = serde_json::from_str(text).map_err(no_fit)?;
+        if format != FORMAT {
+            let hint = "hint: `tribunal tune probe` makes a new one";
+            return Err(unfit(format!("its format is `{format}`, not `{FORMAT}`; {hint}")));
         }
+        let fit: Self = serde_json::from_str(text).map_err(no_fit)?;
         let width = fit.any.map.len();
         let maps = [&fit.major.map, &fit.score.mean];
-        if width == 0
-            || maps.iter().any(|map| map.len() != width)
-            || !(fit.score.grown.is_empty() || fit.score.grown.len() == width)
-            || fit.score.facts.len() != facts(&[]).len()
-        {
+        if width == 0 || maps.iter().any(|map| map.len() != width) {
             return Err(unfit("its maps differ in length".into()));
         }
         if !(1..=MAX_DEPTH).contains(&fit.depth) {
@@ -252,9 +247,7 @@ impl Fit {
     }
 
     fn applied(mut self, text: &str) -> Self {
-        let mut grown = self.score.grown.clone();
-        grown.resize(self.score.mean.len(), 0.0);
-        let maps = [&self.any.map, &self.major.map, &self.score.mean, &grown];
+        let maps = [&self.any.map, &self.major.map, &self.score.mean];
         let lens = Lens { depths: vec![self.depth], maps: maps.into_iter().cloned().collect() };
         self.applied = Applied { hash: digest::short(text), lens };
         self
@@ -284,7 +277,7 @@ impl Fit {
         &self.applied.hash
     }
 
-    /// The four maps.
+    /// The three maps.
     #[must_use]
     pub fn lens(&self) -> &Lens {
         &self.applied.lens
@@ -344,22 +337,14 @@ impl Fit {
     /// The penalty that raters would give, as the regression expects it. Unit: MQM points, at most 0.
     #[must_use]
     pub fn score(&self, seen: &Seen, pair: &str) -> f64 {
-        let grown = (seen.values.len() as f64).sqrt() * seen.mean(3);
-        (self.without_states(&seen.logprobs, pair) + seen.mean(2) + grown).min(0.0)
-    }
-
-    /// What the score does not take from states: the pair's bias and [`facts`].
-    #[must_use]
-    pub fn without_states(&self, logprobs: &[f64], pair: &str) -> f64 {
-        let facts = facts(logprobs);
-        let weighed: f64 = facts.iter().zip(&self.score.facts).map(|(fact, weight)| fact * weight).sum();
-        self.calibration(pair).bias + weighed
+        let weighed = seen.facts.weighed(&self.score.facts);
+        (self.calibration(pair).bias + weighed + seen.mean()).min(0.0)
     }
 
     /// The chances of each token to be marked, and marked as major.
     #[must_use]
     pub fn chances(&self, seen: &Seen) -> Vec<[f64; 2]> {
-        let of = |(values, logprob): (&[f64; 4], &f64)| {
+        let of = |(values, logprob): (&[f64; 3], &f64)| {
             let chance = |chance: &Chance, value: f64| {
                 (chance.bias + value + chance.logprob * logprob).clamp(0.0, 1.0)
             };
@@ -403,8 +388,7 @@ mod tests {
             major_from: 0.5,
             score: Score {
                 mean: vec![0.0, 1.0],
-                grown: vec![0.0, 2.0],
-                facts: vec![1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+                facts: Facts { mean_logprob: 1.0, source_bytes: 0.5, ..Facts::default() },
             },
             calibrations: BTreeMap::from([
                 ("en-de".to_owned(), calibration(-3.0)),
@@ -415,7 +399,7 @@ mod tests {
         fit.ready().unwrap()
     }
 
-    fn read(values: &[[f64; 4]], logprob: f64) -> Scored {
+    fn read(values: &[[f64; 3]], logprob: f64) -> Scored {
         let token = Token {
             id: 0,
             text: String::new(),
@@ -437,12 +421,12 @@ mod tests {
 
     #[test]
     fn a_score_is_linear_in_what_was_seen_and_never_positive() {
-        let seen =
-            Seen::of(&read(&[[0.2, 0.1, 1.0, 0.1], [0.4, 0.3, 0.0, 0.2], [0.0; 4], [0.0; 4]], -1.0)).unwrap();
-        // -3 + mean 0.25 + sqrt(4) 0.075 + mean log-probability -1
-        assert!((fit().score(&seen, "en-de") - (-3.0 + 0.25 + 0.15 - 1.0)).abs() < 1e-12);
-        assert!((fit().score(&seen, "ja-en") - (-5.0 + 0.25 + 0.15 - 1.0)).abs() < 1e-12);
-        let good = Seen::of(&read(&[[0.0, 0.0, 90.0, 0.0]], 0.0)).unwrap();
+        let values = [[0.2, 0.1, 1.0], [0.4, 0.3, 0.0], [0.0; 3], [0.0; 3]];
+        let seen = Seen::of(&read(&values, -1.0), "Ja.").unwrap();
+        // -3 + mean 0.25 + half of 3 bytes + mean log-probability -1
+        assert!((fit().score(&seen, "en-de") - (-3.0 + 0.25 + 1.5 - 1.0)).abs() < 1e-12);
+        assert!((fit().score(&seen, "ja-en") - (-5.0 + 0.25 + 1.5 - 1.0)).abs() < 1e-12);
+        let good = Seen::of(&read(&[[0.0, 0.0, 90.0]], 0.0), "Ja.").unwrap();
         assert_eq!(fit().score(&good, "en-de").to_bits(), 0f64.to_bits());
         let chances = fit().chances(&seen);
         assert!((chances[0][0] - (0.1 + 0.2 + 0.1)).abs() < 1e-12);
@@ -466,10 +450,13 @@ mod tests {
         let text = fit().to_json().unwrap();
         let again = Fit::parse(&text, "x").unwrap();
         assert_eq!(again, fit());
-        assert_eq!(again.lens().maps.len(), 4);
+        assert_eq!(again.lens().maps.len(), 3);
         assert_eq!(again.lens().depths, [3]);
         let unfit = |from: &str, to: &str| Fit::parse(&text.replace(from, to), "x").unwrap_err().to_string();
-        assert!(unfit(FORMAT, "other").contains("its format is `other`"));
+        let old = unfit(FORMAT, "tribunal-probe/1\",\"then\":\"");
+        assert!(old.contains("its format is `tribunal-probe/1`, not `tribunal-probe/2`"), "{old}");
+        assert!(old.ends_with("hint: `tribunal tune probe` makes a new one"), "{old}");
+        assert!(unfit("\"tokens\":0.0,", "").contains("it is not a fit, missing field `tokens`"));
         assert!(unfit("\"*\"", "\"any\"").contains("no calibration `*`"));
         assert!(
             unfit("\"depth\":3", "\"depth\":1000000")
@@ -494,7 +481,7 @@ mod tests {
 
     #[test]
     fn a_model_that_read_through_no_lens_is_an_error() {
-        assert!(Seen::of(&Scored { reading: None, ..read(&[[0.0; 4]], 0.0) }).is_err());
-        assert!(Seen::of(&read(&[], 0.0)).is_err());
+        assert!(Seen::of(&Scored { reading: None, ..read(&[[0.0; 3]], 0.0) }, "a").is_err());
+        assert!(Seen::of(&read(&[], 0.0), "a").is_err());
     }
 }
