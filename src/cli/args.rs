@@ -228,7 +228,7 @@ pub struct EngineArgs {
     #[arg(long, hide = true)]
     pub no_graphs: bool,
     /// Which CPU kernels run
-    #[arg(long, hide = true, default_value = "auto", value_parser = ["auto", "avx512", "avxvnni", "avx2", "portable"])]
+    #[arg(long, hide = true, default_value = "auto", value_parser = ["auto", "amx", "avx512", "avxvnni", "avx2", "portable"])]
     pub cpu_tier: String,
 }
 

@@ -65,6 +65,8 @@ mod tier;
 mod neon;
 
 #[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -218,6 +220,10 @@ macro_rules! on_tier {
             fn avx512<$($l: $bound),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx512 $(, $l)*>($($arg),*)
             }
+            #[target_feature(enable = "avx512f,avx512bw,avx512bf16,avx2,fma,f16c")]
+            fn avx512_floats<$($l: $bound),*>($($arg: $ty),*) {
+                $name::<$crate::model::cpu::lanes::Avx512Floats $(, $l)*>($($arg),*)
+            }
             #[target_feature(enable = "avx2,fma,f16c")]
             fn avx2<$($l: $bound),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx2 $(, $l)*>($($arg),*)
@@ -225,6 +231,8 @@ macro_rules! on_tier {
             match $tier.instructions() {
                 // SAFETY: a tier exists only on machines that have its instructions.
                 $crate::model::cpu::tier::Instructions::Avx512 => unsafe { avx512::<$($l),*>($($arg),*) },
+                // SAFETY: as above.
+                $crate::model::cpu::tier::Instructions::Amx => unsafe { avx512_floats::<$($l),*>($($arg),*) },
                 // SAFETY: as above.
                 $crate::model::cpu::tier::Instructions::Avx2
                 | $crate::model::cpu::tier::Instructions::AvxVnni => unsafe { avx2::<$($l),*>($($arg),*) },

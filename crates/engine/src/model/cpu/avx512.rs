@@ -1,9 +1,9 @@
 //! The AVX-512 tier: which kernel serves which format. The kernels are in `avx512/`.
 
-mod codes;
-mod int8;
+pub(super) mod codes;
+pub(super) mod int8;
 mod pairs;
-mod scales;
+pub(super) mod scales;
 mod widen;
 
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -48,10 +48,15 @@ pub(super) enum Coded {
     F32(Vec<f32>),
 }
 
+/// The values of a block, which no line of the cache cuts.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(32))]
+pub(super) struct Values(pub [i8; BLOCK]);
+
 /// A block of 32 activations is `scale * values`.
 #[derive(Debug, Default)]
 pub(super) struct Int8 {
-    values: Vec<[i8; BLOCK]>,
+    values: Vec<Values>,
     scales: Vec<f32>,
     facts: Vec<Sums>,
 }
@@ -82,7 +87,7 @@ pub(super) struct Int8Tile<'a> {
     pub height: usize,
     /// Whether no tile met these weights just before, so that they are still to come from memory.
     pub is_first: bool,
-    pub values: &'a [[i8; BLOCK]],
+    pub values: &'a [Values],
     pub scales: &'a [f32],
     pub sums: &'a [Sums],
 }
@@ -218,7 +223,7 @@ fn quantize(rows: &Rows, tier: Tier) -> Int8 {
     let blocks = rows.k / BLOCK;
     let n = padded(rows.m) * blocks;
     let mut int8 =
-        Int8 { values: vec![[0; BLOCK]; n], scales: vec![0.0; n], facts: vec![Sums::default(); n] };
+        Int8 { values: vec![Values([0; BLOCK]); n], scales: vec![0.0; n], facts: vec![Sums::default(); n] };
     let tile = (ROWS * blocks).max(1);
     let tiles = (int8.values.chunks_mut(tile).zip(int8.scales.chunks_mut(tile)))
         .zip(int8.facts.chunks_mut(tile))
@@ -235,7 +240,7 @@ fn quantize(rows: &Rows, tier: Tier) -> Int8 {
 
 /// One tile of [`Int8`], to be written.
 struct Blocks<'a> {
-    values: &'a mut [[i8; BLOCK]],
+    values: &'a mut [Values],
     scales: &'a mut [f32],
     facts: &'a mut [Sums],
 }
@@ -262,7 +267,7 @@ fn quantize_tile_plain(rows: &Rows, span: Span, tile: &mut Blocks) {
         let row = &rows.x[(span.first + r) * rows.k..][..rows.k];
         for (b, x) in row.as_chunks::<BLOCK>().0.iter().enumerate() {
             let at = b * span.height + r;
-            (tile.scales[at], tile.facts[at]) = quantize_block(x, &mut tile.values[at]);
+            (tile.scales[at], tile.facts[at]) = quantize_block(x, &mut tile.values[at].0);
         }
     }
 }

@@ -61,6 +61,38 @@ pub trait Lanes: Copy {
     fn store_pairs(self, out: &mut [Self::Pair]) -> Self;
 }
 
+/// What pairs are where floats multiply them: their second halves, then their first ones.
+macro_rules! pairs_as_floats {
+    () => {
+        type Pairs = [Self; 2];
+        type Pair = [f32; 2];
+        #[inline(always)]
+        fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
+            Self::load_swapped(x)
+        }
+        #[inline(always)]
+        fn pair(x: [bf16; 2]) -> [f32; 2] {
+            [widened(x[1]), widened(x[0])]
+        }
+        #[inline(always)]
+        fn pairs(words: &[f32]) -> &[[f32; 2]] {
+            words.as_chunks().0
+        }
+        #[inline(always)]
+        fn pairs_mut(words: &mut [f32]) -> &mut [[f32; 2]] {
+            words.as_chunks_mut().0
+        }
+        #[inline(always)]
+        fn splat_pair(x: [f32; 2]) -> [Self; 2] {
+            [Self::splat(x[0]), Self::splat(x[1])]
+        }
+        #[inline(always)]
+        fn add_pairs(self, x: [Self; 2], y: [Self; 2]) -> Self {
+            x[1].mul_add(y[1], x[0].mul_add(y[0], self))
+        }
+    };
+}
+
 /// Words of f32 that a pair takes.
 #[must_use]
 pub const fn pair_words<L: Lanes>() -> usize {
@@ -347,37 +379,11 @@ impl Lanes for Portable {
     fn keep_at_least(self, test: Self, bound: Self) -> Self {
         Self(std::array::from_fn(|i| if test.0[i] >= bound.0[i] { self.0[i] } else { 0.0 }))
     }
-    /// Second halves, first halves.
-    type Pairs = [Self; 2];
-    type Pair = [f32; 2];
-    #[inline(always)]
-    fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
-        Self::load_swapped(x)
-    }
+    pairs_as_floats!();
     #[inline(always)]
     fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
         let halves = |half: usize| Self(x.map(|pair| widened(pair[half])));
         [halves(1), halves(0)]
-    }
-    #[inline(always)]
-    fn pair(x: [bf16; 2]) -> [f32; 2] {
-        [widened(x[1]), widened(x[0])]
-    }
-    #[inline(always)]
-    fn pairs(words: &[f32]) -> &[[f32; 2]] {
-        words.as_chunks().0
-    }
-    #[inline(always)]
-    fn pairs_mut(words: &mut [f32]) -> &mut [[f32; 2]] {
-        words.as_chunks_mut().0
-    }
-    #[inline(always)]
-    fn splat_pair(x: [f32; 2]) -> [Self; 2] {
-        x.map(Self::splat)
-    }
-    #[inline(always)]
-    fn add_pairs(self, x: [Self; 2], y: [Self; 2]) -> Self {
-        x[1].mul_add(y[1], x[0].mul_add(y[0], self))
     }
     #[inline(always)]
     fn store_pairs(self, out: &mut [[f32; 2]]) -> Self {
@@ -407,7 +413,7 @@ fn widened(x: bf16) -> f32 {
 #[cfg(target_arch = "aarch64")]
 pub use neon::Neon;
 #[cfg(target_arch = "x86_64")]
-pub use x86::{Avx2, Avx512};
+pub use x86::{Avx2, Avx512, Avx512Floats};
 
 #[cfg(target_arch = "aarch64")]
 mod neon;

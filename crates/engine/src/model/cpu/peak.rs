@@ -35,7 +35,8 @@ impl Peak {
             match (tier.instructions(), self) {
                 (Instructions::Avx512, Self::Int8) => x86::int8(rounds),
                 (Instructions::Avx512, Self::Bf16) => x86::bf16(rounds),
-                (Instructions::Avx512, Self::F32) => x86::f32(rounds),
+                (Instructions::Amx, Self::Int8) => super::amx::peak(rounds),
+                (Instructions::Avx512 | Instructions::Amx, _) => x86::f32(rounds),
                 (Instructions::AvxVnni, Self::Int8) => x86::int8_vnni(rounds),
                 (Instructions::Avx2, Self::Int8) => x86::int8_avx2(rounds),
                 (Instructions::AvxVnni | Instructions::Avx2, _) => x86::f32_avx2(rounds),
@@ -122,7 +123,7 @@ impl Memory {
         let part = self.0.len() / n;
         let part = &self.0[i * part..][..part];
         #[cfg(target_arch = "x86_64")]
-        if Tier::detect().instructions() == Instructions::Avx512 {
+        if Tier::detect().instructions() >= Instructions::Avx512 {
             // SAFETY: the machine has the AVX-512 tier.
             return unsafe { x86::read(part) };
         }

@@ -37,7 +37,7 @@ fn int8_panel(panel: &Panel, tile: &Int8Tile, sums: &mut [Lanes], dot: &impl Dot
         let weights = unpack::scales(scales, panel, b);
         for (r, sums) in sums.iter_mut().enumerate() {
             let at = b * tile.height + r;
-            let (x, s, facts) = (&tile.values[at], tile.scales[at], tile.sums[at]);
+            let (x, s, facts) = (&tile.values[at].0, tile.scales[at], tile.sums[at]);
             let low = dot.dot(&block.0[..4], &x[..16]);
             let high = dot.dot(&block.0[4..], &x[16..]);
             let total: [i32; LANES] = match weights.halves {

@@ -18,7 +18,7 @@ use super::portable::{self, Lanes};
 use super::tier::{Instructions, Tier};
 use super::{Format, Input, Packed, unpack};
 #[cfg(target_arch = "x86_64")]
-use super::{avx2, avx512};
+use super::{amx, avx2, avx512};
 
 /// One layer of a [`multiply`].
 #[derive(Debug)]
@@ -142,10 +142,10 @@ impl<'a> Part<'a> {
             Coded::F32(_) | Coded::Swapped(_) => (4 * BLOCK, self.weights.format.block().max(CHUNK)),
         };
         let group = (RESIDENT / (stretch.min(k) * row_bytes).div_ceil(BLOCK) / ROWS).max(1);
-        let mut room = match input.coded {
-            Coded::F32(_) | Coded::Swapped(_) if !self.as_stored() => vec![[0.0; LANES]; PAIR * stretch],
-            _ => Vec::new(),
-        };
+        let mut room = Room::default();
+        if matches!(input.coded, Coded::F32(_) | Coded::Swapped(_)) && !self.as_stored() {
+            room.floats = vec![[0.0; LANES]; PAIR * stretch];
+        }
         let mut step = |spans: &[Span], first: usize, start: usize| {
             let stretch = Stretch { input, range: start..input.k().min(start + stretch) };
             self.products(first..panels.end.min(first + PAIR), spans, &stretch, &mut room);
@@ -162,7 +162,7 @@ impl<'a> Part<'a> {
     }
 
     /// Two panels and several tiles, over one stretch of `k`.
-    fn products(&self, panels: Range<usize>, spans: &[Span], stretch: &Stretch, room: &mut [Lanes]) {
+    fn products(&self, panels: Range<usize>, spans: &[Span], stretch: &Stretch, room: &mut Room) {
         let Stretch { input, range } = stretch;
         let (k, tier) = (input.k(), input.tier);
         let part = |i| self.weights.storage.panel(i).part(range.clone());
@@ -170,17 +170,24 @@ impl<'a> Part<'a> {
         let pair = &Pair { first: panels.start, panels: &both[..panels.len()] };
         let panels = pair.panels;
         match &input.coded {
-            Coded::Int8(int8) => spans.iter().enumerate().for_each(|(i, &span)| {
-                let tile = int8.tile(span, i == 0, k, range);
-                self.tile(pair, span, range, |sums| int8_tile(tier, panels, &tile, sums));
-            }),
+            Coded::Int8(int8) => {
+                let mut weights = Int8Weights::new(tier, panels, self.m, room);
+                for (i, &span) in spans.iter().enumerate() {
+                    let tile = int8.tile(span, i == 0, k, range);
+                    self.tile(pair, span, range, |sums| weights.add(&tile, sums));
+                }
+            }
             Coded::Bf16(pairs) => spans.iter().enumerate().for_each(|(i, &span)| {
                 let first = span.first * k.div_ceil(2) + range.start / 2 * span.height;
                 let x = &pairs[first..][..range.len().div_ceil(2) * span.height];
                 self.tile(pair, span, range, |sums| bf16_tile(tier, panels, x, i == 0, sums));
             }),
-            Coded::F32(values) => self.floats(pair, spans, stretch, (values, Order::Natural), room),
-            Coded::Swapped(values) => self.floats(pair, spans, stretch, (values, Order::Swapped), room),
+            Coded::F32(values) => {
+                self.floats(pair, spans, stretch, (values, Order::Natural), &mut room.floats)
+            }
+            Coded::Swapped(values) => {
+                self.floats(pair, spans, stretch, (values, Order::Swapped), &mut room.floats)
+            }
         }
     }
 
@@ -227,8 +234,8 @@ impl<'a> Part<'a> {
     /// Two panels and one tile: sums from zero, or from the stretch before, then written.
     fn tile(&self, pair: &Pair, span: Span, range: &Range<usize>, kernel: impl FnOnce(&mut [Lanes])) {
         self.expect_writes(pair, span);
-        let mut sums = [[0.0; LANES]; PAIR * ROWS];
-        let sums = &mut sums[..pair.panels.len() * span.height];
+        let mut sums = Lines([[0.0; LANES]; PAIR * ROWS]);
+        let sums = &mut sums.0[..pair.panels.len() * span.height];
         if range.start > 0 || self.goes_on {
             self.each_row(pair, span, sums, |sums, out| {
                 // SAFETY: the stretch before has written them, or they were written when they were handed over.
@@ -283,7 +290,7 @@ impl<'a> Part<'a> {
 const CHUNK: usize = 512;
 
 /// Panels that meet a tile together: each activation is loaded once for both.
-const PAIR: usize = 2;
+pub(super) const PAIR: usize = 2;
 
 /// Some of the values of all rows.
 struct Stretch<'a> {
@@ -297,11 +304,56 @@ struct Pair<'a> {
     panels: &'a [Panel<'a>],
 }
 
+/// Sums, each row of a panel in a line of its own.
+#[repr(align(64))]
+struct Lines([Lanes; PAIR * ROWS]);
+
+/// What one task makes of the weights before they are multiplied.
+#[derive(Default)]
+struct Room {
+    /// Two panels as floats.
+    floats: Vec<Lanes>,
+    #[cfg(target_arch = "x86_64")]
+    tiles: amx::Room,
+}
+
+/// Quantised weights of one or two panels.
+struct Int8Weights<'a> {
+    tier: Tier,
+    panels: &'a [Panel<'a>],
+    /// For full tiles, where the processor has its own.
+    #[cfg(target_arch = "x86_64")]
+    unpacked: Option<amx::Weights<'a>>,
+}
+
+impl<'a> Int8Weights<'a> {
+    /// The weights that `m` rows will meet.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "nothing is unpacked"))]
+    fn new(tier: Tier, panels: &'a [Panel<'a>], m: usize, room: &'a mut Room) -> Self {
+        Self {
+            tier,
+            panels,
+            // SAFETY: a tier exists only on machines that have its instructions.
+            #[cfg(target_arch = "x86_64")]
+            unpacked: (tier.instructions() == Instructions::Amx && m > ROWS)
+                .then(|| unsafe { amx::Weights::unpack(panels, &mut room.tiles) }),
+        }
+    }
+
+    fn add(&mut self, tile: &Int8Tile, sums: &mut [Lanes]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(unpacked) = self.unpacked.as_mut().filter(|_| tile.height == ROWS) {
+            return unpacked.add(tile, sums);
+        }
+        int8_tile(self.tier, self.panels, tile, sums);
+    }
+}
+
 fn int8_tile(tier: Tier, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
     match tier.instructions() {
         // SAFETY: a tier exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 => unsafe { avx512::int8(panels, tile, sums) },
+        Instructions::Avx512 | Instructions::Amx => unsafe { avx512::int8(panels, tile, sums) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::AvxVnni => unsafe { avx2::int8_vnni(panels, tile, sums) },
@@ -346,7 +398,7 @@ fn widened<'a>(tier: Tier, panel: &Panel<'a>, order: Order, room: &'a mut [Lanes
     match tier.instructions() {
         // SAFETY: a tier exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 => unsafe { avx512::widen(panel, 0, room) },
+        Instructions::Avx512 | Instructions::Amx => unsafe { avx512::widen(panel, 0, room) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 | Instructions::AvxVnni => unsafe { avx2::widen(panel, 0, room) },

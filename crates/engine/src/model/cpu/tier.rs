@@ -21,10 +21,13 @@ pub(super) enum Instructions {
     AvxVnni,
     /// AVX-512 F, BW, VNNI and BF16, and those of AVX2.
     Avx512,
+    /// AMX (products of tiles of 8-bit integers), and those of AVX-512. Pairs of bf16 are multiplied as floats, which is
+    /// faster on all processors that have AMX.
+    Amx,
 }
 
 impl Instructions {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Portable,
         Self::Neon,
         Self::NeonDotprod,
@@ -32,6 +35,7 @@ impl Instructions {
         Self::Avx2,
         Self::AvxVnni,
         Self::Avx512,
+        Self::Amx,
     ];
 
     /// Whether this machine has them, and whether its system saves their registers.
@@ -51,6 +55,7 @@ impl Instructions {
                 Self::Avx2 => avx2,
                 Self::AvxVnni => avx2 && is_x86_feature_detected!("avxvnni"),
                 Self::Avx512 => avx2 && avx512,
+                Self::Amx => avx2 && avx512 && super::amx::is_here(),
             }
         }
         #[cfg(target_arch = "aarch64")]
@@ -60,7 +65,7 @@ impl Instructions {
                 Self::Portable | Self::Neon => true,
                 Self::NeonDotprod => dotprod,
                 Self::NeonI8mm => dotprod && std::arch::is_aarch64_feature_detected!("i8mm"),
-                Self::Avx2 | Self::AvxVnni | Self::Avx512 => false,
+                Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Amx => false,
             }
         }
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -75,8 +80,8 @@ impl Tier {
     pub const PORTABLE: Self = Self(Instructions::Portable);
 
     /// The names of all tiers, slowest first among those of one architecture.
-    pub const NAMES: [&str; 7] =
-        ["portable", "neon", "neon-dotprod", "neon-i8mm", "avx2", "avxvnni", "avx512"];
+    pub const NAMES: [&str; 8] =
+        ["portable", "neon", "neon-dotprod", "neon-i8mm", "avx2", "avxvnni", "avx512", "amx"];
 
     /// The fastest tier of this machine.
     #[must_use]

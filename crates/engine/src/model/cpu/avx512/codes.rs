@@ -9,7 +9,7 @@ use std::arch::x86_64::{
 use crate::model::cpu::layout;
 
 /// One kind of codes.
-pub(super) trait Codes {
+pub(in crate::model::cpu) trait Codes {
     /// Bytes of a block.
     const BYTES: usize;
 
@@ -20,10 +20,10 @@ pub(super) trait Codes {
     unsafe fn unpack(at: *const u8) -> [__m512i; 8];
 }
 
-pub(super) struct Eight;
-pub(super) struct Four;
-pub(super) struct Five;
-pub(super) struct Six;
+pub(in crate::model::cpu) struct Eight;
+pub(in crate::model::cpu) struct Four;
+pub(in crate::model::cpu) struct Five;
+pub(in crate::model::cpu) struct Six;
 
 /// # Safety
 /// Line `i` from `at` can be read.

@@ -70,7 +70,7 @@ unsafe fn unpack<C: Codes, S: Scales, const N: usize>(
 /// Asks for what the panel's blocks will read soon.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn expect_reads<C: Codes>(panel: &Panel, b: usize) {
+pub(in crate::model::cpu) fn expect_reads<C: Codes>(panel: &Panel, b: usize) {
     for line in (0..C::BYTES).step_by(64) {
         expect_read(panel.values, panel.pitch.0, b * C::BYTES + line + AHEAD);
     }

@@ -13,7 +13,7 @@ use crate::model::cpu::input::{Int8Tile, Sums};
 use crate::model::cpu::layout::{self, SUPER};
 
 /// One kind of scales.
-pub(super) trait Scales {
+pub(in crate::model::cpu) trait Scales {
     /// What serves all rows of one block.
     type Block: Copy;
 
@@ -36,7 +36,7 @@ pub(super) trait Scales {
 
 /// One block of one row of a tile.
 #[derive(Clone, Copy)]
-pub(super) struct Activations {
+pub(in crate::model::cpu) struct Activations {
     values: *const i32,
     scale: *const f32,
     sums: *const Sums,
@@ -60,7 +60,7 @@ impl Activations {
 }
 
 /// The codes of a block, unpacked: group `j` in register `j`.
-pub(super) type Codes = [__m512i; 8];
+pub(in crate::model::cpu) type Codes = [__m512i; 8];
 
 /// `start` and the product of groups `first..first + groups` of each panel with one row. An activation is
 /// broadcast once for all panels: this machine loads one 512-bit register a cycle, as many as it multiplies.
@@ -104,7 +104,7 @@ fn scaled(integer: __m512i, d: __m512, scale: __m512, sum: __m512) -> __m512 {
 }
 
 /// One scale; codes stand `1 << SHIFT` above their value.
-pub(super) struct Plain<const SHIFT: u32>;
+pub(in crate::model::cpu) struct Plain<const SHIFT: u32>;
 
 impl<const SHIFT: u32> Scales for Plain<SHIFT> {
     type Block = __m512;
@@ -138,9 +138,9 @@ impl<const SHIFT: u32> Scales for Plain<SHIFT> {
 
 /// A scale and a minimum.
 #[derive(Clone, Copy)]
-pub(super) struct Affine {
-    d: __m512,
-    minimum: __m512,
+pub(in crate::model::cpu) struct Affine {
+    pub d: __m512,
+    pub minimum: __m512,
 }
 
 impl Affine {
@@ -161,7 +161,7 @@ impl Affine {
     }
 }
 
-pub(super) struct Minimum;
+pub(in crate::model::cpu) struct Minimum;
 
 impl Scales for Minimum {
     type Block = Affine;
@@ -190,7 +190,7 @@ impl Scales for Minimum {
     }
 }
 
-pub(super) struct Super;
+pub(in crate::model::cpu) struct Super;
 
 impl Scales for Super {
     type Block = Affine;
@@ -226,13 +226,13 @@ impl Scales for Super {
 }
 
 /// A scale of 256 values and integer scales of 16; codes stand 32 above their value.
-pub(super) struct Sixteen;
+pub(in crate::model::cpu) struct Sixteen;
 
 #[derive(Clone, Copy)]
-pub(super) struct Pair {
-    d: __m512,
-    first: __m512i,
-    last: __m512i,
+pub(in crate::model::cpu) struct Pair {
+    pub d: __m512,
+    pub first: __m512i,
+    pub last: __m512i,
 }
 
 impl Scales for Sixteen {

@@ -10,7 +10,7 @@ use std::arch::aarch64::{
     vshrq_n_u32, vst1q_f32, vsubq_f32,
 };
 
-use super::{Lanes, WIDTH, bf16, f16};
+use super::{Lanes, WIDTH, bf16, f16, widened};
 
 /// Four 128-bit registers. Every processor of this architecture has NEON, so that its instructions are enabled
 /// everywhere.
@@ -156,39 +156,13 @@ impl Lanes for Neon {
     fn keep_at_least(self, test: Self, bound: Self) -> Self {
         each!(kept, self, test, bound)
     }
-    /// Second halves, first halves.
-    type Pairs = [Self; 2];
-    type Pair = [f32; 2];
-    #[inline(always)]
-    fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
-        Self::load_swapped(x)
-    }
+    pairs_as_floats!();
     #[inline(always)]
     fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
         let at: *const u32 = x.as_ptr().cast();
         // Four pairs are 128 bits.
         let second = four!(|i| upper(vld1q_u32(at.add(4 * i))));
         [second, four!(|i| vreinterpretq_f32_u32(vshlq_n_u32::<16>(vld1q_u32(at.add(4 * i)))))]
-    }
-    #[inline(always)]
-    fn pair(x: [bf16; 2]) -> [f32; 2] {
-        super::Portable::pair(x)
-    }
-    #[inline(always)]
-    fn pairs(words: &[f32]) -> &[[f32; 2]] {
-        words.as_chunks().0
-    }
-    #[inline(always)]
-    fn pairs_mut(words: &mut [f32]) -> &mut [[f32; 2]] {
-        words.as_chunks_mut().0
-    }
-    #[inline(always)]
-    fn splat_pair(x: [f32; 2]) -> [Self; 2] {
-        [Self::splat(x[0]), Self::splat(x[1])]
-    }
-    #[inline(always)]
-    fn add_pairs(self, x: [Self; 2], y: [Self; 2]) -> Self {
-        x[1].mul_add(y[1], x[0].mul_add(y[0], self))
     }
     #[inline(always)]
     fn store_pairs(self, out: &mut [[f32; 2]]) -> Self {

@@ -9,93 +9,114 @@ use std::arch::x86_64::{
     _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi512_ps,
     _mm512_cmp_ps_mask, _mm512_cvtepu16_epi32, _mm512_cvtneps_pbh, _mm512_cvtph_ps, _mm512_div_ps,
     _mm512_dpbf16_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_mov_ps,
-    _mm512_max_ps, _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32, _mm512_storeu_ps,
-    _mm512_sub_ps,
+    _mm512_max_ps, _mm512_mul_ps, _mm512_permute_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_slli_epi32,
+    _mm512_storeu_ps, _mm512_sub_ps,
 };
 
 use std::mem::transmute;
 
-use super::{Lanes, WIDTH, bf16, f16};
+use super::{Lanes, WIDTH, bf16, f16, widened};
 
 /// One 512-bit register. Made only inside functions that enable AVX-512F.
 #[derive(Clone, Copy)]
 pub struct Avx512(__m512);
 
+/// The same, for processors that multiply floats twice as fast as pairs of bf16.
+#[derive(Clone, Copy)]
+pub struct Avx512Floats(__m512);
+
 /// Two 256-bit registers. Made only inside functions that enable AVX2, FMA and F16C.
 #[derive(Clone, Copy)]
 pub struct Avx2([__m256; 2]);
 
+/// What one register of 512 bits does, however pairs are multiplied.
+macro_rules! of_one_register {
+    () => {
+        #[inline(always)]
+        fn splat(x: f32) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_set1_ps(x) })
+        }
+        #[inline(always)]
+        fn load(x: &[f32; WIDTH]) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_loadu_ps(x.as_ptr()) })
+        }
+        #[inline(always)]
+        fn store(self, out: &mut [f32; WIDTH]) {
+            // SAFETY: see above the impl.
+            unsafe { _mm512_storeu_ps(out.as_mut_ptr(), self.0) }
+        }
+        #[inline(always)]
+        fn load_f16(x: &[f16; WIDTH]) -> Self {
+            // SAFETY: see above the impl.
+            unsafe { Self(_mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast()))) }
+        }
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_add_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn sub(self, other: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_sub_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn mul(self, other: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_mul_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn div(self, other: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_div_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn mul_add(self, by: Self, plus: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_fmadd_ps(self.0, by.0, plus.0) })
+        }
+        #[inline(always)]
+        fn max(self, other: Self) -> Self {
+            // SAFETY: see above the impl.
+            Self(unsafe { _mm512_max_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn scale_exponent(self, shift: Self) -> Self {
+            // SAFETY: see above the impl.
+            unsafe {
+                let by = _mm512_slli_epi32::<23>(_mm512_castps_si512(shift.0));
+                Self(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(self.0), by)))
+            }
+        }
+        #[inline(always)]
+        fn keep_at_least(self, test: Self, bound: Self) -> Self {
+            // SAFETY: see above the impl.
+            unsafe {
+                let keep = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(test.0, bound.0);
+                Self(_mm512_maskz_mov_ps(keep, self.0))
+            }
+        }
+        const ROWS: usize = 8;
+        const MANY: bool = true;
+        #[inline(always)]
+        fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
+            // SAFETY: see above the impl; sixteen pairs are 512 bits.
+            unsafe {
+                let pairs = _mm512_loadu_si512(x.as_ptr().cast());
+                let high = _mm512_set1_epi32(0xffff_0000_u32.cast_signed());
+                let second = _mm512_castsi512_ps(_mm512_and_si512(pairs, high));
+                [Self(second), Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(pairs)))]
+            }
+        }
+    };
+}
+
 // SAFETY (every block below): the types' contracts say that the features are enabled where they are used;
 // loads and stores take arrays of exactly one vector's length.
 impl Lanes for Avx512 {
-    #[inline(always)]
-    fn splat(x: f32) -> Self {
-        // SAFETY: see above the impl.
-        Self(unsafe { _mm512_set1_ps(x) })
-    }
-    #[inline(always)]
-    fn load(x: &[f32; WIDTH]) -> Self {
-        // SAFETY: see above the impl.
-        Self(unsafe { _mm512_loadu_ps(x.as_ptr()) })
-    }
-    #[inline(always)]
-    fn store(self, out: &mut [f32; WIDTH]) {
-        // SAFETY: see above the impl.
-        unsafe { _mm512_storeu_ps(out.as_mut_ptr(), self.0) }
-    }
-    #[inline(always)]
-    fn load_f16(x: &[f16; WIDTH]) -> Self {
-        // SAFETY: see above the impl.
-        unsafe { Self(_mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast()))) }
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        // SAFETY: see above the impl.
-        Self(unsafe { _mm512_add_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        // SAFETY: see above the impl.
-        Self(unsafe { _mm512_sub_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        // SAFETY: see above the impl.
-        Self(unsafe { _mm512_mul_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    fn div(self, other: Self) -> Self {
-        // SAFETY: see above the impl.
-        Self(unsafe { _mm512_div_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    fn mul_add(self, by: Self, plus: Self) -> Self {
-        // SAFETY: see above the impl.
-        Self(unsafe { _mm512_fmadd_ps(self.0, by.0, plus.0) })
-    }
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        // SAFETY: see above the impl.
-        Self(unsafe { _mm512_max_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    fn scale_exponent(self, shift: Self) -> Self {
-        // SAFETY: see above the impl.
-        unsafe {
-            let by = _mm512_slli_epi32::<23>(_mm512_castps_si512(shift.0));
-            Self(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(self.0), by)))
-        }
-    }
-    #[inline(always)]
-    fn keep_at_least(self, test: Self, bound: Self) -> Self {
-        // SAFETY: see above the impl.
-        unsafe {
-            let keep = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(test.0, bound.0);
-            Self(_mm512_maskz_mov_ps(keep, self.0))
-        }
-    }
-    const ROWS: usize = 8;
-    const MANY: bool = true;
+    of_one_register!();
     const PAIRED: bool = true;
     type Pairs = __m512bh;
     type Pair = f32;
@@ -103,16 +124,6 @@ impl Lanes for Avx512 {
     fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> __m512bh {
         // SAFETY: see above the impl; any bits are a vector of bf16.
         unsafe { transmute::<__m512i, __m512bh>(_mm512_loadu_si512(x.as_ptr().cast())) }
-    }
-    #[inline(always)]
-    fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
-        // SAFETY: see above the impl; sixteen pairs are 512 bits.
-        unsafe {
-            let pairs = _mm512_loadu_si512(x.as_ptr().cast());
-            let high = _mm512_set1_epi32(0xffff_0000_u32.cast_signed());
-            let second = _mm512_castsi512_ps(_mm512_and_si512(pairs, high));
-            [Self(second), Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(pairs)))]
-        }
     }
     #[inline(always)]
     fn pair(x: [bf16; 2]) -> f32 {
@@ -144,6 +155,22 @@ impl Lanes for Avx512 {
             let half = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(self.0));
             _mm256_storeu_si256(out.as_mut_ptr().cast(), half);
             Self(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half))))
+        }
+    }
+}
+
+impl Lanes for Avx512Floats {
+    of_one_register!();
+    pairs_as_floats!();
+    #[inline(always)]
+    fn store_pairs(self, out: &mut [[f32; 2]]) -> Self {
+        let out: &mut [f32; WIDTH] = out.as_flattened_mut().first_chunk_mut().expect("eight pairs");
+        // SAFETY: see above the first impl.
+        unsafe {
+            let half = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(self.0));
+            let rounded = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half)));
+            Self(_mm512_permute_ps::<0b10_11_00_01>(rounded)).store(out);
+            Self(rounded)
         }
     }
 }
@@ -253,13 +280,7 @@ impl Lanes for Avx2 {
         both!(kept, self, test, bound)
     }
     const ROWS: usize = 6;
-    /// Second halves, first halves.
-    type Pairs = [Self; 2];
-    type Pair = [f32; 2];
-    #[inline(always)]
-    fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
-        Self::load_swapped(x)
-    }
+    pairs_as_floats!();
     #[inline(always)]
     fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
         let at: *const __m256i = x.as_ptr().cast();
@@ -274,26 +295,6 @@ impl Lanes for Avx2 {
                 Self([_mm256_castsi256_ps(first[0]), _mm256_castsi256_ps(first[1])]),
             ]
         }
-    }
-    #[inline(always)]
-    fn pair(x: [bf16; 2]) -> [f32; 2] {
-        super::Portable::pair(x)
-    }
-    #[inline(always)]
-    fn pairs(words: &[f32]) -> &[[f32; 2]] {
-        words.as_chunks().0
-    }
-    #[inline(always)]
-    fn pairs_mut(words: &mut [f32]) -> &mut [[f32; 2]] {
-        words.as_chunks_mut().0
-    }
-    #[inline(always)]
-    fn splat_pair(x: [f32; 2]) -> [Self; 2] {
-        [Self::splat(x[0]), Self::splat(x[1])]
-    }
-    #[inline(always)]
-    fn add_pairs(self, x: [Self; 2], y: [Self; 2]) -> Self {
-        x[1].mul_add(y[1], x[0].mul_add(y[0], self))
     }
     #[inline(always)]
     fn store_pairs(self, out: &mut [[f32; 2]]) -> Self {

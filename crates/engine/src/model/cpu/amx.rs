@@ -1,0 +1,376 @@
+//! The AMX tier: products of quantised weights with full tiles of sixteen rows, by the processor's own tiles. All else this
+//! tier does with AVX-512.
+//!
+//! The codes of two panels are unpacked once for all rows. Then the processor multiplies a block of them with sixteen rows at a
+//! time, and stores 32-bit integers, while AVX-512 scales those of the group of blocks before: neither waits for the other. The
+//! integers are exact and their scales are applied in the order of `portable::int8`, so that the sums have the bits of any tier.
+
+mod tile;
+
+use std::arch::x86_64::{
+    __m512, __m512i, _mm512_cvtepi32_ps, _mm512_fmadd_ps, _mm512_load_ps, _mm512_load_si512, _mm512_loadu_ps,
+    _mm512_mul_ps, _mm512_set1_epi8, _mm512_set1_ps, _mm512_setzero_ps, _mm512_store_ps, _mm512_store_si512,
+    _mm512_storeu_ps, _mm512_sub_epi8,
+};
+
+use std::ops::Range;
+
+use super::avx512::{
+    codes::{Codes, Eight, Five, Four, Six},
+    int8::expect_reads,
+    scales::{Minimum, Plain, Scales, Sixteen, Super},
+};
+use super::input::{Int8Tile, ROWS};
+use super::layout::{BLOCK, LANES, Panel};
+use super::portable::Lanes;
+use super::{Format, schedule::PAIR};
+use tile::{Configured, INTEGERS, Shape};
+
+pub(super) use tile::is_here;
+
+/// One register.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; LANES]);
+
+/// Lines of a block's codes.
+const CODES: usize = BLOCK / 4;
+
+/// Room for what one thread needs beside the weights, reused from pair to pair of panels.
+#[derive(Default)]
+pub(super) struct Room {
+    /// `[blocks][panels][8]`: four signed codes of each of the 16 outputs.
+    codes: Vec<Line>,
+    /// `[blocks][panels][factors]`
+    factors: Vec<Line>,
+    /// `[2][group][panels][parts][16]`: the integers of the group of blocks at hand, and of the next.
+    integers: Vec<Line>,
+}
+
+/// Unpacked panels, in a thread whose tiles are ready for them.
+pub(super) struct Weights<'a> {
+    format: Format,
+    n_panels: usize,
+    blocks: usize,
+    room: &'a mut Room,
+    configured: Configured,
+}
+
+impl<'a> Weights<'a> {
+    /// One or two panels, all of their `k`.
+    ///
+    /// # Safety
+    /// The machine has the instructions of the AMX tier.
+    pub(super) unsafe fn unpack(panels: &[Panel], room: &'a mut Room) -> Self {
+        assert!((1..=PAIR).contains(&panels.len()), "one or two panels");
+        // SAFETY: the caller's promise.
+        let shape = unsafe {
+            match panels[0].format {
+                Format::Q8_0 => unpack::<Eight, Plain<7>>(panels, room),
+                Format::Q4_0 => unpack::<Four, Plain<3>>(panels, room),
+                Format::Q5_0 => unpack::<Five, Plain<4>>(panels, room),
+                Format::Q4_1 => unpack::<Four, Minimum>(panels, room),
+                Format::Q5_1 => unpack::<Five, Minimum>(panels, room),
+                Format::Q4K => unpack::<Four, Super>(panels, room),
+                Format::Q5K => unpack::<Five, Super>(panels, room),
+                Format::Q6K => unpack::<Six, Sixteen>(panels, room),
+                Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
+            }
+        };
+        // SAFETY: the caller's promise.
+        let configured = unsafe { Configured::new(shape) };
+        let (format, n_panels, blocks) = (panels[0].format, panels.len(), panels[0].k / BLOCK);
+        Self { format, n_panels, blocks, room, configured }
+    }
+
+    /// A full tile; `sums` (the rows of the first panel, then of the second) go on from what they hold.
+    pub(super) fn add(&mut self, tile: &Int8Tile, sums: &mut [Lanes]) {
+        assert_eq!(tile.height, ROWS, "a full tile");
+        assert_eq!(tile.values.len(), self.blocks * ROWS, "the same k");
+        assert_eq!(sums.len(), self.n_panels * ROWS, "one row of sums for each row of the tile");
+        // SAFETY: unpacked weights exist only on machines with these instructions; the lengths above, and `unpack`, which
+        // made room for so many blocks and panels.
+        unsafe {
+            match (self.format, self.n_panels) {
+                (Format::Q8_0 | Format::Q4_0 | Format::Q5_0, 1) => self.product::<Plain<0>, 1, 4>(tile, sums),
+                (Format::Q8_0 | Format::Q4_0 | Format::Q5_0, _) => self.product::<Plain<0>, 2, 4>(tile, sums),
+                (Format::Q6K, 1) => self.product::<Sixteen, 1, 2>(tile, sums),
+                (Format::Q6K, _) => self.product::<Sixteen, 2, 2>(tile, sums),
+                (_, 1) => self.product::<Minimum, 1, 4>(tile, sums),
+                (_, _) => self.product::<Minimum, 2, 4>(tile, sums),
+            }
+        }
+    }
+
+    /// `N` panels, `G` blocks at a time.
+    ///
+    /// # Safety
+    /// The machine has the instructions of the AMX tier, the room holds `N` panels with the factors of `K`, and the tile and
+    /// the sums have sixteen rows of as many blocks.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    unsafe fn product<K: Kind, const N: usize, const G: usize>(
+        &mut self,
+        tile: &Int8Tile,
+        sums: &mut [Lanes],
+    ) {
+        let group = G * N * K::SHAPE.parts() * INTEGERS;
+        let integers = self.room.integers[..2 * group].as_mut_ptr();
+        let (codes, factors) = (self.room.codes.as_ptr(), self.room.factors.as_ptr());
+        let blocks = self.blocks;
+        // SAFETY: block `b` is in the tile and in the codes, and the integers have room for `G` blocks in each half.
+        let multiply = |b: usize| unsafe {
+            let out = integers.add(b / G % 2 * group + b % G * (group / G));
+            let (x, codes) = (tile.values.as_ptr().add(b * ROWS), codes.add(b * N * CODES));
+            self.configured.multiply::<N>(K::SHAPE, x.cast(), codes.cast(), out.cast());
+        };
+        (0..G.min(blocks)).for_each(multiply);
+        for first in (0..blocks).step_by(G) {
+            let at = Group::<K, N> {
+                // SAFETY: as above.
+                integers: unsafe { integers.add(first / G % 2 * group) },
+                // SAFETY: the blocks are below their number, as the caller promises of the factors.
+                factors: unsafe { factors.add(first * N * K::FACTORS) },
+                scales: &tile.scales[first * ROWS..],
+                scaled: &tile.sums[first * ROWS..],
+                kind: std::marker::PhantomData,
+            };
+            for i in 0..G {
+                if first + G + i < blocks {
+                    multiply(first + G + i);
+                }
+                let rows = i * ROWS / G..(i + 1) * ROWS / G;
+                // SAFETY: the group has so many blocks, the tile sixteen rows.
+                unsafe {
+                    match (blocks - first).min(G) {
+                        1 => at.rows::<1>(rows, sums),
+                        2 => at.rows::<2>(rows, sums),
+                        3 => at.rows::<3>(rows, sums),
+                        _ => at.rows::<4>(rows, sums),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Fills the room with the codes and the factors of some panels.
+///
+/// # Safety
+/// The machine has AVX-512 F, BW and VNNI; the panels' format has codes `C` and scales `K`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn unpack<C: Codes, K: Kind>(panels: &[Panel], room: &mut Room) -> Shape {
+    let (n, blocks) = (panels.len(), panels[0].k / BLOCK);
+    assert!(panels.iter().all(|panel| panel.values.len() == C::BYTES * blocks), "the same k");
+    let zero = Line([0.0; LANES]);
+    room.codes.resize(blocks * n * CODES, zero);
+    room.factors.resize(blocks * n * K::FACTORS, zero);
+    room.integers.resize(2 * 4 * PAIR * INTEGERS, zero);
+    let offset = _mm512_set1_epi8(panels[0].format.offset() as i8);
+    for b in 0..blocks {
+        for (p, panel) in panels.iter().enumerate() {
+            expect_reads::<C>(panel, b);
+            let codes = &mut room.codes[(b * n + p) * CODES..][..CODES];
+            let factors = &mut room.factors[(b * n + p) * K::FACTORS..][..K::FACTORS];
+            // SAFETY: block `b` is in the panel; a line is a register, aligned as one.
+            unsafe {
+                let groups = C::unpack(panel.values.as_ptr().add(b * C::BYTES));
+                for (line, group) in codes.iter_mut().zip(groups) {
+                    _mm512_store_si512(std::ptr::from_mut(line).cast(), _mm512_sub_epi8(group, offset));
+                }
+                let block = K::load(panel.scales.as_ptr(), b);
+                for (line, factor) in factors.iter_mut().zip(K::factors_of(block)) {
+                    _mm512_store_ps(line.0.as_mut_ptr(), factor);
+                }
+            }
+        }
+    }
+    K::SHAPE
+}
+
+/// What the tiles made of some blocks, and what it is multiplied with.
+struct Group<'a, K, const N: usize> {
+    integers: *const Line,
+    factors: *const Line,
+    scales: &'a [f32],
+    scaled: &'a [super::input::Sums],
+    kind: std::marker::PhantomData<K>,
+}
+
+impl<K: Kind, const N: usize> Group<'_, K, N> {
+    /// Adds `B` blocks to the sums of some rows, one after the other.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 F; the group has at least `B` blocks, the rows are below 16 and `sums` has sixteen rows a
+    /// panel.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn rows<const B: usize>(&self, rows: Range<usize>, sums: &mut [Lanes]) {
+        for p in 0..N {
+            // SAFETY: the caller's promise; a line is a register, aligned as one.
+            unsafe {
+                let mut factors = [K::factors_at(self.factors.add(p * K::FACTORS)); B];
+                for (b, factors) in factors.iter_mut().enumerate() {
+                    *factors = K::factors_at(self.factors.add((b * N + p) * K::FACTORS));
+                }
+                for r in rows.clone() {
+                    let sum = sums.as_mut_ptr().add(p * ROWS + r).cast();
+                    let mut local = _mm512_loadu_ps(sum);
+                    for (b, factors) in factors.iter().enumerate() {
+                        let integers = self.integers.add((b * N + p) * K::SHAPE.parts() * INTEGERS + r);
+                        let at = b * ROWS + r;
+                        let x = (*self.scales.get_unchecked(at), self.scaled.get_unchecked(at).scaled);
+                        local = K::scaled(integers, *factors, x, local);
+                    }
+                    _mm512_storeu_ps(sum, local);
+                }
+            }
+        }
+    }
+}
+
+/// One kind of scales, as this tier applies them.
+trait Kind: Scales {
+    /// How a block of it is multiplied.
+    const SHAPE: Shape;
+    /// Lines of factors for one block of one panel.
+    const FACTORS: usize;
+
+    /// # Safety
+    /// The machine has AVX-512 F, BW and VNNI.
+    unsafe fn factors_of(block: Self::Block) -> [__m512; 3];
+
+    /// The factors of one block of one panel.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 F; the lines can be read.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn factors_at(at: *const Line) -> [__m512; 3] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let line = |i: usize| if i < Self::FACTORS { line(at, i) } else { _mm512_setzero_ps() };
+            [line(0), line(1), line(2)]
+        }
+    }
+
+    /// `sum` and one block of one row, whose scale and scaled sum of activations are `x`.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 F; the lines can be read.
+    unsafe fn scaled(integers: *const Line, factors: [__m512; 3], x: (f32, f32), sum: __m512) -> __m512;
+}
+
+/// # Safety
+/// The machine has AVX-512 F; the line can be read.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn line(at: *const Line, i: usize) -> __m512 {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_load_ps(at.add(i).cast()) }
+}
+
+/// # Safety
+/// As [`line`].
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn float(at: *const Line) -> __m512 {
+    // SAFETY: the caller's promise.
+    let integers: __m512i = unsafe { _mm512_load_si512(at.cast()) };
+    _mm512_cvtepi32_ps(integers)
+}
+
+impl<const SHIFT: u32> Kind for Plain<SHIFT> {
+    const SHAPE: Shape = Shape::Whole;
+    const FACTORS: usize = 1;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    unsafe fn factors_of(d: __m512) -> [__m512; 3] {
+        [d; 3]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn scaled(
+        integers: *const Line,
+        factors: [__m512; 3],
+        (scale, _): (f32, f32),
+        sum: __m512,
+    ) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_fmadd_ps(float(integers), _mm512_mul_ps(factors[0], _mm512_set1_ps(scale)), sum) }
+    }
+}
+
+/// Formats with a minimum; [`Super`] is one of them once its scales are multiplied out.
+macro_rules! with_minimum {
+    ($kind:ty) => {
+        impl Kind for $kind {
+            const SHAPE: Shape = Shape::Whole;
+            const FACTORS: usize = 2;
+
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+            unsafe fn factors_of(block: Self::Block) -> [__m512; 3] {
+                [block.d, block.minimum, block.d]
+            }
+
+            #[inline]
+            #[target_feature(enable = "avx512f")]
+            unsafe fn scaled(
+                integers: *const Line,
+                factors: [__m512; 3],
+                (scale, scaled): (f32, f32),
+                sum: __m512,
+            ) -> __m512 {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let d = _mm512_mul_ps(factors[0], _mm512_set1_ps(scale));
+                    let sum = _mm512_fmadd_ps(float(integers), d, sum);
+                    _mm512_fmadd_ps(factors[1], _mm512_set1_ps(scaled), sum)
+                }
+            }
+        }
+    };
+}
+
+with_minimum!(Minimum);
+with_minimum!(Super);
+
+impl Kind for Sixteen {
+    const SHAPE: Shape = Shape::Halves;
+    const FACTORS: usize = 3;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    unsafe fn factors_of(block: Self::Block) -> [__m512; 3] {
+        [block.d, _mm512_cvtepi32_ps(block.first), _mm512_cvtepi32_ps(block.last)]
+    }
+
+    /// The products of halves with their integer scales, and the sum of both, are whole numbers below 2^24, which floats
+    /// hold exactly. They go on from zero, so that a product of nothing is no negative zero.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn scaled(
+        integers: *const Line,
+        factors: [__m512; 3],
+        (scale, _): (f32, f32),
+        sum: __m512,
+    ) -> __m512 {
+        // SAFETY: the caller's promise; the second half's integers follow the first's.
+        unsafe {
+            let first = _mm512_fmadd_ps(float(integers), factors[1], _mm512_setzero_ps());
+            let both = _mm512_fmadd_ps(float(integers.add(INTEGERS)), factors[2], first);
+            _mm512_fmadd_ps(both, _mm512_mul_ps(factors[0], _mm512_set1_ps(scale)), sum)
+        }
+    }
+}
+
+/// Runs `rounds` rounds of products of a block, and nothing else. Returns the products of a round.
+///
+/// # Safety
+/// The machine has the instructions of the AMX tier.
+pub(super) unsafe fn peak(rounds: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { Configured::new(Shape::Whole).run(rounds) }
+}
