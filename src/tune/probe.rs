@@ -213,8 +213,7 @@ pub fn fit(
     let names: BTreeSet<String> = documents.iter().map(Document::name).collect();
     let sources: BTreeSet<String> =
         examples.iter().flat_map(|example| trained::short_hashes(&example.rated.segment.source)).collect();
-    let (mean, of_facts) =
-        scoring.map.split_last_chunk::<{ Facts::COUNT }>().expect("the inputs end in the facts");
+    let (mean, facts) = scoring.of_states_and_facts();
     let width = mean.len();
     let f32s = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
     let chance = |which: usize| Chance {
@@ -243,7 +242,7 @@ pub fn fit(
         any: chance(0),
         major: chance(1),
         major_from: marking.major_from,
-        score: Score { mean: f32s(mean), facts: (*of_facts).into() },
+        score: Score { mean: f32s(mean), facts },
         calibrations: scoring.calibrations,
         ..Fit::default()
     };

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use super::{Error, Example, FOLDS, ROWS, Readings, Subject, best, fold, inputs, scale, total};
 use crate::{
-    judges::probe::fit::{self, Calibration},
+    judges::probe::{
+        facts::Facts,
+        fit::{self, Calibration},
+    },
     segment::Segment,
     tune::{
         ridge::{Map, Sums},
@@ -117,6 +120,13 @@ impl<'a> Norms<'a> {
 }
 
 impl Scoring {
+    /// What the map gives the mean state and the facts.
+    pub fn of_states_and_facts(&self) -> (&[f64], Facts) {
+        let (states, facts) =
+            self.map.split_last_chunk::<{ Facts::COUNT }>().expect("the inputs end in the facts");
+        (states, (*facts).into())
+    }
+
     pub fn fit(
         examples: &[Example<'_>],
         spoilt: &[Spoilt<'_>],
