@@ -97,7 +97,7 @@ fn described(method: &Method) -> Value {
         "roles": method.roles.iter().map(|role| role.name()).collect::<Vec<_>>(),
         "presets": method.presets.iter().map(|preset| preset.name()).collect::<Vec<_>>(),
         "granularities": method.granularities.iter().map(|g| g.name()).collect::<Vec<_>>(),
-        "weights": method.weights, "options": options,
+        "weights": method.weights, "misses": method.misses, "options": options,
     })
 }
 
@@ -149,7 +149,7 @@ fn rows(method: &Method) -> Vec<(&'static str, String)> {
     let calls =
         if least == most { least.to_string() } else { format!("{least} to {most}, typically {typical}") };
     let names = |names: Vec<&str>| if names.is_empty() { "-".to_string() } else { names.join(", ") };
-    vec![
+    let mut rows = vec![
         ("paper", method.citation.to_string()),
         ("stages", names(method.stages.iter().map(|stage| stage.name()).collect())),
         ("roles", names(method.roles.iter().map(|role| role.name()).collect())),
@@ -158,5 +158,7 @@ fn rows(method: &Method) -> Vec<(&'static str, String)> {
         ("granularity", names(method.granularities.iter().map(|g| g.name()).collect())),
         ("presets", names(method.presets.iter().map(|p| p.name()).collect())),
         ("weights", method.weights.unwrap_or("-").to_string()),
-    ]
+    ];
+    rows.extend(method.misses.map(|misses| ("may miss", misses.to_string())));
+    rows
 }

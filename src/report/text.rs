@@ -4,12 +4,14 @@ use std::fmt::Write;
 
 use super::{Detail, marked, plain};
 use crate::{
+    judges::{Method, registry, rubric_mqm},
     mqm::{ErrorSpan, Severity, Side},
     run::{
         Record, Status, Summary,
         summary::{Common, Cost, SystemSummary},
     },
     segment::numbered,
+    signature::Signature,
 };
 
 /// How many units are shown with their errors; `tribunal show` and `verdicts.jsonl` have the others.
@@ -55,7 +57,7 @@ pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> 
     }
     parts.push(rounds(summary, look));
     parts.push(outcomes(&summary.cost));
-    if summary.signature.starts_with("method:rubric-mqm|") {
+    if method(&summary.signature).is_some_and(|method| method.name == rubric_mqm::METHOD.name) {
         parts.push(categories(&summary.systems, look));
     }
     parts.push(paint(&summary.signature, "\x1b[2m", look) + "\n");
@@ -66,14 +68,17 @@ pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> 
     parts.join("\n")
 }
 
-/// What a reader who sees few marks must know of a judge that explains nothing.
+/// What a reader of few marks must know of the judge.
 fn blind_spots(signature: &str, look: Look) -> String {
-    if !signature.starts_with("method:probe|") {
-        return String::new();
-    }
-    let said = "probe: a translation without a mark may still have errors, such as a dropped negation, an omission or a \
-                word left untranslated";
-    marked::wrapped(said, look.width).into_iter().map(|line| line + "\n").collect()
+    let Some(method) = method(signature) else { return String::new() };
+    let said = method.misses.map(|misses| format!("{}: {misses}", method.name)).unwrap_or_default();
+    marked::wrapped(&said, look.width).into_iter().map(|line| line + "\n").collect()
+}
+
+/// The method that a signature names, if it is one of ours.
+fn method(signature: &str) -> Option<&'static Method> {
+    let signature: Signature = signature.parse().ok()?;
+    registry::find(signature.get("method")?).ok()
 }
 
 /// The systems side by side; those of each language pair apart.

@@ -262,18 +262,21 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// The time that the rest will take. Finished groups say how many questions their work takes; the questions answered so
-/// far, those of unfinished groups among them, say how far the run has come.
+/// The time that the rest will take. Finished groups say how many questions and tokens their work takes; the questions
+/// answered and the tokens computed so far, those of unfinished groups among them, say how far the run has come.
 fn left(state: &State, extent: Extent, seconds: f64) -> Option<f64> {
     if state.work == 0 {
         return None;
     }
     let by_work = state.work as f64 / extent.work.max(1) as f64;
-    let share = if state.cost.calls == 0 {
-        by_work
-    } else {
-        (by_work * state.questions as f64 / state.cost.calls as f64).max(by_work)
+    let finished = &state.cost.usage;
+    let by = |so_far: usize, finished: usize| match finished {
+        0 => by_work,
+        _ => by_work * so_far as f64 / finished as f64,
     };
+    let by_questions = by(state.questions, state.cost.calls);
+    let by_tokens = by(state.read, finished.computed + finished.generated);
+    let share = by_work.max(by_questions).max(by_tokens);
     // What is not finished takes some time yet, whatever the estimate.
     let share = share.min(0.995);
     Some(seconds * (1.0 - share) / share)
@@ -334,6 +337,16 @@ mod tests {
             line,
             "2/12 verdicts, 0 questions, 3400 tokens, 340 tokens/s, 0% cached, time left not known yet"
         );
+    }
+
+    #[test]
+    fn tokens_of_unfinished_groups_shorten_the_estimate() {
+        let mut first = state(1, 100, 1, 1);
+        first.cost.usage = Usage { computed: 90, generated: 10, ..Usage::default() };
+        assert!((left(&first, EXTENT, 10.0).unwrap() - 90.0).abs() < 1e-9, "a tenth of the work took 10 s");
+        // Half of the tokens that ten such groups take are computed.
+        first.read = 500;
+        assert!((left(&first, EXTENT, 10.0).unwrap() - 10.0).abs() < 1e-9);
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub const METHOD: Method = Method {
     // One for all translations of a source.
     calls: Calls::exactly(1),
     scale: "1 to 10, lower is easier; the score is its negative",
+    misses: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Strict],
     weights: None,

@@ -86,6 +86,7 @@ pub const METHOD: Method = Method {
     roles: &[Role::Annotator],
     calls: Calls { least: 1, typical: 2, most: 2 },
     scale: "-(w-major * major + minor), 0 is best and higher is better",
+    misses: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,

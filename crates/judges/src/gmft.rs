@@ -54,6 +54,7 @@ pub const METHOD: Method = Method {
     roles: &[Role::Annotator],
     calls: Calls::exactly(1),
     scale: "negative penalty, 0 is best and higher is better",
+    misses: None,
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     presets: &[Preset::Strict],
     weights: Some("gemba"),

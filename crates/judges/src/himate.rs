@@ -90,6 +90,7 @@ pub const METHOD: Method = Method {
     // No subtype finds anything; four do, and two of them discuss; all do and never agree. Unusable answers apart.
     calls: Calls { least: 19, typical: 35, most: 133 },
     scale: "negative penalty, 0 is best and higher is better",
+    misses: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("himate"),

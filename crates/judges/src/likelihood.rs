@@ -50,6 +50,7 @@ pub const METHOD: Method = Method {
     // For each direction one, with relative=on two.
     calls: Calls { least: 1, typical: 1, most: 4 },
     scale: "log-probability in nats, per token or (norm=sum) of the whole text; higher is better",
+    misses: None,
     granularities: &[Granularity::Seg, Granularity::Doc],
     presets: &[Preset::Strict],
     weights: None,

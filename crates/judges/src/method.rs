@@ -23,6 +23,8 @@ pub struct Method {
     pub calls: Calls,
     /// The scale of `raw` and its direction.
     pub scale: &'static str,
+    /// Errors that it was seen to pass over, as a sentence for whoever reads its verdicts; `None` where nobody looked.
+    pub misses: Option<&'static str>,
     /// What one prompt may see, the default first.
     pub granularities: &'static [Granularity],
     pub presets: &'static [Preset],

@@ -50,6 +50,10 @@ pub const METHOD: Method = Method {
     calls: Calls::exactly(1),
     scale: "MQM penalty as raters would give it, negative; higher is better; predicted apart from the marked words, so a \
             text with no marks can score below 0",
+    misses: Some(
+        "a translation without a mark may still have errors, such as a dropped negation, an omission or a word left \
+             untranslated",
+    ),
     granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
     weights: Some("wmt"),

@@ -99,6 +99,7 @@ pub const METHOD: Method = Method {
     // Ten rounds of a call of the core agent and two of another, and the forced end.
     calls: Calls { least: 1, typical: 3, most: 31 },
     scale: "0 to 4, higher is better",
+    misses: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,

@@ -86,6 +86,7 @@ pub const METHOD: Method = Method {
     calls: Calls::exactly(1),
     scale: "negative points (or penalty), 0 is best and higher is better; as code without points: penalty over \
             100, lower is better",
+    misses: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("rubric-mqm"),

@@ -50,6 +50,7 @@ pub const METHOD: Method = Method {
     roles: &[Role::Annotator],
     calls: Calls::exactly(2),
     scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
+    misses: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
     weights: Some("gemba"),
