@@ -15,18 +15,16 @@ use std::arch::x86_64::{
 
 use std::ops::Range;
 
+use super::Format;
 use super::avx512::{
     codes::{Codes, Eight, Five, Four, Six},
     int8::expect_reads,
     scales::{Minimum, Plain, Scales, Sixteen, Super},
 };
 use super::input::{Int8Tile, ROWS};
-use super::layout::{BLOCK, LANES, Panel};
+use super::layout::{BLOCK, LANES, PAIR, Panel};
 use super::portable::Lanes;
-use super::{Format, schedule::PAIR};
 use tile::{Configured, INTEGERS, Shape};
-
-pub(super) use tile::is_here;
 
 /// One register.
 #[derive(Clone, Copy)]

@@ -31,6 +31,9 @@ pub(super) const BLOCK: usize = 32;
 /// Blocks of 32 in a block of 256.
 pub(super) const SUPER: usize = 8;
 
+/// Panels that meet a tile together: each activation is loaded once for both.
+pub(super) const PAIR: usize = 2;
+
 /// How weights are stored in the file.
 #[expect(missing_docs, reason = "the names are ggml's own")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

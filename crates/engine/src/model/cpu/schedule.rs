@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::ahead;
 use super::floats::{self, Order};
 use super::input::{Coded, Int8Tile, ROWS, Span, Sums};
-use super::layout::{BLOCK, LANES, Panel};
+use super::layout::{BLOCK, LANES, PAIR, Panel};
 #[cfg(target_arch = "aarch64")]
 use super::neon;
 use super::portable::{self, Lanes};
@@ -183,10 +183,10 @@ impl<'a> Part<'a> {
                 self.tile(pair, span, range, |sums| bf16_tile(tier, panels, x, i == 0, sums));
             }),
             Coded::F32(values) => {
-                self.floats(pair, spans, stretch, (values, Order::Natural), &mut room.floats)
+                self.floats(pair, spans, stretch, (values, Order::Natural), &mut room.floats);
             }
             Coded::Swapped(values) => {
-                self.floats(pair, spans, stretch, (values, Order::Swapped), &mut room.floats)
+                self.floats(pair, spans, stretch, (values, Order::Swapped), &mut room.floats);
             }
         }
     }
@@ -288,9 +288,6 @@ impl<'a> Part<'a> {
 /// Values of `k` that are widened at a time, if a block has no more: two panels of them fit the first-level cache
 /// beside what they are read from.
 const CHUNK: usize = 512;
-
-/// Panels that meet a tile together: each activation is loaded once for both.
-pub(super) const PAIR: usize = 2;
 
 /// Some of the values of all rows.
 struct Stretch<'a> {

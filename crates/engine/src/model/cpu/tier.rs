@@ -55,7 +55,7 @@ impl Instructions {
                 Self::Avx2 => avx2,
                 Self::AvxVnni => avx2 && is_x86_feature_detected!("avxvnni"),
                 Self::Avx512 => avx2 && avx512,
-                Self::Amx => avx2 && avx512 && super::amx::is_here(),
+                Self::Amx => avx2 && avx512 && has_tiles(),
             }
         }
         #[cfg(target_arch = "aarch64")]
@@ -73,6 +73,28 @@ impl Instructions {
             self == Self::Portable
         }
     }
+}
+
+/// Whether this machine has tiles of 8-bit integers and the system lets this process use them, for which it must be asked.
+#[cfg(target_arch = "x86_64")]
+fn has_tiles() -> bool {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    const TILES_OF_INT8: u32 = 1 << 24 | 1 << 25;
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & TILES_OF_INT8 == TILES_OF_INT8 && may_use_tiles()
+}
+
+/// Source: Linux, `Documentation/arch/x86/xstate.rst`.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn may_use_tiles() -> bool {
+    const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
+    const TILE_DATA: libc::c_long = 18;
+    // SAFETY: a request that changes nothing but what this process may use.
+    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
+}
+
+#[cfg(all(target_arch = "x86_64", not(target_os = "linux")))]
+fn may_use_tiles() -> bool {
+    false
 }
 
 impl Tier {

@@ -1,36 +1,10 @@
-//! The processor's tiles: whether they are there, their shapes, one product. The compiler has no stable functions for them, so
+//! The processor's tiles: their shapes, one product. The compiler has no stable functions for them, so
 //! that the instructions are written out.
 
-use std::{
-    arch::asm, arch::x86_64::__cpuid, arch::x86_64::__cpuid_count, marker::PhantomData, sync::OnceLock,
-};
+use std::{arch::asm, marker::PhantomData};
 
 /// Lines of one tile of integers: one for each row.
 pub(super) const INTEGERS: usize = 16;
-
-/// Whether this machine has tiles of 8-bit integers and the system lets this process use them, which it must be asked for once.
-pub(in crate::model::cpu) fn is_here() -> bool {
-    static HERE: OnceLock<bool> = OnceLock::new();
-    *HERE.get_or_init(|| {
-        const TILES: u32 = 1 << 24;
-        const INT8: u32 = 1 << 25;
-        __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & (TILES | INT8) == TILES | INT8 && is_permitted()
-    })
-}
-
-/// Source: Linux, `Documentation/arch/x86/xstate.rst`.
-#[cfg(target_os = "linux")]
-fn is_permitted() -> bool {
-    const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
-    const TILE_DATA: libc::c_long = 18;
-    // SAFETY: a request that changes nothing but what this process may use.
-    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_permitted() -> bool {
-    false
-}
 
 /// How the 32 values of a block are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +34,10 @@ impl Shape {
 }
 
 /// Says that the tiles of this thread have one of the two shapes; they are given back in the end.
-pub(super) struct Configured(PhantomData<*const ()>);
+pub(super) struct Configured {
+    shape: Shape,
+    of_this_thread: PhantomData<*const ()>,
+}
 
 #[repr(C, align(64))]
 struct Configuration {
@@ -76,7 +53,7 @@ impl Configured {
     /// Tiles 0 to 3 for integers, 4 and 5 for activations, 6 and 7 for codes.
     ///
     /// # Safety
-    /// [`is_here`], and this thread has no other tiles.
+    /// The machine has the instructions of the AMX tier, and this thread has no other tiles.
     pub(super) unsafe fn new(shape: Shape) -> Self {
         let depth = shape.depth();
         let mut this =
@@ -85,9 +62,9 @@ impl Configured {
         this.rows[..8].copy_from_slice(&[16, 16, 16, 16, 16, 16, depth / 4, depth / 4]);
         // SAFETY: the caller's promise, and a configuration of 64 bytes.
         unsafe {
-            asm!("ldtilecfg [{}]", in(reg) &raw const this, options(nostack, readonly, preserves_flags))
+            asm!("ldtilecfg [{}]", in(reg) &raw const this, options(nostack, readonly, preserves_flags));
         };
-        Self(PhantomData)
+        Self { shape, of_this_thread: PhantomData }
     }
 
     /// One block of sixteen rows at `x`, 32 bytes each, with `N` panels, whose codes follow each other; `out` gets the integers
@@ -104,6 +81,7 @@ impl Configured {
         codes: *const u8,
         out: *mut u8,
     ) {
+        debug_assert_eq!(self.shape, shape, "the tiles' shape");
         // SAFETY: the caller's promise.
         unsafe {
             match (shape, N) {
@@ -161,6 +139,7 @@ impl Configured {
 impl Configured {
     /// Products of a block on four tiles in turn, which nothing is loaded for. Returns those of a round.
     pub(super) fn run(&self, rounds: usize) -> usize {
+        debug_assert_eq!(self.shape, Shape::Whole, "the tiles' shape");
         for _ in 0..rounds {
             // SAFETY: the thread has tiles, whose values do not matter.
             unsafe {
