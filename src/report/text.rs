@@ -4,14 +4,12 @@ use std::fmt::Write;
 
 use super::{Detail, marked, plain};
 use crate::{
-    judges::{Method, registry, rubric_mqm},
     mqm::{ErrorSpan, Severity, Side},
     run::{
         Record, Status, Summary,
         summary::{Common, Cost, SystemSummary},
     },
     segment::numbered,
-    signature::Signature,
 };
 
 /// How many units are shown with their errors; `tribunal show` and `verdicts.jsonl` have the others.
@@ -57,28 +55,22 @@ pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> 
     }
     parts.push(rounds(summary, look));
     parts.push(outcomes(&summary.cost));
-    if method(&summary.signature).is_some_and(|method| method.name == rubric_mqm::METHOD.name) {
+    if summary.method().is_some_and(|method| method.name == "rubric-mqm") {
         parts.push(categories(&summary.systems, look));
     }
     parts.push(paint(&summary.signature, "\x1b[2m", look) + "\n");
     parts.push(missing(summary, look));
     // Last, where it is still to be seen when all has been printed.
-    parts.push(tables(summary, shown.names_errors, look) + &blind_spots(&summary.signature, look));
+    parts.push(tables(summary, shown.names_errors, look) + &blind_spots(summary, look));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
 
 /// What a reader of few marks must know of the judge.
-fn blind_spots(signature: &str, look: Look) -> String {
-    let Some(method) = method(signature) else { return String::new() };
+fn blind_spots(summary: &Summary, look: Look) -> String {
+    let Some(method) = summary.method() else { return String::new() };
     let said = method.misses.map(|misses| format!("{}: {misses}", method.name)).unwrap_or_default();
     marked::wrapped(&said, look.width).into_iter().map(|line| line + "\n").collect()
-}
-
-/// The method that a signature names, if it is one of ours.
-fn method(signature: &str) -> Option<&'static Method> {
-    let signature: Signature = signature.parse().ok()?;
-    registry::find(signature.get("method")?).ok()
 }
 
 /// The systems side by side; those of each language pair apart.

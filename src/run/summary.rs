@@ -10,7 +10,12 @@ use super::{
     health::{Asked, Finding, Signs},
     record::{Record, Status},
 };
-use crate::{llm::Usage, mqm::Severity, signature::Signature};
+use crate::{
+    judges::{Method, registry},
+    llm::Usage,
+    mqm::Severity,
+    signature::Signature,
+};
 
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -142,6 +147,13 @@ impl SystemSummary {
 }
 
 impl Summary {
+    /// The method that the signature names, if it is one of ours.
+    #[must_use]
+    pub fn method(&self) -> Option<&'static Method> {
+        let signature: Signature = self.signature.parse().ok()?;
+        registry::find(signature.get("method")?).ok()
+    }
+
     /// Sums up records in the order of `verdicts.jsonl`; `questions` are some of those that were asked.
     #[must_use]
     pub fn of(records: &[Record], signature: &Signature, questions: &[Asked], cost: Cost) -> Self {
