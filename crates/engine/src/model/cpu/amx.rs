@@ -13,7 +13,7 @@ use std::arch::x86_64::{
     _mm512_storeu_ps, _mm512_sub_epi8,
 };
 
-use std::ops::Range;
+use std::{marker::PhantomData, ops::Range};
 
 use super::Format;
 use super::avx512::{
@@ -21,8 +21,8 @@ use super::avx512::{
     int8::expect_reads,
     scales::{Minimum, Plain, Scales, Sixteen, Super},
 };
-use super::input::{Int8Tile, ROWS};
-use super::layout::{BLOCK, LANES, PAIR, Panel};
+use super::input::{Int8Tile, ROWS, Sums};
+use super::layout::{self, BLOCK, LANES, PAIR, Panel};
 use super::portable::Lanes;
 use tile::{Configured, INTEGERS, Shape};
 
@@ -34,6 +34,9 @@ struct Line([f32; LANES]);
 /// Lines of a block's codes.
 const CODES: usize = BLOCK / 4;
 
+/// Tiles of integers of one panel in a group: of four blocks, or of two that are multiplied in halves.
+const TILES: usize = 4;
+
 /// Room for what one thread needs beside the weights, reused from pair to pair of panels.
 #[derive(Default)]
 pub(super) struct Room {
@@ -41,13 +44,13 @@ pub(super) struct Room {
     codes: Vec<Line>,
     /// `[blocks][panels][factors]`
     factors: Vec<Line>,
-    /// `[2][group][panels][parts][16]`: the integers of the group of blocks at hand, and of the next.
+    /// `[2][blocks of a group][panels][parts][16]`: the integers of the group of blocks at hand, and of the next.
     integers: Vec<Line>,
 }
 
 /// Unpacked panels, in a thread whose tiles are ready for them.
 pub(super) struct Weights<'a> {
-    format: Format,
+    scales: layout::Scales,
     n_panels: usize,
     blocks: usize,
     room: &'a mut Room,
@@ -77,8 +80,8 @@ impl<'a> Weights<'a> {
         };
         // SAFETY: the caller's promise.
         let configured = unsafe { Configured::new(shape) };
-        let (format, n_panels, blocks) = (panels[0].format, panels.len(), panels[0].k / BLOCK);
-        Self { format, n_panels, blocks, room, configured }
+        let (_, scales) = panels[0].format.quantized().expect("floats have no codes");
+        Self { scales, n_panels: panels.len(), blocks: panels[0].k / BLOCK, room, configured }
     }
 
     /// A full tile; `sums` (the rows of the first panel, then of the second) go on from what they hold.
@@ -89,57 +92,57 @@ impl<'a> Weights<'a> {
         // SAFETY: unpacked weights exist only on machines with these instructions; the lengths above, and `unpack`, which
         // made room for so many blocks and panels.
         unsafe {
-            match (self.format, self.n_panels) {
-                (Format::Q8_0 | Format::Q4_0 | Format::Q5_0, 1) => self.product::<Plain<0>, 1, 4>(tile, sums),
-                (Format::Q8_0 | Format::Q4_0 | Format::Q5_0, _) => self.product::<Plain<0>, 2, 4>(tile, sums),
-                (Format::Q6K, 1) => self.product::<Sixteen, 1, 2>(tile, sums),
-                (Format::Q6K, _) => self.product::<Sixteen, 2, 2>(tile, sums),
-                (_, 1) => self.product::<Minimum, 1, 4>(tile, sums),
-                (_, _) => self.product::<Minimum, 2, 4>(tile, sums),
+            match (self.scales, self.n_panels) {
+                (layout::Scales::Plain, 1) => self.product::<Plain<0>, 1>(tile, sums),
+                (layout::Scales::Plain, _) => self.product::<Plain<0>, 2>(tile, sums),
+                (layout::Scales::Minimum | layout::Scales::Super, 1) => {
+                    self.product::<Minimum, 1>(tile, sums);
+                }
+                (layout::Scales::Minimum | layout::Scales::Super, _) => {
+                    self.product::<Minimum, 2>(tile, sums);
+                }
+                (layout::Scales::Sixteen, 1) => self.product::<Sixteen, 1>(tile, sums),
+                (layout::Scales::Sixteen, _) => self.product::<Sixteen, 2>(tile, sums),
             }
         }
     }
 
-    /// `N` panels, `G` blocks at a time.
+    /// `N` panels, a group of blocks at a time.
     ///
     /// # Safety
     /// The machine has the instructions of the AMX tier, the room holds `N` panels with the factors of `K`, and the tile and
     /// the sums have sixteen rows of as many blocks.
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn product<K: Kind, const N: usize, const G: usize>(
-        &mut self,
-        tile: &Int8Tile,
-        sums: &mut [Lanes],
-    ) {
-        let group = G * N * K::SHAPE.parts() * INTEGERS;
+    unsafe fn product<K: Kind, const N: usize>(&mut self, tile: &Int8Tile, sums: &mut [Lanes]) {
+        let (group, n) = (TILES * N * INTEGERS, TILES / K::SHAPE.parts());
         let integers = self.room.integers[..2 * group].as_mut_ptr();
         let (codes, factors) = (self.room.codes.as_ptr(), self.room.factors.as_ptr());
         let blocks = self.blocks;
-        // SAFETY: block `b` is in the tile and in the codes, and the integers have room for `G` blocks in each half.
+        // SAFETY: block `b` is in the tile and in the codes, and the integers have room for a group in each half.
         let multiply = |b: usize| unsafe {
-            let out = integers.add(b / G % 2 * group + b % G * (group / G));
+            let out = integers.add(b / n % 2 * group + b % n * (group / n));
             let (x, codes) = (tile.values.as_ptr().add(b * ROWS), codes.add(b * N * CODES));
             self.configured.multiply::<N>(K::SHAPE, x.cast(), codes.cast(), out.cast());
         };
-        (0..G.min(blocks)).for_each(multiply);
-        for first in (0..blocks).step_by(G) {
+        (0..n.min(blocks)).for_each(multiply);
+        for first in (0..blocks).step_by(n) {
             let at = Group::<K, N> {
                 // SAFETY: as above.
-                integers: unsafe { integers.add(first / G % 2 * group) },
+                integers: unsafe { integers.add(first / n % 2 * group) },
                 // SAFETY: the blocks are below their number, as the caller promises of the factors.
                 factors: unsafe { factors.add(first * N * K::FACTORS) },
                 scales: &tile.scales[first * ROWS..],
                 scaled: &tile.sums[first * ROWS..],
-                kind: std::marker::PhantomData,
+                kind: PhantomData,
             };
-            for i in 0..G {
-                if first + G + i < blocks {
-                    multiply(first + G + i);
+            for i in 0..n {
+                if first + n + i < blocks {
+                    multiply(first + n + i);
                 }
-                let rows = i * ROWS / G..(i + 1) * ROWS / G;
+                let rows = i * ROWS / n..(i + 1) * ROWS / n;
                 // SAFETY: the group has so many blocks, the tile sixteen rows.
                 unsafe {
-                    match (blocks - first).min(G) {
+                    match (blocks - first).min(n) {
                         1 => at.rows::<1>(rows, sums),
                         2 => at.rows::<2>(rows, sums),
                         3 => at.rows::<3>(rows, sums),
@@ -162,7 +165,7 @@ unsafe fn unpack<C: Codes, K: Kind>(panels: &[Panel], room: &mut Room) -> Shape 
     let zero = Line([0.0; LANES]);
     room.codes.resize(blocks * n * CODES, zero);
     room.factors.resize(blocks * n * K::FACTORS, zero);
-    room.integers.resize(2 * 4 * PAIR * INTEGERS, zero);
+    room.integers.resize(2 * TILES * PAIR * INTEGERS, zero);
     let offset = _mm512_set1_epi8(panels[0].format.offset() as i8);
     for b in 0..blocks {
         for (p, panel) in panels.iter().enumerate() {
@@ -190,8 +193,8 @@ struct Group<'a, K, const N: usize> {
     integers: *const Line,
     factors: *const Line,
     scales: &'a [f32],
-    scaled: &'a [super::input::Sums],
-    kind: std::marker::PhantomData<K>,
+    scaled: &'a [Sums],
+    kind: PhantomData<K>,
 }
 
 impl<K: Kind, const N: usize> Group<'_, K, N> {

@@ -134,9 +134,7 @@ impl Configured {
             }
         }
     }
-}
 
-impl Configured {
     /// Products of a block on four tiles in turn, which nothing is loaded for. Returns those of a round.
     pub(super) fn run(&self, rounds: usize) -> usize {
         debug_assert_eq!(self.shape, Shape::Whole, "the tiles' shape");
