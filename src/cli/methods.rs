@@ -159,6 +159,6 @@ fn rows(method: &Method) -> Vec<(&'static str, String)> {
         ("presets", names(method.presets.iter().map(|p| p.name()).collect())),
         ("weights", method.weights.unwrap_or("-").to_string()),
     ];
-    rows.extend(method.misses.map(|misses| ("may miss", misses.to_string())));
+    rows.extend(method.misses.map(|misses| ("caution", misses.to_string())));
     rows
 }
