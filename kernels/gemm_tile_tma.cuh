@@ -9,20 +9,23 @@
 // slot before have said that they are done (`empty`); the others wait until it has come (`full`). So the next tile's
 // first stages come while this one's sums go to memory.
 //
-// What to expect, counted (not measured): 256x128 in a stage of 48 KiB has 512 clocks of the tensor cores at full rate,
+// What to expect, counted: 256x128 in a stage of 48 KiB has 512 clocks of the tensor cores at full rate,
 // and no thread that multiplies computes an address. Public kernels of this shape (TMA, a producer group, persistent
 // blocks) reach 658 of 798 TFLOP/s on an H100, where cp.async by all threads, as in gemm_tile_wgmma.cuh, has 515.
+// Measured: 687 with 2,048 rows of a 7B's gate_up (cuBLAS 736).
 //
-// What merging in the kernel is to give, counted (not measured), where tiles alone would leave multiprocessors idle: 256
-// rows of a 7B's o [3584, 3584] are 84 items of 20 stages, 10,240 clocks, where 28 tiles have 28,672; then 128 KiB of sums
-// a block to the second-level cache and three times as much from it for the last, about 4,000 clocks: 8 us at 1.75 GHz
-// (measured: 38 by 28 tiles of wgmma with cp.async, cuBLAS 14.5). down [3584, 18944]: 140 items of 60 stages for 70
-// blocks, 61,440 clocks, 35 us, less than the 45 us that reading its weights takes (measured: 166, cuBLAS 65).
-// With the gate, 512 rows of gate_up [37888, 3584] write 19 MB and not 78, and gate.cu's 97 MB are not moved: 55 us less
-// at 3 TB/s of 285 (cuBLAS 200, without a gate).
+// What merging in the kernel was to give where tiles alone would leave multiprocessors idle, and what it gave (H100,
+// 2026-11-24, the faster of this and the tiles alone): 256 rows of a 7B's o [3584, 3584] are 84 items of 20 stages, 10,240
+// clocks, where 28 tiles have 28,672; then 128 KiB of sums a block to the second-level cache and three times as much from
+// it for the last, about 4,000 clocks: 8 us at 1.75 GHz. Measured: 27 (38 by 28 tiles of wgmma with cp.async, cuBLAS 15).
+// down [3584, 18944]: 140 items of 60 stages for 70 blocks, 61,440 clocks, 35 us, less than the 45 us that reading its
+// weights takes. Measured: 85 (167, cuBLAS 65). Where the rest goes has not been looked for.
 //
-// Compiled and looked at (scripts/cuda/static.sh); under emulation it has the plain kernel's bits. It has not run on a
-// card.
+// The gate in the product has not been measured alone: 512 rows of gate_up [37888, 3584] write 19 MB and not 78, and
+// gate.cu's 97 MB are not moved, 55 us at 3 TB/s.
+//
+// All of them have the plain kernel's bits on an H100, and of the products that were tuned with 128 rows and more, few were
+// faster otherwise (products/h100.txt).
 //
 // Proved by kernels/tests/gemm_tma.cpp.
 #pragma once

@@ -183,8 +183,11 @@ impl Bench<'_> {
             let repeats = if tiny { 1 } else { 50 };
             let fastest =
                 self.gpu.fastest_products(&self.shape.config, [n, k], rows, repeats).map_err(failed)?;
-            for (m, (kernel, _)) in rows.iter().zip(fastest) {
-                lines.push(format!("{n} {k} {m} {kernel}"));
+            // A line holds for all rows up to its own, so of lines with one kernel the last says it all.
+            for (i, (m, (kernel, _))) in rows.iter().zip(&fastest).enumerate() {
+                if fastest.get(i + 1).is_none_or(|(next, _)| next != kernel) {
+                    lines.push(format!("{n} {k} {m} {kernel}"));
+                }
             }
         }
         Ok(lines)

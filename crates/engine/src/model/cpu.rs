@@ -13,8 +13,8 @@
 //!
 //! **Tiers.** Kernels are chosen when the program runs ([`Tier`]). Those of floats, of attention and of all that goes on
 //! between products are written once over sixteen lanes ([`lanes`]), which a tier holds in one, two or four registers;
-//! products of 8-bit integers are written for AMX, for AVX-512, for AVX2 (with AVX-VNNI and without), for NEON (with its products
-//! of four bytes, of matrices, and without) and in plain Rust.
+//! products of 8-bit integers are written for AMX, for AVX-512, for AVX2 (with AVX-VNNI and without), for NEON (with its
+//! products of four bytes, of matrices, and without) and in plain Rust.
 //!
 //! **The same bytes.** The sum of one output of one row is taken in one order, block after block along
 //! `k`, whatever the number of rows, tiles and threads. Integer formats give the same bits on every

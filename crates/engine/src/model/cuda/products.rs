@@ -106,9 +106,8 @@ pub enum Kernels {
     Fast,
     /// `wgmma`: only cards of capability 9.0 run them. They have the bits of the others, on an H100 too.
     Hopper,
-    /// `wgmma` behind a warp group that copies boxes. Only cards of capability 9.0 run them. They have the bits of the others
-    /// under emulation; they have not run on a card, so nothing chooses them until a card has filled the table
-    /// ([`measured`]).
+    /// `wgmma` behind a warp group that copies boxes. Only cards of capability 9.0 run them. They have the bits of the
+    /// others, on an H100 too, and are chosen where a table names them ([`measured`]).
     Boxes,
 }
 

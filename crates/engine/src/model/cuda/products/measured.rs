@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use super::{Kernels, Kind, Launch, SPLIT_TOKENS, TILES, Tile, few_tiles};
 
 /// Each line: outputs, inputs, the most rows, the kernel's name. A line is for more rows than the line before it of the same
-/// weight. No card has filled it yet.
+/// weight, and the last also for all that are more.
 const H100: &str = include_str!("h100.txt");
 
 /// How a product's segments come together: one after another in a tile's sums, in a launch behind, or in the kernel.
@@ -57,7 +57,7 @@ fn chosen(
     segment: usize,
 ) -> Option<Launch> {
     let choices = choices.get(&[n, k])?;
-    let &(_, tile, how) = choices.iter().find(|(rows, ..)| m <= *rows)?;
+    let &(_, tile, how) = choices.iter().find(|(rows, ..)| m <= *rows).or(choices.last())?;
     by(tile, how, [m, n, k], segment)
 }
 
@@ -106,7 +106,8 @@ mod tests {
             (64, Some("gemm_bf16_16x64_split")),
             (65, Some("gemm_bf16_tma_256x128_merged")),
             (256, Some("gemm_bf16_tma_256x128_merged")),
-            (257, None),
+            (257, Some("gemm_bf16_tma_256x128_merged")),
+            (9000, None), // its tiles are too many to meet
         ] {
             assert_eq!(kernel(m, 3584, 3584), expected, "{m} rows");
         }
