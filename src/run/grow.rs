@@ -11,6 +11,7 @@ use super::{
     groups::{self, Group, GroupId},
     input,
     journal::JOURNAL,
+    materials,
 };
 use crate::{
     segment::{Corpus, Segments as _, numbered},
@@ -82,7 +83,9 @@ impl FolderState {
         }
         if self.has_grown {
             input::keep(folder.dir(), segments, shard)?;
-            input::keep_copies(folder.dir(), copies, shard)?;
+            if shard.index == 1 {
+                materials::keep(folder.dir(), copies)?;
+            }
         }
         match &self.new {
             Some(run) => folder.write(RUN, &json_lines(std::slice::from_ref(run))),

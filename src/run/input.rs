@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Copy, Error, Selection,
+    Error, Selection,
     description::{InputId, RunFile},
     folder,
     groups::Shard,
@@ -33,18 +33,6 @@ pub fn keep(dir: &Path, segments: &Corpus, shard: Shard) -> Result<(), Error> {
     folder::replace(&path, |file| {
         (0..segments.n_segments()).try_for_each(|idx| file.write_all(&segments.line(idx)?))
     })
-}
-
-/// Writes the copies of files that the command names, unless another shard keeps them.
-///
-/// # Errors
-/// [`Error::Io`].
-pub fn keep_copies(dir: &Path, copies: &[Copy], shard: Shard) -> Result<(), Error> {
-    for Copy { name, bytes } in copies.iter().filter(|_| shard.index == 1) {
-        let path = materials::made(dir, name)?;
-        folder::replace(&path, |file| file.write_all(bytes))?;
-    }
-    Ok(())
 }
 
 /// Copies what one run folder keeps of its input, and of the files that its command names, into another. What is copied

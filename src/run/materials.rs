@@ -4,14 +4,14 @@
 use std::{
     fmt::Write as _,
     fs::File,
-    io::{self, Read as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
 use sha2::{Digest, Sha256};
 
 use super::{
-    Error,
+    Copy, Error,
     description::{Material, RUN, RunFile},
     folder,
 };
@@ -44,11 +44,32 @@ pub fn place_of(dir: &Path, run: &RunFile, flag: &str, given: &Path) -> Result<P
     Ok(kept.unwrap_or_else(|| run.from_there(given)))
 }
 
+/// Writes copies into a run folder. One that is there already is left alone, and what a killed process left unfinished
+/// goes: it would count as a file of the material.
+///
+/// # Errors
+/// As [`place`], and files that cannot be written.
+pub fn keep(dir: &Path, copies: &[Copy]) -> Result<(), Error> {
+    discard_unfinished(dir)?;
+    for Copy { name, bytes } in copies {
+        let path = made(dir, name)?;
+        if !files::read(&path).is_ok_and(|there| there == *bytes) {
+            folder::replace(&path, |file| file.write_all(bytes))?;
+        }
+    }
+    Ok(())
+}
+
+fn discard_unfinished(dir: &Path) -> Result<(), Error> {
+    let path = within(dir, MATERIALS)?;
+    if path.is_dir() { files::discard_unfinished(&path, 8 * MOST_FILES).map_err(Error::from) } else { Ok(()) }
+}
+
 /// The path of a copy, with the folders that it needs.
 ///
 /// # Errors
 /// As [`place`], and folders that cannot be made.
-pub fn made(dir: &Path, name: &str) -> Result<PathBuf, Error> {
+fn made(dir: &Path, name: &str) -> Result<PathBuf, Error> {
     let path = within(dir, name)?;
     if let Some(parent) = Path::new(name).parent().and_then(Path::to_str) {
         files::make_within(dir, parent)?;
@@ -117,6 +138,7 @@ pub fn sha256_now(path: &Path) -> Result<String, Error> {
 /// # Errors
 /// [`Error::Io`]; [`Error::Changed`] for a copy that is not what `run.json` says.
 pub fn carry_over(from: &Path, materials: &[Material], to: &Path) -> Result<(), Error> {
+    discard_unfinished(to)?;
     for material in materials {
         let (Some(path), Some(kept)) = (place(from, material)?, &material.kept) else { continue };
         let list = hashed(&path)?;

@@ -90,6 +90,18 @@ fn killed_at_any_moment_and_continued_in_any_layout() {
     assert_eq!(code, 0, "{text}");
 }
 
+#[test]
+fn a_copy_that_was_being_written_is_no_file_of_the_run() {
+    let small = SmallRun::new(1);
+    let copies = small.at("out/materials/prompts/gemba_da");
+    fs::create_dir_all(&copies).unwrap();
+    fs::write(copies.join(".paper.j2.aB3dE6.new"), "{{ sou").unwrap();
+    said(small.score("out", &[]));
+    let (code, text) = said(small.tribunal(&["verify", "out", "--without-model"]));
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(fs::read_dir(copies).unwrap().count(), 1, "what nobody will finish is gone");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_signal_ends_a_run_between_two_lines() {

@@ -26,6 +26,9 @@ impl Error {
     }
 }
 
+/// How the name ends under which a file's bytes are gathered.
+const GATHERED: &str = ".new";
+
 /// What takes a file's bytes.
 pub type Fill<'a> = &'a mut dyn Write;
 
@@ -64,6 +67,22 @@ pub fn is_stream(path: &Path) -> bool {
 /// A folder that cannot be written to, and what `fill` returns; the old file is then still there.
 pub fn replace(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> Result<(), Error> {
     put(path, fill).map_err(Error::of("write", path))
+}
+
+/// Removes what processes that were killed in the middle of [`replace`] left in a folder and in those below it. Nobody
+/// else may be writing there.
+///
+/// # Errors
+/// As [`list`], and a file that cannot be removed.
+pub fn discard_unfinished(folder: &Path, most: usize) -> Result<(), Error> {
+    let is_unfinished = |name: &&PathBuf| {
+        let name = name.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        name.starts_with('.') && name.ends_with(GATHERED)
+    };
+    for path in list(folder, most)?.iter().filter(is_unfinished).map(|name| folder.join(name)) {
+        fs::remove_file(&path).map_err(Error::of("remove", &path))?;
+    }
+    Ok(())
 }
 
 /// Opens a file of such a folder for appending, and makes it where it is missing. Links are not followed.
@@ -218,7 +237,7 @@ fn put(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> io::Result
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
     let prefix = format!(".{}.", name.to_string_lossy());
-    let mut new = tempfile::Builder::new().prefix(&prefix).suffix(".new").make_in(folder, |temporary| {
+    let mut new = tempfile::Builder::new().prefix(&prefix).suffix(GATHERED).make_in(folder, |temporary| {
         fresh(folder, OpenOptions::new().write(true).create_new(true)).open(temporary)
     })?;
     let mut file = BufWriter::new(new.as_file_mut());
