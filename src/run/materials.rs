@@ -4,7 +4,7 @@
 use std::{
     fmt::Write as _,
     fs::File,
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
