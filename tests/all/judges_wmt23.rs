@@ -7,8 +7,8 @@ use std::{
 };
 
 use tribunal::{
-    judges::{Granularity, Settings, fsp::sentences},
-    mqm::{ErrorSpan, Repeats, weights},
+    judges::{Granularity, Settings, fsp::sentences, probe::witness},
+    mqm::{ErrorSpan, Repeats, Side, weights},
     segment::{Segment, lang::parse_pair},
     tune::rated::{self, Document, Rated},
 };
@@ -176,4 +176,33 @@ fn fsp_weighs_all_translations_of_a_source_alike() {
             assert_eq!(verdict.score.to_bits(), expected.to_bits(), "{granularity} {}", segment.hypothesis);
         }
     }
+}
+
+/// What `probe` marks without a model is what raters marked too: at least nine of ten, by pair.
+#[test]
+fn what_witnesses_mark_raters_marked_too() {
+    let mut table = String::new();
+    for pair in ["en-de", "zh-en"] {
+        let Some(documents) = rated(pair) else { return };
+        let mut found: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        for rated in documents.iter().flat_map(|document| &document.segments) {
+            let Some(errors) = rated.errors() else { continue };
+            for mark in witness::errors(&rated.segment) {
+                let overlaps = |error: &&ErrorSpan| error.start < mark.end && mark.start < error.end;
+                let of_target = errors.iter().filter(|error| error.side == Side::Target);
+                let (marks, right) = found.entry(mark.category.clone()).or_default();
+                *marks += 1;
+                *right += usize::from(of_target.filter(overlaps).count() > 0);
+            }
+        }
+        for (category, (marks, right)) in found {
+            assert!(10 * right >= 9 * marks, "{pair} {category}: {right} of {marks}");
+            writeln!(table, "{pair} {category}: {right} of {marks}").unwrap();
+        }
+    }
+    insta::assert_snapshot!(table, @"
+    en-de accuracy/addition: 4 of 4
+    zh-en accuracy/addition: 17 of 17
+    zh-en accuracy/untranslated text: 26 of 28
+    ");
 }

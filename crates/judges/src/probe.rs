@@ -12,7 +12,8 @@
 //! - The score is the penalty that raters would give, as the ridge regression expects it; `raw` is the same. It is not
 //!   the sum of the errors, which are chosen so that their weights come near what raters mark in translations that rank
 //!   where this one does ([`spans`]).
-//! - Errors are runs of whole words and have no category (`other`) and no explanation: there is nobody to give one.
+//! - Errors are runs of whole words and have no category (`other`) and no explanation: there is nobody to give one. Beside
+//!   them stand those that need no model to be seen ([`witness`]), which have both; they move no score.
 //! - A fit holds for the model, the prompt and the layers that it was made with, and says which texts it has seen.
 
 use serde::Serialize;
@@ -25,13 +26,14 @@ use super::{
 };
 use crate::{
     llm::Chat,
-    mqm::{self, weights::Weights},
+    mqm::{self, ErrorSpan, weights::Weights},
     segment::Segment,
 };
 
 pub mod facts;
 pub mod fit;
 pub mod spans;
+pub mod witness;
 
 use fit::{Fit, Seen};
 
@@ -67,6 +69,8 @@ options! {
     pub struct Asked {
         "fit" fit: Option<String> = { "auto" => None, <file> Some },
             "what `tribunal tune probe` wrote; auto takes the one that comes with the program for this model";
+        "witness" witness: bool = { "on" => true, "off" => false },
+            "also mark Chinese characters left in the translation, and words repeated without end; no score depends on it";
     }
 }
 
@@ -75,6 +79,7 @@ pub struct Probe {
     prompts: Prompts,
     fit: Fit,
     weights: &'static Weights,
+    has_witness: bool,
 }
 
 impl Judging for Probe {
@@ -117,10 +122,11 @@ impl Probe {
             let reason = "probe has no shots; hint: leave `--shots` out";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        Self::with(Fit::named(&asked.fit.text)?, settings)
+        let judge = Self::with(Fit::named(&asked.fit.text)?, settings)?;
+        Ok(Self { has_witness: *asked.witness, ..judge })
     }
 
-    /// The judge with a fit.
+    /// The judge with a fit, and with witnesses.
     ///
     /// # Errors
     /// A fit that was made with another prompt, weights that are not known.
@@ -128,7 +134,7 @@ impl Probe {
         let prompts = prompts(settings)?;
         fit.check_prompts(prompts.hash())?;
         let weights = mqm::weights::find(settings.weights.as_deref().unwrap_or("wmt"))?;
-        Ok(Self { prompts, fit, weights })
+        Ok(Self { prompts, fit, weights, has_witness: true })
     }
 
     fn read(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
@@ -141,8 +147,21 @@ impl Probe {
         let chat = chat(&self.prompts, segment)?;
         let read = panel.read(Role::Annotator, READ, &chat, &text(segment), self.fit.lens())?;
         let seen = Seen::of(&read, &segment.source)?;
-        Ok(verdict(&self.fit, self.weights, segment, &seen))
+        let verdict = verdict(&self.fit, self.weights, segment, &seen);
+        Ok(if self.has_witness { witnessed(verdict, segment, self.weights) } else { verdict })
     }
+}
+
+/// A verdict with what its witnesses say, in the place of what the maps mark there. The score stays as it is.
+fn witnessed(verdict: Verdict, segment: &Segment, weights: &Weights) -> Verdict {
+    let mut errors = witness::errors(segment);
+    weights.weigh(&mut errors);
+    let overlap = |a: &ErrorSpan, b: &ErrorSpan| a.start < b.end && b.start < a.end;
+    let unseen = verdict.errors.into_iter().filter(|marked| !errors.iter().any(|seen| overlap(marked, seen)));
+    let mut all: Vec<ErrorSpan> = unseen.collect();
+    all.extend(errors);
+    all.sort_by_key(|error| error.start);
+    Verdict { errors: all, ..verdict }
 }
 
 /// What a fit makes of what was seen of a translation.
