@@ -133,6 +133,13 @@ if ! unchanged arm scripts/arm.sh scripts/arm_loops.py crates/engine/Cargo.toml 
   [ "$status" = 77 ] || touch "$stamp"
 fi
 
+if [ -n "$all" ]; then
+  step "Apple's processors, by the compiler alone"
+  status=0
+  scripts/apple.sh || status=$?
+  [ "$status" = 0 ] || [ "$status" = 77 ] || exit "$status" # 77: something cannot be installed here
+fi
+
 # On a CI machine Slurm is installed for this; elsewhere it runs where Slurm is there already.
 if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || command -v slurmctld >/dev/null; }; then
   step "three nodes of Slurm"
