@@ -175,8 +175,8 @@ impl Loaded {
         if args.tensor_parallel.is_none() {
             spread::over_fewest(&found.name, &found.weights, &mut found.options, args.device())?;
         }
-        let devices = std::iter::once(&found.options.device).chain(&found.options.more_devices);
-        if let Some(remark) = devices.filter_map(Device::remark).next() {
+        let mut devices = std::iter::once(&found.options.device).chain(&found.options.more_devices);
+        if let Some(remark) = devices.find_map(Device::remark) {
             say!("{remark}");
         }
         let engine = Arc::new(Engine::open(&found.weights, &found.options)?);
