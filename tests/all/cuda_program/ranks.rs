@@ -1,27 +1,37 @@
 //! The program with one model on several emulated GPUs: the bytes of one, and what cannot be is refused with what can.
 
+use std::path::Path;
+
 use candle_core::quantized::GgmlDType;
 use tribunal::engine::{Need, Options};
 
 use super::{is_emulated, score, tiny};
 use crate::fakes::gguf_of_heads;
 
+/// Said of GPUs that do not reach each other's memory.
+const REMARK: &str = "GPU 0 has no access to the memory of GPU 1, so what the GPUs exchange goes through this machine's \
+                      memory, which is slow; scores do not change\nhint: ";
+
+/// What a run on four emulated GPUs came to: its exit code, its verdicts, and what it said.
+fn judge(out: &Path, variables: &[(&str, &str)], more: &[&str]) -> (Option<i32>, String, String) {
+    let variables = [&[("TRIBUNAL_EMULATED_DEVICES", "4")], variables].concat();
+    let more = [&["--kv-cache", "16MiB", "--jobs", "1"], more].concat();
+    let output = score(out, &tiny("qwen2"), "gemba-da", &variables, &more);
+    let verdicts = std::fs::read_to_string(out.join("verdicts.jsonl")).unwrap_or_default();
+    (output.status.code(), verdicts, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
 /// A run over several GPUs, two models of two of them among these, has the bytes and the signature of one over one.
 #[test]
-fn verdicts_have_the_bytes_of_one_gpu_and_a_lost_one_ends_the_run_with_what_is_finished() {
+fn verdicts_have_the_bytes_of_one_gpu() {
     if !is_emulated() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let judged = |name: &str, late: &str, variables: &[(&str, &str)], more: &[&str]| {
-        let out = folder.path().join(name);
-        let devices = [("TRIBUNAL_EMULATED_DEVICES", "4"), ("TRIBUNAL_EMULATED_LATE", late)];
-        let more = [&["--kv-cache", "16MiB", "--jobs", "1"], more].concat();
-        let output = score(&out, &tiny("qwen2"), "gemba-da", &[&devices, variables].concat(), &more);
-        let verdicts = std::fs::read_to_string(out.join("verdicts.jsonl")).unwrap_or_default();
-        (output.status.code(), verdicts, String::from_utf8_lossy(&output.stderr).into_owned())
+    let judged = |name: &str, late: &str, more: &[&str]| {
+        judge(&folder.path().join(name), &[("TRIBUNAL_EMULATED_LATE", late)], more)
     };
-    let (code, whole, said) = judged("one", "0", &[], &["--device", "cuda"]);
+    let (code, whole, said) = judged("one", "0", &["--device", "cuda"]);
     assert_eq!(code, Some(0), "{said}");
     let signature = |name: &str| {
         let run = std::fs::read_to_string(folder.path().join(name).join("run.json")).unwrap();
@@ -30,14 +40,27 @@ fn verdicts_have_the_bytes_of_one_gpu_and_a_lost_one_ends_the_run_with_what_is_f
     for (name, late, device, n) in
         [("two", "0", "cuda", "2"), ("pairs", "9", "cuda:0,1,2,3", "2"), ("four", "4", "cuda:3,1,2,0", "4")]
     {
-        let (code, verdicts, said) = judged(name, late, &[], &["--device", device, "--tensor-parallel", n]);
+        let (code, verdicts, said) = judged(name, late, &["--device", device, "--tensor-parallel", n]);
         assert_eq!(code, Some(0), "{name}: {said}");
         assert_eq!(verdicts, whole, "{name}");
         assert_eq!(signature(name), signature("one"), "{name}");
     }
+}
+
+/// A GPU that is lost ends the run with what is finished, and the others go on with it.
+#[test]
+fn a_run_that_lost_a_gpu_goes_on_with_the_others() {
+    if !is_emulated() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let judged = |name: &str, variables: &[(&str, &str)], more: &[&str]| {
+        judge(&folder.path().join(name), variables, more)
+    };
+    let (_, whole, _) = judged("one", &[], &["--device", "cuda"]);
     let lost = [("TRIBUNAL_EMULATED_LOST_AFTER", "200"), ("TRIBUNAL_EMULATED_LOST_DEVICE", "1")];
     let two = &["--device", "cuda", "--tensor-parallel", "2"][..];
-    let (code, _, said) = judged("lost", "0", &lost, two);
+    let (code, _, said) = judged("lost", &lost, two);
     assert_eq!(code, Some(2), "{said}");
     for expected in [
         "GPU 1: the GPU failed",
@@ -56,12 +79,11 @@ fn verdicts_have_the_bytes_of_one_gpu_and_a_lost_one_ends_the_run_with_what_is_f
             std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
         }
     }
-    let (code, verdicts, said) =
-        judged("others", "0", &lost, &["--device", "cuda:0,2", "--tensor-parallel", "2"]);
+    let (code, verdicts, said) = judged("others", &lost, &["--device", "cuda:0,2", "--tensor-parallel", "2"]);
     assert_eq!((code, &verdicts), (Some(0), &whole), "{said}");
     // The same command where the driver counts the lost one no more says what would do, which does.
     let left = [("TRIBUNAL_EMULATED_DEVICES", "1")];
-    let (code, _, said) = judged("lost", "0", &left, two);
+    let (code, _, said) = judged("lost", &left, two);
     assert_eq!(code, Some(2), "{said}");
     assert!(
         said.contains(
@@ -69,14 +91,14 @@ fn verdicts_have_the_bytes_of_one_gpu_and_a_lost_one_ends_the_run_with_what_is_f
         ),
         "{said}"
     );
-    let (code, _, said) = judged("lost", "0", &left, &["--device", "cuda:0,1", "--tensor-parallel", "2"]);
+    let (code, _, said) = judged("lost", &left, &["--device", "cuda:0,1", "--tensor-parallel", "2"]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("there are 1 devices, counted from 0\nhint: "), "{said}");
-    let (code, verdicts, said) = judged("lost", "0", &left, &["--device", "cuda"]);
+    let (code, verdicts, said) = judged("lost", &left, &["--device", "cuda"]);
     assert_eq!((code, &verdicts), (Some(0), &whole), "{said}");
     // Later in the run too.
     let late = [("TRIBUNAL_EMULATED_LOST_AFTER", "400"), ("TRIBUNAL_EMULATED_LOST_DEVICE", "1")];
-    let (code, _, said) = judged("late", "0", &late, two);
+    let (code, _, said) = judged("late", &late, two);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("GPU 1: the GPU failed"), "{said}");
 }
@@ -89,19 +111,10 @@ fn gpus_without_access_to_each_other_have_the_bytes_of_one() {
     }
     let folder = tempfile::tempdir().unwrap();
     let judged = |name: &str, late: &str, more: &[&str]| {
-        let out = folder.path().join(name);
-        let variables = [
-            ("TRIBUNAL_EMULATED_DEVICES", "4"),
-            ("TRIBUNAL_EMULATED_PEERS", "0"),
-            ("TRIBUNAL_EMULATED_LATE", late),
-        ];
-        let output =
-            score(&out, &tiny("qwen2"), "gemba-da", &variables, &[&["--kv-cache", "16MiB"], more].concat());
-        let verdicts = std::fs::read_to_string(out.join("verdicts.jsonl")).unwrap_or_default();
-        (verdicts, String::from_utf8_lossy(&output.stderr).into_owned())
+        let variables = [("TRIBUNAL_EMULATED_PEERS", "0"), ("TRIBUNAL_EMULATED_LATE", late)];
+        let (_, verdicts, said) = judge(&folder.path().join(name), &variables, more);
+        (verdicts, said)
     };
-    const REMARK: &str = "GPU 0 has no access to the memory of GPU 1, so what the GPUs exchange goes through this machine's \
-                          memory, which is slow; scores do not change\nhint: ";
     let (whole, said) = judged("one", "0", &["--device", "cuda:0"]);
     assert!(!whole.is_empty() && !said.contains("has no access"), "{said}");
     for (name, late, n) in [("two", "0", "2"), ("four", "2", "4"), ("early", "7", "2")] {
