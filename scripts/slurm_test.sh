@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A run on a real Slurm: three nodes on this machine, one of them drained, one task killed and requeued. The merged
-# shards must be the bytes of a run without Slurm. It installs Debian's Slurm and munge where they are missing (as root,
+# shards must be the bytes of a run without Slurm. Each node has two GPUs as far as Slurm can tell, and every task that asks
+# for some has them for itself. It installs Debian's Slurm and munge where they are missing (as root,
 # in a container or on a CI machine) and starts them on ports and in folders of their own; nothing of an existing
 # cluster is touched. Usage: scripts/slurm_test.sh [TRIBUNAL]
 set -euo pipefail
@@ -70,9 +71,30 @@ MinJobAge=600
 JobRequeue=1
 SwitchType=switch/none
 MpiDefault=none
-NodeName=n[1-3] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 3))] CPUs=$cores State=UNKNOWN
+GresTypes=gpu
+TaskProlog=$root/begins
+TaskEpilog=$root/ends
+NodeName=n[1-3] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 3))] CPUs=$cores Gres=gpu:2 State=UNKNOWN
 PartitionName=test Nodes=n[1-3] Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:8
 CONF
+# Any two devices are GPUs to Slurm. What a task is given is written down when it begins, and whether another has it.
+for device in /dev/null /dev/zero; do
+  echo "NodeName=n[1-3] Name=gpu File=$device Flags=nvidia_gpu_env"
+done >"$root/gres.conf"
+mkdir -p "$root/held"
+touch "$root/given"
+cat >"$root/begins" <<SH
+#!/bin/bash
+for gpu in \${CUDA_VISIBLE_DEVICES//,/ }; do
+  mkdir "$root/held/\$SLURMD_NODENAME-\$gpu" || echo "\$SLURMD_NODENAME-\$gpu is another's" >>"$root/given"
+done
+echo "\$SLURM_ARRAY_JOB_ID \$SLURM_ARRAY_TASK_ID gpus=\$CUDA_VISIBLE_DEVICES" >>"$root/given"
+SH
+cat >"$root/ends" <<SH
+#!/bin/bash
+for gpu in \${CUDA_VISIBLE_DEVICES//,/ }; do rmdir "$root/held/\$SLURMD_NODENAME-\$gpu"; done
+SH
+chmod +x "$root/begins" "$root/ends"
 export SLURM_CONF=$root/slurm.conf
 mkdir -p "$root/state" "$root"/spool-n{1,2,3}
 slurmctld -D >"$root/slurmctld.out" 2>&1 &
@@ -109,10 +131,13 @@ for _ in $(seq 200); do [ -s run/shards/1/run.json ] && break; sleep 0.05; done
 scontrol requeue "${array}_1" && echo "task 1 was killed and requeued" || echo "task 1 was done too soon to be killed"
 
 state() { scontrol show job "$1" --oneliner 2>/dev/null | tr ' ' '\n' | sed -n 's/^JobState=//p' | sort | uniq -c | tr '\n' ' '; }
-for _ in $(seq 1200); do
-  case "$(state "$merge")" in *COMPLETED*) break ;; *FAILED* | *CANCELLED*) break ;; esac
-  sleep 0.5
-done
+await() { # await JOB: until all of it is over
+  for _ in $(seq 1200); do
+    case "$(state "$1")" in *COMPLETED*) break ;; *FAILED* | *CANCELLED*) break ;; esac
+    sleep 0.5
+  done
+}
+await "$merge"
 "$program" slurm status run || true
 case "$(state "$merge")" in
   *COMPLETED*) ;;
@@ -125,3 +150,21 @@ step "the same bytes"
 cmp run/merged/verdicts.jsonl whole/verdicts.jsonl
 "$program" verify run/merged
 echo "six shards on Slurm are the run without it, byte for byte"
+
+step "a GPU for each task, and two for each where a model has two"
+job_of() { sed -n "s/.*\"$2\": \"\([0-9]*\)\".*/\1/p" "$1/slurm/jobs.json"; } # job_of RUN array|merge
+given() { grep "^$1 " "$root/given" | sed 's/.* //' | sort | uniq -c | sed 's/^ *//'; } # given JOB: how often, and what
+scontrol update NodeName=n2 State=DRAIN Reason=test # n3 is drained already: one node is left
+"$program" slurm submit "${score[@]}" --device cpu --out alone --nodes 1 --gpus-per-node 2 --time 10 --shards 4
+await "$(job_of alone merge)"
+scontrol show job "$(job_of alone array)_1" --oneliner | tr ' ' '\n' | grep '^TresPerNode=' | grep 'gpu:1$'
+given "$(job_of alone array)"
+[ "$(given "$(job_of alone array)" | sed 's/[0-9]* //' | tr '\n' ' ')" = "gpus=0 gpus=1 " ] || die "one GPU for each task, both of them used"
+cmp alone/merged/verdicts.jsonl whole/verdicts.jsonl
+# What a task does with two GPUs that are not there is to say so; they are given to it all the same.
+"$program" slurm submit "${score[@]}" --device cuda --tensor-parallel 2 --out two --nodes 1 --gpus-per-node 2 --time 10 --shards 2
+await "$(job_of two merge)"
+scontrol show job "$(job_of two array)_1" --oneliner | tr ' ' '\n' | grep '^TresPerNode=' | grep 'gpu:2$'
+given "$(job_of two array)"
+[ "$(given "$(job_of two array)")" = "2 gpus=0,1" ] || die "both GPUs for each task"
+! grep "another's" "$root/given" || die "a task was given what another has"

@@ -44,6 +44,7 @@ pub mod setup;
 pub mod show;
 mod signals;
 pub mod slurm;
+mod spread;
 mod stream;
 mod table;
 mod trained;

@@ -137,10 +137,7 @@ class Block {
 
   // For ThreadSanitizer: addresses that say what comes before a block's threads, and what after those of all blocks.
   char* starts() { return &starts_; }
-  static char* ends() {
-    static char address;
-    return &address;
-  }
+  char* ends = nullptr;
 
   // A thread waits at a barrier in shared memory, until `wake` of that barrier.
   void sleep(Fiber& f, const void* at, Site site);
@@ -379,7 +376,7 @@ inline void Block::end(Fiber& f) {
 
 inline void Block::take_leave(Fiber& f) {
 #ifdef HOST_TSAN
-  __tsan_release(ends());
+  __tsan_release(ends);
 #endif
   const Unseen unseen;
   Warp& w = *f.warp;

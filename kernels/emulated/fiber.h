@@ -20,6 +20,7 @@ void __tsan_destroy_fiber(void* fiber);
 void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 void __tsan_acquire(void* at);
 void __tsan_release(void* at);
+void __tsan_write_range(void* at, unsigned long bytes);
 void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
 void AnnotateIgnoreWritesBegin(const char* file, int line);
@@ -51,6 +52,18 @@ struct Unseen {
 #endif
   Unseen(const Unseen&) = delete;
   Unseen& operator=(const Unseen&) = delete;
+};
+
+// The other way round, in the midst of that.
+struct Seen {
+#ifdef HOST_TSAN
+  Seen() { AnnotateIgnoreWritesEnd(__FILE__, __LINE__), AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
+  ~Seen() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__), AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
+#else
+  Seen() {}
+#endif
+  Seen(const Seen&) = delete;
+  Seen& operator=(const Seen&) = delete;
 };
 
 [[noreturn]] inline void stop(const char* why) {

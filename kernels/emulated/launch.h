@@ -106,7 +106,8 @@ struct Launch {
 // What runs blocks one after another, on one CPU thread.
 class Worker {
  public:
-  void begin(const Launch& l) {
+  void begin(const Launch& l, char* ends = nullptr) {
+    block_.ends = ends;
     block_.grid = l.grid, block_.size = l.size, block_.kernel = l.kernel, block_.kernel_name = l.name;
     block_.statics = static_shared();
   }

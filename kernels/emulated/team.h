@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -30,8 +31,15 @@ class Team {
     return set ? std::max(1u, static_cast<unsigned>(std::strtoul(set, nullptr, 10))) : 1;
   }();
 
+#ifdef HOST_TSAN
+  // What the launches of one stream have for themselves, whatever that is: they come one after another, others need not.
+  const void* stream = nullptr;
+#endif
+
   void run(const Launch& l) {
+#ifndef HOST_TSAN  // which would take it for an order of the streams
     std::lock_guard<std::mutex> one_launch(launching_);
+#endif
     report_crashes();
     Job job{l, order_of_blocks(l.n_blocks()), {0}};
     const bool shared = size > 1 && job.blocks.size() >= 4;
@@ -39,7 +47,7 @@ class Team {
     work(own_, job);
     if (shared) see_off();
 #ifdef HOST_TSAN
-    __tsan_acquire(Block::ends());
+    __tsan_acquire(&of_stream_[stream].ended);
 #endif
   }
 
@@ -68,7 +76,7 @@ class Team {
   void work(Worker& w, Job& job) {
     give_crash_stack();
     w.begin(job.launch);
-    for (size_t i; (i = job.next++) < job.blocks.size();) {
+    for (size_t i; (i = job.next.fetch_add(1, std::memory_order_relaxed)) < job.blocks.size();) {
 #ifdef HOST_TSAN
       run_apart(job.launch, job.blocks[i]);
 #else
@@ -82,10 +90,11 @@ class Team {
   // and only the launch's end waits for them all. The CPU thread is new so that its storage is.
   void run_apart(const Launch& l, size_t i) {
     done_ = 0;
-    std::thread([this, l, i] {
+    OfStream& own = of_stream_[stream];
+    std::thread([this, l, i, &own] {
       const Unseen unseen;
-      Worker& w = apart_[blocks_run_++ % kApart];
-      w.begin(l);
+      Worker& w = own.apart[own.blocks_run++ % kApart];
+      w.begin(l, &own.ended);
       w.run(l, i);
       set_done();
     }).detach();
@@ -100,8 +109,12 @@ class Team {
     while (!done_) syscall(SYS_futex, &done_, FUTEX_WAIT_PRIVATE, 0, nullptr, nullptr, 0);
   }
   static constexpr unsigned kApart = 2;
-  Worker apart_[kApart];
-  unsigned long blocks_run_ = 0;
+  struct OfStream {
+    Worker apart[kApart];
+    unsigned long blocks_run = 0;
+    char ended = 0;
+  };
+  std::map<const void*, OfStream> of_stream_;
   volatile int done_ = 0;
 #endif
 

@@ -66,6 +66,14 @@ inline void start() {
   MUST(CALL(cuCtxSetCurrent)(context));
 }
 
+// Devices 0 to n - 1, each with its context.
+inline std::vector<CUcontext> start_all(int n) {
+  MUST(CALL(cuInit)(0));
+  std::vector<CUcontext> contexts(n);
+  for (int i = 0; i < n; i++) MUST(CALL(cuDevicePrimaryCtxRetain)(&contexts[i], i));
+  return contexts;
+}
+
 // A kernel, from PTX that only names it.
 inline CUfunction kernel(const std::string& name) {
   const std::string ptx = ".version 8.0\n.target sm_80\n.visible .entry " + name + "(\n)";

@@ -17,6 +17,10 @@ flags=(-std=c++17 -O2 -g -march=x86-64-v3 -ffp-contract=off -ftrivial-auto-var-i
   -Wall -Wextra -Werror -Wno-unknown-pragmas -isystem "$CUDA_HOME/include" -I kernels/emulated "${sanitize[@]}")
 mkdir -p "$folder/objects" "$driver"
 
+# For threads the kernels alone are instrumented; the driver says itself what comes before what.
+driver_flags=()
+if [ "${sanitize[0]-}" = -fsanitize=thread ]; then driver_flags=(-fno-sanitize=thread -D__SANITIZE_THREAD__=1); fi
+
 hash_of() { sha256sum <<<"${flags[*]}$(cat "$@" 2>/dev/null | sha256sum)" | cut -d' ' -f1; }
 
 compile() { # compile SOURCE OBJECT FLAGS...: unless the object is of these very sources and flags
@@ -44,7 +48,7 @@ register() { # register KERNEL.cu OUT.cpp
 changed='' objects=()
 for source in kernels/emulated/driver/*.cpp; do
   object=$driver/$(basename "$source" .cpp).o
-  compile "$source" "$object"
+  compile "$source" "$object" "${driver_flags[@]}"
   objects+=("$object")
 done
 for kernel in "$@"; do

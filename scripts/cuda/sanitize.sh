@@ -4,7 +4,7 @@
 #
 #   scripts/cuda/sanitize.sh [--all | NAME...]
 #
-# Without arguments, as in CI: the planted faults, the driver, and the tests of norm and fragments, which have what the others
+# Without arguments, as in CI: the planted faults, the driver, devices that exchange rows, and the tests of norm and fragments, which have what the others
 # are made of: sums over a block, asynchronous copies, matrix loads. --all: every host test, which takes long. NAME: only
 # these host tests.
 # JOBS tests run at a time (default: one for each core).
@@ -80,6 +80,19 @@ driver_in_bounds() { # the driver itself, instrumented; the program that calls i
   return 1
 }
 
+build_exchange() { # the driver too, to which streams are threads
+  scripts/cuda/library.sh "$library-exchange" --sanitize thread kernels/gather.cu kernels/tests/faults/sound.cu &&
+    g++ -std=c++17 -O1 -g -Wall -Wextra -Werror -fsanitize=thread -isystem "$CUDA_HOME/include" kernels/tests/exchange.cpp \
+      -o "$build/exchange" -ldl
+}
+
+exchange() { # exchange CASE RACES: whether ThreadSanitizer finds races between the streams of several devices
+  local log=$build/exchange_$1.log races=0
+  TRIBUNAL_EMULATED_DEVICES=3 run "$log" "$build/exchange" "$PWD/$library-exchange/libcuda.so.1" "$1" || races=1
+  grep -q 'ThreadSanitizer: data race' "$log" || [ "$races" = 0 ] || races=failed
+  [ "$races" = "$2" ] || { cat "$log" && return 1; }
+}
+
 tests=("$@")
 if [ $# = 0 ] || [ "$1" = --all ]; then
   tests=(norm fragments)
@@ -87,10 +100,15 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
     tests=()
     for test in kernels/tests/*.cpp; do
       name=$(basename "$test" .cpp)
-      case $name in driver | faults) ;; *) tests+=("$name") ;; esac
+      case $name in driver | exchange | faults) ;; *) tests+=("$name") ;; esac
     done
   fi
   build_driver || exit 2
+  build_exchange || exit 2
+  for sound in sound through_host; do later "devices exchange rows, $sound: no race" exchange "$sound" 0; done
+  for fault in no_wait too_early through_host_no_wait through_host_one_half; do
+    later "devices exchange rows, $fault: a race" exchange "$fault" 1
+  done
   later "the driver" driver
   later "the driver: nothing out of bounds, nothing undefined" driver_in_bounds
   for kind in "" thread "$memory"; do later "planted faults, ${kind:-no sanitizer}: built" build_test faults "$kind"; done

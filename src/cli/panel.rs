@@ -12,6 +12,7 @@ use super::{
     adapter,
     args::{EngineArgs, ModelArgs},
     fits::{self, Room},
+    spread,
 };
 use crate::{
     card::{self, Card, Identity, Template},
@@ -172,7 +173,11 @@ impl Loaded {
         let mut found = find(name, template, args)?;
         found.options.adapters = adapters.iter().map(|adapter| adapter.dir.clone()).collect();
         if args.tensor_parallel.is_none() {
-            spread(&mut found)?;
+            spread::over_fewest(&found.name, &found.weights, &mut found.options, args.device())?;
+        }
+        let mut devices = std::iter::once(&found.options.device).chain(&found.options.more_devices);
+        if let Some(remark) = devices.find_map(Device::remark) {
+            say!("{remark}");
         }
         let engine = Arc::new(Engine::open(&found.weights, &found.options)?);
         Ok(Self { engine, found, adapters })
@@ -367,32 +372,6 @@ fn files_of(name: &str, identity: &Identity) -> ModelFiles {
         files: identity.files.iter().map(named).collect(),
         ..ModelFiles::default()
     }
-}
-
-/// Spreads a model that none of several GPUs holds over as few of them as hold it together, and says so. Where no number
-/// does, loading it says what is missing.
-fn spread(found: &mut Found) -> Result<()> {
-    let devices: Vec<Device> =
-        std::iter::once(&found.options.device).chain(&found.options.more_devices).cloned().collect();
-    if devices.len() < 2 {
-        return Ok(());
-    }
-    let mut free = usize::MAX;
-    for gpu in devices.iter().flat_map(Device::gpus) {
-        free = free.min(gpu.memory()?.0);
-    }
-    let need = Need::of(&found.weights, &found.options)?;
-    let holds = |n: &usize| need.on_each[n - 1].is_some_and(|bytes| bytes <= free);
-    let n_cards = (1..=need.on_each.len()).filter(|n| devices.len().is_multiple_of(*n)).find(holds);
-    let Some(n_cards) = n_cards.filter(|&n| n > 1) else { return Ok(()) };
-    say!(
-        "`{}` does not fit on one GPU, so it is spread over {n_cards} (`--tensor-parallel {n_cards}`)",
-        found.name
-    );
-    let mut devices = Device::grouped(devices, n_cards)?;
-    found.options.device = devices.remove(0);
-    found.options.more_devices = devices;
-    Ok(())
 }
 
 /// The engine's options. Impossible ones are refused before anything is loaded.

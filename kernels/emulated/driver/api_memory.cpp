@@ -1,5 +1,6 @@
 // The driver's functions about memory: of the device, of the host (pinned), copies, fills and pools.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -23,6 +24,25 @@ bool is_pinned(const void* at, size_t bytes) {
   return address - start <= n && bytes <= n - (address - start);
 }
 
+constexpr size_t kPage = 4096;
+size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+// Host memory with a page behind it that nobody may touch. `folded`: its second half is the first once more.
+void* map_pinned(size_t bytes, bool folded) {
+  const size_t mapped = whole_pages(bytes);
+  void* const at = mmap(nullptr, mapped + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return nullptr;
+  if (!folded) return mprotect(at, mapped, PROT_READ | PROT_WRITE) ? nullptr : at;
+  const size_t half = mapped / 2;
+  const int file = memfd_create("folded", MFD_CLOEXEC);
+  if (mapped % (2 * kPage) || ftruncate(file, half)) stop("memory that cannot be folded");
+  for (const size_t part : {size_t(0), half})
+    if (mmap(static_cast<char*>(at) + part, half, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
+      stop("memory that cannot be folded");
+  close(file);
+  return at;
+}
+
 // Whether device memory can be used: in one allocation, and not on its way to be freed. Says why not.
 bool usable(const char* function, const Device& device, CUdeviceptr at, size_t bytes) {
   const Allocation* a = memory().find(at, bytes);
@@ -39,6 +59,7 @@ void copy_now(const char* function, uintptr_t to, uintptr_t from, size_t bytes) 
   for (const uintptr_t at : {to, from})
     if (memory().is_device_address(at) && !memory().find(at, bytes))
       stop((std::string(function) + ": " + std::to_string(bytes) + " bytes from " + memory().describe(at)).c_str());
+  const Seen seen;
   std::memmove(pointer(to), pointer(from), bytes);
 }
 
@@ -91,6 +112,10 @@ CUresult fill(const char* function, Device& device, CUstream_st& stream, CUdevic
   if (to % sizeof(T) || !usable(function, device, to, n * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
   add_work(stream, {[=] {
     if (!memory().find(to, n * sizeof(T))) stop("a fill of memory that was freed");
+#ifdef HOST_TSAN
+    const Seen seen;
+    __tsan_write_range(pointer(to), n * sizeof(T));
+#endif
     std::fill_n(static_cast<T*>(pointer(to)), n, value);
   }, nullptr});
   return CUDA_SUCCESS;
@@ -207,11 +232,11 @@ CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t n, CUst
 }
 
 // Pinned memory starts as NaN too. Its pages are its own, so use after it is freed crashes.
-CUresult CUDAAPI cuMemHostAlloc(void** at, size_t bytes, unsigned) {
+CUresult CUDAAPI cuMemHostAlloc(void** at, size_t bytes, unsigned flags) {
   return on_device([&](Device&) -> CUresult {
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    void* made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    void* made = map_pinned(bytes, settings().folded && (flags & CU_MEMHOSTALLOC_PORTABLE));
+    if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
     std::memset(made, 0xff, bytes);
     driver().pinned[reinterpret_cast<uintptr_t>(made)] = bytes;
     *at = made;
@@ -224,7 +249,7 @@ CUresult CUDAAPI cuMemFreeHost(void* at) {
     const auto found = driver().pinned.find(reinterpret_cast<uintptr_t>(at));
     if (found == driver().pinned.end()) return CUDA_ERROR_INVALID_VALUE;
     run_everything(device);
-    munmap(at, found->second);
+    munmap(at, whole_pages(found->second) + kPage);
     driver().pinned.erase(found);
     return CUDA_SUCCESS;
   });

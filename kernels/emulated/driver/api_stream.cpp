@@ -140,7 +140,7 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream handle) {
     }
     const auto mark = std::make_shared<Mark>(Mark{&stream});
     event->mark = mark;
-    add_work(stream, {[mark] { mark->done = true, mark->when = std::chrono::steady_clock::now(); }, nullptr});
+    add_work(stream, {[mark] { reach(*mark); }, nullptr});
     return CUDA_SUCCESS;
   });
 }
@@ -167,7 +167,7 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
     if (event->capture)
       return refuse("cuStreamWaitEvent", "the event was recorded in a capture that is over", CUDA_ERROR_CAPTURED_EVENT);
     if (of_another && waits++ == settings().forgotten_wait) return CUDA_SUCCESS;
-    if (event->mark && !event->mark->done) add_work(stream, {nullptr, event->mark});
+    if (event->mark) add_work(stream, {nullptr, event->mark});
     return CUDA_SUCCESS;
   });
 }
@@ -176,6 +176,7 @@ CUresult CUDAAPI cuEventSynchronize(CUevent event) {
     if (const CUresult captured = refuse_in_capture(device, "cuEventSynchronize")) return captured;
     if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
     if (event->mark && !event->mark->done) run_until(event->mark->stream, event->mark.get());
+    seen(event->mark);
     return CUDA_SUCCESS;
   });
 }
@@ -183,6 +184,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
   return on_event(event, [&](Device& device) -> CUresult {
     if (const CUresult captured = refuse_in_capture(device, "cuEventQuery")) return captured;
     if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
+    seen(event->mark && event->mark->done ? event->mark : nullptr);
     if (!event->mark || event->mark->done) return CUDA_SUCCESS;
     if (!std::exchange(event->asked, true)) return CUDA_ERROR_NOT_READY;
     run_until(event->mark->stream, event->mark.get());

@@ -56,6 +56,7 @@ Settings read_settings() {
   s.small_device = device("TRIBUNAL_EMULATED_SMALL_DEVICE");
   s.late = static_cast<unsigned>(number("TRIBUNAL_EMULATED_LATE", 0));
   s.peers = number("TRIBUNAL_EMULATED_PEERS", 1) != 0;
+  s.folded = std::getenv("TRIBUNAL_EMULATED_FOLDED");
   s.leaks = std::getenv("TRIBUNAL_EMULATED_LEAKS");
   const char* trace = std::getenv("TRIBUNAL_EMULATED_TRACE");
   s.trace = trace ? trace : "";
@@ -110,6 +111,65 @@ CUresult refuse(const char* function, const std::string& why, CUresult code) {
 
 static void run_some();
 
+#ifdef HOST_TSAN
+// While one lives, what is done is the stream's doing.
+class Turn {
+ public:
+  explicit Turn(CUstream_st& stream) : back_(__tsan_get_current_fiber()), before_(Team::the().stream) {
+    if (!stream.fiber) stream.fiber = __tsan_create_fiber(0);
+    Team::the().stream = stream.blocks;
+    __tsan_switch_to_fiber(stream.fiber, kOrdersNothing);
+  }
+  ~Turn() {
+    __tsan_switch_to_fiber(back_, kOrdersNothing);
+    Team::the().stream = before_;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  static constexpr unsigned kOrdersNothing = 1;
+  void* back_;
+  const void* before_;
+};
+#endif
+
+static void push(CUstream_st& stream, Op op) {
+#ifdef HOST_TSAN
+  op.asked = std::make_shared<char>();
+  __tsan_release(op.asked.get());
+#endif
+  stream.queue.push_back(std::move(op));
+}
+
+// The stream's next piece of work. What it waits for has happened.
+static void do_next(CUstream_st& stream) {
+#ifdef HOST_TSAN
+  const Turn turn(stream);
+#endif
+  const Op op = std::move(stream.queue.front());
+  stream.queue.pop_front();
+#ifdef HOST_TSAN
+  if (op.asked) __tsan_acquire(op.asked.get());
+  if (op.after) __tsan_acquire(op.after.get());
+#endif
+  const Unseen unseen;  // but for what kernels and copies do
+  if (op.act) op.act();
+}
+
+void reach(Mark& mark) {
+  mark.done = true, mark.when = std::chrono::steady_clock::now();
+#ifdef HOST_TSAN
+  __tsan_release(&mark);
+#endif
+}
+
+void seen([[maybe_unused]] const std::shared_ptr<Mark>& mark) {
+#ifdef HOST_TSAN
+  if (mark) __tsan_acquire(mark.get());
+#endif
+}
+
 void add_work(CUstream_st& stream, Op op) {
   if (stream.capture) {
     Lane& lane = stream.capture->graph.lanes[stream.lane];
@@ -118,19 +178,28 @@ void add_work(CUstream_st& stream, Op op) {
     return;
   }
   stream.asked = false;
-  stream.queue.push_back(std::move(op));
+  push(stream, std::move(op));
   if (settings().late) run_some();
 }
 
-void run_until(CUstream stream, const Mark* mark) {
+static void run_queue(CUstream stream, const Mark* mark) {
   if (stream->queue.empty()) return;
   DeviceMemory::Access access;
   while (!stream->queue.empty() && !(mark && mark->done)) {
-    if (const auto after = stream->queue.front().after; after && !after->done) run_until(after->stream, after.get());
-    const Op op = std::move(stream->queue.front());
-    stream->queue.pop_front();
-    if (op.act) op.act();
+    if (const auto after = stream->queue.front().after; after && !after->done) run_queue(after->stream, after.get());
+    do_next(*stream);
   }
+}
+
+void run_until(CUstream stream, const Mark* mark) {
+  run_queue(stream, mark);
+#ifdef HOST_TSAN
+  {
+    const Turn turn(*stream);
+    __tsan_release(stream);
+  }
+  __tsan_acquire(stream);
+#endif
 }
 
 // One piece of the stream's work, unless it waits for another stream.
@@ -138,9 +207,7 @@ static bool run_one(CUstream_st& stream) {
   if (stream.queue.empty()) return false;
   if (const auto after = stream.queue.front().after; after && !after->done) return false;
   DeviceMemory::Access access;
-  const Op op = std::move(stream.queue.front());
-  stream.queue.pop_front();
-  if (op.act) op.act();
+  do_next(stream);
   return true;
 }
 
@@ -157,7 +224,7 @@ static void run_some() {
   static std::mt19937& draw = *new std::mt19937(settings().late);
   const auto& devices = driver().devices;
   if (settings().late <= devices.size()) {
-    for (CUstream stream : streams_of(*devices[settings().late - 1])) run_until(stream, nullptr);
+    for (CUstream stream : streams_of(*devices[settings().late - 1])) run_queue(stream, nullptr);
     return;
   }
   if (draw() % 2) return;
@@ -184,7 +251,7 @@ void start_graph(CUstream_st& stream, const std::vector<Lane>& lanes) {
     device->lanes.erase(std::remove_if(device->lanes.begin(), device->lanes.end(), is_over), device->lanes.end());
   }
   const auto start = std::make_shared<Mark>(Mark{&stream});
-  stream.queue.push_back({[start] { start->done = true; }, nullptr});
+  push(stream, {[start] { reach(*start); }, nullptr});
   // A mark behind each node that another lane waits for, and behind the last one.
   std::vector<std::map<size_t, std::shared_ptr<Mark>>> marks(lanes.size());
   std::vector<CUstream> made;
@@ -193,6 +260,9 @@ void start_graph(CUstream_st& stream, const std::vector<Lane>& lanes) {
     device.lanes.push_back(std::make_unique<CUstream_st>());
     made.push_back(device.lanes.back().get());
     made[i]->device = lanes[i].device;
+#ifdef HOST_TSAN
+    made[i]->blocks = &device;
+#endif
     for (const Lane& other : lanes)
       for (const Lane::Node& node : other.nodes)
         if (node.lane == i) marks[i].try_emplace(node.before, std::make_shared<Mark>(Mark{made[i]}));
@@ -203,7 +273,7 @@ void start_graph(CUstream_st& stream, const std::vector<Lane>& lanes) {
     queue.push_back({nullptr, start});
     for (size_t n = 0; n <= lanes[i].nodes.size(); n++) {
       if (const auto mark = marks[i].find(n); mark != marks[i].end())
-        queue.push_back({[mark = mark->second] { mark->done = true; }, nullptr});
+        queue.push_back({[mark = mark->second] { reach(*mark); }, nullptr});
       if (n == lanes[i].nodes.size()) break;
       const Lane::Node& node = lanes[i].nodes[n];
       queue.push_back(node.lane == i ? node.op : Op{nullptr, marks[node.lane].at(node.before)});

@@ -1,10 +1,13 @@
-// Streams, events and graphs: work that is asked for now and done later.
+// Streams, events and graphs: work that is asked for now and done later. ThreadSanitizer takes a stream for a thread, whose
+// work comes after what its program had done when it asked for it, and after the marks that it waits for.
 //
 // What a device may do late is done as late as it may: a stream's work runs when someone waits for it, and no other
 // stream's but what it waits for itself. So reading a result too early, reusing a pinned buffer too early, or a
 // missing wait between streams shows each time, not once in a while.
 #pragma once
 #include <cuda.h>
+
+#include "../fiber.h"
 
 #include <chrono>
 #include <deque>
@@ -28,9 +31,14 @@ struct Op {
   std::function<void()> act;
   std::shared_ptr<Mark> after;
   int launches = 0;  // kernels that it starts
+#ifdef HOST_TSAN
+  std::shared_ptr<char> asked = {};  // stands for what came before it was asked for
+#endif
 };
 
+void reach(Mark& mark);                             // the stream has come to it
 void run_until(CUstream stream, const Mark* mark);  // all of the stream's work where `mark` is null
+void seen(const std::shared_ptr<Mark>& mark);       // the program knows that it has been reached
 
 }  // namespace host
 
@@ -75,6 +83,13 @@ struct CUstream_st {
   int priority;
   std::deque<host::Op> queue;
   bool asked = false;  // whether cuStreamQuery has said "not ready" since work was added
+#ifdef HOST_TSAN
+  void* fiber = nullptr;  // its thread
+  const void* blocks = this;  // whose blocks come one after another with its own: lanes of one device share
+  ~CUstream_st() {
+    if (fiber) __tsan_destroy_fiber(fiber);
+  }
+#endif
 
   // While its work is captured into a graph instead:
   std::shared_ptr<host::Capture> capture;

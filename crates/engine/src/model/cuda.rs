@@ -114,11 +114,6 @@ pub enum Error {
     )]
     Unequal { first: usize, first_name: String, ordinal: usize, name: String },
     #[error(
-        "GPU {from} has no access to the memory of GPU {to}; hint: `nvidia-smi topo -p2p r` shows which GPUs have; or give \
-         each a model of its own, without `--tensor-parallel`"
-    )]
-    NoPeer { from: usize, to: usize },
-    #[error(
         "a model with {n_heads} heads, {n_kv_heads} of keys and values, cannot be spread over {n_cards} GPUs; \
          hint: `--tensor-parallel` {}",
         in_words(possible)
@@ -126,6 +121,11 @@ pub enum Error {
     Cards { n_cards: usize, n_heads: usize, n_kv_heads: usize, possible: Vec<usize> },
     #[error("GPU {ordinal}: {source}")]
     Card { ordinal: usize, source: Box<Self> },
+    /// A GPU of several that have a model together.
+    #[error(
+        "GPU {ordinal}: {failure}; hint: if this GPU is lost, go on with `--device {others}`; the scores are the same"
+    )]
+    Lost { ordinal: usize, failure: Box<Self>, others: String },
     #[error("a step is larger than the room that was made for it: {0}")]
     Room(String),
     #[error("the KV cache of a GPU holds bf16, not {0}; hint: leave out `--kv-dtype`")]
@@ -149,7 +149,7 @@ impl Error {
     }
 
     /// The same error, of one GPU among several.
-    fn on_card(self, ordinal: usize) -> Self {
+    pub(super) fn on_card(self, ordinal: usize) -> Self {
         match self {
             Self::Memory { what, wanted, free, hint } => {
                 Self::Memory { what: format!("{what} on GPU {ordinal}"), wanted, free, hint }

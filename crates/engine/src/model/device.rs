@@ -44,6 +44,11 @@ pub enum Error {
         (0..*n_cards).map(|n| n.to_string()).collect::<Vec<_>>().join(",")
     )]
     Groups { n_cards: usize, n_devices: usize },
+    #[error(
+        "`--tensor-parallel {n_cards}` needs {n_cards} GPUs, and there are {n_devices}; hint: without `--tensor-parallel`, the \
+         model has as few GPUs as hold it; the scores are the same"
+    )]
+    TooFew { n_cards: usize, n_devices: usize },
     #[error("`--tensor-parallel {n_cards}`: {reason}")]
     Group { n_cards: usize, reason: cuda::Error },
     /// The binary has no CUDA kernels.
@@ -57,10 +62,13 @@ pub enum Error {
 }
 
 /// What to do where the reason does not say so itself.
-fn hint(reason: &cuda::Error) -> &'static str {
+fn hint(reason: &cuda::Error) -> String {
     match reason {
-        cuda::Error::OldDriver(_) | cuda::Error::Memory { .. } => "",
-        _ => "\nhint: `nvidia-smi` lists the devices where the driver is installed; or `--device cpu`",
+        cuda::Error::OldDriver(_) | cuda::Error::Memory { .. } => String::new(),
+        cuda::Error::NoDevice(1..) => {
+            "\nhint: `nvidia-smi` lists them; the scores are the same on any number".into()
+        }
+        _ => "\nhint: `nvidia-smi` lists the devices where the driver is installed; or `--device cpu`".into(),
     }
 }
 
@@ -89,15 +97,37 @@ impl Device {
             return Self::grouped(Self::named(name)?, n_cards);
         }
         let ordinals: Vec<String> = (0..n_cards).map(|n| n.to_string()).collect();
-        Self::grouped(Self::named(&format!("cuda:{}", ordinals.join(",")))?, n_cards)
+        match Self::named(&format!("cuda:{}", ordinals.join(","))) {
+            Err(Error::NoDevice { reason: cuda::Error::NoDevice(n_devices), .. }) if n_devices > 0 => {
+                Err(Error::TooFew { n_cards, n_devices })
+            }
+            devices => Self::grouped(devices?, n_cards),
+        }
+    }
+
+    /// How many GPUs this machine has; 0 for a CPU.
+    #[must_use]
+    pub fn n_of_machine(&self) -> usize {
+        if self.is_cpu() { 0 } else { Gpu::count() }
+    }
+
+    /// The numbers of its GPUs; none for a CPU.
+    #[must_use]
+    pub fn ordinals(&self) -> Vec<usize> {
+        self.gpus().iter().map(Gpu::ordinal).collect()
+    }
+
+    /// All GPUs of this machine that compute like this one and as fast, itself among them, in order; none for a CPU.
+    #[must_use]
+    pub fn alike(&self) -> Vec<Self> {
+        self.gpus().first().map(Gpu::alike).unwrap_or_default().into_iter().map(Self::Cuda).collect()
     }
 
     /// Devices of `n_cards` GPUs each, for models that are spread over as many (tensor parallelism). GPUs are taken in
     /// the order that they were named in.
     ///
     /// # Errors
-    /// A number that does not divide that of the devices, devices other than GPUs, GPUs that are not alike or cannot reach
-    /// each other.
+    /// A number that does not divide that of the devices, devices other than GPUs, GPUs that are not alike.
     pub fn grouped(devices: Vec<Self>, n_cards: usize) -> Result<Vec<Self>, Error> {
         if n_cards <= 1 {
             return Ok(devices);
@@ -128,6 +158,12 @@ impl Device {
             Self::Cuda(gpu) => std::slice::from_ref(gpu),
             Self::Group(group) => group.gpus(),
         }
+    }
+
+    /// What a user should know of how it works, if anything.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        if let Self::Group(group) = self { group.remark() } else { None }
     }
 
     /// A model as one of its GPUs computes it: all of it, where there is one alone.
@@ -174,7 +210,15 @@ fn gpus(name: &str, ordinals: &str) -> Result<Vec<Device>, Error> {
     if !cuda::BUILT_IN {
         return Err(Error::NotBuilt(name.to_owned()));
     }
-    let open = |ordinal| Gpu::open(ordinal).map_err(|e| Error::NoDevice { name: name.to_owned(), reason: e });
+    let several = ordinals.len() > 1;
+    let open = |ordinal| {
+        let named = |reason| match reason {
+            reason @ cuda::Error::Driver { .. } if several => reason.on_card(ordinal),
+            reason => reason,
+        };
+        let no_device = |reason| Error::NoDevice { name: name.to_owned(), reason: named(reason) };
+        Gpu::open(ordinal).map_err(no_device)
+    };
     let gpus = ordinals.into_iter().map(open).collect::<Result<Vec<Gpu>, _>>()?;
     if gpus.iter().any(|gpu| gpu.generation() != gpus[0].generation()) {
         return Err(Error::Different(name.to_owned()));

@@ -24,6 +24,7 @@ use crate::{
 };
 
 mod adapters;
+mod detour;
 mod eight;
 mod graphs;
 mod kernels;

@@ -146,7 +146,7 @@ impl Cuda {
     }
 
     pub(super) fn here(&self) -> Result<(), Error> {
-        self.gpu.context().bind_to_thread().map_err(failed("use the device"))
+        self.gpu.here()
     }
 
     /// Launches a kernel of the file `names.0`.

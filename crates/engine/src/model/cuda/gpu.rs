@@ -115,6 +115,26 @@ impl Gpu {
         self.inner.capability.0.to_string()
     }
 
+    /// All GPUs of this machine that compute alike and as fast, itself among them, in order. One that cannot be opened is
+    /// not.
+    #[must_use]
+    pub fn alike(&self) -> Vec<Self> {
+        let open = |ordinal| {
+            if ordinal == self.ordinal() {
+                return Some(self.clone());
+            }
+            let other = Self::open(ordinal).ok().filter(|other| self.is_like(other))?;
+            Some(Self { inner: other.inner, ..self.clone() })
+        };
+        (0..Self::count()).filter_map(open).collect()
+    }
+
+    /// How many GPUs this machine has, as far as the driver is asked already: 0 before one is open.
+    #[must_use]
+    pub fn count() -> usize {
+        CudaContext::device_count().unwrap_or(0) as usize
+    }
+
     /// Bytes that can still be allocated, and all bytes.
     ///
     /// # Errors
@@ -181,6 +201,11 @@ impl Gpu {
 
     pub(super) fn cascades(&self) -> bool {
         self.cascade
+    }
+
+    /// Makes it the one that this thread speaks to.
+    pub(super) fn here(&self) -> Result<(), Error> {
+        self.inner.context.bind_to_thread().map_err(failed("use the device"))
     }
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {

@@ -1,5 +1,5 @@
-//! Several GPUs for one model: a tensor-parallel group. They are of one kind and reach each other's memory. It opens no
-//! GPU and loads nothing.
+//! Several GPUs for one model: a tensor-parallel group. They are of one kind, and most reach each other's memory. It opens
+//! no GPU and loads nothing.
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
@@ -12,6 +12,8 @@ use crate::model::Config;
 #[derive(Clone)]
 pub struct Group {
     gpus: Vec<Gpu>,
+    /// The first two of which one does not reach the other's memory.
+    apart: Option<[usize; 2]>,
 }
 
 impl std::fmt::Debug for Group {
@@ -23,10 +25,10 @@ impl std::fmt::Debug for Group {
 }
 
 impl Group {
-    /// Lets each of some GPUs, all different ones, reach the memory of the others.
+    /// Lets each of some GPUs, all different ones, reach the memory of the others, where the driver allows it.
     ///
     /// # Errors
-    /// They are not of one kind, or one cannot reach another.
+    /// They are not of one kind, or the driver fails.
     pub fn new(gpus: Vec<Gpu>) -> Result<Self, Error> {
         for gpu in gpus.iter().skip(1) {
             if !gpu.is_like(&gpus[0]) {
@@ -38,12 +40,30 @@ impl Group {
                 });
             }
         }
+        let mut apart = None;
         for from in &gpus {
             for to in gpus.iter().filter(|to| to.ordinal() != from.ordinal()) {
-                reach(from, to)?;
+                if !reaches(from, to)? {
+                    apart = apart.or(Some([from.ordinal(), to.ordinal()]));
+                }
             }
         }
-        Ok(Self { gpus })
+        Ok(Self { gpus, apart })
+    }
+
+    /// Whether each reaches the memory of all others.
+    pub(super) fn has_peers(&self) -> bool {
+        self.apart.is_none()
+    }
+
+    /// What there is to say of how they exchange rows, if anything.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let [from, to] = self.apart?;
+        Some(format!(
+            "GPU {from} has no access to the memory of GPU {to}, so what the GPUs exchange goes through this machine's memory, \
+             which is slow; scores do not change\nhint: `nvidia-smi topo -p2p r` shows which GPUs have access"
+        ))
     }
 
     #[must_use]
@@ -54,7 +74,7 @@ impl Group {
     /// The same GPUs, each as `change` has it.
     #[must_use]
     pub fn map(&self, change: impl Fn(&Gpu) -> Gpu) -> Self {
-        Self { gpus: self.gpus.iter().map(change).collect() }
+        Self { gpus: self.gpus.iter().map(change).collect(), apart: self.apart }
     }
 
     /// A model as the first GPU computes it; all have as many heads.
@@ -71,9 +91,8 @@ impl Group {
     }
 }
 
-/// Lets kernels on `from` touch the memory of `to`.
-fn reach(from: &Gpu, to: &Gpu) -> Result<(), Error> {
-    let none = || Error::NoPeer { from: from.ordinal(), to: to.ordinal() };
+/// Lets kernels on `from` touch the memory of `to`. False where the driver does not.
+fn reaches(from: &Gpu, to: &Gpu) -> Result<bool, Error> {
     let mut can = 0;
     let devices = [from, to].map(|gpu| gpu.context().cu_device());
     // SAFETY: the driver writes one number.
@@ -81,13 +100,14 @@ fn reach(from: &Gpu, to: &Gpu) -> Result<(), Error> {
         .result()
         .map_err(failed("ask for peers"))?;
     if can == 0 {
-        return Err(none());
+        return Ok(false);
     }
-    from.context().bind_to_thread().map_err(failed("use the device"))?;
+    from.here()?;
     // SAFETY: both contexts are alive, as long as their GPUs are.
     match unsafe { sys::cuCtxEnablePeerAccess(to.context().cu_ctx(), 0) } {
-        CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(()),
-        CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED => Err(none()),
-        error => error.result().map_err(failed("reach another GPU's memory")),
+        CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(true),
+        // The last is what a GPU says that has eight peers already.
+        CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED | CUresult::CUDA_ERROR_TOO_MANY_PEERS => Ok(false),
+        error => error.result().map(|()| true).map_err(failed("reach another GPU's memory")),
     }
 }

@@ -4,7 +4,10 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, result, sys::CUresult};
+use cudarc::driver::{
+    CudaContext, result,
+    sys::{CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CUresult},
+};
 
 use super::{Error, driver::failed};
 
@@ -105,5 +108,37 @@ impl Drop for Pinned {
         let _ = self.context.bind_to_thread();
         // SAFETY: it came from `malloc_host`; its owner waits for copies before it lets go.
         let _ = unsafe { result::free_host(self.at.cast()) };
+    }
+}
+
+/// Page-locked memory of this machine that kernels of all GPUs reach, at the same address. The host does not touch it.
+pub(super) struct Mapped {
+    at: u64,
+    context: Arc<CudaContext>,
+}
+
+impl Mapped {
+    /// Memory with undefined contents.
+    ///
+    /// # Errors
+    /// The system has not that much memory to lock.
+    pub(super) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self, Error> {
+        let flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+        // SAFETY: the context is current on this thread.
+        let at = unsafe { result::malloc_host(bytes, flags) }.map_err(failed("page-locked memory"))?;
+        // Of every GPU that has kernels here, addresses are the system's own.
+        Ok(Self { at: at as u64, context: context.clone() })
+    }
+
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        let _ = self.context.bind_to_thread();
+        // SAFETY: it came from `malloc_host`; its owner waits for kernels before it lets go.
+        let _ = unsafe { result::free_host(self.at as *mut _) };
     }
 }

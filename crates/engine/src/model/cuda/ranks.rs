@@ -10,31 +10,35 @@
 //!
 //! One thread tells all GPUs what to do. A GPU reads what another has computed after a `meet`: an event of each, that all
 //! others wait for. What another reads is not written again before the next `meet`, which comes after its reading.
+//! `exchange` brings rows together; GPUs that do not reach each other's memory have a `detour` through this machine's.
 //!
 //! A recorded step is one graph over all GPUs: the recording begins on the first one and spreads to the others by `meet`,
 //! whose waits become its edges.
 
-#![expect(unsafe_code, reason = "kernel launches trust their arguments")]
-
+mod detour;
+mod exchange;
 mod operations;
 
 use cudarc::driver::{CudaEvent, sys::CUevent_flags};
 
 use super::{
     Error, Group,
-    backend::{Cuda, Values},
+    backend::Cuda,
     driver::failed,
     graphs::{Graphs, Run},
-    launch::{Argument, Shape},
-    share::{MOST_CARDS, Share},
+    possible_cards,
+    share::Share,
 };
 use crate::model::{self, Config, backend::Begun};
+use detour::Detour;
 
 /// GPUs with one model's cache and the step at hand, each with its share.
 pub struct Ranks {
     /// Launched on the first card. `None` where every kernel is launched by itself.
     graphs: Option<Graphs>,
     cards: Vec<Card>,
+    /// `None` where each reaches the memory of all others.
+    detour: Option<Detour>,
     whole: Config,
 }
 
@@ -42,28 +46,32 @@ struct Card {
     cuda: Cuda,
     share: Share,
     ordinal: usize,
+    /// What `--device` may name without it, and how many of those have the model then.
+    others: String,
     /// When it had done what it was told before the last `meet`.
     met: CudaEvent,
 }
 
 impl Card {
     fn name<E: Into<model::Error>>(&self) -> impl Fn(E) -> model::Error {
-        let ordinal = self.ordinal;
+        let (ordinal, others) = (self.ordinal, self.others.clone());
         move |error| match error.into() {
+            model::Error::Gpu(failure @ Error::Driver { .. }) => {
+                Error::Lost { ordinal, failure: Box::new(failure), others: others.clone() }.into()
+            }
             model::Error::Gpu(error) => error.on_card(ordinal).into(),
             error => error,
         }
     }
 }
 
-/// Rows of which each card has some columns.
-struct Columns<'a> {
-    /// Where each card's piece is.
-    pieces: &'a [Values],
-    /// Where each card's columns end, in bytes of a whole row.
-    ends: Vec<usize>,
-    /// Whether a piece has room for whole rows, with its columns in their place.
-    in_place: bool,
+/// The most GPUs of a group but one that can have the model together, as the command line has it.
+fn without(lost: usize, group: &Group, whole: &Config) -> String {
+    let others = group.gpus().iter().map(super::Gpu::ordinal).filter(|ordinal| *ordinal != lost);
+    let others: Vec<String> = others.map(|ordinal| ordinal.to_string()).collect();
+    let possible = possible_cards(whole.n_heads, whole.n_kv_heads);
+    let n_cards = possible.into_iter().filter(|n| *n <= others.len()).max().unwrap_or(1);
+    format!("cuda:{} --tensor-parallel {n_cards}", others[..n_cards].join(","))
 }
 
 impl Ranks {
@@ -79,7 +87,8 @@ impl Ranks {
             let cuda = Cuda::sharing(gpu, whole, share)?;
             let met = gpu.context().new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING));
             let met = met.map_err(failed("an event"))?;
-            Ok(Card { cuda, share, ordinal: gpu.ordinal(), met })
+            let others = without(gpu.ordinal(), group, whole);
+            Ok(Card { cuda, share, ordinal: gpu.ordinal(), others, met })
         };
         let name = |(card, gpu): (usize, &super::Gpu)| {
             open((card, gpu)).map_err(|error: Error| error.on_card(gpu.ordinal()))
@@ -87,7 +96,8 @@ impl Ranks {
         let cards = group.gpus().iter().enumerate().map(name).collect::<Result<Vec<Card>, Error>>()?;
         let records = group.gpus().iter().all(super::Gpu::records);
         let graphs = cards.first().filter(|_| records).map(|first| Graphs::new(first.cuda.stream()));
-        Ok(Self { cards, whole: whole.clone(), graphs })
+        let detour = (!group.has_peers()).then(|| Detour::new(&group.gpus()[0])).transpose()?;
+        Ok(Self { cards, whole: whole.clone(), graphs, detour })
     }
 
     /// Does the same on every card.
@@ -188,26 +198,6 @@ impl Ranks {
     /// Where each card's share of `n` outputs ends, in bytes of `size` each.
     fn ends(&self, n: usize, size: usize) -> Vec<usize> {
         self.cards.iter().map(|card| size * card.share.outputs(n, 1).end).collect()
-    }
-
-    /// Brings rows together on one card. The cards have met since the pieces were computed.
-    fn gather(&self, card: usize, columns: &Columns<'_>, to: Values) -> Result<(), Error> {
-        let Columns { pieces, ends, in_place } = columns;
-        let width = ends.last().copied().unwrap_or(0);
-        let (kernel, unit) =
-            if ends.iter().all(|end| end.is_multiple_of(16)) { ("gather_16", 16) } else { ("gather_4", 4) };
-        let piece = |i: usize| {
-            let is_there = *in_place && i == card;
-            Argument::At(pieces.get(i).filter(|_| !is_there).map_or(0, |piece| piece.at()))
-        };
-        let end = |i: usize| Argument::size(ends.get(i).copied().unwrap_or(width) / unit);
-        let mut arguments: Vec<Argument> = (0..MOST_CARDS).map(piece).collect();
-        arguments.extend((0..MOST_CARDS).map(end));
-        let last = [to.n_rows(), width / unit, usize::from(*in_place)].map(Argument::size);
-        arguments.extend([&[Argument::At(to.at())][..], &last].concat());
-        let shape = Shape::new([to.n_rows(), (width / unit).div_ceil(256)], 256);
-        // SAFETY: each piece has its columns of as many rows, `to` has whole ones, and the cards reach each other.
-        unsafe { self.cards[card].cuda.launch(("gather", kernel), shape, &arguments) }
     }
 }
 

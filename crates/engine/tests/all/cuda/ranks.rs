@@ -22,10 +22,10 @@ use crate::{
 };
 
 /// Tells a process of this test that the devices are as it needs them.
-const PART: &str = "TRIBUNAL_TEST_RANKS";
+pub const PART: &str = "TRIBUNAL_TEST_RANKS";
 
-/// Runs a test of this file again with other variables; what it printed, and whether it passed.
-fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, bool) {
+/// Runs a test of this folder again with other variables; what it printed, and whether it passed.
+pub fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, bool) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = format!("cuda::{test}");
     command.args([name.as_str(), "--exact", "--nocapture", "--test-threads", "1"]);
@@ -38,9 +38,14 @@ fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, bool) {
 /// The first GPUs of this machine, of the eight that are wanted; where they are emulated, a test runs in a process of its
 /// own that has eight, once for each way to time what they do.
 pub fn gpus(test: &str, lateness: &[&str]) -> Option<Vec<Device>> {
+    gpus_with(test, lateness, ("TRIBUNAL_EMULATED_PEERS", "1"))
+}
+
+/// The same with a variable of the emulated driver.
+pub fn gpus_with(test: &str, lateness: &[&str], variable: (&str, &str)) -> Option<Vec<Device>> {
     if is_emulated() && std::env::var_os(PART).is_none() {
         for late in lateness {
-            let (said, passed) = again(test, "run", &[("TRIBUNAL_EMULATED_LATE", late)]);
+            let (said, passed) = again(test, "run", &[("TRIBUNAL_EMULATED_LATE", late), variable]);
             assert!(passed, "{late}: {said}");
         }
         return None;
@@ -200,15 +205,22 @@ fn steps_of_two(gpus: &[Device], name: &str) -> Vec<Vec<Vec<u32>>> {
 /// The emulated driver forgets a wait while a step is recorded, and so an edge of its graph.
 #[test]
 fn an_edge_that_is_missing_is_found() {
-    const NAME: &str = "ranks::an_edge_that_is_missing_is_found";
+    every_edge_is_needed("ranks::an_edge_that_is_missing_is_found", "1");
+}
+
+pub fn every_edge_is_needed(name: &str, peers: &str) {
     if !is_emulated() {
         return;
     }
     if std::env::var_os(PART).is_none() {
         let run = |edge: usize, late| {
             let edge = edge.to_string();
-            let variables = [("TRIBUNAL_EMULATED_FORGOTTEN_EDGE", &*edge), ("TRIBUNAL_EMULATED_LATE", late)];
-            again(NAME, "run", &variables)
+            let variables = [
+                ("TRIBUNAL_EMULATED_FORGOTTEN_EDGE", &*edge),
+                ("TRIBUNAL_EMULATED_LATE", late),
+                ("TRIBUNAL_EMULATED_PEERS", peers),
+            ];
+            again(name, "run", &variables)
         };
         let (said, passed) = run(1_000_000, "2");
         assert!(passed, "none is forgotten: {said}");
@@ -238,7 +250,10 @@ fn decoded(device: &Device, work: &Work) -> Vec<Vec<Vec<u32>>> {
 /// The emulated driver forgets one wait for another GPU's event at a time: the logits show it, or a copy of not a number.
 #[test]
 fn a_wait_that_is_missing_is_found() {
-    const NAME: &str = "ranks::a_wait_that_is_missing_is_found";
+    every_wait_is_needed("ranks::a_wait_that_is_missing_is_found", "1");
+}
+
+pub fn every_wait_is_needed(name: &str, peers: &str) {
     if !is_emulated() {
         return;
     }
@@ -246,9 +261,12 @@ fn a_wait_that_is_missing_is_found() {
         for model in ["qwen2", "gemma3"] {
             let run = |wait: usize, late| {
                 let wait = wait.to_string();
-                let variables =
-                    [("TRIBUNAL_EMULATED_FORGOTTEN_WAIT", &*wait), ("TRIBUNAL_EMULATED_LATE", late)];
-                again(NAME, model, &variables)
+                let variables = [
+                    ("TRIBUNAL_EMULATED_FORGOTTEN_WAIT", &*wait),
+                    ("TRIBUNAL_EMULATED_LATE", late),
+                    ("TRIBUNAL_EMULATED_PEERS", peers),
+                ];
+                again(name, model, &variables)
             };
             let (said, passed) = run(1_000_000, "2");
             assert!(passed, "{model}: none is forgotten: {said}");

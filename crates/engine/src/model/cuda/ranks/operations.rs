@@ -7,7 +7,8 @@ use super::{
         memory::Memory,
         weights::{Linear, Table},
     },
-    Columns, Ranks,
+    Ranks,
+    exchange::Columns,
 };
 use crate::model::{
     self, KvType, Weights,
@@ -18,27 +19,27 @@ use crate::model::{
 
 impl Ranks {
     /// Brings rows of bf16 together on every card, as a product's input.
-    fn whole_rows(&self, pieces: &[Values], ends: Vec<usize>) -> Result<Vec<Values>, model::Error> {
-        self.meet()?;
+    fn whole_rows(&mut self, pieces: &[Values], ends: Vec<usize>) -> Result<Vec<Values>, model::Error> {
         let (row_bytes, in_place) = (ends.last().copied().unwrap_or(0), false);
-        let columns = Columns { pieces, ends, in_place };
-        self.each(|i, cuda| {
-            let whole = cuda.values(Slot::Whole, pieces[i].n_rows(), row_bytes)?;
-            self.gather(i, &columns, whole)?;
-            Ok::<_, super::Error>(whole)
-        })
+        let whole = self.each(|i, cuda| cuda.values(Slot::Whole, pieces[i].n_rows(), row_bytes))?;
+        self.exchange(&Columns { pieces, ends, in_place }, &whole)?;
+        Ok(whole)
     }
 
     /// Writes each card's columns of a product to rows of the hidden size, or adds them, and brings the others' there.
-    fn whole_sums(&self, h: &[Values], w: &[Linear], to: &[Values], add: bool) -> Result<(), model::Error> {
+    fn whole_sums(
+        &mut self,
+        h: &[Values],
+        w: &[Linear],
+        to: &[Values],
+        add: bool,
+    ) -> Result<(), model::Error> {
         let hidden = self.whole.hidden;
         self.each(|i, cuda| {
             let first = w[i].outputs[0].start;
             cuda.multiply(&h[i], &w[i], (to[i].at() + 4 * first as u64, hidden), add)
         })?;
-        self.meet()?;
-        let columns = Columns { pieces: to, ends: self.ends(hidden, 4), in_place: true };
-        self.each(|i, _| self.gather(i, &columns, to[i])).map(|_| ())
+        self.exchange(&Columns { pieces: to, ends: self.ends(hidden, 4), in_place: true }, to)
     }
 }
 
@@ -93,6 +94,9 @@ impl Backend for Ranks {
         self.each_mut(|_, cuda| cuda.expect(&step))?;
         // The last step's rows may still be read by others.
         self.meet()?;
+        if let Some(detour) = &mut self.detour {
+            detour.begin();
+        }
         let plan = self.cards[0].cuda.plan(&step); // all have as many heads
         if !self.cards.iter().all(|card| card.cuda.holds(plan.extent())) {
             self.finish()?;
@@ -128,8 +132,10 @@ impl Backend for Ranks {
         let row_bytes = 4 * self.whole.hidden;
         let y = self.each(|i, cuda| cuda.values(Slot::Product, h[i].n_rows(), row_bytes))?;
         self.whole_sums(h, w, &y, false)?;
-        // The next product is written where others may still read this one.
-        self.meet()?;
+        if self.detour.is_none() {
+            // The next product is written where others may still read this one.
+            self.meet()?;
+        }
         self.each(|i, cuda| {
             cuda.residual_norm(&x[i], Add::Normed { values: &y[i], weight: &norm[i] }, &next[i])
         })
@@ -194,12 +200,10 @@ impl Backend for Ranks {
     }
 
     fn keep_logits(&mut self, logits: Self::Product) -> Result<Kept, model::Error> {
-        self.meet()?;
         let columns = Columns { pieces: &logits, ends: self.ends(self.whole.vocab, 4), in_place: false };
-        let first = &self.cards[0].cuda;
-        first.here()?;
-        let all = first.values(Slot::Logits, logits[0].n_rows(), 4 * self.whole.vocab)?;
-        self.gather(0, &columns, all)?;
+        let all = self.cards[0].cuda.values(Slot::Logits, logits[0].n_rows(), 4 * self.whole.vocab)?;
+        self.exchange(&columns, &[all])?;
+        self.cards[0].cuda.here()?;
         self.cards[0].cuda.set_logits(all.at());
         let kept = self.graphs.as_mut().map_or(Ok(Kept::Logits), |graphs| graphs.end(all.at()));
         kept.map_err(|error| self.whose(error))

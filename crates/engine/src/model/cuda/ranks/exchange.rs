@@ -1,0 +1,132 @@
+//! How rows are brought together of which each card has computed some columns: every card copies the others' columns, from
+//! their memory or from where they have left them for it. Nothing is added up.
+
+#![expect(unsafe_code, reason = "kernel launches trust their arguments")]
+
+use std::ops::Range;
+
+use super::{
+    super::{
+        Error,
+        backend::Values,
+        launch::{Argument, Shape},
+        share::MOST_CARDS,
+    },
+    Detour, Ranks,
+};
+use crate::model;
+
+/// Rows of which each card has some columns.
+pub(super) struct Columns<'a> {
+    /// Where each card's piece is.
+    pub pieces: &'a [Values],
+    /// Where each card's columns end, in bytes of a whole row.
+    pub ends: Vec<usize>,
+    /// Whether a piece has room for whole rows, with its columns in their place.
+    pub in_place: bool,
+}
+
+impl Columns<'_> {
+    /// Bytes of a whole row.
+    fn width(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Those of one card, in bytes of a whole row.
+    fn of(&self, card: usize) -> Range<usize> {
+        let first = card.checked_sub(1).map_or(0, |before| self.ends[before]);
+        first..self.ends[card]
+    }
+
+    /// Where the rows from `row` on are in a card's piece.
+    fn piece(&self, card: usize, row: usize) -> u64 {
+        let of_row = if self.in_place { self.width() } else { self.of(card).len() };
+        self.pieces[card].at() + (row * of_row) as u64
+    }
+
+    /// Where a card leaves its columns of `n` rows for the others, in memory that begins at `half`.
+    fn left(&self, card: usize, n: usize, half: u64) -> u64 {
+        half + if self.in_place { 0 } else { n * self.of(card).start } as u64
+    }
+}
+
+impl Ranks {
+    /// Brings rows together on every card that `to` has a place of, in that place: behind all that computes them, and
+    /// before all that is told to these cards from here on.
+    pub(super) fn exchange(&mut self, columns: &Columns<'_>, to: &[Values]) -> Result<(), model::Error> {
+        let n_rows = columns.pieces[0].n_rows();
+        let all = n_rows.max(1);
+        let at_once = self.detour.as_ref().map_or(Ok(all), |_| Detour::rows_of(columns.width()))?;
+        for first in (0..n_rows).step_by(at_once) {
+            let rows = first..n_rows.min(first + at_once);
+            let half = self.detour.as_mut().map(Detour::next_half);
+            if let Some(half) = half {
+                // What a card alone gathers, it need not leave for itself.
+                let is_read = |card: usize| to.len() > 1 || card > 0;
+                self.each(|i, _| if is_read(i) { self.leave(i, columns, &rows, half) } else { Ok(()) })?;
+            }
+            self.meet()?;
+            self.each(|i, _| match to.get(i) {
+                Some(to) => self.take_others(i, columns, &rows, (to.at(), half)),
+                None => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Copies a card's columns of some rows to where the others reach them.
+    fn leave(&self, card: usize, columns: &Columns<'_>, rows: &Range<usize>, half: u64) -> Result<(), Error> {
+        let mut pieces = [0; MOST_CARDS];
+        let from = columns.piece(card, rows.start);
+        let to = columns.left(card, rows.len(), half);
+        if columns.in_place {
+            pieces[card] = from;
+            return self.gather(card, &pieces, (&columns.ends, true), (to, rows.len()));
+        }
+        pieces[0] = from;
+        self.gather(card, &pieces, (&[columns.of(card).len()], false), (to, rows.len()))
+    }
+
+    /// Brings some rows together on one card, at `to` for the first row of all. The cards have met since the pieces were
+    /// computed, and left.
+    fn take_others(
+        &self,
+        card: usize,
+        columns: &Columns<'_>,
+        rows: &Range<usize>,
+        (to, half): (u64, Option<u64>),
+    ) -> Result<(), Error> {
+        let mut pieces = [0; MOST_CARDS];
+        for (i, piece) in pieces.iter_mut().enumerate().take(self.cards.len()) {
+            *piece = match half {
+                // It has its own in place already.
+                _ if columns.in_place && i == card => 0,
+                Some(half) if i != card => columns.left(i, rows.len(), half),
+                _ => columns.piece(i, rows.start),
+            };
+        }
+        let to = to + (rows.start * columns.width()) as u64;
+        self.gather(card, &pieces, (&columns.ends, columns.in_place), (to, rows.len()))
+    }
+
+    /// Launches `kernels/gather.cu` on a card, for pieces whose columns end at `ends`, in bytes.
+    fn gather(
+        &self,
+        card: usize,
+        pieces: &[u64; MOST_CARDS],
+        (ends, in_place): (&[usize], bool),
+        (to, n_rows): (u64, usize),
+    ) -> Result<(), Error> {
+        let width = ends.last().copied().unwrap_or(0);
+        let (kernel, unit) =
+            if ends.iter().all(|end| end.is_multiple_of(16)) { ("gather_16", 16) } else { ("gather_4", 4) };
+        let end = |i: usize| Argument::size(ends.get(i).copied().unwrap_or(width) / unit);
+        let mut arguments: Vec<Argument> = pieces.iter().copied().map(Argument::At).collect();
+        arguments.extend((0..MOST_CARDS).map(end));
+        let last = [n_rows, width / unit, usize::from(in_place)].map(Argument::size);
+        arguments.extend([&[Argument::At(to)][..], &last].concat());
+        let shape = Shape::new([n_rows, (width / unit).div_ceil(256)], 256);
+        // SAFETY: each piece has its columns of as many rows, `to` has room for whole ones, and the card reaches them all.
+        unsafe { self.cards[card].cuda.launch(("gather", kernel), shape, &arguments) }
+    }
+}
