@@ -309,10 +309,10 @@ impl Engine {
         let mut answer = Answer::new(task, prompt, self.loaded.tokenizer.clone(), sender);
         answer.set_asker(Arc::downgrade(&asker));
         // What the form forces at the start is computed with the prompt.
-        let forced = answer.ids();
+        let forced = answer.ids(0);
         ask.n_more = ask.n_more.saturating_sub(forced.len());
         ask.tokens.extend(forced);
-        let waiting = self.loaded.workers.send(Request { ask, answer }).ok_or_else(gone)?;
+        let waiting = self.loaded.workers.send(Request { ask, answer: Box::new(answer) }).ok_or_else(gone)?;
         Ok(Pending { receiver, stop: self.stop.clone(), _asker: asker, _waiting: waiting })
     }
 }

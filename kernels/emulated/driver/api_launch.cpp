@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "../launch.h"
+#include "hollow.h"
 #include "module.h"
 
 using namespace host;
@@ -82,9 +83,9 @@ void run_now(const Device& device, const Arguments& a, dim3 grid, dim3 block, si
   const std::string name = a.kernel->name;
   const std::string wrong = wrong_pointer(a, device);
   if (!wrong.empty()) stop((name + ": " + wrong).c_str());
-  if (settings().hollow) return;
   std::vector<void*> arguments(a.kernel->parameters.size());
   for (size_t i = 0; i < arguments.size(); i++) arguments[i] = a.at(i);
+  if (settings().hollow) return run_hollow(*a.kernel, arguments.data());
   const std::function<void()> call = [&] { a.kernel->call(arguments.data()); };
   const Launch l{grid, block, dynamic_shared, &call, a.kernel->name};
   const auto start = std::chrono::steady_clock::now();

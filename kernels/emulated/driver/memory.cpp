@@ -39,6 +39,7 @@ DeviceMemory::DeviceMemory() {
   void* at = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) stop("cannot reserve addresses for device memory");
   base_ = next_ = reinterpret_cast<uintptr_t>(at);
+  opened_ = settings().hollow;  // nothing runs that could read or write where it should not
 }
 
 // A free place of `bytes` whole pages with a page before and after it. Addresses go up; once they have reached the

@@ -14,7 +14,8 @@
 //   TRIBUNAL_EMULATED_FORGOTTEN_EDGE  the same among the waits that a capture makes edges of its graph
 //   TRIBUNAL_EMULATED_FOLDED       set: the second half of page-locked memory of several devices is its first (a planted fault)
 //   TRIBUNAL_EMULATED_DRIVER       version of the driver's interface (that of the headers: 13000)
-//   TRIBUNAL_EMULATED_HOLLOW       set: kernels are checked and counted, not run: for accounts of memory that no machine has
+//   TRIBUNAL_EMULATED_HOLLOW       set: kernels are checked and counted, not run: for accounts of memory that no machine has,
+//                                  and of what the host does in a step; answers are any allowed tokens (hollow.h)
 //   TRIBUNAL_EMULATED_MULTIPROCESSORS  (those of a usual card)
 //   TRIBUNAL_EMULATED_LOST_AFTER   a device is lost after so many launches: every later call fails
 //   TRIBUNAL_EMULATED_LOST_DEVICE  only this device is lost (all)

@@ -105,10 +105,10 @@ impl Answer {
         self.asker.as_ref().is_some_and(|asker| asker.strong_count() == 0)
     }
 
-    /// The answer's ids as they should stand in the sequence: noted, forced and guessed ones.
+    /// The answer's ids as they should stand in the sequence, from the one at `first` on: noted, forced and guessed ones.
     #[must_use]
-    pub fn ids(&self) -> Vec<u32> {
-        self.context[self.n_prompt..].iter().chain(&self.drafts).copied().collect()
+    pub fn ids(&self, first: usize) -> Vec<u32> {
+        self.context[self.n_prompt + first..].iter().chain(&self.drafts).copied().collect()
     }
 
     /// Tokens that are settled.
@@ -121,6 +121,12 @@ impl Answer {
     #[must_use]
     pub fn is_generated(&self) -> bool {
         matches!(self.task, Task::Generate { .. })
+    }
+
+    /// Whether it has a form to follow.
+    #[must_use]
+    pub fn has_form(&self) -> bool {
+        matches!(self.task, Task::Generate { grammar: Some(_), .. })
     }
 
     /// What is wanted of the logits of `n_rows` consecutive positions: those after the noted tokens and after as many

@@ -1,7 +1,7 @@
 //! What runs in the next step: admission, chunked prefill, decoding, and the bookkeeping of the prefix tree.
 //! Integers only; it sees no tensor, no text and no clock.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use crate::model::BLOCK;
 
@@ -31,6 +31,7 @@ pub struct Scheduler {
     limits: Limits,
     radix: Radix,
     waiting: VecDeque<Waiting>,
+    /// By id: that is the order in which they came.
     running: Vec<Sequence>,
 }
 
@@ -62,7 +63,7 @@ pub struct Chunk {
     pub id: SeqId,
     pub position: usize,
     pub tokens: Vec<u32>,
-    pub blocks: Vec<u32>,
+    pub blocks: Arc<[u32]>,
     /// The first of the chunk's tokens whose logits are wanted; the chunk's length when none is.
     pub logits_from: usize,
     /// The first of the chunk's tokens whose hidden states are wanted; the chunk's length when none are.
@@ -91,7 +92,7 @@ impl Scheduler {
         Self { limits, radix: Radix::new(n_blocks), waiting: VecDeque::new(), running: Vec::new() }
     }
 
-    /// Queues a sequence. It must fit the cache on its own.
+    /// Queues a sequence. It must fit the cache on its own, and its id be greater than all before.
     pub fn add(&mut self, ask: Ask) {
         let wanted = self.known(&ask);
         self.radix.want(&nodes(&wanted));
@@ -181,9 +182,10 @@ impl Scheduler {
             adapter: ask.adapter,
             n_done: known.n_tokens(),
             n_cached: known.n_tokens(),
+            n_settled: 0,
             logits_from: ask.logits_from,
             states_from: ask.states_from,
-            blocks,
+            blocks: blocks.into(),
             path: known.path,
             n_shared,
             fork: known.tail.map(|(from, n_tokens)| Fork { from, n_tokens }),
@@ -207,6 +209,9 @@ impl Scheduler {
 
     /// Whether all that the sequence shares has been computed.
     fn is_ready(&self, sequence: &Sequence) -> bool {
+        if sequence.is_answering() {
+            return true; // what its prompt stands on stays as long as it runs
+        }
         let whole = |&id: &u32| self.radix.n_ready(id) == BLOCK;
         sequence.path[..sequence.n_shared].iter().rev().all(whole)
             && sequence.fork.is_none_or(|fork| self.radix.n_ready(fork.from) >= fork.n_tokens)
@@ -227,8 +232,8 @@ impl Scheduler {
     /// When the step is of a sequence that has ended.
     pub fn computed(&mut self, step: &Step) {
         for chunk in &step.chunks {
-            let sequence =
-                self.running.iter_mut().find(|s| s.id == chunk.id).expect("a chunk of a running row");
+            let at = self.place(chunk.id).expect("a chunk of a running row");
+            let sequence = &mut self.running[at];
             sequence.n_done += chunk.tokens.len();
             let first = chunk.position / BLOCK;
             let last = (sequence.n_done - 1) / BLOCK;
@@ -238,18 +243,36 @@ impl Scheduler {
         }
     }
 
-    /// Sets the answer of a running sequence: `n_noted` settled tokens, then those that are forced or guessed
-    /// to follow. What was computed after the last settled token, or from other tokens, is computed again.
+    /// Where a running sequence is.
+    fn place(&self, id: SeqId) -> Option<usize> {
+        self.running.binary_search_by_key(&id, |sequence| sequence.id).ok()
+    }
+
+    /// How many tokens of a running sequence's answer are settled: they stay.
     ///
     /// # Panics
     /// When it has ended.
-    pub fn set_answer(&mut self, id: SeqId, answer: &[u32], n_noted: usize) {
-        let sequence = self.running.iter_mut().find(|s| s.id == id).expect("a running row");
+    #[must_use]
+    pub fn n_settled(&self, id: SeqId) -> usize {
+        self.running[self.place(id).expect("a running row")].n_settled
+    }
+
+    /// Sets the answer of a running sequence behind those of its tokens that are [settled](Self::n_settled) already:
+    /// `further` settled ones until there are `n_noted`, then those that are forced or guessed to follow. What was computed
+    /// after the last settled token, or from other tokens, is computed again.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn set_answer(&mut self, id: SeqId, further: &[u32], n_noted: usize) {
+        let at = self.place(id).expect("a running row");
+        let sequence = &mut self.running[at];
         let n_prompt = sequence.n_prompt;
-        let old = &sequence.tokens[n_prompt..];
-        let n_same = n_prompt + old.iter().zip(answer).take_while(|(old, new)| old == new).count();
-        sequence.tokens.truncate(n_prompt);
-        sequence.tokens.extend_from_slice(answer);
+        let first = n_prompt + sequence.n_settled;
+        let old = &sequence.tokens[first..];
+        let n_same = first + old.iter().zip(further).take_while(|(old, new)| old == new).count();
+        sequence.tokens.truncate(n_same);
+        sequence.tokens.extend_from_slice(&further[n_same - first..]);
+        sequence.n_settled = n_noted;
         // The logits after the last settled token are still to come.
         sequence.n_done = sequence.n_done.min(n_same).min(n_prompt + n_noted.max(1) - 1);
     }
@@ -259,7 +282,7 @@ impl Scheduler {
     /// # Panics
     /// When it has ended already.
     pub fn finish(&mut self, id: SeqId) -> Sequence {
-        let at = self.running.iter().position(|s| s.id == id).expect("a running row");
+        let at = self.place(id).expect("a running row");
         let mut sequence = self.running.remove(at);
         if self.limits.prefix_cache {
             self.keep(&mut sequence);
@@ -278,7 +301,7 @@ impl Scheduler {
             }
             return true;
         }
-        let Some(at) = self.running.iter().position(|s| s.id == id) else { return true };
+        let Some(at) = self.place(id) else { return true };
         if self.running[at].is_answering() {
             self.finish(id);
             return true;

@@ -1,6 +1,8 @@
 //! One sequence of tokens on its way through the model: what is known of it, what is computed, and the blocks
 //! that hold it. Integers only; it knows no text and no grammar.
 
+use std::sync::Arc;
+
 use crate::model::BLOCK;
 
 use super::radix::NodeId;
@@ -21,12 +23,14 @@ pub struct Sequence {
     pub n_done: usize,
     /// Prompt tokens that came from the cache.
     pub n_cached: usize,
+    /// Tokens of the answer that stay as they are.
+    pub n_settled: usize,
     /// The next-token logits of this position and all later ones are wanted.
     pub logits_from: usize,
     /// The hidden states of this position and all later ones are wanted.
     pub states_from: usize,
     /// One entry per block of the sequence, shared ones first.
-    pub blocks: Vec<u32>,
+    pub blocks: Arc<[u32]>,
     /// Tree nodes of the first blocks: shared ones, then the prompt's own.
     pub path: Vec<NodeId>,
     /// How many nodes of `path` existed before.

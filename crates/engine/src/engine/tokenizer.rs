@@ -248,6 +248,9 @@ impl Tokenizer {
     /// The text of these tokens; bytes that are not UTF-8 (a character cut in two) become U+FFFD.
     #[must_use]
     pub fn decode(&self, ids: &[u32]) -> String {
+        if let [id] = ids {
+            return String::from_utf8_lossy(self.bytes(*id)).into_owned();
+        }
         let bytes: Vec<u8> = ids.iter().flat_map(|&id| self.bytes(id)).copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }

@@ -31,7 +31,7 @@ use super::{
 /// A question on its way to the worker; the worker names it.
 pub struct Request {
     pub ask: Ask,
-    pub answer: Answer,
+    pub answer: Box<Answer>,
 }
 
 /// Everything that the engine's thread owns.
@@ -39,7 +39,7 @@ pub struct Worker {
     model: Box<dyn Model>,
     scheduler: Scheduler,
     inbox: Receiver<Request>,
-    answers: HashMap<SeqId, Answer>,
+    answers: HashMap<SeqId, Box<Answer>>,
     /// Whether answers guess ahead.
     drafts: bool,
     n_named: SeqId,
@@ -50,7 +50,7 @@ pub struct Worker {
 /// An answer that has rows in the step at hand.
 struct Asked {
     id: SeqId,
-    answer: Answer,
+    answer: Box<Answer>,
     /// The first of its rows among the step's wanted ones.
     first: usize,
     wants: Vec<Want>,
@@ -163,18 +163,23 @@ impl Worker {
             first_noted += n_states;
         }
         let asked =
-            |(id, mut answer, first, n_logits, noted): (SeqId, Answer, usize, usize, Range<usize>)| {
+            |(id, mut answer, first, n_logits, noted): (SeqId, Box<Answer>, usize, usize, Range<usize>)| {
                 let more = answer.more(n_logits);
                 let wants = answer.wants(n_logits);
                 Asked { id, answer, first, wants, more, noted }
             };
-        waiting.into_par_iter().map(asked).collect()
+        if is_light(waiting.iter().map(|(_, answer, ..)| &**answer), first) {
+            waiting.into_iter().map(asked).collect()
+        } else {
+            waiting.into_par_iter().map(asked).collect()
+        }
     }
 
     /// After how many layers the step's answers want hidden states.
     fn depths(&self, step: &Step) -> Vec<u32> {
         let noting = step.chunks.iter().filter(|chunk| chunk.n_states() > 0);
-        let depths = noting.filter_map(|chunk| self.answers.get(&chunk.id)).flat_map(Answer::depths);
+        let depths =
+            noting.filter_map(|chunk| self.answers.get(&chunk.id)).flat_map(|answer| answer.depths());
         depths.copied().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
@@ -205,10 +210,16 @@ impl Worker {
             answer.take(&choices[first..first + wants.len()], n_drafts, logprobs);
             (id, answer)
         };
-        let outcomes: Vec<(SeqId, Answer)> = asked.into_par_iter().map(take).collect();
+        let light = n_drafts == 0 && is_light(asked.iter().map(|asked| &*asked.answer), choices.len());
+        let outcomes: Vec<(SeqId, Box<Answer>)> = if light {
+            asked.into_iter().map(take).collect()
+        } else {
+            asked.into_par_iter().map(take).collect()
+        };
         for (id, answer) in outcomes {
             if answer.is_generated() {
-                self.scheduler.set_answer(id, &answer.ids(), answer.n_noted());
+                let further = answer.ids(self.scheduler.n_settled(id));
+                self.scheduler.set_answer(id, &further, answer.n_noted());
             }
             if answer.is_over() {
                 answer.send(&self.scheduler.finish(id));
@@ -227,6 +238,12 @@ impl Worker {
             request.answer.send_error(error);
         }
     }
+}
+
+/// Whether answers that have so many rows in a step take less time than it takes to wake other threads for them: none
+/// has a form to follow, and none more than a token.
+fn is_light<'a>(mut answers: impl ExactSizeIterator<Item = &'a Answer>, n_rows: usize) -> bool {
+    n_rows <= answers.len() && !answers.any(Answer::has_form)
 }
 
 /// Weighs all that is weighed together after one row, of all rows at once; by row.

@@ -168,13 +168,16 @@ impl Desk {
             }
         }
         if !is_over {
-            return self.scheduler.set_answer(id, &plan.guessed(id, *given), *given);
+            let guessed = plan.guessed(id, *given);
+            let settled = self.scheduler.n_settled(id);
+            return self.scheduler.set_answer(id, &guessed[settled..], *given);
         }
         let answer: Vec<u32> = (1..=*given).map(|i| truth(id, i)).collect();
         let expected = [&ask.tokens[..ask.n_prompt], &answer[..given.saturating_sub(1)]].concat();
         *given = usize::MAX;
         self.abandoned.remove(&id);
-        self.scheduler.set_answer(id, &answer, answer.len());
+        let settled = self.scheduler.n_settled(id);
+        self.scheduler.set_answer(id, &answer[settled..], answer.len());
         let ended = self.scheduler.finish(id);
         assert!(ended.tokens.starts_with(&expected) && ended.n_done == expected.len());
     }

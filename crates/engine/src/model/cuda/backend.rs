@@ -73,7 +73,7 @@ pub struct Cuda {
     logits: Option<u64>,
     noted: tail::Noted,
     /// Held by whoever asks something of the logits.
-    turn: Mutex<()>,
+    turn: Mutex<tail::Turn>,
 }
 
 /// Rows on the device; of f32 in the stream, of bf16 elsewhere.
@@ -114,7 +114,7 @@ impl Cuda {
     pub(super) fn sharing(gpu: &Gpu, whole: &Config, share: Share) -> Result<Self, Error> {
         let context = gpu.context();
         context.bind_to_thread().map_err(failed("use the device"))?;
-        // SAFETY: everything of this backend runs on the one stream.
+        // SAFETY: everything of this backend runs on the one stream, or is waited for by it.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed("a stream"))?;
         let rope_table = |rope| RopeTable::new(rope, whole.head_dim);
@@ -133,7 +133,7 @@ impl Cuda {
             moved: false,
             logits: None,
             noted: tail::Noted::default(),
-            turn: Mutex::default(),
+            turn: Mutex::new(tail::Turn::new(context)?),
             config: share.config(whole),
             share,
             gpu: gpu.clone(),

@@ -10,27 +10,27 @@ pub(super) const FOUND_BYTES: usize = 32 * 32;
 
 /// Wants that are something, and their masks.
 #[derive(Default)]
-pub(super) struct Wants {
-    /// `[wants]`, then `[masks, mask_words]`.
-    pub bytes: Vec<u8>,
+pub(super) struct Wants<'a> {
+    /// `[wants]`
+    bytes: Vec<u8>,
+    masks: Vec<&'a [u32]>,
     /// The row of each want.
     pub rows: Vec<usize>,
     pub mask_words: usize,
 }
 
-impl Wants {
+impl<'a> Wants<'a> {
     /// The wants of rows in order; masks are read as far as the vocabulary goes.
-    pub(super) fn new(wants: &[Want], vocab: usize) -> Self {
+    pub(super) fn new(wants: &'a [Want], vocab: usize) -> Self {
         let mut all = Self::default();
-        let mut masks: Vec<&[u32]> = Vec::new();
         for (row, want) in wants.iter().enumerate() {
             let (kind, id, mask, temperature, top_p, draw) = match want {
                 Want::Nothing => continue,
                 Want::Weigh(id) => (0, id.cast_signed(), -1, 0.0, 1.0, 0.0),
                 Want::Choose(how) => {
                     let mask = how.mask.as_ref().map_or(-1, |mask| {
-                        masks.push(mask);
-                        masks.len() as i32 - 1
+                        all.masks.push(mask);
+                        all.masks.len() as i32 - 1
                     });
                     (1, 0, mask, how.temperature, how.top_p, how.draw)
                 }
@@ -38,12 +38,27 @@ impl Wants {
             all.rows.push(row);
             all.push([row as i32, kind, id, mask], [temperature, top_p], draw);
         }
-        all.mask_words = masks.iter().map(|mask| mask.len()).max().unwrap_or(0).min(vocab.div_ceil(32));
-        for mask in masks {
-            let words = mask.iter().copied().chain(std::iter::repeat(0)).take(all.mask_words);
-            all.bytes.extend(words.flat_map(u32::to_le_bytes));
-        }
+        let longest = all.masks.iter().map(|mask| mask.len()).max();
+        all.mask_words = longest.unwrap_or(0).min(vocab.div_ceil(32));
         all
+    }
+
+    /// Bytes of all wants and masks.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.bytes.len() + 4 * self.masks.len() * self.mask_words
+    }
+
+    /// Writes `[wants]`, then `[masks, mask_words]`, to as many bytes. Masks that are shorter allow nothing beyond.
+    pub(super) fn write(&self, to: &mut [u8]) {
+        let (wants, masks) = to.split_at_mut(self.bytes.len());
+        wants.copy_from_slice(&self.bytes);
+        for (mask, to) in self.masks.iter().zip(masks.chunks_exact_mut((4 * self.mask_words).max(1))) {
+            let (words, beyond) = to.split_at_mut(4 * mask.len().min(self.mask_words));
+            for (bytes, word) in words.as_chunks_mut::<4>().0.iter_mut().zip(*mask) {
+                *bytes = word.to_le_bytes();
+            }
+            beyond.fill(0);
+        }
     }
 
     /// Tokens to weigh after rows, of which several may be the same.
@@ -70,5 +85,31 @@ impl Wants {
             u32::try_from(id).ok().map(|id| Choice { id, logprob: eight(8), masked_logprob: eight(16) })
         };
         bytes.chunks_exact(CHOICE_BYTES).map(choice).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tail::Choosing;
+
+    #[test]
+    fn masks_lie_behind_the_wants_each_as_long_as_the_longest() {
+        let choose = |mask: Option<Vec<u32>>| {
+            Want::Choose(Choosing { mask, temperature: 0.5, top_p: 0.9, draw: 0.25 })
+        };
+        let wants =
+            [Want::Nothing, choose(Some(vec![1, 2, 3])), choose(None), Want::Weigh(7), choose(Some(vec![9]))];
+        let wants = Wants::new(&wants, 64);
+        assert_eq!((wants.rows.as_slice(), wants.mask_words), (&[1, 2, 3, 4][..], 2));
+        let mut bytes = vec![0xff; wants.n_bytes()];
+        wants.write(&mut bytes);
+        let words: Vec<i32> = bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b)).collect();
+        let [first, second, third, fourth] = [0, 1, 2, 3].map(|i| &words[8 * i..8 * i + 4]);
+        assert_eq!(
+            [first, second, third, fourth],
+            [&[1, 1, 0, 0], &[2, 1, 0, -1], &[3, 0, 7, -1], &[4, 1, 0, 1]]
+        );
+        assert_eq!(words[32..], [1, 2, 9, 0], "cut to the vocabulary, or filled up with what allows nothing");
     }
 }

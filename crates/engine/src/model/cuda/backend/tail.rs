@@ -2,9 +2,9 @@
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
-use cudarc::driver::result;
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result};
 
 use super::{
     super::{
@@ -12,6 +12,7 @@ use super::{
         arena::Slot,
         driver::failed,
         launch::{Argument, Shape},
+        memory::Pinned,
         tail::{CHOICE_BYTES, FOUND_BYTES, WANT_BYTES, Wants},
     },
     Cuda, Values,
@@ -26,18 +27,62 @@ pub(super) struct Noted {
     fetched: Vec<f32>,
 }
 
+/// What one asker at a time sends wants and gets choices by. Masks of many rows are megabytes, so they go by a stream of
+/// their own, while the device is still at the step: their slot is no other operation's.
+pub(super) struct Turn {
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    /// When the wants have been sent.
+    sent: CudaEvent,
+    /// Page-locked, as long as the longest so far.
+    wants: Pinned,
+    choices: Pinned,
+}
+
+impl Turn {
+    /// # Errors
+    /// The device fails, or the system has no memory to lock.
+    pub(super) fn new(context: &Arc<CudaContext>) -> Result<Self, Error> {
+        let pinned = || Pinned::new(context, 1 << 14);
+        Ok(Self {
+            context: context.clone(),
+            stream: context.new_stream().map_err(failed("a stream"))?,
+            sent: context.new_event(None).map_err(failed("an event"))?,
+            wants: pinned()?,
+            choices: pinned()?,
+        })
+    }
+
+    /// Makes room for so many bytes, once the last ones have left.
+    fn reserve(&mut self, wants: usize, choices: usize) -> Result<(), Error> {
+        self.sent.synchronize().map_err(failed("send what is wanted"))?;
+        for (pinned, bytes) in [(&mut self.wants, wants), (&mut self.choices, choices)] {
+            if pinned.bytes().len() < bytes {
+                *pinned = Pinned::new(&self.context, bytes.next_power_of_two())?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Cuda {
     /// What comes of the wants, one after the other.
-    pub(super) fn choose(&self, logits: u64, wants: &Wants) -> Result<Vec<Option<Choice>>, Error> {
+    pub(super) fn choose(&self, logits: u64, wants: &Wants<'_>) -> Result<Vec<Option<Choice>>, Error> {
         let n = wants.rows.len();
-        // The two slots are one asker's at a time.
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // The slots are one asker's at a time.
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.here()?;
-        let input = self.slot(Slot::Wants, wants.bytes.len())?;
+        let input = self.slot(Slot::Wants, wants.n_bytes())?;
         let output = self.slot(Slot::Choices, n * CHOICE_BYTES)?;
-        // SAFETY: the slot has room for the bytes; `fetch` waits before they are dropped.
-        unsafe { result::memcpy_htod_async(input, &wants.bytes, self.stream.cu_stream()) }
+        turn.reserve(wants.n_bytes(), n * CHOICE_BYTES)?;
+        let Turn { stream, sent, wants: pinned, choices, .. } = &mut *turn;
+        let pinned = &mut pinned.bytes_mut()[..wants.n_bytes()];
+        wants.write(pinned);
+        // SAFETY: the slot has room for the bytes, which stay as they are until the step is over.
+        unsafe { result::memcpy_htod_async(input, pinned, stream.cu_stream()) }
             .map_err(failed("send what is wanted"))?;
+        sent.record(stream).map_err(failed("send what is wanted"))?;
+        self.stream.wait(sent).map_err(failed("send what is wanted"))?;
         let masks = input + (n * WANT_BYTES) as u64;
         let found = self.slot(Slot::Found, n * FOUND_BYTES)?;
         let pointers = [logits, input, masks, found].map(Argument::At);
@@ -50,7 +95,12 @@ impl Cuda {
             self.launch(("tail", "tail_sums"), Shape::new([8 * n, 1], 128), &of_parts)?;
             self.launch(("tail", "tail"), Shape::new([n, 1], 1024), &arguments)?;
         }
-        Ok(Wants::choices(&self.fetch(output, n * CHOICE_BYTES)?))
+        let choices = &mut choices.bytes_mut()[..n * CHOICE_BYTES];
+        // SAFETY: so many choices are there; the copy is over before they are read.
+        unsafe { result::memcpy_dtoh_async(choices, output, self.stream.cu_stream()) }
+            .map_err(failed("fetch results"))?;
+        self.stream.synchronize().map_err(failed("run a step"))?;
+        Ok(Wants::choices(choices))
     }
 
     /// The log-probabilities of tokens after some rows; `None` where the logits are not numbers, or there is no such token
