@@ -105,7 +105,7 @@ fn bad_parallel_text() {
     ");
     insta::assert_snapshot!(parallel_message(&[("src.txt", b""), ("a.txt", b"")]), @"`DIR/src.txt` contains no segments");
     insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n")]),
-        @"cannot read `DIR/a.txt`: No such file or directory (os error 2)");
+        @"cannot read `DIR/a.txt`: there is no such file or folder");
     let files: &[(&str, &[u8])] =
         &[("src.txt", b"1\n2\n3\n"), ("a.txt", b"1\n2\n3\n"), ("docs.txt", b"x\ny\nx\n")];
     insta::assert_snapshot!(parallel_message(files), @"
