@@ -238,7 +238,16 @@ fn summed(
     records: Vec<Record>,
 ) -> Result<Judge> {
     let slices = statistics::slices(&records, domains, args.resamples.max(1), args.seed)?;
-    Ok(Judge { name, human: false, signature: None, warning: None, misses: None, marks: true, records, slices })
+    Ok(Judge {
+        name,
+        human: false,
+        signature: None,
+        warning: None,
+        misses: None,
+        marks: true,
+        records,
+        slices,
+    })
 }
 
 /// The last part of the path, or all of it where another input has the same.

@@ -139,7 +139,7 @@ pub enum Error {
          line from every file; documents are separated by `--docs`, not by empty lines"
     )]
     EmptySource { path: PathBuf, line: usize, more: String },
-    #[error("`{0}` contains no segments\nhint: is it the right file?")]
+    #[error("`{0}` contains no segments")]
     Nothing(PathBuf),
     #[error("`{}` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`\nhint: {}", .0.display(), instead_of(.0))]
     Extension(PathBuf),
