@@ -18,6 +18,7 @@ pub mod args;
 pub mod ask;
 pub mod bench;
 pub mod calibrate;
+mod command;
 pub mod compare;
 pub mod config;
 pub mod export;
@@ -188,7 +189,7 @@ pub fn parse<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Cli
     let command = Cli::command().long_version(setup::version());
     let command = if is_all { shown(command) } else { command };
     let argv = argv.into_iter().map(|arg| if arg == ALL { "--help".into() } else { arg });
-    let matches = command.try_get_matches_from(argv)?;
+    let matches = command::numbers(command).try_get_matches_from(argv).map_err(command::with_tip)?;
     Ok(Cli { words, ..Cli::from_arg_matches(&matches)? })
 }
 
@@ -263,12 +264,16 @@ impl Cli {
 /// An error with its causes, each said once: most messages already hold the message of their cause.
 #[must_use]
 pub fn explain(error: &anyhow::Error) -> String {
-    let said =
-        error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
-            "" => cause,
-            said if said.contains(&cause) => text,
-            said => format!("{said}: {cause}"),
-        });
+    // What the system says of a file is said in the words of `files`, which most errors have used already.
+    let causes = error.chain().map(|cause| match cause.downcast_ref::<std::io::Error>() {
+        Some(system) => crate::files::said(system),
+        None => cause.to_string(),
+    });
+    let said = causes.fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => text,
+        said => format!("{said}: {cause}"),
+    });
     stream::hinted(&said)
 }
 

@@ -304,7 +304,13 @@ pub fn each_verdict(path: &Path, visit: impl FnMut(Record) -> Result<(), Error>)
             Ok(_) => {}
         }
     }
-    journal::each_verdict(&file, visit)
+    match journal::each_verdict(&file, visit) {
+        // A file that somebody names may be anything; only in a run folder is it a verdict that was damaged.
+        Err(Error::Damaged { path, line: 1, .. }) if !path.with_file_name(description::RUN).exists() => {
+            Err(Error::NoVerdicts(path))
+        }
+        read => read,
+    }
 }
 
 impl From<files::Error> for Error {
@@ -322,7 +328,7 @@ pub enum Error {
          folder for it"
     )]
     Input(std::io::Error),
-    #[error("cannot {action} `{path}`: {source}")]
+    #[error("cannot {action} `{path}`: {}", files::why(path, source))]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
     #[error(
         "cannot append to `{path}`: {source}\nhint: everything judged so far is safe; free some space and run the \
@@ -369,6 +375,11 @@ pub enum Error {
         "`{0}` has no `run.json`, so it is not a run folder\nhint: run folders are what `tribunal score --out DIR` writes"
     )]
     NoRun(PathBuf),
+    #[error(
+        "`{0}` is neither a run folder nor verdicts\nhint: give the folder that `tribunal score --out DIR` wrote, its \
+         `verdicts.jsonl`, or an MQM TSV of human raters"
+    )]
+    NoVerdicts(PathBuf),
     #[error("the run in `{0}` is not finished\nhint: run its command again to continue it")]
     Unfinished(PathBuf),
     #[error("`{a}` and `{b}` are not parts of the same run:{differences}")]

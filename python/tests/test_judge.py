@@ -101,6 +101,8 @@ def test_what_is_wrong_is_said(judge):
         judge.score([{"src": "", "mt": "x"}])
     with pytest.raises(TypeError, match="give a list"):
         judge.score({"src": "a", "mt": "b"})
+    with pytest.raises(TypeError, match="row 0 of the data is a list; give a dict"):
+        judge.score([["a", "b"]])
     with pytest.raises(tribunal.TribunalError, match="unknown model"):
         tribunal.Judge("no-such-model")
 

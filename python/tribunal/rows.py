@@ -27,6 +27,9 @@ class Rows:
             raise TypeError("the data is one mapping; give a list of them, one for each translation")
         is_frame = hasattr(data, "to_dict") and hasattr(data, "columns")
         self.rows: list[Mapping[str, Any]] = data.to_dict(orient="records") if is_frame else list(data)
+        for at, row in enumerate(self.rows):
+            if not isinstance(row, Mapping):
+                raise TypeError(f"row {at} of the data is a {type(row).__name__}; give a dict with `source` and `hypothesis` for each translation")
         #: The labels of the frame's rows; None for other data.
         self.index: Any = getattr(data, "index", None) if is_frame else None
         self._places: dict[tuple[str, str, int], int] = {}

@@ -101,7 +101,7 @@ def _marked(text: str, errors: Sequence[ErrorSpan], side: str) -> str:
         over = [e for e in spans if (e.start or 0) <= start and (e.end or 0) >= end]
         if over:
             worst = min(over, key=lambda e: _SEVERITIES.index(e.severity))
-            title = escape("; ".join(f"{e.severity} {e.category}" + (f": {e.explanation}" if e.explanation else "") for e in over))
+            title = escape("; ".join(f"{e.severity} {_category(e)}".strip() + (f": {e.explanation}" if e.explanation else "") for e in over))
             piece = f"<mark title='{title}' style='{_STYLES[worst.severity]}'>{piece}</mark>"
         out.append(piece)
     return "".join(out)

@@ -44,10 +44,10 @@ pub struct InputArgs {
     #[arg(long, value_name = "FILE")]
     pub documents: Option<PathBuf>,
     /// Only the first N segments of each system
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole)]
     pub limit: Option<usize>,
     /// About N segments of each system, in documents drawn by `--seed`
-    #[arg(long, value_name = "N", conflicts_with = "limit")]
+    #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "limit")]
     pub subset: Option<usize>,
 }
 
@@ -134,7 +134,7 @@ pub struct SamplingArgs {
     #[arg(long, value_name = "N", value_parser = tokens)]
     pub max_tokens: Option<usize>,
     /// The same seed gives the same answers
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = seed)]
     pub seed: u64,
 }
 
@@ -192,7 +192,7 @@ pub struct EngineArgs {
     #[arg(long, value_name = "N", value_parser = cards)]
     pub tensor_parallel: Option<usize>,
     /// As in COMET: 0 is `--device cpu`, 1 is `--device cuda`
-    #[arg(long, hide = true, conflicts_with = "device", value_parser = clap::value_parser!(u8).range(0..=1))]
+    #[arg(long, hide = true, conflicts_with = "device", value_name = "0|1", value_parser = gpus)]
     pub gpus: Option<u8>,
     /// Weights that are not quantized: auto, bf16, f16 or f32
     #[arg(long, hide_possible_values = true, default_value = "auto", value_parser = ["auto", "bf16", "f16", "f32"])]
@@ -264,6 +264,24 @@ pub(super) fn role(text: &str) -> Result<(Role, String), String> {
         }
         _ => Err("it must have the form ROLE=MODEL".into()),
     }
+}
+
+/// COMET's number of GPUs.
+fn gpus(text: &str) -> Result<u8, String> {
+    match text.parse() {
+        Ok(n @ 0..=1) => Ok(n),
+        _ => Err("it must be 0 (the CPU) or 1 (a GPU); several are `--device cuda:0,1`".into()),
+    }
+}
+
+/// A whole number.
+fn whole(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "it must be a whole number".into())
+}
+
+/// What numbers are drawn by.
+pub(super) fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "it must be a whole number, at least 0".into())
 }
 
 /// A number of things of which there is one at least.

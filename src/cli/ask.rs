@@ -137,6 +137,9 @@ impl Args {
     /// The question that was typed or piped in.
     fn question(&self) -> Result<String> {
         if let Some(question) = self.question.as_ref().filter(|question| *question != "-") {
+            if question.trim().is_empty() {
+                bail!("the question is empty\nhint: `tribunal ask \"...\"`, or `--chat FILE.json`");
+            }
             return Ok(question.clone());
         }
         let mut stdin = std::io::stdin();
@@ -149,7 +152,9 @@ impl Args {
         let mut text = String::new();
         stdin.read_to_string(&mut text).context("cannot read standard input")?;
         if text.trim().is_empty() {
-            bail!("standard input is empty, so there is no question");
+            bail!(
+                "standard input is empty, so there is no question\nhint: `tribunal ask \"...\"`, or `--chat FILE.json`"
+            );
         }
         Ok(text.trim_end().to_owned())
     }

@@ -91,6 +91,9 @@ pub enum Coverage {
 
 /// Judges the translations that the arguments name, and gives the run folder: the same as that of `tribunal score`.
 fn judge(args: &Args, begun: &Begun, load: ModelLoader) -> Result<PathBuf> {
+    if args.hypothesis.len() < 2 && !args.reliability {
+        bail!("only one system to compare\nhint: give several files, `-t SYSTEM-A.txt SYSTEM-B.txt`");
+    }
     let path = |path: &PathBuf| path.display().to_string();
     let mut words: Vec<String> = ["tribunal", "score", "-t"].map(str::to_owned).to_vec();
     words.extend(args.hypothesis.iter().map(path));

@@ -211,7 +211,7 @@ fn load(args: &Args, selection: &Selection) -> Result<Vec<Direction>> {
     }
     for one in &selection.brought {
         if !directions.iter().any(|direction| direction.metric(&one.name).is_some()) {
-            bail!("no score file for `{}` at `{}`", one.name, one.pattern);
+            bail!("no score file for `{}` at `{}`{}", one.name, one.pattern, crate::meta::HOW_SCORES);
         }
     }
     if directions.iter().all(|direction| direction.metrics.is_empty()) {

@@ -15,6 +15,7 @@ use super::{
     args::bytes,
     fits::{self, Room},
     output::Printed,
+    panel,
     table::Table,
     wrap,
 };
@@ -158,7 +159,10 @@ fn in_words(state: State) -> &'static str {
 }
 
 fn pull(name: &str, quiet: bool, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let card = card::find(name)?;
+    let card = card::find(name).map_err(|error| match panel::of_hub(name) {
+        hint if hint.is_empty() => error.into(),
+        hint => anyhow::anyhow!("unknown model card `{name}`{hint}"),
+    })?;
     let home = card::home::home()?;
     let receipt = if quiet {
         pull::pull(&card, &home, &Access::from_env(), &mut ())?

@@ -327,7 +327,7 @@ fn known(name: &str) -> Result<Card> {
 }
 
 /// What to write for a repository of the hub, which people name as `OWNER/NAME`.
-fn of_hub(name: &str) -> String {
+pub(super) fn of_hub(name: &str) -> String {
     let [owner, repository] = name.split('/').collect::<Vec<_>>()[..] else { return String::new() };
     if owner.is_empty() || owner.starts_with(['.', '~']) || repository.is_empty() {
         return String::new();
@@ -335,7 +335,7 @@ fn of_hub(name: &str) -> String {
     match card::find(repository) {
         Ok(card) => format!("\nhint: its card is `{}`; `tribunal models pull {}`", card.name, card.name),
         Err(_) => format!(
-            "\nhint: a repository of the hub is `--model hf:{name}@REVISION`; `tribunal models list` has cards"
+            "\nhint: a repository of the hub is `hf:{name}@REVISION`; `tribunal models list` has cards"
         ),
     }
 }

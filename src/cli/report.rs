@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use super::{args::Pair, compare, raters, trained};
 use crate::{
     files,
+    judges::registry,
     meta::testset::TestSet,
     report::{
         self,
@@ -74,6 +75,10 @@ const MOST_BYTES: u64 = 512 << 20;
 /// # Errors
 /// Runs that cannot be read or not be shown side by side, a page that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    let is_twice = |(idx, path): &(usize, &PathBuf)| args.runs[..*idx].contains(path);
+    if let Some((_, twice)) = args.runs.iter().enumerate().find(is_twice) {
+        bail!("`{}` is given twice\nhint: one run alone makes a page too", twice.display());
+    }
     let pairs = args.pair.clone().map_or_else(|| pairs_of(&args.runs), |pair| Ok(vec![pair]))?;
     let (pair, domains) = (pairs.first().cloned(), domains(args, &pairs)?);
     let mut judges: Vec<Judge> =
@@ -113,7 +118,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if files::is_stream(&args.out) {
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "{}: {} segments, {size:.1} MiB", args.out.display(), data.n_rows())?;
+    let (n_sources, n_translations) = (data.n_rows(), data.n_translations());
+    writeln!(
+        out,
+        "{}: {n_translations} translation{} of {n_sources} source{}, {size:.1} MiB",
+        args.out.display(),
+        if n_translations == 1 { "" } else { "s" },
+        if n_sources == 1 { "" } else { "s" }
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -171,6 +183,7 @@ fn judge(args: &Args, domains: &BTreeMap<String, String>, path: &Path, pair: Opt
         marks: human || signature.is_none_or(is_weighed) || records.iter().any(|r| !r.errors.is_empty()),
         signature: signature.map(ToString::to_string),
         warning: warning(path)?,
+        misses: signature.and_then(misses),
         ..summed(args, domains, signature.map_or_else(|| name(&args.runs, path), called), records)?
     })
 }
@@ -225,7 +238,16 @@ fn summed(
     records: Vec<Record>,
 ) -> Result<Judge> {
     let slices = statistics::slices(&records, domains, args.resamples.max(1), args.seed)?;
-    Ok(Judge { name, human: false, signature: None, warning: None, marks: true, records, slices })
+    Ok(Judge {
+        name,
+        human: false,
+        signature: None,
+        warning: None,
+        misses: None,
+        marks: true,
+        records,
+        slices,
+    })
 }
 
 /// The last part of the path, or all of it where another input has the same.
@@ -233,6 +255,11 @@ fn name(all: &[PathBuf], path: &Path) -> String {
     let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let is_alone = all.iter().filter(|other| last(other) == last(path)).count() == 1;
     last(path).filter(|_| is_alone).unwrap_or_else(|| path.display().to_string())
+}
+
+/// What a reader of few marks must know of the method.
+fn misses(signature: &Signature) -> Option<&'static str> {
+    registry::find(signature.get("method")?).ok()?.misses
 }
 
 /// The warning of a run whose output looks degenerate.

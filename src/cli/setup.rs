@@ -7,7 +7,7 @@ use std::{
     sync::LazyLock,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -71,6 +71,9 @@ pub fn completions(args: &CompletionsArgs, mut cli: Command, out: &mut dyn Write
 /// When the folder cannot be written.
 pub fn man(args: &ManArgs, cli: Command, out: &mut dyn Write) -> Result<ExitCode> {
     let dir = &args.dir;
+    if dir.is_file() {
+        bail!("`{}` is a file\nhint: name a folder; it is made where it does not exist", dir.display());
+    }
     std::fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
     let mut cli = cli.disable_help_subcommand(true);
     cli.build();

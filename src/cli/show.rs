@@ -116,8 +116,12 @@ fn select(args: &Args, segment: &str) -> Result<Record> {
     };
     let mut found: Vec<Record> = Vec::new();
     let mut there: BTreeSet<usize> = BTreeSet::new();
+    let mut systems: BTreeSet<String> = BTreeSet::new();
     each(args, |record| {
         there.extend(record.seg);
+        if !systems.contains(&record.system) {
+            systems.insert(record.system.clone());
+        }
         found.extend(Some(record).filter(fits));
     })?;
     let distinct = |of: fn(&Record) -> &str| {
@@ -129,8 +133,11 @@ fn select(args: &Args, segment: &str) -> Result<Record> {
     match found.len() {
         0 => {
             let hint = match (there.first(), there.last()) {
+                _ if args.system.as_ref().is_some_and(|system| !systems.contains(system)) => {
+                    format!("its systems are `{}`", systems.into_iter().collect::<Vec<_>>().join("`, `"))
+                }
                 (Some(first), Some(last)) if there.len() == last + 1 - first => {
-                    format!("its segments are {} to {}", first + 1, last + 1)
+                    format!("its segments are {} to {} (ids {first} to {last})", first + 1, last + 1)
                 }
                 (Some(first), Some(last)) => {
                     format!("it has {} segments between {} and {}", there.len(), first + 1, last + 1)
@@ -140,12 +147,17 @@ fn select(args: &Args, segment: &str) -> Result<Record> {
             bail!("`{}` has no verdict on `{}`{}\nhint: {hint}", args.dir.display(), segment, wanted(args))
         }
         1 => Ok(found.remove(0)),
-        n => bail!(
-            "{n} verdicts match `{}`\nhint: choose one with `--system` (`{}`) and `--doc` (`{}`)",
-            segment,
-            distinct(|record| &record.system),
-            distinct(|record| &record.doc)
-        ),
+        n => {
+            let several = |option: &str, names: String| {
+                names.contains("`, `").then(|| format!("`{option}` (`{names}`)"))
+            };
+            let ways = [
+                several("--system", distinct(|record| &record.system)),
+                several("--doc", distinct(|record| &record.doc)),
+            ];
+            let ways = ways.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+            bail!("{n} verdicts match `{segment}`\nhint: choose one with {ways}")
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Judge {
     pub signature: Option<String>,
     /// What the reader should know before believing the scores.
     pub warning: Option<String>,
+    /// What it does not find, where its method says so.
+    pub misses: Option<&'static str>,
     /// Whether it says where errors are: some judges have scores alone, and of some human scores the ratings are lost.
     pub marks: bool,
     pub records: Vec<Record>,

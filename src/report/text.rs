@@ -118,9 +118,11 @@ fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, 
         row.extend(uneven.map(|_| score(s.score)));
         row.extend(quality.then(|| s.quality_score.map_or("-".into(), |q| format!("{q:.1}"))));
         row.push(format!("{}%", percent(s)));
-        let errors = [s.critical, s.major, s.minor].map(|n| format!("{n:.2}"));
+        // Where nothing was judged, nothing was found either.
+        let found = |n: f64| if s.scored == 0 { "-".to_owned() } else { format!("{n:.2}") };
+        let errors = [s.critical, s.major, s.minor].map(found);
         row.extend(errors.into_iter().filter(|_| names_errors));
-        row.extend(neutral.then(|| format!("{:.2}", s.neutral)));
+        row.extend(neutral.then(|| found(s.neutral)));
         rows.push(row);
     }
     let mut below = what_scores_are(uneven, names_errors);
@@ -235,9 +237,12 @@ fn missing(summary: &Summary, look: Look) -> String {
             let line = plain(reason).split_whitespace().collect::<Vec<_>>().join(" ");
             format!(": {}", marked::shortened(&line, REASON))
         });
-        let hint = (*status == Status::TooLong).then_some(
-            "hint: judge with `--granularity seg`, or with a larger `--context` if the model has one",
-        );
+        let is_alone = summary.signature.contains("|granularity:seg|");
+        let hint = (*status == Status::TooLong).then_some(if is_alone {
+            "hint: a model with a longer context, or a larger `--context` if it was made smaller"
+        } else {
+            "hint: judge with `--granularity seg`, or with a larger `--context` if the model has one"
+        });
         let lines = std::iter::once(format!("{n} {}{reason}", status.name())).chain(hint.map(str::to_owned));
         for line in lines.flat_map(|line| marked::wrapped(&line, look.width.saturating_sub(2))) {
             let _ = writeln!(out, "  {line}");

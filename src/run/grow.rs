@@ -141,7 +141,8 @@ fn keeps_units(
     let places: HashMap<GroupId, &Group> = new.iter().map(|group| (group.id(task.segments), group)).collect();
     for group in &old {
         let first = segments.outline(group.members[0]);
-        let of = format!("{} of document `{}` and system `{}`", numbered(first.seg), first.doc, first.system);
+        let doc = if first.doc.is_empty() { String::new() } else { format!("document `{}` and ", first.doc) };
+        let of = format!("{} of {doc}system `{}`", numbered(first.seg), first.system);
         let Some(now) = places.get(&group.id(&segments)) else {
             return Err(other(&format!("{of} is judged with other segments, or not at all")));
         };

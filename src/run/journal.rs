@@ -407,6 +407,9 @@ fn parse<'a, T: Deserialize<'a>>(path: &Path, line: usize, json: &'a str) -> Res
     serde_json::from_str(json).map_err(|error| damaged(path, line, &error.to_string()))
 }
 
+/// What mends the verdicts of a run, which are made of its journal.
+const WRITTEN_ANEW: &str = "the run's command, given again, writes the file anew from the journal";
+
 fn damaged(path: &Path, line: usize, reason: &str) -> Error {
     let hint = "delete the line; its segment will then be judged again";
     Error::Damaged { path: path.into(), line, reason: reason.into(), hint }
@@ -455,7 +458,15 @@ pub fn each_record(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Erro
 /// # Errors
 /// As [`verdicts`], and what `visit` returns.
 pub fn each_verdict(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
-    each_line(path, Line::Plain, |number, _, json| visit(parse(path, number, json)?)).map(drop)
+    each_line(path, Line::Plain, |number, _, json| {
+        visit(parse(path, number, json).map_err(|error| match error {
+            Error::Damaged { path, line, reason, .. } => {
+                Error::Damaged { path, line, reason, hint: WRITTEN_ANEW }
+            }
+            error => error,
+        })?)
+    })
+    .map(drop)
 }
 
 /// Goes through the records of a journal as something that is made of their JSON.

@@ -172,7 +172,7 @@ impl Plan {
     #[must_use]
     pub fn rows(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("segments", self.segments.to_string()),
+            ("translations", self.segments.to_string()),
             ("groups judged together", self.groups.to_string()),
             ("verdicts", self.units.to_string()),
             ("longest prompt, tokens", self.longest_prompt.to_string()),

@@ -74,8 +74,17 @@ struct State {
     usage: Usage,
     /// Token positions computed so far, those of unfinished questions among them.
     read: usize,
+    /// The share of the work that is done, and when it was so: nothing is known of what happens since.
+    seen: Option<Seen>,
     /// When the last line was written.
     last: Option<Duration>,
+}
+
+/// How far a run was at a moment. Unit: a share of 1; seconds since the start.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    share: f64,
+    at: f64,
 }
 
 enum Out {
@@ -105,6 +114,7 @@ impl Progress {
             std::thread::park_timeout(LOOK);
             let mut state = self.lock();
             state.read = computed() - before;
+            state.look(self.extent, self.seconds());
             self.report(&mut state);
         }
     }
@@ -114,6 +124,7 @@ impl Progress {
         let mut state = self.lock();
         state.questions += 1;
         state.usage += usage;
+        state.look(self.extent, self.seconds());
         self.report(&mut state);
     }
 
@@ -126,6 +137,7 @@ impl Progress {
         for call in calls.iter().filter(|call| call.error.is_none()) {
             state.cost.add(&call.stage, call.outcome.as_deref(), &call.usage, call.seconds);
         }
+        state.look(self.extent, self.seconds());
         self.report(&mut state);
     }
 
@@ -208,7 +220,7 @@ impl<'a> Shown<'a> {
             tokens,
             tokens_per_second: tokens as f64 / seconds.max(1e-9),
             cached: usage.cached as f64 / usage.prompt().max(1) as f64,
-            seconds_left: if is_done { Some(0.0) } else { left(state, extent, seconds) },
+            seconds_left: if is_done { Some(0.0) } else { state.seen.map(|seen| left(seen, seconds)) },
             seconds,
             cost: &state.cost,
         }
@@ -262,9 +274,20 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// The time that the rest will take. Finished groups say how many questions and tokens their work takes; the questions
-/// answered and the tokens computed so far, those of unfinished groups among them, say how far the run has come.
-fn left(state: &State, extent: Extent, seconds: f64) -> Option<f64> {
+impl State {
+    /// Notes how far the run is, if it is further than it was.
+    fn look(&mut self, extent: Extent, at: f64) {
+        let Some(share) = share(self, extent) else { return };
+        if self.seen.is_none_or(|seen| share > seen.share) {
+            self.seen = Some(Seen { share, at });
+        }
+    }
+}
+
+/// The share of the work that is done. Finished groups say how many questions and tokens their work takes; the questions
+/// answered and the tokens computed so far, those of unfinished groups among them, say how far the run has come. `None`
+/// until a group is finished.
+fn share(state: &State, extent: Extent) -> Option<f64> {
     if state.work == 0 {
         return None;
     }
@@ -276,10 +299,18 @@ fn left(state: &State, extent: Extent, seconds: f64) -> Option<f64> {
     };
     let by_questions = by(state.questions, state.cost.calls);
     let by_tokens = by(state.read, finished.computed + finished.generated);
-    let share = by_work.max(by_questions).max(by_tokens);
     // What is not finished takes some time yet, whatever the estimate.
-    let share = share.min(0.995);
-    Some(seconds * (1.0 - share) / share)
+    Some(by_work.max(by_questions).max(by_tokens).min(0.995))
+}
+
+/// How much of the estimate stays when a step takes longer than all the rest was to take.
+const LEAST: f64 = 0.1;
+
+/// The time that the rest will take, at the pace until the run was last seen to go on: a step of the model may take many
+/// seconds, during which nothing is done and the time left does not grow.
+fn left(seen: Seen, seconds: f64) -> f64 {
+    let rest = (1.0 - seen.share) / seen.share;
+    (seen.at * rest - (seconds - seen.at)).max(LEAST * seconds * rest)
 }
 
 fn duration(seconds: f64) -> String {
@@ -303,8 +334,20 @@ mod tests {
         State { units, work, cost, questions, usage, ..State::default() }
     }
 
+    /// The line when the run has just come as far as this.
     fn text(state: &State, seconds: f64) -> String {
-        Shown::of(state, EXTENT, seconds).text()
+        let state = State {
+            seen: share(state, EXTENT).map(|share| Seen { share, at: seconds }),
+            cost: state.cost.clone(),
+            ..*state
+        };
+        Shown::of(&state, EXTENT, seconds).text()
+    }
+
+    /// The time left when the run has just come as far as this.
+    fn left_now(state: &mut State, seconds: f64) -> f64 {
+        state.look(EXTENT, seconds);
+        Shown::of(state, EXTENT, seconds).seconds_left.unwrap()
     }
 
     #[test]
@@ -343,10 +386,19 @@ mod tests {
     fn tokens_of_unfinished_groups_shorten_the_estimate() {
         let mut first = state(1, 100, 1, 1);
         first.cost.usage = Usage { computed: 90, generated: 10, ..Usage::default() };
-        assert!((left(&first, EXTENT, 10.0).unwrap() - 90.0).abs() < 1e-9, "a tenth of the work took 10 s");
+        assert!((left_now(&mut first, 10.0) - 90.0).abs() < 1e-9, "a tenth of the work took 10 s");
         // Half of the tokens that ten such groups take are computed.
         first.read = 500;
-        assert!((left(&first, EXTENT, 10.0).unwrap() - 10.0).abs() < 1e-9);
+        assert!((left_now(&mut first, 10.0) - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_time_left_shrinks_while_a_step_takes_its_time() {
+        let mut first = state(1, 100, 1, 1);
+        assert!((left_now(&mut first, 10.0) - 90.0).abs() < 1e-9);
+        assert!((left_now(&mut first, 40.0) - 60.0).abs() < 1e-9, "30 s later nothing is known but that");
+        let overdue = left_now(&mut first, 200.0);
+        assert!(overdue > 100.0, "the rest takes some time still: {overdue}");
     }
 
     #[test]
@@ -366,14 +418,13 @@ mod tests {
     #[test]
     fn something_is_left_until_all_is_done() {
         // More questions than expected: the estimate is at its end, the run is not.
-        let state = state(9, 900, 500, 90);
-        assert!(Shown::of(&state, EXTENT, 1000.0).seconds_left.unwrap() > 1.0);
+        assert!(left_now(&mut state(9, 900, 500, 90), 1000.0) > 1.0);
     }
 
     #[test]
     fn what_earlier_processes_did_takes_no_time_now() {
         // 2 of 12 units were there; 100 of 1000 estimated tokens took 10 s, so the other 900 take 90 s.
-        assert_eq!(Shown::of(&state(1, 100, 1, 1), EXTENT, 10.0).seconds_left, Some(90.0));
+        assert!((left_now(&mut state(1, 100, 1, 1), 10.0) - 90.0).abs() < 1e-9);
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub enum Error {
          `--limit N` takes the first N segments of each system"
     )]
     NothingShared(usize),
+    #[error("the input names no documents\nhint: add `--docs FILE`, or `doc` on each line")]
+    NoDocuments,
     #[error("the input has no document `{name}`\nhint: its documents are called {known}")]
     Unknown { name: String, known: String },
     #[error("no document of the input is named")]
@@ -71,6 +73,9 @@ impl Selection {
         };
         let mut missing = names.iter().filter(|name| !found.contains(*name) && !of_another(name));
         if let Some(name) = missing.next() {
+            if known.iter().all(|doc| doc.is_empty()) {
+                return Err(Error::NoDocuments);
+            }
             let known =
                 known.into_iter().take(3).map(|doc| format!("`{doc}`")).collect::<Vec<_>>().join(", ");
             return Err(Error::Unknown { name: name.clone(), known: format!("{known}, ...") });

@@ -106,7 +106,8 @@ pub fn file(path: &Path, pairs: &[String]) -> Result<(Vec<Document>, Dropped), E
         if line.trim().is_empty() {
             continue;
         }
-        let line: Line = serde_json::from_str(&line).map_err(|e| at(e.to_string()))?;
+        let line: Line =
+            serde_json::from_str(&line).map_err(|e| at(format!("it is no rated translation: {e}")))?;
         let corpus = if line.set.is_empty() { name.clone() } else { format!("{name}/{}", line.set) };
         let rated = line.rated().map_err(at)?;
         let Segment { system, doc, seg, src_lang, tgt_lang, .. } = &rated.segment;

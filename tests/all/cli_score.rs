@@ -181,7 +181,7 @@ fn a_dry_run_for_a_model_that_is_not_here() {
     let words = words.join(" ");
     assert!(good);
     assert!(
-        words.starts_with("segments 4 ") && words.contains(" weights, as the model card says 14.17 GiB "),
+        words.starts_with("translations 4 ") && words.contains(" weights, as the model card says 14.17 GiB "),
         "{text}"
     );
     assert!(words.contains(" least most model calls 4 24 prompt tokens"), "{text}");

@@ -185,3 +185,82 @@ fn texts_are_judged_and_compared_in_one_command() {
     assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
     assert!(Path::new(&out).join("verdicts.jsonl").is_file());
 }
+
+/// What a mistake is answered with: part of the message, for each.
+#[test]
+fn mistakes_with_files_and_options_are_answered_with_what_to_do() {
+    let dir = texts();
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+    write("list.jsonl", "[{\"source\": \"a\", \"hypothesis\": \"b\"}]\n");
+    write("twice.csv", "source,source,hypothesis\na,b,c\n");
+    write(
+        "same.jsonl",
+        &"{\"source\": \"a\", \"hypothesis\": \"b\", \"system\": \"x\", \"seg_id\": 1}\n".repeat(2),
+    );
+    write("sheet.xlsx", "");
+    fs::create_dir(dir.path().join("folder")).unwrap();
+    let pair = ["-l", "en-de"];
+    let cases: [(&[&str], &str); 14] = [
+        (
+            &["score", "-s", "DIR/scr.txt", "-t", "DIR/a.txt"],
+            "no such file or folder\nhint: did you mean `DIR/src.txt`?",
+        ),
+        (&["score", "-s", "DIR/x/src.txt", "-t", "DIR/a.txt"], "hint: there is no folder `DIR/x`"),
+        (
+            &["score", "-s", "DIR/folder", "-t", "DIR/a.txt"],
+            "cannot read `DIR/folder`: it is a folder, not a file",
+        ),
+        (&["score", "-s", "DIR/src.txt", "-t", "DIR/a.txt", "DIR/folder/../a.txt"], "a.txt` is given twice"),
+        (
+            &["score", "--input", "DIR/list.jsonl"],
+            "line 1 is a list, not a JSON object\nhint: one object on each line",
+        ),
+        (&["score", "--input", "DIR/twice.csv"], "the column `source` is there twice"),
+        (
+            &["score", "--input", "DIR/same.jsonl"],
+            "the segment with the id `1` of system `x` was already on line 1",
+        ),
+        (&["score", "--input", "DIR/sheet.xlsx"], "hint: save the sheet as CSV"),
+        (&["score", "--input", "DIR/folder"], "is given with `--testset`"),
+        (&["score", "--testset", "DIR/none"], "there is no folder `DIR/none`"),
+        (
+            &["score", "-s", "DIR/src.txt", "-t", "DIR/a.txt", "--documents", "DIR/src.txt"],
+            "the input names no documents\nhint: add `--docs FILE`",
+        ),
+        (
+            &["score", "-s", "DIR/src.txt", "-t", "DIR/a.txt", "--gpus", "2"],
+            "it must be 0 (the CPU) or 1 (a GPU)",
+        ),
+        (
+            &["compare", "-s", "DIR/src.txt", "-t", "DIR/a.txt"],
+            "only one system to compare\nhint: give several files",
+        ),
+        (&["compare", "DIR/folder"], "has no `run.json`, so it is not a run folder"),
+    ];
+    for (given, said) in cases {
+        let told = with(nobody, dir.path(), &[given, &pair[..]].concat()).unwrap_err();
+        assert!(told.contains(said) && !told.contains("os error"), "{given:?}: {told}");
+    }
+    let cases: [(&[&str], &str); 2] = [
+        (
+            &["report", "DIR/src.txt", "--out", "DIR/r.html"],
+            "`DIR/src.txt` is neither a run folder nor verdicts",
+        ),
+        (&["report", "DIR/folder", "DIR/folder", "--out", "DIR/r.html"], "`DIR/folder` is given twice"),
+    ];
+    for (given, said) in cases {
+        let told = with(nobody, dir.path(), given).unwrap_err();
+        assert!(told.contains(said), "{given:?}: {told}");
+    }
+}
+
+#[test]
+fn a_system_without_a_verdict_has_no_number_of_errors() {
+    let dir = texts();
+    let run = [&TEXTS[..], &["-l", "en-de", "--method", "gemba-mqm", "--out", "DIR/run"]].concat();
+    let (text, code) = with(seat, dir.path(), &run).unwrap();
+    assert_eq!(code, ExitCode::from(1), "the scripted model marks no errors");
+    let row: Vec<&str> =
+        text.lines().find(|line| line.starts_with("a  ")).unwrap().split_whitespace().collect();
+    assert_eq!(row[2..], ["-", "0%", "-", "-", "-"], "{text}");
+}

@@ -8,12 +8,14 @@ use std::{
 };
 
 mod stamp;
+mod why;
 
 pub use stamp::{Stamp, Time};
+pub use why::{said, why};
 
 /// Why a file cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} `{}`: {source}", path.display())]
+#[error("cannot {action} `{}`: {}", path.display(), why(path, source))]
 pub struct Error {
     pub action: &'static str,
     pub path: PathBuf,

@@ -83,7 +83,7 @@ impl FromStr for Severity {
 pub enum Error {
     #[error("unknown severity `{0}`; hint: critical, major, minor, neutral")]
     Severity(String),
-    #[error("unknown weight preset `{name}`; hint: {}", weights::names())]
+    #[error("unknown weight preset `{name}`; hint: it can be {}", weights::names())]
     Weights { name: String },
 }
 

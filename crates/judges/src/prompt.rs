@@ -72,6 +72,10 @@ impl Prompts {
             templates.insert(file.name, parsed(file.name, text, &environment)?);
         }
         if let Some(dir) = settings.prompts.as_ref().filter(|_| n_replaced == 0) {
+            if !dir.is_dir() {
+                let source = std::io::ErrorKind::NotFound.into();
+                return Err(setup::Error::Read { file: dir.clone(), source });
+            }
             let known = files.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
             return Err(setup::Error::NoPrompts { dir: dir.clone(), known });
         }

@@ -225,9 +225,9 @@ pub enum Error {
     Conflict(String),
     #[error(transparent)]
     Weights(#[from] mqm::Error),
-    #[error("cannot read `{}`: {source}", file.display())]
+    #[error("cannot read `{}`: {}", file.display(), tribunal_core::files::why(file, source))]
     Read { file: PathBuf, source: std::io::Error },
-    #[error("no file in `{}` has the name of a prompt of this method; hint: {known}", dir.display())]
+    #[error("no file in `{}` has the name of a prompt of this method; hint: they are called {known}", dir.display())]
     NoPrompts { dir: PathBuf, known: String },
     #[error("prompt `{file}` cannot be used: {reason}")]
     Prompt { file: String, reason: String },

@@ -68,10 +68,13 @@ pub mod lint;
 pub mod plot;
 pub mod slices;
 
+/// What scores that somebody brings are read from.
+pub const HOW_SCORES: &str = "\nhint: it names a run folder, a score file, or files with `{lp}` and `{level}` (`seg`, `sys`) in their names";
+
 /// Why a meta-evaluation cannot be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read `{path}`: {source}")]
+    #[error("cannot read `{path}`: {}", tribunal_core::files::why(path, source))]
     Read { path: PathBuf, source: std::io::Error },
     #[error("`{}` is empty", .0.display())]
     Empty(PathBuf),
@@ -81,9 +84,9 @@ pub enum Error {
     NoTestSet(PathBuf),
     #[error("`{dir}` has no language pair `{lp}`; hint: it has {known}", dir = dir.display())]
     NoLanguagePair { dir: PathBuf, lp: String, known: String },
-    #[error("no human scores `{gold}` for `{lp}`; hint: there are {known}")]
+    #[error("no human scores `{gold}` for `{lp}`; hint: `--gold` may be {known}")]
     NoGold { gold: String, lp: String, known: String },
-    #[error("no score file for `{name}` at `{pattern}`")]
+    #[error("no score file for `{name}` at `{pattern}`{HOW_SCORES}")]
     NoScores { name: String, pattern: String },
     #[error("`{path}` has {lines} lines for system `{system}` where one is expected; hint: these may be segment scores", path = path.display())]
     NotSystemLevel { path: PathBuf, system: String, lines: usize },

@@ -80,6 +80,9 @@ impl Input {
         let name = path.display().to_string();
         let systems = if path.is_file() && raters::is_mqm_tsv(path) {
             systems(path, raters::verdicts(path, pair)?)?
+        } else if path.is_dir() && !path.join("verdicts.jsonl").exists() {
+            RunFile::read(path)?;
+            bail!("the run in `{name}` is not finished\nhint: run its command again to continue it")
         } else if verdicts::is_run(path) {
             systems(path, verdicts::read(path)?)?
         } else {

@@ -8,7 +8,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::{JOBS, Submitted};
 use crate::{
@@ -36,8 +36,12 @@ struct Row {
 /// A folder that was not submitted.
 pub fn run(dir: &Path, printed: Printed, out: &mut dyn Write) -> Result<ExitCode> {
     let path = dir.join(JOBS);
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("`{}` was not submitted by `tribunal slurm submit`", dir.display()))?;
+    let text = fs::read_to_string(&path).map_err(|_| {
+        anyhow!(
+            "`{}` was not submitted by `tribunal slurm submit`\nhint: give the folder of its `--out`",
+            dir.display()
+        )
+    })?;
     let jobs: Submitted = serde_json::from_str(&text).with_context(|| format!("`{}`", path.display()))?;
     let tasks = tasks(&jobs.array);
     let rows: Vec<Row> = (1..=jobs.shards)

@@ -192,6 +192,12 @@ impl<'a> Data<'a> {
         self.rows.len()
     }
 
+    /// How many translations of them, one for each system at most.
+    #[must_use]
+    pub fn n_translations(&self) -> usize {
+        self.rows.iter().map(|row| row.4.len()).sum()
+    }
+
     fn domains(&self) -> Vec<String> {
         let domain = |doc: &String| self.domains.get(doc).cloned().unwrap_or_default();
         if self.domains.is_empty() { Vec::new() } else { self.docs.all.iter().map(domain).collect() }
@@ -202,7 +208,7 @@ impl<'a> Data<'a> {
         let judges: Vec<Value> = (self.judges.iter())
             .map(|judge| {
                 json!({
-                    "name": judge.name, "human": judge.human, "signature": judge.signature, "warning": judge.warning,
+                    "name": judge.name, "human": judge.human, "signature": judge.signature, "warning": judge.warning, "misses": judge.misses,
                     "marks": judge.marks, "slices": judge.slices,
                 })
             })

@@ -62,7 +62,7 @@ function heading(data, verdict, judge) {
   if (verdict[VERDICT.score] === null) return el("p", {}, name, `no verdict, ${data.statuses[verdict[VERDICT.status]]}: ${verdict[VERDICT.reason] || "no reason given"}`);
   const quality = verdict[VERDICT.quality] === null ? "" : `, quality ${number(verdict[VERDICT.quality], 0)}`;
   const { marks, human } = data.judges[judge];
-  const none = verdict[VERDICT.errors].length > 0 ? "" : marks ? ", no errors" : human ? ", spans not recorded" : "";
+  const none = verdict[VERDICT.errors].length > 0 ? "" : marks ? ", no error marked" : human ? ", spans not recorded" : "";
   return el("p", {}, name, "score ", el("span", { class: "score" }, number(verdict[VERDICT.score])), quality + none);
 }
 

@@ -22,6 +22,7 @@ function overview(data, go, chosen = { pair: data.pairs[0].join("–"), domain: 
     if (judge.warning) view.append(el("p", { class: "warning" }, judge.warning));
     if (!slice) { view.append(el("p", { class: "soft" }, "No verdict here.")); return; }
     view.append(standings(judge, slice, index, open));
+    if (judge.misses) view.append(el("p", { class: "soft" }, `Note: ${judge.misses}.`));
     const counts = count(data, index, chosen);
     view.append(el("div", { class: "columns" }, categories(data, counts, index, open), distribution(data, counts)));
     if (slice.contests.length > 0) view.append(contests(slice, index, open));
@@ -79,7 +80,7 @@ function categories(data, counts, index, go) {
   const all = [...counts.categories].map(([category, by]) => ({ category, by, sum: by.reduce((a, b) => a + b, 0) })).sort((a, b) => b.sum - a.sum);
   const judge = data.judges[index];
   if (!judge.marks) return judge.human ? el("div", {}, el("h3", {}, "Errors"), el("p", {}, "Spans not recorded: there are scores, and no ratings behind them.")) : el("div");
-  if (all.length === 0) return el("div", {}, el("h3", {}, "Errors"), el("p", {}, "No errors were found."));
+  if (all.length === 0) return el("div", {}, el("h3", {}, "Errors"), el("p", {}, "No errors were marked."));
   const widest = all[0].sum;
   const rows = all.slice(0, 20).map(({ category, by, sum }) => {
     let x = 0;

@@ -10,7 +10,10 @@ use std::{
 };
 
 use super::{ErrorSpan, Severity, Side};
-use crate::segment::{Lang, Segment};
+use crate::{
+    files,
+    segment::{Lang, Segment},
+};
 
 /// One rater's errors in one translation.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +45,7 @@ const CLOSE: &str = "</v>";
 /// Why a file of annotations cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read `{path}`: {source}")]
+    #[error("cannot read `{path}`: {}", files::why(path, source))]
     Io { path: PathBuf, source: std::io::Error },
     #[error("`{path}` has no column `{column}`\nhint: the columns of an MQM TSV are {}", MAROT.replace('\t', ", "))]
     Column { path: PathBuf, column: &'static str },

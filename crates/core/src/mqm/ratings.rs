@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{ErrorSpan, Severity, Side, typology};
-use crate::segment::Segment;
+use crate::{files, segment::Segment};
 
 /// Each system's segments, in order: `None` where this rater did not rate.
 pub type Ratings = BTreeMap<String, Vec<Option<Vec<Marked>>>>;
@@ -38,7 +38,7 @@ pub struct Marked {
 /// Why a file of ratings cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read `{path}`: {source}")]
+    #[error("cannot read `{path}`: {}", files::why(path, source))]
     Io { path: PathBuf, source: std::io::Error },
     #[error("`{path}` line {line}: {reason}")]
     Line { path: PathBuf, line: usize, reason: String },

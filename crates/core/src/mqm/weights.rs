@@ -353,7 +353,7 @@ mod tests {
         let message = find("wtm").unwrap_err().to_string();
         assert_eq!(
             message,
-            "unknown weight preset `wtm`; hint: wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, \
+            "unknown weight preset `wtm`; hint: it can be wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, \
              himate, marot, xcomet, rubric-mqm"
         );
     }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{Corpus, Lang, Segment, lang};
+use crate::files;
 
 mod csv;
 mod general;
@@ -121,7 +122,7 @@ fn each_segment(
 /// Why an input cannot be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read `{path}`: {source}")]
+    #[error("cannot read `{path}`: {}", files::why(path, source))]
     Io { path: PathBuf, source: std::io::Error },
     #[error(
         "cannot put the texts of the input into a temporary file: {0}\nhint: `TMPDIR` names a folder with more room"
@@ -140,12 +141,17 @@ pub enum Error {
     EmptySource { path: PathBuf, line: usize, more: String },
     #[error("`{0}` contains no segments")]
     Nothing(PathBuf),
-    #[error(
-        "`{0}` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`\nhint: for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`"
-    )]
+    #[error("`{}` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`\nhint: {}", .0.display(), instead_of(.0))]
     Extension(PathBuf),
     #[error("`{path}` line {line}: {reason}")]
     Json { path: PathBuf, line: usize, reason: String },
+    #[error(
+        "`{path}` line {line} is {found}, not a JSON object\nhint: one object on each line, such as `{{\"source\": ..., \
+         \"hypothesis\": ...}}`; `jq -c '.[]'` makes such lines of a list"
+    )]
+    NoObject { path: PathBuf, line: usize, found: String },
+    #[error("`{path}` line {line}: the column `{column}` is there twice\nhint: rename or remove one of them")]
+    Column { path: PathBuf, line: usize, column: String },
     #[error("`{path}` line {line}: `{field}` is {found} but must be {wanted}")]
     Field { path: PathBuf, line: usize, field: String, found: String, wanted: &'static str },
     #[error("`{path}` line {line}: the field `{field}` is missing{hint}")]
@@ -172,8 +178,8 @@ pub enum Error {
     )]
     NoPair { path: PathBuf, line: usize },
     #[error(
-        "`{path}` line {line}: the segment with the id `{seg}` of document `{doc}` and system `{system}` was already on line \
-         {first}\nhint: `seg_id` must be unique within a document of a system"
+        "`{path}` line {line}: the segment with the id `{seg}` of {}system `{system}` was already on line {first}\nhint: \
+         `seg_id` must be unique within a document of a system", if doc.is_empty() { String::new() } else { format!("document `{doc}` and ") }
     )]
     Duplicate { path: PathBuf, line: usize, first: usize, system: String, doc: String, seg: usize },
     #[error(
@@ -181,10 +187,13 @@ pub enum Error {
          {ended}\nhint: sort the rows by document, or leave `doc` out to judge each segment alone"
     )]
     Scattered { path: PathBuf, line: usize, doc: String, ended: usize },
+    #[error("`{0}` is given twice\nhint: every system has one file; leave one of the two out")]
+    Twice(PathBuf),
     #[error("two translations are both named `{system}`: `{a}` and `{b}`\nhint: rename one of the files")]
     SameSystem { system: String, a: PathBuf, b: PathBuf },
     #[error(
-        "`{dir}` has no `{missing}`\nhint: a test set contains sources/, documents/ and system-outputs/{pair}/{there}"
+        "{}\nhint: a test set contains sources/, documents/ and system-outputs/{pair}/{there}",
+        no_part(dir, missing)
     )]
     Layout { dir: PathBuf, missing: String, pair: String, there: String },
     #[error(
@@ -195,6 +204,30 @@ pub enum Error {
     Reference { name: String, pair: String, dir: PathBuf, there: String },
     #[error("no system `{system}` in `{dir}`\nhint: its systems are {there}")]
     System { system: String, dir: PathBuf, there: String },
+}
+
+/// What to do with a table of another kind.
+fn instead_of(path: &Path) -> &'static str {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        _ if path.is_dir() => {
+            "it is a folder; a folder in the layout of mt-metrics-eval or WMT is given with `--testset`"
+        }
+        Some("json") => {
+            "a file with one JSON object on each line ends in `.jsonl`; `jq -c '.[]' FILE` makes one of a list"
+        }
+        Some("xlsx" | "xls" | "ods") => "save the sheet as CSV",
+        Some("gz" | "zip" | "xz" | "zst" | "bz2") => "unpack it first",
+        _ => "for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`",
+    }
+}
+
+/// What a test set lacks: it may not be there at all.
+fn no_part(dir: &Path, missing: &str) -> String {
+    match (dir.is_dir(), dir.exists()) {
+        (true, _) => format!("`{}` has no `{missing}`", dir.display()),
+        (_, true) => format!("`{}` is a file, not a test set's folder", dir.display()),
+        _ => format!("there is no folder `{}`", dir.display()),
+    }
 }
 
 /// What is wrong with a line that is not JSON, in its own columns.

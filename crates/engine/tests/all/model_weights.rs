@@ -106,7 +106,7 @@ fn broken_gguf_files_are_refused_by_name() {
         bytes[at..at + with.len()].copy_from_slice(with);
         refusal(&file(folder.path(), name, &bytes))
     };
-    assert!(changed("magic.gguf", 0, b"GGML").contains("magic"));
+    assert!(changed("magic.gguf", 0, b"GGML").contains("it is not a GGUF file"));
     // Bytes 8 to 24 count the tensors and the metadata; then comes the first key's length.
     changed("tensors.gguf", 8, &u64::MAX.to_le_bytes());
     changed("metadata.gguf", 16, &u64::MAX.to_le_bytes());

@@ -219,7 +219,9 @@ fn ratings_error(error: ratings::Error) -> Error {
 }
 
 fn wrong_line(path: &Path, idx: usize, error: &serde_json::Error) -> Error {
-    Error::Shot { file: path.display().to_string(), line: idx + 1, reason: error.to_string() }
+    let hint = "hint: each line is a JSON object with source_lang, source, target_lang, target and errors";
+    let reason = format!("it is no rated translation: {error}; {hint}");
+    Error::Shot { file: path.display().to_string(), line: idx + 1, reason }
 }
 
 #[cfg(test)]

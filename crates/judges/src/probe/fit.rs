@@ -303,9 +303,9 @@ impl Fit {
             return Ok(());
         }
         let reason = format!(
-            "the fit is for `{}` (sha256 {}), not for `{}` (sha256 {}); hint: `--model {}`, or fit this model: \
-             `tribunal tune probe`",
-            self.model, self.sha256, model.name, model.sha256, self.model
+            "`probe` reads the states of `{}` (sha256 {}), which it was fitted to, not those of `{}` (sha256 {}); hint: \
+             with this model choose a method that writes, such as `--method gemba-mqm`, or fit it: `tribunal tune probe`",
+            self.model, self.sha256, model.name, model.sha256
         );
         Err(setup::Error::Conflict(reason))
     }

@@ -32,7 +32,11 @@ pub fn parallel(files: &Parallel) -> Result<Input, Error> {
         None => None,
     };
     let mut segments = Vec::with_capacity(sources.len() * files.hypotheses.len().max(1));
+    if files.pair.0 == files.pair.1 {
+        notes.push(format!("source and translation are both said to be in `{}`", files.pair.0));
+    }
     for (system, hypotheses) in translations(files, sources.len(), &mut notes)? {
+        note_copies(&system, &sources, &hypotheses, &mut notes);
         for (seg, hypothesis) in hypotheses.into_iter().enumerate() {
             segments.push(Segment {
                 system: system.clone(),
@@ -142,12 +146,26 @@ pub fn line_list(indices: &[usize]) -> String {
     }
 }
 
+/// Translations that are their sources are allowed (some things are not translated); where most are, a file was mixed up.
+fn note_copies(system: &str, sources: &[String], hypotheses: &[String], notes: &mut Vec<String>) {
+    let copies = sources.iter().zip(hypotheses).filter(|(source, hypothesis)| source == hypothesis).count();
+    if copies * 2 > sources.len() {
+        notes.push(format!(
+            "the translation `{system}` is the source itself on {copies} of {} lines; is it the right file?",
+            sources.len()
+        ));
+    }
+}
+
 fn systems(hypotheses: &[PathBuf]) -> Result<Vec<(String, &Path)>, Error> {
     let mut systems: Vec<(String, &Path)> = Vec::new();
     for path in hypotheses {
         let system = stem(path);
         if let Some((_, a)) = systems.iter().find(|(other, _)| *other == system) {
-            return Err(Error::SameSystem { system, a: a.into(), b: path.clone() });
+            let (a, b) = (a.to_path_buf(), path.clone());
+            let is_same =
+                a.canonicalize().is_ok_and(|real| b.canonicalize().is_ok_and(|other| real == other));
+            return Err(if is_same { Error::Twice(b) } else { Error::SameSystem { system, a, b } });
         }
         systems.push((system, path));
     }

@@ -41,13 +41,7 @@ pub fn jsonl(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
             reason: super::not_json(&source),
         })?;
         let Value::Object(fields) = value else {
-            return Err(Error::Field {
-                path: path.into(),
-                line: number,
-                field: "line".into(),
-                found: describe(&value),
-                wanted: "a JSON object",
-            });
+            return Err(Error::NoObject { path: path.into(), line: number, found: describe(&value) });
         };
         visit(Row { line: number, fields })
     })
@@ -88,7 +82,12 @@ pub fn needed(path: &Path, header: &[&str], form: &str) -> Result<(), Error> {
             return Err(Error::Missing { path: path.into(), line: 1, field: names[0], hint });
         }
     }
-    Ok(())
+    // Another column's texts would stand in its place, without a word.
+    let is_twice = |name: &&&str| !name.is_empty() && header.iter().filter(|other| other == name).count() > 1;
+    match header.iter().find(is_twice) {
+        Some(column) => Err(Error::Column { path: path.into(), line: 1, column: (*column).to_owned() }),
+        None => Ok(()),
+    }
 }
 
 /// Turns rows into segments, and checks that ids are unique and documents contiguous.
@@ -100,6 +99,8 @@ pub struct Segmenter<'a> {
     order: Order,
     /// The lines with an empty translation.
     empty: Vec<usize>,
+    /// The first line that names other languages than the pair that was given, and which.
+    other: Option<(usize, String)>,
 }
 
 impl<'a> Segmenter<'a> {
@@ -107,7 +108,7 @@ impl<'a> Segmenter<'a> {
     pub fn new(path: &'a Path, pair: Option<&'a (Lang, Lang)>) -> Self {
         let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         let (next_seg, order, empty) = (HashMap::new(), Order::default(), Vec::new());
-        Self { path, pair, stem, next_seg, order, empty }
+        Self { path, pair, stem, next_seg, order, empty, other: None }
     }
 
     /// The segments of a row: one, or those of several systems.
@@ -121,6 +122,10 @@ impl<'a> Segmenter<'a> {
         let translations = row.translations(&self.stem)?;
         let given = row.seg()?;
         let (src_lang, tgt_lang) = row.languages(self.pair)?;
+        if self.other.is_none() && self.pair.is_some_and(|pair| (&pair.0, &pair.1) != (&src_lang, &tgt_lang))
+        {
+            self.other = Some((row.row.line, format!("{src_lang}-{tgt_lang}")));
+        }
         let mut segments = Vec::with_capacity(translations.len());
         for (system, hypothesis) in translations {
             if hypothesis.trim().is_empty() {
@@ -149,11 +154,17 @@ impl<'a> Segmenter<'a> {
 
     /// What the user should know of the rows.
     pub fn notes(&self) -> Vec<String> {
-        if self.empty.is_empty() {
-            return Vec::new();
+        let (path, mut notes) = (self.path.display(), Vec::new());
+        if !self.empty.is_empty() {
+            let lines = parallel::line_list(&self.empty);
+            notes.push(format!("`{path}` has an empty translation on {lines}; it is judged as it stands"));
         }
-        let (path, lines) = (self.path.display(), parallel::line_list(&self.empty));
-        vec![format!("`{path}` has an empty translation on {lines}; it is judged as it stands")]
+        if let (Some((line, found)), Some((src, tgt))) = (&self.other, self.pair) {
+            notes.push(format!(
+                "`{path}` line {line} names the languages `{found}`, which hold there, not `{src}-{tgt}`"
+            ));
+        }
+        notes
     }
 }
 

@@ -105,13 +105,23 @@ fn bad_parallel_text() {
     ");
     insta::assert_snapshot!(parallel_message(&[("src.txt", b""), ("a.txt", b"")]), @"`DIR/src.txt` contains no segments");
     insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n")]),
-        @"cannot read `DIR/a.txt`: No such file or directory (os error 2)");
+        @"cannot read `DIR/a.txt`: there is no such file or folder");
     let files: &[(&str, &[u8])] =
         &[("src.txt", b"1\n2\n3\n"), ("a.txt", b"1\n2\n3\n"), ("docs.txt", b"x\ny\nx\n")];
     insta::assert_snapshot!(parallel_message(files), @"
     `DIR/docs.txt` line 3: document `x` resumes here, after it ended on line 1
     hint: sort the rows by document, or leave `doc` out to judge each segment alone
     ");
+    let dir = Dir::with(&[("src.txt", b"1\n2\n"), ("a.txt", b"1\n2\n")]);
+    assert_eq!(
+        dir.message(parallel(&dir.parallel(&["a.txt", "a.txt"]))),
+        "`DIR/a.txt` is given twice\nhint: every system has one file; leave one of the two out"
+    );
+    let input = parallel(&dir.parallel(&["a.txt"])).unwrap();
+    assert_eq!(
+        input.notes,
+        ["the translation `a` is the source itself on 2 of 2 lines; is it the right file?"]
+    );
     let dir = Dir::with(&[("src.txt", b"1\n"), ("x/a.txt", b"1\n"), ("y/a.txt", b"1\n")]);
     insta::assert_snapshot!(dir.message(parallel(&dir.parallel(&["x/a.txt", "y/a.txt"]))), @"
     two translations are both named `a`: `DIR/x/a.txt` and `DIR/y/a.txt`
@@ -153,7 +163,10 @@ fn bad_rows() {
     `DIR/in.jsonl` line 1: the line ends in the middle of its JSON object
     hint: is a `}` or `"` missing?
     "#);
-    insta::assert_snapshot!(jsonl("\n[1]\n"), @"`DIR/in.jsonl` line 2: `line` is a list but must be a JSON object");
+    insta::assert_snapshot!(jsonl("\n[1]\n"), @r#"
+    `DIR/in.jsonl` line 2 is a list, not a JSON object
+    hint: one object on each line, such as `{"source": ..., "hypothesis": ...}`; `jq -c '.[]'` makes such lines of a list
+    "#);
     insta::assert_snapshot!(jsonl(r#"{"source":"x","hypothesis":7}"#),
         @"`DIR/in.jsonl` line 1: `hypothesis` is the number `7` but must be a string");
     insta::assert_snapshot!(jsonl(r#"{"source":"x"}"#), @"
@@ -192,7 +205,15 @@ fn bad_rows() {
     ");
     insta::assert_snapshot!(table_message("in.xlsx", ""), @"
     `DIR/in.xlsx` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`
+    hint: save the sheet as CSV
+    ");
+    insta::assert_snapshot!(table_message("in.txt", ""), @"
+    `DIR/in.txt` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`
     hint: for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`
+    ");
+    insta::assert_snapshot!(table_message("in.csv", "source,hypothesis,source\n"), @"
+    `DIR/in.csv` line 1: the column `source` is there twice
+    hint: rename or remove one of them
     ");
 }
 

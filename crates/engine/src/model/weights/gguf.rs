@@ -13,6 +13,9 @@ use crate::{
     panics,
 };
 
+/// How every GGUF file begins.
+const MAGIC: &[u8] = b"GGUF";
+
 /// Opens a GGUF file.
 pub fn open(path: &Path) -> Result<Weights, Error> {
     let mapped = Mapped::open(path)?;
@@ -22,6 +25,14 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         reason,
         hint: "is it a whole GGUF file? `tribunal models verify` checks a pulled one".into(),
     };
+    if !file.starts_with(MAGIC) {
+        return Err(Error::File {
+            path: path.display().to_string(),
+            reason: "it is not a GGUF file".into(),
+            hint: "a model is a GGUF file, or a folder with `config.json`, `tokenizer.json` and safetensors"
+                .into(),
+        });
+    }
     // Some damaged headers make the reader panic, an alignment of 0 for one.
     let read = panics::caught(|| Content::read(&mut Cursor::new(&file[..])));
     let content = read.ok_or_else(|| bad("its header is damaged".into()))?.map_err(|e| bad(reason(&e)))?;
