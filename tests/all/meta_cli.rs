@@ -150,7 +150,10 @@ fn bad_input_is_told_plainly() {
     }
     for (arguments, expected) in [
         (vec!["-l", "xx-yy"], "no language pair `xx-yy`\nhint: it has en-de"),
-        (vec!["-l", "en-de", "--gold", "esa"], "no human scores `esa` for `en-de`\nhint: there are mqm"),
+        (
+            vec!["-l", "en-de", "--gold", "esa"],
+            "no human scores `esa` for `en-de`\nhint: `--gold` may be mqm",
+        ),
         (
             vec!["-l", "en-de", "--metrics", "Nix"],
             "no metric `Nix` for `en-de`\nhint: there are Flat-src, Good-src",

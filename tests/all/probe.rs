@@ -93,7 +93,7 @@ fn a_fit_is_made_used_and_verified() {
 
     let other = tiny().with_file_name("llama");
     let (code, text) = said(score("other", &[other.to_str().unwrap()]));
-    assert!(code == 2 && text.contains("the fit is for `qwen2`"), "{text}");
+    assert!(code == 2 && text.contains("`probe` reads the states of `qwen2`"), "{text}");
 }
 
 #[test]
