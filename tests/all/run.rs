@@ -288,7 +288,7 @@ fn a_plan_counts_without_asking() {
     let rows: Vec<String> = plan.rows().iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let amounts: Vec<String> = plan.amounts(None).iter().map(|row| row.join(" | ")).collect();
     insta::assert_snapshot!([rows, amounts, plan.notes()].concat().join("\n"), @"
-    segments: 16
+    translations: 16
     groups judged together: 8
     verdicts: 16
     longest prompt, tokens: 31

@@ -367,7 +367,7 @@ mod tests {
         hint: it can be paper or strict
         the granularity of `gemba-da` cannot be `doc`
         hint: it can be seg
-        unknown weight preset `gmba`; hint: wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, himate, marot, xcomet, rubric-mqm
+        unknown weight preset `gmba`; hint: it can be wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, himate, marot, xcomet, rubric-mqm
         `explain` and `da` are options of the JSON form; hint: add form=json
         the JSON form has no published code; hint: use preset `paper` or `strict`
         "
