@@ -241,6 +241,12 @@ fn mistakes_with_files_and_options_are_answered_with_what_to_do() {
         let told = with(nobody, dir.path(), &[given, &pair[..]].concat()).unwrap_err();
         assert!(told.contains(said) && !told.contains("os error"), "{given:?}: {told}");
     }
+}
+
+#[test]
+fn mistakes_with_what_is_reported_are_answered_with_what_to_do() {
+    let dir = texts();
+    fs::create_dir(dir.path().join("folder")).unwrap();
     let cases: [(&[&str], &str); 2] = [
         (
             &["report", "DIR/src.txt", "--out", "DIR/r.html"],
