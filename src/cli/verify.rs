@@ -67,7 +67,7 @@ pub fn run(args: &Args, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCo
         out.write_all(text(&report, args.without_model).as_bytes())?;
     }
     out.flush()?;
-    Ok(if report.n_differences == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if is_confirmed(&report) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// A folder whose files are damaged, so that nothing could be derived from them.
@@ -150,6 +150,11 @@ fn fields(run: &RunFile, here: &Signature) -> Vec<Difference> {
         .collect()
 }
 
+/// Whether all that the run should have is there and as it was.
+fn is_confirmed(report: &Report) -> bool {
+    report.n_differences == 0 && report.unfinished == 0
+}
+
 /// What programs are told of a difference.
 const DIFFERENCE: [&str; 4] = ["place", "what", "there", "here"];
 
@@ -168,7 +173,7 @@ fn json(report: &Report) -> Value {
         |d: &Difference| json!({ "place": d.place, "what": d.what, "there": d.there, "here": d.here });
     let differences: Vec<Value> = report.differences.iter().map(difference).collect();
     json!({
-        "confirmed": *n_differences == 0, "derived": derived, "verdicts": verdicts, "read": read,
+        "confirmed": is_confirmed(report), "derived": derived, "verdicts": verdicts, "read": read,
         "replayed": replayed, "calls": calls, "unfinished": unfinished, "n_differences": n_differences,
         "differences": differences,
     })
@@ -182,9 +187,6 @@ fn text(report: &Report, without_model: bool) -> String {
     } else {
         lines.push(format!("calls replayed on the model, every bit compared: {replayed} of {calls}"));
     }
-    if *unfinished > 0 {
-        lines.push(format!("the run is not finished: {unfinished} verdicts are not there yet"));
-    }
     for Difference { place, what, there, here, .. } in &report.differences {
         lines.push(format!("\n{place}: {what}\n  there  {there}\n  here   {here}"));
     }
@@ -192,8 +194,12 @@ fn text(report: &Report, without_model: bool) -> String {
     if more > 0 {
         lines.push(format!("\nand {more} more differences"));
     }
-    lines.push(match report.n_differences {
-        0 => "confirmed: nothing differs\n".into(),
+    lines.push(match (report.n_differences, unfinished) {
+        (0, 0) => "confirmed: nothing differs\n".into(),
+        (0, n) => format!(
+            "not confirmed: nothing differs, but the run is not finished, {n} of its verdicts are not there yet\n\
+             hint: its command again continues it\n"
+        ),
         _ => "\ndiffers: see above; the first difference is the cause of most others\n".into(),
     });
     lines.join("\n")

@@ -339,7 +339,7 @@ fn cut(unit: &str) -> String {
     let mut lines: Vec<&str> = unit.lines().collect();
     if lines.len() > LINES {
         lines.truncate(LINES - 1);
-        lines.push("  ... (`tribunal show` has the rest)");
+        lines.push("  ... (`tribunal show DIR SEGMENT` has the rest)");
     }
     lines.join("\n") + "\n"
 }

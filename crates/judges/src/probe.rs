@@ -53,8 +53,8 @@ pub const METHOD: Method = Method {
     scale: "MQM penalty as raters would give it, negative; higher is better; predicted apart from the marked words, so a \
             text with no marks can score below 0",
     misses: Some(
-        "a translation without a mark may still have errors, such as a dropped negation, an omission or a word left \
-             untranslated",
+        "a translation without a mark may still have errors, such as a dropped negation, an omission, a wrong number or \
+             a word left untranslated; its means do not rank systems: on WMT23 chrF did that better",
     ),
     granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::input::{Input, Unit};
 use super::{Args, Coverage};
 use crate::cli::{table::Table, wrap};
+use crate::judges::registry;
 use crate::meta::significance::paired::{PairedTest, compare_systems, mean_interval};
 
 /// One system's mean and its comparison with the baseline.
@@ -41,7 +42,7 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     one_judge(inputs)?;
     let pairs: BTreeSet<&str> = units(inputs).map(|unit| unit.pair.as_str()).collect();
     if pairs.len() < 2 {
-        return print(args, &[(None, compared(args, inputs, None)?)], out);
+        return print(args, inputs, &[(None, compared(args, inputs, None)?)], out);
     }
     // Scores of different languages are never pooled.
     let of = |pair: &str| -> Result<_> {
@@ -49,7 +50,7 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
             compared(args, inputs, Some(pair)).with_context(|| format!("the systems on {pair}"))?;
         Ok((Some(pair.to_owned()), compared))
     };
-    print(args, &pairs.into_iter().map(of).collect::<Result<Vec<_>>>()?, out)
+    print(args, inputs, &pairs.into_iter().map(of).collect::<Result<Vec<_>>>()?, out)
 }
 
 fn units(inputs: &[Input]) -> impl Iterator<Item = &Unit> {
@@ -204,7 +205,7 @@ fn on_common<'a>(own: &BTreeMap<&'a str, Scored<'a>>) -> Result<(BTreeMap<&'a st
 /// What a table is as wide as where no terminal says it.
 const WIDTH: usize = 80;
 
-fn print(args: &Args, all: &[(Option<String>, OfPair)], out: &mut dyn Write) -> Result<()> {
+fn print(args: &Args, inputs: &[Input], all: &[(Option<String>, OfPair)], out: &mut dyn Write) -> Result<()> {
     let Args { resamples, seed, .. } = *args;
     if args.printed.is_json() {
         let object = |OfPair { baseline, rows, n_left_out }: &OfPair| {
@@ -238,7 +239,17 @@ fn print(args: &Args, all: &[(Option<String>, OfPair)], out: &mut dyn Write) -> 
             writeln!(out, "{}", wrap::message(&note, width))?;
         }
     }
+    if let Some(caution) = caution(inputs) {
+        writeln!(out, "{}", wrap::message(&caution, width))?;
+    }
     Ok(())
+}
+
+/// What a reader of the means must know of the judge.
+fn caution(inputs: &[Input]) -> Option<String> {
+    let method =
+        inputs.iter().find_map(|input| registry::find(input.signature.as_ref()?.get("method")?).ok())?;
+    Some(format!("{}: {}", method.name, method.misses?))
 }
 
 /// One table for programs, with the pair in front where there are several.
