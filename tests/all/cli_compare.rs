@@ -143,7 +143,8 @@ fn the_raters_say_which_judge_is_better() {
     write(&at("wmt/sources/en-de.txt"), "1\n2\n3\n4\n");
     write(&at("wmt/references/en-de.refA.txt"), "1\n2\n3\n4\n");
     for system in ["a", "b", "unjudged"] {
-        write(&at(&format!("wmt/system-outputs/en-de/{system}.txt")), "1\n2\n3\n4\n");
+        let said: String = (0..4).map(|seg| format!("{system} sagt {seg}\n")).collect();
+        write(&at(&format!("wmt/system-outputs/en-de/{system}.txt")), &said);
     }
     // The raters agree with gemba-mqm wherever both judges have a verdict.
     write(

@@ -12,6 +12,9 @@ pub fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
+/// What every system has translated.
+const OUTPUT: [&str; 4] = ["eins", "zwei Worte", "drei", "vier"];
+
 /// Three systems and a reference, four segments in two documents; the third segment has no human score.
 pub fn testset() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -19,7 +22,7 @@ pub fn testset() -> tempfile::TempDir {
     write(&at("documents/en-de.docs"), "news\td1\nnews\td1\nspeech\td2\nspeech\td2\n");
     write(&at("sources/en-de.txt"), "one\ntwo words\nthree\nfour\n");
     for system in ["A", "B", "C", "refA"] {
-        write(&at(&format!("system-outputs/en-de/{system}.txt")), "eins\nzwei Worte\ndrei\nvier\n");
+        write(&at(&format!("system-outputs/en-de/{system}.txt")), &(OUTPUT.join("\n") + "\n"));
     }
     write(&at("references/en-de.refA.txt"), "eins\nzwei Worte\ndrei\nvier\n");
     let columns = |rows: [(&str, [&str; 4]); 3]| -> String {
@@ -278,9 +281,10 @@ fn raters_are_compared_with_each_other() {
 fn errors_of_a_run_stand_beside_those_of_the_raters() {
     let dir = rated_testset();
     let verdict = |seg: usize, severity: &str| {
+        let text = OUTPUT[seg];
         format!(
             "{{\"system\":\"A\",\"doc\":\"d1\",\"seg\":{seg},\"src_lang\":\"en\",\"tgt_lang\":\"de\",\
-             \"hypothesis\":\"eins\",\"score\":-5,\"status\":\"ok\",\"errors\":[{{\"span\":\"eins\",\"side\":\"target\",\
+             \"hypothesis\":\"{text}\",\"score\":-5,\"status\":\"ok\",\"errors\":[{{\"span\":\"{text}\",\"side\":\"target\",\
              \"start\":0,\"end\":4,\"category\":\"fluency/grammar\",\"severity\":\"{severity}\"}}]}}\n"
         )
     };
@@ -352,7 +356,8 @@ fn missing_verdicts_are_counted_and_shift_nothing() {
         let status = if score.is_some() { "ok" } else { "refused" };
         format!(
             "{{\"system\":\"{system}\",\"doc\":\"d1\",\"seg\":{seg},\"src_lang\":\"en\",\"tgt_lang\":\"de\",\
-             \"source\":\"s\",\"hypothesis\":\"h\",\"score\":{},\"errors\":[],\"status\":\"{status}\"}}\n",
+             \"source\":\"s\",\"hypothesis\":\"{}\",\"score\":{},\"errors\":[],\"status\":\"{status}\"}}\n",
+            OUTPUT[seg],
             score.map_or_else(|| "null".to_owned(), |score| score.to_string())
         )
     };
@@ -372,6 +377,16 @@ fn missing_verdicts_are_counted_and_shift_nothing() {
     let (told, code) = run(&["compare", &verdicts.parent().unwrap().display().to_string()]).unwrap();
     assert_eq!(code, ExitCode::from(1), "a verdict is missing");
     assert!(told.lines().nth(2).unwrap().starts_with('A'), "{told}");
+    // A run over some lines of the test set alone has other numbers.
+    let later = text.replace(OUTPUT[1], OUTPUT[2]);
+    write(&verdicts, &later);
+    let refused = meta(dir.path(), &["-l", "en-de", "--metrics", "none", "--scores", &scores]).unwrap_err();
+    assert!(
+        refused.contains(
+            "the verdict on segment 2 (id 1) of `A` is about another translation than the test set has"
+        ),
+        "{refused}"
+    );
 }
 
 #[test]

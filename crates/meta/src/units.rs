@@ -125,6 +125,9 @@ impl<'a> Texts<'a> {
                 format!("is about segment {seg}, but the test set ends with segment {}", n_segments - 1);
             return Err(self.refused(verdict, what));
         }
+        if let Some(seg) = verdict.seg.filter(|_| self.path.is_dir()) {
+            self.is_of_the_test_set(verdict, seg)?;
+        }
         // Direction::load names a system that the test set does not have.
         if verdict.seg.is_some() || !self.testset.systems.contains(&verdict.system) {
             let starts = vec![0; segs.len()];
@@ -136,6 +139,21 @@ impl<'a> Texts<'a> {
         let sources = self.sources.as_deref().unwrap_or_default();
         let source_starts = self.starts(verdict, &segs, sources, &verdict.source, "source")?;
         Ok(Unit { segs, source_starts, target_starts })
+    }
+
+    /// A run numbers the segments of a text file from the first line on, whichever lines of the test set they are.
+    fn is_of_the_test_set(&mut self, verdict: &Verdict, seg: usize) -> Result<(), Error> {
+        if !self.testset.systems.contains(&verdict.system) || verdict.hypothesis.is_empty() {
+            return Ok(());
+        }
+        self.read(&verdict.system)?;
+        let there = self.outputs[&verdict.system].get(seg).map(|text| text.trim());
+        if there == Some(verdict.hypothesis.trim()) {
+            return Ok(());
+        }
+        let what = "is about another translation than the test set has there; hint: judge with `--testset`, which numbers \
+                    segments as the folder does";
+        Err(self.refused(verdict, what.into()))
     }
 
     fn read(&mut self, system: &str) -> Result<(), Error> {
