@@ -1,5 +1,6 @@
 //! Products of unsigned codes and signed activations in 256 bits, with exact 32-bit sums.
 
+use std::arch::asm;
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi16, _mm256_add_epi32, _mm256_dpbusd_avx_epi32, _mm256_loadu_si256,
     _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256,
@@ -69,6 +70,18 @@ unsafe fn four(x: *const i32, j: usize) -> __m256i {
     unsafe { _mm256_set1_epi32(x.add(j).read_unaligned()) }
 }
 
+/// The same, and the compiler does not know it: it would add products as a tree, whose parts do not fit the registers.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn in_turn(mut sum: __m256i) -> __m256i {
+    // SAFETY: no instruction.
+    unsafe { asm!("/* {} */", inout(ymm_reg) sum, options(pure, nomem, nostack, preserves_flags)) };
+    sum
+}
+
 impl Arithmetic for Pairs {
     #[inline(always)]
     unsafe fn dot<C: Codes, L: Lines, const R: usize, const N: usize>(
@@ -80,9 +93,6 @@ impl Arithmetic for Pairs {
         // SAFETY: the caller's promise.
         unsafe {
             let mut sums = [[_mm256_setzero_si256(); 2]; R];
-            for r in 0..R {
-                sums[r] = [_mm256_set1_epi32(start[r]); 2];
-            }
             let mut j = first;
             while j < first + N {
                 let n = C::IN_16_BITS.min(first + N - j);
@@ -95,6 +105,12 @@ impl Arithmetic for Pairs {
                     add_fours(all, 1, &mut sums);
                 }
                 j += n;
+            }
+            // Last, so that no register holds a start while the products need them all.
+            for r in 0..R {
+                for half in 0..2 {
+                    sums[r][half] = _mm256_add_epi32(sums[r][half], _mm256_set1_epi32(start[r]));
+                }
             }
             sums
         }
@@ -139,7 +155,7 @@ unsafe fn pairs<L: Lines, const R: usize, const PLANES: usize>(
                     for r in 0..R {
                         let product = _mm256_maddubs_epi16(codes, four(x[r], j + i));
                         let sum = &mut sums[plane][r][half];
-                        *sum = if i == 0 { product } else { _mm256_add_epi16(*sum, product) };
+                        *sum = if i == 0 { product } else { in_turn(_mm256_add_epi16(*sum, product)) };
                     }
                 }
             }
