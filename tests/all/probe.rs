@@ -90,6 +90,34 @@ fn a_fit_is_made_used_and_verified() {
     // What the lens showed is part of the record: a changed number is found with the model.
     let calls = small.read("out/calls.jsonl");
     assert!(calls.contains("\"reading\""), "{calls}");
+    // Readers see no number that leads to no score.
+    let (code, text) = said(small.tribunal(&["show", "out", "1", "--system", "a"]));
+    assert!(code == 0 && text.contains("read off the hidden states"), "{text}");
+    assert!(!text.contains("log-probability") && !text.contains("\": -"), "{text}");
+    let (_, text) = said(small.tribunal(&["show", "out", "--only-system"]));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("scale: MQM penalty as raters would give it, at most 0; higher is better"),
+        "{text}"
+    );
+    assert!(
+        text.contains("so their penalties do not add up to it") && text.contains("the share of raters who"),
+        "{text}"
+    );
+    assert!(!text.contains("segment 1 (id 0)"), "{text}");
+    // An empty translation is no failure: the run is complete but for it, and does not judge it again.
+    let empty = small.read("input.jsonl").replacen("Eins a 0", "", 1);
+    fs::write(small.at("input.jsonl"), empty).unwrap();
+    let (code, text) = said(score("gaps", &[model.to_str().unwrap()]));
+    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        code == 1 && told.contains("a: 1 empty translation has no verdict; `score` leaves out"),
+        "{text}"
+    );
+    let verdicts = small.read("gaps/verdicts.jsonl");
+    assert!(verdicts.contains("\"status\":\"empty\",\"reason\":\"the translation is empty\""), "{verdicts}");
+    let (_, text) = said(score("gaps", &[model.to_str().unwrap()]));
+    assert!(text.contains("1 empty: the translation is empty"), "{text}");
 
     let other = tiny().with_file_name("llama");
     let (code, text) = said(score("other", &[other.to_str().unwrap()]));
