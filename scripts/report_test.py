@@ -244,6 +244,7 @@ def three(root):
         verdict(("en", "de"), f"system-{name}", "bridge", seg, source, target, marked if (seg + at) % 2 else [])
         for at, name in enumerate(["a", "b_with_a_long_name", "c"]) for seg in range(6)
     ]
+    verdicts.append(verdict(("en", "de"), "system-c", "bridge", 6, source, "", [], "empty", "the translation is empty"))
     return folder(root / "three", verdicts)
 
 
@@ -263,6 +264,9 @@ def check_crowd(page):
 def check_three(page, shots):
     page.size(1400, 900)
     page.shot(shots / "three-overview.png")
+    empty = page.run("document.querySelector('.empty').textContent")
+    assert empty == "system-c: 1 empty translation has no verdict and is left out of the mean, with the same segments of the other systems.", empty
+    assert page.run("document.querySelector('.about').textContent").startswith("Scale: negative penalty")
     page.click("#tab-segments")
     page.key("j")
     columns = page.run("getComputedStyle(document.querySelector('.translations')).gridTemplateColumns.split(' ').length")

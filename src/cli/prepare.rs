@@ -130,7 +130,9 @@ impl<'a> Prepared<'a> {
         let mut mixed_up = MixedUp::default();
         for some in judged.segments(&judged.units(judge, args.sampling.seed)) {
             let some = some?;
-            some.iter().for_each(|segment| mixed_up.add(segment));
+            for segment in &some {
+                mixed_up.add(segment);
+            }
             for (trained, overlap) in trained.iter().zip(&mut overlaps) {
                 overlap.of += some.len();
                 overlap.segments += some.iter().filter(|segment| trained.knows(&segment.source)).count();

@@ -106,7 +106,7 @@ fn is_standard(metric: &MetricName, testset: &TestSet, rules: &Rules) -> bool {
 
 /// What may be meant by a name that no metric of the folder has: names that differ in case or hold it, a metric that is
 /// computed from the texts, or else any.
-fn instead(name: &str, known: Vec<String>) -> String {
+fn instead(name: &str, known: &[String]) -> String {
     let wanted = name.to_lowercase();
     if wanted.parse::<Baseline>().is_ok() {
         return format!("`--lexical {wanted}` computes it from the texts");
@@ -133,7 +133,10 @@ fn unknown(
     let lp = &testset.lp;
     let others: Vec<String> = others.iter().filter(|metric| metric.name == name).map(|m| full(m)).collect();
     Error::Unsuitable(if others.is_empty() {
-        format!("no metric `{name}` for `{lp}`; hint: {}", instead(name, all.iter().map(full).collect()))
+        format!(
+            "no metric `{name}` for `{lp}`; hint: {}",
+            instead(name, &all.iter().map(full).collect::<Vec<_>>())
+        )
     } else {
         let reference = rules.reference.as_deref().unwrap_or("none");
         format!(

@@ -111,8 +111,8 @@ impl Script {
 
     /// The scripts of a language; none where it may be written in several, or is not known here.
     fn of_language(lang: &Lang) -> &'static [Self] {
-        let named = lang.code().split('_').skip(1);
-        let named = named.filter_map(|part| NAMED.iter().find(|(tag, _)| *tag == part)).next();
+        let mut parts = lang.code().split('_').skip(1);
+        let named = parts.find_map(|part| NAMED.iter().find(|(tag, _)| *tag == part));
         let usual = || WRITTEN_IN.iter().find(|(_, languages)| languages.contains(&lang.language()));
         named.map(|(_, scripts)| *scripts).or_else(|| usual().map(|(scripts, _)| *scripts)).unwrap_or(&[])
     }
