@@ -88,7 +88,9 @@ fn n_planned(run: &RunFile) -> usize {
 
 /// How to go on with a run that is not finished.
 fn unfinished(run: &RunFile, left: usize) -> String {
-    let words: Vec<String> = run.command.iter().map(|word| quoted(word)).collect();
+    // A folder that was merged of some shards waits for the others.
+    let command = if run.merged.is_empty() { &run.command } else { &run.merged };
+    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
     format!(
         "note: the run is not finished: {left} of {} verdicts are not there yet\nhint: this continues it, given in `{}`: {}",
         n_planned(run),
