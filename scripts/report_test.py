@@ -266,7 +266,7 @@ def check_three(page, shots):
     page.shot(shots / "three-overview.png")
     empty = page.run("document.querySelector('.empty').textContent")
     assert empty == "system-c: 1 empty translation has no verdict and is left out of the mean, with the same segments of the other systems.", empty
-    assert page.run("document.querySelector('.about').textContent").startswith("Scale: negative penalty")
+    assert page.run("document.querySelector('.about').textContent").startswith("scale: negative penalty")
     page.click("#tab-segments")
     page.key("j")
     columns = page.run("getComputedStyle(document.querySelector('.translations')).gridTemplateColumns.split(' ').length")
