@@ -488,6 +488,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_mends_a_line_depends_on_the_file() {
+        let root = tempfile::tempdir().unwrap();
+        let hint = |name: &str, line: &str, kind: Line| {
+            let path = root.path().join(name);
+            std::fs::write(&path, format!("{line}\n")).unwrap();
+            match lines(&path, kind) {
+                Err(Error::Damaged { line: 1, hint, .. }) => hint,
+                other => panic!("{other:?}"),
+            }
+        };
+        let again = hint(JOURNAL, &sealed("{\"system\":1}"), Line::Sealed);
+        assert_eq!(again, "delete the line; its segment will then be judged again");
+        let anew = hint("verdicts.jsonl", "{\"system\":1}", Line::Plain);
+        assert_eq!(anew, "the run's command, given again, writes the file anew from the journal");
+    }
+
+    #[test]
     fn any_change_of_a_line_shows() {
         let json = r#"{"system":"a","score":-5.0,"reason":null}"#;
         let line = sealed(json);

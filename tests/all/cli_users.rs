@@ -184,6 +184,8 @@ fn texts_are_judged_and_compared_in_one_command() {
     assert!(text.contains("differences from `") && text.contains("p bootstrap"), "{text}");
     assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
     assert!(Path::new(&out).join("verdicts.jsonl").is_file());
+    // A model in the file of options, for every command that takes one, is no obstacle where nothing is judged.
+    assert!(with(nobody, dir.path(), &["compare", &out, "--model=scripted"]).is_ok());
     // How they are judged is said as to `score`, how they are compared stays out of the run.
     let (again, scored) = (file("again"), file("scored"));
     let how =
