@@ -244,6 +244,7 @@ def three(root):
         verdict(("en", "de"), f"system-{name}", "bridge", seg, source, target, marked if (seg + at) % 2 else [])
         for at, name in enumerate(["a", "b_with_a_long_name", "c"]) for seg in range(6)
     ]
+    verdicts.append(verdict(("en", "de"), "system-c", "bridge", 6, source, "", [], "empty", "the translation is empty"))
     return folder(root / "three", verdicts)
 
 
@@ -263,11 +264,17 @@ def check_crowd(page):
 def check_three(page, shots):
     page.size(1400, 900)
     page.shot(shots / "three-overview.png")
+    empty = page.run("document.querySelector('.empty').textContent")
+    assert empty == "system-c: 1 empty translation has no verdict and is left out of the mean, with the same segments of the other systems.", empty
+    assert page.run("document.querySelector('.about').textContent").startswith("scale: negative penalty")
     page.click("#tab-segments")
     page.key("j")
     columns = page.run("getComputedStyle(document.querySelector('.translations')).gridTemplateColumns.split(' ').length")
     assert columns == 3, f"three systems stand side by side at 1400 pixels, not {columns}"
     assert page.run("[...document.querySelectorAll('.row .count i')].map((e) => e.textContent.trim()).includes('c')"), "badges name systems"
+    names = ["ONLINE-Baddy", "ONLINE-EU", "Lan-BridgeMT-EU", "GPT4-5shot"]
+    labels = page.run(f"(() => {{ const data = {{ systems: {json.dumps(names)} }}; return data.systems.map((s) => short(data, s)); }})()")
+    assert labels == ["ONLINE-Baddy", "ONLINE-EU", "Lan-BridgeMT", "GPT4-5shot"], f"whole words tell systems apart: {labels}"
     assert page.run("!document.querySelector('.errors').textContent.includes('other')"), "an error without a category"
     assert page.run("![...document.querySelectorAll('.context')].some((e) => e.open)"), "the document around is folded"
     page.shot(shots / "three.png")
@@ -303,6 +310,9 @@ def check_small(page, shots):
     ok("!document.getElementById('tip').hidden && document.getElementById('tip').textContent.includes('Tuesday is 火曜日.')")
     ok("document.getElementById('tip').textContent.includes('style/awkward')")
     ok("document.querySelector('.source mark').textContent === 'old'")
+    ok("document.getElementById('legend').textContent.includes('two major and three minor errors')")
+    # What the judge and the raters marked stands together, each under its name, and the lists of errors below.
+    ok("[...document.querySelectorAll('[aria-label=beta].card > *')].map((e) => e.className.split(' ').at(-1)).join(' ').startsWith(' whose text whose text verdict verdict')")
     page.shot(shots / "japanese.png")
     page.key("Escape")
     ok("document.getElementById('tip').hidden")

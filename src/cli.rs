@@ -92,7 +92,7 @@ enum Command {
     /// Run on a Slurm cluster: submit a job array, check progress
     Slurm(slurm::Args),
     /// Compare systems, with paired significance, or judges on the same translations
-    Compare(compare::Args),
+    Compare(Box<compare::Args>),
     /// Lay out runs and human annotations on one self-contained HTML page
     Report(report::Args),
     /// Write a run in a format of the field: MQM TSV, mt-metrics-eval, COMET's JSON, CSV, Parquet

@@ -43,6 +43,7 @@ pub fn json(summary: &Summary, records: &[Record], detail: Detail) -> String {
         "direction": "higher",
         "units": summary.units,
         "scored": summary.scored,
+        "unjudged": summary.unjudged,
         "statuses": summary.statuses,
         "reasons": summary.reasons,
         "systems": summary.systems,

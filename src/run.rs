@@ -202,15 +202,17 @@ impl Task<'_> {
     /// # Errors
     /// [`Error`]; whatever was judged before is in the journal and is kept when the command is repeated.
     pub fn run(&self, config: &RunConfig) -> Result<Outcome, Error> {
+        self.open(config)?.judge()
+    }
+
+    /// Opens the run folder, which may refuse the run, and judges nothing yet.
+    ///
+    /// # Errors
+    /// [`Error`] where the folder cannot be written, or holds another run.
+    pub fn open<'a>(&'a self, config: &'a RunConfig) -> Result<Opened<'a>, Error> {
         let share = Share::of(self, config);
         let begun = self.begin(&share, config)?;
-        let resumed = share.n_units(share.mine.iter().filter(|group| begun.done.groups.contains(group)));
-        let sums = share.work(self, config).through(&share.mine, (begun.journal, begun.done), config)?;
-        let mut index = Index::new(&share.units);
-        index.add(&begun.folder.path(journal::JOURNAL), &share.units)?;
-        let summary = finish::summary(&index, &begun.signature, &sums, sums.cost.clone())?;
-        let summary = finish::write(&begun.folder, &index, summary)?;
-        Ok(Outcome { summary, dir: config.out.clone(), resumed })
+        Ok(Opened { task: *self, config, share, begun })
     }
 
     /// Opens the run folder, with what it holds of this run, and says in it what it is.
@@ -267,7 +269,32 @@ impl Share {
     }
 }
 
-/// A run whose folder is open.
+/// A run whose folder has taken it in.
+pub struct Opened<'a> {
+    task: Task<'a>,
+    config: &'a RunConfig,
+    share: Share,
+    begun: Begun,
+}
+
+impl Opened<'_> {
+    /// Judges what the folder does not hold yet.
+    ///
+    /// # Errors
+    /// As [`Task::run`].
+    pub fn judge(self) -> Result<Outcome, Error> {
+        let Self { task, config, share, begun } = self;
+        let resumed = share.n_units(share.mine.iter().filter(|group| begun.done.groups.contains(group)));
+        let sums = share.work(&task, config).through(&share.mine, (begun.journal, begun.done), config)?;
+        let mut index = Index::new(&share.units);
+        index.add(&begun.folder.path(journal::JOURNAL), &share.units)?;
+        let summary = finish::summary(&index, &begun.signature, &sums, sums.cost.clone())?;
+        let summary = finish::write(&begun.folder, &index, summary)?;
+        Ok(Outcome { summary, dir: config.out.clone(), resumed })
+    }
+}
+
+/// What a run folder holds of a run.
 struct Begun {
     signature: Signature,
     folder: Folder,

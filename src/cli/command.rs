@@ -1,4 +1,5 @@
-//! What clap's messages lack: a word on numbers below zero, and on options that other programs have. It parses nothing.
+//! What clap lacks: a word on numbers below zero and on options that other programs have, and command lines without some
+//! of their options. It parses nothing.
 
 use clap::{
     Command, Error,
@@ -20,9 +21,34 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("--language", "the languages are `-l en-de`"),
     ("--gpu", "a GPU is chosen by `--device cuda`"),
     ("--output", "the run folder is `--out DIR`"),
+    (
+        "--only-system",
+        "`tribunal score` and `tribunal show` have it; what `tribunal compare` prints is about systems alone",
+    ),
     ("-o", "the run folder is `--out DIR`"),
     ("-m", "a model is `--model NAME`, a method `--method NAME`"),
 ];
+
+/// The words of a command line without some options: those with a value, and flags.
+pub fn without<'a>(
+    mut words: impl Iterator<Item = &'a String>,
+    options: &[&str],
+    flags: &[&str],
+) -> Vec<String> {
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(n, v)| (n, Some(v)));
+        let name = name.replace('_', "-");
+        if options.contains(&name.as_str()) {
+            if value.is_none() {
+                words.next();
+            }
+        } else if !flags.contains(&name.as_str()) {
+            kept.push(word.clone());
+        }
+    }
+    kept
+}
 
 /// The same command, which takes `-3` behind an option as its value, so that the message is about the number.
 pub fn numbers(command: Command) -> Command {
@@ -35,6 +61,12 @@ pub fn numbers(command: Command) -> Command {
 
 /// The same error with a tip, where an argument is one that another program would take.
 pub fn with_tip(mut error: Error) -> Error {
+    if error.kind() == ErrorKind::MissingRequiredArgument && error.to_string().contains("--out <FILE.html>") {
+        let tip = StyledStr::from(
+            "all files without an option are read; the page is written to `--out report.html`",
+        );
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
     if error.kind() != ErrorKind::UnknownArgument || error.get(ContextKind::SuggestedArg).is_some() {
         return error;
     }

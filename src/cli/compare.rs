@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     Command,
-    args::Pair,
+    args::{EngineArgs, JudgeArgs, ModelArgs, Pair},
+    command::without,
     output::Printed,
     panel::ModelLoader,
     parse,
@@ -44,12 +45,6 @@ pub struct Args {
     /// The run folder of what is judged first; default: that of `tribunal score`.
     #[arg(long, value_name = "DIR", requires = "source")]
     pub out: Option<PathBuf>,
-    /// The judging method; default: that of `tribunal score`.
-    #[arg(long, value_name = "NAME", requires = "source")]
-    pub method: Option<String>,
-    /// The model that judges; default: that of `tribunal score`.
-    #[arg(long, value_name = "CARD|PATH", requires = "source")]
-    pub model: Option<String>,
     /// Compare all other systems with this one; by default the best one.
     #[arg(long, value_name = "SYSTEM")]
     pub baseline: Option<String>,
@@ -57,13 +52,13 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     pub coverage: Coverage,
     /// Judges: human scores to agree with, from a folder in the layout of mt-metrics-eval.
-    #[arg(long, value_name = "DIR", requires = "pair")]
+    #[arg(long, value_name = "DIR", requires = "pair", conflicts_with = "source")]
     pub testset: Option<PathBuf>,
     /// Judges: the language pair of the test set, or of human annotations.
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
     /// Judges: which human scores: the NAME of `LP.NAME.seg.score`.
-    #[arg(long, default_value = "mqm", value_name = "NAME")]
+    #[arg(long, default_value = "mqm", value_name = "NAME", requires = "testset")]
     pub gold: String,
     /// Bootstrap, randomization and permutation resamples.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = super::args::resamples)]
@@ -76,7 +71,18 @@ pub struct Args {
     pub reliability: bool,
     #[command(flatten)]
     pub printed: Printed,
+    /// How the translations of `-t` are judged.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub engine: EngineArgs,
 }
+
+/// What of a command line says how systems are compared; the rest says how they are judged.
+const OWN: [&str; 6] = ["--baseline", "--coverage", "--gold", "--resamples", "--seed", "--format"];
+const OWN_FLAGS: [&str; 2] = ["--reliability", "--json"];
 
 /// Which units systems are compared on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -94,18 +100,9 @@ fn judge(args: &Args, begun: &Begun, load: ModelLoader) -> Result<PathBuf> {
     if args.hypothesis.len() < 2 && !args.reliability {
         bail!("only one system to compare\nhint: give several files, `-t SYSTEM-A.txt SYSTEM-B.txt`");
     }
-    let path = |path: &PathBuf| path.display().to_string();
-    let mut words: Vec<String> = ["tribunal", "score", "-t"].map(str::to_owned).to_vec();
-    words.extend(args.hypothesis.iter().map(path));
-    let given = [
-        ("--source", args.source.as_ref().map(path)),
-        ("--reference", args.reference.as_ref().map(path)),
-        ("--language-pair", args.pair.as_ref().map(|pair| pair.given.clone())),
-        ("--out", args.out.as_ref().map(path)),
-        ("--method", args.method.clone()),
-        ("--model", args.model.clone()),
-    ];
-    words.extend(given.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?))));
+    let rest = begun.words.iter().skip_while(|word| *word != "compare").skip(1);
+    let asked = without(rest, &OWN, &OWN_FLAGS);
+    let words: Vec<String> = ["tribunal", "score"].map(str::to_owned).into_iter().chain(asked).collect();
     let Command::Score(asked) = parse(words.clone())?.command else { bail!("not a `score` command") };
     let begun = Begun { words, ..begun.clone() };
     let outcome = score::judge(&asked, &Judged::read(&asked)?, &begun, load, &mut std::io::sink())?;

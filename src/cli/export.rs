@@ -13,7 +13,10 @@ use anyhow::{Context, Result, bail};
 use super::{args::Pair, raters, trained};
 use crate::{
     files,
-    meta::testset::{TestSet, pairs},
+    meta::{
+        testset::{TestSet, pairs},
+        units,
+    },
     report::export::{self, Format, Job, Rows},
     run::{self, Record, RunFile},
     segment::{lang, trained::Overlap},
@@ -65,7 +68,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     }
     let records = raters::records(&args.run, args.pair.as_ref())?;
     let test_sets = match &args.testset {
-        Some(dir) => test_sets(dir, &records)?,
+        Some(dir) => test_sets(dir, args, &records)?,
         None => Vec::new(),
     };
     let job = Job { records: &records, name: &name, reference: &reference, test_sets: &test_sets };
@@ -187,8 +190,8 @@ fn reference(args: &Args, signature: Option<&Signature>) -> Result<String> {
     }
 }
 
-/// The test sets of the pairs that the run judged.
-fn test_sets(dir: &Path, records: &[Record]) -> Result<Vec<export::TestSet>> {
+/// The test sets of the pairs that the run judged, whose translations its verdicts must be about.
+fn test_sets(dir: &Path, args: &Args, records: &[Record]) -> Result<Vec<export::TestSet>> {
     let mut sets: Vec<export::TestSet> = Vec::new();
     let known = pairs(dir);
     for record in records {
@@ -201,7 +204,11 @@ fn test_sets(dir: &Path, records: &[Record]) -> Result<Vec<export::TestSet>> {
                 .is_ok_and(|(src, tgt)| (src, tgt) == (record.src_lang.clone(), record.tgt_lang.clone()))
         };
         let lp = known.iter().find(same).unwrap_or(&pair).clone();
-        let domains = TestSet::open(dir, &lp)?.places.into_iter().map(|place| place.domain).collect();
+        let testset = TestSet::open(dir, &lp)?;
+        let is_its = |r: &&Record| (&r.src_lang, &r.tgt_lang) == (&record.src_lang, &record.tgt_lang);
+        let its: Vec<Record> = records.iter().filter(is_its).cloned().collect();
+        units::check(&args.run, &raters::as_read(&its)?, &testset)?;
+        let domains = testset.places.into_iter().map(|place| place.domain).collect();
         sets.push(export::TestSet { pair, lp, domains });
     }
     Ok(sets)

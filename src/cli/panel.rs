@@ -17,7 +17,7 @@ use super::{
 use crate::{
     card::{self, Card, Identity, Template},
     digest,
-    engine::{Activations, Compute, Device, Engine, Format, KvType, Need, Options, Tier},
+    engine::{Activations, Compute, Device, Engine, Format, KvType, Need, Options, Tier, chat::ChatTemplate},
     judges::{Model, Panel, Role},
     llm::Sampling,
     run::description::{ModelFiles, NamedHash},
@@ -269,6 +269,9 @@ pub fn find(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Fo
     let mut found = locate(name, options(args)?)?;
     if let Some(file) = template {
         let text = std::fs::read_to_string(file).with_context(|| format!("`{}`", file.display()))?;
+        if let Err(error) = ChatTemplate::with_tokens(&text, "", "") {
+            bail!("`--chat-template {}`: {error}", file.display());
+        }
         found.files.template_sha256 = Some(digest::sha256(&text));
         found.options.chat_template = Some(text);
     }

@@ -16,6 +16,7 @@ use crate::{
     run::{self, Outcome, RunConfig, Selection, Shard, Show, Task, Writing, description::InputId},
     segment::{
         Corpus, Segment, Segments as _,
+        mixed_up::MixedUp,
         read::Streamed,
         trained::{Overlap, TrainedOn},
     },
@@ -103,6 +104,8 @@ pub struct Prepared<'a> {
     pub notes: Vec<String>,
     /// What the judge was trained on of what it judges.
     pub trained_on: Vec<Overlap>,
+    /// Whether files or languages may have been mixed up.
+    pub mixed_up: MixedUp,
 }
 
 impl<'a> Prepared<'a> {
@@ -124,8 +127,12 @@ impl<'a> Prepared<'a> {
         let mut notes = judged.input.notes.clone();
         let trained = trained_on(args, judge)?;
         let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
+        let mut mixed_up = MixedUp::default();
         for some in judged.segments(&judged.units(judge, args.sampling.seed)) {
             let some = some?;
+            for segment in &some {
+                mixed_up.add(segment);
+            }
             for (trained, overlap) in trained.iter().zip(&mut overlaps) {
                 overlap.of += some.len();
                 overlap.segments += some.iter().filter(|segment| trained.knows(&segment.source)).count();
@@ -136,7 +143,7 @@ impl<'a> Prepared<'a> {
         }
         notes.extend(no_documents(judge, &judged.input.segments).map(str::to_owned));
         overlaps.retain(|overlap| overlap.segments > 0);
-        Ok(Self { args, judged, built, notes, trained_on: overlaps })
+        Ok(Self { args, judged, built, notes, trained_on: overlaps, mixed_up })
     }
 }
 
@@ -162,10 +169,11 @@ fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
 /// Below this, methods that write were measured to score near chance. Unit: billions of parameters.
 const SMALLEST_WRITER: f64 = 3.0;
 
-/// What to know of judge and models before they are put to work.
+/// What to know of input, judge and models before they are put to work.
 pub fn warnings(prepared: &Prepared<'_>, models: &LoadedModels) -> impl Iterator<Item = String> {
-    let Prepared { args, built, .. } = prepared;
-    too_small(built, models).into_iter().chain(untuned(built, models, args))
+    let Prepared { args, built, mixed_up, .. } = prepared;
+    let of_judge = too_small(built, models).into_iter().chain(untuned(built, models, args));
+    mixed_up.doubts().into_iter().chain(of_judge)
 }
 
 /// What to know before a small model writes verdicts; `None` where the size is not known.

@@ -79,7 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if let Some((_, twice)) = args.runs.iter().enumerate().find(is_twice) {
         bail!("`{}` is given twice\nhint: one run alone makes a page too", twice.display());
     }
-    let pairs = args.pair.clone().map_or_else(|| pairs_of(&args.runs), |pair| Ok(vec![pair]))?;
+    let pairs = pairs(args)?;
     let (pair, domains) = (pairs.first().cloned(), domains(args, &pairs)?);
     let mut judges: Vec<Judge> =
         args.runs.iter().map(|path| judge(args, &domains, path, pair.as_ref())).collect::<Result<_>>()?;
@@ -142,6 +142,21 @@ fn check_size(bytes: u64) -> Result<()> {
     )
 }
 
+/// The languages that are asked for, which the runs must have judged; else those of the runs.
+fn pairs(args: &Args) -> Result<Vec<Pair>> {
+    let judged = pairs_of(&args.runs)?;
+    let Some(asked) = &args.pair else { return Ok(judged) };
+    if judged.is_empty() || judged.iter().any(|pair| (&pair.src, &pair.tgt) == (&asked.src, &asked.tgt)) {
+        return Ok(vec![asked.clone()]);
+    }
+    let known: Vec<&str> = judged.iter().map(|pair| pair.given.as_str()).collect();
+    bail!(
+        "`-l {}`: there is no verdict on this pair\nhint: the runs judged {}",
+        asked.given,
+        known.join(", ")
+    )
+}
+
 /// The languages of the runs, in the order in which they name them.
 fn pairs_of(runs: &[PathBuf]) -> Result<Vec<Pair>> {
     let mut pairs: Vec<Pair> = Vec::new();
@@ -183,7 +198,7 @@ fn judge(args: &Args, domains: &BTreeMap<String, String>, path: &Path, pair: Opt
         marks: human || signature.is_none_or(is_weighed) || records.iter().any(|r| !r.errors.is_empty()),
         signature: signature.map(ToString::to_string),
         warning: warning(path)?,
-        misses: signature.and_then(misses),
+        about: signature.map_or_else(Vec::new, about),
         ..summed(args, domains, signature.map_or_else(|| name(&args.runs, path), called), records)?
     })
 }
@@ -243,7 +258,7 @@ fn summed(
         human: false,
         signature: None,
         warning: None,
-        misses: None,
+        about: Vec::new(),
         marks: true,
         records,
         slices,
@@ -257,9 +272,12 @@ fn name(all: &[PathBuf], path: &Path) -> String {
     last(path).filter(|_| is_alone).unwrap_or_else(|| path.display().to_string())
 }
 
-/// What a reader of few marks must know of the method.
-fn misses(signature: &Signature) -> Option<&'static str> {
-    registry::find(signature.get("method")?).ok()?.misses
+/// What a reader must know of the method.
+fn about(signature: &Signature) -> Vec<String> {
+    let Some(method) = signature.get("method").and_then(|name| registry::find(name).ok()) else {
+        return Vec::new();
+    };
+    std::iter::once(format!("scale: {}", method.scale)).chain(method.cautions()).collect()
 }
 
 /// The warning of a run whose output looks degenerate.

@@ -48,6 +48,7 @@ pub fn judge(
     out: &mut dyn Write,
 ) -> Result<Option<Outcome>> {
     let prepared = Prepared::new(args, judged)?;
+    prepared.mixed_up.check()?;
     if !args.run.quiet {
         for note in &prepared.notes {
             say!("note: {note}");
@@ -65,14 +66,18 @@ pub fn judge(
     for warning in prepare::warnings(&prepared, &models) {
         say!("warning: {warning}");
     }
+    let strangers = strangers(&run.config.out);
+    let task = run.task();
+    // A folder that refuses the run is none of its own.
+    let opened = task.open(&run.config)?;
     if !args.run.quiet {
-        if let Some(note) = strangers(&run.config.out) {
+        if let Some(note) = strangers {
             say!("note: {note}");
         }
         say!("run folder: {}", run.config.out.display());
         say!("raw scores: {}", prepared.built.method.scale);
     }
-    Ok(Some(run.make()?))
+    Ok(Some(opened.judge()?))
 }
 
 /// Says that a new run is about to be written among other files.

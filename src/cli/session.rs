@@ -82,6 +82,7 @@ impl Session {
         args.run.quiet = true;
         let judged = prepare::Judged::read(&args)?;
         let prepared = Prepared::new(&args, &judged)?;
+        prepared.mixed_up.check()?;
         let outcome = Run::prepare(&prepared, &self.models, &self.begun(input, out, watch))?.make()?;
         let overlaps = prepared.trained_on.iter().map(ToString::to_string);
         let notes = prepared.notes.iter().cloned().chain(overlaps);

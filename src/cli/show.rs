@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 
-use super::{output::Format, score};
+use super::{output::Format, score, slurm::quoted};
 use crate::{
     report::{self, Detail},
     run::{
@@ -33,6 +33,9 @@ pub struct Args {
     /// The segment's document; needed if each document numbers its own segments
     #[arg(long, value_name = "NAME")]
     pub doc: Option<String>,
+    /// Print only the systems' scores
+    #[arg(long, conflicts_with = "segment")]
+    pub only_system: bool,
     /// How the results of a whole run are printed: text, json, tsv or csv
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
@@ -60,21 +63,40 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
     }
     let mut there = 0;
     each(args, |_| there += 1)?;
-    let summary = match finish::read_summary(&args.dir).filter(|summary| summary.units == there) {
+    let left = n_planned(run).saturating_sub(there);
+    let summary = match finish::read_summary(&args.dir).filter(|summary| summary.units == there && left == 0)
+    {
         Some(summary) => summary,
         None => summed(args, run)?,
     };
     let outcome = Outcome { resumed: there, dir: args.dir.clone(), summary };
     say!("{}", report::cost(&outcome.summary.cost));
-    let units = run.keys().len();
-    if there < units {
-        let left = units - there;
-        say!("note: {left} of {units} verdicts are not there yet");
+    if left > 0 {
+        say!("{}", unfinished(run, left));
     }
     score::warn(&outcome)?;
-    score::print(&outcome, args.format, Detail::Units, out)?;
-    let is_complete = outcome.complete() && there == units;
+    let detail = if args.only_system { Detail::Systems } else { Detail::Units };
+    score::print(&outcome, args.format, detail, out)?;
+    let is_complete = outcome.complete() && left == 0;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// How many units the run has to judge.
+fn n_planned(run: &RunFile) -> usize {
+    run.share.unwrap_or_else(|| run.keys().len())
+}
+
+/// How to go on with a run that is not finished.
+fn unfinished(run: &RunFile, left: usize) -> String {
+    // A folder that was merged of some shards waits for the others.
+    let command = if run.merged.is_empty() { &run.command } else { &run.merged };
+    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    format!(
+        "note: the run is not finished: {left} of {} verdicts are not there yet\nhint: this continues it, given in `{}`: {}",
+        n_planned(run),
+        run.directory,
+        words.join(" ")
+    )
 }
 
 /// Goes through the folder's records, from the journal if the run is not finished; one is in memory at a time.
@@ -97,6 +119,10 @@ fn summed(args: &Args, run: &RunFile) -> Result<Summary> {
     let questions = sums.questions();
     let mut summing = Summing::new(&questions);
     each(args, |record| summing.add(&record))?;
+    // Of a shard it is not known which of the units it has.
+    if run.share.is_none() {
+        summing.plan(&run.keys());
+    }
     Ok(summing.finish(&run.signature, sums.cost.clone()))
 }
 

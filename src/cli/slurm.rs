@@ -11,13 +11,14 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::{args, output::Printed, prepare::Begun, score};
+use super::{args, command::without, output::Printed, prepare::Begun, score};
 use crate::{files, run::Shard};
 
 mod script;
 mod status;
 
 use script::Job;
+pub(super) use script::quoted;
 
 /// Run on a Slurm cluster.
 #[derive(Debug, clap::Args)]
@@ -77,17 +78,8 @@ pub struct ArrayArgs {
 }
 
 /// The flags of [`ArrayArgs`] and those that the scripts set themselves; all but the last come with a value.
-const OWN: [&str; 9] = [
-    "--nodes",
-    "--gpus-per-node",
-    "--time",
-    "--shards",
-    "--sbatch",
-    "--stage",
-    "--out",
-    "--shard",
-    "--print",
-];
+const OWN: [&str; 8] =
+    ["--nodes", "--gpus-per-node", "--time", "--shards", "--sbatch", "--stage", "--out", "--shard"];
 
 /// What was submitted: `slurm/jobs.json` in the run's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,19 +194,8 @@ fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
 
 /// The words of the command that belong to `tribunal score`.
 fn score_words(words: &[String]) -> Vec<String> {
-    let mut rest = words.iter().skip_while(|word| *word != "submit").skip(1);
-    let mut kept = Vec::new();
-    while let Some(word) = rest.next() {
-        let (flag, value) = word.split_once('=').map_or((word.as_str(), None), |(f, v)| (f, Some(v)));
-        let flag = flag.replace('_', "-");
-        match OWN.iter().find(|own| **own == flag) {
-            None => kept.push(word.clone()),
-            Some(&"--print") => {}
-            Some(_) if value.is_some() => {}
-            Some(_) => drop(rest.next()),
-        }
-    }
-    kept
+    let rest = words.iter().skip_while(|word| *word != "submit").skip(1);
+    without(rest, &OWN, &["--print"])
 }
 
 /// Refuses what would not stay on its line of the script, or would mean something else to Slurm there.

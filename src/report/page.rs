@@ -34,8 +34,8 @@ pub struct Judge {
     pub signature: Option<String>,
     /// What the reader should know before believing the scores.
     pub warning: Option<String>,
-    /// What it does not find, where its method says so.
-    pub misses: Option<&'static str>,
+    /// What the reader should know of its method: its scale, what its marks mean, what it does not find.
+    pub about: Vec<String>,
     /// Whether it says where errors are: some judges have scores alone, and of some human scores the ratings are lost.
     pub marks: bool,
     pub records: Vec<Record>,
@@ -72,6 +72,8 @@ pub struct Standing {
     pub units: usize,
     /// Units without a verdict.
     pub missing: usize,
+    /// Those among them that have none because the translation is empty.
+    pub empty: usize,
     /// Errors per unit with a verdict, worst severity first.
     pub severities: [f64; 4],
 }

@@ -61,15 +61,29 @@ pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> 
     parts.push(paint(&summary.signature, "\x1b[2m", look) + "\n");
     parts.push(missing(summary, look));
     // Last, where it is still to be seen when all has been printed.
-    parts.push(tables(summary, shown.names_errors, look) + &blind_spots(summary, look));
+    parts.push(
+        tables(summary, shown.names_errors, look) + &of_judge(summary, look) + &unfinished(summary, look),
+    );
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
 
-/// What a reader of few marks must know of the judge.
-fn blind_spots(summary: &Summary, look: Look) -> String {
+/// What a reader of scores and marks must know of the judge.
+fn of_judge(summary: &Summary, look: Look) -> String {
     let Some(method) = summary.method() else { return String::new() };
-    let said = method.misses.map(|misses| format!("{}: {misses}", method.name)).unwrap_or_default();
+    let said = std::iter::once(format!("scale: {}", method.scale)).chain(method.cautions());
+    said.flat_map(|line| marked::wrapped(&line, look.width)).map(|line| line + "\n").collect()
+}
+
+/// What a reader of the means must know of a run that is not finished.
+fn unfinished(summary: &Summary, look: Look) -> String {
+    if summary.unjudged == 0 {
+        return String::new();
+    }
+    let said = format!(
+        "the run is not finished: {} of {} verdicts are not there yet; its command again continues it",
+        summary.unjudged, summary.units
+    );
     marked::wrapped(&said, look.width).into_iter().map(|line| line + "\n").collect()
 }
 
@@ -91,8 +105,9 @@ fn tables(summary: &Summary, names_errors: bool, look: Look) -> String {
 pub fn cost(cost: &Cost) -> String {
     let usage = &cost.usage;
     format!(
-        "{} calls in {:.1} s: {} prompt tokens, {} of them from the cache; {} answer tokens",
+        "{} call{} in {:.1} s: {} prompt tokens, {} of them from the cache; {} answer tokens",
         cost.calls,
+        if cost.calls == 1 { "" } else { "s" },
         cost.wall_seconds,
         usage.prompt(),
         usage.cached,
@@ -126,6 +141,7 @@ fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, 
         rows.push(row);
     }
     let mut below = what_scores_are(uneven, names_errors);
+    systems.iter().filter(|s| s.empty > 0).for_each(|s| below += &left_empty(s, uneven));
     if systems.len() > 1 && uneven.is_none_or(|common| common.units > 0) {
         below += "systems: by name; `tribunal compare RUN` says which differ by more than chance\n";
     }
@@ -152,6 +168,24 @@ fn what_scores_are(uneven: Option<Common>, names_errors: bool) -> String {
             errors("such segment")
         ),
     }
+}
+
+/// What the empty translations of a system do to the means.
+fn left_empty(system: &SystemSummary, uneven: Option<Common>) -> String {
+    let name = plain(&system.system);
+    let (texts, are, segments) = match system.empty {
+        1 => ("1 empty translation has".to_owned(), "is", "segment"),
+        n => (format!("{n} empty translations have"), "are", "segments"),
+    };
+    if uneven.is_none() {
+        return format!(
+            "{name}: {texts} no verdict and {are} left out of its mean, which costs it nothing\n"
+        );
+    }
+    format!(
+        "{name}: {texts} no verdict; `score` leaves out the same {segments} of every system, `on its own` those of {name} \
+         alone, which costs it nothing\n"
+    )
 }
 
 /// Whole percent, rounded down, so that it is never 100 while a verdict is missing.
@@ -228,11 +262,14 @@ fn outcomes(cost: &Cost) -> String {
 /// Units without a verdict by status, each with the reason of the first.
 fn missing(summary: &Summary, look: Look) -> String {
     let mut out = String::new();
+    let missing = summary.units - summary.scored;
+    if missing > 0 {
+        let _ = writeln!(out, "without a verdict: {missing} of {}", summary.units);
+    }
+    if summary.unjudged > 0 {
+        let _ = writeln!(out, "  {} not judged yet", summary.unjudged);
+    }
     for (status, n) in summary.statuses.iter().filter(|(status, _)| **status != Status::Ok) {
-        if out.is_empty() {
-            let missing = summary.units - summary.scored;
-            let _ = writeln!(out, "without a verdict: {missing} of {}", summary.units);
-        }
         let reason = summary.reasons.get(status).map_or_else(String::new, |reason| {
             let line = plain(reason).split_whitespace().collect::<Vec<_>>().join(" ");
             format!(": {}", marked::shortened(&line, REASON))

@@ -143,6 +143,18 @@ impl CallLine {
     }
 }
 
+impl Content {
+    /// The answer for readers: what a lens showed stands in numbers, and those of the text beside it lead to no score.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        if self.scored.iter().any(|scored| scored.reading.is_some()) {
+            "(nothing was written: the verdict was read off the hidden states)"
+        } else {
+            &self.reply
+        }
+    }
+}
+
 impl Spelled {
     /// The columns of these tokens.
     #[must_use]

@@ -202,14 +202,14 @@ fn keep(path: &Path, units: &Units, how: Resume) -> Result<Kept, Error> {
     let mut is_again: HashSet<usize> = HashSet::new();
     let mut lines: Vec<Option<Span>> = vec![None; units.len()];
     let End { size, .. } = each_line(path, Line::Sealed, |number, span, json| {
-        let judged: Judged = parse(path, number, json)?;
+        let judged: Judged = parse(Line::Sealed, path, number, json)?;
         let status = judged.status;
         let key = judged.key();
         let Some(unit) = units.number(&key) else {
             return Err(Error::Foreign { path: path.into(), line: number, key: Box::new(key) });
         };
         if lines[unit].replace(span).is_some() {
-            return Err(damaged(path, number, "this unit appears twice"));
+            return Err(damaged(Line::Sealed, path, number, "this unit appears twice"));
         }
         if status == Status::Failed || (how.drops_missing && status.is_of_the_answer()) {
             is_again.insert(units.group(unit));
@@ -292,7 +292,7 @@ impl Index {
         let journal = self.journals.len() as u32;
         self.journals.push((path.into(), file));
         let End { is_torn, .. } = each_line(path, Line::Sealed, |number, span, json| {
-            let key = parse::<Judged>(path, number, json)?.key();
+            let key = parse::<Judged>(Line::Sealed, path, number, json)?.key();
             let Some(unit) = units.number(&key) else { return foreign(number, key) };
             match self.lines[unit] {
                 None => self.lines[unit] = Some(At { journal, span }),
@@ -336,7 +336,7 @@ impl Index {
         let read = |source| Error::Io { action: "read", path: path.clone(), source };
         let line = read_at(file, offset, len as usize).map_err(read)?;
         let text = String::from_utf8(line).ok().and_then(|line| unsealed(&line).ok());
-        text.map(Some).ok_or_else(|| damaged(path, 0, "it was changed while it was being read"))
+        text.map(Some).ok_or_else(|| damaged(Line::Sealed, path, 0, "it was changed while it was being read"))
     }
 
     /// Goes through all verdicts in verdict order, as JSON.
@@ -389,12 +389,13 @@ fn each_line(
             return Ok(End { size: offset + n as u64, is_torn: n > 0 });
         };
         number += 1;
-        let text = std::str::from_utf8(whole).map_err(|_| damaged(path, number, "not UTF-8"))?;
-        let len = u32::try_from(whole.len()).map_err(|_| damaged(path, number, "it has more than 4 GiB"))?;
+        let text = std::str::from_utf8(whole).map_err(|_| damaged(kind, path, number, "not UTF-8"))?;
+        let len =
+            u32::try_from(whole.len()).map_err(|_| damaged(kind, path, number, "it has more than 4 GiB"))?;
         let span = Span { offset, len };
         match kind {
             Line::Sealed => {
-                let json = unsealed(text).map_err(|reason| damaged(path, number, reason))?;
+                let json = unsealed(text).map_err(|reason| damaged(kind, path, number, reason))?;
                 visit(number, span, &json)?;
             }
             Line::Plain => visit(number, span, text)?,
@@ -403,15 +404,16 @@ fn each_line(
     }
 }
 
-fn parse<'a, T: Deserialize<'a>>(path: &Path, line: usize, json: &'a str) -> Result<T, Error> {
-    serde_json::from_str(json).map_err(|error| damaged(path, line, &error.to_string()))
+fn parse<'a, T: Deserialize<'a>>(kind: Line, path: &Path, line: usize, json: &'a str) -> Result<T, Error> {
+    serde_json::from_str(json).map_err(|error| damaged(kind, path, line, &error.to_string()))
 }
 
-/// What mends the verdicts of a run, which are made of its journal.
-const WRITTEN_ANEW: &str = "the run's command, given again, writes the file anew from the journal";
-
-fn damaged(path: &Path, line: usize, reason: &str) -> Error {
-    let hint = "delete the line; its segment will then be judged again";
+fn damaged(kind: Line, path: &Path, line: usize, reason: &str) -> Error {
+    let hint = match kind {
+        Line::Sealed => "delete the line; its segment will then be judged again",
+        // It is made of the journal.
+        Line::Plain => "the run's command, given again, writes the file anew from the journal",
+    };
     Error::Damaged { path: path.into(), line, reason: reason.into(), hint }
 }
 
@@ -426,7 +428,7 @@ fn copy_lines(path: &Path, to: &mut dyn Write, lines: &[Span]) -> io::Result<()>
 /// # Errors
 /// [`Error::Damaged`] for anything else.
 pub fn record(json: &str) -> Result<Record, Error> {
-    parse(Path::new(JOURNAL), 0, json)
+    parse(Line::Sealed, Path::new(JOURNAL), 0, json)
 }
 
 /// The records of a journal, each with its exact line in `verdicts.jsonl`.
@@ -450,7 +452,7 @@ pub fn verdicts(path: &Path) -> Result<Vec<(Record, String)>, Error> {
 /// # Errors
 /// As [`records`], and what `visit` returns.
 pub fn each_record(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
-    each_line(path, Line::Sealed, |number, _, json| visit(parse(path, number, json)?)).map(drop)
+    each_line(path, Line::Sealed, |number, _, json| visit(parse(Line::Sealed, path, number, json)?)).map(drop)
 }
 
 /// Goes through the records of a `verdicts.jsonl`, one in memory at a time.
@@ -458,15 +460,7 @@ pub fn each_record(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Erro
 /// # Errors
 /// As [`verdicts`], and what `visit` returns.
 pub fn each_verdict(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
-    each_line(path, Line::Plain, |number, _, json| {
-        visit(parse(path, number, json).map_err(|error| match error {
-            Error::Damaged { path, line, reason, .. } => {
-                Error::Damaged { path, line, reason, hint: WRITTEN_ANEW }
-            }
-            error => error,
-        })?)
-    })
-    .map(drop)
+    each_line(path, Line::Plain, |number, _, json| visit(parse(Line::Plain, path, number, json)?)).map(drop)
 }
 
 /// Goes through the records of a journal as something that is made of their JSON.
@@ -477,13 +471,13 @@ pub(super) fn each_json<T: serde::de::DeserializeOwned>(
     path: &Path,
     mut visit: impl FnMut(T) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    each_line(path, Line::Sealed, |number, _, json| visit(parse(path, number, json)?)).map(drop)
+    each_line(path, Line::Sealed, |number, _, json| visit(parse(Line::Sealed, path, number, json)?)).map(drop)
 }
 
 fn lines(path: &Path, kind: Line) -> Result<Vec<(Record, String)>, Error> {
     let mut records = Vec::new();
     each_line(path, kind, |number, _, json| {
-        records.push((parse(path, number, json)?, json.to_owned()));
+        records.push((parse(kind, path, number, json)?, json.to_owned()));
         Ok(())
     })?;
     Ok(records)
@@ -492,6 +486,23 @@ fn lines(path: &Path, kind: Line) -> Result<Vec<(Record, String)>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_mends_a_line_depends_on_the_file() {
+        let root = tempfile::tempdir().unwrap();
+        let hint = |name: &str, line: &str, kind: Line| {
+            let path = root.path().join(name);
+            std::fs::write(&path, format!("{line}\n")).unwrap();
+            match lines(&path, kind) {
+                Err(Error::Damaged { line: 1, hint, .. }) => hint,
+                other => panic!("{other:?}"),
+            }
+        };
+        let again = hint(JOURNAL, &sealed("{\"system\":1}"), Line::Sealed);
+        assert_eq!(again, "delete the line; its segment will then be judged again");
+        let anew = hint("verdicts.jsonl", "{\"system\":1}", Line::Plain);
+        assert_eq!(anew, "the run's command, given again, writes the file anew from the journal");
+    }
 
     #[test]
     fn any_change_of_a_line_shows() {

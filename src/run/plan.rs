@@ -207,7 +207,9 @@ impl Plan {
     pub fn notes(&self) -> Vec<String> {
         if self.is_fixed {
             return vec![
-                "calls and prompts are exact; answers: least as short as can be, most as long as their budgets".into(),
+                "every call is known, since none depends on an answer; answers: least as short as can be, most as long as their \
+                 budgets"
+                    .into(),
             ];
         }
         vec![

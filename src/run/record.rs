@@ -51,6 +51,8 @@ pub enum Status {
     Refused,
     Truncated,
     TooLong,
+    /// There is no text to judge: judging again would change nothing.
+    Empty,
     /// The engine or the judge failed; judged again when the run is resumed.
     Failed,
 }
@@ -65,6 +67,7 @@ impl Status {
             Self::Refused => "refused",
             Self::Truncated => "truncated",
             Self::TooLong => "too_long",
+            Self::Empty => "empty",
             Self::Failed => "failed",
         }
     }
@@ -85,6 +88,7 @@ impl From<&judges::Error> for Status {
             judges::Error::Refused(_) => Self::Refused,
             judges::Error::Truncated(_) => Self::Truncated,
             judges::Error::TooLong(_) => Self::TooLong,
+            judges::Error::Empty(_) => Self::Empty,
             judges::Error::Failed(_) => Self::Failed,
         }
     }

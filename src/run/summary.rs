@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{
     folder::json_lines,
     health::{Asked, Finding, Signs},
-    record::{Record, Status},
+    record::{Record, Status, UnitKey},
 };
 use crate::{
     judges::{Method, registry},
@@ -24,6 +24,9 @@ pub struct Summary {
     pub units: usize,
     /// Units with a verdict.
     pub scored: usize,
+    /// Units that the run has not judged yet; none where it is finished.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unjudged: usize,
     /// Units by status.
     pub statuses: BTreeMap<Status, usize>,
     /// For each status without a verdict, the reason of the first unit that has it.
@@ -61,6 +64,9 @@ pub struct SystemSummary {
     pub pair: Option<String>,
     pub units: usize,
     pub scored: usize,
+    /// Units without a verdict because there is no text to judge: they take nothing off the score.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub empty: usize,
     /// Mean over the units that have a score; higher is better; `None` when none has.
     pub score: Option<f64>,
     /// Mean over the units that every system has a score on: what systems are compared by. `None` where there is
@@ -77,6 +83,11 @@ pub struct SystemSummary {
     /// The errors of each category; a top category includes those below it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub categories: BTreeMap<String, CategorySummary>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 /// The errors of one category in a system.
@@ -168,6 +179,7 @@ impl Summary {
 /// A summary in the making: records come one by one, in the order of `verdicts.jsonl`, and are not kept.
 pub struct Summing<'a> {
     units: usize,
+    planned: usize,
     statuses: BTreeMap<Status, usize>,
     reasons: BTreeMap<Status, String>,
     /// By language pair.
@@ -184,14 +196,18 @@ struct PairSums {
 
 impl PairSums {
     fn add(&mut self, record: &Record) {
-        if !self.systems.contains_key(&record.system) {
-            let number = self.systems.len() as u32;
-            self.systems.insert(record.system.clone(), SystemSums { number, ..SystemSums::default() });
+        let sums = self.system(&record.system);
+        sums.add(record);
+        let number = sums.number;
+        self.shared.add(number, record);
+    }
+
+    fn system(&mut self, name: &str) -> &mut SystemSums {
+        let number = self.systems.len() as u32;
+        if !self.systems.contains_key(name) {
+            self.systems.insert(name.to_owned(), SystemSums { number, ..SystemSums::default() });
         }
-        if let Some(sums) = self.systems.get_mut(&record.system) {
-            sums.add(record);
-            self.shared.add(sums.number, record);
-        }
+        self.systems.get_mut(name).expect("it was inserted")
     }
 
     /// The systems, and what they can be compared on; `pair` is what they are told apart by.
@@ -211,7 +227,7 @@ impl<'a> Summing<'a> {
     #[must_use]
     pub fn new(questions: &'a [Asked]) -> Self {
         let (statuses, reasons, pairs) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { units: 0, statuses, reasons, pairs, signs: Signs::new(questions) }
+        Self { units: 0, planned: 0, statuses, reasons, pairs, signs: Signs::new(questions) }
     }
 
     /// Counts a record.
@@ -225,10 +241,19 @@ impl<'a> Summing<'a> {
         self.signs.add(record);
     }
 
+    /// Counts the units that a run is to judge, judged or not, and with them systems of which none is.
+    pub fn plan(&mut self, units: &[UnitKey]) {
+        for unit in units {
+            let pair = format!("{}-{}", unit.src_lang, unit.tgt_lang);
+            self.pairs.entry(pair).or_default().system(&unit.system).planned += 1;
+        }
+        self.planned += units.len();
+    }
+
     /// What all of them come to.
     #[must_use]
     pub fn finish(self, signature: &Signature, cost: Cost) -> Summary {
-        let Self { units, statuses, reasons, pairs, signs } = self;
+        let Self { units, planned, statuses, reasons, pairs, signs } = self;
         let several = pairs.len() > 1;
         let (mut systems, mut common, mut commons) = (Vec::new(), None, BTreeMap::new());
         for (pair, sums) in pairs {
@@ -242,7 +267,8 @@ impl<'a> Summing<'a> {
         }
         Summary {
             signature: signature.to_string(),
-            units,
+            units: units.max(planned),
+            unjudged: planned.saturating_sub(units),
             scored: statuses.get(&Status::Ok).copied().unwrap_or(0),
             statuses,
             reasons,
@@ -285,6 +311,8 @@ struct SystemSums {
     /// In the order in which the systems came.
     number: u32,
     units: usize,
+    planned: usize,
+    empty: usize,
     score: Mean,
     quality: Mean,
     severities: BTreeMap<Severity, usize>,
@@ -294,6 +322,7 @@ struct SystemSums {
 impl SystemSums {
     fn add(&mut self, record: &Record) {
         self.units += 1;
+        self.empty += usize::from(record.status == Status::Empty);
         record.score.into_iter().for_each(|score| self.score.add(score));
         record.quality_score.into_iter().for_each(|quality| self.quality.add(quality));
         for error in &record.errors {
@@ -316,8 +345,9 @@ impl SystemSums {
         SystemSummary {
             system,
             pair: None,
-            units: self.units,
+            units: self.units.max(self.planned),
             scored: self.score.n,
+            empty: self.empty,
             score: self.score.value(),
             common_score: None,
             quality_score: self.quality.value(),

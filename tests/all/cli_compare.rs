@@ -229,6 +229,87 @@ fn systems_are_compared_on_what_all_of_them_have() {
 }
 
 #[test]
+fn empty_translations_are_counted_where_systems_are_compared() {
+    let root = tempfile::tempdir().unwrap();
+    let run = folder(root.path(), "run", MQM, &[("a", &[Some(0.0), Some(-4.0)]), ("b", &[Some(-1.0), None])]);
+    let file = run.join("verdicts.jsonl");
+    let verdicts = std::fs::read_to_string(&file).unwrap().replace("truncated", "empty");
+    std::fs::write(&file, verdicts).unwrap();
+    let (text, code) = compare(root.path(), &[&run], &[]).unwrap();
+    let said =
+        "b: 1 empty translation has no verdict, so its segment counts for no system here and costs b nothing";
+    assert!(unwrapped(&text).contains(said), "{text}");
+    assert_eq!(code, ExitCode::from(1));
+    let (text, _) = compare(root.path(), &[&run], &["--coverage", "each"]).unwrap();
+    let said =
+        "b: 1 empty translation has no verdict, so its segment is left out of the mean and costs b nothing";
+    assert!(unwrapped(&text).contains(said), "{text}");
+    let (json, _) = compare(root.path(), &[&run], &["--json"]).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["systems"][0]["empty"], &json["systems"][1]["empty"]), (&0.into(), &1.into()));
+}
+
+/// A text with its lines joined.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn systems_that_share_nothing_are_told_so_once() {
+    let root = tempfile::tempdir().unwrap();
+    let run = folder(root.path(), "run", MQM, &[("a", &[Some(0.0), None]), ("b", &[None, Some(-1.0)])]);
+    let told = |more: &[&str]| compare(root.path(), &[&run], more).unwrap_err();
+    let common = told(&[]);
+    assert!(
+        common.contains("hint: systems are compared on the same segments") && !common.contains("--coverage"),
+        "{common}"
+    );
+    let each = told(&["--coverage", "each"]);
+    assert!(each.contains("share no scored unit\nhint: systems are compared on the same segments"), "{each}");
+    let scores: [(&str, &[Option<f64>]); 3] = [
+        ("a", &[Some(0.0), Some(0.0), None]),
+        ("b", &[Some(0.0), None, Some(-1.0)]),
+        ("c", &[None, Some(-1.0), None]),
+    ];
+    let run = folder(root.path(), "three", MQM, &scores);
+    let told = compare(root.path(), &[&run], &[]).unwrap_err();
+    assert!(told.contains("hint: `--coverage each`"), "{told}");
+    assert!(compare(root.path(), &[&run], &["--coverage", "each", "--baseline", "a"]).is_ok());
+}
+
+#[test]
+fn which_p_to_read_and_where_there_is_none_to_read() {
+    let root = tempfile::tempdir().unwrap();
+    // The second system is worse wherever they differ.
+    let told = |n: usize, more: &[&str]| {
+        let first = vec![Some(0.0); 8];
+        let second: Vec<Option<f64>> = (0..8).map(|i| Some(if i < n { -1.0 } else { 0.0 })).collect();
+        let run = folder(root.path(), &format!("run-{n}"), MQM, &[("a", &first), ("b", &second)]);
+        let (text, _) = compare(root.path(), &[&run], more).unwrap();
+        unwrapped(&text)
+    };
+    let few = "b: too few units to tell: it differs from the baseline on 5, and p randomization can be below 0.05 from 6 on";
+    let five = told(5, &[]);
+    assert!(five.contains(few) && five.contains("read p randomization: below 0.05"), "{five}");
+    let six = told(6, &[]);
+    assert!(!six.contains("too few"), "{six}");
+    // What is said is so: 2 of 32 swaps are as far apart, 2 of 64.
+    let p = |n: usize| -> f64 {
+        let json: Value = serde_json::from_str(
+            &compare(root.path(), &[&root.path().join(format!("run-{n}"))], &["--json"]).unwrap().0,
+        )
+        .unwrap();
+        json["systems"][1]["against_baseline"]["randomization_p"].as_f64().unwrap()
+    };
+    assert!((p(5) - 2.0 / 32.0).abs() < 0.03 && p(5) > 0.05, "{}", p(5));
+    assert!((p(6) - 2.0 / 64.0).abs() < 0.015 && p(6) < 0.05, "{}", p(6));
+    assert!(
+        told(8, &["--resamples", "10"])
+            .contains("with 10 resamples no p can be below 0.05; take `--resamples 1000`")
+    );
+}
+
+#[test]
 fn judges_must_have_seen_the_same_texts() {
     let root = tempfile::tempdir().unwrap();
     let [mqm, da] = two_judges(root.path());

@@ -166,6 +166,13 @@ fn a_run_on_a_gpu_is_planned_where_there_is_none() {
     assert!(good && words.contains("least most model calls 4 24 prompt tokens"), "{text}");
     assert!(words.contains(" on a GPU fits into "), "{text}");
     assert!(text.contains("there is no GPU here to try the run on: tokens are guessed"), "{text}");
+    assert!(
+        words.contains(" time not known for this device; there, `--dry-run` tries a few groups"),
+        "{text}"
+    );
+    let (text, _) =
+        self::planned(no_gpu, "qwen2.5-7b-instruct", "never", &["--device-memory", "8GiB"]).unwrap();
+    assert!(text.contains("does not fit into 8.00 GiB (`--device-memory`)"), "{text}");
     let refused = planned("some/folder").unwrap_err();
     assert!(refused.starts_with("`cuda`: this binary was built without CUDA"), "{refused}");
     assert!(!Path::new("never").exists());

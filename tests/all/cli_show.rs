@@ -104,3 +104,44 @@ fn which_unit_is_meant() {
     assert_eq!(missing.matches("I cannot say.").count(), 4, "the reason and the three tries: {missing}");
     assert_eq!(missing.matches("asked again").count(), 2, "{missing}");
 }
+
+#[test]
+fn an_unfinished_run_says_what_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = [
+        segment("a", "news", 0, "Er saß auf der Bank."),
+        segment("a", "news", 1, "Er saß auf der Bank."),
+        segment("b", "news", 0, "Er saß auf der Bank."),
+        segment("b", "news", 1, "Er saß auf der Bank."),
+    ];
+    folder(dir.path(), &segments);
+    // What a killed run leaves: the first system's first verdict.
+    fs::remove_file(dir.path().join("verdicts.jsonl")).unwrap();
+    fs::remove_file(dir.path().join("summary.json")).unwrap();
+    let journal = dir.path().join("journal.jsonl");
+    let lines = fs::read_to_string(&journal).unwrap();
+    let is_first = |line: &&str| line.contains("\"system\":\"a\"") && line.contains("\"seg\":0,");
+    fs::write(&journal, format!("{}\n", lines.lines().find(is_first).unwrap())).unwrap();
+    let shown = show(dir.path(), &[]);
+    let (_, told) = shown.split_once("without a verdict").unwrap();
+    insta::assert_snapshot!(format!("without a verdict{told}"), @"
+    without a verdict: 3 of 4
+      3 not judged yet
+
+    system  segments  score  coverage  critical  major  minor
+    a              2  -1.00       50%      0.00   0.00   1.00
+    b              2      -        0%         -      -      -
+    score: the mean over segments with a verdict, higher is better; errors are counted per segment
+    systems: by name; `tribunal compare RUN` says which differ by more than chance
+    scale: negative penalty, 0 is best and higher is better
+    the run is not finished: 3 of 4 verdicts are not there yet; its command again continues it
+    ");
+    let json: serde_json::Value = serde_json::from_str(&show(dir.path(), &["--format", "json"])).unwrap();
+    assert_eq!((&json["units"], &json["scored"], &json["unjudged"]), (&4.into(), &1.into(), &3.into()));
+    assert!(code(dir.path()) == std::process::ExitCode::from(1));
+}
+
+fn code(dir: &Path) -> std::process::ExitCode {
+    let argv = ["tribunal", "show", &dir.display().to_string()].map(str::to_owned);
+    cli::parse(argv).unwrap().run(seat, &mut Vec::new()).unwrap()
+}

@@ -13,7 +13,7 @@ use tribunal::{
     llm::{Chat, Finish, Reply, Sampling},
 };
 
-use crate::fakes::Rule;
+use crate::fakes::{Rule, SmallRun, said};
 
 /// Answers GEMBA-DA: worse for longer translations.
 fn rate(chat: &Chat) -> Reply {
@@ -184,6 +184,20 @@ fn texts_are_judged_and_compared_in_one_command() {
     assert!(text.contains("differences from `") && text.contains("p bootstrap"), "{text}");
     assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
     assert!(Path::new(&out).join("verdicts.jsonl").is_file());
+    // A model in the file of options, for every command that takes one, is no obstacle where nothing is judged.
+    assert!(with(nobody, dir.path(), &["compare", &out, "--model=scripted"]).is_ok());
+    // How they are judged is said as to `score`, how they are compared stays out of the run.
+    let (again, scored) = (file("again"), file("scored"));
+    let how =
+        ["--device", "cpu", "--context", "4096", "--kv_cache=1GiB", "--preset", "strict", "--jobs", "1"];
+    let compared = ["--resamples", "50", "--seed=3", "--format=json", "--baseline", "a"];
+    with(seat, dir.path(), &[&args[..], &[&again], &how, &compared].concat()).unwrap();
+    let words = fs::read_to_string(Path::new(&again).join("run.json")).unwrap();
+    assert!(words.contains("\"--kv-cache=1GiB\"") && !words.contains("resamples"), "{words}");
+    let score = [&["score"], &args[1..], &[&scored], &how[..]].concat();
+    with(seat, dir.path(), &score).unwrap();
+    let verdicts = |dir: &str| fs::read(Path::new(dir).join("verdicts.jsonl")).unwrap();
+    assert_eq!(verdicts(&again), verdicts(&scored));
 }
 
 /// What a mistake is answered with: part of the message, for each.
@@ -200,7 +214,12 @@ fn mistakes_with_files_and_options_are_answered_with_what_to_do() {
     write("sheet.xlsx", "");
     fs::create_dir(dir.path().join("folder")).unwrap();
     let pair = ["-l", "en-de"];
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 16] = [
+        (
+            &["score", "-s", "DIR/src.txt", "-t", "DIR/a.txt", "--method", "gemba-da,reference=on"],
+            "unknown method `gemba-da,reference=on`; options stand behind a colon: `gemba-da:reference=on`",
+        ),
+        (&["compare", "DIR/a.txt", "DIR/b.txt"], "`tribunal compare -s SOURCE.txt -t A.txt B.txt -l en-de`"),
         (
             &["score", "-s", "DIR/scr.txt", "-t", "DIR/a.txt"],
             "no such file or folder\nhint: did you mean `DIR/src.txt`?",
@@ -247,7 +266,17 @@ fn mistakes_with_files_and_options_are_answered_with_what_to_do() {
 fn mistakes_with_what_is_reported_are_answered_with_what_to_do() {
     let dir = texts();
     fs::create_dir(dir.path().join("folder")).unwrap();
-    let cases: [(&[&str], &str); 2] = [
+    let run = [&TEXTS[..], &["-l", "en-de", "--method", "gemba-da", "--out", "DIR/run"]].concat();
+    with(seat, dir.path(), &run).unwrap();
+    let cases: [(&[&str], &str); 7] = [
+        (&["report", "DIR/run", "DIR/r.html"], "the page is written to `--out report.html`"),
+        (
+            &["report", "DIR/run", "-l", "de-en", "--out", "DIR/r.html"],
+            "`-l de-en`: there is no verdict on this pair\nhint: the runs judged en-de",
+        ),
+        (&["compare", "DIR/run", "--gold", "mqm"], "--testset <DIR>"),
+        (&["compare", "DIR/run", "--only-system"], "what `tribunal compare` prints is about systems alone"),
+        (&["show", "DIR/run", "1", "--only-system"], "cannot be used with"),
         (
             &["report", "DIR/src.txt", "--out", "DIR/r.html"],
             "`DIR/src.txt` is neither a run folder nor verdicts",
@@ -258,6 +287,96 @@ fn mistakes_with_what_is_reported_are_answered_with_what_to_do() {
         let told = with(nobody, dir.path(), given).unwrap_err();
         assert!(told.contains(said), "{given:?}: {told}");
     }
+}
+
+#[test]
+fn sources_and_translations_that_are_swapped_are_refused() {
+    let dir = texts();
+    let file = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+    file("en.txt", "The town council voted on Tuesday to close the old bridge for repairs.\n");
+    file(
+        "zh.txt",
+        "议会星期二投票决定关闭旧桥进行维修，直到春天才重新开放，市民只好绕道而行，公共汽车也改了路线，大家都不高兴。\n",
+    );
+    let score = |source: &str, translation: &str, pair: &str| {
+        let args = [
+            "score",
+            "-s",
+            source,
+            "-t",
+            translation,
+            "-l",
+            pair,
+            "--method",
+            "gemba-da",
+            "--model",
+            "scripted",
+        ];
+        with(seat, dir.path(), &[&args[..], &["--quiet", "--out", "DIR/run"]].concat())
+    };
+    let told = score("DIR/en.txt", "DIR/zh.txt", "zh-en").unwrap_err();
+    assert!(told.contains("so the two are swapped\nhint: "), "{told}");
+    score("DIR/en.txt", "DIR/zh.txt", "en-zh").unwrap();
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_not_replaced_by_a_cpu() {
+    if tribunal::engine::free_on_gpu().is_some() {
+        return;
+    }
+    for device in [&[][..], &["--device", "cuda"], &["--device", "cpu"]] {
+        let told = with(nobody, Path::new("."), &[&["bench", "gpu"], device].concat()).unwrap_err();
+        assert!(told.starts_with("`bench gpu` needs a GPU: "), "{told}");
+        assert!(!told.contains("--device cpu") && !told.contains("choose `cpu`"), "{told}");
+        assert!(told.contains("\nhint: call it where `nvidia-smi` lists one"), "{told}");
+    }
+}
+
+/// A folder that holds another run is none of this one's.
+#[test]
+fn a_run_folder_is_named_once_it_has_taken_the_run_in() {
+    let small = SmallRun::new(1);
+    let run = |seed: &str| {
+        let mut command =
+            small.tribunal(&["score", "--input", "input.jsonl", "--out", "out", "--seed", seed]);
+        command.args([
+            "--method",
+            "gemba-da",
+            "--max-tokens",
+            "8",
+            "--kv-cache",
+            "8MiB",
+            "--progress",
+            "off",
+            "--model",
+        ]);
+        command.arg(crate::probe::tiny());
+        said(command).1
+    };
+    let first = run("0");
+    assert!(first.contains("run folder: out\n"), "{first}");
+    let second = run("1");
+    assert!(second.contains("seed: `0` there, `1` now") && !second.contains("run folder:"), "{second}");
+}
+
+#[test]
+fn a_bad_chat_template_is_named_by_its_file() {
+    let small = SmallRun::new(1);
+    fs::write(small.at("bad.jinja"), "{% for %}").unwrap();
+    let told = said(small.score("out", &["--chat-template", "bad.jinja"])).1;
+    assert!(told.contains("error: `--chat-template bad.jinja`: "), "{told}");
+}
+
+#[test]
+fn a_cache_larger_than_the_memory_is_refused() {
+    let small = SmallRun::new(1);
+    let mut command = small.tribunal(&["score", "--input", "input.jsonl", "--method", "gemba-da"]);
+    command.args(["--kv-cache", "4000GiB", "--model"]).arg(crate::probe::tiny());
+    let told = said(command).1;
+    assert!(
+        told.contains("`--kv-cache 4000GiB` is more than the memory that is free beside the weights"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -186,20 +186,69 @@ fn every_format_with_offsets_points_at_the_same_spans() {
     assert_eq!(filled_in, ["Bank", "Zwo."], "its ends are inclusive");
 }
 
-/// A test set of three segments in two domains.
+/// A test set of four segments in two domains, with the translations that the run judged.
 fn test_set(root: &Path) -> String {
     let dir = root.join("testset");
     std::fs::create_dir_all(dir.join("documents")).unwrap();
     std::fs::create_dir_all(dir.join("system-outputs/en-de")).unwrap();
     std::fs::create_dir_all(dir.join("references")).unwrap();
     std::fs::write(dir.join("documents/en-de.docs"), "news d1\nnews d1\nspeech d2\nspeech d2\n").unwrap();
+    std::fs::create_dir_all(dir.join("sources")).unwrap();
+    std::fs::write(dir.join("sources/en-de.txt"), "The 😀 bank.\nTwo.\nThree.\nFour.\n").unwrap();
+    for (system, lines) in
+        [("a", [LINE, "Zwei.", "Drei.", "Vier."]), ("b", ["Die 😀 Bank.", "Zwo.", "Drei.", "Vier."])]
+    {
+        std::fs::write(dir.join(format!("system-outputs/en-de/{system}.txt")), lines.join("\n") + "\n")
+            .unwrap();
+    }
     dir.display().to_string()
+}
+
+/// A translation that fits on a line, as those of test sets do.
+const LINE: &str = "Die neue Bank, hier.";
+
+/// The run with the test set's first translation in the place of one that fits on no line.
+fn folder_of_lines(root: &Path) -> String {
+    let run = folder(root);
+    let file = run.join("verdicts.jsonl");
+    let verdicts = std::fs::read_to_string(&file).unwrap().replace("Die\\tneue Bank,\\n\\\"hier\\\".", LINE);
+    assert!(verdicts.contains(LINE));
+    std::fs::write(file, verdicts).unwrap();
+    run.display().to_string()
+}
+
+#[test]
+fn score_files_of_a_test_set_hold_no_verdicts_on_other_translations() {
+    let root = tempfile::tempdir().unwrap();
+    let (run, testset) = (folder_of_lines(root.path()), test_set(root.path()));
+    let outputs = Path::new(&testset).join("system-outputs/en-de");
+    let out = root.path().join("scores").display().to_string();
+    let refused = |run: &str| {
+        let args = ["export", run, "--as", "mtme", "--testset", &testset, "--out", &out];
+        tribunal(root.path(), &args).unwrap_err()
+    };
+    std::fs::write(outputs.join("b.txt"), "Die 😀 Bank.\nDrei.\nVier.\nFünf.\n").unwrap();
+    insta::assert_snapshot!(refused(&run), @"
+    `out/run`: the verdict on segment 2 (id 1) of `b` is about another translation than the test set has there
+    hint: judge with `--testset`, which numbers segments as the folder does
+    ");
+    let file = format!("{run}/verdicts.jsonl");
+    assert!(
+        refused(&file).contains("segment 2 (id 1) of `b` is about another translation"),
+        "{}",
+        refused(&file)
+    );
+    std::fs::remove_file(outputs.join("b.txt")).unwrap();
+    insta::assert_snapshot!(refused(&run), @"
+    `out/run` has verdicts on `b`, which is no system of the test set for `en-de`
+    hint: its systems are a; `tribunal score --testset` judges them
+    ");
 }
 
 #[test]
 fn score_files_for_the_metrics_task() {
     let root = tempfile::tempdir().unwrap();
-    let (run, out) = (folder(root.path()).display().to_string(), root.path().join("scores"));
+    let (run, out) = (folder_of_lines(root.path()), root.path().join("scores"));
     let (testset, path) = (test_set(root.path()), out.display().to_string());
     let common = ["export", &run, "--as", "mtme", "--out", &path];
     let said = tribunal(root.path(), &[&common[..], &["--testset", &testset]].concat()).unwrap();
@@ -334,6 +383,29 @@ fn below_the_table_stands_what_it_cannot_show() {
     assert!(!apart.contains("without a mark may"), "{apart}");
 }
 
+/// A verdict on a translation that is empty.
+fn left_empty(system: &str, seg: usize) -> Value {
+    let mut none = verdict(system, seg, ["One.", ""], &[]);
+    (none["score"], none["raw"]) = (Value::Null, Value::Null);
+    (none["status"], none["reason"]) = (json!("empty"), json!("the translation is empty"));
+    none
+}
+
+#[test]
+fn empty_translations_are_counted_below_the_table() {
+    let whole = |system: &str, seg| verdict(system, seg, ["One.", "Eins."], &[]);
+    let alone = [whole("a", 0), left_empty("a", 1)];
+    let said = "a: 1 empty translation has no verdict and is left out of its mean, which costs it nothing";
+    let told = text("method:probe|weights:wmt", &alone, 120);
+    assert!(told.contains(said) && told.contains("1 empty: the translation is empty"), "{told}");
+    let two =
+        [whole("a", 0), whole("a", 1), whole("a", 2), whole("b", 0), left_empty("b", 1), left_empty("b", 2)];
+    let said = "b: 2 empty translations have no verdict; `score` leaves out the same segments of every system, `on its own` \
+                those of b alone, which costs it nothing";
+    let told = text("method:probe|weights:wmt", &two, 200);
+    assert!(told.contains(said), "{told}");
+}
+
 #[test]
 fn a_method_that_names_no_errors_shows_its_scores() {
     let mut rated = verdict("a", 0, ["One.", "Eins."], &[]);
@@ -349,6 +421,7 @@ fn a_method_that_names_no_errors_shows_its_scores() {
     a              1  87.00      100%
     score: the mean over segments with a verdict, higher is
     better
+    scale: 0 to 100, higher is better
     ");
     let clean = verdict("a", 0, ["One.", "Eins."], &[]);
     assert!(

@@ -88,7 +88,7 @@ fn what_has_no_score() {
     let reason = |segment: Segment, rule: fn(&str, &str) -> f64| {
         let judge = fakes::judge("likelihood:direction=both", &Settings::default());
         match judged(&judge, &panel(rule), &[segment]).0.remove(0) {
-            Err(Error::Failed(reason)) => reason,
+            Err(Error::Empty(reason) | Error::Failed(reason)) => reason,
             other => panic!("{other:?}"),
         }
     };
@@ -96,6 +96,9 @@ fn what_has_no_score() {
     assert_eq!(reason(segment(0, "He went.", " "), one), "the translation is empty");
     assert_eq!(reason(segment(0, "\n", "Er ging."), one), "the source is empty");
     assert_eq!(reason(segment(0, " ", ""), one), "source and hypothesis are both empty");
+    let empty = fakes::judge("likelihood", &Settings::default());
+    let verdicts = judged(&empty, &panel(one), &[segment(0, "He went.", " ")]).0;
+    assert!(matches!(&verdicts[0], Err(Error::Empty(_))), "a run that goes on does not ask about it again");
     let whole = || segment(0, "He went.", "Er ging.");
     let none = "the model gives the translation no probability";
     assert_eq!(reason(whole(), |_, _| f64::NEG_INFINITY), none);

@@ -161,6 +161,14 @@ fn bad_input_is_told_plainly() {
             vec!["-l", "en-de", "--metrics", "Nix"],
             "no metric `Nix` for `en-de`\nhint: there are Flat-src, Good-src",
         ),
+        (
+            vec!["-l", "en-de", "--metrics", "good"],
+            "no metric `good` for `en-de`\nhint: did you mean Good-src?",
+        ),
+        (
+            vec!["-l", "en-de", "--metrics", "chrF"],
+            "no metric `chrF` for `en-de`\nhint: `--lexical chrf` computes it from the texts",
+        ),
         (vec!["-l", "en-de", "--stat", "pearson"], "unknown statistic `pearson`"),
         (vec!["-l", "en-de", "--task", "wmt99"], "unknown task set `wmt99`"),
         (vec!["-l", "en-de", "--systems", "Q"], "no system `Q` in `en-de`"),

@@ -90,10 +90,51 @@ fn a_fit_is_made_used_and_verified() {
     // What the lens showed is part of the record: a changed number is found with the model.
     let calls = small.read("out/calls.jsonl");
     assert!(calls.contains("\"reading\""), "{calls}");
-
     let other = tiny().with_file_name("llama");
     let (code, text) = said(score("other", &[other.to_str().unwrap()]));
     assert!(code == 2 && text.contains("`probe` reads the states of `qwen2`"), "{text}");
+}
+
+#[test]
+fn what_a_reader_is_told_of_scores_marks_and_empty_translations() {
+    let small = SmallRun::new(2);
+    rated(&small);
+    fit(&small, "fit.json", &[]);
+    let model = tiny();
+    let score = |out: &str, more: &[&str]| {
+        let mut command = small.tribunal(&["score", "--input", "input.jsonl", "--out", out, "--quiet"]);
+        command.args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB"]).arg("--model").args(more);
+        command
+    };
+    said(score("out", &[model.to_str().unwrap()]));
+    // Readers see no number that leads to no score.
+    let (code, text) = said(small.tribunal(&["show", "out", "1", "--system", "a"]));
+    assert!(code == 0 && text.contains("read off the hidden states"), "{text}");
+    assert!(!text.contains("log-probability") && !text.contains("\": -"), "{text}");
+    let (_, text) = said(small.tribunal(&["show", "out", "--only-system"]));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("scale: MQM penalty as raters would give it, at most 0; higher is better"),
+        "{text}"
+    );
+    assert!(
+        text.contains("so their penalties do not add up to it") && text.contains("the share of raters who"),
+        "{text}"
+    );
+    assert!(!text.contains("segment 1 (id 0)"), "{text}");
+    // An empty translation is no failure: the run is complete but for it, and does not judge it again.
+    let empty = small.read("input.jsonl").replacen("Eins a 0", "", 1);
+    fs::write(small.at("input.jsonl"), empty).unwrap();
+    let (code, text) = said(score("gaps", &[model.to_str().unwrap()]));
+    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        code == 1 && told.contains("a: 1 empty translation has no verdict; `score` leaves out"),
+        "{text}"
+    );
+    let verdicts = small.read("gaps/verdicts.jsonl");
+    assert!(verdicts.contains("\"status\":\"empty\",\"reason\":\"the translation is empty\""), "{verdicts}");
+    let (_, text) = said(score("gaps", &[model.to_str().unwrap()]));
+    assert!(text.contains("1 empty: the translation is empty"), "{text}");
 }
 
 #[test]

@@ -298,7 +298,7 @@ fn a_plan_counts_without_asking() {
     prompt tokens, as sent | 317 | 317
     prompt tokens, shared ones once | - | -
     answer tokens | 0 | 14336
-    calls and prompts are exact; answers: least as short as can be, most as long as their budgets
+    every call is known, since none depends on an answer; answers: least as short as can be, most as long as their budgets
     ");
     assert_eq!(model.asked.load(Ordering::SeqCst), 0);
     assert!(!dir.path().join("never").exists());

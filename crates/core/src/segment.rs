@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod corpus;
 pub mod lang;
+pub mod mixed_up;
 pub mod read;
 pub mod trained;
 

@@ -166,6 +166,11 @@ pub enum Error {
          or give a smaller `--kv-cache`"
     )]
     Limit { needed: String, left: String },
+    #[error(
+        "`--kv-cache {asked}` is more than the memory that is free beside the weights, {free}; hint: give less, or leave \
+         the option out: the program then takes what fits"
+    )]
+    TooMuchCache { asked: String, free: String },
     #[error("the threads cannot be started: {0}")]
     Threads(String),
 }

@@ -45,6 +45,7 @@ pub const METHOD: Method = Method {
     calls: Calls::exactly(1),
     scale: "1 to 10, lower is easier; the score is its negative",
     misses: None,
+    marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Strict],
     weights: None,
@@ -118,7 +119,7 @@ impl Difficulty {
             _reasoning: String,
         }
         if segment.source.trim().is_empty() {
-            return Err(Error::Failed("the source is empty".into()));
+            return Err(Error::Empty("the source is empty".into()));
         }
         let sampling = Sampling { max_tokens: self.budget, ..panel.sampling.clone() };
         let reply = panel.ask_with(Role::Annotator, RATE, &self.chat(segment)?, &self.form, &sampling)?;

@@ -58,6 +58,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 1, most: 16 },
     scale: "0 to 100, higher is better",
     misses: None,
+    marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,

@@ -68,6 +68,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 2, most: 12 },
     scale: "0 to 100, higher is better",
     misses: None,
+    marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("gemba"),

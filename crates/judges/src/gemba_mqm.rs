@@ -90,6 +90,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 1, most: 6 },
     scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
     misses: None,
+    marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("gemba"),

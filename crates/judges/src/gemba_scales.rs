@@ -79,6 +79,7 @@ pub const STARS: Method = Method {
     calls: Calls { least: 1, typical: 1, most: 16 },
     scale: "1 to 5, higher is better",
     misses: None,
+    marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,

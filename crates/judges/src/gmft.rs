@@ -55,6 +55,7 @@ pub const METHOD: Method = Method {
     calls: Calls::exactly(1),
     scale: "negative penalty, 0 is best and higher is better",
     misses: None,
+    marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     presets: &[Preset::Strict],
     weights: Some("gemba"),

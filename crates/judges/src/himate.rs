@@ -91,6 +91,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 19, typical: 35, most: 133 },
     scale: "negative penalty, 0 is best and higher is better",
     misses: None,
+    marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("himate"),

@@ -278,6 +278,16 @@ pub struct Verdict {
     pub errors: Vec<ErrorSpan>,
 }
 
+/// What to know before a method that gives empty translations no verdict is asked about some; `None` where there are none.
+fn on_empty(method: &str, segments: &[Segment]) -> Option<String> {
+    segments.iter().any(|segment| segment.hypothesis.trim().is_empty()).then(|| {
+        format!(
+            "`{method}` gives an empty translation no verdict, and a mean is over verdicts: what a system leaves empty costs it \
+             nothing"
+        )
+    })
+}
+
 /// Why a unit has no verdict.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
@@ -289,6 +299,9 @@ pub enum Error {
     Truncated(usize),
     #[error("{0}")]
     TooLong(String),
+    /// There is no text to judge: no answer of any model would be a verdict on it.
+    #[error("{0}")]
+    Empty(String),
     #[error("{0}")]
     Failed(String),
 }
@@ -297,7 +310,7 @@ impl Error {
     /// Of a segment that [`Segment::is_blank`].
     #[must_use]
     pub fn nothing_to_judge() -> Self {
-        Self::Failed("source and hypothesis are both empty".into())
+        Self::Empty("source and hypothesis are both empty".into())
     }
 
     /// Whether the model's answer is at fault, so that another answer might do.

@@ -24,6 +24,7 @@ use serde::Serialize;
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Step, Verdict, in_parallel,
     method::Calls,
+    on_empty,
     prompt::{File, Prompts},
     setup::{self, Granularity, Preset, Settings, options},
 };
@@ -51,6 +52,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 1, most: 4 },
     scale: "log-probability in nats, per token or (norm=sum) of the whole text; higher is better",
     misses: None,
+    marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc],
     presets: &[Preset::Strict],
     weights: None,
@@ -113,6 +115,10 @@ impl Judging for Likelihood {
             Ok(self.verdict(&values))
         };
         (0..group.len()).map(segment_verdict).collect()
+    }
+
+    fn remarks(&self, segments: &[Segment]) -> Vec<String> {
+        on_empty(METHOD.name, segments).into_iter().collect()
     }
 }
 
@@ -244,7 +250,7 @@ fn check(segment: &Segment) -> Result<(), Error> {
     }
     let empty = [("source", &segment.source), ("translation", &segment.hypothesis)];
     match empty.iter().find(|(_, text)| text.trim().is_empty()) {
-        Some((name, _)) => Err(Error::Failed(format!("the {name} is empty"))),
+        Some((name, _)) => Err(Error::Empty(format!("the {name} is empty"))),
         None => Ok(()),
     }
 }

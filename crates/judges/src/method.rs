@@ -25,6 +25,8 @@ pub struct Method {
     pub scale: &'static str,
     /// Errors that it was seen to pass over, as a sentence for whoever reads its verdicts; `None` where nobody looked.
     pub misses: Option<&'static str>,
+    /// What the errors that it marks are to its score, where that is not their sum, and what their confidence is.
+    pub marks: Option<&'static str>,
     /// What one prompt may see, the default first.
     pub granularities: &'static [Granularity],
     pub presets: &'static [Preset],
@@ -39,6 +41,13 @@ pub struct Method {
 }
 
 impl Method {
+    /// What a reader of its verdicts must know, as sentences without full stops.
+    #[must_use]
+    pub fn cautions(&self) -> Vec<String> {
+        let said = [self.marks, self.misses].into_iter().flatten();
+        said.map(|said| format!("{}: {said}", self.name)).collect()
+    }
+
     /// Reads `option=value,...` against the method's options.
     ///
     /// # Errors

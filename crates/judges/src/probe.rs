@@ -21,6 +21,7 @@ use serde::Serialize;
 use super::{
     Error, Judge, Judging, Materials, Method, Model, Panel, Reads, Role, Stage, Verdict, in_parallel,
     method::Calls,
+    on_empty,
     prompt::{File, Prompts},
     setup::{self, Granularity, Preset, Settings, options},
 };
@@ -50,11 +51,14 @@ pub const METHOD: Method = Method {
     stages: &[READ],
     roles: &[Role::Annotator],
     calls: Calls::exactly(1),
-    scale: "MQM penalty as raters would give it, negative; higher is better; predicted apart from the marked words, so a \
-            text with no marks can score below 0",
+    scale: "MQM penalty as raters would give it, at most 0; higher is better",
     misses: Some(
         "a translation without a mark may still have errors, such as a dropped negation, an omission, a wrong number or \
              a word left untranslated; its means do not rank systems: on WMT23 chrF did that better",
+    ),
+    marks: Some(
+        "the score is predicted apart from the marks, so their penalties do not add up to it, and a text with no marks can \
+         score below 0; the confidence of a mark is the share of raters who, as predicted, would mark its likeliest word",
     ),
     granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
@@ -88,7 +92,9 @@ impl Judging for Probe {
     }
 
     fn remarks(&self, segments: &[Segment]) -> Vec<String> {
-        self.fit.remarks(segments)
+        let mut remarks = self.fit.remarks(segments);
+        remarks.extend(on_empty(METHOD.name, segments));
+        remarks
     }
 
     fn check_models(&self, model_of: &dyn Fn(Role) -> Model) -> Result<(), setup::Error> {
@@ -142,7 +148,7 @@ impl Probe {
             return Err(Error::nothing_to_judge());
         }
         if segment.hypothesis.trim().is_empty() {
-            return Err(Error::Failed("the translation is empty".into()));
+            return Err(Error::Empty("the translation is empty".into()));
         }
         let chat = chat(&self.prompts, segment)?;
         let read = panel.read(Role::Annotator, READ, &chat, &text(segment), self.fit.lens())?;

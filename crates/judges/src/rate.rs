@@ -100,6 +100,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 3, most: 31 },
     scale: "0 to 4, higher is better",
     misses: None,
+    marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: None,

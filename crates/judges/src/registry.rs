@@ -47,7 +47,11 @@ pub fn find(name: &str) -> Result<&'static Method, setup::Error> {
     METHODS.iter().find(|method| method.name == plain).copied().ok_or_else(|| setup::Error::Method {
         name: name.into(),
         known: METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", "),
-        nearest: if METRICS.iter().any(|metric| plain.contains(metric)) {
+        nearest: if let Some((method, options)) = plain.split_once(',')
+            && METHODS.iter().any(|known| known.name == method)
+        {
+            format!("; options stand behind a colon: `{method}:{options}`")
+        } else if METRICS.iter().any(|metric| plain.contains(metric)) {
             ", which is a metric, not a judge; for a score like MQM use `probe`".to_owned()
         } else {
             setup::nearest(&plain, METHODS.iter().map(|method| method.name))

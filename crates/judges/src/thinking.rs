@@ -51,6 +51,7 @@ pub const METHOD: Method = Method {
     calls: Calls::exactly(2),
     scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
     misses: None,
+    marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
     weights: Some("gemba"),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::Error;
+use super::lexical::baseline::Baseline;
 use super::scores::Scores;
 use super::selection::{Brought, Selection};
 use super::standards::Rules;
@@ -103,6 +104,25 @@ fn is_standard(metric: &MetricName, testset: &TestSet, rules: &Rules) -> bool {
     }
 }
 
+/// What may be meant by a name that no metric of the folder has: names that differ in case or hold it, a metric that is
+/// computed from the texts, or else any.
+fn instead(name: &str, known: &[String]) -> String {
+    let wanted = name.to_lowercase();
+    if wanted.parse::<Baseline>().is_ok() {
+        return format!("`--lexical {wanted}` computes it from the texts");
+    }
+    let is_near = |other: &&String| {
+        let other = other.to_lowercase();
+        other.contains(&wanted) || other.split('-').next().is_some_and(|short| wanted.contains(short))
+    };
+    let near: Vec<String> = known.iter().filter(is_near).cloned().collect();
+    if near.is_empty() {
+        format!("there are {}", known.join(", "))
+    } else {
+        format!("did you mean {}?", near.join(", "))
+    }
+}
+
 fn unknown(
     name: &str,
     testset: &TestSet,
@@ -113,8 +133,10 @@ fn unknown(
     let lp = &testset.lp;
     let others: Vec<String> = others.iter().filter(|metric| metric.name == name).map(|m| full(m)).collect();
     Error::Unsuitable(if others.is_empty() {
-        let known: Vec<String> = all.iter().map(full).collect();
-        format!("no metric `{name}` for `{lp}`; hint: there are {}", known.join(", "))
+        format!(
+            "no metric `{name}` for `{lp}`; hint: {}",
+            instead(name, &all.iter().map(full).collect::<Vec<_>>())
+        )
     } else {
         let reference = rules.reference.as_deref().unwrap_or("none");
         format!(

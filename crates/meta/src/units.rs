@@ -95,7 +95,25 @@ pub fn run_units(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result
     Ok(units)
 }
 
-/// The test set's texts, read when a verdict on a document asks for them.
+/// Refuses verdicts that are not about translations of the test set.
+///
+/// # Errors
+/// A system that the test set does not have; otherwise as [`run_units`].
+pub fn check(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<(), Error> {
+    if let Some(verdict) = verdicts.iter().find(|verdict| !testset.systems.contains(&verdict.system)) {
+        let known = if testset.systems.is_empty() { "none".into() } else { testset.systems.join(", ") };
+        return Err(Error::Unsuitable(format!(
+            "`{}` has verdicts on `{}`, which is no system of the test set for `{}`; hint: its systems are {known}; `tribunal \
+             score --testset` judges them",
+            path.display(),
+            verdict.system,
+            testset.lp
+        )));
+    }
+    run_units(path, verdicts, testset).map(drop)
+}
+
+/// The test set's texts, read when a verdict asks for them.
 struct Texts<'a> {
     path: &'a Path,
     testset: &'a TestSet,
@@ -125,7 +143,7 @@ impl<'a> Texts<'a> {
                 format!("is about segment {seg}, but the test set ends with segment {}", n_segments - 1);
             return Err(self.refused(verdict, what));
         }
-        if let Some(seg) = verdict.seg.filter(|_| self.path.is_dir()) {
+        if let Some(seg) = verdict.seg.filter(|_| self.is_of_a_run()) {
             self.is_of_the_test_set(verdict, seg)?;
         }
         // Direction::load names a system that the test set does not have.
@@ -139,6 +157,11 @@ impl<'a> Texts<'a> {
         let sources = self.sources.as_deref().unwrap_or_default();
         let source_starts = self.starts(verdict, &segs, sources, &verdict.source, "source")?;
         Ok(Unit { segs, source_starts, target_starts })
+    }
+
+    /// Files of human raters may hold texts that were changed for them.
+    fn is_of_a_run(&self) -> bool {
+        self.path.is_dir() || self.path.ends_with("verdicts.jsonl")
     }
 
     /// A run numbers the segments of a text file from the first line on, whichever lines of the test set they are.

@@ -75,12 +75,16 @@ struct Report {
 /// If there is no GPU, or it cannot hold the shape.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let shape = Shape::named(&args.shape)?;
+    if let Err(reason) = Device::named("cuda") {
+        bail!("{}", no_gpu(&reason.to_string()));
+    }
     let options = panel::options(&args.engine)?;
     let gpus = options.device.gpus();
     let Some(gpu) = gpus.first() else {
-        // Whatever device was chosen, the reason is that of a GPU.
-        let reason = Device::named("cuda").err().map_or_else(String::new, |reason| format!(": {reason}"));
-        bail!("`bench gpu` needs a GPU{reason}");
+        bail!(
+            "`bench gpu` measures a GPU, not `--device {}`\nhint: leave `--device` out",
+            args.engine.device()
+        );
     };
     let mut sizes = Sizes::of(&shape);
     if !args.rows.is_empty() {
@@ -113,6 +117,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     }
     report.print(&shape, out)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why there is nothing to measure. What a run would do instead, on a CPU, is none of it.
+fn no_gpu(reason: &str) -> String {
+    let (reason, _) = reason.split_once("hint:").unwrap_or((reason, ""));
+    format!(
+        "`bench gpu` needs a GPU: {}\nhint: call it where `nvidia-smi` lists one, with a build that has CUDA (`scripts/cuda/build.sh`); \
+         `tribunal bench ops` measures a CPU",
+        reason.trim_end_matches([';', ' ', '\n'])
+    )
 }
 
 impl Report {

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use super::super::{args::Pair, raters};
 use crate::meta::scores::{self, ScoreFile};
 use crate::meta::verdicts::{self, JudgedError, Verdict};
-use crate::run::RunFile;
+use crate::run::{RunFile, Status};
 use crate::segment::numbered;
 use crate::signature::Signature;
 
@@ -45,6 +45,8 @@ pub struct Unit {
 #[derive(Clone, Debug, Default)]
 pub struct Judged {
     pub score: Option<f64>,
+    /// Whether there is none because the translation is empty.
+    pub is_empty: bool,
     pub source: String,
     pub hypothesis: String,
     pub errors: Vec<JudgedError>,
@@ -155,6 +157,7 @@ fn systems(path: &Path, verdicts: Vec<Verdict>) -> Result<BTreeMap<String, Units
         let unit = Unit::of(&verdict);
         let judged = Judged {
             score: verdict.usable_score(),
+            is_empty: verdict.status == Status::Empty.name(),
             source: verdict.source,
             hypothesis: verdict.hypothesis,
             errors: verdict.errors,
@@ -166,12 +169,23 @@ fn systems(path: &Path, verdicts: Vec<Verdict>) -> Result<BTreeMap<String, Units
     Ok(systems)
 }
 
+/// Translations are what people have in files, and give in the place of scores.
+fn with_hint(error: crate::meta::Error) -> anyhow::Error {
+    match &error {
+        crate::meta::Error::Line { .. } => anyhow!(
+            "{error}\nhint: without `-s`, files hold scores; translations are judged and compared by `tribunal compare -s \
+             SOURCE.txt -t A.txt B.txt -l en-de`"
+        ),
+        _ => error.into(),
+    }
+}
+
 fn read_file(path: &Path) -> Result<BTreeMap<String, Units>> {
     let numbered = |column: Vec<Option<f64>>| -> Units {
         let judged = |score| Judged { score, ..Judged::default() };
         column.into_iter().enumerate().map(|(seg, score)| (Unit::numbered(seg), judged(score))).collect()
     };
-    Ok(match scores::read(path, None)? {
+    Ok(match scores::read(path, None).map_err(with_hint)? {
         ScoreFile::Named(columns) | ScoreFile::Numbered(columns) => {
             columns.into_iter().map(|(system, column)| (system, numbered(column))).collect()
         }

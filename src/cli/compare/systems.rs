@@ -27,6 +27,10 @@ struct Compared {
     scored: usize,
     /// Units without a score.
     missing: usize,
+    /// Those among them whose translation is empty.
+    empty: usize,
+    /// Units on which it and the baseline differ: those alone tell them apart.
+    differing: usize,
     /// Over the units that both have; `None` for the baseline itself.
     against_baseline: Option<PairedTest>,
 }
@@ -88,6 +92,8 @@ fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<OfPair>
             units: values.len(),
             scored: own[system].len(),
             missing: missing[system],
+            empty: n_empty(inputs, pair, system),
+            differing: 0,
             against_baseline: None,
         }
     };
@@ -102,11 +108,19 @@ fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<OfPair>
         let scores = compared[row.system.as_str()].iter();
         let pairs: Vec<(f64, f64)> =
             scores.filter_map(|(unit, score)| Some((*score, *base.get(unit)?))).collect();
+        row.differing = pairs.iter().filter(|(own, base)| own.total_cmp(base).is_ne()).count();
         let test = compare_systems(&pairs, resamples, args.seed);
-        row.against_baseline =
-            Some(test.with_context(|| format!("`{}` and `{baseline}` share no scored unit", row.system))?);
+        row.against_baseline = Some(test.ok().with_context(|| {
+            format!("`{}` and `{baseline}` share no scored unit\nhint: {NOTHING_SHARED}", row.system)
+        })?);
     }
     Ok(OfPair { baseline, rows, n_left_out })
+}
+
+/// How many translations of a system have no score because they are empty.
+fn n_empty(inputs: &[Input], pair: Option<&str>, system: &str) -> usize {
+    let units = inputs.iter().filter_map(|input| input.systems.get(system)).flatten();
+    units.filter(|(unit, judged)| judged.is_empty && pair.is_none_or(|pair| unit.pair == pair)).count()
 }
 
 /// A difference between systems means nothing where it may be one between judges.
@@ -181,6 +195,10 @@ fn together<'a>(
     (scores, missing)
 }
 
+/// What to do where systems share no unit.
+const NOTHING_SHARED: &str = "systems are compared on the same segments: judge them together, or give each the same \
+                              `doc` and `seg_id`; leave out a system that has no score there";
+
 /// The units that every system has a score on, and how many have one on some systems only.
 fn on_common<'a>(own: &BTreeMap<&'a str, Scored<'a>>) -> Result<(BTreeMap<&'a str, Scored<'a>>, usize)> {
     let mut counts: BTreeMap<&Unit, usize> = BTreeMap::new();
@@ -188,11 +206,16 @@ fn on_common<'a>(own: &BTreeMap<&'a str, Scored<'a>>) -> Result<(BTreeMap<&'a st
         *counts.entry(unit).or_default() += 1;
     }
     let n_units = counts.len();
+    let is_shared = counts.values().any(|n| *n > 1);
     counts.retain(|_, n| *n == own.len());
     if counts.is_empty() {
         bail!(
-            "there is no unit that all systems have a score on; hint: `--coverage each` compares each system with \
-             the baseline on what those two share"
+            "there is no unit that all systems have a score on\nhint: {}",
+            if is_shared && own.len() > 2 {
+                "`--coverage each` compares each system with the baseline on what those two share; `--baseline` names it"
+            } else {
+                NOTHING_SHARED
+            }
         );
     }
     let restricted = own.iter().map(|(system, scores)| {
@@ -200,6 +223,25 @@ fn on_common<'a>(own: &BTreeMap<&'a str, Scored<'a>>) -> Result<(BTreeMap<&'a st
         (*system, common.map(|(unit, score)| (*unit, *score)).collect())
     });
     Ok((restricted.collect(), n_units - counts.len()))
+}
+
+/// Which of the numbers says whether two systems differ.
+const WHICH_P: &str = "read p randomization: below 0.05, the two differ by more than chance; p bootstrap and the interval are \
+                       estimates that come close to it with many units, and can contradict it near 0.05 or with few";
+
+/// What is said where no result could have been significant. Swapping the scores of n units gives 2^n means, of which two
+/// are as far from 0 as one of them, so that no p is below 2^-(n-1); and none is below one in the resamples and one.
+fn too_few(row: &Compared, resamples: usize) -> Option<String> {
+    const ENOUGH: usize = 6;
+    row.against_baseline.filter(|_| row.differing < ENOUGH || resamples < 20)?;
+    Some(if row.differing < ENOUGH {
+        format!(
+            "{}: too few units to tell: it differs from the baseline on {}, and p randomization can be below 0.05 from {ENOUGH} on",
+            row.system, row.differing
+        )
+    } else {
+        format!("{}: with {resamples} resamples no p can be below 0.05; take `--resamples 1000`", row.system)
+    })
 }
 
 /// What a table is as wide as where no terminal says it.
@@ -269,8 +311,11 @@ fn flat(all: &[(Option<String>, OfPair)]) -> Table {
 
 fn notes(args: &Args, found: &OfPair) -> Vec<String> {
     let Args { resamples, seed, .. } = *args;
-    let mut notes =
-        vec![format!("\ndifferences from `{}`; {resamples} resamples, seed {seed}", found.baseline)];
+    let mut notes = vec![
+        format!("\ndifferences from `{}`; {resamples} resamples, seed {seed}", found.baseline),
+        WHICH_P.to_owned(),
+    ];
+    notes.extend(found.rows.iter().filter_map(|row| too_few(row, resamples)));
     match args.coverage {
         Coverage::Each => notes.push(
             "each mean is over all units of that system with a score, each difference over those that both have"
@@ -282,6 +327,17 @@ fn notes(args: &Args, found: &OfPair) -> Vec<String> {
         )),
         Coverage::Common => {}
     }
+    notes.extend(found.rows.iter().filter(|row| row.empty > 0).map(|row| {
+        let (texts, are) = match (row.empty, args.coverage) {
+            (1, Coverage::Common) => ("translation has", "its segment counts for no system here and costs"),
+            (_, Coverage::Common) => {
+                ("translations have", "their segments count for no system here and cost")
+            }
+            (1, Coverage::Each) => ("translation has", "its segment is left out of the mean and costs"),
+            (_, Coverage::Each) => ("translations have", "their segments are left out of the mean and cost"),
+        };
+        format!("{}: {} empty {texts} no verdict, so {are} {0} nothing", row.system, row.empty)
+    }));
     notes
 }
 

@@ -12,7 +12,7 @@ use crate::{
     },
     mqm::Severity,
     report::page::{Contest, Slice, Standing},
-    run::Record,
+    run::{Record, Status},
 };
 
 /// Systems are told apart at this level.
@@ -110,6 +110,7 @@ fn standing(system: &str, scores: &Scores<'_>, mine: &[&Record], resamples: usiz
         rank: None,
         units: mine.len(),
         missing: mine.len() - with_verdict,
+        empty: mine.iter().filter(|record| record.status == Status::Empty).count(),
         severities: Severity::ALL.map(per_unit),
     }
 }

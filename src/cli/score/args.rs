@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::{
-    args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs},
+    args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
     keep::KeepArgs,
     output::Format,
 };
@@ -52,6 +52,9 @@ pub struct RunArgs {
     /// Judge a few groups, and say what the whole run takes
     #[arg(long)]
     pub dry_run: bool,
+    /// With `--dry-run`: whether the model fits a GPU with so much memory
+    #[arg(long, value_name = "SIZE", value_parser = bytes, requires = "dry_run")]
+    pub device_memory: Option<u64>,
     /// No progress and no notes; warnings are still printed
     #[arg(long)]
     pub quiet: bool,

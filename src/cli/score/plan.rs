@@ -13,6 +13,7 @@ use crate::{
         output::{Format, Printed},
         panel::{LoadedModels, ModelLoader},
         prepare::{self, Begun, Prepared, Run},
+        score::Args,
         table::Table,
         wrap,
     },
@@ -51,13 +52,15 @@ pub fn run(prepared: &Prepared<'_>, begun: &Begun, load: ModelLoader, out: &mut 
                 &card::find(name)?,
                 &format!("`{name}` is not on this machine"),
                 &format!(
-                    "\nhint: `tribunal models pull {name}`, then plan again for exact counts, memory and hours"
+                    "\nhint: `tribunal models pull {name}`, then plan again: tokens are counted, memory is known, and a few groups \
+                     say how long the rest takes"
                 ),
+                "not known without the model",
             )?,
             // A run for a machine with a GPU is planned on one without.
             (_, Some(DeviceError::NotBuilt(_) | DeviceError::NoDevice { .. })) => {
                 let card = card::find(&args.model.model).map_err(|_| error)?;
-                guessed(prepared, &card, "there is no GPU here to try the run on", "")?
+                guessed(prepared, &card, "there is no GPU here to try the run on", "", NOT_HERE)?
             }
             _ => return Err(error),
         },
@@ -69,7 +72,8 @@ pub fn run(prepared: &Prepared<'_>, begun: &Begun, load: ModelLoader, out: &mut 
 fn counted(prepared: &Prepared<'_>, begun: &Begun, models: &LoadedModels) -> Result<Planned> {
     let run = Run::prepare(prepared, models, begun)?;
     let plan = planned(prepared, &models.panel)?;
-    if !prepared.args.run.quiet {
+    let args = prepared.args;
+    if !args.run.quiet {
         say!("note: judging a few groups to see how long they take");
     }
     let distinct = plan.least.distinct_tokens.filter(|_| plan.is_fixed);
@@ -82,6 +86,9 @@ fn counted(prepared: &Prepared<'_>, begun: &Begun, models: &LoadedModels) -> Res
         expected.prompt_tokens = expected.prompt_tokens.max(plan.least.prompt_tokens);
     }
     let mut estimates = (models.memory)();
+    if args.run.device_memory.is_some() {
+        estimates.extend(card::find(&args.model.model).ok().and_then(|card| on_a_gpu(&card, args)));
+    }
     match trial.seconds_left {
         Some(seconds) if trial.kept < trial.groups => estimates.push(("time".to_owned(), time(seconds))),
         Some(_) => estimates.push(("time".to_owned(), "everything is judged already".to_owned())),
@@ -108,17 +115,28 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// Guessed from characters: nobody can be asked, for this reason; `hint` is a line of its own, or empty.
-fn guessed(prepared: &Prepared<'_>, card: &Card, why: &str, hint: &str) -> Result<Planned> {
+/// The time of a run for a GPU, where there is none.
+const NOT_HERE: &str = "not known for this device; there, `--dry-run` tries a few groups, and `tribunal bench fsp` measures \
+                        segments a second";
+
+/// Guessed from characters: nobody can be asked, for this reason; `hint` is a line of its own, or empty; `time` says why
+/// there is none.
+fn guessed(prepared: &Prepared<'_>, card: &Card, why: &str, hint: &str, time: &str) -> Result<Planned> {
     let plan = planned(prepared, &Panel::new(Arc::new(Characters), prepared.args.sampling.sampling()))?;
     let mut notes = plan.notes();
     notes.push(format!(
         "{why}: tokens are guessed from the characters of the prompts, for most languages to within a third; answers \
          are counted by their budgets alone{hint}"
     ));
-    let on_a_gpu = fits::of_card(card).map(|need| ("on a GPU".to_owned(), Room::find(None).verdict(&need)));
-    let estimates = weights(card).into_iter().chain(on_a_gpu).collect();
+    let time = Some(("time".to_owned(), time.to_owned()));
+    let estimates = weights(card).into_iter().chain(on_a_gpu(card, prepared.args)).chain(time).collect();
     Ok(Planned { plan, trial: Trial::default(), estimates, notes, signature: None })
+}
+
+/// Whether the model fits the GPU that is thought of; `None` where the card does not know its sizes.
+fn on_a_gpu(card: &Card, args: &Args) -> Option<(String, String)> {
+    let room = Room::find(args.run.device_memory);
+    fits::of_card(card).map(|need| ("on a GPU".to_owned(), room.verdict(&need)))
 }
 
 /// What the run takes with the models of this panel, without one question asked.

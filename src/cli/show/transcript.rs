@@ -40,7 +40,7 @@ pub fn text(record: &Record, calls: &[CallLine]) -> String {
 
 /// A question from the first turn that is not repeated on, and the answer.
 fn said(out: &mut String, content: &Content, n_repeated: usize) {
-    let Content { chat, reply, .. } = content;
+    let chat = &content.chat;
     for turn in &chat.turns()[n_repeated..] {
         block(out, name(turn.role), &turn.content);
     }
@@ -50,7 +50,7 @@ fn said(out: &mut String, content: &Content, n_repeated: usize) {
     if !chat.prefill.is_empty() {
         block(out, "start of the answer", &chat.prefill);
     }
-    block(out, "reply", reply);
+    block(out, "reply", content.shown());
 }
 
 fn verdict(out: &mut String, record: &Record) {
@@ -96,16 +96,18 @@ fn heading(out: &mut String, number: usize, of: usize, call: &CallLine) {
     let again = if call.attempt > 0 { ", asked again" } else { "" };
     let outcome = call.outcome.as_ref().map_or_else(String::new, |outcome| format!(": {outcome}"));
     let spelled = call.content.as_ref().map(|content| &content.spelled);
-    let logprob: f64 = spelled.map_or(0.0, |spelled| spelled.logprobs.iter().sum());
+    let n_answer = spelled.map_or(usage.generated, |spelled| spelled.tokens.len());
+    let logprob = spelled.filter(|_| n_answer > 0).map_or_else(String::new, |spelled| {
+        format!(", log-probability {:.3}", spelled.logprobs.iter().sum::<f64>())
+    });
     let _ = writeln!(
         out,
-        "\n=== {number}/{of} {} by {}{again}{outcome} ===\n{} prompt tokens ({} cached), {} answer tokens, log-probability \
-         {logprob:.3}{end}",
+        "\n=== {number}/{of} {} by {}{again}{outcome} ===\n{} prompt tokens ({} cached), {n_answer} answer \
+         tokens{logprob}{end}",
         plain(&call.stage),
         plain(&call.role),
         usage.prompt(),
-        usage.cached,
-        spelled.map_or(usage.generated, |spelled| spelled.tokens.len())
+        usage.cached
     );
 }
 

@@ -98,7 +98,7 @@ impl Conversations {
 
 impl Block {
     fn call(&mut self, line: &CallLine, content: &Content) -> Call {
-        let Content { chat, reply, .. } = content;
+        let chat = &content.chat;
         let mut turns: Vec<(&str, usize)> =
             (chat.turns().iter()).map(|turn| (name(turn.role), self.text(&turn.content))).collect();
         turns.extend(chat.untemplated().map(|text| ("prompt", self.text(text))));
@@ -114,7 +114,7 @@ impl Block {
             prompt: line.usage.prompt(),
             answer: line.usage.generated,
             turns,
-            reply: self.text(reply),
+            reply: self.text(content.shown()),
         }
     }
 

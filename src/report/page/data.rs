@@ -55,8 +55,15 @@ struct Mark<'a>(
 );
 
 /// The statuses in the order of their numbers.
-const STATUSES: [Status; 6] =
-    [Status::Ok, Status::Unparsable, Status::Refused, Status::Truncated, Status::TooLong, Status::Failed];
+const STATUSES: [Status; 7] = [
+    Status::Ok,
+    Status::Unparsable,
+    Status::Refused,
+    Status::Truncated,
+    Status::TooLong,
+    Status::Empty,
+    Status::Failed,
+];
 
 impl<'a> Data<'a> {
     /// Puts the judges' verdicts side by side; `domains` are those of documents, where they are known.
@@ -208,7 +215,7 @@ impl<'a> Data<'a> {
         let judges: Vec<Value> = (self.judges.iter())
             .map(|judge| {
                 json!({
-                    "name": judge.name, "human": judge.human, "signature": judge.signature, "warning": judge.warning, "misses": judge.misses,
+                    "name": judge.name, "human": judge.human, "signature": judge.signature, "warning": judge.warning, "about": judge.about,
                     "marks": judge.marks, "slices": judge.slices,
                 })
             })
@@ -239,7 +246,7 @@ struct Whole<'a> {
     domains: Vec<String>,
     systems: &'a [String],
     categories: &'a [String],
-    statuses: [&'static str; 6],
+    statuses: [&'static str; 7],
     /// Rows in a block of conversations.
     block: Option<usize>,
     /// The judges with conversations.

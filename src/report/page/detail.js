@@ -43,14 +43,21 @@ function card(data, index, row, cell, code) {
   const box = el("section", { class: "card", "aria-label": system }, el("h3", {}, ...named(system)));
   if (verdicts.length === 0) box.append(marked(cell[CELL.hypothesis], code, [], 0));
   if (cell[CELL.hypothesis].trim() === "") box.append(el("p", { class: "soft" }, "(an empty translation)"));
-  verdicts.forEach(({ verdict, judge }, nth) => {
+  // The text as each marked it, one below the other; what is said of the marks comes after all of them.
+  const texts = verdicts.map(({ verdict, judge }) => {
     const errors = verdict[VERDICT.errors];
     const open = (indices, mark, how) => tip(indices.map((i) => errors[i]), data, mark, how);
-    const text = marked(cell[CELL.hypothesis], code, errors, 0, open);
-    if (nth === 0) box.append(text);
+    return { judge, text: marked(cell[CELL.hypothesis], code, errors, 0, open) };
+  });
+  const shown = texts.filter(({ text }, nth) => nth === 0 || text.querySelector("mark"));
+  for (const { judge, text } of shown) {
+    if (shown.length > 1) box.append(el("p", { class: "soft small whose" }, data.judges[judge].name));
+    box.append(text);
+  }
+  verdicts.forEach(({ verdict, judge }, nth) => {
+    const errors = verdict[VERDICT.errors];
     const part = el("div", { class: "verdict" }, heading(data, verdict, judge));
-    if (nth > 0 && text.querySelector("mark")) part.append(text);
-    if (errors.length > 0) part.append(list(data, errors, nth === 0 ? text : part));
+    if (errors.length > 0) part.append(list(data, errors, texts[nth].text));
     if (data.talked.includes(judge)) part.append(conversation(data, index, cell[CELL.system], judge));
     box.append(part);
   });

@@ -22,7 +22,7 @@ function overview(data, go, chosen = { pair: data.pairs[0].join("–"), domain: 
     if (judge.warning) view.append(el("p", { class: "warning" }, judge.warning));
     if (!slice) { view.append(el("p", { class: "soft" }, "No verdict here.")); return; }
     view.append(standings(judge, slice, index, open));
-    if (judge.misses) view.append(el("p", { class: "soft" }, `Note: ${judge.misses}.`));
+    view.append(...judge.about.map((said) => el("p", { class: "soft about" }, `${said}.`)));
     const counts = count(data, index, chosen);
     view.append(el("div", { class: "columns" }, categories(data, counts, index, open), distribution(data, counts)));
     if (slice.contests.length > 0) view.append(contests(slice, index, open));
@@ -72,8 +72,16 @@ function standings(judge, slice, index, go) {
   const ranks = slice.contests.length > 0 ? " A new rank begins below a rule: some system above it is significantly better (p ≤ 0.05)." : "";
   const caption = `Mean score over ${over}; higher is better.${ranks}${severities.length > 0 ? " Errors are counted per segment." : ""}`;
   const more = few(slice.standings, line, body, 100, "system");
+  const gaps = el("div"), moreGaps = few(slice.standings.filter((s) => s.empty > 0), (s) => leftEmpty(s, slice), gaps, 20, "system");
   return el("div", {}, el("p", { class: "soft" }, caption), el("div", { class: "scroll" }, el("table", { class: "standings", "aria-label": caption },
-    el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), body)), more);
+    el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), body)), more, gaps, moreGaps);
+}
+
+/** What the empty translations of a system do to the means. */
+function leftEmpty(s, slice) {
+  const are = s.empty === 1 ? ["1 empty translation has", "is"] : [`${s.empty.toLocaleString("en")} empty translations have`, "are"];
+  const effect = slice.standings.length > 1 && slice.common !== null ? "with the same segments of the other systems" : "which costs the system nothing";
+  return el("p", { class: "soft empty" }, `${s.system}: ${are[0]} no verdict and ${are[1]} left out of the mean, ${effect}.`);
 }
 
 function categories(data, counts, index, go) {

@@ -103,7 +103,7 @@ function badges(data, row) {
     if (all + missing === 0) return;
     const who = human ? "raters" : "judges", said = counts.map((n, s) => n ? plural(n, `${SEVERITIES[s]} error`) : "").concat(missing ? plural(missing, "missing verdict") : "").filter(Boolean).join(", ");
     const title = `${name || "all systems"}, ${who}: ${said}`;
-    found.push(el("span", { class: `count ${all ? SEVERITIES[worst] : "neutral"}${human ? " human" : ""}`, title, "aria-label": title }, name ? el("i", {}, `${short(data, name)} `) : null, all ? counts.map((n, s) => n ? `${n}${"CMmn"[s]}` : "").filter(Boolean).join(" ") : "∅"));
+    found.push(el("span", { class: `count ${all ? SEVERITIES[worst] : "neutral"}${human ? " human" : ""}`, title, "aria-label": title }, name ? el("i", {}, short(data, name)) : null, all ? counts.map((n, s) => n ? `${n}${"CMmn"[s]}` : "").filter(Boolean).join(" ") : "∅"));
   };
   for (const human of [false, true]) {
     if (cells.length > 4) badge(of(cells, human), null, human);
@@ -112,16 +112,27 @@ function badges(data, row) {
   return found;
 }
 
-/** A few letters of a system's name that tell it from the others. */
+/** So many letters of a name stand in a badge. */
+const LABEL = 14;
+
+/** The words of a system's name that tell it from the others, as many as there is room for; its whole name has the title. */
 function short(data, name) {
   if (!data.labels) {
-    const [first, ...rest] = data.systems;
-    let n = 0;
-    while (n < first.length && rest.length > 0 && rest.every((other) => other[n] === first[n])) n++;
-    const from = Math.max(...["-", "_", "."].map((mark) => first.lastIndexOf(mark, n - 1))) + 1;
-    const bare = data.systems.map((system) => system.slice(n > 0 ? from : 0) || system);
-    const isAlone = (text) => bare.filter((other) => other.slice(0, 4) === text.slice(0, 4)).length === 1;
-    data.labels = new Map(data.systems.map((system, at) => [system, isAlone(bare[at]) ? bare[at].slice(0, 4) : `…${bare[at].slice(-2)}`]));
+    const words = data.systems.map((system) => system.split(/(?<=[-_./ ])/));
+    const same = (at) => words.every((each) => each.length > 1 && each.at(at) === words[0].at(at));
+    let [begin, end] = [0, 0];
+    const least = Math.min(...words.map((each) => each.length));
+    while (words.length > 1 && begin < least - 1 && same(begin)) begin++;
+    while (words.length > 1 && begin + end < least - 1 && same(-1 - end)) end++;
+    const own = words.map((each) => each.slice(begin, each.length - end));
+    const bare = (parts) => parts.join("").replace(/[-_./ ]+$/, "");
+    const fits = (parts) => bare(parts).length <= LABEL;
+    const first = (parts) => { let n = parts.length; while (n > 1 && !fits(parts.slice(0, n))) n--; return parts.slice(0, n); };
+    const last = (parts) => { let n = parts.length; while (n > 1 && !fits(parts.slice(-n))) n--; return parts.slice(-n); };
+    // Names that no few words tell apart stand there whole.
+    const labels = [first, last, (parts) => parts].map((some) => own.map((parts) => bare(some(parts))));
+    const chosen = labels.find((all) => new Set(all).size === all.length) ?? data.systems;
+    data.labels = new Map(data.systems.map((system, at) => [system, chosen[at] || system]));
   }
   return data.labels.get(name);
 }

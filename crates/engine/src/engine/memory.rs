@@ -42,6 +42,19 @@ pub fn check_limit(bytes: usize) -> Result<(), Error> {
     }
 }
 
+/// Refuses a cache that is larger than what is free beside the weights: a run would be ended by the system when it is half
+/// full.
+///
+/// # Errors
+/// [`Error::TooMuchCache`].
+pub fn check_free(asked: usize, loaded_bytes: usize, available: Option<usize>) -> Result<(), Error> {
+    let free = available.map(|free| free.saturating_sub(loaded_bytes));
+    match free.filter(|free| *free < asked) {
+        Some(free) => Err(Error::TooMuchCache { asked: size(asked), free: whole_size(free) }),
+        None => Ok(()),
+    }
+}
+
 /// The size of the cache when none is asked for: half of what is free once weights and adapters are loaded, at
 /// most 4 GiB.
 pub fn default_cache(loaded_bytes: usize) -> usize {
@@ -189,6 +202,18 @@ mod tests {
         assert_eq!(full.context_in(CARD), Some(32_768));
         let too_large = Need::new(QWEN_72B, 145_412_407_296, &Options::for_gpu());
         assert!(too_large.total() > CARD && too_large.context_in(CARD).is_none());
+    }
+
+    #[test]
+    fn a_cache_larger_than_the_memory_is_refused() {
+        const GIB: usize = 1 << 30;
+        let told = check_free(400 * GIB, GIB, Some(23 * GIB)).unwrap_err().to_string();
+        assert_eq!(
+            told,
+            "`--kv-cache 400GiB` is more than the memory that is free beside the weights, 22528MiB; hint: give less, \
+             or leave the option out: the program then takes what fits"
+        );
+        assert!(check_free(22 * GIB, GIB, Some(23 * GIB)).is_ok() && check_free(400 * GIB, 0, None).is_ok());
     }
 
     #[test]

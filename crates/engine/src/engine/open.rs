@@ -93,6 +93,9 @@ fn ready(
         let n_blocks = blocks(shares, kv_bytes, options)?;
         let kv_bytes = n_blocks * shares.block_bytes;
         memory::check_limit(loaded_bytes.saturating_add(kv_bytes))?;
+        if let Some(asked) = options.kv_bytes {
+            memory::check_free(asked, loaded_bytes, memory::available())?;
+        }
         let mut model = loaded(device, weights, adapters, options)?;
         model.reserve(n_blocks, options.kv)?;
         let limits = limits(options, options.step_tokens, None);

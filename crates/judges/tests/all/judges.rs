@@ -67,7 +67,7 @@ fn empty_texts() {
     let judge = judge("fsp:shots=0", &Settings::default());
     assert_eq!(judge.preview(&empty).len(), 3);
     let verdicts = run(&judge, &script, &empty);
-    assert!(matches!(&verdicts[0], Err(Error::Failed(reason)) if reason.contains("both empty")));
+    assert!(matches!(&verdicts[0], Err(Error::Empty(reason)) if reason.contains("both empty")));
     assert!(verdicts[1..].iter().all(Result::is_ok));
     let spans = |form: &Form| {
         let Form::Json { schema, texts } = form else { panic!("{form:?}") };

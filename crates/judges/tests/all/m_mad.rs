@@ -391,7 +391,7 @@ fn unusable_answers_at_every_stage() {
     assert!(matches!(verdicts[0], Err(Error::Truncated(1000))));
     let (verdicts, calls) =
         Cast::new().judge(&judge("", Preset::Strict), &[translation(("en", "de"), "", " ")]);
-    assert!(matches!(&verdicts[0], Err(Error::Failed(reason)) if reason.contains("both empty")));
+    assert!(matches!(&verdicts[0], Err(Error::Empty(reason)) if reason.contains("both empty")));
     assert!(
         calls.is_empty()
             && judge("", Preset::Strict).preview(&[translation(("en", "de"), "", "")]).is_empty()

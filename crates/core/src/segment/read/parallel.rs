@@ -36,7 +36,6 @@ pub fn parallel(files: &Parallel) -> Result<Input, Error> {
         notes.push(format!("source and translation are both said to be in `{}`", files.pair.0));
     }
     for (system, hypotheses) in translations(files, sources.len(), &mut notes)? {
-        note_copies(&system, &sources, &hypotheses, &mut notes);
         for (seg, hypothesis) in hypotheses.into_iter().enumerate() {
             segments.push(Segment {
                 system: system.clone(),
@@ -127,11 +126,7 @@ pub fn same_length(a: &Path, n_a: usize, b: &Path, n_b: usize) -> Result<(), Err
 pub fn note_empty(path: &Path, hypotheses: &[String], notes: &mut Vec<String>) {
     let empty: Vec<usize> = (0..hypotheses.len()).filter(|&i| hypotheses[i].trim().is_empty()).collect();
     if !empty.is_empty() {
-        notes.push(format!(
-            "`{}` has an empty translation on {}; it is judged as it stands",
-            path.display(),
-            line_list(&empty)
-        ));
+        notes.push(format!("`{}` has an empty translation on {}", path.display(), line_list(&empty)));
     }
 }
 
@@ -143,17 +138,6 @@ pub fn line_list(indices: &[usize]) -> String {
         (_, n) if n > 3 => format!("lines {} and {} more", shown.join(", "), n - 3),
         ([most @ .., last], _) => format!("lines {} and {last}", most.join(", ")),
         ([], _) => "no line".into(),
-    }
-}
-
-/// Translations that are their sources are allowed (some things are not translated); where most are, a file was mixed up.
-fn note_copies(system: &str, sources: &[String], hypotheses: &[String], notes: &mut Vec<String>) {
-    let copies = sources.iter().zip(hypotheses).filter(|(source, hypothesis)| source == hypothesis).count();
-    if copies * 2 > sources.len() {
-        notes.push(format!(
-            "the translation `{system}` is the source itself on {copies} of {} lines; is it the right file?",
-            sources.len()
-        ));
     }
 }
 

@@ -157,7 +157,7 @@ impl<'a> Segmenter<'a> {
         let (path, mut notes) = (self.path.display(), Vec::new());
         if !self.empty.is_empty() {
             let lines = parallel::line_list(&self.empty);
-            notes.push(format!("`{path}` has an empty translation on {lines}; it is judged as it stands"));
+            notes.push(format!("`{path}` has an empty translation on {lines}"));
         }
         if let (Some((line, found)), Some((src, tgt))) = (&self.other, self.pair) {
             notes.push(format!(
