@@ -8,6 +8,9 @@ use std::arch::x86_64::{
 
 use super::codes::{Codes, LINE};
 
+/// Groups of four values in a block.
+const N_GROUPS: usize = 8;
+
 /// Integers of 16 outputs for each of some rows.
 pub(super) type Integers<const R: usize> = [[__m256i; 2]; R];
 
@@ -70,7 +73,8 @@ unsafe fn four(x: *const i32, j: usize) -> __m256i {
     unsafe { _mm256_set1_epi32(x.add(j).read_unaligned()) }
 }
 
-/// The same, and the compiler does not know it: it would add products as a tree, whose parts do not fit the registers.
+/// The same sum, of which the compiler does not know whence it comes: it would add products as a tree, whose parts do not
+/// fit the registers.
 ///
 /// # Safety
 /// The machine has AVX2.
@@ -97,11 +101,11 @@ impl Arithmetic for Pairs {
             while j < first + N {
                 let n = C::IN_16_BITS.min(first + N - j);
                 if C::LINES > 8 {
-                    let [low, high] = pairs::<L, R, 2>(lines, x, j, n);
+                    let [low, high] = pairs::<C, L, R, 2>(lines, x, j, n);
                     add_fours(low, 1, &mut sums);
                     add_fours(high, 16, &mut sums);
                 } else {
-                    let [all] = pairs::<L, R, 1>(lines, x, j, n);
+                    let [all] = pairs::<C, L, R, 1>(lines, x, j, n);
                     add_fours(all, 1, &mut sums);
                 }
                 j += n;
@@ -139,7 +143,7 @@ unsafe fn add_fours<const R: usize>(pairs: Integers<R>, weight: i16, sums: &mut 
 /// # Safety
 /// The machine has AVX2; they fit 16 bits together.
 #[inline(always)]
-unsafe fn pairs<L: Lines, const R: usize, const PLANES: usize>(
+unsafe fn pairs<C: Codes, L: Lines, const R: usize, const PLANES: usize>(
     lines: L,
     x: [*const i32; R],
     j: usize,
@@ -155,7 +159,12 @@ unsafe fn pairs<L: Lines, const R: usize, const PLANES: usize>(
                     for r in 0..R {
                         let product = _mm256_maddubs_epi16(codes, four(x[r], j + i));
                         let sum = &mut sums[plane][r][half];
-                        *sum = if i == 0 { product } else { in_turn(_mm256_add_epi16(*sum, product)) };
+                        *sum = match i {
+                            0 => product,
+                            // Few products fit 16 bits: parts of one sum would stand beside parts of the next.
+                            _ if C::IN_16_BITS < N_GROUPS => in_turn(_mm256_add_epi16(*sum, product)),
+                            _ => _mm256_add_epi16(*sum, product),
+                        };
                     }
                 }
             }
