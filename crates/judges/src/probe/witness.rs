@@ -77,6 +77,8 @@ fn repeated(segment: &Segment) -> Vec<ErrorSpan> {
 /// A word, in bytes of its text.
 struct Word<'a> {
     text: &'a str,
+    /// What is compared: a phrase that begins a sentence begins with a capital the first time only.
+    lower: String,
     start: usize,
     end: usize,
     /// Only blanks, commas and stops stand between the word before and this one.
@@ -91,7 +93,7 @@ fn words(text: &str) -> Vec<Word<'_>> {
             let between = &text[end..start];
             end = start + piece.len();
             let goes_on = between.chars().all(|c| c.is_whitespace() || ",.;、，。".contains(c));
-            Word { text: piece, start, end, goes_on }
+            Word { text: piece, lower: piece.to_lowercase(), start, end, goes_on }
         })
         .collect()
 }
@@ -122,7 +124,7 @@ fn loops(words: &[Word<'_>]) -> Vec<Loop> {
 /// How often the phrase of `period` words at `at` stands in a row.
 fn times(words: &[Word<'_>], at: usize, period: usize) -> usize {
     let same = (at + period..words.len())
-        .take_while(|&i| words[i].goes_on && words[i].text == words[i - period].text)
+        .take_while(|&i| words[i].goes_on && words[i].lower == words[i - period].lower)
         .count();
     same / period + 1
 }
@@ -170,6 +172,8 @@ mod tests {
         check(("en", "de"), "So it is, it is, it is.", "So ist es, ist es, ist es.", &[]);
         check(("en", "de"), "Very good", "Sehr sehr sehr gut", &[]);
         check(("en", "de"), "Very good", "Sehr gut gut gut gut", &[("gut gut gut gut", 5, AGAIN)]);
+        let thanks = "Thank you all thank you all thank you all";
+        check(("zh", "en"), "谢谢大家", thanks, &[(thanks, 0, AGAIN)]);
         check(("zh", "en"), "叮叮叮", "Ding ding ding ding", &[]);
         check(("zh", "en"), "哈", "a a a a a", &[]);
         check(("en", "de"), "A \"b\"", "er \"er\" er (er) er", &[]);
