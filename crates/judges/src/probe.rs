@@ -57,8 +57,8 @@ pub const METHOD: Method = Method {
              a word left untranslated; its means do not rank systems: on WMT23 chrF did that better",
     ),
     marks: Some(
-        "the score is predicted apart from the marks, so their penalties do not add up to it, and a text with no marks can \
-         score below 0; the confidence of a mark is the share of raters who, as predicted, would mark its likeliest word",
+        "the score is predicted apart from the marks and is not the sum of their penalties; a mark's `confidence` is the \
+         predicted share of raters who would mark its likeliest word",
     ),
     granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
