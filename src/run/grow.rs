@@ -81,11 +81,10 @@ impl FolderState {
                 remove(&folder.path(name))?;
             }
         }
-        if self.has_grown {
+        // A shard that is not the first began without copies; whoever goes on with its folder may be the first, or the whole.
+        if shard.index == 1 && (self.has_grown || !folder.path(input::INPUT).exists()) {
+            materials::keep(folder.dir(), copies)?;
             input::keep(folder.dir(), segments, shard)?;
-            if shard.index == 1 {
-                materials::keep(folder.dir(), copies)?;
-            }
         }
         match &self.new {
             Some(run) => folder.write(RUN, &json_lines(std::slice::from_ref(run))),

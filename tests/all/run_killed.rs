@@ -102,6 +102,16 @@ fn a_copy_that_was_being_written_is_no_file_of_the_run() {
     assert_eq!(fs::read_dir(copies).unwrap().count(), 1, "what nobody will finish is gone");
 }
 
+#[test]
+fn a_folder_that_a_later_shard_began_has_its_input_once_it_is_whole() {
+    let small = SmallRun::new(3);
+    said(small.score("out", &["--shard", "2/3"]));
+    assert!(!small.at("out/input.jsonl").exists());
+    said(small.score("out", &[]));
+    let (code, text) = said(small.tribunal(&["verify", "out", "--without-model"]));
+    assert_eq!(code, 0, "{text}");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_signal_ends_a_run_between_two_lines() {
