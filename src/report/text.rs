@@ -62,10 +62,23 @@ pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> 
     parts.push(missing(summary, look));
     // Last, where it is still to be seen when all has been printed.
     parts.push(
-        tables(summary, shown.names_errors, look) + &of_judge(summary, look) + &unfinished(summary, look),
+        tables(summary, shown.names_errors, look)
+            + &apart(summary, look)
+            + &of_judge(summary, look)
+            + &unfinished(summary, look),
     );
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
+}
+
+/// What tells systems apart, once all that is compared is there.
+fn apart(summary: &Summary, look: Look) -> String {
+    let mut common = summary.pairs.values().chain(std::iter::once(&summary.common)).flatten();
+    if summary.unjudged > 0 || !common.any(|common| common.units > 0) {
+        return String::new();
+    }
+    let said = "systems: by name; `tribunal compare RUN` says which differ by more than chance";
+    marked::wrapped(said, look.width).into_iter().map(|line| line + "\n").collect()
 }
 
 /// What a reader of scores and marks must know of the judge.
@@ -142,9 +155,6 @@ fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, 
     }
     let mut below = what_scores_are(uneven, names_errors);
     systems.iter().filter(|s| s.empty > 0).for_each(|s| below += &left_empty(s, uneven));
-    if systems.len() > 1 && uneven.is_none_or(|common| common.units > 0) {
-        below += "systems: by name; `tribunal compare RUN` says which differ by more than chance\n";
-    }
     let below = below.lines().flat_map(|line| marked::wrapped(line, look.width)).map(|line| line + "\n");
     aligned(&rows, look) + &below.collect::<String>()
 }

@@ -132,7 +132,6 @@ fn an_unfinished_run_says_what_is_left() {
     a              2  -1.00       50%      0.00   0.00   1.00
     b              2      -        0%         -      -      -
     score: the mean over segments with a verdict, higher is better; errors are counted per segment
-    systems: by name; `tribunal compare RUN` says which differ by more than chance
     scale: negative penalty, 0 is best and higher is better
     the run is not finished: 3 of 4 verdicts are not there yet; its command again continues it
     ");
