@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use super::{args::Pair, compare, raters, trained};
 use crate::{
     files,
-    judges::registry,
+    judges::{Method, registry},
     meta::testset::TestSet,
     report::{
         self,
@@ -274,10 +274,8 @@ fn name(all: &[PathBuf], path: &Path) -> String {
 
 /// What a reader must know of the method.
 fn about(signature: &Signature) -> Vec<String> {
-    let Some(method) = signature.get("method").and_then(|name| registry::find(name).ok()) else {
-        return Vec::new();
-    };
-    std::iter::once(format!("scale: {}", method.scale)).chain(method.cautions()).collect()
+    let method = signature.get("method").and_then(|name| registry::find(name).ok());
+    method.map_or_else(Vec::new, Method::about)
 }
 
 /// The warning of a run whose output looks degenerate.

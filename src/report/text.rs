@@ -84,8 +84,12 @@ fn apart(summary: &Summary, look: Look) -> String {
 /// What a reader of scores and marks must know of the judge.
 fn of_judge(summary: &Summary, look: Look) -> String {
     let Some(method) = summary.method() else { return String::new() };
-    let said = std::iter::once(format!("scale: {}", method.scale)).chain(method.cautions());
-    said.flat_map(|line| marked::wrapped(&line, look.width)).map(|line| line + "\n").collect()
+    method
+        .about()
+        .into_iter()
+        .flat_map(|line| marked::wrapped(&line, look.width))
+        .map(|line| line + "\n")
+        .collect()
 }
 
 /// What a reader of the means must know of a run that is not finished.

@@ -41,11 +41,12 @@ pub struct Method {
 }
 
 impl Method {
-    /// What a reader of its verdicts must know, as sentences without full stops.
+    /// What a reader of its verdicts must know, its scale first, as sentences without full stops.
     #[must_use]
-    pub fn cautions(&self) -> Vec<String> {
-        let said = [self.marks, self.misses].into_iter().flatten();
-        said.map(|said| format!("{}: {said}", self.name)).collect()
+    pub fn about(&self) -> Vec<String> {
+        let cautions = [self.marks, self.misses].into_iter().flatten();
+        let cautions = cautions.map(|said| format!("{}: {said}", self.name));
+        std::iter::once(format!("scale: {}", self.scale)).chain(cautions).collect()
     }
 
     /// Reads `option=value,...` against the method's options.

@@ -11,7 +11,7 @@ use crate::{
         shapes::{self, Shape},
     },
     cli::{args::EngineArgs, panel, table::Table},
-    engine::Device,
+    engine::{Device, DeviceError},
 };
 
 /// What is measured of a GPU.
@@ -76,7 +76,7 @@ struct Report {
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let shape = Shape::named(&args.shape)?;
     if let Err(reason) = Device::named("cuda") {
-        bail!("{}", no_gpu(&reason.to_string()));
+        bail!("{}", no_gpu(&reason));
     }
     let options = panel::options(&args.engine)?;
     let gpus = options.device.gpus();
@@ -120,12 +120,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
 }
 
 /// Why there is nothing to measure. What a run would do instead, on a CPU, is none of it.
-fn no_gpu(reason: &str) -> String {
-    let (reason, _) = reason.split_once("hint:").unwrap_or((reason, ""));
+fn no_gpu(error: &DeviceError) -> String {
+    let reason = match error {
+        DeviceError::NotBuilt(_) => "this binary was built without CUDA".to_owned(),
+        DeviceError::NoDevice { reason, .. } => format!("no CUDA device: {reason}"),
+        other => other.to_string(),
+    };
     format!(
-        "`bench gpu` needs a GPU: {}\nhint: call it where `nvidia-smi` lists one, with a build that has CUDA (`scripts/cuda/build.sh`); \
-         `tribunal bench ops` measures a CPU",
-        reason.trim_end_matches([';', ' ', '\n'])
+        "`bench gpu` needs a GPU: {reason}\nhint: call it where `nvidia-smi` lists one, with a build that has CUDA \
+         (`scripts/cuda/build.sh`); `tribunal bench ops` measures a CPU"
     )
 }
 

@@ -16,8 +16,8 @@ use codes::{Codes, Eight, Five, Four, Six, Split};
 use dot::{Arithmetic, Fours, Pairs};
 use scales::{Minimum, Plain, Scales, Sixteen, Super};
 
-/// The kernel of a product with the instructions of a tier. Each format has a function of its own: in one of them all the
-/// compiler kept less in registers, and 4-bit products had 0.6 of their speed.
+/// The kernel of a product with the instructions of a tier. Each format has a function of its own: one of them all
+/// had 0.6 of the speed of 4-bit products in programs with one thread, for a reason that was not found.
 macro_rules! kernel {
     ($name:ident, $features:literal) => {
         #[inline(never)]

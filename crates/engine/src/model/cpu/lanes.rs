@@ -251,8 +251,8 @@ impl Stored for bf16 {
     }
 }
 
-/// A polynomial by Horner's rule, the highest coefficient first. Counted by hand: an array's own iterator stays a loop,
-/// which costs attention a twentieth of its time.
+/// A polynomial by Horner's rule, the highest coefficient first. Counted by hand: with an array's own iterator it
+/// stays a loop in the machine code.
 #[inline(always)]
 fn polynomial<L: Lanes, const N: usize>(x: L, coefficients: [f32; N]) -> L {
     let mut sum = L::splat(coefficients[0]);

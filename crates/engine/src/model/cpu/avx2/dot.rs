@@ -7,9 +7,10 @@ use std::arch::x86_64::{
 };
 
 use super::codes::{Codes, LINE};
+use crate::model::cpu::layout::BLOCK;
 
 /// Groups of four values in a block.
-const N_GROUPS: usize = 8;
+const N_GROUPS: usize = BLOCK / 4;
 
 /// Integers of 16 outputs for each of some rows.
 pub(super) type Integers<const R: usize> = [[__m256i; 2]; R];
