@@ -73,7 +73,7 @@ fn bench_gpu_measures_a_shape_and_says_what_it_does_not_know() {
     }
     let refused = bench(&["--device", "cpu", "--shape", "tiny"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("needs a GPU"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("measures a GPU, not `--device cpu`"));
 }
 
 /// Runs the binary with the emulated GPU as some variables say.
