@@ -21,6 +21,8 @@ def test_data_frames(run):
     frame = tribunal.read(run).to_frame()
     assert list(frame["score"].fillna(99)) == [-1.0, 0.0, -5.0, 99]
     assert list(frame["n_errors"]) == [1, 0, 0, 0]
+    assert list(frame["interval_low"].fillna(99)) == [99, -5.0, 99, 99]
+    assert tribunal.read(run)[1].interval == (-5.0, 0.0) and tribunal.read(run)[0].interval is None
     errors = tribunal.read(run).to_frame(errors=True)
     assert list(errors["span"]) == ["😀 sagt"] and list(errors["system"]) == ["a"]
 
@@ -34,6 +36,7 @@ def test_a_data_frame_without_pandas_says_what_to_install(run, monkeypatch):
 def test_notebooks_show_spans_and_never_markup(run):
     html = tribunal.read(run)._repr_html_()
     assert "<mark" in html and "😀 sagt</mark>" in html
+    assert "score 0 (90%: -5.0 to 0.0)" in html
     assert "&lt;b&gt;0&lt;/b&gt;" in html and "<b>0</b>" not in html and "<i>why</i>" not in html
     assert "no verdict, refused: refused it" in html
 

@@ -59,20 +59,24 @@ class Verdict:
     status: str
     reason: str | None
     errors: list[ErrorSpan] = field(default_factory=list)
+    #: Between which scores raters score nine in ten translations with this score; None where the method does not know.
+    interval: tuple[float, float] | None = None
     #: The position of its row in the data that was scored, from 0; None where it is not about a single row.
     row: int | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, line: dict[str, Any]) -> Verdict:
         """A line of `verdicts.jsonl`."""
-        known = {name: line.get(name) for name in cls.__dataclass_fields__ if name not in ("errors", "row")}
+        known = {name: line.get(name) for name in cls.__dataclass_fields__ if name not in ("errors", "interval", "row")}
         names = ErrorSpan.__dataclass_fields__
         errors = [ErrorSpan(**{k: v for k, v in error.items() if k in names}) for error in line.get("errors", [])]
-        return cls(**known, errors=errors)  # type: ignore[arg-type]
+        interval = tuple(line["interval"]) if line.get("interval") else None
+        return cls(**known, errors=errors, interval=interval)  # type: ignore[arg-type]
 
     def _repr_html_(self) -> str:
         place = " · ".join(part for part in (self.system, self.doc, "" if self.seg is None else f"segment {self.seg + 1} (id {self.seg})") if part)
-        said = f"score {self.score:g}" if self.score is not None else f"no verdict, {self.status}: {self.reason}"
+        within = f" (90%: {self.interval[0]:.1f} to {self.interval[1]:.1f})" if self.interval else ""
+        said = f"score {self.score:g}{within}" if self.score is not None else f"no verdict, {self.status}: {self.reason}"
         rows = "".join(
             f"<li><b>{escape(e.severity)}</b> {escape(_category(e))} <q>{escape(e.span)}</q> {escape(e.explanation or '')}</li>"
             for e in self.errors
@@ -184,9 +188,18 @@ class Verdicts(Sequence[Verdict]):
             rows = [{**{key: getattr(v, key) for key in keys}, **asdict(e)} for v in self for e in v.errors]
             columns = [*keys, *ErrorSpan.__dataclass_fields__]
             return self._joined(pandas, rows, columns, [v for v in self for _ in v.errors])
-        names = [name for name in Verdict.__dataclass_fields__ if name not in ("errors", "row")]
-        rows = [{**{name: getattr(v, name) for name in names}, "n_errors": len(v.errors), "errors": v.errors} for v in self]
-        return self._joined(pandas, rows, [*names, "n_errors", "errors"], list(self))
+        names = [name for name in Verdict.__dataclass_fields__ if name not in ("errors", "interval", "row")]
+        rows = [
+            {
+                **{name: getattr(v, name) for name in names},
+                **dict(zip(("interval_low", "interval_high"), v.interval or (None, None))),
+                "n_errors": len(v.errors),
+                "errors": v.errors,
+            }
+            for v in self
+        ]
+        columns = [*names, "interval_low", "interval_high", "n_errors", "errors"]
+        return self._joined(pandas, rows, columns, list(self))
 
     def _joined(self, pandas: Any, rows: list[dict[str, Any]], columns: list[str], of: list[Verdict]) -> pandas.DataFrame:
         """A frame whose rows are about these verdicts, with what the data says of them beside."""

@@ -66,6 +66,7 @@ fn blank(annotation: &Annotation) -> Record {
         raw: None,
         direction: Direction::Higher,
         quality_score: None,
+        interval: None,
         errors: Vec::new(),
         status: Status::Ok,
         reason: None,

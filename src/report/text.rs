@@ -406,7 +406,7 @@ fn unit(record: &Record, look: Look) -> String {
         let _ = write!(title, " · {}", numbered(seg));
     }
     let mut verdict = match record.score {
-        Some(value) => format!("score {}", score(Some(value))),
+        Some(value) => format!("score {}{}", score(Some(value)), record.interval_said()),
         None => format!("no verdict: {}", record.status.name()),
     };
     if let Some(quality) = record.quality_score.filter(|_| record.quality_score != record.score) {

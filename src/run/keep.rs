@@ -157,6 +157,7 @@ mod tests {
             raw: difficulty,
             direction: Direction::Lower,
             quality_score: None,
+            interval: None,
             errors: Vec::new(),
             status: if difficulty.is_some() { Status::Ok } else { Status::Unparsable },
             reason: None,

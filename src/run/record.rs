@@ -35,6 +35,9 @@ pub struct Record {
     pub direction: Direction,
     /// Direct assessment 0..=100 where the method asks for one; higher is better.
     pub quality_score: Option<f64>,
+    /// Between which scores raters' scores of nine in ten such translations lie, where the method knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
     pub errors: Vec<ErrorSpan>,
     pub status: Status,
     pub reason: Option<String>,
@@ -203,6 +206,7 @@ impl Record {
                     raw: None,
                     direction: judge.direction,
                     quality_score: None,
+                    interval: None,
                     errors: Vec::new(),
                     status: Status::Ok,
                     reason: None,
@@ -213,6 +217,12 @@ impl Record {
             .collect()
     }
 
+    /// The score's interval in words, ` (90%: -12.0 to -0.5)`; empty without one.
+    #[must_use]
+    pub fn interval_said(&self) -> String {
+        self.interval.map_or_else(String::new, |[low, high]| format!(" (90%: {low:.1} to {high:.1})"))
+    }
+
     fn said(self, verdict: Result<Verdict, judges::Error>) -> Self {
         match verdict {
             Ok(v) if v.score.is_finite() && v.raw.is_finite() => Self {
@@ -220,6 +230,7 @@ impl Record {
                 score: Some(v.score + 0.0),
                 raw: Some(v.raw + 0.0),
                 quality_score: v.quality_score.filter(|q| q.is_finite()),
+                interval: v.interval.filter(|ends| ends.iter().all(|end| end.is_finite())),
                 errors: v.errors,
                 ..self
             },

@@ -96,6 +96,39 @@ fn a_fit_is_made_used_and_verified() {
 }
 
 #[test]
+fn an_interval_is_kept_confirmed_shown_and_exported() {
+    let small = SmallRun::new(2);
+    rated(&small);
+    fit(&small, "few.json", &[]);
+    let mut fitted: serde_json::Value = serde_json::from_str(&small.read("few.json")).unwrap();
+    assert!(fitted["ladders"]["en-de"]["bands"].is_null(), "too few ratings for a band");
+    fitted["ladders"]["en-de"]["bands"] = serde_json::json!([[-90.0, -99.0, 0.0], [0.0, -9.0, 0.0]]);
+    fs::write(small.at("fit.json"), fitted.to_string()).unwrap();
+    let mut score = small.tribunal(&["score", "--input", "input.jsonl", "--out", "out", "--quiet"]);
+    score.args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB"]).arg("--model").arg(tiny());
+    let (code, text) = said(score);
+    assert!(code == 0 && text.contains(" (90%: -"), "{text}");
+    for line in small.read("out/verdicts.jsonl").lines() {
+        let verdict: serde_json::Value = serde_json::from_str(line).unwrap();
+        let (score, [low, high]) = (
+            verdict["score"].as_f64().unwrap(),
+            [0, 1].map(|end| verdict["interval"][end].as_f64().unwrap()),
+        );
+        assert!((low - (score - 9.0)).abs() < 1e-9 && high.abs() < 1e-9, "{verdict}");
+    }
+    let (code, text) = said(small.tribunal(&["verify", "out"]));
+    assert!(code == 0 && text.contains("confirmed"), "{text}");
+    said(small.tribunal(&["export", "out", "--as", "csv", "--out", "out.csv"]));
+    let table = small.read("out.csv");
+    assert!(table.lines().next().unwrap().contains(",quality_score,interval_low,interval_high,"), "{table}");
+    // A verdict whose interval was changed is not the one that the model gave.
+    let changed = small.read("out/verdicts.jsonl").replacen("\"interval\":[-", "\"interval\":[-1", 1);
+    fs::write(small.at("out/verdicts.jsonl"), changed).unwrap();
+    let (code, text) = said(small.tribunal(&["verify", "out"]));
+    assert!(code == 1 && !text.contains("confirmed"), "{text}");
+}
+
+#[test]
 fn what_a_reader_is_told_of_scores_marks_and_empty_translations() {
     let small = SmallRun::new(2);
     rated(&small);

@@ -64,12 +64,9 @@ pub struct Difficulty {
 impl Judging for Difficulty {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let Some(first) = group.first() else { return Vec::new() };
-        let verdict = self.rate(panel, first).map(|difficulty| Verdict {
-            score: -difficulty,
-            raw: difficulty,
-            quality_score: None,
-            errors: Vec::new(),
-        });
+        let verdict = self
+            .rate(panel, first)
+            .map(|difficulty| Verdict { raw: difficulty, ..Verdict::new(-difficulty, Vec::new()) });
         vec![verdict; group.len()]
     }
 }

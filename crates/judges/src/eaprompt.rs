@@ -284,7 +284,7 @@ impl EaPrompt {
         }
         // Not `-penalty`: no errors score 0, not -0.
         let score = 0.0 - errors.iter().map(|e| e.weight).sum::<f64>();
-        Verdict { score, raw: score, quality_score: None, errors }
+        Verdict::new(score, errors)
     }
 
     /// The question of stage 1 about a segment, after its examples.

@@ -335,7 +335,7 @@ impl Fsp {
         let sum = weights.score(&errors);
         let by_quality = quality_score.filter(|_| self.scoring.by_quality());
         let (score, raw) = by_quality.map_or((sum, sum), |raw| (mean(1), raw));
-        Ok(Verdict { score, raw, quality_score, errors })
+        Ok(Verdict { raw, quality_score, ..Verdict::new(score, errors) })
     }
 
     /// The question about one focus; all questions of a group (of a window) begin with the same bytes, up to

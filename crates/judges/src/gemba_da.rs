@@ -94,7 +94,7 @@ impl Judging for GembaDa {
             let panel = panel.about(idx);
             let raw = self.assess(&panel, segment)?;
             let score = if self.expected { self.expect(&panel, segment)? } else { raw };
-            Ok(Verdict { score, raw, quality_score: Some(raw), errors: Vec::new() })
+            Ok(Verdict { raw, quality_score: Some(raw), ..Verdict::new(score, Vec::new()) })
         })
     }
 }

@@ -108,7 +108,7 @@ impl Judging for GembaEsa {
             let score = if self.expected { self.expect(&panel, segment, &answer)? } else { raw };
             let (source, target) = (&segment.source, &segment.hypothesis);
             let (errors, _) = mqm::assess(errors, source, target, self.preset.repeats(), self.weights);
-            Ok(Verdict { score, raw, quality_score: Some(raw), errors })
+            Ok(Verdict { raw, quality_score: Some(raw), ..Verdict::new(score, errors) })
         })
     }
 }

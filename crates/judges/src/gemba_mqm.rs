@@ -239,7 +239,7 @@ impl GembaMqm {
         };
         confidence::note(&reply, "error_span", &mut errors);
         let (errors, score) = mqm::assess(errors, source, target, self.preset.repeats(), self.weights);
-        Ok(Verdict { score, raw: score, quality_score: None, errors })
+        Ok(Verdict::new(score, errors))
     }
 
     /// GEMBA's own loop, reading and score; the errors are located besides.
@@ -250,7 +250,7 @@ impl GembaMqm {
             let mut errors = blocks.errors();
             confidence::note(reply, "error_span", &mut errors);
             mqm::locate::place(&mut errors, &texts.source, &texts.target);
-            Some(Verdict { score: blocks.score(), raw: blocks.score(), quality_score: None, errors })
+            Some(Verdict::new(blocks.score(), errors))
         })
     }
 

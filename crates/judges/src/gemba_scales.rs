@@ -142,7 +142,7 @@ impl Judging for GembaScale {
             let raw = self.assess(&panel, segment)?;
             let score = if self.expected { self.expect(&panel, segment)? } else { raw };
             let quality_score = (self.scale == Scale::Sqm).then_some(raw);
-            Ok(Verdict { score, raw, quality_score, errors: Vec::new() })
+            Ok(Verdict { raw, quality_score, ..Verdict::new(score, Vec::new()) })
         })
     }
 }

@@ -249,7 +249,7 @@ impl HiMate {
         };
         let (errors, score) =
             mqm::assess(errors, &segment.source, &segment.hypothesis, self.preset.repeats(), self.weights);
-        Ok(Verdict { score, raw: score, quality_score: None, errors })
+        Ok(Verdict::new(score, errors))
     }
 
     /// All tier-2 agents at once.

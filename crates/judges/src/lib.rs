@@ -275,7 +275,18 @@ pub struct Verdict {
     pub raw: f64,
     /// Direct assessment 0..=100 where the method asks for one; higher is better.
     pub quality_score: Option<f64>,
+    /// Between which scores raters' scores of nine in ten such translations lie, lower first, where the method knows. Unit:
+    /// that of the score.
+    pub interval: Option<[f64; 2]>,
     pub errors: Vec<ErrorSpan>,
+}
+
+impl Verdict {
+    /// A verdict whose score is on the method's own scale, with nothing besides.
+    #[must_use]
+    pub fn new(score: f64, errors: Vec<ErrorSpan>) -> Self {
+        Self { score, raw: score, quality_score: None, interval: None, errors }
+    }
 }
 
 /// What to know before a method that gives empty translations no verdict is asked about some; `None` where there are none.

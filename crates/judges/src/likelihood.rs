@@ -212,7 +212,7 @@ impl Likelihood {
         let by_direction = values.chunks(self.readings.len() / self.directions.len());
         let net = by_direction.map(|values| values[0] - values.get(1).copied().unwrap_or_default());
         let score = net.sum::<f64>() / self.directions.len() as f64;
-        Verdict { score, raw: score, quality_score: None, errors: Vec::new() }
+        Verdict::new(score, Vec::new())
     }
 }
 

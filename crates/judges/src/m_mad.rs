@@ -281,7 +281,7 @@ impl MMad {
         let errors = self.conclude(panel, segment, &viewpoints)?;
         let (errors, score) =
             mqm::assess(errors, &segment.source, &segment.hypothesis, self.preset.repeats(), self.weights);
-        Ok(Verdict { score, raw: score, quality_score: None, errors })
+        Ok(Verdict::new(score, errors))
     }
 
     /// Stages 1 and 2 of one dimension.

@@ -178,7 +178,7 @@ pub fn verdict(fit: &Fit, weights: &Weights, segment: &Segment, seen: &Seen) -> 
     let words = spans::words(&segment.hypothesis, &seen.ends, &fit.chances(seen));
     let mut errors = spans::errors(&words, &segment.hypothesis, fit.budget(score, &pair), fit);
     weights.weigh(&mut errors);
-    Verdict { score, raw: score, quality_score: None, errors }
+    Verdict { interval: fit.interval(score, &pair), ..Verdict::new(score, errors) }
 }
 
 /// The prompt files in force.

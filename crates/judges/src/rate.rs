@@ -433,6 +433,6 @@ impl Session<'_> {
             let texts = (&self.segment.source[..], &self.segment.hypothesis[..]);
             last.evaluation.errors(texts, self.judge.preset.repeats())
         });
-        Verdict { score, raw: score, quality_score: None, errors }
+        Verdict::new(score, errors)
     }
 }

@@ -206,13 +206,13 @@ impl RubricMqm {
         if self.preset == Preset::Code {
             let raw = code::score(&errors, self.scenario);
             let score = if self.penalty_over_100() { 0.0 - raw } else { raw };
-            return Ok(Verdict { score, raw, quality_score: None, errors });
+            return Ok(Verdict { raw, ..Verdict::new(score, errors) });
         }
         if self.scenario.scale().is_none() {
             self.weights.weigh(&mut errors);
         }
         let score = self.score(&errors);
-        Ok(Verdict { score, raw: score, quality_score: None, errors })
+        Ok(Verdict::new(score, errors))
     }
 
     /// One question about these texts and its answer.

@@ -57,6 +57,7 @@ fn merge(samples: Vec<Result<Verdict, Error>>, n: usize) -> Result<Verdict, Erro
         score: mean(|verdict| verdict.score),
         raw: mean(|verdict| verdict.raw),
         quality_score: (!quality.is_empty()).then(|| quality.iter().sum::<f64>() / quality.len() as f64),
+        interval: None,
         errors: spans(&verdicts),
     })
 }
@@ -129,7 +130,7 @@ mod tests {
         let gemba = weights::find("gemba").unwrap();
         let (source, target) = ("the old bank", "die alte Bank am Fluss");
         let (errors, _) = mqm::assess(errors.collect(), source, target, Repeats::Merged, gemba);
-        Verdict { score, raw: -score, quality_score: None, errors }
+        Verdict { raw: -score, ..Verdict::new(score, errors) }
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Judging for Chain {
                 let next = Chat::new().user(format!("And {letter} of {}?", segment.source));
                 panel.ask(Role::Judge, Stage::new("next"), &next, &Form::Text)?;
             }
-            Ok(Verdict { score: 0.0, raw: 0.0, quality_score: None, errors: Vec::new() })
+            Ok(Verdict::new(0.0, Vec::new()))
         };
         group.iter().enumerate().map(of).collect()
     }

@@ -107,6 +107,7 @@ fn verdict(judged: &Record, score: f64, errors: Vec<ErrorSpan>) -> Record {
         raw: Some(score),
         direction: crate::run::record::Direction::Higher,
         quality_score: None,
+        interval: None,
         errors,
         status: crate::run::Status::Ok,
         reason: None,

@@ -64,7 +64,11 @@ fn verdict(out: &mut String, record: &Record) {
         (Some(score), _) => {
             let raw = record.raw.filter(|raw| raw.to_bits() != score.to_bits());
             let quality = record.quality_score.map_or_else(String::new, |q| format!(", quality {q}"));
-            format!("score {score}{}{quality}", raw.map_or_else(String::new, |raw| format!(" (raw {raw})")))
+            let interval = record.interval_said();
+            format!(
+                "score {score}{}{interval}{quality}",
+                raw.map_or_else(String::new, |raw| format!(" (raw {raw})"))
+            )
         }
         (None, reason) => {
             format!("no verdict, {}: {}", record.status.name(), reason.as_deref().unwrap_or("no reason"))

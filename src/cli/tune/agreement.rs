@@ -38,6 +38,10 @@ pub struct Held {
     /// Spoilt translations, and those of them that score less than what they were.
     spoilt: usize,
     found: usize,
+    /// Translations whose verdict has an interval, those that raters score within it, and the intervals' widths together.
+    with_interval: usize,
+    within: usize,
+    width: f64,
 }
 
 impl Held {
@@ -50,6 +54,11 @@ impl Held {
         self.gold.push(gold);
         self.metric.push(verdict.score);
         self.lengths.push(segment.hypothesis.chars().count() as f64);
+        if let Some([low, high]) = verdict.interval {
+            self.with_interval += 1;
+            self.within += usize::from((low..=high).contains(&gold));
+            self.width += high - low;
+        }
         let group = self.groups.entry((segment.doc.clone(), segment.seg, *n_joined)).or_default();
         group.0.push(gold);
         group.1.push(verdict.score);
@@ -93,6 +102,8 @@ impl Held {
             ("errors a translation, judge", Some(self.errors[1] as f64 / n)),
             ("without errors, raters", Some(self.clean[0] as f64 / n)),
             ("spoilt translations below what they were", Some(self.found as f64 / self.spoilt as f64)),
+            ("within the interval", Some(self.within as f64 / self.with_interval as f64)),
+            ("width of the interval", Some(self.width / self.with_interval as f64)),
             ("without errors, judge", Some(self.clean[1] as f64 / n)),
         ];
         let is_defined = |value: &f64| value.is_finite();
@@ -186,7 +197,7 @@ mod tests {
         ];
         let report = report(&segment, &marked, &named);
         let errors = Some(read.iter().map(|marked| marked.located(&segment).unwrap()).collect());
-        let verdict = Verdict { score: -1.0, raw: -1.0, quality_score: None, errors: named };
+        let verdict = Verdict::new(-1.0, named);
         let mut held = Held::default();
         held.add(&Rated::by_one(segment, errors), &verdict, weights::find("wmt").unwrap());
         let figures = held.figures();

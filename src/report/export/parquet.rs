@@ -99,6 +99,8 @@ fn columns() -> Vec<Column> {
         Column("score", Number(|r| r.score)),
         Column("raw", Number(|r| r.raw)),
         Column("quality_score", Number(|r| r.quality_score)),
+        Column("interval_low", Number(|r| r.interval.map(|[low, _]| low))),
+        Column("interval_high", Number(|r| r.interval.map(|[_, high]| high))),
         Column("status", Text(|r| Some(r.status.name()))),
         Column("reason", Text(|r| r.reason.as_deref())),
         Column("n_errors", Whole(|r| Some(r.errors.len() as i64))),

@@ -7,7 +7,7 @@ use crate::run::Record;
 
 /// The columns, which Parquet has too.
 /// `segment` counts from 1; `seg` is the id, as in `verdicts.jsonl`.
-pub const HEADER: [&str; 15] = [
+pub const HEADER: [&str; 17] = [
     "system",
     "doc",
     "segment",
@@ -19,6 +19,8 @@ pub const HEADER: [&str; 15] = [
     "score",
     "raw",
     "quality_score",
+    "interval_low",
+    "interval_high",
     "status",
     "reason",
     "n_errors",
@@ -86,6 +88,8 @@ fn row(record: &Record) -> Vec<String> {
         number(record.score),
         number(record.raw),
         number(record.quality_score),
+        number(record.interval.map(|[low, _]| low)),
+        number(record.interval.map(|[_, high]| high)),
         record.status.name().into(),
         record.reason.clone().unwrap_or_default(),
         record.errors.len().to_string(),

@@ -37,7 +37,7 @@ struct Row<'a>(usize, usize, Option<usize>, &'a str, Vec<Cell<'a>>);
 struct Cell<'a>(usize, &'a str, Vec<Option<Verdict<'a>>>);
 
 #[derive(Debug, Serialize)]
-struct Verdict<'a>(Option<f64>, Option<f64>, usize, Option<&'a str>, Vec<Mark<'a>>);
+struct Verdict<'a>(Option<f64>, Option<f64>, usize, Option<&'a str>, Vec<Mark<'a>>, Option<[f64; 2]>);
 
 /// An error: span, side, start, end, category, severity, weight, explanation, confidence, times.
 #[derive(Debug, Serialize)]
@@ -133,7 +133,7 @@ impl<'a> Data<'a> {
     fn verdict(&mut self, record: &'a Record) -> Verdict<'a> {
         let marks = record.errors.iter().map(|error| self.mark(error)).collect();
         let status = STATUSES.iter().position(|status| *status == record.status).unwrap_or(0);
-        Verdict(record.score, record.quality_score, status, record.reason.as_deref(), marks)
+        Verdict(record.score, record.quality_score, status, record.reason.as_deref(), marks, record.interval)
     }
 
     fn mark(&mut self, error: &'a ErrorSpan) -> Mark<'a> {

@@ -68,9 +68,11 @@ function heading(data, verdict, judge) {
   const name = data.judges.length > 1 ? el("b", {}, `${data.judges[judge].name}: `) : null;
   if (verdict[VERDICT.score] === null) return el("p", {}, name, `no verdict, ${data.statuses[verdict[VERDICT.status]]}: ${verdict[VERDICT.reason] || "no reason given"}`);
   const quality = verdict[VERDICT.quality] === null ? "" : `, quality ${number(verdict[VERDICT.quality], 0)}`;
+  const interval = verdict[VERDICT.interval];
+  const between = interval === null ? null : el("span", { class: "soft", title: "raters' scores of nine in ten translations with this score lie here" }, ` (90%: ${number(interval[0])} to ${number(interval[1])})`);
   const { marks, human } = data.judges[judge];
   const none = verdict[VERDICT.errors].length > 0 ? "" : marks ? ", no error marked" : human ? ", spans not recorded" : "";
-  return el("p", {}, name, "score ", el("span", { class: "score" }, number(verdict[VERDICT.score])), quality + none);
+  return el("p", {}, name, "score ", el("span", { class: "score" }, number(verdict[VERDICT.score])), between, quality + none);
 }
 
 function list(data, errors, within) {

@@ -23,6 +23,7 @@ fn record(seg: usize, source: &str, hypothesis: &str, score: f64) -> Record {
         raw: Some(score),
         direction: Direction::Higher,
         quality_score: None,
+        interval: None,
         errors: Vec::new(),
         status: Status::Ok,
         reason: None,

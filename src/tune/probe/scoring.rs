@@ -23,6 +23,15 @@ const OF_SPOILT: f64 = 0.3;
 /// Quantiles of a calibration.
 const RUNGS: usize = 101;
 
+/// Of the translations near a score, the share that raters score below its band, and the share above.
+const OUTSIDE: f64 = 0.05;
+
+/// A band is taken from at least so many translations.
+const NEAR: usize = 100;
+
+/// The most bands of a pair.
+const BANDS: usize = 10;
+
 /// The translations' regression.
 pub(super) struct Scoring {
     pub map: Vec<f64>,
@@ -238,9 +247,39 @@ fn calibrations(
     let guessed: Vec<(String, f64, f64)> = penalties.iter().map(guess).collect();
     let calibration = |(pair, mean): (&&str, &Mean)| {
         let of = guessed.iter().filter(|(of, _, _)| pair == of || *pair == fit::ANY_PAIR);
-        ((*pair).to_owned(), Calibration { bias: mean.bias(map), quantiles: quantiles(of) })
+        let bands = if *pair == fit::ANY_PAIR { Vec::new() } else { bands(of.clone()) };
+        ((*pair).to_owned(), Calibration { bias: mean.bias(map), quantiles: quantiles(of), bands })
     };
     means.iter().map(calibration).collect()
+}
+
+/// The translations in order of their scores, in parts of the same size, those that score 0 in one: of each the mean score,
+/// and between which scores nine in ten of them were rated, neither of which falls from one part to the next better one.
+fn bands<'a>(guessed: impl Iterator<Item = &'a (String, f64, f64)>) -> Vec<[f64; 3]> {
+    let mut near: Vec<[f64; 2]> = guessed.map(|(_, score, penalty)| [score.min(0.0), 0.0 - penalty]).collect();
+    near.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    let n_below = near.partition_point(|[score, _]| *score < 0.0);
+    let (below, best) =
+        if near.len() - n_below < NEAR { (&near[..], &[][..]) } else { near.split_at(n_below) };
+    let n_parts = (below.len() / NEAR).min(BANDS);
+    let parts = (0..n_parts).map(|i| &below[i * below.len() / n_parts..(i + 1) * below.len() / n_parts]);
+    let mut bands: Vec<[f64; 3]> = Vec::with_capacity(n_parts + 1);
+    for part in parts.chain((!best.is_empty()).then_some(best)) {
+        let [score, low, high] = band(part);
+        let last = bands.last().copied().unwrap_or([f64::NEG_INFINITY; 3]);
+        bands.push([score, low.max(last[1]), high.max(last[2])]);
+    }
+    bands
+}
+
+/// The mean score of some translations, and between which scores nine in ten of them were rated. Each end has as many beyond
+/// it as make it hold for one translation more (split conformal prediction), not only for these.
+fn band(part: &[[f64; 2]]) -> [f64; 3] {
+    let mean = part.iter().map(|[score, _]| score).sum::<f64>() / part.len() as f64;
+    let mut rated: Vec<f64> = part.iter().map(|[_, rated]| *rated).collect();
+    rated.sort_by(f64::total_cmp);
+    let at = ((OUTSIDE * (rated.len() + 1) as f64) as usize).saturating_sub(1);
+    [mean, rated[at], rated[rated.len() - 1 - at]]
 }
 
 /// Scores and penalties of the same rank.
@@ -251,4 +290,47 @@ fn quantiles<'a>(guessed: impl Iterator<Item = &'a (String, f64, f64)>) -> Vec<[
     let last = scores.len().saturating_sub(1);
     let n = RUNGS.min(scores.len());
     (0..n).map(|i| i * last / (n - 1).max(1)).map(|at| [scores[at], penalties[at]]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guessed(n: usize, penalty: impl Fn(usize) -> f64) -> Vec<(String, f64, f64)> {
+        (0..n).map(|i| ("en-de".to_owned(), -(i as f64), penalty(i))).collect()
+    }
+
+    #[test]
+    fn nine_in_ten_lie_within_a_band() {
+        // Parts of 100 translations, whose penalties are 0 to 99 in some order.
+        let bands = bands(guessed(300, |i| (i * 37 % 100) as f64).iter());
+        assert_eq!(bands.len(), 3);
+        // Five of 101, the translation to come among them, lie beyond each end.
+        assert_eq!(format!("{:?}", bands[0]), "[-249.5, -95.0, -4.0]");
+        assert!(bands.windows(2).all(|two| two[0][0] < two[1][0]), "{bands:?}");
+    }
+
+    #[test]
+    fn a_better_score_never_has_a_lower_band() {
+        // The worse the score, the smaller the penalty.
+        let bands = bands(guessed(400, |i| 400.0 - i as f64).iter());
+        assert!(bands.windows(2).all(|two| two[0][1] <= two[1][1] && two[0][2] <= two[1][2]), "{bands:?}");
+    }
+
+    #[test]
+    fn what_scores_0_is_one_part_however_it_was_rated() {
+        let mut all = guessed(200, |_| 3.0);
+        for (_, score, _) in &mut all {
+            *score -= 1.0;
+        }
+        all.extend((0..150).map(|i| ("en-de".to_owned(), f64::from(i), f64::from(i % 2))));
+        let bands = bands(all.iter());
+        assert_eq!((bands.len(), format!("{:?}", bands[2])), (3, "[0.0, -1.0, 0.0]".to_owned()));
+    }
+
+    #[test]
+    fn too_few_have_no_band_and_many_have_ten() {
+        assert!(bands(guessed(NEAR - 1, |_| 1.0).iter()).is_empty());
+        assert_eq!(bands(guessed(5_000, |_| 1.0).iter()).len(), BANDS);
+    }
 }

@@ -103,7 +103,7 @@ impl TinyJudge {
             times: 1,
         };
         let errors = if penalty > 0.0 && !word.is_empty() { vec![error] } else { Vec::new() };
-        Ok(Verdict { score: -penalty, raw: penalty, quality_score: None, errors })
+        Ok(Verdict { raw: penalty, ..Verdict::new(-penalty, errors) })
     }
 }
 

@@ -275,7 +275,7 @@ impl Answer {
         let (errors, quality_score) = self.into_parts();
         let (errors, penalty) = mqm::assess(errors, source, target, repeats, weights);
         let score = quality_score.filter(|_| scores_by_quality).unwrap_or(penalty);
-        Verdict { score, raw: score, quality_score, errors }
+        Verdict { quality_score, ..Verdict::new(score, errors) }
     }
 
     /// The verdict as its method scores it; `raw` stays what is written.

@@ -115,7 +115,7 @@ impl Published {
         };
         let (errors, score) =
             mqm::assess(errors, &segment.source, &segment.hypothesis, Repeats::Charged, self.weights);
-        Ok(Verdict { score, raw: score, quality_score: None, errors })
+        Ok(Verdict::new(score, errors))
     }
 
     /// Stage 1: an agent's answer, not read.

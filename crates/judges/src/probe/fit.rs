@@ -133,6 +133,23 @@ pub struct Calibration {
     /// Scores, ascending, with the penalty (0 or more) of the rated translations of the same rank.
     #[serde(rename = "rungs")]
     pub quantiles: Vec<[f64; 2]>,
+    /// Scores, ascending, with the rated scores (at most 0) between which nine in ten of the translations near that score
+    /// lie. Empty where there were too few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bands: Vec<[f64; 3]>,
+}
+
+/// Where a value stands between the ascending first numbers of some rows: the row below and the one above, and the way
+/// from the one to the other, from 0 to 1. Beyond the ends, the last row.
+fn between<const N: usize>(rows: &[[f64; N]], value: f64) -> Option<([f64; N], [f64; N], f64)> {
+    let at = rows.partition_point(|row| row[0] < value);
+    match (at.checked_sub(1).map(|below| rows[below]), rows.get(at).copied()) {
+        (Some(below), Some(above)) if above[0] > below[0] => {
+            Some((below, above, (value - below[0]) / (above[0] - below[0])))
+        }
+        (_, Some(row)) | (Some(row), None) => Some((row, row, 0.0)),
+        (None, None) => None,
+    }
 }
 
 /// What follows from the fields.
@@ -356,16 +373,18 @@ impl Fit {
     /// The penalty that raters gave to translations of this rank. Unit: MQM points, at least 0.
     #[must_use]
     pub fn budget(&self, score: f64, pair: &str) -> f64 {
-        let quantiles = &self.calibration(pair).quantiles;
-        let at = quantiles.partition_point(|quantile| quantile[0] < score);
-        match (at.checked_sub(1).map(|below| quantiles[below]), quantiles.get(at)) {
-            (Some(below), Some(above)) if above[0] > below[0] => {
-                below[1] + (above[1] - below[1]) * (score - below[0]) / (above[0] - below[0])
-            }
-            (_, Some(quantile)) => quantile[1],
-            (Some(quantile), None) => quantile[1],
-            (None, None) => 0.0,
-        }
+        between(&self.calibration(pair).quantiles, score)
+            .map_or(0.0, |(below, above, way)| below[1] + (above[1] - below[1]) * way)
+    }
+
+    /// Between which scores raters' scores of nine in ten translations of this score lie; `None` for a pair that the fit has
+    /// no ratings of. Unit: MQM points, at most 0, lower first.
+    #[must_use]
+    pub fn interval(&self, score: f64, pair: &str) -> Option<[f64; 2]> {
+        let (below, above, way) = between(&self.calibrations.get(pair)?.bands, score)?;
+        let [low, high] = [1, 2].map(|end| below[end] + (above[end] - below[end]) * way);
+        // Past its ends a band says nothing of how much further raters go.
+        Some([low.min(score), high.max(score)])
     }
 }
 
@@ -377,7 +396,11 @@ mod tests {
     fn fit() -> Fit {
         let chance = |bias| Chance { bias, logprob: -0.1, map: vec![1.0, 0.0] };
         let quantiles = vec![[-8.0, 20.0], [-4.0, 5.0], [-2.0, 1.0], [-1.0, 0.0]];
-        let calibration = |bias| Calibration { bias, quantiles: quantiles.clone() };
+        let calibration = |bias| Calibration {
+            bias,
+            quantiles: quantiles.clone(),
+            bands: vec![[-8.0, -30.0, -4.0], [-4.0, -12.0, 0.0]],
+        };
         let fit = Fit {
             format: FORMAT.into(),
             sha256: "abc".into(),
@@ -443,6 +466,15 @@ mod tests {
         is(-4.0, 5.0);
         is(-3.0, 3.0);
         is(-0.5, 0.0);
+    }
+
+    #[test]
+    fn an_interval_lies_between_those_of_its_neighbours_and_holds_the_score() {
+        let interval = |score, pair| fit().interval(score, pair);
+        assert_eq!(interval(-6.0, "en-de"), Some([-21.0, -2.0]));
+        assert_eq!(interval(-3.0, "en-de"), Some([-12.0, 0.0]));
+        assert_eq!(interval(-40.0, "en-de"), Some([-40.0, -4.0]), "past the end of the band");
+        assert_eq!(interval(-6.0, "ja-en"), None, "nobody rated this pair");
     }
 
     #[test]

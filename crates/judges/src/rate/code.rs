@@ -231,7 +231,7 @@ impl<'a> Session<'a> {
         self.source.set_anchor(Number::Float(score), text(arguments, "translation_text"));
         let errors =
             agents::errors(self.failed, (&self.segment.source, &self.segment.hypothesis), Repeats::Charged);
-        Ok(Verdict { score, raw: score, quality_score: None, errors })
+        Ok(Verdict::new(score, errors))
     }
 
     /// `SearchAgent.response`.
