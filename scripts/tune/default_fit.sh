@@ -27,5 +27,5 @@ data=${TRIBUNAL_DATA:-}
 # Without the direct assessments of Indic languages, Nepali, Sinhala and Yoruba: a character of most of these costs a token.
 exec "$tribunal" tune probe --input "$data"/ratings-2020-2021/*.jsonl.xz --exclude "$data/wmt23" \
   -l en-de zh-en en-ru en-zh ro-en et-en ru-en en-cs en-ja km-en ps-en \
-  --sample 650 --joined 60 --spoilt 800 --seed 0 --hold-out 0.2 --depth 14,11,17,20 \
+  --sample 1800 --joined 240 --spoilt 2400 --seed 0 --hold-out 0.2 --depth 14,11,17,20 \
   --readings "$readings" --out models/fits/qwen2.5-coder-0.5b-instruct.json

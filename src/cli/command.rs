@@ -26,6 +26,9 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "`tribunal score` and `tribunal show` have it; what `tribunal compare` prints is about systems alone",
     ),
     ("-o", "the run folder is `--out DIR`"),
+    ("-i", "translations are `-t FILE...`"),
+    ("-s", "`tribunal score -s SOURCE.txt -t TRANSLATION.txt -l en-de` judges translations"),
+    ("--metric", "a method is `--method NAME`; `tribunal methods` lists them"),
     ("-m", "a model is `--model NAME`, a method `--method NAME`"),
 ];
 
@@ -99,6 +102,10 @@ mod tests {
         assert!(files.contains("tip: files stand behind options"), "{files}");
         let target = said(&["tribunal", "score", "-s", "a", "--target=b"]);
         assert!(target.contains("tip: translations are `-t FILE...`"), "{target}");
+        let forgotten = said(&["tribunal", "-s", "a", "-t", "b"]);
+        assert!(forgotten.contains("tip: `tribunal score -s SOURCE.txt"), "{forgotten}");
+        let metric = said(&["tribunal", "score", "--metric", "comet"]);
+        assert!(metric.contains("tip: a method is `--method NAME`"), "{metric}");
         let typo = said(&["tribunal", "score", "--methd", "fsp"]);
         assert!(typo.contains("'--method'") && !typo.contains("translations are"), "{typo}");
     }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{Detail, marked, plain};
 use crate::{
+    judges::Method,
     mqm::{ErrorSpan, Severity, Side},
     run::{
         Record, Status, Summary,
@@ -77,19 +78,20 @@ fn apart(summary: &Summary, look: Look) -> String {
     if summary.unjudged > 0 || !common.any(|common| common.units > 0) {
         return String::new();
     }
-    let said = "systems: by name; `tribunal compare RUN` says which differ by more than chance";
-    marked::wrapped(said, look.width).into_iter().map(|line| line + "\n").collect()
+    let ranks = summary.method().is_none_or(|method| method.misses.is_none());
+    let compare = if ranks { "; `tribunal compare RUN` says which differ by more than chance" } else { "" };
+    wrapped([format!("systems: by name{compare}")], look)
+}
+
+/// Sentences in lines that are no longer than asked for.
+fn wrapped(said: impl IntoIterator<Item = String>, look: Look) -> String {
+    let lines = said.into_iter().flat_map(|line| marked::wrapped(&line, look.width));
+    lines.map(|line| line + "\n").collect()
 }
 
 /// What a reader of scores and marks must know of the judge.
 fn of_judge(summary: &Summary, look: Look) -> String {
-    let Some(method) = summary.method() else { return String::new() };
-    method
-        .about()
-        .into_iter()
-        .flat_map(|line| marked::wrapped(&line, look.width))
-        .map(|line| line + "\n")
-        .collect()
+    wrapped(summary.method().map(Method::about).unwrap_or_default(), look)
 }
 
 /// What a reader of the means must know of a run that is not finished.
@@ -101,7 +103,7 @@ fn unfinished(summary: &Summary, look: Look) -> String {
         "the run is not finished: {} of {} verdicts are not there yet; its command again continues it",
         summary.unjudged, summary.units
     );
-    marked::wrapped(&said, look.width).into_iter().map(|line| line + "\n").collect()
+    wrapped([said], look)
 }
 
 /// The systems side by side; those of each language pair apart.
@@ -159,8 +161,7 @@ fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, 
     }
     let mut below = what_scores_are(uneven, names_errors);
     systems.iter().filter(|s| s.empty > 0).for_each(|s| below += &left_empty(s, uneven));
-    let below = below.lines().flat_map(|line| marked::wrapped(line, look.width)).map(|line| line + "\n");
-    aligned(&rows, look) + &below.collect::<String>()
+    aligned(&rows, look) + &wrapped(below.lines().map(String::from), look)
 }
 
 /// What the means are over, in a line or two below the table.
@@ -340,6 +341,8 @@ pub struct Shown {
     first: Vec<Record>,
     telling: Vec<Record>,
     n_telling: usize,
+    /// Units without a verdict.
+    unjudged: usize,
 }
 
 impl Shown {
@@ -355,6 +358,7 @@ impl Shown {
         self.names_errors |= !record.errors.is_empty();
         let is_telling = !record.errors.is_empty() || record.status != Status::Ok;
         self.n_telling += usize::from(is_telling);
+        self.unjudged += usize::from(record.status != Status::Ok);
         if is_telling && self.telling.len() < SHOWN {
             self.telling.push(record.clone());
         }
@@ -365,32 +369,32 @@ impl Shown {
 }
 
 fn units(shown: &Shown, look: Look) -> String {
-    let Shown { units, names_errors, first, telling, n_telling } = shown;
+    let Shown { units, names_errors, first, telling, n_telling, unjudged } = shown;
     let (records, n) = if *names_errors { (telling, *n_telling) } else { (first, *units) };
-    let mut parts: Vec<String> = records.iter().map(|record| cut(&unit(record, look))).collect();
+    let mut parts: Vec<String> = records.iter().map(|record| cut(&unit(record, look), record)).collect();
     let mut counts = Vec::new();
     if n > SHOWN {
         let what = if *names_errors { " with errors or without a verdict" } else { "" };
-        counts.push(format!(
-            "... and {} more{what}; `verdicts.jsonl` and `tribunal report` have them all",
-            n - SHOWN
-        ));
+        let more = n - SHOWN;
+        counts
+            .push(format!("... and {more} more{what}; `verdicts.jsonl` and `tribunal report` have them all"));
     }
     let clean = units - n;
     if clean > 0 {
-        counts.push(format!("{clean} of {units} translations without a marked error"));
+        counts.push(format!("{clean} of {} translations without a marked error", units - unjudged));
     }
-    let counts: Vec<String> = counts.iter().flat_map(|line| marked::wrapped(line, look.width)).collect();
-    parts.extend((!counts.is_empty()).then(|| counts.join("\n") + "\n"));
+    parts.extend((!counts.is_empty()).then(|| wrapped(counts, look)));
     parts.join("\n")
 }
 
-/// A unit in as many lines as are shown of one.
-fn cut(unit: &str) -> String {
+/// A unit in as many lines as are shown of one, and how to see the rest.
+fn cut(unit: &str, record: &Record) -> String {
+    let name = record.seg.map_or_else(|| format!("'{}'", record.doc), |seg| (seg + 1).to_string());
+    let system = plain(&record.system);
+    let rest = format!("  ... (the rest: `tribunal show DIR {name} --system '{system}'`)");
     let mut lines: Vec<&str> = unit.lines().collect();
     if lines.len() > LINES {
-        lines.truncate(LINES - 1);
-        lines.push("  ... (`tribunal show DIR SEGMENT` has the rest)");
+        lines.splice(LINES - 1.., [&rest[..]]);
     }
     lines.join("\n") + "\n"
 }

@@ -376,8 +376,10 @@ fn below_the_table_stands_what_it_cannot_show() {
         [verdict("a", a, ["One.", "Eins."], &[]), verdict("b", b, ["One.", "Ein."], &[])]
     };
     let compared = text("method:probe|weights:wmt", &verdicts([0, 0]), 100);
-    assert!(compared.contains("systems: by name; `tribunal compare RUN` says which differ"), "{compared}");
+    assert!(compared.contains("systems: by name\n") && !compared.contains("tribunal compare"), "{compared}");
     assert!(compared.contains("probe: a translation without a mark may still have errors"), "{compared}");
+    let ranked = text("method:fsp|weights:gemba", &verdicts([0, 0]), 100);
+    assert!(ranked.contains("systems: by name; `tribunal compare RUN` says which differ"), "{ranked}");
     let apart = text("method:fsp|weights:gemba", &verdicts([0, 1]), 100);
     assert!(apart.contains("no segment in common") && !apart.contains("tribunal compare"), "{apart}");
     assert!(!apart.contains("without a mark may"), "{apart}");

@@ -246,6 +246,9 @@ fn one_system_and_no_folder_are_told() {
     assert!(told.contains("no value for any metric: no pair to compare"), "{told}");
     let none = dir.path().join("nothing").display().to_string();
     let told = run(&["meta", "--testset", &none, "-l", "en-de"]).unwrap_err();
+    assert!(told.starts_with("there is no folder `"), "{told}");
+    let other = dir.path().join("documents").display().to_string();
+    let told = run(&["meta", "--testset", &other, "-l", "en-de"]).unwrap_err();
     assert!(told.contains("is not a test set: it has no `documents` folder"), "{told}");
 }
 

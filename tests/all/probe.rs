@@ -151,7 +151,7 @@ fn what_a_reader_is_told_of_scores_marks_and_empty_translations() {
         "{text}"
     );
     assert!(
-        text.contains("is not the sum of their penalties") && text.contains("predicted share of raters who"),
+        text.contains("is not the sum of their penalties") && text.contains("is the share of raters who"),
         "{text}"
     );
     assert!(!text.contains("segment 1 (id 0)"), "{text}");

@@ -53,12 +53,12 @@ pub const METHOD: Method = Method {
     calls: Calls::exactly(1),
     scale: "MQM penalty as raters would give it, at most 0; higher is better",
     misses: Some(
-        "a translation without a mark may still have errors, such as a dropped negation, an omission, a wrong number or \
-             a word left untranslated; its means do not rank systems: on WMT23 chrF did that better",
+        "a translation without a mark may still have errors, such as a dropped negation, an omission or a wrong number; its \
+         means do not rank systems: on WMT23 chrF did that better",
     ),
     marks: Some(
-        "the score is predicted apart from the marks and is not the sum of their penalties; a mark's `confidence` is the \
-         predicted share of raters who would mark its likeliest word",
+        "the score is predicted apart from the marks and is not the sum of their penalties; behind it stands where nine in \
+         ten of raters' scores lie; a mark's `confidence` is the share of raters who would mark its likeliest word",
     ),
     granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],

@@ -82,6 +82,9 @@ pub enum Error {
     Line { path: PathBuf, line: usize, what: String },
     #[error("`{}` is not a test set: it has no `documents` folder; hint: the layout is that of mt-metrics-eval", .0.display())]
     NoTestSet(PathBuf),
+    #[error("there is no folder `{}`; hint: `--testset` takes the folder of a test set in the layout of mt-metrics-eval, not \
+             the name of one", .0.display())]
+    NoFolder(PathBuf),
     #[error("`{dir}` has no language pair `{lp}`; hint: it has {known}", dir = dir.display())]
     NoLanguagePair { dir: PathBuf, lp: String, known: String },
     #[error("no human scores `{gold}` for `{lp}`; hint: `--gold` may be {known}")]

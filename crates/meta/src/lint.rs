@@ -9,6 +9,9 @@ use super::direction::Direction;
 use super::scores::{Scores, SystemScoreOrigin};
 use super::statistic::Statistic;
 
+/// The kind of a metric whose scores fall where the human ones rise.
+pub const FLIPPED_SIGN: &str = "flipped-sign";
+
 /// A likely mistake.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
@@ -28,7 +31,7 @@ pub fn lint(direction: &Direction) -> Result<Vec<Finding>, Error> {
     for metric in &direction.metrics {
         let found =
             |kind, message| Finding { lp: direction.lp().into(), metric: metric.name.clone(), kind, message };
-        findings.extend(flipped_sign(direction, metric)?.map(|message| found("flipped-sign", message)));
+        findings.extend(flipped_sign(direction, metric)?.map(|message| found(FLIPPED_SIGN, message)));
         findings
             .extend(summed_systems(direction, metric).map(|message| found("summed-system-scores", message)));
         findings.extend(filler(direction, metric).map(|message| found("filler-scores", message)));

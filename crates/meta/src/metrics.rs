@@ -108,6 +108,9 @@ fn is_standard(metric: &MetricName, testset: &TestSet, rules: &Rules) -> bool {
 /// computed from the texts, or else any.
 fn instead(name: &str, known: &[String]) -> String {
     let wanted = name.to_lowercase();
+    if let Some(same) = known.iter().find(|other| other.to_lowercase() == wanted) {
+        return format!("did you mean {same}?");
+    }
     if wanted.parse::<Baseline>().is_ok() {
         return format!("`--lexical {wanted}` computes it from the texts");
     }

@@ -237,7 +237,8 @@ impl FromStr for Statistic {
             "sys:kendall" => Ok(Self::SystemKendall),
             "sys:spa" => Ok(Self::Soft),
             "seg:pearson-diff" => Ok(Self::Differences),
-            "seg:acc-eq" => Ok(Self::AccEq(grouping(text, option.unwrap_or("item"))?)),
+            // The papers call it acc-t once its threshold of ties is chosen.
+            "seg:acc-eq" | "seg:acc-t" => Ok(Self::AccEq(grouping(text, option.unwrap_or("item"))?)),
             "seg:pearson" => grouped(Coefficient::Pearson),
             "seg:spearman" => grouped(Coefficient::Spearman),
             "seg:kendall-b" => grouped(Coefficient::KendallB),

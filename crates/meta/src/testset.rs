@@ -31,7 +31,11 @@ impl TestSet {
     /// A folder without that pair (the message names those that it has), or a file that cannot be read.
     pub fn open(dir: &Path, lp: &str) -> Result<Self, Error> {
         if !dir.join("documents").is_dir() {
-            return Err(Error::NoTestSet(dir.into()));
+            return Err(if dir.is_dir() {
+                Error::NoTestSet(dir.into())
+            } else {
+                Error::NoFolder(dir.into())
+            });
         }
         let layout = Layout::new(dir, lp);
         if !layout.docs().is_file() {

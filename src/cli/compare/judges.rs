@@ -137,6 +137,7 @@ pub fn agreement(first: &Input, second: &Input) -> Result<Option<Agreed>> {
 const APART: usize = 10;
 
 fn pair(first: &Input, second: &Input) -> Result<Pair> {
+    same_level(first, second)?;
     let shared = shared(first, second)?;
     let systems: Vec<String> =
         shared.keys().map(|(system, _)| (*system).to_owned()).collect::<BTreeSet<_>>().into_iter().collect();
@@ -176,6 +177,25 @@ fn pair(first: &Input, second: &Input) -> Result<Pair> {
         found,
         spans: spans_of(shared.values()),
     })
+}
+
+/// Refuses scores of systems beside scores of their segments: the only score of a system is no score of its first segment.
+fn same_level(first: &Input, second: &Input) -> Result<()> {
+    let most = |input: &Input| input.systems.values().map(BTreeMap::len).max().unwrap_or(0);
+    let is_file =
+        |input: &Input| input.signature.is_none() && input.pairs().iter().all(|pair| pair.is_empty());
+    for (systems, segments) in [(first, second), (second, first)] {
+        let n = most(segments);
+        if is_file(systems) && is_file(segments) && systems.systems.len() > 1 && most(systems) == 1 && n > 1 {
+            bail!(
+                "`{}` has one score for each system, and `{}` has {n}: scores of systems and of segments\nhint: compare \
+                 files of one level, `.seg.score` with `.seg.score`",
+                systems.name,
+                segments.name
+            );
+        }
+    }
+    Ok(())
 }
 
 /// What two judges said of a translation, by system and unit.
@@ -286,7 +306,9 @@ fn agreement_table(pair: &Pair) -> Table {
     table.row(["pairs of systems in the same order".into(), agreement.pairs.to_string(), share]);
     let n_systems = found.systems.ranked.len().to_string();
     table.row(["Spearman of systems".into(), n_systems, defined(found.systems.spearman)]);
-    table.row(["characters of error spans, F1".into(), n, pair.spans.map_or_else(|| "-".into(), number)]);
+    if let Some(f1) = pair.spans {
+        table.row(["characters of error spans, F1".into(), n, number(f1)]);
+    }
     table
 }
 
@@ -405,6 +427,12 @@ fn print_apart(pair: &Pair, number: &dyn Fn(f64) -> String, out: &mut dyn Write)
     Ok(())
 }
 
+/// A p-value as the share of the resamples that it is: where that is none of them, less than one.
+fn p_value(p: f64, resamples: usize) -> String {
+    let least = 1.0 / resamples.max(1) as f64;
+    if p < least { format!("<{least:.4}") } else { format!("{p:.4}") }
+}
+
 fn print_gold(args: &Args, tasks: &[TaskResult], out: &mut dyn Write) -> Result<()> {
     let number = |value: f64| format!("{value:.3}");
     let mut table = Table::new();
@@ -419,6 +447,8 @@ fn print_gold(args: &Args, tasks: &[TaskResult], out: &mut dyn Write) -> Result<
     for task in tasks {
         let values: Vec<_> = judges.iter().map(|judge| task.values.get(judge)).collect();
         let n = values.iter().flatten().find_map(|value| Some(value.ok()?.n.to_string()));
+        // Not in groups: all translations at once.
+        let n = if task.statistic.ends_with("@none") { Some("all".to_owned()) } else { n };
         let mut cells = vec![task.statistic.clone(), n.unwrap_or_else(|| "-".into())];
         for (judge, value) in judges.iter().zip(&values) {
             match value {
@@ -433,7 +463,7 @@ fn print_gold(args: &Args, tasks: &[TaskResult], out: &mut dyn Write) -> Result<
         let duels = task.contest.iter().flat_map(|contest| &contest.comparisons);
         let mut duels = duels.map(|duel| {
             let better = if duel.comparison.delta > 0.0 { duel.better.clone() } else { "neither".into() };
-            (better, format!("{:.4}", duel.comparison.p))
+            (better, p_value(duel.comparison.p, args.resamples))
         });
         if let Some((better, p)) = duels.next() {
             cells.extend([better, p]);

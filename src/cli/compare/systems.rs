@@ -272,6 +272,9 @@ fn print(args: &Args, inputs: &[Input], all: &[(Option<String>, OfPair)], out: &
         return Ok(());
     }
     let width = wrap::stdout_columns().unwrap_or(WIDTH);
+    if let Some(caution) = caution(inputs) {
+        writeln!(out, "{}\n", wrap::message(&caution, width))?;
+    }
     for (nth, (pair, found)) in all.iter().enumerate() {
         if let Some(pair) = pair {
             writeln!(out, "{}{pair}", if nth > 0 { "\n" } else { "" })?;
@@ -280,9 +283,6 @@ fn print(args: &Args, inputs: &[Input], all: &[(Option<String>, OfPair)], out: &
         for note in notes(args, found) {
             writeln!(out, "{}", wrap::message(&note, width))?;
         }
-    }
-    if let Some(caution) = caution(inputs) {
-        writeln!(out, "{}", wrap::message(&caution, width))?;
     }
     Ok(())
 }

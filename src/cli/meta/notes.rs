@@ -10,6 +10,7 @@ use crate::cli::trained;
 use crate::meta::correlation::Undefined;
 use crate::meta::direction::Direction;
 use crate::meta::evaluate::{SetResult, TaskResult};
+use crate::meta::lint::{FLIPPED_SIGN, lint};
 use crate::meta::scores::units::Joining;
 use crate::meta::scores::{Scores, SystemScoreOrigin};
 use crate::meta::standards::Origin;
@@ -39,6 +40,7 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
         notes.extend(rule_notes(direction));
         notes.extend(coverage_notes(direction));
         notes.extend(means_note(direction).filter(|_| shows_system_scores));
+        notes.extend(turned(args, direction));
     }
     notes.extend(result.tasks.iter().filter_map(dropped_note));
     notes.extend(trained_on(args, directions).into_iter().map(|warning| format!("warning: {warning}")));
@@ -64,6 +66,15 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
         ));
     }
     notes
+}
+
+/// Scores of the user's that look as if lower were better; with `--also lint` they are said there.
+fn turned(args: &Args, direction: &Direction) -> Vec<String> {
+    let is_given = |name: &str| args.scores.iter().any(|given| given.split('=').next() == Some(name));
+    let findings =
+        if args.extra.wants(Part::Lint) { Vec::new() } else { lint(direction).unwrap_or_default() };
+    let turned = findings.into_iter().filter(|found| found.kind == FLIPPED_SIGN && is_given(&found.metric));
+    turned.map(|found| format!("warning: {} {}: {}", found.lp, found.metric, found.message)).collect()
 }
 
 /// Judges that were trained on what they judged: those of `--scores`, `--spans` and `--latent-weight`, and the folder's

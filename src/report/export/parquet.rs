@@ -4,7 +4,7 @@ use std::{io::Write, sync::Arc};
 
 use parquet::{
     basic::{Compression, LogicalType, Repetition, Type as Physical},
-    data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type},
+    data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type},
     errors::ParquetError,
     file::{
         properties::WriterProperties,
@@ -82,11 +82,12 @@ enum Values {
     ErrorText(fn(&ErrorSpan) -> Option<&str>),
     ErrorWhole(fn(&ErrorSpan) -> Option<i64>),
     ErrorNumber(fn(&ErrorSpan) -> Option<f64>),
+    ErrorTruth(fn(&ErrorSpan) -> bool),
 }
 
 /// The order is that of the schema.
 fn columns() -> Vec<Column> {
-    use Values::{ErrorNumber, ErrorText, ErrorWhole, Number, Text, Whole};
+    use Values::{ErrorNumber, ErrorText, ErrorTruth, ErrorWhole, Number, Text, Whole};
     vec![
         Column("system", Text(|r| Some(&r.system))),
         Column("doc", Text(|r| Some(&r.doc))),
@@ -113,6 +114,7 @@ fn columns() -> Vec<Column> {
         Column("weight", ErrorNumber(|e| Some(e.weight))),
         Column("explanation", ErrorText(|e| e.explanation.as_deref())),
         Column("confidence", ErrorNumber(|e| e.confidence)),
+        Column("ambiguous", ErrorTruth(|e| e.ambiguous)),
     ]
 }
 
@@ -124,13 +126,13 @@ fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
             Values::Text(_) | Values::ErrorText(_) => Physical::BYTE_ARRAY,
             Values::Whole(_) | Values::ErrorWhole(_) => Physical::INT64,
             Values::Number(_) | Values::ErrorNumber(_) => Physical::DOUBLE,
+            Values::ErrorTruth(_) => Physical::BOOLEAN,
         };
         let text = (physical == Physical::BYTE_ARRAY).then_some(LogicalType::String);
         let leaf = Type::primitive_type_builder(name, physical)
             .with_repetition(Repetition::OPTIONAL)
             .with_logical_type(text);
-        let is_of_errors =
-            matches!(values, Values::ErrorText(_) | Values::ErrorWhole(_) | Values::ErrorNumber(_));
+        let is_of_errors = !matches!(values, Values::Text(_) | Values::Whole(_) | Values::Number(_));
         if is_of_errors { &mut of_errors } else { &mut flat }.push(Arc::new(leaf.build()?));
     }
     let element = Type::group_type_builder("element").with_repetition(Repetition::REQUIRED);
@@ -190,6 +192,7 @@ impl Column {
             Values::ErrorText(of) => put::<ByteArrayType>(group, &Levels::nested(rows, |e| of(e).map(bytes))),
             Values::ErrorWhole(of) => put::<Int64Type>(group, &Levels::nested(rows, of)),
             Values::ErrorNumber(of) => put::<DoubleType>(group, &Levels::nested(rows, of)),
+            Values::ErrorTruth(of) => put::<BoolType>(group, &Levels::nested(rows, |e| Some(of(e)))),
         }
     }
 }

@@ -256,7 +256,8 @@ fn calibrations(
 /// The translations in order of their scores, in parts of the same size, those that score 0 in one: of each the mean score,
 /// and between which scores nine in ten of them were rated, neither of which falls from one part to the next better one.
 fn bands<'a>(guessed: impl Iterator<Item = &'a (String, f64, f64)>) -> Vec<[f64; 3]> {
-    let mut near: Vec<[f64; 2]> = guessed.map(|(_, score, penalty)| [score.min(0.0), 0.0 - penalty]).collect();
+    let mut near: Vec<[f64; 2]> =
+        guessed.map(|(_, score, penalty)| [score.min(0.0), 0.0 - penalty]).collect();
     near.sort_by(|a, b| a[0].total_cmp(&b[0]));
     let n_below = near.partition_point(|[score, _]| *score < 0.0);
     let (below, best) =

@@ -81,6 +81,9 @@ const NAMED: &[(&str, &[Script])] = &[
 /// Fewer letters than this say nothing of a file.
 const ENOUGH: usize = 40;
 
+/// Words of a text that is more than a name, a title or an address.
+const SENTENCE: usize = 5;
+
 /// The most of its own script that a text in another one has: names and quotations are more in a real one.
 const HARDLY: f64 = 0.01;
 
@@ -159,6 +162,9 @@ struct Seen {
     translations: Letters,
     n: usize,
     copies: usize,
+    /// Copies that are no name, number or address, and the first of them.
+    long_copies: usize,
+    first_copy: Option<usize>,
 }
 
 /// What was seen of an input so far.
@@ -193,7 +199,13 @@ impl MixedUp {
         seen.sources.add(&segment.source);
         seen.translations.add(&segment.hypothesis);
         seen.n += 1;
-        seen.copies += usize::from(segment.source == segment.hypothesis);
+        if segment.source == segment.hypothesis {
+            seen.copies += 1;
+            if segment.source.split_whitespace().count() >= SENTENCE {
+                seen.long_copies += 1;
+                seen.first_copy.get_or_insert(segment.seg);
+            }
+        }
     }
 
     /// Refuses sources and translations that are swapped.
@@ -236,9 +248,18 @@ impl MixedUp {
                         "the translation `{system}` is the source itself in {} of {} segments; is it the right file?",
                         seen.copies, seen.n
                     ));
-                } else {
-                    doubts.extend(stray(&seen.translations, tgt, &format!("the translations `{system}`")));
+                    continue;
                 }
+                if let Some(first) = seen.first_copy {
+                    doubts.push(format!(
+                        "the translation `{system}` is the source itself, of {SENTENCE} words or more, in {} of {} segments, \
+                         first in {}",
+                        seen.long_copies,
+                        seen.n,
+                        super::numbered(first)
+                    ));
+                }
+                doubts.extend(stray(&seen.translations, tgt, &format!("the translations `{system}`")));
             }
         }
         doubts
@@ -307,6 +328,19 @@ mod tests {
             doubts("en-zh", &[(EN, EN), (EN, EN), (EN, ZH)]),
             ["the translation `a` is the source itself in 2 of 3 segments; is it the right file?"]
         );
+    }
+
+    #[test]
+    fn one_sentence_that_is_not_translated_is_said() {
+        let doubts = |texts: &[(&str, &str)]| seen("en-de", texts).doubts();
+        let de = "Der Rat der Stadt stimmte am Dienstag dafür.";
+        assert_eq!(
+            doubts(&[(EN, de), (EN, EN), (EN, de)]),
+            [
+                "the translation `a` is the source itself, of 5 words or more, in 1 of 3 segments, first in segment 2 (id 1)"
+            ]
+        );
+        assert_eq!(doubts(&[(EN, de), ("IBM Watson", "IBM Watson"), (EN, de)]), Vec::<String>::new());
     }
 
     #[test]

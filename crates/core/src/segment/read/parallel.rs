@@ -117,8 +117,10 @@ pub fn same_length(a: &Path, n_a: usize, b: &Path, n_b: usize) -> Result<(), Err
     if n_a == n_b {
         return Ok(());
     }
-    let first = n_a.min(n_b) + 1;
-    let hint = format!("; the files diverge at line {first} or earlier");
+    let hint = match n_a.min(n_b) {
+        0 => format!("; `{}` is empty", if n_a == 0 { a } else { b }.display()),
+        least => format!("; the files diverge at line {} or earlier", least + 1),
+    };
     Err(Error::Lengths { a: a.into(), n_a, b: b.into(), n_b, hint })
 }
 

@@ -228,6 +228,9 @@ impl In<'_> {
 
     fn required(&self, names: &'static [&'static str]) -> Result<String, Error> {
         let (path, line) = (self.path.to_path_buf(), self.row.line);
+        if let Some((field, null @ Value::Null)) = self.find(names) {
+            return Err(self.wrong(field, null, "a string"));
+        }
         let hint = || format!("\nhint: it may also be called `{}`", names[1..].join("`, `"));
         self.text(names)?.ok_or_else(|| Error::Missing { path, line, field: names[0], hint: hint() })
     }
