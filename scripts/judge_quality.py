@@ -67,6 +67,8 @@ def print_pair(a, pair):
     names.write_text("".join(f"{name}\n" for name in held_out(a, pair)), encoding="utf-8")
     fits = dict(fit.split("=", 1) for fit in a.fits.split(",") if fit)
     chosen = a.judges.split(";") if a.judges else list(JUDGES)
+    if unknown := [name for name in chosen if name not in JUDGES]:
+        sys.exit(f"error: no judge of the table is called `{unknown[0]}`; hint: {'; '.join(JUDGES)}")
     runs = {}
     for name in chosen:
         method, model = JUDGES[name]

@@ -70,8 +70,13 @@ pub fn sum(need: &Need) -> String {
     format!("{weights} weights + {cache} cache ({} tokens) + {steps} for steps = {total}", need.context)
 }
 
-/// What a card's model needs of a GPU; `None` where the card does not know its sizes.
+/// What a card's model needs of a GPU, with its whole context; `None` where the card does not know its sizes.
 pub fn of_card(card: &Card) -> Option<Need> {
+    within(card, card.context)
+}
+
+/// The same with at most so much context.
+pub fn within(card: &Card, context: usize) -> Option<Need> {
     let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab } = card.shape?;
     let sizes = Sizes {
         n_layers: layers,
@@ -81,7 +86,7 @@ pub fn of_card(card: &Card) -> Option<Need> {
         n_kv_heads: kv_heads,
         head_dim,
         vocab,
-        context: card.context,
+        context: card.context.min(context),
     };
     Some(Need::new(sizes, usize::try_from(card.weight_bytes()?).ok()?, &Options::for_gpu()))
 }
@@ -102,6 +107,9 @@ mod tests {
         assert_eq!(verdict("qwen2.5-32b-instruct", 79.0), "fits into 79.00 GiB of a test");
         let shorter = "fits into 65.00 GiB of a test with `--context 14592`, not with 32768";
         assert_eq!(verdict("qwen2.5-32b-instruct", 65.0), shorter);
+        let asked = within(&card::find("qwen2.5-32b-instruct").unwrap(), 8192).unwrap();
+        let room = Room { bytes: 65 << 30, of: "of a test".into() };
+        assert_eq!(room.verdict(&asked), "fits into 65.00 GiB of a test");
         let not = "does not fit into 79.00 GiB of a test: 67.32 GiB too much; 2 such GPUs hold it \
                    with `--tensor-parallel 2`";
         assert_eq!(verdict("qwen2.5-72b-instruct", 79.0), not);

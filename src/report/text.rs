@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use super::{Detail, marked, plain};
 use crate::{
-    judges::Method,
     mqm::{ErrorSpan, Severity, Side},
     run::{
         Record, Status, Summary,
@@ -91,7 +90,8 @@ fn wrapped(said: impl IntoIterator<Item = String>, look: Look) -> String {
 
 /// What a reader of scores and marks must know of the judge.
 fn of_judge(summary: &Summary, look: Look) -> String {
-    wrapped(summary.method().map(Method::about).unwrap_or_default(), look)
+    let Some(method) = summary.method() else { return String::new() };
+    wrapped(method.about(), look)
 }
 
 /// What a reader of the means must know of a run that is not finished.

@@ -95,7 +95,6 @@ fn two_judges_on_the_same_translations() {
     translations of a source in the same order  3  0.667
     pairs of systems in the same order          1  1.000
     Spearman of systems                         2  1.000
-    characters of error spans, F1               7      -
     left out, because only one of the judges has a verdict there: 1
 
     systems, over the 3 units that both judges scored for all of them
@@ -442,4 +441,17 @@ fn a_judge_against_itself() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((json["pairs"][0]["units"].as_u64(), json["pairs"][0]["same"].as_f64()), (Some(4), Some(0.5)));
     assert!(run(&folders[..1], &[]).0.is_err());
+}
+
+#[test]
+fn scores_of_systems_are_not_set_beside_scores_of_segments() {
+    let root = tempfile::tempdir().unwrap();
+    let files = ["m.seg.score", "m.sys.score"].map(|name| root.path().join(name));
+    write(&files[0], "a\t1\na\t2\nb\t3\nb\t4\n");
+    write(&files[1], "a\t1.5\nb\t3.5\n");
+    let told = compare(root.path(), &[&files[0], &files[1]], &[]).unwrap_err();
+    assert!(
+        told.contains("has one score for each system, and") && told.contains("has 2: scores of"),
+        "{told}"
+    );
 }

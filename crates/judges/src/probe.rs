@@ -57,8 +57,8 @@ pub const METHOD: Method = Method {
          means do not rank systems: on WMT23 chrF did that better",
     ),
     marks: Some(
-        "the score is predicted apart from the marks and is not the sum of their penalties; behind it stands where nine in \
-         ten of raters' scores lie; a mark's `confidence` is the share of raters who would mark its likeliest word",
+        "the score is predicted apart from the marks and is not the sum of their penalties; in brackets: raters' scores of \
+         nine in ten such translations; a mark's `confidence` is the share of raters who would mark its likeliest word",
     ),
     granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],

@@ -133,10 +133,12 @@ fn guessed(prepared: &Prepared<'_>, card: &Card, why: &str, hint: &str, time: &s
     Ok(Planned { plan, trial: Trial::default(), estimates, notes, signature: None })
 }
 
-/// Whether the model fits the GPU that is thought of; `None` where the card does not know its sizes.
+/// What the model takes of a GPU, with the context that is asked for, and whether the one that is thought of has it; `None`
+/// where the card does not know its sizes.
 fn on_a_gpu(card: &Card, args: &Args) -> Option<(String, String)> {
     let room = Room::find(args.run.device_memory);
-    fits::of_card(card).map(|need| ("on a GPU".to_owned(), room.verdict(&need)))
+    let need = fits::within(card, args.engine.context.unwrap_or(card.context))?;
+    Some(("on a GPU".to_owned(), format!("{}; {}", fits::sum(&need), room.verdict(&need))))
 }
 
 /// What the run takes with the models of this panel, without one question asked.

@@ -22,7 +22,7 @@ const HYPOTHESES: &[&str] = &["tgt_text", "tgt"];
 const REFERENCE: &[&str] = &["reference", "ref"];
 const SYSTEM: &[&str] = &["system", "system_id"];
 const DOC: &[&str] = &["doc", "document_id", "doc_id"];
-const SEG: &[&str] = &["seg_id", "segment_id"];
+const SEG: &[&str] = &["seg_id", "segment_id", "seg"];
 const SRC_LANG: &[&str] = &["src_lang"];
 const TGT_LANG: &[&str] = &["tgt_lang"];
 

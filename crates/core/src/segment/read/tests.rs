@@ -97,11 +97,11 @@ fn bad_parallel_text() {
     ");
     insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n2\n"), ("a.txt", b"1\nGr\xfc\xdfe\n")]), @"
     `DIR/a.txt` line 2 is not UTF-8 at byte 3 of the line
-    hint: convert the file, for example: iconv -f WINDOWS-1252 -t UTF-8
+    hint: convert the file, for example: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW
     ");
     insta::assert_snapshot!(parallel_message(&[("src.txt", b"\xff\xfe1\0\n\0"), ("a.txt", b"1\n")]), @"
     `DIR/src.txt` line 1 is not UTF-8 at byte 1 of the line
-    hint: the file is UTF-16; convert it: iconv -f UTF-16 -t UTF-8
+    hint: the file is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW
     ");
     insta::assert_snapshot!(parallel_message(&[("src.txt", b""), ("a.txt", b"")]), @"`DIR/src.txt` contains no segments");
     insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n")]),
@@ -301,7 +301,11 @@ fn parquet_as_pandas_writes_it() {
 #[test]
 fn bad_csv() {
     insta::assert_snapshot!(table_message("x.csv", "source,target\n1\n"), @"
-    `DIR/x.csv` line 2: 1 fields, but the header has 2
+    `DIR/x.csv` line 2: 1 field, but the header has 2
+    hint: fields that hold commas, quotes or line ends stand in quotes
+    ");
+    insta::assert_snapshot!(table_message("x.csv", "source,target\n\"one,two\nthree,four\n"), @r"
+    `DIR/x.csv` line 2: 1 field, but the header has 2; a quotation mark is never closed
     hint: fields that hold commas, quotes or line ends stand in quotes
     ");
     insta::assert_snapshot!(table_message("x.csv", "src;mt\n1;2\n"), @"

@@ -73,9 +73,9 @@ fn is_marked_utf16(bytes: &[u8]) -> bool {
 
 fn hint(is_utf16: bool) -> &'static str {
     if is_utf16 {
-        "\nhint: the file is UTF-16; convert it: iconv -f UTF-16 -t UTF-8"
+        "\nhint: the file is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
     } else {
-        "\nhint: convert the file, for example: iconv -f WINDOWS-1252 -t UTF-8"
+        "\nhint: convert the file, for example: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
     }
 }
 
