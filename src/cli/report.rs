@@ -17,7 +17,7 @@ use crate::{
     meta::testset::TestSet,
     report::{
         self,
-        page::{self, Agreement, Conversations, Data, Judge},
+        page::{self, Agreement, Conversations, Data, Judge, Slice},
     },
     run::{self, Record, RunFile, Summary, calls},
     signature::Signature,
@@ -193,13 +193,20 @@ fn judge(args: &Args, domains: &BTreeMap<String, String>, path: &Path, pair: Opt
     let human = path.is_file() && raters::is_mqm_tsv(path);
     let signature = run.as_ref().map(|run| &run.signature);
     let is_weighed = |signature: &Signature| signature.get("weights").is_some();
+    let method = signature.and_then(method);
+    let mut judge = summed(args, domains, signature.map_or_else(|| name(&args.runs, path), called), records)?;
+    if method.is_some_and(|method| method.misses.is_some()) {
+        judge.slices.iter_mut().for_each(Slice::unrank);
+    }
     Ok(Judge {
         human,
-        marks: human || signature.is_none_or(is_weighed) || records.iter().any(|r| !r.errors.is_empty()),
+        marks: human
+            || signature.is_none_or(is_weighed)
+            || judge.records.iter().any(|r| !r.errors.is_empty()),
         signature: signature.map(ToString::to_string),
         warning: warning(path)?,
-        about: signature.map_or_else(Vec::new, about),
-        ..summed(args, domains, signature.map_or_else(|| name(&args.runs, path), called), records)?
+        about: method.map_or_else(Vec::new, Method::about),
+        ..judge
     })
 }
 
@@ -272,10 +279,8 @@ fn name(all: &[PathBuf], path: &Path) -> String {
     last(path).filter(|_| is_alone).unwrap_or_else(|| path.display().to_string())
 }
 
-/// What a reader must know of the method.
-fn about(signature: &Signature) -> Vec<String> {
-    let method = signature.get("method").and_then(|name| registry::find(name).ok());
-    method.map_or_else(Vec::new, Method::about)
+fn method(signature: &Signature) -> Option<&'static Method> {
+    registry::find(signature.get("method")?).ok()
 }
 
 /// The warning of a run whose output looks degenerate.

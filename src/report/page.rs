@@ -58,6 +58,14 @@ pub struct Slice {
     pub common: Option<usize>,
 }
 
+impl Slice {
+    /// Takes ranks and contests away: for judges whose means do not rank systems.
+    pub fn unrank(&mut self) {
+        self.contests.clear();
+        self.standings.iter_mut().for_each(|standing| standing.rank = None);
+    }
+}
+
 /// The place of a system.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Standing {
@@ -177,6 +185,26 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_judge_whose_means_rank_no_systems_has_no_ranks() {
+        let standing = Standing {
+            system: "a".into(),
+            score: Some(-1.0),
+            low: None,
+            high: None,
+            rank: Some(1),
+            units: 2,
+            missing: 0,
+            empty: 0,
+            severities: [0.0; 4],
+        };
+        let pair = ("en".to_owned(), "de".to_owned());
+        let mut slice =
+            Slice { pair, domain: None, standings: vec![standing], contests: Vec::new(), common: Some(2) };
+        slice.unrank();
+        assert_eq!((slice.standings[0].rank, slice.standings[0].score), (None, Some(-1.0)));
+    }
 
     #[test]
     fn what_is_filled_in_is_not_looked_at_again() {

@@ -164,7 +164,8 @@ fn a_run_on_a_gpu_is_planned_where_there_is_none() {
     let (text, good) = planned("qwen2.5-7b-instruct").unwrap();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(good && words.contains("least most model calls 4 24 prompt tokens"), "{text}");
-    assert!(words.contains(" on a GPU fits into "), "{text}");
+    assert!(words.contains(" on a GPU 14.17 GiB weights + 1.75 GiB cache (32768 tokens)"), "{text}");
+    assert!(words.contains(" = 16.81 GiB; fits into "), "{text}");
     assert!(text.contains("there is no GPU here to try the run on: tokens are guessed"), "{text}");
     assert!(
         words.contains(" time not known for this device; there, `--dry-run` tries a few groups"),
@@ -173,6 +174,10 @@ fn a_run_on_a_gpu_is_planned_where_there_is_none() {
     let (text, _) =
         self::planned(no_gpu, "qwen2.5-7b-instruct", "never", &["--device-memory", "8GiB"]).unwrap();
     assert!(text.contains("does not fit into 8.00 GiB (`--device-memory`)"), "{text}");
+    // The context that is asked for, not the model's.
+    let short = ["--device-memory", "16GiB", "--context", "4096"];
+    let (text, _) = self::planned(no_gpu, "qwen2.5-7b-instruct", "never", &short).unwrap();
+    assert!(text.contains("cache (4096 tokens)") && text.contains("; fits into 16.00 GiB"), "{text}");
     let refused = planned("some/folder").unwrap_err();
     assert!(refused.starts_with("`cuda`: this binary was built without CUDA"), "{refused}");
     assert!(!Path::new("never").exists());

@@ -21,8 +21,8 @@ function overview(data, go, chosen = { pair: data.pairs[0].join("–"), domain: 
     view.append(el("h2", {}, kind + judge.name));
     if (judge.warning) view.append(el("p", { class: "warning" }, judge.warning));
     if (!slice) { view.append(el("p", { class: "soft" }, "No verdict here.")); return; }
-    view.append(standings(judge, slice, index, open));
     view.append(...judge.about.map((said) => el("p", { class: "soft about" }, `${said}.`)));
+    view.append(standings(judge, slice, index, open));
     const counts = count(data, index, chosen);
     view.append(el("div", { class: "columns" }, categories(data, counts, index, open), distribution(data, counts)));
     if (slice.contests.length > 0) view.append(contests(slice, index, open));
