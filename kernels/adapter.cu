@@ -54,6 +54,7 @@ __device__ __forceinline__ float add_products(float sum, float4 a, const FourBf1
 extern "C" __global__ void __launch_bounds__(kThreads)
     adapter_shrink(const bf16* __restrict__ x, const Pair* __restrict__ pairs, const int* __restrict__ items,
                    float* __restrict__ hidden, int K, int matrices, int most) {
+  await_earlier();
   // A column for each warp is left free, so that the threads of a warp read different banks.
   __shared__ float sums[kRanks * kRows][kWarps * 33];
   __shared__ float of_warps[kRanks * kRows][kWarps];
@@ -109,6 +110,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 extern "C" __global__ void __launch_bounds__(kThreads)
     adapter_expand(const Pair* __restrict__ pairs, const int* __restrict__ items, const float* __restrict__ hidden,
                    float* __restrict__ y, int matrices, int most, int ldy) {
+  await_earlier();
   const int* const item = items + static_cast<size_t>(blockIdx.x) * kItem;
   if (item[0] < 0) return;
   const Pair pair = pairs[static_cast<size_t>(item[0]) * matrices + blockIdx.y];

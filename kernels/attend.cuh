@@ -126,6 +126,7 @@ __device__ __forceinline__ void attend_parts(const Arguments& in, const int* ite
       const int* __restrict__ items, const int* __restrict__ order, const int* __restrict__ positions,                            \
       const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                    \
       bf16* __restrict__ out, int n_items, int H, int KV, int, int window, float scale) {                                         \
+    await_earlier();                                                                                                              \
     DYNAMIC_SHARED(unsigned char, bytes);                                                                                         \
     if (static_cast<int>(blockIdx.x) >= n_items) return;                                                                          \
     const int* item = items + 2 * static_cast<size_t>(blockIdx.x);                                                                \
@@ -139,6 +140,7 @@ __device__ __forceinline__ void attend_parts(const Arguments& in, const int* ite
       const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                    \
       float* __restrict__ parts, float* __restrict__ peaks, const int* __restrict__ part_start, int n_items, int H,               \
       int KV, int, int window, float scale) {                                                                                     \
+    await_earlier();                                                                                                              \
     DYNAMIC_SHARED(unsigned char, bytes);                                                                                         \
     if (static_cast<int>(blockIdx.x) >= n_items) return;                                                                          \
     const int* item = items + 4 * static_cast<size_t>(blockIdx.x);                                                                \

@@ -26,6 +26,7 @@ struct __align__(8) FourBf16 {
 extern "C" __global__ void __launch_bounds__(128)
     attend_merge(const float* __restrict__ parts, const float* __restrict__ peaks, const int* __restrict__ part_start,
                  const int* __restrict__ positions, bf16* __restrict__ out, int R, int H, int D, int window) {
+  await_earlier();
   const int row = blockIdx.x, at = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x) * 4;
   if (row >= R || at >= H * D || part_start[row] < 0) return;
   const int head = at / D, position = positions[row];

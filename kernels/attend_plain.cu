@@ -157,6 +157,7 @@ extern "C" __global__ void __launch_bounds__(32)
                       const int* __restrict__ seq_of_row, const int* __restrict__ block_start,
                       const int* __restrict__ blocks, bf16* __restrict__ out, int n_items, int H, int KV, int D,
                       int window, float scale) {
+  await_earlier();
   using namespace plain;
   __shared__ Shared shared;
   if (static_cast<int>(blockIdx.x) >= n_items) return;
@@ -192,6 +193,7 @@ extern "C" __global__ void __launch_bounds__(32)
                        const int* __restrict__ seq_of_row, const int* __restrict__ block_start,
                        const int* __restrict__ blocks, float* __restrict__ parts, float* __restrict__ peaks,
                        const int* __restrict__ part_start, int n_items, int H, int KV, int D, int window, float scale) {
+  await_earlier();
   using namespace plain;
   __shared__ Shared shared;
   if (static_cast<int>(blockIdx.x) >= n_items) return;

@@ -30,23 +30,30 @@ __device__ __forceinline__ void dequantize_row(const void* w, bf16* panel, int f
 #define PANEL_PARAMETERS const void *__restrict__ w, bf16 *__restrict__ panel, int first_row, int n_rows, int k
 
 extern "C" __global__ void dequantize_f32(PANEL_PARAMETERS) {
+  await_earlier();
   dequantize_row<Format::kF32>(w, panel, first_row, n_rows, k);
 }
 extern "C" __global__ void dequantize_f16(PANEL_PARAMETERS) {
+  await_earlier();
   dequantize_row<Format::kF16>(w, panel, first_row, n_rows, k);
 }
 extern "C" __global__ void dequantize_q4_0(PANEL_PARAMETERS) {
+  await_earlier();
   dequantize_row<Format::kQ4_0>(w, panel, first_row, n_rows, k);
 }
 extern "C" __global__ void dequantize_q4_1(PANEL_PARAMETERS) {
+  await_earlier();
   dequantize_row<Format::kQ4_1>(w, panel, first_row, n_rows, k);
 }
 extern "C" __global__ void dequantize_q5_0(PANEL_PARAMETERS) {
+  await_earlier();
   dequantize_row<Format::kQ5_0>(w, panel, first_row, n_rows, k);
 }
 extern "C" __global__ void dequantize_q5_1(PANEL_PARAMETERS) {
+  await_earlier();
   dequantize_row<Format::kQ5_1>(w, panel, first_row, n_rows, k);
 }
 extern "C" __global__ void dequantize_q5_k(PANEL_PARAMETERS) {
+  await_earlier();
   dequantize_row<Format::kQ5_K>(w, panel, first_row, n_rows, k);
 }

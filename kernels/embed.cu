@@ -35,6 +35,7 @@ __device__ __forceinline__ void embed(const void* __restrict__ table, const int*
   extern "C" __global__ void __launch_bounds__(256)                                                              \
       embed_##name(const void* __restrict__ table, const int* __restrict__ ids, float* __restrict__ out,         \
                    int n_rows, int k, int vocab, float scale) {                                                  \
+    await_earlier();                                                                                             \
     if (static_cast<int>(blockIdx.x) < n_rows) embed<Format::format>(table, ids, out, k, vocab, scale);          \
   }
 

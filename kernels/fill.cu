@@ -26,6 +26,7 @@ __device__ __forceinline__ uint64_t mix(uint64_t x) {
 
 extern "C" __global__ void __launch_bounds__(256)
     fill_bf16(bf16* __restrict__ out, int n_low, int n_high, int first_low, int first_high, unsigned seed, float scale) {
+  await_earlier();
   const size_t n = (static_cast<size_t>(n_high) << 31) + static_cast<size_t>(n_low);
   const size_t first = (static_cast<size_t>(first_high) << 31) + static_cast<size_t>(first_low);
   const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;

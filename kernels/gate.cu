@@ -43,10 +43,12 @@ __device__ __forceinline__ void gate(const float* __restrict__ gate_up, bf16* __
 
 extern "C" __global__ void __launch_bounds__(256)
     gate_silu(const float* __restrict__ gate_up, bf16* __restrict__ out, int rows, int n) {
+  await_earlier();
   if (static_cast<int>(blockIdx.x) < rows) gate<Silu>(gate_up, out, n);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
     gate_gelu(const float* __restrict__ gate_up, bf16* __restrict__ out, int rows, int n) {
+  await_earlier();
   if (static_cast<int>(blockIdx.x) < rows) gate<GeluTanh>(gate_up, out, n);
 }

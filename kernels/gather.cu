@@ -46,6 +46,7 @@ __device__ __forceinline__ void gather(const T* const (&pieces)[kPieces], const 
       name(const T* p0, const T* p1, const T* p2, const T* p3, const T* p4, const T* p5, const T* p6, const T* p7,   \
            int e0, int e1, int e2, int e3, int e4, int e5, int e6, int e7, T* out, int rows, int width,              \
            int in_place) {                                                                                           \
+    await_earlier();                                                                                                 \
     if (static_cast<int>(blockIdx.x) >= rows) return;                                                                \
     const T* const pieces[kPieces] = {p0, p1, p2, p3, p4, p5, p6, p7};                                               \
     const int ends[kPieces] = {e0, e1, e2, e3, e4, e5, e6, e7};                                                      \

@@ -20,39 +20,56 @@ using Bf16_wgmma_128x128 = gemm::TileWgmma<128, 2, 5>;
 using Bf16_wgmma_256x128 = gemm::TileWgmma<256, 2, 4>;
 }  // namespace
 
-extern "C" __global__ void gemm_bf16(PRODUCT_PARAMETERS) { gemm::plain<gemm::PlainBf16>(PRODUCT_ARGUMENTS, false); }
-extern "C" __global__ void gemm_bf16_split(SPLIT_PARAMETERS) { gemm::plain<gemm::PlainBf16>(SPLIT_ARGUMENTS, true); }
+extern "C" __global__ void gemm_bf16(PRODUCT_PARAMETERS) {
+  await_earlier();
+  gemm::plain<gemm::PlainBf16>(PRODUCT_ARGUMENTS, false);
+}
+extern "C" __global__ void gemm_bf16_split(SPLIT_PARAMETERS) {
+  await_earlier();
+  gemm::plain<gemm::PlainBf16>(SPLIT_ARGUMENTS, true);
+}
 
 extern "C" __global__ void __launch_bounds__(32, 4) gemm_bf16_16x16(PRODUCT_PARAMETERS) {
+  await_earlier();
   Bf16_16x16::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(32, 4) gemm_bf16_16x16_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Bf16_16x16::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_16x64(PRODUCT_PARAMETERS) {
+  await_earlier();
   Bf16_16x64::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_16x64_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Bf16_16x64::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_32x64(PRODUCT_PARAMETERS) {
+  await_earlier();
   Bf16_32x64::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_32x64_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Bf16_32x64::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_64x64(PRODUCT_PARAMETERS) {
+  await_earlier();
   Bf16_64x64::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_bf16_64x64_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Bf16_64x64::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 2) gemm_bf16_128x128(PRODUCT_PARAMETERS) {
+  await_earlier();
   Bf16_128x128::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(256, 1) gemm_bf16_wgmma_128x128(PRODUCT_PARAMETERS) {
+  await_earlier();
   Bf16_wgmma_128x128::run(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(256, 1) gemm_bf16_wgmma_256x128(PRODUCT_PARAMETERS) {
+  await_earlier();
   Bf16_wgmma_256x128::run(PRODUCT_ARGUMENTS);
 }

@@ -12,6 +12,7 @@
 
 extern "C" __global__ void gemm_merge(const float* __restrict__ partial, const float* __restrict__ bias,
                                       float* __restrict__ y, int M, int N, int S, int ldy, int add) {
+  await_earlier();
   const int n = blockIdx.x * blockDim.x + threadIdx.x, m = blockIdx.y;
   if (n >= N) return;
   float* const at = y + static_cast<size_t>(m) * ldy + n;

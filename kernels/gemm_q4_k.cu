@@ -18,36 +18,52 @@ using Q4_K_32x64 = gemm::TileQuantised<Q4_K, 32, 64, 4, 4, 4, true>;
 using Q4_K_64x128 = gemm::TileQuantised<Q4_K, 64, 128, 2, 4, 5, true>;
 }  // namespace
 
-extern "C" __global__ void gemm_q4_k(PRODUCT_PARAMETERS) { gemm::plain<PlainQ4_K>(PRODUCT_ARGUMENTS, false); }
-extern "C" __global__ void gemm_q4_k_split(SPLIT_PARAMETERS) { gemm::plain<PlainQ4_K>(SPLIT_ARGUMENTS, true); }
+extern "C" __global__ void gemm_q4_k(PRODUCT_PARAMETERS) {
+  await_earlier();
+  gemm::plain<PlainQ4_K>(PRODUCT_ARGUMENTS, false);
+}
+extern "C" __global__ void gemm_q4_k_split(SPLIT_PARAMETERS) {
+  await_earlier();
+  gemm::plain<PlainQ4_K>(SPLIT_ARGUMENTS, true);
+}
 
 extern "C" __global__ void __launch_bounds__(32, 4) gemm_q4_k_8x16(PRODUCT_PARAMETERS) {
+  await_earlier();
   Q4_K_8x16::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(32, 4) gemm_q4_k_8x16_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Q4_K_8x16::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_8x64(PRODUCT_PARAMETERS) {
+  await_earlier();
   Q4_K_8x64::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_8x64_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Q4_K_8x64::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_16x64(PRODUCT_PARAMETERS) {
+  await_earlier();
   Q4_K_16x64::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_16x64_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Q4_K_16x64::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_32x64(PRODUCT_PARAMETERS) {
+  await_earlier();
   Q4_K_32x64::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q4_k_32x64_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Q4_K_32x64::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 2) gemm_q4_k_64x128(PRODUCT_PARAMETERS) {
+  await_earlier();
   Q4_K_64x128::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 2) gemm_q4_k_64x128_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Q4_K_64x128::run<true>(SPLIT_ARGUMENTS);
 }

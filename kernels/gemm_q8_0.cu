@@ -18,36 +18,52 @@ using Q8_0_32x64 = gemm::TileQuantised<Q8_0, 32, 64, 2, 4, 6>;
 using Q8_0_64x128 = gemm::TileQuantised<Q8_0, 64, 128, 2, 4, 4>;
 }  // namespace
 
-extern "C" __global__ void gemm_q8_0(PRODUCT_PARAMETERS) { gemm::plain<PlainQ8_0>(PRODUCT_ARGUMENTS, false); }
-extern "C" __global__ void gemm_q8_0_split(SPLIT_PARAMETERS) { gemm::plain<PlainQ8_0>(SPLIT_ARGUMENTS, true); }
+extern "C" __global__ void gemm_q8_0(PRODUCT_PARAMETERS) {
+  await_earlier();
+  gemm::plain<PlainQ8_0>(PRODUCT_ARGUMENTS, false);
+}
+extern "C" __global__ void gemm_q8_0_split(SPLIT_PARAMETERS) {
+  await_earlier();
+  gemm::plain<PlainQ8_0>(SPLIT_ARGUMENTS, true);
+}
 
 extern "C" __global__ void __launch_bounds__(32, 4) gemm_q8_0_8x16(PRODUCT_PARAMETERS) {
+  await_earlier();
   Q8_0_8x16::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(32, 4) gemm_q8_0_8x16_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Q8_0_8x16::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q8_0_8x64(PRODUCT_PARAMETERS) {
+  await_earlier();
   Q8_0_8x64::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q8_0_8x64_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Q8_0_8x64::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q8_0_16x64(PRODUCT_PARAMETERS) {
+  await_earlier();
   Q8_0_16x64::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q8_0_16x64_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Q8_0_16x64::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q8_0_32x64(PRODUCT_PARAMETERS) {
+  await_earlier();
   Q8_0_32x64::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 3) gemm_q8_0_32x64_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Q8_0_32x64::run<true>(SPLIT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 2) gemm_q8_0_64x128(PRODUCT_PARAMETERS) {
+  await_earlier();
   Q8_0_64x128::run<false>(PRODUCT_ARGUMENTS);
 }
 extern "C" __global__ void __launch_bounds__(128, 2) gemm_q8_0_64x128_split(SPLIT_PARAMETERS) {
+  await_earlier();
   Q8_0_64x128::run<true>(SPLIT_ARGUMENTS);
 }

@@ -30,18 +30,23 @@ using Tma_128x128 = gemm::TileTma<128, 2, 6>;
 
 #define TMA_KERNELS(shape)                                                                               \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape(TMA_PARAMETERS) {           \
+    await_earlier();                                                                                     \
     Tma_##shape::run({nullptr, nullptr, bias, y, M, N, K, segment, ldy, add}, x, w, false);               \
   }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_split(TMA_SPLIT_PARAMETERS) { \
+    await_earlier();                                                                                         \
     Tma_##shape::run({nullptr, nullptr, nullptr, partial, M, N, K, segment, N, 0}, x, w, true);           \
   }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_merged(TMA_MERGED_PARAMETERS) { \
+    await_earlier();                                                                                           \
     Tma_##shape::run_merged({nullptr, nullptr, bias, y, M, N, K, segment, ldy, add}, x, w, parts, turns);   \
   }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_silu_tma_##shape(TMA_GATE_PARAMETERS) {       \
+    await_earlier();                                                                                      \
     Tma_##shape::run_gated<Silu>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, w, out);      \
   }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_gelu_tma_##shape(TMA_GATE_PARAMETERS) {       \
+    await_earlier();                                                                                      \
     Tma_##shape::run_gated<GeluTanh>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, w, out);  \
   }
 

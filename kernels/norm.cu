@@ -105,6 +105,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     residual_norm(float* __restrict__ x, const float* __restrict__ add, int n_add, const float* __restrict__ bias,
                   const float* __restrict__ add_norm, const float* __restrict__ weight, bf16* __restrict__ out, int rows,
                   int cols, float eps) {
+  await_earlier();
   // What a thread has read of the row; no other thread touches it.
   DYNAMIC_SHARED(float4, held);
   __shared__ float scratch[32];

@@ -22,6 +22,7 @@ constexpr int kSums = 16;  // products under way in a warp: enough to hide how l
 
 extern "C" __global__ void __launch_bounds__(32)
     multiply_tiles(const bf16* __restrict__ a, const bf16* __restrict__ b, float* __restrict__ d, int n_tiles) {
+  await_earlier();
   const int tile = blockIdx.x, g = threadIdx.x / 4, t = threadIdx.x % 4 * 2;
   if (tile >= n_tiles) return;
   const bf16* const rows = a + size_t(tile) * 256 + g * 16 + t;
@@ -35,6 +36,7 @@ extern "C" __global__ void __launch_bounds__(32)
 }
 
 extern "C" __global__ void __launch_bounds__(256) multiply_rounds(float* __restrict__ sums, int n_rounds) {
+  await_earlier();
   // Two numbers between 1 and 2 in each word, different in each lane.
   const uint32_t word = 0x3f803f80u + threadIdx.x % 128 * 0x00010001u;
   const uint32_t left[4] = {word, word ^ 0x00150015u, word ^ 0x002a002au, word ^ 0x80408040u};

@@ -131,6 +131,7 @@ extern "C" __global__ void __launch_bounds__(32 * kHeadsInBlock)
            const float* __restrict__ cos, const float* __restrict__ sin, const int* __restrict__ positions,
            const int* __restrict__ slots, bf16* __restrict__ q_out, bf16* __restrict__ keys, bf16* __restrict__ values,
            int n_rows, int H, int KV, int D, float eps) {
+  await_earlier();
   const int row = blockIdx.x, head = blockIdx.y * kHeadsInBlock + threadIdx.y;
   if (row >= n_rows || head >= H + 2 * KV) return;  // the same for all lanes of a warp
   const Step step = {qkv, q_norm, k_norm, cos, sin, positions, slots, q_out, keys, values};

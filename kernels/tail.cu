@@ -404,6 +404,7 @@ __device__ __forceinline__ Row row_of(const Want& want, const float* logits, con
 extern "C" __global__ void __launch_bounds__(kPartThreads)
     tail_peaks(const float* __restrict__ logits, const Want* __restrict__ wants, const unsigned* __restrict__ masks,
                Found* __restrict__ found, int n_wants, int vocab, int mask_words) {
+  await_earlier();
   const Place place;
   if (place.want >= n_wants) return;
   Found mine = {};
@@ -414,6 +415,7 @@ extern "C" __global__ void __launch_bounds__(kPartThreads)
 extern "C" __global__ void __launch_bounds__(kPartThreads)
     tail_sums(const float* __restrict__ logits, const Want* __restrict__ wants, const unsigned* __restrict__ masks,
               Found* __restrict__ found, int n_wants, int vocab, int mask_words) {
+  await_earlier();
   const Place place;
   if (place.want >= n_wants) return;
   Found* const of_row = found + static_cast<size_t>(place.want) * kWarps;
@@ -425,6 +427,7 @@ extern "C" __global__ void __launch_bounds__(kPartThreads)
 extern "C" __global__ void __launch_bounds__(kThreads)
     tail(const float* __restrict__ logits, const Want* __restrict__ wants, const unsigned* __restrict__ masks,
          const Found* __restrict__ found, Choice* __restrict__ choices, int n_wants, int vocab, int mask_words) {
+  await_earlier();
   __shared__ Shared shared;
   if (static_cast<int>(blockIdx.x) >= n_wants) return;
   const Want want = wants[blockIdx.x];

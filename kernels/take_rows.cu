@@ -33,10 +33,12 @@ __device__ __forceinline__ void take_rows(const T* __restrict__ x, const int* __
 
 extern "C" __global__ void __launch_bounds__(256)
     take_rows_f32(const float* __restrict__ x, const int* __restrict__ rows, float* __restrict__ out, int n, int cols) {
+  await_earlier();
   if (static_cast<int>(blockIdx.x) < n) take_rows(x, rows, out, cols);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
     take_rows_bf16(const bf16* __restrict__ x, const int* __restrict__ rows, bf16* __restrict__ out, int n, int cols) {
+  await_earlier();
   if (static_cast<int>(blockIdx.x) < n) take_rows(x, rows, out, cols);
 }

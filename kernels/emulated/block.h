@@ -50,6 +50,7 @@ struct Fiber {
   unsigned lane, index;
   Site site;
   bool ended;
+  bool awaited;  // it has waited for the kernels before its own (await_earlier)
   AsyncCopies copies;
   void* tsan;
   const void* stack;  // its lowest address; known of the CPU thread's own once it has been left
@@ -120,6 +121,7 @@ class Block {
   uint3 index;
   const char* kernel_name = "kernel";
   const std::function<void()>* kernel = nullptr;
+  bool early = false;  // the kernel was told to start before the one before it has ended
   Bytes dynamic, statics;  // the block's shared memory: what the launch asked for, what the kernel declares
 
   Block() = default;
@@ -380,6 +382,8 @@ inline void Block::take_leave(Fiber& f) {
 #endif
   const Unseen unseen;
   Warp& w = *f.warp;
+  if (early && !f.awaited)
+    fail("thread " + std::to_string(f.index) + " has ended without await_earlier, and the kernel was started early");
   f.ended = true;
   f.copies.clear();
   w.alive &= ~(1u << f.lane);

@@ -35,6 +35,7 @@
 #define __constant__ static
 #define __align__(n) alignas(n)
 #define __restrict__ __restrict
+#define await_earlier() (void)(host::self().awaited = true)
 #define DYNAMIC_SHARED(T, name) T* const name = reinterpret_cast<T*>(host::self().block->dynamic.at)
 
 #include "block.h"

@@ -97,6 +97,7 @@ struct Launch {
   size_t dynamic_bytes;
   const std::function<void()>* kernel;  // calls its function with its arguments
   const char* name;
+  bool early = false;  // it may start while the kernel before it runs
   size_t n_blocks() const { return size_t(grid.x) * grid.y * grid.z; }
   uint3 block_at(size_t i) const {
     return {unsigned(i % grid.x), unsigned(i / grid.x % grid.y), unsigned(i / (size_t(grid.x) * grid.y))};
@@ -109,6 +110,7 @@ class Worker {
   void begin(const Launch& l, char* ends = nullptr) {
     block_.ends = ends;
     block_.grid = l.grid, block_.size = l.size, block_.kernel = l.kernel, block_.kernel_name = l.name;
+    block_.early = l.early;
     block_.statics = static_shared();
   }
   void run(const Launch& l, size_t i) {
@@ -142,8 +144,8 @@ inline void launch(const Launch& l) {
   Team::the().run(l);
 }
 inline void launch(dim3 grid, dim3 size, size_t dynamic_bytes, const std::function<void()>& kernel,
-                   const char* name = "kernel") {
-  launch({grid, size, dynamic_bytes, &kernel, name});
+                   const char* name = "kernel", bool early = false) {
+  launch({grid, size, dynamic_bytes, &kernel, name, early});
 }
 
 // For asynchronous copies and ldmatrix, whose addresses must be in shared memory.

@@ -173,6 +173,10 @@ void test_launches() {
           "more shared memory than there is");
   MUST(CALL(cuFuncSetAttribute)(reverse, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 227 << 10));
   MUST(launch(reverse, 1, 96, 227 << 10, nullptr, x, y, n));
+  refused(launch_early(scale, 3, 96, 0, nullptr, x, y, n, kTwo), "code for 8.0 started early");
+  const CUfunction scale_90 = kernel("scale", "sm_90");
+  MUST(launch_early(scale_90, 1, 96, 0, nullptr, x, y, n, kTwo));
+  tally.check(to_host(y, 96)[95] == 190, "a kernel that is started early");
   const float* host = numbers.data();
   refused(launch(scale, 1, 32, 0, nullptr, host, y, n, kTwo), "a pointer to host memory");
   refused(launch(scale, 1, 32, 0, nullptr, x), "too few arguments");

@@ -75,8 +75,8 @@ inline std::vector<CUcontext> start_all(int n) {
 }
 
 // A kernel, from PTX that only names it.
-inline CUfunction kernel(const std::string& name) {
-  const std::string ptx = ".version 8.0\n.target sm_80\n.visible .entry " + name + "(\n)";
+inline CUfunction kernel(const std::string& name, const std::string& target = "sm_80") {
+  const std::string ptx = ".version 8.0\n.target " + target + "\n.visible .entry " + name + "(\n)";
   CUmodule module;
   CUfunction function;
   MUST(CALL(cuModuleLoadData)(&module, ptx.c_str()));
@@ -89,6 +89,17 @@ template <typename... A>
 CUresult launch(CUfunction f, unsigned blocks, unsigned threads, unsigned shared, CUstream stream, A&&... arguments) {
   void* pointers[] = {const_cast<void*>(static_cast<const void*>(&arguments))..., nullptr};
   return CALL(cuLaunchKernel)(f, blocks, 1, 1, threads, 1, 1, shared, stream, pointers, nullptr);
+}
+
+// The same, and started before the one before it has ended.
+template <typename... A>
+CUresult launch_early(CUfunction f, unsigned blocks, unsigned threads, unsigned shared, CUstream stream, A&&... arguments) {
+  void* pointers[] = {const_cast<void*>(static_cast<const void*>(&arguments))..., nullptr};
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attribute.value.programmaticStreamSerializationAllowed = 1;
+  const CUlaunchConfig config{blocks, 1, 1, threads, 1, 1, shared, stream, &attribute, 1};
+  return CALL(cuLaunchKernelEx)(&config, f, pointers, nullptr);
 }
 
 // What a child of this program wrote and how it ended: `PROGRAM LIBRARY CASE` with variables set before it.

@@ -16,6 +16,7 @@ namespace {
 struct Fault {
   unsigned blocks, threads, shared_bytes;
   std::function<void(const float* x, float* y)> call;
+  bool early = false;
 };
 
 // x, 128 floats, as four rows of 64 bf16.
@@ -59,6 +60,7 @@ const std::map<std::string, Fault> faults = {
     {"segments_as_they_come", with_meeting(kAsTheyCome)},
     {"segments_no_fence", with_meeting(kNoFence)},
     {"segments_turns_not_zero", with_meeting(kTurnsNotZero)},
+    {"forgotten_wait", {1, 32, 0, [](const float* x, float* y) { forgotten_wait(x, y); }, true}},
     {"blocks_race", {4, 32, 0, [](const float*, float* y) { blocks_race(y); }}},
 };
 
@@ -67,7 +69,7 @@ void run_sound() {
     host::order() = order;
     std::vector<float> x(96, 2.0f), y(96);
     int counts[2] = {0, 0};
-    host::launch(dim3(3), dim3(32), 0, [&] { scale(x.data(), y.data(), 96, 2.0f); });
+    host::launch(dim3(3), dim3(32), 0, [&] { scale(x.data(), y.data(), 96, 2.0f); }, "scale", true);
     host::launch(dim3(3), dim3(32), 128, [&] { reverse(y.data(), x.data(), 32); });
     host::launch(dim3(3), dim3(64), 0, [&] { count(counts, 0.0, 1); });
     std::vector<float> ones(128, 1.0f), sums(32);
@@ -93,7 +95,7 @@ int main(int argc, char** argv) {
   }
   const Fault& f = faults.at(argv[1]);
   std::vector<float> x(128, 1.0f), y(128, 1.0f);
-  host::launch(dim3(f.blocks), dim3(f.threads), f.shared_bytes, [&] { f.call(x.data(), y.data()); }, argv[1]);
+  host::launch(dim3(f.blocks), dim3(f.threads), f.shared_bytes, [&] { f.call(x.data(), y.data()); }, argv[1], f.early);
   float sum = 0;
   for (const float v : y) sum += v;
   std::printf("%f\n", sum);  // NaN where one is

@@ -126,6 +126,7 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   for fault in first_folds turns_not_zero; do later "segments_$fault: NaN" finds "" "segments_$fault" nan; done
   later "segments_as_they_come: another sum" finds "" segments_as_they_come 128.000000 # sound ones' is 96
   later "segments_no_fence: a race" finds thread segments_no_fence 'ThreadSanitizer: data race'
+  later "forgotten_wait: named" finds "" forgotten_wait 'has ended without await_earlier'
   later "divergent_barrier: named" finds "" divergent_barrier 'threads of a block meet at different barriers'
   for fault in missing_barrier shuffle_for_barrier overtaken blocks_race; do
     later "$fault: a race" finds thread "$fault" 'ThreadSanitizer: data race'

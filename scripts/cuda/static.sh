@@ -5,6 +5,8 @@
 #   the fast products have the tensor core's instructions, asynchronous copies and matrix loads, and as many blocks
 #   fit on a multiprocessor as they ask for;
 #   kernels that write no fused multiply-add have none;
+#   from compute capability 9.0 on, a kernel waits for those before it, and lets the next one start, before it touches the
+#   device's memory (await_earlier in kernels/common.cuh);
 #   wgmma's products run beside the warps that start them: ptxas puts in no wait of its own (its notes C7510 to C7519).
 #
 #   scripts/cuda/static.sh [--table] [KERNEL...]
@@ -65,7 +67,7 @@ sizes() {
 # "NAME count.." of the instructions that are looked for, for each function of a listing.
 instructions() {
   awk '
-    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0 }
+    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0, n["ACQBULK"] + 0, n["PREEXIT"] + 0, n["sooner"] + 0 }
     /^\.text\./ { flush(); name = substr($1, 7); sub(/:$/, "", name); delete n }
     name {
       if (/ HMMA\.16816\.F32\.BF16/ || / HGMMA\.64x[0-9]+x16\.F32\.BF16/) n["HMMA"]++
@@ -74,6 +76,9 @@ instructions() {
       else if (/ UTMALDG/) n["UTMALDG"]++
       else if (/ FFMA/) n["FFMA"]++
       else if (/ (LDL|STL)/) n["local"]++
+      else if (/ ACQBULK/) n["ACQBULK"]++
+      else if (/ PREEXIT/) n["PREEXIT"]++
+      if (/ (LD|ST|LDG|STG|ATOM|ATOMG|RED|REDG|LDGSTS|UTMALDG|UTMASTG|UBLKCP)[. ]/ && !n["ACQBULK"]) n["sooner"]++
     }
     END { flush() }' "$1"
 }
@@ -112,6 +117,10 @@ check_function() { # with generation, name and all of its numbers set
     # crates/engine/src/model/cuda/tiles.rs leaves out tiles of attention that a device has no room for; the smallest always fits.
     case $name in attend_*_t32 | attend_*_t64) ;; *) refuse "$((static + dynamic)) bytes of shared memory" ;; esac
   fi
+  if [ "$generation" = 90a ]; then
+    [ "$acquires" -gt 0 ] && [ "$releases" -gt 0 ] || refuse "no await_earlier"
+    [ "$sooner" = 0 ] || refuse "$sooner instructions touch memory before await_earlier"
+  fi
   case $name in
     gemm_*_*x* | attend_*_d*_t*)
       if foreign; then passed=$((passed + 1)) && return; fi
@@ -147,7 +156,7 @@ for generation in "${generations[@]}"; do
       refuse "does not compile" && cat "$out.ptxas"
       continue
     fi
-    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local boxes; do
+    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local boxes acquires releases sooner; do
       check_function
     done < <(join <(sizes "$out.ptxas" | sort) <(instructions "$out.sass" | sort))
   done

@@ -184,6 +184,33 @@ fn an_adapter_is_signed_and_without_one_nothing_more_is_launched() {
     assert!(!run.contains("adapter_sha256"), "{run}");
 }
 
+/// Kernels of a step start before the one before them has ended, where their code waits for it; the verdicts are the same.
+#[test]
+fn kernels_that_wait_by_themselves_are_started_early() {
+    if gpu().is_none() || !is_emulated() {
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let judged = |name: &str, more: &[&str]| {
+        let trace = out.path().join(format!("{name}.trace"));
+        let variables = [("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap())];
+        let cuda = [&["--device", "cuda", "--kv-cache", "8MiB"], more].concat();
+        let output = score(&out.path().join(name), &tiny("qwen2"), "gemba-da", &variables, &cuda);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = std::fs::read_to_string(&trace).unwrap();
+        let of_step =
+            || text.lines().filter(|line| ["gemm_", "residual_norm"].iter().any(|k| line.starts_with(k)));
+        let early = of_step().filter(|line| line.ends_with(" early")).count();
+        let verdicts = std::fs::read_to_string(out.path().join(name).join("verdicts.jsonl")).unwrap();
+        assert!(of_step().count() > 10, "{name}: {text}");
+        (early, of_step().count(), verdicts)
+    };
+    let (early, all, verdicts) = judged("early", &[]);
+    assert_eq!(early, all);
+    let (early, _, after) = judged("after", &["--no-graphs"]);
+    assert_eq!((early, after), (0, verdicts));
+}
+
 /// Another process takes all memory in the middle of a run: it goes on, without recordings, to the same verdicts.
 #[test]
 fn memory_that_another_process_takes_ends_no_run() {

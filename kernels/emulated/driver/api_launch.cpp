@@ -1,4 +1,4 @@
-// cuLaunchKernel: everything about a launch that can be wrong is checked before it is queued, and again, as far as
+// cuLaunchKernel and cuLaunchKernelEx: everything about a launch that can be wrong is checked before it is queued, and again, as far as
 // it may have changed, when its turn comes.
 #include <sys/uio.h>
 #include <unistd.h>
@@ -15,6 +15,13 @@
 using namespace host;
 
 namespace {
+
+// How a kernel is launched.
+struct Shape {
+  dim3 grid, block;
+  size_t dynamic_shared;
+  bool early;
+};
 
 // A kernel's arguments, copied when it is launched.
 struct Arguments {
@@ -55,7 +62,9 @@ std::string wrong_pointer(const Arguments& a, const Device& device) {
   return "";
 }
 
-std::string wrong_geometry(const CUfunc_st& f, dim3 grid, dim3 block, size_t dynamic_shared) {
+std::string wrong_geometry(const CUfunc_st& f, const Shape& shape) {
+  const auto [grid, block, dynamic_shared, early] = shape;
+  if (early && f.module->image.capability < 90) return "started early, which compute capability 9.0 brought";
   const size_t threads = size_t(block.x) * block.y * block.z;
   if (threads == 0 || size_t(grid.x) * grid.y * grid.z == 0) return "a grid or block of no threads";
   if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) return "a grid of more than 65535 in y or z";
@@ -76,10 +85,10 @@ void trace(const Kernel& kernel, const Launch& l, std::chrono::steady_clock::dur
   static std::ofstream& out = *new std::ofstream(settings().trace, std::ios::app);
   out << kernel.name << " grid " << l.grid.x << ' ' << l.grid.y << ' ' << l.grid.z << " block " << l.size.x << ' '
       << l.size.y << ' ' << l.size.z << " shared " << l.dynamic_bytes << " us "
-      << std::chrono::duration_cast<std::chrono::microseconds>(took).count() << std::endl;
+      << std::chrono::duration_cast<std::chrono::microseconds>(took).count() << (l.early ? " early" : "") << std::endl;
 }
 
-void run_now(const Device& device, const Arguments& a, dim3 grid, dim3 block, size_t dynamic_shared) {
+void run_now(const Device& device, const Arguments& a, const Shape& shape) {
   const std::string name = a.kernel->name;
   const std::string wrong = wrong_pointer(a, device);
   if (!wrong.empty()) stop((name + ": " + wrong).c_str());
@@ -87,7 +96,7 @@ void run_now(const Device& device, const Arguments& a, dim3 grid, dim3 block, si
   for (size_t i = 0; i < arguments.size(); i++) arguments[i] = a.at(i);
   if (settings().hollow) return run_hollow(*a.kernel, arguments.data());
   const std::function<void()> call = [&] { a.kernel->call(arguments.data()); };
-  const Launch l{grid, block, dynamic_shared, &call, a.kernel->name};
+  const Launch l{shape.grid, shape.block, shape.dynamic_shared, &call, a.kernel->name, shape.early};
   const auto start = std::chrono::steady_clock::now();
   launch(l);
   if (!settings().trace.empty()) trace(*a.kernel, l, std::chrono::steady_clock::now() - start);
@@ -95,14 +104,13 @@ void run_now(const Device& device, const Arguments& a, dim3 grid, dim3 block, si
   if (!overrun.empty()) stop((name + ": a write " + overrun).c_str());
 }
 
-CUresult queue_launch(Device& device, CUstream_st& stream, const CUfunc_st& f, dim3 grid, dim3 block,
-                      size_t dynamic_shared, void** given) {
+CUresult queue_launch(Device& device, CUstream_st& stream, const CUfunc_st& f, const Shape& shape, void** given) {
   const auto no = [&](const std::string& why, CUresult code) {
     return refuse("cuLaunchKernel", "`" + f.name + "`: " + why, code);
   };
-  const std::string geometry = wrong_geometry(f, grid, block, dynamic_shared);
+  const std::string geometry = wrong_geometry(f, shape);
   if (!geometry.empty()) return no(geometry, CUDA_ERROR_INVALID_VALUE);
-  const size_t registers = size_t(f.image.registers) * block.x * block.y * block.z;
+  const size_t registers = size_t(f.image.registers) * shape.block.x * shape.block.y * shape.block.z;
   if (registers > 65536) return no(std::to_string(registers) + " registers", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 
   const auto arguments = std::make_shared<Arguments>(Arguments{f.kernel, std::vector<unsigned char>(f.kernel->bytes())});
@@ -114,11 +122,17 @@ CUresult queue_launch(Device& device, CUstream_st& stream, const CUfunc_st& f, d
   const std::string pointer = wrong_pointer(*arguments, device);
   if (!pointer.empty()) return no(pointer, CUDA_ERROR_INVALID_VALUE);
   if (!count_launch(device)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-  add_work(stream, {[&device, arguments, grid, block, dynamic_shared] {
-                      run_now(device, *arguments, grid, block, dynamic_shared);
-                    },
-                    nullptr, 1});
+  add_work(stream, {[&device, arguments, shape] { run_now(device, *arguments, shape); }, nullptr, 1});
   return CUDA_SUCCESS;
+}
+
+CUresult launch_on(CUstream handle, CUfunction function, const Shape& shape, void** arguments, void** extra) {
+  if (extra) return CUDA_ERROR_NOT_SUPPORTED;
+  const CUresult known = on_function(function, [](Device&, CUfunc_st&) { return CUDA_SUCCESS; });
+  if (known) return known;
+  return on_stream(handle, [&](Device& device, CUstream_st& stream) {
+    return queue_launch(device, stream, *function, shape, arguments);
+  });
 }
 
 }  // namespace
@@ -126,11 +140,15 @@ CUresult queue_launch(Device& device, CUstream_st& stream, const CUfunc_st& f, d
 CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned dynamic_shared,
                                 CUstream handle, void** arguments, void** extra) {
-  if (extra) return CUDA_ERROR_NOT_SUPPORTED;
-  const CUresult known = on_function(function, [](Device&, CUfunc_st&) { return CUDA_SUCCESS; });
-  if (known) return known;
-  return on_stream(handle, [&](Device& device, CUstream_st& stream) {
-    return queue_launch(device, stream, *function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
-                        dynamic_shared, arguments);
-  });
+  const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, dynamic_shared, false};
+  return launch_on(handle, function, shape, arguments, extra);
+}
+
+CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction function, void** arguments, void** extra) {
+  Shape shape{{c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes, false};
+  for (unsigned i = 0; i < c->numAttrs; i++) {
+    if (c->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) return CUDA_ERROR_NOT_SUPPORTED;
+    shape.early = c->attrs[i].value.programmaticStreamSerializationAllowed;
+  }
+  return launch_on(c->hStream, function, shape, arguments, extra);
 }

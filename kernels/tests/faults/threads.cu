@@ -52,3 +52,9 @@ extern "C" __global__ void stray_lane(float* y) {
 extern "C" __global__ void blocks_race(float* y) {
   if (threadIdx.x == 0) y[0] = __fadd_rn(__fmul_rn(y[0], 2.0f), static_cast<float>(blockIdx.x));
 }
+
+// Started early, and half of its threads do not wait for the kernel before.
+extern "C" __global__ void forgotten_wait(const float* x, float* y) {
+  if (threadIdx.x < 16) await_earlier();
+  y[threadIdx.x] = x[threadIdx.x];
+}

@@ -8,7 +8,7 @@ use super::{
     Error, Gpu,
     backend::inputs,
     driver::failed,
-    launch::{Argument, Shape},
+    launch::{Argument, Shape, Start},
     memory::{MEASURED, Memory},
     products::{self, Kernels, Kind, Launch, TILES, Tile},
 };
@@ -96,11 +96,23 @@ impl Operands<'_> {
             if launch.meets {
                 let parts = [Argument::At(partial.at()), Argument::At(turns.at())];
                 let arguments = [inputs, &[none, y], &parts, &sizes, &last].concat();
-                kernels.launch_over(stream, (module, launch.kernel), shape, &maps, &arguments)?;
+                kernels.launch_over(
+                    (stream, Start::After),
+                    (module, launch.kernel),
+                    shape,
+                    &maps,
+                    &arguments,
+                )?;
             } else if let Some(segments) = launch.split {
                 let sums = Argument::At(partial.at());
                 let arguments = [inputs, &[sums], &sizes].concat();
-                kernels.launch_over(stream, (module, launch.kernel), shape, &maps, &arguments)?;
+                kernels.launch_over(
+                    (stream, Start::After),
+                    (module, launch.kernel),
+                    shape,
+                    &maps,
+                    &arguments,
+                )?;
                 let (grid, threads) = products::merge(m, n);
                 let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
                 let sizes = [m, n, segments].map(Argument::size);
@@ -108,7 +120,13 @@ impl Operands<'_> {
                 kernels.launch(stream, ("gemm_merge", "gemm_merge"), shape, &arguments)?;
             } else {
                 let arguments = [inputs, &[none, y], &sizes, &last].concat();
-                kernels.launch_over(stream, (module, launch.kernel), shape, &maps, &arguments)?;
+                kernels.launch_over(
+                    (stream, Start::After),
+                    (module, launch.kernel),
+                    shape,
+                    &maps,
+                    &arguments,
+                )?;
             }
         }
         self.fetch(bytes)

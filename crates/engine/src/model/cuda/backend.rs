@@ -24,7 +24,7 @@ use super::{
     arena::{Arena, Extra, Slot},
     driver::failed,
     graphs::{Graphs, Run},
-    launch::{Argument, Shape},
+    launch::{Argument, Shape, Start},
     memory::{CACHE, Memory, WEIGHTS},
     plan::Plan,
     rope_table::RopeTable,
@@ -160,7 +160,7 @@ impl Cuda {
         arguments: &[Argument],
     ) -> Result<(), Error> {
         // SAFETY: the caller answers for the arguments.
-        unsafe { self.gpu.kernels().launch(self.stream.cu_stream(), names, shape, arguments) }
+        unsafe { self.launch_over(names, shape, &[], arguments) }
     }
 
     /// The same for a kernel whose first arguments are maps of matrices.
@@ -174,8 +174,12 @@ impl Cuda {
         maps: &[TensorMap],
         arguments: &[Argument],
     ) -> Result<(), Error> {
+        // Where several GPUs have a model together, kernels wait for other GPUs' too.
+        let start =
+            if self.gpu.starts_early() && self.share == Share::WHOLE { Start::Early } else { Start::After };
+        let stream = (self.stream.cu_stream(), start);
         // SAFETY: the caller answers for the arguments.
-        unsafe { self.gpu.kernels().launch_over(self.stream.cu_stream(), names, shape, maps, arguments) }
+        unsafe { self.gpu.kernels().launch_over(stream, names, shape, maps, arguments) }
     }
 
     /// Where the step's numbers are.

@@ -150,7 +150,8 @@ impl Gpu {
         Self { cascade: false, ..self.clone() }
     }
 
-    /// The same GPU, where every kernel of every step is launched by itself. It moves no bit; for finding faults.
+    /// The same GPU, where every kernel of every step is launched by itself, when the one before it has ended. It moves no bit;
+    /// for finding faults.
     #[must_use]
     pub fn without_graphs(&self) -> Self {
         Self { graphs: false, ..self.clone() }
@@ -188,6 +189,11 @@ impl Gpu {
     }
 
     pub(super) fn records(&self) -> bool {
+        self.graphs
+    }
+
+    /// Whether a step's kernels may be started before the one before them has ended.
+    pub(super) fn starts_early(&self) -> bool {
         self.graphs
     }
 

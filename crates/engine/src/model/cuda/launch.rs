@@ -19,6 +19,13 @@ const IMAGES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"
 /// Shared memory that a block may have without asking.
 const FREE_SHARED_BYTES: u32 = 48 << 10;
 
+/// The compute capability that a kernel's source was compiled for, ten times that: code for 8.0 does not wait, whichever card
+/// it runs on.
+const COMPILED_FOR: sys::CUfunction_attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_PTX_VERSION;
+
+/// The first one for which kernels wait by themselves.
+const AWAITS: i32 = 90;
+
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Argument {
@@ -64,6 +71,16 @@ impl Shape {
     }
 }
 
+/// When a kernel may be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// When everything before it on its stream has ended.
+    After,
+    /// Once every block of the kernel before it has been started, where the kernel was compiled to wait by itself
+    /// (`await_earlier` in `kernels/common.cuh`); otherwise as [`Start::After`]. It moves no bit.
+    Early,
+}
+
 /// All kernels on one GPU.
 pub(super) struct Kernels {
     modules: Vec<(&'static str, Module)>,
@@ -81,6 +98,8 @@ struct Kernel {
     function: sys::CUfunction,
     /// Bytes of each parameter.
     parameters: Vec<usize>,
+    /// Whether its machine code waits for the kernels before it.
+    awaits: bool,
 }
 
 // SAFETY: as for modules.
@@ -118,10 +137,10 @@ impl Kernels {
         arguments: &[Argument],
     ) -> Result<(), Error> {
         // SAFETY: as the caller says.
-        unsafe { self.launch_over(stream, (module, kernel), shape, &[], arguments) }
+        unsafe { self.launch_over((stream, Start::After), (module, kernel), shape, &[], arguments) }
     }
 
-    /// The same for a kernel whose first arguments are maps of matrices.
+    /// The same for a kernel whose first arguments are maps of matrices, and which may be started early.
     ///
     /// # Errors
     /// As for [`Self::launch`].
@@ -130,7 +149,7 @@ impl Kernels {
     /// As for [`Self::launch`]; the maps are of live memory too.
     pub(super) unsafe fn launch_over(
         &self,
-        stream: sys::CUstream,
+        (stream, start): (sys::CUstream, Start),
         (module, kernel): (&'static str, &'static str),
         shape: Shape,
         maps: &[TensorMap],
@@ -148,13 +167,26 @@ impl Kernels {
         let mut maps = maps.to_vec();
         let mut pointers: Vec<_> = maps.iter_mut().map(TensorMap::pointer).collect();
         pointers.extend(bits.iter_mut().map(|bits| std::ptr::from_mut(bits).cast()));
+        let mut early = early();
+        let attributes = if start == Start::Early && known.awaits { &mut early[..] } else { &mut [] };
         let [x, y, z] = shape.grid;
-        let block = (shape.block[0], shape.block[1], 1);
+        let config = sys::CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: shape.block[0],
+            blockDimY: shape.block[1],
+            blockDimZ: 1,
+            sharedMemBytes: shape.shared_bytes,
+            hStream: stream,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        };
+        let none = std::ptr::null_mut();
         // SAFETY: the caller answers for the arguments, whose number and sizes are the kernel's.
-        unsafe {
-            result::launch_kernel(known.function, (x, y, z), block, shape.shared_bytes, stream, &mut pointers)
-        }
-        .map_err(failed(kernel))
+        unsafe { sys::cuLaunchKernelEx(&raw const config, known.function, pointers.as_mut_ptr(), none) }
+            .result()
+            .map_err(failed(kernel))
     }
 
     fn kernel(
@@ -191,6 +223,16 @@ impl Kernels {
         {
             parameters.push(size);
         }
-        Ok(Kernel { function, parameters })
+        let mut version = 0;
+        // SAFETY: the driver writes one number.
+        unsafe { sys::cuFuncGetAttribute(&raw mut version, COMPILED_FOR, function) }.result()?;
+        Ok(Kernel { function, parameters, awaits: version >= AWAITS })
     }
+}
+
+/// What a launch is told so that it may start early.
+fn early() -> [sys::CUlaunchAttribute; 1] {
+    let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
+    let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    [sys::CUlaunchAttribute { id, pad: [0; 4], value }]
 }
