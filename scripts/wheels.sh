@@ -3,7 +3,7 @@
 # on Linux is the same file with and without a GPU: the kernels are in it, and the driver is opened when a GPU is asked for.
 #
 #   scripts/wheels.sh                                       # for this machine
-#   scripts/wheels.sh --target aarch64-unknown-linux-gnu    # for 64-bit ARM, from x86-64 Linux; not run to its end yet
+#   scripts/wheels.sh --target aarch64-unknown-linux-gnu    # for 64-bit ARM, from x86-64 Linux
 #   scripts/wheels.sh --no-gpu                              # without kernels
 #   scripts/wheels.sh --profile dist                        # slower to build; writes 2 to 7% more tokens per second on a CPU
 #

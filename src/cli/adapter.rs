@@ -16,6 +16,7 @@ use crate::{
         Adapter,
         adapter::{CONFIG_FILE, Module, Numbers, WEIGHTS_FILE, is_adapter},
     },
+    judges::Role,
     run::description::{AdapterFiles, NamedHash},
     segment::trained::{self, TrainedOn},
 };
@@ -67,6 +68,13 @@ pub fn split(given: &str) -> (&str, Option<&str>) {
         }
         _ => (given, None),
     }
+}
+
+/// The model that annotates, as it was asked for, without its adapter.
+#[must_use]
+pub fn annotator(args: &ModelArgs) -> &str {
+    let own = args.role.iter().find(|(of, _)| *of == Role::Annotator);
+    own.map_or(&args.model, |(_, given)| split(given).0)
 }
 
 /// Refuses an adapter's folder where a model is wanted, and names its base.

@@ -103,9 +103,9 @@ pub struct JudgeArgs {
 }
 
 impl JudgeArgs {
-    /// These as the judges' registry takes them, still without what depends on the input.
+    /// These as the judges' registry takes them, still without what depends on the input. `model`: who annotates.
     #[must_use]
-    pub fn settings(&self, sampling: &SamplingArgs) -> Settings {
+    pub fn settings(&self, sampling: &SamplingArgs, model: &str) -> Settings {
         Settings {
             preset: self.preset,
             granularity: self.granularity,
@@ -116,6 +116,7 @@ impl JudgeArgs {
             seed: sampling.seed,
             has_references: false,
             programs: self.programs,
+            model: model.to_owned(),
         }
     }
 }

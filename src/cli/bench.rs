@@ -319,7 +319,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
             programs: Programs::Run,
         };
         let sampling = SamplingArgs { temperature: 0.0, top_p: 1.0, max_tokens: args.max_tokens, seed: 0 };
-        let judge = registry::build(&judge.method, &judge.settings(&sampling))?.judge;
+        let judge = registry::build(&judge.method, &judge.settings(&sampling, &args.model.model))?.judge;
         let groups = groups(&segments, &selection, judge.grouping, 0).into_iter();
         let groups = groups.take(args.groups.unwrap_or(usize::MAX));
         let groups: Vec<Vec<Segment>> = groups.map(|group| group.segments(&segments)).collect();

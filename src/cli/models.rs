@@ -28,6 +28,7 @@ use crate::{
         pull::{self, Watch},
     },
     engine::{Need, Options, adapter::is_adapter},
+    judges::probe::fit::Fit,
 };
 
 /// What to do with the judge models.
@@ -123,6 +124,12 @@ fn list(printed: Printed, room: &Room, out: &mut dyn Write) -> anyhow::Result<Ex
         "on a GPU: weights (bf16 but for GGUF files), one sequence of the full context and a step, in {}",
         room.in_words()
     );
+    if let [default, others @ ..] = &Fit::models()[..] {
+        say!(
+            "the default is {default}; it and {} are read by `--method probe`, the others write their verdicts",
+            others.join(" and ")
+        );
+    }
     say!("models are kept in {}", home.display());
     Ok(ExitCode::SUCCESS)
 }

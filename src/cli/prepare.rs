@@ -77,7 +77,8 @@ impl Judged {
 /// A method that does not exist, cannot be set up, or must not be asked about what is selected.
 pub fn built(args: &Args, judged: &Judged) -> Result<Built> {
     let has_references = judged.input.segments.has_references();
-    let settings = Settings { has_references, ..args.judge.settings(&args.sampling) };
+    let settings =
+        Settings { has_references, ..args.judge.settings(&args.sampling, adapter::annotator(&args.model)) };
     let built = registry::build(&args.judge.method, &settings)?;
     built.check_roles(args.model.role.iter().map(|(role, _)| *role))?;
     let units = judged.units(&built.judge, args.sampling.seed);

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::{
-    Cli, Command,
+    Cli, Command, adapter,
     panel::{LoadedModels, ModelLoader},
     prepare::{self, Begun, Prepared, Run},
     score, stream,
@@ -65,7 +65,10 @@ impl Session {
             bail!("a session needs the options of `tribunal score`")
         };
         // Before the model is loaded, which can take minutes.
-        registry::build(&args.judge.method, &args.judge.settings(&args.sampling))?;
+        registry::build(
+            &args.judge.method,
+            &args.judge.settings(&args.sampling, adapter::annotator(&args.model)),
+        )?;
         let models = load(&args.model, &args.engine, args.sampling.sampling())?;
         Ok(Self { args: *args, words: cli.words, models })
     }

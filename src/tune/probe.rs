@@ -119,15 +119,21 @@ fn marks(rated: &Rated, ends: &[usize]) -> Vec<[f64; 2]> {
     marks
 }
 
+/// Whether it is a place in the translation.
+fn is_marked(error: &ErrorSpan) -> bool {
+    error.side == Side::Target && error.start.is_some()
+}
+
+fn is_major(error: &ErrorSpan) -> bool {
+    matches!(error.severity, Severity::Major | Severity::Critical)
+}
+
 /// Whether a rater marked each token, and whether as major: 0 or 1. Spaces count for nothing.
 fn marks_of(errors: &[ErrorSpan], text: &str, ends: &[usize]) -> Vec<[f64; 2]> {
     let spans: Vec<(usize, usize, bool)> = errors
         .iter()
-        .filter(|error| error.side == Side::Target)
-        .filter_map(|error| {
-            let is_major = matches!(error.severity, Severity::Major | Severity::Critical);
-            Some((error.start?, error.end?, is_major))
-        })
+        .filter(|error| is_marked(error))
+        .filter_map(|error| Some((error.start?, error.end?, is_major(error))))
         .collect();
     // By byte of ` TRANSLATION`: whether a span covers the character there.
     let mut covered: Vec<[bool; 2]> = vec![[false; 2]];
@@ -241,8 +247,8 @@ pub fn fit(
         },
         any: chance(0),
         major: chance(1),
-        major_from: marking.major_from,
         score: Score { mean: f32s(mean), facts },
+        major_from: marking.major_from,
         calibrations: scoring.calibrations,
         ..Fit::default()
     };
@@ -305,7 +311,30 @@ fn total(folds: &[Sums], width: usize, n_targets: usize) -> Sums {
 struct Marking {
     map: Map,
     strength: f64,
-    major_from: f64,
+    /// By pair, and for all.
+    major_from: BTreeMap<String, f64>,
+}
+
+/// The chances of a pair's tokens, how many of them raters marked, and how many errors raters found, and major ones.
+#[derive(Default)]
+struct Tokens {
+    chances: Vec<[f64; 2]>,
+    n_marked: f64,
+    n_errors: usize,
+    n_major: usize,
+}
+
+impl Tokens {
+    /// From which chance on a token is major: of those most likely to be marked, as many as raters mark, the share of raters'
+    /// errors that are major.
+    fn major_from(mut self) -> f64 {
+        self.chances.sort_by(|a, b| b[0].total_cmp(&a[0]));
+        self.chances.truncate(self.n_marked as usize);
+        let mut major: Vec<f64> = self.chances.iter().map(|chances| chances[1]).collect();
+        major.sort_by(f64::total_cmp);
+        let at = (major.len() * (self.n_errors - self.n_major)) / self.n_errors.max(1);
+        major.get(at.min(major.len().saturating_sub(1))).copied().unwrap_or(1.0)
+    }
 }
 
 impl Marking {
@@ -313,17 +342,22 @@ impl Marking {
         let width = readings.width() + 1;
         let mut folds: Vec<Sums> = (0..FOLDS).map(|_| Sums::new(width, 2)).collect();
         let mut waiting: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); FOLDS];
-        let (mut n, mut n_marked, mut n_major) = (0_usize, 0.0, 0.0);
+        let mut tokens: BTreeMap<&str, Tokens> = BTreeMap::new();
         for example in examples {
             let reading = readings.of(subject.prompts, &example.rated.segment)?;
             let (x, y) = &mut waiting[example.fold];
             x.extend(token_inputs(&reading));
-            for mark in marks(example.rated, &reading.ends) {
-                n += 1;
-                n_marked += mark[0];
-                n_major += mark[1];
-                y.extend(mark);
+            let marks = marks(example.rated, &reading.ends);
+            let opinions = example.rated.opinions.iter();
+            let errors: Vec<&ErrorSpan> =
+                opinions.flat_map(|opinion| &opinion.errors).filter(|error| is_marked(error)).collect();
+            for pair in [&example.pair, fit::ANY_PAIR] {
+                let of = tokens.entry(pair).or_default();
+                of.n_marked += marks.iter().map(|mark| mark[0]).sum::<f64>();
+                of.n_errors += errors.len();
+                of.n_major += errors.iter().filter(|error| is_major(error)).count();
             }
+            y.extend(marks.into_iter().flatten());
             if y.len() >= 2 * ROWS {
                 folds[example.fold].add(x, y)?;
                 x.clear();
@@ -335,19 +369,17 @@ impl Marking {
         }
         let all = total(&folds, width, 2);
         let (strength, maps) = best(&folds, &all)?;
-        let mut chances = Vec::with_capacity(n);
         for example in examples {
             let reading = readings.of(subject.prompts, &example.rated.segment)?;
             let map = &maps[example.fold];
-            chances.extend(token_inputs(&reading).chunks_exact(width).map(|x| map.of(x)));
+            let chances: Vec<Vec<f64>> =
+                token_inputs(&reading).chunks_exact(width).map(|x| map.of(x)).collect();
+            for pair in [&example.pair, fit::ANY_PAIR] {
+                let of = tokens.entry(pair).or_default();
+                of.chances.extend(chances.iter().map(|chances| [chances[0], chances[1]]));
+            }
         }
-        // Of the tokens most likely to be marked, as many as raters mark, the share that raters mark as major.
-        chances.sort_by(|a, b| b[0].total_cmp(&a[0]));
-        chances.truncate(n_marked as usize);
-        let mut major: Vec<f64> = chances.iter().map(|chances| chances[1]).collect();
-        major.sort_by(f64::total_cmp);
-        let at = (major.len() as f64 * (1.0 - n_major / f64::max(n_marked, 1.0))) as usize;
-        let major_from = major.get(at.min(major.len().saturating_sub(1))).copied().unwrap_or(1.0);
+        let major_from = tokens.into_iter().map(|(pair, of)| (pair.to_owned(), of.major_from())).collect();
         Ok(Self { map: all.solve(strength)?, strength, major_from })
     }
 }

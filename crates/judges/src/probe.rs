@@ -72,7 +72,7 @@ options! {
     /// What it can be told.
     pub struct Asked {
         "fit" fit: Option<String> = { "auto" => None, <file> Some },
-            "what `tribunal tune probe` wrote; auto takes the one that comes with the program for this model";
+            "what `tribunal tune probe` wrote, or a model that a fit comes with the program for; auto takes this model's";
         "witness" witness: bool = { "on" => true, "off" => false },
             "also mark Chinese characters left in the translation, and words repeated without end; no score depends on it";
     }
@@ -128,7 +128,7 @@ impl Probe {
             let reason = "probe has no shots; hint: leave `--shots` out";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let judge = Self::with(Fit::named(&asked.fit.text)?, settings)?;
+        let judge = Self::with(Fit::named(&asked.fit.text, &settings.model)?, settings)?;
         Ok(Self { has_witness: *asked.witness, ..judge })
     }
 
@@ -176,7 +176,8 @@ pub fn verdict(fit: &Fit, weights: &Weights, segment: &Segment, seen: &Seen) -> 
     let pair = pair(segment);
     let score = fit.score(seen, &pair);
     let words = spans::words(&segment.hypothesis, &seen.ends, &fit.chances(seen));
-    let mut errors = spans::errors(&words, &segment.hypothesis, fit.budget(score, &pair), fit);
+    let budget = fit.budget(score, seen.facts.source_bytes, &pair);
+    let mut errors = spans::errors(&words, &segment.hypothesis, budget, fit.major_from(&pair));
     weights.weigh(&mut errors);
     Verdict { interval: fit.interval(score, &pair), ..Verdict::new(score, errors) }
 }

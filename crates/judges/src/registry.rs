@@ -234,6 +234,8 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, materials: 
         // In the option `reference`, where a method has it.
         has_references: _,
         programs: _,
+        // The engine signs it.
+        model: _,
     } = settings;
     let read = |name: &str| materials.others.iter().find(|(other, _)| *other == name);
     let mut signed = Signature::new().with("method", method.name);

@@ -151,6 +151,8 @@ pub struct Settings {
     /// Whether every segment of the input has a reference translation.
     pub has_references: bool,
     pub programs: Programs,
+    /// The model that answers, as it was asked for: a card's name or a path. Empty where nobody says.
+    pub model: String,
 }
 
 impl Settings {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::{Error, Example, FOLDS, ROWS, Readings, Subject, best, fold, inputs, scale, total};
 use crate::{
     judges::probe::{
-        facts::Facts,
-        fit::{self, Calibration},
+        facts::{Facts, source_bytes},
+        fit::{self, Calibration, Length},
     },
     segment::Segment,
     tune::{
@@ -20,10 +20,17 @@ use crate::{
 /// which sources are hard (measured on held-out documents: docs/tuning.md).
 const OF_SPOILT: f64 = 0.3;
 
-/// Quantiles of a calibration.
-const RUNGS: usize = 101;
+/// The most quantiles of a length.
+const RUNGS: usize = 51;
 
-/// Of the translations near a score, the share that raters score below its band, and the share above.
+/// Lengths are those of the sources between these shares of the translations, shortest first.
+const LENGTHS: [f64; 5] = [0.0, 0.5, 0.75, 0.9, 1.0];
+
+/// The fewest translations of a length; where there would be fewer, all lengths are one.
+const AS_LONG: usize = 50;
+
+/// Of the translations near a score, the share that raters score below its band, and the share above. Of those of a length,
+/// the share at its end whose ranks are left out.
 const OUTSIDE: f64 = 0.05;
 
 /// A band is taken from at least so many translations.
@@ -65,6 +72,17 @@ impl Mean {
     fn bias(&self, weights: &[f64]) -> f64 {
         self.y / self.n - self.x.iter().zip(weights).map(|(sum, weight)| sum / self.n * weight).sum::<f64>()
     }
+}
+
+/// What a map that was fitted without it makes of a rated translation.
+#[derive(Clone, Copy)]
+struct Guess {
+    /// At most 0.
+    score: f64,
+    /// What raters took off, at least 0.
+    penalty: f64,
+    /// Of its source.
+    bytes: usize,
 }
 
 /// A translation's inputs and what people said of it.
@@ -242,22 +260,24 @@ fn calibrations(
     let guess = |(example, (x, y)): &(&Example<'_>, &Row)| {
         let weights = &maps[example.fold];
         let weighed: f64 = x.iter().zip(weights).map(|(x, weight)| f64::from(*x) * weight).sum();
-        (example.pair.clone(), weighed + means[example.pair.as_str()].bias(weights), -y)
+        let score = (weighed + means[example.pair.as_str()].bias(weights)).min(0.0);
+        let bytes = source_bytes(&example.rated.segment.source);
+        (example.pair.clone(), Guess { score, penalty: 0.0 - y.min(0.0), bytes })
     };
-    let guessed: Vec<(String, f64, f64)> = penalties.iter().map(guess).collect();
+    let guessed: Vec<(String, Guess)> = penalties.iter().map(guess).collect();
     let calibration = |(pair, mean): (&&str, &Mean)| {
-        let of = guessed.iter().filter(|(of, _, _)| pair == of || *pair == fit::ANY_PAIR);
-        let bands = if *pair == fit::ANY_PAIR { Vec::new() } else { bands(of.clone()) };
-        ((*pair).to_owned(), Calibration { bias: mean.bias(map), quantiles: quantiles(of), bands })
+        let of = guessed.iter().filter(|(of, _)| *pair == of || *pair == fit::ANY_PAIR);
+        let of: Vec<Guess> = of.map(|(_, guess)| *guess).collect();
+        let bands = if *pair == fit::ANY_PAIR { Vec::new() } else { bands(&of) };
+        ((*pair).to_owned(), Calibration { bias: mean.bias(map), lengths: lengths(of), bands })
     };
     means.iter().map(calibration).collect()
 }
 
 /// The translations in order of their scores, in parts of the same size, those that score 0 in one: of each the mean score,
 /// and between which scores nine in ten of them were rated, neither of which falls from one part to the next better one.
-fn bands<'a>(guessed: impl Iterator<Item = &'a (String, f64, f64)>) -> Vec<[f64; 3]> {
-    let mut near: Vec<[f64; 2]> =
-        guessed.map(|(_, score, penalty)| [score.min(0.0), 0.0 - penalty]).collect();
+fn bands(guessed: &[Guess]) -> Vec<[f64; 3]> {
+    let mut near: Vec<[f64; 2]> = guessed.iter().map(|guess| [guess.score, 0.0 - guess.penalty]).collect();
     near.sort_by(|a, b| a[0].total_cmp(&b[0]));
     let n_below = near.partition_point(|[score, _]| *score < 0.0);
     let (below, best) =
@@ -283,28 +303,46 @@ fn band(part: &[[f64; 2]]) -> [f64; 3] {
     [mean, rated[at], rated[rated.len() - 1 - at]]
 }
 
-/// Scores and penalties of the same rank.
-fn quantiles<'a>(guessed: impl Iterator<Item = &'a (String, f64, f64)>) -> Vec<[f64; 2]> {
-    let (mut scores, mut penalties): (Vec<f64>, Vec<f64>) = guessed.map(|(_, score, y)| (*score, *y)).unzip();
+/// The translations by the lengths of their sources, those of each length by rank.
+fn lengths(mut guessed: Vec<Guess>) -> Vec<Length> {
+    guessed.sort_by_key(|guess| guess.bytes);
+    let n = guessed.len();
+    let parts = LENGTHS.map(|share| (share * n as f64) as usize);
+    let parts = if parts[4] - parts[3] < AS_LONG { &[0, n][..] } else { &parts[..] };
+    let length = |of: &[Guess]| {
+        let log_bytes: f64 = of.iter().map(|guess| (guess.bytes as f64).ln()).sum();
+        Length { source_bytes: (log_bytes / of.len().max(1) as f64).exp(), quantiles: quantiles(of) }
+    };
+    parts.windows(2).map(|ends| length(&guessed[ends[0]..ends[1]])).collect()
+}
+
+/// Scores and penalties of the same rank, without the worst.
+fn quantiles(guessed: &[Guess]) -> Vec<[f64; 2]> {
+    let (mut scores, mut penalties): (Vec<f64>, Vec<f64>) =
+        guessed.iter().map(|guess| (guess.score, guess.penalty)).unzip();
     scores.sort_by(f64::total_cmp);
     penalties.sort_by(|a, b| b.total_cmp(a));
+    let first = (OUTSIDE * scores.len() as f64) as usize;
     let last = scores.len().saturating_sub(1);
     let n = RUNGS.min(scores.len());
-    (0..n).map(|i| i * last / (n - 1).max(1)).map(|at| [scores[at], penalties[at]]).collect()
+    (0..n)
+        .map(|i| first + i * last.saturating_sub(first) / (n - 1).max(1))
+        .map(|at| [scores[at], penalties[at]])
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn guessed(n: usize, penalty: impl Fn(usize) -> f64) -> Vec<(String, f64, f64)> {
-        (0..n).map(|i| ("en-de".to_owned(), -(i as f64), penalty(i))).collect()
+    fn guessed(n: usize, penalty: impl Fn(usize) -> f64) -> Vec<Guess> {
+        (0..n).map(|i| Guess { score: -(i as f64), penalty: penalty(i), bytes: 1 }).collect()
     }
 
     #[test]
     fn nine_in_ten_lie_within_a_band() {
         // Parts of 100 translations, whose penalties are 0 to 99 in some order.
-        let bands = bands(guessed(300, |i| (i * 37 % 100) as f64).iter());
+        let bands = bands(&guessed(300, |i| (i * 37 % 100) as f64));
         assert_eq!(bands.len(), 3);
         // Five of 101, the translation to come among them, lie beyond each end.
         assert_eq!(format!("{:?}", bands[0]), "[-249.5, -95.0, -4.0]");
@@ -314,24 +352,53 @@ mod tests {
     #[test]
     fn a_better_score_never_has_a_lower_band() {
         // The worse the score, the smaller the penalty.
-        let bands = bands(guessed(400, |i| 400.0 - i as f64).iter());
+        let bands = bands(&guessed(400, |i| 400.0 - i as f64));
         assert!(bands.windows(2).all(|two| two[0][1] <= two[1][1] && two[0][2] <= two[1][2]), "{bands:?}");
     }
 
     #[test]
     fn what_scores_0_is_one_part_however_it_was_rated() {
         let mut all = guessed(200, |_| 3.0);
-        for (_, score, _) in &mut all {
-            *score -= 1.0;
+        for guess in &mut all {
+            guess.score -= 1.0;
         }
-        all.extend((0..150).map(|i| ("en-de".to_owned(), f64::from(i), f64::from(i % 2))));
-        let bands = bands(all.iter());
+        all.extend((0..150).map(|i| Guess { score: 0.0, penalty: f64::from(i % 2), bytes: 1 }));
+        let bands = bands(&all);
         assert_eq!((bands.len(), format!("{:?}", bands[2])), (3, "[0.0, -1.0, 0.0]".to_owned()));
     }
 
     #[test]
     fn too_few_have_no_band_and_many_have_ten() {
-        assert!(bands(guessed(NEAR - 1, |_| 1.0).iter()).is_empty());
-        assert_eq!(bands(guessed(5_000, |_| 1.0).iter()).len(), BANDS);
+        assert!(bands(&guessed(NEAR - 1, |_| 1.0)).is_empty());
+        assert_eq!(bands(&guessed(5_000, |_| 1.0)).len(), BANDS);
+    }
+
+    #[test]
+    fn a_length_has_the_ranks_of_texts_as_long() {
+        // Half of the sources have 10 bytes; a quarter, three twentieths and a tenth ten times as many each.
+        let bytes =
+            |i: usize| [10, 100, 1_000, 10_000][[500, 750, 900].iter().filter(|&&end| i >= end).count()];
+        let of = |i: usize| Guess { score: -((i % 100) as f64), penalty: (i / 500) as f64, bytes: bytes(i) };
+        let found = lengths((0..1_000).rev().map(of).collect());
+        let all: Vec<f64> = found.iter().map(|length| length.source_bytes.round()).collect();
+        assert_eq!(format!("{all:?}"), "[10.0, 100.0, 1000.0, 10000.0]");
+        for (length, penalty) in found.iter().zip([0.0, 1.0, 1.0, 1.0]) {
+            assert!(
+                length.quantiles.iter().all(|[_, of_rank]| (of_rank - penalty).abs() < 1e-9),
+                "{length:?}"
+            );
+            assert!(length.quantiles.windows(2).all(|two| two[0][0] <= two[1][0]), "{length:?}");
+        }
+        // Without the worst twentieth.
+        let ends = |i: usize| [0, RUNGS - 1].map(|at| found[i].quantiles[at][0]);
+        assert_eq!(format!("{:?} {:?}", ends(0), ends(3)), "[-94.0, -0.0] [-94.0, -0.0]");
+    }
+
+    #[test]
+    fn few_are_of_one_length() {
+        let of = |i: usize| Guess { score: -(i as f64), penalty: i as f64, bytes: i + 1 };
+        let found = lengths((0..400).map(of).collect());
+        assert_eq!((found.len(), found[0].quantiles.len()), (1, RUNGS));
+        assert_eq!(lengths(vec![of(3)])[0].quantiles, [[-3.0, 3.0]]);
     }
 }

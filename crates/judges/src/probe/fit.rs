@@ -18,13 +18,16 @@ use crate::{
 };
 
 /// What the first field of a fit's file says.
-pub const FORMAT: &str = "tribunal-probe/2";
+pub const FORMAT: &str = "tribunal-probe/3";
 
 /// The pair whose calibration holds for pairs that a fit was not made on.
 pub const ANY_PAIR: &str = "*";
 
-/// The fit that comes with the program.
-const BUILT_IN: &str = include_str!("../../../../models/fits/qwen2.5-coder-0.5b-instruct.json");
+/// The fits that come with the program, by the model that each is for; the first is the default model's.
+const BUILT_IN: [(&str, &str); 2] = [
+    ("qwen2.5-coder-0.5b-instruct", include_str!("../../../../models/fits/qwen2.5-coder-0.5b-instruct.json")),
+    ("qwen2.5-coder-1.5b-instruct", include_str!("../../../../models/fits/qwen2.5-coder-1.5b-instruct.json")),
+];
 
 /// More layers than any decoder has.
 const MAX_DEPTH: usize = 1 << 10;
@@ -48,8 +51,9 @@ pub struct Fit {
     /// Chances that a rater marks a token, and that the error is a major one.
     pub any: Chance,
     pub major: Chance,
-    /// A word of at least this chance of a major error makes its error major.
-    pub major_from: f64,
+    /// A word of at least this chance of a major error makes its error major, by pair, since raters of some pairs call more
+    /// errors major than those of others; [`ANY_PAIR`] for others.
+    pub major_from: BTreeMap<String, f64>,
     pub score: Score,
     /// By pair, `en-de`; [`ANY_PAIR`] for others.
     #[serde(rename = "ladders")]
@@ -130,13 +134,35 @@ pub struct Score {
 pub struct Calibration {
     /// Added to the score.
     pub bias: f64,
-    /// Scores, ascending, with the penalty (0 or more) of the rated translations of the same rank.
-    #[serde(rename = "rungs")]
-    pub quantiles: Vec<[f64; 2]>,
+    /// What raters take off, for sources of some lengths, ascending: in a paragraph more than in a sentence of the same rank.
+    pub lengths: Vec<Length>,
     /// Scores, ascending, with the rated scores (at most 0) between which nine in ten of the translations near that score
     /// lie. Empty where there were too few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<[f64; 3]>,
+}
+
+/// Scores and penalties of translations whose sources are about as long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Length {
+    /// The geometric mean of the sources' bytes.
+    pub source_bytes: f64,
+    /// Scores, ascending, with the penalty (0 or more) of the rated translations of the same rank.
+    #[serde(rename = "rungs")]
+    pub quantiles: Vec<[f64; 2]>,
+}
+
+impl Length {
+    /// The penalty of the same rank. Below all ranks it grows with the score, and no further: how bad the worst are says
+    /// nothing of a text longer than all.
+    fn penalty(&self, score: f64) -> f64 {
+        match self.quantiles.first() {
+            Some([least, penalty]) if score < *least && *least < 0.0 => penalty * score / least,
+            _ => between(&self.quantiles, score)
+                .map_or(0.0, |(below, above, way)| below[1] + (above[1] - below[1]) * way),
+        }
+    }
 }
 
 /// Where a value stands between the ascending first numbers of some rows: the row below and the one above, and the way
@@ -207,14 +233,21 @@ pub fn clipped(logprob: f64) -> f64 {
 }
 
 impl Fit {
-    /// The fit that comes with the program for `auto`, else a file's.
+    /// What an option `fit` names: `auto` the one that comes with the program for `model`, a card's name or a path, or the
+    /// default model's where none does; the name of a model the one that comes with the program for it; else a file.
     ///
     /// # Errors
     /// As [`Fit::open`].
-    pub fn named(name: &str) -> Result<Self, setup::Error> {
+    pub fn named(name: &str, model: &str) -> Result<Self, setup::Error> {
+        let of = |model: &str| BUILT_IN.iter().find(|(of, _)| *of == model);
         match name {
-            "auto" => Self::built_in(),
-            path => Self::open(path.as_ref()),
+            "auto" => {
+                let path = Path::new(model);
+                let names = [Some(path.as_os_str()), path.file_name(), path.file_stem()];
+                let mut known = names.into_iter().flatten().filter_map(|name| of(name.to_str()?));
+                Self::built_in(known.next().unwrap_or(&BUILT_IN[0]))
+            }
+            name => of(name).map_or_else(|| Self::open(name.as_ref()), Self::built_in),
         }
     }
 
@@ -228,12 +261,22 @@ impl Fit {
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// The fit that comes with the program.
+    /// The models that a fit comes with the program for, by their cards' names; the first is the default model.
+    #[must_use]
+    pub fn models() -> Vec<&'static str> {
+        BUILT_IN.iter().map(|(model, _)| *model).collect()
+    }
+
+    /// All fits that come with the program.
     ///
     /// # Errors
     /// As [`Fit::open`].
-    pub fn built_in() -> Result<Self, setup::Error> {
-        Self::parse(BUILT_IN, "the fit that comes with the program")
+    pub fn all_built_in() -> Result<Vec<Self>, setup::Error> {
+        BUILT_IN.iter().map(Self::built_in).collect()
+    }
+
+    fn built_in((model, text): &(&str, &str)) -> Result<Self, setup::Error> {
+        Self::parse(text, &format!("the fit that comes with the program for {model}"))
     }
 
     fn parse(text: &str, file: &str) -> Result<Self, setup::Error> {
@@ -257,7 +300,7 @@ impl Fit {
             let reason = format!("its depth is {}; a layer from 1 to {MAX_DEPTH} was expected", fit.depth);
             return Err(unfit(reason));
         }
-        if !fit.calibrations.contains_key(ANY_PAIR) {
+        if !fit.calibrations.contains_key(ANY_PAIR) || !fit.major_from.contains_key(ANY_PAIR) {
             return Err(unfit(format!("it has no calibration `{ANY_PAIR}`")));
         }
         Ok(fit.applied(text))
@@ -321,7 +364,7 @@ impl Fit {
         }
         let reason = format!(
             "`probe` reads the states of `{}` (sha256 {}), which it was fitted to, not those of `{}` (sha256 {}); hint: \
-             with this model choose a method that writes, such as `--method gemba-mqm`, or fit it: `tribunal tune probe`",
+             choose a method that writes, such as `--method gemba-mqm`, or fit it: `tribunal tune probe`",
             self.model, self.sha256, model.name, model.sha256
         );
         Err(setup::Error::Conflict(reason))
@@ -370,10 +413,19 @@ impl Fit {
         seen.values.iter().zip(&seen.logprobs).map(of).collect()
     }
 
-    /// The penalty that raters gave to translations of this rank. Unit: MQM points, at least 0.
+    /// From which chance of a major error on an error is major.
     #[must_use]
-    pub fn budget(&self, score: f64, pair: &str) -> f64 {
-        between(&self.calibration(pair).quantiles, score)
+    pub fn major_from(&self, pair: &str) -> f64 {
+        self.major_from.get(pair).copied().unwrap_or(self.major_from[ANY_PAIR])
+    }
+
+    /// The penalty that raters gave to translations of this rank, among those of sources of about so many bytes. Unit: MQM
+    /// points, at least 0.
+    #[must_use]
+    pub fn budget(&self, score: f64, source_bytes: f64, pair: &str) -> f64 {
+        let of = |length: &Length| [length.source_bytes.max(1.0).ln(), length.penalty(score)];
+        let lengths: Vec<[f64; 2]> = self.calibration(pair).lengths.iter().map(of).collect();
+        between(&lengths, source_bytes.max(1.0).ln())
             .map_or(0.0, |(below, above, way)| below[1] + (above[1] - below[1]) * way)
     }
 
@@ -396,9 +448,13 @@ mod tests {
     fn fit() -> Fit {
         let chance = |bias| Chance { bias, logprob: -0.1, map: vec![1.0, 0.0] };
         let quantiles = vec![[-8.0, 20.0], [-4.0, 5.0], [-2.0, 1.0], [-1.0, 0.0]];
+        let lengths = vec![
+            Length { source_bytes: 100.0, quantiles },
+            Length { source_bytes: 400.0, quantiles: vec![[-8.0, 10.0], [-1.0, 0.0]] },
+        ];
         let calibration = |bias| Calibration {
             bias,
-            quantiles: quantiles.clone(),
+            lengths: lengths.clone(),
             bands: vec![[-8.0, -30.0, -4.0], [-4.0, -12.0, 0.0]],
         };
         let fit = Fit {
@@ -408,7 +464,7 @@ mod tests {
             depth: 3,
             any: chance(0.1),
             major: chance(0.0),
-            major_from: 0.5,
+            major_from: BTreeMap::from([("en-de".to_owned(), 0.5), (ANY_PAIR.to_owned(), 0.7)]),
             score: Score {
                 mean: vec![0.0, 1.0],
                 facts: Facts { mean_logprob: 1.0, source_bytes: 0.5, ..Facts::default() },
@@ -451,21 +507,30 @@ mod tests {
         assert!((fit().score(&seen, "ja-en") - (-5.0 + 0.25 + 1.5 - 1.0)).abs() < 1e-12);
         let good = Seen::of(&read(&[[0.0, 0.0, 90.0]], 0.0), "Ja.").unwrap();
         assert_eq!(fit().score(&good, "en-de").to_bits(), 0f64.to_bits());
+        assert_eq!(format!("{:?}", ["en-de", "ja-en"].map(|pair| fit().major_from(pair))), "[0.5, 0.7]");
         let chances = fit().chances(&seen);
         assert!((chances[0][0] - (0.1 + 0.2 + 0.1)).abs() < 1e-12);
         assert_eq!(seen.ends, [1, 3, 5, 7], "without the space in front");
     }
 
     #[test]
-    fn a_budget_is_that_of_the_same_rank() {
-        let budget = |score| fit().budget(score, "en-de");
-        let is = |score, expected: f64| {
-            assert!((budget(score) - expected).abs() < 1e-12, "{score}: {}", budget(score));
+    fn a_budget_is_that_of_the_same_rank_among_texts_as_long() {
+        let is = |score, bytes, expected: f64| {
+            let budget = fit().budget(score, bytes, "en-de");
+            assert!((budget - expected).abs() < 1e-12, "{score}, {bytes} bytes: {budget}");
         };
-        is(-9.0, 20.0);
-        is(-4.0, 5.0);
-        is(-3.0, 3.0);
-        is(-0.5, 0.0);
+        is(-4.0, 100.0, 5.0);
+        is(-3.0, 60.0, 3.0);
+        is(-0.5, 100.0, 0.0);
+        // Worse than all: as much more as the score is lower.
+        is(-16.0, 100.0, 40.0);
+        is(-16.0, 9000.0, 20.0);
+        is(-8.0, 400.0, 10.0);
+        // Halfway between two lengths, each twice the one before.
+        is(-8.0, 200.0, 15.0);
+        let calibrations = BTreeMap::from([(ANY_PAIR.to_owned(), Calibration::default())]);
+        let none = Fit { calibrations, ..fit() };
+        assert!(none.budget(-3.0, 1.0, "en-de").abs() < 1e-12);
     }
 
     #[test]
@@ -485,11 +550,12 @@ mod tests {
         assert_eq!(again.lens().maps.len(), 3);
         assert_eq!(again.lens().depths, [3]);
         let unfit = |from: &str, to: &str| Fit::parse(&text.replace(from, to), "x").unwrap_err().to_string();
-        let old = unfit(FORMAT, "tribunal-probe/1\",\"then\":\"");
-        assert!(old.contains("its format is `tribunal-probe/1`, not `tribunal-probe/2`"), "{old}");
+        let old = unfit(FORMAT, "tribunal-probe/2\",\"then\":\"");
+        assert!(old.contains("its format is `tribunal-probe/2`, not `tribunal-probe/3`"), "{old}");
         assert!(old.ends_with("hint: `tribunal tune probe` makes a new one"), "{old}");
         assert!(unfit("\"tokens\":0.0,", "").contains("it is not a fit, missing field `tokens`"));
-        assert!(unfit("\"*\"", "\"any\"").contains("no calibration `*`"));
+        assert!(unfit("\"*\":{", "\"any\":{").contains("no calibration `*`"));
+        assert!(unfit("\"*\":0.7", "\"any\":0.7").contains("no calibration `*`"));
         assert!(
             unfit("\"depth\":3", "\"depth\":1000000")
                 .contains("its depth is 1000000; a layer from 1 to 1024")
@@ -500,6 +566,21 @@ mod tests {
         assert!(
             Fit::parse("{}", "x").unwrap_err().to_string().contains("hint: `tribunal tune probe` writes one")
         );
+    }
+
+    #[test]
+    fn the_fit_that_comes_with_the_program_for_a_model_is_chosen() {
+        let model = |name: &str, model: &str| Fit::named(name, model).unwrap().model;
+        let [default, other] = BUILT_IN.map(|(model, _)| model);
+        assert_eq!(model("auto", other), other);
+        assert_eq!(model("auto", &format!("dir/{other}")), other);
+        assert_eq!(model("auto", &format!("dir/{other}.gguf")), other);
+        assert_eq!(model("auto", ""), default);
+        assert_eq!(model("auto", "qwen2.5-7b-instruct"), default, "`check_model` refuses the model then");
+        assert_eq!(model(other, default), other);
+        for (fit, (model, _)) in Fit::all_built_in().unwrap().iter().zip(BUILT_IN) {
+            assert_eq!(fit.model, model);
+        }
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::fit::Fit;
 use crate::mqm::{ErrorSpan, Severity};
 
 /// MQM points of a minor and of a major error, by which a penalty is spent.
@@ -42,22 +41,23 @@ pub fn words(text: &str, ends: &[usize], chances: &[[f64; 2]]) -> Vec<Word> {
     pieces.map(word).collect()
 }
 
-/// The errors of a translation whose penalty is about `budget`: its likeliest words, until their errors weigh as much.
+/// The errors of a translation whose penalty is about `budget`: its likeliest words, until their errors weigh as much. A word
+/// of at least the chance `major_from` of a major error makes its error major.
 #[must_use]
-pub fn errors(words: &[Word], text: &str, budget: f64, fit: &Fit) -> Vec<ErrorSpan> {
+pub fn errors(words: &[Word], text: &str, budget: f64, major_from: f64) -> Vec<ErrorSpan> {
     let mut order: Vec<usize> = (0..words.len()).collect();
     order.sort_by(|&a, &b| words[b].any.total_cmp(&words[a].any).then(a.cmp(&b)));
     let mut chosen = vec![false; words.len()];
     let mut runs = Vec::new();
     for idx in order {
-        let spent: f64 = runs.iter().map(|run| points(&words[std::ops::Range::clone(run)], fit)).sum();
+        let spent: f64 = runs.iter().map(|run| points(&words[std::ops::Range::clone(run)], major_from)).sum();
         if spent + MINOR / 2.0 > budget || words[idx].any <= 0.0 {
             break;
         }
         chosen[idx] = true;
         runs = joined(&chosen);
     }
-    runs.into_iter().map(|run| error(&words[run], text, fit)).collect()
+    runs.into_iter().map(|run| error(&words[run], text, major_from)).collect()
 }
 
 /// Runs of chosen words.
@@ -70,33 +70,29 @@ fn joined(chosen: &[bool]) -> Vec<std::ops::Range<usize>> {
     runs.filter(|(is_chosen, _)| *is_chosen).map(|(_, run)| run).collect()
 }
 
-fn severity(words: &[Word], fit: &Fit) -> Severity {
-    if words.iter().any(|word| word.major >= fit.major_from) { Severity::Major } else { Severity::Minor }
+fn severity(words: &[Word], major_from: f64) -> Severity {
+    if words.iter().any(|word| word.major >= major_from) { Severity::Major } else { Severity::Minor }
 }
 
-fn points(words: &[Word], fit: &Fit) -> f64 {
-    let first = if severity(words, fit) == Severity::Major { MAJOR } else { MINOR };
+fn points(words: &[Word], major_from: f64) -> f64 {
+    let first = if severity(words, major_from) == Severity::Major { MAJOR } else { MINOR };
     first + LENGTH * (words.len() - 1) as f64
 }
 
-fn error(words: &[Word], text: &str, fit: &Fit) -> ErrorSpan {
+fn error(words: &[Word], text: &str, major_from: f64) -> ErrorSpan {
     let (start, end) = (words[0].start, words[words.len() - 1].end);
     let chars = |at: usize| text[..at].chars().count();
     ErrorSpan {
         start: Some(chars(start)),
         end: Some(chars(end)),
         confidence: Some(words.iter().map(|word| word.any).fold(0.0, f64::max)),
-        ..ErrorSpan::new("other", &text[start..end], severity(words, fit))
+        ..ErrorSpan::new("other", &text[start..end], severity(words, major_from))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fit() -> Fit {
-        Fit { major_from: 0.5, ..Fit::default() }
-    }
 
     /// The words of a text whose tokens are these pieces, each with its chances.
     fn words_of(pieces: &[(&str, f64, f64)]) -> (String, Vec<Word>) {
@@ -119,7 +115,7 @@ mod tests {
         budget: f64,
     ) -> Vec<(String, Severity, Option<usize>, Option<usize>)> {
         let (text, words) = words_of(pieces);
-        let errors = errors(&words, &text, budget, &fit());
+        let errors = errors(&words, &text, budget, 0.5);
         errors.into_iter().map(|e| (e.span, e.severity, e.start, e.end)).collect()
     }
 
