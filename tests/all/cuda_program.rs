@@ -154,9 +154,14 @@ fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
     assert_eq!(verdicts("lost"), verdicts("whole"));
 }
 
-/// How often a kernel was launched, as the emulated driver wrote it down.
-fn launches(trace: &Path, kernel: &str) -> usize {
-    std::fs::read_to_string(trace).unwrap().lines().filter(|line| line.contains(kernel)).count()
+/// A run into a folder of this name, and its launches, a line each, as the emulated driver wrote them down.
+fn traced(out: &Path, name: &str, more: &[&str]) -> Vec<String> {
+    let trace = out.join(format!("{name}.trace"));
+    let variables = [("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap())];
+    let cuda = [&["--device", "cuda", "--kv-cache", "8MiB"], more].concat();
+    let output = score(&out.join(name), &tiny("qwen2"), "gemba-da", &variables, &cuda);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::read_to_string(&trace).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -166,14 +171,10 @@ fn an_adapter_is_signed_and_without_one_nothing_more_is_launched() {
     }
     let out = tempfile::tempdir().unwrap();
     let judged = |name: &str, more: &[&str]| {
-        let trace = out.path().join(format!("{name}.trace"));
-        let variables = [("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap())];
-        let cuda = [&["--device", "cuda", "--kv-cache", "8MiB"], more].concat();
-        let output = score(&out.path().join(name), &tiny("qwen2"), "gemba-da", &variables, &cuda);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+        let launches = traced(out.path(), name, more);
+        let of = |kernel: &str| launches.iter().filter(|line| line.contains(kernel)).count();
         let run = std::fs::read_to_string(out.path().join(name).join("run.json")).unwrap();
-        (launches(&trace, "adapter_"), launches(&trace, "gemm_"), run)
+        (of("adapter_"), of("gemm_"), run)
     };
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/adapters/qwen2-all");
     let (added, products, run) = judged("with", &["--adapter", dir.to_str().unwrap()]);
@@ -192,18 +193,13 @@ fn kernels_that_wait_by_themselves_are_started_early() {
     }
     let out = tempfile::tempdir().unwrap();
     let judged = |name: &str, more: &[&str]| {
-        let trace = out.path().join(format!("{name}.trace"));
-        let variables = [("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap())];
-        let cuda = [&["--device", "cuda", "--kv-cache", "8MiB"], more].concat();
-        let output = score(&out.path().join(name), &tiny("qwen2"), "gemba-da", &variables, &cuda);
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = std::fs::read_to_string(&trace).unwrap();
-        let of_step =
-            || text.lines().filter(|line| ["gemm_", "residual_norm"].iter().any(|k| line.starts_with(k)));
-        let early = of_step().filter(|line| line.ends_with(" early")).count();
+        let launches = traced(out.path(), name, more);
+        let is_of_step = |line: &&String| line.starts_with("gemm_") || line.starts_with("residual_norm");
+        let of_step: Vec<&String> = launches.iter().filter(is_of_step).collect();
+        assert!(of_step.len() > 10, "{name}: {launches:?}");
+        let early = of_step.iter().filter(|line| line.ends_with(" early")).count();
         let verdicts = std::fs::read_to_string(out.path().join(name).join("verdicts.jsonl")).unwrap();
-        assert!(of_step().count() > 10, "{name}: {text}");
-        (early, of_step().count(), verdicts)
+        (early, of_step.len(), verdicts)
     };
     let (early, all, verdicts) = judged("early", &[]);
     assert_eq!(early, all);

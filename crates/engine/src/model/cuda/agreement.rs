@@ -91,28 +91,17 @@ impl Operands<'_> {
         // SAFETY: the turns have so many bytes.
         unsafe { result::memset_d8_async(turns.at(), 0, (4 * launch.n_turns(m, n)).max(1), stream) }
             .map_err(failed("write memory"))?;
+        let (after, names) = ((stream, Start::After), (module, launch.kernel));
         // SAFETY: x is [m, k], w is [n, k] of the tile's kind, y is [m, n] and the partial sums are one for each segment.
         unsafe {
             if launch.meets {
                 let parts = [Argument::At(partial.at()), Argument::At(turns.at())];
                 let arguments = [inputs, &[none, y], &parts, &sizes, &last].concat();
-                kernels.launch_over(
-                    (stream, Start::After),
-                    (module, launch.kernel),
-                    shape,
-                    &maps,
-                    &arguments,
-                )?;
+                kernels.launch_over(after, names, shape, &maps, &arguments)?;
             } else if let Some(segments) = launch.split {
                 let sums = Argument::At(partial.at());
                 let arguments = [inputs, &[sums], &sizes].concat();
-                kernels.launch_over(
-                    (stream, Start::After),
-                    (module, launch.kernel),
-                    shape,
-                    &maps,
-                    &arguments,
-                )?;
+                kernels.launch_over(after, names, shape, &maps, &arguments)?;
                 let (grid, threads) = products::merge(m, n);
                 let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
                 let sizes = [m, n, segments].map(Argument::size);
@@ -120,13 +109,7 @@ impl Operands<'_> {
                 kernels.launch(stream, ("gemm_merge", "gemm_merge"), shape, &arguments)?;
             } else {
                 let arguments = [inputs, &[none, y], &sizes, &last].concat();
-                kernels.launch_over(
-                    (stream, Start::After),
-                    (module, launch.kernel),
-                    shape,
-                    &maps,
-                    &arguments,
-                )?;
+                kernels.launch_over(after, names, shape, &maps, &arguments)?;
             }
         }
         self.fetch(bytes)
