@@ -101,19 +101,6 @@ __device__ __forceinline__ int unknown(int value) {
   return value;
 }
 
-// Sums begin at zeros that the compiler does not know to be zeros: it would start them with a product that takes no sum
-// before, and that has not been compared on a card.
-template <int J>
-__device__ __forceinline__ void begin_at_zero(float (&sum)[J][4]) {
-#pragma unroll
-  for (int e = 0; e < J * 4; e++) {
-    sum[e / 4][e % 4] = 0.0f;
-#ifndef HOST_KERNEL_TEST
-    asm volatile("mov.b32 %0, 0;" : "=f"(sum[e / 4][e % 4]));
-#endif
-  }
-}
-
 // A warp's sums of a segment: 16 I outputs from `output`, 8 J tokens from `token`, as mma_bf16 deals them out. INSIDE:
 // all of them are in y.
 //

@@ -161,6 +161,19 @@ __device__ __forceinline__ void wgmma_start_across(float (&d)[16][4], const uint
 #else
 #define WGMMA_PTX(text)
 #endif
+// Sums begin at zeros that the compiler does not know to be zeros: it would start them with a product that takes no sum
+// before, and that has not been compared on a card.
+template <int J>
+__device__ __forceinline__ void begin_at_zero(float (&sum)[J][4]) {
+#pragma unroll
+  for (int e = 0; e < J * 4; e++) {
+    sum[e / 4][e % 4] = 0.0f;
+#ifndef HOST_KERNEL_TEST
+    asm volatile("mov.b32 %0, 0;" : "=f"(sum[e / 4][e % 4]));
+#endif
+  }
+}
+
 // A warp's lanes wait for products together: what one of them does next comes after what all have read.
 #ifdef HOST_KERNEL_TEST
 #define WGMMA_TOGETHER() __syncwarp()

@@ -26,6 +26,7 @@ pub struct Gpu {
     apart: bool,
     /// The kernels that products are chosen from.
     products_by: products::Kernels,
+    attends_by_boxes: bool,
 }
 
 struct Inner {
@@ -85,7 +86,9 @@ impl Gpu {
         let whole_steps = AtomicUsize::new(0);
         let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes, whole_steps };
         let products_by = products::Kernels::of(capability);
-        Ok(Self { inner: Arc::new(inner), cascade: true, graphs: true, apart: false, products_by })
+        let inner = Arc::new(inner);
+        let attends_by_boxes = false;
+        Ok(Self { inner, cascade: true, graphs: true, apart: false, products_by, attends_by_boxes })
     }
 
     /// The GPU's number.
@@ -178,6 +181,14 @@ impl Gpu {
         Self { products_by: if runs { kernels } else { own }, ..self.clone() }
     }
 
+    /// The same GPU with attention of many queries at a time by kernels that copy boxes (`kernels/attend_tma.cuh`), where it runs
+    /// them. It moves no bit; the kernels have not been measured, so no run asks for them.
+    #[must_use]
+    pub fn with_attention_by_boxes(&self) -> Self {
+        let runs = products::Kernels::of(self.inner.capability) == products::Kernels::Hopper;
+        Self { attends_by_boxes: runs, ..self.clone() }
+    }
+
     /// Steps so far that were launched whole, from a recording.
     #[must_use]
     pub fn whole_steps(&self) -> usize {
@@ -203,6 +214,10 @@ impl Gpu {
 
     pub(super) fn products_by(&self) -> products::Kernels {
         self.products_by
+    }
+
+    pub(super) fn attends_by_boxes(&self) -> bool {
+        self.attends_by_boxes
     }
 
     pub(super) fn cascades(&self) -> bool {

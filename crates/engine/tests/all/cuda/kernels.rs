@@ -15,11 +15,11 @@ use crate::{
     model::{Desk, bits, load_on},
 };
 
-/// A model of qwen2's shape whose last product of a layer has sums of two segments.
-fn long_sums(device: &Device) -> Box<dyn Model> {
+/// A model of qwen2's shape but for this number of its configuration.
+fn seeded(device: &Device, name: &str, number: usize) -> Box<dyn Model> {
     let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
     let mut config: serde_json::Value = serde_json::from_slice(&file).unwrap();
-    config["intermediate_size"] = 2304.into();
+    config[name] = number.into();
     let config = from_json("config.json", &config).unwrap();
     device.load(&Weights::seeded(config, 5), Compute::default()).unwrap()
 }
@@ -27,7 +27,11 @@ fn long_sums(device: &Device) -> Box<dyn Model> {
 /// The bits of all logits of three sequences: prompts side by side, then tokens one by one, then prompts that go on.
 fn logits(gpu: &Gpu, name: &str) -> Vec<Vec<u32>> {
     let device = Device::Cuda(gpu.clone());
-    let mut model = if name == "long sums" { long_sums(&device) } else { load_on(&device, name) };
+    let mut model = match name {
+        // The last product of a layer has sums of two segments.
+        "long sums" => seeded(&device, "intermediate_size", 2304),
+        _ => load_on(&device, name),
+    };
     let sequences: Vec<Vec<u32>> =
         [170, 40, 9].map(|n| (0..n).map(|i| (i * 37 + n) % 300).collect()).to_vec();
     let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);
@@ -55,15 +59,7 @@ fn products_by_any_kernels_judge_alike() {
     const NAME: &str = "kernels::products_by_any_kernels_judge_alike";
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     if part().is_none() && is_emulated() {
-        let folder = tempfile::tempdir().unwrap();
-        let trace = folder.path().join("trace");
-        let (said, passed) = again(NAME, "run", &[("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap())]);
-        assert!(passed, "{said}");
-        for kernel in KERNELS {
-            let text = std::fs::read_to_string(&trace).unwrap();
-            assert!(launches(&trace, kernel) > 0, "{kernel} was not launched, but {:?}", names(&text));
-        }
-        return;
+        return launches_all(NAME, &KERNELS);
     }
     // qwen2: a bias of q, k and v; qwen3: norms of heads; gemma3: gelu, and a norm between a product and the stream.
     for model in ["qwen2", "qwen3", "gemma3", "long sums"] {
@@ -72,6 +68,46 @@ fn products_by_any_kernels_judge_alike() {
             let ours = logits(&gpu.with_products_by(kernels), model);
             assert!(ours == expected, "{model} has other bits by {kernels:?}, on {gpu:?}");
         }
+    }
+}
+
+#[test]
+fn attention_by_boxes_judges_alike() {
+    const NAME: &str = "kernels::attention_by_boxes_judges_alike";
+    const KERNELS: [&str; 4] = [
+        "attend_rows_tma_d64_t128",
+        "attend_parts_tma_d64_t128",
+        "attend_rows_tma_d128_t128",
+        "attend_parts_tma_d128_t128",
+    ];
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    if part().is_none() && is_emulated() {
+        return launches_all(NAME, &KERNELS);
+    }
+    for head_dim in [64, 128] {
+        let [expected, ours] = [gpu.clone(), gpu.with_attention_by_boxes()].map(|gpu| {
+            let mut model = seeded(&Device::Cuda(gpu), "head_dim", head_dim);
+            let sequences: Vec<Vec<u32>> =
+                [300, 60].map(|n| (0..n).map(|i| (i * 37 + n) % 300).collect()).to_vec();
+            let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);
+            // A prompt in chunks, the last of which see two splits; a short one beside it; single tokens.
+            let work = [&[(0, 200), (1, 40)][..], &[(0, 80), (1, 1)], &[(0, 1), (1, 1)], &[(0, 19), (1, 18)]];
+            let steps = work.iter().flat_map(|work| desk.step(work));
+            steps.map(|row| bits(&row)).collect::<Vec<_>>()
+        });
+        assert!(ours == expected, "heads of {head_dim} have other bits by boxes, on {gpu:?}");
+    }
+}
+
+/// Runs a test again on an emulated GPU that lists its launches, and looks for these kernels among them.
+fn launches_all(test: &str, kernels: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    let (said, passed) = again(test, "run", &[("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap())]);
+    assert!(passed, "{said}");
+    for kernel in kernels {
+        let text = std::fs::read_to_string(&trace).unwrap();
+        assert!(launches(&trace, kernel) > 0, "{kernel} was not launched, but {:?}", names(&text));
     }
 }
 

@@ -6,12 +6,13 @@ use super::{
         arena::Slot,
         launch::{Argument, Shape},
         plan::{self, Attention},
+        tensor_map::TensorMap,
         work_items::Limits,
     },
     Cuda, Values,
 };
 use crate::model::{
-    Config,
+    BLOCK, Config,
     backend::{Reach, Rows},
 };
 
@@ -69,7 +70,13 @@ impl Cuda {
         let steps = [launch.items, order, positions, sequences, self.plan.block_starts, self.plan.blocks];
         let numbers = self.numbers()?;
         let steps = steps.map(|at| at.from(numbers));
-        let pointers = [&[queries.at(), keys, values][..], &steps, outputs].concat();
+        let (mut maps, mut cached) = (Vec::new(), vec![keys, values]);
+        if launch.tile.boxes {
+            let rows = self.n_blocks * n_kv_heads * BLOCK;
+            let map = |at| TensorMap::rows(at, rows, head_dim, BLOCK);
+            maps = cached.drain(..).map(map).collect::<Result<_, _>>()?;
+        }
+        let pointers = [&[queries.at()][..], &cached, &steps, outputs].concat();
         let sizes = [launch.n_items, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
         let arguments = [&pointers[..], &sizes, &[Argument::Float(attention_scale)]].concat();
@@ -77,7 +84,7 @@ impl Cuda {
         let shape = Shape { shared_bytes, ..Shape::new([launch.n_items, n_kv_heads], launch.tile.threads) };
         // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's items are rows
         // of the queries.
-        unsafe { self.launch((launch.tile.module, kernel), shape, &arguments) }
+        unsafe { self.launch_over((launch.tile.module, kernel), shape, &maps, &arguments) }
     }
 
     /// What attention may use.
@@ -87,6 +94,7 @@ impl Cuda {
             shared_bytes: self.gpu.shared_bytes(),
             parts: self.most_parts(),
             cascade: self.gpu.cascades(),
+            boxes: self.gpu.attends_by_boxes(),
         }
     }
 }
