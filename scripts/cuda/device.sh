@@ -9,8 +9,9 @@
 #                                       (tribunal.gz smollm2.gguf.1)
 #   scripts/cuda/device.sh 3 [--tiny]   joins and checks it; FSP on the GPU beside the CPU, and under every setting
 #                                       (tribunal.gz smollm2.gguf.2 smollm2.sha256)
-#   scripts/cuda/device.sh 4 [--tiny]   Qwen2.5 and Llama 3.1 by shape: products, prompts, answers, documents, chats, and
-#                                       other programs beside them where torch is there   (tribunal.gz)
+#   scripts/cuda/device.sh 4 [--tiny]   Qwen2.5 and Llama 3.1 by shape: products, prompts, answers, documents, chats, prompts
+#                                       and documents with what no run chooses yet, and other programs beside them where
+#                                       torch is there   (tribunal.gz)
 #
 # Finished steps are kept in target/device/ and not done again: a stage that was cut off goes on where it was. Results
 # are printed and written to OUT (default: target/device/results): stageN.json, stageN.txt and stageN.md, the tables for
@@ -217,18 +218,23 @@ stage3() {
 }
 
 # bench SHAPE PARTS: one step for each part, so that a stage that is cut off loses one at the most.
+# BOXES: what copies boxes though no table names it.
 bench() {
-  local shape=${1:-qwen2.5-0.5b} part more=()
+  local shape=${1:-qwen2.5-0.5b} part more=() name=
   if [ -n "$tiny" ]; then more=(--kv-cache 4MiB --batch 4); fi
+  if [ -n "${BOXES:-}" ]; then more+=(--boxes "$BOXES") name=-$BOXES-by-boxes; fi
   for part in ${2//,/ }; do
-    step "$shape-$part" "$tribunal" bench gpu --device cuda --shape "$shape" --parts "$part" --json "${more[@]}"
+    step "$shape-$part$name" "$tribunal" bench gpu --device cuda --shape "$shape" --parts "$part" --json "${more[@]}"
   done
 }
 
 stage4() {
   local shapes=${STAGE_SHAPES:-qwen2.5-7b llama-3.1-8b qwen2.5-32b qwen2.5-14b qwen2.5-0.5b} shape
   if [ -n "$tiny" ]; then shapes=tiny; fi
-  for shape in $shapes; do bench "$shape" products,prefill,decode,documents,chats; done
+  for shape in $shapes; do
+    bench "$shape" products,prefill,decode,documents,chats
+    BOXES=attention bench "$shape" prefill,documents
+  done
   if [ -z "$tiny" ] && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     step torch-gemm python3 scripts/peers/torch_gemm.py --shapes src/bench/shapes.json --names $shapes
     step continuous-batching python3 scripts/peers/continuous_batching.py --shapes src/bench/shapes.json \

@@ -23,7 +23,7 @@ def products(result):
 
 def shares(what, key, limit):
     def of(result):
-        rows = [[s["pace"][key], f"{s['pace']['tokens_per_s']:.0f}", f"{s['of_limit']:.2f}"] for s in result]
+        rows = [[s["throughput"][key], f"{s['throughput']['tokens_per_s']:.0f}", f"{s['of_limit']:.2f}"] for s in result]
         return table([what, "tokens/s", f"of the {limit}"], rows)
 
     return of
@@ -57,10 +57,10 @@ def tables(step):
     result = step["result"] or {}
     found = [PARTS[part](result[part]) for part in PARTS if part in result]
     if "peak" in result:
-        peak = result["peak"]
+        peak, by = result["peak"], "".join(f", {what} by boxes" for what in result["boxes"])
         found.insert(
             0,
-            f"{result['shape']} on {result['gpu']}: `mma.sync` reaches {peak['operations'] / 1e12:.0f} TFLOP/s,"
+            f"{result['shape']} on {result['gpu']}{by}: `mma.sync` reaches {peak['operations'] / 1e12:.0f} TFLOP/s,"
             f" a copy {peak['bytes'] / 1e9:.0f} GB/s.",
         )
     elif result:  # a comparison: its own figures, without what is said of each unit

@@ -12,6 +12,7 @@ use crate::{
     },
     cli::{args::EngineArgs, panel, table::Table},
     engine::{Device, DeviceError},
+    model::cuda::{Gpu, products::Kernels},
 };
 
 /// What is measured of a GPU.
@@ -31,6 +32,10 @@ pub struct Args {
     /// Rows of single products, and answers written at a time; default: what suits the shape
     #[arg(long, value_name = "M,M", value_delimiter = ',')]
     rows: Vec<usize>,
+    /// What copies boxes wherever there is a kernel that does, and not only where a table of measurements names it (compute
+    /// capability 9.0)
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    boxes: Vec<Boxes>,
     /// How many documents are asked about
     #[arg(long, value_name = "N")]
     documents: Option<usize>,
@@ -58,9 +63,28 @@ enum Part {
     Tune,
 }
 
+/// What has kernels that copy boxes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Boxes {
+    Products,
+    /// Of many queries at a time: a prompt's, or of rows that share what they read
+    Attention,
+}
+
+impl Boxes {
+    fn of(self, gpu: &Gpu) -> Gpu {
+        match self {
+            Self::Products => gpu.with_products_by(Kernels::Boxes),
+            Self::Attention => gpu.with_attention_by_boxes(),
+        }
+    }
+}
+
 /// What was measured.
 struct Report {
     gpu: String,
+    boxes: Vec<Boxes>,
     peak: Peak,
     products: Option<Vec<Product>>,
     prefill: Option<Vec<Share>>,
@@ -78,7 +102,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if let Err(reason) = Device::named("cuda") {
         bail!("{}", no_gpu(&reason));
     }
-    let options = panel::options(&args.engine)?;
+    let mut options = panel::options(&args.engine)?;
+    for boxes in &args.boxes {
+        options.device = match &options.device {
+            Device::Cpu => Device::Cpu,
+            Device::Cuda(gpu) => Device::Cuda(boxes.of(gpu)),
+            Device::Group(group) => Device::Group(group.map(|gpu| boxes.of(gpu))),
+        };
+    }
     let gpus = options.device.gpus();
     let Some(gpu) = gpus.first() else {
         bail!(
@@ -105,6 +136,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let wants = |part| args.parts.contains(&part);
     let report = Report {
         gpu: if gpus.len() > 1 { format!("{} x {}", gpus.len(), gpu.name()) } else { gpu.name().to_owned() },
+        boxes: args.boxes.clone(),
         peak,
         products: (wants(Part::Products) && gpus.len() == 1).then(|| bench.products(peak)).transpose()?,
         prefill: wants(Part::Prefill).then(|| bench.prefill(peak)).transpose()?,
@@ -137,6 +169,7 @@ impl Report {
         let mut all = Map::new();
         all.insert("gpu".into(), json!(self.gpu));
         all.insert("shape".into(), json!(shape.name));
+        all.insert("boxes".into(), json!(self.boxes));
         all.insert("sizes".into(), json!(sizes));
         all.insert("peak".into(), json!(self.peak));
         for (name, value) in [
