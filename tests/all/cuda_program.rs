@@ -46,6 +46,20 @@ fn bench_gpu_measures_a_shape_and_says_what_it_does_not_know() {
     assert!(computed(0) < 4 * 82, "{documents:?}");
     assert_eq!(computed(0), computed(1), "cascade is not the tree");
     assert_eq!(report["chats"]["requests"], 5);
+    // What a card's stages make of it.
+    let step = serde_json::json!({"step": "all", "exit_code": 0, "seconds": 1, "result": report});
+    let stage =
+        serde_json::json!({"stage": 4, "gpu": "", "date": "2026-11-25", "finished": true, "steps": [step]});
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stage4.json");
+    std::fs::write(&path, stage.to_string()).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/cuda/table.py");
+    let table = Command::new("python3").arg(script).arg(&path).output().unwrap();
+    assert!(table.status.success(), "{}", String::from_utf8_lossy(&table.stderr));
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    for heading in ["| product | ", "| prompt | ", "| answers | ", "| documents of 70, tree | ", "| 5 chats | "] {
+        assert!(table.contains(heading), "{table}");
+    }
     let mut small = Command::new(env!("CARGO_BIN_EXE_tribunal"));
     small.args(["bench", "gpu", "--device", "cuda", "--shape", "tiny", "--batch", "4", "--json"]);
     let small = small.args(["--parts", "decode", "--rows", "2,30", "--kv-cache", "64KiB"]).output().unwrap();
