@@ -24,8 +24,16 @@
 // The gate in the product has not been measured alone: 512 rows of gate_up [37888, 3584] write 19 MB and not 78, and
 // gate.cu's 97 MB are not moved, 55 us at 3 TB/s.
 //
-// All of them have the plain kernel's bits on an H100, and of the products that were tuned with 128 rows and more, few were
-// faster otherwise (products/h100.txt).
+// Between the segments of an item, sums stay in registers where tiles have at most 128 tokens. Before, they went to y and came
+// back: 2,048 rows of a 7B's qkv, o and down moved 188, 147 and 264 MB beside their operands, 63, 49 and 88 us at 3 TB/s of
+// the 150, 115 and 505 that were measured (cuBLAS 87, 74, 425). Not measured since.
+//
+// A tile of 64 tokens is for decoding, where the weights' way from memory is what counts: 64 rows of o are 84 items with
+// 128 KiB of weights each on their way at a time, 8.6 us at 3 TB/s and 4 to begin and to meet. Not measured (gemm_bf16_32x64_split
+// 18.3, cuBLAS 11.7).
+//
+// The tiles of 128 and 256 tokens have the plain kernel's bits on an H100, and of the products that were tuned with 128 rows and more, few were
+// faster otherwise (products/h100.txt); both was before sums stayed in registers.
 //
 // Proved by kernels/tests/gemm_tma.cpp.
 #pragma once
@@ -43,6 +51,7 @@ struct TileTma {
   static constexpr int kTokenBytes = TOKENS * kRowBytes, kStageBytes = kTokenBytes + kOutputs * kRowBytes;
   static constexpr int kSharedBytes = STAGES * kStageBytes + kAlign + 2 * STAGES * 8;
   static_assert(kTokenBytes % kAlign == 0 && kStageBytes % kAlign == 0, "eight rows of an operand are aligned together");
+  static constexpr bool kTotals = TOKENS <= 128;  // a thread has registers for its sums of all segments, beside those at hand
   static_assert(TOKENS <= 256 && kOutputs <= 256, "a box has at most 256 rows");
 
   // What a block works on, one after another, and where a ring's slot stands.
@@ -158,13 +167,35 @@ struct TileTma {
 
   // y, or the sums of segments where `split`.
   static __device__ __forceinline__ void run(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bool split) {
+    float total[J][4];  // of the segments so far, where a thread has the registers; otherwise they are in y
     run(p, x, w, split,
         [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, output); },
-        [&](const Items& item, const float(&sum)[1][J][4], bool first, bool last) {
+        [&](const Items& item, float(&sum)[1][J][4], bool first, bool last) {
           const Corner corner = item.corner();
-          const Problem to = split ? of_segment(p, item.segment()) : p;
-          settle_tile<1, J>(to, sum, corner.token, corner.output + threadIdx.x / 32 * 16, first, last && !split);
+          const int output = corner.output + threadIdx.x / 32 * 16;
+          Problem to = split ? of_segment(p, item.segment()) : p;
+          if constexpr (kTotals) {
+            if (!(first && last)) {
+              if (!first) {
+                add_to(total, sum[0]);
+                copy_sums(sum[0], total);
+              } else if (p.add) {
+                add_old(p, sum[0], corner.token, output);
+              }
+              if (!last) return copy_sums(total, sum[0]);
+              to.add = 0, first = true;
+            }
+          }
+          settle_tile<1, J>(to, sum, corner.token, output, first, last && !split);
         });
+  }
+  static __device__ __forceinline__ void add_to(float (&total)[J][4], const float (&sum)[J][4]) {
+#pragma unroll
+    for (int e = 0; e < J * 4; e++) total[e / 4][e % 4] = __fadd_rn(total[e / 4][e % 4], sum[e / 4][e % 4]);
+  }
+  static __device__ __forceinline__ void copy_sums(float (&to)[J][4], const float (&from)[J][4]) {
+#pragma unroll
+    for (int e = 0; e < J * 4; e++) to[e / 4][e % 4] = from[e / 4][e % 4];
   }
 
   // y, where segments are items of their own and meet in the kernel: each item's sums go to `parts`, and the warp that

@@ -13,6 +13,7 @@
 namespace {
 using Tma_256x128 = gemm::TileTma<256, 2, 4>;
 using Tma_128x128 = gemm::TileTma<128, 2, 6>;
+using Tma_64x128 = gemm::TileTma<64, 2, 8>;
 }  // namespace
 
 #define TMA_PARAMETERS                                                                                           \
@@ -50,5 +51,6 @@ using Tma_128x128 = gemm::TileTma<128, 2, 6>;
     Tma_##shape::run_gated<GeluTanh>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, w, out);  \
   }
 
+TMA_KERNELS(64x128)
 TMA_KERNELS(128x128)
 TMA_KERNELS(256x128)

@@ -43,6 +43,7 @@ __device__ __forceinline__ uint64_t wgmma_across(const unsigned char* at, int be
 
 // Starts d += a b^T for k16: a the group's 64 rows, b the tokens' 8 J rows, `step` bytes behind their beginning. Warp w
 // of the group has rows 16 w on, dealt out as by mma_bf16: d[j] is tokens 8 j on.
+__device__ __forceinline__ void wgmma_start(float (&d)[8][4], const unsigned char* a, const unsigned char* b);
 __device__ __forceinline__ void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b);
 __device__ __forceinline__ void wgmma_start(float (&d)[32][4], const unsigned char* a, const unsigned char* b);
 
@@ -73,6 +74,7 @@ inline void wgmma_by_warps(float (&d)[J][4], const unsigned char* a, const unsig
     mma_bf16(d[j], weights, tokens);
   }
 }
+inline void wgmma_start(float (&d)[8][4], const unsigned char* a, const unsigned char* b) { wgmma_by_warps(d, a, b); }
 inline void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b) { wgmma_by_warps(d, a, b); }
 inline void wgmma_start(float (&d)[32][4], const unsigned char* a, const unsigned char* b) { wgmma_by_warps(d, a, b); }
 template <bool KEEP, int J>
@@ -108,6 +110,15 @@ inline void wgmma_start_across(float (&d)[16][4], const uint32_t (&a)[4], const 
   wgmma_across_by_warps(d, a, b, beside);
 }
 #else
+__device__ __forceinline__ void wgmma_start(float (&d)[8][4], const unsigned char* a, const unsigned char* b) {
+#ifdef WGMMA_HERE
+  asm volatile(WGMMA_N64 "%32, %33, 1, 1, 1, 0, 0;\n"
+               : WGMMA_SIXTEEN(d, 0), WGMMA_SIXTEEN(d, 4)
+               : "l"(wgmma_operand(a)), "l"(wgmma_operand(b)));
+#else
+  __trap();
+#endif
+}
 __device__ __forceinline__ void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b) {
 #ifdef WGMMA_HERE
   asm volatile(WGMMA_N128 "%64, %65, 1, 1, 1, 0, 0;\n"

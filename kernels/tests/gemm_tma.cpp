@@ -32,6 +32,8 @@ struct Kernel {
 
 const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all = {
+      {"gemm_bf16_tma_64x128", gemm_bf16_tma_64x128, gemm_bf16_tma_64x128_split, gemm_bf16_tma_64x128_merged, gemm_silu_tma_64x128,
+       gemm_gelu_tma_64x128, Tma_64x128()},
       {"gemm_bf16_tma_128x128", gemm_bf16_tma_128x128, gemm_bf16_tma_128x128_split, gemm_bf16_tma_128x128_merged, gemm_silu_tma_128x128,
        gemm_gelu_tma_128x128, Tma_128x128()},
       {"gemm_bf16_tma_256x128", gemm_bf16_tma_256x128, gemm_bf16_tma_256x128_split, gemm_bf16_tma_256x128_merged, gemm_silu_tma_256x128,

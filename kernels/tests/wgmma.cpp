@@ -47,9 +47,7 @@ void product(const bf16* a, const bf16* b, float* y, Form form) {
       if (form == kRegistersAfresh) wgmma_start<false>(d, fragment, from + 32 * step);
       if (form == kAcross) wgmma_start_across(d, fragment, from + 2048 * step, 64 * kDepth * 2);
     }
-    if constexpr (J >= 16) {
-      if (form == kShared) wgmma_start(d, reinterpret_cast<const unsigned char*>(rows) + 32 * step, from + 32 * step);
-    }
+    if (form == kShared) wgmma_start(d, reinterpret_cast<const unsigned char*>(rows) + 32 * step, from + 32 * step);
     wgmma_commit();
     wgmma_wait();
   }
@@ -88,6 +86,7 @@ int main() {
   Tally tally("wgmma");
   test_all<8>(tally);
   test_all<16>(tally);
+  test<8>(tally, kShared, "both in shared memory");
   test<16>(tally, kShared, "both in shared memory");
   test<32>(tally, kShared, "both in shared memory");
   return tally.end();

@@ -57,7 +57,9 @@ fn bench_gpu_measures_a_shape_and_says_what_it_does_not_know() {
     let table = Command::new("python3").arg(script).arg(&path).output().unwrap();
     assert!(table.status.success(), "{}", String::from_utf8_lossy(&table.stderr));
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
-    for heading in ["| product | ", "| prompt | ", "| answers | ", "| documents of 70, tree | ", "| 5 chats | "] {
+    for heading in
+        ["| product | ", "| prompt | ", "| answers | ", "| documents of 70, tree | ", "| 5 chats | "]
+    {
         assert!(table.contains(heading), "{table}");
     }
     let mut small = Command::new(env!("CARGO_BIN_EXE_tribunal"));

@@ -144,7 +144,7 @@ pub struct Tile {
 
 /// Every kernel that [`launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the kernels' host test
 /// compares with what they declare.
-pub static TILES: [Tile; 28] = [
+pub static TILES: [Tile; 29] = [
     tile((Plain, Bf16), "gemm_bf16", Some("gemm_bf16_split"), [8, 16], 32, 0),
     tile((Fast, Bf16), "gemm_bf16_16x16", Some("gemm_bf16_16x16_split"), [16, 16], 32, 49152),
     tile((Fast, Bf16), "gemm_bf16_16x64", Some("gemm_bf16_16x64_split"), [16, 64], 128, 61440),
@@ -153,6 +153,11 @@ pub static TILES: [Tile; 28] = [
     tile((Fast, Bf16), "gemm_bf16_128x128", None, [128, 128], 128, 65536),
     tile((Hopper, Bf16), "gemm_bf16_wgmma_128x128", None, [128, 128], 256, 164_864),
     tile((Hopper, Bf16), "gemm_bf16_wgmma_256x128", None, [256, 128], 256, 197_632),
+    boxes(
+        ["gemm_bf16_tma_64x128", "gemm_bf16_tma_64x128_split", "gemm_bf16_tma_64x128_merged"],
+        [64, 128],
+        197_760,
+    ),
     boxes(
         ["gemm_bf16_tma_128x128", "gemm_bf16_tma_128x128_split", "gemm_bf16_tma_128x128_merged"],
         [128, 128],
@@ -208,6 +213,12 @@ impl Tile {
     #[must_use]
     pub fn blocks(&self, m: usize, n: usize) -> usize {
         m.div_ceil(self.tokens) * n.div_ceil(self.outputs)
+    }
+
+    /// Whether it copies boxes, of which no row stays empty whatever the tokens before it: a tile of half as many tokens would
+    /// be too small for so many.
+    fn may_be_filled(&self, m: usize) -> bool {
+        self.kernels == Boxes && (self.tokens == 64 || m > self.tokens / 2)
     }
 
     /// Elements of all tiles.
@@ -302,7 +313,7 @@ impl Launch {
 /// both: `out[m, n / 2] = f(gate) up` in bf16, so that the sums never go to memory.
 ///
 /// A choice for speed alone, as [`launch`], and for sums that are not cut. On Hopper it is made where the table names boxes
-/// for the product. A tile of 256 tokens has half the copies of one of 128, if it is filled.
+/// for the product. A tile of more tokens has fewer copies, if it is filled.
 #[must_use]
 pub fn launch_gated(
     kernels: Kernels,
@@ -312,14 +323,16 @@ pub fn launch_gated(
 ) -> Option<Launch> {
     let possible = k <= segment && n.is_multiple_of(16);
     let tile = match kernels {
-        Boxes => TILES.iter().rev().find(|tile| tile.kernels == Boxes && (tile.tokens == 128 || m > 128)),
+        Boxes => TILES.iter().rev().find(|tile| tile.may_be_filled(m)),
         Hopper => measured::launch([m, n, k], segment).map(|it| it.tile).filter(|it| it.kernels == Boxes),
         Plain | Fast => None,
     };
     let tile = tile.filter(|_| possible)?;
     let kernel = match (activation, tile.tokens) {
+        (Activation::Silu, 64) => "gemm_silu_tma_64x128",
         (Activation::Silu, 128) => "gemm_silu_tma_128x128",
         (Activation::Silu, _) => "gemm_silu_tma_256x128",
+        (Activation::GeluTanh, 64) => "gemm_gelu_tma_64x128",
         (Activation::GeluTanh, 128) => "gemm_gelu_tma_128x128",
         (Activation::GeluTanh, _) => "gemm_gelu_tma_256x128",
     };
@@ -383,10 +396,10 @@ fn by_boxes(shape: [usize; 3], segment: usize) -> Launch {
         let of_item = values.div_ceil(64) * 2 * launch.tile.tokens + OF_ITEM;
         rounds * of_item + if launch.meets { OF_MEETING } else { 0 }
     };
-    let tiles = TILES.iter().filter(|tile| tile.kernels == Boxes && (tile.tokens == 128 || m > 128));
+    let tiles = TILES.iter().filter(|tile| tile.may_be_filled(m));
     let merged = |tile: &'static Tile| tile.launch_merged(shape, segment).filter(|_| few_tiles(m, n));
     let launches = tiles.flat_map(|tile| [Some(tile.launch_whole(shape, segment)), merged(tile)]);
-    launches.flatten().min_by_key(clocks).expect("a tile of 128 tokens takes any product")
+    launches.flatten().min_by_key(clocks).expect("a tile of 64 tokens takes any product")
 }
 
 /// Whether tiles alone leave multiprocessors idle, so that segments may meet: [`Meeting`] has room for them.
@@ -403,8 +416,8 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
-    /// Bytes of the turns.
-    pub(super) const TURNS: usize = 4 * 2 * ENOUGH * 128 / STRIP;
+    /// Bytes of the turns: one for each strip of tiles of 64 tokens, of which four make one of 256.
+    pub(super) const TURNS: usize = 4 * 4 * ENOUGH * 128 / STRIP;
 
     /// Takes note of a weight `[n, k]` whose sums are cut into segments of so many values.
     pub(super) fn multiplies(&mut self, n: usize, k: usize, segment: usize) {

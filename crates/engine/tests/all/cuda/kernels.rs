@@ -33,19 +33,24 @@ fn logits(gpu: &Gpu, name: &str) -> Vec<Vec<u32>> {
         _ => load_on(&device, name),
     };
     let sequences: Vec<Vec<u32>> =
-        [170, 40, 9].map(|n| (0..n).map(|i| (i * 37 + n) % 300).collect()).to_vec();
+        [260, 40, 9].map(|n| (0..n).map(|i| (i * 37 + n) % 300).collect()).to_vec();
     let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);
     let mut all = Vec::new();
-    for work in [&[(0, 130), (1, 20), (2, 5)][..], &[(0, 1), (1, 1), (2, 1)], &[(1, 19), (0, 39)]] {
+    // As many rows as tiles of 256, 64, 128 and again 64 tokens take.
+    for work in [&[(0, 130), (1, 20), (2, 5)][..], &[(0, 1), (1, 1), (2, 1)], &[(0, 90)], &[(1, 19), (0, 39)]]
+    {
         all.extend(desk.step(work).iter().map(|row| bits(row)));
     }
     all
 }
 
 /// Kernels that such a run has to come by.
-const KERNELS: [&str; 8] = [
+const KERNELS: [&str; 11] = [
+    "gemm_bf16_tma_64x128",
+    "gemm_bf16_tma_64x128_merged",
     "gemm_bf16_tma_128x128",
     "gemm_bf16_tma_128x128_merged",
+    "gemm_silu_tma_64x128",
     "gemm_silu_tma_128x128",
     "gemm_silu_tma_256x128",
     "gemm_gelu_tma_256x128",
