@@ -58,6 +58,7 @@ def tables(step):
     found = [PARTS[part](result[part]) for part in PARTS if part in result]
     if "peak" in result:
         peak, by = result["peak"], "".join(f", {what} by boxes" for what in result["boxes"])
+        by = f" in {result['weights']}{by}"
         found.insert(
             0,
             f"{result['shape']} on {result['gpu']}{by}: `mma.sync` reaches {peak['operations'] / 1e12:.0f} TFLOP/s,"

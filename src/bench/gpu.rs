@@ -14,7 +14,8 @@ use crate::{
     llm::{Chat, Form, Llm, Reply, Sampling},
     model::{
         BLOCK, KvType,
-        cuda::{Effort, Gpu},
+        cpu::Format,
+        cuda::{Effort, Gpu, weight_bytes},
     },
     random::SplitMix,
 };
@@ -148,20 +149,21 @@ impl Bench<'_> {
         Ok(self.gpu.peak(Sizes::effort(self.shape)).map_err(failed)?)
     }
 
-    /// Every product of the shape alone.
+    /// Every product of the shape alone, with weights of a format. Where rows are no whole blocks of it, a file has another
+    /// format, and the product is left out.
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn products(&self, peak: Peak) -> Result<Vec<Product>, Error> {
+    pub fn products(&self, peak: Peak, format: Format) -> Result<Vec<Product>, Error> {
         let mut all = Vec::new();
         for (name, [n, k]) in self.shape.products() {
+            let Some(of_weight) = weight_bytes(format, [n, k]) else { continue };
             let repeats = if self.shape.is_tiny() { 1 } else { 50 };
             let rows = &self.sizes.product_rows;
-            let seconds =
-                self.gpu.product_seconds(&self.shape.config, [n, k], rows, repeats).map_err(failed)?;
-            all.extend(rows.iter().zip(seconds).map(|(&m, seconds)| {
+            let seconds = self.gpu.product_seconds(&self.shape.config, format, [n, k], rows, repeats);
+            all.extend(rows.iter().zip(seconds.map_err(failed)?).map(|(&m, seconds)| {
                 let (operations, bytes) =
-                    ((2 * m * n * k) as f64, (2 * n * k + 2 * m * k + 4 * m * n) as f64);
+                    ((2 * m * n * k) as f64, (of_weight + 2 * m * k + 4 * m * n) as f64);
                 let of = |amount: f64, limit: f64| amount / seconds / limit;
                 let (of_peak, of_memory) = (of(operations, peak.operations), of(bytes, peak.bytes));
                 Product { name, m, n, k, seconds, of_peak, of_memory }

@@ -62,6 +62,11 @@ fn bench_gpu_measures_a_shape_and_says_what_it_does_not_know() {
     {
         assert!(table.contains(heading), "{table}");
     }
+    let planes = bench(&["--shape", "tiny", "--weights", "q8_0", "--parts", "products", "--json"]);
+    let planes: serde_json::Value = serde_json::from_slice(&planes.stdout).unwrap();
+    assert_eq!(planes["products"].as_array().unwrap().len(), 10, "{planes}");
+    let refused = bench(&["--shape", "tiny", "--weights", "q4_k"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`--weights` is for single products"));
     let mut small = Command::new(env!("CARGO_BIN_EXE_tribunal"));
     small.args(["bench", "gpu", "--device", "cuda", "--shape", "tiny", "--batch", "4", "--json"]);
     let small = small.args(["--parts", "decode", "--rows", "2,30", "--kv-cache", "64KiB"]).output().unwrap();

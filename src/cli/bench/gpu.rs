@@ -12,7 +12,10 @@ use crate::{
     },
     cli::{args::EngineArgs, panel, table::Table},
     engine::{Device, DeviceError},
-    model::cuda::{Gpu, products::Kernels},
+    model::{
+        cpu::Format,
+        cuda::{Gpu, products::Kernels},
+    },
 };
 
 /// What is measured of a GPU.
@@ -32,6 +35,9 @@ pub struct Args {
     /// Rows of single products, and answers written at a time; default: what suits the shape
     #[arg(long, value_name = "M,M", value_delimiter = ',')]
     rows: Vec<usize>,
+    /// The format of products' weights; everything else is measured in bf16
+    #[arg(long, value_name = "FORMAT", default_value = "bf16")]
+    weights: Weights,
     /// What copies boxes wherever there is a kernel that does, and not only where a table of measurements names it (compute
     /// capability 9.0)
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
@@ -63,6 +69,32 @@ enum Part {
     Tune,
 }
 
+/// A format that has products of its own on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[value(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+enum Weights {
+    Bf16,
+    Q8_0,
+    #[value(name = "q4_k")]
+    #[serde(rename = "q4_k")]
+    Q4K,
+    #[value(name = "q6_k")]
+    #[serde(rename = "q6_k")]
+    Q6K,
+}
+
+impl Weights {
+    fn format(self) -> Format {
+        match self {
+            Self::Bf16 => Format::Bf16,
+            Self::Q8_0 => Format::Q8_0,
+            Self::Q4K => Format::Q4K,
+            Self::Q6K => Format::Q6K,
+        }
+    }
+}
+
 /// What has kernels that copy boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -84,6 +116,7 @@ impl Boxes {
 /// What was measured.
 struct Report {
     gpu: String,
+    weights: Weights,
     boxes: Vec<Boxes>,
     peak: Peak,
     products: Option<Vec<Product>>,
@@ -123,6 +156,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     }
     sizes.n_documents = args.documents.unwrap_or(sizes.n_documents);
     let bench = Bench { gpu, shape: &shape, sizes, options: &options };
+    let format = args.weights.format();
+    if format != Format::Bf16 && args.parts != [Part::Products] {
+        bail!("`--weights` is for single products\nhint: add `--parts products`");
+    }
     if args.parts.contains(&Part::Tune) {
         if args.parts.len() > 1 || args.json {
             bail!("`--parts tune` prints the lines of a table, and nothing beside them");
@@ -136,9 +173,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let wants = |part| args.parts.contains(&part);
     let report = Report {
         gpu: if gpus.len() > 1 { format!("{} x {}", gpus.len(), gpu.name()) } else { gpu.name().to_owned() },
+        weights: args.weights,
         boxes: args.boxes.clone(),
         peak,
-        products: (wants(Part::Products) && gpus.len() == 1).then(|| bench.products(peak)).transpose()?,
+        products: (wants(Part::Products) && gpus.len() == 1).then(|| bench.products(peak, format)).transpose()?,
         prefill: wants(Part::Prefill).then(|| bench.prefill(peak)).transpose()?,
         decode: wants(Part::Decode).then(|| bench.decode(peak)).transpose()?,
         documents: wants(Part::Documents).then(|| bench.documents()).transpose()?,
@@ -169,6 +207,7 @@ impl Report {
         let mut all = Map::new();
         all.insert("gpu".into(), json!(self.gpu));
         all.insert("shape".into(), json!(shape.name));
+        all.insert("weights".into(), json!(self.weights));
         all.insert("boxes".into(), json!(self.boxes));
         all.insert("sizes".into(), json!(sizes));
         all.insert("peak".into(), json!(self.peak));

@@ -34,6 +34,7 @@ mod driver;
 mod launch;
 mod memory;
 mod probe;
+pub use probe::weight_bytes;
 
 pub mod products;
 pub mod quant_layout;

@@ -15,10 +15,11 @@ use super::{
     launch::{Argument, Shape},
     memory::{MEASURED, Memory},
     products::{self, Kind, Launch, Way, measured},
+    quant_layout::QuantLayout,
     weight_upload::WeightUpload,
     weights::{Linear, Part},
 };
-use crate::model::{Config, weights::seeded::Fill};
+use crate::model::{Config, cpu::Format, weights::seeded::Fill};
 
 /// Operations of one tile's product; a multiplication and an addition count as two.
 const TILE_OPERATIONS: f64 = 16.0 * 8.0 * 16.0 * 2.0;
@@ -95,22 +96,27 @@ impl Gpu {
         Ok(Peak { operations: operations / seconds, bytes: 2.0 * bytes as f64 / copying })
     }
 
-    /// Seconds of one product of `m` rows with a seeded bf16 weight `[n, k]` that comes from memory and not from a
-    /// cache, for each of `rows`; the mean of a row of products, the best of the repeats.
+    /// Seconds of one product of `m` rows with a seeded weight `[n, k]` of a format that comes from memory and not from a
+    /// cache, for each of `rows`; the mean of a row of products, the best of the repeats. The numbers of a quantised weight
+    /// mean nothing.
     ///
     /// # Errors
     /// The device fails or has too little memory.
+    ///
+    /// # Panics
+    /// When [`weight_bytes`] knows no such weight.
     pub fn product_seconds(
         &self,
         config: &Config,
+        format: Format,
         [n, k]: [usize; 2],
         rows: &[usize],
         repeats: usize,
     ) -> Result<Vec<f64>, Error> {
-        let products = Products::new(self, config, [n, k], rows, repeats)?;
+        let products = Products::new(self, config, format, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
             let by = self.products_by();
-            products.seconds(m, &products::launch(by, Kind::Bf16, [m, n, k], products::segment(n, k)))
+            products.seconds(m, &products::launch(by, products.kind, [m, n, k], products::segment(n, k)))
         };
         rows.iter().map(of_rows).collect()
     }
@@ -127,7 +133,7 @@ impl Gpu {
         rows: &[usize],
         repeats: usize,
     ) -> Result<Vec<(&'static str, f64)>, Error> {
-        let products = Products::new(self, config, [n, k], rows, repeats)?;
+        let products = Products::new(self, config, Format::Bf16, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
             let launches = measured::candidates(self.products_by(), [m, n, k], products::segment(n, k));
             let mut fastest = ("", f64::INFINITY);
@@ -171,12 +177,20 @@ impl Gpu {
     }
 }
 
+/// Bytes of a weight `[n, k]` in a GPU's memory, for a format that has products of its own and whose blocks rows of `k` values
+/// are made of.
+#[must_use]
+pub fn weight_bytes(format: Format, [n, k]: [usize; 2]) -> Option<usize> {
+    if format == Format::Bf16 { Some(2 * n * k) } else { Some(QuantLayout::of(format, k)?.bytes(n)) }
+}
+
 /// Products with one weight, of which there are more copies than a cache holds.
 struct Products<'a> {
     gpu: &'a Gpu,
     cuda: Cuda,
     upload: WeightUpload,
     weights: Vec<Linear>,
+    kind: Kind,
     shape: [usize; 2],
     repeats: usize,
 }
@@ -185,26 +199,30 @@ impl<'a> Products<'a> {
     fn new(
         gpu: &'a Gpu,
         config: &Config,
+        format: Format,
         [n, k]: [usize; 2],
         rows: &[usize],
         repeats: usize,
     ) -> Result<Self, Error> {
+        let (Way::Direct(kind), Some(bytes)) = (Way::of(format), weight_bytes(format, [n, k])) else {
+            panic!("no product of [{n}, {k}] in {format:?}");
+        };
         products::check(n, k)?;
         let mut cuda = Cuda::new(gpu, config)?;
         cuda.hold_products(rows.iter().copied().max().unwrap_or(0), [n, k])?;
         let repeats = repeats.max(1);
-        let n_copies = BEYOND_CACHE.div_ceil(2 * n * k).min(MOST_COPIES).min(repeats);
+        let n_copies = BEYOND_CACHE.div_ceil(bytes).min(MOST_COPIES).min(repeats);
         let upload = WeightUpload::new(gpu, cuda.stream())?;
         let weight = |seed: usize| -> Result<Linear, Error> {
-            let memory = Memory::new(gpu.context(), 2 * n * k, MEASURED)?;
-            upload.fill(memory.at(), 0..n * k, Fill { seed: seed as u32, scale: 0.02 })?;
+            let memory = Memory::new(gpu.context(), bytes, MEASURED)?;
+            upload.fill(memory.at(), 0..bytes / 2, Fill { seed: seed as u32, scale: 0.02 })?;
             let (memory, segment) = (Arc::new(memory), products::segment(n, k));
-            let part = Part { memory, offset: 0, way: Way::Direct(Kind::Bf16), first: 0, n, segment };
+            let part = Part { memory, offset: 0, way: Way::Direct(kind), first: 0, n, segment };
             let (outputs, adapters) = (std::iter::once(0..n).collect(), Adapters::default());
             Ok(Linear { parts: vec![part], n, k, bias: None, outputs, adapters })
         };
         let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { gpu, cuda, upload, weights, shape: [n, k], repeats })
+        Ok(Self { gpu, cuda, upload, weights, kind, shape: [n, k], repeats })
     }
 
     /// Seconds of one product of `m` rows by this launch.
