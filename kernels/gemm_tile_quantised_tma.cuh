@@ -1,0 +1,254 @@
+// The product of weights in planes on Hopper, with a warp group that copies and GROUPS that multiply: a tile is
+// TOKENS x 64 GROUPS, from stages of 64 values (two units) in shared memory. The sum is gemm.cuh's.
+//
+// Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, blocks in x as gemm_items.cuh has it.
+//
+// A stage is a box of x and, as they are in global memory, the strips' units and supers. One warp asks for a stage, each lane for a strip. Strips past N are not read: their warps multiply what
+// lies there, whatever it is, since an output's sum comes from its own row alone and nobody stores these.
+//
+// A warp that multiplies has one strip. Codes become bf16 in registers, which is where wgmma takes its rows from; the
+// products of a part, that is of values that share a scale and of 64 tokens, go to a fragment from nothing, and from there
+// to the segment's sum with the scale. Two fragments take turns: while one is added the next part is multiplied, and beside
+// both the next unit is unpacked.
+//
+// The sums of x that minima want are computed by the three warps that would have nothing to do.
+//
+// What to expect, counted from sm_90a's machine code (not measured). One of the four schedulers has two of the warps that
+// multiply, and issues one instruction a clock; the tensor cores take PLACEHOLDER
+//
+// Proved by kernels/tests/gemm_quantised_tma.cpp.
+#pragma once
+
+#include "gemm_items.cuh"
+#include "gemm_scaled.cuh"
+
+namespace gemm {
+
+template <class F, int TOKENS, int GROUPS, int STAGES>
+struct TileQuantisedTma {
+  static constexpr int kTokens = TOKENS, kOutputs = 64 * GROUPS, kThreads = 128 * (GROUPS + 1), kDepth = 64;
+  static constexpr int J = TOKENS / 8, kUnits = kDepth / planes::kUnit, kStrips = kOutputs / planes::kOutputs;
+  static constexpr int kScales = planes::kUnit / F::scaled;  // of an output in a unit
+  static constexpr int kHalves = TOKENS / 64, kParts = kScales * kHalves;  // of a tile's tokens; of a unit
+  static_assert(TOKENS % 64 == 0 && kStrips <= 32, "a part has 64 tokens, a lane one strip");
+  static_assert(planes::kSuper % kDepth == 0, "a stage has one super");
+
+  // A stage: x, the strips, sums of x.
+  using X = Rows<TOKENS, kDepth, 128>;
+  static constexpr int kStripBytes = kUnits * planes::unit_bytes<F> + F::super_bytes;
+  static constexpr int kSumsAt = X::kBytes + kStrips * kStripBytes;
+  static constexpr int kStageBytes = ceil_div(kSumsAt + (F::minima ? kUnits * TOKENS * 4 : 0), 1024) * 1024;
+  using Items = gemm::Items<TOKENS, kOutputs>;
+  using Ring = gemm::Ring<STAGES, kStageBytes>;
+  static constexpr int kSharedBytes = Ring::kBytes + (F::minima ? STAGES * 8 : 0);
+  static constexpr int kSumming = 3;  // warps
+
+  // The barriers that say that a slot's sums of x are there.
+  static __device__ __forceinline__ uint64_t* summed(const Ring& ring) { return ring.empty + STAGES; }
+
+  static __device__ __forceinline__ void copy(const Problem& p, const CUtensorMap& x, Ring ring, bool split) {
+    const int lane = threadIdx.x % 32;
+    for (Items item(p, split); item.left(); item.next()) {
+      const Corner corner = item.corner();
+      const int strips = min(ceil_div(p.N - corner.output, planes::kOutputs), kStrips), end = item.end();
+      const planes::Strip<F> strip(p.w, corner.output / planes::kOutputs + lane, p.K);
+      for (int k = item.begin(); k < end; k += kDepth) {
+        const unsigned units = min(kUnits, (end - k) / planes::kUnit) * planes::unit_bytes<F>;
+        uint64_t* const full = &ring.full[ring.slot];
+        mbarrier_wait(&ring.empty[ring.slot], ring.parity ^ 1);
+        if (lane == 0) {
+          mbarrier_expect(full, X::kBytes + strips * (units + F::super_bytes));
+          tma_load(ring.stage(), x, full, k, corner.token);
+        }
+        __syncwarp();
+        if (lane < strips) {
+          unsigned char* const to = ring.stage() + X::kBytes + lane * kStripBytes;
+          bulk_load(to, strip.unit(k), units, full);
+          if (F::super_bytes != 0) bulk_load(to + kUnits * planes::unit_bytes<F>, strip.super(k), F::super_bytes, full);
+        }
+        ring.next();
+      }
+    }
+  }
+
+  // Where the sums of x of 16 tokens stand: four floats for each lane % 4, its two of the first eight tokens, then of the
+  // others, so that a warp that adds them loads 16 bytes a lane.
+  static __device__ __forceinline__ float4* sums_of(unsigned char* stage, int unit, int token) {
+    return reinterpret_cast<float4*>(stage + kSumsAt) + (unit * TOKENS + token) / 4 + threadIdx.x % 4;
+  }
+
+  // Of warps kSumming.
+  static __device__ __forceinline__ void sum(const Problem& p, Ring ring, bool split, int warp) {
+    constexpr int kPairs = TOKENS / 16;  // of eight tokens
+    const int lane = threadIdx.x % 32;
+    for (Items item(p, split); item.left(); item.next()) {
+      const int end = item.end();
+      for (int k = item.begin(); k < end; k += kDepth) {
+        mbarrier_wait(&ring.full[ring.slot], ring.parity);
+        for (int part = warp; part < kPairs * kUnits; part += kSumming) {
+          const int token = part % kPairs * 16, unit = part / kPairs;
+          uint32_t b[2][2][2];
+          load_two_steps<X>(b, ring.stage(), token, 2 * unit);
+          float sum[2][4] = {};
+#pragma unroll
+          for (int j = 0; j < 2; j++) sum_of_x(sum[j], b[0][j], b[1][j]);
+          if (lane < 4) *sums_of(ring.stage(), unit, token) = make_float4(sum[0][0], sum[0][1], sum[1][0], sum[1][1]);
+        }
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(&summed(ring)[ring.slot]);
+        ring.next();
+      }
+    }
+  }
+
+  // A unit of the warp's strip, ready to be multiplied.
+  struct Unit {
+    uint32_t a[2][4];
+    planes::Scales scale[kScales][2];
+  };
+
+  // What a warp has in its registers beside the sums.
+  struct Work {
+    Ring ring;
+    const int strip_at;  // the warp's strip within a stage
+    Unit units[2];
+    planes::UnitScales<F> scales;  // of the unit that was unpacked last
+    float products[2][8][4];
+
+    // Unpacks a stage's unit.
+    __device__ __forceinline__ void unpack(const unsigned char* stage, int unit) {
+      const int lane = threadIdx.x % 32;
+      const unsigned char* const strip = stage + strip_at;
+      const unsigned char* const at = strip + unit * planes::unit_bytes<F>;
+      planes::Codes<F> codes;
+      codes.load(at, lane);
+      if (F::super_bytes != 0 && unit == 0) scales.load_super(strip + kUnits * planes::unit_bytes<F>, lane / 4);
+      scales.load(at, lane / 4);
+      Unit& to = units[unit];
+#pragma unroll
+      for (int s = 0; s < 2; s++) {
+        codes.unpack(to.a[s], s);
+        wgmma_hold(to.a[s]);
+      }
+#pragma unroll
+      for (int s = 0; s < kScales; s++) scales.at(s, to.scale[s][0], to.scale[s][1]);
+    }
+
+    // Starts a part of a stage with these tokens.
+    __device__ __forceinline__ void start(WgmmaTokens tokens, int part) {
+      const Unit& unit = units[part / kParts];
+      const int step = part / kHalves % kScales;  // of the unit
+      const WgmmaTokens values = tokens + part % kHalves * (64 * X::kRowBytes) + 32 * (part / kParts * 2 + step);
+      wgmma_fence();
+      wgmma_start<false>(products[part % 2], unit.a[step], values);
+      if constexpr (kScales == 1) wgmma_start<true>(products[part % 2], unit.a[1], values + 32);
+      wgmma_commit();
+    }
+
+    // Adds a part that is done.
+    __device__ __forceinline__ void add(float (&total)[1][J][4], unsigned char* stage, int part) {
+      const int half = part % kHalves, unit = part / kParts;
+      float (&done)[8][4] = products[part % 2];
+      wgmma_hold(done);
+#pragma unroll
+      for (int j = 0; j < 8; j += 2) {
+        float4 of_x = {};
+        if (F::minima) of_x = *sums_of(stage, unit, half * 64 + 8 * j);
+        const float of_eight[2][2] = {{of_x.x, of_x.y}, {of_x.z, of_x.w}};
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+          add_scaled<F>(total[0][half * 8 + j + i], units[unit].scale[part / kHalves % kScales], done[j + i], of_eight[i]);
+      }
+    }
+
+    // Adds a stage of UNITS, whose first part has been started; MORE: another one follows, and its first part is started.
+    template <bool MORE, int UNITS>
+    __device__ __forceinline__ void stage(float (&total)[1][J][4]) {
+      unsigned char* const here = ring.stage();
+      const WgmmaTokens tokens = here;
+      uint64_t* const empty = &ring.empty[ring.slot];
+      if constexpr (F::minima) mbarrier_wait(&summed(ring)[ring.slot], ring.parity);
+      ring.next();
+      const auto prepare = [&](int unit) {  // the unit after `unit`
+        if (unit + 1 < UNITS) {
+          unpack(here, unit + 1);
+        } else if constexpr (MORE) {
+          mbarrier_wait(&ring.full[ring.slot], ring.parity);
+          unpack(ring.stage(), 0);
+        }
+      };
+#pragma unroll
+      for (int part = 0; part < UNITS * kParts; part++) {
+        const bool begins = part % kParts == 0;  // a unit, so that the one before it is done
+        if (begins && kParts == 1) prepare(part / kParts);
+        if (part + 1 < UNITS * kParts) {
+          start(tokens, part + 1);
+        } else if constexpr (MORE) {
+          start(ring.stage(), 0);
+        }
+        if (begins && kParts > 1) prepare(part / kParts);
+        if (MORE || part + 1 < UNITS * kParts) {
+          wgmma_wait_but_one();
+        } else {
+          wgmma_wait();
+        }
+        add(total, here, part);
+      }
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) mbarrier_arrive(empty);
+    }
+  };
+
+  static __device__ __forceinline__ void multiply(const Problem& p, const Ring& ring, bool split) {
+    const int warp = threadIdx.x / 32;
+    Work work{ring, X::kBytes + warp * kStripBytes};
+    for (Items item(p, split); item.left(); item.next()) {
+      const Corner corner = item.corner();
+      const Problem to = split ? of_segment(p, item.segment()) : p;
+      const int begin = item.begin(), end = item.end();
+      for (int k = begin; k < end;) {
+        const int border = min(k + p.segment, end);
+        const bool first = k == begin;
+        float total[1][J][4] = {};
+        mbarrier_wait(&work.ring.full[work.ring.slot], work.ring.parity);
+        work.unpack(work.ring.stage(), 0);
+        work.start(work.ring.stage(), 0);
+        for (; k + kDepth < border; k += kDepth) work.template stage<true, kUnits>(total);
+        if (k + planes::kUnit == border) {
+          work.template stage<false, 1>(total);
+        } else {
+          work.template stage<false, kUnits>(total);
+        }
+        k = border;
+        settle_tile<1, J>(to, total, corner.token, corner.output + warp * planes::kOutputs, first, border == end && !split);
+      }
+    }
+  }
+
+  // y, or the sums of segments where `split`: readies the barriers, then the groups part.
+  static __device__ __forceinline__ void run(const Problem& p, const CUtensorMap& x, bool split) {
+    DYNAMIC_SHARED(unsigned char, shared);
+    const Ring ring(shared);
+    if (threadIdx.x == 0) {
+      tma_prefetch(x);
+      ring.init(4 * GROUPS);
+      for (int s = 0; F::minima && s < STAGES; s++) mbarrier_init(&summed(ring)[s], kSumming);
+      mbarrier_publish();
+    }
+    __syncthreads();
+    const int warp = threadIdx.x / 32;
+    if (warp >= 4 * GROUPS) {
+      registers_less<40>();
+      if (warp == 4 * GROUPS) {
+        copy(p, x, ring, split);
+      } else if (F::minima) {
+        sum(p, ring, split, warp - 4 * GROUPS - 1);
+      }
+    } else {
+      registers_more<232>();
+      multiply(p, ring, split);
+    }
+  }
+};
+
+}  // namespace gemm
