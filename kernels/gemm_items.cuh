@@ -48,9 +48,9 @@ struct Ring {
     empty = full + STAGES;
   }
   // By one thread; mbarrier_publish and a barrier of the block must follow.
-  __device__ __forceinline__ void init(int readers) const {
+  __device__ __forceinline__ void init(int writers, int readers) const {
     for (int s = 0; s < STAGES; s++) {
-      mbarrier_init(&full[s], 1);
+      mbarrier_init(&full[s], writers);
       mbarrier_init(&empty[s], readers);
     }
   }

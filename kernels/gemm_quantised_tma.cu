@@ -9,22 +9,22 @@
 #include "gemm_tile_quantised_tma.cuh"
 
 namespace {
-using Tma_q8_0_64x128 = gemm::TileQuantisedTma<planes::Q8_0, 64, 2, 12>;
-using Tma_q8_0_128x128 = gemm::TileQuantisedTma<planes::Q8_0, 128, 2, 8>;
-using Tma_q4_k_64x128 = gemm::TileQuantisedTma<planes::Q4_K, 64, 2, 12>;
-using Tma_q4_k_128x128 = gemm::TileQuantisedTma<planes::Q4_K, 128, 2, 8>;
-using Tma_q6_k_64x128 = gemm::TileQuantisedTma<planes::Q6_K, 64, 2, 12>;
-using Tma_q6_k_128x128 = gemm::TileQuantisedTma<planes::Q6_K, 128, 2, 8>;
+using Tma_q8_0_64x128 = gemm::TileQuantisedTma<planes::Q8_0, 64, 2, 6>;
+using Tma_q8_0_128x128 = gemm::TileQuantisedTma<planes::Q8_0, 128, 2, 4>;
+using Tma_q4_k_64x128 = gemm::TileQuantisedTma<planes::Q4_K, 64, 2, 7>;
+using Tma_q4_k_128x128 = gemm::TileQuantisedTma<planes::Q4_K, 128, 2, 4>;
+using Tma_q6_k_64x128 = gemm::TileQuantisedTma<planes::Q6_K, 64, 2, 6>;
+using Tma_q6_k_128x128 = gemm::TileQuantisedTma<planes::Q6_K, 128, 2, 4>;
 }  // namespace
 
 #define QUANTISED_TMA_KERNELS(format, shape)                                                                           \
-  extern "C" __global__ void __launch_bounds__(384, 1) gemm_##format##_tma_##shape(                                    \
+  extern "C" __global__ void __launch_bounds__(Tma_##format##_##shape::kThreads, 1) gemm_##format##_tma_##shape(                                    \
       const __grid_constant__ CUtensorMap x, const void* __restrict__ w, const float* __restrict__ bias,               \
       float* __restrict__ y, int M, int N, int K, int segment, int ldy, int add) {                                     \
     await_earlier();                                                                                                   \
     Tma_##format##_##shape::run({nullptr, w, bias, y, M, N, K, segment, ldy, add}, x, false);                          \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(384, 1) gemm_##format##_tma_##shape##_split(                            \
+  extern "C" __global__ void __launch_bounds__(Tma_##format##_##shape::kThreads, 1) gemm_##format##_tma_##shape##_split(                            \
       const __grid_constant__ CUtensorMap x, const void* __restrict__ w, float* __restrict__ partial, int M, int N, int K, \
       int segment) {                                                                                                   \
     await_earlier();                                                                                                   \

@@ -26,43 +26,51 @@ namespace gemm {
 
 template <class F, int TOKENS, int GROUPS, int STAGES>
 struct TileQuantisedTma {
-  static constexpr int kTokens = TOKENS, kOutputs = 64 * GROUPS, kThreads = 128 * (GROUPS + 1), kDepth = 64;
-  static constexpr int J = TOKENS / 8, kUnits = kDepth / planes::kUnit, kStrips = kOutputs / planes::kOutputs;
+  static constexpr int kTokens = TOKENS, kOutputs = 64 * GROUPS, kMultiplying = 4 * GROUPS;  // warps
+  static constexpr int kThreads = 32 * kMultiplying + (F::minima ? 256 : 128);
+  static constexpr int kDepth = 128, kUnits = kDepth / planes::kUnit, kStrips = kOutputs / planes::kOutputs;
+  static constexpr int J = TOKENS / 8, kHalves = TOKENS / 64;
   static constexpr int kScales = planes::kUnit / F::scaled;  // of an output in a unit
-  static constexpr int kHalves = TOKENS / 64, kParts = kScales * kHalves;  // of a tile's tokens; of a unit
-  static_assert(TOKENS % 64 == 0 && kStrips <= 32, "a part has 64 tokens, a lane one strip");
+  static constexpr int kParts = kScales * kHalves;           // of a unit
+  static_assert(TOKENS % 64 == 0 && kStrips == kMultiplying, "a part has 64 tokens, a warp one strip");
   static_assert(planes::kSuper % kDepth == 0, "a stage has one super");
 
-  // A stage: x, the strips, sums of x.
-  using X = Rows<TOKENS, kDepth, 128>;
+  // A stage: x in boxes of 64 values, the strips, sums of x.
+  using X = Rows<TOKENS, 64, 128>;
+  static constexpr int kBoxes = kDepth / 64, kTokenBytes = kBoxes * X::kBytes;
   static constexpr int kStripBytes = kUnits * planes::unit_bytes<F> + F::super_bytes;
-  static constexpr int kSumsAt = X::kBytes + kStrips * kStripBytes;
+  static constexpr int kSumsAt = kTokenBytes + kStrips * kStripBytes;
   static constexpr int kStageBytes = ceil_div(kSumsAt + (F::minima ? kUnits * TOKENS * 4 : 0), 1024) * 1024;
   using Items = gemm::Items<TOKENS, kOutputs>;
   using Ring = gemm::Ring<STAGES, kStageBytes>;
   static constexpr int kSharedBytes = Ring::kBytes + (F::minima ? STAGES * 8 : 0);
-  static constexpr int kSumming = 3;  // warps
 
   // The barriers that say that a slot's sums of x are there.
   static __device__ __forceinline__ uint64_t* summed(const Ring& ring) { return ring.empty + STAGES; }
 
-  static __device__ __forceinline__ void copy(const Problem& p, const CUtensorMap& x, Ring ring, bool split) {
-    const int lane = threadIdx.x % 32;
+  // Of warp `warp` of four, which copies its part of the strips; the first copies x too.
+  static __device__ __forceinline__ void copy(const Problem& p, const CUtensorMap& x, Ring ring, bool split, int warp) {
+    constexpr int kOwn = kStrips / 4;
+    const int lane = threadIdx.x % 32, own = warp * kOwn;
     for (Items item(p, split); item.left(); item.next()) {
       const Corner corner = item.corner();
-      const int strips = min(ceil_div(p.N - corner.output, planes::kOutputs), kStrips), end = item.end();
-      const planes::Strip<F> strip(p.w, corner.output / planes::kOutputs + lane, p.K);
+      const int end = item.end();
+      const int strips = max(0, min(ceil_div(p.N - corner.output, planes::kOutputs) - own, kOwn));  // that there are
+      const planes::Strip<F> strip(p.w, corner.output / planes::kOutputs + own + lane, p.K);
       for (int k = item.begin(); k < end; k += kDepth) {
         const unsigned units = min(kUnits, (end - k) / planes::kUnit) * planes::unit_bytes<F>;
         uint64_t* const full = &ring.full[ring.slot];
+        unsigned char* const stage = ring.stage();
         mbarrier_wait(&ring.empty[ring.slot], ring.parity ^ 1);
         if (lane == 0) {
-          mbarrier_expect(full, X::kBytes + strips * (units + F::super_bytes));
-          tma_load(ring.stage(), x, full, k, corner.token);
+          mbarrier_expect(full, strips * (units + F::super_bytes) + (warp == 0 ? kTokenBytes : 0));
+#pragma unroll
+          for (int box = 0; box < kBoxes; box++)
+            if (warp == 0) tma_load(stage + box * X::kBytes, x, full, k + 64 * box, corner.token);
         }
         __syncwarp();
         if (lane < strips) {
-          unsigned char* const to = ring.stage() + X::kBytes + lane * kStripBytes;
+          unsigned char* const to = stage + kTokenBytes + (own + lane) * kStripBytes;
           bulk_load(to, strip.unit(k), units, full);
           if (F::super_bytes != 0) bulk_load(to + kUnits * planes::unit_bytes<F>, strip.super(k), F::super_bytes, full);
         }
@@ -77,22 +85,27 @@ struct TileQuantisedTma {
     return reinterpret_cast<float4*>(stage + kSumsAt) + (unit * TOKENS + token) / 4 + threadIdx.x % 4;
   }
 
-  // Of warps kSumming.
+  // Of warp `warp` of four, which sums up its part of the tokens.
   static __device__ __forceinline__ void sum(const Problem& p, Ring ring, bool split, int warp) {
-    constexpr int kPairs = TOKENS / 16;  // of eight tokens
+    constexpr int kOwn = TOKENS / 4;
     const int lane = threadIdx.x % 32;
     for (Items item(p, split); item.left(); item.next()) {
       const int end = item.end();
       for (int k = item.begin(); k < end; k += kDepth) {
+        unsigned char* const stage = ring.stage();
         mbarrier_wait(&ring.full[ring.slot], ring.parity);
-        for (int part = warp; part < kPairs * kUnits; part += kSumming) {
-          const int token = part % kPairs * 16, unit = part / kPairs;
-          uint32_t b[2][2][2];
-          load_two_steps<X>(b, ring.stage(), token, 2 * unit);
-          float sum[2][4] = {};
+#pragma unroll(2)  // more would want more registers
+        for (int unit = 0; unit < kUnits; unit++) {
 #pragma unroll
-          for (int j = 0; j < 2; j++) sum_of_x(sum[j], b[0][j], b[1][j]);
-          if (lane < 4) *sums_of(ring.stage(), unit, token) = make_float4(sum[0][0], sum[0][1], sum[1][0], sum[1][1]);
+          for (int token = 0; token < kOwn; token += 16) {
+            uint32_t b[2][2][2];
+            load_two_steps<X>(b, stage + unit / 2 * X::kBytes + warp * (kOwn * X::kRowBytes), token, unit % 2 * 2);
+            float sum[2][4] = {};
+#pragma unroll
+            for (int j = 0; j < 2; j++) sum_of_x(sum[j], b[0][j], b[1][j]);
+            if (lane < 4)
+              *sums_of(stage, unit, warp * kOwn + token) = make_float4(sum[0][0], sum[0][1], sum[1][0], sum[1][1]);
+          }
         }
         __syncwarp();
         if (lane == 0) mbarrier_arrive(&summed(ring)[ring.slot]);
@@ -113,7 +126,6 @@ struct TileQuantisedTma {
     const int strip_at;  // the warp's strip within a stage
     Unit units[2];
     planes::UnitScales<F> scales;  // of the unit that was unpacked last
-    float products[2][8][4];
 
     // Unpacks a stage's unit.
     __device__ __forceinline__ void unpack(const unsigned char* stage, int unit) {
@@ -124,7 +136,7 @@ struct TileQuantisedTma {
       codes.load(at, lane);
       if (F::super_bytes != 0 && unit == 0) scales.load_super(strip + kUnits * planes::unit_bytes<F>, lane / 4);
       scales.load(at, lane / 4);
-      Unit& to = units[unit];
+      Unit& to = units[unit % 2];
 #pragma unroll
       for (int s = 0; s < 2; s++) {
         codes.unpack(to.a[s], s);
@@ -135,21 +147,22 @@ struct TileQuantisedTma {
     }
 
     // Starts a part of a stage with these tokens.
-    __device__ __forceinline__ void start(WgmmaTokens tokens, int part) {
-      const Unit& unit = units[part / kParts];
-      const int step = part / kHalves % kScales;  // of the unit
-      const WgmmaTokens values = tokens + part % kHalves * (64 * X::kRowBytes) + 32 * (part / kParts * 2 + step);
+    __device__ __forceinline__ void start(float (&products)[8][4], WgmmaTokens tokens, int part) {
+      const int at = part / kParts, step = part / kHalves % kScales;  // its unit; its step of the unit
+      const Unit& unit = units[at % 2];
+      const int box = at / 2 * X::kBytes + part % kHalves * (64 * X::kRowBytes);
+      const WgmmaTokens values = tokens + (box + 32 * (at % 2 * 2 + step));
       wgmma_fence();
-      wgmma_start<false>(products[part % 2], unit.a[step], values);
-      if constexpr (kScales == 1) wgmma_start<true>(products[part % 2], unit.a[1], values + 32);
+      wgmma_start<false>(products, unit.a[step], values);
+      if constexpr (kScales == 1) wgmma_start<true>(products, unit.a[1], values + 32);
       wgmma_commit();
     }
 
     // Adds a part that is done.
-    __device__ __forceinline__ void add(float (&total)[1][J][4], unsigned char* stage, int part) {
+    __device__ __forceinline__ void add(float (&total)[1][J][4], float (&done)[8][4], unsigned char* stage, int part) {
       const int half = part % kHalves, unit = part / kParts;
-      float (&done)[8][4] = products[part % 2];
-      wgmma_hold(done);
+#pragma unroll
+      for (int j = 0; j < 8; j++) wgmma_hold(done[j]);
 #pragma unroll
       for (int j = 0; j < 8; j += 2) {
         float4 of_x = {};
@@ -157,51 +170,74 @@ struct TileQuantisedTma {
         const float of_eight[2][2] = {{of_x.x, of_x.y}, {of_x.z, of_x.w}};
 #pragma unroll
         for (int i = 0; i < 2; i++)
-          add_scaled<F>(total[0][half * 8 + j + i], units[unit].scale[part / kHalves % kScales], done[j + i], of_eight[i]);
+          add_scaled<F>(total[0][half * 8 + j + i], units[unit % 2].scale[part / kHalves % kScales], done[j + i], of_eight[i]);
       }
     }
 
-    // Adds a stage of UNITS, whose first part has been started; MORE: another one follows, and its first part is started.
-    template <bool MORE, int UNITS>
-    __device__ __forceinline__ void stage(float (&total)[1][J][4]) {
+    // Adds a whole stage, whose first unit has been unpacked, and unpacks the next stage's. Where no other follows (!more) it
+    // is this one's first unit again, which nobody uses. No product runs on from one stage to the next: ptxas would have
+    // all of them wait (its C7514).
+    __device__ __forceinline__ void stage(float (&total)[1][J][4], bool more) {
       unsigned char* const here = ring.stage();
       const WgmmaTokens tokens = here;
-      uint64_t* const empty = &ring.empty[ring.slot];
+      Ring next = ring;
+      if (more) next.next();
+      float products[2][8][4];  // of parts in turn
+      start(products[0], tokens, 0);
       if constexpr (F::minima) mbarrier_wait(&summed(ring)[ring.slot], ring.parity);
-      ring.next();
-      const auto prepare = [&](int unit) {  // the unit after `unit`
-        if (unit + 1 < UNITS) {
-          unpack(here, unit + 1);
-        } else if constexpr (MORE) {
-          mbarrier_wait(&ring.full[ring.slot], ring.parity);
-          unpack(ring.stage(), 0);
+      const auto prepare = [&](int unit) {
+        if (unit < kUnits) {
+          unpack(here, unit);
+        } else {
+          mbarrier_wait(&next.full[next.slot], next.parity);
+          unpack(next.stage(), 0);
         }
       };
 #pragma unroll
-      for (int part = 0; part < UNITS * kParts; part++) {
+      for (int part = 0; part < kUnits * kParts; part++) {
         const bool begins = part % kParts == 0;  // a unit, so that the one before it is done
-        if (begins && kParts == 1) prepare(part / kParts);
-        if (part + 1 < UNITS * kParts) {
-          start(tokens, part + 1);
-        } else if constexpr (MORE) {
-          start(ring.stage(), 0);
-        }
-        if (begins && kParts > 1) prepare(part / kParts);
-        if (MORE || part + 1 < UNITS * kParts) {
+        if (begins && kParts == 1) prepare(part + 1);
+        if (part + 1 < kUnits * kParts) start(products[(part + 1) % 2], tokens, part + 1);
+        if (begins && kParts > 1) prepare(part / kParts + 1);
+        if (part + 1 < kUnits * kParts) {
           wgmma_wait_but_one();
         } else {
           wgmma_wait();
         }
-        add(total, here, part);
+        add(total, products[part % 2], here, part);
       }
+      leave();
+    }
+
+    // Done with this slot.
+    __device__ __forceinline__ void leave() {
       __syncwarp();
-      if (threadIdx.x % 32 == 0) mbarrier_arrive(empty);
+      if (threadIdx.x % 32 == 0) mbarrier_arrive(&ring.empty[ring.slot]);
+      ring.next();
+    }
+
+    // Adds the first units of a stage, one part after another.
+    __device__ __forceinline__ void rest(float (&total)[1][J][4], int units) {
+      mbarrier_wait(&ring.full[ring.slot], ring.parity);
+#pragma unroll
+      for (int unit = 0; unit < kUnits - 1; unit++) {
+        if (unit >= units) break;
+        unpack(ring.stage(), unit);
+#pragma unroll
+        for (int part = unit * kParts; part < (unit + 1) * kParts; part++) {
+          float products[8][4];
+          start(products, ring.stage(), part);
+          wgmma_wait();
+          add(total, products, ring.stage(), part);
+        }
+      }
+      leave();
     }
   };
 
   static __device__ __forceinline__ void multiply(const Problem& p, const Ring& ring, bool split) {
     const int warp = threadIdx.x / 32;
-    Work work{ring, X::kBytes + warp * kStripBytes};
+    Work work{ring, kTokenBytes + warp * kStripBytes};
     for (Items item(p, split); item.left(); item.next()) {
       const Corner corner = item.corner();
       const Problem to = split ? of_segment(p, item.segment()) : p;
@@ -210,15 +246,13 @@ struct TileQuantisedTma {
         const int border = min(k + p.segment, end);
         const bool first = k == begin;
         float total[1][J][4] = {};
-        mbarrier_wait(&work.ring.full[work.ring.slot], work.ring.parity);
-        work.unpack(work.ring.stage(), 0);
-        work.start(work.ring.stage(), 0);
-        for (; k + kDepth < border; k += kDepth) work.template stage<true, kUnits>(total);
-        if (k + planes::kUnit == border) {
-          work.template stage<false, 1>(total);
-        } else {
-          work.template stage<false, kUnits>(total);
+        if (k + kDepth <= border) {
+          mbarrier_wait(&work.ring.full[work.ring.slot], work.ring.parity);
+          work.unpack(work.ring.stage(), 0);
+          for (; k + kDepth <= border; k += kDepth) work.stage(total, k + 2 * kDepth <= border);
         }
+        // Segments, and rows of more than one super, have whole stages.
+        if (F::super_bytes == 0 && k < border) work.rest(total, (border - k) / planes::kUnit);
         k = border;
         settle_tile<1, J>(to, total, corner.token, corner.output + warp * planes::kOutputs, first, border == end && !split);
       }
@@ -231,22 +265,21 @@ struct TileQuantisedTma {
     const Ring ring(shared);
     if (threadIdx.x == 0) {
       tma_prefetch(x);
-      ring.init(4 * GROUPS);
-      for (int s = 0; F::minima && s < STAGES; s++) mbarrier_init(&summed(ring)[s], kSumming);
+      ring.init(4, kMultiplying);
+      for (int s = 0; F::minima && s < STAGES; s++) mbarrier_init(&summed(ring)[s], 4);
       mbarrier_publish();
     }
     __syncthreads();
     const int warp = threadIdx.x / 32;
-    if (warp >= 4 * GROUPS) {
-      registers_less<40>();
-      if (warp == 4 * GROUPS) {
-        copy(p, x, ring, split);
-      } else if (F::minima) {
-        sum(p, ring, split, warp - 4 * GROUPS - 1);
-      }
-    } else {
-      registers_more<232>();
+    if (warp < kMultiplying) {
+      registers_more<F::minima ? 216 : 232>();
       multiply(p, ring, split);
+    } else if (warp < kMultiplying + 4) {
+      registers_less<40>();
+      copy(p, x, ring, split, warp - kMultiplying);
+    } else if (F::minima) {
+      registers_less<40>();
+      sum(p, ring, split, warp - kMultiplying - 4);
     }
   }
 };

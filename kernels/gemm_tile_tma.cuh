@@ -106,7 +106,7 @@ struct TileTma {
     if (threadIdx.x == 0) {
       tma_prefetch(x);
       tma_prefetch(w);
-      ring.init(4 * GROUPS);
+      ring.init(1, 4 * GROUPS);
       mbarrier_publish();
     }
     __syncthreads();

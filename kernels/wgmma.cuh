@@ -207,11 +207,11 @@ __device__ __forceinline__ void wgmma_hold(uint32_t (&a)[N]) {
   for (int i = 0; i < N; i++) asm volatile("" : "+r"(a[i])::"memory");
 #endif
 }
-template <int J>
-__device__ __forceinline__ void wgmma_hold(float (&d)[J][4]) {
+template <int N>
+__device__ __forceinline__ void wgmma_hold(float (&d)[N]) {
 #ifdef WGMMA_HERE
 #pragma unroll
-  for (int e = 0; e < 4 * J; e++) asm volatile("" : "+f"(d[e / 4][e % 4])::"memory");
+  for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 #endif
 }
 // Makes what this thread has put into shared memory visible to products; a barrier must follow.

@@ -99,7 +99,7 @@ int main() {
     one_case(tally, k, 5, o + 5, 2304, 1024, 2, {1234});
     // A k of half a stage, of one and a half, of a last segment that has half a stage alone.
     if (k.format == "q8_0")
-      for (const int K : {32, 64, 96, 544, 608}) one_case(tally, k, t / 2 + 1, o + 5, K, 512, 2, {9});
+      for (const int K : {32, 64, 96, 128, 288, 544, 608}) one_case(tally, k, t / 2 + 1, o + 5, K, 512, 2, {9});
   }
   return tally.end();
 }
