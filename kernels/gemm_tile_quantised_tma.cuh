@@ -1,20 +1,31 @@
 // The product of weights in planes on Hopper, with a warp group that copies and GROUPS that multiply: a tile is
-// TOKENS x 64 GROUPS, from stages of 64 values (two units) in shared memory. The sum is gemm.cuh's.
+// TOKENS x 64 GROUPS, from stages of 128 values (four units) in shared memory. The sum is gemm.cuh's.
 //
-// Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, blocks in x as gemm_items.cuh has it.
+// Launch: kThreads (128 for each warp group), kSharedBytes of dynamic shared memory, blocks in x as gemm_items.cuh has it.
 //
-// A stage is a box of x and, as they are in global memory, the strips' units and supers. One warp asks for a stage, each lane for a strip. Strips past N are not read: their warps multiply what
-// lies there, whatever it is, since an output's sum comes from its own row alone and nobody stores these.
+// A stage is two boxes of x and, as they are in global memory, the strips' units and supers. Each of the four warps that
+// copy asks for some of the strips, a lane for one: so no scheduler issues all of these instructions, of which there are
+// eight a copy. Strips past N are not read: their warps multiply what lies there, whatever it is, since an output's sum comes
+// from its own row alone and nobody stores these.
 //
 // A warp that multiplies has one strip. Codes become bf16 in registers, which is where wgmma takes its rows from; the
 // products of a part, that is of values that share a scale and of 64 tokens, go to a fragment from nothing, and from there
 // to the segment's sum with the scale. Two fragments take turns: while one is added the next part is multiplied, and beside
 // both the next unit is unpacked.
 //
-// The sums of x that minima want are computed by the three warps that would have nothing to do.
+// The sums of x that minima want are the same for all outputs: a warp group of their own computes them.
 //
-// What to expect, counted from sm_90a's machine code (not measured). One of the four schedulers has two of the warps that
-// multiply, and issues one instruction a clock; the tensor cores take PLACEHOLDER
+// What to expect, counted from sm_90a's machine code (not measured): the instructions that a scheduler issues, one a clock,
+// for a unit of the tile, by the two warps that multiply, the one that copies and the one that sums up; beside it what
+// gemm_tile_quantised.cuh's 64x128 issues for as many tokens and outputs.
+//           128x128 (the tensor cores have 256 clocks of it)      64x128 (128 clocks)
+//           multiply  copy  sum  in all  mma.sync                 multiply  copy  sum  in all  mma.sync
+//   q8_0    249       24    -    273     371                      173       24    -    197     186
+//   q4_k    409       32    33   474     544                      258       32    22   312     272
+//   q6_k    432       32    -    464     634                      287       32    -    319     317
+// So with many tokens 1.36, 1.15 and 1.37 times as fast, if mma.sync is held up by its instructions too; two fused
+// multiply-adds for each sum are 256 of q4_k's and q6_k's. With 64 tokens unpacking costs as much as it saves: an H100's
+// memory takes 302, 160 and 231 clocks for these weights, so q8_0 would wait for it, and the others for instructions.
 //
 // Proved by kernels/tests/gemm_quantised_tma.cpp.
 #pragma once
@@ -81,8 +92,8 @@ struct TileQuantisedTma {
 
   // Where the sums of x of 16 tokens stand: four floats for each lane % 4, its two of the first eight tokens, then of the
   // others, so that a warp that adds them loads 16 bytes a lane.
-  static __device__ __forceinline__ float4* sums_of(unsigned char* stage, int unit, int token) {
-    return reinterpret_cast<float4*>(stage + kSumsAt) + (unit * TOKENS + token) / 4 + threadIdx.x % 4;
+  static __device__ __forceinline__ unsigned char* sums_of(unsigned char* stage, int unit, int token) {
+    return stage + kSumsAt + (unit * TOKENS + token) * 4 + threadIdx.x % 4 * 16;
   }
 
   // Of warp `warp` of four, which sums up its part of the tokens.
@@ -94,7 +105,7 @@ struct TileQuantisedTma {
       for (int k = item.begin(); k < end; k += kDepth) {
         unsigned char* const stage = ring.stage();
         mbarrier_wait(&ring.full[ring.slot], ring.parity);
-#pragma unroll(2)  // more would want more registers
+#pragma unroll
         for (int unit = 0; unit < kUnits; unit++) {
 #pragma unroll
           for (int token = 0; token < kOwn; token += 16) {
@@ -103,8 +114,10 @@ struct TileQuantisedTma {
             float sum[2][4] = {};
 #pragma unroll
             for (int j = 0; j < 2; j++) sum_of_x(sum[j], b[0][j], b[1][j]);
-            if (lane < 4)
-              *sums_of(stage, unit, warp * kOwn + token) = make_float4(sum[0][0], sum[0][1], sum[1][0], sum[1][1]);
+            auto* const to = reinterpret_cast<float2*>(sums_of(stage, unit, warp * kOwn + token));
+#pragma unroll
+            for (int j = 0; j < 2; j++)
+              if (lane < 4) to[j] = make_float2(sum[j][0], sum[j][1]);
           }
         }
         __syncwarp();
@@ -166,7 +179,7 @@ struct TileQuantisedTma {
 #pragma unroll
       for (int j = 0; j < 8; j += 2) {
         float4 of_x = {};
-        if (F::minima) of_x = *sums_of(stage, unit, half * 64 + 8 * j);
+        if (F::minima) of_x = *reinterpret_cast<const float4*>(sums_of(stage, unit, half * 64 + 8 * j));
         const float of_eight[2][2] = {{of_x.x, of_x.y}, {of_x.z, of_x.w}};
 #pragma unroll
         for (int i = 0; i < 2; i++)
@@ -239,8 +252,6 @@ struct TileQuantisedTma {
     const int warp = threadIdx.x / 32;
     Work work{ring, kTokenBytes + warp * kStripBytes};
     for (Items item(p, split); item.left(); item.next()) {
-      const Corner corner = item.corner();
-      const Problem to = split ? of_segment(p, item.segment()) : p;
       const int begin = item.begin(), end = item.end();
       for (int k = begin; k < end;) {
         const int border = min(k + p.segment, end);
@@ -254,6 +265,8 @@ struct TileQuantisedTma {
         // Segments, and rows of more than one super, have whole stages.
         if (F::super_bytes == 0 && k < border) work.rest(total, (border - k) / planes::kUnit);
         k = border;
+        const Corner corner = item.corner();
+        const Problem to = split ? of_segment(p, item.segment()) : p;
         settle_tile<1, J>(to, total, corner.token, corner.output + warp * planes::kOutputs, first, border == end && !split);
       }
     }

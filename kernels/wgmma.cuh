@@ -37,8 +37,8 @@ struct WgmmaTokens {
   uint64_t at;
   __device__ __forceinline__ WgmmaTokens(const unsigned char* first) : at(wgmma_operand(first)) {}
   __device__ __forceinline__ WgmmaTokens operator+(int bytes) const {
-    WgmmaTokens further = *this;  // the sum stays within the lower half: shared memory ends before it overflows
-    further.at = at & ~uint64_t{0xffffffff} | static_cast<uint32_t>(at) + static_cast<uint32_t>(bytes >> 4);
+    WgmmaTokens further = *this;
+    further.at += static_cast<unsigned>(bytes >> 4);
     return further;
   }
 #else
