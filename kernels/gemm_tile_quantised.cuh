@@ -25,8 +25,7 @@
 // Proved by kernels/tests/gemm.cpp.
 #pragma once
 
-#include "gemm_stage.cuh"
-#include "unpack.cuh"
+#include "gemm_scaled.cuh"
 
 namespace gemm {
 
@@ -93,14 +92,6 @@ struct TileQuantised {
   static_assert(!kShared || TOKENS % 16 == 0, "sums are shared by 16 tokens");
   static constexpr int kGroups = 32 / F::scaled;  // of values that share a scale, in 32
   static constexpr int kAhead = kShared ? 1 : 0;  // stages that have arrived beside the one that is computed
-
-  // A sum of x over 32 values for 8 tokens, from two steps' fragments.
-  static __device__ __forceinline__ void sum_of_x(float (&sum)[4], const uint32_t (&first)[2],
-                                                  const uint32_t (&second)[2]) {
-    const uint32_t ones[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
-    mma_bf16(sum, ones, first);
-    mma_bf16(sum, ones, second);
-  }
 
   // This warp's part of the sums of x of a stage: [unit][TOKENS].
   static __device__ __forceinline__ void share_sums(float* sums, const unsigned char* stage) {
@@ -171,12 +162,7 @@ struct TileQuantised {
     mma_bf16(products[0], a[0], first);
     mma_bf16(products[kGroups - 1], a[1], second);
 #pragma unroll
-    for (int s = 0; s < kGroups; s++)
-#pragma unroll
-      for (int c = 0; c < 4; c++) {
-        total[c] = __fmaf_rn(scale[s][c / 2].scale, products[s][c], total[c]);
-        if (F::minima) total[c] = __fmaf_rn(-scale[s][c / 2].minimum, of_x[c % 2], total[c]);
-      }
+    for (int s = 0; s < kGroups; s++) add_scaled<F>(total, scale[s], products[s], of_x);
   }
 
   // Adds a stage's values, of the last stage (RAGGED) those before `left`, which is a multiple of 32.

@@ -1,24 +1,22 @@
 // The product of bf16 weights for many tokens on Hopper, with a warp group that copies and GROUPS that multiply: a tile
 // is TOKENS x 64 GROUPS, from stages of 64 values in shared memory. The sum is gemm.cuh's.
 //
-// Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, as many blocks in x as multiprocessors, or as
-// items where there are fewer. An item is a tile or, where sums go to segments, one segment of a tile; a block takes
-// every gridDim.x-th.
+// Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, blocks in x as gemm_items.cuh has it.
 //
 // The last warp group's first thread asks for the boxes of a stage (tma.cuh) as soon as the warps that read the ring's
 // slot before have said that they are done (`empty`); the others wait until it has come (`full`). So the next tile's
 // first stages come while this one's sums go to memory.
 //
-// What to expect, counted: 256x128 in a stage of 48 KiB has 512 clocks of the tensor cores at full rate,
+// What to expect, counted: 256x128 in a stage of 48 KiB has 1,024 clocks of the tensor cores at full rate,
 // and no thread that multiplies computes an address. Public kernels of this shape (TMA, a producer group, persistent
 // blocks) reach 658 of 798 TFLOP/s on an H100, where cp.async by all threads, as in gemm_tile_wgmma.cuh, has 515.
 // Measured: 687 with 2,048 rows of a 7B's gate_up (cuBLAS 736).
 //
 // What merging in the kernel was to give where tiles alone would leave multiprocessors idle, and what it gave (H100,
-// 2026-11-24, the faster of this and the tiles alone): 256 rows of a 7B's o [3584, 3584] are 84 items of 20 stages, 10,240
-// clocks, where 28 tiles have 28,672; then 128 KiB of sums a block to the second-level cache and three times as much from
-// it for the last, about 4,000 clocks: 8 us at 1.75 GHz. Measured: 27 (38 by 28 tiles of wgmma with cp.async, cuBLAS 15).
-// down [3584, 18944]: 140 items of 60 stages for 70 blocks, 61,440 clocks, 35 us, less than the 45 us that reading its
+// 2026-11-24, the faster of this and the tiles alone): 256 rows of a 7B's o [3584, 3584] are 84 items of 20 stages, 20,480
+// clocks, where 28 tiles have 57,344; then 128 KiB of sums a block to the second-level cache and three times as much from
+// it for the last, about 4,000 clocks: 14 us at 1.75 GHz. Measured: 27 (38 by 28 tiles of wgmma with cp.async, cuBLAS 15).
+// down [3584, 18944]: 140 items of 60 stages for 70 blocks, 122,880 clocks, 70 us, more than the 45 us that reading its
 // weights takes. Measured: 85 (167, cuBLAS 65). Where the rest goes has not been looked for.
 //
 // The gate in the product has not been measured alone: 512 rows of gate_up [37888, 3584] write 19 MB and not 78, and
@@ -39,54 +37,22 @@
 #pragma once
 
 #include "gate.cuh"
+#include "gemm_items.cuh"
 #include "gemm_stage.cuh"
-#include "tma.cuh"
 
 namespace gemm {
 
 template <int TOKENS, int GROUPS, int STAGES>
 struct TileTma {
   static constexpr int kTokens = TOKENS, kOutputs = 64 * GROUPS, kThreads = 128 * (GROUPS + 1), kDepth = 64;
-  static constexpr int J = TOKENS / 8, kAlign = 1024, kRowBytes = 2 * kDepth;
+  static constexpr int J = TOKENS / 8, kRowBytes = 2 * kDepth;
   static constexpr int kTokenBytes = TOKENS * kRowBytes, kStageBytes = kTokenBytes + kOutputs * kRowBytes;
-  static constexpr int kSharedBytes = STAGES * kStageBytes + kAlign + 2 * STAGES * 8;
-  static_assert(kTokenBytes % kAlign == 0 && kStageBytes % kAlign == 0, "eight rows of an operand are aligned together");
+  using Items = gemm::Items<TOKENS, kOutputs>;
+  using Ring = gemm::Ring<STAGES, kStageBytes>;
+  static constexpr int kSharedBytes = Ring::kBytes;
+  static_assert(kTokenBytes % Ring::kAlign == 0, "eight rows of an operand are aligned together");
   static constexpr bool kTotals = TOKENS <= 128;  // a thread has registers for its sums of all segments, beside those at hand
   static_assert(TOKENS <= 256 && kOutputs <= 256, "a box has at most 256 rows");
-
-  // What a block works on, one after another, and where a ring's slot stands.
-  struct Items {
-    int tiles, n, at;  // tiles; items; the next item
-    const Problem& p;
-    bool split;
-    __device__ __forceinline__ Items(const Problem& problem, bool splits) : at(blockIdx.x), p(problem), split(splits) {
-      tiles = ceil_div(p.M, TOKENS) * ceil_div(p.N, kOutputs);
-      n = split ? tiles * ceil_div(p.K, p.segment) : tiles;
-    }
-    __device__ __forceinline__ bool left() const { return at < n; }
-    __device__ __forceinline__ void next() { at += gridDim.x; }
-    __device__ __forceinline__ int tile() const { return at % tiles; }
-    __device__ __forceinline__ Corner corner() const { return corner_at<TOKENS, kOutputs>(p, tile()); }
-    __device__ __forceinline__ int segment() const { return at / tiles; }
-    __device__ __forceinline__ int begin() const { return split ? segment() * p.segment : 0; }
-    __device__ __forceinline__ int end() const { return split ? min(begin() + p.segment, p.K) : p.K; }
-  };
-  struct Ring {
-    unsigned char* stages;
-    uint64_t *full, *empty;
-    int slot = 0;
-    unsigned parity = 0;
-    __device__ __forceinline__ explicit Ring(unsigned char* shared) {
-      stages = shared + (kAlign - reinterpret_cast<uintptr_t>(shared) % kAlign) % kAlign;
-      full = reinterpret_cast<uint64_t*>(stages + STAGES * kStageBytes);
-      empty = full + STAGES;
-    }
-    __device__ __forceinline__ unsigned char* stage() const { return stages + slot * kStageBytes; }
-    __device__ __forceinline__ void next() {
-      slot = slot + 1 == STAGES ? 0 : slot + 1;
-      parity ^= slot == 0;
-    }
-  };
 
   // `load_weights(to, barrier, k, first output)` asks for a stage's box of weights.
   template <class LoadWeights>
@@ -149,10 +115,7 @@ struct TileTma {
     if (threadIdx.x == 0) {
       tma_prefetch(x);
       tma_prefetch(w);
-      for (int s = 0; s < STAGES; s++) {
-        mbarrier_init(&ring.full[s], 1);
-        mbarrier_init(&ring.empty[s], 4 * GROUPS);
-      }
+      ring.init(1, 4 * GROUPS);
       mbarrier_publish();
     }
     __syncthreads();

@@ -31,6 +31,23 @@ __device__ __forceinline__ uint64_t wgmma_across(const unsigned char* at, int be
 }
 #endif
 
+// Where tokens begin, for products that take them at several places: described once, then moved on by so many bytes.
+struct WgmmaTokens {
+#ifdef WGMMA_HERE
+  uint64_t at;
+  __device__ __forceinline__ WgmmaTokens(const unsigned char* first) : at(wgmma_operand(first)) {}
+  __device__ __forceinline__ WgmmaTokens operator+(int bytes) const {
+    WgmmaTokens further = *this;
+    further.at += static_cast<unsigned>(bytes >> 4);
+    return further;
+  }
+#else
+  const unsigned char* at;
+  __device__ __forceinline__ WgmmaTokens(const unsigned char* first) : at(first) {}
+  __device__ __forceinline__ WgmmaTokens operator+(int bytes) const { return at + bytes; }
+#endif
+};
+
 #define WGMMA_TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define WGMMA_FOUR(s, j) "+f"(s[j][0]), "+f"(s[j][1]), "+f"(s[j][2]), "+f"(s[j][3])
 #define WGMMA_SIXTEEN(s, j) WGMMA_FOUR(s, j), WGMMA_FOUR(s, j + 1), WGMMA_FOUR(s, j + 2), WGMMA_FOUR(s, j + 3)
@@ -50,9 +67,9 @@ __device__ __forceinline__ void wgmma_start(float (&d)[32][4], const unsigned ch
 // The same with a in registers: each warp's 16 rows as mma_bf16 has them. They stay as they are until the product is done.
 // Where !KEEP, d = a b^T.
 template <bool KEEP>
-__device__ __forceinline__ void wgmma_start(float (&d)[8][4], const uint32_t (&a)[4], const unsigned char* b);
+__device__ __forceinline__ void wgmma_start(float (&d)[8][4], const uint32_t (&a)[4], WgmmaTokens b);
 template <bool KEEP>
-__device__ __forceinline__ void wgmma_start(float (&d)[16][4], const uint32_t (&a)[4], const unsigned char* b);
+__device__ __forceinline__ void wgmma_start(float (&d)[16][4], const uint32_t (&a)[4], WgmmaTokens b);
 
 // d += a b for k16: a in registers, b 16 rows of k (2048 bytes), column 64 and those behind it `beside` bytes further.
 __device__ __forceinline__ void wgmma_start_across(float (&d)[8][4], const uint32_t (&a)[4], const unsigned char* b, int beside);
@@ -88,9 +105,9 @@ inline void wgmma_by_warps(float (&d)[J][4], const uint32_t (&a)[4], const unsig
   }
 }
 template <bool KEEP>
-inline void wgmma_start(float (&d)[8][4], const uint32_t (&a)[4], const unsigned char* b) { wgmma_by_warps<KEEP>(d, a, b); }
+inline void wgmma_start(float (&d)[8][4], const uint32_t (&a)[4], WgmmaTokens b) { wgmma_by_warps<KEEP>(d, a, b.at); }
 template <bool KEEP>
-inline void wgmma_start(float (&d)[16][4], const uint32_t (&a)[4], const unsigned char* b) { wgmma_by_warps<KEEP>(d, a, b); }
+inline void wgmma_start(float (&d)[16][4], const uint32_t (&a)[4], WgmmaTokens b) { wgmma_by_warps<KEEP>(d, a, b.at); }
 template <int J>
 inline void wgmma_across_by_warps(float (&d)[J][4], const uint32_t (&a)[4], const unsigned char* b, int beside) {
   const int lane = threadIdx.x % 32;
@@ -152,12 +169,12 @@ __device__ __forceinline__ void wgmma_start(float (&d)[32][4], const unsigned ch
 #define WGMMA_PTX_N128(d, a, b, keep, across) __trap()
 #endif
 template <bool KEEP>
-__device__ __forceinline__ void wgmma_start(float (&d)[8][4], const uint32_t (&a)[4], const unsigned char* b) {
-  WGMMA_PTX_N64(d, a, wgmma_operand(b), KEEP, 0);
+__device__ __forceinline__ void wgmma_start(float (&d)[8][4], const uint32_t (&a)[4], WgmmaTokens b) {
+  WGMMA_PTX_N64(d, a, b.at, KEEP, 0);
 }
 template <bool KEEP>
-__device__ __forceinline__ void wgmma_start(float (&d)[16][4], const uint32_t (&a)[4], const unsigned char* b) {
-  WGMMA_PTX_N128(d, a, wgmma_operand(b), KEEP, 0);
+__device__ __forceinline__ void wgmma_start(float (&d)[16][4], const uint32_t (&a)[4], WgmmaTokens b) {
+  WGMMA_PTX_N128(d, a, b.at, KEEP, 0);
 }
 __device__ __forceinline__ void wgmma_start_across(float (&d)[8][4], const uint32_t (&a)[4], const unsigned char* b, int beside) {
   WGMMA_PTX_N64(d, a, wgmma_across(b, beside), 1, 1);
@@ -204,6 +221,22 @@ __device__ __forceinline__ void wgmma_wait_but_one() {
 __device__ __forceinline__ void wgmma_wait() {
   WGMMA_PTX("wgmma.wait_group.sync.aligned 0;");
   WGMMA_TOGETHER();
+}
+// Keeps registers where they are: what computes them stays before this, and what reads them behind it. The compiler does not
+// know that products read and write theirs until a wait.
+template <int N>
+__device__ __forceinline__ void wgmma_hold(uint32_t (&a)[N]) {
+#ifdef WGMMA_HERE
+#pragma unroll
+  for (int i = 0; i < N; i++) asm volatile("" : "+r"(a[i])::"memory");
+#endif
+}
+template <int N>
+__device__ __forceinline__ void wgmma_hold(float (&d)[N]) {
+#ifdef WGMMA_HERE
+#pragma unroll
+  for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
+#endif
 }
 // Makes what this thread has put into shared memory visible to products; a barrier must follow.
 __device__ __forceinline__ void wgmma_publish() { WGMMA_PTX("fence.proxy.async.shared::cta;"); }

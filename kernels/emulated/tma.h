@@ -1,7 +1,7 @@
 // The host's half of kernels/tma.cuh: barriers in shared memory that count arrivals and bytes, and copies of boxes of a
-// tensor into shared memory that say to such a barrier when they have come.
+// tensor, and of bytes in a row, into shared memory that say to such a barrier when they have come.
 //
-// What hardware may do late is done as late as it may: a box is poison from the moment it is asked for until nobody
+// What hardware may do late is done as late as it may: what is asked for is poison from that moment on until nobody
 // can run without it (another order brings some earlier, and not in the order in which they were asked for). So a wait
 // that is missing shows, and so does a copy into a buffer that others still read.
 #pragma once
@@ -83,6 +83,14 @@ HOST_UNSEEN inline void arrive(uint64_t* at, uint64_t bytes, Site site) {
   settle_phase(*f.block, at, b);
 }
 
+// Bytes that were on their way.
+HOST_UNSEEN inline void have_come(Block& block, uint64_t* at, size_t bytes, Site site) {
+  PhaseBarrier b = PhaseBarrier::read(at);
+  if (b.bytes < bytes) block.fail(site.text() + ": more bytes than the barrier expects");
+  b.bytes -= bytes;
+  settle_phase(block, at, b);
+}
+
 // One box on its way.
 struct BoxCopy {
   TensorMap map;
@@ -127,12 +135,19 @@ struct BoxCopy {
       put_row(row, index);
       for (unsigned i = 1; i < map.rank && ++index[i] == map.box[i]; i++) index[i] = 0;
     }
-    PhaseBarrier b = PhaseBarrier::read(barrier);
-    if (b.bytes < bytes()) block.fail(site.text() + ": more bytes than the barrier expects");
-    b.bytes -= bytes();
-    settle_phase(block, barrier, b);
+    have_come(block, barrier, bytes(), site);
   }
 };
+
+// From now on what has been asked for is on its way to `to`, and not a number until it comes.
+inline void set_out(Fiber& f, void* to, size_t bytes, uint64_t* barrier, Site site) {
+  require_shared(f, to, bytes, site);
+  barrier_at(f, barrier, site);
+  std::memset(to, 0xff, bytes);
+#ifdef HOST_TSAN
+  __tsan_release(barrier);  // who waits for it sees it come after that
+#endif
+}
 
 inline void copy_box(void* to, const CUtensorMap& map, uint64_t* barrier, std::initializer_list<int> at, Site site) {
   Fiber& f = self();
@@ -141,15 +156,24 @@ inline void copy_box(void* to, const CUtensorMap& map, uint64_t* barrier, std::i
   if (copy.map.magic != TensorMap::kMagic) block.fail(site.text() + ": the map was not encoded");
   if (copy.map.rank != at.size()) block.fail(site.text() + ": the map has another number of dimensions");
   if (reinterpret_cast<uintptr_t>(to) % 1024) block.fail(site.text() + ": a box not aligned to 1024 bytes");
-  require_shared(f, to, copy.bytes(), site);
   std::copy(at.begin(), at.end(), copy.at);
-  barrier_at(f, barrier, site);
-  std::memset(to, 0xff, copy.bytes());  // NaN until it comes
-#ifdef HOST_TSAN
-  __tsan_release(barrier);  // who waits for the box sees it come after that
-#endif
+  set_out(f, to, copy.bytes(), barrier, site);
   const Unseen unseen;
   block.later([copy](Block& b) { copy.bring(b); });
+}
+
+inline void copy_bytes(void* to, const void* from, size_t bytes, uint64_t* barrier, Site site) {
+  Fiber& f = self();
+  const auto odd = [](const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 != 0; };
+  if (odd(to) || odd(from) || bytes % 16 || !bytes)
+    f.block->fail(site.text() + ": addresses or a number of bytes that are no multiples of 16");
+  set_out(f, to, bytes, barrier, site);
+  const Unseen unseen;
+  f.block->later([=](Block& b) {
+    const Unseen unseen;
+    std::memcpy(to, from, bytes);
+    have_come(b, barrier, bytes, site);
+  });
 }
 
 }  // namespace host
@@ -180,6 +204,9 @@ inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int co
 inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row, int half, int eight,
                      HOST_SITE) {
   host::copy_box(to, map, barrier, {column, row, half, eight}, {"tma_load", file, line});
+}
+inline void bulk_load(void* to, const void* from, unsigned bytes, uint64_t* barrier, HOST_SITE) {
+  host::copy_bytes(to, from, bytes, barrier, {"bulk_load", file, line});
 }
 inline void tma_prefetch(const CUtensorMap&) {}
 template <int N>

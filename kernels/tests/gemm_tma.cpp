@@ -1,5 +1,6 @@
 // The products that copy boxes, on the CPU, to the bit: each against the plain kernel, and with the gate against it and
 // gate.cu.
+#include "boxes.h"
 #include "gemm.h"
 
 #include "../gate.cu"
@@ -23,11 +24,7 @@ struct Kernel {
   Split split;
   Merged merged;
   Gated silu, gelu;
-  int tokens, outputs, threads, shared;
-  template <class Tile>
-  Kernel(const char* n, Whole w, Split s, Merged m, Gated si, Gated ge, Tile)
-      : name(n), whole(w), split(s), merged(m), silu(si), gelu(ge), tokens(Tile::kTokens), outputs(Tile::kOutputs),
-        threads(Tile::kThreads), shared(Tile::kSharedBytes) {}
+  test::Tile tile;
 };
 
 const std::vector<Kernel>& kernels() {
@@ -40,12 +37,6 @@ const std::vector<Kernel>& kernels() {
        gemm_gelu_tma_256x128, Tma_256x128()},
   };
   return all;
-}
-
-// Rows of K values, `box` of them at a time.
-CUtensorMap rows_map(const void* at, int rows, int K, int box) {
-  return host::encode({host::TensorMap::kMagic, reinterpret_cast<uint64_t>(at), 2, 2, {uint64_t(K), uint64_t(rows)},
-                       {uint64_t(K) * 2}, {64, uint32_t(box)}});
 }
 
 // Gates and ups, [2 n, K], eight of each at a time.
@@ -82,24 +73,24 @@ void one_case(Tally& tally, const Kernel& k, int M, int N, int K, int segment, u
   for (float& v : bias) v = test::number(noise, 3.0f);
   for (float& v : old) v = test::number(noise, 3.0f);
   const std::vector<float> expected = plain(x, w, segment, bias, old, ldy);
-  const CUtensorMap xs = rows_map(x.data(), M, K, k.tokens), ws = rows_map(w.data(), N, K, k.outputs);
+  const CUtensorMap xs = test::rows_map(x.data(), M, K, k.tile.tokens), ws = test::rows_map(w.data(), N, K, k.tile.outputs);
   host::order() = order;
   std::vector<float> y = old, parts(size_t(S) * M * N, NAN);
-  host::launch(dim3(blocks), dim3(k.threads), k.shared,
+  host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared,
                [&] { k.whole(xs, ws, bias.data(), y.data(), M, N, K, segment, ldy, 1); });
   tally.check(same(y.data(), expected.data(), y.size() * 4), shape(k, M, N, K, segment) + ": not the plain kernel's bits");
   y = old;
-  host::launch(dim3(blocks), dim3(k.threads), k.shared, [&] { k.split(xs, ws, parts.data(), M, N, K, segment); });
+  host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] { k.split(xs, ws, parts.data(), M, N, K, segment); });
   host::launch(dim3((N + 255) / 256, M), dim3(256), 0,
                [&] { gemm_merge(parts.data(), bias.data(), y.data(), M, N, S, ldy, 1); });
   tally.check(same(y.data(), expected.data(), y.size() * 4), shape(k, M, N, K, segment) + ": split has other bits");
   // Parts of whole tiles; the turns are as they were, so that the next product can have them as they are.
-  const size_t tiles = size_t((M + k.tokens - 1) / k.tokens) * ((N + k.outputs - 1) / k.outputs);
-  std::vector<float4> merged(tiles * S * k.tokens * k.outputs / 4, float4{NAN, NAN, NAN, NAN});
-  std::vector<unsigned> turns(tiles * k.outputs / 16);
+  const size_t tiles = size_t((M + k.tile.tokens - 1) / k.tile.tokens) * ((N + k.tile.outputs - 1) / k.tile.outputs);
+  std::vector<float4> merged(tiles * S * k.tile.tokens * k.tile.outputs / 4, float4{NAN, NAN, NAN, NAN});
+  std::vector<unsigned> turns(tiles * k.tile.outputs / 16);
   for (const int again : {0, 1}) {
     y = old;
-    host::launch(dim3(blocks), dim3(k.threads), k.shared, [&] {
+    host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] {
       k.merged(xs, ws, bias.data(), y.data(), merged.data(), turns.data(), M, N, K, segment, ldy, 1);
     });
     tally.check(same(y.data(), expected.data(), y.size() * 4),
@@ -117,14 +108,14 @@ void one_gated_case(Tally& tally, const Kernel& k, int M, int n, int K, unsigned
   const std::vector<float> zero(size_t(M) * 2 * n);
   const std::vector<float> gate_up = plain(x, w, K, {}, zero, 2 * n);
   std::vector<bf16> expected(size_t(M) * n), out(size_t(M) * n + 8);
-  const CUtensorMap xs = rows_map(x.data(), M, K, k.tokens), ws = gate_map(w.data(), n, K, k.outputs);
+  const CUtensorMap xs = test::rows_map(x.data(), M, K, k.tile.tokens), ws = gate_map(w.data(), n, K, k.tile.outputs);
   for (const bool silu : {true, false}) {
     host::order() = 0;
     host::launch(dim3(M, (n + 1023) / 1024), dim3(256), 0,
                  [&] { (silu ? gate_silu : gate_gelu)(gate_up.data(), expected.data(), M, n); });
     host::order() = order;
     std::memset(static_cast<void*>(out.data()), 0xff, out.size() * 2);
-    host::launch(dim3(blocks), dim3(k.threads), k.shared, [&] { (silu ? k.silu : k.gelu)(xs, ws, out.data(), M, 2 * n, K); });
+    host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] { (silu ? k.silu : k.gelu)(xs, ws, out.data(), M, 2 * n, K); });
     tally.check(same(out.data(), expected.data(), expected.size() * 2),
                 shape(k, M, n, K, K) + (silu ? ": silu" : ": gelu") + " has other bits than the gate by itself");
     tally.check(std::all_of(out.end() - 8, out.end(), [](bf16 v) { return __bfloat16_as_ushort(v) == 0xffff; }),
@@ -133,31 +124,13 @@ void one_gated_case(Tally& tally, const Kernel& k, int M, int n, int K, unsigned
   host::order() = 0;
 }
 
-void tiles_table(Tally& tally) {
-  std::ifstream file("kernels/tests/tiles.txt");
-  std::string line;
-  size_t rows = 0;
-  while (std::getline(file, line)) {
-    if (line.find(" boxes ") == std::string::npos || line[0] == '#') continue;
-    bool found = false;
-    for (const Kernel& k : kernels()) {
-      std::ostringstream row;
-      row << k.name << " boxes " << k.tokens << " " << k.outputs << " " << k.threads << " " << k.shared;
-      found |= row.str() == line;
-    }
-    tally.check(found, "tiles.txt: " + line);
-    rows++;
-  }
-  tally.check(rows == kernels().size(), "tiles.txt has " + std::to_string(rows) + " kernels");
-}
-
 }  // namespace
 
 int main() {
   Tally tally("gemm_tma");
-  tiles_table(tally);
+  test::tiles_table(tally, kernels(), "gemm_bf16");
   for (const Kernel& k : kernels()) {
-    const int t = k.tokens, o = k.outputs;
+    const int t = k.tile.tokens, o = k.tile.outputs;
     // One tile; several in one block, so that the ring goes on from tile to tile; several in three blocks; a k of less
     // than a stage, of no whole number of them, of several rounds of the ring.
     for (const unsigned order : {0u, 1u, 77u, 1234u}) one_case(tally, k, t, o, 512, 512, 1, order);

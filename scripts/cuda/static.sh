@@ -67,13 +67,14 @@ sizes() {
 # "NAME count.." of the instructions that are looked for, for each function of a listing.
 instructions() {
   awk '
-    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0, n["ACQBULK"] + 0, n["PREEXIT"] + 0, n["sooner"] + 0 }
+    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0, n["UBLKCP"] + 0, n["ACQBULK"] + 0, n["PREEXIT"] + 0, n["sooner"] + 0 }
     /^\.text\./ { flush(); name = substr($1, 7); sub(/:$/, "", name); delete n }
     name {
       if (/ HMMA\.16816\.F32\.BF16/ || / HGMMA\.64x[0-9]+x16\.F32\.BF16/) n["HMMA"]++
       else if (/ LDGSTS\.E\.BYPASS\.128/) n["LDGSTS"]++
       else if (/ LDSM\./) n["LDSM"]++
       else if (/ UTMALDG/) n["UTMALDG"]++
+      else if (/ UBLKCP/) n["UBLKCP"]++
       else if (/ FFMA/) n["FFMA"]++
       else if (/ (LDL|STL)/) n["local"]++
       else if (/ ACQBULK/) n["ACQBULK"]++
@@ -128,6 +129,7 @@ check_function() { # with generation, name and all of its numbers set
       [ "$hmma" -gt 0 ] || refuse "no tensor core"
       if [[ $name == *_tma_* ]]; then
         [ "$boxes" -gt 0 ] || refuse "no copy of a box"
+        [ "$bulk" -gt 0 ] || [[ $name != gemm_q* ]] || refuse "no copy of bytes in a row"
       else
         [ "$ldgsts" -gt 0 ] || refuse "no asynchronous copy of 16 bytes"
         [ "$ldsm" -gt 0 ] || [[ $name == *_wgmma_* ]] || refuse "no matrix load"
@@ -157,7 +159,7 @@ for generation in "${generations[@]}"; do
       refuse "does not compile" && cat "$out.ptxas"
       continue
     fi
-    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local boxes acquires releases sooner; do
+    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local boxes bulk acquires releases sooner; do
       check_function
     done < <(join <(sizes "$out.ptxas" | sort) <(instructions "$out.sass" | sort))
   done

@@ -176,7 +176,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         weights: args.weights,
         boxes: args.boxes.clone(),
         peak,
-        products: (wants(Part::Products) && gpus.len() == 1).then(|| bench.products(peak, format)).transpose()?,
+        products: (wants(Part::Products) && gpus.len() == 1)
+            .then(|| bench.products(peak, format))
+            .transpose()?,
         prefill: wants(Part::Prefill).then(|| bench.prefill(peak)).transpose()?,
         decode: wants(Part::Decode).then(|| bench.decode(peak)).transpose()?,
         documents: wants(Part::Documents).then(|| bench.documents()).transpose()?,

@@ -126,7 +126,8 @@ impl Cuda {
     }
 }
 
-/// How a kernel is told where its operands are: `x` and the weights, as maps or as addresses.
+/// How a kernel is told where its operands are: `x` and the weights, as maps or as addresses. Maps are its first arguments;
+/// weights in strips have none.
 pub(in crate::model::cuda) fn inputs(
     launch: &Launch,
     (x, weights): (u64, u64),
@@ -135,6 +136,9 @@ pub(in crate::model::cuda) fn inputs(
     if launch.tile.kernels != Kernels::Boxes {
         return Ok((Vec::new(), vec![Argument::At(x), Argument::At(weights)]));
     }
-    let (of_x, of_w) = (launch.tile.tokens, launch.tile.outputs);
-    Ok((vec![TensorMap::rows(x, m, k, of_x)?, TensorMap::rows(weights, n, k, of_w)?], Vec::new()))
+    let of_x = TensorMap::rows(x, m, k, launch.tile.tokens)?;
+    if launch.tile.kind != Kind::Bf16 {
+        return Ok((vec![of_x], vec![Argument::At(weights)]));
+    }
+    Ok((vec![of_x, TensorMap::rows(weights, n, k, launch.tile.outputs)?], Vec::new()))
 }
