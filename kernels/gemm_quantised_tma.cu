@@ -17,19 +17,23 @@ using Tma_q6_k_64x128 = gemm::TileQuantisedTma<planes::Q6_K, 64, 2, 6>;
 using Tma_q6_k_128x128 = gemm::TileQuantisedTma<planes::Q6_K, 128, 2, 4>;
 }  // namespace
 
-#define QUANTISED_TMA_KERNELS(format, shape)                                                                           \
-  extern "C" __global__ void __launch_bounds__(Tma_##format##_##shape::kThreads, 1) gemm_##format##_tma_##shape(                                    \
-      const __grid_constant__ CUtensorMap x, const void* __restrict__ w, const float* __restrict__ bias,               \
-      float* __restrict__ y, int M, int N, int K, int segment, int ldy, int add) {                                     \
-    await_earlier();                                                                                                   \
-    Tma_##format##_##shape::run({nullptr, w, bias, y, M, N, K, segment, ldy, add}, x, false);                          \
-  }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(Tma_##format##_##shape::kThreads, 1) gemm_##format##_tma_##shape##_split(                            \
-      const __grid_constant__ CUtensorMap x, const void* __restrict__ w, float* __restrict__ partial, int M, int N, int K, \
-      int segment) {                                                                                                   \
-    await_earlier();                                                                                                   \
-    Tma_##format##_##shape::run({nullptr, w, nullptr, partial, M, N, K, segment, N, 0}, x, true);                      \
+#define QUANTISED_TMA_PARAMETERS                                                                       \
+  const __grid_constant__ CUtensorMap x, const void *__restrict__ w, const float *__restrict__ bias,    \
+      float *__restrict__ y, int M, int N, int K, int segment, int ldy, int add
+#define QUANTISED_TMA_SPLIT_PARAMETERS                                                                  \
+  const __grid_constant__ CUtensorMap x, const void *__restrict__ w, float *__restrict__ partial, int M, \
+      int N, int K, int segment
+
+#define QUANTISED_TMA_KERNEL(name, tile, parameters, ...)                           \
+  extern "C" __global__ void __launch_bounds__(tile::kThreads, 1) name(parameters) { \
+    await_earlier();                                                                \
+    tile::run(__VA_ARGS__);                                                         \
   }
+#define QUANTISED_TMA_KERNELS(format, shape)                                                                      \
+  QUANTISED_TMA_KERNEL(gemm_##format##_tma_##shape, Tma_##format##_##shape, QUANTISED_TMA_PARAMETERS,             \
+                       {nullptr, w, bias, y, M, N, K, segment, ldy, add}, x, false)                               \
+  QUANTISED_TMA_KERNEL(gemm_##format##_tma_##shape##_split, Tma_##format##_##shape, QUANTISED_TMA_SPLIT_PARAMETERS, \
+                       {nullptr, w, nullptr, partial, M, N, K, segment, N, 0}, x, true)
 
 QUANTISED_TMA_KERNELS(q8_0, 64x128)
 QUANTISED_TMA_KERNELS(q8_0, 128x128)
