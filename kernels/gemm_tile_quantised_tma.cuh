@@ -139,6 +139,7 @@ struct TileQuantisedTma {
     const int strip_at;  // the warp's strip within a stage
     Unit units[2];
     planes::UnitScales<F> scales;  // of the unit that was unpacked last
+    __device__ __forceinline__ Work(const Ring& from, int at) : ring(from), strip_at(at) {}
 
     // Unpacks a stage's unit.
     __device__ __forceinline__ void unpack(const unsigned char* stage, int unit) {
@@ -250,7 +251,7 @@ struct TileQuantisedTma {
 
   static __device__ __forceinline__ void multiply(const Problem& p, const Ring& ring, bool split) {
     const int warp = threadIdx.x / 32;
-    Work work{ring, kTokenBytes + warp * kStripBytes};
+    Work work(ring, kTokenBytes + warp * kStripBytes);
     for (Items item(p, split); item.left(); item.next()) {
       const int begin = item.begin(), end = item.end();
       for (int k = begin; k < end;) {

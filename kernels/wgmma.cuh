@@ -225,14 +225,14 @@ __device__ __forceinline__ void wgmma_wait() {
 // Keeps registers where they are: what computes them stays before this, and what reads them behind it. The compiler does not
 // know that products read and write theirs until a wait.
 template <int N>
-__device__ __forceinline__ void wgmma_hold(uint32_t (&a)[N]) {
+__device__ __forceinline__ void wgmma_hold([[maybe_unused]] uint32_t (&a)[N]) {
 #ifdef WGMMA_HERE
 #pragma unroll
   for (int i = 0; i < N; i++) asm volatile("" : "+r"(a[i])::"memory");
 #endif
 }
 template <int N>
-__device__ __forceinline__ void wgmma_hold(float (&d)[N]) {
+__device__ __forceinline__ void wgmma_hold([[maybe_unused]] float (&d)[N]) {
 #ifdef WGMMA_HERE
 #pragma unroll
   for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
