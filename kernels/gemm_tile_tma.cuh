@@ -36,8 +36,8 @@
 // Proved by kernels/tests/gemm_tma.cpp.
 #pragma once
 
-#include "gate.cuh"
 #include "gemm_items.cuh"
+#include "gemm_narrow.cuh"
 #include "gemm_stage.cuh"
 
 namespace gemm {
@@ -139,26 +139,24 @@ struct TileTma {
           Problem to = split ? of_segment(p, item.segment()) : p;
           if constexpr (kTotals) {
             if (!(first && last)) {
-              if (!first) {
-                add_to(total, sum[0]);
-                copy_sums(sum[0], total);
-              } else if (p.add) {
-                add_old(p, sum[0], corner.token, output);
-              }
-              if (!last) return copy_sums(total, sum[0]);
+              if (!gather(p, total, sum[0], corner.token, output, first, last)) return;
               to.add = 0, first = true;
             }
           }
           settle_tile<1, J>(to, sum, corner.token, output, first, last && !split);
         });
   }
-  static __device__ __forceinline__ void add_to(float (&total)[J][4], const float (&sum)[J][4]) {
+  // Takes a segment's sums to those of the segments before; after the last they are in `sum`, and it is true.
+  static __device__ __forceinline__ bool gather(const Problem& p, float (&total)[J][4], float (&sum)[J][4], int token, int output,
+                                                bool first, bool last) {
+    if (first && p.add) add_old(p, sum, token, output);
 #pragma unroll
-    for (int e = 0; e < J * 4; e++) total[e / 4][e % 4] = __fadd_rn(total[e / 4][e % 4], sum[e / 4][e % 4]);
-  }
-  static __device__ __forceinline__ void copy_sums(float (&to)[J][4], const float (&from)[J][4]) {
-#pragma unroll
-    for (int e = 0; e < J * 4; e++) to[e / 4][e % 4] = from[e / 4][e % 4];
+    for (int e = 0; e < J * 4; e++) {
+      float& to = sum[e / 4][e % 4];
+      if (!first) to = __fadd_rn(total[e / 4][e % 4], to);
+      if (!last) total[e / 4][e % 4] = to;
+    }
+    return last;
   }
 
   // y, where segments are items of their own and meet in the kernel: each item's sums go to `parts`, and the warp that
@@ -169,9 +167,20 @@ struct TileTma {
   static constexpr int kMultiplying = 128 * GROUPS, kWarps = 4 * GROUPS;
   static __device__ __forceinline__ void run_merged(const Problem& p, const CUtensorMap& x, const CUtensorMap& w,
                                                     float4* parts, unsigned* turns) {
+    run_merged(p, x, w, parts, turns,
+               [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, output); },
+               [&](const float(&sum)[1][J][4], int token, int output) {
+                 Problem to = p;
+                 to.add = 0;
+                 settle_tile<1, J>(to, sum, token, output, true, true);
+               });
+  }
+  // `put(sum, token, output)` takes the sums of all segments.
+  template <class LoadWeights, class Put>
+  static __device__ __forceinline__ void run_merged(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, float4* parts,
+                                                    unsigned* turns, LoadWeights load_weights, Put put) {
     const int segments = ceil_div(p.K, p.segment);
-    run(p, x, w, true,
-        [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, output); },
+    run(p, x, w, true, load_weights,
         [&](const Items& item, const float(&sum)[1][J][4], bool, bool) {
           const size_t of_tile = static_cast<size_t>(item.tile()) * segments;
           float4* const part = parts + (of_tile + item.segment()) * (J * kMultiplying) + threadIdx.x;
@@ -179,20 +188,19 @@ struct TileTma {
           for (int j = 0; j < J; j++) part[j * kMultiplying] = make_float4(sum[0][j][0], sum[0][j][1], sum[0][j][2], sum[0][j][3]);
           if (!last_to_come(turns + item.tile() * kWarps + threadIdx.x / 32, segments)) return;
           const Corner corner = item.corner();
-          fold(p, parts + of_tile * (J * kMultiplying) + threadIdx.x, segments, corner.token,
-               corner.output + threadIdx.x / 32 * 16);
+          const int output = corner.output + threadIdx.x / 32 * 16;
+          float all[1][J][4];
+          fold(p, all[0], parts + of_tile * (J * kMultiplying) + threadIdx.x, segments, corner.token, output);
+          put(all, corner.token, output);
         });
   }
 
   // The warp's sums of all segments, its own among them, read from `parts` and added in order.
-  static __device__ __forceinline__ void fold(Problem p, const float4* parts, int segments, int token, int output) {
-    float sum[1][J][4];
+  static __device__ __forceinline__ void fold(const Problem& p, float (&sum)[J][4], const float4* parts, int segments, int token,
+                                              int output) {
 #pragma unroll
-    for (int j = 0; j < J; j++) take(sum[0][j], parts[j * kMultiplying]);
-    if (p.add) {
-      add_old(p, sum[0], token, output);
-      p.add = 0;
-    }
+    for (int j = 0; j < J; j++) take(sum[j], parts[j * kMultiplying]);
+    if (p.add) add_old(p, sum, token, output);
     for (int s = 1; s < segments; s++) {
       parts += J * kMultiplying;
 #pragma unroll
@@ -200,10 +208,9 @@ struct TileTma {
         float next[4];
         take(next, parts[j * kMultiplying]);
 #pragma unroll
-        for (int e = 0; e < 4; e++) sum[0][j][e] = __fadd_rn(sum[0][j][e], next[e]);
+        for (int e = 0; e < 4; e++) sum[j][e] = __fadd_rn(sum[j][e], next[e]);
       }
     }
-    settle_tile<1, J>(p, sum, token, output, true, true);
   }
   static __device__ __forceinline__ void take(float (&to)[4], float4 from) {
     to[0] = from.x, to[1] = from.y, to[2] = from.z, to[3] = from.w;
@@ -234,46 +241,30 @@ struct TileTma {
         [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, 0, 0, output / 16); },
         [&](const Items& item, const float(&sum)[1][J][4], bool, bool) {
           const Corner corner = item.corner();
-          put_gated<F>(p, sum[0], corner.token, (corner.output + threadIdx.x / 32 * 16) / 2, out);
+          put_gated<F>(sum[0], corner.token, (corner.output + threadIdx.x / 32 * 16) / 2, p.M, p.N / 2, out);
         });
   }
 
-  // A lane has gates and ups of one output and tokens 2 (lane % 4) and the next of each eight. Eight tokens' eight
-  // outputs are turned, so that a lane has two outputs of token lane / 4, and then dealt out among four lanes, so that
-  // each has all eight outputs of one of 32 tokens: 16 bytes.
-  template <typename F>
-  static __device__ __forceinline__ void put_gated(const Problem& p, const float (&sum)[J][4], int token, int output,
-                                                   bf16* out) {
-    const int lane = threadIdx.x % 32, quarter = lane % 4, n = p.N / 2;
-#pragma unroll
-    for (int j = 0; j < J; j += 4) {
-      uint32_t two[4], eight[4];
-#pragma unroll
-      for (int i = 0; i < 4; i++) two[i] = turned(gated<F>(sum[j + i][0], sum[j + i][2]), gated<F>(sum[j + i][1], sum[j + i][3]));
-#pragma unroll
-      for (int other = 0; other < 4; other++) {
-        const uint32_t theirs = __shfl_xor_sync(kAllLanes, pick(two, quarter ^ other), other);
-        put(eight, quarter ^ other, theirs);
-      }
-      const int row = token + 8 * (j + quarter) + lane / 4;
-      if (row < p.M && output < n) {
-        *reinterpret_cast<uint4*>(out + static_cast<size_t>(row) * n + output) = make_uint4(eight[0], eight[1], eight[2], eight[3]);
-      }
+  // Queries, keys and values that the product itself turns and stores (gemm_narrow.cuh). `w`, [heads D, K], is seen as
+  // [heads, D / 16, 2, 8, K]: of a head, eight dimensions of its first half, the eight of the second that they are turned
+  // with, the next eight. A warp's 16 rows are then eight pairs, each in one lane. Segments meet in the kernel where there is
+  // room for their `parts`, as in run_merged, and in registers otherwise.
+  template <int D>
+  static __device__ __forceinline__ void run_heads(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, const Heads& heads,
+                                                   float4* parts, unsigned* turns) {
+    static_assert(kTotals && kOutputs % D == 0, "a tile has whole heads, and a thread all of their sums");
+    const auto load = [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, 0, 0, 0, output / D); };
+    if (parts != nullptr) {
+      run_merged(p, x, w, parts, turns, load,
+                 [&](const float(&sum)[1][J][4], int token, int output) { put_heads<D>(sum[0], token, output, p.M, p.bias, heads); });
+      return;
     }
-  }
-  template <typename F>
-  static __device__ __forceinline__ uint32_t gated(float gate, float up) {
-    bf16 value;
-    narrow(__fmul_rn(F::of(gate), up), value);
-    return __bfloat16_as_ushort(value);
-  }
-  static __device__ __forceinline__ uint32_t turned(uint32_t low, uint32_t high) { return transpose_8x8(low | high << 16); }
-  static __device__ __forceinline__ uint32_t pick(const uint32_t (&of)[4], int i) {
-    return i & 2 ? (i & 1 ? of[3] : of[2]) : (i & 1 ? of[1] : of[0]);
-  }
-  static __device__ __forceinline__ void put(uint32_t (&to)[4], int i, uint32_t value) {
-#pragma unroll
-    for (int at = 0; at < 4; at++) to[at] = at == i ? value : to[at];
+    float total[J][4];
+    run(p, x, w, false, load, [&](const Items& item, float(&sum)[1][J][4], bool first, bool last) {
+      const Corner corner = item.corner();
+      const int output = corner.output + threadIdx.x / 32 * 16;
+      if (gather(p, total, sum[0], corner.token, output, first, last)) put_heads<D>(sum[0], corner.token, output, p.M, p.bias, heads);
+    });
   }
 };
 

@@ -3,9 +3,12 @@
 //   gemm_bf16_tma_TxO, gemm_bf16_tma_TxO_split  tiles of T tokens x O outputs (gemm_tile_tma.cuh has the launch)
 //   gemm_bf16_tma_TxO_merged                    the segments meet in the kernel: y as gemm_merge would have it
 //   gemm_silu_tma_TxO, gemm_gelu_tma_TxO        the same with the gate behind it, T tokens x O / 2 outputs
+//   gemm_heads_tma_TxO                          the same with rotate.cu behind it, for heads of 64 and 128 without norms; segments
+//                                               meet in the kernel where there are parts
 //
 //   x  a tensor map of [M, K], boxes of 64 x T; w one of [N, K], boxes of 64 x O, or where the gate follows of
-//      [N / 16, 2, 8, K], boxes of 64 x 8 x 2 x O / 16
+//      [N / 16, 2, 8, K], boxes of 64 x 8 x 2 x O / 16,
+//      where heads are turned of [heads, D / 16, 2, 8, K], boxes of 64 x 8 x 2 x D / 16 x O / D
 //
 // Proved by kernels/tests/gemm_tma.cpp.
 #include "gemm_tile_tma.cuh"
@@ -29,6 +32,12 @@ using Tma_64x128 = gemm::TileTma<64, 2, 8>;
   const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, bf16 *__restrict__ out, int M, int N, \
       int K
 
+#define TMA_HEADS_PARAMETERS                                                                                           \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *__restrict__ bias,       \
+      const float *__restrict__ cos, const float *__restrict__ sin, const int *__restrict__ positions,                \
+      const int *__restrict__ slots, bf16 *__restrict__ q_out, bf16 *__restrict__ keys, bf16 *__restrict__ values,     \
+      float4 *parts, unsigned *turns, int M, int N, int K, int segment, int H, int KV, int D
+
 #define TMA_KERNELS(shape)                                                                               \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape(TMA_PARAMETERS) {           \
     await_earlier();                                                                                     \
@@ -51,6 +60,20 @@ using Tma_64x128 = gemm::TileTma<64, 2, 8>;
     Tma_##shape::run_gated<GeluTanh>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, w, out);  \
   }
 
+#define TMA_HEADS(shape)                                                                                     \
+  extern "C" __global__ void __launch_bounds__(384, 1) gemm_heads_tma_##shape(TMA_HEADS_PARAMETERS) {        \
+    await_earlier();                                                                                         \
+    const gemm::Problem p = {nullptr, nullptr, bias, nullptr, M, N, K, segment, N, 0};                       \
+    const Heads heads = {cos, sin, positions, slots, q_out, keys, values, H, KV};                            \
+    if (D == 128)                                                                                            \
+      Tma_##shape::run_heads<128>(p, x, w, heads, parts, turns);                                             \
+    else                                                                                                     \
+      Tma_##shape::run_heads<64>(p, x, w, heads, parts, turns);                                              \
+  }
+
 TMA_KERNELS(64x128)
 TMA_KERNELS(128x128)
 TMA_KERNELS(256x128)
+
+TMA_HEADS(64x128)
+TMA_HEADS(128x128)

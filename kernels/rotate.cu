@@ -23,7 +23,7 @@
 // Proved by kernels/tests/rotate.cpp: against f64 for each head size with and without norms; other slots untouched;
 // a row alone as in a batch;
 // a row without a slot leaves the cache alone.
-#include "common.cuh"
+#include "turn.cuh"
 
 namespace {
 
@@ -81,8 +81,8 @@ __device__ __forceinline__ void turn(const float* __restrict__ head, const float
     Pack<float, V> turned_low, turned_high;
 #pragma unroll
     for (int v = 0; v < V; v++) {
-      turned_low.values[v] = __fsub_rn(__fmul_rn(low.values[v], c.values[v]), __fmul_rn(high.values[v], s.values[v]));
-      turned_high.values[v] = __fadd_rn(__fmul_rn(high.values[v], c.values[v]), __fmul_rn(low.values[v], s.values[v]));
+      const Pair pair = turned({low.values[v], high.values[v]}, c.values[v], s.values[v]);
+      turned_low.values[v] = pair.low, turned_high.values[v] = pair.high;
     }
     store<V>(turned_low, out + i);
     store<V>(turned_high, out + dim / 2 + i);

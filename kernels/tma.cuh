@@ -73,6 +73,13 @@ __device__ __forceinline__ void bulk_load(void* to, const void* from, unsigned b
           "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
           : "memory");
 }
+__device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row,
+                                         int half, int eight, int head) {
+  TMA_PTX("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];\n" ::
+              "r"(shared_address(to)),
+          "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(half), "r"(eight), "r"(head)
+          : "memory");
+}
 __device__ __forceinline__ void tma_prefetch(const CUtensorMap& map) {
   TMA_PTX("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
 }

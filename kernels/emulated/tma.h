@@ -208,6 +208,10 @@ inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int co
 inline void bulk_load(void* to, const void* from, unsigned bytes, uint64_t* barrier, HOST_SITE) {
   host::copy_bytes(to, from, bytes, barrier, {"bulk_load", file, line});
 }
+inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row, int half, int eight, int head,
+                     HOST_SITE) {
+  host::copy_box(to, map, barrier, {column, row, half, eight, head}, {"tma_load", file, line});
+}
 inline void tma_prefetch(const CUtensorMap&) {}
 template <int N>
 inline void registers_less() {}

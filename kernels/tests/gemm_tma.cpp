@@ -1,5 +1,5 @@
-// The products that copy boxes, on the CPU, to the bit: each against the plain kernel, and with the gate against it and
-// gate.cu.
+// The products that copy boxes, on the CPU, to the bit: each against the plain kernel, with the gate against it and gate.cu, and
+// with heads that are turned against it and rotate.cu.
 #include "boxes.h"
 #include "gemm.h"
 
@@ -7,6 +7,7 @@
 #include "../gemm_bf16.cu"
 #include "../gemm_merge.cu"
 #include "../gemm_tma.cu"
+#include "../rotate.cu"
 
 namespace {
 
@@ -17,6 +18,7 @@ using Whole = void (*)(CUtensorMap, CUtensorMap, const float*, float*, int, int,
 using Split = void (*)(CUtensorMap, CUtensorMap, float*, int, int, int, int);
 using Merged = void (*)(CUtensorMap, CUtensorMap, const float*, float*, float4*, unsigned*, int, int, int, int, int, int);
 using Gated = void (*)(CUtensorMap, CUtensorMap, bf16*, int, int, int);
+using Turned = decltype(&gemm_heads_tma_64x128);
 
 struct Kernel {
   std::string name;
@@ -24,17 +26,18 @@ struct Kernel {
   Split split;
   Merged merged;
   Gated silu, gelu;
+  Turned heads;
   test::Tile tile;
 };
 
 const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all = {
       {"gemm_bf16_tma_64x128", gemm_bf16_tma_64x128, gemm_bf16_tma_64x128_split, gemm_bf16_tma_64x128_merged, gemm_silu_tma_64x128,
-       gemm_gelu_tma_64x128, Tma_64x128()},
+       gemm_gelu_tma_64x128, gemm_heads_tma_64x128, Tma_64x128()},
       {"gemm_bf16_tma_128x128", gemm_bf16_tma_128x128, gemm_bf16_tma_128x128_split, gemm_bf16_tma_128x128_merged, gemm_silu_tma_128x128,
-       gemm_gelu_tma_128x128, Tma_128x128()},
+       gemm_gelu_tma_128x128, gemm_heads_tma_128x128, Tma_128x128()},
       {"gemm_bf16_tma_256x128", gemm_bf16_tma_256x128, gemm_bf16_tma_256x128_split, gemm_bf16_tma_256x128_merged, gemm_silu_tma_256x128,
-       gemm_gelu_tma_256x128, Tma_256x128()},
+       gemm_gelu_tma_256x128, nullptr, Tma_256x128()},
   };
   return all;
 }
@@ -44,6 +47,14 @@ CUtensorMap gate_map(const void* at, int n, int K, int box) {
   const uint64_t row = uint64_t(K) * 2;
   return host::encode({host::TensorMap::kMagic, reinterpret_cast<uint64_t>(at), 4, 2,
                        {uint64_t(K), 8, 2, uint64_t(n) / 8}, {row, row * n, row * 8}, {64, 8, 2, uint32_t(box) / 16}});
+}
+
+// Heads of D dimensions, eight pairs at a time.
+CUtensorMap heads_map(const void* at, int heads, int D, int K, int box) {
+  const uint64_t row = uint64_t(K) * 2;
+  return host::encode({host::TensorMap::kMagic, reinterpret_cast<uint64_t>(at), 5, 2,
+                       {uint64_t(K), 8, 2, uint64_t(D) / 16, uint64_t(heads)}, {row, row * D / 2, row * 8, row * D},
+                       {64, 8, 2, uint32_t(D) / 16, uint32_t(box / D)}});
 }
 
 std::vector<float> plain(const Tokens& x, const Weight& w, int segment, const std::vector<float>& bias,
@@ -124,6 +135,59 @@ void one_gated_case(Tally& tally, const Kernel& k, int M, int n, int K, unsigned
   host::order() = 0;
 }
 
+struct Stored {
+  std::vector<bf16> queries, keys, values;
+  Stored(size_t q, size_t kv) : queries(q), keys(kv), values(kv) {
+    for (auto* all : {&queries, &keys, &values}) std::memset(static_cast<void*>(all->data()), 0xff, all->size() * 2);
+  }
+  bool operator==(const Stored& other) const {
+    return same(queries.data(), other.queries.data(), queries.size() * 2) && same(keys.data(), other.keys.data(), keys.size() * 2) &&
+           same(values.data(), other.values.data(), values.size() * 2);
+  }
+};
+
+// Queries, keys and values of M rows, of which some have no slot: by the product and rotate.cu, and by both in one.
+void one_case_of_heads(Tally& tally, const Kernel& k, int M, int H, int KV, int D, int K, int segment, bool biased, unsigned blocks,
+                       unsigned order) {
+  constexpr int kContext = 50;
+  const int heads = H + 2 * KV, N = heads * D, S = (K + segment - 1) / segment;
+  Noise noise{uint32_t(M * 104729 + N * 31 + K)};
+  const Tokens x = test::tokens(noise, M, K);
+  const Weight w = test::weight("bf16", noise, N, K);
+  std::vector<float> bias(biased ? N : 0), cos(kContext * D / 2), sin(cos.size());
+  for (auto* all : {&bias, &cos, &sin})
+    for (float& v : *all) v = test::number(noise, 2.0f);
+  std::vector<int> positions(M), slots(M);
+  for (int row = 0; row < M; row++) {
+    positions[row] = row * 7 % kContext;
+    slots[row] = row % 5 == 3 ? -1 : M - 1 - row;
+  }
+  const size_t cached = size_t(M + 15) / 16 * 16 * KV * D;
+  Stored expected(size_t(M) * H * D, cached);
+  host::order() = 0;
+  const std::vector<float> qkv = plain(x, w, segment, bias, std::vector<float>(size_t(M) * N), N);
+  host::launch(dim3(M, (heads + 3) / 4), dim3(32, 4), 0, [&] {
+    rotate(qkv.data(), nullptr, nullptr, cos.data(), sin.data(), positions.data(), slots.data(), expected.queries.data(),
+           expected.keys.data(), expected.values.data(), M, H, KV, D, 1e-6f);
+  });
+  const CUtensorMap xs = test::rows_map(x.data(), M, K, k.tile.tokens), ws = heads_map(w.data(), heads, D, K, k.tile.outputs);
+  const size_t tiles = size_t((M + k.tile.tokens - 1) / k.tile.tokens) * ((N + k.tile.outputs - 1) / k.tile.outputs);
+  std::vector<float4> parts(tiles * S * k.tile.tokens * k.tile.outputs / 4, float4{NAN, NAN, NAN, NAN});
+  std::vector<unsigned> turns(tiles * k.tile.outputs / 16);
+  host::order() = order;
+  for (const bool merged : {false, true}) {
+    Stored stored(size_t(M) * H * D, cached);
+    host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] {
+      k.heads(xs, ws, biased ? bias.data() : nullptr, cos.data(), sin.data(), positions.data(), slots.data(), stored.queries.data(),
+              stored.keys.data(), stored.values.data(), merged ? parts.data() : nullptr, merged ? turns.data() : nullptr, M, N, K,
+              segment, H, KV, D);
+    });
+    tally.check(stored == expected, shape(k, M, N, K, segment) + ": heads of " + std::to_string(D) +
+                                        (merged ? ", segments that meet," : "") + " have other bits than rotate.cu's");
+  }
+  host::order() = 0;
+}
+
 }  // namespace
 
 int main() {
@@ -139,6 +203,12 @@ int main() {
     for (const int K : {16, 48, 272, 1104}) one_case(tally, k, t / 2 + 1, o + 5, K, 512, 2, 9);
     for (const unsigned order : {0u, 1u, 77u}) one_gated_case(tally, k, t + 5, o / 2 + 8, 272, 2, order);
     one_gated_case(tally, k, 3, 8, 48, 1, 3);
+    if (k.heads == nullptr) continue;
+    for (const unsigned order : {0u, 1u, 77u}) {
+      one_case_of_heads(tally, k, t + 5, 3, 1, 64, 272, 512, false, 2, order);
+      one_case_of_heads(tally, k, t - 3, 2, 1, 128, 768, 256, true, 3, order);
+    }
+    one_case_of_heads(tally, k, 3, 4, 2, 64, 1280, 512, true, 3, 9);
   }
   return tally.end();
 }

@@ -93,6 +93,7 @@ tile() { # tile NAME: threads and dynamic shared memory of a product, also of th
       ;;
     tail) echo 1024 0 ;;
     gemm_silu_tma_* | gemm_gelu_tma_*) tile "gemm_bf16_tma_${1#gemm_????_tma_}" ;;
+    gemm_heads_tma_*) tile "gemm_bf16_tma_${1#gemm_heads_tma_}" ;;
     *)
       local tile=${1%_split}
       awk -v name="${tile%_merged}" '$1 == name { print $5, $6; found = 1 } END { if (!found) print 256, 0 }' kernels/tests/tiles.txt

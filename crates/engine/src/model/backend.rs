@@ -173,6 +173,23 @@ pub trait Backend: Send + Sync + Sized + 'static {
         next: &Self::Vector,
     ) -> Result<Self::Input, Error>;
 
+    /// Queries of normed rows: their product with `qkv`, whose heads are normed and turned, and whose keys and values go to one
+    /// layer of the cache.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn project(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        qkv: &Self::Linear,
+        norms: HeadNorms<'_, Self::Vector>,
+        reach: Reach,
+    ) -> Result<Self::Queries, Error> {
+        let qkv = self.product(h, qkv)?; // [rows, (heads + 2 kv heads) head_dim]
+        self.rotate_and_store(layer, qkv, norms, reach)
+    }
+
     /// Norms and turns the heads of `qkv`, writes keys and values to one layer of the cache, gives the queries.
     ///
     /// # Errors

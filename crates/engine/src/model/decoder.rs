@@ -188,9 +188,8 @@ impl<B: Backend> Decoder<B> {
     /// Writes a layer's keys and values to the cache and gives its queries.
     fn project(&mut self, idx: usize, h: &B::Input) -> Result<B::Queries, Error> {
         let (backend, layer) = (&mut self.backend, &self.layers[idx]);
-        let qkv = backend.product(h, &layer.qkv)?; // [rows, (heads + 2 kv heads) head_dim]
         let norms = (layer.q_norm.as_ref(), layer.k_norm.as_ref());
-        backend.rotate_and_store(idx, qkv, norms, layer.reach)
+        backend.project(idx, h, &layer.qkv, norms, layer.reach)
     }
 }
 

@@ -7,6 +7,7 @@ mod adapt;
 mod attend;
 mod begin;
 mod gate;
+mod heads;
 mod multiply;
 mod norm;
 mod room;
@@ -366,40 +367,32 @@ impl Backend for Cuda {
         Ok(self.residual_norm(x, Add::Nothing, next)?)
     }
 
+    fn project(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        qkv: &Self::Linear,
+        norms: HeadNorms<'_, Self::Vector>,
+        reach: Reach,
+    ) -> Result<Self::Queries, model::Error> {
+        if norms.0.is_none()
+            && norms.1.is_none()
+            && let Some(queries) = self.multiply_heads(layer, h, qkv, reach)?
+        {
+            return Ok(queries);
+        }
+        let qkv = self.product(h, qkv)?;
+        self.rotate_and_store(layer, qkv, norms, reach)
+    }
+
     fn rotate_and_store(
         &mut self,
         layer: usize,
         qkv: Self::Product,
-        (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
+        norms: HeadNorms<'_, Self::Vector>,
         reach: Reach,
     ) -> Result<Self::Queries, model::Error> {
-        let Config { n_heads, n_kv_heads, head_dim, .. } = self.config;
-        let queries = self.values(Slot::Queries, qkv.n_rows, 2 * self.query_width())?;
-        let local = if reach == Reach::Local { self.local_angles.as_ref() } else { None };
-        let (cos, sin) = local.unwrap_or(&self.angles).at();
-        let (keys, values) = self.cached(layer);
-        let (numbers, plan) = (self.numbers()?, &self.plan);
-        let pointers = [
-            qkv.at(),
-            q_norm.map_or(0, Memory::at),
-            k_norm.map_or(0, Memory::at),
-            cos,
-            sin,
-            plan.positions.from(numbers),
-            plan.slots.from(numbers),
-            queries.at(),
-            keys,
-            values,
-        ];
-        let sizes = [qkv.n_rows, n_heads, n_kv_heads, head_dim].map(Argument::size);
-        let arguments = [&pointers.map(Argument::At)[..], &sizes, &[self.eps()]].concat();
-        let grid = [qkv.n_rows as u32, (n_heads + 2 * n_kv_heads).div_ceil(4) as u32, 1];
-        // SAFETY: the tables reach past every position, and the step was checked: its slots are in the cache.
-        unsafe {
-            let shape = Shape { grid, block: [32, 4], shared_bytes: 0 };
-            self.launch(("rotate", "rotate"), shape, &arguments)?;
-        }
-        Ok(queries)
+        Ok(self.turn(layer, &qkv, norms, reach)?)
     }
 
     fn take_wanted(

@@ -1,13 +1,14 @@
 //! Which kernel computes a product `y[m, n] = x[m, k] w[n, k]^T`, and with what launch. Nothing is launched here, and
 //! no choice moves a bit: every kernel of a format computes the sum that `kernels/gemm.cuh` defines.
 
+pub mod fused;
 pub mod measured;
 
 use Kernels::{Boxes, Fast, Hopper, Plain};
 use Kind::{Bf16, Q4K, Q6K, Q8_0};
 
 use super::launch::Shape;
-use crate::model::{config::Activation, cpu::Format};
+use crate::model::cpu::Format;
 
 /// Where the sums of a product are cut: the values of `k` in a segment, from the shape of the weight alone.
 ///
@@ -327,36 +328,6 @@ impl Launch {
     }
 }
 
-/// The launch of a product whose outputs are `n / 2` gates and the `n / 2` ups that they let through, where a kernel does
-/// both: `out[m, n / 2] = f(gate) up` in bf16, so that the sums never go to memory.
-///
-/// A choice for speed alone, as [`launch`], and for sums that are not cut. On Hopper it is made where the table names boxes
-/// for the product. A tile of more tokens has fewer copies, if it is filled.
-#[must_use]
-pub fn launch_gated(
-    kernels: Kernels,
-    [m, n, k]: [usize; 3],
-    segment: usize,
-    activation: Activation,
-) -> Option<Launch> {
-    let possible = k <= segment && n.is_multiple_of(16);
-    let tile = match kernels {
-        Boxes => of_boxes(Bf16).rev().find(|tile| tile.may_be_filled(m)),
-        Hopper => measured::launch([m, n, k], segment).map(|it| it.tile).filter(|it| it.kernels == Boxes),
-        Plain | Fast => None,
-    };
-    let tile = tile.filter(|_| possible)?;
-    let kernel = match (activation, tile.tokens) {
-        (Activation::Silu, 64) => "gemm_silu_tma_64x128",
-        (Activation::Silu, 128) => "gemm_silu_tma_128x128",
-        (Activation::Silu, _) => "gemm_silu_tma_256x128",
-        (Activation::GeluTanh, 64) => "gemm_gelu_tma_64x128",
-        (Activation::GeluTanh, 128) => "gemm_gelu_tma_128x128",
-        (Activation::GeluTanh, _) => "gemm_gelu_tma_256x128",
-    };
-    Some(Launch { kernel, ..tile.launch_whole([m, n, k], segment) })
-}
-
 /// Blocks that stay and take one item after another: an H100 has so many multiprocessors, each with room for one.
 const PERSISTENT: usize = 132;
 /// Blocks that fill a large GPU: two on each of about 130 multiprocessors.
@@ -385,7 +356,11 @@ pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -
 fn by_rule(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -> Launch {
     let [m, n, k] = shape;
     if kernels == Boxes {
-        return if kind == Bf16 { by_boxes(shape, segment) } else { by_strips(kind, shape, segment) };
+        return if kind == Bf16 {
+            by_boxes(shape, segment, usize::MAX)
+        } else {
+            by_strips(kind, shape, segment)
+        };
     }
     if kind == Bf16 && kernels == Hopper && m > SPLIT_TOKENS {
         let largest = TILES.iter().rev().find(|tile| tile.kernels == Hopper);
@@ -402,8 +377,8 @@ fn by_rule(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -> L
     best(choose(kind, m, enough))
 }
 
-/// The launch by boxes that is expected to take fewest clocks (`kernels/gemm_tile_tma.cuh` counts them).
-fn by_boxes(shape: [usize; 3], segment: usize) -> Launch {
+/// The launch by boxes of at most so many tokens that is expected to take fewest clocks (`kernels/gemm_tile_tma.cuh` counts them).
+fn by_boxes(shape: [usize; 3], segment: usize, most_tokens: usize) -> Launch {
     /// Clocks until an item's first stage has come and its sums have gone; and for segments to meet.
     const OF_ITEM: usize = 2_000;
     const OF_MEETING: usize = 4_000;
@@ -414,7 +389,7 @@ fn by_boxes(shape: [usize; 3], segment: usize) -> Launch {
         let of_item = values.div_ceil(64) * 4 * launch.tile.tokens + OF_ITEM;
         rounds * of_item + if launch.meets { OF_MEETING } else { 0 }
     };
-    let tiles = of_boxes(Bf16).filter(|tile| tile.may_be_filled(m));
+    let tiles = of_boxes(Bf16).filter(|tile| tile.tokens <= most_tokens && tile.may_be_filled(m));
     let merged = |tile: &'static Tile| tile.launch_merged(shape, segment).filter(|_| few_tiles(m, n));
     let launches = tiles.flat_map(|tile| [Some(tile.launch_whole(shape, segment)), merged(tile)]);
     launches.flatten().min_by_key(clocks).expect("a tile of 64 tokens takes any product")

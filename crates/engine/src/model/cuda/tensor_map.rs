@@ -34,6 +34,17 @@ impl TensorMap {
         Self::encode(at, [k, 8, 2, n / 8], [2 * k, 2 * k * n, 16 * k], [ROW, 8, 2, tall as u32 / 16])
     }
 
+    /// Heads `[n, k]` of `dim` rows each, as `[n / dim, dim / 16, 2, 8, k]`: a box has eight rows of a head's first half, the eight
+    /// of its second half that they are turned with, the next eight, `tall` rows in all. `dim` divides `n` and `tall`.
+    ///
+    /// # Errors
+    /// As for [`Self::rows`].
+    pub(super) fn heads(at: u64, n: usize, k: usize, dim: usize, tall: usize) -> Result<Self, Error> {
+        let strips = dim / 16;
+        let of_box = [ROW, 8, 2, strips as u32, (tall / dim) as u32];
+        Self::encode(at, [k, 8, 2, strips, n / dim], [2 * k, k * dim, 16 * k, 2 * k * dim], of_box)
+    }
+
     fn encode<const RANK: usize, const OUTER: usize>(
         at: u64,
         sizes: [usize; RANK],

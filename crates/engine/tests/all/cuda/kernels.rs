@@ -17,11 +17,13 @@ use crate::{
     model::{Desk, bits, load_on},
 };
 
-/// A model of qwen2's shape but for this number of its configuration.
-fn seeded(device: &Device, name: &str, number: usize) -> Box<dyn Model> {
+/// A model of qwen2's shape but for these numbers of its configuration.
+fn seeded(device: &Device, numbers: &[(&str, usize)]) -> Box<dyn Model> {
     let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
     let mut config: serde_json::Value = serde_json::from_slice(&file).unwrap();
-    config[name] = number.into();
+    for &(name, number) in numbers {
+        config[name] = number.into();
+    }
     let config = from_json("config.json", &config).unwrap();
     device.load(&Weights::seeded(config, 5), Compute::default()).unwrap()
 }
@@ -31,7 +33,10 @@ fn logits(gpu: &Gpu, name: &str) -> Vec<Vec<u32>> {
     let device = Device::Cuda(gpu.clone());
     let mut model = match name {
         // The last product of a layer has sums of two segments.
-        "long sums" => seeded(&device, "intermediate_size", 2304),
+        "long sums" => seeded(&device, &[("intermediate_size", 2304)]),
+        // The product of queries, keys and values turns and stores them, as one sum or two.
+        "heads of 64" => seeded(&device, &[("head_dim", 64)]),
+        "heads of 128, long sums" => seeded(&device, &[("head_dim", 128), ("hidden_size", 2304)]),
         _ => load_on(&device, name),
     };
     let sequences: Vec<Vec<u32>> =
@@ -47,7 +52,8 @@ fn logits(gpu: &Gpu, name: &str) -> Vec<Vec<u32>> {
 }
 
 /// Kernels that such a run has to come by.
-const KERNELS: [&str; 9] = [
+const KERNELS: [&str; 10] = [
+    "gemm_heads_tma_64x128",
     "gemm_bf16_tma_64x128",
     "gemm_bf16_tma_64x128_merged",
     "gemm_silu_tma_64x128",
@@ -67,7 +73,7 @@ fn products_by_any_kernels_judge_alike() {
         return launches_all(NAME, &KERNELS);
     }
     // qwen2: a bias of q, k and v; qwen3: norms of heads; gemma3: gelu, and a norm between a product and the stream.
-    for model in ["qwen2", "qwen3", "gemma3", "long sums"] {
+    for model in ["qwen2", "qwen3", "gemma3", "long sums", "heads of 64", "heads of 128, long sums"] {
         let expected = logits(&gpu.with_products_by(Kernels::Fast), model);
         for kernels in [Kernels::Hopper, Kernels::Boxes] {
             let ours = logits(&gpu.with_products_by(kernels), model);
@@ -123,7 +129,7 @@ fn attention_by_boxes_judges_alike() {
     }
     for head_dim in [64, 128] {
         let [expected, ours] = [gpu.clone(), gpu.with_attention_by_boxes()].map(|gpu| {
-            let mut model = seeded(&Device::Cuda(gpu), "head_dim", head_dim);
+            let mut model = seeded(&Device::Cuda(gpu), &[("head_dim", head_dim)]);
             let sequences: Vec<Vec<u32>> =
                 [300, 60].map(|n| (0..n).map(|i| (i * 37 + n) % 300).collect()).to_vec();
             let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);

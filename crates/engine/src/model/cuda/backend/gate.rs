@@ -6,7 +6,7 @@ use super::{
         Error,
         arena::Slot,
         launch::{Argument, Shape},
-        products::{self, Kind, Way},
+        products::{Kind, Way, fused},
         tensor_map::TensorMap,
         weights::Linear,
     },
@@ -26,7 +26,7 @@ impl Cuda {
         }
         let (m, n, k) = (x.n_rows, part.n, w.k);
         let kernels = self.gpu.products_by();
-        let Some(launch) = products::launch_gated(kernels, [m, n, k], part.segment, self.config.activation)
+        let Some(launch) = fused::launch_gated(kernels, [m, n, k], part.segment, self.config.activation)
         else {
             return Ok(None);
         };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Error, FULL, Kernels, Kind, Launch, Meeting, TILES, check, launch, measured, segment};
+use super::{Error, FULL, Kernels, Kind, Launch, Meeting, TILES, check, fused, launch, measured, segment};
 
 fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
     table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(' ').collect())
@@ -89,6 +89,29 @@ fn check_hopper(kernels: Kernels, launch: Launch, fast: Launch, [m, n, k]: [usiz
             assert!(4 * launch.n_turns(m, n) <= Meeting::TURNS, "{m} [{n}, {k}]: {launch:?}");
         }
     }
+}
+
+/// What turns heads has as many segments as the product by itself would be cut into, and room for their sums.
+#[test]
+fn heads_are_turned_where_a_tile_holds_all_sums() {
+    let heads =
+        |kernels, m, [n, k]: [usize; 2], dim| fused::launch_heads(kernels, [m, n, k], segment(n, k), dim);
+    let qkv = [4608, 3584];
+    for m in [1, 64, 65, 128, 300, 4096] {
+        let launch = heads(Kernels::Boxes, m, qkv, 128).unwrap();
+        assert!(launch.tile.tokens <= 128 && launch.kernel.starts_with("gemm_heads_tma_"), "{m}: {launch:?}");
+        let mut room = Meeting::default();
+        room.multiplies(4608, 3584, launch.segment);
+        assert!(launch.partial_len(m, 4608) <= room.partial_len(m), "{m}: {launch:?}");
+        assert!(4 * launch.n_turns(m, 4608) <= Meeting::TURNS, "{m}: {launch:?}");
+        assert_eq!(heads(Kernels::Fast, m, qkv, 128), None);
+        assert_eq!(heads(Kernels::Boxes, m, qkv, 80), None, "heads of 80");
+    }
+    let of_table = |m| heads(Kernels::Hopper, m, qkv, 128).map(|launch| (launch.kernel, launch.meets));
+    assert_eq!(of_table(64), None, "the table names no boxes");
+    assert_eq!(of_table(128), Some(("gemm_heads_tma_128x128", true)));
+    assert_eq!(of_table(512), None, "a tile of 256 tokens");
+    assert_eq!(of_table(2048), Some(("gemm_heads_tma_128x128", false)));
 }
 
 /// Every tile covers the product, and the partial sums stay small whatever the weight.

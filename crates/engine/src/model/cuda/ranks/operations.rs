@@ -141,6 +141,20 @@ impl Backend for Ranks {
         })
     }
 
+    fn project(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        qkv: &Self::Linear,
+        (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
+        reach: Reach,
+    ) -> Result<Self::Queries, model::Error> {
+        self.each_mut(|i, cuda| {
+            let norms = (q_norm.map(|norm| &norm[i]), k_norm.map(|norm| &norm[i]));
+            cuda.project(layer, &h[i], &qkv[i], norms, reach)
+        })
+    }
+
     fn rotate_and_store(
         &mut self,
         layer: usize,
