@@ -7,6 +7,7 @@
 #   kernels that write no fused multiply-add have none;
 #   from compute capability 9.0 on, a kernel waits for those before it, and lets the next one start, before it touches the
 #   device's memory (await_earlier in kernels/common.cuh);
+#   a warp group that gave registers back uses those alone that it kept;
 #   wgmma's products run beside the warps that start them: ptxas puts in no wait of its own (its notes C7510 to C7519).
 #
 #   scripts/cuda/static.sh [--table] [KERNEL...]
@@ -67,8 +68,22 @@ sizes() {
 # "NAME count.." of the instructions that are looked for, for each function of a listing.
 instructions() {
   awk '
-    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0, n["UBLKCP"] + 0, n["ACQBULK"] + 0, n["PREEXIT"] + 0, n["sooner"] + 0 }
-    /^\.text\./ { flush(); name = substr($1, 7); sub(/:$/, "", name); delete n }
+    function hex(digits, i, n) {
+      for (i = 1; i <= length(digits); i++) n = n * 16 + index("0123456789abcdef", substr(digits, i, 1)) - 1
+      return n
+    }
+    function registers_from(first, line, n) { # how often a line has a register that is not among the first ones
+      while (match(line, /[^A-Z]R[0-9]+/)) {
+        n += substr(line, RSTART + 2, RLENGTH - 2) + 0 >= first
+        line = substr(line, RSTART + RLENGTH)
+      }
+      return n
+    }
+    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0, n["UBLKCP"] + 0, n["ACQBULK"] + 0, n["PREEXIT"] + 0, n["sooner"] + 0, n["over"] + 0 }
+    /^\.text\./ { flush(); name = substr($1, 7); sub(/:$/, "", name); delete n; kept = 0 }
+    kept { n["over"] += registers_from(kept, $0) }
+    kept && / EXIT/ && !/@/ { kept = 0 }
+    / USETMAXREG\.DEALLOC/ && match($0, /0x[0-9a-f]+/) { kept = hex(substr($0, RSTART + 2, RLENGTH - 2)) }
     name {
       if (/ HMMA\.16816\.F32\.BF16/ || / HGMMA\.64x[0-9]+x16\.F32\.BF16/) n["HMMA"]++
       else if (/ LDGSTS\.E\.BYPASS\.128/) n["LDGSTS"]++
@@ -120,6 +135,7 @@ check_function() { # with generation, name and all of its numbers set
     # crates/engine/src/model/cuda/tiles.rs leaves out tiles of attention that a device has no room for; the smallest always fits.
     case $name in attend_*_t32 | attend_*_t64) ;; *) refuse "$((static + dynamic)) bytes of shared memory" ;; esac
   fi
+  [ "$over" = 0 ] || refuse "$over uses of registers that were given back"
   if [ "$generation" = 90a ]; then
     [ "$acquires" -gt 0 ] && [ "$releases" -gt 0 ] || refuse "no await_earlier"
     [ "$sooner" = 0 ] || refuse "$sooner instructions touch memory before await_earlier"
@@ -160,7 +176,7 @@ for generation in "${generations[@]}"; do
       refuse "does not compile" && cat "$out.ptxas"
       continue
     fi
-    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local boxes bulk acquires releases sooner; do
+    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local boxes bulk acquires releases sooner over; do
       check_function
     done < <(join <(sizes "$out.ptxas" | sort) <(instructions "$out.sass" | sort))
   done

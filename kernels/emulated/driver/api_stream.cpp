@@ -153,7 +153,7 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
     const auto& all = driver().devices;
     if (std::none_of(all.begin(), all.end(), [&](auto& device) { return device->events.count(event); }))
       return CUDA_ERROR_INVALID_HANDLE;
-    static long waits = 0, edges = 0;
+    static long waits = 0, waits_aside = 0, edges = 0;
     const bool of_another = event->device != stream.device;
     if (event->capture && !event->capture->over) {
       const bool forgotten = of_another && edges++ == settings().forgotten_edge;
@@ -167,6 +167,8 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
     if (event->capture)
       return refuse("cuStreamWaitEvent", "the event was recorded in a capture that is over", CUDA_ERROR_CAPTURED_EVENT);
     if (of_another && waits++ == settings().forgotten_wait) return CUDA_SUCCESS;
+    const bool aside = !of_another && event->mark && event->mark->stream != &stream;
+    if (aside && waits_aside++ == settings().forgotten_aside) return CUDA_SUCCESS;
     if (event->mark) add_work(stream, {nullptr, event->mark});
     return CUDA_SUCCESS;
   });

@@ -47,6 +47,7 @@ Settings read_settings() {
   s.graph_bytes = static_cast<size_t>(number("TRIBUNAL_EMULATED_GRAPH_BYTES", 0));
   s.taken_after = after("TRIBUNAL_EMULATED_TAKEN_AFTER");
   s.forgotten_wait = after("TRIBUNAL_EMULATED_FORGOTTEN_WAIT");
+  s.forgotten_aside = after("TRIBUNAL_EMULATED_FORGOTTEN_ASIDE");
   s.forgotten_edge = after("TRIBUNAL_EMULATED_FORGOTTEN_EDGE");
   s.driver = static_cast<int>(number("TRIBUNAL_EMULATED_DRIVER", CUDA_VERSION));
   s.hollow = std::getenv("TRIBUNAL_EMULATED_HOLLOW");

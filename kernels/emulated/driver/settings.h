@@ -11,6 +11,7 @@
 //   TRIBUNAL_EMULATED_GRAPH_BYTES  what a graph that is ready to be launched takes of it (0)
 //   TRIBUNAL_EMULATED_TAKEN_AFTER  after so many launches another process takes all memory that is free
 //   TRIBUNAL_EMULATED_FORGOTTEN_WAIT  the wait of this number, among those for another device's event, does not happen (none)
+//   TRIBUNAL_EMULATED_FORGOTTEN_ASIDE the same among the waits for an event of another stream of the device
 //   TRIBUNAL_EMULATED_FORGOTTEN_EDGE  the same among the waits that a capture makes edges of its graph
 //   TRIBUNAL_EMULATED_FOLDED       set: the second half of page-locked memory of several devices is its first (a planted fault)
 //   TRIBUNAL_EMULATED_DRIVER       version of the driver's interface (that of the headers: 13000)
@@ -34,7 +35,7 @@ struct Settings {
   int unequal_device, small_device;  // -1: none
   unsigned late;
   size_t memory, graph_bytes;
-  long lost_after, taken_after, forgotten_wait, forgotten_edge;  // -1: never
+  long lost_after, taken_after, forgotten_wait, forgotten_aside, forgotten_edge;  // -1: never
   bool leaks, hollow, peers, folded;
   std::string trace;
   size_t memory_of(int device) const { return device == small_device ? memory / 4 : memory; }

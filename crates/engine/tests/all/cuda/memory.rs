@@ -15,7 +15,7 @@ use tribunal_engine::{
 use super::{again, gpu, is_emulated, launches, part};
 use crate::{
     engine::tiny,
-    model::{bits, load_on},
+    model::{Desk, bits, load_on},
     model_adapters::adapter,
 };
 
@@ -262,4 +262,35 @@ fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
     assert_eq!(model.logprobs(&[(5, &[1])]).unwrap(), [None], "no such row");
     let states = model.states(Step::new([part(37, 37)], Vec::new()), 1).unwrap();
     assert_eq!(bits(&noted[0]), bits(&states[4 * model.config().hidden..]));
+}
+
+/// Wants go to the device by a stream of their own, and the step's stream waits for them: where the driver forgets that, what
+/// was wanted before is weighed again.
+#[test]
+fn a_wait_for_wants_that_is_missing_is_found() {
+    const NAME: &str = "memory::a_wait_for_wants_that_is_missing_is_found";
+    let Some(gpu) = gpu().filter(|_| is_emulated()) else { return };
+    if part().is_none() {
+        let run = |wait: &str| again(NAME, "run", &[("TRIBUNAL_EMULATED_FORGOTTEN_ASIDE", wait)]);
+        let (said, passed) = run("1000000");
+        assert!(passed, "none is forgotten: {said}");
+        for wait in ["1", "2"] {
+            let (said, passed) = run(wait);
+            assert!(!passed && said.contains("is not what its logits say"), "{wait}: {said}");
+        }
+        return;
+    }
+    let mut model = load_on(&gpu, "qwen2");
+    let sequences: [Vec<u32>; 1] = [(3..40).collect()];
+    let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);
+    let logits = desk.step(&[(0, 37)]).pop().unwrap();
+    let peak = logits.iter().copied().fold(f32::MIN, f32::max);
+    let sum: f64 = logits.iter().map(|logit| f64::from(logit - peak).exp()).sum();
+    for ids in [[1, 2], [30, 40], [50, 60]] {
+        let logprobs = model.logprobs(&[(36, &ids)]).unwrap()[0].clone().unwrap_or_default();
+        for (id, logprob) in ids.into_iter().zip(logprobs) {
+            let expected = f64::from(logits[id as usize] - peak) - sum.ln();
+            assert!((logprob - expected).abs() < 1e-4, "{logprob} is not what its logits say: {expected}");
+        }
+    }
 }
