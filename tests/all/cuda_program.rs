@@ -46,22 +46,7 @@ fn bench_gpu_measures_a_shape_and_says_what_it_does_not_know() {
     assert!(computed(0) < 4 * 82, "{documents:?}");
     assert_eq!(computed(0), computed(1), "cascade is not the tree");
     assert_eq!(report["chats"]["requests"], 5);
-    // What a card's stages make of it.
-    let step = serde_json::json!({"step": "all", "exit_code": 0, "seconds": 1, "result": report});
-    let stage =
-        serde_json::json!({"stage": 4, "gpu": "", "date": "2026-11-25", "finished": true, "steps": [step]});
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("stage4.json");
-    std::fs::write(&path, stage.to_string()).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/cuda/table.py");
-    let table = Command::new("python3").arg(script).arg(&path).output().unwrap();
-    assert!(table.status.success(), "{}", String::from_utf8_lossy(&table.stderr));
-    let table = String::from_utf8_lossy(&table.stdout).into_owned();
-    for heading in
-        ["| product | ", "| prompt | ", "| answers | ", "| documents of 70, tree | ", "| 5 chats | "]
-    {
-        assert!(table.contains(heading), "{table}");
-    }
+    check_stage_table(&report);
     let planes = bench(&["--shape", "tiny", "--weights", "q8_0", "--parts", "products", "--json"]);
     let planes: serde_json::Value = serde_json::from_slice(&planes.stdout).unwrap();
     assert_eq!(planes["products"].as_array().unwrap().len(), 10, "{planes}");
@@ -95,6 +80,25 @@ fn bench_gpu_measures_a_shape_and_says_what_it_does_not_know() {
     let refused = bench(&["--device", "cpu", "--shape", "tiny"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("measures a GPU, not `--device cpu`"));
+}
+
+/// The tables that a card's stages make of what was measured.
+fn check_stage_table(report: &serde_json::Value) {
+    let step = serde_json::json!({"step": "all", "exit_code": 0, "seconds": 1, "result": report});
+    let stage =
+        serde_json::json!({"stage": 4, "gpu": "", "date": "2026-11-25", "finished": true, "steps": [step]});
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stage4.json");
+    std::fs::write(&path, stage.to_string()).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/cuda/table.py");
+    let table = Command::new("python3").arg(script).arg(&path).output().unwrap();
+    assert!(table.status.success(), "{}", String::from_utf8_lossy(&table.stderr));
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    for heading in
+        ["| product | ", "| prompt | ", "| answers | ", "| documents of 70, tree | ", "| 5 chats | "]
+    {
+        assert!(table.contains(heading), "{table}");
+    }
 }
 
 /// Runs the binary with the emulated GPU as some variables say.

@@ -26,7 +26,8 @@ pub struct Gpu {
     apart: bool,
     /// The kernels that products are chosen from.
     products_by: products::Kernels,
-    attends_by_boxes: bool,
+    /// `Boxes`, or those that every card has.
+    attention_by: products::Kernels,
 }
 
 struct Inner {
@@ -87,8 +88,8 @@ impl Gpu {
         let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes, whole_steps };
         let products_by = products::Kernels::of(capability);
         let inner = Arc::new(inner);
-        let attends_by_boxes = false;
-        Ok(Self { inner, cascade: true, graphs: true, apart: false, products_by, attends_by_boxes })
+        let attention_by = products::Kernels::Fast;
+        Ok(Self { inner, cascade: true, graphs: true, apart: false, products_by, attention_by })
     }
 
     /// The GPU's number.
@@ -186,7 +187,8 @@ impl Gpu {
     #[must_use]
     pub fn with_attention_by_boxes(&self) -> Self {
         let runs = products::Kernels::of(self.inner.capability) == products::Kernels::Hopper;
-        Self { attends_by_boxes: runs, ..self.clone() }
+        let attention_by = if runs { products::Kernels::Boxes } else { self.attention_by };
+        Self { attention_by, ..self.clone() }
     }
 
     /// Steps so far that were launched whole, from a recording.
@@ -217,7 +219,7 @@ impl Gpu {
     }
 
     pub(super) fn attends_by_boxes(&self) -> bool {
-        self.attends_by_boxes
+        self.attention_by == products::Kernels::Boxes
     }
 
     pub(super) fn cascades(&self) -> bool {
