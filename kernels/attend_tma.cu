@@ -1,4 +1,6 @@
-// attend_tma.cuh for heads of 64 and 128 dimensions: formula, shapes, launch geometry and reference test stand there.
+// attend_tma.cuh for heads of 64 and 128 dimensions: formula, shapes and launch geometry stand there.
+//
+// Proved by kernels/tests/attend.cpp.
 #include "attend_tma.cuh"
 
 #define ATTEND_TMA(D)                                                                                                            \

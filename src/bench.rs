@@ -33,7 +33,9 @@ pub enum Error {
     File { file: String, source: std::io::Error },
     #[error("there is nothing to ask: the input is empty, or the method has no questions about it")]
     Nothing,
-    #[error("`{name}` is not a shape; hint: {known}")]
+    #[error(
+        "`{name}` is not a shape; hint: {known}; with `:q8_0`, `:q4_k` or `:q6_k` behind it for single products"
+    )]
     Shape { name: String, known: String },
     #[error(transparent)]
     Engine(#[from] crate::engine::Error),

@@ -218,28 +218,21 @@ stage3() {
 }
 
 # bench SHAPE PARTS: one step for each part, so that a stage that is cut off loses one at the most.
-# BOXES: what copies boxes though no table names it; WEIGHTS: the format of products' weights.
 bench() {
-  local shape=${1:-qwen2.5-0.5b} part more=() name=
+  local shape=${1:-qwen2.5-0.5b} part more=()
   if [ -n "$tiny" ]; then more=(--kv-cache 4MiB --batch 4); fi
-  if [ -n "${BOXES:-}" ]; then more+=(--boxes "$BOXES") name=-$BOXES-by-boxes; fi
-  if [ -n "${WEIGHTS:-}" ]; then more+=(--weights "$WEIGHTS") name=-$WEIGHTS$name; fi
   for part in ${2//,/ }; do
-    step "$shape-$part$name" "$tribunal" bench gpu --device cuda --shape "$shape" --parts "$part" --json "${more[@]}"
+    step "$shape-$part" "$tribunal" bench gpu --device cuda --shape "$shape" --parts "$part" --json "${more[@]}"
   done
 }
 
 stage4() {
   local shapes=${STAGE_SHAPES:-qwen2.5-7b llama-3.1-8b qwen2.5-32b qwen2.5-14b qwen2.5-0.5b} shape
   if [ -n "$tiny" ]; then shapes=tiny; fi
-  for shape in $shapes; do
-    bench "$shape" products,prefill,decode,documents,chats
-    BOXES=attention bench "$shape" prefill,documents
-  done
-  local quantised=qwen2.5-72b weights=q4_k
-  if [ -n "$tiny" ]; then quantised=tiny weights=q8_0; fi
-  WEIGHTS=$weights bench $quantised products
-  WEIGHTS=$weights BOXES=products bench $quantised products
+  for shape in $shapes; do bench "$shape" products,prefill,decode,documents,chats,attention; done
+  local quantised=qwen2.5-72b:q4_k # what most labs can run on one card
+  if [ -n "$tiny" ]; then quantised=tiny:q8_0; fi
+  bench $quantised products,boxes
   if [ -z "$tiny" ] && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     step torch-gemm python3 scripts/peers/torch_gemm.py --shapes src/bench/shapes.json --names $shapes
     step continuous-batching python3 scripts/peers/continuous_batching.py --shapes src/bench/shapes.json \

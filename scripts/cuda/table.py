@@ -44,12 +44,19 @@ def loads(result):
     return table(["requests", "number", "seconds", "requests/s", "answer tokens/s", "computed of prompts"], rows)
 
 
+def named(name, of):
+    return lambda result: f"{name}:\n\n{of(result)}"
+
+
 PARTS = {
     "products": products,
     "prefill": shares("prompt", "prompt", "peak"),
     "decode": shares("answers", "batch", "bandwidth"),
     "documents": loads,
     "chats": loads,
+    "boxes": named("products by boxes", products),
+    "attention_prefill": named("attention by boxes", shares("prompt", "prompt", "peak")),
+    "attention_documents": named("attention by boxes", loads),
 }
 
 
@@ -57,11 +64,10 @@ def tables(step):
     result = step["result"] or {}
     found = [PARTS[part](result[part]) for part in PARTS if part in result]
     if "peak" in result:
-        peak, by = result["peak"], "".join(f", {what} by boxes" for what in result["boxes"])
-        by = f" in {result['weights']}{by}"
+        peak = result["peak"]
         found.insert(
             0,
-            f"{result['shape']} on {result['gpu']}{by}: `mma.sync` reaches {peak['operations'] / 1e12:.0f} TFLOP/s,"
+            f"{result['shape']} on {result['gpu']}: `mma.sync` reaches {peak['operations'] / 1e12:.0f} TFLOP/s,"
             f" a copy {peak['bytes'] / 1e9:.0f} GB/s.",
         )
     elif result:  # a comparison: its own figures, without what is said of each unit

@@ -14,8 +14,7 @@ use crate::{
     llm::{Chat, Form, Llm, Reply, Sampling},
     model::{
         BLOCK, KvType,
-        cpu::Format,
-        cuda::{Effort, Gpu, weight_bytes},
+        cuda::{Effort, Gpu, products::Kernels, weight_bytes},
     },
     random::SplitMix,
 };
@@ -133,6 +132,27 @@ pub struct Load {
     pub answer_tokens_per_s: f64,
 }
 
+/// The same device with products by kernels that copy boxes wherever there are such, and not only where a table of
+/// measurements names them.
+#[must_use]
+pub fn with_products_by_boxes(device: &Device) -> Device {
+    each_gpu(device, |gpu| gpu.with_products_by(Kernels::Boxes))
+}
+
+/// The same device with attention by kernels that copy boxes wherever there are such.
+#[must_use]
+pub fn with_attention_by_boxes(device: &Device) -> Device {
+    each_gpu(device, Gpu::with_attention_by_boxes)
+}
+
+fn each_gpu(device: &Device, change: impl Fn(&Gpu) -> Gpu) -> Device {
+    match device {
+        Device::Cpu => Device::Cpu,
+        Device::Cuda(gpu) => Device::Cuda(change(gpu)),
+        Device::Group(group) => Device::Group(group.map(change)),
+    }
+}
+
 /// A shape on one GPU, or on several that have it together.
 pub struct Bench<'a> {
     /// The first.
@@ -142,20 +162,27 @@ pub struct Bench<'a> {
     pub options: &'a Options,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// The same with other options, which name as many GPUs.
+    #[must_use]
+    pub fn over(&self, options: &'a Options) -> Self {
+        let gpu = options.device.gpus().first().unwrap_or(self.gpu);
+        Self { gpu, options, sizes: self.sizes.clone(), shape: self.shape }
+    }
+
     /// # Errors
     /// The device fails.
     pub fn peak(&self) -> Result<Peak, Error> {
         Ok(self.gpu.peak(Sizes::effort(self.shape)).map_err(failed)?)
     }
 
-    /// Every product of the shape alone, with weights of a format. Where rows are no whole blocks of it, a file has another
+    /// Every product of the shape alone, with weights of its format. Where rows are no whole blocks of it, a file has another
     /// format, and the product is left out.
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn products(&self, peak: Peak, format: Format) -> Result<Vec<Product>, Error> {
-        let mut all = Vec::new();
+    pub fn products(&self, peak: Peak) -> Result<Vec<Product>, Error> {
+        let (format, mut all) = (self.shape.format, Vec::new());
         for (name, [n, k]) in self.shape.products() {
             let Some(of_weight) = weight_bytes(format, [n, k]) else { continue };
             let repeats = if self.shape.is_tiny() { 1 } else { 50 };

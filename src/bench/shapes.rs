@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Error;
 use crate::{
     engine::{self, Engine, Options, tokenizer::Tokenizer},
-    model::{Config, Weights, config::from_json},
+    model::{Config, Weights, config::from_json, cpu::Format},
 };
 
 static SHAPES: LazyLock<Map<String, Value>> = LazyLock::new(|| {
@@ -20,7 +20,13 @@ static SHAPES: LazyLock<Map<String, Value>> = LazyLock::new(|| {
 pub struct Shape {
     pub name: String,
     pub config: Config,
+    /// Of the weights of single products; everything else is measured in bf16.
+    pub format: Format,
 }
+
+/// Formats that have products of their own on a GPU, as a shape's name has them behind a colon.
+const FORMATS: [(&str, Format); 4] =
+    [("bf16", Format::Bf16), ("q8_0", Format::Q8_0), ("q4_k", Format::Q4K), ("q6_k", Format::Q6K)];
 
 /// The names of all shapes.
 #[must_use]
@@ -29,19 +35,29 @@ pub fn names() -> Vec<&'static str> {
 }
 
 impl Shape {
+    /// A shape, or `shape:format`.
+    ///
     /// # Errors
     /// [`Error::Shape`] for a name that is not known.
     pub fn named(name: &str) -> Result<Self, Error> {
         let unknown = || Error::Shape { name: name.to_owned(), known: names().join(", ") };
-        let json = SHAPES.get(name).ok_or_else(unknown)?;
+        let (shape, format) = name.split_once(':').unwrap_or((name, "bf16"));
+        let (_, format) = FORMATS.into_iter().find(|(known, _)| *known == format).ok_or_else(unknown)?;
+        let json = SHAPES.get(shape).ok_or_else(unknown)?;
         let config = from_json("shapes.json", json).map_err(engine::Error::from)?;
-        Ok(Self { name: name.to_owned(), config })
+        Ok(Self { name: name.to_owned(), config, format })
+    }
+
+    /// Whether its products have weights that are quantised.
+    #[must_use]
+    pub fn is_quantised(&self) -> bool {
+        self.format != Format::Bf16
     }
 
     /// Whether it is the one for tests, which is measured with small numbers.
     #[must_use]
     pub fn is_tiny(&self) -> bool {
-        self.name == "tiny"
+        self.name.split(':').next() == Some("tiny")
     }
 
     /// Starts an engine over seeded weights. A digit of a raw prompt is a token.
@@ -120,6 +136,7 @@ mod tests {
         assert_eq!(names().len(), 7);
         let error = Shape::named("qwen2.5-8b").unwrap_err().to_string();
         assert!(error.contains("`qwen2.5-8b`") && error.contains("qwen2.5-7b"), "{error}");
+        assert!(Shape::named("tiny:q4_k").unwrap().is_quantised() && Shape::named("tiny:q4_0").is_err());
     }
 
     #[test]

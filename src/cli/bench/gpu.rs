@@ -7,22 +7,19 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     bench::{
-        gpu::{Bench, Load, Peak, Product, Share, Sizes},
-        shapes::{self, Shape},
+        gpu::{self, Bench, Load, Peak, Product, Share, Sizes},
+        shapes::Shape,
     },
     cli::{args::EngineArgs, panel, table::Table},
-    engine::{Device, DeviceError},
-    model::{
-        cpu::Format,
-        cuda::{Gpu, products::Kernels},
-    },
+    engine::{Device, DeviceError, Options},
 };
 
 /// What is measured of a GPU.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// The model's shape; its weights are seeded numbers, made on the GPU
-    #[arg(long, value_name = "NAME", default_value = "qwen2.5-7b", value_parser = clap::builder::PossibleValuesParser::new(shapes::names()))]
+    /// The model's shape; its weights are seeded numbers, made on the GPU. Behind a colon the format of single products'
+    /// weights: `bf16`, `q8_0`, `q4_k`, `q6_k`
+    #[arg(long, value_name = "NAME[:FORMAT]", default_value = "qwen2.5-7b", value_parser = known_shape)]
     shape: String,
     /// What to measure
     #[arg(
@@ -35,13 +32,6 @@ pub struct Args {
     /// Rows of single products, and answers written at a time; default: what suits the shape
     #[arg(long, value_name = "M,M", value_delimiter = ',')]
     rows: Vec<usize>,
-    /// The format of products' weights; everything else is measured in bf16
-    #[arg(long, value_name = "FORMAT", default_value = "bf16")]
-    weights: Weights,
-    /// What copies boxes wherever there is a kernel that does, and not only where a table of measurements names it (compute
-    /// capability 9.0)
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    boxes: Vec<Boxes>,
     /// How many documents are asked about
     #[arg(long, value_name = "N")]
     documents: Option<usize>,
@@ -65,65 +55,31 @@ enum Part {
     Documents,
     /// Prompts of mixed lengths that share nothing
     Chats,
+    /// Products by kernels that copy boxes wherever there is one, measured before or not (compute capability 9.0)
+    Boxes,
+    /// Prompts and questions about documents, with attention by such kernels, which no run chooses yet
+    Attention,
     /// Alone: the fastest kernel of each product, as the program's table of them has it
     Tune,
-}
-
-/// A format that has products of its own on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
-#[value(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-enum Weights {
-    Bf16,
-    Q8_0,
-    #[value(name = "q4_k")]
-    #[serde(rename = "q4_k")]
-    Q4K,
-    #[value(name = "q6_k")]
-    #[serde(rename = "q6_k")]
-    Q6K,
-}
-
-impl Weights {
-    fn format(self) -> Format {
-        match self {
-            Self::Bf16 => Format::Bf16,
-            Self::Q8_0 => Format::Q8_0,
-            Self::Q4K => Format::Q4K,
-            Self::Q6K => Format::Q6K,
-        }
-    }
-}
-
-/// What has kernels that copy boxes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Boxes {
-    Products,
-    /// Of many queries at a time: a prompt's, or of rows that share what they read
-    Attention,
-}
-
-impl Boxes {
-    fn of(self, gpu: &Gpu) -> Gpu {
-        match self {
-            Self::Products => gpu.with_products_by(Kernels::Boxes),
-            Self::Attention => gpu.with_attention_by_boxes(),
-        }
-    }
 }
 
 /// What was measured.
 struct Report {
     gpu: String,
-    weights: Weights,
-    boxes: Vec<Boxes>,
     peak: Peak,
     products: Option<Vec<Product>>,
     prefill: Option<Vec<Share>>,
     decode: Option<Vec<Share>>,
     documents: Option<Vec<Load>>,
     chats: Option<Load>,
+    /// Products by boxes.
+    boxes: Option<Vec<Product>>,
+    /// Prompts and documents with attention by boxes.
+    attention: Option<(Vec<Share>, Vec<Load>)>,
+}
+
+fn known_shape(name: &str) -> Result<String, String> {
+    Shape::named(name).map(|shape| shape.name).map_err(|error| error.to_string())
 }
 
 /// Runs `tribunal bench gpu`.
@@ -135,14 +91,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if let Err(reason) = Device::named("cuda") {
         bail!("{}", no_gpu(&reason));
     }
-    let mut options = panel::options(&args.engine)?;
-    for boxes in &args.boxes {
-        options.device = match &options.device {
-            Device::Cpu => Device::Cpu,
-            Device::Cuda(gpu) => Device::Cuda(boxes.of(gpu)),
-            Device::Group(group) => Device::Group(group.map(|gpu| boxes.of(gpu))),
-        };
-    }
+    let options = panel::options(&args.engine)?;
     let gpus = options.device.gpus();
     let Some(gpu) = gpus.first() else {
         bail!(
@@ -156,9 +105,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     }
     sizes.n_documents = args.documents.unwrap_or(sizes.n_documents);
     let bench = Bench { gpu, shape: &shape, sizes, options: &options };
-    let format = args.weights.format();
-    if format != Format::Bf16 && args.parts != [Part::Products] {
-        bail!("`--weights` is for single products\nhint: add `--parts products`");
+    let with = |change: fn(&Device) -> Device| Options { device: change(&options.device), ..options.clone() };
+    let [multiplying, attending] = [gpu::with_products_by_boxes, gpu::with_attention_by_boxes].map(with);
+    let [multiplying, attending] = [&multiplying, &attending].map(|options| bench.over(options));
+    let is_product = |part: &Part| matches!(part, Part::Products | Part::Boxes);
+    if shape.is_quantised() && !args.parts.iter().all(is_product) {
+        bail!(
+            "`--shape {}` has a format, which single products alone are measured in\nhint: add `--parts products`",
+            shape.name
+        );
     }
     if args.parts.contains(&Part::Tune) {
         if args.parts.len() > 1 || args.json {
@@ -173,16 +128,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let wants = |part| args.parts.contains(&part);
     let report = Report {
         gpu: if gpus.len() > 1 { format!("{} x {}", gpus.len(), gpu.name()) } else { gpu.name().to_owned() },
-        weights: args.weights,
-        boxes: args.boxes.clone(),
         peak,
-        products: (wants(Part::Products) && gpus.len() == 1)
-            .then(|| bench.products(peak, format))
-            .transpose()?,
+        products: (wants(Part::Products) && gpus.len() == 1).then(|| bench.products(peak)).transpose()?,
         prefill: wants(Part::Prefill).then(|| bench.prefill(peak)).transpose()?,
         decode: wants(Part::Decode).then(|| bench.decode(peak)).transpose()?,
         documents: wants(Part::Documents).then(|| bench.documents()).transpose()?,
         chats: wants(Part::Chats).then(|| bench.chats()).transpose()?,
+        boxes: (wants(Part::Boxes) && gpus.len() == 1).then(|| multiplying.products(peak)).transpose()?,
+        attention: wants(Part::Attention)
+            .then(|| Ok::<_, crate::bench::Error>((attending.prefill(peak)?, attending.documents()?)))
+            .transpose()?,
     };
     if args.json {
         return super::print(&report.json(&shape, &bench.sizes), out);
@@ -209,8 +164,6 @@ impl Report {
         let mut all = Map::new();
         all.insert("gpu".into(), json!(self.gpu));
         all.insert("shape".into(), json!(shape.name));
-        all.insert("weights".into(), json!(self.weights));
-        all.insert("boxes".into(), json!(self.boxes));
         all.insert("sizes".into(), json!(sizes));
         all.insert("peak".into(), json!(self.peak));
         for (name, value) in [
@@ -219,6 +172,9 @@ impl Report {
             ("decode", self.decode.as_ref().map(|value| json!(value))),
             ("documents", self.documents.as_ref().map(|value| json!(value))),
             ("chats", self.chats.as_ref().map(|value| json!(value))),
+            ("boxes", self.boxes.as_ref().map(|value| json!(value))),
+            ("attention_prefill", self.attention.as_ref().map(|(prefill, _)| json!(prefill))),
+            ("attention_documents", self.attention.as_ref().map(|(_, documents)| json!(documents))),
         ] {
             all.extend(value.map(|value| (name.to_owned(), value)));
         }
@@ -238,12 +194,11 @@ impl Report {
         if let Some(products) = &self.products {
             writeln!(out, "{}", products_table(products))?;
         }
+        if let Some(products) = &self.boxes {
+            writeln!(out, "products by boxes:\n{}", products_table(products))?;
+        }
         if let Some(shares) = &self.prefill {
-            writeln!(
-                out,
-                "{}",
-                shares_table(["prompt", "tokens/s", "of the peak"], shares, |s| s.throughput.prompt)
-            )?;
+            writeln!(out, "{}", prompts_table(shares))?;
         }
         if let Some(shares) = &self.decode {
             let head = ["answers", "tokens/s", "of the bandwidth"];
@@ -255,6 +210,10 @@ impl Report {
         let loads: Vec<&Load> = self.documents.iter().flatten().chain(&self.chats).collect();
         if !loads.is_empty() {
             writeln!(out, "{}", loads_table(&loads))?;
+        }
+        if let Some((prompts, documents)) = &self.attention {
+            writeln!(out, "attention by boxes:\n{}", prompts_table(prompts))?;
+            writeln!(out, "{}", loads_table(&documents.iter().collect::<Vec<_>>()))?;
         }
         Ok(())
     }
@@ -274,6 +233,10 @@ fn products_table(products: &[Product]) -> Table {
         ]);
     }
     table
+}
+
+fn prompts_table(prompts: &[Share]) -> Table {
+    shares_table(["prompt", "tokens/s", "of the peak"], prompts, |share| share.throughput.prompt)
 }
 
 fn shares_table(head: [&str; 3], shares: &[Share], key: impl Fn(&Share) -> usize) -> Table {
