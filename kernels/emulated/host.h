@@ -5,7 +5,7 @@
 // the toolkit's own __nv_bfloat16 and __half, and what kernels/mma.cuh (mma.h) and kernels/tma.cuh (tma.h) have. Shared
 // memory starts as NaN.
 //
-// Not offered: other inline PTX, clusters, textures. Not shown: the order of memory between blocks, and
+// Not offered: other inline PTX, clusters of more than two blocks, textures. Not shown: the order of memory between blocks, and
 // what fast-math intrinsics round. Build with -ffp-contract=off, or g++ may fuse what a kernel rounds apart.
 #pragma once
 #define HOST_KERNEL_TEST 1
