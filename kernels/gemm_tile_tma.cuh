@@ -1,7 +1,8 @@
 // The product of bf16 weights for many tokens on Hopper, with a warp group that copies and GROUPS that multiply: a tile
 // is TOKENS x 64 GROUPS, from stages of 64 values in shared memory. The sum is gemm.cuh's.
 //
-// Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, blocks in x as gemm_items.cuh has it.
+// Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, blocks in x as gemm_items.cuh has it; where PAIR, in
+// clusters of two in x.
 //
 // The last warp group's first thread asks for the boxes of a stage (tma.cuh) as soon as the warps that read the ring's
 // slot before have said that they are done (`empty`); the others wait until it has come (`full`). So the next tile's
@@ -29,6 +30,12 @@
 // A tile of 64 tokens is for decoding, where the weights' way from memory is what counts: 64 rows of o are 84 items with
 // 128 KiB of weights each on their way at a time, 8.6 us at 3 TB/s and 4 to begin and to meet. Not measured (gemm_bf16_32x64_split
 // 18.3, cuBLAS 11.7).
+//
+// In pairs (clusters of two blocks; gemm_items.cuh) each block asks for half of the weights' box, and both get it. Counted: a
+// block of 256x128 takes 40 KiB a stage from the second-level cache and not 48, one of 128x128 24 and not 32. At full rate
+// an H100's 132 blocks want 5,280 bytes a clock and not 6,336, or 6,336 and not 8,448. Public kernels of this shape go from 777
+// to 799 TFLOP/s with clusters of two and such copies. For it, a block waits for its mate where one is a ring ahead of the other,
+// and where tokens have an odd number of tiles a block multiplies zeros. Not measured.
 //
 // The tiles of 128 and 256 tokens have the plain kernel's bits on an H100, and of the products that were tuned with 128 rows and more, few were
 // faster otherwise (products/h100.txt); both was before sums stayed in registers.
@@ -64,7 +71,7 @@ struct TileTma {
     const int own = PAIR ? cluster_rank() * kCopied : 0;
     for (Items item(p, split); item.left(); item.next()) {
       const Corner corner = item.corner();
-      for (int k = item.begin(); k < item.end(); k += kDepth) {
+      const auto stage = [&](int k) {
         if constexpr (PAIR)
           mbarrier_wait_for_cluster(&ring.empty[ring.slot], ring.parity ^ 1);
         else
@@ -74,6 +81,12 @@ struct TileTma {
         tma_load(ring.stage(), x, full, k, corner.token);
         load_weights(ring.stage() + kTokenBytes + own * kRowBytes, full, k, corner.output + own);
         ring.next();
+      };
+      if constexpr (PAIR) {
+#pragma unroll 1  // or the compiler would need more registers than this thread has
+        for (int k = item.begin(); k < item.end(); k += kDepth) stage(k);
+      } else {
+        for (int k = item.begin(); k < item.end(); k += kDepth) stage(k);
       }
     }
   }

@@ -103,6 +103,13 @@ HOST_UNSEEN inline void have_come(Block& block, uint64_t* at, size_t bytes, bool
   settle_phase(block, at, b, site);
 }
 
+// Where bytes come, nobody has written since they were asked for: no thread, and no other copy.
+HOST_UNSEEN inline void require_untouched(const Block& block, const unsigned char* at, size_t bytes, Site site) {
+  const Unseen unseen;
+  if (!std::all_of(at, at + bytes, [](unsigned char v) { return v == 0xff; }))
+    block.fail(site.text() + ": something else was written where it was still on its way to");
+}
+
 // One box on its way.
 struct BoxCopy {
   TensorMap map;
@@ -143,6 +150,7 @@ struct BoxCopy {
   HOST_UNSEEN void bring(Block& block) const {
     const Unseen unseen;
     unsigned index[TensorMap::kMostRanks] = {};
+    require_untouched(block, to, bytes(), site);
     const size_t rows = bytes() / 128;
     for (size_t row = 0; row < rows; row++) {
       put_row(row, index);
@@ -198,6 +206,7 @@ inline void copy_bytes(void* to, const void* from, size_t bytes, uint64_t* barri
   const Unseen unseen;
   f.block->later([=](Block& b) {
     const Unseen unseen;
+    require_untouched(b, static_cast<const unsigned char*>(to), bytes, site);
     std::memcpy(to, from, bytes);
     have_come(b, barrier, bytes, false, site);
   });
