@@ -70,6 +70,7 @@ const std::map<std::string, Fault> faults = {
     {"bulk_odd_bytes", with_bulk(kBulkOddBytes)},
     {"bulk_too_many_bytes", with_bulk(kBulkTooManyBytes)},
     {"pair_no_wait_for_mate", with_pair(kNoWaitForMate)},
+    {"pair_no_meeting", with_pair(kNoMeeting)},
     {"pair_leaves_early", with_pair(kLeavesEarly)},
     {"pair_too_few_bytes", with_pair(kPairTooFewBytes)},
     {"pair_static", with_pair(kPairStatic)},

@@ -80,6 +80,7 @@ extern "C" __global__ void bulk(const float* x, float* y, int fault) {
 enum PairFault {
   kSoundPair,
   kNoWaitForMate,    // asks for the next row before the mate is done with the slot
+  kNoMeeting,        // begins before the mate's barriers are there
   kLeavesEarly,      // ends while the mate still arrives here
   kPairTooFewBytes,  // expects its own row alone
   kPairStatic,       // has static shared memory, which the emulator cannot give to both
@@ -102,7 +103,10 @@ extern "C" __global__ void pair(const __grid_constant__ CUtensorMap x, float* y,
   }
   __shared__ unsigned both;
   if (fault == kPairStatic) both = rank;
-  cluster_sync();
+  if (fault == kNoMeeting)
+    __syncthreads();
+  else
+    cluster_sync();
   if (threadIdx.x == 32) {
     for (int stage = 0; stage < 4; stage++) {
       const int slot = stage % 2;
