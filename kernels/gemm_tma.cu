@@ -7,8 +7,8 @@
 //                                               meet in the kernel where there are parts
 //
 //   gemm_bf16_tma_TxO_pair, gemm_silu_tma_TxO_pair, gemm_gelu_tma_TxO_pair
-//                                               by clusters of two blocks, who ask for half of the weights each: a box of w
-//                                               has half as many rows, or groups of eight pairs
+//                                               by clusters of two blocks, each of which asks for half of the weights: a box
+//                                               of w has half as many rows, or half as many eights where the gate follows
 //
 //   x  a tensor map of [M, K], boxes of 64 x T; w one of [N, K], boxes of 64 x O, or where the gate follows of
 //      [N / 16, 2, 8, K], boxes of 64 x 8 x 2 x O / 16,

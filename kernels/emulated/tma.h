@@ -1,9 +1,10 @@
 // The host's half of kernels/tma.cuh: barriers in shared memory that count arrivals and bytes, and copies of boxes of a
-// tensor, and of bytes in a row, into shared memory that say to such a barrier when they have come.
+// tensor, and of bytes in a row, into shared memory that say to such a barrier when they have come; in a cluster also into a
+// mate's.
 //
 // What hardware may do late is done as late as it may: what is asked for is poison from that moment on until nobody
 // can run without it (another order brings some earlier, and not in the order in which they were asked for). So a wait
-// that is missing shows, and so does a copy into a buffer that others still read.
+// that is missing shows, and so does a copy into a buffer that others still read, or that another copy is on its way to.
 #pragma once
 #include <cuda.h>
 

@@ -206,9 +206,11 @@ void cases_of_pairs(Tally& tally, const Kernel& k) {
   // three pairs; one tile alone.
   for (const unsigned order : {0u, 1u, 77u, 1234u}) {
     one_case(tally, k, 2 * t, o, 512, 512, 1, order);
-    one_case(tally, k, 2 * t + 3, o + 24, 784, 256, 1, order);
+    one_case(tally, k, 2 * t + 3, o + 24, 528, 256, 1, order);
   }
   one_case(tally, k, 4 * t + 1, 2 * o - 9, 768, 256, 3, 5);
+  // More pairs of tiles than lie together before the next outputs (corner_at).
+  if (t == 128) one_case(tally, k, 17 * t + 1, o + 5, 16, 512, 5, 77);
   for (const int K : {16, 272, 1104}) one_case(tally, k, t / 2 + 1, o + 5, K, 512, 2, 9);
   for (const unsigned order : {0u, 1u, 77u, 1234u}) one_gated_case(tally, k, t + 5, o / 2 + 8, 272, 1, order);
   one_gated_case(tally, k, 2 * t + 3, o / 2 + 16, 336, 2, 5);
