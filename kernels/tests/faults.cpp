@@ -72,6 +72,7 @@ const std::map<std::string, Fault> faults = {
     {"pair_no_wait_for_mate", with_pair(kNoWaitForMate)},
     {"pair_no_meeting", with_pair(kNoMeeting)},
     {"pair_leaves_early", with_pair(kLeavesEarly)},
+    {"pair_box_too_late", with_pair(kBoxTooLate)},
     {"pair_too_few_bytes", with_pair(kPairTooFewBytes)},
     {"pair_static", with_pair(kPairStatic)},
     {"pair_odd_grid", with_pair(kSoundPair, 3)},

@@ -128,6 +128,7 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   later "pair_no_wait_for_mate: named" finds "" pair_no_wait_for_mate 'written where it was still on its way to'
   later "pair_no_meeting: named" finds "" pair_no_meeting 'the barrier was not initialised'
   later "pair_leaves_early: named" finds "" pair_leaves_early 'which has ended'
+  later "pair_box_too_late: named" finds "" pair_box_too_late 'has ended'
   later "pair_too_few_bytes: named" finds "" pair_too_few_bytes 'more bytes than the barrier expects'
   later "pair_static: named" finds "" pair_static 'static shared memory in a cluster'
   later "pair_odd_grid: named" finds "" pair_odd_grid "no multiple of the cluster's"

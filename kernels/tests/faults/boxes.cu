@@ -82,6 +82,7 @@ enum PairFault {
   kNoWaitForMate,    // asks for the next row before the mate is done with the slot
   kNoMeeting,        // begins before the mate's barriers are there
   kLeavesEarly,      // ends while the mate still arrives here
+  kBoxTooLate,       // asks for a row for a mate that may have ended
   kPairTooFewBytes,  // expects its own row alone
   kPairStatic,       // has static shared memory, which the emulator cannot give to both
 };
@@ -131,6 +132,11 @@ extern "C" __global__ void pair(const __grid_constant__ CUtensorMap x, float* y,
   }
   __syncwarp();
   if (fault != kLeavesEarly) cluster_sync();
+  if (fault == kBoxTooLate && rank == 1 && threadIdx.x == 32) {
+    mbarrier_expect(&full[0], 128);
+    tma_load_to_cluster(ring, x, &full[0], 0, 0, 3);
+    mbarrier_wait(&full[0], 0);
+  }
 }
 
 // y[block] = the block's rank, after its mate has arrived at a barrier of its own. Pairs of 32 threads, 8 bytes of shared memory.
