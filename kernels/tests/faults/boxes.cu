@@ -76,3 +76,81 @@ extern "C" __global__ void bulk(const float* x, float* y, int fault) {
   __syncthreads();
   mbarrier_wait(full, 0);
 }
+
+enum PairFault {
+  kSoundPair,
+  kNoWaitForMate,    // asks for the next row before the mate is done with the slot
+  kNoMeeting,        // begins before the mate's barriers are there
+  kLeavesEarly,      // ends while the mate still arrives here
+  kBoxTooLate,       // asks for a row for a mate that may have ended
+  kPairTooFewBytes,  // expects its own row alone
+  kPairStatic,       // has static shared memory, which the emulator cannot give to both
+};
+
+// Eight rows of 64 bf16, those of x twice, each block half of them for both: y[rank][lane], each column's pair by a lane. A
+// ring of two slots of a row from each. Two blocks of 64 threads, of which thread 32 copies; 6,144 bytes of shared memory.
+extern "C" __global__ void pair(const __grid_constant__ CUtensorMap x, float* y, int fault) {
+  DYNAMIC_SHARED(unsigned char, shared);
+  unsigned char* const ring = shared + (1024 - reinterpret_cast<uintptr_t>(shared) % 1024) % 1024;
+  uint64_t* const full = reinterpret_cast<uint64_t*>(ring + 4096);
+  uint64_t* const empty = full + 2;
+  const unsigned rank = cluster_rank();
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < 2; s++) {
+      mbarrier_init(&full[s], 1);
+      mbarrier_init(&empty[s], fault == kNoWaitForMate ? 1 : 2);
+    }
+    mbarrier_publish();
+  }
+  __shared__ unsigned both;
+  if (fault == kPairStatic) both = rank;
+  if (fault == kNoMeeting)
+    __syncthreads();
+  else
+    cluster_sync();
+  if (threadIdx.x == 32) {
+    for (int stage = 0; stage < 4; stage++) {
+      const int slot = stage % 2;
+      mbarrier_wait_for_cluster(&empty[slot], stage / 2 % 2 ^ 1);
+      mbarrier_expect(&full[slot], fault == kPairTooFewBytes ? 64 : 256);
+      tma_load_to_cluster(ring + slot * 2048 + rank * 1024, x, &full[slot], 0, (2 * stage + rank) % 4, 3);
+    }
+  } else if (threadIdx.x < 32) {
+    float sum = 0.0f;
+    for (int stage = 0; stage < 4; stage++) {
+      const int slot = stage % 2;
+      mbarrier_wait(&full[slot], stage / 2 % 2);
+      for (int row = 0; row < 2; row++) {
+        const bf16* const values = reinterpret_cast<const bf16*>(ring + slot * 2048 + row * 1024);
+        sum = __fadd_rn(sum, __fadd_rn(widen(values[2 * threadIdx.x]), widen(values[2 * threadIdx.x + 1])));
+      }
+      __syncwarp();
+      const unsigned to = fault == kNoWaitForMate ? rank : threadIdx.x;
+      if (threadIdx.x < (fault == kNoWaitForMate ? 1 : 2)) mbarrier_arrive_at(&empty[slot], to);
+    }
+    y[rank * 32 + threadIdx.x] = fault == kPairStatic ? static_cast<float>(both) : sum;
+  }
+  __syncwarp();
+  if (fault != kLeavesEarly) cluster_sync();
+  if (fault == kBoxTooLate && rank == 1 && threadIdx.x == 32) {
+    mbarrier_expect(&full[0], 128);
+    tma_load_to_cluster(ring, x, &full[0], 0, 0, 3);
+    mbarrier_wait(&full[0], 0);
+  }
+}
+
+// y[block] = the block's rank, after its mate has arrived at a barrier of its own. Pairs of 32 threads, 8 bytes of shared memory.
+extern "C" __global__ void ranks(float* y) {
+  DYNAMIC_SHARED(uint64_t, met);
+  await_earlier();
+  const unsigned rank = cluster_rank();
+  if (threadIdx.x == 0) {
+    mbarrier_init(met, 1);
+    mbarrier_publish();
+  }
+  cluster_sync();
+  if (threadIdx.x == 0) mbarrier_arrive_at(met, rank ^ 1);
+  mbarrier_wait_for_cluster(met, 0);
+  if (threadIdx.x == 0) y[blockIdx.x] = static_cast<float>(rank);
+  cluster_sync();
+}
