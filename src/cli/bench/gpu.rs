@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     bench::{
         gpu::{self, Bench, Load, Peak, Product, Share, Sizes},
-        shapes::Shape,
+        shapes::{self, Shape},
     },
     cli::{args::EngineArgs, panel, table::Table},
     engine::{Device, DeviceError, Options},
@@ -17,9 +17,17 @@ use crate::{
 /// What is measured of a GPU.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// The model's shape; its weights are seeded numbers, made on the GPU. Behind a colon the format of single products'
-    /// weights: `bf16`, `q8_0`, `q4_k`, `q6_k`
-    #[arg(long, value_name = "NAME[:FORMAT]", default_value = "qwen2.5-7b", value_parser = known_shape)]
+    #[arg(
+        long,
+        value_name = "NAME[:FORMAT]",
+        default_value = "qwen2.5-7b",
+        value_parser = known_shape,
+        help = format!(
+            "The model's shape ({}); its weights are seeded numbers, made on the GPU. Behind a colon the format of \
+             single products' weights: bf16, q8_0, q4_k or q6_k",
+            shapes::names().join(", ")
+        )
+    )]
     shape: String,
     /// What to measure
     #[arg(
