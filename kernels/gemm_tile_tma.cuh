@@ -37,8 +37,8 @@
 // to 799 TFLOP/s with clusters of two and such copies. For it, a block waits for its mate where one is a ring ahead of the other,
 // and where tokens have an odd number of tiles a block multiplies zeros. Not measured.
 //
-// The tiles of 128 and 256 tokens have the plain kernel's bits on an H100, and of the products that were tuned with 128 rows and more, few were
-// faster otherwise (products/h100.txt); both was before sums stayed in registers.
+// The tiles of 128 and 256 tokens have the plain kernel's bits on an H100, and of the products that were tuned with 128 rows
+// and more, few were faster otherwise (products/h100.txt); both was before sums stayed in registers.
 //
 // Proved by kernels/tests/gemm_tma.cpp.
 #pragma once
