@@ -24,8 +24,9 @@
 // gate.cu's 97 MB are not moved, 55 us at 3 TB/s.
 //
 // Between the segments of an item, sums stay in registers where tiles have at most 128 tokens. Before, they went to y and came
-// back: 2,048 rows of a 7B's qkv, o and down moved 188, 147 and 264 MB beside their operands, 63, 49 and 88 us at 3 TB/s of
-// the 150, 115 and 505 that were measured (cuBLAS 87, 74, 425). Not measured since.
+// back, as those of tiles of 256 tokens still do: 2,048 rows of a 7B's qkv, o and down moved 188, 147 and 264 MB beside their
+// operands, 63, 49 and 88 us at 3 TB/s of the 150, 115 and 505 that were measured (cuBLAS 87, 74, 425; down by 256x128). Not
+// measured since.
 //
 // A tile of 64 tokens is for decoding, where the weights' way from memory is what counts: 64 rows of o are 84 items with
 // 128 KiB of weights each on their way at a time, 8.6 us at 3 TB/s and 4 to begin and to meet. Not measured (gemm_bf16_32x64_split

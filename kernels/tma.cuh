@@ -43,14 +43,14 @@ __device__ __forceinline__ void mbarrier_expect(uint64_t* at, unsigned bytes) {
           : "memory");
 }
 // Until the phase of this parity has ended. A barrier whose first phase has not ended counts as past the parity 1.
-__device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) {
-  TMA_PTX("{\n.reg .pred done;\n"
-          "again:\n"
-          "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
-          "@!done bra again;\n}\n" ::"r"(shared_address(at)),
-          "r"(parity)
-          : "memory");
-}
+#define MBARRIER_WAIT(at, parity, scope)                                                    \
+  TMA_PTX("{\n.reg .pred done;\n"                                                           \
+          "again:\n"                                                                        \
+          "mbarrier.try_wait.parity.acquire." scope ".shared::cta.b64 done, [%0], %1;\n"    \
+          "@!done bra again;\n}\n" ::"r"(shared_address(at)),                               \
+          "r"(parity)                                                                       \
+          : "memory")
+__device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) { MBARRIER_WAIT(at, parity, "cta"); }
 
 // Asks for the box at these elements, the innermost first; `barrier` gets its bytes. `to` is aligned to 1024 bytes.
 __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row) {
@@ -66,18 +66,18 @@ __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint6
           "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(half), "r"(eight)
           : "memory");
 }
-// Asks for bytes that lie one after another; `barrier` gets them. Both addresses and their number are multiples of 16.
-__device__ __forceinline__ void bulk_load(void* to, const void* from, unsigned bytes, uint64_t* barrier) {
-  TMA_PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(
-              shared_address(to)),
-          "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
-          : "memory");
-}
 __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row,
                                          int half, int eight, int head) {
   TMA_PTX("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];\n" ::
               "r"(shared_address(to)),
           "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(half), "r"(eight), "r"(head)
+          : "memory");
+}
+// Asks for bytes that lie one after another; `barrier` gets them. Both addresses and their number are multiples of 16.
+__device__ __forceinline__ void bulk_load(void* to, const void* from, unsigned bytes, uint64_t* barrier) {
+  TMA_PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(
+              shared_address(to)),
+          "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
           : "memory");
 }
 __device__ __forceinline__ void tma_prefetch(const CUtensorMap& map) {
@@ -109,14 +109,7 @@ __device__ __forceinline__ void mbarrier_arrive_at(uint64_t* at, unsigned rank) 
           : "memory");
 }
 // As mbarrier_wait, where threads of other blocks arrive.
-__device__ __forceinline__ void mbarrier_wait_for_cluster(uint64_t* at, unsigned parity) {
-  TMA_PTX("{\n.reg .pred done;\n"
-          "again:\n"
-          "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-          "@!done bra again;\n}\n" ::"r"(shared_address(at)),
-          "r"(parity)
-          : "memory");
-}
+__device__ __forceinline__ void mbarrier_wait_for_cluster(uint64_t* at, unsigned parity) { MBARRIER_WAIT(at, parity, "cluster"); }
 // As tma_load, to this place in each block of `mask` (bit r: rank r), where the barrier at this place gets its bytes: they may
 // come before that block has said to expect them.
 __device__ __forceinline__ void tma_load_to_cluster(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row,

@@ -2,7 +2,8 @@
 // in registers.
 //
 // On another generation's card these functions stop the kernel; under emulation each warp computes its 16 rows with
-// mma_bf16, from the same addresses: the two have the same bits, which a test on an H100 has shown.
+// mma_bf16, from the same addresses. With both operands in shared memory and d kept, the two have the same bits on an H100; the
+// other forms have not met one.
 //
 // Proved by kernels/tests/gemm.cpp, kernels/tests/wgmma.cpp.
 #pragma once

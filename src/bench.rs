@@ -34,7 +34,7 @@ pub enum Error {
     #[error("there is nothing to ask: the input is empty, or the method has no questions about it")]
     Nothing,
     #[error(
-        "`{name}` is not a shape; hint: {known}; with `:q8_0`, `:q4_k` or `:q6_k` behind it for single products"
+        "`{name}` is not a shape; hint: {known}; for products of quantised weights add `:q8_0`, `:q4_k` or `:q6_k`"
     )]
     Shape { name: String, known: String },
     #[error(transparent)]

@@ -8,17 +8,11 @@
 #include <vector>
 
 #include "../common.cuh"
+#include "../emulated/dice.h"
 #include "tally.h"
 
 // Numbers that depend on the seed alone.
-struct Random {
-  uint64_t state;
-  uint64_t next() {
-    uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-  }
+struct Random : host::Dice {
   // In 0..1.
   double uniform() { return double(next() >> 11) / double(uint64_t(1) << 53); }
   // In -2..2.

@@ -229,10 +229,10 @@ bench() {
 stage4() {
   local shapes=${STAGE_SHAPES:-qwen2.5-7b llama-3.1-8b qwen2.5-32b qwen2.5-14b qwen2.5-0.5b} shape
   if [ -n "$tiny" ]; then shapes=tiny; fi
-  for shape in $shapes; do bench "$shape" products,prefill,decode,documents,chats,attention; done
+  for shape in $shapes; do bench "$shape" products,prefill,decode,documents,chats,attention-tma; done
   local quantised=qwen2.5-72b:q4_k # what most labs can run on one card
   if [ -n "$tiny" ]; then quantised=tiny:q8_0; fi
-  bench $quantised products,boxes
+  bench $quantised products,products-tma
   if [ -z "$tiny" ] && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     step torch-gemm python3 scripts/peers/torch_gemm.py --shapes src/bench/shapes.json --names $shapes
     step continuous-batching python3 scripts/peers/continuous_batching.py --shapes src/bench/shapes.json \

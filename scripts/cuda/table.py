@@ -54,9 +54,9 @@ PARTS = {
     "decode": shares("answers", "batch", "bandwidth"),
     "documents": loads,
     "chats": loads,
-    "boxes": named("products by boxes", products),
-    "attention_prefill": named("attention by boxes", shares("prompt", "prompt", "peak")),
-    "attention_documents": named("attention by boxes", loads),
+    "products_tma": named("products by TMA kernels", products),
+    "attention_tma_prefill": named("with TMA attention", shares("prompt", "prompt", "peak")),
+    "attention_tma_documents": named("with TMA attention", loads),
 }
 
 

@@ -63,10 +63,10 @@ enum Part {
     Documents,
     /// Prompts of mixed lengths that share nothing
     Chats,
-    /// Products by kernels that copy boxes wherever there is one, measured before or not (compute capability 9.0)
-    Boxes,
-    /// Prompts and questions about documents, with attention by such kernels, which no run chooses yet
-    Attention,
+    /// Products by TMA kernels wherever there is one, and not only where the program's table names it (compute capability 9.0)
+    ProductsTma,
+    /// Prompts and questions about documents with TMA attention, which no run chooses yet (compute capability 9.0)
+    AttentionTma,
     /// Alone: the fastest kernel of each product, as the program's table of them has it
     Tune,
 }
@@ -80,10 +80,10 @@ struct Report {
     decode: Option<Vec<Share>>,
     documents: Option<Vec<Load>>,
     chats: Option<Load>,
-    /// Products by boxes.
-    boxes: Option<Vec<Product>>,
-    /// Prompts and documents with attention by boxes.
-    attention: Option<(Vec<Share>, Vec<Load>)>,
+    /// Products by TMA kernels.
+    products_tma: Option<Vec<Product>>,
+    /// Prompts and documents with TMA attention.
+    attention_tma: Option<(Vec<Share>, Vec<Load>)>,
 }
 
 fn known_shape(name: &str) -> Result<String, String> {
@@ -116,13 +116,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let with = |change: fn(&Device) -> Device| Options { device: change(&options.device), ..options.clone() };
     let [multiplying, attending] = [gpu::with_products_by_boxes, gpu::with_attention_by_boxes].map(with);
     let [multiplying, attending] = [&multiplying, &attending].map(|options| bench.over(options));
-    let is_product = |part: &Part| matches!(part, Part::Products | Part::Boxes);
-    if shape.is_quantised() && !args.parts.iter().all(is_product) {
-        bail!(
-            "`--shape {}` has a format, which single products alone are measured in\nhint: add `--parts products`",
-            shape.name
-        );
-    }
+    check_parts(&args.parts, &bench)?;
     if args.parts.contains(&Part::Tune) {
         if args.parts.len() > 1 || args.json {
             bail!("`--parts tune` prints the lines of a table, and nothing beside them");
@@ -142,8 +136,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         decode: wants(Part::Decode).then(|| bench.decode(peak)).transpose()?,
         documents: wants(Part::Documents).then(|| bench.documents()).transpose()?,
         chats: wants(Part::Chats).then(|| bench.chats()).transpose()?,
-        boxes: (wants(Part::Boxes) && gpus.len() == 1).then(|| multiplying.products(peak)).transpose()?,
-        attention: wants(Part::Attention)
+        products_tma: (wants(Part::ProductsTma) && gpus.len() == 1)
+            .then(|| multiplying.products(peak))
+            .transpose()?,
+        attention_tma: wants(Part::AttentionTma)
             .then(|| Ok::<_, crate::bench::Error>((attending.prefill(peak)?, attending.documents()?)))
             .transpose()?,
     };
@@ -152,6 +148,25 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     }
     report.print(&shape, out)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses what this GPU or this shape has not.
+fn check_parts(parts: &[Part], bench: &Bench<'_>) -> Result<()> {
+    let needs_tma = |part: &Part| matches!(part, Part::ProductsTma | Part::AttentionTma);
+    if !bench.gpu.runs_boxes() && parts.iter().any(needs_tma) {
+        bail!(
+            "{} has no TMA, which needs compute capability 9.0\nhint: leave out `products-tma` and `attention-tma`",
+            bench.gpu.name()
+        );
+    }
+    let is_product = |part: &Part| matches!(part, Part::Products | Part::ProductsTma);
+    if bench.shape.is_quantised() && !parts.iter().all(is_product) {
+        bail!(
+            "`--shape {}` has a weight format, and only products are measured with one\nhint: add `--parts products`",
+            bench.shape.name
+        );
+    }
+    Ok(())
 }
 
 /// Why there is nothing to measure. What a run would do instead, on a CPU, is none of it.
@@ -180,9 +195,9 @@ impl Report {
             ("decode", self.decode.as_ref().map(|value| json!(value))),
             ("documents", self.documents.as_ref().map(|value| json!(value))),
             ("chats", self.chats.as_ref().map(|value| json!(value))),
-            ("boxes", self.boxes.as_ref().map(|value| json!(value))),
-            ("attention_prefill", self.attention.as_ref().map(|(prefill, _)| json!(prefill))),
-            ("attention_documents", self.attention.as_ref().map(|(_, documents)| json!(documents))),
+            ("products_tma", self.products_tma.as_ref().map(|value| json!(value))),
+            ("attention_tma_prefill", self.attention_tma.as_ref().map(|(prefill, _)| json!(prefill))),
+            ("attention_tma_documents", self.attention_tma.as_ref().map(|(_, documents)| json!(documents))),
         ] {
             all.extend(value.map(|value| (name.to_owned(), value)));
         }
@@ -202,8 +217,8 @@ impl Report {
         if let Some(products) = &self.products {
             writeln!(out, "{}", products_table(products))?;
         }
-        if let Some(products) = &self.boxes {
-            writeln!(out, "products by boxes:\n{}", products_table(products))?;
+        if let Some(products) = &self.products_tma {
+            writeln!(out, "products by TMA kernels:\n{}", products_table(products))?;
         }
         if let Some(shares) = &self.prefill {
             writeln!(out, "{}", prompts_table(shares))?;
@@ -219,8 +234,8 @@ impl Report {
         if !loads.is_empty() {
             writeln!(out, "{}", loads_table(&loads))?;
         }
-        if let Some((prompts, documents)) = &self.attention {
-            writeln!(out, "attention by boxes:\n{}", prompts_table(prompts))?;
+        if let Some((prompts, documents)) = &self.attention_tma {
+            writeln!(out, "with TMA attention:\n{}", prompts_table(prompts))?;
             writeln!(out, "{}", loads_table(&documents.iter().collect::<Vec<_>>()))?;
         }
         Ok(())

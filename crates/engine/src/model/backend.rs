@@ -185,21 +185,6 @@ pub trait Backend: Send + Sync + Sized + 'static {
         qkv: &Self::Linear,
         norms: HeadNorms<'_, Self::Vector>,
         reach: Reach,
-    ) -> Result<Self::Queries, Error> {
-        let qkv = self.product(h, qkv)?; // [rows, (heads + 2 kv heads) head_dim]
-        self.rotate_and_store(layer, qkv, norms, reach)
-    }
-
-    /// Norms and turns the heads of `qkv`, writes keys and values to one layer of the cache, gives the queries.
-    ///
-    /// # Errors
-    /// The device fails.
-    fn rotate_and_store(
-        &mut self,
-        layer: usize,
-        qkv: Self::Product,
-        norms: HeadNorms<'_, Self::Vector>,
-        reach: Reach,
     ) -> Result<Self::Queries, Error>;
 
     /// Only the wanted rows of the stream and of the queries.

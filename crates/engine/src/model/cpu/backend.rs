@@ -192,13 +192,15 @@ impl Backend for Cpu {
         self.norm(x, next)
     }
 
-    fn rotate_and_store(
+    fn project(
         &mut self,
         layer: usize,
-        qkv: Self::Product,
+        h: &Self::Input,
+        qkv: &Self::Linear,
         (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
         reach: Reach,
     ) -> Result<Self::Queries, Error> {
+        let qkv = self.product(h, qkv)?;
         let Ok([mut q, mut k, v]) = <[Floats; 3]>::try_from(qkv) else {
             return Err(Error::Step("queries, keys and values were expected".into()));
         };

@@ -382,16 +382,6 @@ impl Backend for Cuda {
             return Ok(queries);
         }
         let qkv = self.product(h, qkv)?;
-        self.rotate_and_store(layer, qkv, norms, reach)
-    }
-
-    fn rotate_and_store(
-        &mut self,
-        layer: usize,
-        qkv: Self::Product,
-        norms: HeadNorms<'_, Self::Vector>,
-        reach: Reach,
-    ) -> Result<Self::Queries, model::Error> {
         Ok(self.turn(layer, &qkv, norms, reach)?)
     }
 

@@ -174,11 +174,17 @@ impl Gpu {
         Self { apart: false, ..self.clone() }
     }
 
+    /// Whether it runs kernels that copy boxes.
+    #[must_use]
+    pub fn runs_boxes(&self) -> bool {
+        products::Kernels::of(self.inner.capability) == products::Kernels::Hopper
+    }
+
     /// The same GPU with products by these kernels, where it runs them. It moves no bit; for finding faults.
     #[must_use]
     pub fn with_products_by(&self, kernels: products::Kernels) -> Self {
         let own = products::Kernels::of(self.inner.capability);
-        let runs = own == products::Kernels::Hopper || kernels == products::Kernels::Fast;
+        let runs = self.runs_boxes() || kernels == products::Kernels::Fast;
         Self { products_by: if runs { kernels } else { own }, ..self.clone() }
     }
 
@@ -186,8 +192,7 @@ impl Gpu {
     /// them. It moves no bit; the kernels have not been measured, so no run asks for them.
     #[must_use]
     pub fn with_attention_by_boxes(&self) -> Self {
-        let runs = products::Kernels::of(self.inner.capability) == products::Kernels::Hopper;
-        let attention_by = if runs { products::Kernels::Boxes } else { self.attention_by };
+        let attention_by = if self.runs_boxes() { products::Kernels::Boxes } else { self.attention_by };
         Self { attention_by, ..self.clone() }
     }
 

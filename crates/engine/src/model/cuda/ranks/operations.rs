@@ -155,19 +155,6 @@ impl Backend for Ranks {
         })
     }
 
-    fn rotate_and_store(
-        &mut self,
-        layer: usize,
-        qkv: Self::Product,
-        (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
-        reach: Reach,
-    ) -> Result<Self::Queries, model::Error> {
-        self.each_mut(|i, cuda| {
-            let norms = (q_norm.map(|norm| &norm[i]), k_norm.map(|norm| &norm[i]));
-            cuda.rotate_and_store(layer, qkv[i], norms, reach)
-        })
-    }
-
     fn take_wanted(
         &mut self,
         x: Self::Stream,
