@@ -29,6 +29,7 @@ mod meta_cli;
 mod meta_documents;
 mod meta_standards;
 mod probe;
+mod reports;
 mod run;
 mod run_binary;
 mod run_growth;

@@ -29,7 +29,7 @@ pub use self::{
         settings, show, show_question, strict_answer, verdict,
     },
     moody::Moody,
-    real::{not_checked, published_data},
+    real::{not_checked, published_data, report},
     rule::{Rule, Sampled},
     script::{Script, Short},
     segments::{bank, document, segment, segments, translation},

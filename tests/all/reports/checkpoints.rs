@@ -1,0 +1,1 @@
+//! Folders of safetensors whose settings stand where a public file has them.

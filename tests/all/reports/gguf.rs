@@ -1,0 +1,1 @@
+//! GGUF files: in parts, and of types that are not read.

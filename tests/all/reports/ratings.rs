@@ -1,0 +1,1 @@
+//! Ratings of people, and forms that annotation tools write.

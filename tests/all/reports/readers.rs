@@ -1,0 +1,1 @@
+//! Texts, tables and score files as other programs write them.

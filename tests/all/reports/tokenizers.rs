@@ -1,0 +1,1 @@
+//! Tokenizers that look at a piece's place in the text.
