@@ -330,6 +330,7 @@ impl Llm for Parrot {
                 text: text.clone(),
                 tokens: Vec::new(),
                 reading: None,
+                is_chance: false,
                 usage: tribunal::llm::Usage::default(),
             })
             .collect())

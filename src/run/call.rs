@@ -79,6 +79,9 @@ pub struct Spelled {
     /// The same among the tokens that the form allowed; empty where it allowed everything.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "logprobs")]
     pub masked_logprobs: Vec<f64>,
+    /// Whether the text carries no signal of the model: see [`llm::is_chance`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_chance: bool,
 }
 
 /// Log-probabilities as JSON has them, which writes that of the impossible, minus infinity, as `null`.
@@ -121,7 +124,7 @@ impl CallLine {
             content: Some(Content {
                 chat: call.chat,
                 sampling: call.sampling,
-                spelled: Spelled::of(&call.reply.tokens),
+                spelled: Spelled::of(&call.reply.tokens, call.reply.is_chance),
                 reply: call.reply.text,
                 scored: call.scored.into_iter().map(Continuation::of).collect(),
             }),
@@ -139,7 +142,9 @@ impl CallLine {
     pub fn answer(&self) -> Option<Reply> {
         let Content { reply, spelled, .. } = self.content.as_ref()?;
         let (text, tokens) = (reply.clone(), spelled.tokens());
-        Some(Reply { text, tokens, finish: self.finish, usage: self.usage, prompt_ids: Vec::new() })
+        let is_chance = spelled.is_chance;
+        let (finish, usage) = (self.finish, self.usage);
+        Some(Reply { text, tokens, finish, usage, is_chance, prompt_ids: Vec::new() })
     }
 }
 
@@ -158,7 +163,7 @@ impl Content {
 impl Spelled {
     /// The columns of these tokens.
     #[must_use]
-    pub fn of(tokens: &[Token]) -> Self {
+    pub fn of(tokens: &[Token], is_chance: bool) -> Self {
         let is_masked = tokens.iter().any(|t| t.masked_logprob.to_bits() != t.logprob.to_bits());
         let masked = tokens.iter().filter(|_| is_masked).map(|token| token.masked_logprob);
         Self {
@@ -166,6 +171,7 @@ impl Spelled {
             pieces: tokens.iter().map(|token| token.text.clone()).collect(),
             logprobs: tokens.iter().map(|token| token.logprob).collect(),
             masked_logprobs: masked.collect(),
+            is_chance,
         }
     }
 
@@ -189,7 +195,8 @@ impl Spelled {
 
 impl Continuation {
     fn of(scored: Scored) -> Self {
-        Self { spelled: Spelled::of(&scored.tokens), text: scored.text, reading: scored.reading }
+        let spelled = Spelled::of(&scored.tokens, scored.is_chance);
+        Self { spelled, text: scored.text, reading: scored.reading }
     }
 
     /// The continuation as the judge got it.
@@ -199,6 +206,7 @@ impl Continuation {
             text: self.text.clone(),
             tokens: self.spelled.tokens(),
             reading: self.reading.clone(),
+            is_chance: self.spelled.is_chance,
             usage: Usage::default(),
         }
     }
@@ -225,6 +233,7 @@ mod tests {
             text: "7".into(),
             tokens: vec![token(7, "7", f64::NEG_INFINITY, f64::NEG_INFINITY)],
             reading: None,
+            is_chance: false,
             usage: Usage::default(),
         };
         Call {

@@ -53,6 +53,8 @@ pub enum Status {
     Unparsable,
     Refused,
     Truncated,
+    /// A form made the answer, not the model.
+    NoSignal,
     TooLong,
     /// There is no text to judge: judging again would change nothing.
     Empty,
@@ -69,6 +71,7 @@ impl Status {
             Self::Unparsable => "unparsable",
             Self::Refused => "refused",
             Self::Truncated => "truncated",
+            Self::NoSignal => "no_signal",
             Self::TooLong => "too_long",
             Self::Empty => "empty",
             Self::Failed => "failed",
@@ -80,7 +83,7 @@ impl Status {
     /// Whether the model's answer is at fault, so that another answer might do.
     #[must_use]
     pub fn is_of_the_answer(self) -> bool {
-        matches!(self, Self::Unparsable | Self::Refused | Self::Truncated)
+        matches!(self, Self::Unparsable | Self::Refused | Self::Truncated | Self::NoSignal)
     }
 }
 
@@ -90,6 +93,7 @@ impl From<&judges::Error> for Status {
             judges::Error::Unparsable(_) => Self::Unparsable,
             judges::Error::Refused(_) => Self::Refused,
             judges::Error::Truncated(_) => Self::Truncated,
+            judges::Error::NoSignal(_) => Self::NoSignal,
             judges::Error::TooLong(_) => Self::TooLong,
             judges::Error::Empty(_) => Self::Empty,
             judges::Error::Failed(_) => Self::Failed,

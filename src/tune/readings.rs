@@ -16,7 +16,7 @@ use super::{Error, io};
 use crate::{
     digest, files,
     judges::{in_parallel, probe, prompt::Prompts},
-    llm::{Chat, Llm, States},
+    llm::{self, Chat, Llm, States},
     segment::Segment,
 };
 
@@ -45,11 +45,26 @@ struct Layer {
 
 /// One line of the index; its states follow those of the line before it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Line {
     /// Of prompt and text.
     key: String,
     ends: Vec<usize>,
     logprobs: Vec<f64>,
+    /// Of the fields above and of the states' bytes.
+    sha256: String,
+}
+
+impl Line {
+    /// What `sha256` says of a whole reading.
+    fn checksum(key: &str, ends: &[usize], logprobs: &[f64], states: &[u8]) -> String {
+        let mut hash = Sha256::new();
+        hash.update(format!("{key} {} {}\n", ends.len(), logprobs.len()));
+        ends.iter().for_each(|end| hash.update((*end as u64).to_le_bytes()));
+        logprobs.iter().for_each(|logprob| hash.update(logprob.to_le_bytes()));
+        hash.update(states);
+        digest::hex(&hash.finalize()[..16])
+    }
 }
 
 /// A translation that was read.
@@ -70,7 +85,10 @@ fn key(chat: &Chat, text: &str) -> String {
 }
 
 impl Layer {
-    /// Opens the files, or makes them. What stands behind the last whole reading is dropped.
+    /// Opens the files, or makes them. A reading that was cut off while it was being written is dropped.
+    ///
+    /// # Errors
+    /// A line in front of the last one that is no reading.
     fn open(folder: &Path, name: &str, depth: usize, hidden: usize) -> Result<Self, Error> {
         let index = folder.join(format!("readings-{name}-{depth}.jsonl"));
         let path = folder.join(format!("readings-{name}-{depth}.bf16"));
@@ -80,9 +98,10 @@ impl Layer {
         if index.exists() {
             let mut reader = BufReader::new(File::open(&index).map_err(io(&index))?);
             let mut text = String::new();
-            while reader.read_line(&mut text).map_err(io(&index))? > 0 {
-                let line = if text.ends_with('\n') { serde_json::from_str::<Line>(&text).ok() } else { None };
-                let Some(line) = line else { break };
+            while reader.read_line(&mut text).map_err(io(&index))? > 0 && text.ends_with('\n') {
+                let line = serde_json::from_str::<Line>(&text);
+                let line =
+                    line.map_err(|error| damaged(&index, known.len() + 1, &format!("no reading: {error}")))?;
                 let bytes = (line.ends.len() * hidden * 2) as u64;
                 if end + bytes > there {
                     break;
@@ -104,8 +123,9 @@ impl Layer {
             return Ok(());
         }
         let bytes: Vec<u8> = values.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect();
-        let logprobs = states.tokens.iter().map(|token| token.logprob).collect();
-        let line = Line { key: key.to_owned(), ends: states.ends.clone(), logprobs };
+        let logprobs: Vec<f64> = states.tokens.iter().map(|token| token.logprob).collect();
+        let sha256 = Line::checksum(key, &states.ends, &logprobs, &bytes);
+        let line = Line { key: key.to_owned(), ends: states.ends.clone(), logprobs, sha256 };
         let text = serde_json::to_string(&line).map_err(|e| Error::Unsuitable(e.to_string()))? + "\n";
         self.states.seek(SeekFrom::Start(self.end)).map_err(io(&self.index))?;
         self.states.write_all(&bytes).map_err(io(&self.index))?;
@@ -125,8 +145,18 @@ impl Layer {
         let mut bytes = vec![0; line.ends.len() * hidden * 2];
         self.states.seek(SeekFrom::Start(*at)).map_err(io(&self.index))?;
         self.states.read_exact(&mut bytes).map_err(io(&self.index))?;
+        if Line::checksum(&line.key, &line.ends, &line.logprobs, &bytes) != line.sha256 {
+            let place = self.known.values().filter(|(start, _)| start < at).count() + 1;
+            return Err(damaged(&self.index, place, "the reading has changed since it was written"));
+        }
         Ok((bytes.as_chunks::<2>().0.iter().map(|two| bf16::from_le_bytes(*two).to_f32()).collect(), line))
     }
+}
+
+/// An index, or its states, that cannot be what was written.
+fn damaged(index: &Path, line: usize, what: &str) -> Error {
+    let reason = format!("{what}\nhint: remove this file; its translations are then read again");
+    Error::Line { path: index.into(), line, reason }
 }
 
 impl Readings {
@@ -145,6 +175,16 @@ impl Readings {
         self.layers.iter().all(|layer| layer.known.contains_key(key))
     }
 
+    /// The name of a translation that has not been read, the same for equal texts under equal prompts; `None` for one that
+    /// has.
+    ///
+    /// # Errors
+    /// A prompt that cannot be filled in.
+    pub fn unread(&self, prompts: &Prompts, segment: &Segment) -> Result<Option<String>, Error> {
+        let key = key(&chat(prompts, segment)?, &probe::text(segment));
+        Ok(Some(key).filter(|key| !self.knows(key)))
+    }
+
     /// How many of these have not been read yet.
     ///
     /// # Errors
@@ -152,13 +192,13 @@ impl Readings {
     pub fn n_missing(&self, prompts: &Prompts, segments: &[&Segment]) -> Result<usize, Error> {
         let mut missing = 0;
         for segment in segments {
-            let known = self.knows(&key(&chat(prompts, segment)?, &probe::text(segment)));
-            missing += usize::from(!known);
+            missing += usize::from(self.unread(prompts, segment)?.is_some());
         }
         Ok(missing)
     }
 
-    /// Reads what is not known yet; `progress` hears how many of all are done.
+    /// Reads what is not known yet; `progress` hears how many of all are done. A translation that does not fit the model's
+    /// context stays unread.
     ///
     /// # Errors
     /// The model fails, or a file cannot be written.
@@ -183,7 +223,11 @@ impl Readings {
         for (i, batch) in new.chunks(BATCH).enumerate() {
             let read = in_parallel(batch, |_, (chat, text)| llm.states(chat, text, &depths));
             for ((chat, text), states) in batch.iter().zip(read) {
-                let (key, states) = (key(chat, text), states?);
+                let states = match states {
+                    Err(llm::Error::TooLong { .. }) => continue,
+                    states => states?,
+                };
+                let key = key(chat, text);
                 for (layer, values) in self.layers.iter_mut().zip(&states.states) {
                     layer.keep(&key, &states, values)?;
                 }

@@ -241,11 +241,11 @@ fn shards_are_joined_from_what_they_say_they_are() {
     let (code, text) = merged(&small, "input", &[]);
     assert!(code == 2 && text.contains("input.jsonl") && text.contains("but `run.json` says"), "{text}");
     fs::write(small.at("1of2/input.jsonl"), input).unwrap();
-    let prompt = small.read("1of2/materials/prompts/gemba_da/paper.j2");
-    fs::write(small.at("1of2/materials/prompts/gemba_da/paper.j2"), "Another").unwrap();
+    let prompt = small.read("1of2/materials/prompts/gemba_scales/sqm.j2");
+    fs::write(small.at("1of2/materials/prompts/gemba_scales/sqm.j2"), "Another").unwrap();
     let (code, text) = merged(&small, "prompt", &[]);
     assert!(code == 2 && text.contains("is not what `run.json` says"), "{text}");
-    fs::write(small.at("1of2/materials/prompts/gemba_da/paper.j2"), prompt).unwrap();
+    fs::write(small.at("1of2/materials/prompts/gemba_scales/sqm.j2"), prompt).unwrap();
 }
 
 #[test]

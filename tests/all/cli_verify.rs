@@ -68,13 +68,13 @@ fn every_change_is_found_and_named() {
         input.1
     );
     let material =
-        changed(&small, "out/materials/prompts/gemba_da/paper.j2", "Score", "Rate", &["--without-model"]);
+        changed(&small, "out/materials/prompts/gemba_scales/sqm.j2", "Score", "Rate", &["--without-model"]);
     assert!(
         material.0 == 1 && material.1.contains("run.json: the signature's field `prompts`"),
         "{}",
         material.1
     );
-    assert!(material.1.contains("the sha256 of the prompt file `gemba_da/paper.j2`"), "{}", material.1);
+    assert!(material.1.contains("the sha256 of the prompt file `gemba_scales/sqm.j2`"), "{}", material.1);
     let signature = changed(&small, "out/run.json", "\"seed\":\"0\"", "\"seed\":\"1\"", &["--without-model"]);
     assert!(signature.0 == 1 && signature.1.contains("the signature's field `seed`"), "{}", signature.1);
     let summary = changed(&small, "out/summary.json", "\"units\": 6", "\"units\": 7", &["--without-model"]);
@@ -96,11 +96,11 @@ fn options_that_are_gone_are_named() {
         ("gemba-mqm:form=json,score=expected", "`score=expected` is the mean of the quality score"),
     ] {
         let (code, text) =
-            changed(&small, "out/run.json", "gemba-da:score=expected", method, &["--without-model"]);
+            changed(&small, "out/run.json", "gemba-sqm:score=expected", method, &["--without-model"]);
         assert!(code == 2 && text.contains(reason), "{method}: {text}");
     }
     let run = small.read("out/run.json");
-    fs::write(small.at("out/run.json"), run.replacen("gemba-da:score=expected", "fsp:threshold=x", 1))
+    fs::write(small.at("out/run.json"), run.replacen("gemba-sqm:score=expected", "fsp:threshold=x", 1))
         .unwrap();
     let (code, text) = said(small.tribunal(&["rerun", "out", "--out", "again"]));
     assert!(code == 2 && text.contains("`fsp` has no option `threshold`"), "{text}");
@@ -166,7 +166,7 @@ fn what_run_json_says_of_the_run() {
     let names: Vec<&str> =
         model["files"].as_array().unwrap().iter().map(|f| f["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]);
-    assert_eq!(run["origin"]["prompts"][0]["name"], "gemba_da/paper.j2");
+    assert_eq!(run["origin"]["prompts"][0]["name"], "gemba_scales/sqm.j2");
     assert_eq!(run["origin"]["materials"][0]["kept"], "materials/prompts");
     for hash in
         [&run["input"]["sha256"], &model["files"][1]["sha256"], &run["origin"]["prompts"][0]["sha256"]]

@@ -187,7 +187,7 @@ fn every_file_is_missed_and_so_is_its_end() {
         ("summary.json", "summary.json: a file of every run that is finished"),
         ("calls.jsonl", "a question of"),
         ("input.jsonl", "input.jsonl: the copy of the input"),
-        ("materials/prompts/gemba_da/paper.j2", "no file in `out/materials/prompts`"),
+        ("materials/prompts/gemba_scales/sqm.j2", "no file in `out/materials/prompts`"),
     ] {
         let path = small.at("out").join(file);
         let before = fs::read(&path).unwrap();

@@ -9,7 +9,7 @@ pub use tribunal_testing::*;
 
 pub use self::{
     gguf::{gguf, gguf_of_heads},
-    noise::{Babble, Collector, Within, tiny_engine},
+    noise::{Babble, Collector, Noise, Within, tiny_engine},
     small_run::{SmallRun, said},
     tiny_judge::{Numbers, TinyJudge, models, options, panel},
 };

@@ -83,7 +83,7 @@ fn templates_grow_nowhere() {
         Value::String(format!("{{{{ {}1 }}}}", "1 + ".repeat(100_000))),
     ));
     assert!(grown.contains("in one pair of brackets"), "{grown}");
-    fs::write(small.at("prompts/gemba_da/paper.j2"), grows).unwrap();
+    fs::write(small.at("prompts/gemba_scales/sqm.j2"), grows).unwrap();
     let (code, text) = said(small.score("prompted", &[]));
     assert!(code != 0 && text.contains("makes more than"), "{text}");
 }
@@ -138,7 +138,7 @@ fn pages_of_thousands_of_systems_are_made() {
 #[test]
 fn prompts_that_never_end_are_refused() {
     let small = SmallRun::new(1);
-    let prompt = small.at("prompts/gemba_da/paper.j2");
+    let prompt = small.at("prompts/gemba_scales/sqm.j2");
     fs::write(&prompt, "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}")
         .unwrap();
     let (code, text) = said(small.score("out", &[]));

@@ -8,7 +8,7 @@ use tribunal::{
     llm::Sampling,
 };
 
-use crate::fakes::{Babble, Within, document, judge, judged, tiny_engine};
+use crate::fakes::{Babble, Noise, Within, document, judge, judged, tiny_engine};
 
 /// Every verdict is there, or its answer was cut.
 fn check(name: &str, judge: &Built, llm: &Arc<Babble>) {
@@ -131,7 +131,8 @@ fn answers_hold_by_construction_with_a_model_of_noise() {
     let mut shown = String::new();
     for request in ["rate:rounds=2,expected=on", "difficulty", "thinking:budget=20"] {
         let judge = registry::build(request, &settings).unwrap();
-        let panel = Panel::new(engine.clone(), Sampling { temperature: 1.0, seed: 3, ..Sampling::default() });
+        let noise = Arc::new(Noise(engine.clone()));
+        let panel = Panel::new(noise, Sampling { temperature: 1.0, seed: 3, ..Sampling::default() });
         let (mut verdicts, calls) = judged(&judge, &panel, &document()[..1]);
         let verdict = verdicts.remove(0);
         // Noise fills every string, so that a budget may end an answer; what it says always has its form.

@@ -28,6 +28,7 @@ mod likelihood;
 mod meta_cli;
 mod meta_documents;
 mod meta_standards;
+mod no_signal;
 mod probe;
 mod reports;
 mod run;

@@ -68,6 +68,24 @@ fn a_fit_is_made_used_and_verified() {
     assert_eq!(code, 0, "{text}");
     assert_eq!(small.read("fit.json"), small.read("again.json"));
 
+    // Readings that have changed are found, wherever it is.
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let whole = fs::read(&path).unwrap();
+        for place in [whole.len() / 7, whole.len() / 3, whole.len() / 2] {
+            let mut bytes = whole.clone();
+            bytes[place] = if bytes[place] == b'1' { b'2' } else { b'1' };
+            fs::write(&path, bytes).unwrap();
+            let (code, text) = fit(&small, "again.json", &[]);
+            assert!(
+                code == 2 && text.contains("hint: remove this file"),
+                "{place} of {}: {text}",
+                path.display()
+            );
+        }
+        fs::write(&path, whole).unwrap();
+    }
+
     let score = |out: &str, more: &[&str]| {
         let mut command = small.tribunal(&["score", "--input", "input.jsonl", "--out", out, "--quiet"]);
         command.args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB"]).arg("--model").args(more);

@@ -93,7 +93,7 @@ fn killed_at_any_moment_and_continued_in_any_layout() {
 #[test]
 fn a_copy_that_was_being_written_is_no_file_of_the_run() {
     let small = SmallRun::new(1);
-    let copies = small.at("out/materials/prompts/gemba_da");
+    let copies = small.at("out/materials/prompts/gemba_scales");
     fs::create_dir_all(&copies).unwrap();
     fs::write(copies.join(".paper.j2.aB3dE6.new"), "{{ sou").unwrap();
     said(small.score("out", &[]));

@@ -116,7 +116,7 @@ fn tiny(argv: &str) -> Session {
 fn a_judge_that_was_interrupted_judges_as_a_new_one() {
     let small = SmallRun::new(4);
     let argv = format!(
-        "tribunal score --method gemba-da --prompts {} --max-tokens 24 --kv-cache 8MiB --batch 4",
+        "tribunal score --method gemba-sqm --prompts {} --max-tokens 24 --kv-cache 8MiB --batch 4",
         small.at("prompts").display()
     );
     let input = small.at("input.jsonl");

@@ -5,12 +5,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+mod chance;
 mod layout;
 mod lens;
 mod seen;
 mod stop;
 mod written;
 
+pub use chance::is_chance;
 pub use layout::Layout;
 pub use lens::{Lens, Reading, States};
 pub use seen::Seen;
@@ -288,6 +290,9 @@ pub struct Reply {
     pub tokens: Vec<Token>,
     pub finish: Finish,
     pub usage: Usage,
+    /// Whether it carries no signal of the model: see [`is_chance`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_chance: bool,
     /// Ids of the prompt as the model read it; filled for `tribunal ask` and in `weigh`, else empty.
     #[serde(skip)]
     pub prompt_ids: Vec<u32>,
@@ -383,6 +388,9 @@ pub struct Scored {
     /// What a lens showed of it, where it was read through one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<Reading>,
+    /// Whether its log-probability carries no signal of the model: see [`is_chance`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_chance: bool,
     #[serde(skip)]
     pub usage: Usage,
 }
@@ -409,6 +417,12 @@ pub enum Error {
     Template(String),
     #[error("hidden states after {depth} layers of a model with {n_layers}; hint: ask for 1 to {}", n_layers.saturating_sub(1))]
     Depth { depth: usize, n_layers: usize },
+    /// A form made the answer, not the model: see [`is_chance`].
+    #[error(
+        "the model gives the answer no more probability than tokens drawn at random would have; hint: are its weights \
+         whole, and is its chat template the right one?"
+    )]
+    NoSignal,
     #[error("the engine failed: {0}")]
     Engine(String),
     /// Nothing can be asked any more: the device is lost, or its thread has ended.

@@ -49,7 +49,9 @@ use std::{
 
 use crate::{
     files::Stamp,
-    llm::{self, Chat, Counter, Finish, Form, Lens, Llm, Reply, Sampling, Scored, States, Stop, Usage},
+    llm::{
+        self, Chat, Counter, Finish, Form, Lens, Llm, Reply, Sampling, Scored, States, Stop, Token, Usage,
+    },
     model::Weights,
     signature::Signature,
 };
@@ -276,6 +278,11 @@ impl Engine {
         self.loaded.tokenizer.encode_data(text).map_err(|error| llm::Error::Engine(error.to_string()))
     }
 
+    /// Whether these tokens carry no signal of the model.
+    fn is_chance(&self, tokens: &[Token]) -> bool {
+        llm::is_chance(tokens, self.loaded.vocabulary.n_logits(), self.loaded.tokenizer.stops())
+    }
+
     /// Refuses what cannot fit even in an empty cache.
     fn check_length(&self, prompt: usize, answer: usize) -> Result<(), llm::Error> {
         let context = self.loaded.facts.context;
@@ -379,7 +386,9 @@ impl Llm for Engine {
             logits_from: n_prompt - 1,
             states_from: usize::MAX,
         };
-        Ok(self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?.wait()?.reply)
+        let mut reply = self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?.wait()?.reply;
+        reply.is_chance = self.is_chance(&reply.tokens);
+        Ok(reply)
     }
 
     fn computed(&self) -> usize {
@@ -404,8 +413,9 @@ impl Llm for Engine {
         let token = |place: &Place| replies[place.chain].tokens[place.at].clone();
         let weighed = |(text, places): (&String, Vec<Place>)| {
             let usage = if places.is_empty() { Usage::default() } else { std::mem::take(&mut usage) };
-            let tokens = places.iter().map(token).collect();
-            Scored { text: text.clone(), tokens, reading: None, usage }
+            let tokens: Vec<Token> = places.iter().map(token).collect();
+            let is_chance = self.is_chance(&tokens);
+            Scored { text: text.clone(), tokens, reading: None, is_chance, usage }
         };
         Ok(continuations.iter().zip(places).map(weighed).collect())
     }
@@ -413,7 +423,8 @@ impl Llm for Engine {
     fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Scored, llm::Error> {
         let states = self.states(chat, text, &lens.depths)?;
         let reading = Some(states.through(lens));
-        Ok(Scored { text: text.to_owned(), tokens: states.tokens, reading, usage: states.usage })
+        let is_chance = self.is_chance(&states.tokens);
+        Ok(Scored { text: text.to_owned(), tokens: states.tokens, reading, is_chance, usage: states.usage })
     }
 
     fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {

@@ -2,7 +2,7 @@
 //! have, instead of the one value that was written. It does not apply to answers in words.
 
 use super::{Error, Panel, Role, Step};
-use crate::llm::{Chat, Scored};
+use crate::llm::{self, Chat, Scored};
 
 /// The mean of a whole number from 0 to 100, as [`score`] has it: of each number its digits and no further one. The
 /// numbers are a tree of digits, which costs ten tokens where a digit is a token.
@@ -27,7 +27,8 @@ pub fn percent(
 /// The probabilities are normalized over these values; anything else the model could have said does not count.
 ///
 /// # Errors
-/// What the model's [`crate::llm::Llm::score_continuations`] returns; [`Error::Failed`] when it gives every value a
+/// What the model's [`crate::llm::Llm::score_continuations`] returns; [`Error::NoSignal`] when the model gives each value
+/// no more probability than chance would; [`Error::Failed`] when it gives every value a
 /// probability of 0.
 pub fn score(
     panel: &Panel,
@@ -40,6 +41,9 @@ pub fn score(
     let chat = Chat { prefill: format!("{}{prefix}", chat.prefill), ..chat.clone() };
     let texts: Vec<String> = values.iter().map(|(_, text)| text.clone()).collect();
     let scored = panel.score_continuations(role, step, &chat, &texts)?;
+    if scored.iter().all(|scored| scored.is_chance) {
+        return Err(llm::Error::NoSignal.into());
+    }
     let values: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
     mean(&values, &ended(&scored))
         .ok_or_else(|| Error::Failed("the model gives every score on the scale a probability of 0".into()))
@@ -81,6 +85,7 @@ mod tests {
             text: String::new(),
             tokens: ids.iter().map(token).collect(),
             reading: None,
+            is_chance: false,
             usage: Usage::default(),
         }
     }

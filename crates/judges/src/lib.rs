@@ -308,6 +308,9 @@ pub enum Error {
     Refused(String),
     #[error("the answer ended at its budget of {0} tokens")]
     Truncated(usize),
+    /// [`llm::Error::NoSignal`].
+    #[error("{0}")]
+    NoSignal(String),
     #[error("{0}")]
     TooLong(String),
     /// There is no text to judge: no answer of any model would be a verdict on it.
@@ -327,7 +330,7 @@ impl Error {
     /// Whether the model's answer is at fault, so that another answer might do.
     #[must_use]
     pub fn is_of_the_answer(&self) -> bool {
-        matches!(self, Self::Unparsable(_) | Self::Refused(_) | Self::Truncated(_))
+        matches!(self, Self::Unparsable(_) | Self::Refused(_) | Self::Truncated(_) | Self::NoSignal(_))
     }
 }
 
@@ -335,6 +338,7 @@ impl From<llm::Error> for Error {
     fn from(error: llm::Error) -> Self {
         match error {
             llm::Error::TooLong { .. } => Self::TooLong(error.to_string()),
+            llm::Error::NoSignal => Self::NoSignal(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
     }

@@ -178,7 +178,7 @@ impl Panel {
     /// Asks a role one question and records it.
     ///
     /// # Errors
-    /// What the model's [`Llm::ask`] returns.
+    /// What the model's [`Llm::ask`] returns; [`llm::Error::NoSignal`].
     pub fn ask(
         &self,
         role: Role,
@@ -208,7 +208,7 @@ impl Panel {
     /// the last try counts.
     ///
     /// # Errors
-    /// What the model's [`Llm::ask`] returns, which is not asked again, and what `read` returns.
+    /// What the model's [`Llm::ask`] returns, which is not asked again, [`Error::NoSignal`], and what `read` returns.
     pub fn ask_until<T>(
         &self,
         role: Role,
@@ -243,9 +243,9 @@ impl Panel {
         loop {
             // Apart from the seeds of samples, which follow each other.
             now.seed = sampling.seed.wrapping_add((attempt as u64) << 32);
-            let reply = self.attempt(role, step.clone(), (chat, form, &now), attempt)?;
+            let asked = self.attempt(role, step.clone(), (chat, form, &now), attempt);
             attempt += 1;
-            let error = match read(&reply, &now) {
+            let error = match asked.map_err(Error::from).and_then(|reply| read(&reply, &now)) {
                 Err(error) if error.is_of_the_answer() => error,
                 result => return result,
             };
@@ -268,13 +268,15 @@ impl Panel {
         let asked = self.llm(role).ask(chat, form, sampling);
         let (reply, error) = said(&asked);
         let wanted = Wanted::Answer(form.clone());
+        let outcome = reply.is_chance.then_some("no_signal");
         self.note_call(Call {
             attempt,
             reply,
             error,
+            outcome,
             ..self.call((role, step), chat, wanted, sampling, start)
         });
-        asked
+        asked.and_then(|reply| if reply.is_chance { Err(llm::Error::NoSignal) } else { Ok(reply) })
     }
 
     /// Log-probabilities of given continuations under the model of a role, recorded as one call with the continuations

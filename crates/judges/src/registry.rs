@@ -251,6 +251,10 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, materials: 
     signed = retired.fold(signed, |signed, (_, option, value)| signed.with(*option, *value));
     let granularity = granularity.unwrap_or(method.granularities[0]);
     signed = signed.with("preset", preset.to_string()).with("granularity", granularity.to_string());
+    if writes(method) {
+        // The rule of `llm::is_chance`.
+        signed = signed.with("signal", "above-chance");
+    }
     signed = materials.others.iter().fold(signed, |signed, (name, hash)| signed.with(*name, hash.clone()));
     let mut prompts = Signature::new().with("prompts", &*materials.prompts);
     if let Some(own) = materials.weights.or(method.weights) {

@@ -87,7 +87,13 @@ impl Llm for Cast {
         }
         let scored = |text: &String| {
             let tokens = if *text == said.text { said.tokens.clone() } else { reply(text, &[rest]).tokens };
-            Scored { text: text.clone(), tokens, reading: None, usage: tribunal_core::llm::Usage::default() }
+            Scored {
+                text: text.clone(),
+                tokens,
+                reading: None,
+                is_chance: false,
+                usage: tribunal_core::llm::Usage::default(),
+            }
         };
         Ok(continuations.iter().map(scored).collect())
     }

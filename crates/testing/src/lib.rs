@@ -14,6 +14,7 @@ mod chain;
 mod judging;
 mod moody;
 mod real;
+mod reports;
 mod rule;
 mod script;
 mod segments;
@@ -29,7 +30,8 @@ pub use self::{
         settings, show, show_question, strict_answer, verdict,
     },
     moody::Moody,
-    real::{not_checked, published_data, report},
+    real::{not_checked, published_data},
+    reports::report,
     rule::{Rule, Sampled},
     script::{Script, Short},
     segments::{bank, document, segment, segments, translation},

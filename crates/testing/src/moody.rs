@@ -34,6 +34,7 @@ impl Llm for Moody {
                 text: text.clone(),
                 tokens: vec![token(text, probability)],
                 reading: None,
+                is_chance: false,
                 usage: tribunal_core::llm::Usage::default(),
             }
         };

@@ -21,13 +21,3 @@ pub fn published_data() -> Option<PathBuf> {
     }
     data
 }
-
-/// Inputs made after public bug reports, which lie beside the published test data.
-pub fn report(path: &str) -> Option<PathBuf> {
-    let file = published_data()?.join("../fixtures/reports").join(path);
-    if !file.exists() {
-        not_checked(&format!("there is no `fixtures/reports/{path}` beside TRIBUNAL_DATA"));
-        return None;
-    }
-    Some(file)
-}

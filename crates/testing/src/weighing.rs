@@ -24,6 +24,7 @@ impl<F: Fn(&str, &str) -> f64 + Send + Sync> Llm for Words<F> {
             text: text.clone(),
             tokens: text.split_whitespace().map(token).collect(),
             reading: None,
+            is_chance: false,
             usage: Usage::default(),
         };
         Ok(texts.iter().map(scored).collect())
@@ -44,6 +45,7 @@ impl Llm for Halves {
             text: text.clone(),
             tokens: vec![token(text, f64::ln(if ["40", "80"].contains(&text.as_str()) { 0.2 } else { 0.0 }))],
             reading: None,
+            is_chance: false,
             usage: Usage::default(),
         };
         Ok(texts.iter().map(scored).collect())

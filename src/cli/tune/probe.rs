@@ -95,8 +95,7 @@ pub(super) struct Systems {
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
 pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Result<()> {
     let sample = args.reading.sample.of(args.reading.data.seed);
-    let Split { train, held_out, .. } =
-        args.reading.systems.of(args.reading.data.split(sample.as_ref())?)?;
+    let mut split = args.reading.systems.of(args.reading.data.split(sample.as_ref())?)?;
     let mut found = panel::find(&args.reading.model, None, &args.reading.engine)?;
     let adapter = args.adapter.as_deref().map(adapter::find).transpose()?;
     found.options.adapters = adapter.iter().map(|adapter| adapter.dir.clone()).collect();
@@ -120,12 +119,11 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     };
     let about = (model.sha256.as_str(), hidden);
     let seed = args.reading.data.seed;
-    let spoilt = spoil::versions(&train, args.spoilt, seed);
-    let spoilt_held_out = spoil::versions(&held_out, args.spoilt.div_ceil(4), seed);
-    let segments = usable(&train).chain(usable(&held_out)).map(|rated| &rated.segment);
-    let of_spoilt = spoilt.iter().chain(&spoilt_held_out).map(|one| &one.segment);
-    let segments: Vec<&Segment> = segments.chain(of_spoilt).collect();
-    read_missing(&folder, about, (&prompts, &depths), &segments, begun, open)?;
+    read_split(&mut split, args.spoilt, seed, |segments| {
+        read_missing(&folder, about, (&prompts, &depths), segments, begun, open)
+    })?;
+    let Split { train, held_out, .. } = split;
+    let [spoilt, spoilt_held_out] = spoilt_of(&train, &held_out, args.spoilt, seed);
     let mut readings = kept(&folder, about, (&prompts, &[depth]))?;
     let names = || held_out.iter().map(Document::name).collect();
     let hold_out =
@@ -152,6 +150,45 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     Ok(())
 }
 
+/// Versions with planted errors, of the translations that are fitted on and of those held out.
+fn spoilt_of<'a>(
+    train: &'a [Document],
+    held_out: &'a [Document],
+    most: usize,
+    seed: u64,
+) -> [Vec<Spoilt<'a>>; 2] {
+    [spoil::versions(train, most, seed), spoil::versions(held_out, most.div_ceil(4), seed)]
+}
+
+/// Reads a split's translations and their versions with planted errors. Translations that do not fit the model's context,
+/// or whose version does not, are taken out of the split.
+fn read_split(
+    split: &mut Split,
+    most_spoilt: usize,
+    seed: u64,
+    read: impl Fn(&[&Segment]) -> Result<Vec<bool>>,
+) -> Result<()> {
+    loop {
+        let Split { train, held_out, .. } = &*split;
+        let spoilt = spoilt_of(train, held_out, most_spoilt, seed);
+        let own = usable(train).chain(usable(held_out)).map(|rated| (&rated.segment, &rated.segment));
+        let planted = spoilt.iter().flatten().map(|one| (&one.rated.segment, &one.segment));
+        let (originals, segments): (Vec<&Segment>, Vec<&Segment>) = own.chain(planted).unzip();
+        let is_read = read(&segments)?;
+        let unread = originals.into_iter().zip(is_read).filter(|(_, is_read)| !is_read);
+        let left_out: Vec<Segment> = unread.map(|(original, _)| original.clone()).collect();
+        let Some(first) = left_out.first() else { return Ok(()) };
+        say!(
+            "translations longer than the model's context are left out: {}, the first of them in document `{}`",
+            left_out.len(),
+            first.doc
+        );
+        for document in split.train.iter_mut().chain(&mut split.held_out) {
+            document.segments.retain(|rated| !left_out.contains(&rated.segment));
+        }
+    }
+}
+
 fn say_next(args: &Args) {
     let adapter =
         args.adapter.as_ref().map(|dir| format!(" --adapter {}", dir.display())).unwrap_or_default();
@@ -172,22 +209,22 @@ fn kept(
     Ok(Readings::open(folder, &format!("{sha256}-{}", prompts.hash()), depths, hidden)?)
 }
 
-/// The readings of a folder, with what was missing of these segments read.
-pub(super) fn read_missing(
+/// Reads what is missing of these segments in a folder of readings; for each segment, whether it has been read.
+fn read_missing(
     folder: &Path,
     about: (&str, usize),
     (prompts, depths): (&Prompts, &[usize]),
     segments: &[&Segment],
     begun: &super::Begun,
     open: impl FnOnce() -> Result<Engine>,
-) -> Result<Readings> {
+) -> Result<Vec<bool>> {
     let mut readings = kept(folder, about, (prompts, depths))?;
     let said = format!("what has been read is kept in `{}`; the same command goes on", folder.display());
     begun.writing.keeps(said);
     if readings.n_missing(prompts, segments)? > 0 {
         read(&open()?, &mut readings, prompts, segments)?;
     }
-    Ok(readings)
+    segments.iter().map(|segment| Ok(readings.unread(prompts, segment)?.is_none())).collect()
 }
 
 impl Systems {

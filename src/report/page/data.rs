@@ -55,11 +55,12 @@ struct Mark<'a>(
 );
 
 /// The statuses in the order of their numbers.
-const STATUSES: [Status; 7] = [
+const STATUSES: [Status; 8] = [
     Status::Ok,
     Status::Unparsable,
     Status::Refused,
     Status::Truncated,
+    Status::NoSignal,
     Status::TooLong,
     Status::Empty,
     Status::Failed,
@@ -246,7 +247,7 @@ struct Whole<'a> {
     domains: Vec<String>,
     systems: &'a [String],
     categories: &'a [String],
-    statuses: [&'static str; 7],
+    statuses: [&'static str; 8],
     /// Rows in a block of conversations.
     block: Option<usize>,
     /// The judges with conversations.

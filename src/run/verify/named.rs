@@ -59,13 +59,13 @@ impl Named {
 pub fn uneven(number: usize, call: &CallLine) -> Option<Difference> {
     let Content { spelled, scored, .. } = call.content.as_ref()?;
     let mut columns = scored.iter().map(|continuation| &continuation.spelled).chain([spelled]);
-    let is_uneven = |Spelled { tokens, pieces, logprobs, masked_logprobs }: &&Spelled| {
+    let is_uneven = |Spelled { tokens, pieces, logprobs, masked_logprobs, .. }: &&Spelled| {
         let n = tokens.len();
         pieces.len() != n
             || logprobs.len() != n
             || !(masked_logprobs.is_empty() || masked_logprobs.len() == n)
     };
-    let Spelled { tokens, pieces, logprobs, masked_logprobs } = columns.find(is_uneven)?;
+    let Spelled { tokens, pieces, logprobs, masked_logprobs, .. } = columns.find(is_uneven)?;
     let there = format!(
         "{} tokens, {} pieces, {} logprobs, {} masked_logprobs",
         tokens.len(),

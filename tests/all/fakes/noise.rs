@@ -29,11 +29,26 @@ impl Llm for Babble {
         let reply = self.0.ask(&Chat::new().user("?"), form, &sampling)?;
         // Nonsense goes on until its budget closes it; what is closed is as readable as what ends by itself.
         let is_whole = reply.tokens.len() < sampling.max_tokens;
-        Ok(Reply { finish: if is_whole { Finish::Form } else { reply.finish }, ..reply })
+        let finish = if is_whole { Finish::Form } else { reply.finish };
+        Ok(Reply { finish, is_chance: false, ..reply })
     }
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
         self.0.score_continuations(chat, continuations)
+    }
+}
+
+/// Answers of random weights, taken as if they carried a signal.
+pub struct Noise(pub Arc<Engine>);
+
+impl Llm for Noise {
+    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
+        Ok(Reply { is_chance: false, ..self.0.ask(chat, form, sampling)? })
+    }
+
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
+        let scored = self.0.score_continuations(chat, continuations)?;
+        Ok(scored.into_iter().map(|scored| Scored { is_chance: false, ..scored }).collect())
     }
 }
 
@@ -44,7 +59,7 @@ impl Llm for Within {
     fn ask(&self, _: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
         let least = self.0.grammar(form)?.and_then(|grammar| grammar.least_tokens()).unwrap();
         let sampling = Sampling { temperature: 1.0, max_tokens: least + self.1, ..sampling.clone() };
-        self.0.ask(&Chat::new().user("?"), form, &sampling)
+        Ok(Reply { is_chance: false, ..self.0.ask(&Chat::new().user("?"), form, &sampling)? })
     }
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
@@ -77,7 +92,7 @@ impl Llm for Collector {
             self.forms.lock().unwrap().insert(format!("{form:?}"), form.clone());
         }
         let sampling = Sampling { temperature: 1.0, max_tokens: least + 30, ..sampling.clone() };
-        self.engine.ask(&Chat::new().user("?"), form, &sampling)
+        Ok(Reply { is_chance: false, ..self.engine.ask(&Chat::new().user("?"), form, &sampling)? })
     }
 
     fn score_continuations(&self, _: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {

@@ -9,7 +9,7 @@ use std::{
 /// A prompt that asks for a number and little else.
 const PROMPT: &str = "{{ source }}\n{{ target }}\nScore as JSON:\n";
 
-/// A folder with prompts and an input of two systems, for `gemba-da`.
+/// A folder with prompts and an input of two systems, for `gemba-sqm`.
 pub struct SmallRun {
     pub root: tempfile::TempDir,
     pub model: PathBuf,
@@ -19,21 +19,21 @@ pub struct SmallRun {
 impl SmallRun {
     /// Documents of three segments, so many for each system.
     pub fn new(n_docs: usize) -> Self {
-        Self::of("gemba-da", n_docs)
+        Self::of("gemba-sqm", n_docs)
     }
 
     /// The same with a method that also weighs every score.
     pub fn scoring(n_docs: usize) -> Self {
-        Self::of("gemba-da:score=expected", n_docs)
+        Self::of("gemba-sqm:score=expected", n_docs)
     }
 
     fn of(method: &'static str, n_docs: usize) -> Self {
         let root = tempfile::tempdir().unwrap();
         let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2");
         let run = Self { root, model, method };
-        let prompts = run.at("prompts/gemba_da");
+        let prompts = run.at("prompts/gemba_scales");
         fs::create_dir_all(&prompts).unwrap();
-        fs::write(prompts.join("paper.j2"), PROMPT).unwrap();
+        fs::write(prompts.join("sqm.j2"), PROMPT).unwrap();
         run.write_input("input.jsonl", &["a", "b"], n_docs);
         run
     }

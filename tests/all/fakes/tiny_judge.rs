@@ -43,7 +43,7 @@ impl Llm for Numbers {
             source: TokenSource::Sampled,
         };
         let usage = Usage { computed: prompt.len() / 4, cached: n, generated: 1, ..Usage::default() };
-        Ok(Reply { text, tokens: vec![token], finish: Finish::Stop, usage, prompt_ids: Vec::new() })
+        Ok(Reply { text, tokens: vec![token], finish: Finish::Stop, usage, ..Reply::default() })
     }
 
     fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, llm::Error> {

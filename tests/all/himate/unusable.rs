@@ -138,7 +138,7 @@ fn forms_hold_with_a_model_of_noise() {
     let settings =
         Settings { max_tokens: Some(600), prompts: Some(dir.path().into()), ..Settings::default() };
     let judge = registry::build("himate:shots=0", &settings).unwrap();
-    let panel = Panel::new(engine, sampling);
+    let panel = Panel::new(Arc::new(crate::fakes::Noise(engine)), sampling);
     let (verdicts, calls) = judged(&judge, &panel, &[bank()]);
     assert!(verdicts[0].is_ok(), "{:?}", verdicts[0]);
     let n = |stage: &str| calls.iter().filter(|call| call.step.stage.name() == stage).count();

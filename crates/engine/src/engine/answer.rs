@@ -378,6 +378,7 @@ impl Answer {
             tokens: self.tokens,
             finish: self.finish.unwrap_or_default(),
             usage,
+            is_chance: false,
             prompt_ids: sequence.tokens[..sequence.n_prompt].to_vec(),
         };
         // The asker may have gone; nobody is left to tell.

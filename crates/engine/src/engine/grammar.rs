@@ -54,6 +54,12 @@ impl Vocabulary {
         Ok(Self { factory, environment, tokenizer: Arc::clone(tokenizer), n_logits })
     }
 
+    /// The length of a row of logits: the number of tokens that a probability is spread over.
+    #[must_use]
+    pub fn n_logits(&self) -> usize {
+        self.n_logits
+    }
+
     /// The constraint of a form; `None` for free text. It may be compiled ahead of its use, on any thread.
     ///
     /// # Errors

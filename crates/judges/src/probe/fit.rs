@@ -494,6 +494,7 @@ mod tests {
             text: String::new(),
             tokens: vec![token; values.len()],
             reading: Some(reading),
+            is_chance: false,
             usage: Usage::default(),
         }
     }
