@@ -102,8 +102,8 @@ impl<W: Write> Calls<W> {
     }
 }
 
-/// How many times its own size a compressed file of calls may unpack to. A call keeps some 150 bytes (hashes, figures, the
-/// answer) however often its prompt was there before; this allows for prompts of 600 KB.
+/// How many times its own size a compressed file of calls may unpack to. A call keeps some 150 bytes (hashes, figures,
+/// the answer) however often its prompt was there before; this allows for prompts of 600 KB.
 const MAX_RATIO: u64 = 4000;
 
 /// Goes through the whole lines of a file of calls. Returns whether the file ends with a line, or a frame, that was cut

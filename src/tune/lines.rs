@@ -87,10 +87,10 @@ impl fmt::Display for Dropped {
 /// What tells a translation: corpus, pair, system, document, segment.
 type Place = (String, String, String, String, usize);
 
-/// Rated translations of a file in mt-metrics-eval's form for ratings that stand alone: `source`, `hypothesis`, `errors`
-/// (`start`, `end`, `category`, `severity`, `is_source_error`) or a direct assessment `z`, `src_lang`, `tgt_lang`, and
-/// where known `system_id`, `document_id`, `segment_id`, `rater`, `set`. The file may be compressed (gzip, xz, zstd). Of no
-/// `pairs` all are read.
+/// Rated translations of a file in mt-metrics-eval's form for ratings that stand alone: `source`, `hypothesis`,
+/// `errors` (`start`, `end`, `category`, `severity`, `is_source_error`) or a direct assessment `z`, `src_lang`,
+/// `tgt_lang`, and where known `system_id`, `document_id`, `segment_id`, `rater`, `set`. The file may be compressed
+/// (gzip, xz, zstd). Of no `pairs` all are read.
 ///
 /// # Errors
 /// A file that cannot be read, a line that is none of this, errors outside their text, assessments that are no standard

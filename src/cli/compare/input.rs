@@ -78,8 +78,8 @@ impl Unit {
 }
 
 impl Input {
-    /// Reads run folders, their `verdicts.jsonl`, or score files. A score file whose segment numbers can count from 0 or from
-    /// 1 counts as another input does that has the same segments; alone it counts in either way.
+    /// Reads run folders, their `verdicts.jsonl`, or score files. A score file whose segment numbers can count from 0
+    /// or from 1 counts as another input does that has the same segments; alone it counts in either way.
     ///
     /// # Errors
     /// What cannot be read, two verdicts on one translation, and segment numbers that do not fit any other input.

@@ -1,6 +1,6 @@
-//! Text that users give: UTF-8 with or without a byte-order mark, with Unix or Windows line ends, from a file or a pipe.
-//! Anything else is named: UTF-16, another encoding with the line, compressed files. It knows nothing of what the text
-//! means.
+//! Text that users give: UTF-8 with or without a byte-order mark, with Unix or Windows line ends, from a file or a
+//! pipe. Anything else is named: UTF-16, another encoding with the line, compressed files. It knows nothing of what
+//! the text means.
 
 use std::{
     fmt,

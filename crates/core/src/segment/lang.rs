@@ -33,9 +33,9 @@ pub enum Error {
 }
 
 impl Lang {
-    /// Reads `en`, `en-US`, `de_DE`, `sr_Cyrl_RS`, `zh-Hant`, `deu_Latn`, `cmn_Hans`, `mas`, `German`; case does not matter.
-    /// A language with a two-letter code gets that code, however it is written: `deu` and `German` are `de`, and `cmn`, the
-    /// standard form of Chinese in FLORES+, is `zh`.
+    /// Reads `en`, `en-US`, `de_DE`, `sr_Cyrl_RS`, `zh-Hant`, `deu_Latn`, `cmn_Hans`, `mas`, `German`; case does not
+    /// matter. A language with a two-letter code gets that code, however it is written: `deu` and `German` are `de`,
+    /// and `cmn`, the standard form of Chinese in FLORES+, is `zh`.
     ///
     /// # Errors
     /// [`Error::Language`] for an unknown language, with the code that was probably meant;
@@ -169,8 +169,8 @@ fn hint(given: &str) -> String {
     format!("\nhint: did you mean `{code}` ({})?", TABLES.languages[code].1)
 }
 
-/// Standard forms of languages that have a two-letter code, as FLORES+ names them by ISO 639-3. Other forms (`ary`, Moroccan
-/// Arabic; `prs`, Dari) keep their own codes and names.
+/// Standard forms of languages that have a two-letter code, as FLORES+ names them by ISO 639-3. Other forms (`ary`,
+/// Moroccan Arabic; `prs`, Dari) keep their own codes and names.
 const STANDARD_FORMS: &[(&str, &str)] = &[
     ("arb", "ar"),
     ("cmn", "zh"),

@@ -60,8 +60,8 @@ impl Input {
 /// system, doc, `seg_id`, `src_lang`, `tgt_lang` (or `lp` for both). In JSONL, `tgt_text` or `tgt` may hold
 /// `{SYSTEM: TRANSLATION}`.
 ///
-/// `pair` applies to rows that name no languages of their own, by columns or by a document `en-cs_CZ_#_..` of WMT's; rows
-/// of other pairs are left out, which a note says.
+/// `pair` applies to rows that name no languages of their own, by columns or by a document `en-cs_CZ_#_..` of WMT's;
+/// rows of other pairs are left out, which a note says.
 ///
 /// # Errors
 /// [`Error`], naming the file, the line and what to do.

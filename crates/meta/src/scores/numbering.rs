@@ -1,5 +1,5 @@
-//! Segment numbers of score files. Some tools count segments from 0, as this program does, others from 1; a file does not
-//! say which. It is found from the numbers that occur, never from how likely it is.
+//! Segment numbers of score files. Some tools count segments from 0, as this program does, others from 1; a file does
+//! not say which. It is found from the numbers that occur, never from how likely it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -162,8 +162,8 @@ impl Layout {
     }
 }
 
-/// The domain and document on each line: `DOMAIN DOC`, or `DOC`. A document's name may hold spaces where a domain stands
-/// before it: of `news my trip`, and of `news<TAB>my trip`, it is `my trip`.
+/// The domain and document on each line: `DOMAIN DOC`, or `DOC`. A document's name may hold spaces where a domain
+/// stands before it: of `news my trip`, and of `news<TAB>my trip`, it is `my trip`.
 ///
 /// # Errors
 /// As [`Layout::places`].
@@ -261,8 +261,8 @@ fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>, Error> {
     Ok(stems)
 }
 
-/// File names of a folder, sorted, because two machines need not list them in the same order; without those that begin with
-/// a dot, among them the `._NAME` that macOS puts beside each file of an archive or a foreign disk.
+/// File names of a folder, sorted, because two machines need not list them in the same order; without those that begin
+/// with a dot, among them the `._NAME` that macOS puts beside each file of an archive or a foreign disk.
 ///
 /// # Errors
 /// [`Error::Io`].

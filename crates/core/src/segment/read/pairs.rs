@@ -1,5 +1,5 @@
-//! The language pair of a row: the one that it names, or the one that the user gives for rows that name none. Rows of other
-//! pairs than the user's are counted and left out; none is judged in languages that it is not in.
+//! The language pair of a row: the one that it names, or the one that the user gives for rows that name none. Rows of
+//! other pairs than the user's are counted and left out; none is judged in languages that it is not in.
 
 use std::{collections::BTreeMap, path::Path};
 

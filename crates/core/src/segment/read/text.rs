@@ -1,5 +1,5 @@
-//! Text files with a segment on each line. No line is joined or skipped. What a text is, and how its bytes are checked, is
-//! `files::text`'s.
+//! Text files with a segment on each line. No line is joined or skipped. What a text is, and how its bytes are
+//! checked, is `files::text`'s.
 
 use std::path::Path;
 
