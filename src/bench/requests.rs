@@ -1,6 +1,6 @@
 //! The questions that a judge would ask, recorded instead of answered, and files of them.
 
-use std::{collections::BTreeMap, io::BufRead, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -69,15 +69,11 @@ fn request(doc: &str, Question { chat, form, max_tokens, .. }: Question) -> Requ
 pub fn read(path: &Path) -> Result<Vec<Request>, Error> {
     let file = path.display().to_string();
     let open = |source| Error::File { file: file.clone(), source };
-    let lines = std::io::BufReader::new(std::fs::File::open(path).map_err(open)?).lines();
     let mut requests = Vec::new();
-    for (idx, line) in lines.enumerate() {
-        let line = line.map_err(open)?;
-        let wrong = |e: serde_json::Error| Error::Request {
-            file: file.clone(),
-            line: idx + 1,
-            reason: e.to_string(),
-        };
+    for line in files::text::lines(path).map_err(open)? {
+        let (number, line) = line.map_err(open)?;
+        let wrong =
+            |e: serde_json::Error| Error::Request { file: file.clone(), line: number, reason: e.to_string() };
         if !line.trim().is_empty() {
             requests.push(serde_json::from_str(&line).map_err(wrong)?);
         }

@@ -16,6 +16,7 @@ use crate::{
         Adapter,
         adapter::{CONFIG_FILE, Module, Numbers, WEIGHTS_FILE, is_adapter},
     },
+    files,
     judges::Role,
     run::description::{AdapterFiles, NamedHash},
     segment::trained::{self, TrainedOn},
@@ -136,7 +137,7 @@ pub fn named(model: &ModelArgs) -> BTreeSet<PathBuf> {
 /// A list that is not one.
 pub fn trained_on(dir: &Path) -> Result<Option<TrainedOn>> {
     let path = dir.join(trained::FILE);
-    let text = match std::fs::read_to_string(&path) {
+    let text = match files::text::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => bail!("cannot read `{}`: {error}", path.display()),

@@ -8,7 +8,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     engine::Engine,
+    files,
     llm::{Chat, Finish, Form, Llm, Reply, Token, Turn},
 };
 
@@ -114,7 +115,8 @@ fn record(model: &str, reply: &Reply) -> Value {
 }
 
 fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))
+    files::text::read(path)
+        .map_err(|error| anyhow!("cannot read `{}`: {}", path.display(), files::why(path, &error)))
 }
 
 fn read_json(path: &Path) -> Result<Value> {
@@ -149,8 +151,9 @@ impl Args {
                  standard input"
             );
         }
-        let mut text = String::new();
-        stdin.read_to_string(&mut text).context("cannot read standard input")?;
+        let mut bytes = Vec::new();
+        stdin.read_to_end(&mut bytes).context("cannot read standard input")?;
+        let text = files::text::of_bytes(bytes).context("cannot read standard input")?;
         if text.trim().is_empty() {
             bail!(
                 "standard input is empty, so there is no question\nhint: `tribunal ask \"...\"`, or `--chat FILE.json`"

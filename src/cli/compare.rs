@@ -129,8 +129,7 @@ pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -
     {
         bail!("`{}` is given twice", twice.display());
     }
-    let inputs: Vec<Input> =
-        args.inputs.iter().map(|path| Input::read(path, args.pair.as_ref())).collect::<Result<_>>()?;
+    let inputs: Vec<Input> = Input::read_all(&args.inputs, args.pair.as_ref())?;
     let pairs = inputs.iter().enumerate().flat_map(|(idx, a)| inputs[idx + 1..].iter().map(move |b| (a, b)));
     let overlapping = pairs.clone().filter(|(a, b)| a.overlaps(b)).count();
     if overlapping == 0 {

@@ -10,6 +10,8 @@ use std::{
 use clap::{ArgAction, Command};
 use toml::Value;
 
+use crate::files;
+
 mod known;
 
 use known::{Misspelt, Stray};
@@ -91,7 +93,7 @@ impl Options {
     /// # Errors
     /// [`Error::Io`], [`Error::Toml`].
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Io { path: path.into(), source })?;
+        let text = files::text::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
         let table: BTreeMap<String, Value> = toml::from_str(&text)
             .map_err(|error| Error::Toml { path: path.into(), reason: error.to_string() })?;
         let mut options = Self { path: path.into(), ..Self::default() };

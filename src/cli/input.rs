@@ -1,14 +1,15 @@
 //! From the input arguments to segments. There must be exactly one kind of input, and it must be complete.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::{
     args::{InputArgs, Pair},
     raters,
 };
 use crate::{
+    files::{self, text},
     run::selection::{Drawn, Selection},
     segment::{
         Lang, Segments,
@@ -134,7 +135,8 @@ pub fn select_from<S: Segments + ?Sized>(
 /// # Errors
 /// A file that cannot be read.
 pub fn document_names(file: &Path) -> Result<BTreeSet<String>> {
-    let text = fs::read_to_string(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
+    let text = text::read(file)
+        .map_err(|error| anyhow!("cannot read `{}`: {}", file.display(), files::why(file, &error)))?;
     Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 

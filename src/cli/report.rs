@@ -84,8 +84,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let mut judges: Vec<Judge> =
         args.runs.iter().map(|path| judge(args, &domains, path, pair.as_ref())).collect::<Result<_>>()?;
     apart(&mut judges, &args.runs);
-    let mut inputs: Vec<compare::Input> =
-        args.runs.iter().map(|path| compare::Input::read(path, pair.as_ref())).collect::<Result<_>>()?;
+    let mut inputs: Vec<compare::Input> = compare::Input::read_all(&args.runs, pair.as_ref())?;
     if let Some(dir) = &args.testset {
         let raters = raters_of(args, &domains, dir, &pairs, &judges)?;
         inputs.push(compare::Input::of(&raters.name, raters::as_read(&raters.records)?)?);

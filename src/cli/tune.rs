@@ -93,7 +93,8 @@ struct DataArgs {
     /// A folder in the layout of mt-metrics-eval with MQM ratings (`human-scores/LP.mqm.RATER.seg.rating`)
     #[arg(long, visible_alias = "data", value_name = "DIR")]
     testset: Option<PathBuf>,
-    /// The MQM TSV of human raters, or JSON lines of ratings (`.jsonl`, `.jsonl.xz`, `.jsonl.zst`), one file or several
+    /// The MQM TSV of human raters, or JSON lines of ratings (`.jsonl`, also compressed: `.gz`, `.xz`, `.zst`), one file
+    /// or several
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "testset")]
     input: Vec<PathBuf>,
     /// Language pairs, one or several: `en-de`; by default all of the files

@@ -20,7 +20,7 @@ use super::{
     summary::Cost,
 };
 use crate::{
-    files,
+    files::{self, packed, text},
     llm::{self, Usage},
 };
 
@@ -102,23 +102,26 @@ impl<W: Write> Calls<W> {
     }
 }
 
+/// How many times its own size a compressed file of calls may unpack to. A call keeps some 150 bytes (hashes, figures,
+/// the answer) however often its prompt was there before; this allows for prompts of 600 KB.
+const MAX_RATIO: u64 = 4000;
+
 /// Goes through the whole lines of a file of calls. Returns whether the file ends with a line, or a frame, that was cut
 /// off while it was being written.
 ///
 /// # Errors
-/// When the file cannot be read, and what `visit` returns.
+/// When the file cannot be read or unpacks to more than it may, and what `visit` returns.
 fn each_line(path: &Path, mut visit: impl FnMut(usize, &[u8]) -> io::Result<()>) -> io::Result<bool> {
-    let file = BufReader::with_capacity(1 << 18, files::open(path)?);
+    let file = files::open(path)?;
     let is_compressed = path.extension().is_some_and(|ending| ending == "zst");
     let mut file: Box<dyn BufRead> = if is_compressed {
-        Box::new(BufReader::with_capacity(1 << 18, zstd::Decoder::with_buffer(file)?))
+        packed::unpacked(file, MAX_RATIO)?
     } else {
-        Box::new(file)
+        Box::new(BufReader::with_capacity(1 << 18, file))
     };
     let (mut line, mut number) = (Vec::new(), 0);
     loop {
-        line.clear();
-        match file.read_until(b'\n', &mut line) {
+        match text::read_line(&mut *file, &mut line, number + 1) {
             Ok(0) => return Ok(false),
             Ok(_) => {}
             // zstd reports a frame without an end in this way.

@@ -4,8 +4,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
-    fs::File,
-    io::{BufRead, BufReader, Read},
     path::Path,
 };
 
@@ -16,8 +14,9 @@ use super::{
     rated::{Document, Opinion, Rated, by_document},
 };
 use crate::{
+    files::text,
     mqm::{ErrorSpan, Side, ratings::Marked},
-    segment::{Lang, Segment, trained::source_hash},
+    segment::{Lang, Segment, numbers, trained::source_hash},
 };
 
 /// Direct assessments farther from 0 than this are no standard deviations.
@@ -35,11 +34,11 @@ struct Line {
     src_lang: String,
     #[serde(alias = "target_lang")]
     tgt_lang: String,
-    #[serde(default, alias = "system")]
+    #[serde(default, alias = "system", deserialize_with = "numbers::deserialize_name")]
     system_id: String,
-    #[serde(default, alias = "doc")]
+    #[serde(default, alias = "doc", alias = "doc_id", deserialize_with = "numbers::deserialize_name")]
     document_id: String,
-    #[serde(default, alias = "seg_id")]
+    #[serde(default, alias = "seg_id", deserialize_with = "numbers::deserialize_whole")]
     segment_id: usize,
     #[serde(default)]
     rater: String,
@@ -88,10 +87,10 @@ impl fmt::Display for Dropped {
 /// What tells a translation: corpus, pair, system, document, segment.
 type Place = (String, String, String, String, usize);
 
-/// Rated translations of a file in mt-metrics-eval's form for ratings that stand alone: `source`, `hypothesis`, `errors`
-/// (`start`, `end`, `category`, `severity`, `is_source_error`) or a direct assessment `z`, `src_lang`, `tgt_lang`, and
-/// where known `system_id`, `document_id`, `segment_id`, `rater`, `set`. The file may be packed (`.xz`, `.zst`). Of no
-/// `pairs` all are read.
+/// Rated translations of a file in mt-metrics-eval's form for ratings that stand alone: `source`, `hypothesis`,
+/// `errors` (`start`, `end`, `category`, `severity`, `is_source_error`) or a direct assessment `z`, `src_lang`,
+/// `tgt_lang`, and where known `system_id`, `document_id`, `segment_id`, `rater`, `set`. The file may be compressed
+/// (gzip, xz, zstd). Of no `pairs` all are read.
 ///
 /// # Errors
 /// A file that cannot be read, a line that is none of this, errors outside their text, assessments that are no standard
@@ -100,9 +99,9 @@ pub fn file(path: &Path, pairs: &[String]) -> Result<(Vec<Document>, Dropped), E
     let mut found: BTreeMap<Place, Vec<(Rated, usize)>> = BTreeMap::new();
     let mut dropped = Dropped::default();
     let name = corpus(path);
-    for (idx, line) in BufReader::new(opened(path)?).lines().enumerate() {
-        let at = |reason: String| Error::Line { path: path.into(), line: idx + 1, reason };
-        let line = line.map_err(|error| at(format!("it cannot be read: {error}")))?;
+    for line in text::lines_unpacked(path).map_err(io(path))? {
+        let (number, line) = line.map_err(io(path))?;
+        let at = |reason: String| Error::Line { path: path.into(), line: number, reason };
         if line.trim().is_empty() {
             continue;
         }
@@ -119,7 +118,7 @@ pub fn file(path: &Path, pairs: &[String]) -> Result<(Vec<Document>, Dropped), E
         } else {
             dropped.crossing += usize::from(rated.errors().is_some_and(|errors| cross(errors)));
             let place = (corpus, pair, system.clone(), doc.clone(), *seg);
-            found.entry(place).or_default().push((rated, idx));
+            found.entry(place).or_default().push((rated, number));
         }
     }
     if found.is_empty() {
@@ -226,20 +225,12 @@ fn cross(errors: &[ErrorSpan]) -> bool {
 /// The name of a file without its endings: `en-de.2020` of `en-de.2020.jsonl.xz`.
 fn corpus(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name =
-        [".xz", ".zst"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name).to_owned();
+    let name = [".gz", ".xz", ".zst"]
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending))
+        .unwrap_or(&name)
+        .to_owned();
     name.strip_suffix(".jsonl").map_or(name.clone(), str::to_owned)
-}
-
-/// A file's text, unpacked by its ending.
-fn opened(path: &Path) -> Result<Box<dyn Read>, Error> {
-    let file = BufReader::new(File::open(path).map_err(io(path))?);
-    let reader: Box<dyn Read> = match path.extension().and_then(|ending| ending.to_str()) {
-        Some("xz") => Box::new(lzma_rust2::XzReader::new(file, true)),
-        Some("zst") => Box::new(zstd::Decoder::new(file).map_err(io(path))?),
-        _ => Box::new(file),
-    };
-    Ok(reader)
 }
 
 #[cfg(test)]
@@ -347,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_files_are_read_by_their_ending() {
+    fn compressed_files_are_read_whatever_they_are_called() {
         let folder = tempfile::tempdir().unwrap();
         let text = line(&json!({})).to_string();
         let path = folder.path().join("x.jsonl.zst");
@@ -357,7 +348,9 @@ mod tests {
         let path = folder.path().join("y.jsonl.xz");
         std::fs::write(&path, include_bytes!("lines/one.jsonl.xz")).unwrap();
         assert_eq!(file(&path, &[]).unwrap().0[0].segments[0].segment.source, "Ein Satz.");
-        std::fs::write(&path, b"no xz").unwrap();
-        assert!(file(&path, &[]).unwrap_err().to_string().contains("line 1: it cannot be read: "));
+        std::fs::write(&path, &include_bytes!("lines/one.jsonl.xz")[..40]).unwrap();
+        assert!(file(&path, &[]).unwrap_err().to_string().starts_with(&format!("`{}`: ", path.display())));
+        std::fs::write(&path, format!("\u{feff}{text}\r\n")).unwrap();
+        assert_eq!(file(&path, &[]).unwrap().0[0].segments[0].segment.source, "Ein Satz.");
     }
 }

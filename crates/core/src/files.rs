@@ -7,7 +7,9 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+pub mod packed;
 mod stamp;
+pub mod text;
 mod why;
 
 pub use stamp::{Stamp, Time};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 pub mod corpus;
 pub mod lang;
 pub mod mixed_up;
+pub mod numbers;
 pub mod read;
 pub mod trained;
 

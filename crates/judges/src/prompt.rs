@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap, fs, path::Path};
 
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value, value::Serde};
 use serde::Serialize;
-use tribunal_core::digest;
+use tribunal_core::{digest, files};
 
 use super::{Error, setup, setup::Settings};
 use crate::jinja::{self, Template};
@@ -137,7 +137,7 @@ fn replacement(file: &File, settings: &Settings) -> Result<Option<String>, setup
         let reason = format!("it is not a plain file of at most {MAX_FILE_BYTES} bytes");
         return Err(setup::Error::Prompt { file: path.display().to_string(), reason });
     }
-    fs::read_to_string(&path).map(Some).map_err(|source| setup::Error::Read { file: path, source })
+    files::text::read(&path).map(Some).map_err(|source| setup::Error::Read { file: path, source })
 }
 
 fn parsed(

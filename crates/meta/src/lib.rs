@@ -25,6 +25,7 @@ pub mod align;
 pub mod correlation;
 pub mod pairs;
 pub mod probability;
+mod tally;
 
 pub mod average;
 pub mod fit;

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use tribunal_core::files::text;
 
 use super::Error;
 
+use crate::segment::numbers;
+use numbering::Numbered;
 use units::UnitScores;
 
+pub mod numbering;
 pub mod units;
 
 /// Scores of each system's segments in test-set order; `None` where there is no score.
@@ -182,14 +186,15 @@ pub fn mean_on_common(columns: &SegmentScores) -> (SystemScores, usize) {
 pub enum ScoreFile {
     /// `SYSTEM SCORE` lines, or JSONL without segment numbers: scores in file order.
     Named(SegmentScores),
-    /// JSONL with segment numbers: scores by their number, up to the last one that is there.
-    Numbered(SegmentScores),
+    /// JSONL with segment numbers, from 0 or from 1.
+    Numbered(Numbered),
     /// One column: the scores of a single system, which the file does not name.
     Column(Vec<Option<f64>>),
 }
 
 #[derive(Deserialize)]
 struct JsonScore {
+    #[serde(default, deserialize_with = "optional_name")]
     system: Option<String>,
     #[serde(default, alias = "seg_id", alias = "segment_id")]
     seg: Seg,
@@ -201,7 +206,7 @@ struct JsonScore {
 
 /// What a line says of its segment.
 #[derive(Clone, Copy, Default, Deserialize)]
-#[serde(from = "Option<usize>")]
+#[serde(try_from = "serde_json::Value")]
 enum Seg {
     /// Nothing: the order of the lines counts.
     #[default]
@@ -211,10 +216,20 @@ enum Seg {
     Number(usize),
 }
 
-impl From<Option<usize>> for Seg {
-    fn from(value: Option<usize>) -> Self {
-        value.map_or(Self::Null, Self::Number)
+impl TryFrom<serde_json::Value> for Seg {
+    type Error = String;
+
+    fn try_from(value: serde_json::Value) -> Result<Self, String> {
+        if value.is_null() {
+            return Ok(Self::Null);
+        }
+        let wrong = || format!("the segment number `{value}` is not a whole number from 0");
+        numbers::whole(&value).map(Self::Number).ok_or_else(wrong)
     }
+}
+
+fn optional_name<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Ok(numbers::name(&serde_json::Value::deserialize(from)?))
 }
 
 /// Reads a score file; `lp` chooses the lines of a JSONL file that names languages.
@@ -279,7 +294,7 @@ fn spaced_system(line: &str) -> String {
 
 fn read_jsonl(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Error> {
     let mut scores: BTreeMap<String, BTreeMap<usize, Option<f64>>> = BTreeMap::new();
-    let (mut named, mut numbered) = (false, None);
+    let (mut named, mut numbered, mut first) = (false, None, 0);
     for (number, line) in lines(text) {
         let row: JsonScore =
             serde_json::from_str(line).map_err(|error| line_error(path, number, error.to_string()))?;
@@ -292,6 +307,7 @@ fn read_jsonl(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Er
             return Err(line_error(path, number, what));
         }
         named |= row.system.is_some();
+        first = if first == 0 { number } else { first };
         let column = scores.entry(row.system.clone().unwrap_or_default()).or_default();
         let seg = match row.seg {
             Seg::Unsaid => column.len(),
@@ -305,15 +321,11 @@ fn read_jsonl(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Er
             return Err(line_error(path, number, format!("segment `{seg}` has a second score")));
         }
     }
-    let mut columns = SegmentScores::new();
-    for (system, column) in scores {
-        let last = column.last_key_value().map_or(0, |(seg, _)| seg + 1);
-        columns.insert(system, (0..last).map(|seg| column.get(&seg).copied().flatten()).collect());
-    }
+    let rows = Numbered::new(first, scores);
     Ok(match (named, numbered) {
-        (false, _) => ScoreFile::Column(columns.remove("").unwrap_or_default()),
-        (true, Some(true)) => ScoreFile::Numbered(columns),
-        (true, _) => ScoreFile::Named(columns),
+        (_, Some(true)) => ScoreFile::Numbered(rows),
+        (true, _) => ScoreFile::Named(rows.from(0)),
+        (false, _) => ScoreFile::Column(rows.from(0).remove("").unwrap_or_default()),
     })
 }
 
@@ -357,7 +369,7 @@ pub(crate) fn line_error(path: &Path, line: usize, what: String) -> Error {
 }
 
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|source| Error::Read { path: PathBuf::from(path), source })
+    text::read(path).map_err(|source| Error::Read { path: PathBuf::from(path), source })
 }
 
 #[cfg(test)]
@@ -381,6 +393,12 @@ mod tests {
         ScoreFile::Named(columns.iter().map(|(name, scores)| ((*name).to_owned(), scores.to_vec())).collect())
     }
 
+    fn numbered(line: usize, columns: &[(&str, &[(usize, Option<f64>)])]) -> ScoreFile {
+        let scores =
+            columns.iter().map(|(name, scores)| ((*name).to_owned(), scores.iter().copied().collect()));
+        ScoreFile::Numbered(Numbered::new(line, scores.collect()))
+    }
+
     #[test]
     fn system_score_lines() {
         check("A\t1\nB 2.5\nA None\n", Ok(named(&[("A", &[Some(1.0), None]), ("B", &[Some(2.5)])])));
@@ -397,7 +415,7 @@ mod tests {
             "{\"system\":\"A\",\"seg\":1,\"score\":-5.0,\"status\":\"ok\",\"src_lang\":\"en\",\"tgt_lang\":\"de\"}\n\
              {\"system\":\"A\",\"seg\":0,\"score\":null,\"status\":\"refused\"}\n\
              {\"system\":\"A\",\"seg\":0,\"score\":1,\"src_lang\":\"zh\",\"tgt_lang\":\"en\"}\n",
-            Ok(ScoreFile::Numbered([("A".to_owned(), vec![None, Some(-5.0)])].into())),
+            Ok(numbered(1, &[("A", &[(0, None), (1, Some(-5.0))])])),
         );
         check("{\"system\":\"A\",\"score\":2}\n", Ok(named(&[("A", &[Some(2.0)])])));
     }
@@ -409,6 +427,18 @@ mod tests {
             "{\"system\":\"A\",\"seg\":0,\"score\":1}\n{\"system\":\"A\",\"score\":1}\n",
             Err("x.score:2: some lines have a segment number"),
         );
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_name() {
+        check("\u{feff}A 1\r\nA 2\r\n", Ok(named(&[("A", &[Some(1.0), Some(2.0)])])));
+    }
+
+    #[test]
+    fn numbers_and_names_may_be_written_as_data_frames_write_them() {
+        let lines = "{\"system\":7,\"seg_id\":0.0,\"score\":1}\n{\"system\":7.0,\"segment_id\":\"1.0\",\"score\":2}\n";
+        check(lines, Ok(numbered(1, &[("7", &[(0, Some(1.0)), (1, Some(2.0))])])));
+        check("{\"system\":\"A\",\"seg\":0.5,\"score\":1}\n", Err("`0.5` is not a whole number from 0"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::segment::read::layout::{Layout, texts, texts_as_published};
 pub use crate::segment::read::layout::{MetricName, Place, pairs};
 
 use super::Error;
+use super::scores::numbering::Numbered;
 use super::scores::{self, ScoreFile, Scores, SegmentScores};
 
 /// One language pair of a test set.
@@ -156,8 +157,12 @@ impl TestSet {
             if !path.is_file() {
                 continue;
             }
-            let ScoreFile::Column(column) = scores::read(&path, Some(&self.lp))? else {
-                return Err(Error::NotAColumn(path));
+            let column = match scores::read(&path, Some(&self.lp))? {
+                ScoreFile::Column(column) => column,
+                ScoreFile::Numbered(rows) if rows.is_column() => {
+                    self.numbered(&path, &rows)?.remove("").unwrap_or_default()
+                }
+                ScoreFile::Named(_) | ScoreFile::Numbered(_) => return Err(Error::NotAColumn(path)),
             };
             segments.insert(system.clone(), column);
             self.check_length(&path, &segments)?;
@@ -177,16 +182,26 @@ impl TestSet {
     fn read_segments(&self, path: &Path) -> Result<SegmentScores, Error> {
         match scores::read(path, Some(&self.lp))? {
             ScoreFile::Column(_) => Err(Error::UnnamedColumn(path.into())),
+            ScoreFile::Numbered(rows) if rows.is_column() => Err(Error::UnnamedColumn(path.into())),
             ScoreFile::Named(columns) => {
                 self.check_length(path, &columns)?;
                 Ok(columns)
             }
-            ScoreFile::Numbered(mut columns) => {
-                pad_to(&mut columns, self.n_segments());
+            ScoreFile::Numbered(rows) => {
+                let columns = self.numbered(path, &rows)?;
                 self.check_length(path, &columns)?;
                 Ok(columns)
             }
         }
+    }
+
+    /// Scores by segment number, in order. Lines may be missing, those of the last segments too.
+    fn numbered(&self, path: &Path, rows: &Numbered) -> Result<SegmentScores, Error> {
+        let mut columns = rows.in_testset(path, self.n_segments())?;
+        for column in columns.values_mut().filter(|column| column.len() < self.n_segments()) {
+            column.resize(self.n_segments(), None);
+        }
+        Ok(columns)
     }
 
     fn check_length(&self, path: &Path, columns: &SegmentScores) -> Result<(), Error> {
@@ -263,12 +278,5 @@ impl TestSet {
     /// An unreadable folder.
     pub fn rating_files(&self, gold: &str) -> Result<Vec<(String, PathBuf)>, Error> {
         Ok(self.layout.ratings(gold)?)
-    }
-}
-
-/// Lines that number their segments may leave out the last ones.
-fn pad_to(columns: &mut SegmentScores, length: usize) {
-    for column in columns.values_mut().filter(|column| column.len() < length) {
-        column.resize(length, None);
     }
 }

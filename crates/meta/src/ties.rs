@@ -10,6 +10,10 @@ use serde::Serialize;
 use super::align::Aligned;
 use super::average::{Grouping, groups};
 use super::correlation::Undefined;
+use group::Group;
+
+mod group;
+mod search;
 
 /// A fitted threshold and the accuracy that it gives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -30,31 +34,29 @@ impl Calibration {
     }
 }
 
+/// More pairs are not held at once: 64 MiB.
+const MAX_CHANGES: usize = 1 << 22;
+
 /// The pairs of all groups, ready to be swept by threshold.
 #[derive(Clone, Debug)]
 pub struct TieTable {
-    /// Pairs that change sides when the threshold reaches their distance, nearest first.
-    events: Vec<Event>,
     groups: Vec<Group>,
+    /// All pairs that change sides when the threshold reaches their distance, nearest first; `None` of too many to
+    /// hold, which are looked for anew.
+    changes: Option<Vec<Change>>,
+    max_changes: usize,
 }
 
 /// A pair that changes the number of right pairs when it becomes a metric tie.
 #[derive(Clone, Copy, Debug)]
-struct Event {
+struct Change {
     /// The metric's distance, negative where a right pair is lost, positive where a gold tie is gained.
     signed_distance: f64,
     group: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    n_pairs: u64,
-    /// Right pairs with exact ties only.
-    right: u64,
-}
-
 impl TieTable {
-    /// Enumerates the pairs of each group.
+    /// Sorts the scores of each group.
     #[must_use]
     pub fn new(scores: &Aligned, grouping: Grouping) -> Self {
         Self::from_groups(&groups(scores, grouping))
@@ -63,33 +65,22 @@ impl TieTable {
     /// As [`TieTable::new`], from the gold and metric scores of each group.
     #[must_use]
     pub fn from_groups(rows: &[(Vec<f64>, Vec<f64>)]) -> Self {
-        let mut table = Self { events: Vec::new(), groups: Vec::with_capacity(rows.len()) };
-        for (gold, metric) in rows {
-            table.add_group(gold, metric);
-        }
-        table.events.par_sort_unstable_by(|a, b| a.distance().total_cmp(&b.distance()));
-        table
+        Self::holding(rows, MAX_CHANGES)
     }
 
-    fn add_group(&mut self, gold: &[f64], metric: &[f64]) {
-        let n = gold.len() as u64;
-        let mut group = Group { n_pairs: n * n.saturating_sub(1) / 2, right: 0 };
-        let index = self.groups.len() as u32;
-        for i in 0..gold.len() {
-            for j in i + 1..gold.len() {
-                let (gold_diff, distance) = (gold[i] - gold[j], metric[i] - metric[j]);
-                let gold_tie = gold_diff == 0.0;
-                if distance == 0.0 {
-                    group.right += u64::from(gold_tie);
-                } else if gold_tie {
-                    self.events.push(Event { signed_distance: distance.abs(), group: index });
-                } else if (gold_diff > 0.0) == (distance > 0.0) {
-                    group.right += 1;
-                    self.events.push(Event { signed_distance: -distance.abs(), group: index });
-                }
+    fn holding(rows: &[(Vec<f64>, Vec<f64>)], max_changes: usize) -> Self {
+        let groups: Vec<Group> = rows.iter().map(|(gold, metric)| Group::new(gold, metric)).collect();
+        let n_pairs: u64 = groups.iter().map(|group| group.n_pairs).sum();
+        let changes = (n_pairs <= max_changes as u64).then(|| {
+            let mut changes = Vec::new();
+            for (group, index) in groups.iter().zip(0..) {
+                let all = |is_gain, distance| changes.push(Change::new(is_gain, distance, index));
+                group.each_change(0.0, f64::INFINITY, all);
             }
-        }
-        self.groups.push(group);
+            changes.par_sort_unstable_by(Change::by_distance);
+            changes
+        });
+        Self { groups, changes, max_changes }
     }
 
     #[must_use]
@@ -118,17 +109,13 @@ impl TieTable {
     /// ```
     pub fn calibrate(&self, times: &[u32]) -> Result<Calibration, Undefined> {
         let scale = Scale::new(self, times)?;
-        let mut right = scale.right_at_zero(self, times);
-        let (mut best, mut epsilon) = (right, 0.0);
-        let mut events = self.events.iter().peekable();
-        while let Some(event) = events.next() {
-            right += scale.weight(event.group, times) * event.gain();
-            let last_of_distance = events.peek().is_none_or(|next| next.distance() != event.distance());
-            if last_of_distance && right > best {
-                (best, epsilon) = (right, event.distance());
-            }
+        let mut best = Best { right: scale.right_at_zero(self), epsilon: 0.0 };
+        match &self.changes {
+            Some(changes) => scale.sweep(changes, best.right, &mut best),
+            None => best = search::best(self, &scale, best, self.max_changes),
         }
-        Ok(Calibration { epsilon, accuracy: scale.share(best), n_groups: scale.n_groups })
+        let accuracy = scale.share(best.right);
+        Ok(Calibration { epsilon: best.epsilon, accuracy, n_groups: scale.n_groups })
     }
 
     /// Accuracy at a given threshold.
@@ -137,9 +124,18 @@ impl TieTable {
     /// As [`TieTable::calibrate`].
     pub fn accuracy_at(&self, epsilon: f64, times: &[u32]) -> Result<f64, Undefined> {
         let scale = Scale::new(self, times)?;
-        let within = self.events.iter().take_while(|event| event.distance() <= epsilon);
-        let gained: i128 = within.map(|event| scale.weight(event.group, times) * event.gain()).sum();
-        Ok(scale.share(scale.right_at_zero(self, times) + gained))
+        let gained: i128 = match &self.changes {
+            Some(changes) => {
+                let within = changes.iter().take_while(|change| change.distance() <= epsilon);
+                within.map(|change| scale.gain(change)).sum()
+            }
+            None => {
+                let within = self.groups.iter().map(|group| group.within(epsilon));
+                let gain = within.map(|within| i128::from(within.gained) - i128::from(within.lost));
+                gain.zip(&scale.weights).map(|(gain, weight)| gain * weight).sum()
+            }
+        };
+        Ok(scale.share(scale.right_at_zero(self) + gained))
     }
 
     /// Accuracy of calling every pair a tie: the share of gold ties.
@@ -151,18 +147,39 @@ impl TieTable {
     }
 }
 
-impl Event {
+impl Change {
+    fn new(is_gain: bool, distance: f64, group: u32) -> Self {
+        Self { signed_distance: if is_gain { distance } else { -distance }, group }
+    }
+
     fn distance(&self) -> f64 {
         self.signed_distance.abs()
     }
 
-    fn gain(&self) -> i128 {
-        if self.signed_distance > 0.0 { 1 } else { -1 }
+    fn by_distance(&self, other: &Self) -> std::cmp::Ordering {
+        self.distance().total_cmp(&other.distance())
+    }
+}
+
+/// The smallest threshold of greatest accuracy so far.
+#[derive(Clone, Copy)]
+struct Best {
+    /// Unit: weighted pairs.
+    right: i128,
+    epsilon: f64,
+}
+
+impl Best {
+    fn consider(&mut self, right: i128, epsilon: f64) {
+        if right > self.right || (right == self.right && epsilon < self.epsilon) {
+            (self.right, self.epsilon) = (right, epsilon);
+        }
     }
 }
 
 /// Integer weights that make every group count the same, whatever its number of pairs.
 struct Scale {
+    /// Of a pair of each group, times how often the group counts.
     weights: Vec<i128>,
     whole: i128,
     n_groups: usize,
@@ -178,16 +195,26 @@ impl Scale {
         if count == 0 {
             return Err(Undefined::NoPair);
         }
+        let weights = weights.iter().zip(times).map(|(weight, times)| weight * i128::from(*times)).collect();
         Ok(Self { weights, whole: unit * count, n_groups })
     }
 
-    fn weight(&self, group: u32, times: &[u32]) -> i128 {
-        self.weights[group as usize] * i128::from(times[group as usize])
+    fn right_at_zero(&self, table: &TieTable) -> i128 {
+        table.groups.iter().zip(&self.weights).map(|(group, weight)| i128::from(group.right) * weight).sum()
     }
 
-    fn right_at_zero(&self, table: &TieTable, times: &[u32]) -> i128 {
-        let groups = table.groups.iter().zip(0_u32..);
-        groups.map(|(group, index)| i128::from(group.right) * self.weight(index, times)).sum()
+    /// What a change adds to the right pairs.
+    fn gain(&self, change: &Change) -> i128 {
+        let weight = self.weights[change.group as usize];
+        if change.signed_distance > 0.0 { weight } else { -weight }
+    }
+
+    /// Goes through changes by distance, from so many right pairs on, and keeps the best threshold.
+    fn sweep(&self, changes: &[Change], mut right: i128, best: &mut Best) {
+        for of_distance in changes.chunk_by(|a, b| a.distance() == b.distance()) {
+            right += of_distance.iter().map(|change| self.gain(change)).sum::<i128>();
+            best.consider(right, of_distance[0].distance());
+        }
     }
 
     fn share(&self, right: i128) -> f64 {
@@ -255,6 +282,19 @@ mod tests {
         prop::collection::vec(row.prop_map(floats), 1..6)
     }
 
+    /// Few human scores, and metric scores that are tied, at equal distances, or neither.
+    fn many_ties() -> impl Strategy<Value = (Vec<f64>, Vec<f64>)> {
+        let metric = prop_oneof![
+            (-9_i8..9).prop_map(|score| f64::from(score) / 3.0),
+            (-3_i8..3).prop_map(f64::from),
+            -2.0..2.0,
+            Just(0.0),
+            Just(-0.0),
+        ];
+        prop::collection::vec(((-3_i8..1).prop_map(f64::from), metric), 2..60)
+            .prop_map(|row| row.into_iter().unzip())
+    }
+
     proptest! {
         #[test]
         fn sweep_equals_naive(rows in rows()) {
@@ -265,6 +305,21 @@ mod tests {
             prop_assert_eq!(fit.epsilon, epsilon);
             let again = table.accuracy_at(fit.epsilon, &table.whole()).unwrap();
             prop_assert_eq!(fit.accuracy, again);
+        }
+
+        #[test]
+        fn what_is_not_held_is_found_all_the_same(
+            rows in prop::collection::vec(many_ties(), 1..4),
+            times in prop::collection::vec(0_u32..3, 4),
+            max_changes in 0_usize..40,
+        ) {
+            let (held, searched) = (TieTable::holding(&rows, usize::MAX), TieTable::holding(&rows, max_changes));
+            let times = &times[..rows.len()];
+            prop_assert_eq!(held.calibrate(times), searched.calibrate(times));
+            prop_assert_eq!(held.calibrate(&held.whole()), searched.calibrate(&held.whole()));
+            for epsilon in [0.0, 0.25, 1.0 / 3.0, 2.0, f64::INFINITY] {
+                prop_assert_eq!(held.accuracy_at(epsilon, times), searched.accuracy_at(epsilon, times));
+            }
         }
 
         #[test]

@@ -159,9 +159,10 @@ impl<'a> Texts<'a> {
         Ok(Unit { segs, source_starts, target_starts })
     }
 
-    /// Files of human raters may hold texts that were changed for them.
+    /// Files of human raters, which are TSV, may hold texts that were changed for them. JSON lines are verdicts of a run,
+    /// whatever the file is called now.
     fn is_of_a_run(&self) -> bool {
-        self.path.is_dir() || self.path.ends_with("verdicts.jsonl")
+        self.path.is_dir() || self.path.extension().is_some_and(|ending| ending == "jsonl")
     }
 
     /// A run numbers the segments of a text file from the first line on, whichever lines of the test set they are.

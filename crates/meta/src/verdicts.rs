@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
+use tribunal_core::files::text;
 
 use super::Error;
 use super::scores::{line_error, read_text};
@@ -81,7 +82,7 @@ pub fn is_run(path: &Path) -> bool {
     if path.is_dir() {
         return true;
     }
-    let Ok(text) = std::fs::read_to_string(path) else { return false };
+    let Ok(text) = text::read(path) else { return false };
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     serde_json::from_str::<Verdict>(first).is_ok()
 }

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 
 use super::super::{args::Pair, raters};
-use crate::meta::scores::{self, ScoreFile};
+use crate::meta::scores::numbering::Numbered;
+use crate::meta::scores::{self, ScoreFile, SegmentScores};
 use crate::meta::verdicts::{self, JudgedError, Verdict};
 use crate::run::{RunFile, Status};
 use crate::segment::numbered;
@@ -23,6 +24,9 @@ pub struct Input {
     pub systems: BTreeMap<String, Units>,
     /// Whether every translation has a score.
     pub complete: bool,
+    /// Of a score file whose segment numbers can count from 0 or from 1; its units have these numbers until
+    /// [`Input::read_all`] knows.
+    unsettled: Option<Numbered>,
 }
 
 /// Units of a system.
@@ -74,12 +78,41 @@ impl Unit {
 }
 
 impl Input {
-    /// Reads a run folder, its `verdicts.jsonl`, or a score file.
+    /// Reads run folders, their `verdicts.jsonl`, or score files. A score file whose segment numbers can count from 0
+    /// or from 1 counts as another input does that has the same segments; alone it counts in either way.
     ///
     /// # Errors
-    /// What cannot be read, and two verdicts on one translation.
-    pub fn read(path: &Path, pair: Option<&Pair>) -> Result<Self> {
+    /// What cannot be read, two verdicts on one translation, and segment numbers that do not fit any other input.
+    pub fn read_all(paths: &[PathBuf], pair: Option<&Pair>) -> Result<Vec<Self>> {
+        let mut inputs = paths.iter().map(|path| Self::read(path, pair)).collect::<Result<Vec<_>>>()?;
+        let numbers: Vec<BTreeSet<usize>> = inputs.iter().map(Self::numbers).collect();
+        for (idx, path) in paths.iter().enumerate() {
+            let Some(rows) = inputs[idx].unsettled.take() else { continue };
+            let other = |shift: usize| {
+                let moved: BTreeSet<usize> = numbers[idx].iter().map(|number| number - shift).collect();
+                numbers.iter().enumerate().any(|(at, numbers)| at != idx && *numbers == moved)
+            };
+            let Some(first) = [0, 1].into_iter().find(|first| paths.len() == 1 || other(*first)) else {
+                bail!(rows.unknown(path, "0 does not occur, and no other input has the same segments"));
+            };
+            if first > 0 {
+                inputs[idx].systems = numbered(&rows, first);
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// The numbers of all segments.
+    fn numbers(&self) -> BTreeSet<usize> {
+        match &self.unsettled {
+            Some(rows) => rows.numbers(),
+            None => self.systems.values().flat_map(BTreeMap::keys).filter_map(|unit| unit.seg).collect(),
+        }
+    }
+
+    fn read(path: &Path, pair: Option<&Pair>) -> Result<Self> {
         let name = path.display().to_string();
+        let mut unsettled = None;
         let systems = if path.is_file() && raters::is_mqm_tsv(path) {
             systems(path, raters::verdicts(path, pair)?)?
         } else if path.is_dir() && !path.join("verdicts.jsonl").exists() {
@@ -88,9 +121,11 @@ impl Input {
         } else if verdicts::is_run(path) {
             systems(path, verdicts::read(path)?)?
         } else {
-            read_file(path)?
+            let (systems, rows) = read_file(path)?;
+            unsettled = rows;
+            systems
         };
-        Ok(Self { signature: signature(path)?, ..Self::from_systems(name, systems) })
+        Ok(Self { signature: signature(path)?, unsettled, ..Self::from_systems(name, systems) })
     }
 
     /// Verdicts that are in no file of their own.
@@ -103,7 +138,7 @@ impl Input {
 
     fn from_systems(name: String, systems: BTreeMap<String, Units>) -> Self {
         let complete = systems.values().flat_map(BTreeMap::values).all(|judged| judged.score.is_some());
-        Self { name, signature: None, systems, complete }
+        Self { name, signature: None, systems, complete, unsettled: None }
     }
 
     /// The language pairs of its units; the empty one in score files.
@@ -180,18 +215,33 @@ fn with_hint(error: crate::meta::Error) -> anyhow::Error {
     }
 }
 
-fn read_file(path: &Path) -> Result<BTreeMap<String, Units>> {
+/// The units of a score file; with the numbers of its segments where nobody knows how they count.
+fn read_file(path: &Path) -> Result<(BTreeMap<String, Units>, Option<Numbered>)> {
+    let stem =
+        || path.file_stem().map_or_else(|| "system".into(), |stem| stem.to_string_lossy().into_owned());
+    Ok(match scores::read(path, None).map_err(with_hint)? {
+        ScoreFile::Named(named) => (columns(named), None),
+        ScoreFile::Numbered(rows) => {
+            let rows = if rows.is_column() { rows.of_system(stem()) } else { rows };
+            (numbered(&rows, 0), Some(rows).filter(|rows| rows.first(None).is_none()))
+        }
+        ScoreFile::Column(column) => (columns(BTreeMap::from([(stem(), column)])), None),
+    })
+}
+
+/// The units of numbered scores, without those that no line is about.
+fn numbered(rows: &Numbered, first: usize) -> BTreeMap<String, Units> {
+    let (mut systems, numbers) = (columns(rows.from(first)), rows.numbers());
+    for units in systems.values_mut() {
+        units.retain(|unit, _| unit.seg.is_some_and(|seg| numbers.contains(&(seg + first))));
+    }
+    systems
+}
+
+fn columns(columns: SegmentScores) -> BTreeMap<String, Units> {
     let numbered = |column: Vec<Option<f64>>| -> Units {
         let judged = |score| Judged { score, ..Judged::default() };
         column.into_iter().enumerate().map(|(seg, score)| (Unit::numbered(seg), judged(score))).collect()
     };
-    Ok(match scores::read(path, None).map_err(with_hint)? {
-        ScoreFile::Named(columns) | ScoreFile::Numbered(columns) => {
-            columns.into_iter().map(|(system, column)| (system, numbered(column))).collect()
-        }
-        ScoreFile::Column(column) => {
-            let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-            BTreeMap::from([(stem.unwrap_or_else(|| "system".into()), numbered(column))])
-        }
-    })
+    columns.into_iter().map(|(system, column)| (system, numbered(column))).collect()
 }

@@ -58,7 +58,7 @@ pub enum Error {
 /// Whether a file looks like an MQM TSV: by its header, or by ten columns of which the ninth is a severity.
 #[must_use]
 pub fn is_mqm_tsv(path: &Path) -> bool {
-    let Ok(text) = std::fs::read_to_string(path) else { return false };
+    let Ok(text) = files::text::read(path) else { return false };
     let Some(first) = text.lines().next() else { return false };
     let header: Vec<&str> = first.trim_start_matches('\u{feff}').split('\t').map(str::trim).collect();
     let named = [SYSTEM, RATER, CATEGORY, SEVERITY].iter().all(|names| column(&header, names).is_some());
@@ -84,7 +84,7 @@ fn column(header: &[&str], names: &[&str]) -> Option<usize> {
 /// # Errors
 /// [`Error`], naming the file, the line and what is wrong.
 pub fn read(path: &Path, pair: &(Lang, Lang)) -> Result<Vec<Annotation>, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Io { path: path.into(), source })?;
+    let text = files::text::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).peekable();
     let first = lines.peek().map_or("", |(_, line)| *line);

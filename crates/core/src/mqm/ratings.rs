@@ -5,7 +5,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -55,7 +54,7 @@ pub fn read(path: &Path) -> Result<Ratings, Error> {
     struct Row {
         errors: Vec<Marked>,
     }
-    let text = fs::read_to_string(path).map_err(|source| Error::Io { path: path.into(), source })?;
+    let text = files::text::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let mut ratings = Ratings::new();
     for (idx, line) in text.lines().enumerate() {
         let wrong = |reason: String| Error::Line { path: path.into(), line: idx + 1, reason };

@@ -33,8 +33,9 @@ pub enum Error {
 }
 
 impl Lang {
-    /// Reads `en`, `en-US`, `de_DE`, `sr_Cyrl_RS`, `zh-Hant`, `deu_Latn`, `mas`, `German`; case does not matter. A
-    /// language with a two-letter code gets that code, however it is written: `deu` and `German` are `de`.
+    /// Reads `en`, `en-US`, `de_DE`, `sr_Cyrl_RS`, `zh-Hant`, `deu_Latn`, `cmn_Hans`, `mas`, `German`; case does not
+    /// matter. A language with a two-letter code gets that code, however it is written: `deu` and `German` are `de`,
+    /// and `cmn`, the standard form of Chinese in FLORES+, is `zh`.
     ///
     /// # Errors
     /// [`Error::Language`] for an unknown language, with the code that was probably meant;
@@ -48,11 +49,12 @@ impl Lang {
     pub fn parse(given: &str) -> Result<Self, Error> {
         let given = given.trim();
         if let Some(code) = TABLES.by_name.get(&given.to_lowercase()) {
-            return Ok(Self { code: (*code).to_owned(), name: TABLES.languages[code].1.to_owned() });
+            let (code, name) = TABLES.languages[standard(code)];
+            return Ok(Self { code: code.to_owned(), name: name.to_owned() });
         }
         let mut parts = given.split(['-', '_']);
         let language = parts.next().unwrap_or_default().to_lowercase();
-        let Some((language, name)) = TABLES.languages.get(language.as_str()) else {
+        let Some((language, name)) = TABLES.languages.get(standard(&language)) else {
             return Err(Error::Language { code: given.into(), hint: hint(given) });
         };
         let (mut code, mut details) = ((*language).to_owned(), Vec::new());
@@ -165,6 +167,25 @@ fn hint(given: &str) -> String {
             .into();
     };
     format!("\nhint: did you mean `{code}` ({})?", TABLES.languages[code].1)
+}
+
+/// Standard forms of languages that have a two-letter code, as FLORES+ names them by ISO 639-3. Other forms (`ary`,
+/// Moroccan Arabic; `prs`, Dari) keep their own codes and names.
+const STANDARD_FORMS: &[(&str, &str)] = &[
+    ("arb", "ar"),
+    ("cmn", "zh"),
+    ("ekk", "et"),
+    ("lvs", "lv"),
+    ("npi", "ne"),
+    ("ory", "or"),
+    ("pes", "fa"),
+    ("swh", "sw"),
+    ("zsm", "ms"),
+];
+
+/// The code that the tables know a language by.
+fn standard(code: &str) -> &str {
+    STANDARD_FORMS.iter().find(|(form, _)| *form == code).map_or(code, |(_, code)| code)
 }
 
 /// Bibliographic ISO 639-2 codes and country codes that people write for languages.
@@ -289,6 +310,12 @@ mod tests {
         check("mas", "mas", "Maasai");
         check("bho_IN", "bho_IN", "Bhojpuri (India)");
         check("deu_Latn", "de_Latn", "German (Latin script)");
+        check("cmn_Hans", "zh_Hans", "Chinese (Simplified script)");
+        check("arb_Arab", "ar_Arab", "Arabic (Arabic script)");
+        check("ary_Arab", "ary_Arab", "Moroccan Arabic (Arabic script)");
+        check("Mandarin Chinese", "zh", "Chinese");
+        check("ekk_Latn", "et_Latn", "Estonian (Latin script)");
+        check("vmw_Latn", "vmw_Latn", "Makhuwa (Latin script)");
         check("deu", "de", "German");
         check("German", "de", "German");
         check("upper sorbian", "hsb", "Upper Sorbian");

@@ -7,18 +7,22 @@ use std::{
 };
 
 use super::{Corpus, Lang, Segment, lang};
-use crate::files;
+use crate::files::{self, text::NotText};
 
 mod csv;
 mod general;
 pub mod layout;
+mod markup;
+mod pairs;
 mod parallel;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod table;
 mod testset;
 mod text;
+mod tsv;
 
+pub use markup::Markup;
 pub use parallel::{Parallel, parallel};
 pub use testset::{TestSet, testset};
 
@@ -53,9 +57,11 @@ impl Input {
 }
 
 /// Reads a table by its extension (jsonl, tsv, csv, parquet): source, hypothesis (or target), and optionally reference,
-/// system, doc, `seg_id`, `src_lang`, `tgt_lang`. In JSONL, `tgt_text` or `tgt` may hold `{SYSTEM: TRANSLATION}`.
+/// system, doc, `seg_id`, `src_lang`, `tgt_lang` (or `lp` for both). In JSONL, `tgt_text` or `tgt` may hold
+/// `{SYSTEM: TRANSLATION}`.
 ///
-/// `pair` applies to lines that name no languages of their own.
+/// `pair` applies to rows that name no languages of their own, by columns or by a document `en-cs_CZ_#_..` of WMT's;
+/// rows of other pairs are left out, which a note says.
 ///
 /// # Errors
 /// [`Error`], naming the file, the line and what to do.
@@ -108,7 +114,7 @@ fn each_segment(
     let mut visit = |row: table::Row| segmenter.take(&row)?.into_iter().try_for_each(&mut take);
     match path.extension().and_then(|e| e.to_str()) {
         Some("jsonl" | "ndjson") => table::jsonl(path, &mut visit)?,
-        Some("tsv" | "tab") => table::tsv(path, &mut visit)?,
+        Some("tsv" | "tab") => tsv::rows(path, &mut visit)?,
         Some("csv") => csv::rows(path, &mut visit)?,
         #[cfg(feature = "parquet")]
         Some("parquet" | "pq") => parquet::rows(path, &mut visit)?,
@@ -116,7 +122,7 @@ fn each_segment(
         Some("parquet" | "pq") => return Err(Error::NoParquet(path.into())),
         _ => return Err(Error::Extension(path.into())),
     }
-    Ok(segmenter.notes())
+    segmenter.complete()
 }
 
 /// Why an input cannot be judged.
@@ -128,8 +134,10 @@ pub enum Error {
         "cannot put the texts of the input into a temporary file: {0}\nhint: `TMPDIR` names a folder with more room"
     )]
     Spill(std::io::Error),
-    #[error("`{path}` line {line} is not UTF-8 at byte {byte} of the line{hint}")]
-    Utf8 { path: PathBuf, line: usize, byte: usize, hint: &'static str },
+    #[error("`{path}` {}", reason.to_string().trim_start_matches("it "))]
+    NotText { path: PathBuf, reason: NotText },
+    #[error("`{path}` is {format}, not text with a segment on each line\nhint: {}", format.instead())]
+    Markup { path: PathBuf, format: Markup },
     #[error(
         "`{a}` has {n_a} lines but `{b}` has {n_b}\nhint: line N of every file must be about segment N{hint}"
     )]
@@ -158,7 +166,7 @@ pub enum Error {
     Missing { path: PathBuf, line: usize, field: &'static str, hint: String },
     #[error(
         "`{path}` line {line} has {found} fields but the header has {wanted}\nhint: fields are separated by \
-         single tabs, without quoting; replace any tab inside a text"
+         single tabs; replace any tab inside a text, or write the table as CSV or JSONL"
     )]
     Columns { path: PathBuf, line: usize, found: usize, wanted: usize },
     #[error(
@@ -177,6 +185,8 @@ pub enum Error {
         "`{path}` line {line}: the languages are missing\nhint: add `-l en-de`, or `src_lang` and `tgt_lang` on each line"
     )]
     NoPair { path: PathBuf, line: usize },
+    #[error("`{path}` has no row of `{pair}`\nhint: its rows are of {there}; `-l` chooses one of them")]
+    OtherPairs { path: PathBuf, pair: String, there: String },
     #[error(
         "`{path}` line {line}: the segment with the id `{seg}` of {}system `{system}` was already on line {first}\nhint: \
          `seg_id` must be unique within a document of a system", if doc.is_empty() { String::new() } else { format!("document `{doc}` and ") }
@@ -216,6 +226,10 @@ fn instead_of(path: &Path) -> &'static str {
             "a file with one JSON object on each line ends in `.jsonl`; `jq -c '.[]' FILE` makes one of a list"
         }
         Some("xlsx" | "xls" | "ods") => "save the sheet as CSV",
+        Some("sgm" | "sgml") => Markup::Sgm.instead(),
+        Some("xml") => Markup::Wmt.instead(),
+        Some("tmx") => Markup::Tmx.instead(),
+        Some("xlf" | "xliff") => Markup::Xliff.instead(),
         Some("gz" | "zip" | "xz" | "zst" | "bz2") => "unpack it first",
         _ => "for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`",
     }

@@ -2,13 +2,13 @@
 //! converters write them), glossaries as TSV. It reads neither archives nor wiki markup.
 
 use std::{
-    fs::{self, File},
-    io::{BufRead, BufReader},
+    fs,
     path::{Path, PathBuf},
 };
 
 use icu_segmenter::{SentenceSegmenter, options::SentenceBreakInvariantOptions};
 use serde_json::Value;
+use tribunal_core::files::text;
 
 use super::{Error, Passage};
 
@@ -112,13 +112,8 @@ impl Source<'_> {
     fn lines(&self) -> Result<impl Iterator<Item = Result<(usize, String), Error>>, Error> {
         let path = self.path.to_path_buf();
         let io = move |source| Error::Io { action: "read", path: path.clone(), source };
-        let file = File::open(self.path).map_err(io.clone())?;
-        let lines = BufReader::new(file).lines().enumerate();
-        Ok(lines.map(move |(idx, line)| {
-            let line = line.map_err(io.clone())?;
-            let text = if idx == 0 { line.trim_start_matches('\u{feff}') } else { &line };
-            Ok((idx + 1, text.to_owned()))
-        }))
+        let lines = text::lines(self.path).map_err(io.clone())?;
+        Ok(lines.map(move |line| line.map_err(io.clone())))
     }
 
     /// Plain text, with paragraphs between empty lines.

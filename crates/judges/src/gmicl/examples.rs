@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -205,7 +204,7 @@ fn prompt_category(category: &str) -> Option<String> {
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|source| Error::Read { file: path.into(), source })
+    tribunal_core::files::text::read(path).map_err(|source| Error::Read { file: path.into(), source })
 }
 
 fn ratings_error(error: ratings::Error) -> Error {
@@ -226,6 +225,8 @@ fn wrong_line(path: &Path, idx: usize, error: &serde_json::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Twelve documents of two segments, two systems.

@@ -1,10 +1,10 @@
 //! HiMATE's stage-transition threshold (Appendix D): fitted for each model and language pair, written to a file
 //! and read from it. It asks no model.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tribunal_core::digest;
+use tribunal_core::{digest, files};
 
 use super::Asked;
 use crate::{
@@ -60,7 +60,7 @@ impl Calibration {
     /// [`setup::Error::Read`]; [`setup::Error::Prompt`] when it is not a calibration.
     pub fn read(path: &Path) -> Result<(Self, String), setup::Error> {
         let text =
-            fs::read_to_string(path).map_err(|source| setup::Error::Read { file: path.into(), source })?;
+            files::text::read(path).map_err(|source| setup::Error::Read { file: path.into(), source })?;
         let calibration = toml::from_str(&text).map_err(|e| setup::Error::Prompt {
             file: path.display().to_string(),
             reason: format!(

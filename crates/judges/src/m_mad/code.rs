@@ -285,8 +285,8 @@ impl Examples {
 /// The user's shots: a file like the authors', or one in our format, which every agent sees.
 fn own(file: &std::path::Path, texts: &Texts) -> Result<[Vec<Demo>; 4], setup::Error> {
     let name = file.display().to_string();
-    let text =
-        std::fs::read_to_string(file).map_err(|source| setup::Error::Read { file: file.into(), source })?;
+    let text = tribunal_core::files::text::read(file)
+        .map_err(|source| setup::Error::Read { file: file.into(), source })?;
     if file.extension().is_some_and(|e| e == "py") {
         return authors::demos_of(&name, &text);
     }

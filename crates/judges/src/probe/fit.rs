@@ -256,7 +256,7 @@ impl Fit {
     /// # Errors
     /// A file that cannot be read or is not a fit.
     pub fn open(path: &Path) -> Result<Self, setup::Error> {
-        let text = std::fs::read_to_string(path)
+        let text = tribunal_core::files::text::read(path)
             .map_err(|source| setup::Error::Read { file: path.into(), source })?;
         Self::parse(&text, &path.display().to_string())
     }

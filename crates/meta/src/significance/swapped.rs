@@ -5,6 +5,7 @@
 use super::super::correlation::ranks;
 use super::super::pairs::by_value;
 use super::super::pcg::Pcg64;
+use super::super::tally::Tally;
 use super::permutation::{coins, standardised};
 use super::{Comparison, Resampling};
 
@@ -154,38 +155,6 @@ impl Merged {
             let defined = untied[0] > 0.0 && untied[1] > 0.0;
             defined.then(|| (balance[side] as f64 / untied[0].sqrt() / untied[1].sqrt()).clamp(-1.0, 1.0))
         })
-    }
-}
-
-/// Counts by class with fast sums of all lower ones: a binary indexed tree.
-///
-/// Source: Fenwick, A New Data Structure for Cumulative Frequency Tables, 1994.
-struct Tally {
-    counts: Vec<u64>,
-    n: u64,
-}
-
-impl Tally {
-    fn new(n_classes: usize) -> Self {
-        Self { counts: vec![0; n_classes + 1], n: 0 }
-    }
-
-    fn add(&mut self, class: usize) {
-        self.n += 1;
-        let mut node = class + 1;
-        while node < self.counts.len() {
-            self.counts[node] += 1;
-            node += node & node.wrapping_neg();
-        }
-    }
-
-    fn below(&self, class: usize) -> u64 {
-        let (mut node, mut sum) = (class, 0);
-        while node > 0 {
-            sum += self.counts[node];
-            node &= node - 1;
-        }
-        sum
     }
 }
 

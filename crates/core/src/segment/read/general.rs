@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Error;
+use super::{Error, layout};
 
 /// The folder that holds a test set: the one given, or `txt-ts`, `txt` inside of it, as the repositories have them.
 pub fn root(dir: &Path) -> PathBuf {
@@ -66,11 +66,9 @@ fn matching(dir: &Path, marker: &str, language: &str) -> Result<Vec<(String, Pat
     if !dir.is_dir() {
         return Ok(Vec::new());
     }
-    let io = |source| Error::Io { path: dir.into(), source };
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(io)? {
-        let path = entry.map_err(io)?.path();
-        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    for name in layout::names(dir)? {
+        let path = dir.join(&name);
         let Some((_, rest)) = name.split_once(marker) else { continue };
         if rest == language {
             found.push((String::new(), path));

@@ -162,7 +162,8 @@ impl Layout {
     }
 }
 
-/// The domain and document on each line: `DOMAIN DOC`, or `DOC`.
+/// The domain and document on each line: `DOMAIN DOC`, or `DOC`. A document's name may hold spaces where a domain
+/// stands before it: of `news my trip`, and of `news<TAB>my trip`, it is `my trip`.
 ///
 /// # Errors
 /// As [`Layout::places`].
@@ -170,21 +171,23 @@ pub fn places(path: &Path) -> Result<Vec<Place>, Error> {
     let mut places: Vec<Place> = Vec::new();
     let mut ended = std::collections::BTreeMap::new();
     for (idx, line) in text::lines(path)?.iter().enumerate() {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let Some((doc, before)) = fields.split_last() else {
+        let line = line.trim();
+        let separator = |c: char| if line.contains('\t') { c == '\t' } else { c.is_whitespace() };
+        let (domain, doc) = line.split_once(separator).unwrap_or(("", line));
+        let (domain, doc) = (domain.trim(), doc.trim());
+        if doc.is_empty() {
             return Err(Error::Missing {
                 path: path.into(),
                 line: idx + 1,
                 field: "doc",
                 hint: String::new(),
             });
-        };
-        let last = ended.insert((*doc).to_owned(), idx + 1);
-        if let Some(ended) = last.filter(|ended| *ended != idx) {
-            return Err(Error::Scattered { path: path.into(), line: idx + 1, doc: (*doc).into(), ended });
         }
-        let domain = before.first().map_or_else(String::new, |domain| (*domain).to_owned());
-        places.push(Place { domain, doc: (*doc).into() });
+        let last = ended.insert(doc.to_owned(), idx + 1);
+        if let Some(ended) = last.filter(|ended| *ended != idx) {
+            return Err(Error::Scattered { path: path.into(), line: idx + 1, doc: doc.into(), ended });
+        }
+        places.push(Place { domain: domain.into(), doc: doc.into() });
     }
     Ok(places)
 }
@@ -258,7 +261,8 @@ fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>, Error> {
     Ok(stems)
 }
 
-/// File names of a folder, sorted, because two machines need not list them in the same order.
+/// File names of a folder, sorted, because two machines need not list them in the same order; without those that begin
+/// with a dot, among them the `._NAME` that macOS puts beside each file of an archive or a foreign disk.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -266,7 +270,10 @@ pub(super) fn names(dir: &Path) -> Result<Vec<String>, Error> {
     let io = |source| Error::Io { path: dir.into(), source };
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(io)? {
-        names.push(entry.map_err(io)?.file_name().to_string_lossy().into_owned());
+        let name = entry.map_err(io)?.file_name().to_string_lossy().into_owned();
+        if !name.starts_with('.') {
+            names.push(name);
+        }
     }
     names.sort();
     Ok(names)

@@ -13,21 +13,37 @@ use super::{
     Error,
     table::{self, Row, Visit},
 };
+use crate::files::packed;
 
-/// Reads the rows of a file; their numbers stand for lines.
+/// What a row counts for beside its texts. Unit: bytes.
+const ROW: u64 = 64;
+
+/// Reads the rows of a file; their numbers stand for lines. A few bytes of a dictionary can stand for a text in each of
+/// billions of rows: what all rows come to is limited as what a compressed file unpacks to.
 pub fn rows(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
     let file = File::open(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let wrong = |error: parquet::errors::ParquetError| Error::Parquet {
         path: path.into(),
         reason: error.to_string(),
     };
+    let too_much = |limit| Error::Io { path: path.into(), source: packed::too_much(limit) };
+    let n_bytes = file.metadata().map_err(|source| Error::Io { path: path.into(), source })?.len();
+    let limit = packed::limit(n_bytes, packed::MAX_RATIO);
     let reader = SerializedFileReader::new(file).map_err(wrong)?;
+    let sizes = reader.metadata().row_groups().iter().map(|group| group.total_byte_size().unsigned_abs());
+    if sizes.fold(0, u64::saturating_add) > limit {
+        return Err(too_much(limit));
+    }
     let schema = reader.metadata().file_metadata().schema_descr().root_schema().clone();
     let names: Vec<&str> = schema.get_fields().iter().map(|field| field.name()).collect();
     table::needed(path, &names, "as Parquet does")?;
     let records = reader.get_row_iter(None).map_err(wrong)?;
+    let mut left = limit;
     let row = |(i, record): (usize, Result<Record, _>)| {
-        Ok(Row { line: i + 1, fields: fields(&record.map_err(wrong)?) })
+        let fields = fields(&record.map_err(wrong)?);
+        let n = fields.values().filter_map(Value::as_str).map(|text| text.len() as u64).sum::<u64>() + ROW;
+        left = left.checked_sub(n).ok_or_else(|| too_much(limit))?;
+        Ok(Row { line: i + 1, fields })
     };
     records.enumerate().map(row).try_for_each(|row| visit(row?))
 }

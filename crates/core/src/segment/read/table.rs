@@ -5,8 +5,12 @@ use std::{collections::HashMap, path::Path};
 
 use serde_json::{Map, Value};
 
-use super::{Error, parallel, text};
-use crate::segment::{Lang, Segment, corpus::Names};
+use super::{
+    Error,
+    pairs::{Named, Pair, Wanted},
+    parallel, text,
+};
+use crate::segment::{Segment, corpus::Names, numbers};
 
 /// One row: its line in the file (in Parquet its number, from 1) and its fields.
 pub struct Row {
@@ -22,9 +26,11 @@ const HYPOTHESES: &[&str] = &["tgt_text", "tgt"];
 const REFERENCE: &[&str] = &["reference", "ref"];
 const SYSTEM: &[&str] = &["system", "system_id"];
 const DOC: &[&str] = &["doc", "document_id", "doc_id"];
+const SRC_LANG: &[&str] = &["src_lang", "source_lang"];
+const TGT_LANG: &[&str] = &["tgt_lang", "target_lang"];
+/// Both languages, as in COMET's training data and the quality estimation tasks of WMT.
+const PAIR: &[&str] = &["lp", "language_pair", "lang_pair"];
 const SEG: &[&str] = &["seg_id", "segment_id", "seg"];
-const SRC_LANG: &[&str] = &["src_lang"];
-const TGT_LANG: &[&str] = &["tgt_lang"];
 
 /// What takes rows one by one.
 pub type Visit<'a> = &'a mut dyn FnMut(Row) -> Result<(), Error>;
@@ -47,32 +53,6 @@ pub fn jsonl(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
     })
 }
 
-/// Reads TSV row by row.
-pub fn tsv(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
-    let mut header: Option<Vec<String>> = None;
-    text::each(path, |number, line| {
-        let line = line.strip_suffix('\r').unwrap_or(line);
-        let Some(names) = &header else {
-            let names: Vec<&str> = line.split('\t').map(str::trim).collect();
-            needed(path, &names, "separated by tabs")?;
-            header = Some(names.into_iter().map(str::to_owned).collect());
-            return Ok(());
-        };
-        if line.is_empty() {
-            return Ok(());
-        }
-        let values: Vec<&str> = line.split('\t').collect();
-        if values.len() != names.len() {
-            let (found, wanted) = (values.len(), names.len());
-            return Err(Error::Columns { path: path.into(), line: number, found, wanted });
-        }
-        let fields = names.iter().zip(values).map(|(k, v)| (k.clone(), Value::from(v))).collect();
-        visit(Row { line: number, fields })
-    })?;
-    // An empty file has no header.
-    if header.is_none() { needed(path, &[""], "separated by tabs") } else { Ok(()) }
-}
-
 /// Checks that a header has a column for sources and one for translations.
 pub fn needed(path: &Path, header: &[&str], form: &str) -> Result<(), Error> {
     for names in [SOURCE, HYPOTHESIS] {
@@ -93,39 +73,40 @@ pub fn needed(path: &Path, header: &[&str], form: &str) -> Result<(), Error> {
 /// Turns rows into segments, and checks that ids are unique and documents contiguous.
 pub struct Segmenter<'a> {
     path: &'a Path,
-    pair: Option<&'a (Lang, Lang)>,
+    wanted: Wanted<'a>,
     stem: String,
     next_seg: HashMap<String, usize>,
     order: Order,
     /// The lines with an empty translation.
     empty: Vec<usize>,
-    /// The first line that names other languages than the pair that was given, and which.
-    other: Option<(usize, String)>,
 }
 
 impl<'a> Segmenter<'a> {
-    /// For the rows of a file; `pair` applies to those that name no languages.
-    pub fn new(path: &'a Path, pair: Option<&'a (Lang, Lang)>) -> Self {
+    /// For the rows of a file; `pair` applies to those that name no languages, and leaves out those of other pairs.
+    pub fn new(path: &'a Path, pair: Option<&'a Pair>) -> Self {
         let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         let (next_seg, order, empty) = (HashMap::new(), Order::default(), Vec::new());
-        Self { path, pair, stem, next_seg, order, empty, other: None }
+        Self { path, wanted: Wanted::new(pair), stem, next_seg, order, empty }
     }
 
-    /// The segments of a row: one, or those of several systems.
+    /// The segments of a row: one, or those of several systems; none of a row of another language pair.
     pub fn take(&mut self, row: &Row) -> Result<Vec<Segment>, Error> {
         let path = self.path;
         let row = In { path, row };
+        let doc = row.name(DOC)?.unwrap_or_default();
+        let [src, tgt, both] = [row.text(SRC_LANG)?, row.text(TGT_LANG)?, row.text(PAIR)?];
+        let named = Named { line: row.row.line, src, tgt, both, doc: &doc };
+        let pair = self.wanted.pair(path, &named);
+        if matches!(pair, Ok(None)) {
+            return Ok(Vec::new());
+        }
         let source = row.required(SOURCE)?;
         if source.trim().is_empty() {
             return Err(Error::EmptySource { path: path.into(), line: row.row.line, more: String::new() });
         }
         let translations = row.translations(&self.stem)?;
         let given = row.seg()?;
-        let (src_lang, tgt_lang) = row.languages(self.pair)?;
-        if self.other.is_none() && self.pair.is_some_and(|pair| (&pair.0, &pair.1) != (&src_lang, &tgt_lang))
-        {
-            self.other = Some((row.row.line, format!("{src_lang}-{tgt_lang}")));
-        }
+        let Some((src_lang, tgt_lang)) = pair? else { return Ok(Vec::new()) };
         let mut segments = Vec::with_capacity(translations.len());
         for (system, hypothesis) in translations {
             if hypothesis.trim().is_empty() {
@@ -138,7 +119,7 @@ impl<'a> Segmenter<'a> {
                 self.next_seg.get_mut(&system).map_or(0, |next| std::mem::replace(next, *next + 1));
             let segment = Segment {
                 system,
-                doc: row.text(DOC)?.unwrap_or_default(),
+                doc: doc.clone(),
                 seg: given.unwrap_or(position),
                 src_lang: src_lang.clone(),
                 tgt_lang: tgt_lang.clone(),
@@ -153,18 +134,20 @@ impl<'a> Segmenter<'a> {
     }
 
     /// What the user should know of the rows.
-    pub fn notes(&self) -> Vec<String> {
-        let (path, mut notes) = (self.path.display(), Vec::new());
+    ///
+    /// # Errors
+    /// [`Error::OtherPairs`] if all rows were of other pairs.
+    pub fn complete(&self) -> Result<Vec<String>, Error> {
+        if self.next_seg.is_empty() {
+            self.wanted.check(self.path)?;
+        }
+        let mut notes = Vec::new();
         if !self.empty.is_empty() {
             let lines = parallel::line_list(&self.empty);
-            notes.push(format!("`{path}` has an empty translation on {lines}"));
+            notes.push(format!("`{}` has an empty translation on {lines}", self.path.display()));
         }
-        if let (Some((line, found)), Some((src, tgt))) = (&self.other, self.pair) {
-            notes.push(format!(
-                "`{path}` line {line} names the languages `{found}`, which hold there, not `{src}-{tgt}`"
-            ));
-        }
-        notes
+        notes.extend(self.wanted.notes(self.path));
+        Ok(notes)
     }
 }
 
@@ -246,7 +229,7 @@ impl In<'_> {
             return given.iter().filter_map(text).collect();
         }
         let hypothesis = self.required(HYPOTHESIS)?;
-        let system = self.text(SYSTEM)?.filter(|s| !s.is_empty()).unwrap_or_else(|| stem.to_owned());
+        let system = self.name(SYSTEM)?.filter(|s| !s.is_empty()).unwrap_or_else(|| stem.to_owned());
         Ok(vec![(system, hypothesis)])
     }
 
@@ -258,31 +241,25 @@ impl In<'_> {
         }
     }
 
-    fn seg(&self) -> Result<Option<usize>, Error> {
-        let wanted = "a whole number from 0";
-        match self.find(SEG) {
+    /// A field that names something, perhaps by a number.
+    fn name(&self, names: &[&str]) -> Result<Option<String>, Error> {
+        match self.find(names) {
             None | Some((_, Value::Null)) => Ok(None),
-            Some((field, value)) => {
-                let number = match value {
-                    Value::String(text) => text.trim().parse().ok(),
-                    other => other.as_u64().map(|n| n as usize),
-                };
-                number.map(Some).ok_or_else(|| self.wrong(field, value, wanted))
-            }
+            Some((field, value)) => match numbers::name(value) {
+                Some(name) => Ok(Some(name)),
+                None => Err(self.wrong(field, value, "a string")),
+            },
         }
     }
 
-    fn languages(&self, pair: Option<&(Lang, Lang)>) -> Result<(Lang, Lang), Error> {
-        let (path, line) = (self.path.to_path_buf(), self.row.line);
-        let read = |names, default: Option<&Lang>| -> Result<Lang, Error> {
-            match self.text(names)?.filter(|code| !code.is_empty()) {
-                Some(code) => {
-                    Lang::parse(&code).map_err(|source| Error::Lang { path: path.clone(), line, source })
-                }
-                None => default.cloned().ok_or(Error::NoPair { path: path.clone(), line }),
-            }
-        };
-        Ok((read(SRC_LANG, pair.map(|p| &p.0))?, read(TGT_LANG, pair.map(|p| &p.1))?))
+    fn seg(&self) -> Result<Option<usize>, Error> {
+        match self.find(SEG) {
+            None | Some((_, Value::Null)) => Ok(None),
+            Some((field, value)) => match numbers::whole(value) {
+                Some(number) => Ok(Some(number)),
+                None => Err(self.wrong(field, value, "a whole number from 0")),
+            },
+        }
     }
 }
 

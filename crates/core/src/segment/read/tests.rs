@@ -196,7 +196,7 @@ fn bad_rows() {
     ");
     insta::assert_snapshot!(table_message("in.tsv", "src\tmt\na\tb\tc\n"), @"
     `DIR/in.tsv` line 2 has 3 fields but the header has 2
-    hint: fields are separated by single tabs, without quoting; replace any tab inside a text
+    hint: fields are separated by single tabs; replace any tab inside a text, or write the table as CSV or JSONL
     ");
     insta::assert_snapshot!(table_message("in.xlsx", ""), @"
     `DIR/in.xlsx` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`
@@ -282,7 +282,7 @@ fn csv_says_what_jsonl_says() {
 fn parquet_as_pandas_writes_it() {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/golden/parquet");
     let pair = parse_pair("he-en").unwrap();
-    for name in ["snappy.parquet", "zstd.parquet"] {
+    for name in ["snappy.parquet", "zstd.parquet", "gzip.parquet", "lz4.parquet"] {
         let input = table(&folder.join(name), Some(&pair)).unwrap();
         let shown: Vec<String> = (input.segments.iter())
             .map(|s| format!("{} {:?} {} {:?} {:?}", s.system, s.doc, s.seg, s.source, s.hypothesis))
@@ -296,6 +296,26 @@ fn parquet_as_pandas_writes_it() {
         }
     }
     assert!(table_message("x.parquet", "no").starts_with("`DIR/x.parquet` cannot be read as Parquet: "));
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_small_parquet_file_does_not_fill_the_disk() {
+    let file =
+        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/parquet/dictionary.parquet"));
+    let mut n_rows = 0;
+    let read = super::parquet::rows(&file, &mut |_| {
+        n_rows += 1;
+        Ok(())
+    });
+    let error = read.unwrap_err().to_string();
+    assert!(
+        error.contains(
+            "dictionary.parquet`: it unpacks to more than 1.0 GiB, the limit for a file of its size"
+        ),
+        "{error}"
+    );
+    assert_eq!(n_rows, 511, "two texts of a MiB each, and what a row counts for");
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! M-MAD's published prompts and shots, read from the user's copy of the authors' repository. The repository has
 //! no licence, so what only it holds is not part of this program. Nothing is filled in or asked here.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tribunal_core::files;
 
 use super::python;
 use crate::{setup, shots::Shot};
@@ -141,7 +139,7 @@ struct Source {
 impl Source {
     fn open(folder: &Path, name: &str) -> Result<Self, setup::Error> {
         let path = folder.join(name);
-        let text = fs::read_to_string(&path).map_err(|e| {
+        let text = files::text::read(&path).map_err(|e| {
             let at = path.display();
             setup::Error::Conflict(format!(
                 "cannot read `{at}`, one of M-MAD's published files: {e}; hint: {FETCH}"
