@@ -274,7 +274,8 @@ pub fn explain(error: &anyhow::Error) -> String {
         said if said.contains(&cause) => text,
         said => format!("{said}: {cause}"),
     });
-    stream::hinted(&said)
+    // Names and values of files stand in it, which must not act on a terminal.
+    stream::hinted(&crate::report::plain(&said))
 }
 
 /// A long flag with hyphens for underscores; its value stays as it is.

@@ -5,7 +5,7 @@
 //! strangers may have written); [`mqm`] turns errors into a score; [`signature`]
 //! names everything that can move it; [`run`] takes a whole test set through a judge and never loses finished work;
 //! [`meta`] says how well its verdicts agree with human ones, and [`report`] prints them; [`card`] fetches and checks
-//! models, [`evidence`] searches the user's documents; [`engine`] is the `Llm` that runs open weights in this process
+//! models ([`gguf`] is a format of theirs), [`evidence`] searches the user's documents; [`engine`] is the `Llm` that runs open weights in this process
 //! over the decoder in [`model`]; [`tune`] trains adapters of a model to judge; [`bench`] measures the engine, and
 //! [`cli`] is the command line. Below them all are [`files`], through which results are written and strangers' folders
 //! opened, [`digest`]s, seeded numbers ([`random`]) and [`panics`].
@@ -38,6 +38,8 @@ pub mod run;
 pub use tribunal_meta as meta;
 
 pub mod report;
+
+pub use tribunal_engine::gguf;
 
 pub use tribunal_engine::card;
 

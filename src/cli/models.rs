@@ -361,11 +361,11 @@ fn pin(pin: &Pin) -> &str {
 
 fn of_file(path: &Path, room: &Room) -> anyhow::Result<Fields> {
     let description = inspect::describe(path)?;
-    let mut fields = vec![
-        ("file".to_owned(), path.display().to_string()),
-        ("format".to_owned(), description.format.to_owned()),
-        ("size".to_owned(), HumanBytes(description.size).to_string()),
-    ];
+    let files = if path.is_dir() { vec![path.to_owned()] } else { description.files };
+    let mut fields: Fields =
+        files.iter().map(|file| ("file".to_owned(), file.display().to_string())).collect();
+    fields.push(("format".to_owned(), description.format.to_owned()));
+    fields.push(("size".to_owned(), HumanBytes(description.size).to_string()));
     let tensors = description.tensors.iter();
     fields.extend(
         tensors.map(|(dtype, (n, weights))| (dtype.clone(), format!("{n} tensors, {weights} weights"))),

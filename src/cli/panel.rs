@@ -180,6 +180,7 @@ impl Loaded {
             say!("{remark}");
         }
         let engine = Arc::new(Engine::open(&found.weights, &found.options)?);
+        engine.facts().remarks.iter().for_each(|remark| say!("note: {remark}"));
         Ok(Self { engine, found, adapters })
     }
 
@@ -294,16 +295,16 @@ fn locate(name: &str, options: Options) -> Result<Found> {
     let path = Path::new(name);
     if path.exists() {
         adapter::refuse_as_model(path)?;
-        if path.is_dir() && !path.join("config.json").exists() {
+        let identity = Identity::of(path)?;
+        if identity.weights.is_dir() && !path.join("config.json").exists() {
             bail!(
-                "`{name}` has no `config.json`, so it is not a model\nhint: a model is a folder with `config.json`, \
-                 `tokenizer.json` and safetensors, or a GGUF file"
+                "`{name}` has no `config.json` and no GGUF file, so it is not a model\nhint: a model is a folder with \
+                 `config.json`, `tokenizer.json` and safetensors, a GGUF file, or a folder with one"
             );
         }
-        let identity = Identity::of(path)?;
         let mut found = match identity.card()? {
-            Some(card) => of_card(&card, path.into(), &identity, options)?,
-            None => of_path(name, path, &identity, options),
+            Some(card) => of_card(&card, &identity, options)?,
+            None => of_path(name, &identity, options),
         };
         name.clone_into(&mut found.files.given);
         return Ok(found);
@@ -314,7 +315,7 @@ fn locate(name: &str, options: Options) -> Result<Found> {
     }
     let local = known(name)?.local()?;
     let identity = Identity::of(&local.weights)?;
-    let mut found = of_card(&local.card, local.weights, &identity, options)?;
+    let mut found = of_card(&local.card, &identity, options)?;
     found.files.revision = local.revision;
     Ok(found)
 }
@@ -344,16 +345,16 @@ pub(super) fn of_hub(name: &str) -> String {
 }
 
 /// Files that no card describes.
-fn of_path(name: &str, path: &Path, identity: &Identity, options: Options) -> Found {
-    let stem = if path.is_dir() { path.file_name() } else { path.file_stem() };
-    let called = stem.map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+fn of_path(name: &str, identity: &Identity, options: Options) -> Found {
+    let called = identity.name().unwrap_or_else(|| name.to_owned());
     let files = files_of(&called, identity);
     let options = Options { hashed: identity.stamps.clone(), ..options };
-    Found { weights: path.into(), name: called, sha256: identity.fingerprint(), options, files }
+    let weights = identity.weights.clone();
+    Found { weights, name: called, sha256: identity.fingerprint(), options, files }
 }
 
 /// Files that a card describes, wherever they are.
-fn of_card(card: &Card, weights: PathBuf, identity: &Identity, mut options: Options) -> Result<Found> {
+fn of_card(card: &Card, identity: &Identity, mut options: Options) -> Result<Found> {
     options.hashed.clone_from(&identity.stamps);
     options.stop_tokens.clone_from(&card.stop);
     options.chat_options = serde_json::to_value(&card.chat_options)?;
@@ -363,6 +364,7 @@ fn of_card(card: &Card, weights: PathBuf, identity: &Identity, mut options: Opti
         options.chat_template = Some(text.to_owned());
         files.template_sha256 = Some(digest::sha256(text));
     }
+    let weights = identity.weights.clone();
     Ok(Found { weights, name: card.name.clone(), sha256: identity.fingerprint(), options, files })
 }
 

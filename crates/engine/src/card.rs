@@ -1,7 +1,11 @@
 //! Model cards: what a judge model is, where its files can be downloaded and how they are checked. A card is a
 //! TOML file in `models/`. This room loads no weights and knows nothing of the engine.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 
@@ -37,7 +41,8 @@ pub struct Card {
     pub languages: String,
     /// Unit: tokens of prompt and answer together.
     pub context: usize,
-    /// A GGUF file among `files`, or `safetensors`: one file or shards, as the repository's index says.
+    /// A GGUF file among `files`, the first where the model is in parts, or `safetensors`: one file or shards, as the
+    /// repository's index says.
     pub weights: String,
     /// `model` (inside the GGUF file) or a file among `files`.
     pub tokenizer: String,
@@ -190,6 +195,8 @@ pub enum Error {
     Origin { origin: String, reason: String },
     #[error("`{}` cannot be read as a model file: {reason}", path.display())]
     Unreadable { path: PathBuf, reason: String },
+    #[error(transparent)]
+    Gguf(#[from] crate::gguf::Error),
     #[error(
         "no source could provide the files of `{name}`:\n{}\nhint: without a network, pull on a connected machine, copy its \
          folder (`tribunal models show {name}` says which), and give `--model FOLDER`", reasons.join("\n")
@@ -328,6 +335,18 @@ impl Card {
         self.weights == "safetensors"
     }
 
+    /// The GGUF files that hold the weights, in the order of their parts; of safetensors only the listing knows.
+    pub(crate) fn weight_names(&self) -> Vec<String> {
+        let parts = crate::gguf::siblings(Path::new(&self.weights));
+        parts.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+    }
+
+    /// The pins of those files; `None` where one of them is not pinned.
+    pub(crate) fn weight_pins(&self) -> Option<Vec<&str>> {
+        let pin = |name: String| self.files.iter().find(|file| file.path == name)?.sha256.digits();
+        self.weight_names().into_iter().map(pin).collect()
+    }
+
     /// The first thing that is wrong with the card, if any.
     fn flaw(&self, name: &str) -> Option<String> {
         let has = |path: &str| self.files.iter().any(|f| f.path == path);
@@ -343,8 +362,9 @@ impl Card {
         if let Some(file) = self.files.iter().find(|f| !home::is_plain(&f.path)) {
             return Some(format!("`{}` leads out of the model's folder", file.path));
         }
-        if !self.is_safetensors() && !has(&self.weights) {
-            return Some(format!("the weights `{}` are not among its files", self.weights));
+        let lacking = |name: &String| !self.is_safetensors() && !has(name);
+        if let Some(name) = self.weight_names().into_iter().find(lacking) {
+            return Some(format!("the weights `{name}` are not among its files"));
         }
         if self.tokenizer != "model" && !has(&self.tokenizer) {
             return Some(format!("the tokenizer `{}` is not among its files", self.tokenizer));

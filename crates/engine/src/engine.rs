@@ -211,6 +211,8 @@ pub struct Facts {
     pub adapter_bytes: usize,
     pub kv_bytes: usize,
     pub sizes: Sizes,
+    /// As [`Weights::remarks`].
+    pub remarks: Vec<String>,
 }
 
 impl Engine {

@@ -1,7 +1,10 @@
 //! Open-weight models in this process: [`card`] fetches and checks their files, [`model`] runs a step of one on a CPU or
-//! on NVIDIA GPUs, and [`engine`] is the [`llm::Llm`] that batches whatever is asked. It knows no segment and no judge.
+//! on NVIDIA GPUs, and [`engine`] is the [`llm::Llm`] that batches whatever is asked; [`gguf`] is one of the formats that
+//! they read. It knows no segment and no judge.
 
 use tribunal_core::{files, jinja, llm, panics, signature};
+
+pub mod gguf;
 
 pub mod card;
 

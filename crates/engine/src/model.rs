@@ -60,6 +60,8 @@ pub enum Error {
     #[error("the step cannot be run: {0}")]
     Step(String),
     #[error(transparent)]
+    Gguf(#[from] crate::gguf::Error),
+    #[error(transparent)]
     Checkpoint(#[from] candle_core::Error),
     #[error(transparent)]
     Gpu(#[from] cuda::Error),

@@ -63,4 +63,9 @@ pub enum Error {
         "`{0}` is not on this machine; hint: only http://localhost, http://127.0.0.1 and http://[::1] are asked"
     )]
     Remote(String),
+    /// The address itself is not repeated: it may hold a password.
+    #[error(
+        "the address of the search service cannot be used: {0}; hint: give one like http://localhost:8080/search"
+    )]
+    Address(String),
 }

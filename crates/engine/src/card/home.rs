@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{Card, Error, check, digest, hashes::Hashes, receipt::Receipt};
-use crate::files::Stamp;
+use crate::{files::Stamp, gguf};
 
 /// What is read from a safetensors folder, other than the safetensors themselves.
 const READ: [&str; 5] = [
@@ -37,13 +37,14 @@ pub fn home() -> Result<PathBuf, Error> {
 pub struct Local {
     pub card: Card,
     pub folder: PathBuf,
-    /// A GGUF file, or the folder that holds `config.json` and the safetensors.
+    /// A GGUF file, the first of a model in parts, or the folder that holds `config.json` and the safetensors.
     pub weights: PathBuf,
     /// A `tokenizer.json`; `None` when the GGUF file holds the tokenizer.
     pub tokenizer: Option<PathBuf>,
     pub template: Template,
-    /// The hash of the GGUF file as it is now; for a safetensors folder, the hash of the `hash  path` lines of all
-    /// files that are read (weights, configuration, tokenizer, chat template), sorted by path.
+    /// The hash of the GGUF file as it is now. For a model in parts, the hash of their `hash  number` lines
+    /// (`00001-of-00003.gguf`) in order; for a safetensors folder, that of the `hash  path` lines of all files that are
+    /// read (weights, configuration, tokenizer, chat template), sorted by path.
     pub sha256: String,
     /// The card, not only this machine's record, says what the weights are.
     pub is_pinned: bool,
@@ -112,19 +113,20 @@ impl Card {
             Some(sha256) => Ok(sha256.clone()),
             None => hashes.sha256(&folder.join(name)),
         };
-        let weights = if self.is_safetensors() { folder.clone() } else { folder.join(&self.weights) };
-        let pinned = self.files.iter().find(|f| f.path == self.weights).and_then(|f| f.sha256.digits());
+        let names = self.weight_names();
+        let weights = if self.is_safetensors() { folder.clone() } else { folder.join(&names[0]) };
+        let part = |name: &String| Ok((part_name(Path::new(name)), sha256(name)?));
         Ok(Local {
             card: self.clone(),
             sha256: if self.is_safetensors() {
                 folder_hash(&folder, sha256)?
             } else {
-                sha256(&self.weights)?
+                hash_of(&names.iter().map(part).collect::<Result<Vec<_>, Error>>()?)
             },
             weights,
             tokenizer: (self.tokenizer != "model").then(|| folder.join(&self.tokenizer)),
             template: self.template(),
-            is_pinned: pinned.is_some(),
+            is_pinned: self.weight_pins().is_some(),
             revision: receipt.and_then(|r| r.revision),
             folder,
         })
@@ -184,34 +186,52 @@ pub fn fingerprint(path: &Path) -> Result<String, Error> {
 /// What a model's files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
+    /// What the engine loads: a GGUF file, the first of a model in parts, or a safetensors folder.
+    pub weights: PathBuf,
     /// As [`Local::sha256`].
     pub sha256: String,
-    /// Every file that is read, with its SHA-256; the path is relative to the folder.
+    /// Every file that is read, with its SHA-256; the path is relative to the folder, and a part is named by its number
+    /// (`00001-of-00003.gguf`).
     pub files: Vec<(String, String)>,
     /// Of the files that were hashed, in their order: what is loaded later must be these.
     pub stamps: Vec<Stamp>,
 }
 
 impl Identity {
-    /// Hashes a GGUF file, or what is read from a safetensors folder.
+    /// Hashes a GGUF file, all parts of a model of which one is given, or what is read from a safetensors folder. A folder
+    /// with one GGUF model is that model.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`]; [`Error::Gguf`] names parts that are missing, or the models of a folder that has several.
     pub fn of(path: &Path) -> Result<Self, Error> {
         // Nothing is remembered on a machine without a folder for models.
         let hashes = home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home));
-        if path.is_dir() {
-            let mut stamps = Vec::new();
-            let files = files_read(path, |name| {
-                let (sha256, stamp) = hashes.stamped(&path.join(name))?;
-                stamps.push(stamp);
-                Ok(sha256)
-            })?;
-            return Ok(Self { sha256: list_hash(&files), files, stamps });
+        let file = if path.is_dir() { gguf::only_model(path)? } else { Some(path.into()) };
+        let mut stamps = Vec::new();
+        let mut hashed = |path: &Path| {
+            let (sha256, stamp) = hashes.stamped(path)?;
+            stamps.push(stamp);
+            Ok(sha256)
+        };
+        let Some(file) = file else {
+            let files = files_read(path, |name| hashed(&path.join(name)))?;
+            return Ok(Self { weights: path.into(), sha256: list_hash(&files), files, stamps });
+        };
+        let parts = gguf::files(&file)?;
+        let part = |path: &PathBuf| Ok((part_name(path), hashed(path)?));
+        let files = parts.iter().map(part).collect::<Result<Vec<_>, Error>>()?;
+        let weights = parts.into_iter().next().unwrap_or(file);
+        Ok(Self { weights, sha256: hash_of(&files), files, stamps })
+    }
+
+    /// What the model is called by its files: the folder of safetensors, or the GGUF file without its ending and the
+    /// number of a part; `None` for a path that has no name (`.`).
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        if self.weights.is_dir() {
+            return self.weights.file_name().map(|name| name.to_string_lossy().into_owned());
         }
-        let (sha256, stamp) = hashes.stamped(path)?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { files: vec![(name, sha256.clone())], sha256, stamps: vec![stamp] })
+        gguf::stem(&self.weights)
     }
 
     /// Hashes some files of a folder; those that are not there are left out.
@@ -227,7 +247,7 @@ impl Identity {
             files.push(((*name).to_owned(), sha256));
             stamps.push(stamp);
         }
-        Ok(Self { sha256: list_hash(&files), files, stamps })
+        Ok(Self { weights: dir.into(), sha256: list_hash(&files), files, stamps })
     }
 
     /// The SHA-256 of a model that is a list of files with theirs.
@@ -255,8 +275,8 @@ impl Identity {
     /// Whether a card pins these weights, or was pulled as these files.
     #[must_use]
     pub fn is_of(&self, card: &Card, home: Option<&Path>) -> bool {
-        let pin = card.files.iter().find(|file| file.path == card.weights);
-        let is_pinned = pin.and_then(|file| file.sha256.digits()) == Some(self.sha256.as_str());
+        let own = || self.files.iter().map(|(_, sha256)| sha256.as_str());
+        let is_pinned = card.weight_pins().is_some_and(|pins| own().eq(pins));
         is_pinned || home.is_some_and(|home| self.was_pulled(card, home))
     }
 
@@ -273,6 +293,20 @@ impl Identity {
 
 fn short(sha256: &str) -> String {
     sha256.get(..8).unwrap_or(sha256).to_owned()
+}
+
+/// What a GGUF file is called among a model's files.
+fn part_name(path: &Path) -> String {
+    let name = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    gguf::part_number(path).unwrap_or_else(name)
+}
+
+/// The hash of a GGUF model: that of its file, or of the list of its parts.
+fn hash_of(files: &[(String, String)]) -> String {
+    match files {
+        [(_, sha256)] => sha256.clone(),
+        parts => list_hash(parts),
+    }
 }
 
 /// One hash for everything that is read from a safetensors folder.

@@ -3,49 +3,45 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufReader, Read},
+    io::Read,
     path::{Path, PathBuf},
 };
 
-use candle_core::quantized::gguf_file::{Content, Value};
 use safetensors::tensor::Metadata;
 
 use super::Error;
-use crate::panics;
+use crate::gguf::{self, Header, in_words, shown};
 
 /// A safetensors header is JSON of at most this size.
 const MAX_HEADER_BYTES: u64 = 100 << 20;
-
-/// Longer values are cut in [`Description::metadata`].
-const MAX_CHARS: usize = 120;
 
 /// A model file in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// `gguf` or `safetensors`.
     pub format: &'static str,
-    /// Unit: bytes.
+    /// The files that were read, in order; several of a folder and of a GGUF model in parts.
+    pub files: Vec<PathBuf>,
+    /// Unit: bytes of all files.
     pub size: u64,
-    /// Key and value, sorted by key; long values are cut.
+    /// Key and value, sorted by key; long ones are cut, and control characters escaped.
     pub metadata: Vec<(String, String)>,
     /// Number of tensors and of weights in them, by data type.
     pub tensors: BTreeMap<String, (usize, u64)>,
 }
 
-/// Describes a GGUF or safetensors file, or all safetensors of a folder.
+/// Describes a GGUF or safetensors file, or all files of a folder. Any part of a GGUF model stands for the whole.
 ///
 /// # Errors
-/// [`Error::Unreadable`] when it is neither; [`Error::Io`].
+/// [`Error::Unreadable`] when it is neither; [`Error::Gguf`]; [`Error::Io`].
 pub fn describe(path: &Path) -> Result<Description, Error> {
     if path.is_dir() {
         return describe_folder(path);
     }
     let mut file = fs::File::open(path).map_err(Error::io("open", path))?;
-    let size = file.metadata().map_err(Error::io("read", path))?.len();
     let mut magic = [0; 4];
-    let is_gguf = file.read_exact(&mut magic).is_ok() && &magic == b"GGUF";
-    let description = if is_gguf { describe_gguf(path) } else { describe_safetensors(path) }?;
-    Ok(Description { size, ..description })
+    let is_gguf = file.read_exact(&mut magic).is_ok() && magic == gguf::MAGIC;
+    if is_gguf { describe_gguf(path) } else { describe_safetensors(path) }
 }
 
 fn unreadable(path: &Path, reason: &(impl ToString + ?Sized)) -> Error {
@@ -55,12 +51,14 @@ fn unreadable(path: &Path, reason: &(impl ToString + ?Sized)) -> Error {
 fn describe_folder(folder: &Path) -> Result<Description, Error> {
     let entries = fs::read_dir(folder).map_err(Error::io("read", folder))?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
-    paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors" || e == "gguf"));
+    paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
+    paths.extend(gguf::models(folder)?);
     paths.sort();
     let mut whole = Description::default();
     for path in &paths {
         let one = describe(path)?;
         whole.format = one.format;
+        whole.files.extend(one.files);
         whole.size += one.size;
         whole.metadata.extend(one.metadata);
         for (dtype, (n_tensors, n_weights)) in one.tensors {
@@ -76,21 +74,26 @@ fn describe_folder(folder: &Path) -> Result<Description, Error> {
 }
 
 fn describe_gguf(path: &Path) -> Result<Description, Error> {
-    let mut file = BufReader::new(fs::File::open(path).map_err(Error::io("open", path))?);
-    // Some damaged headers make the reader panic.
-    let read = panics::caught(|| Content::read(&mut file));
-    let content = read.ok_or_else(|| unreadable(path, "its header is damaged"))?;
-    let content = content.map_err(|e| unreadable(path, e.to_string().lines().next().unwrap_or_default()))?;
+    let files = gguf::files(path)?;
+    let headers = files.iter().map(|path| Header::of_file(path)).collect::<Result<Vec<_>, _>>()?;
+    let parts: Vec<(&Path, &Header)> = files.iter().map(PathBuf::as_path).zip(&headers).collect();
+    gguf::check(&parts)?;
     let mut description = Description { format: "gguf", ..Description::default() };
-    description.metadata =
-        content.metadata.iter().map(|(key, value)| (key.clone(), in_words(value))).collect();
+    // The first part says everything; which part it is says nothing of the whole.
+    let is_of_whole = |key: &String| files.len() == 1 || key != "split.no";
+    let first =
+        headers.iter().take(1).flat_map(|header| &header.metadata).filter(|(key, _)| is_of_whole(key));
+    description.metadata = first.map(|(key, value)| (shown(key), in_words(value))).collect();
     description.metadata.sort();
-    for tensor in content.tensor_infos.values() {
-        let dtype = format!("{:?}", tensor.ggml_dtype);
-        let sum = description.tensors.entry(dtype).or_default();
-        *sum = (sum.0 + 1, sum.1.saturating_add(n_weights(tensor.shape.dims())));
+    for tensor in headers.iter().flat_map(|header| &header.tensors) {
+        let unread = if tensor.kind.read().is_some() { "" } else { " (not supported)" };
+        let sum = description.tensors.entry(format!("{}{unread}", tensor.kind)).or_default();
+        *sum = (sum.0 + 1, sum.1.saturating_add(n_weights(&tensor.shape)));
     }
-    Ok(description)
+    for path in &files {
+        description.size += fs::metadata(path).map_err(Error::io("read", path))?.len();
+    }
+    Ok(Description { files, ..description })
 }
 
 fn describe_safetensors(path: &Path) -> Result<Description, Error> {
@@ -110,9 +113,10 @@ fn describe_safetensors(path: &Path) -> Result<Description, Error> {
     reader.take(n_header).read_to_end(&mut head).map_err(Error::io("read", path))?;
     let header: Metadata = serde_json::from_slice(&head)
         .map_err(|e| unreadable(path, &format!("its header is damaged: {e}")))?;
-    let mut description = Description { format: "safetensors", ..Description::default() };
+    let files = vec![path.to_owned()];
+    let mut description = Description { format: "safetensors", files, size, ..Description::default() };
     let metadata = header.metadata().clone().unwrap_or_default();
-    description.metadata = metadata.into_iter().map(|(key, value)| (key, cut(&value))).collect();
+    description.metadata = metadata.into_iter().map(|(key, value)| (shown(&key), shown(&value))).collect();
     description.metadata.sort();
     for tensor in header.tensors().values() {
         let sum = description.tensors.entry(format!("{:?}", tensor.dtype)).or_default();
@@ -124,34 +128,4 @@ fn describe_safetensors(path: &Path) -> Result<Description, Error> {
 /// The weights in a tensor of this shape; the most that can be counted where a file claims more.
 fn n_weights(shape: &[usize]) -> u64 {
     shape.iter().fold(1, |n: u64, &dim| n.saturating_mul(dim as u64))
-}
-
-fn in_words(value: &Value) -> String {
-    match value {
-        Value::String(text) => cut(text),
-        Value::Array(items) => {
-            let first: Vec<_> = items.iter().take(3).map(in_words).collect();
-            let more = if items.len() > 3 { ", ..." } else { "" };
-            cut(&format!("{} items: {}{more}", items.len(), first.join(", ")))
-        }
-        Value::Bool(b) => b.to_string(),
-        Value::F32(x) => x.to_string(),
-        Value::F64(x) => x.to_string(),
-        Value::U8(n) => n.to_string(),
-        Value::U16(n) => n.to_string(),
-        Value::U32(n) => n.to_string(),
-        Value::U64(n) => n.to_string(),
-        Value::I8(n) => n.to_string(),
-        Value::I16(n) => n.to_string(),
-        Value::I32(n) => n.to_string(),
-        Value::I64(n) => n.to_string(),
-    }
-}
-
-fn cut(text: &str) -> String {
-    let mut cut: String = text.chars().take(MAX_CHARS).collect::<String>().escape_debug().to_string();
-    if text.chars().nth(MAX_CHARS).is_some() {
-        cut.push_str("...");
-    }
-    cut
 }

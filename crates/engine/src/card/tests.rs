@@ -118,3 +118,39 @@ fn the_parts_of_a_card_must_agree() {
         assert!(reason.contains(expected), "{from} -> {to}: {reason}");
     }
 }
+
+#[test]
+fn a_card_of_a_gguf_model_in_parts_names_them_all() {
+    let (names, contents) = (["w-00001-of-00002.gguf", "w-00002-of-00002.gguf"], ["first", "second"]);
+    let [one, two] = contents.map(|text| digest::sha256_of(text.as_bytes()));
+    let file = |name: &str, sha256: &str| format!("[[files]]\npath = \"{name}\"\nsha256 = \"{sha256}\"\n");
+    let hub = "[[sources]]\nkind = \"hub\"\nrepository = \"a/b\"\nrevision = \"unpinned\"\n";
+    let head = SMALL.split("[[files]]").next().unwrap().replace("w.gguf", names[0]);
+    let whole = format!("{head}{}{}{hub}", file(names[0], &one), file(names[1], &two));
+    let card = Card::parse("small", &whole).unwrap();
+    assert_eq!(card.weight_names(), names);
+    let half = Card::parse("small", &format!("{head}{}{hub}", file(names[0], &one))).unwrap_err();
+    assert!(
+        half.to_string().contains("the weights `w-00002-of-00002.gguf` are not among its files"),
+        "{half}"
+    );
+
+    let home = tempfile::tempdir().unwrap();
+    let folder = card.folder(home.path());
+    std::fs::create_dir(&folder).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    (0..2).for_each(|i| write(names[i], contents[i]));
+    let local = card.local_in(home.path()).unwrap();
+    assert_eq!(local.weights, folder.join(names[0]));
+    assert!(local.is_pinned);
+    for given in [folder.clone(), folder.join(names[0]), folder.join(names[1])] {
+        let identity = Identity::of(&given).unwrap();
+        assert_eq!((&identity.sha256, &identity.weights), (&local.sha256, &local.weights));
+        assert!(identity.is_of(&card, None));
+    }
+    write(names[1], "other");
+    assert!(!Identity::of(&folder).unwrap().is_of(&card, None), "one part is another");
+    assert!(matches!(card.local_in(home.path()), Err(Error::Changed { .. })));
+    std::fs::remove_file(folder.join(names[1])).unwrap();
+    assert!(matches!(card.local_in(home.path()), Err(Error::NotPulled { .. })));
+}

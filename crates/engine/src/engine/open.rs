@@ -58,6 +58,7 @@ pub fn over(
         adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
         kv_bytes,
         sizes: config.into(),
+        remarks: weights.remarks().to_vec(),
     };
     let workers = Workers::start(models, options)?;
     let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;

@@ -28,6 +28,8 @@ pub struct Weights {
     metadata: Option<Metadata>,
     /// Where the numbers come from when there are no files.
     seed: Option<u32>,
+    /// What to know of the files before they are used.
+    remarks: Vec<String>,
 }
 
 /// A file and the map of it.
@@ -65,12 +67,19 @@ pub struct Stored<'a> {
 }
 
 impl Weights {
-    /// Opens a GGUF file, or a folder with `config.json` and safetensors.
+    /// Opens a GGUF file, a folder with `config.json` and safetensors, or a folder with one GGUF model. Of a GGUF model in
+    /// parts, any part stands for all.
     ///
     /// # Errors
     /// A file that is missing, cut short or not what it claims to be, named with what to do.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        if path.is_dir() { safetensors::open(path) } else { gguf::open(path) }
+        if !path.is_dir() {
+            return gguf::open(path);
+        }
+        match crate::gguf::only_model(path)? {
+            Some(file) => gguf::open(&file),
+            None => safetensors::open(path),
+        }
     }
 
     /// A checkpoint without files: tensors of this configuration with seeded numbers in bf16.
@@ -94,6 +103,12 @@ impl Weights {
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_ref()
+    }
+
+    /// What to know of the files before they are used: sentences, each naming a file.
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// Checks that every file of the checkpoint, as it is open and mapped here, is one of those whose stamps were taken

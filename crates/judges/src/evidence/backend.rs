@@ -2,8 +2,8 @@
 //! passages.
 
 use std::{
-    io::{Read, Write},
-    net::IpAddr,
+    io::{self, Read, Write},
+    net::{SocketAddr, ToSocketAddrs},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc,
@@ -14,6 +14,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tribunal_core::digest;
+use url::{Host, Url};
 
 #[cfg(feature = "search")]
 use super::Index;
@@ -47,15 +48,11 @@ impl Backend {
     /// Opens what a name stands for: `http://...` is a service, a folder an index, a file a program.
     ///
     /// # Errors
-    /// [`Error::Remote`] for an address that is not on this machine, [`Error::NoIndex`], [`Error::Io`],
-    /// [`Error::NotBuilt`].
+    /// [`Error::Address`] and [`Error::Remote`] for an address that is not plain HTTP on this machine,
+    /// [`Error::NoIndex`], [`Error::Io`], [`Error::NotBuilt`].
     pub fn open(name: &str) -> Result<Self, Error> {
         if name.contains("://") {
-            return if is_local(name) {
-                Ok(Self::Service { url: name.into() })
-            } else {
-                Err(Error::Remote(name.into()))
-            };
+            return local(name).map(|()| Self::Service { url: name.into() });
         }
         let path = Path::new(name);
         if path.is_file() {
@@ -107,15 +104,34 @@ impl Backend {
     }
 }
 
-/// Whether an address is plain HTTP on this machine.
-fn is_local(url: &str) -> bool {
-    let Some(rest) = url.strip_prefix("http://") else { return false };
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let name = match host.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or_default(),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+/// Checks that an address is plain HTTP on this machine, by the parser that the HTTP client uses. Characters that this
+/// parser drops or rewrites are refused, so that the address is what it looks like.
+fn local(text: &str) -> Result<(), Error> {
+    let bad = |reason: &str| Error::Address(reason.into());
+    if text.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\') {
+        return Err(bad("it has a space, a control character or a backslash"));
+    }
+    let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
+    if !url.username().is_empty() || url.password().is_some() || url.authority().contains('@') {
+        return Err(bad("it has a user name or a password before `@`"));
+    }
+    let is_local = match url.host() {
+        Some(Host::Domain(name)) => matches!(name, "localhost" | "localhost."),
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
+        None => false,
     };
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    if url.scheme() == "http" && is_local { Ok(()) } else { Err(Error::Remote(text.into())) }
+}
+
+/// The loopback addresses of a host and port: whatever the system's resolver says, no other is connected to.
+fn loopback(host_and_port: &str) -> io::Result<Vec<SocketAddr>> {
+    let found = host_and_port.to_socket_addrs()?.filter(|at| at.ip().to_canonical().is_loopback());
+    let found: Vec<SocketAddr> = found.collect();
+    if found.is_empty() {
+        return Err(io::Error::other(format!("`{host_and_port}` is not a loopback address here")));
+    }
+    Ok(found)
 }
 
 fn ask_program(path: &Path, query: &str, limit: usize, timeout: Duration) -> Result<String, String> {
@@ -184,8 +200,13 @@ fn put(stdin: Option<ChildStdin>, question: &str) {
 }
 
 fn ask_service(url: &str, query: &str, limit: usize) -> Result<String, String> {
-    // No redirects: they could lead away from this machine.
-    let agent = ureq::AgentBuilder::new().timeout(TIMEOUT).redirects(0).try_proxy_from_env(false).build();
+    // Redirects and proxies could lead away from this machine.
+    let agent = ureq::AgentBuilder::new()
+        .timeout(TIMEOUT)
+        .redirects(0)
+        .try_proxy_from_env(false)
+        .resolver(loopback)
+        .build();
     let asked = json!({ "query": query, "limit": limit, "recency": null });
     match agent.post(url).send_json(asked) {
         Ok(response) if response.status() == 200 => response.into_string().map_err(|e| e.to_string()),
@@ -235,22 +256,96 @@ mod tests {
 
     #[test]
     fn only_this_machine_is_asked() {
-        for url in
-            ["http://localhost:8080/search", "http://127.0.0.1/x", "http://[::1]:9/", "http://127.8.8.8"]
-        {
-            assert!(is_local(url), "{url}");
+        for url in [
+            "http://localhost:8080/search",
+            "HTTP://LocalHost/",
+            "http://localhost.:9/",
+            "http://localhost?q=user@example.org",
+            "http://localhost/@example.org/",
+            "http://loc%61lhost/",
+            "http://127.0.0.1/x",
+            "http://127.8.8.8",
+            "http://127.0.0.1./",
+            "http://127.1/",
+            "http://0x7f.0.0.1/",
+            "http://0177.0.0.1/",
+            "http://2130706433/",
+            "http://[::1]:9/",
+            "http://[0:0:0:0:0:0:0:1]/",
+            "http://[::ffff:127.0.0.1]/",
+        ] {
+            assert!(matches!(Backend::open(url), Ok(Backend::Service { .. })), "{url}");
         }
         for url in [
             "https://localhost/",
+            "ftp://127.0.0.1/",
             "http://example.org/localhost",
             "http://localhost.example.org/",
+            "http://127.0.0.1.example.org/",
+            "http://example.org#@localhost/",
+            "http://example.org?@localhost/",
+            "http://localhost%2eexample.org/",
             "http://10.0.0.1/",
-            "http://127.0.0.1@example.org/",
-            "ftp://127.0.0.1/",
+            "http://0x0a.0.0.1/",
+            "http://012.0.0.1/",
+            "http://0.0.0.0/",
+            "http://[::]/",
+            "http://[::2]/",
+            "http://[::ffff:10.0.0.1]/",
         ] {
-            assert!(!is_local(url), "{url}");
             assert!(matches!(Backend::open(url), Err(Error::Remote(_))), "{url}");
         }
+        for url in [
+            "http://localhost:9@example.org/",
+            "http://127.0.0.1@example.org/",
+            "http://[::1]@example.org/",
+            "http://user@localhost/",
+            "http://user:word@localhost/",
+            "http://:@localhost/",
+            "http://@localhost/",
+            "http://localhost\\@example.org/",
+            "http:\\\\localhost/://",
+            "http://local\thost/",
+            "http://local\nhost/",
+            "http://example.org\r\n@localhost/",
+            " http://localhost/",
+            "http://localhost/\u{a0}",
+            "http://",
+            "http://localhost:99999/",
+            "http://[::1/",
+            "http://local%00host/",
+        ] {
+            let refused = Backend::open(url).err().unwrap_or_else(|| panic!("{url:?} is refused"));
+            assert!(matches!(refused, Error::Address(_)), "{url:?}: {refused}");
+            assert!(!refused.to_string().contains("word"), "no password is printed");
+        }
+    }
+
+    #[test]
+    fn only_loopback_addresses_are_connected_to() {
+        assert!(loopback("localhost:9").unwrap().iter().all(|at| at.ip().is_loopback()));
+        assert_eq!(loopback("127.0.0.1:80").unwrap(), ["127.0.0.1:80".parse().unwrap()]);
+        let refused = loopback("192.0.2.1:80").unwrap_err().to_string();
+        assert_eq!(refused, "`192.0.2.1:80` is not a loopback address here");
+    }
+
+    #[test]
+    fn redirects_are_not_followed() {
+        let (service, other) = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).into();
+        other.set_nonblocking(true).unwrap();
+        let url = format!("http://{}/search", service.local_addr().unwrap());
+        let to = format!("http://{}/", other.local_addr().unwrap());
+        let answers = thread::spawn(move || {
+            let (mut stream, _) = service.accept().unwrap();
+            let mut request = [0; 4096];
+            let n = stream.read(&mut request).unwrap();
+            let head = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nConnection: close";
+            write!(stream, "{head}\r\nLocation: {to}\r\n\r\n").unwrap();
+            String::from_utf8_lossy(&request[..n]).to_lowercase()
+        });
+        assert_eq!(ask_service(&url, "x", 1).unwrap_err(), "status 302");
+        assert!(!answers.join().unwrap().contains("authorization"));
+        assert_eq!(other.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "nobody connected");
     }
 
     #[cfg(unix)]

@@ -9,6 +9,8 @@ use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, SplitDelimiterBehavior, Tokenizer};
 
+use crate::gguf::shown;
+
 use super::{Error, MAX_TOKEN_BYTES, Parts, acts_as_control, pieces};
 
 /// The keys `tokenizer.ggml.*` of a GGUF file, as they stand there.
@@ -55,7 +57,7 @@ pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, 
     let (mut data, bytes) = match vocab.model.as_str() {
         "gpt2" => byte_level(vocab)?,
         "llama" => sentencepiece(vocab)?,
-        other => return Err(Error::Model(other.to_owned())),
+        other => return Err(Error::Model(shown(other))),
     };
     let mut control = Vec::new();
     let mut active = Vec::new();
@@ -130,7 +132,7 @@ fn byte_level(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
         .iter()
         .map(|line| {
             let pair = line.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned()));
-            pair.ok_or_else(|| Error::Vocabulary(format!("the merge `{line}` is not a pair")))
+            pair.ok_or_else(|| Error::Vocabulary(format!("the merge `{}` is not a pair", shown(line))))
         })
         .collect::<Result<Vec<_>, _>>()?;
     let (pre, normalizer) = pre_tokenizer(&vocab.pre)?;
@@ -169,7 +171,7 @@ fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWr
         "smollm" => Ok((Sequence::new(vec![Digits::new(true).into(), gpt2.into()]).into(), None)),
         "qwen2" | "deepseek-r1-qwen" => Ok((split(QWEN2)?, Some(NFC.into()))),
         name if is_llama3(name) => Ok((split(LLAMA3)?, None)),
-        other => Err(Error::PreTokenizer(other.to_owned())),
+        other => Err(Error::PreTokenizer(shown(other))),
     }
 }
 

@@ -1,70 +1,88 @@
-//! [`Config`] from GGUF metadata; it reads no tensor.
-
-use std::collections::HashMap;
-
-use candle_core::quantized::gguf_file::Value;
+//! [`Config`] from GGUF metadata; it reads no tensor. A setting that the decoder cannot follow is refused by name.
 
 use super::{Activation, Arch, Config, Rope, Scaling};
-use crate::model::Error;
+use crate::{
+    gguf::{Value, in_words, number, shown},
+    model::Error,
+};
 
-/// GGUF's key-value section.
-pub type Metadata = HashMap<String, Value>;
+mod keys;
+mod rope;
+
+pub use crate::gguf::{Metadata, whole};
 
 /// What the metadata leaves to the tensors.
 pub struct Tensors {
     /// Rows of the embedding matrix.
     pub vocab: usize,
-    /// The file has no output matrix of its own.
+    /// The model has no output matrix of its own.
     pub tied: bool,
-    /// The values of `rope_freqs.weight`, where the file has one.
+    /// The values of `rope_freqs.weight`, where the model has one.
     pub factors: Option<Vec<f32>>,
+}
+
+/// The architecture's name.
+///
+/// # Errors
+/// [`Error::Architecture`] for one that is not known.
+pub fn architecture<'a>(path: &str, metadata: &'a Metadata) -> Result<&'a str, Error> {
+    let name =
+        metadata.get("general.architecture").and_then(|v| v.to_string().ok()).map_or("", String::as_str);
+    arch(path, name).map(|_| name)
+}
+
+fn arch(path: &str, name: &str) -> Result<Arch, Error> {
+    match name {
+        "llama" => Ok(Arch::Llama),
+        "qwen2" => Ok(Arch::Qwen2),
+        "qwen3" => Ok(Arch::Qwen3),
+        "gemma3" => Ok(Arch::Gemma3),
+        other => Err(Error::Architecture { path: path.into(), arch: shown(other) }),
+    }
 }
 
 /// Reads the decoder's settings from a GGUF file's metadata.
 ///
 /// # Errors
-/// Names the key that is missing or has an unexpected value; `path` is for the message.
+/// Names the key that is missing, has an unexpected value or is not known; `path` is for the message.
 pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Config, Error> {
-    let general = metadata.get("general.architecture").and_then(|v| v.to_string().ok());
-    let name = general.map_or("", String::as_str);
-    let arch = match name {
-        "llama" => Arch::Llama,
-        "qwen2" => Arch::Qwen2,
-        "qwen3" => Arch::Qwen3,
-        "gemma3" => Arch::Gemma3,
-        other => return Err(Error::Architecture { path: path.into(), arch: other.into() }),
-    };
+    let name = architecture(path, metadata)?;
+    let arch = arch(path, name)?;
     let read = Reader { path, metadata, prefix: name };
+    read.check_keys()?;
     let (hidden, n_heads) = (read.size("embedding_length")?, read.size("attention.head_count")?);
     let n_layers = super::layers(path, "block_count", read.size("block_count")?)?;
-    let head_dim = read.size_or("attention.key_length", hidden / n_heads.max(1));
+    let per_head = hidden / n_heads.max(1);
+    let head_dim = read.optional_size("attention.key_length")?.unwrap_or(per_head);
+    read.check_heads(head_dim)?;
+    let context = read.size("context_length")?;
     let gemma = arch == Arch::Gemma3;
-    let window = read.size("attention.sliding_window").ok().filter(|_| gemma);
+    let (window, sliding) = read.windows(arch, n_layers, context)?;
     // Gemma 3 27B scales by the width per head, all others by the head's width; GGUF does not say which.
-    let scalar = if gemma && n_layers == 62 { hidden / n_heads.max(1) } else { head_dim };
+    let scalar = if gemma && n_layers == 62 { per_head } else { head_dim };
+    let scale = read.optional("attention.scale")?.filter(|scale| *scale != 0.0);
     let config = Config {
         vocab: tensors.vocab,
         hidden,
         intermediate: read.size("feed_forward_length")?,
         n_layers,
         n_heads,
-        n_kv_heads: read.size_or("attention.head_count_kv", n_heads),
+        n_kv_heads: read.optional_size("attention.head_count_kv")?.unwrap_or(n_heads),
         head_dim,
-        norm_eps: read.float("attention.layer_norm_rms_epsilon").unwrap_or(1e-6),
+        norm_eps: read.number("attention.layer_norm_rms_epsilon")?,
         norm_plus_one: false,
         post_norms: gemma,
         qk_norm: gemma || arch == Arch::Qwen3,
         qkv_bias: arch == Arch::Qwen2,
-        attention_scale: (scalar as f64).powf(-0.5) as f32,
-        rope: read.rope(if gemma { 1e6 } else { 1e4 }, tensors.factors)?,
-        local_rope: gemma.then_some(Rope { theta: 1e4, scaling: Scaling::None }),
+        attention_scale: scale.unwrap_or_else(|| (scalar as f64).powf(-0.5)) as f32,
+        rope: read.rope(gemma, tensors.factors)?,
+        local_rope: if gemma { Some(read.local_rope()?) } else { None },
         window,
-        // Five windows, then one full layer: the pattern of every Gemma 3.
-        sliding: (0..n_layers).map(|layer| window.is_some() && !(layer + 1).is_multiple_of(6)).collect(),
+        sliding,
         activation: if gemma { Activation::GeluTanh } else { Activation::Silu },
-        embedding_scale: gemma.then(|| (hidden as f64).sqrt() as f32),
+        embedding_scale: read.embedding_scale(gemma.then(|| (hidden as f64).sqrt() as f32))?,
         tied: tensors.tied,
-        context: read.size_or("context_length", 4096),
+        context,
         stop_ids: metadata
             .get("tokenizer.ggml.eos_token_id")
             .and_then(whole)
@@ -86,57 +104,134 @@ impl Reader<'_> {
         self.metadata.get(&format!("{}.{key}", self.prefix))
     }
 
-    fn bad(&self, key: &str, reason: &str) -> Error {
-        Error::Config { path: self.path.into(), key: format!("{}.{key}", self.prefix), reason: reason.into() }
+    fn bad(&self, key: &str, reason: impl Into<String>) -> Error {
+        let key = shown(&format!("{}.{key}", self.prefix));
+        Error::Config { path: self.path.into(), key, reason: reason.into() }
+    }
+
+    /// Refuses settings that the decoder does not follow.
+    fn check_keys(&self) -> Result<(), Error> {
+        let of_arch = |key: &'_ String| key.strip_prefix(self.prefix)?.strip_prefix('.').map(str::to_owned);
+        let mut keys: Vec<(String, &Value)> =
+            self.metadata.iter().filter_map(|(key, value)| Some((of_arch(key)?, value))).collect();
+        keys.sort_by(|a, b| a.0.cmp(&b.0));
+        let objection = |(key, value): &(String, &Value)| {
+            keys::objection(self.prefix, key, value).map(|reason| self.bad(key, reason))
+        };
+        keys.iter().find_map(objection).map_or(Ok(()), Err)
+    }
+
+    /// A size that is the same in all layers; `None` where the file does not have the key.
+    fn optional_size(&self, key: &str) -> Result<Option<usize>, Error> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let size = match value {
+            Value::Array(layers) => {
+                let mut sizes = layers.iter().map(whole);
+                let first = sizes.next().flatten();
+                if sizes.any(|size| size != first) {
+                    return Err(self.bad(key, "differs from layer to layer, which is not supported"));
+                }
+                first
+            }
+            value => whole(value),
+        };
+        size.map(Some).ok_or_else(|| self.bad(key, format!("is `{}`, not a whole number", in_words(value))))
     }
 
     fn size(&self, key: &str) -> Result<usize, Error> {
-        let value = self.value(key).ok_or_else(|| self.bad(key, "is missing"))?;
-        whole(value).ok_or_else(|| self.bad(key, "is not a whole number"))
+        self.optional_size(key)?.ok_or_else(|| self.bad(key, "is missing"))
     }
 
-    fn size_or(&self, key: &str, default: usize) -> usize {
-        self.size(key).unwrap_or(default)
+    fn optional(&self, key: &str) -> Result<Option<f64>, Error> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let finite = number(value).filter(|number| number.is_finite());
+        finite.map(Some).ok_or_else(|| self.bad(key, format!("is `{}`, not a number", in_words(value))))
     }
 
-    fn float(&self, key: &str) -> Option<f64> {
-        self.value(key).and_then(|v| v.to_f32().ok()).map(f64::from)
+    fn number(&self, key: &str) -> Result<f64, Error> {
+        self.optional(key)?.ok_or_else(|| self.bad(key, "is missing"))
     }
 
-    fn rope(&self, default_theta: f64, factors: Option<Vec<f32>>) -> Result<Rope, Error> {
-        let theta = self.float("rope.freq_base").unwrap_or(default_theta);
-        if let Some(factors) = factors {
-            return Ok(Rope { theta, scaling: Scaling::Factors(factors) });
+    /// Heads of values are as wide as those of keys, and all of a head is rotated.
+    fn check_heads(&self, head_dim: usize) -> Result<(), Error> {
+        for key in ["attention.value_length", "attention.key_length_swa", "attention.value_length_swa"] {
+            let width = self.optional_size(key)?.unwrap_or(head_dim);
+            if width != head_dim {
+                let reason = format!("is {width}, and a head of keys has {head_dim}; one width is supported");
+                return Err(self.bad(key, reason));
+            }
         }
-        let kind = self.value("rope.scaling.type").and_then(|v| v.to_string().ok());
-        let factor = self.float("rope.scaling.factor").unwrap_or(1.0);
-        let scaling = match kind.map_or("none", String::as_str) {
-            "none" => Scaling::None,
-            "linear" => Scaling::Linear(factor),
-            "yarn" => Scaling::Yarn {
-                factor,
-                original: self.size("rope.scaling.original_context_length")? as f64,
-                beta_fast: 32.0,
-                beta_slow: 1.0,
-                attention: self.float("rope.scaling.attn_factor"),
-                truncate: true,
-            },
-            other => return Err(self.bad("rope.scaling.type", &format!("`{other}` is not known"))),
+        for key in ["rope.dimension_count", "rope.dimension_count_swa"] {
+            let rotated = self.optional_size(key)?.unwrap_or(head_dim);
+            if rotated != head_dim {
+                let reason =
+                    format!("is {rotated} of a head's {head_dim}; partial rotary embedding is not supported");
+                return Err(self.bad(key, reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many keys a sliding layer sees, and which layers slide.
+    fn windows(
+        &self,
+        arch: Arch,
+        n_layers: usize,
+        context: usize,
+    ) -> Result<(Option<usize>, Vec<bool>), Error> {
+        let key = "attention.sliding_window";
+        // A window that holds every position is none, but for Gemma's sliding layers, which have a rope of their own.
+        let matters = |window: &usize| *window > 0 && (arch == Arch::Gemma3 || *window < context);
+        let Some(window) = self.optional_size(key)?.filter(matters) else {
+            return Ok((None, vec![false; n_layers]));
         };
-        Ok(Rope { theta, scaling })
+        if matches!(arch, Arch::Qwen2 | Arch::Qwen3) {
+            let reason = format!("is {window}, and the file does not say which layers slide");
+            return Err(self.bad(key, reason));
+        }
+        Ok((Some(window), self.sliding(arch, n_layers)?))
+    }
+
+    /// Which layers slide: every one of Mistral, all but each sixth of Gemma 3, unless the file says otherwise.
+    fn sliding(&self, arch: Arch, n_layers: usize) -> Result<Vec<bool>, Error> {
+        let key = "attention.sliding_window_pattern";
+        let period = match self.value(key) {
+            Some(Value::Array(layers)) => {
+                let layers: Option<Vec<bool>> = layers.iter().map(truth).collect();
+                return layers.filter(|layers| layers.len() == n_layers).ok_or_else(|| {
+                    self.bad(key, format!("is not a list of true or false for each of {n_layers} layers"))
+                });
+            }
+            Some(_) => self.size(key)?,
+            None if arch == Arch::Gemma3 => 6,
+            None => 0,
+        };
+        Ok((1..=n_layers).map(|layer| period == 0 || !layer.is_multiple_of(period)).collect())
+    }
+
+    /// What embeddings are multiplied by; `own` is what the architecture says.
+    fn embedding_scale(&self, own: Option<f32>) -> Result<Option<f32>, Error> {
+        let key = "embedding_scale";
+        let Some(scale) = self.optional(key)?.filter(|scale| *scale != 0.0) else { return Ok(own) };
+        match own {
+            Some(own) if (scale - f64::from(own)).abs() > 1e-3 * f64::from(own) => {
+                Err(self.bad(key, format!("is {scale}, and the architecture has {own}")))
+            }
+            Some(own) => Ok(Some(own)),
+            None => Ok((!same(scale, 1.0)).then_some(scale as f32)),
+        }
     }
 }
 
-/// Any of GGUF's integer types.
-#[must_use]
-pub fn whole(value: &Value) -> Option<usize> {
-    match *value {
-        Value::U8(v) => Some(v.into()),
-        Value::U16(v) => Some(v.into()),
-        Value::U32(v) => Some(v as usize),
-        Value::U64(v) => usize::try_from(v).ok(),
-        Value::I32(v) => usize::try_from(v).ok(),
-        Value::I64(v) => usize::try_from(v).ok(),
-        _ => None,
+/// Whether two settings are the same number.
+fn same(a: f64, b: f64) -> bool {
+    a.total_cmp(&b).is_eq()
+}
+
+/// A value of true or false, which some writers write as a number.
+fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(value) => Some(*value),
+        value => whole(value).filter(|n| *n < 2).map(|n| n == 1),
     }
 }

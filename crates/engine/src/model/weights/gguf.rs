@@ -1,84 +1,122 @@
-//! GGUF files: header parsed by candle, tensors served from the map under Hugging Face names.
+//! GGUF models, in one file or in parts: tensors served from the maps under Hugging Face names.
 
-use std::{collections::BTreeMap, io::Cursor, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-use candle_core::quantized::gguf_file::{Content, TensorInfo};
+use candle_core::quantized::GgmlDType;
 
 use super::{Entry, Mapped, RowOrder, Weights, floats};
 use crate::{
+    gguf::{self, Header, Kind, Metadata, TensorInfo, shown},
     model::{
         Error,
-        config::{from_gguf, gguf::Tensors},
+        config::{
+            from_gguf,
+            gguf::{Tensors, architecture},
+        },
     },
-    panics,
 };
 
-/// How every GGUF file begins.
-const MAGIC: &[u8] = b"GGUF";
+mod names;
 
-/// Opens a GGUF file.
+use names::{Named, named};
+
+/// Opens a GGUF file, or all parts of the model that it is a part of.
 pub fn open(path: &Path) -> Result<Weights, Error> {
-    let mapped = Mapped::open(path)?;
-    let file = &mapped.map;
-    let bad = |reason: String| Error::File {
-        path: path.display().to_string(),
-        reason,
-        hint: "is it a whole GGUF file? `tribunal models verify` checks a pulled one".into(),
-    };
-    if !file.starts_with(MAGIC) {
-        return Err(Error::File {
-            path: path.display().to_string(),
-            reason: "it is not a GGUF file".into(),
-            hint: "a model is a GGUF file, or a folder with `config.json`, `tokenizer.json` and safetensors"
-                .into(),
-        });
-    }
-    // Some damaged headers make the reader panic, an alignment of 0 for one.
-    let read = panics::caught(|| Content::read(&mut Cursor::new(&file[..])));
-    let content = read.ok_or_else(|| bad("its header is damaged".into()))?.map_err(|e| bad(reason(&e)))?;
-    let base =
-        usize::try_from(content.tensor_data_offset).map_err(|_| bad("its header is too large".into()))?;
-    let arch = content.metadata.get("general.architecture").and_then(|v| v.to_string().ok()).cloned();
+    let paths = gguf::files(path)?;
+    let maps = paths.iter().map(|path| Mapped::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let headers = paths.iter().zip(&maps).map(|(path, mapped)| Header::of_bytes(path, &mapped.map));
+    let headers = headers.collect::<Result<Vec<_>, _>>()?;
+    let parts: Vec<(&Path, &Header)> = paths.iter().map(PathBuf::as_path).zip(&headers).collect();
+    let remark = gguf::check(&parts)?;
+    let metadata = &headers[0].metadata;
+    check_type(&paths[0], metadata)?;
+    let shown_path = paths[0].display().to_string();
+    let arch = architecture(&shown_path, metadata)?;
     let mut index = BTreeMap::new();
-    for (name, info) in &content.tensor_infos {
-        let (start, end) = range(name, info, base, file.len()).map_err(&bad)?;
-        let (name, dtype) = (canonical(name, arch.as_deref()), info.ggml_dtype);
-        let shape = info.shape.dims().to_vec();
-        index.insert(name, Entry { file: 0, start, end, dtype, shape, order: RowOrder::Plain });
+    for (i, (path, header)) in parts.iter().enumerate() {
+        for tensor in &header.tensors {
+            let name = match named(arch, &tensor.name) {
+                Named::Read(name) => name,
+                Named::Unused => continue,
+                Named::Unknown => return Err(unknown(path, tensor, arch)),
+            };
+            let dtype = tensor.kind.read().ok_or_else(|| unread(path, tensor))?;
+            let (start, end) =
+                range(tensor, dtype, header.data, maps[i].map.len()).map_err(|e| bad(path, e))?;
+            let entry =
+                Entry { file: i, start, end, dtype, shape: tensor.shape.clone(), order: RowOrder::Plain };
+            index.insert(name, entry);
+        }
     }
-    let factors = index.get("rope_freqs.weight").and_then(|e| floats(e.dtype, &file[e.start..e.end]));
-    let rows = |entry: &Entry| entry.shape.first().copied().unwrap_or(0);
-    let vocab = index.get("model.embed_tokens.weight").map_or(0, rows);
-    let tied = !index.contains_key("lm_head.weight");
-    let config = from_gguf(&path.display().to_string(), &content.metadata, Tensors { vocab, tied, factors })?;
-    if arch.as_deref() == Some("llama") {
+    let bytes = |e: &Entry| {
+        let values = floats(e.dtype, &maps[e.file].map[e.start..e.end]);
+        let reason = || format!("is {:?}, floats were expected", e.dtype);
+        let (path, name) = (shown_path.clone(), "rope_freqs.weight".into());
+        values.ok_or_else(|| Error::Tensor { path, name, reason: reason() })
+    };
+    let tensors = Tensors {
+        vocab: index.get("model.embed_tokens.weight").and_then(|e| e.shape.first().copied()).unwrap_or(0),
+        tied: !index.contains_key("lm_head.weight"),
+        factors: index.get("rope_freqs.weight").map(bytes).transpose()?,
+    };
+    let config = from_gguf(&shown_path, metadata, tensors)?;
+    check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
+    if arch == "llama" {
         interleaved(&mut index, config.n_heads, config.n_kv_heads);
     }
-    Ok(Weights {
-        path: path.into(),
-        files: vec![mapped],
-        index,
-        config,
-        metadata: Some(content.metadata),
-        seed: None,
-    })
+    let metadata = headers.into_iter().next().map(|header| header.metadata);
+    let remarks = remark.into_iter().collect();
+    Ok(Weights { path: paths[0].clone(), files: maps, index, config, metadata, seed: None, remarks })
 }
 
-/// The first sentence of candle's error, which otherwise carries a backtrace.
-fn reason(error: &candle_core::Error) -> String {
-    error.to_string().lines().next().unwrap_or_default().trim().to_owned()
+fn bad(path: &Path, reason: String) -> Error {
+    let hint = "is it a whole GGUF file? `tribunal models verify` checks a pulled one";
+    Error::File { path: path.display().to_string(), reason, hint: hint.into() }
+}
+
+/// Refuses files of this format that are no models.
+fn check_type(path: &Path, metadata: &Metadata) -> Result<(), Error> {
+    match metadata.get("general.type") {
+        None => Ok(()),
+        Some(value) if value.to_string().is_ok_and(|kind| kind == "model") => Ok(()),
+        Some(value) => {
+            let reason = format!("its `general.type` is `{}`, not `model`", gguf::in_words(value));
+            let hint = "give the GGUF file of the language model".into();
+            Err(Error::File { path: path.display().to_string(), reason, hint })
+        }
+    }
+}
+
+/// A tensor of a type that is not read.
+fn unread(path: &Path, tensor: &TensorInfo) -> Error {
+    let reason =
+        format!("tensor `{}` is of type {}, which is not supported", shown(&tensor.name), tensor.kind);
+    let hint = format!("take a file whose tensors are of {}", Kind::all_read().join(", "));
+    Error::File { path: path.display().to_string(), reason, hint }
+}
+
+/// A tensor that this decoder has no place for.
+fn unknown(path: &Path, tensor: &TensorInfo, arch: &str) -> Error {
+    let (name, arch) = (shown(&tensor.name), shown(arch));
+    let reason = format!("tensor `{name}` is not one of the architecture `{arch}` as it is supported here");
+    let hint =
+        "the model computes something else; take its safetensors folder, which names its architecture".into();
+    Error::File { path: path.display().to_string(), reason, hint }
 }
 
 /// A tensor's bytes, checked to lie within the file.
-fn range(name: &str, info: &TensorInfo, base: usize, len: usize) -> Result<(usize, usize), String> {
-    let block = info.ggml_dtype.block_size();
-    let row = info.shape.dims().last().copied().unwrap_or(0);
+fn range(tensor: &TensorInfo, dtype: GgmlDType, data: u64, len: usize) -> Result<(usize, usize), String> {
+    let (name, block) = (shown(&tensor.name), dtype.block_size());
+    let row = tensor.shape.last().copied().unwrap_or(0);
     if row == 0 || !row.is_multiple_of(block) {
         return Err(format!("tensor `{name}` has rows of {row}, not a multiple of its block of {block}"));
     }
-    let elements = info.shape.dims().iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
-    let size = elements.and_then(|n| (n / block).checked_mul(info.ggml_dtype.type_size()));
-    let start = usize::try_from(info.offset).ok().and_then(|offset| base.checked_add(offset));
+    let elements = tensor.shape.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
+    let size = elements.and_then(|n| (n / block).checked_mul(dtype.type_size()));
+    let start = data.checked_add(tensor.offset).and_then(|start| usize::try_from(start).ok());
     let end = start.zip(size).and_then(|(start, size)| start.checked_add(size));
     match start.zip(end) {
         Some((start, end)) if end <= len => Ok((start, end)),
@@ -86,39 +124,33 @@ fn range(name: &str, info: &TensorInfo, base: usize, len: usize) -> Result<(usiz
     }
 }
 
-/// The Hugging Face name of a GGUF tensor.
-fn canonical(name: &str, arch: Option<&str>) -> String {
-    let plain = match name {
-        "token_embd.weight" => "model.embed_tokens.weight",
-        "output_norm.weight" => "model.norm.weight",
-        "output.weight" => "lm_head.weight",
-        _ => "",
+/// Refuses tensors of layers that the model does not have, and a model without the biases of its architecture: both would
+/// be another model than the file's.
+fn check_index(
+    path: &Path,
+    index: &BTreeMap<String, Entry>,
+    n_layers: usize,
+    qkv_bias: bool,
+) -> Result<(), Error> {
+    let tensor = |name: &str, reason: String| {
+        Err(Error::Tensor { path: path.display().to_string(), name: name.into(), reason })
     };
-    if !plain.is_empty() {
-        return plain.into();
+    let layer = |name: &str| name.strip_prefix("model.layers.")?.split('.').next()?.parse::<usize>().ok();
+    if let Some(name) = index.keys().find(|name| layer(name).is_some_and(|layer| layer >= n_layers)) {
+        return tensor(name, format!("belongs to a layer behind the {n_layers} that `block_count` says"));
     }
-    let Some((layer, part)) = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) else {
-        return name.into();
-    };
-    let (stem, kind) = part.rsplit_once('.').unwrap_or((part, ""));
-    let gemma = arch == Some("gemma3");
-    let stem = match stem {
-        "attn_q" => "self_attn.q_proj",
-        "attn_k" => "self_attn.k_proj",
-        "attn_v" => "self_attn.v_proj",
-        "attn_output" => "self_attn.o_proj",
-        "attn_q_norm" => "self_attn.q_norm",
-        "attn_k_norm" => "self_attn.k_norm",
-        "attn_norm" => "input_layernorm",
-        "ffn_norm" if gemma => "pre_feedforward_layernorm",
-        "post_attention_norm" | "ffn_norm" => "post_attention_layernorm",
-        "post_ffw_norm" => "post_feedforward_layernorm",
-        "ffn_gate" => "mlp.gate_proj",
-        "ffn_up" => "mlp.up_proj",
-        "ffn_down" => "mlp.down_proj",
-        other => other,
-    };
-    format!("model.layers.{layer}.{stem}.{kind}")
+    if index.contains_key("lm_head.bias") && !index.contains_key("lm_head.weight") {
+        return tensor("lm_head.bias", "has no output matrix to be added to".into());
+    }
+    for layer in (0..n_layers).filter(|_| qkv_bias) {
+        for part in ["q_proj", "k_proj", "v_proj"] {
+            let name = format!("model.layers.{layer}.self_attn.{part}.bias");
+            if !index.contains_key(&name) {
+                return tensor(&name, "is missing".into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Marks q and k of a llama file, whose rotary halves are interleaved.

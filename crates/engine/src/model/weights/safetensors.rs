@@ -23,7 +23,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         list(&shard_path, &file.map, files.len(), &mut index)?;
         files.push(file);
     }
-    Ok(Weights { path: path.into(), files, index, config, metadata: None, seed: None })
+    Ok(Weights { path: path.into(), files, index, config, metadata: None, seed: None, remarks: Vec::new() })
 }
 
 fn bad(path: &Path, reason: impl Into<String>, hint: &str) -> Error {

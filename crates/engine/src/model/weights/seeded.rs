@@ -30,7 +30,7 @@ pub fn weights(config: Config, seed: u32) -> Weights {
         );
     }
     let path = PathBuf::from(format!("seeded weights ({seed})"));
-    Weights { path, files: Vec::new(), index, config, metadata: None, seed: Some(seed) }
+    Weights { path, files: Vec::new(), index, config, metadata: None, seed: Some(seed), remarks: Vec::new() }
 }
 
 /// Every tensor that the decoder reads, by its name in checkpoints of this architecture.

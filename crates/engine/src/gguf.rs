@@ -1,0 +1,133 @@
+//! The file format GGUF: headers, the types of tensors, models in parts. It reads no tensor's numbers, and what a key means
+//! to a decoder is not its business.
+
+use std::{collections::HashMap, io, path::PathBuf};
+
+pub use candle_core::quantized::gguf_file::Value;
+
+mod header;
+mod kind;
+mod parts;
+
+pub use header::{Header, MAGIC, TensorInfo};
+pub use kind::Kind;
+pub use parts::{check, files, models, number as part_number, only_model, siblings, stem};
+
+/// The key-value section of a file, or of a model in parts.
+pub type Metadata = HashMap<String, Value>;
+
+/// Longer names and values are cut where they are shown.
+const MAX_SHOWN_CHARS: usize = 120;
+
+/// Why a file cannot be read as GGUF.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("`{}`: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error(
+        "`{}`: it is not a GGUF file; hint: a model is a GGUF file, or a folder with `config.json`, `tokenizer.json` and \
+         safetensors", .0.display()
+    )]
+    Other(PathBuf),
+    #[error(
+        "`{}`: its header is damaged: {reason}; hint: is it a whole GGUF file? `tribunal models verify` checks a pulled \
+         one", path.display()
+    )]
+    Header { path: PathBuf, reason: String },
+    #[error("`{}`: {reason}; hint: {hint}", path.display())]
+    Part { path: PathBuf, reason: String, hint: String },
+    #[error(
+        "`{}` holds {} models: `{}`; hint: give one of them", folder.display(), names.len(), names.join("`, `")
+    )]
+    Several { folder: PathBuf, names: Vec<String> },
+}
+
+/// A name or value from a file, as it is shown to people: at most 120 characters, with control characters and quotes
+/// escaped.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(MAX_SHOWN_CHARS).collect::<String>().escape_debug().to_string();
+    if text.chars().nth(MAX_SHOWN_CHARS).is_some() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+fn cut(text: String) -> String {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((end, _)) => text[..end].to_owned() + "...",
+        None => text,
+    }
+}
+
+/// A value of any of GGUF's integer types that is not negative; `None` for others.
+#[must_use]
+pub fn whole(value: &Value) -> Option<usize> {
+    match *value {
+        Value::U8(v) => Some(v.into()),
+        Value::U16(v) => Some(v.into()),
+        Value::U32(v) => Some(v as usize),
+        Value::U64(v) => usize::try_from(v).ok(),
+        Value::I8(v) => usize::try_from(v).ok(),
+        Value::I16(v) => usize::try_from(v).ok(),
+        Value::I32(v) => usize::try_from(v).ok(),
+        Value::I64(v) => usize::try_from(v).ok(),
+        _ => None,
+    }
+}
+
+/// A value of any of GGUF's number types; `None` for others.
+#[must_use]
+pub fn number(value: &Value) -> Option<f64> {
+    match *value {
+        Value::F32(v) => Some(v.into()),
+        Value::F64(v) => Some(v),
+        Value::U8(v) => Some(v.into()),
+        Value::U16(v) => Some(v.into()),
+        Value::U32(v) => Some(v.into()),
+        Value::U64(v) => Some(v as f64),
+        Value::I8(v) => Some(v.into()),
+        Value::I16(v) => Some(v.into()),
+        Value::I32(v) => Some(v.into()),
+        Value::I64(v) => Some(v as f64),
+        _ => None,
+    }
+}
+
+/// Whether two values are equal; numbers may be of different types.
+#[must_use]
+pub fn is_same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+        }
+        (Value::String(a), Value::String(b)) => a == b,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        _ => number(a).zip(number(b)).is_some_and(|(a, b)| a.total_cmp(&b).is_eq()),
+    }
+}
+
+/// A value in words: strings as [`shown`], of a list its length and first items.
+#[must_use]
+pub fn in_words(value: &Value) -> String {
+    match value {
+        Value::String(text) => shown(text),
+        Value::Array(items) => {
+            let first: Vec<_> = items.iter().take(3).map(in_words).collect();
+            let more = if items.len() > 3 { ", ..." } else { "" };
+            // The items are escaped already.
+            cut(format!("{} items: {}{more}", items.len(), first.join(", ")))
+        }
+        Value::Bool(b) => b.to_string(),
+        Value::F32(x) => x.to_string(),
+        Value::F64(x) => x.to_string(),
+        Value::U8(n) => n.to_string(),
+        Value::U16(n) => n.to_string(),
+        Value::U32(n) => n.to_string(),
+        Value::U64(n) => n.to_string(),
+        Value::I8(n) => n.to_string(),
+        Value::I16(n) => n.to_string(),
+        Value::I32(n) => n.to_string(),
+        Value::I64(n) => n.to_string(),
+    }
+}

@@ -1,0 +1,144 @@
+//! The keys that stand under an architecture's name in GGUF metadata: which are read, which change nothing, and which must
+//! have the one value that the decoder computes with. It reads none of them.
+//!
+//! Source: `Keys` in `constants.py` of the package `gguf` 0.19, and what llama.cpp's `load_hparams` and
+//! `load_arch_hparams` do with them.
+
+use crate::gguf::{Value, in_words, number, shown};
+
+/// What a key means here.
+#[derive(Clone, Copy)]
+enum Key {
+    /// The configuration follows it.
+    Read,
+    /// No number that is computed depends on it.
+    Harmless,
+    /// Nothing else than zero, false or an empty list is supported.
+    Zero,
+    /// Nothing else than one is supported; zero is how writers leave it out.
+    One,
+    /// Nothing else than true is supported.
+    True,
+}
+
+use Key::{Harmless, One, Read, True, Zero};
+
+/// Keys of all architectures.
+const ALL: &[(&str, Key)] = &[
+    ("context_length", Read),
+    ("embedding_length", Read),
+    ("block_count", Read),
+    ("feed_forward_length", Read),
+    ("embedding_scale", Read),
+    ("attention.head_count", Read),
+    ("attention.head_count_kv", Read),
+    ("attention.key_length", Read),
+    ("attention.value_length", Read),
+    ("attention.layer_norm_rms_epsilon", Read),
+    ("attention.scale", Read),
+    ("attention.sliding_window", Read),
+    ("rope.dimension_count", Read),
+    ("rope.freq_base", Read),
+    ("rope.scale_linear", Read),
+    ("rope.scaling.type", Read),
+    ("rope.scaling.factor", Read),
+    ("rope.scaling.original_context_length", Read),
+    ("rope.scaling.attn_factor", Read),
+    ("rope.scaling.yarn_ext_factor", Read),
+    ("rope.scaling.yarn_attn_factor", Read),
+    ("rope.scaling.yarn_beta_fast", Read),
+    ("rope.scaling.yarn_beta_slow", Read),
+    // The rows of the embedding matrix are counted instead.
+    ("vocab_size", Harmless),
+    // All norms are root mean squares.
+    ("attention.layer_norm_epsilon", Harmless),
+    ("rope.scaling.finetuned", Harmless),
+    ("tensor_data_layout", Harmless),
+    // How experts are mixed, of which there are none.
+    ("expert_used_count", Harmless),
+    ("expert_feed_forward_length", Harmless),
+    ("expert_shared_feed_forward_length", Harmless),
+    ("expert_gating_func", Harmless),
+    ("expert_weights_norm", Harmless),
+    ("expert_weights_scale", Harmless),
+    ("expert_count", Zero),
+    ("expert_shared_count", Zero),
+    ("attention.causal", True),
+    ("attention.clamp_kqv", Zero),
+    ("attention.max_alibi_bias", Zero),
+    ("attention.output_scale", One),
+    ("attention.shared_kv_layers", Zero),
+    ("attention.temperature_length", Zero),
+    ("attention.temperature_scale", Zero),
+    ("attention.value_scale", One),
+    ("attn_logit_softcapping", Zero),
+    ("classifier.output_labels", Zero),
+    ("final_logit_softcapping", Zero),
+    ("logit_scale", One),
+    ("nextn_predict_layers", Zero),
+    ("pooling_type", Zero),
+    ("residual_scale", One),
+    ("rope.dimension_sections", Zero),
+    ("rope.scaling.alpha", Zero),
+    // Writers disagree about its unit.
+    ("rope.scaling.yarn_log_multiplier", Zero),
+    ("router_logit_softcapping", Zero),
+    ("swin_norm", Zero),
+    ("use_parallel_residual", Zero),
+];
+
+/// Further keys of Llama and Mistral.
+const LLAMA: &[(&str, Key)] = &[("attention.sliding_window_pattern", Read)];
+
+/// Further keys of Gemma 3. Some writers name the bases of its two ropes `local` and `global`.
+const GEMMA3: &[(&str, Key)] = &[
+    ("attention.sliding_window_pattern", Read),
+    ("attention.key_length_swa", Read),
+    ("attention.value_length_swa", Read),
+    ("rope.dimension_count_swa", Read),
+    ("rope.freq_base_swa", Read),
+    ("rope.global.freq_base", Read),
+    ("rope.local.freq_base", Read),
+];
+
+/// What stands under these is for images.
+const OF_IMAGES: &[&str] = &["vision.", "mm."];
+
+/// Why a key with this value, without the architecture's name before it, would make the model compute something else than
+/// the decoder does; `None` for one that is followed or that changes nothing.
+pub fn objection(arch: &str, key: &str, value: &Value) -> Option<String> {
+    let own = match arch {
+        "llama" => LLAMA,
+        "gemma3" => GEMMA3,
+        _ => &[],
+    };
+    if arch == "gemma3" && OF_IMAGES.iter().any(|of_images| key.starts_with(of_images)) {
+        return None;
+    }
+    let is_zero = || match value {
+        Value::Bool(value) => !value,
+        Value::Array(items) => items.iter().all(|item| number(item) == Some(0.0)),
+        value => number(value) == Some(0.0),
+    };
+    let is_fine = match ALL.iter().chain(own).find(|(known, _)| *known == key).map(|(_, key)| key) {
+        Some(Read | Harmless) => true,
+        Some(Zero) => is_zero(),
+        Some(One) => is_zero() || number(value) == Some(1.0),
+        Some(True) => matches!(value, Value::Bool(true)),
+        None => {
+            let why = "is not a setting that is known; hint: it may change what the model computes, so the file is not \
+                       used; the model's safetensors folder may say more";
+            return Some(why.into());
+        }
+    };
+    (!is_fine).then(|| format!("is {}, which is not supported", shown_value(value)))
+}
+
+/// A value between backticks, or a list as it is.
+fn shown_value(value: &Value) -> String {
+    match value {
+        Value::Array(_) => in_words(value),
+        Value::String(text) => format!("`{}`", shown(text)),
+        value => format!("`{}`", in_words(value)),
+    }
+}

@@ -1,0 +1,92 @@
+//! The tensors of each architecture by their names in GGUF, and what they are called in a Hugging Face checkpoint.
+//!
+//! Source: `MODEL_TENSORS` and `TENSOR_NAMES` of the package `gguf`.
+
+/// What a tensor is to the decoder.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Named {
+    /// It is read, under this name.
+    Read(String),
+    /// It changes nothing that is computed for text.
+    Unused,
+    /// The decoder has no place for it.
+    Unknown,
+}
+
+/// What a tensor of this name is in a model of an architecture.
+pub fn named(arch: &str, name: &str) -> Named {
+    let gemma = arch == "gemma3";
+    let read = |name: &str| Named::Read(name.into());
+    match name {
+        "token_embd.weight" => return read("model.embed_tokens.weight"),
+        "output_norm.weight" => return read("model.norm.weight"),
+        "output.weight" => return read("lm_head.weight"),
+        "output.bias" => return read("lm_head.bias"),
+        "rope_freqs.weight" if !gemma => return read(name),
+        // The vision tower, and what joins it to the text.
+        _ if gemma && (name.starts_with("v.") || name.starts_with("mm.")) => return Named::Unused,
+        _ => {}
+    }
+    let part = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
+    let Some((layer, part)) = part.filter(|(layer, _)| layer.parse::<u32>().is_ok()) else {
+        return Named::Unknown;
+    };
+    let Some((stem, kind)) = part.rsplit_once('.') else { return Named::Unknown };
+    let has_head_norms = matches!(arch, "qwen3" | "gemma3");
+    let stem = match (stem, kind) {
+        // Frequencies that follow from the settings.
+        ("attn_rot_embd", _) => return Named::Unused,
+        ("attn_q", "weight" | "bias") => "self_attn.q_proj",
+        ("attn_k", "weight" | "bias") => "self_attn.k_proj",
+        ("attn_v", "weight" | "bias") => "self_attn.v_proj",
+        ("attn_output", "weight" | "bias") => "self_attn.o_proj",
+        ("attn_q_norm", "weight") if has_head_norms => "self_attn.q_norm",
+        ("attn_k_norm", "weight") if has_head_norms => "self_attn.k_norm",
+        ("attn_norm", "weight") => "input_layernorm",
+        ("ffn_norm", "weight") if gemma => "pre_feedforward_layernorm",
+        ("ffn_norm", "weight") => "post_attention_layernorm",
+        ("post_attention_norm", "weight") if gemma => "post_attention_layernorm",
+        ("post_ffw_norm", "weight") if gemma => "post_feedforward_layernorm",
+        ("ffn_gate", "weight" | "bias") => "mlp.gate_proj",
+        ("ffn_up", "weight" | "bias") => "mlp.up_proj",
+        ("ffn_down", "weight" | "bias") => "mlp.down_proj",
+        _ => return Named::Unknown,
+    };
+    Named::Read(format!("model.layers.{layer}.{stem}.{kind}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_architecture_has_its_own_tensors() {
+        let read = |arch, name| match named(arch, name) {
+            Named::Read(name) => name,
+            other => panic!("{arch} {name}: {other:?}"),
+        };
+        assert_eq!(read("llama", "blk.3.attn_q.bias"), "model.layers.3.self_attn.q_proj.bias");
+        assert_eq!(read("qwen2", "blk.0.ffn_norm.weight"), "model.layers.0.post_attention_layernorm.weight");
+        assert_eq!(
+            read("gemma3", "blk.0.ffn_norm.weight"),
+            "model.layers.0.pre_feedforward_layernorm.weight"
+        );
+        assert_eq!(read("qwen3", "blk.0.attn_k_norm.weight"), "model.layers.0.self_attn.k_norm.weight");
+        assert_eq!(named("llama", "blk.0.attn_rot_embd.inv_freq"), Named::Unused);
+        assert_eq!(named("gemma3", "v.blk.0.attn_q.weight"), Named::Unused);
+        for (arch, name) in [
+            ("llama", "blk.0.attn_q_norm.weight"),
+            ("llama", "blk.0.post_attention_norm.weight"),
+            ("llama", "blk.0.ffn_gate_exps.weight"),
+            ("llama", "blk.0.ffn_gate_inp.weight"),
+            ("llama", "blk.0.attn_qkv.weight"),
+            ("llama", "blk.0.attn_q.scale"),
+            ("qwen2", "blk.0.attn_norm.bias"),
+            ("qwen2", "blk.x.attn_norm.weight"),
+            ("qwen3", "cls.output.weight"),
+            ("gemma3", "rope_freqs.weight"),
+        ] {
+            assert_eq!(named(arch, name), Named::Unknown, "{arch} {name}");
+        }
+    }
+}
