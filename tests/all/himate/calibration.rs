@@ -1,5 +1,7 @@
 //! Thresholds: how they are fitted, written, read and refused.
 
+use tribunal::judges::himate::calibration::{Calibration, Threshold};
+
 use super::*;
 
 /// A panel for `tribunal calibrate`.
@@ -129,7 +131,7 @@ fn options_that_do_not_go_together_and_calibrations() {
 /// A file of a version that knew one threshold for all subtypes is read as such.
 #[test]
 fn a_threshold_without_a_subtype_is_for_all() {
-    let entry = |subtype: &str, value: f64| calibration::Threshold {
+    let entry = |subtype: &str, value: f64| Threshold {
         pair: "en-de".into(),
         subtype: subtype.into(),
         model: "m".into(),
@@ -144,13 +146,12 @@ fn a_threshold_without_a_subtype_is_for_all() {
         value,
         sources: Vec::new(),
     };
-    let fitted =
-        calibration::Calibration { threshold: vec![entry("", -1.0), entry("accuracy/addition", -2.0)] };
+    let fitted = Calibration { threshold: vec![entry("", -1.0), entry("accuracy/addition", -2.0)] };
     let text = fitted.to_toml().unwrap();
     assert!(!text.contains("subtype = \"\""), "{text}");
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("fit.toml"), &text).unwrap();
-    let (read, _) = calibration::Calibration::read(&dir.path().join("fit.toml")).unwrap();
+    let (read, _) = Calibration::read(&dir.path().join("fit.toml")).unwrap();
     assert_eq!(read, fitted);
     let value = |pair, subtype: &str| read.for_subtype(&translation(pair, "a", "b"), subtype);
     assert_eq!(value(("en", "de"), "accuracy/addition"), Some(-2.0));
