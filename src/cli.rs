@@ -102,7 +102,7 @@ enum Command {
     /// Meta-evaluation with marked errors: build sets, ask a model, score answers
     #[command(subcommand)]
     Promptcue(promptcue::Command),
-    /// Fit HiMATE's threshold: which errors it discusses
+    /// Fit HiMATE's thresholds: which errors it discusses
     Calibrate(Box<calibrate::Args>),
     /// Tune a model on rated translations, so that it judges better
     Tune(Box<tune::Args>),

@@ -1,5 +1,5 @@
-//! `tribunal calibrate`: HiMATE's stage-transition threshold from a validation set. The judge measures confidences; the
-//! arguments, the loop over segments and the file are here.
+//! `tribunal calibrate`: HiMATE's stage-transition thresholds from a validation set. The judge measures confidences;
+//! the arguments, the loop over segments and the file are here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,15 +31,15 @@ use crate::{
     segment::{Segment, numbered, read::Input, trained},
 };
 
-/// Fit HiMATE's stage-transition threshold: which errors are discussed.
+/// Fit HiMATE's stage-transition thresholds: which errors are discussed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pub input: InputArgs,
-    /// The percentile of the confidences that becomes the threshold: that percentage of the errors are discussed
+    /// The percentile of the confidences that becomes the threshold: at least that percentage of errors is discussed
     #[arg(long, default_value_t = PERCENTILE, value_name = "P", value_parser = percent)]
     pub percentile: f64,
-    /// The file to write: one threshold for each language pair
+    /// The file to write: for each language pair a threshold for all subtypes, and one for each that found errors
     #[arg(long, value_name = "FILE.toml")]
     pub out: PathBuf,
     /// The preset that `tribunal score` will use: paper or strict
@@ -73,7 +73,8 @@ fn percent(text: &str) -> Result<f64, String> {
 #[derive(Default)]
 struct Tally {
     segments: usize,
-    confidences: Vec<f64>,
+    /// With the subtypes' paths.
+    confidences: Vec<(String, f64)>,
     /// Short hashes of the sources of these segments.
     sources: BTreeSet<String>,
 }
@@ -94,8 +95,10 @@ pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -
     let judge = judge(args)?;
     let models = load(&args.model, &args.engine, args.sampling.sampling())?;
     let (tallies, n_failed) = measure(&judge, &models.panel, &segments, models.jobs(args.engine.jobs));
-    let thresholds = tallies.iter().map(|(pair, tally)| threshold(args, &judge, &models, pair, tally));
-    let calibration = Calibration { threshold: thresholds.collect::<Result<_>>()? };
+    let mut calibration = Calibration::default();
+    for (pair, tally) in &tallies {
+        calibration.threshold.extend(thresholds(args, &judge, &models, pair, tally)?);
+    }
     let text = calibration.to_toml().context("the thresholds cannot be written as TOML")?;
     files::write(&args.out, |file| file.write_all(text.as_bytes()))?;
     if args.printed.is_json() {
@@ -108,31 +111,35 @@ pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -
 
 fn table(calibration: &Calibration) -> Table {
     let mut table = Table::new();
-    table.head(["pair", "threshold", "probability", "percentile", "answers", "segments"]);
+    table.head(["pair", "subtype", "threshold", "probability", "percentile", "answers", "segments"]);
     for fitted in &calibration.threshold {
-        let Threshold { pair, value, answers, segments, percentile, .. } = fitted;
+        let Threshold { pair, subtype, value, answers, segments, percentile, .. } = fitted;
         let numbers = [*value, value.exp(), *percentile].map(|number| number.to_string());
         let counts = [*answers, *segments].map(|n| n.to_string());
-        table.row(std::iter::once(pair.clone()).chain(numbers).chain(counts));
+        table.row([pair.clone(), subtype.clone()].into_iter().chain(numbers).chain(counts));
     }
     table
 }
 
 fn print(calibration: &Calibration, out: &mut dyn Write) -> Result<()> {
     for fitted in &calibration.threshold {
-        let Threshold { pair, value, answers, segments, percentile, .. } = fitted;
+        let Threshold { pair, subtype, value, answers, segments, percentile, .. } = fitted;
         let probability = value.exp();
+        let subtype = if subtype.is_empty() { "all" } else { subtype };
         writeln!(
             out,
-            "{pair}\t{value}\tprobability {probability:.4}, percentile {percentile} of {answers} answers on {segments} segments"
+            "{pair}\t{subtype}\t{value}\tprobability {probability:.4}, percentile {percentile} of {answers} answers on {segments} segments"
         )?;
     }
     Ok(())
 }
 
 fn judge(args: &Args) -> Result<HiMate> {
-    if !himate::METHOD.presets.contains(&args.preset) {
-        bail!("`himate` has no preset `{}`; hint: use paper or strict", args.preset);
+    if args.preset == Preset::Code {
+        bail!(
+            "preset `code` of `himate` has the published thresholds; hint: use paper or strict, or `threshold=P` of \
+             `tribunal score`"
+        );
     }
     let settings = Settings {
         preset: args.preset,
@@ -184,31 +191,43 @@ fn measure(
     (tallies, n_failed)
 }
 
-fn threshold(
+/// The threshold of a pair for all subtypes, then those of the subtypes that found errors, in order of their paths.
+fn thresholds(
     args: &Args,
     judge: &HiMate,
     models: &LoadedModels,
     pair: &str,
     tally: &Tally,
-) -> Result<Threshold> {
-    let Some(value) = calibration::percentile(&tally.confidences, args.percentile) else {
+) -> Result<Vec<Threshold>> {
+    let mut of_subtypes: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (subtype, confidence) in &tally.confidences {
+        of_subtypes.entry("").or_default().push(*confidence);
+        of_subtypes.entry(subtype).or_default().push(*confidence);
+    }
+    if of_subtypes.is_empty() {
         bail!(
             "no error was found and corrected in the segments of `{pair}`, so there are no confidences to rank; hint: give more segments"
         );
-    };
+    }
     let Model { name: model, sha256 } = models.model_of(Role::Tier2);
-    Ok(Threshold {
-        pair: pair.into(),
-        model,
-        sha256,
-        preset: args.preset.to_string(),
-        prompts: judge.prompts_hash().into(),
-        confidence: asked(args)?.is_mean.text,
-        comparison: judge.comparison_name().into(),
-        percentile: args.percentile,
-        segments: tally.segments,
-        answers: tally.confidences.len(),
-        value,
-        sources: tally.sources.iter().cloned().collect(),
-    })
+    let confidence = asked(args)?.is_mean.text;
+    let threshold = |(subtype, confidences): (&str, Vec<f64>)| {
+        Some(Threshold {
+            pair: pair.into(),
+            subtype: subtype.into(),
+            model: model.clone(),
+            sha256: sha256.clone(),
+            preset: args.preset.to_string(),
+            prompts: judge.prompts_hash().into(),
+            confidence: confidence.clone(),
+            comparison: judge.comparison_name().into(),
+            percentile: args.percentile,
+            segments: tally.segments,
+            answers: confidences.len(),
+            value: calibration::percentile(&confidences, args.percentile)?,
+            // Once for the pair.
+            sources: if subtype.is_empty() { tally.sources.iter().cloned().collect() } else { Vec::new() },
+        })
+    };
+    Ok(of_subtypes.into_iter().filter_map(threshold).collect())
 }

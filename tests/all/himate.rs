@@ -33,22 +33,36 @@ const SAME: &str =
 const EVALUATE: &str = "Please check if there are errors in the translation";
 const CORRECT: &str = "please correct the errors in the translation";
 const COMPARE: &str = "determine whether the error mentioned previously";
+const LOCATE: &str = "You have found this error.";
 const TIER1: &str = "You need to determine whether an error exists";
 const TIER2: &str = "Please indicate whether you agree with his viewpoint";
 
-/// A judge; under `paper`, which has no default, with the threshold of `strict`.
+/// A judge, with a threshold that not every confirmed error is below.
 fn judge(options: &str, preset: Preset) -> Built {
     let says_what_is_discussed =
         ["threshold=", "calibration=", "stages="].iter().any(|name| options.contains(name));
-    let is_short = preset == Preset::Paper && !says_what_is_discussed;
-    let options = if is_short { format!("threshold=0.9,{options}") } else { options.to_owned() };
+    let options =
+        if says_what_is_discussed { options.to_owned() } else { format!("threshold=0.9,{options}") };
     let settings = Settings { preset, ..Settings::default() };
     registry::build(&format!("himate:{options}"), &settings).unwrap_or_else(|e| panic!("{options}: {e}"))
 }
 
+/// A subtype evaluation whose explanation quotes a span.
 fn found(severity: &str, span: &str, explanation: &str) -> String {
-    serde_json::json!({ "errors": [{ "span": span, "severity": severity, "explanation": explanation }] })
-        .to_string()
+    found_unquoted(severity, &format!("\"{span}\": {explanation}"))
+}
+
+fn found_unquoted(severity: &str, explanation: &str) -> String {
+    serde_json::json!({ "errors": [{ "severity": severity, "explanation": explanation }] }).to_string()
+}
+
+/// Adds the answers to a comparison in both orders: this sentence, with this log-probability.
+fn compared(cast: Cast, cues: &[&str], sentence: &str, logprobs: &[f64]) -> Cast {
+    let [as_given, swapped] = if sentence == CORRECTED { ["A", "B"] } else { ["B", "A"] };
+    let first = format!("A for \"{CORRECTED}\"");
+    let cues = [&[COMPARE], cues].concat();
+    let in_order = [&cues[..], &[first.as_str()]].concat();
+    cast.sure(&in_order, &[(as_given, logprobs)]).sure(&cues, &[(swapped, logprobs)])
 }
 
 fn opinion(exists: &str, severity: &str) -> String {
@@ -62,8 +76,7 @@ fn consent(agree: &str) -> String {
 
 /// A cast in which mistranslation finds a major error, compared with this log-probability, and all else is well.
 fn cast(comparison: &str, logprob: f64) -> Cast {
-    Cast::new()
-        .sure(&[COMPARE], &[(comparison, &[logprob / 2.0, logprob / 2.0])])
+    compared(Cast::new(), &[], comparison, &[logprob / 2.0, logprob / 2.0])
         .on(&[CORRECT], &[r#"{"correction": "Er saß am Ufer."}"#])
         .on(&[EVALUATE, "Accuracy/Mistranslation"], &[&found("Major", "Bank", "A river bank is meant.")])
         .on(&[EVALUATE], &[r#"{"errors": []}"#])

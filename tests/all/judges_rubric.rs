@@ -6,7 +6,7 @@ use serde_json::Value;
 use tribunal::{
     cli,
     judges::{Model, Preset, Settings, registry, rubric_mqm::scenario},
-    llm::Sampling,
+    llm::{Form, Sampling},
     segment::Segment,
 };
 
@@ -59,6 +59,37 @@ fn every_scenario_asks_its_own_question() {
         write!(last_turns, "--- {name}\n{question}\n--- first example's answer\n{example}\n").unwrap();
     }
     insta::assert_snapshot!("rubric_scenarios", last_turns);
+}
+
+/// `<v>` in a text without a cue is a part of it: it is shown, and a span across it is verbatim.
+#[test]
+fn marks_of_a_texts_own_are_text() {
+    let segment = Segment { hypothesis: "Das Tag <v> steht für Video.".into(), ..document()[0].clone() };
+    let span = "Tag <v> steht";
+    let checked = |request: &str, preset: Preset, answer: &str, shows: bool| {
+        let script = Script::says(answer);
+        let judge = judge(request, &settings(preset));
+        let verdict = run(&judge, &script, std::slice::from_ref(&segment)).remove(0).unwrap();
+        let error = &verdict.errors[0];
+        assert_eq!(
+            (error.span.as_str(), error.start, error.end),
+            (span, Some(4), Some(17)),
+            "{request} {preset}"
+        );
+        let (chat, form, _) = script.asked().remove(0);
+        assert_eq!(chat.turns().last().unwrap().content.contains(&segment.hypothesis), shows, "{preset}");
+        form
+    };
+    let json = format!(r#"{{"errors":[{{"category":"grammar","span":"{span}","severity":5}}]}}"#);
+    let Form::Json { texts, .. } = checked("rubric-mqm", Preset::Strict, &json, true) else {
+        panic!("`strict` asks for JSON")
+    };
+    assert_eq!(texts["translation"], segment.hypothesis, "the form allows the span");
+    checked("rubric-mqm", Preset::Paper, &format!("\"{span}\" - grammar - 5"), true);
+    // The published code takes the marks out of what it shows; the span is the text's all the same.
+    checked("rubric-mqm", Preset::Code, "\"Tag  steht\" - grammar - 5", false);
+    let blocks = "Critical:\nno-error\nMajor:\ngrammar - \"Tag  steht\"\nMinor:\nno-error";
+    checked("rubric-mqm:scenario=gemba", Preset::Code, blocks, false);
 }
 
 #[test]

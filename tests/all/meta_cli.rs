@@ -320,6 +320,45 @@ fn errors_of_a_run_stand_beside_those_of_the_raters() {
     assert!(told.contains("human   Ours"), "{told}");
 }
 
+/// HiMATE's Table 3: F1 of spans by the length of the source, up to 12 tokens, up to 27, and more.
+#[test]
+fn spans_by_length_of_the_source() {
+    let dir = rated_testset();
+    let long = ["word"; 28].join(" ");
+    write(&dir.path().join("sources/en-de.txt"), &format!("one\n{long}\nthree\nfour\n"));
+    // B's two segments have one error each, of the first four characters: in the first the judge finds it.
+    let verdict = |seg: usize, span: &str, start: usize| {
+        let (text, end) = (OUTPUT[seg], start + span.len());
+        format!(
+            "{{\"system\":\"B\",\"doc\":\"d1\",\"seg\":{seg},\"src_lang\":\"en\",\"tgt_lang\":\"de\",\
+             \"hypothesis\":\"{text}\",\"score\":-5,\"status\":\"ok\",\"errors\":[{{\"span\":\"{span}\",\"side\":\"target\",\
+             \"start\":{start},\"end\":{end},\"category\":\"fluency/grammar\",\"severity\":\"major\"}}]}}\n"
+        )
+    };
+    let verdicts = [verdict(0, "eins", 0), verdict(1, "Worte", 5)].concat();
+    write(&dir.path().join("run/verdicts.jsonl"), &verdicts);
+    let run = format!("Ours={}", dir.path().join("run").display());
+    let arguments = ["--stat", "seg:pearson@none", "--by", "length", "--spans", &run];
+    let json = found(dir.path(), &arguments);
+    let slices = json["more"]["span_slices"].as_array().unwrap();
+    let shown: Vec<_> = slices
+        .iter()
+        .map(|slice| {
+            let found = &slice["found"];
+            let f1 = |score: &Value| score["f1"].as_f64().unwrap();
+            let half = found["himate"].as_array().unwrap().iter().find(|pair| pair[0] == 0.5).unwrap();
+            let n = found["n_segments"].as_u64().unwrap();
+            (slice["slice"].as_str().unwrap(), n, f1(&found["characters"]["target"]), f1(&half[1]))
+        })
+        .collect();
+    assert_eq!(shown, [("short", 1, 1.0, 1.0), ("long", 1, 0.0, 0.0)], "nothing is of medium length");
+    assert_eq!(json["more"]["spans"][0]["found"]["n_segments"], 2);
+    let all: Vec<&str> = ["-l", "en-de"].into_iter().chain(arguments).collect();
+    let told = meta(dir.path(), &all).unwrap();
+    assert!(told.contains("error spans by slice") && told.contains("token runs (HiMATE), 0.5"), "{told}");
+    assert!(found(dir.path(), &arguments[..2])["more"]["span_slices"].is_null());
+}
+
 #[test]
 fn lint_knows_mistakes() {
     let dir = testset();

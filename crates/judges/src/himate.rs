@@ -1,37 +1,49 @@
 //! HiMATE: an agent for each MQM subtype evaluates and reflects, and discusses with the agent of its core type
 //! what it is not sure of. "HiMATE: A Hierarchical Multi-Agent Framework for Machine Translation Evaluation"
-//! (anonymous ACL submission), Tables 6, 8, 9 and 10, Appendix D. Its code could not be had: there is no preset
-//! `code`. It uses no reference and knows no non-translation.
+//! (Findings of EMNLP 2025), Tables 6, 8, 9 and 10, Appendix D; code at nlp2ct-shijie/HiMATE, f3cbb3e. It uses no
+//! reference and knows no non-translation.
 //!
 //! Differs:
 //! - Prompts. Printed are the role-play and task texts (Tables 9 and 10) for Chinese to English; ours name the
 //!   segment's languages. How an answer must look is not printed: `paper` asks for what the worked cases show,
-//!   `strict` for JSON, spans verbatim (an omission's from the source). The single agent (SA) is ours, and asks
-//!   for JSON in both.
+//!   `strict` for JSON. The code has other texts, for Chinese to English and English to German, without a licence:
+//!   `code` reads them from the user's copy. The single agent (SA) is in neither; ours asks for JSON in both.
+//! - Severity. Every prompt of the code's discussion says that judging an error as major is not correct in most cases
+//!   and asks for care. The paper does not print the sentence, so only `code` has it.
 //! - Shots. Not printed; ours are two for each subtype, one with such an error and one without errors, from English
 //!   to German and from Chinese to English. Segments in other languages get none, unless `--shots` has some: of a
-//!   file, each subtype takes the first that has such an error and one that has none.
-//! - One error for each subtype, the worst, as Equation 4 and the worked cases have it.
+//!   file, each subtype takes the first that has such an error and one that has none. The code has two of its own for
+//!   each subtype and pair, at the end of the question.
+//! - One error for each subtype, the worst, as Equation 4, the worked cases and the code have it.
+//! - Spans. Neither Table 9 nor the code asks for one; the worked cases and section 5.2 have them, and theirs are the
+//!   shortest phrases that the explanations quote from the text ([`quotes`]), which is our rule. Where nothing is
+//!   quoted an error has no span in `paper` and `code`; `strict` asks for it when all else is decided.
 //! - A correction that leaves the translation as it is: the error is dropped. Section 3.3 takes a correction that
-//!   does not mitigate the error for a sign of a false positive; there is nothing left to compare.
-//! - The comparison. Table 9 does not show the error information to it, Equation 3 does, and so do we. `paper` asks
-//!   for one of the two sentences. `strict` weighs both sentences as a whole, in both orders of showing them, and
-//!   takes the mean (`comparison=asked` asks there too): small models prefer a place.
-//! - No significant difference: the error is dropped and not discussed, as in all worked cases.
-//! - Confidence. Paper: the sum of the log-probabilities of the answer, which the comparison gives. Ours the
-//!   same, within what the form allows: under free text that is the whole vocabulary. `confidence=mean` divides by
-//!   the number of tokens. Without reflection a span has the confidence of its own tokens.
-//! - Threshold. Paper: the 60th percentile for a model and language pair, no number. Ours: `calibration=FILE`
-//!   from `tribunal calibrate`, or a probability of the answer, `threshold=P`. `paper` has no default; that of
-//!   `strict`, 0.9, is ours.
-//! - The discussion starts from the error with its correction and the comparison, as in section 3.4.
-//! - End of a discussion. Paper: derived from its history. Ours: the last opinion of the tier-1 agent, whether
-//!   or not the tier-2 agent agrees after two statements each. Its second statement can change nothing: `strict`
-//!   does not ask for it, and in `paper` it may be unreadable.
+//!   does not mitigate the error for a sign of a false positive; there is nothing left to compare. The code compares.
+//! - The comparison. Equation 3 shows the error information to it, and so do we; Table 9 and the code do not. The code
+//!   asks for a letter, `A` or `B`, and so do we: `paper` once, `strict` scores both letters in both orders of showing
+//!   the answers and takes the mean (`comparison=asked` asks there too): small models prefer a place.
+//! - No significant difference: the error is dropped and not discussed, as in the code and all worked cases.
+//! - Confidence. Paper: the sum of the log-probabilities of the answer, which the comparison gives; code: the same, of
+//!   that one letter. Ours likewise, within what the form allows: under free text that is the whole vocabulary.
+//!   `confidence=mean` divides by the number of tokens. Without reflection a span has the confidence of its own tokens.
+//! - Threshold. Paper: the 60th percentile for a model and language pair, no number. Code: one for each subtype as
+//!   well, for three models, and `<=`: 100 % throughout for qwen-max and qwen2.5-72b-instruct, so that every confirmed
+//!   error is discussed, and 99.14 % to 100 % for gpt-4o-mini. Ours: 1 (100 %), another probability of the answer,
+//!   `threshold=P`, or `calibration=FILE` from `tribunal calibrate`, with one for each subtype.
+//! - The discussion starts from the error with its correction and the comparison, as in section 3.4. The code shows the
+//!   type, existence and severity alone.
+//! - End of a discussion. Paper: derived from its history. Ours is the code's: the tier-1 agent's first opinion where
+//!   the tier-2 agent agrees, in its first statement or its second; else the tier-2 agent's own evaluation. The tier-1
+//!   agent concedes when its second opinion is that evaluation; in `code` when it says `I agree with`. `strict` does
+//!   not ask the tier-2 agent about an opinion that is its own evaluation, which then stands in every case.
 //! - Unusable answers are asked for again, three times in all, and their stage once more; then the verdict is missing.
+//!   The code drops a sentence whose evaluation it cannot read, which moves all later ones by one; `code` has no
+//!   verdict.
 //! - Repeats. Each subtype names one error, so there are none; the single agent (SA) can name an error twice: `paper`
 //!   charges both, `strict` as many namings of one span and type as the span has occurrences.
-//! - Scores. Paper: MAE and MSE imply scores in 0..=1, without a formula. Ours is Equation 4, not normalised.
+//! - Scores. Paper: MAE and MSE imply scores in 0..=1, without a formula. Ours is Equation 4, not normalised, as in the
+//!   code.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use std::collections::BTreeSet;
@@ -41,6 +53,7 @@ use serde_json::{Value, json};
 use self::{
     answer::{Comparison, Finding},
     calibration::Limit,
+    code::Published,
     hierarchy::{Core, Subtype},
 };
 use super::{
@@ -49,7 +62,7 @@ use super::{
     pair::Pair,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Settings, options},
+    setup::{self, Granularity, Options, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
@@ -62,6 +75,8 @@ pub mod calibration;
 
 mod hierarchy;
 
+mod quotes;
+
 mod answer;
 
 mod evaluation;
@@ -69,6 +84,8 @@ mod evaluation;
 mod reflection;
 
 mod dialogue;
+
+mod code;
 
 const SHOTS: File = File { name: "himate/shots.jsonl", text: include_str!("himate/shots.jsonl") };
 const COMPARISON: File =
@@ -78,26 +95,27 @@ const INFORMATION: File = File { name: "himate/information.j2", text: include_st
 pub const METHOD: Method = Method {
     name: "himate",
     summary: "an agent for each of 19 subtypes; self-reflection; discussion where one is not sure",
-    citation: "HiMATE, Tables 6, 8, 9 and 10",
+    citation: "HiMATE, Findings of EMNLP 2025, Tables 6, 8, 9 and 10",
     stages: &[
         evaluation::EVALUATE,
         reflection::CORRECT_STAGE,
         reflection::COMPARE_STAGE,
         reflection::SWAPPED_STAGE,
         dialogue::DISCUSS,
+        evaluation::LOCATE_STAGE,
     ],
     roles: &[Role::Tier1, Role::Tier2, Role::Single],
-    // No subtype finds anything; four do, and two of them discuss; all do and never agree. Unusable answers apart.
-    calls: Calls { least: 19, typical: 35, most: 133 },
+    // As `strict` does it by default; every judge has its own.
+    calls: calls((Preset::Strict, Stages::Discussion), true, N_SUBTYPES),
     scale: "negative penalty, 0 is best and higher is better",
     misses: None,
     marks: None,
     granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Strict],
+    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("himate"),
     options: Asked::CHOICES,
     reads: Reads::Translations,
-    build: |settings, options| Ok(HiMate::new(settings, &Asked::read(options))?.into()),
+    build,
 };
 
 options! {
@@ -106,16 +124,43 @@ options! {
         "stages" stages: Stages = {
             "se+sr+cd" => Stages::Discussion, "se+sr" => Stages::Reflection, "se" => Stages::Evaluation, "sa" => Stages::Single
         }, "subtype evaluation, self-reflection, collaborative discussion; or a single agent (Table 2)";
-        "threshold" threshold: f64 = { "0.9" => 0.9, <number> |n| n },
-            "probability of an answer, from 0 to 1, below which it is discussed; paper has no default";
+        "threshold" threshold: f64 = { "1" => 1.0, <number> |n| n },
+            "probability of an answer, from 0 to 1, up to which it is discussed; 1 discusses every confirmed error, \
+             as published for both Qwen models";
         "calibration" calibration: Option<String> = { "none" => None, <file> Some },
             "thresholds that `tribunal calibrate` has fitted";
         "confidence" is_mean: bool = { "sum" => false, "mean" => true },
             "sum of an answer's log-probabilities, or their mean";
         "comparison" is_weighed: Option<bool> = { "preset" => None, "weighed" => Some(true), "asked" => Some(false) },
-            "weigh both sentences in both orders, or ask for one of them; strict weighs, paper asks";
+            "weigh both answers in both orders, or ask for one of them; strict weighs, paper asks";
         "shots" has_shots: bool = { "2" => true, "0" => false }, "worked examples before the question";
     }
+}
+
+/// The subtypes of Table 8.
+const N_SUBTYPES: usize = 19;
+
+/// Model calls for a segment, unusable answers apart: no subtype finds anything; four do, of which two are confirmed
+/// and discussed until the tier-2 agent agrees; all do and never agree, and no explanation quotes the text.
+const fn calls((preset, stages): (Preset, Stages), is_weighed: bool, n_subtypes: usize) -> Calls {
+    let reflection = if is_weighed { 3 } else { 2 };
+    let span = if matches!(preset, Preset::Strict) { 1 } else { 0 };
+    let (typical, most) = match stages {
+        Stages::Single => return Calls::exactly(1),
+        Stages::Evaluation => (0, span),
+        Stages::Reflection => (4 * reflection, reflection + span),
+        Stages::Discussion => (4 * reflection + 2 * 2, reflection + 4 + span),
+    };
+    Calls { least: n_subtypes, typical: n_subtypes + typical, most: n_subtypes * (1 + most) }
+}
+
+/// `code` has a pipeline of its own.
+fn build(settings: &Settings, options: &Options) -> Result<Judge, setup::Error> {
+    let asked = Asked::read(options);
+    if settings.preset == Preset::Code {
+        return Ok(Published::new(settings, &asked)?.into());
+    }
+    Ok(HiMate::new(settings, &asked)?.into())
 }
 
 /// What is added to the seed when a stage is done once more: beyond the seeds of samples and of further tries.
@@ -184,7 +229,8 @@ impl From<HiMate> for Judge {
             Some(hash) => materials.with("calibration", hash),
             None => materials,
         };
-        Self { trained_on: judge.limit.trained_on(), ..Self::new(materials, judge) }
+        let calls = calls((judge.preset, judge.stages), judge.is_weighed, judge.subtypes().count());
+        Self { trained_on: judge.limit.trained_on(), calls: Some(calls), ..Self::new(materials, judge) }
     }
 }
 
@@ -194,7 +240,7 @@ impl HiMate {
     /// # Errors
     /// What [`super::registry::build`] names; options that do not go together; a calibration for other prompts.
     pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
-        check_options(asked, settings.preset)?;
+        check_options(asked)?;
         // All files in every variant: a threshold that was fitted for them holds for the whole pipeline.
         let own = [hierarchy::HIERARCHY, COMPARISON, INFORMATION];
         let mut files = [&own, evaluation::FILES, answer::FILES, reflection::FILES, dialogue::FILES].concat();
@@ -254,11 +300,12 @@ impl HiMate {
 
     /// All tier-2 agents at once.
     fn evaluate_subtypes(&self, panel: &Panel, segment: &Segment) -> Result<Vec<ErrorSpan>, Error> {
-        let limit = self.limit.for_segment(segment)?;
-        let subtypes: Vec<_> = self.subtypes().collect();
-        let found = in_parallel(&subtypes, |_, (core, subtype)| {
-            self.evaluate_subtype(&Task { panel, segment, core, subtype }, limit)
-        });
+        let mut tasks = Vec::new();
+        for (core, subtype) in self.subtypes() {
+            let limit = self.limit.for_subtype(segment, &subtype.path)?;
+            tasks.push((Task { panel, segment, core, subtype }, limit));
+        }
+        let found = in_parallel(&tasks, |_, (task, limit)| self.evaluate_subtype(task, *limit));
         found.into_iter().filter_map(Result::transpose).collect()
     }
 
@@ -266,6 +313,7 @@ impl HiMate {
     fn evaluate_subtype(&self, task: &Task, limit: f64) -> Result<Option<ErrorSpan>, Error> {
         let Some(found) = task.stage(|task| self.evaluate(task))? else { return Ok(None) };
         if self.stages == Stages::Evaluation {
+            let found = task.stage(|task| self.locate(task, found.clone()))?;
             return Ok(Some(to_error(&found, &task.subtype.path)));
         }
         let Some(reflection) = task.stage(|task| self.reflect(task, &found))? else {
@@ -277,7 +325,7 @@ impl HiMate {
             task.count("dropped");
             return Ok(None);
         }
-        let is_unsure = compared.confidence < limit;
+        let is_unsure = compared.confidence <= limit;
         let kept = if self.stages == Stages::Discussion && is_unsure {
             let kept = task.stage(|task| self.discuss(task, &found, &reflection))?;
             task.count(if kept.is_some() { "discussed-and-kept" } else { "discussed-and-denied" });
@@ -286,22 +334,24 @@ impl HiMate {
             task.count("confirmed");
             Some(found)
         };
-        let error = kept.map(|found| to_error(&found, &task.subtype.path));
-        Ok(error.map(|error| ErrorSpan { confidence: Some(compared.probability), ..error }))
+        let Some(kept) = kept else { return Ok(None) };
+        let kept = task.stage(|task| self.locate(task, kept.clone()))?;
+        let error = to_error(&kept, &task.subtype.path);
+        Ok(Some(ErrorSpan { confidence: Some(compared.probability), ..error }))
     }
 
-    /// The confidences of one segment's comparisons, for a calibration (Appendix D). Errors whose correction changed
-    /// nothing have none.
+    /// The confidences of one segment's comparisons, with their subtypes' paths, for a calibration (Appendix D). Errors
+    /// whose correction changed nothing have none.
     ///
     /// # Errors
     /// An answer that cannot be used, or none.
-    pub fn confidences(&self, panel: &Panel, segment: &Segment) -> Result<Vec<f64>, Error> {
+    pub fn confidences(&self, panel: &Panel, segment: &Segment) -> Result<Vec<(String, f64)>, Error> {
         let subtypes: Vec<_> = self.subtypes().collect();
         let found = in_parallel(&subtypes, |_, (core, subtype)| {
             let task = Task { panel, segment, core, subtype };
             let Some(found) = task.stage(|task| self.evaluate(task))? else { return Ok(None) };
             let reflection = task.stage(|task| self.reflect(task, &found))?;
-            Ok(reflection.map(|reflection| reflection.compared.confidence))
+            Ok(reflection.map(|reflection| (subtype.path.clone(), reflection.compared.confidence)))
         });
         found.into_iter().filter_map(Result::transpose).collect()
     }
@@ -376,6 +426,11 @@ impl HiMate {
 }
 
 impl Task<'_> {
+    /// The text that errors of the subtype are marked in.
+    fn marked(&self) -> &str {
+        if self.subtype.is_omission { &self.segment.source } else { &self.segment.hypothesis }
+    }
+
     /// Does a stage, and once more at another seed where one of its answers cannot be used.
     fn stage<T>(&self, work: impl Fn(&Task) -> Result<T, Error>) -> Result<T, Error> {
         match work(self) {
@@ -405,8 +460,8 @@ fn capitalised(severity: mqm::Severity) -> String {
     first.to_uppercase() + rest
 }
 
-/// Options that do not go together, and those that `paper` cannot do without.
-fn check_options(asked: &Asked, preset: Preset) -> Result<(), setup::Error> {
+/// Options that do not go together.
+fn check_options(asked: &Asked) -> Result<(), setup::Error> {
     let conflict = |text: String| Err(setup::Error::Conflict(text));
     let has_discussion = *asked.stages == Stages::Discussion;
     let given = [("threshold", asked.threshold.is_given), ("calibration", asked.calibration.is_given)];
@@ -420,12 +475,6 @@ fn check_options(asked: &Asked, preset: Preset) -> Result<(), setup::Error> {
         [_, _] if asked.calibration.is_some() => conflict(
             "`threshold` and `calibration` both say what is discussed; hint: leave one of them out".into(),
         ),
-        [] if has_discussion && preset == Preset::Paper => {
-            let needed =
-                "preset `paper` needs a threshold fitted for the model and language pair (Appendix D)";
-            let hint = "run `tribunal calibrate --preset paper --out FILE` on other segments, then add calibration=FILE";
-            conflict(format!("{needed}; hint: {hint}"))
-        }
         _ => Ok(()),
     }
 }

@@ -17,7 +17,7 @@
 //!   the points on each scale, are those of the code without top categories (Appendix E.1). `code` has the code's
 //!   own: with top categories where there are no points, for `deepcat` with the question of `gemba`, and in
 //!   the extended ones two entries run into one line. `<v>` tags are shown for PromptCUE only; the code takes them
-//!   out of the user's texts too.
+//!   out of the user's texts too, and so does `code`, whose spans are then those of the text as it was given.
 //! - Reference (`reference=on`). The paper's prompts have none; the code has `--with-ref`, off by default, which the
 //!   scenarios with a scale drop, but for `deeprubric-100`. `strict` has the code's words for it in all.
 //! - Answer. Shown: lines `"span" - category - 73`, or blocks of severity. `code` reads them as the code does
@@ -202,6 +202,9 @@ impl RubricMqm {
         let (source, target) = (&segment.source, &segment.hypothesis);
         let mut errors = self.read(answer, source, target)?;
         confidence::note(&reply, "span", &mut errors);
+        if self.preset == Preset::Code {
+            restore(&mut errors, source, target);
+        }
         errors = self.preset.repeats().settled(errors, source, target);
         if self.preset == Preset::Code {
             let raw = code::score(&errors, self.scenario);
@@ -309,6 +312,37 @@ pub fn unmarked(text: &str) -> String {
     text.replace("<v>", "").replace("</v>", "")
 }
 
+/// Names spans of texts that were shown without marks of their own as the texts have them.
+fn restore(errors: &mut [ErrorSpan], source: &str, target: &str) {
+    let is_marked = |text: &str| text.contains("<v>") || text.contains("</v>");
+    for error in errors.iter_mut().filter(|_| is_marked(source) || is_marked(target)) {
+        let is_verbatim = source.contains(&error.span) || target.contains(&error.span);
+        if let Some(span) = [target, source].into_iter().find_map(|text| with_marks(text, &error.span))
+            && !is_verbatim
+        {
+            error.span = span.to_owned();
+        }
+    }
+}
+
+/// The part of a text that reads like this span once the marks are taken out.
+fn with_marks<'t>(text: &'t str, span: &str) -> Option<&'t str> {
+    let (mut bare, mut places, mut at) = (String::new(), Vec::new(), 0);
+    while let Some(c) = text[at..].chars().next() {
+        if let Some(mark) = ["<v>", "</v>"].into_iter().find(|mark| text[at..].starts_with(mark)) {
+            at += mark.len();
+            continue;
+        }
+        // Where each byte of the bare text stands.
+        places.extend(std::iter::repeat_n(at, c.len_utf8()));
+        bare.push(c);
+        at += c.len_utf8();
+    }
+    let start = bare.find(span).filter(|_| !span.is_empty())?;
+    let last = span.chars().next_back()?.len_utf8();
+    Some(&text[places[start]..places[start + span.len() - last] + last])
+}
+
 /// Options that do not go together.
 fn check(settings: &Settings, scenario: Scenario, is_mean: bool) -> Result<(), setup::Error> {
     let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
@@ -324,4 +358,19 @@ fn check(settings: &Settings, scenario: Scenario, is_mean: bool) -> Result<(), s
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_marks;
+
+    #[test]
+    fn spans_with_the_marks_of_the_text() {
+        let text = "Das <v>ist</v> ein </v>Täg<v>, ja.";
+        assert_eq!(with_marks(text, "ist ein Täg"), Some("ist</v> ein </v>Täg"));
+        assert_eq!(with_marks(text, "Das ist"), Some("Das <v>ist"));
+        assert_eq!(with_marks(text, "Täg, ja."), Some("Täg<v>, ja."));
+        assert_eq!(with_marks(text, "Tag"), None);
+        assert_eq!(with_marks(text, ""), None);
+    }
 }

@@ -1,5 +1,6 @@
 //! The optional parts of `tribunal meta`: slices, calibration, lint, distributions, raters, spans, plots.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -51,7 +52,7 @@ pub struct ExtraArgs {
     /// More than the main table; may name several.
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     pub also: Vec<Part>,
-    /// Compare the error spans of a run (or a verdicts file) with the raters'.
+    /// Compare the error spans of a run (or a verdicts file) with the raters', with `--by` also on each slice.
     #[arg(long, value_name = "NAME=DIR")]
     pub spans: Vec<String>,
     /// Definitions of span F1 to show: offsets (spans where the judge has them, translation and source apart), fsp (the
@@ -95,6 +96,9 @@ pub struct Extras {
     pub annotators: Option<Vec<Of<RaterPair>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Of<SpanReport>>,
+    /// The same on the slices of `--by`; none where no verdict covers a rated segment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub span_slices: Vec<SlicedSpans>,
     /// Means over language pairs, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub span_means: Vec<SpanMeans>,
@@ -121,6 +125,15 @@ pub struct Sliced {
     pub metric: String,
     pub statistic: String,
     pub value: Result<Measured, Undefined>,
+}
+
+/// The error spans of one run on one slice.
+#[derive(Clone, Debug, Serialize)]
+pub struct SlicedSpans {
+    pub lp: String,
+    pub slice: String,
+    pub name: String,
+    pub found: SpanReport,
 }
 
 /// How the scores of a metric, or of the raters, are distributed over rated translations.
@@ -167,7 +180,7 @@ pub fn compute(args: &Args, directions: &[Direction], result: &SetResult) -> Res
         if wants(Part::Annotators) {
             extras.annotators.get_or_insert_default().extend(raters(args, direction)?);
         }
-        extras.spans.extend(spans(args, direction)?);
+        spans(args, direction, &mut extras)?;
         extras.latent.extend(latent_weights(args, direction)?);
     }
     let reports: Vec<&SpanReport> = extras.spans.iter().map(|of| &of.found).collect();
@@ -316,13 +329,17 @@ fn raters(args: &Args, direction: &Direction) -> Result<Vec<Of<RaterPair>>> {
     Ok(pairs.into_iter().map(|pair| of(direction, "human", pair)).collect())
 }
 
-fn spans(args: &Args, direction: &Direction) -> Result<Vec<Of<SpanReport>>> {
+/// The reports of all runs, over the whole pair and over each slice.
+fn spans(args: &Args, direction: &Direction, extras: &mut Extras) -> Result<()> {
     if args.extra.spans.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let ratings: Vec<Ratings> = ratings(args, direction)?.into_iter().map(|(_, ratings)| ratings).collect();
     let documents: Vec<String> = direction.testset.places.iter().map(|place| place.doc.clone()).collect();
-    let mut reports = Vec::new();
+    let slices = match &args.by {
+        Some(by) => By::named(by)?.slices(&direction.testset)?,
+        None => Vec::new(),
+    };
     for (name, path) in runs(args)?.into_iter().take(args.extra.spans.len()) {
         let verdicts = verdicts_of(&path, direction)?;
         if verdicts.is_empty() {
@@ -332,9 +349,20 @@ fn spans(args: &Args, direction: &Direction) -> Result<Vec<Of<SpanReport>>> {
         let report = compare(&name, &verdicts, &units, &ratings, &documents).with_context(|| {
             format!("no verdict of `{name}` on `{}` covers a segment that the raters marked", direction.lp())
         })?;
-        reports.push(of(direction, &name, report));
+        extras.spans.push(of(direction, &name, report));
+        for (slice, segments) in &slices {
+            // A document belongs to a slice that it lies wholly within.
+            let segments: BTreeSet<usize> = segments.iter().copied().collect();
+            let part = verdicts.iter().zip(&units);
+            let part = part.filter(|(_, unit)| unit.segs.iter().all(|seg| segments.contains(seg)));
+            let (verdicts, units): (Vec<_>, Vec<_>) =
+                part.map(|(verdict, unit)| (verdict.clone(), unit.clone())).unzip();
+            let (lp, slice, name) = (direction.lp().to_owned(), slice.clone(), name.clone());
+            let found = compare(&name, &verdicts, &units, &ratings, &documents);
+            extras.span_slices.extend(found.map(|found| SlicedSpans { lp, slice, name, found }));
+        }
     }
-    Ok(reports)
+    Ok(())
 }
 
 fn latent_weights(args: &Args, direction: &Direction) -> Result<Vec<Of<Result<Latent, Undefined>>>> {

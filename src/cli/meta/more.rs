@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use super::Args;
-use super::extra::{Extras, Of, Sliced};
+use super::extra::{Extras, Of, Sliced, SlicedSpans};
 use crate::cli::table::Table;
 use crate::meta::annotators::RaterPair;
 use crate::meta::distribution::{Bins, ErrorShares};
@@ -79,6 +79,10 @@ fn tables(extras: &Extras, shown: &[Definition], number: &dyn Fn(f64) -> String)
     }
     for of in &extras.spans {
         tables.push((format!("error spans of {} on {}", of.name, of.lp), spans(of, shown, number)));
+    }
+    if !extras.span_slices.is_empty() {
+        let title = "error spans by slice";
+        tables.push((title.into(), span_slices(&extras.span_slices, shown, number)));
     }
     if !extras.span_means.is_empty() {
         let title = "error spans: means over language pairs (FSP, Figures 4 and 8)";
@@ -327,6 +331,25 @@ fn spans(of: &Of<SpanReport>, shown: &[Definition], number: &dyn Fn(f64) -> Stri
         "human".into(),
         human,
     ]);
+    table
+}
+
+/// Characters under the definitions shown, and HiMATE's matching at a half, as its Table 3 has it.
+fn span_slices(slices: &[SlicedSpans], shown: &[Definition], number: &dyn Fn(f64) -> String) -> Table {
+    const HALF: f64 = 0.5;
+    let mut table = Table::new();
+    let titles = shown.iter().map(ToString::to_string).chain([format!("token runs (HiMATE), {HALF}")]);
+    let titles: Vec<String> = titles.flat_map(|name| vec![name; 3]).collect();
+    let measures = titles.iter().enumerate().map(|(nth, _)| ["P", "R", "F1"][nth % 3]);
+    table.head(vec![String::new(); 4].into_iter().chain(titles.iter().cloned()));
+    table.head(["run", "pair", "slice", "rated segments"].into_iter().chain(measures));
+    for SlicedSpans { lp, slice, name, found } in slices {
+        let half = found.himate.iter().find(|(theta, _)| *theta == HALF).map(|(_, score)| score);
+        let scores = shown.iter().map(|definition| found.under(*definition).0).chain(half);
+        let scores = scores.flat_map(|score| [score.precision, score.recall, score.f1].map(number));
+        let first = [name.clone(), lp.clone(), slice.clone(), found.n_segments.to_string()];
+        table.row(first.into_iter().chain(scores));
+    }
     table
 }
 

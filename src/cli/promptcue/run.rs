@@ -115,9 +115,9 @@ fn judge(args: &RunArgs) -> Result<(RubricMqm, Signed)> {
 
 /// One line of the answers: `review` is null where there is no usable answer, and `reason` says why.
 fn line(judge: &RubricMqm, panel: &Panel, cue: &Cue) -> Value {
-    let Some((source, target)) = marked(cue) else {
-        let reason = "neither text has a span in `<v>` and `</v>` or contains the cue's `error_span`";
-        return json!({ "id": cue.id, "review": null, "reason": reason });
+    let (source, target) = match marked(cue) {
+        Ok(texts) => texts,
+        Err(reason) => return json!({ "id": cue.id, "review": null, "reason": reason }),
     };
     let (source_lang, target_lang) = (language(&cue.source_lang), language(&cue.target_lang));
     let texts = Texts {
@@ -135,18 +135,27 @@ fn line(judge: &RubricMqm, panel: &Panel, cue: &Cue) -> Value {
 
 /// The texts with the gold span in `<v>` and `</v>`. Sets mark it themselves; where neither text is marked, the
 /// span's first occurrence is, in the translation if it is there and else in the source: the gold category has
-/// no say in what the model is shown. `None` where there is nothing to mark.
-fn marked(cue: &Cue) -> Option<(String, String)> {
+/// no say in what the model is shown.
+///
+/// # Errors
+/// Why nothing can be marked: no span, or marks that the texts have of their own.
+fn marked(cue: &Cue) -> Result<(String, String), &'static str> {
     let (span, source, target) = (cue.error_span.as_str(), cue.source.clone(), cue.target.clone());
-    if [&source, &target].iter().any(|text| text.contains("<v>")) {
-        return Some((source, target));
+    let count = |mark: &str| source.matches(mark).count() + target.matches(mark).count();
+    let is_pair = [&source, &target].iter().any(|text| {
+        let inside = text.split_once("<v>").and_then(|(_, rest)| rest.split_once("</v>"));
+        inside.is_some_and(|(inside, _)| span.trim().is_empty() || inside.trim() == span.trim())
+    });
+    match (count("<v>"), count("</v>")) {
+        (0, 0) => {}
+        (1, 1) if is_pair => return Ok((source, target)),
+        _ => return Err("the texts hold `<v>` or `</v>` that do not mark the cue's `error_span` alone"),
     }
     let mark = |text: &str| text.replacen(span, &format!("<v>{span}</v>"), 1);
     match span {
-        "" => None,
-        _ if target.contains(span) => Some((source, mark(&target))),
-        _ if source.contains(span) => Some((mark(&source), target)),
-        _ => None,
+        _ if !span.is_empty() && target.contains(span) => Ok((source, mark(&target))),
+        _ if !span.is_empty() && source.contains(span) => Ok((mark(&source), target)),
+        _ => Err("neither text has a span in `<v>` and `</v>` or contains the cue's `error_span`"),
     }
 }
 
@@ -213,7 +222,8 @@ mod tests {
     #[test]
     fn spans_are_marked_once() {
         let check = |cue: Cue, expected: Option<(&str, &str)>| {
-            assert_eq!(marked(&cue), expected.map(|(source, target)| (source.to_owned(), target.to_owned())));
+            let expected = expected.map(|(source, target)| (source.to_owned(), target.to_owned()));
+            assert_eq!(marked(&cue).ok(), expected);
         };
         check(cue("a <v>b</v>", "b c", "b", "omission"), Some(("a <v>b</v>", "b c")));
         check(cue("a b", "b c b", "b", "grammar"), Some(("a b", "<v>b</v> c b")));
@@ -223,6 +233,20 @@ mod tests {
         check(cue("a b", "c", "b", "grammar"), Some(("a <v>b</v>", "c")));
         check(cue("a", "c", "", "no-error"), None);
         check(cue("a", "c", "d", "grammar"), None);
+        // A span with spaces at its ends, as published sets have it, and one that is not named.
+        check(cue("a", "c <v> b </v> d", "b", "grammar"), Some(("a", "c <v> b </v> d")));
+        check(cue("a", "c <v>b</v>", "", "grammar"), Some(("a", "c <v>b</v>")));
+    }
+
+    #[test]
+    fn marks_of_the_texts_own_are_no_cue() {
+        let refused =
+            |source: &str, target: &str, span: &str| marked(&cue(source, target, span, "grammar")).is_err();
+        assert!(refused("a", "the tag <v> stands for video", "video"));
+        assert!(refused("a", "<v>b</v> and <v>", "b"));
+        assert!(refused("a <v>b</v>", "<v>b</v>", "b"));
+        assert!(refused("a", "<v>c</v> b", "b"));
+        assert!(refused("a", "</v>b<v>", "b"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ fn replay(segment: &Segment, cases: &[Case], preset: Preset) -> (Vec<Call>, Resu
             Preset::Strict => (found(severity, span, "As the case says."), r#"{"correction": "Better."}"#),
             _ => (
                 format!(
-                    "Error Exist: Yes\nError Severity: {severity}\nError Span: {span}\nExplanation: As the case says."
+                    "Error Exist: Yes\nError Severity: {severity}\nExplanation: \"{span}\": As the case says."
                 ),
                 "Better.",
             ),
@@ -31,8 +31,7 @@ fn replay(segment: &Segment, cases: &[Case], preset: Preset) -> (Vec<Call>, Resu
         let definition = format!("{subtype}:");
         let name = subtype.split_once('/').unwrap().1;
         let information = format!("{severity}-{name}-'{span}'");
-        cast = cast
-            .sure(&[COMPARE, &definition], &[(comparison, &[case.logprob])])
+        cast = compared(cast, &[&definition], comparison, &[case.logprob])
             .on(&[CORRECT, &definition], &[correction])
             .on(&[EVALUATE, &definition], &[&evaluation]);
         if let Some((exists, severity)) = case.opinion {

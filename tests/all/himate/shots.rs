@@ -6,13 +6,16 @@ use super::*;
 fn whole_conversations() {
     for (name, preset) in [("strict", Preset::Strict), ("paper", Preset::Paper)] {
         let cast = match preset {
-            Preset::Strict => {
-                cast(CORRECTED, -0.5).on(&[TIER1], &[&opinion("yes", "Minor")]).on(&[TIER2], &[&consent("yes")])
-            }
+            Preset::Strict => cast(CORRECTED, -0.5)
+                .on(&[TIER1], &[&opinion("yes", "Minor")])
+                .on(&[TIER2], &[&consent("yes")]),
             _ => Cast::new()
-                .sure(&[COMPARE], &[(CORRECTED, &[-0.5])])
+                .sure(&[COMPARE], &[("A", &[-0.5])])
                 .on(&[CORRECT], &["Er saß am Ufer.\n"])
-                .on(&[EVALUATE, "Accuracy/Mistranslation"], &["Error Exist: Yes\nError Severity: Major\nError Span: \"Bank\"\nExplanation: A river bank is meant."])
+                .on(
+                    &[EVALUATE, "Accuracy/Mistranslation"],
+                    &["Error Exist: Yes\nError Severity: Major\nExplanation: \"Bank\" is not a river bank."],
+                )
                 .on(&[EVALUATE], &["Error Exist: No"])
                 .on(&[TIER1], &["Error Exist: Yes. Error Severity: Minor. It can be understood."])
                 .on(&[TIER2], &["I agree with him."]),

@@ -18,7 +18,11 @@ fn stages_thresholds_and_discussions() {
         ("threshold=0", cast(CORRECTED, -0.6)),
         ("", talk(cast(CORRECTED, -0.5), &[&none], &[&yes])),
         ("", talk(cast(CORRECTED, -0.5), &[&none, &minor], &[&no, &yes])),
-        ("", talk(cast(CORRECTED, -0.5), &[&major, &none], &[&no])),
+        ("", talk(cast(CORRECTED, -0.5), &[&minor, &none], &[&no, &yes])),
+        ("", talk(cast(CORRECTED, -0.5), &[&minor, &none], &[&no, &no])),
+        ("", talk(cast(CORRECTED, -0.5), &[&minor, &major], &[&no])),
+        ("", talk(cast(CORRECTED, -0.5), &[&major], &[])),
+        ("threshold=1", talk(cast(CORRECTED, 0.0), &[&minor], &[&yes])),
         ("", talk(cast(CORRECTED, -0.5), &[&opinion("yes", "Neutral")], &[&yes])),
     ];
     for (options, cast) in cases {
@@ -65,11 +69,11 @@ fn what_becomes_of_errors_is_counted() {
 /// A model that prefers whatever stands first is neither for nor against an error.
 #[test]
 fn a_preference_for_a_place_confirms_nothing() {
-    let first = |sentence: &str, other: &str| format!("\"{sentence}\" or \"{other}\"");
+    let first = |sentence: &str| format!("A for \"{sentence}\"");
     let biased = |p: f64, q: f64| {
         Cast::new()
-            .sure(&[COMPARE, &first(CORRECTED, SAME)], &[(CORRECTED, &[p.ln()])])
-            .sure(&[COMPARE, &first(SAME, CORRECTED)], &[(CORRECTED, &[q.ln()])])
+            .sure(&[COMPARE, &first(CORRECTED)], &[("A", &[p.ln()])])
+            .sure(&[COMPARE, &first(SAME)], &[("B", &[q.ln()])])
             .on(&[CORRECT], &[r#"{"correction": "Er saß am Ufer."}"#])
             .on(&[EVALUATE, "Accuracy/Mistranslation"], &[&found("Major", "Bank", "")])
             .on(&[EVALUATE], &[r#"{"errors": []}"#])
@@ -92,8 +96,83 @@ fn a_discussion_starts_from_the_reflected_error() {
     let cast = talk(cast(CORRECTED, -0.5), &[&opinion("yes", "Minor")], &[&consent("yes")]);
     let (_, calls) = cast.judge(&judge("", Preset::Strict), &[bank()]);
     let told = calls.iter().filter(|call| call.step.stage.name() == "discuss");
-    let reflected = "Previous error information: Major-Mistranslation-'Bank'. A river bank is meant.\n\
+    let reflected = "Previous error information: Major-Mistranslation-'Bank'. \"Bank\": A river bank is meant.\n\
                      Corrected translation: Er saß am Ufer.\nComparison of both: Error has been corrected.\n";
     assert!(told.clone().all(|call| call.chat.turns()[1].content.contains(reflected)));
     assert_eq!(told.count(), 2);
+}
+
+/// The published threshold is 1: without another one every confirmed error is discussed, however sure it is.
+#[test]
+fn every_confirmed_error_is_discussed_by_default() {
+    for preset in [Preset::Strict, Preset::Paper] {
+        let settings = Settings { preset, ..Settings::default() };
+        let judge = registry::build("himate:comparison=weighed", &settings).unwrap();
+        let evaluation = match preset {
+            Preset::Strict => found("Major", "Bank", ""),
+            _ => "Error Exist: Yes\nError Severity: Major\nExplanation: \"Bank\".".to_owned(),
+        };
+        let nothing = if preset == Preset::Strict { r#"{"errors": []}"# } else { "Error Exist: No" };
+        let agreed = if preset == Preset::Strict { consent("yes") } else { "I agree with him.".to_owned() };
+        let said = match preset {
+            Preset::Strict => opinion("yes", "Minor"),
+            _ => "Error Exist: Yes. Error Severity: Minor.".to_owned(),
+        };
+        let cast = compared(Cast::new(), &[], CORRECTED, &[0.0])
+            .on(&[CORRECT], &[r#"{"correction": "Er saß am Ufer."}"#])
+            .on(&[EVALUATE, "Accuracy/Mistranslation"], &[&evaluation])
+            .on(&[EVALUATE], &[nothing])
+            .on(&[TIER1], &[&said])
+            .on(&[TIER2], &[&agreed]);
+        let (verdicts, calls) = cast.judge(&judge, &[bank()]);
+        assert!(show(&verdicts[0]).starts_with("score -1\n"), "{preset}: {}", show(&verdicts[0]));
+        assert!(calls.iter().any(|call| call.step.stage.name() == "discuss"), "{preset}");
+    }
+}
+
+/// An explanation that quotes nothing of the text names no span: `strict` asks for it at the end, `paper` has none.
+#[test]
+fn spans_are_what_explanations_quote() {
+    let span = r#"{"span": "der Bank"}"#;
+    let unquoted = |span: &str| {
+        compared(Cast::new(), &[], CORRECTED, &[-0.01])
+            .on(&[LOCATE], &[span])
+            .on(&[CORRECT], &[r#"{"correction": "Er saß am Ufer."}"#])
+            .on(
+                &[EVALUATE, "Accuracy/Mistranslation"],
+                &[&found_unquoted("Major", "A river bank is meant: \"Ufer\".")],
+            )
+            .on(&[EVALUATE], &[r#"{"errors": []}"#])
+    };
+    for (options, n_calls) in [("stages=se", 20), ("", 23)] {
+        let (verdicts, calls) = unquoted(span).judge(&judge(options, Preset::Strict), &[bank()]);
+        assert_eq!(calls.len(), n_calls, "{}", roles(&calls));
+        assert!(
+            show(&verdicts[0]).contains("`der Bank` Target (Some(11), Some(19))"),
+            "{}",
+            show(&verdicts[0])
+        );
+    }
+    // The span of an error that did not stand is not asked for.
+    let dropped = compared(Cast::new(), &[], SAME, &[-0.01]);
+    let dropped = dropped
+        .on(&[CORRECT], &[r#"{"correction": "Er saß am Ufer."}"#])
+        .on(&[EVALUATE, "Accuracy/Mistranslation"], &[&found_unquoted("Major", "A river bank is meant.")])
+        .on(&[EVALUATE], &[r#"{"errors": []}"#]);
+    assert_eq!(dropped.judge(&judge("", Preset::Strict), &[bank()]).1.len(), 22);
+    for unusable in ["nonsense", r#"{"span": ""}"#, ""] {
+        let (verdicts, _) = unquoted(unusable).judge(&judge("", Preset::Strict), &[bank()]);
+        assert!(verdicts[0].is_err(), "{unusable}");
+    }
+    let paper = Cast::new()
+        .on(
+            &[EVALUATE, "Accuracy/Mistranslation"],
+            &["Error Exist: Yes\nError Severity: Major\nExplanation: A river bank is meant."],
+        )
+        .on(&[EVALUATE], &["Error Exist: No"]);
+    let (verdicts, calls) = paper.judge(&judge("stages=se", Preset::Paper), &[bank()]);
+    assert_eq!(calls.len(), 19);
+    assert!(
+        show(&verdicts[0]).starts_with("score -5\n  major accuracy/mistranslation `` Target (None, None)")
+    );
 }

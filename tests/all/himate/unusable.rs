@@ -16,12 +16,12 @@ fn unusable_answers_at_every_stage() {
                 let evaluation = line(
                     "evaluate",
                     found("Major", "Bank", ""),
-                    "Error Exist: Yes\nError Severity: Major\nError Span: Bank",
+                    "Error Exist: Yes\nError Severity: Major\nExplanation: \"Bank\".",
                 );
                 let nothing = line("", r#"{"errors": []}"#.into(), "Error Exist: No");
                 let correction =
                     line("correct", r#"{"correction": "Er saß am Ufer."}"#.into(), "Er saß am Ufer.");
-                let comparison = line("compare", CORRECTED.into(), CORRECTED);
+                let comparison = line("compare", "A".into(), "A");
                 let first =
                     line("tier-1", opinion("yes", "Minor"), "Error Exist: Yes. Error Severity: Minor.");
                 let second = line("tier-2", consent("yes"), "I agree with him.");
@@ -42,7 +42,7 @@ fn unusable_answers_at_every_stage() {
     let (verdicts, _) = cut.judge(&judge("", Preset::Strict), &[bank()]);
     assert!(matches!(verdicts[0], Err(Error::Truncated(300))));
     let mute = Cast::new()
-        .sure(&[COMPARE], &[(CORRECTED, &[])])
+        .sure(&[COMPARE], &[("A", &[])])
         .on(&[CORRECT], &[r#"{"correction": "x"}"#])
         .on(&[EVALUATE], &[&found("Minor", "Er", "")]);
     let (verdicts, _) = mute.judge(&judge("comparison=asked", Preset::Strict), &[bank()]);
@@ -56,8 +56,7 @@ fn unusable_answers_at_every_stage() {
 #[test]
 fn a_bad_answer_is_asked_again() {
     let good = found("Major", "Bank", "A river bank is meant.");
-    let cast = Cast::new()
-        .sure(&[COMPARE], &[(CORRECTED, &[-0.01])])
+    let cast = compared(Cast::new(), &[], CORRECTED, &[-0.01])
         .on(&[CORRECT], &["nonsense", "", r#"{"correction": "Er saß am Ufer."}"#])
         .on(&[EVALUATE, "Accuracy/Mistranslation"], &["It is fine.", &good])
         .on(&[EVALUATE], &[r#"{"errors": []}"#]);
@@ -79,8 +78,7 @@ fn a_bad_answer_is_asked_again() {
 fn a_stage_is_done_once_more() {
     let bad = ["?"; 3];
     let good = [r#"{"correction": "Er saß am Ufer."}"#];
-    let cast = Cast::new()
-        .sure(&[COMPARE], &[(CORRECTED, &[-0.01])])
+    let cast = compared(Cast::new(), &[], CORRECTED, &[-0.01])
         .on(&[CORRECT], &[&bad[..], &good[..]].concat())
         .on(&[EVALUATE, "Accuracy/Mistranslation"], &[&found("Major", "Bank", "")])
         .on(&[EVALUATE], &[r#"{"errors": []}"#]);
@@ -90,30 +88,42 @@ fn a_stage_is_done_once_more() {
     assert_eq!(attempts.collect::<Vec<_>>(), [0, 1, 2, 0]);
 }
 
-/// The second statement of the tier-2 agent changes nothing: `paper` hears it, `strict` does not ask.
+/// The second statement of the tier-2 agent decides whose evaluation counts, so it must be readable.
 #[test]
-fn the_last_word_cannot_void_the_segment() {
+fn the_last_word_counts() {
     let paper = |last: &str| {
         Cast::new()
-            .sure(&[COMPARE], &[(CORRECTED, &[-0.5])])
+            .sure(&[COMPARE], &[("A", &[-0.5])])
             .on(&[CORRECT], &["Er saß am Ufer."])
             .on(
                 &[EVALUATE, "Accuracy/Mistranslation"],
-                &["Error Exist: Yes\nError Severity: Major\nError Span: Bank"],
+                &["Error Exist: Yes\nError Severity: Major\nExplanation: \"Bank\"."],
             )
             .on(&[EVALUATE], &["Error Exist: No"])
-            .on(&[TIER1], &["Error Exist: Yes. Error Severity: Minor."])
+            .on(
+                &[TIER1],
+                &["Error Exist: Yes. Error Severity: Minor.", "Error Exist: No. Error Severity: Neutral."],
+            )
             .on(&[TIER2], &["I disagree with him.", last])
     };
-    for last in ["I disagree with him.", "Perhaps.", ""] {
+    for (last, shown) in [
+        ("I disagree with him.", "score -5\n"),
+        ("I agree with him.", "score -1\n"),
+        ("Perhaps.", "Unparsable: "),
+        ("", "Unparsable: "),
+    ] {
         let (verdicts, calls) = paper(last).judge(&judge("", Preset::Paper), &[bank()]);
-        assert!(show(&verdicts[0]).starts_with("score -1\n"), "{last}: {}", show(&verdicts[0]));
+        assert!(show(&verdicts[0]).starts_with(shown), "{last}: {}", show(&verdicts[0]));
         assert!(calls.iter().filter(|call| call.step.stage.name() == "discuss").count() >= 4);
     }
-    let strict = talk(cast(CORRECTED, -0.5), &[&opinion("yes", "Minor")], &[&consent("no"), &"?".to_owned()]);
-    let (verdicts, calls) = strict.judge(&judge("", Preset::Strict), &[bank()]);
-    assert!(show(&verdicts[0]).starts_with("score -1\n"));
-    assert_eq!(calls.iter().filter(|call| call.step.stage.name() == "discuss").count(), 3);
+    let strict = |last: &str| {
+        talk(cast(CORRECTED, -0.5), &[&opinion("yes", "Minor")], &[&consent("no"), &last.to_owned()])
+            .judge(&judge("", Preset::Strict), &[bank()])
+    };
+    let (verdicts, calls) = strict(&consent("no"));
+    assert!(show(&verdicts[0]).starts_with("score -5\n"));
+    assert_eq!(calls.iter().filter(|call| call.step.stage.name() == "discuss").count(), 4);
+    assert!(matches!(strict("?").0[0], Err(Error::Unparsable(_))));
 }
 
 /// A model of noise finds errors, corrects, is compared and discusses: what it says holds by construction.

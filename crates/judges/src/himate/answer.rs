@@ -1,13 +1,14 @@
 //! What HiMATE's agents answer: the forms of `strict`, and how answers are read. It asks nothing.
 //!
 //! `strict` is JSON. `paper` reads the layout that the worked cases show: `Error Exist: Yes. Error Severity:
-//! Major. ...`, `Error has been corrected.`, `I agree with him.`
+//! Major. ...`, `I agree with him.`
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::quotes;
 use crate::{
     Error, Preset, confidence,
     llm::{Form, Reply},
@@ -18,12 +19,13 @@ use crate::{
 };
 
 const EVALUATE: File = File { name: "himate/evaluate_form.j2", text: include_str!("evaluate_form.j2") };
+const LOCATE: File = File { name: "himate/locate_form.j2", text: include_str!("locate_form.j2") };
 const SINGLE: File = File { name: "himate/single_form.j2", text: include_str!("single_form.j2") };
 const CORRECT: File = File { name: "himate/correct_form.j2", text: include_str!("correct_form.j2") };
 const TIER1: File = File { name: "himate/tier1_form.json", text: include_str!("tier1_form.json") };
 const TIER2: File = File { name: "himate/tier2_form.json", text: include_str!("tier2_form.json") };
 
-pub(super) const FILES: &[File] = &[EVALUATE, SINGLE, CORRECT, TIER1, TIER2];
+pub(super) const FILES: &[File] = &[EVALUATE, LOCATE, SINGLE, CORRECT, TIER1, TIER2];
 
 /// An error that a tier-2 agent has found.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -32,6 +34,7 @@ pub(super) struct Finding {
     /// The path that the single agent names; a tier-2 agent has only one.
     #[serde(default)]
     pub category: String,
+    /// Empty where the explanation of a tier-2 agent quotes nothing of the text.
     pub span: String,
     #[serde(deserialize_with = "severity")]
     pub severity: Severity,
@@ -43,6 +46,12 @@ pub(super) struct Finding {
 }
 
 impl Finding {
+    /// An assessment of a subtype; its span is what the explanation quotes of the text.
+    fn new(severity: Severity, explanation: String, text: &str) -> Self {
+        let span = quotes::shortest(&explanation, text).unwrap_or_default().to_owned();
+        Self { category: String::new(), span, severity, explanation, confidence: None }
+    }
+
     /// The same finding with how sure the model was of its span.
     pub fn weighed(self, reply: &Reply) -> Self {
         let mut named = [ErrorSpan::new("other", self.span.as_str(), self.severity)];
@@ -58,17 +67,36 @@ pub(super) struct Opinion {
     pub severity: Severity,
 }
 
-/// The two answers of the comparison.
+/// The two answers of the comparison, of which an agent names the letter.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Comparison {
     pub corrected: String,
     pub same: String,
 }
 
+/// The letters of the first and the second answer shown.
+pub(super) const LETTERS: [&str; 2] = ["A", "B"];
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Findings {
     errors: Vec<Finding>,
+}
+
+/// A subtype evaluation in strict: at most one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Assessments {
+    errors: Vec<Assessment>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Assessment {
+    #[serde(deserialize_with = "severity")]
+    severity: Severity,
+    #[serde(default)]
+    explanation: String,
 }
 
 /// A tier-1 agent's statement in strict.
@@ -90,15 +118,15 @@ fn severity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Severit
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
-/// The form of a subtype evaluation: at most one error, its span from the text that errors of this subtype
-/// are marked in.
-pub(super) fn evaluation_form(
-    prompts: &Prompts,
-    is_omission: bool,
-    segment: &Segment,
-) -> Result<Form, Error> {
+/// The form of a subtype evaluation: at most one error.
+pub(super) fn evaluation_form(prompts: &Prompts) -> Result<Form, Error> {
+    Ok(Form::json(json_of(prompts, EVALUATE, Value::Null)?))
+}
+
+/// The form of a span from the text that errors of this subtype are marked in.
+pub(super) fn span_form(prompts: &Prompts, is_omission: bool, segment: &Segment) -> Result<Form, Error> {
     let text = if is_omission { "source" } else { "target" };
-    Ok(with_texts(json_of(prompts, EVALUATE, json!({ "text": text }))?, segment))
+    Ok(with_texts(json_of(prompts, LOCATE, json!({ "text": text }))?, segment))
 }
 
 /// The form of the single agent's answer, over paths marked in the source and in the translation.
@@ -139,31 +167,37 @@ fn with_texts(schema: Value, segment: &Segment) -> Form {
     Form::Json { schema, texts }
 }
 
-/// Reads a subtype evaluation; `None` is no error.
+/// Reads a subtype evaluation; `None` is no error. `marked` is the text that errors of the subtype are marked in.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read_evaluation(text: &str, preset: Preset) -> Result<Option<Finding>, Error> {
+pub(super) fn read_evaluation(text: &str, marked: &str, preset: Preset) -> Result<Option<Finding>, Error> {
     if preset == Preset::Strict {
-        let Findings { mut errors } = reading::json(text)?;
-        if errors.len() > 1 || errors.iter().any(|e| e.span.is_empty() || !e.category.is_empty()) {
-            return Err(reading::unusable(text, "not one error with a span"));
+        let Assessments { mut errors } = reading::json(text)?;
+        if errors.len() > 1 {
+            return Err(reading::unusable(text, "more than one error"));
         }
-        return Ok(errors.pop());
+        return Ok(errors.pop().map(|found| Finding::new(found.severity, found.explanation, marked)));
     }
     if !said_yes(text, "error exist")? {
         return Ok(None);
     }
-    let span = line(text, "error span").ok_or_else(|| reading::unusable(text, "no `Error Span:`"))?;
-    let explanation = line(text, "explanation").unwrap_or_default();
-    let span = span.trim_matches(|c: char| "\"'“”‘’「」".contains(c));
-    Ok(Some(Finding {
-        category: String::new(),
-        span: span.into(),
-        severity: said_severity(text)?,
-        explanation: explanation.into(),
-        confidence: None,
-    }))
+    let explanation = after(text, "explanation").unwrap_or_default().trim();
+    Ok(Some(Finding::new(said_severity(text)?, explanation.into(), marked)))
+}
+
+/// Reads the words that an error affects.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Unparsable`], also for an empty span.
+pub(super) fn read_span(text: &str) -> Result<String, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Answer {
+        span: String,
+    }
+    let Answer { span } = reading::json(text)?;
+    if span.is_empty() { Err(reading::unusable(text, "an empty span")) } else { Ok(span) }
 }
 
 /// Reads the single agent's answer: all of it in `strict`, from the first `{` to the last `}` in `paper`.
@@ -204,26 +238,40 @@ pub(super) fn read_correction(text: &str, translation: &str, preset: Preset) -> 
     if correction.is_empty() || is_refusal { Err(unusable) } else { Ok(correction) }
 }
 
-/// Reads a comparison: whether the correction has removed the error.
+/// Reads a comparison: whether the correction has removed the error. It is one of [`LETTERS`], alone or before its
+/// sentence, or one of the two sentences.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`]: neither answer or both.
 pub(super) fn read_comparison(text: &str, answers: &Comparison) -> Result<bool, Error> {
     let plain = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
-    let said = plain(text);
-    match (said.contains(&plain(&answers.corrected)), said.contains(&plain(&answers.same))) {
+    let (said, letter) = (plain(text), letter(text));
+    let says = |nth: usize, sentence: &str| letter == Some(LETTERS[nth]) || said.contains(&plain(sentence));
+    match (says(0, &answers.corrected), says(1, &answers.same)) {
         (true, false) => Ok(true),
         (false, true) => Ok(false),
-        _ => Err(reading::unusable(text, "the comparison says neither of its two sentences")),
+        _ => Err(reading::unusable(text, "the comparison says neither of its two answers")),
     }
 }
 
-/// Reads a tier-1 agent's statement.
+/// The letter that an answer begins with, unless it is the first of a word or a word of a sentence.
+fn letter(text: &str) -> Option<&'static str> {
+    let text = text.trim_start_matches(|c: char| c.is_whitespace() || "\"'“‘*(".contains(c));
+    let ends = |rest: &str| {
+        rest.trim_end().is_empty() || rest.starts_with(['.', ')', ':', ',', '"', '\'', '”', '’', '*', '\n'])
+    };
+    LETTERS.into_iter().find(|letter| text.strip_prefix(letter).is_some_and(ends))
+}
+
+/// Reads a tier-1 agent's statement. In `paper` its consent is the opinion that it was asked about.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
-pub(super) fn read_opinion(text: &str, preset: Preset) -> Result<Opinion, Error> {
+pub(super) fn read_opinion(text: &str, preset: Preset, evaluated: Opinion) -> Result<Opinion, Error> {
     if preset != Preset::Strict {
+        if matches!(read_consent(text, preset), Ok(true)) {
+            return Ok(evaluated);
+        }
         return Ok(Opinion { exists: said_yes(text, "error exist")?, severity: said_severity(text)? });
     }
     let Statement { error_exists, severity } = reading::json(text)?;
@@ -269,11 +317,6 @@ fn said_severity(text: &str) -> Result<Severity, Error> {
     word.parse().map_err(|_| reading::unusable(text, "no severity after `Error Severity:`"))
 }
 
-/// The rest of the line after a label.
-fn line<'a>(text: &'a str, label: &str) -> Option<&'a str> {
-    after(text, label)?.lines().next().map(str::trim).filter(|line| !line.is_empty())
-}
-
 /// What follows the first `label:`, in any case and emphasis.
 fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     let lower = text.to_ascii_lowercase();
@@ -297,7 +340,9 @@ mod tests {
 
     #[test]
     fn the_layout_of_the_worked_cases() {
-        let opinion = |text: &str| read_opinion(text, Preset::Paper).ok().map(|o| (o.exists, o.severity));
+        let evaluated = Opinion { exists: true, severity: Severity::Major };
+        let opinion =
+            |text: &str| read_opinion(text, Preset::Paper, evaluated).ok().map(|o| (o.exists, o.severity));
         let table_12 = "Error Exist: Yes Error Severity: Major. The evaluator's assessment is correct.";
         assert_eq!(opinion(table_12), Some((true, Severity::Major)));
         assert_eq!(
@@ -305,6 +350,7 @@ mod tests {
             Some((false, Severity::Neutral))
         );
         assert_eq!(opinion("**Error Exist:** yes\n**Error Severity:** Minor"), Some((true, Severity::Minor)));
+        assert_eq!(opinion("I agree with him."), Some((true, Severity::Major)));
         assert_eq!(opinion("It exists."), None);
         assert_eq!(opinion("Error Exist: Yes. Error Severity: bad."), None);
         assert_eq!(read_consent("I agree with him.", Preset::Paper).ok(), Some(true));
@@ -313,13 +359,31 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_say_one_of_two_sentences() {
+    fn comparisons_say_one_of_two_answers() {
         let read = |text: &str| read_comparison(text, &comparison()).ok();
         assert_eq!(read("Error has been corrected."), Some(true));
         let same =
             "No significant difference between the original translation and the corrected Translation.";
         assert_eq!(read(same), Some(false));
         assert_eq!(read(&format!("\"{}\"", same.to_lowercase())), Some(false));
+        for (text, said) in [
+            ("A", Some(true)),
+            ("B", Some(false)),
+            (" 'B'.\n", Some(false)),
+            ("**A**", Some(true)),
+            ("A. Error has been corrected.", Some(true)),
+            ("B) It is the same.", Some(false)),
+            (
+                "A. No significant difference between the original translation and the corrected translation",
+                None,
+            ),
+            ("A or B", None),
+            ("A correction was made.", None),
+            ("Better", None),
+            ("a", None),
+        ] {
+            assert_eq!(read(text), said, "{text}");
+        }
         assert_eq!(read("It is better."), None);
         assert_eq!(read(&format!("Error has been corrected. {same}")), None);
     }
@@ -335,21 +399,24 @@ mod tests {
 
     #[test]
     fn evaluations() {
-        let lines = "Error Exist: Yes\nError Severity: Minor\nError Span: \"know\"\nExplanation: Too weak.";
-        let found = read_evaluation(lines, Preset::Paper).unwrap().unwrap();
+        let text = "I hope you know about it.";
+        let read = |answer: &str, preset| read_evaluation(answer, text, preset);
+        let lines = "Error Exist: Yes\nError Severity: Minor\nExplanation: \"know\" is\ntoo weak.";
+        let found = read(lines, Preset::Paper).unwrap().unwrap();
         assert_eq!(
             (found.span.as_str(), found.severity, found.explanation.as_str()),
-            ("know", Severity::Minor, "Too weak.")
+            ("know", Severity::Minor, "\"know\" is\ntoo weak.")
         );
-        assert_eq!(read_evaluation("Error Exist: No", Preset::Paper).unwrap(), None);
-        assert!(read_evaluation("Error Exist: Yes\nError Severity: Minor", Preset::Paper).is_err());
-        assert!(read_evaluation("", Preset::Paper).is_err());
-        assert_eq!(read_evaluation(r#"{"errors": []}"#, Preset::Strict).unwrap(), None);
-        let one = r#"{"span": "a", "severity": "Major", "explanation": ""}"#;
-        assert!(read_evaluation(&format!(r#"{{"errors": [{one}]}}"#), Preset::Strict).unwrap().is_some());
-        assert!(read_evaluation(&format!(r#"{{"errors": [{one}, {one}]}}"#), Preset::Strict).is_err());
-        assert!(
-            read_evaluation(r#"{"errors": [{"span": "", "severity": "Major"}]}"#, Preset::Strict).is_err()
-        );
+        assert_eq!(read("Error Exist: No", Preset::Paper).unwrap(), None);
+        let bare = read("Error Exist: Yes\nError Severity: Minor", Preset::Paper).unwrap().unwrap();
+        assert_eq!((bare.span.as_str(), bare.explanation.as_str()), ("", ""));
+        assert!(read("Error Exist: Yes", Preset::Paper).is_err());
+        assert!(read("", Preset::Paper).is_err());
+        assert_eq!(read(r#"{"errors": []}"#, Preset::Strict).unwrap(), None);
+        let one = r#"{"severity": "Major", "explanation": ""}"#;
+        assert!(read(&format!(r#"{{"errors": [{one}]}}"#), Preset::Strict).unwrap().is_some());
+        assert!(read(&format!(r#"{{"errors": [{one}, {one}]}}"#), Preset::Strict).is_err());
+        assert!(read_span(r#"{"span": ""}"#).is_err());
+        assert_eq!(read_span(r#"{"span": "it"}"#).unwrap(), "it");
     }
 }

@@ -1,5 +1,5 @@
-//! HiMATE's stage-transition threshold (Appendix D): fitted for each model and language pair, written to a file
-//! and read from it. It asks no model.
+//! HiMATE's stage-transition thresholds (Appendix D): fitted for each model, language pair and subtype, written to a
+//! file and read from it. It asks no model.
 
 use std::path::Path;
 
@@ -29,6 +29,9 @@ pub struct Calibration {
 pub struct Threshold {
     /// `en-de`.
     pub pair: String,
+    /// The subtype's path, such as `accuracy/addition`; empty for all those that have no threshold of their own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub subtype: String,
     pub model: String,
     /// The first digits of the hash of the model's weights.
     pub sha256: String,
@@ -45,7 +48,7 @@ pub struct Threshold {
     /// How many segments and comparisons it was fitted on.
     pub segments: usize,
     pub answers: usize,
-    /// Natural logarithm: answers whose confidence is below are discussed.
+    /// Natural logarithm: answers whose confidence is at most this are discussed.
     pub value: f64,
     /// The first 16 digits of each hash of every source that it was fitted on (`segment::trained`); none in files of older
     /// versions, for which nothing can be said.
@@ -79,15 +82,16 @@ impl Calibration {
         toml::to_string(self)
     }
 
-    /// The threshold for a segment's language pair.
+    /// The threshold for a subtype in a segment's language pair, or the one for all subtypes.
     #[must_use]
-    pub fn for_segment(&self, segment: &Segment) -> Option<f64> {
+    pub fn for_subtype(&self, segment: &Segment, subtype: &str) -> Option<f64> {
         let pair = pair(segment);
-        self.threshold.iter().find(|threshold| threshold.pair == pair).map(|threshold| threshold.value)
+        let of = |subtype: &str| self.threshold.iter().find(|t| t.pair == pair && t.subtype == subtype);
+        of(subtype).or_else(|| of("")).map(|threshold| threshold.value)
     }
 }
 
-/// Below what an answer is discussed.
+/// Up to what confidence an answer is discussed.
 pub(super) enum Limit {
     /// This probability.
     Probability(f64),
@@ -105,12 +109,7 @@ impl Limit {
             let (calibration, hash) = Calibration::read(Path::new(file))?;
             return Ok(Self::Fitted(calibration, hash));
         }
-        let probability = Some(*asked.threshold).filter(|p| (0.0..=1.0).contains(p));
-        probability.map(Self::Probability).ok_or_else(|| setup::Error::Value {
-            option: "option `threshold`".into(),
-            value: asked.threshold.text.clone(),
-            known: "a probability from 0 to 1".into(),
-        })
+        Ok(Self::Probability(probability(asked)?))
     }
 
     /// Checks that thresholds were fitted with what is in force now: preset, prompts, confidence,
@@ -162,18 +161,30 @@ impl Limit {
         if let Self::Fitted(_, hash) = self { Some(hash) } else { None }
     }
 
-    /// The log-probability below which a segment's answers are discussed.
+    /// The log-probability up to which a subtype's answers are discussed.
     ///
     /// # Errors
-    /// [`Error::Failed`] when nothing was fitted for its language pair.
-    pub fn for_segment(&self, segment: &Segment) -> Result<f64, Error> {
+    /// [`Error::Failed`] when nothing was fitted for the segment's language pair.
+    pub fn for_subtype(&self, segment: &Segment, subtype: &str) -> Result<f64, Error> {
         match self {
             Self::Probability(probability) => Ok(probability.ln()),
-            Self::Fitted(calibration, _) => calibration.for_segment(segment).ok_or_else(|| {
+            Self::Fitted(calibration, _) => calibration.for_subtype(segment, subtype).ok_or_else(|| {
                 Error::Failed(format!("the calibration has no threshold for `{}`", pair(segment)))
             }),
         }
     }
+}
+
+/// The option `threshold`.
+///
+/// # Errors
+/// [`setup::Error::Value`] unless it is from 0 to 1.
+pub(super) fn probability(asked: &Asked) -> Result<f64, setup::Error> {
+    Some(*asked.threshold).filter(|p| (0.0..=1.0).contains(p)).ok_or_else(|| setup::Error::Value {
+        option: "option `threshold`".into(),
+        value: asked.threshold.text.clone(),
+        known: "a probability from 0 to 1".into(),
+    })
 }
 
 /// The language pair of a segment as files name it.

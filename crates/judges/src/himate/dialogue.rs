@@ -24,9 +24,6 @@ pub(super) const FILES: &[File] = &[TIER1_SYSTEM, TIER1, TIER2_SYSTEM, TIER2, RE
 /// The question of this stage.
 pub(super) const DISCUSS: Stage = Stage::new("discuss");
 
-/// Each agent makes at most this many statements (section 4.1): four turns in all.
-const MAX_STATEMENTS: usize = 2;
-
 /// Answer tokens of one statement.
 const BUDGET: usize = 400;
 
@@ -39,7 +36,11 @@ struct Line {
 
 impl HiMate {
     /// The error as the agents leave it; `None` when they deny it. The discussion starts from what self-reflection
-    /// made of the error: its correction and the comparison.
+    /// made of the error: its correction and the comparison. Each agent makes at most two statements (section 4.1).
+    ///
+    /// As in the authors' code: where the tier-2 agent agrees, with its first statement or with its second, the tier-1
+    /// agent's *first* opinion counts; where the tier-1 agent concedes, or the disagreement lasts, the tier-2 agent's
+    /// evaluation.
     ///
     /// # Errors
     /// An answer that cannot be used, or none.
@@ -52,54 +53,56 @@ impl HiMate {
         let mut values = self.values(task.segment, task.subtype);
         values["core"] = json!(task.core);
         values["information"] = json!(self.reflected(task, found, reflection)?);
+        let evaluated = Opinion { exists: true, severity: found.severity };
         let mut history: Vec<Line> = Vec::new();
-        for statement in 1..=MAX_STATEMENTS {
-            let (said, opinion) = self.hear_tier_1(task, &mut values, &history)?;
-            let outcome = opinion.exists.then(|| Finding { severity: opinion.severity, ..found.clone() });
-            history.push(Line { speaker: "Expert", text: said });
-            let is_last = statement == MAX_STATEMENTS;
-            // Nothing comes of the last word of the tier-2 agent. The paper lets it speak, but what it says cannot
-            // take the outcome away.
-            if is_last && self.is_strict() {
-                return Ok(outcome);
-            }
-            match self.hear_tier_2(task, &mut values, &history) {
-                Ok((said, false)) if !is_last => history.push(Line { speaker: "Evaluator", text: said }),
-                Err(error) if !(is_last && error.is_of_the_answer()) => return Err(error),
-                _ => return Ok(outcome),
-            }
+        let first = self.hear_tier_1(task, &mut values, &mut history, evaluated)?;
+        // The evaluation stands in every case.
+        if self.is_strict() && first == evaluated {
+            return Ok(Some(found.clone()));
         }
-        unreachable!("the last statement ends the discussion")
+        let opined = first.exists.then(|| Finding { severity: first.severity, ..found.clone() });
+        if self.hear_tier_2(task, &mut values, &mut history)? {
+            return Ok(opined);
+        }
+        let second = self.hear_tier_1(task, &mut values, &mut history, evaluated)?;
+        if second == evaluated {
+            return Ok(Some(found.clone()));
+        }
+        let agrees = self.hear_tier_2(task, &mut values, &mut history)?;
+        Ok(if agrees { opined } else { Some(found.clone()) })
     }
 
-    /// The tier-1 agent's opinion, and in what words.
+    /// The tier-1 agent's opinion, which is added to the history. `evaluated` is what it is asked about.
     fn hear_tier_1(
         &self,
         task: &Task,
         values: &mut Value,
-        history: &[Line],
-    ) -> Result<(String, Opinion), Error> {
+        history: &mut Vec<Line>,
+        evaluated: Opinion,
+    ) -> Result<Opinion, Error> {
         values["history"] = json!(history);
         let form = self.form(|| answer::opinion_form(&self.prompts))?;
         let chat = self.two_turns(TIER1_SYSTEM, TIER1, values)?;
-        self.ask(task, (Role::Tier1, DISCUSS), &chat, (&form, BUDGET), |reply: &Reply| {
-            Ok((reply.text.clone(), answer::read_opinion(&reply.text, self.preset)?))
-        })
+        let (text, opinion) =
+            self.ask(task, (Role::Tier1, DISCUSS), &chat, (&form, BUDGET), |reply: &Reply| {
+                let opinion = answer::read_opinion(&reply.text, self.preset, evaluated)?;
+                Ok((reply.text.clone(), opinion))
+            })?;
+        history.push(Line { speaker: "Expert", text });
+        Ok(opinion)
     }
 
-    /// Whether the tier-2 agent agrees, and in what words.
-    fn hear_tier_2(
-        &self,
-        task: &Task,
-        values: &mut Value,
-        history: &[Line],
-    ) -> Result<(String, bool), Error> {
+    /// Whether the tier-2 agent agrees; its words are added to the history.
+    fn hear_tier_2(&self, task: &Task, values: &mut Value, history: &mut Vec<Line>) -> Result<bool, Error> {
         values["history"] = json!(history);
         let form = self.form(|| answer::consent_form(&self.prompts))?;
         let chat = self.two_turns(TIER2_SYSTEM, TIER2, values)?;
-        self.ask(task, (Role::Tier2, DISCUSS), &chat, (&form, BUDGET), |reply: &Reply| {
-            Ok((reply.text.clone(), answer::read_consent(&reply.text, self.preset)?))
-        })
+        let (text, agrees) =
+            self.ask(task, (Role::Tier2, DISCUSS), &chat, (&form, BUDGET), |reply: &Reply| {
+                Ok((reply.text.clone(), answer::read_consent(&reply.text, self.preset)?))
+            })?;
+        history.push(Line { speaker: "Evaluator", text });
+        Ok(agrees)
     }
 
     /// The error as self-reflection leaves it: `I_SR` of Equation 3.

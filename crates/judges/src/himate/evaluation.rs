@@ -1,5 +1,5 @@
 //! Stage 1 of HiMATE: an agent for each subtype looks for its error (section 3.2, Table 9 left), or one agent for all
-//! (Table 2). It does not doubt what it finds.
+//! (Table 2); and the words that an error affects. It does not doubt what it finds.
 
 use serde_json::{Value, json};
 
@@ -18,27 +18,44 @@ use crate::{
 const SYSTEM: File = File { name: "himate/evaluate_system.j2", text: include_str!("evaluate_system.j2") };
 const QUESTION: File = File { name: "himate/evaluate.j2", text: include_str!("evaluate.j2") };
 const ANSWER: File = File { name: "himate/evaluation.j2", text: include_str!("evaluation.j2") };
+const LOCATE: File = File { name: "himate/locate.j2", text: include_str!("locate.j2") };
 const SINGLE_SYSTEM: File = File { name: "himate/single_system.j2", text: include_str!("single_system.j2") };
 const SINGLE: File = File { name: "himate/single.j2", text: include_str!("single.j2") };
 
-pub(super) const FILES: &[File] = &[SYSTEM, QUESTION, ANSWER, SINGLE_SYSTEM, SINGLE];
+pub(super) const FILES: &[File] = &[SYSTEM, QUESTION, ANSWER, LOCATE, SINGLE_SYSTEM, SINGLE];
 
-/// The question of this stage.
+/// The questions of this stage.
 pub(super) const EVALUATE: Stage = Stage::new("evaluate");
+pub(super) const LOCATE_STAGE: Stage = Stage::new("locate");
 
-/// Answer tokens of a subtype evaluation and of the single agent.
+/// Answer tokens of a subtype evaluation, of a span and of the single agent.
 const BUDGET: usize = 300;
+const SPAN_BUDGET: usize = 128;
 const SINGLE_BUDGET: usize = 1536;
 
 impl HiMate {
     /// Stage 1, subtype evaluation (Equation 1, Table 9 left).
     pub(super) fn evaluate(&self, task: &Task) -> Result<Option<Finding>, Error> {
         let chat = self.chat(task.segment, task.subtype)?;
-        let form =
-            self.form(|| answer::evaluation_form(&self.prompts, task.subtype.is_omission, task.segment))?;
+        let form = self.form(|| answer::evaluation_form(&self.prompts))?;
         self.ask(task, (Role::Tier2, EVALUATE), &chat, (&form, BUDGET), |reply| {
-            let found = answer::read_evaluation(&reply.text, self.preset)?;
+            let found = answer::read_evaluation(&reply.text, task.marked(), self.preset)?;
             Ok(found.map(|found| found.weighed(reply)))
+        })
+    }
+
+    /// The error with the words that it affects. `strict` asks for them where the explanation quotes none; in `paper`
+    /// such an error has no span.
+    pub(super) fn locate(&self, task: &Task, found: Finding) -> Result<Finding, Error> {
+        if !found.span.is_empty() || task.marked().is_empty() || !self.is_strict() {
+            return Ok(found);
+        }
+        let mut values = self.values(task.segment, task.subtype);
+        values["information"] = json!(self.information(task.subtype, &found)?);
+        let chat = self.two_turns(SYSTEM, LOCATE, &values)?;
+        let form = answer::span_form(&self.prompts, task.subtype.is_omission, task.segment)?;
+        self.ask(task, (Role::Tier2, LOCATE_STAGE), &chat, (&form, SPAN_BUDGET), |reply| {
+            Ok(Finding { span: answer::read_span(&reply.text)?, ..found.clone() }.weighed(reply))
         })
     }
 
@@ -70,10 +87,10 @@ impl HiMate {
         let mut chat = Chat::new().system(self.prompts.render(SYSTEM, &values)?);
         for (shot, error) in self.shots_of(segment, subtype) {
             let shown = error.map(|error| {
+                let explanation = quoting(error);
                 json!({
-                    "span": error.span, "span_json": json!(error.span).to_string(),
                     "severity": capitalised(error.severity),
-                    "explanation": error.explanation, "explanation_json": json!(error.explanation).to_string(),
+                    "explanation": explanation, "explanation_json": json!(explanation).to_string(),
                 })
             });
             let answer = json!({ "strict": self.is_strict(), "error": shown });
@@ -104,10 +121,18 @@ impl HiMate {
     /// Fills in the prompts of this stage once; `values` are those of a task.
     pub(super) fn try_evaluation(&self, values: &Value) -> Result<(), Error> {
         self.two_turns(SYSTEM, QUESTION, values)?;
+        self.two_turns(SYSTEM, LOCATE, values)?;
         let mut values = json!(Pair::sample());
         values["hierarchy"] = json!(self.hierarchy);
         self.two_turns(SINGLE_SYSTEM, SINGLE, &values).map(|_| ())
     }
+}
+
+/// The explanation of a shot's error, with its words in quotation marks.
+fn quoting(error: &ShotError) -> String {
+    let ShotError { span, explanation, .. } = error;
+    let is_quoted = span.is_empty() || explanation.contains(&format!("\"{span}\""));
+    if is_quoted { explanation.clone() } else { format!("\"{span}\": {explanation}") }
 }
 
 /// A language's English name without its script and region.

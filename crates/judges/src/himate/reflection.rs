@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     HiMate, Task,
-    answer::{self, Finding},
+    answer::{self, Finding, LETTERS},
 };
 use crate::{
     Error, Role, Stage,
@@ -28,8 +28,8 @@ pub(super) const CORRECT_STAGE: Stage = Stage::new("correct");
 pub(super) const COMPARE_STAGE: Stage = Stage::new("compare");
 pub(super) const SWAPPED_STAGE: Stage = Stage::new("compare-swapped");
 
-/// Answer tokens of a comparison; a correction may take as many as its texts have characters, and at least
-/// these.
+/// Answer tokens of a comparison, which may repeat its sentence; a correction may take as many as its texts have
+/// characters, and at least these.
 const COMPARE_BUDGET: usize = 48;
 const CORRECT_BUDGET: usize = 256;
 
@@ -75,11 +75,10 @@ impl HiMate {
         })
     }
 
-    /// The comparison as the paper asks it: one question, one answer.
+    /// The comparison as the authors ask it: one question, answered with a letter.
     fn compare(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
         let chat = self.comparison_chat(values.clone(), Order::AsGiven)?;
-        let choices = || vec![self.comparison.corrected.clone(), self.comparison.same.clone()];
-        let form = self.form(|| Ok(Form::Choice(choices())))?;
+        let form = self.form(|| Ok(Form::Choice(LETTERS.map(String::from).to_vec())))?;
         let form = (&form, COMPARE_BUDGET);
         self.ask(task, (Role::Tier2, COMPARE_STAGE), &chat, form, |reply: &Reply| {
             let is_confirmed = answer::read_comparison(&reply.text, &self.comparison)?;
@@ -93,17 +92,18 @@ impl HiMate {
         })
     }
 
-    /// The comparison scored: the share that the model gives each of the two sentences as a whole, taken in both
-    /// orders of showing them. The mean of both is free of a preference for a place.
+    /// The comparison scored: the share that the model gives the letter of each answer, taken in both orders of
+    /// showing them. The mean of both is free of a preference for a place or a letter.
     fn weigh(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
-        let sentences = [self.comparison.corrected.clone(), self.comparison.same.clone()];
         let in_orders = pairwise::both_orders(|order| {
             let stage = if order == Order::AsGiven { COMPARE_STAGE } else { SWAPPED_STAGE };
             let step = stage.about(task.subtype.path.as_str());
             let chat = self.comparison_chat(values.clone(), order)?;
-            let scored = task.panel.score_continuations(Role::Tier2, step, &chat, &sentences)?;
+            let (corrected, same) = order.put(LETTERS[0], LETTERS[1]);
+            let letters = [corrected, same].map(String::from);
+            let scored = task.panel.score_continuations(Role::Tier2, step, &chat, &letters)?;
             share(&scored)
-                .ok_or_else(|| Error::Failed("the model gives neither sentence any probability".into()))
+                .ok_or_else(|| Error::Failed("the model gives neither letter any probability".into()))
         })?;
         let corrected = in_orders.iter().map(|(share, _)| share).sum::<f64>() / 2.0;
         let is_confirmed = corrected > 0.5;
@@ -138,7 +138,7 @@ fn is_same(a: &str, b: &str) -> bool {
     a.split_whitespace().eq(b.split_whitespace())
 }
 
-/// The share of the first of two sentences, and how many tokens each has; `None` when both are impossible.
+/// The share of the first of two letters, and how many tokens each has; `None` when both are impossible.
 fn share(scored: &[Scored]) -> Option<(f64, [usize; 2])> {
     let [first, second] = scored else { return None };
     let share = 1.0 / (1.0 + (second.logprob() - first.logprob()).exp());

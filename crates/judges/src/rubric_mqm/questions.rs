@@ -150,7 +150,9 @@ impl Questions {
         let schema = serde_json::from_str(&self.schema(file, cue)?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", file.name)))?;
         let texts = [("source", texts.source), ("translation", texts.target)];
-        let texts: BTreeMap<String, String> = texts.map(|(name, text)| (name.into(), unmarked(text))).into();
+        // Without a cue a text that holds `<v>` has it of its own, and shows it.
+        let shown = |text: &str| if cue == Cue::Marked { unmarked(text) } else { text.to_owned() };
+        let texts: BTreeMap<String, String> = texts.map(|(name, text)| (name.into(), shown(text))).into();
         Ok(form_about(schema, texts))
     }
 

@@ -1,6 +1,7 @@
 //! Judges before scripted models: whole conversations, every branch of their readers.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod himate_code;
 mod judges;
 mod judges_charges;
 mod judges_eaprompt;

@@ -3,7 +3,7 @@
 use tribunal_core::llm::Sampling;
 use tribunal_judges::{Built, Panel, Preset, Settings, registry, rehearse, setup::Choice};
 
-use crate::m_mad_code::published;
+use crate::{himate_code, m_mad_code};
 use tribunal_testing::{Script, document};
 
 /// All that a judge asks of two groups at the least, as one text.
@@ -49,9 +49,12 @@ fn every_option_of_every_method_is_signed_or_moves_no_byte() {
     for method in registry::METHODS {
         let settings = settings(method.name, &rated);
         for preset in method.presets {
-            // M-MAD's published files, or what stands in for them.
-            let is_read = method.name == "m-mad" && *preset == Preset::Code;
-            let prompts = is_read.then(published);
+            // Published files, or what stands in for them.
+            let prompts = match method.name {
+                "m-mad" if *preset == Preset::Code => Some(m_mad_code::published()),
+                "himate" if *preset == Preset::Code => Some(himate_code::published()),
+                _ => None,
+            };
             let settings = Settings { preset: *preset, prompts, ..settings.clone() };
             let Ok(plain) = registry::build(method.name, &settings) else { continue };
             for choice in method.options {

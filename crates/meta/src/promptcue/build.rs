@@ -94,8 +94,13 @@ pub fn build(rated: &[Rated], plan: &Plan) -> Result<Built, Error> {
     Ok(Built { cues, cells })
 }
 
+/// Whether a text holds `<v>` or `</v>`, beside which a mark could not be told.
+fn has_marks(rated: &Rated) -> bool {
+    [rated.source, rated.target].iter().any(|text| text.contains("<v>") || text.contains("</v>"))
+}
+
 fn is_perfect(rated: &Rated) -> bool {
-    rated.errors.iter().all(|error| labels::from_mqm(&error.category) == Some(NO_ERROR))
+    !has_marks(rated) && rated.errors.iter().all(|error| labels::from_mqm(&error.category) == Some(NO_ERROR))
 }
 
 fn marked_set(rated: &[Rated], plan: &Plan, random: &mut Pcg64) -> Vec<Cue> {
@@ -123,8 +128,12 @@ fn marked_set(rated: &[Rated], plan: &Plan, random: &mut Pcg64) -> Vec<Cue> {
     cues
 }
 
-/// The translation with one of its errors marked; `None` when the offsets leave the text.
+/// The translation with one of its errors marked; `None` when the offsets leave the text, or a text has marks of its
+/// own.
 fn marked(rated: &Rated, error: &Marked, [label, severity]: [&str; 2], plan: &Plan) -> Option<Cue> {
+    if has_marks(rated) {
+        return None;
+    }
     let text = if error.is_source_error { rated.source } else { rated.target };
     let (span, tagged) = with_tags(text, error.start, error.end)?;
     let (source, target) = if error.is_source_error {
@@ -225,6 +234,19 @@ mod tests {
             none,
             "no translation without an error, of five words or more is among the 100 rated ones"
         );
+    }
+
+    #[test]
+    fn texts_with_marks_of_their_own_are_left_out() {
+        let errors = [error("Fluency/Grammar", "minor", 0)];
+        let of = |source, target| Rated { source, reference: "", target, errors: &errors };
+        let rated = [of("s", "a <v> b"), of("</v>", "c"), of("s", "d")];
+        let built = build(&rated, &plan(Set::Gen, 10)).unwrap();
+        let targets: Vec<_> = built.cues.iter().map(|cue| cue.target.as_str()).collect();
+        assert_eq!(targets, ["<v>d</v>"]);
+        let clean = |target| Rated { source: "s", reference: "", target, errors: &[] };
+        let rated = [clean("one two <v> three four five"), clean("one two three four five </v>")];
+        assert!(build(&rated, &plan(Set::Ptb, 2)).is_err());
     }
 
     #[test]

@@ -1,0 +1,182 @@
+//! The span of an error that is described and not marked: what its explanation quotes of the text. It reads no other
+//! part of an answer.
+//!
+//! HiMATE's subtype evaluation asks for existence, severity and an explanation. The spans of its worked cases (Tables
+//! 11 to 17) are the shortest phrases that the explanations quote from the text.
+
+use std::ops::RangeInclusive;
+
+/// Opening marks and what closes each. Marks that are the same on both sides pair up in turn.
+const MARKS: [(char, &[char]); 8] = [
+    ('"', &['"']),
+    ('“', &['”', '“']),
+    ('„', &['“', '”', '"']),
+    ('«', &['»']),
+    ('»', &['«']),
+    ('「', &['」']),
+    ('‘', &['’']),
+    ('\'', &['\'']),
+];
+
+/// The shortest phrase that an explanation quotes and that stands in the text in whole words; of equally short ones the
+/// first. A sign that closes the quotation (`"know,"`) may be the explanation's own.
+pub(super) fn shortest<'t>(explanation: &str, text: &'t str) -> Option<&'t str> {
+    let phrases = quoted(explanation).into_iter();
+    let found = phrases.filter_map(|phrase| {
+        let own = phrase.trim_end_matches(['.', ',', ';', ':', '!', '?']);
+        find(phrase, text).or_else(|| find(own, text))
+    });
+    found.min_by_key(|span| span.chars().count())
+}
+
+/// All quoted phrases, in order.
+fn quoted(text: &str) -> Vec<&str> {
+    let mut phrases = Vec::new();
+    let mut rest = text;
+    let mut before = ' ';
+    while let Some(mark) = rest.chars().next() {
+        let body = &rest[mark.len_utf8()..];
+        let closing =
+            MARKS.iter().find(|(open, _)| *open == mark && opens(mark, before)).map(|(_, close)| *close);
+        match closing.and_then(|closing| close(body, mark, closing)) {
+            Some((phrase, after)) => {
+                phrases.push(phrase.trim());
+                (rest, before) = (after, mark);
+            }
+            None => (rest, before) = (body, mark),
+        }
+    }
+    phrases
+}
+
+/// Whether a mark can open a quotation here: an apostrophe after a letter cannot.
+fn opens(mark: char, before: char) -> bool {
+    mark != '\'' || !before.is_alphanumeric()
+}
+
+/// What stands before the closing mark, and what after it; an apostrophe before a letter closes nothing.
+fn close<'t>(body: &'t str, mark: char, closing: &[char]) -> Option<(&'t str, &'t str)> {
+    let closes = |(at, sign): &(usize, &str)| {
+        let next = body[at + sign.len()..].chars().next();
+        mark != '\'' && mark != '‘' || !next.is_some_and(char::is_alphanumeric)
+    };
+    let (at, sign) = body.match_indices(closing).find(closes)?;
+    Some((&body[..at], &body[at + sign.len()..]))
+}
+
+/// The phrase where it stands in the text without cutting a word.
+fn find<'t>(phrase: &str, text: &'t str) -> Option<&'t str> {
+    let first = phrase.chars().next()?;
+    let last = phrase.chars().next_back()?;
+    text.match_indices(phrase).map(|(at, span)| (&text[..at], span, &text[at + span.len()..])).find_map(
+        |(before, span, after)| {
+            let cuts = |inside: char, outside: Option<char>| {
+                outside.is_some_and(|outside| is_of_a_word(inside) && is_of_a_word(outside))
+            };
+            let cuts = cuts(first, before.chars().next_back()) || cuts(last, after.chars().next());
+            (!cuts).then_some(span)
+        },
+    )
+}
+
+/// Thai and Lao, Burmese, Khmer, kana, Han.
+const UNSPACED: [RangeInclusive<char>; 6] = [
+    '\u{e00}'..='\u{eff}',
+    '\u{1000}'..='\u{109f}',
+    '\u{1780}'..='\u{17ff}',
+    '\u{3040}'..='\u{30ff}',
+    '\u{3400}'..='\u{9fff}',
+    '\u{20000}'..='\u{3ffff}',
+];
+
+/// A letter or digit of a script that puts spaces between words.
+fn is_of_a_word(c: char) -> bool {
+    c.is_alphanumeric() && !UNSPACED.iter().any(|script| script.contains(&c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(explanation: &str, text: &str, span: Option<&str>) {
+        assert_eq!(shortest(explanation, text), span, "{explanation}");
+    }
+
+    /// What the tables call each error, beside its explanation.
+    #[test]
+    fn the_spans_of_the_worked_cases() {
+        let first = "I hope you know about it.";
+        check(
+            "The translation \"I hope you know about it\" does not accurately convey the meaning of the source text \
+             \"希望你们了解一下\" which more appropriately translates to \"I hope you all understand\" or \"I hope you \
+             all are aware\" The use of \"know about it\" implies a lesser degree of understanding",
+            first,
+            Some("know about it"),
+        );
+        check(
+            "The term \"了解\" implies a deeper comprehension than \"know,\" which could be seen as inappropriate",
+            first,
+            Some("know"),
+        );
+        check(
+            "The translation omits the word \"希望\" (\"hope\") in the source, which changes the tone",
+            "希望你们了解一下",
+            Some("希望"),
+        );
+        let second =
+            "From reception, makeup, costumes, lighting, photography to the late stage, it is impeccable.";
+        check(
+            "The phrase \"to the late stage\" in the translation does not accurately convey the meaning of the original \
+             Chinese text, which implies that everything is impeccable \"from reception to post-production\" without \
+             a clear distinction or segmentation of \"the late stage.\"",
+            second,
+            Some("the late stage"),
+        );
+        check(
+            "The translation introduces the phrase \"the late stage\" which is not present in the source text (\"后期\" \
+             could refer to a general later stage rather than a specific term).",
+            second,
+            Some("the late stage"),
+        );
+        check(
+            "The phrase \"to the late stage\" does not accurately reflect the intended meaning of \"后期\" which \
+             typically refers to \"post-production\" or \"editing\" in a context involving photography or film.",
+            second,
+            Some("to the late stage"),
+        );
+        check(
+            "The translation omits the phrase \"无论从\" (which means \"regardless of\" or \"no matter if\")",
+            "无论从接待、化妆、服装、灯光、摄影到后期都无可挑剔。",
+            Some("无论从"),
+        );
+        let third = "die diese Woche noch stärker gemacht wurde, als er ein Feuerwerk auslöste.";
+        check(
+            "The phrase \"stärker gemacht wurde\" is somewhat awkward in German. A more natural phrasing could be \
+             \"intensiver wurde\" or \"mehr an Intensität gewann.\"",
+            third,
+            Some("stärker gemacht wurde"),
+        );
+        check(
+            "The translation uses \"Feuerwerk\" which is more commonly associated with fireworks in a literal sense",
+            third,
+            Some("Feuerwerk"),
+        );
+    }
+
+    #[test]
+    fn quotation_marks() {
+        let text = "Er saß auf der Bank, nicht am Ufer's Rand.";
+        check("„Bank“ is wrong", text, Some("Bank"));
+        check("“Bank” is wrong", text, Some("Bank"));
+        check("«Bank» is wrong", text, Some("Bank"));
+        check("It's 'Bank' that isn't right", text, Some("Bank"));
+        check("It's the bank that isn't right", text, None);
+        check("\"Ufer's Rand\" or 'am Ufer's Rand'", text, Some("Ufer's Rand"));
+        check("\"B\" is a letter and \"Ban\" a part of a word", text, None);
+        check("an open \"Bank", text, None);
+        check("no quotation", text, None);
+        check("\"\" and \" \"", text, None);
+        check("", "", None);
+    }
+}
