@@ -109,7 +109,7 @@ pub const METHOD: Method = Method {
     citation: "Feng et al. 2025, M-MAD, Figures 7 to 18, Equation 1",
     stages: &[ANNOTATE, debate::DEBATE_STAGE, JUDGE_STAGE],
     roles: &[Role::Annotator, Role::DebaterA, Role::DebaterB, Role::Checker, Role::Reviewer, Role::Judge],
-    // As `strict` does it by default; every judge has its own.
+    // Four agents; one disputed dimension that agrees at once; all four disputed for three rounds.
     calls: Calls { least: 4, typical: 8, most: 41 },
     scale: "negative penalty, 0 is best and higher is better",
     misses: None,
@@ -219,8 +219,7 @@ impl From<MMad> for Judge {
         if let Start::Gemba(gemba) = &judge.start {
             materials.prompts = format!("{}+{}", materials.prompts, gemba.prompts_hash());
         }
-        let calls = judge.start.calls(judge.rules, judge.has_judge, judge.preset);
-        Self { calls: Some(calls), ..Self::new(materials, judge) }
+        Self::new(materials, judge)
     }
 }
 

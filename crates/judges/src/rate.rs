@@ -96,8 +96,8 @@ pub const METHOD: Method = Method {
         stages::COMPARE_SWAPPED,
     ],
     roles: &[Role::Core, Role::Evaluator, Role::Search, Role::Comparer],
-    // At ten rounds; every judge has its own.
-    calls: calls(10),
+    // Ten rounds of a call of the core agent and two of another, and the forced end.
+    calls: Calls { least: 1, typical: 3, most: 31 },
     scale: "0 to 4, higher is better",
     misses: None,
     marks: None,
@@ -123,11 +123,6 @@ options! {
         "expected" expected: bool = { "off" => false, "on" => true },
             "show the core agent the mean of the score's distribution too";
     }
-}
-
-/// Each round a call of the core agent and two of another, and the forced end.
-const fn calls(rounds: usize) -> Calls {
-    Calls { least: 1, typical: 3, most: 3 * rounds + 1 }
 }
 
 /// Agents that are left out.
@@ -190,7 +185,6 @@ impl From<Rate> for Judge {
         };
         Self {
             grouping: if judge.shares_memory { Grouping::Source } else { Grouping::Segment },
-            calls: Some(calls(judge.rounds)),
             ..Self::new(materials, judge)
         }
     }

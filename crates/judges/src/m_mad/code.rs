@@ -17,7 +17,6 @@ use crate::{
     code::python::repr,
     confidence, in_parallel,
     llm::{Chat, Form, Reply, Sampling},
-    method::Calls,
     mqm::{self, ErrorSpan, Repeats, weights::Weights},
     prompt, reading,
     segment::Segment,
@@ -79,14 +78,7 @@ impl From<Published> for Judge {
         let shots = judge.examples.0.values().flatten().flatten();
         let shots = shots.flat_map(|demo| [demo.user.as_str(), demo.answer.as_str()]);
         let prompts = prompt::hash(texts.chain(shots));
-        // The judge of Stage 1 is always asked, that of Stage 3 where an agent has found something.
-        let calls = if judge.has_debate {
-            Calls { least: 4, typical: 8, most: 4 * (1 + 3 * judge.rounds) + 1 }
-        } else {
-            Calls::exactly(5)
-        };
-        let materials = Materials { prompts, ..Materials::default() }.weighed_by(judge.weights.name);
-        Self { calls: Some(calls), ..Self::new(materials, judge) }
+        Self::new(Materials { prompts, ..Materials::default() }.weighed_by(judge.weights.name), judge)
     }
 }
 

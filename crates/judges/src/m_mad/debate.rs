@@ -79,20 +79,6 @@ impl Rules {
         Self { strategy, topic, rounds, undecided }
     }
 
-    /// Model calls of one debate, unusable answers apart: where the sides agree at once, and where they never do.
-    pub fn calls(self) -> [usize; 2] {
-        let n = self.rounds;
-        match self.strategy {
-            // Two statements and the checker.
-            Strategy::Consensus => [3, 3 * n],
-            // Two statements in each round, a review between rounds, the judge's decision.
-            Strategy::Deliberation => [2 * n + 1; 2],
-            Strategy::InteractiveReview => [2 * n + (n - 1) + 1; 2],
-            // A review and its answer in each round, a last review, the judge's decision.
-            Strategy::ConsultancyReview => [2 * n + 2; 2],
-        }
-    }
-
     /// The files that such a debate is held with.
     pub fn files(self) -> Vec<File> {
         let mut files = vec![SYSTEM, SEGMENT, DEBATE];

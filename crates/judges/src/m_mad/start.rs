@@ -5,12 +5,10 @@ use super::{
     Asked, First, Shots, Skipped,
     annotation::{Annotation, DIMENSIONS},
     code::authors,
-    debate::Rules,
 };
 use crate::{
     Error, Panel,
     gemba_mqm::{self, GembaMqm},
-    method::Calls,
     prompt::{File, Prompts},
     segment::Segment,
     setup::{self, Preset, Settings},
@@ -55,20 +53,6 @@ pub(super) struct Examples {
 }
 
 impl Start {
-    /// Model calls for a segment, unusable answers apart: no annotator finds anything; one's errors are disputed and
-    /// settled as soon as they can be; those of all are disputed to the end.
-    pub fn calls(&self, rules: Option<Rules>, has_judge: bool, preset: Preset) -> Calls {
-        let annotators = if matches!(self, Self::Agents(_)) { DIMENSIONS.len() } else { 1 };
-        let [at_once, most] = rules.map_or([0, 0], Rules::calls);
-        let judge = usize::from(has_judge);
-        Calls {
-            // `strict` does not ask the judge where no errors are left.
-            least: annotators + if preset == Preset::Strict { 0 } else { judge },
-            typical: annotators + at_once + judge,
-            most: annotators * (1 + most) + judge,
-        }
-    }
-
     /// Reads the shots, or GEMBA-MQM's settings.
     ///
     /// # Errors

@@ -472,25 +472,3 @@ fn options_that_do_not_go_together() {
     assert!(answers[0].contains("accuracy/omission") && !answers[0].contains("awkward"), "{answers:?}");
     assert!(answers[2].contains("style/awkward") && answers[1] == NONE, "{answers:?}");
 }
-
-#[test]
-fn calls_follow_the_options() {
-    let calls = |preset, options: &str| {
-        let settings = Settings { preset, ..Settings::default() };
-        let calls = registry::build(&format!("m-mad:{options}"), &settings).unwrap().calls();
-        [calls.least, calls.typical, calls.most]
-    };
-    for (preset, options, expected) in [
-        (Preset::Strict, "", [4, 8, 41]),
-        (Preset::Strict, "rounds=10", [4, 8, 125]),
-        (Preset::Paper, "", [5, 8, 41]),
-        (Preset::Strict, "strategy=deliberation", [4, 12, 33]),
-        (Preset::Strict, "strategy=interactive-review", [4, 14, 41]),
-        (Preset::Strict, "strategy=consultancy-review", [4, 13, 37]),
-        (Preset::Strict, "skip=stage2", [4, 5, 5]),
-        (Preset::Strict, "skip=stage3", [4, 7, 40]),
-        (Preset::Strict, "start=gemba-mqm", [1, 5, 11]),
-    ] {
-        assert_eq!(calls(preset, options), expected, "{preset} {options}");
-    }
-}

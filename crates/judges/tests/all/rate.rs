@@ -184,11 +184,3 @@ fn told(calls: &[Call]) -> String {
 fn turn(name: &str, arguments: &serde_json::Value) -> String {
     serde_json::json!({ "thought": "t", "tool_call": { "name": name, "arguments": arguments } }).to_string()
 }
-
-#[test]
-fn calls_follow_the_rounds() {
-    let most = |options: &str| {
-        registry::build(&format!("rate:{options}"), &Settings::default()).unwrap().calls().most
-    };
-    assert_eq!((most(""), most("rounds=1"), most("rounds=20")), (31, 4, 61));
-}
