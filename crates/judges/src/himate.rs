@@ -184,7 +184,11 @@ impl From<HiMate> for Judge {
             Some(hash) => materials.with("calibration", hash),
             None => materials,
         };
-        Self { trained_on: judge.limit.trained_on(), ..Self::new(materials, judge) }
+        Self {
+            trained_on: judge.limit.trained_on(),
+            calls: Some(judge.calls()),
+            ..Self::new(materials, judge)
+        }
     }
 }
 
@@ -224,6 +228,24 @@ impl HiMate {
         ])?;
         judge.try_prompts().map_err(setup::Error::from_prompt)?;
         Ok(judge)
+    }
+
+    /// No subtype finds anything; four do, and two of them discuss; all do and never agree.
+    fn calls(&self) -> Calls {
+        let n = self.subtypes().count();
+        let reflection = if self.is_weighed { 3 } else { 2 };
+        // The opinion of a tier-1 agent and the answer to it, twice; `strict` leaves the last answer out.
+        let discussion = if self.is_strict() { 3 } else { 4 };
+        match self.stages {
+            Stages::Single => Calls::exactly(1),
+            Stages::Evaluation => Calls::exactly(n),
+            Stages::Reflection => Calls { least: n, typical: n + 4 * reflection, most: n * (1 + reflection) },
+            Stages::Discussion => Calls {
+                least: n,
+                typical: n + 4 * reflection + 2 * 2,
+                most: n * (1 + reflection + discussion),
+            },
+        }
     }
 
     /// The hash of the prompts in force, which a calibration names.
