@@ -22,6 +22,7 @@ use crate::meta::standards::References;
 use crate::meta::statistic::Statistic;
 use crate::meta::task::TaskSet;
 
+mod answers;
 mod extra;
 mod more;
 mod notes;
@@ -72,9 +73,10 @@ pub struct Args {
     #[arg(long, default_value = "drop", value_name = "POLICY")]
     pub missing: String,
     /// Which translations a metric is judged by: common (those that all metrics scored), each (all that it
-    /// scored).
-    #[arg(long, default_value = "common", value_name = "POLICY")]
-    pub coverage: String,
+    /// scored), official (as each; system scores over all that it scored, rated or not, against the raters' own
+    /// system scores); by default common, with `--task fsp` official.
+    #[arg(long, value_name = "POLICY")]
+    pub coverage: Option<String>,
     /// The raters' score of a document, for judges that saw it as one text: the sum of its segments' scores, or
     /// their mean.
     #[arg(long, default_value = "sum", value_name = "sum|mean")]
@@ -156,10 +158,12 @@ fn selection(args: &Args, set: &TaskSet) -> Result<Selection> {
         "lowest" => MissingPolicy::Lowest,
         other => bail!("unknown policy `{other}` for missing verdicts; hint: drop, lowest"),
     };
-    let coverage = match args.coverage.as_str() {
-        "common" => CoveragePolicy::Common,
-        "each" => CoveragePolicy::Each,
-        other => bail!("unknown coverage `{other}`; hint: common, each"),
+    let coverage = match args.coverage.as_deref() {
+        None => set.coverage,
+        Some("common") => CoveragePolicy::Common,
+        Some("each") => CoveragePolicy::Each,
+        Some("official") => CoveragePolicy::Official,
+        Some(other) => bail!("unknown coverage `{other}`; hint: common, each, official"),
     };
     let lexical: Result<Vec<Baseline>, _> = args.lexical.iter().map(|name| name.parse()).collect();
     let only_brought = args.metrics == ["none"];

@@ -43,7 +43,8 @@ enum Command {
 /// Which method is good for what; `docs/methods.md` has the figures.
 const WHICH: &str = "Which one? Without a GPU, `probe`: with a model of half a gigabyte it alone has scores above chance, but it \
                      hardly ranks systems and explains nothing. Methods that write errors and reasons were published with far larger models; with \
-                     0.5B their scores are worth no more than chance. Figures: docs/methods.md#which-judge";
+                     0.5B, the scores of `gemba-mqm` and `fsp` are worth no more than chance. Figures: \
+                     docs/methods.md#which-judge";
 
 /// Runs `tribunal methods`.
 ///
@@ -71,12 +72,22 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
             writeln!(out, "\n{}", wrap::broken(WHICH, width.unwrap_or(100)).join("\n"))?;
         }
         Command::Show { name, prompts, preset, printed } => {
-            let method = registry::find(name.split(':').next().unwrap_or(name))?;
+            let method = asked(name, *preset)?;
             let files = if *prompts { files(name, *preset)? } else { Vec::new() };
-            show(method, &files, *printed, out)?;
+            show(&method, &files, *printed, out)?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A method with the calls that its options leave, where options are named and it can be built without files.
+fn asked(name: &str, preset: Preset) -> Result<Method> {
+    let mut method = *registry::find(name.split(':').next().unwrap_or(name))?;
+    let settings = Settings { preset, ..Settings::default() };
+    if let Some(built) = name.contains(':').then(|| registry::build(name, &settings).ok()).flatten() {
+        method.calls = built.calls();
+    }
+    Ok(method)
 }
 
 /// The prompts, schemas and shots of a method with its options.

@@ -7,7 +7,8 @@ use anyhow::{Result, bail};
 
 use super::{adapter, args::sampling_signature, input, origin, panel::LoadedModels, score::args::Args};
 use crate::{
-    card, digest,
+    card::{self, Card},
+    digest,
     judges::{
         Built, Grouping, Judge, Reads, Settings,
         registry::{self, Signed},
@@ -167,8 +168,11 @@ fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
     )
 }
 
-/// Below this, methods that write were measured to score near chance. Unit: billions of parameters.
+/// Methods that write were published with models far above this. Unit: billions of parameters.
 const SMALLEST_WRITER: f64 = 3.0;
+
+/// Methods that write, and the model that they were measured with, at scores near chance: docs/methods.md#which-judge.
+const MEASURED: ([&str; 2], &str) = (["gemba-mqm", "fsp"], "qwen2.5-coder-0.5b-instruct");
 
 /// What to know of input, judge and models before they are put to work.
 pub fn warnings(prepared: &Prepared<'_>, models: &LoadedModels) -> impl Iterator<Item = String> {
@@ -180,14 +184,25 @@ pub fn warnings(prepared: &Prepared<'_>, models: &LoadedModels) -> impl Iterator
 /// What to know before a small model writes verdicts; `None` where the size is not known.
 fn too_small(built: &Built, models: &LoadedModels) -> Option<String> {
     let card = card::find(&models.model.name).ok()?;
+    registry::writes(built.method).then(|| small_writer(built.method.name, &card)).flatten()
+}
+
+/// What was measured of a method that writes with this model, where the model is small.
+fn small_writer(method: &str, card: &Card) -> Option<String> {
     let billions: f64 = card.parameters.strip_suffix('B')?.parse().ok()?;
-    (registry::writes(built.method) && billions < SMALLEST_WRITER).then(|| {
-        format!(
-            "`{}` asks the model to write, and with {} parameters such methods score near chance\nhint: `--method probe` \
-             does better with a small model; figures: docs/methods.md#which-judge",
-            built.method.name, card.parameters
-        )
-    })
+    let (methods, model) = MEASURED;
+    let hint = "hint: what small models were measured to do: docs/methods.md#which-judge";
+    let measured = match (methods.contains(&method), card.name == model) {
+        (true, true) => format!("with `{model}` its scores are near chance"),
+        (false, true) => {
+            format!("with `{model}` {} score near chance", methods.map(|m| format!("`{m}`")).join(" and "))
+        }
+        (_, false) => {
+            format!("with `{}` ({} parameters) its scores were not measured", card.name, card.parameters)
+        }
+    };
+    (billions < SMALLEST_WRITER)
+        .then(|| format!("`{method}` asks the model to write, and {measured}\n{hint}"))
 }
 
 /// What to know before a method that is made for a tuned model asks one that is not; `None` where the model may be.
@@ -316,4 +331,34 @@ fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf 
     let part =
         if shard == Shard::WHOLE { String::new() } else { format!("-{}of{}", shard.index, shard.count) };
     PathBuf::from("out").join(format!("{}-{}-{hash}{part}", plain("method"), plain("model")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_measured_is_said_of_small_models() {
+        let said = |method, model| {
+            let said = small_writer(method, &card::find(model).unwrap());
+            said.map(|said| said.lines().next().unwrap_or_default().to_owned())
+        };
+        insta::assert_snapshot!(
+            [
+                said("fsp", "qwen2.5-coder-0.5b-instruct"),
+                said("m-mad", "qwen2.5-coder-0.5b-instruct"),
+                said("fsp", "qwen2.5-coder-1.5b-instruct"),
+                said("gemba-mqm", "qwen2.5-0.5b-instruct"),
+            ]
+            .map(Option::unwrap)
+            .join("\n"),
+            @"
+        `fsp` asks the model to write, and with `qwen2.5-coder-0.5b-instruct` its scores are near chance
+        `m-mad` asks the model to write, and with `qwen2.5-coder-0.5b-instruct` `gemba-mqm` and `fsp` score near chance
+        `fsp` asks the model to write, and with `qwen2.5-coder-1.5b-instruct` (1.5B parameters) its scores were not measured
+        `gemba-mqm` asks the model to write, and with `qwen2.5-0.5b-instruct` (0.5B parameters) its scores were not measured
+        "
+        );
+        assert_eq!(said("fsp", "qwen2.5-7b-instruct"), None);
+    }
 }

@@ -11,12 +11,14 @@ use super::{output::Printed, panel::ModelLoader, prepare::Begun, table::Table};
 use crate::files;
 use crate::meta::promptcue::build::{Plan, Rated, Set, build};
 use crate::meta::promptcue::score::{Report, ScoreOptions, score};
-use crate::meta::promptcue::{answers, gold};
+use crate::meta::promptcue::{answers, gold, labels::NO_ERROR};
 use crate::meta::testset::TestSet;
 use crate::mqm::ratings::{self, Ratings};
 
+mod figures;
 mod run;
 
+pub use figures::{CorrelateArgs, DescribeArgs};
 pub use run::RunArgs;
 
 /// What to do with PROMPTCUE.
@@ -28,6 +30,10 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Score answers against a set.
     Score(ScoreArgs),
+    /// Count the labels of a set, and how long its texts are.
+    Describe(DescribeArgs),
+    /// Correlate RUBRIC-MQM's recorded answers about reference translations with human scores.
+    Correlate(CorrelateArgs),
 }
 
 /// Which set to build, and from what.
@@ -95,6 +101,8 @@ pub fn run(command: &Command, begun: &Begun, load: ModelLoader, out: &mut dyn Wr
             return Ok(ExitCode::from(u8::from(missing > 0)));
         }
         Command::Score(args) => score_answers(args, out)?,
+        Command::Describe(args) => figures::describe_set(args, out)?,
+        Command::Correlate(args) => figures::correlate(args, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -140,6 +148,15 @@ fn print_report(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Resul
         }
     }
     writeln!(out, "{labels}")?;
+    let without_error = report.category.predicted_for(NO_ERROR);
+    if !without_error.is_empty() {
+        let mut table = Table::new();
+        table.head(["category of cues without an error", "%"]);
+        without_error
+            .iter()
+            .for_each(|(label, share)| table.row([(*label).to_owned(), format!("{share:.2}")]));
+        writeln!(out, "{table}")?;
+    }
     let value = |v: Option<f64>| v.map_or_else(|| "-".into(), |v| format!("{v:.3}"));
     writeln!(
         out,

@@ -104,7 +104,7 @@ struct DataArgs {
     /// mt-metrics-eval
     #[arg(long, value_name = "DIR")]
     exclude: Vec<PathBuf>,
-    /// The share of documents that is kept for testing, or a file of their names, `PAIR/DOC`, one a line
+    /// The share of documents that is kept for testing (0: none), or a file of their names, `PAIR/DOC`, one a line
     #[arg(long, default_value = "0.2", value_name = "SHARE|FILE")]
     hold_out: String,
     /// Draws the split and the order of examples

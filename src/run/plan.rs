@@ -12,9 +12,9 @@ use super::{
     summary::Cost,
 };
 use crate::{
-    judges::{Judge, Panel, method::Calls, rehearse},
+    judges::{Judge, Panel, Question, method::Calls, rehearse, rehearse_unanswered},
     llm,
-    segment::Segments,
+    segment::{Segment, Segments},
 };
 
 mod tally;
@@ -42,12 +42,13 @@ pub struct Plan {
     pub units: usize,
     /// Exact: the questions that do not depend on an answer, each answered as shortly as its form allows.
     pub least: Amount,
-    /// The method's limit of calls, each as long as the longest prompt and with the largest budget among those of
-    /// `least`; where no call depends on an answer, the same calls as `least` with answers that use up their budgets.
+    /// The method's limit of calls, each as long as the longest prompt and with the largest budget among those that the
+    /// shortest answers lead to; where no call depends on an answer, the same calls as `least` with answers that use up
+    /// their budgets.
     pub most: Amount,
     /// Whether no call depends on an answer.
     pub is_fixed: bool,
-    /// Of the longest prompt among those of `least`.
+    /// Of the longest prompt among those that the shortest answers lead to.
     pub longest_prompt: usize,
     /// The most tokens that the prompt and the answer of one of these calls can take.
     pub longest_call: usize,
@@ -67,49 +68,62 @@ pub fn plan<S: Segments + ?Sized>(
     let all = groups::groups(segments, &config.selection, judge.grouping, config.seed);
     let mine: Vec<&Group> =
         config.shard.choose(segments, &all).into_iter().map(|group| &all[group]).collect();
-    let work = Work { panel, judge, segments, distinct: Mutex::default() };
-    let of_groups = work.rehearsed(&mine)?;
-    let least: Tally = of_groups.iter().sum();
+    let work = |rehearse| Work { panel, judge, segments, rehearse, distinct: Mutex::default() };
+    let (of_groups, shortest) = work(rehearse).counted(&mine)?;
+    let reached: Tally = of_groups.iter().sum();
     let units = mine.iter().map(|group| group.units(segments, judge.unit).len()).sum::<usize>();
-    let distinct = work.distinct.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let least_amount = Amount { distinct_tokens: distinct.total(), ..least.amount };
     // A question that follows a free answer is not among those that were noted.
     let is_cut = |tally: &Tally| (1..calls.least).contains(&tally.amount.calls);
     let is_fixed = calls.least == calls.most && !of_groups.iter().any(is_cut);
-    let most = if is_fixed {
-        Amount { answer_tokens: least.budgets, ..least_amount }
+    let (least, most) = if is_fixed {
+        (shortest, Amount { answer_tokens: reached.budgets, ..shortest })
     } else {
-        let calls = (units * calls.most).max(least.amount.calls);
-        Amount {
+        // The shortest answers need not lead to the fewest questions.
+        let (_, least) = work(rehearse_unanswered).counted(&mine)?;
+        let calls = (units * calls.most).max(reached.amount.calls);
+        let most = Amount {
             calls,
-            prompt_tokens: calls * least.longest_prompt,
+            prompt_tokens: calls * reached.longest_prompt,
             distinct_tokens: None,
-            answer_tokens: calls * least.largest_budget,
-        }
+            answer_tokens: calls * reached.largest_budget,
+        };
+        (least, most)
     };
     Ok(Plan {
         segments: mine.iter().map(|group| group.members.len()).sum(),
         groups: mine.len(),
         units,
-        least: least_amount,
+        least,
         most,
         is_fixed,
-        longest_prompt: least.longest_prompt,
-        longest_call: least.longest_call,
+        longest_prompt: reached.longest_prompt,
+        longest_call: reached.longest_call,
     })
 }
+
+/// The questions of a group.
+type Rehearse = fn(&Judge, &Panel, &[Segment]) -> Vec<Question>;
 
 /// Everything that counting needs.
 struct Work<'a, S: ?Sized> {
     panel: &'a Panel,
     judge: &'a Judge,
     segments: &'a S,
+    rehearse: Rehearse,
     distinct: Mutex<Distinct>,
 }
 
 impl<S: Segments + ?Sized> Work<'_, S> {
-    /// What each group surely asks, counted on all cores.
-    fn rehearsed(&self, groups: &[&Group]) -> Result<Vec<Tally>, Error> {
+    /// What each group asks, and all of them together.
+    fn counted(self, groups: &[&Group]) -> Result<(Vec<Tally>, Amount), Error> {
+        let of_groups = self.of_groups(groups)?;
+        let sum: Tally = of_groups.iter().sum();
+        let distinct = self.distinct.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((of_groups, Amount { distinct_tokens: distinct.total(), ..sum.amount }))
+    }
+
+    /// What each group asks, counted on all cores.
+    fn of_groups(&self, groups: &[&Group]) -> Result<Vec<Tally>, Error> {
         let next = AtomicUsize::new(0);
         let count = || {
             let mut tallies = Vec::new();
@@ -134,11 +148,13 @@ impl<S: Segments + ?Sized> Work<'_, S> {
     fn rehearse(&self, group: &Group) -> Result<Tally, Error> {
         let members = group.read(self.segments)?;
         let mut tally = Tally::default();
-        for question in rehearse(self.judge, &self.panel.wanting(&group.wanted), &members) {
+        for question in (self.rehearse)(self.judge, &self.panel.wanting(&group.wanted), &members) {
             let prompt = tally::prompt(self.panel, question.role, &question.chat)
                 .map_err(|reason| self.count_error(group, &reason))?;
             let shortest = question.shortest.as_deref();
             let answer = tally::answer(self.panel, question.role, shortest.unwrap_or_default());
+            // A budget may be too small for any answer.
+            let answer = answer.min(question.max_tokens);
             let given = Given::of(self.panel, &question);
             tally.add(prompt.tokens + given.tokens, answer, question.max_tokens);
             let mut distinct = self.distinct.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,6 +184,26 @@ impl Amount {
 }
 
 impl Plan {
+    /// What to expect of a run of which a trial was scaled to the whole: at least what it surely takes. Where questions
+    /// were asked again, or quote long answers, it can be more than `most`, which then rises to it.
+    pub fn expect(&mut self, scaled: Amount) -> Amount {
+        let Self { least, most, .. } = self;
+        if self.is_fixed {
+            let answer_tokens = scaled.answer_tokens.max(least.answer_tokens).min(most.answer_tokens);
+            return Amount { answer_tokens, ..*least };
+        }
+        let expected = Amount {
+            calls: scaled.calls.max(least.calls),
+            prompt_tokens: scaled.prompt_tokens.max(least.prompt_tokens),
+            distinct_tokens: scaled.distinct_tokens,
+            answer_tokens: scaled.answer_tokens.max(least.answer_tokens),
+        };
+        most.calls = most.calls.max(expected.calls);
+        most.prompt_tokens = most.prompt_tokens.max(expected.prompt_tokens);
+        most.answer_tokens = most.answer_tokens.max(expected.answer_tokens);
+        expected
+    }
+
     /// What holds of the whole run, as names and values.
     #[must_use]
     pub fn rows(&self) -> Vec<(&'static str, String)> {
@@ -214,8 +250,9 @@ impl Plan {
         }
         vec![
             "least: the calls that depend on no answer, with the shortest answers".into(),
-            "most: the method's limit of calls, each with the longest prompt and the largest answer budget of those \
-             calls; questions that quote earlier answers can be longer"
+            "most: the method's limit of calls, each with the longest prompt and the largest answer budget of those that \
+             the shortest answers lead to; questions that quote earlier answers can be longer, and those whose answers \
+             cannot be used are asked again"
                 .into(),
         ]
     }

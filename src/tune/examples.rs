@@ -42,7 +42,10 @@ pub struct Example {
     pub answer: String,
 }
 
-/// The units of these granularities. Segments that nobody rated are not units, and no part of one.
+/// The units of these granularities. A document is there with its rated segments, where it has any; segments that are not
+/// rated are no part of a unit.
+///
+/// Source: FSP, Appendix B.3. It counts documents with any rated segment; whether it shows the others is not said.
 #[must_use]
 pub fn units(documents: &[Document], granularities: &[Granularity], seed: u64) -> Vec<Unit> {
     let mut units = Vec::new();
@@ -55,8 +58,8 @@ pub fn units(documents: &[Document], granularities: &[Granularity], seed: u64) -
                 }
             }
             Granularity::Doc => {
-                let whole = documents.iter().filter(|document| is_whole(document));
-                units.extend(whole.map(|d| unit(*granularity, &[d], &d.segments.iter().collect::<Vec<_>>())));
+                let documents = documents.iter().filter(|document| is_rated(document));
+                units.extend(documents.map(|d| unit(*granularity, &[d], &rated(&[d]))));
             }
             Granularity::FiveDoc => units.extend(fives(documents, seed)),
         }
@@ -70,23 +73,26 @@ fn is_usable(rated: &Rated) -> bool {
         && !rated.segment.hypothesis.trim().is_empty()
 }
 
-fn is_whole(document: &Document) -> bool {
-    document.segments.iter().all(is_usable)
+fn is_rated(document: &Document) -> bool {
+    document.segments.iter().any(is_usable)
 }
 
-/// Whole documents of one system and pair, shuffled, five by five; a rest of fewer is left out.
+/// The rated segments of some documents.
+fn rated<'a>(documents: &[&'a Document]) -> Vec<&'a Rated> {
+    documents.iter().flat_map(|document| &document.segments).filter(|rated| is_usable(rated)).collect()
+}
+
+/// Documents of one pair by whichever systems, shuffled, five by five; a rest of fewer is left out.
 fn fives(documents: &[Document], seed: u64) -> Vec<Unit> {
-    let mut of_system: BTreeMap<(&str, &str), Vec<&Document>> = BTreeMap::new();
-    for document in documents.iter().filter(|document| is_whole(document)) {
-        of_system.entry((&document.pair, &document.system)).or_default().push(document);
+    let mut of_pair: BTreeMap<&str, Vec<&Document>> = BTreeMap::new();
+    for document in documents.iter().filter(|document| is_rated(document)) {
+        of_pair.entry(&document.pair).or_default().push(document);
     }
     let mut units = Vec::new();
-    for (stream, mut documents) in of_system.into_values().enumerate() {
+    for (stream, mut documents) in of_pair.into_values().enumerate() {
         draw::shuffle(seed, STREAM + stream as u64, &mut documents);
-        units.extend(documents.chunks_exact(DOCS).map(|five| {
-            let segments: Vec<&Rated> = five.iter().flat_map(|document| &document.segments).collect();
-            unit(Granularity::FiveDoc, five, &segments)
-        }));
+        let fives = documents.chunks_exact(DOCS);
+        units.extend(fives.map(|five| unit(Granularity::FiveDoc, five, &rated(five))));
     }
     units
 }
@@ -139,8 +145,10 @@ pub fn chat_line(example: &Example) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::segment::lang::parse_pair;
+    use crate::{segment::lang::parse_pair, tune::rated};
 
     fn documents() -> Vec<Document> {
         let (src_lang, tgt_lang) = parse_pair("en-de").unwrap();
@@ -176,13 +184,33 @@ mod tests {
     fn units_of_three_sizes() {
         use Granularity::{Doc, FiveDoc, Seg};
         let of = |granularity| units(&documents(), &[granularity], 3);
-        assert_eq!([of(Seg).len(), of(Doc).len(), of(FiveDoc).len()], [42, 20, 4]);
-        for five in of(FiveDoc) {
-            assert_eq!((five.segments.len(), five.docs.len()), (10, 5));
-            assert!(five.segments.iter().all(|segment| segment.system == five.segments[0].system));
-            assert!(!five.docs.contains(&"en-de/d0".to_owned()), "it has a segment that nobody rated");
-        }
-        assert_eq!(units(&documents(), &[Seg, Doc, FiveDoc], 3).len(), 66);
+        assert_eq!([of(Seg).len(), of(Doc).len(), of(FiveDoc).len()], [42, 22, 4]);
+        // The first document of each system has a segment that is not rated: it is there with the other one.
+        let sizes = |units: &[Unit]| units.iter().map(|unit| unit.segments.len()).collect::<Vec<_>>();
+        assert_eq!(sizes(&of(Doc)).iter().filter(|n| **n == 1).count(), 2);
+        let fives = of(FiveDoc);
+        assert!(fives.iter().all(|five| five.docs.len() == 5 && (8..=10).contains(&five.segments.len())));
+        let systems = |five: &Unit| five.segments.iter().map(|s| s.system.clone()).collect::<BTreeSet<_>>();
+        assert!(fives.iter().any(|five| systems(five).len() == 2), "fives are drawn across systems");
+        assert_eq!(units(&documents(), &[Seg, Doc, FiveDoc], 3).len(), 68);
         assert_ne!(of(FiveDoc), units(&documents(), &[FiveDoc], 4));
+    }
+
+    /// The examples of WMT 2023's en-de and zh-en that FSP's Appendix B.3 counts: 35,472, 6,530 and 1,305 with the 820
+    /// segments and 92 documents of he-en by 13 systems. Three of the 24,812 rated segments of these two pairs have a
+    /// score and no rating in the folder.
+    #[test]
+    fn the_examples_of_wmt23_are_those_of_the_paper() {
+        let Some(data) = tribunal_testing::published_data() else { return };
+        let pairs = ["en-de", "zh-en"].map(|pair| {
+            let (src, tgt) = parse_pair(pair).unwrap();
+            (pair.to_owned(), src, tgt)
+        });
+        let documents = rated::testset(&data.join("wmt23"), &pairs).unwrap();
+        let n = |granularity| units(&documents, &[granularity], 0).len();
+        let found = [Granularity::Seg, Granularity::Doc, Granularity::FiveDoc].map(n);
+        assert_eq!(found, [24_812 - 3, 5334, 1066]);
+        let with_hebrew = [found[0] + 3 + 820 * 13, found[1] + 92 * 13, found[2] + 92 * 13 / 5];
+        assert_eq!(with_hebrew, [35_472, 6530, 1305]);
     }
 }

@@ -11,7 +11,7 @@ use crate::segment::trained;
 /// What is held out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HoldOut {
-    /// About this share of the documents, drawn by their names and the seed.
+    /// About this share of the documents, drawn by their names and the seed; of 0, none.
     Share { share: f64, seed: u64 },
     /// These documents, `PAIR/DOC`.
     Named(BTreeSet<String>),
@@ -71,7 +71,9 @@ pub fn split(documents: Vec<Document>, by: &HoldOut) -> Result<Split, Error> {
             split.train.push(document);
         }
     }
-    let empty = [("train on", split.train.is_empty()), ("hold out", split.held_out.is_empty())];
+    let wants_none = matches!(by, HoldOut::Share { share, .. } if *share == 0.0);
+    let empty =
+        [("train on", split.train.is_empty()), ("hold out", split.held_out.is_empty() && !wants_none)];
     match empty.into_iter().find(|(_, is_empty)| *is_empty) {
         Some((what, _)) => Err(Error::Unsuitable(format!(
             "of {} documents none is left to {what}; hint: more documents, or another `--hold-out`",

@@ -286,3 +286,62 @@ fn the_papers_sets_are_built_from_its_data() {
         assert!(cells.contains(&expected), "{expected}: {cells}");
     }
 }
+
+/// RUBRIC-MQM's tables and figures that need no model, as a user calls them.
+#[test]
+fn what_a_set_holds_and_how_recorded_answers_correlate() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let cue = |id: usize, target: &str, category: &str, severity: &str| {
+        let cue = serde_json::json!({
+            "id": id, "source": "他走了。", "target": target, "error_span": "gone", "category": category,
+            "severity": severity, "source_lang": "zh", "target_lang": "en",
+        });
+        format!("{cue}\n")
+    };
+    let cues = cue(0, "He is <v>gone</v>.", "grammar", "minor")
+        + &cue(1, "He has <v>gone</v> now.", "no-error", "no-error");
+    std::fs::write(at("set.jsonl"), cues).unwrap();
+    let reviewed = |id: usize, points: &[usize], sqm: f64| {
+        let review: String = points.iter().map(|points| format!("\"x\" - grammar - {points}\n")).collect();
+        let row = serde_json::json!({"id": id, "review": review, "sqm": sqm, "mqm": -sqm, "gemba": 0.0});
+        format!("{row}\n")
+    };
+    let rows = reviewed(0, &[], 90.0) + &reviewed(1, &[30, 50], 60.0) + &reviewed(2, &[70], 80.0);
+    std::fs::write(at("review_a.jsonl"), rows).unwrap();
+    let answer = |id: usize, review: &str| format!("{}\n", serde_json::json!({"id": id, "review": review}));
+    let answers = answer(0, "\"gone\" - grammar - 30") + &answer(1, "\"gone\" - addition - 60");
+    std::fs::write(at("DR-100_set.jsonl"), answers).unwrap();
+    let said = |arguments: &[&str]| {
+        let words = ["tribunal", "promptcue"].into_iter().chain(arguments.iter().copied());
+        let mut text = Vec::new();
+        let parsed = cli::parse(words.map(str::to_owned)).unwrap();
+        parsed.run(cli::panel::panel, &mut text).map_err(|e| cli::explain(&e)).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    insta::assert_snapshot!(said(&["describe", "--gold", &at("set.jsonl")]), @"
+                        n  mean  least  most
+    ────────────────────────────────────────
+    source, characters  2  4.00      4     4
+    target, words       2  3.50      3     4
+    minor               1
+    no-error            1
+    grammar             1
+    no-error            1
+    ");
+    insta::assert_snapshot!(
+        said(&["correlate", "--answers", &at("review_a.jsonl"), "--plots", &at("plots")]),
+        @"
+    answers    score  n  Pearson  Spearman  Kendall     mean      min      25%      50%      75%      max  distinct
+    ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    review_a     sum  3    0.826     1.000    1.000  -50.000  -80.000  -70.000  -70.000    0.000    0.000         3
+    review_a    mean  3    0.404     0.500    0.333  -36.667  -70.000  -40.000  -40.000    0.000    0.000         3
+    review_a   GEMBA  3        -         -        -    0.000    0.000    0.000    0.000    0.000    0.000         1
+    review_a     MQM  3   -1.000    -1.000   -1.000  -76.667  -90.000  -80.000  -80.000  -60.000  -60.000         3
+    review_a  DA+SQM  3    1.000     1.000    1.000   76.667   60.000   80.000   80.000   90.000   90.000         3
+    "
+    );
+    assert!(std::fs::read_to_string(at("plots/review_a_sum.svg")).unwrap().starts_with("<svg"));
+    let scored = said(&["score", "--gold", &at("set.jsonl"), "--answers", &at("DR-100_set.jsonl")]);
+    assert!(scored.contains("category of cues without an error") && scored.contains("addition"), "{scored}");
+}

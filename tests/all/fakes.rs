@@ -2,6 +2,7 @@
 
 mod gguf;
 mod noise;
+mod shortest;
 mod small_run;
 mod tiny_judge;
 
@@ -10,6 +11,7 @@ pub use tribunal_testing::*;
 pub use self::{
     gguf::{gguf, gguf_of_heads},
     noise::{Babble, Collector, Noise, Within, tiny_engine},
+    shortest::WithShortest,
     small_run::{SmallRun, said},
     tiny_judge::{Numbers, TinyJudge, models, options, panel},
 };

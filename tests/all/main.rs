@@ -27,6 +27,7 @@ mod judges_wmt23;
 mod likelihood;
 mod meta_cli;
 mod meta_documents;
+mod meta_fsp;
 mod meta_standards;
 mod no_signal;
 mod probe;

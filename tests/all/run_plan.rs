@@ -1,15 +1,15 @@
 //! Dry runs held against the runs that they estimate.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use tribunal::{
-    judges::{Grouping, Judge, Panel, Role, Settings, method::Calls, registry},
+    judges::{Built, Granularity, Grouping, Judge, Panel, Preset, Role, Settings, method::Calls, registry},
     llm::Sampling,
-    run::{self, Outcome, Plan, RunConfig, Task, trial::Trial},
+    run::{self, Outcome, Plan, RunConfig, Task, plan::Amount, trial::Trial},
     segment::{Corpus, Segment},
 };
 
-use crate::fakes::{Cast, Chain, TinyJudge, Word, segments, tiny_engine};
+use crate::fakes::{Cast, Chain, TinyJudge, WithShortest, Word, bank, document, segments, tiny_engine};
 
 fn options(out: &Path) -> RunConfig {
     RunConfig { jobs: 2, seed: 3, ..RunConfig::new(out) }
@@ -75,7 +75,7 @@ fn what_depends_on_answers_is_asked_of_a_few_groups_that_the_run_keeps() {
     prompt tokens, shared ones once | 31 | -
     answer tokens | 0 | 720
     least: the calls that depend on no answer, with the shortest answers
-    most: the method's limit of calls, each with the longest prompt and the largest answer budget of those calls; questions that quote earlier answers can be longer
+    most: the method's limit of calls, each with the longest prompt and the largest answer budget of those that the shortest answers lead to; questions that quote earlier answers can be longer, and those whose answers cannot be used are asked again
     ");
 
     let more = trial(&panel(), &Chain::judge(), &input, tried.path(), Duration::from_hours(1));
@@ -106,4 +106,72 @@ fn agents_take_what_was_expected() {
     assert!(plan.least.calls < cost.calls && cost.calls <= plan.most.calls, "{plan:?} {cost:?}");
     assert_eq!(expected.calls, cost.calls);
     assert_eq!(plan.most.calls, 4 * judge.calls().most);
+}
+
+/// Scaled up from a trial, a run takes no less than it surely does and no more than its limit.
+fn expect_within(name: &str, panel: &Panel, judge: &Built, input: &[Segment]) -> (Plan, usize) {
+    let mut plan = plan(panel, judge.as_ref(), judge.calls(), input);
+    let limit = plan.most.calls;
+    let out = tempfile::tempdir().unwrap();
+    let scaled = trial(panel, judge.as_ref(), input, out.path(), Duration::ZERO).expected;
+    let expected = scaled.map_or(plan.least, |scaled| plan.expect(scaled));
+    let rows = |amount: Amount| [amount.calls, amount.prompt_tokens, amount.answer_tokens];
+    for ((least, expected), most) in rows(plan.least).into_iter().zip(rows(expected)).zip(rows(plan.most)) {
+        assert!(least <= expected && expected <= most, "{name}: {least} {expected} {most}");
+    }
+    let cost = run(panel, judge.as_ref(), input, out.path()).summary.cost;
+    let of_stage = |stage: &BTreeMap<String, usize>| stage.get("unusable").copied().unwrap_or(0);
+    let again: usize = cost.outcomes.values().map(of_stage).sum();
+    assert!(plan.least.calls <= cost.calls, "{name}: {} {}", plan.least.calls, cost.calls);
+    assert!(cost.calls - again <= limit, "{name}: {} less {again} of {limit}", cost.calls);
+    (plan, cost.calls)
+}
+
+/// Every method in every preset, answered by random weights.
+#[test]
+fn what_is_expected_lies_between_least_and_most() {
+    let engine = Arc::new(tiny_engine("qwen2", 64, 16384));
+    let rated = tempfile::NamedTempFile::new().unwrap();
+    let line = r#"{"source_lang":"A","source":"s","target_lang":"B","target":"t","errors":[]}"#;
+    std::fs::write(rated.path(), [line; 5].join("\n")).unwrap();
+    let published = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/m_mad/code");
+    for method in registry::METHODS.iter().filter(|method| method.name != "probe") {
+        for preset in method.presets.iter().copied() {
+            let settings = Settings {
+                preset,
+                granularity: method.granularities.iter().copied().find(|g| *g == Granularity::Seg),
+                shots: (method.name == "gmicl").then(|| rated.path().to_owned()),
+                prompts: (method.name == "m-mad" && preset == Preset::Code).then(|| published.into()),
+                max_tokens: Some(120),
+                ..Settings::default()
+            };
+            let request = match (method.name, preset) {
+                ("himate", Preset::Paper) => "himate:threshold=0.9",
+                ("thinking", _) => "thinking:budget=8",
+                ("rate", _) => "rate:rounds=2",
+                ("m-mad", Preset::Strict) => "m-mad:rounds=1",
+                (name, _) => name,
+            };
+            let judge = registry::build(request, &settings).unwrap();
+            let panel = Panel::new(engine.clone(), Sampling { seed: 5, ..Sampling::default() });
+            expect_within(&format!("{request}, {preset}"), &panel, &judge, &[bank(), document().remove(1)]);
+        }
+    }
+}
+
+/// RATE's shortest answers lead through more rounds than answers that are sure of a score.
+#[test]
+fn rate_takes_no_less_than_its_least() {
+    let evaluate = r#"{"thought": "", "tool_call": {"name": "general_evaluation_agent", "arguments": {"specific_instruction": ""}}}"#;
+    let finish = r#"{"thought": "", "tool_call": {"name": "finish_evaluation", "arguments": {"final_score": 4, "final_rationale": ""}}}"#;
+    let sure = r#"{"score": 4, "confidence": 1.0, "rationale": "", "error_spans": [], "suspected_knowledge_gaps": []}"#;
+    let cast = Cast::new()
+        .on(&["\"rationale\": \"\""], &[finish])
+        .on(&["finish_evaluation"], &[evaluate])
+        .on(&[""], &[sure]);
+    let panel = Panel::new(Arc::new(WithShortest(cast)), Sampling::default());
+    let judge = registry::build("rate", &Settings::default()).unwrap();
+    let input: Vec<Segment> = segments().into_iter().filter(|s| s.system == "zeta").take(4).collect();
+    let (plan, calls) = expect_within("rate", &panel, &judge, &input);
+    assert_eq!((plan.least.calls, calls, plan.most.calls), (4, 12, 4 * 31));
 }

@@ -62,3 +62,28 @@ fn examples_are_written_apart_from_what_they_are_tested_on() {
     assert_eq!(small.read("again/train.jsonl").lines().count(), 5);
     assert_eq!(small.read("again/held_out.jsonl"), held_out);
 }
+
+#[test]
+fn nothing_need_be_held_out() {
+    let small = SmallRun::new(2);
+    rated(&small);
+    let all = [
+        "tune",
+        "export",
+        "--input",
+        "rated.jsonl",
+        "--out",
+        "all",
+        "--granularity",
+        "seg",
+        "--hold-out",
+        "0",
+    ];
+    let (code, text) = said(small.tribunal(&all));
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(small.read("all/train.jsonl").lines().count(), 120);
+    assert_eq!(
+        (small.read("all/held_out.jsonl"), small.read("all/held_out.txt")),
+        (String::new(), String::new())
+    );
+}

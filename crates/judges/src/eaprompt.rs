@@ -166,7 +166,14 @@ impl Judging for EaPrompt {
 
 impl From<EaPrompt> for Judge {
     fn from(judge: EaPrompt) -> Self {
-        Self::new(Materials::of(&judge.prompts).with("shots", judge.examples.to_string()), judge)
+        let calls = match (judge.counting, judge.preset) {
+            (Counting::Listed | Counting::Within, _) => Calls::exactly(1),
+            // What the first answer says is counted whatever it is.
+            (Counting::Asked, Preset::Code) => Calls::exactly(2),
+            (Counting::Asked, Preset::Paper | Preset::Strict) => Calls::up_to(2),
+        };
+        let materials = Materials::of(&judge.prompts).with("shots", judge.examples.to_string());
+        Self { calls: Some(calls), ..Self::new(materials, judge) }
     }
 }
 

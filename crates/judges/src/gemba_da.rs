@@ -101,7 +101,20 @@ impl Judging for GembaDa {
 
 impl From<GembaDa> for Judge {
     fn from(judge: GembaDa) -> Self {
-        Self::new(Materials::of(&judge.prompts), judge)
+        let calls = scale_calls(judge.preset, judge.expected, judge.max_tokens);
+        Self { calls: Some(calls), ..Self::new(Materials::of(&judge.prompts), judge) }
+    }
+}
+
+/// The calls of a question for one number: the program asks again where it finds none, and a distribution is scored in
+/// a call of its own.
+pub(super) fn scale_calls(preset: Preset, is_expected: bool, max_tokens: Option<usize>) -> Calls {
+    match preset {
+        Preset::Code => {
+            let most = Room::budgeted(max_tokens).most_calls() + usize::from(gemba_api::HOTTER);
+            Calls { most, ..Calls::exactly(1) }
+        }
+        Preset::Paper | Preset::Strict => Calls::up_to(if is_expected { 2 } else { 1 }),
     }
 }
 

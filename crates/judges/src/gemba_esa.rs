@@ -115,7 +115,16 @@ impl Judging for GembaEsa {
 
 impl From<GembaEsa> for Judge {
     fn from(judge: GembaEsa) -> Self {
-        Self::new(Materials::of(&judge.prompts), judge)
+        let calls = match judge.preset {
+            // Errors in any words will do; a score must be a number.
+            Preset::Code => {
+                let room = Room::free(judge.max_tokens);
+                let most = 2 * room.most_calls() + usize::from(gemba_api::HOTTER);
+                Calls { most, ..Calls::exactly(2) }
+            }
+            Preset::Paper | Preset::Strict => Calls::up_to(if judge.expected { 3 } else { 2 }),
+        };
+        Self { calls: Some(calls), ..Self::new(Materials::of(&judge.prompts), judge) }
     }
 }
 

@@ -147,7 +147,13 @@ impl From<GembaMqm> for Judge {
         Self {
             grouping: granularity.grouping(),
             unit: granularity.unit(),
-            calls: (scoring == Scoring::ExpectedQuality).then(|| scoring.calls()),
+            calls: Some(match judge.preset {
+                Preset::Code => {
+                    let most = Room::budgeted(judge.max_tokens).most_calls();
+                    Calls { most, ..Calls::exactly(1) }
+                }
+                Preset::Paper | Preset::Strict => scoring.calls(),
+            }),
             ..Self::new(Materials::of(&judge.prompts), judge)
         }
     }

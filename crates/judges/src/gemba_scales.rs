@@ -25,7 +25,7 @@ use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
     code::gemba_api::{self, Room},
     expected,
-    gemba_da::{Query, read_number},
+    gemba_da::{Query, read_number, scale_calls},
     in_parallel,
     method::Calls,
     prompt::{File, Prompts},
@@ -149,7 +149,8 @@ impl Judging for GembaScale {
 
 impl From<GembaScale> for Judge {
     fn from(judge: GembaScale) -> Self {
-        Self::new(Materials::of(&judge.prompts), judge)
+        let calls = scale_calls(judge.preset, judge.expected, judge.max_tokens);
+        Self { calls: Some(calls), ..Self::new(Materials::of(&judge.prompts), judge) }
     }
 }
 

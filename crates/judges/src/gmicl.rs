@@ -6,7 +6,9 @@
 //! - No code is published; there is no preset `code`.
 //! - Examples. Paper: five of its own collection of WMT 2023 at the same granularity, at random. Ours: five by
 //!   the run's seed from `--shots`, a test set in mt-metrics-eval's layout with MQM ratings, or a JSONL file of
-//!   rated segments; the same five for every prompt of a run. Their neutral errors are left out; categories that
+//!   rated segments; the same five for every prompt of a run. Documents are those with any rated segment, and five
+//!   are drawn from all systems of a pair, as the paper's numbers of examples say. Whether it shows segments that are
+//!   not rated, it does not say; ours leave them out. Their neutral errors are left out; categories that
 //!   the prompt does not know are `other`. The signature has their hash.
 //!   Examples from documents under judgement are refused (`overlap=allow` lets them through): the paper does not
 //!   say that it kept them apart.

@@ -77,7 +77,7 @@ mod reading;
 pub use method::{Method, Role, Stage, Step};
 pub use panel::{
     Call, Panel, Retry, Wanted, in_parallel,
-    rehearsal::{Question, Rehearsal, rehearse},
+    rehearsal::{Question, Rehearsal, rehearse, rehearse_unanswered},
 };
 pub use registry::Built;
 pub use setup::{Granularity, Preset, Programs, Settings};

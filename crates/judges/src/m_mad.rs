@@ -219,7 +219,7 @@ impl From<MMad> for Judge {
         if let Start::Gemba(gemba) = &judge.start {
             materials.prompts = format!("{}+{}", materials.prompts, gemba.prompts_hash());
         }
-        Self::new(materials, judge)
+        Self { calls: Some(judge.calls()), ..Self::new(materials, judge) }
     }
 }
 
@@ -255,6 +255,19 @@ impl MMad {
             judge.render_query(&COUPLED, Pair::sample()).map_err(setup::Error::from_prompt)?;
         }
         Ok(judge)
+    }
+
+    /// Nothing is disputed; one dimension is; all are, in every round.
+    fn calls(&self) -> Calls {
+        let first = if matches!(self.start, Start::Agents(_)) { DIMENSIONS.len() } else { 1 };
+        let last = usize::from(self.has_judge);
+        let debate = |calls: fn(Rules) -> usize| self.rules.map_or(0, calls);
+        Calls {
+            // Without an annotation only `paper` asks the final judge.
+            least: first + if self.is_strict() { 0 } else { last },
+            typical: first + debate(Rules::shortest) + last,
+            most: first + first * debate(Rules::longest) + last,
+        }
     }
 
     /// The three stages.

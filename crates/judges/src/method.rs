@@ -61,7 +61,8 @@ impl Method {
 /// Makes a judge as it was asked for.
 pub(super) type Build = fn(&Settings, &Options) -> Result<Judge, setup::Error>;
 
-/// Model calls for one unit of judgement.
+/// Model calls for one unit of judgement. A question that is asked again because its answer cannot be used counts once,
+/// except where the published program itself asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Calls {
     pub least: usize,
@@ -74,6 +75,12 @@ impl Calls {
     #[must_use]
     pub const fn exactly(n: usize) -> Self {
         Self { least: n, typical: n, most: n }
+    }
+
+    /// One question after the other, this many, as long as each answer can be used.
+    #[must_use]
+    pub const fn up_to(n: usize) -> Self {
+        Self { least: 1, typical: n, most: n }
     }
 }
 

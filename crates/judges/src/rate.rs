@@ -185,6 +185,7 @@ impl From<Rate> for Judge {
         };
         Self {
             grouping: if judge.shares_memory { Grouping::Source } else { Grouping::Segment },
+            calls: Some(judge.calls()),
             ..Self::new(materials, judge)
         }
     }
@@ -227,6 +228,21 @@ impl Rate {
         };
         judge.system().map_err(setup::Error::from_prompt)?;
         Ok(judge)
+    }
+
+    /// The end at the first chance; one evaluation before it; all rounds, each with the agent that takes most calls, and
+    /// the forced end.
+    fn calls(&self) -> Calls {
+        let evaluation = 1 + usize::from(self.expected);
+        // A search is two calls, its queries and its summary; so is a comparison, one in each order.
+        let longest = if self.team.search || self.team.comparison { 2 } else { evaluation };
+        let judged = evaluation + 2;
+        Calls {
+            // `strict` finishes only what was evaluated; the others may finish at once.
+            least: if self.is_strict() { judged } else { 1 },
+            typical: judged,
+            most: self.rounds * (1 + longest) + 1,
+        }
     }
 
     /// In which order translations of a source are judged where the later ones remember the earlier: that of the

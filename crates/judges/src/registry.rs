@@ -338,6 +338,55 @@ mod tests {
     }
 
     #[test]
+    fn calls_follow_options_and_presets() {
+        let calls = |request: &str, preset: Preset| {
+            let prompts = (request.starts_with("m-mad") && preset == Preset::Code).then(|| PUBLISHED.into());
+            let settings = Settings { preset, prompts, ..Settings::default() };
+            let Calls { least, typical, most } = build(request, &settings).unwrap().calls();
+            assert!(least <= typical && typical <= most, "{request}: {least} {typical} {most}");
+            [least, most]
+        };
+        use Preset::{Code, Paper, Strict};
+        for (request, preset, expected) in [
+            ("m-mad", Strict, [4, 41]),
+            ("m-mad:rounds=10", Strict, [4, 125]),
+            ("m-mad:rounds=1", Paper, [5, 17]),
+            ("m-mad:rounds=10", Code, [4, 125]),
+            ("m-mad:skip=stage2", Code, [5, 14]),
+            ("m-mad:skip=stage2", Strict, [4, 5]),
+            ("m-mad:skip=stage3", Strict, [4, 40]),
+            ("m-mad:skip=stage1,rounds=5", Strict, [1, 17]),
+            ("m-mad:start=gemba-mqm", Strict, [1, 11]),
+            ("m-mad:strategy=deliberation", Strict, [4, 33]),
+            ("m-mad:strategy=interactive-review", Strict, [4, 41]),
+            ("m-mad:strategy=consultancy-review", Strict, [4, 37]),
+            ("rate", Strict, [3, 31]),
+            ("rate", Paper, [1, 31]),
+            ("rate:rounds=3", Code, [1, 10]),
+            ("rate:rounds=3,skip=both", Strict, [3, 7]),
+            ("rate:rounds=3,skip=both,expected=on", Strict, [4, 10]),
+            ("himate", Strict, [19, 133]),
+            ("himate:threshold=0.9", Paper, [19, 133]),
+            ("himate:stages=se+sr", Strict, [19, 76]),
+            ("himate:stages=se", Strict, [19, 19]),
+            ("himate:stages=sa", Strict, [1, 1]),
+            ("gemba-mqm", Strict, [1, 1]),
+            ("gemba-mqm", Code, [1, 6]),
+            ("gemba-da", Strict, [1, 1]),
+            ("gemba-sqm:score=expected", Strict, [1, 2]),
+            ("gemba-stars", Code, [1, 16]),
+            ("gemba-esa", Strict, [1, 2]),
+            ("gemba-esa:score=expected", Strict, [1, 3]),
+            ("gemba-esa", Code, [2, 12]),
+            ("eaprompt", Strict, [1, 2]),
+            ("eaprompt:steps=1", Paper, [1, 1]),
+            ("fsp:score=expected-da", Strict, [1, 2]),
+        ] {
+            assert_eq!(calls(request, preset), expected, "{request}, {preset}");
+        }
+    }
+
+    #[test]
     fn spellings_of_names() {
         assert_eq!(find("GEMBA_MQM").unwrap().name, "gemba-mqm");
         assert!(build("gemba_mqm:form=json, shots=0,da=on", &Settings::default()).is_ok());

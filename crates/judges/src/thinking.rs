@@ -3,8 +3,9 @@
 //! scores no thought: thoughts are kept in `calls.jsonl` alone.
 //!
 //! Differs:
-//! - `ThinMQM`'s template is printed in no paper at hand: RATE's appendix names the model (ThinMQM-32B), "the official
-//!   prompt template" and the sampling. The prompt is ours, and there is no preset `paper`.
+//! - `ThinMQM`'s template is printed in no paper at hand: RATE's appendix names the model (ThinMQM-32B), the sampling,
+//!   and for the template github.com/NLP2CT/ThinMQM, which was not read. The prompt is ours, and there are no presets
+//!   `paper` and `code`.
 //! - Sampling. RATE: temperature 0.6, top-p 0.95. Ours the same by default, for thought and answer, with the
 //!   run's seed: the same seed gives the same verdict.
 //! - Budget. `ThinMQM` trains its models to think about 35 times less; any model is held to `budget` tokens here:

@@ -12,7 +12,7 @@ use super::align::{Aligned, AlignedSystems};
 use super::average::{Coefficient, Grouping, pearson_of_differences};
 use super::correlation::{Undefined, pearson_value};
 use super::direction::Direction;
-use super::significance::permutation::{PairCells, perm_both, standardised};
+use super::significance::permutation::{PairCells, perm_both};
 use super::significance::ranks::best_first;
 use super::significance::swapped::{RankCoefficient, perm_both_ranks};
 use super::significance::{Comparison, Resampling};
@@ -166,7 +166,9 @@ impl Sides<'_> {
         })
     }
 
-    /// System scores of all the task's pairs, standardised pair by pair, swapped system by system.
+    /// System scores of all the task's pairs behind each other, standardised as one vector, swapped system by system.
+    ///
+    /// Source: mt-metrics-eval `CompareMetricsWithGlobalAccuracy`.
     fn compare_systems(&self) -> Result<Option<Comparison>, Error> {
         let mut gold: Vec<Vec<f64>> = Vec::new();
         let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -177,12 +179,11 @@ impl Sides<'_> {
             let a = direction.system_scores(a, self.task.humans)?;
             let b = direction.system_scores(b, self.task.humans)?;
             let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
-            first.extend(standardised(&a.metric));
-            second.extend(standardised(&b.metric));
+            first.extend(&a.metric);
+            second.extend(&b.metric);
             gold.push(a.gold);
         }
         let statistic = |scores: &[f64]| system_statistic(self.task.statistic, &gold, scores);
-        // Already standardised by pair; doing it again over all pairs only scales both alike.
         Ok(perm_both(&first, &second, self.resampling, statistic))
     }
 

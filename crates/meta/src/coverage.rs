@@ -18,6 +18,9 @@ pub enum CoveragePolicy {
     Common,
     /// Those that it scored itself.
     Each,
+    /// Those that it scored itself; its system scores are over all of them, rated or not, and are compared with the
+    /// raters' own system scores.
+    Official,
 }
 
 /// How much of what the raters scored all metrics scored.

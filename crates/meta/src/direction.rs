@@ -31,6 +31,7 @@ pub struct Direction {
     pub other_references: Vec<String>,
     /// What all metrics are compared on.
     pub common: Common,
+    pub coverage: CoveragePolicy,
     /// How segment scores of the raters become those of the documents that a judge saw as one text.
     pub joining: Joining,
     /// The human scores that are compared.
@@ -59,19 +60,21 @@ impl Direction {
             metrics = metrics.into_iter().map(|metric| metric.filled_with_lowest(&gold)).collect();
         }
         let (mut common, mut compared) = (Common::default(), gold.clone());
-        if selection.coverage == CoveragePolicy::Common {
-            let systems = machine.union(&with_humans).cloned().collect();
-            (common, compared) = Common::of(&gold, &metrics, &systems);
-            check_common(&testset, &common)?;
-        } else {
-            metrics = metrics.into_iter().map(Scores::each_on_its_own).collect();
+        match selection.coverage {
+            CoveragePolicy::Common => {
+                let systems = machine.union(&with_humans).cloned().collect();
+                (common, compared) = Common::of(&gold, &metrics, &systems);
+                check_common(&testset, &common)?;
+            }
+            CoveragePolicy::Each => metrics = metrics.into_iter().map(Scores::each_on_its_own).collect(),
+            CoveragePolicy::Official => {}
         }
         let whole = common.is_partial().then(|| common.on_whole_segments(&compared));
         for baseline in &selection.lexical {
             metrics.push(baseline.scores(&testset, rules.reference.as_deref(), whole.as_ref())?);
         }
         metrics.sort_by(|a, b| a.name.cmp(&b.name));
-        let joining = selection.joining;
+        let (joining, coverage) = (selection.joining, selection.coverage);
         Ok(Self {
             testset,
             gold,
@@ -81,6 +84,7 @@ impl Direction {
             rules,
             other_references,
             common,
+            coverage,
             joining,
             compared,
         })
@@ -109,13 +113,26 @@ impl Direction {
     /// System scores side by side, of both sides over the same units: of a judge of documents over the documents that
     /// lie wholly within the segments that are left for every system, of other metrics over those segments, where not
     /// all are left. `None` for a metric that has only system scores where not all are left. Where each metric stands
-    /// on its own, a judge of documents is compared over the documents that it judged of each system.
+    /// on its own, a judge of documents is compared over the documents that it judged of each system. Under
+    /// [`CoveragePolicy::Official`] both sides are as they are given.
     ///
     /// # Errors
-    /// As [`AlignedSystems::new`].
+    /// As [`AlignedSystems::new`], and a run in which no segment or document has a verdict for every system.
     pub fn system_scores(&self, metric: &Scores, humans: bool) -> Result<Option<AlignedSystems>, Error> {
         let as_given = || AlignedSystems::new(&self.compared, metric, self.systems(humans)).map(Some);
         if metric.system_origin == SystemScoreOrigin::Corpus {
+            return as_given();
+        }
+        if self.coverage == CoveragePolicy::Official {
+            if metric.n_left_out.is_some() && metric.systems.values().all(Option::is_none) {
+                let what = if metric.units.is_some() { "document" } else { "segment" };
+                return Err(Error::Unsuitable(format!(
+                    "no {what} of `{}` has a verdict of `{}` for every system; hint: --coverage each takes each \
+                     system's own",
+                    self.lp(),
+                    metric.name
+                )));
+            }
             return as_given();
         }
         let scores = self.segments(metric, humans)?;
@@ -137,6 +154,9 @@ impl Direction {
     #[must_use]
     pub fn documents(&self, metric: &Scores) -> Option<(usize, usize)> {
         let units = metric.units.as_ref()?;
+        if self.coverage == CoveragePolicy::Official {
+            return Some((units.units.len() - metric.n_left_out.unwrap_or(0), units.units.len()));
+        }
         let whole = self.common.whole_segments(self.testset.n_segments());
         Some((units.within(&whole).len(), units.units.len()))
     }

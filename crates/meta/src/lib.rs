@@ -52,7 +52,9 @@ pub mod spans;
 pub mod latent;
 
 pub mod annotators;
+pub mod contents;
 pub mod distribution;
+pub mod lengths;
 
 pub mod coverage;
 pub mod selection;

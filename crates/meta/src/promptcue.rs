@@ -5,6 +5,7 @@
 
 pub mod answers;
 pub mod build;
+pub mod describe;
 pub mod gold;
 pub mod labels;
 pub mod perturb;

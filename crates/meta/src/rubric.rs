@@ -54,6 +54,24 @@ pub fn score(review: &str, pooling: Pooling) -> f64 {
     }
 }
 
+/// Scores of the same segments by their names: RUBRIC-MQM's, from the answers, and those recorded beside them; the last
+/// one is the human score that the others are held against.
+///
+/// Direction: higher is better.
+#[must_use]
+pub fn columns(rows: &[Reviewed]) -> [(&'static str, Vec<f64>); 5] {
+    // Not -0, which would print.
+    let of = |score: &dyn Fn(&Reviewed) -> f64| rows.iter().map(|row| 0.0 + score(row)).collect();
+    let review = |row: &Reviewed, pooling| score(row.review.as_deref().unwrap_or_default(), pooling);
+    [
+        ("sum", of(&|row| review(row, Pooling::Sum))),
+        ("mean", of(&|row| review(row, Pooling::Mean))),
+        ("GEMBA", of(&|row| row.gemba)),
+        ("MQM", of(&|row| row.mqm)),
+        ("DA+SQM", of(&|row| row.sqm)),
+    ]
+}
+
 /// Reads recorded answers.
 ///
 /// # Errors

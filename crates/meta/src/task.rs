@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::Error;
 use super::average::{Coefficient, Grouping};
+use super::coverage::CoveragePolicy;
 use super::statistic::Statistic;
 
 /// One statistic over one language pair, or pooled over several.
@@ -30,6 +31,8 @@ pub struct TaskSet {
     pub beside: Vec<Task>,
     /// Where the set and its weights come from.
     pub source: &'static str,
+    /// Which translations a metric is judged by, unless something else is asked for.
+    pub coverage: CoveragePolicy,
 }
 
 const SEGMENT_PEARSON: Statistic = Statistic::Segment(Coefficient::Pearson, Grouping::None);
@@ -82,7 +85,14 @@ impl TaskSet {
     #[must_use]
     pub fn from_statistics(statistics: &[Statistic], pairs: &[String]) -> Self {
         let beside = pairs.iter().flat_map(|lp| statistics.iter().map(|s| task(lp, *s))).collect();
-        Self { name: "statistics".into(), tasks: Vec::new(), mapped: false, beside, source: "" }
+        Self {
+            name: "statistics".into(),
+            tasks: Vec::new(),
+            mapped: false,
+            beside,
+            source: "",
+            coverage: CoveragePolicy::Common,
+        }
     }
 
     /// What is shown for each pair unless something is asked for.
@@ -125,6 +135,7 @@ fn wmt23() -> TaskSet {
         mapped: true,
         beside: Vec::new(),
         source: "mt-metrics-eval tasks.py",
+        coverage: CoveragePolicy::Common,
     }
 }
 
@@ -138,6 +149,7 @@ fn wmt24() -> TaskSet {
         mapped: true,
         beside: Vec::new(),
         source: "mt-metrics-eval tasks.py",
+        coverage: CoveragePolicy::Common,
     }
 }
 
@@ -158,13 +170,21 @@ fn mmad(pairs: &[String]) -> TaskSet {
         tasks
             .extend([Statistic::SystemPearson, ACC_EQ, SEGMENT_PEARSON].map(|statistic| task(lp, statistic)));
     }
-    TaskSet { name: "mmad".into(), tasks, mapped: true, beside, source: "M-MAD, Table 2" }
+    TaskSet {
+        name: "mmad".into(),
+        tasks,
+        mapped: true,
+        beside,
+        source: "M-MAD, Table 2",
+        coverage: CoveragePolicy::Common,
+    }
 }
 
 /// RATE's Meta: the plain mean of six statistics per direction. Their program (`meta_eval/metaeval.py`) gives
 /// mt-metrics-eval the number of scores as the number of systems, so that its acc-t is not grouped by item: one group
 /// has all translations of all sources. Beside it stand acc-t by item, as everyone else has it and as in RATE's own
-/// Table 5, and soft pairwise accuracy.
+/// Table 5, and soft pairwise accuracy. The paper's Table 7 is no soft pairwise accuracy: see
+/// `tests::table_7_of_rate_is_accuracy_by_another_name`.
 fn rate(pairs: &[String]) -> TaskSet {
     let statistics = [
         Statistic::Accuracy,
@@ -180,13 +200,15 @@ fn rate(pairs: &[String]) -> TaskSet {
         tasks: pairs.iter().flat_map(|lp| statistics.map(|statistic| task(lp, statistic))).collect(),
         mapped: false,
         beside: pairs.iter().flat_map(|lp| beside.map(|statistic| task(lp, statistic))).collect(),
-        source: "RATE, Tables 3, 5 and 7",
+        source: "RATE, Tables 3 and 5",
+        coverage: CoveragePolicy::Common,
     }
 }
 
 /// FSP's system ranking accuracy: the mean of each direction's, not pooled over pairs of systems. It needs system
-/// scores alone, so judges of segments, of documents and of groups of documents stand in one table. The paper uses
-/// the scripts of WMT24, which count the human translation of en-de that is not the reference as a system.
+/// scores alone, so judges of segments, of documents and of groups of documents stand in one table: each over all that
+/// it judged, rated or not, against the raters' own system scores. The paper uses the scripts of WMT24, which count the
+/// human translation of en-de that is not the reference as a system.
 fn fsp(pairs: &[String]) -> TaskSet {
     let accuracy = |lp: &String| Task { humans: lp == "en-de", ..task(lp, Statistic::Accuracy) };
     TaskSet {
@@ -195,12 +217,14 @@ fn fsp(pairs: &[String]) -> TaskSet {
         mapped: false,
         beside: Vec::new(),
         source: "FSP, Table 3 and Figures 4 and 7",
+        coverage: CoveragePolicy::Official,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{align::Aligned, spa::soft_pairwise_accuracy};
 
     #[test]
     fn weights_of_the_shared_tasks() {
@@ -209,6 +233,27 @@ mod tests {
         assert_eq!(weight("wmt23"), 12.0);
         assert_eq!(weight("wmt24"), 6.0);
         assert!(TaskSet::named("wmt99", &[]).is_err());
+    }
+
+    /// What RATE's Table 7 prints is 1 - .475 D / 45, D the pairs of ten systems in another order than the raters':
+    /// soft pairwise accuracy over one score for each system. Of the 1000 sign vectors, 525 begin with +1, so a system
+    /// is better than a worse one with p = .525 and worse than a better one with p = 1.
+    #[test]
+    fn table_7_of_rate_is_accuracy_by_another_name() {
+        let systems = |scores: Vec<f64>| Aligned {
+            systems: (0..scores.len()).map(|idx| format!("s{idx}")).collect(),
+            n_segments: 1,
+            gold: (0..scores.len()).map(|idx| Some(idx as f64)).collect(),
+            metric: scores.into_iter().map(Some).collect(),
+        };
+        // As many neighbours are exchanged as RATE (zh-en), GEMBA-DA (en-zh) and RATE (en-zh) have pairs in another order.
+        for (exchanged, printed) in [(0, 100.0), (4, 95.8), (5, 94.7)] {
+            let mut scores: Vec<f64> = (0..10).map(f64::from).collect();
+            (0..exchanged).for_each(|pair| scores.swap(2 * pair, 2 * pair + 1));
+            let soft = soft_pairwise_accuracy(&systems(scores)).unwrap().value;
+            assert!((100.0 * soft - printed).abs() < 0.06, "{exchanged}: {soft}");
+            assert!((soft - (1.0 - 0.475 * exchanged as f64 / 45.0)).abs() < 1e-6);
+        }
     }
 
     #[test]

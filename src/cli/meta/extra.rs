@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::Args;
+use super::{Args, answers::Answers};
 use crate::cli::raters;
 use crate::files;
 use crate::meta::align::Aligned;
 use crate::meta::annotators::{self, RaterPair};
 use crate::meta::average::Grouping;
+use crate::meta::contents::Contents;
 use crate::meta::correlation::Undefined;
 use crate::meta::direction::Direction;
 use crate::meta::distribution::{Bins, ErrorShares, Summary, bins, error_shares, summary};
@@ -44,6 +45,10 @@ pub enum Part {
     Distributions,
     /// Agreement of the human raters with each other
     Annotators,
+    /// What the test set holds and how much of it is rated: segments, documents, systems, translations, by domain
+    Testset,
+    /// How long the answers of run folders are, and how many errors they name a second
+    Answers,
 }
 
 /// The optional parts.
@@ -94,6 +99,10 @@ pub struct Extras {
     pub errors: Vec<Of<ErrorShares>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotators: Option<Vec<Of<RaterPair>>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub testset: Vec<Of<Contents>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Answers>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Of<SpanReport>>,
     /// The same on the slices of `--by`; none where no verdict covers a rated segment.
@@ -180,12 +189,19 @@ pub fn compute(args: &Args, directions: &[Direction], result: &SetResult) -> Res
         if wants(Part::Annotators) {
             extras.annotators.get_or_insert_default().extend(raters(args, direction)?);
         }
+        if wants(Part::Testset) {
+            let rows = Contents::of(&direction.testset, &direction.gold)?;
+            extras.testset.extend(rows.into_iter().map(|row| of(direction, &args.gold, row)));
+        }
         spans(args, direction, &mut extras)?;
         extras.latent.extend(latent_weights(args, direction)?);
     }
     let reports: Vec<&SpanReport> = extras.spans.iter().map(|of| &of.found).collect();
     if directions.len() > 1 {
         extras.span_means = means(&reports);
+    }
+    if wants(Part::Answers) {
+        extras.answers = Answers::of(runs(args)?)?;
     }
     if let Some(dir) = &args.extra.plots {
         extras.plots = plots(dir, directions, result)?;

@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use super::Args;
+use super::answers::Answers;
 use super::extra::{Extras, Of, Sliced, SlicedSpans};
 use crate::cli::table::Table;
 use crate::meta::annotators::RaterPair;
+use crate::meta::contents::Contents;
 use crate::meta::distribution::{Bins, ErrorShares};
 use crate::meta::fit::FitReport;
+use crate::meta::lengths::Lengths;
 use crate::meta::significance::williams::Compared;
 use crate::meta::spans::PrecisionRecall;
 use crate::meta::spans::counts::Definition;
@@ -74,6 +77,13 @@ fn tables(extras: &Extras, shown: &[Definition], number: &dyn Fn(f64) -> String)
         Some(pairs) => tables.push(("agreement of the human raters".into(), raters(pairs, number))),
         None => {}
     }
+    if !extras.testset.is_empty() {
+        tables.push(("what the test set holds, and what is rated of it".into(), contents(&extras.testset)));
+    }
+    if !extras.answers.is_empty() {
+        let title = "answers of runs: tokens of all answers about a unit, error spans, and wall-clock time";
+        tables.push((title.into(), answers(&extras.answers, number)));
+    }
     if !extras.latent.is_empty() {
         tables.push(("what a major error should cost (a minor one costs 1)".into(), latent(extras, number)));
     }
@@ -89,6 +99,78 @@ fn tables(extras: &Extras, shown: &[Definition], number: &dyn Fn(f64) -> String)
         tables.push((title.into(), span_means(&extras.span_means, shown, number)));
     }
     tables
+}
+
+fn contents(rows: &[Of<Contents>]) -> Table {
+    let mut table = Table::new();
+    table.head([
+        "pair",
+        "domain",
+        "segments",
+        "documents",
+        "systems",
+        "translations",
+        "documents of systems",
+        "fives of systems",
+        "rated segments",
+        "rated translations",
+        "rated documents",
+        "rated fives",
+    ]);
+    for of in rows {
+        let Contents { domain, segments, documents, systems, translated, rated, rated_segments } = &of.found;
+        let numbers = [
+            *segments,
+            *documents,
+            systems.len(),
+            translated.segments,
+            translated.documents,
+            translated.five_documents,
+            *rated_segments,
+            rated.segments,
+            rated.documents,
+            rated.five_documents,
+        ];
+        let name = [of.lp.clone(), domain.clone().unwrap_or_else(|| "all".into())];
+        table.row(name.into_iter().chain(numbers.map(|n| n.to_string())));
+    }
+    table
+}
+
+/// A row for each run, and below each run over documents what the runs over segments answered about the same segments.
+fn answers(runs: &[Answers], number: &dyn Fn(f64) -> String) -> Table {
+    let mut table = Table::new();
+    table.head([
+        "run",
+        "unit",
+        "n",
+        "mean tokens",
+        "median",
+        "99%",
+        "longest",
+        "error spans",
+        "standing once",
+        "seconds",
+        "spans a second",
+    ]);
+    let lengths = |found: Option<&Lengths>| match found {
+        Some(Lengths { n, mean, median, p99, longest }) => {
+            [n.to_string(), number(*mean), median.to_string(), p99.to_string(), longest.to_string()]
+        }
+        None => std::array::from_fn(|_| "-".to_owned()),
+    };
+    let value = |value: Option<f64>| value.map_or_else(|| "-".into(), number);
+    for run in runs {
+        let name = [run.name.clone(), run.unit.to_owned()];
+        let rest = [run.spans.to_string(), value(run.unique), value(run.seconds), value(run.speed())];
+        table.row(name.into_iter().chain(lengths(run.found.as_ref())).chain(rest));
+        for (other, found) in &run.by_segment {
+            let name = [format!("{other}, joined as in {}", run.name), run.unit.to_owned()];
+            let rest = std::array::from_fn::<_, 4, _>(|_| String::new());
+            table.row(name.into_iter().chain(lengths(Some(found))).chain(rest));
+        }
+    }
+    table
 }
 
 fn raters(pairs: &[Of<RaterPair>], number: &dyn Fn(f64) -> String) -> Table {

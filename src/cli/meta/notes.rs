@@ -8,6 +8,7 @@ use super::Args;
 use super::extra::Part;
 use crate::cli::trained;
 use crate::meta::correlation::Undefined;
+use crate::meta::coverage::CoveragePolicy;
 use crate::meta::direction::Direction;
 use crate::meta::evaluate::{SetResult, TaskResult};
 use crate::meta::lint::{FLIPPED_SIGN, lint};
@@ -211,6 +212,10 @@ fn run_notes(direction: &Direction) -> Vec<String> {
     let mut notes = Vec::new();
     let lp = direction.lp();
     for metric in &direction.metrics {
+        if direction.coverage == CoveragePolicy::Official {
+            notes.extend(official_note(direction, metric));
+            continue;
+        }
         if let Some((n, of)) = direction.documents(metric) {
             let which = match metric.n_left_out {
                 Some(_) => {
@@ -230,6 +235,52 @@ fn run_notes(direction: &Direction) -> Vec<String> {
         }
     }
     notes
+}
+
+/// What a run's system scores rest on where they are compared with the raters' own.
+fn official_note(direction: &Direction, metric: &Scores) -> Option<String> {
+    let left_out = metric.n_left_out?;
+    let gold = direction.gold.segments.iter().flatten();
+    let gold: Vec<_> = gold.filter(|(system, _)| direction.machine.contains(*system)).collect();
+    let is_rated = |seg: &usize| gold.iter().any(|(_, column)| column[*seg].is_some());
+    let judged = judged_segments(direction, metric);
+    let rated: Vec<usize> = (0..direction.testset.n_segments()).filter(is_rated).collect();
+    let n_judged = rated.iter().filter(|seg| judged.contains(seg)).count();
+    let units = match direction.documents(metric) {
+        Some((n, of)) => format!("{n} of {of} documents"),
+        None => format!("{} of {} segments", judged.len(), judged.len() + left_out),
+    };
+    let partly = if n_judged < rated.len() {
+        format!(
+            "; it judged {n_judged} of {} rated segments (--coverage common compares both on those)",
+            rated.len()
+        )
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "{} {}: its system scores are means over the {units} with a verdict for every system, rated or not; the raters' \
+         are their own{partly}",
+        direction.lp(),
+        metric.name
+    ))
+}
+
+/// The segments that a run has a verdict on for every system that it judged, alone or within a document.
+fn judged_segments(direction: &Direction, metric: &Scores) -> BTreeSet<usize> {
+    let columns = match (&metric.units, &metric.segments) {
+        (Some(units), _) => units.columns(),
+        (None, Some(segments)) => segments.clone(),
+        (None, None) => return BTreeSet::new(),
+    };
+    let columns: Vec<_> = columns.values().filter(|column| column.iter().any(Option::is_some)).collect();
+    let n = metric.units.as_ref().map_or(direction.testset.n_segments(), |units| units.units.len());
+    let whole =
+        (0..n).filter(|idx| columns.iter().all(|column| column.get(*idx).is_some_and(Option::is_some)));
+    match &metric.units {
+        Some(units) => whole.flat_map(|idx| units.units[idx].iter().copied()).collect(),
+        None => whole.collect(),
+    }
 }
 
 fn of_documents(direction: &Direction, metric: &Scores, which: &str) -> String {

@@ -211,7 +211,7 @@ pub fn print_json(
         "testset": args.testset,
         "gold": args.gold,
         "missing": args.missing,
-        "coverage": args.coverage,
+        "coverage": directions.first().map(|direction| direction.coverage),
         "seed": args.seed,
         "resamples": args.extra.wants(Part::Significance).then_some(args.resamples),
         "directions": directions.iter().map(describe).collect::<Vec<_>>(),

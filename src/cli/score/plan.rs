@@ -71,7 +71,7 @@ pub fn run(prepared: &Prepared<'_>, begun: &Begun, load: ModelLoader, out: &mut 
 /// Counted with the models themselves, and tried out on a few groups.
 fn counted(prepared: &Prepared<'_>, begun: &Begun, models: &LoadedModels) -> Result<Planned> {
     let run = Run::prepare(prepared, models, begun)?;
-    let plan = planned(prepared, &models.panel)?;
+    let mut plan = planned(prepared, &models.panel)?;
     let args = prepared.args;
     if !args.run.quiet {
         say!("note: judging a few groups to see how long they take");
@@ -79,12 +79,7 @@ fn counted(prepared: &Prepared<'_>, begun: &Begun, models: &LoadedModels) -> Res
     let distinct = plan.least.distinct_tokens.filter(|_| plan.is_fixed);
     let config = RunConfig { progress: Show::Off, ..run.config.clone() };
     let mut trial = run.task().trial(&config, TRIAL, distinct)?;
-    if let Some(expected) = &mut trial.expected {
-        if plan.is_fixed {
-            *expected = Amount { answer_tokens: expected.answer_tokens, ..plan.least };
-        }
-        expected.prompt_tokens = expected.prompt_tokens.max(plan.least.prompt_tokens);
-    }
+    trial.expected = trial.expected.map(|scaled| plan.expect(scaled));
     let mut estimates = (models.memory)();
     if args.run.device_memory.is_some() {
         estimates.extend(card::find(&args.model.model).ok().and_then(|card| on_a_gpu(&card, args)));

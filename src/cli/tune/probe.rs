@@ -96,6 +96,9 @@ pub(super) struct Systems {
 pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Result<()> {
     let sample = args.reading.sample.of(args.reading.data.seed);
     let mut split = args.reading.systems.of(args.reading.data.split(sample.as_ref())?)?;
+    if split.held_out.is_empty() {
+        bail!("no document is held out, and a fit is measured on those; hint: `--hold-out 0.2`");
+    }
     let mut found = panel::find(&args.reading.model, None, &args.reading.engine)?;
     let adapter = args.adapter.as_deref().map(adapter::find).transpose()?;
     found.options.adapters = adapter.iter().map(|adapter| adapter.dir.clone()).collect();

@@ -39,10 +39,10 @@ impl Scoring {
         Ok(())
     }
 
-    /// The calls of one question.
+    /// The calls of one question; an answer that cannot be used has no distribution to score.
     #[must_use]
     pub fn calls(self) -> Calls {
-        Calls::exactly(if self == Self::ExpectedQuality { 2 } else { 1 })
+        Calls::up_to(if self == Self::ExpectedQuality { 2 } else { 1 })
     }
 }
 

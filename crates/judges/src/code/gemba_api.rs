@@ -24,7 +24,7 @@ pub const MAX_BUDGET: usize = 1500;
 /// Answer tokens of a question that GEMBA sets no budget for.
 pub const NO_BUDGET: usize = 2048;
 /// How often a question is asked hotter, by a tenth each time.
-const HOTTER: u8 = 10;
+pub const HOTTER: u8 = 10;
 
 /// The answer tokens of a question.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,13 @@ impl Room {
     #[must_use]
     pub fn budgeted(asked: Option<usize>) -> Self {
         Self { first: asked.unwrap_or(BUDGET), grows: true, later: asked.unwrap_or(NO_BUDGET) }
+    }
+
+    /// How often a question is asked at the most: once at each size of its budget. Where an answer can be unreadable,
+    /// [`HOTTER`] times more.
+    #[must_use]
+    pub fn most_calls(&self) -> usize {
+        1 + if self.grows { MAX_BUDGET.saturating_sub(self.first) / STEP } else { 0 }
     }
 
     /// GEMBA-ESA's.

@@ -47,7 +47,7 @@ struct Rated {
     doc: String,
 }
 
-/// A document: its segments, `None` where one is not rated.
+/// A document: its segments, `None` where one is not rated: an example shows the others.
 type Document = Vec<Option<Rated>>;
 
 /// `n` examples of a granularity, drawn by the seed from all that the file or folder holds.
@@ -60,7 +60,7 @@ pub fn draw(path: &Path, granularity: Granularity, n: usize, seed: u64) -> Resul
     let mut random = SplitMix(seed);
     let mut pool: Vec<Vec<&Rated>> = match granularity {
         Granularity::Seg => documents.values().flatten().flatten().map(|rated| vec![rated]).collect(),
-        Granularity::Doc => documents.values().filter_map(whole).collect(),
+        Granularity::Doc => documents.values().filter_map(rated_part).collect(),
         Granularity::FiveDoc => five_documents(&documents, &mut random),
     };
     if pool.len() < n {
@@ -82,19 +82,20 @@ pub fn overlapping<'s>(examples: &[Shot], segments: &'s [Segment]) -> Option<&'s
     segments.iter().find(|segment| known.knows(&segment.source))
 }
 
-/// A document all of whose segments are rated.
-fn whole(document: &Document) -> Option<Vec<&Rated>> {
-    document.iter().map(Option::as_ref).collect()
+/// The rated segments of a document; `None` where there are none.
+fn rated_part(document: &Document) -> Option<Vec<&Rated>> {
+    let rated: Vec<&Rated> = document.iter().flatten().collect();
+    (!rated.is_empty()).then_some(rated)
 }
 
-/// Documents of one system and language pair, shuffled, five by five; a rest of fewer is left out.
+/// Documents of one language pair by whichever systems, shuffled, five by five; a rest of fewer is left out.
 fn five_documents<'a>(documents: &'a BTreeMap<Key, Document>, random: &mut SplitMix) -> Vec<Vec<&'a Rated>> {
-    let mut by_system: BTreeMap<(&str, &str), Vec<Vec<&Rated>>> = BTreeMap::new();
-    for ((pair, system, _), document) in documents {
-        by_system.entry((pair, system)).or_default().extend(whole(document));
+    let mut by_pair: BTreeMap<&str, Vec<Vec<&Rated>>> = BTreeMap::new();
+    for ((pair, ..), document) in documents {
+        by_pair.entry(pair).or_default().extend(rated_part(document));
     }
     let mut pool = Vec::new();
-    for mut documents in by_system.into_values() {
+    for mut documents in by_pair.into_values() {
         shuffle(&mut documents, |_| random.draw());
         pool.extend(documents.chunks_exact(DOCS).map(<[_]>::concat));
     }
@@ -260,9 +261,10 @@ mod tests {
         );
         let five = drawn(Granularity::FiveDoc, 2).unwrap();
         for shot in &five {
+            // `tSYSTEM.DOC`: documents of both systems.
             let docs: BTreeSet<String> = shot.target.lines().map(doc_name).collect();
             let systems: BTreeSet<&str> = shot.target.lines().map(|line| &line[..2]).collect();
-            assert_eq!((lines(shot), docs.len(), systems.len()), (10, 5, 1), "{shot:?}");
+            assert_eq!((lines(shot), docs.len(), systems.len()), (10, 5, 2), "{shot:?}");
         }
         let error = drawn(Granularity::FiveDoc, 5).unwrap_err().to_string();
         assert!(error.contains("holds 2 rated examples of the granularity `5doc`"), "{error}");
@@ -298,8 +300,13 @@ mod tests {
         let errors: Vec<_> =
             docs[0].errors.iter().map(|e| format!("{} {} `{}`", e.severity, e.category, e.span)).collect();
         assert_eq!(errors, ["minor style/awkward `Ding`", "major accuracy/omission `one`"]);
-        // The second document has a segment that nobody rated.
+        // The second document has no rated segment.
         assert!(draw(dir.path(), Granularity::Doc, 2, 0).is_err());
         assert_eq!(draw(dir.path(), Granularity::Seg, 2, 0).unwrap().len(), 2);
+        // Of a document that is rated in part, the rated segments.
+        write("human-scores/en-de.mqm.r1.seg.rating", &(rating(first) + "A\tNone\n" + &rating("")));
+        let docs = draw(dir.path(), Granularity::Doc, 2, 0).unwrap();
+        let targets: BTreeSet<&str> = docs.iter().map(|doc| doc.target.as_str()).collect();
+        assert_eq!(targets, BTreeSet::from(["ein Ding", "drei"]));
     }
 }

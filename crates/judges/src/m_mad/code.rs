@@ -10,13 +10,14 @@ use authors::{Demo, JudgeTexts, Texts};
 use super::{
     ANNOTATE, Asked, First, JUDGE_STAGE, Question, Shots, Skipped,
     annotation::{self, DIMENSIONS},
-    debate::{DEBATE_STAGE, Strategy, Topic, Undecided},
+    debate::{CONSENSUS_ROUND, DEBATE_STAGE, Strategy, Topic, Undecided},
 };
 use crate::{
     Error, Judge, Judging, Materials, Panel, Retry, Role, Step, Verdict,
     code::python::repr,
     confidence, in_parallel,
     llm::{Chat, Form, Reply, Sampling},
+    method::Calls,
     mqm::{self, ErrorSpan, Repeats, weights::Weights},
     prompt, reading,
     segment::Segment,
@@ -78,7 +79,8 @@ impl From<Published> for Judge {
         let shots = judge.examples.0.values().flatten().flatten();
         let shots = shots.flat_map(|demo| [demo.user.as_str(), demo.answer.as_str()]);
         let prompts = prompt::hash(texts.chain(shots));
-        Self::new(Materials { prompts, ..Materials::default() }.weighed_by(judge.weights.name), judge)
+        let materials = Materials { prompts, ..Materials::default() }.weighed_by(judge.weights.name);
+        Self { calls: Some(judge.calls()), ..Self::new(materials, judge) }
     }
 }
 
@@ -99,6 +101,19 @@ impl Published {
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("mmad"))?,
             max_tokens: settings.max_tokens,
         })
+    }
+
+    /// As those of the other presets; the judge of Stage 1 is asked again as the program does it.
+    fn calls(&self) -> Calls {
+        let first = DIMENSIONS.len();
+        if !self.has_debate {
+            return Calls { most: first + BASELINE_RETRY.tries, ..Calls::exactly(first + 1) };
+        }
+        Calls {
+            least: first,
+            typical: first + CONSENSUS_ROUND + 1,
+            most: first + first * CONSENSUS_ROUND * self.rounds + 1,
+        }
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {

@@ -35,6 +35,9 @@ const REVIEW_BUDGET: usize = 512;
 const CONSENSUS_BUDGET: usize = 256;
 const CHOICE_BUDGET: usize = 8;
 
+/// The calls of a round that may end in a consensus: both sides and the checker.
+pub(super) const CONSENSUS_ROUND: usize = 3;
+
 /// How a debate is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
@@ -77,6 +80,27 @@ impl Rules {
     pub fn of(asked: &Asked, rounds: usize) -> Self {
         let (strategy, topic, undecided) = (*asked.strategy, *asked.topic, *asked.undecided);
         Self { strategy, topic, rounds, undecided }
+    }
+
+    /// The calls of a debate that ends as soon as it can.
+    pub fn shortest(self) -> usize {
+        match self.strategy {
+            Strategy::Consensus => CONSENSUS_ROUND,
+            _ => self.longest(),
+        }
+    }
+
+    /// The calls of a debate over all rounds.
+    pub fn longest(self) -> usize {
+        match self.strategy {
+            Strategy::Consensus => CONSENSUS_ROUND * self.rounds,
+            // Both sides in each round, then the judge.
+            Strategy::Deliberation => 2 * self.rounds + 1,
+            // And the reviewer between rounds.
+            Strategy::InteractiveReview => 2 * self.rounds + (self.rounds - 1) + 1,
+            // Reviewer and side A in each round, the reviewer's conclusion, then the judge.
+            Strategy::ConsultancyReview => 2 * self.rounds + 2,
+        }
     }
 
     /// The files that such a debate is held with.

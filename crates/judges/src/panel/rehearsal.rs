@@ -40,7 +40,37 @@ pub struct Question {
 /// free text above all, questions that depend on the answer are not among them. No model is run.
 #[must_use]
 pub fn rehearse(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question> {
-    let panel = panel.fresh().wrapped(|model| Arc::new(Rehearsal::instead_of(model)));
+    rehearsed(judge, panel, group, Rehearsal::instead_of)
+}
+
+/// The questions that judging a group asks whatever is answered: those that follow no answer. No model is run.
+#[must_use]
+pub fn rehearse_unanswered(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question> {
+    let mut questions = rehearsed(judge, panel, group, |_| Rehearsal::default());
+    questions.retain_mut(|question| {
+        if !question.given().is_empty() {
+            return true;
+        }
+        let counter = panel.llm(question.role).counter();
+        match counter.map_or(Ok(None), |counter| counter.shortest(&question.form)) {
+            Ok(shortest) => {
+                question.shortest = shortest;
+                true
+            }
+            // A form that cannot be compiled asks nothing.
+            Err(_) => false,
+        }
+    });
+    questions
+}
+
+fn rehearsed(
+    judge: &Judge,
+    panel: &Panel,
+    group: &[Segment],
+    model: impl Fn(Arc<dyn Llm>) -> Rehearsal,
+) -> Vec<Question> {
+    let panel = panel.fresh().wrapped(|own| Arc::new(model(own)));
     // Verdicts of a rehearsal mean nothing.
     drop(judge.judge(&panel, group));
     // A form that cannot be compiled asks nothing.

@@ -57,6 +57,23 @@ pub struct Agreement {
     pub n_classes: usize,
     /// Share of each predicted label, in percent.
     pub distribution: BTreeMap<String, f64>,
+    /// By gold label, how often each label was predicted.
+    pub confusion: BTreeMap<String, BTreeMap<String, usize>>,
+}
+
+impl Agreement {
+    /// What was predicted where the gold label is this one, in percent, the most frequent first; empty where no cue has it.
+    ///
+    /// Source: RUBRIC-MQM, Figure 2, of no-error.
+    #[must_use]
+    pub fn predicted_for(&self, gold: &str) -> Vec<(&str, f64)> {
+        let Some(counts) = self.confusion.get(gold) else { return Vec::new() };
+        let n = counts.values().sum::<usize>() as f64;
+        let mut shares: Vec<(&str, f64)> =
+            counts.iter().map(|(label, count)| (label.as_str(), 100.0 * *count as f64 / n)).collect();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        shares
+    }
 }
 
 /// Thresholds of Table 8; `None` for scenarios that answer with severities.
@@ -237,7 +254,8 @@ fn collapsed(gold: &[String], predicted: &[String]) -> Vec<String> {
     predicted.iter().map(one).collect()
 }
 
-/// Accuracy and macro-F1 over the labels that occur on either side.
+/// Accuracy and macro-F1 over the labels that occur on either side; distribution and confusion are those of `shown`, the
+/// predictions before any are taken together.
 ///
 /// ```
 /// use tribunal_meta::promptcue::score::agreement;
@@ -258,6 +276,10 @@ pub fn agreement(gold: &[String], predicted: &[String], shown: &[String]) -> Agr
         |class: &&String| 2.0 * both(class) as f64 / (count(gold, class) + count(predicted, class)) as f64;
     let n = gold.len().max(1) as f64;
     let kinds: BTreeSet<&String> = shown.iter().collect();
+    let mut confusion: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    for (gold, shown) in gold.iter().zip(shown) {
+        *confusion.entry(gold.clone()).or_default().entry(shown.clone()).or_default() += 1;
+    }
     Agreement {
         accuracy: gold.iter().zip(predicted).filter(|(g, p)| g == p).count() as f64 / n,
         macro_f1: classes.iter().map(f1).sum::<f64>() / classes.len().max(1) as f64,
@@ -266,6 +288,7 @@ pub fn agreement(gold: &[String], predicted: &[String], shown: &[String]) -> Agr
             .into_iter()
             .map(|kind| (kind.clone(), 100.0 * count(shown, kind) as f64 / n))
             .collect(),
+        confusion,
     }
 }
 

@@ -3,12 +3,15 @@
 
 use crate::real::{not_checked, published_data};
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use tribunal_core::mqm::ratings;
 use tribunal_meta::agreement::Agreement;
 use tribunal_meta::align::Aligned;
 use tribunal_meta::annotators;
 use tribunal_meta::average::{Coefficient, Grouping, average, groups, pearson_of_differences};
+use tribunal_meta::contents::{Contents, Counts};
 use tribunal_meta::correlation::{Correlation, Undefined, kendall_b, kendall_c, pearson, spearman};
 use tribunal_meta::direction::Direction;
 use tribunal_meta::evaluate::{self, SetResult};
@@ -351,6 +354,61 @@ fn human_scores_are_the_means_of_the_raters() {
     // Eighteen segments went to all raters.
     let pairs = annotators::agreement(&raters);
     assert!(pairs.len() == 28 && pairs.iter().all(|pair| pair.shared == 18));
+}
+
+/// M-MAD, Table 11, and FSP's Appendix B.3 (as far as the folder has it: no he-en).
+#[test]
+fn contents_of_wmt23_are_those_of_the_papers() {
+    let counts = |segments, documents, five_documents| Counts { segments, documents, five_documents };
+    let mut rated = Counts::default();
+    for (lp, segments, documents, systems, translated) in [
+        ("en-de", 557, 192, 14, counts(7798, 192 * 14, 39 * 14)),
+        ("zh-en", 1976, 179, 17, counts(33592, 179 * 17, 36 * 17)),
+    ] {
+        let Some(direction) = direction(lp, &[]) else { return };
+        let rows = Contents::of(&direction.testset, &direction.gold).unwrap();
+        let [all, domains @ ..] = &rows[..] else { panic!("nothing of {lp}") };
+        assert_eq!((all.segments, all.documents, all.systems.len()), (segments, documents, systems), "{lp}");
+        assert_eq!(all.translated, translated, "{lp}");
+        assert!(domains.len() > 2 && domains.iter().all(|row| row.domain.is_some()));
+        let sum = |count: fn(&Contents) -> usize| domains.iter().map(count).sum::<usize>();
+        assert_eq!((sum(|row| row.segments), sum(|row| row.rated.segments)), (segments, all.rated.segments));
+        assert_eq!(sum(|row| row.rated_segments), all.rated_segments);
+        rated.segments += all.rated.segments;
+        rated.documents += all.rated.documents;
+        rated.five_documents += all.rated.five_documents;
+    }
+    assert_eq!(rated, counts(24_812, 5334, 1066));
+}
+
+/// `tests/golden/pooled_significance.json`: accuracy pooled over two language pairs is tested on one standardised vector.
+#[test]
+fn tests_of_pooled_accuracy_equal_those_of_mt_metrics_eval() {
+    let golden: Value =
+        serde_json::from_str(include_str!("../../../../tests/golden/pooled_significance.json")).unwrap();
+    let (Some(en_de), Some(zh_en)) = (direction("en-de", &[]), direction("zh-en", &[])) else { return };
+    let pairs = ["en-de", "zh-en"].map(str::to_owned);
+    let mut set = TaskSet::named("mmad", &pairs).unwrap();
+    set.tasks.truncate(1);
+    set.beside.clear();
+    let resampling = Resampling { resamples: 10_000, block: None, seed: 0 };
+    let result = evaluate::run(&set, &[en_de, zh_en], Some(resampling)).unwrap();
+    let found = result.tasks[0].contest.as_ref().unwrap().p_values();
+    let plain = |name: &str| name.trim_end_matches("-refA").trim_end_matches("-src").to_owned();
+    let found: BTreeMap<(String, String), f64> =
+        found.into_iter().map(|((better, worse), p)| ((plain(&better), plain(&worse)), p)).collect();
+    let (mut n, mut flipped) = (0, 0);
+    for case in golden["comparisons"].as_array().unwrap() {
+        let name = |key: &str| case[key].as_str().unwrap().to_owned();
+        let [p, p_apart] = ["p", "p_apart"].map(|key| case[key].as_f64().unwrap());
+        let ours = found[&(name("better"), name("worse"))];
+        // Both are drawn: five deviations of the difference of two shares of 10,000.
+        let noise = 5.0 * (2.0 * p * (1.0 - p) / 10_000.0).sqrt() + 5e-4;
+        close(ours, p, noise, &format!("{} against {}", name("better"), name("worse")));
+        n += 1;
+        flipped += usize::from((ours <= 0.05) != (p_apart <= 0.05));
+    }
+    assert_eq!((n, flipped), (78, 11), "decisions that standardising each pair by itself turns");
 }
 
 #[test]

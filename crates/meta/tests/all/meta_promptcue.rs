@@ -1,7 +1,10 @@
 //! PromptCUE against the tables and figures of RUBRIC-MQM, on the answers that its authors published. They are read
 //! from `TRIBUNAL_DATA`; without it the tests say so and pass.
 
+use std::collections::BTreeMap;
+
 use tribunal_meta::correlation::{kendall_b, pearson, spearman};
+use tribunal_meta::promptcue::describe::describe;
 use tribunal_meta::promptcue::score::score;
 use tribunal_meta::promptcue::{Report, ScoreOptions, answers, gold};
 use tribunal_meta::rubric::{self, Pooling};
@@ -210,6 +213,40 @@ fn table_9_of_rubric_mqm_is_reproduced() {
     }
 }
 
+/// RUBRIC-MQM, Table 7, as far as the sets say it. The longest source of MIS is printed 275, as for reference A.
+#[test]
+fn table_7_of_rubric_mqm_is_counted() {
+    let Some(dir) = published_data() else { return };
+    for (set, n, source, target, sizes) in [
+        ("gen", 964, (62.57, 3, 299), (39.20, 2, 177), [("major", 464), ("minor", 500)]),
+        ("ptb", 1000, (35.54, 4, 157), (22.53, 6, 125), [("major", 500), ("no-error", 500)]),
+        ("mis", 1000, (59.04, 7, 193), (37.81, 6, 129), [("major", 500), ("minor", 500)]),
+    ] {
+        let found = describe(&gold::read(&dir.join(format!("promptcue/{set}.csv"))).unwrap());
+        assert_eq!(found.n, n, "{set}");
+        for (length, (mean, min, max)) in [(found.source, source), (found.target, target)] {
+            close(length.mean, mean, 0.0051, set);
+            assert_eq!((length.min, length.max), (min, max), "{set}");
+        }
+        let expected = sizes.map(|(label, n)| (label.to_owned(), n)).into();
+        assert_eq!(found.severities, expected, "{set}");
+    }
+}
+
+/// RUBRIC-MQM, Figure 2, which prints no figures: what GEMBA calls the cues of PTB without an error. None of them is
+/// no-error, and they are Table 3's half of PTB.
+#[test]
+fn figure_2_of_rubric_mqm_is_counted() {
+    let recorded = ScoreOptions { recorded: true, ..ScoreOptions::default() };
+    let Some(report) = promptcue("ptb", "GEMBA", &recorded) else { return };
+    let shares = report.category.predicted_for("no-error");
+    let sum: f64 = shares.iter().map(|(_, share)| share).sum();
+    close(sum, 100.0, 1e-9, "all of them");
+    assert!(shares.len() > 5 && shares[0].0 == "mistranslation", "{shares:?}");
+    assert!(shares.iter().all(|(label, _)| *label != "no-error"), "{shares:?}");
+    assert_eq!(report.category.confusion["no-error"].values().sum::<usize>(), 500);
+}
+
 /// RUBRIC-MQM, Figure 4, as far as the text prints figures. GEMBA's are cut, not rounded, to three digits;
 /// Kendall of the sum is printed .244 and is .243.
 #[test]
@@ -227,6 +264,9 @@ fn figure_4_of_rubric_mqm_is_reproduced() {
     let (sqm, sum) = against(&read("4o"), Pooling::Sum);
     close(spearman(&sqm, &sum).unwrap().value, 0.352, 0.0006, "4o, sum, Spearman");
     close(kendall_b(&sqm, &sum).unwrap().value, 0.244, 0.0012, "4o, sum, Kendall");
+    let columns: BTreeMap<_, _> = rubric::columns(&read("4o")).into();
+    close(pearson(&columns["DA+SQM"], &columns["MQM"]).unwrap().value, 0.16, 0.005, "MQM Pearson");
+    assert_eq!(columns["sum"], sum);
     let (sqm, gemba): (Vec<f64>, Vec<f64>) = read("4o").iter().map(|row| (row.sqm, row.gemba)).unzip();
     close(pearson(&sqm, &gemba).unwrap().value, 0.099, 0.001, "GEMBA Pearson");
     close(spearman(&sqm, &gemba).unwrap().value, 0.109, 0.0006, "GEMBA Spearman");

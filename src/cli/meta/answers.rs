@@ -1,0 +1,134 @@
+//! `tribunal meta --also answers`: how long the answers of runs are, and how many errors they name in a second, from the
+//! calls of their folders. It compares nothing with raters.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::{
+    meta::{
+        lengths::{Lengths, lengths},
+        verdicts::{self, Verdict},
+    },
+    run::{calls, finish},
+};
+
+/// The answers of one run, on all its language pairs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answers {
+    pub name: String,
+    /// What a verdict is about: a segment, a document or several.
+    pub unit: &'static str,
+    /// All answers about a unit together.
+    pub found: Option<Lengths>,
+    /// Error spans of all verdicts.
+    pub spans: usize,
+    /// Of the spans marked in translations, the share that stands there once (FSP, B.5). Range: 0 to 1; `None` without one.
+    pub unique: Option<f64>,
+    /// Of the process that finished the run.
+    pub seconds: Option<f64>,
+    /// What runs over segments answered about the segments of each unit, by the names of those runs: for judges of documents
+    /// alone.
+    pub by_segment: BTreeMap<String, Lengths>,
+}
+
+/// A run with the answer tokens of its verdicts.
+struct Run {
+    name: String,
+    path: PathBuf,
+    verdicts: Vec<Verdict>,
+    tokens: Vec<usize>,
+}
+
+/// What stands for a verdict in `calls.jsonl`.
+type Key = (String, String, Option<usize>);
+
+/// Answer tokens by pair, system and segment.
+type BySegment<'a> = BTreeMap<(String, &'a str, usize), usize>;
+
+impl Answers {
+    /// Those of some runs.
+    ///
+    /// # Errors
+    /// Folders whose verdicts or calls cannot be read.
+    pub fn of(runs: Vec<(String, PathBuf)>) -> Result<Vec<Self>> {
+        let runs: Vec<Run> = runs.into_iter().map(Run::read).collect::<Result<_>>()?;
+        let by_segment: Vec<_> = runs
+            .iter()
+            .filter(|run| !run.is_of_documents())
+            .map(|run| (&run.name, run.of_segments()))
+            .collect();
+        Ok(runs.iter().map(|run| run.answers(&by_segment)).collect())
+    }
+
+    /// Error spans a second.
+    #[must_use]
+    pub fn speed(&self) -> Option<f64> {
+        self.seconds.filter(|seconds| *seconds > 0.0).map(|seconds| self.spans as f64 / seconds)
+    }
+}
+
+impl Run {
+    fn read((name, path): (String, PathBuf)) -> Result<Self> {
+        let verdicts = verdicts::read(&path)?;
+        let mut of_key: BTreeMap<Key, usize> = BTreeMap::new();
+        calls::each(&path, |_, line| {
+            *of_key.entry((line.system, line.doc, line.seg)).or_default() += line.usage.generated;
+        })
+        .with_context(|| format!("`{}` has no calls that can be read", path.display()))?;
+        let key = |verdict: &Verdict| (verdict.system.clone(), verdict.doc.clone(), verdict.seg);
+        let tokens = verdicts.iter().map(|verdict| of_key.get(&key(verdict)).copied().unwrap_or(0)).collect();
+        Ok(Self { name, path, verdicts, tokens })
+    }
+
+    fn is_of_documents(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.seg.is_none())
+    }
+
+    fn of_segments(&self) -> BySegment<'_> {
+        let verdicts = self.verdicts.iter().zip(&self.tokens);
+        verdicts.filter_map(|(v, tokens)| Some(((v.pair(), v.system.as_str(), v.seg?), *tokens))).collect()
+    }
+
+    fn unique(&self) -> Option<f64> {
+        let marked = |verdict: &'_ Verdict| {
+            let spans =
+                verdict.errors.iter().filter(|error| error.side == "target" && !error.span.is_empty());
+            spans.map(|error| verdict.hypothesis.matches(&error.span).count() == 1).collect::<Vec<_>>()
+        };
+        let unique: Vec<bool> = self.verdicts.iter().flat_map(marked).collect();
+        let n = unique.iter().filter(|is_unique| **is_unique).count();
+        (!unique.is_empty()).then(|| n as f64 / unique.len() as f64)
+    }
+
+    fn answers(&self, by_segment: &[(&String, BySegment<'_>)]) -> Answers {
+        let expected = |of: &BySegment<'_>| {
+            let of_unit = |verdict: &Verdict| -> Option<usize> {
+                let (pair, system) = (verdict.pair(), verdict.system.as_str());
+                verdict.segs.iter().map(|seg| of.get(&(pair.clone(), system, *seg)).copied()).sum()
+            };
+            let known = self.verdicts.iter().filter(|verdict| !verdict.segs.is_empty());
+            lengths(&known.filter_map(of_unit).collect::<Vec<_>>())
+        };
+        let by_segment = if self.is_of_documents() { by_segment } else { &[] };
+        let by_segment = by_segment.iter().filter_map(|(name, of)| Some(((*name).clone(), expected(of)?)));
+        Answers {
+            name: self.name.clone(),
+            unit: if self.is_of_documents() { "document" } else { "segment" },
+            found: lengths(&self.tokens),
+            spans: self.verdicts.iter().map(|verdict| verdict.errors.len()).sum(),
+            unique: self.unique(),
+            seconds: wall_seconds(&self.path),
+            by_segment: by_segment.collect(),
+        }
+    }
+}
+
+/// How long the run took, as its summary says; `None` without one.
+fn wall_seconds(dir: &Path) -> Option<f64> {
+    finish::read_summary(dir).map(|summary| summary.cost.wall_seconds)
+}

@@ -1,0 +1,35 @@
+//! A scripted model that knows the shortest answers of forms, as engines do. It answers what its script says.
+
+use tribunal::{
+    engine::grammar,
+    llm::{self, Chat, Counter, Form, Llm, Reply, Sampling, Scored},
+};
+
+use super::Cast;
+
+/// A cast with a grammar.
+pub struct WithShortest(pub Cast);
+
+impl Llm for WithShortest {
+    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
+        self.0.ask(chat, form, sampling)
+    }
+
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
+        self.0.score_continuations(chat, continuations)
+    }
+
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for WithShortest {
+    fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
+        self.0.count(chat)
+    }
+
+    fn shortest(&self, form: &Form) -> Result<Option<String>, llm::Error> {
+        grammar::shortest(form)
+    }
+}
