@@ -137,7 +137,9 @@ fn replacement(file: &File, settings: &Settings) -> Result<Option<String>, setup
         let reason = format!("it is not a plain file of at most {MAX_FILE_BYTES} bytes");
         return Err(setup::Error::Prompt { file: path.display().to_string(), reason });
     }
-    fs::read_to_string(&path).map(Some).map_err(|source| setup::Error::Read { file: path, source })
+    let text = fs::read_to_string(&path).map_err(|source| setup::Error::Read { file: path, source })?;
+    // A byte order mark is no part of the text.
+    Ok(Some(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned)))
 }
 
 fn parsed(

@@ -5,7 +5,10 @@ use minijinja::{
     value::{Kwargs, Rest, StringInput, ValueOrKwargs, from_args},
 };
 
-use super::budget::{ITEM_BYTES, make, print, read};
+use super::{
+    budget::{ITEM_BYTES, make, print, read},
+    python,
+};
 
 /// The most parts that a list is cut into.
 const MAX_PARTS: usize = 100_000;
@@ -27,6 +30,11 @@ pub fn add_filters(environment: &mut Environment<'_>) {
             parts(n).and_then(|()| filters::slice(state, value, n, fill))
         },
     );
+    environment.add_filter("truncate", minijinja_contrib::filters::truncate);
+    environment.add_filter("striptags", minijinja_contrib::filters::striptags);
+    environment.add_filter("filesizeformat", minijinja_contrib::filters::filesizeformat);
+    environment.add_function("cycler", minijinja_contrib::globals::cycler);
+    environment.add_function("joiner", minijinja_contrib::globals::joiner);
     // Both indent a value by its depth, line by line; neither is for prompts.
     environment.remove_filter("pprint");
     environment.remove_global("debug");
@@ -141,9 +149,21 @@ pub fn python_method(
             }
             ("join", [values, ..]) => joined(state, values, text)?,
             ("format", _) => widths(state, text, args)?,
-            ("split" | "splitlines", _) => make(state, text.len() as u64 * ITEM_BYTES)?,
+            ("split" | "rsplit" | "splitlines", _) => make(state, text.len() as u64 * ITEM_BYTES)?,
+            ("center" | "ljust" | "rjust" | "zfill", [width, ..]) => {
+                make(state, width.as_i64().map_or(0, i64::unsigned_abs).saturating_mul(4))?;
+                make(state, text.len() as u64)?;
+            }
+            ("expandtabs", _) => {
+                let size = args.first().map_or(8, |size| size.as_i64().map_or(1 << 32, i64::unsigned_abs));
+                make(state, (text.matches('\t').count() as u64).saturating_mul(size))?;
+                make(state, text.len() as u64)?;
+            }
             _ => make(state, text.len() as u64)?,
         }
+    }
+    if let Some(value) = python::method(value, method, args)? {
+        return Ok(value);
     }
     minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args)
 }

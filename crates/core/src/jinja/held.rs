@@ -56,10 +56,25 @@ pub fn add_filters(environment: &mut Environment<'_>) {
     });
     environment.add_filter(SLICE, |state: &mut State<'_, '_>, parts: Vec<Value>| -> Result<Value, Error> {
         budget::read(state, &parts[0])?;
-        Ok(parts.into_iter().rev().collect())
+        Ok(sliceable(parts).into_iter().rev().collect())
     });
     environment.add_filter(FILTER, filtered);
     environment.add_filter(TEST, tested);
+}
+
+/// A value with the beginning, end and step of a slice of it, as minijinja can bear them: it counts on a last place where
+/// it goes backwards, and turns the step's sign.
+fn sliceable(mut parts: Vec<Value>) -> Vec<Value> {
+    if let [value, _, _, step] = &mut parts[..]
+        && let Some(by) = step.as_i64().filter(|&by| by < 0)
+    {
+        let is_empty = match value.kind() {
+            ValueKind::Iterable => value.try_iter().is_ok_and(|mut items| items.next().is_none()),
+            _ => value.len() == Some(0),
+        };
+        *step = Value::from(if is_empty { 1 } else { by.max(-i64::MAX) });
+    }
+    parts
 }
 
 /// Applies a filter to its operand and arguments.

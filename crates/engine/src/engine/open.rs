@@ -13,7 +13,7 @@ use super::{
     memory,
     scheduler::Limits,
     signed::{self, Built},
-    tokenizer::{GgufVocab, Tokenizer},
+    tokenizer::{Files, GgufVocab, Tokenizer},
     workers::{Ready, Workers},
 };
 
@@ -234,7 +234,9 @@ fn tokenizer(path: &Path, weights: &Weights, options: &Options) -> Result<Tokeni
         })?;
         let config = std::fs::read(path.join("tokenizer_config.json")).ok();
         let own = template_file(path)?;
-        Tokenizer::from_json(&json, config.as_deref(), template.or(own.as_deref()))
+        let model_type = model_type(path);
+        let files = Files { json: &json, config: config.as_deref(), model_type: model_type.as_deref() };
+        Tokenizer::from_files(files, template.or(own.as_deref()))
     };
     tokenizer.map_err(|e| e.to_string())
 }
@@ -249,6 +251,18 @@ fn added_stops(own: &Tokenizer, given: &[String]) -> Vec<String> {
         }
     }
     added
+}
+
+/// The kind of model that `config.json` names.
+fn model_type(path: &Path) -> Option<String> {
+    let config = std::fs::read(path.join("config.json")).ok()?;
+    let config: serde_json::Value = serde_json::from_slice(without_mark(&config)).ok()?;
+    config["model_type"].as_str().map(str::to_owned)
+}
+
+/// A text without the byte order mark in front of it.
+fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text)
 }
 
 /// A template of its own file beside the weights.
@@ -273,7 +287,7 @@ fn template_source(path: &Path, weights: &Weights, options: &Options) -> Result<
     }
     let Ok(config) = std::fs::read(path.join("tokenizer_config.json")) else { return Ok(None) };
     let config: serde_json::Value =
-        serde_json::from_slice(&config).map_err(|e| format!("`tokenizer_config.json` is not JSON: {e}"))?;
+        serde_json::from_slice(without_mark(&config)).map_err(|e| format!("`tokenizer_config.json` is not JSON: {e}"))?;
     let template = &config["chat_template"];
     // Some checkpoints name several; the default one is for chats.
     let listed = || template.as_array()?.iter().find(|t| t["name"] == "default")?["template"].as_str();
@@ -296,6 +310,7 @@ fn vocabulary(metadata: &HashMap<String, Value>) -> GgufVocab {
         eos: id("eos_token_id"),
         eot: id("eot_token_id"),
         unknown: id("unknown_token_id"),
+        padding: id("padding_token_id"),
         add_bos: get("add_bos_token").and_then(|v| v.to_bool().ok()),
         add_space_prefix: get("add_space_prefix").and_then(|v| v.to_bool().ok()),
         chat_template: string(metadata, "tokenizer.chat_template"),

@@ -6,8 +6,11 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
-use crate::engine::tokenizer::tests::{model, tiny};
+use crate::engine::tokenizer::tests::{model, not_checked, tiny};
 use crate::llm::Turn;
+
+mod jinja;
+mod whole;
 
 #[derive(Deserialize)]
 struct Golden {

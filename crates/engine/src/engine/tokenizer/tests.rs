@@ -98,6 +98,7 @@ pub(crate) fn model_vocab(card: &str) -> Option<GgufVocab> {
         eos: number("ggml.eos_token_id"),
         eot: number("ggml.eot_token_id"),
         unknown: number("ggml.unknown_token_id"),
+        padding: number("ggml.padding_token_id"),
         add_bos: flag("ggml.add_bos_token"),
         add_space_prefix: flag("ggml.add_space_prefix"),
         chat_template: text("chat_template"),
@@ -105,7 +106,7 @@ pub(crate) fn model_vocab(card: &str) -> Option<GgufVocab> {
 }
 
 /// Says that something did not run; with `TRIBUNAL_REQUIRE`, as in CI, it fails instead.
-fn not_checked(why: &str) {
+pub(crate) fn not_checked(why: &str) {
     assert!(std::env::var_os("TRIBUNAL_REQUIRE").is_none(), "not checked: {why}");
     eprintln!("not checked: {why}");
 }
@@ -213,10 +214,10 @@ fn a_gguf_tokenizer_survives_as_tokenizer_json() {
     let golden = golden();
     for vocab in [Some(tiny_vocab()), model_vocab("smollm2-135m-instruct")].into_iter().flatten() {
         let from_gguf = Tokenizer::from_gguf(&vocab, None).unwrap();
-        let mut whole = from_gguf.data.clone();
+        let mut whole = from_gguf.pipeline.clone();
         whole.with_decoder(Some(tokenizers::decoders::byte_level::ByteLevel::default()));
         let special =
-            from_gguf.control_names().iter().map(|n| tokenizers::AddedToken::from(n.as_str(), true));
+            from_gguf.control_names().map(|n| tokenizers::AddedToken::from(n, true));
         whole.add_special_tokens(special).unwrap();
         let config = serde_json::json!({"eos_token": from_gguf.decode(&[vocab.eos.unwrap()])}).to_string();
         let json = whole.to_string(false).unwrap();
