@@ -2,7 +2,7 @@
 
 use minijinja::{
     Environment, Error, ErrorKind, State, Value, filters,
-    value::{Kwargs, Rest, StringInput, ValueOrKwargs, from_args},
+    value::{Kwargs, Rest, StringInput, ValueOrKwargs},
 };
 
 use super::{
@@ -15,7 +15,6 @@ const MAX_PARTS: usize = 100_000;
 
 pub fn add_filters(environment: &mut Environment<'_>) {
     environment.add_filter("format", format);
-    environment.add_filter("indent", indent);
     environment.add_filter("replace", replace);
     environment.add_filter("join", join);
     environment.add_filter(
@@ -30,10 +29,9 @@ pub fn add_filters(environment: &mut Environment<'_>) {
             parts(n).and_then(|()| filters::slice(state, value, n, fill))
         },
     );
-    environment.add_filter("truncate", minijinja_contrib::filters::truncate);
     environment.add_filter("striptags", minijinja_contrib::filters::striptags);
     environment.add_filter("filesizeformat", minijinja_contrib::filters::filesizeformat);
-    environment.add_function("cycler", minijinja_contrib::globals::cycler);
+    environment.add_function("cycler", |items: Rest<Value>| minijinja_contrib::globals::cycler(items.0));
     environment.add_function("joiner", minijinja_contrib::globals::joiner);
     // Both indent a value by its depth, line by line; neither is for prompts.
     environment.remove_filter("pprint");
@@ -73,22 +71,6 @@ fn widths(state: &mut State<'_, '_>, text: &str, args: &[Value]) -> Result<(), E
         }
     }
     Ok(())
-}
-
-fn indent(
-    state: &mut State<'_, '_>,
-    value: StringInput<'_>,
-    args: Rest<ValueOrKwargs>,
-) -> Result<Value, Error> {
-    let args = args.into_values();
-    let (width, first, blank, kwargs): (Option<usize>, _, _, Kwargs) = from_args(&args)?;
-    let width = match width {
-        Some(width) => Some(width),
-        None => kwargs.get("width")?,
-    };
-    let lines = 1 + value.as_str().matches('\n').count() as u64;
-    make(state, lines.saturating_mul(width.unwrap_or(4) as u64))?;
-    filters::indent(value, width, first, blank, kwargs)
 }
 
 fn replace(

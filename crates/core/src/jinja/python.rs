@@ -74,12 +74,23 @@ fn cased(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error>
         "title" => title(text),
         "capitalize" => {
             let mut chars = text.chars();
-            let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+            let first: String = chars.next().map(title_case).unwrap_or_default();
             first + &chars.as_str().to_lowercase()
         }
         _ => return Ok(None),
     };
     from_args::<()>(args).map(|()| Some(made.into()))
+}
+
+/// A character as a word begins with it: `Ss` for a sharp s, and digraphs with one capital.
+fn title_case(c: char) -> String {
+    let digraphs = [('\u{1c4}', '\u{1c6}', '\u{1c5}'), ('\u{1c7}', '\u{1c9}', '\u{1c8}'), ('\u{1ca}', '\u{1cc}', '\u{1cb}'), ('\u{1f1}', '\u{1f3}', '\u{1f2}')];
+    if let Some((.., title)) = digraphs.iter().find(|(upper, lower, title)| [upper, lower, title].contains(&&c)) {
+        return title.to_string();
+    }
+    let mut upper = c.to_uppercase();
+    let first: String = upper.next().into_iter().collect();
+    first + &upper.flat_map(char::to_lowercase).collect::<String>()
 }
 
 /// Python's `str.title`: whatever follows a character without case begins a word, `They'Re`.
@@ -90,7 +101,7 @@ fn title(text: &str) -> String {
         if inside {
             made.extend(c.to_lowercase());
         } else {
-            made.extend(c.to_uppercase());
+            made.push_str(&title_case(c));
         }
         inside = c.is_lowercase() || c.is_uppercase();
     }
@@ -185,12 +196,15 @@ fn at_space(text: &str, most: Option<usize>, reverse: bool) -> Vec<&str> {
     parts
 }
 
-fn lines(text: &str, keep: bool) -> Vec<&str> {
-    let ends = |c: char| {
-        matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
-    };
+/// Whether a line ends with this character.
+pub fn ends_line(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// The lines of a text, with or without what ends them.
+pub fn lines(text: &str, keep: bool) -> Vec<&str> {
     let (mut rest, mut lines) = (text, Vec::new());
-    while let Some(at) = rest.find(ends) {
+    while let Some(at) = rest.find(ends_line) {
         let width = if rest[at..].starts_with("\r\n") {
             2
         } else {
