@@ -62,8 +62,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Parses a template; the text of one that was read from somewhere is kept as long as the program runs. A byte order
-    /// mark is dropped, and lines end with `\n` however the file ends them, as in Jinja2.
+    /// Parses a template; the text of one that was read from somewhere is kept as long as the program runs. A byte
+    /// order mark is dropped, and lines end with `\n` however the file ends them, as in Jinja2.
     ///
     /// # Errors
     /// A template that is too long or too deeply nested, or that does not parse.

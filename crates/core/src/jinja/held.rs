@@ -62,24 +62,31 @@ pub fn add_filters(environment: &mut Environment<'_>) {
     environment.add_filter(TEST, tested);
 }
 
-/// A value with the beginning, end and step of a slice of it. One that goes backwards is made here, as Python makes it, and
-/// handed on as a slice of everything.
+/// A value with the beginning, end and step of a slice of it. One that goes backwards is made here, as Python makes it,
+/// and handed on as a slice of everything.
 fn sliceable(parts: Vec<Value>) -> Result<Vec<Value>, Error> {
     let [value, start, stop, step] = &parts[..] else { return Ok(parts) };
     let Some(step) = step.as_i64().filter(|&step| step < 0) else { return Ok(parts) };
     let whole = |made: Value| Ok(vec![made, ().into(), ().into(), ().into()]);
-    let ends = |value: &Value| if value.is_none() { Ok(None) } else { i64::try_from(value.clone()).map(Some) };
+    let ends =
+        |value: &Value| if value.is_none() { Ok(None) } else { i64::try_from(value.clone()).map(Some) };
     let (start, stop) = (ends(start)?, ends(stop)?);
     if let Some(text) = value.as_str() {
         let chars: Vec<char> = text.chars().collect();
-        return whole(backwards(chars.len(), start, stop, step).map(|at| chars[at]).collect::<String>().into());
+        return whole(
+            backwards(chars.len(), start, stop, step).map(|at| chars[at]).collect::<String>().into(),
+        );
     }
     if !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
         return Ok(parts);
     }
     let items: Vec<Value> = value.try_iter()?.collect();
     let items = backwards(items.len(), start, stop, step).map(|at| items[at].clone());
-    whole(if value.is_tuple() { Value::from(Tuple::from(items.collect::<Vec<_>>())) } else { items.collect() })
+    whole(if value.is_tuple() {
+        Value::from(Tuple::from(items.collect::<Vec<_>>()))
+    } else {
+        items.collect()
+    })
 }
 
 /// The places of a slice that goes backwards.

@@ -1,4 +1,5 @@
-//! Methods of Python's strings, lists and dicts, as templates written for Jinja2 call them. It counts no work; `grows` does.
+//! Methods of Python's strings, lists and dicts, as templates written for Jinja2 call them. It counts no work; `grows`
+//! does.
 //!
 //! Source: Python 3.12, `str`, `list` and `dict`; what changes a value is refused there too, by Jinja2's sandbox.
 
@@ -43,7 +44,8 @@ fn wrong(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
 
 fn test(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     let all = |test: fn(char) -> bool| !text.is_empty() && text.chars().all(test);
-    let cased = |is: fn(char) -> bool, other: fn(char) -> bool| text.chars().any(is) && !text.chars().any(other);
+    let cased =
+        |is: fn(char) -> bool, other: fn(char) -> bool| text.chars().any(is) && !text.chars().any(other);
     let holds = match name {
         "isspace" => all(is_space),
         "isdigit" | "isnumeric" | "isdecimal" => all(char::is_numeric),
@@ -84,8 +86,15 @@ fn cased(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error>
 
 /// A character as a word begins with it: `Ss` for a sharp s, and digraphs with one capital.
 fn title_case(c: char) -> String {
-    let digraphs = [('\u{1c4}', '\u{1c6}', '\u{1c5}'), ('\u{1c7}', '\u{1c9}', '\u{1c8}'), ('\u{1ca}', '\u{1cc}', '\u{1cb}'), ('\u{1f1}', '\u{1f3}', '\u{1f2}')];
-    if let Some((.., title)) = digraphs.iter().find(|(upper, lower, title)| [upper, lower, title].contains(&&c)) {
+    let digraphs = [
+        ('\u{1c4}', '\u{1c6}', '\u{1c5}'),
+        ('\u{1c7}', '\u{1c9}', '\u{1c8}'),
+        ('\u{1ca}', '\u{1cc}', '\u{1cb}'),
+        ('\u{1f1}', '\u{1f3}', '\u{1f2}'),
+    ];
+    if let Some((.., title)) =
+        digraphs.iter().find(|(upper, lower, title)| [upper, lower, title].contains(&&c))
+    {
         return title.to_string();
     }
     let mut upper = c.to_uppercase();
@@ -254,7 +263,8 @@ fn ends(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> 
     let (what, start, end): (&Value, Option<i64>, Option<i64>) = from_args(args)?;
     let Some((_, text)) = within(text, start, end) else { return Ok(Some(false.into())) };
     let holds = |what: &Value| -> Result<bool, Error> {
-        let what = what.as_str().ok_or_else(|| wrong(format!("{name} takes strings, not {}", what.kind())))?;
+        let what =
+            what.as_str().ok_or_else(|| wrong(format!("{name} takes strings, not {}", what.kind())))?;
         Ok(if name == "startswith" { text.starts_with(what) } else { text.ends_with(what) })
     };
     if what.as_str().is_some() || !matches!(what.kind(), ValueKind::Seq | ValueKind::Iterable) {
@@ -290,7 +300,9 @@ fn padded(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error
             let left = n / 2 + (n & usize::try_from(width).unwrap_or(0) & 1);
             words::padded(text, left, n - left, fill)
         }
-        "zfill" if text.starts_with(['+', '-']) => text[..1].to_owned() + &words::padded(&text[1..], n, 0, fill),
+        "zfill" if text.starts_with(['+', '-']) => {
+            text[..1].to_owned() + &words::padded(&text[1..], n, 0, fill)
+        }
         _ => words::padded(text, n, 0, fill),
     })))
 }

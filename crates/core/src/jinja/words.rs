@@ -126,7 +126,8 @@ fn indent(
     let first = first.or(named.get("first")?).unwrap_or(false);
     let blank = blank.or(named.get("blank")?).unwrap_or(false);
     named.assert_all_used()?;
-    let n_bytes = width.as_str().map_or_else(|| width.as_i64().map_or(0, i64::unsigned_abs), |text| text.len() as u64);
+    let n_bytes =
+        width.as_str().map_or_else(|| width.as_i64().map_or(0, i64::unsigned_abs), |text| text.len() as u64);
     let lines = python::lines(text.as_str(), false);
     make(state, n_bytes.saturating_mul(lines.len() as u64 + 1))?;
     make(state, text.as_str().len() as u64)?;
@@ -152,7 +153,8 @@ fn indent(
 /// A text cut behind so many characters, at a word's end, where it has more than five beyond them.
 fn truncate(text: StringInput<'_>, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
     let args = args.into_values();
-    let (length, killwords, end, named): (Option<usize>, Option<bool>, Option<&str>, Kwargs) = from_args(&args)?;
+    let (length, killwords, end, named): (Option<usize>, Option<bool>, Option<&str>, Kwargs) =
+        from_args(&args)?;
     let length = length.or(named.get("length")?).unwrap_or(255);
     let killwords = killwords.or(named.get("killwords")?).unwrap_or(false);
     let given: Option<String> = named.get("end")?;
@@ -161,13 +163,17 @@ fn truncate(text: StringInput<'_>, args: Rest<ValueOrKwargs>) -> Result<String, 
     named.assert_all_used()?;
     let (text, n_end) = (text.as_str(), end.chars().count());
     if length < n_end {
-        return Err(Error::new(ErrorKind::InvalidOperation, format!("expected length >= {n_end}, got {length}")));
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("expected length >= {n_end}, got {length}"),
+        ));
     }
     if text.chars().count() <= length.saturating_add(leeway) {
         return Ok(text.to_owned());
     }
     let cut: String = text.chars().take(length - n_end).collect();
-    let kept = if killwords { cut.as_str() } else { cut.rsplit_once(' ').map_or(cut.as_str(), |(kept, _)| kept) };
+    let kept =
+        if killwords { cut.as_str() } else { cut.rsplit_once(' ').map_or(cut.as_str(), |(kept, _)| kept) };
     Ok(format!("{kept}{end}"))
 }
 

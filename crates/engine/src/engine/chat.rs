@@ -84,8 +84,8 @@ fn think(mut rendered: String, chat: &Chat, protect: impl Fn(&str) -> String) ->
     rendered
 }
 
-/// The ids of a chat, encoded as one text. Control tokens come from the template alone: what looks like one inside a content
-/// or the prefill is encoded as plain text. Where there is none, the ids equal `apply_chat_template`'s.
+/// The ids of a chat, encoded as one text. Control tokens come from the template alone: what looks like one inside a
+/// content or the prefill is encoded as plain text. Where there is none, the ids equal `apply_chat_template`'s.
 ///
 /// Other prompts need no template; in a raw one control tokens act.
 ///

@@ -106,7 +106,7 @@ impl Tokenizer {
     /// When a file does not parse or its tokenizer is of a kind whose bytes are unknown (neither byte-level
     /// nor with byte fallback).
     pub fn from_json(json: &[u8], config: Option<&[u8]>, template: Option<&str>) -> Result<Self, Error> {
-        Self::from_files(Files { json, config, model_type: None }, template)
+        Self::from_files(Files { json, config, ..Files::default() }, template)
     }
 
     /// From the files of a model's folder; `template` as in [`Tokenizer::from_json`].

@@ -61,9 +61,7 @@ fn too_large() -> Error {
 fn indent_of(indent: &Value) -> Result<String, Error> {
     let text = match (indent.as_str(), indent.as_i64()) {
         (Some(text), _) => text.to_owned(),
-        (None, Some(width)) => {
-            " ".repeat(usize::try_from(width).unwrap_or(0).min(MAX_DEPTH + 1))
-        }
+        (None, Some(width)) => " ".repeat(usize::try_from(width).unwrap_or(0).min(MAX_DEPTH + 1)),
         _ => return Err(Error::new(ErrorKind::InvalidOperation, "tojson: `indent` is a number or a text")),
     };
     if text.len() > MAX_DEPTH { Err(too_large()) } else { Ok(text) }
@@ -146,13 +144,15 @@ impl Style {
 fn scalar(value: &Value) -> String {
     match value.kind() {
         ValueKind::None => "null".to_owned(),
-        ValueKind::Number if !value.is_integer() => f64::try_from(value.clone()).map_or_else(|_| value.to_string(), float),
+        ValueKind::Number if !value.is_integer() => {
+            f64::try_from(value.clone()).map_or_else(|_| value.to_string(), float)
+        }
         _ => value.to_string().to_lowercase(),
     }
 }
 
-/// A float as Python's `repr` prints it: the fewest digits that are read back as the same number, with an exponent where
-/// the point would stand far off.
+/// A float as Python's `repr` prints it: the fewest digits that are read back as the same number, with an exponent
+/// where the point would stand far off.
 fn float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

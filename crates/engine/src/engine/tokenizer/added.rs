@@ -44,8 +44,8 @@ impl Control<'_> {
         }
     }
 
-    /// The same for a name that was found in a normalized or merged form of `text[at]`: it has to be spelled there to the
-    /// letter, so that no look-alike in data becomes a control token.
+    /// The same for a name that was found in a normalized or merged form of `text[at]`: it has to be spelled there to
+    /// the letter, so that no look-alike in data becomes a control token.
     pub fn counts_in(self, text: &str, at: Option<Range<usize>>, name: &str) -> bool {
         if !matches!(self, Self::Unbroken(_)) {
             return self.counts(&(0..0));
@@ -104,8 +104,8 @@ impl Matcher {
         Ok(Self { automaton, tokens, word_before: regex(r"\w$"), word_after: regex(r"^\w") })
     }
 
-    /// Cuts a text at the tokens in it. `counts` says whether a control token counts at these bytes; where it does not, a
-    /// shorter one may.
+    /// Cuts a text at the tokens in it. `counts` says whether a control token counts at these bytes; where it does not,
+    /// a shorter one may.
     pub fn split(&self, text: &str, counts: impl Fn(&Added, &Range<usize>) -> bool) -> Vec<Part> {
         let mut parts = Vec::new();
         // Where the next token is looked for, and where the part before it begins.
@@ -170,11 +170,8 @@ mod tests {
     use super::*;
 
     fn matcher(tokens: &[AddedToken]) -> Matcher {
-        let added = |(id, token): (u32, &AddedToken)| Added {
-            id,
-            token: token.clone(),
-            is_control: token.special,
-        };
+        let added =
+            |(id, token): (u32, &AddedToken)| Added { id, token: token.clone(), is_control: token.special };
         let added: Vec<Added> = (0..).zip(tokens).map(added).collect();
         AddedTokens::new(&added, None).unwrap().plain
     }
@@ -194,7 +191,12 @@ mod tests {
     fn the_leftmost_and_longest_counts() {
         let tokens = [token("<s>"), token("<s>>"), AddedToken::from("\n\n", false).normalized(false)];
         let all = Control::Everywhere;
-        check(&tokens, all, "a<s>>b\n\n\n", &[(None, "a"), (Some(1), "<s>>"), (None, "b"), (Some(2), "\n\n"), (None, "\n")]);
+        check(
+            &tokens,
+            all,
+            "a<s>>b\n\n\n",
+            &[(None, "a"), (Some(1), "<s>>"), (None, "b"), (Some(2), "\n\n"), (None, "\n")],
+        );
         check(&tokens, all, "", &[]);
     }
 
@@ -204,7 +206,12 @@ mod tests {
         check(&tokens, Control::Unbroken(&[3]), "<s>>", &[(Some(0), "<s>"), (None, ">")]);
         check(&tokens, Control::Unbroken(&[2]), "<s>>", &[(None, "<"), (Some(2), "s>"), (None, ">")]);
         check(&tokens, Control::Unbroken(&[0, 4]), "<s>>", &[(Some(1), "<s>>")]);
-        check(&tokens, Control::Nowhere, "<s><é<s>", &[(None, "<"), (Some(2), "s>"), (None, "<é<"), (Some(2), "s>")]);
+        check(
+            &tokens,
+            Control::Nowhere,
+            "<s><é<s>",
+            &[(None, "<"), (Some(2), "s>"), (None, "<é<"), (Some(2), "s>")],
+        );
     }
 
     #[test]
@@ -215,11 +222,12 @@ mod tests {
         let expected = [(None, "a"), (Some(0), " \n<s>\t"), (Some(0), "<s>"), (None, "b")];
         check(&[strip], all, "a \n<s>\t<s>b", &expected);
         let word = AddedToken::from("new", false).normalized(false).single_word(true);
-        check(&[word], all, "new news renew é_new.new", &[
-            (Some(0), "new"),
-            (None, " news renew é_new."),
-            (Some(0), "new"),
-        ]);
+        check(
+            &[word],
+            all,
+            "new news renew é_new.new",
+            &[(Some(0), "new"), (None, " news renew é_new."), (Some(0), "new")],
+        );
     }
 
     #[test]

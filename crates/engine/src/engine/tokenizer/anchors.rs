@@ -26,7 +26,9 @@ pub(super) fn at_lines(pipeline: &mut Tokenizer) -> Result<(), Error> {
 /// A step with other expressions; `None` where none has an anchor.
 fn changed<T: Serialize + DeserializeOwned>(step: Option<&T>) -> Result<Option<T>, Error> {
     let failed = |e: serde_json::Error| Error::Json(e.to_string());
-    let Some(mut value) = step.map(serde_json::to_value).transpose().map_err(failed)? else { return Ok(None) };
+    let Some(mut value) = step.map(serde_json::to_value).transpose().map_err(failed)? else {
+        return Ok(None);
+    };
     if !anchor(&mut value) {
         return Ok(None);
     }

@@ -1,5 +1,5 @@
-//! The pipeline that transformers builds for a tokenizer of a class of its own, whatever `tokenizer.json` says, and the names
-//! of tokens that a class has by default. It reads no vocabulary.
+//! The pipeline that transformers builds for a tokenizer of a class of its own, whatever `tokenizer.json` says, and the
+//! names of tokens that a class has by default. It reads no vocabulary.
 //!
 //! Source: transformers 5.24, `AutoTokenizer.from_pretrained` and the classes' `__init__`.
 
@@ -29,11 +29,7 @@ const DEFAULTS: [(&str, &[(&str, &str)]); 3] = [
     ),
     (
         "Qwen2Tokenizer",
-        &[
-            ("unk_token", "<|endoftext|>"),
-            ("eos_token", "<|endoftext|>"),
-            ("pad_token", "<|endoftext|>"),
-        ],
+        &[("unk_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("pad_token", "<|endoftext|>")],
     ),
 ];
 
@@ -49,8 +45,8 @@ pub(super) fn defaults(config: &Value) -> &'static [(&'static str, &'static str)
     DEFAULTS.iter().find(|(name, _)| *name == class).map_or(&[], |(_, tokens)| tokens)
 }
 
-/// Replaces the normalizer and pre-tokenizer where the class has its own: Llama's marks the beginning of the text, or with
-/// `legacy` of each part between added tokens.
+/// Replaces the normalizer and pre-tokenizer where the class has its own: Llama's marks the beginning of the text, or
+/// with `legacy` of each part between added tokens.
 ///
 /// `model_type` is that of the model's `config.json`.
 ///

@@ -1,6 +1,6 @@
-//! A text as ids: the steps of Hugging Face's pipeline over the whole text, in which control tokens count only where they
-//! are not data. Steps that look at a piece's place in the text (SentencePiece's mark at the beginning, white space beside
-//! an added token) therefore see the place that it has in the whole.
+//! A text as ids: the steps of Hugging Face's pipeline over the whole text, in which control tokens count only where
+//! they are not data. Steps that look at a piece's place in the text (SentencePiece's mark at the beginning, white space
+//! beside an added token) therefore see the place that it has in the whole.
 
 use std::ops::Range;
 
@@ -148,8 +148,8 @@ impl Tokenizer {
         cut(piece, parts.into_iter().map(|(id, at)| (id.map(Some), at)))
     }
 
-    /// The model's tokens of a piece. Where it merges its way to a control token's name in data, these are the tokens of
-    /// its characters: single characters cannot.
+    /// The model's tokens of a piece. Where it merges its way to a control token's name in data, these are the tokens
+    /// of its characters: single characters cannot.
     fn tokens(
         &self,
         text: &str,

@@ -64,8 +64,7 @@ pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, 
     for (id, name) in vocab.tokens.iter().enumerate() {
         let kind = vocab.kind(id);
         let named = matches!(kind, CONTROL | UNKNOWN | USER_DEFINED);
-        let is_control =
-            kind == UNUSED || (named && acts_as_control(name, kind != USER_DEFINED, template));
+        let is_control = kind == UNUSED || (named && acts_as_control(name, kind != USER_DEFINED, template));
         let token = match is_control {
             true => AddedToken::from(name, true),
             false if kind == USER_DEFINED => AddedToken::from(vocab.piece(id), false).normalized(false),
@@ -134,9 +133,8 @@ impl GgufVocab {
             ("unk_token", self.unknown),
             ("pad_token", self.padding),
         ];
-        let named = |(role, id): (&str, Option<u32>)| {
-            Some((role.to_owned(), self.tokens.get(id? as usize)?.clone()))
-        };
+        let named =
+            |(role, id): (&str, Option<u32>)| Some((role.to_owned(), self.tokens.get(id? as usize)?.clone()));
         roles.into_iter().filter_map(named).collect()
     }
 

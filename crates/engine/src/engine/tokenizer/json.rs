@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Value;
 use tokenizers::{AddedToken, DecoderWrapper, Tokenizer};
 
-use super::{Error, MAX_IDS, Parts, acts_as_control, added::Added, anchors, class, is_bracketed, normalizer, pieces};
+use super::{
+    Error, MAX_IDS, Parts, acts_as_control, added::Added, anchors, class, is_bracketed, normalizer, pieces,
+};
 
 /// What tokens are named for, as chat templates read them.
 ///
@@ -127,9 +129,8 @@ fn add_tokens(
     roles: &BTreeMap<String, String>,
 ) -> Result<(), Error> {
     let listed = config["added_tokens_decoder"].as_object().into_iter().flatten();
-    let mut listed: Vec<(u32, AddedToken)> = listed
-        .filter_map(|(id, token)| Some((id.parse().ok()?, added_token(token, roles)?)))
-        .collect();
+    let mut listed: Vec<(u32, AddedToken)> =
+        listed.filter_map(|(id, token)| Some((id.parse().ok()?, added_token(token, roles)?))).collect();
     listed.sort_by_key(|(id, _)| *id);
     let mut tokens: Vec<AddedToken> = listed.into_iter().map(|(_, token)| token).collect();
     let known = pipeline.get_added_tokens_decoder();
@@ -158,8 +159,8 @@ fn added_token(token: &Value, roles: &BTreeMap<String, String>) -> Option<AddedT
     })
 }
 
-/// The names that either file lists as special, which no setting makes plain again. One that has only a role is not among
-/// them: it may be an ordinary piece (`"pad_token": "!"`).
+/// The names that either file lists as special, which no setting makes plain again. One that has only a role is not
+/// among them: it may be an ordinary piece (`"pad_token": "!"`).
 fn special_names(pipeline: &Tokenizer, config: &Value) -> HashSet<String> {
     let in_file = pipeline.get_added_tokens_decoder().into_values();
     let in_file = in_file.filter(|token| token.special).map(|token| token.content);
@@ -178,8 +179,7 @@ fn extra_tokens(config: &Value) -> impl Iterator<Item = &Value> {
 fn added(pipeline: &Tokenizer, special: &HashSet<String>, template: Option<&str>) -> Vec<Added> {
     let one = |(id, token): (u32, AddedToken)| {
         let (name, is_special) = (&token.content, special.contains(&token.content));
-        let is_control =
-            acts_as_control(name, is_special, template) || (token.special && is_bracketed(name));
+        let is_control = acts_as_control(name, is_special, template) || (token.special && is_bracketed(name));
         Added { id, token, is_control }
     };
     let mut added: Vec<Added> = pipeline.get_added_tokens_decoder().into_iter().map(one).collect();

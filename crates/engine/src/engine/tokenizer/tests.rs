@@ -216,8 +216,7 @@ fn a_gguf_tokenizer_survives_as_tokenizer_json() {
         let from_gguf = Tokenizer::from_gguf(&vocab, None).unwrap();
         let mut whole = from_gguf.pipeline.clone();
         whole.with_decoder(Some(tokenizers::decoders::byte_level::ByteLevel::default()));
-        let special =
-            from_gguf.control_names().map(|n| tokenizers::AddedToken::from(n, true));
+        let special = from_gguf.control_names().map(|n| tokenizers::AddedToken::from(n, true));
         whole.add_special_tokens(special).unwrap();
         let config = serde_json::json!({"eos_token": from_gguf.decode(&[vocab.eos.unwrap()])}).to_string();
         let json = whole.to_string(false).unwrap();
@@ -252,7 +251,8 @@ fn settings_go_before_tokenizer_json() {
         let added = serde_json::json!([{"id": 0, "content": "<s>", "special": true, "normalized": false,
             "single_word": false, "lstrip": false, "rstrip": false}]);
         let vocab = ["<s>", "\u{2581}", "a", "b", "\u{2581}a", "!", "<pad>"];
-        let vocab: BTreeMap<&str, usize> = vocab.into_iter().enumerate().map(|(id, piece)| (piece, id)).collect();
+        let vocab: BTreeMap<&str, usize> =
+            vocab.into_iter().enumerate().map(|(id, piece)| (piece, id)).collect();
         let model = serde_json::json!({"type": "BPE", "unk_token": null, "fuse_unk": true, "byte_fallback": false,
             "dropout": null, "continuing_subword_prefix": null, "end_of_word_suffix": null, "vocab": vocab,
             "merges": [["\u{2581}", "a"]]});
@@ -269,10 +269,12 @@ fn settings_go_before_tokenizer_json() {
         let tokenizer = Tokenizer::from_files(files, None).unwrap();
         tokenizer.encode_template("a<s>a<pad>! a").unwrap()
     };
-    let class = |legacy: bool| serde_json::json!({"tokenizer_class": "LlamaTokenizer", "legacy": legacy,
-        "bos_token": "<s>", "pad_token": {"content": "<pad>"}});
-    // `<pad>` has a role, so it is an added token; each part gets a mark from `Prepend` and from `legacy`, otherwise the
-    // first alone.
+    let class = |legacy: bool| {
+        serde_json::json!({"tokenizer_class": "LlamaTokenizer", "legacy": legacy,
+        "bos_token": "<s>", "pad_token": {"content": "<pad>"}})
+    };
+    // `<pad>` has a role, so it is an added token; each part gets a mark from `Prepend` and from `legacy`, otherwise
+    // the first alone.
     assert_eq!(encode(class(true), Some("llama")), [4, 0, 4, 6, 1, 5, 4]);
     assert_eq!(encode(class(false), Some("llama")), [4, 0, 2, 6, 5, 4]);
     assert_eq!(encode(class(false), Some("mistral"))[..4], [4, 0, 4, 6]);
@@ -280,7 +282,7 @@ fn settings_go_before_tokenizer_json() {
     let strips = serde_json::json!({"tokenizer_class": "LlamaTokenizer", "legacy": false, "pad_token": "!",
         "added_tokens_decoder": {"0": {"content": "<s>", "special": true, "rstrip": true, "normalized": false}}});
     let config = strips.to_string();
-    let files = Files { json: &json, config: Some(config.as_bytes()), model_type: None };
+    let files = Files { json: &json, config: Some(config.as_bytes()), ..Files::default() };
     let tokenizer = Tokenizer::from_files(files, None).unwrap();
     assert_eq!(tokenizer.encode_template("<s>  a").unwrap(), [0, 2]);
     assert!(tokenizer.is_control(0) && !tokenizer.is_control(5));

@@ -1,5 +1,4 @@
-//! Small templates as transformers renders them (tests/golden/jinja.json, by scripts/golden_jinja.py), and templates that no
-//! engine may fail on otherwise than with an error.
+//! Small templates as transformers renders them (tests/golden/jinja.json, by scripts/golden_jinja.py).
 
 use serde::Deserialize;
 

@@ -1,5 +1,5 @@
-//! A thousand chats as transformers encodes them whole (tests/golden/chats.json, by scripts/golden_chats.py): those of ten
-//! published tokenizers, read from `$TRIBUNAL_TOKENIZERS`, and of ten seeded ones whose steps look at a piece's place.
+//! A thousand chats as transformers encodes them whole (tests/golden/chats.json, by scripts/golden_chats.py): those of
+//! ten published tokenizers, read from `$TRIBUNAL_TOKENIZERS`, and of ten seeded ones whose steps look at a piece's place.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -80,7 +80,7 @@ fn a_thousand_chats_have_the_ids_of_the_whole_text() {
         let Some((json, config)) = files(name, encoded) else { continue };
         let settings: serde_json::Value = serde_json::from_str(&config).unwrap();
         let source = encoded.template.as_deref().or_else(|| settings["chat_template"].as_str()).unwrap();
-        let files = Files { json: json.as_bytes(), config: Some(config.as_bytes()), model_type: None };
+        let files = Files { json: json.as_bytes(), config: Some(config.as_bytes()), ..Files::default() };
         let tokenizer = Tokenizer::from_files(files, Some(source)).unwrap();
         let template = ChatTemplate::new(source, &tokenizer).unwrap();
         for (turns, n_ids, digits) in &encoded.chats {
@@ -88,7 +88,8 @@ fn a_thousand_chats_have_the_ids_of_the_whole_text() {
             let ids = encode(&chat, Some(&template), &tokenizer).unwrap();
             if (ids.len(), &hash(&ids)) != (*n_ids, digits) {
                 let text = template.render(&chat).unwrap();
-                wrong.push(format!("{name}: {n_ids} ids expected for {text:?}\n  {} ids: {ids:?}", ids.len()));
+                wrong
+                    .push(format!("{name}: {n_ids} ids expected for {text:?}\n  {} ids: {ids:?}", ids.len()));
             }
         }
     }
