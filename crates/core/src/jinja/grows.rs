@@ -2,17 +2,19 @@
 
 use minijinja::{
     Environment, Error, ErrorKind, State, Value, filters,
-    value::{Kwargs, Rest, StringInput, ValueOrKwargs, from_args},
+    value::{Kwargs, Rest, StringInput, ValueOrKwargs},
 };
 
-use super::budget::{ITEM_BYTES, make, print, read};
+use super::{
+    budget::{ITEM_BYTES, make, print, read},
+    python,
+};
 
 /// The most parts that a list is cut into.
 const MAX_PARTS: usize = 100_000;
 
 pub fn add_filters(environment: &mut Environment<'_>) {
     environment.add_filter("format", format);
-    environment.add_filter("indent", indent);
     environment.add_filter("replace", replace);
     environment.add_filter("join", join);
     environment.add_filter(
@@ -27,6 +29,10 @@ pub fn add_filters(environment: &mut Environment<'_>) {
             parts(n).and_then(|()| filters::slice(state, value, n, fill))
         },
     );
+    environment.add_filter("striptags", minijinja_contrib::filters::striptags);
+    environment.add_filter("filesizeformat", minijinja_contrib::filters::filesizeformat);
+    environment.add_function("cycler", |items: Rest<Value>| minijinja_contrib::globals::cycler(items.0));
+    environment.add_function("joiner", minijinja_contrib::globals::joiner);
     // Both indent a value by its depth, line by line; neither is for prompts.
     environment.remove_filter("pprint");
     environment.remove_global("debug");
@@ -65,22 +71,6 @@ fn widths(state: &mut State<'_, '_>, text: &str, args: &[Value]) -> Result<(), E
         }
     }
     Ok(())
-}
-
-fn indent(
-    state: &mut State<'_, '_>,
-    value: StringInput<'_>,
-    args: Rest<ValueOrKwargs>,
-) -> Result<Value, Error> {
-    let args = args.into_values();
-    let (width, first, blank, kwargs): (Option<usize>, _, _, Kwargs) = from_args(&args)?;
-    let width = match width {
-        Some(width) => Some(width),
-        None => kwargs.get("width")?,
-    };
-    let lines = 1 + value.as_str().matches('\n').count() as u64;
-    make(state, lines.saturating_mul(width.unwrap_or(4) as u64))?;
-    filters::indent(value, width, first, blank, kwargs)
 }
 
 fn replace(
@@ -141,9 +131,21 @@ pub fn python_method(
             }
             ("join", [values, ..]) => joined(state, values, text)?,
             ("format", _) => widths(state, text, args)?,
-            ("split" | "splitlines", _) => make(state, text.len() as u64 * ITEM_BYTES)?,
+            ("split" | "rsplit" | "splitlines", _) => make(state, text.len() as u64 * ITEM_BYTES)?,
+            ("center" | "ljust" | "rjust" | "zfill", [width, ..]) => {
+                make(state, width.as_i64().map_or(0, i64::unsigned_abs).saturating_mul(4))?;
+                make(state, text.len() as u64)?;
+            }
+            ("expandtabs", _) => {
+                let size = args.first().map_or(8, |size| size.as_i64().map_or(1 << 32, i64::unsigned_abs));
+                make(state, (text.matches('\t').count() as u64).saturating_mul(size))?;
+                make(state, text.len() as u64)?;
+            }
             _ => make(state, text.len() as u64)?,
         }
+    }
+    if let Some(value) = python::method(value, method, args)? {
+        return Ok(value);
     }
     minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args)
 }

@@ -4,7 +4,7 @@
 use minijinja::{
     Environment, Error, ErrorKind, State, Value,
     machinery::{Instruction, Instructions},
-    value::{Rest, ValueKind, ValueOrKwargs},
+    value::{Rest, Tuple, ValueKind, ValueOrKwargs},
 };
 
 use super::budget::{self, ITEM_BYTES};
@@ -56,10 +56,48 @@ pub fn add_filters(environment: &mut Environment<'_>) {
     });
     environment.add_filter(SLICE, |state: &mut State<'_, '_>, parts: Vec<Value>| -> Result<Value, Error> {
         budget::read(state, &parts[0])?;
-        Ok(parts.into_iter().rev().collect())
+        Ok(sliceable(parts)?.into_iter().rev().collect())
     });
     environment.add_filter(FILTER, filtered);
     environment.add_filter(TEST, tested);
+}
+
+/// A value with the beginning, end and step of a slice of it. One that goes backwards is made here, as Python makes it,
+/// and handed on as a slice of everything.
+fn sliceable(parts: Vec<Value>) -> Result<Vec<Value>, Error> {
+    let [value, start, stop, step] = &parts[..] else { return Ok(parts) };
+    let Some(step) = step.as_i64().filter(|&step| step < 0) else { return Ok(parts) };
+    let whole = |made: Value| Ok(vec![made, ().into(), ().into(), ().into()]);
+    let ends =
+        |value: &Value| if value.is_none() { Ok(None) } else { i64::try_from(value.clone()).map(Some) };
+    let (start, stop) = (ends(start)?, ends(stop)?);
+    if let Some(text) = value.as_str() {
+        let chars: Vec<char> = text.chars().collect();
+        return whole(
+            backwards(chars.len(), start, stop, step).map(|at| chars[at]).collect::<String>().into(),
+        );
+    }
+    if !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
+        return Ok(parts);
+    }
+    let items: Vec<Value> = value.try_iter()?.collect();
+    let items = backwards(items.len(), start, stop, step).map(|at| items[at].clone());
+    whole(if value.is_tuple() {
+        Value::from(Tuple::from(items.collect::<Vec<_>>()))
+    } else {
+        items.collect()
+    })
+}
+
+/// The places of a slice that goes backwards.
+///
+/// Source: Python, `slice.indices`.
+fn backwards(n: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> impl Iterator<Item = usize> {
+    let n = n as i64;
+    let place = |at: i64| if at < 0 { (at.saturating_add(n)).max(-1) } else { at.min(n - 1) };
+    let (start, stop) = (start.map_or(n - 1, place), stop.map_or(-1, place));
+    let by = usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX);
+    (stop + 1..=start).rev().step_by(by).map(|at| at as usize)
 }
 
 /// Applies a filter to its operand and arguments.

@@ -1,6 +1,7 @@
 //! That counting changes nothing of what a template says, and that no template takes more than it may.
 
 use minijinja::{Environment, context};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -134,4 +135,65 @@ fn chats_of_hundreds_of_turns_are_within_the_bounds() {
     let message = |_| context! { role => "user", content => "word ".repeat(100) };
     let messages: Vec<Value> = (0..300).map(message).collect();
     assert_eq!(template.render(&environment, context! { messages }).unwrap().len(), 300 * 507 + 500);
+}
+
+#[test]
+fn what_the_engine_panics_on_is_an_error() {
+    for (source, expected) in [
+        ("{{ ''[::-1] }}|{{ 'abc'[::-1] }}", Some("|cba")),
+        ("{{ [][::-1] }}|{{ [1, 2, 3][-1:0:-1] }}|{{ (1, 2)[::-2] }}", Some("[]|[3, 2]|(2,)")),
+        ("{{ 'abc'[::-9223372036854775808] }}|{{ 'abc'[9:-9:-1] }}", Some("c|cba")),
+        ("{% for i in [1] %}{{ loop.cycle() }}{% endfor %}", None),
+        ("{{ 'abc'[::0] }}", None),
+    ] {
+        let made = rendered(source);
+        assert_eq!(made.as_ref().ok().map(String::as_str), expected, "{source}: {made:?}");
+    }
+    assert!(rendered("{% for i in [1] %}{{ loop.cycle() }}{% endfor %}").unwrap_err().contains("panicked"));
+}
+
+#[test]
+fn a_byte_order_mark_is_dropped_and_lines_end_alike() {
+    assert_eq!(rendered("\u{feff}a\r\nb\rc\n{{ 'd\r\ne' }}\n").unwrap(), "a\nb\nc\nd\ne");
+    assert_eq!(rendered("a\u{feff}").unwrap(), "a\u{feff}", "elsewhere it is a character");
+}
+
+/// Values, numbers in a slice, filters, methods and operators, separated by blanks.
+const VALUES: &str = "'' 'abc' '\u{e9}\u{1f600}' [] [3,1,2] () (1,2) {} {'a':1} none true 0 -1 9223372036854775807 \
+    -9223372036854775808 2.5 1e308 missing range(3) messages messages[0] text loop dict() namespace() range";
+const NUMBERS: &str = " 0 1 -1 2 99 -99 9223372036854775807 -9223372036854775808 none";
+const FILTERS: &str = "abs attr('a') batch(0) batch(2) bool capitalize center(9) chain([1]) default(1) dictsort first \
+    float format(1) groupby('a') indent(2) int items join join(1) last length lines list lower map('upper') \
+    map(attribute='a') max min reject replace('','x') reverse round round(-400) round(400) select selectattr('a') \
+    slice(0) slice(2) sort split split('') string sum title tojson trim truncate(3) unique upper urlencode wordcount \
+    zip([1])";
+const METHODS: &str = "split() split('') rsplit(none,0) split(none,-1) center(-1) zfill(3) expandtabs(0) find('',9) \
+    find('b',-99,99) index('') count('') partition('') replace('','') title() splitlines() startswith('',99) format() \
+    format(1) join(1) items() get('a') cycle() changed() strip('') removeprefix('') index(1) copy() keys() isidentifier()";
+const OPERATORS: &str = "+ - * / // % ** ~ == < in and or is\u{a0}eq is\u{a0}divisibleby";
+
+fn one_of(list: &'static str) -> impl Strategy<Value = String> {
+    let items: Vec<String> = list.split(' ').map(|item| item.replace('\u{a0}', " ")).collect();
+    prop::sample::select(items)
+}
+
+/// A small expression.
+fn expression() -> impl Strategy<Value = String> {
+    let (value, number, filter) = (|| one_of(VALUES), || one_of(NUMBERS), || one_of(FILTERS));
+    prop_oneof![
+        (value(), number(), number(), number()).prop_map(|(v, a, b, c)| format!("{v}[{a}:{b}:{c}]")),
+        (value(), number()).prop_map(|(v, a)| format!("{v}[{a} or 0]", a = if a.is_empty() { "0" } else { &a })),
+        (value(), filter(), filter()).prop_map(|(v, f, g)| format!("{v} | {f} | {g}")),
+        (value(), one_of(METHODS)).prop_map(|(v, m)| format!("({v}).{m}")),
+        (value(), one_of(OPERATORS), value()).prop_map(|(a, o, b)| format!("({a}) {o} ({b})")),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_small_template_panics(expressions in prop::collection::vec(expression(), 1..3)) {
+        let printed: Vec<String> = expressions.iter().map(|e| format!("{{{{ {e} }}}}")).collect();
+        let _ = rendered(&printed.concat());
+        let _ = rendered(&format!("{{% for x in [1, 2] %}}{}{{% endfor %}}", printed.concat()));
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! It runs no model and knows nothing of segments.
 
+use std::collections::BTreeMap;
+
 use minijinja::Environment;
 
 use crate::engine::tokenizer::Tokenizer;
@@ -9,6 +11,7 @@ use crate::jinja::Template;
 use crate::llm::{self, Chat, Prompt, Thought};
 
 mod guard;
+mod json;
 mod template;
 
 pub use template::TEMPLATE_DATE;
@@ -17,9 +20,8 @@ pub use template::TEMPLATE_DATE;
 pub struct ChatTemplate {
     environment: Environment<'static>,
     template: Template,
-    /// What the template may read in addition to the messages.
-    bos_token: String,
-    eos_token: String,
+    /// What the template may read in addition to the messages: texts of tokens by their role (`bos_token`).
+    roles: BTreeMap<String, String>,
     /// Further variables, by name.
     options: serde_json::Map<String, serde_json::Value>,
 }
@@ -30,8 +32,7 @@ impl ChatTemplate {
     /// # Errors
     /// [`llm::Error::Template`] when it does not parse.
     pub fn new(source: &str, tokenizer: &Tokenizer) -> Result<Self, llm::Error> {
-        let name = |id: Option<u32>| id.map(|id| tokenizer.decode(&[id])).unwrap_or_default();
-        Self::with_tokens(source, &name(tokenizer.bos()), &name(tokenizer.eos()))
+        Self::with_roles(source, tokenizer.roles().clone())
     }
 
     /// The same with the two names that a template may print, instead of a tokenizer that knows them.
@@ -39,14 +40,13 @@ impl ChatTemplate {
     /// # Errors
     /// As [`ChatTemplate::new`].
     pub fn with_tokens(source: &str, bos_token: &str, eos_token: &str) -> Result<Self, llm::Error> {
+        let roles = [("bos_token", bos_token), ("eos_token", eos_token)];
+        Self::with_roles(source, roles.map(|(role, name)| (role.to_owned(), name.to_owned())).into())
+    }
+
+    fn with_roles(source: &str, roles: BTreeMap<String, String>) -> Result<Self, llm::Error> {
         let (environment, template) = template::compiled(source)?;
-        Ok(Self {
-            environment,
-            template,
-            bos_token: bos_token.to_owned(),
-            eos_token: eos_token.to_owned(),
-            options: serde_json::Map::new(),
-        })
+        Ok(Self { environment, template, roles, options: serde_json::Map::new() })
     }
 
     /// The same template with further variables (`{"enable_thinking": false}`); `null` adds none.
@@ -84,8 +84,8 @@ fn think(mut rendered: String, chat: &Chat, protect: impl Fn(&str) -> String) ->
     rendered
 }
 
-/// The ids of a chat. Control tokens come from the template alone: what looks like one inside a content or
-/// the prefill is encoded as plain text. Where there is none, the ids equal `apply_chat_template`'s.
+/// The ids of a chat, encoded as one text. Control tokens come from the template alone: what looks like one inside a
+/// content or the prefill is encoded as plain text. Where there is none, the ids equal `apply_chat_template`'s.
 ///
 /// Other prompts need no template; in a raw one control tokens act.
 ///
@@ -112,8 +112,8 @@ pub fn encode(
     let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
     let rendered = template::render(template, chat, &contents)?;
     let rendered = think(rendered, chat, |thought| guard.protect(thought));
-    let whole = rendered + &guard.protect(&chat.prefill);
-    tokenizer.encode_runs(&whole, |run| guard.release(run)).map_err(failed)
+    let (whole, breaks) = guard.release(&(rendered + &guard.protect(&chat.prefill)));
+    tokenizer.encode_rendered(&whole, &breaks).map_err(failed)
 }
 
 #[cfg(test)]

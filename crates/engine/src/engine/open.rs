@@ -13,7 +13,7 @@ use super::{
     memory,
     scheduler::Limits,
     signed::{self, Built},
-    tokenizer::{GgufVocab, Tokenizer},
+    tokenizer::{Files, GgufVocab, Tokenizer},
     workers::{Ready, Workers},
 };
 
@@ -23,8 +23,8 @@ pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engin
         weights.check(&options.hashed)?;
     }
     let text = |reason: String| Error::Text { path: path.display().to_string(), reason };
-    let own = tokenizer(path, weights, options).map_err(text)?;
     let source = template_source(path, weights, options).map_err(text)?;
+    let own = tokenizer(path, weights, source.as_deref()).map_err(text)?;
     over(weights, own, source.as_deref(), options)
 }
 
@@ -225,8 +225,7 @@ fn blocks(shares: Shares, kv_bytes: usize, options: &Options) -> Result<usize, E
     Ok(have.min(need * options.n_rows.max(1)))
 }
 
-fn tokenizer(path: &Path, weights: &Weights, options: &Options) -> Result<Tokenizer, String> {
-    let template = options.chat_template.as_deref();
+fn tokenizer(path: &Path, weights: &Weights, template: Option<&str>) -> Result<Tokenizer, String> {
     let tokenizer = if let Some(metadata) = weights.metadata() {
         Tokenizer::from_gguf(&vocabulary(metadata), template)
     } else {
@@ -234,8 +233,9 @@ fn tokenizer(path: &Path, weights: &Weights, options: &Options) -> Result<Tokeni
             format!("`tokenizer.json`: {e}; hint: the folder needs the model's tokenizer beside its weights")
         })?;
         let config = std::fs::read(path.join("tokenizer_config.json")).ok();
-        let own = template_file(path)?;
-        Tokenizer::from_json(&json, config.as_deref(), template.or(own.as_deref()))
+        let model_type = model_type(path);
+        let files = Files { json: &json, config: config.as_deref(), model_type: model_type.as_deref() };
+        Tokenizer::from_files(files, template)
     };
     tokenizer.map_err(|e| e.to_string())
 }
@@ -250,6 +250,18 @@ fn added_stops(own: &Tokenizer, given: &[String]) -> Vec<String> {
         }
     }
     added
+}
+
+/// The kind of model that `config.json` names.
+fn model_type(path: &Path) -> Option<String> {
+    let config = std::fs::read(path.join("config.json")).ok()?;
+    let config: serde_json::Value = serde_json::from_slice(without_mark(&config)).ok()?;
+    config["model_type"].as_str().map(str::to_owned)
+}
+
+/// A text without the byte order mark in front of it.
+fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text)
 }
 
 /// A template of its own file beside the weights.
@@ -273,8 +285,8 @@ fn template_source(path: &Path, weights: &Weights, options: &Options) -> Result<
         return Ok(Some(own));
     }
     let Ok(config) = std::fs::read(path.join("tokenizer_config.json")) else { return Ok(None) };
-    let config: serde_json::Value =
-        serde_json::from_slice(&config).map_err(|e| format!("`tokenizer_config.json` is not JSON: {e}"))?;
+    let config: serde_json::Value = serde_json::from_slice(without_mark(&config))
+        .map_err(|e| format!("`tokenizer_config.json` is not JSON: {e}"))?;
     let template = &config["chat_template"];
     // Some checkpoints name several; the default one is for chats.
     let listed = || template.as_array()?.iter().find(|t| t["name"] == "default")?["template"].as_str();
@@ -297,6 +309,7 @@ fn vocabulary(metadata: &HashMap<String, Value>) -> GgufVocab {
         eos: id("eos_token_id"),
         eot: id("eot_token_id"),
         unknown: id("unknown_token_id"),
+        padding: id("padding_token_id"),
         add_bos: get("add_bos_token").and_then(|v| v.to_bool().ok()),
         add_space_prefix: get("add_space_prefix").and_then(|v| v.to_bool().ok()),
         chat_template: string(metadata, "tokenizer.chat_template"),

@@ -3,16 +3,22 @@
 //!
 //! It holds no chat template and knows no roles; [`super::chat`] does.
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use std::collections::{BTreeMap, HashMap};
 
 use crate::panics;
 
+mod added;
+mod anchors;
+mod class;
+mod encode;
 mod gguf;
 mod json;
 mod normalizer;
 mod pieces;
 
-pub use gguf::GgufVocab;
+use added::{Added, AddedTokens};
+
+pub use {gguf::GgufVocab, json::Files};
 
 /// Why a tokenizer cannot be built, or cannot encode.
 #[derive(Debug, thiserror::Error)]
@@ -41,30 +47,35 @@ pub enum Error {
 
 /// What both sources (tokenizer.json and GGUF metadata) are reduced to.
 struct Parts {
-    /// The Hugging Face pipeline in which control tokens have no effect.
-    data: tokenizers::Tokenizer,
+    /// The Hugging Face pipeline; its added tokens are looked for by [`added`].
+    pipeline: tokenizers::Tokenizer,
     /// The bytes that each id stands for; for a control token the bytes of its name.
     bytes: Vec<Box<[u8]>>,
-    /// Ids that only a template may produce.
-    control: Vec<u32>,
+    added: Vec<Added>,
     bos: Option<u32>,
     /// The tokens that the model's files name as an end, the end of sequence first.
     ends: Vec<u32>,
     add_bos: bool,
+    /// Texts of tokens by their role (`bos_token`), as a chat template reads them.
+    roles: BTreeMap<String, String>,
 }
 
 /// A tokenizer that keeps control tokens out of data.
 pub struct Tokenizer {
-    data: tokenizers::Tokenizer,
+    pipeline: tokenizers::Tokenizer,
+    added: AddedTokens,
     bytes: Vec<Box<[u8]>>,
-    is_control: Vec<bool>,
-    control_names: Vec<String>,
-    control_ids: Vec<u32>,
-    finder: AhoCorasick,
+    /// By id.
+    control_names: HashMap<u32, String>,
+    /// In ascending order of their ids.
+    control: Vec<(String, u32)>,
+    /// The id of what the vocabulary does not have.
+    unknown: Option<u32>,
     bos: Option<u32>,
     eos: Option<u32>,
     stops: Vec<u32>,
     add_bos: bool,
+    roles: BTreeMap<String, String>,
 }
 
 /// The longest token: those of real vocabularies have a few hundred bytes at most.
@@ -95,7 +106,15 @@ impl Tokenizer {
     /// When a file does not parse or its tokenizer is of a kind whose bytes are unknown (neither byte-level
     /// nor with byte fallback).
     pub fn from_json(json: &[u8], config: Option<&[u8]>, template: Option<&str>) -> Result<Self, Error> {
-        Self::caught(|| Self::new(json::parts(json, config, template)?))
+        Self::from_files(Files { json, config, ..Files::default() }, template)
+    }
+
+    /// From the files of a model's folder; `template` as in [`Tokenizer::from_json`].
+    ///
+    /// # Errors
+    /// As [`Tokenizer::from_json`].
+    pub fn from_files(files: Files<'_>, template: Option<&str>) -> Result<Self, Error> {
+        Self::caught(|| Self::new(json::parts(files, template)?))
     }
 
     /// From the tokenizer in a GGUF file's metadata; `template` as in [`Tokenizer::from_json`].
@@ -115,41 +134,38 @@ impl Tokenizer {
     }
 
     fn new(parts: Parts) -> Result<Self, Error> {
-        let mut is_control = vec![false; parts.bytes.len()];
-        let mut control_names = Vec::new();
-        if let Some(token) = parts.bytes.iter().find(|bytes| bytes.len() > MAX_TOKEN_BYTES) {
+        let Parts { pipeline, bytes, added, bos, ends, add_bos, roles } = parts;
+        if let Some(token) = bytes.iter().find(|bytes| bytes.len() > MAX_TOKEN_BYTES) {
             let reason = format!("a token has {} bytes; at most {MAX_TOKEN_BYTES} are expected", token.len());
             return Err(Error::Vocabulary(reason));
         }
-        for &id in &parts.control {
-            if parts.bytes.get(id as usize).is_none_or(|name| name.is_empty()) {
+        let mut control: Vec<(String, u32)> = Vec::new();
+        for Added { id, token, .. } in added.iter().filter(|added| added.is_control) {
+            if token.content.is_empty() {
                 return Err(Error::Vocabulary(format!("the control token `{id}` has no text")));
             }
-            is_control[id as usize] = true;
-            control_names.push(String::from_utf8_lossy(&parts.bytes[id as usize]).into_owned());
+            control.push((token.content.clone(), *id));
         }
-        let finder = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostLongest)
-            .build(&control_names)
-            .map_err(|e| Error::Vocabulary(e.to_string()))?;
-        let eos = parts.ends.first().copied();
-        let mut stops = parts.ends;
-        for (name, &id) in control_names.iter().zip(&parts.control) {
-            if ENDINGS.contains(&name.as_str()) && !stops.contains(&id) {
-                stops.push(id);
+        control.sort_by_key(|(_, id)| *id);
+        let eos = ends.first().copied();
+        let mut stops = ends;
+        for (name, id) in &control {
+            if ENDINGS.contains(&name.as_str()) && !stops.contains(id) {
+                stops.push(*id);
             }
         }
         Ok(Self {
-            data: parts.data,
-            bytes: parts.bytes,
-            is_control,
-            control_names,
-            control_ids: parts.control,
-            finder,
-            bos: parts.bos,
+            added: AddedTokens::new(&added, pipeline.get_normalizer())?,
+            unknown: encode::unknown(&pipeline),
+            pipeline,
+            bytes,
+            control_names: control.iter().map(|(name, id)| (*id, name.clone())).collect(),
+            control,
+            bos,
             eos,
             stops,
-            add_bos: parts.add_bos,
+            add_bos,
+            roles,
         })
     }
 
@@ -166,83 +182,6 @@ impl Tokenizer {
             }
         }
         Ok(self)
-    }
-
-    /// Ids of a text that is data: a control token's name in it is plain text.
-    ///
-    /// # Errors
-    /// [`Error::Encode`] when the pipeline itself fails.
-    pub fn encode_data(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let ids = self.encode_plain(text)?;
-        if !ids.iter().any(|&id| self.is_control(id)) {
-            return Ok(ids);
-        }
-        // A vocabulary may merge its way to a control token's piece; single characters cannot.
-        let mut split = Vec::new();
-        for (at, c) in text.char_indices() {
-            split.extend(self.encode_plain(&text[at..at + c.len_utf8()])?);
-        }
-        Ok(split)
-    }
-
-    /// Ids of a text in which control tokens act, as Hugging Face encodes a rendered chat template
-    /// (no beginning-of-sequence token is added).
-    ///
-    /// # Errors
-    /// As [`Tokenizer::encode_data`].
-    pub fn encode_template(&self, text: &str) -> Result<Vec<u32>, Error> {
-        self.encode_runs(text, str::to_owned)
-    }
-
-    /// Ids of a whole prompt given as it is: control tokens act, and the beginning-of-sequence token is put
-    /// in front where the model expects one and the text does not start with it.
-    ///
-    /// # Errors
-    /// As [`Tokenizer::encode_data`].
-    pub fn encode_raw(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let mut ids = self.encode_template(text)?;
-        if let Some(bos) = self.bos
-            && self.add_bos
-            && ids.first() != Some(&bos)
-        {
-            ids.insert(0, bos);
-        }
-        Ok(ids)
-    }
-
-    /// Ids of a whole prompt in which no control token acts, behind the beginning-of-sequence token where the model
-    /// expects one.
-    ///
-    /// # Errors
-    /// As [`Tokenizer::encode_data`].
-    pub fn encode_inert(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let bos = self.bos.filter(|_| self.add_bos);
-        Ok(bos.into_iter().chain(self.encode_data(text)?).collect())
-    }
-
-    /// Splits `text` at control tokens, passes the runs between them through `clean`, and encodes each as data.
-    pub(super) fn encode_runs(&self, text: &str, clean: impl Fn(&str) -> String) -> Result<Vec<u32>, Error> {
-        let mut ids = Vec::new();
-        let mut at = 0;
-        for found in self.finder.find_iter(text) {
-            ids.extend(self.encode_data(&clean(&text[at..found.start()]))?);
-            ids.push(self.control_ids[found.pattern().as_usize()]);
-            at = found.end();
-        }
-        ids.extend(self.encode_data(&clean(&text[at..]))?);
-        Ok(ids)
-    }
-
-    fn encode_plain(&self, text: &str) -> Result<Vec<u32>, Error> {
-        if text.is_empty() {
-            return Ok(Vec::new());
-        }
-        // A normalizer that is damaged may panic only where it meets some text.
-        let encode = || self.data.encode_fast(text, false);
-        let encoding = std::panic::catch_unwind(std::panic::AssertUnwindSafe(encode)).map_err(|_| {
-            Error::Encode("the tokenizer is damaged in a way that its reader cannot bear".into())
-        })?;
-        Ok(encoding.map_err(|e| Error::Encode(e.to_string()))?.get_ids().to_vec())
     }
 
     /// The text of these tokens; bytes that are not UTF-8 (a character cut in two) become U+FFFD.
@@ -288,31 +227,39 @@ impl Tokenizer {
     /// Whether only a template may produce this id.
     #[must_use]
     pub fn is_control(&self, id: u32) -> bool {
-        self.is_control.get(id as usize).copied().unwrap_or(false)
+        self.control_names.contains_key(&id)
     }
 
     /// The names of all control tokens.
-    #[must_use]
-    pub fn control_names(&self) -> &[String] {
-        &self.control_names
+    pub fn control_names(&self) -> impl Iterator<Item = &str> {
+        self.control.iter().map(|(name, _)| name.as_str())
     }
 
     /// The id of a control token by its name.
     #[must_use]
     pub fn control_id(&self, name: &str) -> Option<u32> {
-        self.control_names.iter().position(|n| n == name).map(|i| self.control_ids[i])
+        self.control.iter().find(|(other, _)| other == name).map(|(_, id)| *id)
+    }
+
+    /// The texts of tokens by their role (`bos_token`, `pad_token`), as the model's files name them.
+    #[must_use]
+    pub fn roles(&self) -> &BTreeMap<String, String> {
+        &self.roles
     }
 }
 
 /// Whether an added token is one that only a template may produce. Source: the token's own flag, or a name
 /// of the shapes that the supported models give to tokens with a function.
 fn acts_as_control(name: &str, special: bool, template: Option<&str>) -> bool {
-    let bracketed = name.len() > 2
-        && ((name.starts_with('<') && name.ends_with('>')) || (name.starts_with('[') && name.ends_with(']')));
     let functional = (name.starts_with("<|") && name.ends_with("|>"))
         || ["<unused", "<start_of_", "<end_of_"].iter().any(|shape| name.starts_with(shape))
         || name == "<mask>";
-    special || (bracketed && (functional || template.is_some_and(|t| t.contains(name))))
+    special || (is_bracketed(name) && (functional || template.is_some_and(|t| t.contains(name))))
+}
+
+fn is_bracketed(name: &str) -> bool {
+    name.len() > 2
+        && ((name.starts_with('<') && name.ends_with('>')) || (name.starts_with('[') && name.ends_with(']')))
 }
 
 #[cfg(test)]

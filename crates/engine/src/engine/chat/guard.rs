@@ -1,12 +1,13 @@
 //! Keeps contents data while a template is rendered around them: names of control tokens inside a content
-//! are broken up with a character that no text may contain, and restored after the split. It encodes nothing.
+//! are broken up with a character that no text may contain. It is taken out again before the text is encoded, and the
+//! tokenizer learns where it stood. It encodes nothing.
 
 use crate::engine::tokenizer::Tokenizer;
 use crate::llm::{self, Chat, Thought};
 
 /// Breaks up and restores the names of control tokens.
 pub(super) struct Guard<'a> {
-    names: &'a [String],
+    names: Vec<&'a str>,
     /// A noncharacter (U+FDD0 to U+FDEF) that occurs in no content.
     mark: char,
 }
@@ -27,16 +28,16 @@ impl<'a> Guard<'a> {
                 "the text holds all 32 noncharacters U+FDD0 to U+FDEF; hint: remove them".into(),
             )
         })?;
-        Ok(Self { names: tokenizer.control_names(), mark })
+        Ok(Self { names: tokenizer.control_names().collect(), mark })
     }
 
     /// The content with every control token's name broken after its first character. Where the content's
     /// first or last characters could form a name together with the template's text, it is closed off too.
     pub(super) fn protect(&self, content: &str) -> String {
         let mut breaks: Vec<usize> = Vec::new();
-        for name in self.names {
+        for &name in &self.names {
             let first = name.chars().next().map_or(0, char::len_utf8);
-            breaks.extend(content.match_indices(name.as_str()).map(|(at, _)| at + first));
+            breaks.extend(content.match_indices(name).map(|(at, _)| at + first));
             let cuts = || name.char_indices().skip(1).map(|(cut, _)| cut);
             if cuts().any(|cut| content.starts_with(&name[cut..])) {
                 breaks.push(0);
@@ -57,8 +58,16 @@ impl<'a> Guard<'a> {
         broken + &content[at..]
     }
 
-    /// The text without the marks.
-    pub(super) fn release(&self, run: &str) -> String {
-        run.replace(self.mark, "")
+    /// The text without the marks, and where in it they stood. Unit: bytes, ascending.
+    pub(super) fn release(&self, rendered: &str) -> (String, Vec<usize>) {
+        let mut text = String::with_capacity(rendered.len());
+        let mut breaks = Vec::new();
+        for (i, part) in rendered.split(self.mark).enumerate() {
+            if i > 0 {
+                breaks.push(text.len());
+            }
+            text.push_str(part);
+        }
+        (text, breaks)
     }
 }

@@ -6,8 +6,14 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
-use crate::engine::tokenizer::tests::{model, tiny};
+use crate::engine::tokenizer::{
+    GgufVocab,
+    tests::{model, not_checked, tiny, tiny_vocab},
+};
 use crate::llm::Turn;
+
+mod jinja;
+mod whole;
 
 #[derive(Deserialize)]
 struct Golden {
@@ -82,6 +88,22 @@ fn a_template_may_refuse_and_says_why() {
     assert!(broken.contains("does not parse"), "{broken}");
     let none = encode(&Chat::new().user("x"), None, &tiny()).unwrap_err().to_string();
     assert!(none.contains("hint:") && none.contains("--chat-template"), "{none}");
+}
+
+#[test]
+fn a_template_reads_what_transformers_passes() {
+    let source = "{{ tools is none }}{{ documents is none }}{{ tools is defined }}{{ add_generation_prompt }}\
+        {{ bos_token }}{{ pad_token is defined }}{{ x }}";
+    let template = ChatTemplate::with_tokens(source, "<s>", "").unwrap();
+    assert_eq!(template.render(&Chat::new()).unwrap(), "TrueTrueTrueTrue<s>False");
+    let options = serde_json::json!({ "x": 1, "tools": [], "messages": 2 });
+    let template = ChatTemplate::with_tokens(source, "<s>", "").unwrap().with_options(&options);
+    assert_eq!(template.render(&Chat::new()).unwrap(), "FalseTrueTrueTrue<s>False1");
+    let vocab = GgufVocab { padding: Some(3), unknown: Some(4), ..tiny_vocab() };
+    let tokenizer = Tokenizer::from_gguf(&vocab, None).unwrap();
+    let template = ChatTemplate::new("{{ pad_token }}{{ unk_token }}{{ eos_token }}", &tokenizer).unwrap();
+    let expected = format!("{}{}<|im_end|>", vocab.tokens[3], vocab.tokens[4]);
+    assert_eq!(template.render(&Chat::new()).unwrap(), expected);
 }
 
 #[test]

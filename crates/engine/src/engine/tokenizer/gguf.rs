@@ -1,6 +1,8 @@
 //! A tokenizer from the metadata of a GGUF file: byte-level BPE, or SentencePiece with scores. It parses no
 //! GGUF; the reader of weights fills [`GgufVocab`].
 
+use std::collections::BTreeMap;
+
 use tokenizers::models::bpe::{BPE, Vocab};
 use tokenizers::normalizers::{NFC, Prepend, Replace, Sequence as Normalizers};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -11,7 +13,7 @@ use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, SplitDelimi
 
 use crate::gguf::shown;
 
-use super::{Error, MAX_TOKEN_BYTES, Parts, acts_as_control, pieces};
+use super::{Error, MAX_TOKEN_BYTES, Parts, acts_as_control, added::Added, pieces};
 
 /// The keys `tokenizer.ggml.*` of a GGUF file, as they stand there.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +34,7 @@ pub struct GgufVocab {
     /// End of turn, where the file names one beside `eos`.
     pub eot: Option<u32>,
     pub unknown: Option<u32>,
+    pub padding: Option<u32>,
     pub add_bos: Option<bool>,
     pub add_space_prefix: Option<bool>,
     /// `tokenizer.chat_template`.
@@ -54,26 +57,29 @@ type TokenBytes = Vec<Box<[u8]>>;
 pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, Error> {
     check(vocab)?;
     let template = template.or(vocab.chat_template.as_deref());
-    let (mut data, bytes) = match vocab.model.as_str() {
+    let (mut pipeline, bytes) = match vocab.model.as_str() {
         "gpt2" => byte_level(vocab)?,
         "llama" => sentencepiece(vocab)?,
         other => return Err(Error::Model(shown(other))),
     };
-    let mut control = Vec::new();
-    let mut active = Vec::new();
+    let mut added = Vec::new();
     for (id, name) in vocab.tokens.iter().enumerate() {
         let kind = vocab.kind(id);
         let named = matches!(kind, CONTROL | UNKNOWN | USER_DEFINED);
-        if kind == UNUSED || (named && acts_as_control(name, kind != USER_DEFINED, template)) {
-            control.push(id as u32);
-        } else if kind == USER_DEFINED {
-            active.push(AddedToken::from(vocab.piece(id), false).normalized(false));
-        }
+        let is_control = kind == UNUSED || (named && acts_as_control(name, kind != USER_DEFINED, template));
+        let token = match is_control {
+            true => AddedToken::from(name, true),
+            false if kind == USER_DEFINED => AddedToken::from(vocab.piece(id), false).normalized(false),
+            false => continue,
+        };
+        added.push(Added { id: id as u32, token, is_control });
     }
-    data.add_tokens(active).map_err(|e| Error::Vocabulary(e.to_string()))?;
+    let active = added.iter().filter(|added| !added.is_control).map(|added| added.token.clone());
+    pipeline.add_tokens(active).map_err(|e| Error::Vocabulary(e.to_string()))?;
     let add_bos = vocab.add_bos.unwrap_or(vocab.model == "llama" || vocab.pre.starts_with("llama"));
     let ends = vocab.eos.into_iter().chain(vocab.eot).collect();
-    Ok(Parts { data, bytes, control, bos: vocab.bos, ends, add_bos })
+    let roles = vocab.roles();
+    Ok(Parts { pipeline, bytes, added, bos: vocab.bos, ends, add_bos, roles })
 }
 
 fn check(vocab: &GgufVocab) -> Result<(), Error> {
@@ -119,6 +125,19 @@ impl GgufVocab {
             return token.replace(' ', &pieces::SPACE_MARK.to_string());
         }
         token.clone()
+    }
+
+    /// The tokens that chat templates print by their role.
+    fn roles(&self) -> BTreeMap<String, String> {
+        let roles = [
+            ("bos_token", self.bos),
+            ("eos_token", self.eos),
+            ("unk_token", self.unknown),
+            ("pad_token", self.padding),
+        ];
+        let named =
+            |(role, id): (&str, Option<u32>)| Some((role.to_owned(), self.tokens.get(id? as usize)?.clone()));
+        roles.into_iter().filter_map(named).collect()
     }
 
     fn vocabulary(&self) -> Vocab {

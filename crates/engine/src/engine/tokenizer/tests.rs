@@ -98,6 +98,7 @@ pub(crate) fn model_vocab(card: &str) -> Option<GgufVocab> {
         eos: number("ggml.eos_token_id"),
         eot: number("ggml.eot_token_id"),
         unknown: number("ggml.unknown_token_id"),
+        padding: number("ggml.padding_token_id"),
         add_bos: flag("ggml.add_bos_token"),
         add_space_prefix: flag("ggml.add_space_prefix"),
         chat_template: text("chat_template"),
@@ -105,7 +106,7 @@ pub(crate) fn model_vocab(card: &str) -> Option<GgufVocab> {
 }
 
 /// Says that something did not run; with `TRIBUNAL_REQUIRE`, as in CI, it fails instead.
-fn not_checked(why: &str) {
+pub(crate) fn not_checked(why: &str) {
     assert!(std::env::var_os("TRIBUNAL_REQUIRE").is_none(), "not checked: {why}");
     eprintln!("not checked: {why}");
 }
@@ -213,10 +214,9 @@ fn a_gguf_tokenizer_survives_as_tokenizer_json() {
     let golden = golden();
     for vocab in [Some(tiny_vocab()), model_vocab("smollm2-135m-instruct")].into_iter().flatten() {
         let from_gguf = Tokenizer::from_gguf(&vocab, None).unwrap();
-        let mut whole = from_gguf.data.clone();
+        let mut whole = from_gguf.pipeline.clone();
         whole.with_decoder(Some(tokenizers::decoders::byte_level::ByteLevel::default()));
-        let special =
-            from_gguf.control_names().iter().map(|n| tokenizers::AddedToken::from(n.as_str(), true));
+        let special = from_gguf.control_names().map(|n| tokenizers::AddedToken::from(n, true));
         whole.add_special_tokens(special).unwrap();
         let config = serde_json::json!({"eos_token": from_gguf.decode(&[vocab.eos.unwrap()])}).to_string();
         let json = whole.to_string(false).unwrap();
@@ -242,6 +242,53 @@ fn unknown_kinds_are_refused_by_name() {
     assert!(refused(GgufVocab { tokens: Vec::new(), ..tiny_vocab() }).contains("no tokens"));
     let stop = tiny().with_stop_tokens(&["<|nope|>"]).err().unwrap().to_string();
     assert!(stop.contains("`<|nope|>`"), "{stop}");
+}
+
+/// What the settings say of added tokens and of the class of a SentencePiece tokenizer.
+#[test]
+fn settings_go_before_tokenizer_json() {
+    let json = |decoder: &str| {
+        let added = serde_json::json!([{"id": 0, "content": "<s>", "special": true, "normalized": false,
+            "single_word": false, "lstrip": false, "rstrip": false}]);
+        let vocab = ["<s>", "\u{2581}", "a", "b", "\u{2581}a", "!", "<pad>"];
+        let vocab: BTreeMap<&str, usize> =
+            vocab.into_iter().enumerate().map(|(id, piece)| (piece, id)).collect();
+        let model = serde_json::json!({"type": "BPE", "unk_token": null, "fuse_unk": true, "byte_fallback": false,
+            "dropout": null, "continuing_subword_prefix": null, "end_of_word_suffix": null, "vocab": vocab,
+            "merges": [["\u{2581}", "a"]]});
+        let text = serde_json::json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
+            "normalizer": {"type": "Prepend", "prepend": "\u{2581}"}, "pre_tokenizer": null, "post_processor": null,
+            "decoder": {"type": decoder, "replacement": "\u{2581}", "prepend_scheme": "always", "split": false},
+            "model": model});
+        text.to_string().into_bytes()
+    };
+    let json = json("Metaspace");
+    let encode = |config: serde_json::Value, model_type: Option<&str>| {
+        let config = format!("\u{feff}{config}");
+        let files = Files { json: &json, config: Some(config.as_bytes()), model_type };
+        let tokenizer = Tokenizer::from_files(files, None).unwrap();
+        tokenizer.encode_template("a<s>a<pad>! a").unwrap()
+    };
+    let class = |legacy: bool| {
+        serde_json::json!({"tokenizer_class": "LlamaTokenizer", "legacy": legacy,
+        "bos_token": "<s>", "pad_token": {"content": "<pad>"}})
+    };
+    // `<pad>` has a role, so it is an added token; each part gets a mark from `Prepend` and from `legacy`, otherwise
+    // the first alone.
+    assert_eq!(encode(class(true), Some("llama")), [4, 0, 4, 6, 1, 5, 4]);
+    assert_eq!(encode(class(false), Some("llama")), [4, 0, 2, 6, 5, 4]);
+    assert_eq!(encode(class(false), Some("mistral"))[..4], [4, 0, 4, 6]);
+    // A flag of `added_tokens_decoder` counts, and a token with a role is control only if its name looks like one.
+    let strips = serde_json::json!({"tokenizer_class": "LlamaTokenizer", "legacy": false, "pad_token": "!",
+        "added_tokens_decoder": {"0": {"content": "<s>", "special": true, "rstrip": true, "normalized": false}}});
+    let config = strips.to_string();
+    let files = Files { json: &json, config: Some(config.as_bytes()), ..Files::default() };
+    let tokenizer = Tokenizer::from_files(files, None).unwrap();
+    assert_eq!(tokenizer.encode_template("<s>  a").unwrap(), [0, 2]);
+    assert!(tokenizer.is_control(0) && !tokenizer.is_control(5));
+    assert_eq!(tokenizer.roles()["pad_token"], "!");
+    assert_eq!(tokenizer.roles()["eos_token"], "</s>");
+    assert_eq!(tokenizer.encode_data("b<s>!").unwrap(), tokenizer.encode_rendered("b<s>!", &[2]).unwrap());
 }
 
 #[test]

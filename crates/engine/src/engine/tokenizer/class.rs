@@ -1,0 +1,94 @@
+//! The pipeline that transformers builds for a tokenizer of a class of its own, whatever `tokenizer.json` says, and the
+//! names of tokens that a class has by default. It reads no vocabulary.
+//!
+//! Source: transformers 5.24, `AutoTokenizer.from_pretrained` and the classes' `__init__`.
+
+use serde_json::Value;
+use tokenizers::{
+    DecoderWrapper, ModelWrapper, NormalizerWrapper, PreTokenizerWrapper, Tokenizer,
+    pre_tokenizers::metaspace::{Metaspace, PrependScheme},
+};
+
+use super::{Error, pieces};
+
+/// Kinds of models for which the pipeline in the file is used, although the class is Llama's.
+const AS_IN_FILE: [&str; 2] = ["mistral", "qwen2"];
+
+/// The tokens that a class has where its settings do not name them, by role.
+const DEFAULTS: [(&str, &[(&str, &str)]); 3] = [
+    ("LlamaTokenizer", &[("unk_token", "<unk>"), ("bos_token", "<s>"), ("eos_token", "</s>")]),
+    (
+        "GemmaTokenizer",
+        &[
+            ("unk_token", "<unk>"),
+            ("bos_token", "<bos>"),
+            ("eos_token", "<eos>"),
+            ("pad_token", "<pad>"),
+            ("mask_token", "<mask>"),
+        ],
+    ),
+    (
+        "Qwen2Tokenizer",
+        &[("unk_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("pad_token", "<|endoftext|>")],
+    ),
+];
+
+/// The class that the settings name, without `Fast`.
+fn name(config: &Value) -> &str {
+    let name = config["tokenizer_class"].as_str().unwrap_or_default();
+    name.strip_suffix("Fast").unwrap_or(name)
+}
+
+/// The tokens that the class has by default, by role.
+pub(super) fn defaults(config: &Value) -> &'static [(&'static str, &'static str)] {
+    let class = name(config);
+    DEFAULTS.iter().find(|(name, _)| *name == class).map_or(&[], |(_, tokens)| tokens)
+}
+
+/// Replaces the normalizer and pre-tokenizer where the class has its own: Llama's marks the beginning of the text, or
+/// with `legacy` of each part between added tokens.
+///
+/// `model_type` is that of the model's `config.json`.
+///
+/// # Errors
+/// [`Error::Json`] when the pipeline cannot be changed.
+pub(super) fn rebuild(
+    pipeline: &mut Tokenizer,
+    config: &Value,
+    model_type: Option<&str>,
+) -> Result<(), Error> {
+    let as_in_file = model_type.is_some_and(|kind| AS_IN_FILE.contains(&kind));
+    let ModelWrapper::BPE(model) = pipeline.get_model() else { return Ok(()) };
+    if name(config) != "LlamaTokenizer" || as_in_file || is_byte_level(pipeline) {
+        return Ok(());
+    }
+    let mut model = model.clone();
+    (model.unk_token, model.fuse_unk, model.byte_fallback, model.ignore_merges) = (None, true, true, false);
+    let scheme = match (config["add_prefix_space"].as_bool(), config["legacy"].as_bool()) {
+        (Some(false), _) => PrependScheme::Never,
+        (_, Some(true)) => PrependScheme::Always,
+        _ => PrependScheme::First,
+    };
+    pipeline.with_model(model);
+    pipeline.with_pre_tokenizer(Some(Metaspace::new(pieces::SPACE_MARK, scheme, false)));
+    pipeline.with_normalizer(None::<NormalizerWrapper>).map_err(|e| Error::Json(e.to_string()))?;
+    Ok(())
+}
+
+fn is_byte_level(pipeline: &Tokenizer) -> bool {
+    fn pre_tokenizes(step: &PreTokenizerWrapper) -> bool {
+        match step {
+            PreTokenizerWrapper::ByteLevel(_) => true,
+            PreTokenizerWrapper::Sequence(steps) => steps.as_ref().iter().any(pre_tokenizes),
+            _ => false,
+        }
+    }
+    fn decodes(step: &DecoderWrapper) -> bool {
+        match step {
+            DecoderWrapper::ByteLevel(_) => true,
+            DecoderWrapper::Sequence(steps) => steps.get_decoders().iter().any(decodes),
+            _ => false,
+        }
+    }
+    pipeline.get_pre_tokenizer().is_some_and(pre_tokenizes) || pipeline.get_decoder().is_some_and(decodes)
+}

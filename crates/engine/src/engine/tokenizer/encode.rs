@@ -1,0 +1,214 @@
+//! A text as ids: the steps of Hugging Face's pipeline over the whole text, in which control tokens count only where
+//! they are not data. Steps that look at a piece's place in the text (SentencePiece's mark at the beginning, white space
+//! beside an added token) therefore see the place that it has in the whole.
+
+use std::ops::Range;
+
+use tokenizers::{
+    Model, NormalizedString, Normalizer, OffsetType, PreTokenizedString, PreTokenizer, Token,
+    tokenizer::normalizer::Range as Of,
+};
+
+use crate::panics;
+
+use super::{
+    Error, Tokenizer,
+    added::{Added, Control, Matcher},
+};
+
+/// A text with what the model sees before it.
+#[derive(Clone, Copy)]
+enum Place {
+    /// It is the whole text.
+    Beginning,
+    /// It goes on with a text.
+    Inside,
+}
+
+/// What stands before a text that goes on with another; it has one byte and no ids.
+const BEFORE: &str = "\n";
+
+type Cut = (NormalizedString, Option<Vec<Token>>);
+
+impl Tokenizer {
+    /// Ids of a text that is data: a control token's name in it is plain text.
+    ///
+    /// # Errors
+    /// [`Error::Encode`] when the pipeline itself fails.
+    pub fn encode_data(&self, text: &str) -> Result<Vec<u32>, Error> {
+        self.encode(text, Control::Nowhere, Place::Beginning)
+    }
+
+    /// Ids of data that continue a prompt: nothing is put in front of them that only a text's beginning has.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode_data`].
+    pub fn encode_continuation(&self, text: &str) -> Result<Vec<u32>, Error> {
+        self.encode(text, Control::Nowhere, Place::Inside)
+    }
+
+    /// Ids of a text in which control tokens act, as Hugging Face encodes a rendered chat template
+    /// (no beginning-of-sequence token is added).
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode_data`].
+    pub fn encode_template(&self, text: &str) -> Result<Vec<u32>, Error> {
+        self.encode(text, Control::Everywhere, Place::Beginning)
+    }
+
+    /// Ids of a rendered chat: control tokens act where none of `breaks` lies within their names.
+    ///
+    /// Unit: bytes, ascending.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode_data`].
+    pub fn encode_rendered(&self, text: &str, breaks: &[usize]) -> Result<Vec<u32>, Error> {
+        self.encode(text, Control::Unbroken(breaks), Place::Beginning)
+    }
+
+    /// Ids of a whole prompt given as it is: control tokens act, and the beginning-of-sequence token is put
+    /// in front where the model expects one and the text does not start with it.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode_data`].
+    pub fn encode_raw(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let mut ids = self.encode_template(text)?;
+        if let Some(bos) = self.bos
+            && self.add_bos
+            && ids.first() != Some(&bos)
+        {
+            ids.insert(0, bos);
+        }
+        Ok(ids)
+    }
+
+    /// Ids of a whole prompt in which no control token acts, behind the beginning-of-sequence token where the model
+    /// expects one.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode_data`].
+    pub fn encode_inert(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let bos = self.bos.filter(|_| self.add_bos);
+        Ok(bos.into_iter().chain(self.encode_data(text)?).collect())
+    }
+
+    fn encode(&self, text: &str, control: Control<'_>, place: Place) -> Result<Vec<u32>, Error> {
+        if text.is_empty() {
+            return Ok(Vec::new());
+        }
+        let encode = || match place {
+            Place::Beginning => self.run(text, text.into(), control),
+            Place::Inside => {
+                let whole = format!("{BEFORE}{text}");
+                let mut pieces = PreTokenizedString::from(whole.as_str());
+                pieces.split(|_, piece| Ok(cut(&piece, [(Some(None), 0..1), (None, 1..whole.len())])))?;
+                self.run(&whole, pieces, control)
+            }
+        };
+        // A normalizer that is damaged may panic only where it meets some text.
+        let ids = panics::caught(encode)
+            .ok_or_else(|| Error::Encode("its pipeline panics on this text, so it is damaged".into()))?;
+        ids.map_err(|e| Error::Encode(e.to_string()))
+    }
+
+    /// The pipeline: added tokens as they are, the normalizer, normalized added tokens, the pre-tokenizer, the model.
+    fn run(
+        &self,
+        text: &str,
+        mut pieces: PreTokenizedString,
+        control: Control<'_>,
+    ) -> tokenizers::Result<Vec<u32>> {
+        pieces.split(|_, piece| Ok(self.at_added(text, &piece, &self.added.plain, control)))?;
+        let normalizer = self.pipeline.get_normalizer();
+        pieces.split(|_, mut piece| {
+            if let Some(normalizer) = normalizer {
+                normalizer.normalize(&mut piece)?;
+            }
+            Ok(self.at_added(text, &piece, &self.added.normalized, control))
+        })?;
+        if let Some(pre_tokenizer) = self.pipeline.get_pre_tokenizer() {
+            pre_tokenizer.pre_tokenize(&mut pieces)?;
+        }
+        pieces.tokenize(|piece| self.tokens(text, piece, control))?;
+        Ok(pieces.into_encoding(None, 0, OffsetType::None)?.get_ids().to_vec())
+    }
+
+    /// Cuts a piece of the text at the added tokens in it.
+    fn at_added(
+        &self,
+        text: &str,
+        piece: &NormalizedString,
+        matcher: &Matcher,
+        control: Control<'_>,
+    ) -> Vec<Cut> {
+        let counts = |added: &Added, at: &Range<usize>| {
+            control.counts_in(text, original(piece, at.clone()), &added.token.content)
+        };
+        let parts = matcher.split(piece.get(), counts);
+        cut(piece, parts.into_iter().map(|(id, at)| (id.map(Some), at)))
+    }
+
+    /// The model's tokens of a piece. Where it merges its way to a control token's name in data, these are the tokens
+    /// of its characters: single characters cannot.
+    fn tokens(
+        &self,
+        text: &str,
+        piece: &NormalizedString,
+        control: Control<'_>,
+    ) -> tokenizers::Result<Vec<Token>> {
+        let model = self.pipeline.get_model();
+        let tokens = model.tokenize(piece.get())?;
+        let acts = |token: &Token| {
+            let at = token.offsets.0..token.offsets.1;
+            let name = self.control_names[&token.id].as_str();
+            let is_unknown = self.unknown == Some(token.id) && piece.get().get(at.clone()) != Some(name);
+            is_unknown || control.counts_in(text, original(piece, at), name)
+        };
+        if tokens.iter().all(|token| !self.is_control(token.id) || acts(token)) {
+            return Ok(tokens);
+        }
+        let mut split = Vec::with_capacity(tokens.len());
+        for token in tokens {
+            if !self.is_control(token.id) || acts(&token) {
+                split.push(token);
+                continue;
+            }
+            let merged = piece.get().get(token.offsets.0..token.offsets.1).unwrap_or_default();
+            for (at, c) in merged.char_indices() {
+                split.extend(model.tokenize(&merged[at..at + c.len_utf8()])?);
+            }
+        }
+        Ok(split)
+    }
+}
+
+/// The parts of a piece, each left to what comes next, or with the one id or none that it stands for.
+fn cut(
+    piece: &NormalizedString,
+    parts: impl IntoIterator<Item = (Option<Option<u32>>, Range<usize>)>,
+) -> Vec<Cut> {
+    let part = |(ids, at): (Option<Option<u32>>, Range<usize>)| {
+        let slice = piece.slice(Of::Normalized(at))?;
+        let len = slice.get().len();
+        let tokens = ids.map(|id| id.map(|id| Token::new(id, String::new(), (0, len))).into_iter().collect());
+        Some((slice, tokens))
+    };
+    parts.into_iter().filter_map(part).collect()
+}
+
+/// Where in the whole text a range of a piece comes from.
+fn original(piece: &NormalizedString, at: Range<usize>) -> Option<Range<usize>> {
+    let shift = piece.offsets_original().0;
+    let range = piece.convert_offsets(Of::Normalized(at))?;
+    Some(shift + range.start..shift + range.end)
+}
+
+/// The id that a model gives to what it does not know.
+pub(super) fn unknown(pipeline: &tokenizers::Tokenizer) -> Option<u32> {
+    // The last character of the last plane for private use is in no vocabulary.
+    let text = "\u{10FFFD}";
+    match &pipeline.get_model().tokenize(text).ok()?[..] {
+        [token] if token.value != text => Some(token.id),
+        _ => None,
+    }
+}
