@@ -182,7 +182,8 @@ fn expression() -> impl Strategy<Value = String> {
     let (value, number, filter) = (|| one_of(VALUES), || one_of(NUMBERS), || one_of(FILTERS));
     prop_oneof![
         (value(), number(), number(), number()).prop_map(|(v, a, b, c)| format!("{v}[{a}:{b}:{c}]")),
-        (value(), number()).prop_map(|(v, a)| format!("{v}[{a} or 0]", a = if a.is_empty() { "0" } else { &a })),
+        (value(), number())
+            .prop_map(|(v, a)| format!("{v}[{a} or 0]", a = if a.is_empty() { "0" } else { &a })),
         (value(), filter(), filter()).prop_map(|(v, f, g)| format!("{v} | {f} | {g}")),
         (value(), one_of(METHODS)).prop_map(|(v, m)| format!("({v}).{m}")),
         (value(), one_of(OPERATORS), value()).prop_map(|(a, o, b)| format!("({a}) {o} ({b})")),

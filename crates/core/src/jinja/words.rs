@@ -53,40 +53,44 @@ pub fn add_filters(environment: &mut Environment<'_>) {
 }
 
 /// A whole number, cut off towards zero; the default, or 0, for what is none.
+#[expect(clippy::needless_pass_by_value, reason = "the shape of a filter")]
 fn int(value: &Value, default: Option<Value>, base: Option<u32>, named: Kwargs) -> Result<Value, Error> {
     let default = default.or(named.get("default")?).unwrap_or_else(|| 0.into());
     let base = base.or(named.get("base")?).unwrap_or(10);
     named.assert_all_used()?;
-    let Some(text) = value.as_str() else {
-        return Ok(match f64::try_from(value.clone()) {
-            Ok(_) if value.is_integer() => value.clone(),
-            Ok(number) if number.is_finite() => Value::from(number.trunc() as i128),
-            _ => value.is_true().then(|| Value::from(1)).filter(|one| one == value).unwrap_or(default),
-        });
+    let cut = |number: f64| number.is_finite().then(|| Value::from(number.trunc() as i128));
+    let number = match (value.as_str(), value.kind()) {
+        (Some(text), _) => {
+            let text = text.trim_matches(python::is_space).replace('_', "");
+            whole(&text, base).map(Value::from).or_else(|| text.parse().ok().and_then(cut))
+        }
+        (None, ValueKind::Bool) => Some(i64::from(value.is_true()).into()),
+        (None, _) if value.is_integer() => Some(value.clone()),
+        (None, _) => f64::try_from(value.clone()).ok().and_then(cut),
     };
-    let text = text.trim_matches(python::is_space).replace('_', "");
+    Ok(number.unwrap_or(default))
+}
+
+/// A number in the digits of a base; 0 stands for the base that its prefix names.
+fn whole(text: &str, base: u32) -> Option<i128> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(&text)),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
     };
     let lower = digits.to_lowercase();
-    let marked = |mark: &str| lower.strip_prefix(mark).map(str::to_owned);
-    let (digits, base) = match base {
-        0 | 16 if lower.starts_with("0x") => (marked("0x").unwrap_or_default(), 16),
-        0 | 8 if lower.starts_with("0o") => (marked("0o").unwrap_or_default(), 8),
-        0 | 2 if lower.starts_with("0b") => (marked("0b").unwrap_or_default(), 2),
-        0 => (lower.clone(), 10),
-        base => (lower.clone(), base),
-    };
-    let whole = (2..=36).contains(&base).then(|| i128::from_str_radix(&digits, base).ok()).flatten();
-    if let Some(whole) = whole.filter(|_| !digits.starts_with(['+', '-'])) {
-        return Ok(Value::from(sign * whole));
+    let named = [("0x", 16), ("0o", 8), ("0b", 2)].into_iter().find_map(|(prefix, of)| {
+        let digits = lower.strip_prefix(prefix).filter(|_| base == 0 || base == of)?;
+        Some((digits, of))
+    });
+    let (digits, base) = named.unwrap_or((&lower, if base == 0 { 10 } else { base }));
+    if !(2..=36).contains(&base) || digits.starts_with(['+', '-']) {
+        return None;
     }
-    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    Ok(number.map_or(default, |number| Value::from(number.trunc() as i128)))
+    i128::from_str_radix(digits, base).ok().map(|number| sign * number)
 }
 
 /// A number with a point; the default, or 0.0, for what is none.
+#[expect(clippy::needless_pass_by_value, reason = "the shape of a filter")]
 fn float(value: &Value, default: Option<Value>, named: Kwargs) -> Result<Value, Error> {
     let default = default.or(named.get("default")?).unwrap_or_else(|| 0.0.into());
     named.assert_all_used()?;
@@ -98,6 +102,7 @@ fn float(value: &Value, default: Option<Value>, named: Kwargs) -> Result<Value, 
     Ok(number.map_or(default, Value::from))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the shape of a filter")]
 fn escape(state: &mut State<'_, '_>, text: StringInput<'_>) -> Result<Value, Error> {
     make(state, 5 * text.as_str().len() as u64)?;
     let mut made = String::with_capacity(text.as_str().len());
@@ -115,6 +120,7 @@ fn escape(state: &mut State<'_, '_>, text: StringInput<'_>) -> Result<Value, Err
 }
 
 /// Lines behind an indent, which is a number of blanks or a text; the first and blank ones only where that is asked.
+#[expect(clippy::needless_pass_by_value, reason = "the shape of a filter")]
 fn indent(
     state: &mut State<'_, '_>,
     text: StringInput<'_>,
@@ -142,7 +148,8 @@ fn indent(
         if i > 0 {
             made.push('\n');
         }
-        if if i == 0 { first } else { blank || !line.is_empty() } {
+        let is_indented = if i == 0 { first } else { blank || !line.is_empty() };
+        if is_indented {
             made.push_str(&indent);
         }
         made.push_str(line);
@@ -151,6 +158,7 @@ fn indent(
 }
 
 /// A text cut behind so many characters, at a word's end, where it has more than five beyond them.
+#[expect(clippy::needless_pass_by_value, reason = "the shape of a filter")]
 fn truncate(text: StringInput<'_>, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
     let args = args.into_values();
     let (length, killwords, end, named): (Option<usize>, Option<bool>, Option<&str>, Kwargs) =
@@ -191,6 +199,7 @@ pub fn padded(text: &str, left: usize, right: usize, fill: char) -> String {
     made
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the shape of a filter")]
 fn center(
     state: &mut State<'_, '_>,
     text: StringInput<'_>,

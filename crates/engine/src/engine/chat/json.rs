@@ -17,6 +17,7 @@ const MAX_JSON_BYTES: usize = 64 << 20;
 ///
 /// # Errors
 /// A value that JSON has not, or one too large.
+#[expect(clippy::needless_pass_by_value, reason = "the shape of a filter")]
 pub(super) fn tojson(
     value: &Value,
     ensure_ascii: Option<Value>,

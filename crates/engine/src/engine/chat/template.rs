@@ -78,7 +78,7 @@ fn without_generation_tags(source: &str) -> String {
 
 /// A tag of that block as one that every template has, and what stands behind it.
 fn generation_tag(tag: &str) -> Option<(String, &str)> {
-    let sign = |text: &'_ str| text.starts_with(['-', '+']) as usize;
+    let sign = |text: &str| usize::from(text.starts_with(['-', '+']));
     let (open, inner) = tag.split_at(sign(tag));
     let inner = inner.trim_start();
     let (plain, behind) = match inner.strip_prefix("endgeneration") {

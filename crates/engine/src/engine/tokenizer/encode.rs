@@ -101,7 +101,8 @@ impl Tokenizer {
             Place::Inside => {
                 let whole = format!("{BEFORE}{text}");
                 let mut pieces = PreTokenizedString::from(whole.as_str());
-                pieces.split(|_, piece| Ok(cut(&piece, [(Some(None), 0..1), (None, 1..whole.len())])))?;
+                pieces
+                    .split(|_, piece| Ok(cut(&piece, [(Some(Vec::new()), 0..1), (None, 1..whole.len())])))?;
                 self.run(&whole, pieces, control)
             }
         };
@@ -145,7 +146,7 @@ impl Tokenizer {
             control.counts_in(text, original(piece, at.clone()), &added.token.content)
         };
         let parts = matcher.split(piece.get(), counts);
-        cut(piece, parts.into_iter().map(|(id, at)| (id.map(Some), at)))
+        cut(piece, parts.into_iter().map(|(id, at)| (id.map(|id| vec![id]), at)))
     }
 
     /// The model's tokens of a piece. Where it merges its way to a control token's name in data, these are the tokens
@@ -182,15 +183,16 @@ impl Tokenizer {
     }
 }
 
-/// The parts of a piece, each left to what comes next, or with the one id or none that it stands for.
+/// The parts of a piece, each left to what comes next, or with the ids that it stands for.
 fn cut(
     piece: &NormalizedString,
-    parts: impl IntoIterator<Item = (Option<Option<u32>>, Range<usize>)>,
+    parts: impl IntoIterator<Item = (Option<Vec<u32>>, Range<usize>)>,
 ) -> Vec<Cut> {
-    let part = |(ids, at): (Option<Option<u32>>, Range<usize>)| {
+    let part = |(ids, at): (Option<Vec<u32>>, Range<usize>)| {
         let slice = piece.slice(Of::Normalized(at))?;
         let len = slice.get().len();
-        let tokens = ids.map(|id| id.map(|id| Token::new(id, String::new(), (0, len))).into_iter().collect());
+        let token = |id| Token::new(id, String::new(), (0, len));
+        let tokens = ids.map(|ids| ids.into_iter().map(token).collect());
         Some((slice, tokens))
     };
     parts.into_iter().filter_map(part).collect()

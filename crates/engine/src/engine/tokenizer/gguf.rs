@@ -67,10 +67,12 @@ pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, 
         let kind = vocab.kind(id);
         let named = matches!(kind, CONTROL | UNKNOWN | USER_DEFINED);
         let is_control = kind == UNUSED || (named && acts_as_control(name, kind != USER_DEFINED, template));
-        let token = match is_control {
-            true => AddedToken::from(name, true),
-            false if kind == USER_DEFINED => AddedToken::from(vocab.piece(id), false).normalized(false),
-            false => continue,
+        let token = if is_control {
+            AddedToken::from(name, true)
+        } else if kind == USER_DEFINED {
+            AddedToken::from(vocab.piece(id), false).normalized(false)
+        } else {
+            continue;
         };
         added.push(Added { id: id as u32, token, is_control });
     }
