@@ -102,7 +102,7 @@ fn messages_and_scores_are_those_of_the_published_program() {
         let threshold = if pair == "ende" { "threshold=0.9975274" } else { "" };
         for recording in segments {
             let segment = translation(pair.split_at(2), &recording.source, &recording.hypothesis);
-            let mut run = |stage: &str, options: String| {
+            let run = |stage: &str, options: String| {
                 let (verdicts, calls) =
                     recorded(&golden).judge(&judge(&options), std::slice::from_ref(&segment));
                 let verdict = verdicts[0].as_ref().unwrap_or_else(|e| panic!("{options}: {e}"));
