@@ -55,6 +55,8 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         post_norms: gemma,
         qk_norm: gemma || arch == Arch::Qwen3,
         qkv_bias: arch == Arch::Qwen2,
+        o_bias: false,
+        mlp_bias: false,
         attention_scale: (scalar as f64).powf(-0.5) as f32,
         rope: read.rope(if gemma { 1e6 } else { 1e4 }, tensors.factors)?,
         local_rope: gemma.then_some(Rope { theta: 1e4, scaling: Scaling::None }),
