@@ -43,7 +43,11 @@ def defaults(cls):
 def described(model_type):
     cls = CONFIG_MAPPING[model_type]
     theta = cls.default_theta
-    theta = {"full_attention": theta["global"], "sliding_attention": theta["local"]} if isinstance(theta, dict) else theta
+    theta = (
+        {"full_attention": theta["global"], "sliding_attention": theta["local"]}
+        if isinstance(theta, dict)
+        else theta
+    )
     return {"class": cls.__name__, "rope_theta": theta, "defaults": defaults(cls)}
 
 

@@ -13,8 +13,8 @@ Writes
                                         config.json says instead, which keys it leaves out, which tensors are added
   tests/golden/checkpoints.safetensors  by the case's name: logits of the last token, f32 [vocab]
 
-A case either moves some logit by `IN_FORCE`, or says that it is the model as it was (`same`): another place for the same
-setting, or a key whose value is the default of its class.
+A case either moves some logit by `IN_FORCE`, or is the unchanged model (`same`): another place for the same setting, or a
+key whose value is the default of its class.
 """
 
 import argparse
@@ -60,7 +60,12 @@ def case(name, model, setting=None, out=(), tensors=(), same=False):
 # Keys that are left out.
 case("llama without eps", "llama", out=["rms_norm_eps"])
 case("llama without theta", "llama", out=["rope_theta"])
-case("llama without what is default", "llama", out=["hidden_act", "tie_word_embeddings", "attention_bias", "mlp_bias"], same=True)
+case(
+    "llama without what is default",
+    "llama",
+    out=["hidden_act", "tie_word_embeddings", "attention_bias", "mlp_bias"],
+    same=True,
+)
 case("mistral with its default window", "mistral", out=["sliding_window"], same=True)
 case("qwen2 without theta", "qwen2", out=["rope_theta"])
 case("qwen2 without layers of windows", "qwen2", {"use_sliding_window": True}, out=["max_window_layers"], same=True)
@@ -70,21 +75,37 @@ case("gemma3 without pattern", "gemma3", out=["sliding_window_pattern"])
 case(
     "gemma3 without what is default",
     "gemma3",
-    out=["rope_theta", "rope_local_base_freq", "tie_word_embeddings", "hidden_activation", "rms_norm_eps", "attention_bias"],
+    out=[
+        "rope_theta",
+        "rope_local_base_freq",
+        "tie_word_embeddings",
+        "hidden_activation",
+        "rms_norm_eps",
+        "attention_bias",
+    ],
     same=True,
 )
 case("nested without scalar", "gemma3-nested", out=["text_config.query_pre_attn_scalar"])
 case(
     "nested without what is default",
     "gemma3-nested",
-    out=["text_config." + key for key in ("rope_theta", "rope_local_base_freq", "hidden_activation", "rms_norm_eps", "model_type")],
+    out=[
+        "text_config." + key
+        for key in ("rope_theta", "rope_local_base_freq", "hidden_activation", "rms_norm_eps", "model_type")
+    ],
     same=True,
 )
 
 # Ropes in other places.
 THETA = {"rope_theta": 500000.0}
 case("theta in rope_scaling", "llama", {"rope_scaling": {**LLAMA3, **THETA}}, out=["rope_theta"], same=True)
-case("flat rope_parameters", "llama", {"rope_parameters": {**LLAMA3, **THETA}}, out=["rope_theta", "rope_scaling"], same=True)
+case(
+    "flat rope_parameters",
+    "llama",
+    {"rope_parameters": {**LLAMA3, **THETA}},
+    out=["rope_theta", "rope_scaling"],
+    same=True,
+)
 case("rope_parameters null", "llama", {"rope_parameters": None}, same=True)
 case("rope_scaling null", "llama", {"rope_parameters": {**LLAMA3, **THETA}, "rope_scaling": None}, same=True)
 case(
@@ -94,19 +115,41 @@ case(
     out=["rope_scaling.original_max_position_embeddings"],
     same=True,
 )
-case("flat rope_parameters of qwen3", "qwen3", {"rope_parameters": {"rope_theta": 1e6}}, out=["rope_theta", "rope_scaling"], same=True)
+case(
+    "flat rope_parameters of qwen3",
+    "qwen3",
+    {"rope_parameters": {"rope_theta": 1e6}},
+    out=["rope_theta", "rope_scaling"],
+    same=True,
+)
 ROPES = ["rope_theta", "rope_scaling", "rope_local_base_freq"]
 BOTH = {"full_attention": {**LINEAR, "rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}
 case("ropes by layer type", "gemma3", {"rope_parameters": BOTH}, out=ROPES, same=True)
-case("one rope by layer type", "gemma3", {"rope_parameters": {"full_attention": BOTH["full_attention"]}}, out=ROPES, same=True)
+case(
+    "one rope by layer type",
+    "gemma3",
+    {"rope_parameters": {"full_attention": BOTH["full_attention"]}},
+    out=ROPES,
+    same=True,
+)
 LOCAL = {**BOTH, "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 3e4}}
 case("scaled rope of sliding layers", "gemma3", {"rope_parameters": LOCAL}, out=ROPES)
-case("nested ropes by layer type", "gemma3-nested", {"text_config.rope_parameters": BOTH}, out=["text_config." + key for key in ROPES], same=True)
+case(
+    "nested ropes by layer type",
+    "gemma3-nested",
+    {"text_config.rope_parameters": BOTH},
+    out=["text_config." + key for key in ROPES],
+    same=True,
+)
 
 # Types of rope and their numbers.
 case("linear", "llama", {"rope_scaling": {"type": "linear", "factor": 2}})
 case("dynamic", "llama", {"rope_scaling": {"type": "dynamic", "factor": 4.0}})
-case("llama3 with other bands", "llama", {"rope_scaling": {**LLAMA3, "low_freq_factor": 1.5, "high_freq_factor": 3.0}})
+case(
+    "llama3 with other bands",
+    "llama",
+    {"rope_scaling": {**LLAMA3, "low_freq_factor": 1.5, "high_freq_factor": 3.0}},
+)
 case("llama3 without original positions", "llama", out=["rope_scaling.original_max_position_embeddings"])
 for name, more in {
     "yarn": {},
@@ -127,8 +170,16 @@ case("yarn of gemma3", "gemma3", {"rope_parameters": {"full_attention": {**YARN,
 case("llama with gelu", "llama", {"hidden_act": "gelu_pytorch_tanh"})
 case("gemma3 with silu", "gemma3", {"hidden_activation": "silu"})
 case("mistral with a window", "mistral", {"sliding_window": 16})
-case("qwen2 with layer types", "qwen2", {"use_sliding_window": True, "layer_types": ["sliding_attention", "full_attention"]})
-case("gemma3 with layer types", "gemma3", {"layer_types": ["full_attention", "attention", "sliding_attention", "full_attention"]})
+case(
+    "qwen2 with layer types",
+    "qwen2",
+    {"use_sliding_window": True, "layer_types": ["sliding_attention", "full_attention"]},
+)
+case(
+    "gemma3 with layer types",
+    "gemma3",
+    {"layer_types": ["full_attention", "attention", "sliding_attention", "full_attention"]},
+)
 case("one layer of two", "llama", {"num_hidden_layers": 1})
 
 # Tensors beside those of the model.
@@ -239,7 +290,7 @@ def main():
         "settings": "attn_implementation eager, float32, no cache",
         "ids": ids.tolist(),
     }
-    lines = [f'  {json.dumps(key)}: {json.dumps(value)},' for key, value in about.items()]
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in about.items()]
     cases = ",\n".join(f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in CASES.items())
     text = "\n".join(["{", *lines, '  "cases": {', cases, "  }", "}", ""])
     (args.golden / "checkpoints.json").write_text(text, encoding="utf-8")

@@ -94,7 +94,8 @@ pub enum Scaling {
     None,
     /// Positions divided by a factor.
     Linear(f64),
-    /// None up to the positions that the model was made for; further ones would change with the length of the text.
+    /// Dynamic NTK: none up to the positions that the model was made for; past them, angles would depend on the length
+    /// of the text, which is not supported.
     Dynamic,
     /// Llama 3: high frequencies kept, low ones divided, a smooth step between.
     Llama3 { factor: f64, low: f64, high: f64, original: f64 },

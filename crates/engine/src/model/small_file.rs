@@ -1,5 +1,5 @@
-//! The files beside a checkpoint's weights: read from plain files only, up to a size, without a byte order mark. Links are
-//! followed, as the hub's cache has them. It knows nothing of what is in them.
+//! Reads the files beside a checkpoint's weights: plain files only, up to a size, without a byte order mark. Links are
+//! followed, since the hub's cache has them. It does not interpret them.
 
 use std::{io, path::Path};
 

@@ -94,7 +94,8 @@ fn a_checkpoint_computes_what_its_settings_say() {
     let golden: Value = serde_json::from_str(&text).unwrap();
     let ids: Vec<u32> = serde_json::from_value(golden["ids"].clone()).unwrap();
     let expected =
-        candle_core::safetensors::load(root().join("tests/golden/checkpoints.safetensors"), &Candle::Cpu).unwrap();
+        candle_core::safetensors::load(root().join("tests/golden/checkpoints.safetensors"), &Candle::Cpu)
+            .unwrap();
     let cases: BTreeMap<String, Value> = serde_json::from_value(golden["cases"].clone()).unwrap();
     assert!(cases.len() > 50);
     for (name, case) in cases {
@@ -136,10 +137,15 @@ fn sizes_that_the_tensors_do_not_have_are_refused_with_the_key() {
     let mut left_out = config("llama");
     left_out.as_object_mut().unwrap().remove("intermediate_size");
     let said = refusal(folder("llama", &left_out).path());
-    for words in ["`intermediate_size` is 11008", "shape [64, 64]", "the default of `LlamaConfig`", "hint"] {
+    for words in [
+        "`intermediate_size` is 11008",
+        "shape [64, 64]",
+        "the default of `LlamaConfig` does not fit",
+        "hint",
+    ] {
         assert!(said.contains(words), "{said}");
     }
-    // Fewer layers than there are, without the file's saying so, would be another model.
+    // A default that is smaller than the number of layers would make another model of it.
     let mut layers = config("gemma3-nested");
     layers["text_config"].as_object_mut().unwrap().remove("num_hidden_layers");
     let said = refusal(folder("gemma3-nested", &layers).path());
@@ -251,7 +257,11 @@ fn the_stop_tokens_of_the_files_end_an_answer() {
     };
     let ended = cut(&stopping, None);
     assert!(ended < 12, "a list in config.json");
-    assert_eq!(cut(&plain, Some(json!({"eos_token_id": [319, stop]}))), ended, "a list in generation_config.json");
+    assert_eq!(
+        cut(&plain, Some(json!({"eos_token_id": [319, stop]}))),
+        ended,
+        "a list in generation_config.json"
+    );
     assert_eq!(cut(&plain, Some(json!({"eos_token_id": stop}))), ended, "one id");
     // The file of generation stands in place of the other, unless it names none.
     assert_eq!(cut(&stopping, Some(json!({"eos_token_id": 319}))), 12);

@@ -1,5 +1,5 @@
-//! [`Config`] from a Hugging Face `config.json`; it reads no other file. What the file leaves out is what the model's class
-//! in `transformers` has by default; what it says is obeyed or refused by name.
+//! [`Config`] from a Hugging Face `config.json`; it reads no other file. Missing keys have the defaults of the model's
+//! class in `transformers`; every setting is obeyed or refused by name.
 
 mod classes;
 mod known;
@@ -18,18 +18,17 @@ use settings::{Settings, shown};
 /// Reads a `config.json`.
 ///
 /// # Errors
-/// Names the key that has an unexpected value, is not known or asks for what is not computed here; `path` is for the
-/// message.
+/// Names the key that has an unexpected value, is not known or is not supported; `path` is for the message.
 pub fn from_json(path: &str, json: &Value) -> Result<Config, Error> {
     Ok(read(path, json)?.config)
 }
 
-/// A configuration, and how it came about.
+/// A configuration, and which of its sizes are defaults.
 pub struct Reading {
     pub config: Config,
-    /// The class whose defaults were taken.
+    /// The class whose defaults apply.
     pub class: &'static str,
-    /// The sizes that the file leaves out.
+    /// The sizes that the file does not give.
     pub left_out: Vec<&'static str>,
 }
 
@@ -125,7 +124,7 @@ impl<'a> File<'a> {
             None => Some(outer_type),
         };
         let unknown = || Error::Architecture { path: path.into(), arch: name.unwrap_or("").into() };
-        // Text-only files may keep the name of the multimodal model that they were taken from.
+        // Text-only files may keep the multimodal model's name.
         let name = if name == Some("gemma3") { "gemma3_text" } else { name.unwrap_or("") };
         let (arch, class) = Self::arch(name).zip(Class::of(name)).ok_or_else(unknown)?;
         let prefix = if text.is_some() { "text_config." } else { "" };
@@ -147,7 +146,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Whether the output matrix is the embedding matrix. A multimodal class goes by its own key and default.
+    /// Whether the output matrix is the embedding matrix. A multimodal class has a key and a default of its own.
     fn tied(&self) -> Result<bool, Error> {
         let key = "tie_word_embeddings";
         match (self.settings.prefix, self.outside.get(key).filter(|value| !value.is_null())) {
@@ -181,11 +180,11 @@ fn check_formats(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Endings of classes whose output is no text.
+/// Endings of model classes that have no language-model head.
 const OTHER_HEADS: [&str; 4] =
     ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForRewardModel"];
 
-/// Refuses a model whose head does not write text: without the matrix of one, the embeddings' would be taken for it.
+/// Refuses a model without a language-model head: where embeddings are tied, it would load as one.
 fn check_heads(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
     let names = object.get("architectures").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let is_other =
@@ -194,7 +193,7 @@ fn check_heads(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
         Some(name) if names.iter().all(is_other) => Err(Error::Config {
             path: path.into(),
             key: "architectures".into(),
-            reason: format!("is {}, a model that writes no text", shown(name)),
+            reason: format!("is {}, which has no language-model head", shown(name)),
         }),
         _ => Ok(()),
     }
@@ -214,7 +213,7 @@ fn activation(s: &Settings<'_>) -> Result<Activation, Error> {
     let activation = named(own)?.ok_or_else(|| s.bad(own, "is null; the name of a function was expected"))?;
     let other = if own == "hidden_act" { "hidden_activation" } else { "hidden_act" };
     if named(other)?.is_some_and(|other| other != activation) {
-        return Err(s.bad(other, format!("is another function than `{own}`; hint: leave the one that holds")));
+        return Err(s.bad(other, format!("contradicts `{own}`; hint: remove one of them")));
     }
     Ok(activation)
 }

@@ -51,7 +51,7 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Io { path: path.clone(), source }
 }
 
-/// The stop tokens of `generation_config.json`, which stand in place of those of `config.json`.
+/// The stop tokens of `generation_config.json`, which take precedence over those of `config.json`.
 fn generation_stops(folder: &Path) -> Result<Option<Vec<u32>>, Error> {
     let path = folder.join("generation_config.json");
     let Some(bytes) = small_file::read_if_there(&path, MAX_SETTINGS_BYTES).map_err(io(&path))? else {
@@ -104,8 +104,8 @@ fn canonical(name: &str) -> String {
     }
 }
 
-/// Ties the output matrix and the embeddings as the reference does: where the configuration ties them and the file has one
-/// of both, or the same twice. Where the file has two that differ, each is its own.
+/// Resolves `tie_word_embeddings` as the reference does: matrices that differ in the file stay untied, and where the
+/// file has only one of the two, it serves as both.
 fn tie(config: &mut Config, files: &[Mapped], index: &mut BTreeMap<String, Entry>) {
     if !config.tied {
         return;
@@ -126,7 +126,7 @@ fn tie(config: &mut Config, files: &[Mapped], index: &mut BTreeMap<String, Entry
     }
 }
 
-/// Leaves out biases that the configuration does not have, as the reference does.
+/// Drops biases that the configuration does not have, as the reference does.
 fn drop_biases(config: &Config, index: &mut BTreeMap<String, Entry>) {
     index.retain(|name, _| {
         let Some(module) = name.strip_suffix(".bias") else { return true };

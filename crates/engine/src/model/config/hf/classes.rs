@@ -1,5 +1,5 @@
-//! The configuration classes of `transformers`: what a file means where it leaves a key out. `scripts/config_classes.py`
-//! writes the table.
+//! Defaults of the configuration classes of `transformers`, for keys that a file leaves out. The table is written by
+//! `scripts/config_classes.py`.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 

@@ -1,5 +1,5 @@
-//! Every key that a file may have. A setting that changes what the model computes is read elsewhere, or may only have a
-//! value with which it changes nothing here; what a key does that is not known cannot be said, so it is refused by name.
+//! The known keys of `config.json`. A setting that changes what the model computes is read elsewhere, or accepted only
+//! with a neutral value; unknown keys are refused by name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,11 +22,11 @@ static KEYS: LazyLock<Keys> = LazyLock::new(|| {
 
 #[derive(Deserialize)]
 struct Keys {
-    /// Training, storage, other libraries' notes, other parts of a multimodal model.
+    /// Settings of training, of storage, of other libraries and of other parts of a multimodal model.
     harmless: BTreeSet<String>,
-    /// The same by how a key begins or ends, with `*` for the rest.
+    /// The same as patterns with one `*`.
     harmless_like: Vec<String>,
-    /// Settings that change the computation, with the values at which they do not. `null` is always one.
+    /// Settings that change the computation, with their neutral values; `null` is always neutral.
     only: BTreeMap<String, Vec<Value>>,
 }
 
@@ -54,7 +54,7 @@ fn read_of(arch: Arch) -> &'static [&'static str] {
     }
 }
 
-/// Fields of a class that this engine does not compute by.
+/// Fields of a class that this engine does not implement.
 const UNREAD: [&str; 3] =
     ["attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention"];
 
@@ -63,7 +63,7 @@ fn is_read(key: &str, s: &Settings<'_>, arch: Arch) -> bool {
     of_class || READ.contains(&key) || read_of(arch).contains(&key)
 }
 
-/// Refuses a key that is not known, and one of the known ones that is not obeyed with its value.
+/// Refuses unknown keys, and known ones whose value is neither read nor neutral.
 pub fn check(s: &Settings<'_>, arch: Arch) -> Result<(), Error> {
     for (key, value) in s.file.iter().filter(|(_, value)| !value.is_null()) {
         if is_read(key, s, arch) {
@@ -71,12 +71,11 @@ pub fn check(s: &Settings<'_>, arch: Arch) -> Result<(), Error> {
         }
         if let Some(neutral) = KEYS.only.get(key) {
             if !neutral.iter().any(|neutral| is_same(neutral, value)) {
-                return Err(s.bad(key, format!("is {}, which this engine does not compute", shown(value))));
+                return Err(s.bad(key, format!("is {}, which is not supported", shown(value))));
             }
         } else if !is_common(key) && !is_harmless(key) {
             let reason = format!(
-                "is {}, a setting that is not known; hint: if it does not change what the model computes, take it out \
-                 of the file",
+                "is {}, a setting that is not known; hint: remove it if it does not change what the model computes",
                 shown(value)
             );
             return Err(s.bad(key, reason));
@@ -85,7 +84,7 @@ pub fn check(s: &Settings<'_>, arch: Arch) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses what stands beside `text_config` and is the decoder's business, unless it is what holds there.
+/// Refuses settings of the decoder beside `text_config`, unless they equal those inside.
 pub fn check_outside(outside: &Map<String, Value>, text: &Settings<'_>, arch: Arch) -> Result<(), Error> {
     let is_decoders = |key: &str| {
         key != "model_type" && (is_read(key, text, arch) || KEYS.only.contains_key(key)) && !is_harmless(key)
@@ -94,8 +93,7 @@ pub fn check_outside(outside: &Map<String, Value>, text: &Settings<'_>, arch: Ar
         let neutral = KEYS.only.get(key).is_some_and(|values| values.iter().any(|v| is_same(v, value)));
         if !neutral && !text.value(key).is_some_and(|inside| is_same(inside, value)) {
             let reason = format!(
-                "is {} beside `text_config`, where it is not read; hint: put it into `text_config` if it holds, or take \
-                 it out of the file",
+                "is {} beside `text_config`, where it is not read; hint: move it into `text_config`, or remove it",
                 shown(value)
             );
             return Err(Error::Config { path: text.path.into(), key: key.clone(), reason });

@@ -51,17 +51,18 @@ fn window(s: &Settings<'_>, arch: Arch) -> Result<Option<usize>, Error> {
         }
     };
     if window == Some(0) {
-        return Err(s.bad("sliding_window", "is 0, so that no token would be seen"));
+        return Err(s.bad("sliding_window", "is 0; a number from 1 was expected"));
     }
     let has_switch = matches!(arch, Arch::Qwen2 | Arch::Qwen3) || s.given("use_sliding_window").is_none();
     if !has_switch && s.flag("use_sliding_window")? != window.is_some() {
-        let reason = format!("is {}, but `{}` goes by `sliding_window`", window.is_none(), s.class.name);
+        let reason =
+            format!("is {}, which contradicts the `sliding_window` of `{}`", window.is_none(), s.class.name);
         return Err(s.bad("use_sliding_window", reason));
     }
     Ok(window)
 }
 
-/// Every so many layers, one is full.
+/// The distance between full layers.
 fn pattern(s: &Settings<'_>) -> Result<usize, Error> {
     let pattern = s.size("sliding_window_pattern")?.unwrap_or(6);
     if pattern == 0 {
@@ -69,13 +70,13 @@ fn pattern(s: &Settings<'_>) -> Result<usize, Error> {
     }
     if s.size("_sliding_window_pattern")?.is_some_and(|private| private != pattern) {
         let reason =
-            format!("is not {pattern}, which holds without `layer_types` or `sliding_window_pattern`");
+            format!("is not {pattern}, which applies without `layer_types` or `sliding_window_pattern`");
         return Err(s.bad("_sliding_window_pattern", reason));
     }
     Ok(pattern)
 }
 
-/// For each layer, whether the file says that it is a sliding one.
+/// `layer_types`: for each layer, whether it is a sliding one.
 fn layer_types(s: &Settings<'_>, n_layers: usize) -> Result<Option<Vec<bool>>, Error> {
     let Some(value) = s.value("layer_types") else { return Ok(None) };
     let bad = |reason: String| s.bad("layer_types", reason);

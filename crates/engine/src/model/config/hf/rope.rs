@@ -1,5 +1,5 @@
-//! Rotary embeddings, wherever a file has them: at the top level, in `rope_scaling` or in `rope_parameters`, there flat
-//! or by layer type. Places that contradict each other are refused.
+//! Rotary embeddings from the top level, `rope_scaling` and `rope_parameters`, flat or by layer type. Contradictions
+//! between them are refused.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::model::Error;
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
 
-/// Keys of every type of rope: what all read, and what is only told.
+/// Keys that every type of rope may have.
 const COMMON: [&str; 5] =
     ["rope_theta", "rope_type", "partial_rotary_factor", "original_max_position_embeddings", "finetuned"];
 
-/// Types of rope, each with the keys that only it has.
+/// Types of rope, each with the further keys that it reads.
 const TYPES: [(&str, &[&str]); 5] = [
     ("default", &[]),
     ("linear", &["factor"]),
@@ -42,7 +42,7 @@ pub fn ropes(s: &Settings<'_>, arch: Arch) -> Result<(Rope, Option<Rope>), Error
     Ok((rope, Some(local)))
 }
 
-/// What a file says of one rope, by key, with the place that says it.
+/// The settings of one rope by key, each with the path that it was read from.
 struct Stated<'a> {
     settings: &'a Settings<'a>,
     by_key: BTreeMap<&'a str, (String, &'a Value)>,
@@ -94,19 +94,16 @@ impl<'a> Stated<'a> {
         if let Some((other, before)) = self.by_key.get(key)
             && !is_same(before, value)
         {
-            let reason = format!(
-                "is {}, but `{other}` is {}; hint: leave the one that holds",
-                shown(value),
-                shown(before)
-            );
+            let reason =
+                format!("is {}, but `{other}` is {}; hint: remove one of them", shown(value), shown(before));
             return Err(self.settings.bad(&place, reason));
         }
         self.by_key.entry(key).or_insert((place, value));
         Ok(())
     }
 
-    /// Checks a flat `rope_parameters` of a class whose ropes go by layer type, which does not read it: it may only
-    /// say what holds anyway.
+    /// Checks a flat `rope_parameters` of a class that reads it by layer type only: its values must equal those in
+    /// force.
     fn covers_what_is_flat(&self, rope: &Rope) -> Result<(), Error> {
         let nothing = Map::new();
         let object = self.settings.object("rope_parameters")?.unwrap_or(&nothing);
@@ -120,8 +117,7 @@ impl<'a> Stated<'a> {
             };
             if !holds {
                 let name = &self.settings.class.name;
-                let reason =
-                    format!("is not read by `{name}`; hint: it belongs into `{FULL}` or `{SLIDING}` there");
+                let reason = format!("is not read by `{name}`; hint: move it into `{FULL}` or `{SLIDING}`");
                 return Err(self.settings.bad(&format!("rope_parameters.{key}"), reason));
             }
         }
@@ -136,7 +132,7 @@ impl<'a> Stated<'a> {
         if let Some((place, value)) = self.by_key.get("partial_rotary_factor")
             && value.as_f64() != Some(1.0)
         {
-            let reason = format!("is {}; only whole heads are rotated here", shown(value));
+            let reason = format!("is {}; only 1.0 is supported", shown(value));
             return Err(self.settings.bad(place, reason));
         }
         Ok(Rope { theta, scaling: self.scaling()? })
@@ -175,7 +171,7 @@ impl<'a> Stated<'a> {
         let original = self.original()?;
         let factor = match (self.positive("factor")?, self.by_key.get("original_max_position_embeddings")) {
             (Some(factor), _) => factor,
-            // How far the model reaches past its pretraining.
+            // The ratio of the model's context to that of pretraining.
             (None, Some(_)) => self.settings.needed_positive("max_position_embeddings")? / original,
             (None, None) => self.needed("factor")?,
         };
@@ -205,7 +201,7 @@ impl<'a> Stated<'a> {
         })
     }
 
-    /// Refuses what this type of rope does not read.
+    /// Refuses keys that this type of rope does not read.
     fn check_keys(&self, kind: &str) -> Result<(), Error> {
         let own = TYPES.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, own)| own);
         let unread = self.by_key.iter().find(|(key, (_, value))| {

@@ -1,5 +1,4 @@
-//! A JSON object of settings with the defaults of its class, read by type: a value of another type is an error, never
-//! passed over.
+//! A JSON object of settings with the defaults of its class. A value of the wrong type is an error.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +12,7 @@ const MAX_SHOWN: usize = 60;
 #[derive(Clone, Copy)]
 pub struct Settings<'a> {
     pub path: &'a str,
-    /// What messages put before a key: `text_config.`, or nothing.
+    /// The prefix of keys in messages: `text_config.`, or nothing.
     pub prefix: &'static str,
     pub file: &'a Map<String, Value>,
     pub class: &'static Class,
@@ -25,12 +24,12 @@ impl<'a> Settings<'a> {
         Error::Config { path: self.path.into(), key, reason: reason.into() }
     }
 
-    /// What the file itself says; `null` counts as nothing.
+    /// The file's own value; `null` counts as missing.
     pub fn given(&self, key: &str) -> Option<&'a Value> {
         self.file.get(key).filter(|value| !value.is_null())
     }
 
-    /// What the file says or, where it leaves the key out, the class; `null` counts as nothing.
+    /// The file's value or, where the key is missing, the class's; `null` counts as no value.
     pub fn value(&self, key: &str) -> Option<&'a Value> {
         let value = self.file.get(key).or_else(|| self.class.defaults.get(key));
         value.filter(|value| !value.is_null())
@@ -54,7 +53,7 @@ impl<'a> Settings<'a> {
         self.positive(key)?.ok_or_else(|| self.bad(key, "is null; a number above 0 was expected"))
     }
 
-    /// A switch; off where nothing is set.
+    /// A switch; off without a value.
     pub fn flag(&self, key: &str) -> Result<bool, Error> {
         Ok(self.typed(key, Value::as_bool, "is {}, not true or false")?.unwrap_or(false))
     }
@@ -94,7 +93,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// Whether two values say the same: numbers by their value.
+/// Whether two values are equal; numbers are compared as floats.
 pub fn is_same(a: &Value, b: &Value) -> bool {
     match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => a == b,

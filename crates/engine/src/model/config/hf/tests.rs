@@ -130,7 +130,8 @@ fn a_rope_is_the_same_wherever_it_stands() {
 #[test]
 fn sliding_layers_have_a_rope_of_their_own() {
     let full = json!({"rope_type": "linear", "factor": 8.0, "rope_theta": 2e6});
-    let old = json!({"rope_theta": 2e6, "rope_local_base_freq": 2e4, "rope_scaling": {"rope_type": "linear", "factor": 8}});
+    let scaling = json!({"rope_type": "linear", "factor": 8});
+    let old = json!({"rope_theta": 2e6, "rope_local_base_freq": 2e4, "rope_scaling": scaling});
     let expected = ok(with(&gemma(), old));
     assert_eq!(expected.local_rope, Some(Rope { theta: 2e4, scaling: Scaling::None }));
     for rope in [
@@ -173,7 +174,8 @@ fn ropes_that_contradict_each_other_are_refused_by_name() {
             ["`rope_scaling.original_max_position_embeddings` is `64`", "is `32`"],
         ),
         (
-            json!({"rope_parameters": {"full_attention": {"rope_theta": 1e4}, "sliding_attention": {"rope_theta": 1e5}}}),
+            json!({"rope_parameters": {"full_attention": {"rope_theta": 1e4},
+                "sliding_attention": {"rope_theta": 1e5}}}),
             ["`rope_parameters.sliding_attention.rope_theta`", "`rope_parameters.full_attention.rope_theta`"],
         ),
     ] {
@@ -208,9 +210,9 @@ fn a_setting_that_is_not_obeyed_is_refused_by_name() {
     for (file, more, word) in [
         (llama(), json!({"hidden_act": "gelu"}), "`hidden_act` is `gelu`"),
         (llama(), json!({"hidden_act": null}), "`hidden_act` is null"),
-        (llama(), json!({"hidden_activation": "gelu_new"}), "`hidden_activation` is another"),
+        (llama(), json!({"hidden_activation": "gelu_new"}), "`hidden_activation` contradicts"),
         (gemma(), json!({"hidden_activation": "relu"}), "`hidden_activation` is `relu`"),
-        (gemma(), json!({"hidden_act": "silu"}), "`hidden_act` is another"),
+        (gemma(), json!({"hidden_act": "silu"}), "`hidden_act` contradicts"),
         (gemma(), json!({"final_logit_softcapping": 30.0}), "`final_logit_softcapping` is `30.0`"),
         (gemma(), json!({"attn_logit_softcapping": 50}), "`attn_logit_softcapping` is `50`"),
         (gemma(), json!({"use_bidirectional_attention": true}), "`use_bidirectional_attention`"),

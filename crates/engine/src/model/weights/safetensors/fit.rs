@@ -1,15 +1,15 @@
-//! Whether a configuration's sizes are those of the tensors: a size that the file leaves out has its class's default, and
-//! the tensors say whether that is meant. It reads no number of a tensor.
+//! Compares a configuration's sizes with the shapes of tensors, since a size that `config.json` does not give is only a
+//! default. It reads no tensor's values.
 
 use std::{collections::BTreeMap, path::Path};
 
 use super::{super::Entry, EMBEDDINGS};
 use crate::model::{Error, config::Reading};
 
-/// Compares each size with a tensor that has it.
+/// Compares each size with a dimension of some tensor.
 ///
 /// # Errors
-/// The first size that no tensor has.
+/// Names the first size that differs.
 pub fn check(path: &Path, reading: &Reading, index: &BTreeMap<String, Entry>) -> Result<(), Error> {
     let c = &reading.config;
     let first = |part: &str| format!("model.layers.0.{part}.weight");
@@ -28,7 +28,7 @@ pub fn check(path: &Path, reading: &Reading, index: &BTreeMap<String, Entry>) ->
             return Err(bad(path, reading, keys, &size, &format!("tensor `{tensor}` has shape {shape:?}")));
         }
     }
-    // Fewer layers than the tensors have are obeyed where the file itself says so.
+    // Fewer layers than the tensors are of are obeyed where the file itself gives their number.
     let n_layers = 1 + index.keys().filter_map(|name| layer(name)).max().unwrap_or(0);
     if reading.left_out.contains(&"num_hidden_layers") && n_layers != c.n_layers {
         let found = format!("the tensors are of {n_layers} layers");
@@ -50,7 +50,7 @@ fn bad(path: &Path, reading: &Reading, keys: &[&str], size: &usize, found: &str)
     } else {
         let (out, class) = (left_out.join(" and "), reading.class);
         format!(
-            "; the file leaves out {out}, so that the default of `{class}` was taken\nhint: write it into the file"
+            "; the file does not give {out}, and the default of `{class}` does not fit\nhint: add it to the file"
         )
     };
     Error::Config {
