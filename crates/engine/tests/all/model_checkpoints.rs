@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tribunal_core::llm::{Chat, Finish, Form, Llm, Sampling};
 use tribunal_engine::{
     engine::{Engine, Options},
-    model::{Compute, Device, KvType, Weights, cpu::Activations},
+    model::{Adapter, Compute, Device, KvType, Weights, cpu::Activations},
 };
 
 use crate::model::{Desk, root};
@@ -226,6 +226,24 @@ fn files_beside_the_weights_are_plain_and_small() {
         symlink(entry.path(), links.path().join(entry.file_name())).unwrap();
     }
     Engine::open(links.path(), &options()).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn files_of_an_adapter_are_plain() {
+    let whole = root().join("tests/golden/adapters/qwen2-all");
+    for name in ["adapter_config.json", "adapter_model.safetensors"] {
+        let folder = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(&whole).unwrap().map(Result::unwrap) {
+            fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+        }
+        Adapter::read(folder.path()).unwrap();
+        let file = folder.path().join(name);
+        fs::remove_file(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        let said = Adapter::read(folder.path()).map(drop).unwrap_err().to_string();
+        assert!(said.contains(name) && said.contains("a pipe or a device"), "{said}");
+    }
 }
 
 /// The tokens of an answer of twelve.
