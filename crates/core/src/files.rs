@@ -127,6 +127,29 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// All bytes of such a file, which has at most `most`; links are followed.
+///
+/// # Errors
+/// As [`open`], and a larger file: nothing of it is read.
+pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let refused = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
+    let kind = fs::metadata(path)?.file_type();
+    if !kind.is_file() {
+        let kind = if kind.is_dir() { "a folder" } else { "a pipe or a device" };
+        return Err(refused(format!("it is {kind}; a plain file was expected")));
+    }
+    let too_large = |bytes: u64| refused(format!("it has {bytes} bytes; at most {most} were expected"));
+    let file = open(path)?;
+    let size = file.metadata()?.len();
+    if size > most {
+        return Err(too_large(size));
+    }
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(too_large(bytes.len() as u64)) } else { Ok(bytes) }
+}
+
 /// The text of such a file.
 ///
 /// # Errors

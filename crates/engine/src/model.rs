@@ -19,6 +19,8 @@ pub mod cache;
 
 pub mod config;
 
+pub mod small_file;
+
 pub mod weights;
 
 pub mod adapter;

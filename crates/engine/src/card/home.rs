@@ -8,12 +8,16 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::{Card, Error, check, digest, hashes::Hashes, receipt::Receipt};
-use crate::{files::Stamp, gguf};
+use super::{Card, Error, check, digest, hashes::Hashes, hub::MAX_INDEX_BYTES, receipt::Receipt};
+use crate::{
+    files::{self, Stamp},
+    gguf,
+};
 
 /// What is read from a safetensors folder, other than the safetensors themselves.
-const READ: [&str; 5] = [
+const READ: [&str; 6] = [
     "config.json",
+    "generation_config.json",
     "model.safetensors.index.json",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -336,7 +340,7 @@ fn list_hash(files: &[(String, String)]) -> String {
 
 /// The safetensors of a folder: those that its index names, or the only one.
 fn weight_files(folder: &Path) -> BTreeSet<String> {
-    let index = fs::read(folder.join("model.safetensors.index.json")).ok();
+    let index = files::read_at_most(&folder.join("model.safetensors.index.json"), MAX_INDEX_BYTES).ok();
     let index: Option<serde_json::Value> = index.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let shards = index.as_ref().and_then(|index| index["weight_map"].as_object());
     match shards {

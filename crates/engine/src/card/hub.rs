@@ -33,7 +33,7 @@ const INDEX: &str = "model.safetensors.index.json";
 const SINGLE: &str = "model.safetensors";
 
 /// An index names a few hundred tensors; a larger file is not an index.
-const MAX_INDEX_BYTES: u64 = 64 << 20;
+pub(super) const MAX_INDEX_BYTES: u64 = 64 << 20;
 
 /// The hub redirects once, to where its large files are.
 const MAX_REDIRECTS: usize = 5;

@@ -4,7 +4,10 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use candle_core::quantized::gguf_file::Value;
 
-use crate::model::{self, Adapter, BLOCK, Config, Device, Model, Most, Weights, cuda};
+use crate::model::{
+    self, Adapter, BLOCK, Config, Device, Model, Most, Weights, cuda,
+    small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
+};
 
 use super::{
     Engine, Error, Facts, Loaded, MAX_CONTEXT, Options,
@@ -37,12 +40,14 @@ pub fn over(
 ) -> Result<Engine, Error> {
     let config = weights.config();
     let text = |reason: String| Error::Text { path: weights.path().display().to_string(), reason };
+    let own = own.with_stop_ids(&config.stop_ids);
     let stops = added_stops(&own, &options.stop_tokens);
     let tokenizer = own.with_stop_tokens(&options.stop_tokens).map_err(|e| text(e.to_string()))?;
     let template = source.map(|source| ChatTemplate::new(source, &tokenizer)).transpose();
     let template = template.map_err(|e| text(e.to_string()))?;
     let template = template.map(|t| t.with_options(&options.chat_options));
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
+    config.check_context(&weights.path().display().to_string(), context)?;
     let adapters = options.adapters.iter().map(|dir| adapter(dir, config)).collect::<Result<Vec<_>, _>>()?;
     let devices = std::iter::once(&options.device).chain(&options.more_devices);
     let models = devices.map(|device| ready(device, weights, &adapters, context, options));
@@ -229,13 +234,14 @@ fn tokenizer(path: &Path, weights: &Weights, template: Option<&str>) -> Result<T
     let tokenizer = if let Some(metadata) = weights.metadata() {
         Tokenizer::from_gguf(&vocabulary(metadata), template)
     } else {
-        let json = std::fs::read(path.join("tokenizer.json")).map_err(|e| {
+        let json = small_file::read(&path.join("tokenizer.json"), MAX_TOKENIZER_BYTES).map_err(|e| {
             format!("`tokenizer.json`: {e}; hint: the folder needs the model's tokenizer beside its weights")
         })?;
-        let config = std::fs::read(path.join("tokenizer_config.json")).ok();
+        let config = tokenizer_config(path)?;
+        let own = template_file(path)?;
         let model_type = model_type(path);
         let files = Files { json: &json, config: config.as_deref(), model_type: model_type.as_deref() };
-        Tokenizer::from_files(files, template)
+        Tokenizer::from_files(files, template.or(own.as_deref()))
     };
     tokenizer.map_err(|e| e.to_string())
 }
@@ -254,23 +260,25 @@ fn added_stops(own: &Tokenizer, given: &[String]) -> Vec<String> {
 
 /// The kind of model that `config.json` names.
 fn model_type(path: &Path) -> Option<String> {
-    let config = std::fs::read(path.join("config.json")).ok()?;
-    let config: serde_json::Value = serde_json::from_slice(without_mark(&config)).ok()?;
+    let config = small_file::read(&path.join("config.json"), MAX_SETTINGS_BYTES).ok()?;
+    let config: serde_json::Value = serde_json::from_slice(&config).ok()?;
     config["model_type"].as_str().map(str::to_owned)
-}
-
-/// A text without the byte order mark in front of it.
-fn without_mark(text: &[u8]) -> &[u8] {
-    text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text)
 }
 
 /// A template of its own file beside the weights.
 fn template_file(path: &Path) -> Result<Option<String>, String> {
     let file = path.join("chat_template.jinja");
-    if !file.exists() {
+    let wrong = |reason: &dyn std::fmt::Display| format!("`chat_template.jinja`: {reason}");
+    let Some(bytes) = small_file::read_if_there(&file, MAX_SETTINGS_BYTES).map_err(|e| wrong(&e))? else {
         return Ok(None);
-    }
-    std::fs::read_to_string(&file).map(Some).map_err(|e| format!("`chat_template.jinja`: {e}"))
+    };
+    String::from_utf8(bytes).map(Some).map_err(|_| wrong(&"it is not UTF-8"))
+}
+
+/// The bytes of `tokenizer_config.json`, where the folder has one.
+fn tokenizer_config(path: &Path) -> Result<Option<Vec<u8>>, String> {
+    let file = path.join("tokenizer_config.json");
+    small_file::read_if_there(&file, MAX_SETTINGS_BYTES).map_err(|e| format!("`tokenizer_config.json`: {e}"))
 }
 
 /// The chat template in force: the option's, the file's, or the one in the tokenizer's settings.
@@ -284,9 +292,9 @@ fn template_source(path: &Path, weights: &Weights, options: &Options) -> Result<
     if let Some(own) = template_file(path)? {
         return Ok(Some(own));
     }
-    let Ok(config) = std::fs::read(path.join("tokenizer_config.json")) else { return Ok(None) };
-    let config: serde_json::Value = serde_json::from_slice(without_mark(&config))
-        .map_err(|e| format!("`tokenizer_config.json` is not JSON: {e}"))?;
+    let Some(config) = tokenizer_config(path)? else { return Ok(None) };
+    let config: serde_json::Value =
+        serde_json::from_slice(&config).map_err(|e| format!("`tokenizer_config.json` is not JSON: {e}"))?;
     let template = &config["chat_template"];
     // Some checkpoints name several; the default one is for chats.
     let listed = || template.as_array()?.iter().find(|t| t["name"] == "default")?["template"].as_str();

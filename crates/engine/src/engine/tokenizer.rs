@@ -184,6 +184,18 @@ impl Tokenizer {
         Ok(self)
     }
 
+    /// The same tokenizer with further stop tokens, by id (`config.json` and `generation_config.json` list them). An id
+    /// that the vocabulary does not have can never end an answer, and is left out.
+    #[must_use]
+    pub fn with_stop_ids(mut self, ids: &[u32]) -> Self {
+        for &id in ids {
+            if !self.bytes(id).is_empty() && !self.stops.contains(&id) {
+                self.stops.push(id);
+            }
+        }
+        self
+    }
+
     /// The text of these tokens; bytes that are not UTF-8 (a character cut in two) become U+FFFD.
     #[must_use]
     pub fn decode(&self, ids: &[u32]) -> String {

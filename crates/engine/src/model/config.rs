@@ -8,6 +8,7 @@ use crate::model::Error;
 
 pub use gguf::from_gguf;
 pub use hf::from_json;
+pub(super) use hf::{Reading, read, stop_ids};
 
 /// Names of the architectures that the decoder knows, as checkpoints spell them.
 pub const ARCHITECTURES: &[&str] = &["llama", "mistral", "qwen2", "qwen3", "gemma3"];
@@ -34,6 +35,10 @@ pub struct Config {
     pub qk_norm: bool,
     /// q, k and v have biases (Qwen2).
     pub qkv_bias: bool,
+    /// The attention's output has a bias.
+    pub o_bias: bool,
+    /// Gate, up and down have biases.
+    pub mlp_bias: bool,
     /// Scores are multiplied by this before the softmax.
     pub attention_scale: f32,
     pub rope: Rope,
@@ -50,14 +55,17 @@ pub struct Config {
     pub tied: bool,
     /// Positions that the model was made for.
     pub context: usize,
+    /// Tokens that end an answer, as the model's files number them.
     pub stop_ids: Vec<u32>,
 }
 
 /// A family of checkpoints, which says how a file is to be read; what follows from it for the decoder is in [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arch {
-    /// Llama 2 and 3, `SmolLM2`, Mistral.
+    /// Llama 2 and 3, `SmolLM2`; in GGUF files, Mistral.
     Llama,
+    /// A llama whose layers all have a window.
+    Mistral,
     /// Qwen2 and 2.5.
     Qwen2,
     Qwen3,
@@ -86,6 +94,9 @@ pub enum Scaling {
     None,
     /// Positions divided by a factor.
     Linear(f64),
+    /// Dynamic NTK: none up to the positions that the model was made for; past them, angles would depend on the length
+    /// of the text, which is not supported.
+    Dynamic,
     /// Llama 3: high frequencies kept, low ones divided, a smooth step between.
     Llama3 { factor: f64, low: f64, high: f64, original: f64 },
     /// `YaRN`: interpolated and extrapolated frequencies blended, attention scaled.
@@ -111,7 +122,7 @@ impl Rope {
         let half = head_dim / 2;
         let all = |f: &dyn Fn(usize) -> f64| (0..half).map(|i| f(i) as f32).collect::<Vec<f32>>();
         match &self.scaling {
-            Scaling::None => (all(&plain), 1.0),
+            Scaling::None | Scaling::Dynamic => (all(&plain), 1.0),
             Scaling::Linear(factor) => (all(&|i| plain(i) / factor), 1.0),
             Scaling::Factors(by) => (all(&|i| plain(i) / f64::from(by[i])), 1.0),
             Scaling::Llama3 { factor, low, high, original } => {
@@ -145,8 +156,27 @@ impl Rope {
             (low, high) = (low.floor(), high.ceil());
         }
         let (low, high) = (low.max(0.0), high.min(head_dim as f64 - 1.0));
-        let width = if high > low { high - low } else { 0.001 };
+        let width = if high == low { 0.001 } else { high - low };
         move |i| ((i as f64 - low) / width).clamp(0.0, 1.0)
+    }
+}
+
+impl Config {
+    /// Refuses positions that the rope has no angles for.
+    ///
+    /// # Errors
+    /// A dynamic rope, whose angles change with the length of a text past the positions that the model was made for;
+    /// `path` is for the message.
+    pub fn check_context(&self, path: &str, context: usize) -> Result<(), Error> {
+        let is_dynamic = |rope: &Rope| rope.scaling == Scaling::Dynamic;
+        if context <= self.context || !std::iter::once(&self.rope).chain(&self.local_rope).any(is_dynamic) {
+            return Ok(());
+        }
+        let reason = format!(
+            "is `dynamic`: past {0} positions its angles change with the length of the text; hint: `--context {0}`",
+            self.context
+        );
+        Err(Error::Config { path: path.into(), key: "rope_type".into(), reason })
     }
 }
 
@@ -204,7 +234,7 @@ fn check(path: &str, config: Config) -> Result<Config, Error> {
         return bad("number of kv heads", "does not divide the number of heads");
     }
     if !c.head_dim.is_multiple_of(16) {
-        return bad("head size", "is not a multiple of 16");
+        return bad("head size", &format!("is {}, not a multiple of 16", c.head_dim));
     }
     for rope in std::iter::once(&c.rope).chain(&c.local_rope) {
         if let Scaling::Factors(by) = &rope.scaling

@@ -16,7 +16,7 @@ use candle_core::quantized::GgmlDType;
 use memmap2::Mmap;
 
 use super::{Config, Error, config::gguf::Metadata};
-use crate::files::Stamp;
+use crate::files::{self, Stamp};
 
 /// An open checkpoint.
 pub struct Weights {
@@ -230,7 +230,14 @@ impl Mapped {
     /// Maps a file into memory.
     fn open(path: &Path) -> Result<Self, Error> {
         let io = |source| Error::Io { path: path.display().to_string(), source };
-        let file = File::open(path).map_err(io)?;
+        if !std::fs::metadata(path).map_err(io)?.is_file() {
+            return Err(Error::File {
+                path: path.display().to_string(),
+                reason: "is not a plain file".into(),
+                hint: "weights are mapped into memory, which takes a file of its own or a link to one".into(),
+            });
+        }
+        let file = files::open(path).map_err(io)?;
         // SAFETY: the map is read-only; a checkpoint that another process rewrites while it is read could change
         // the values seen, which `models verify` and the signature's checksum are there to catch.
         #[expect(unsafe_code, reason = "a memory map is unsafe by nature")]

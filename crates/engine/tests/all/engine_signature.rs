@@ -188,7 +188,8 @@ fn the_fingerprint_covers_every_file_that_is_read() {
     let reply = bits(&Engine::open(folder.path(), &base()).unwrap());
     assert_eq!(reply, bits(&Engine::open(&tiny("qwen2"), &base()).unwrap()), "no other file is needed");
     let mut seen = vec![card::fingerprint(folder.path()).unwrap()];
-    for name in [&read[..], &["chat_template.jinja", "model.safetensors.index.json"]].concat() {
+    let also = ["chat_template.jinja", "generation_config.json", "model.safetensors.index.json"];
+    for name in [&read[..], &also].concat() {
         let file = folder.path().join(name);
         let mut bytes = std::fs::read(&file).unwrap_or_default();
         bytes.push(b'\n');

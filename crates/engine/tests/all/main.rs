@@ -9,6 +9,7 @@ mod engine_signature;
 mod gguf;
 mod model;
 mod model_adapters;
+mod model_checkpoints;
 mod model_gguf;
 mod model_matmul;
 mod model_weights;

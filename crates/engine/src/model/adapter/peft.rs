@@ -9,12 +9,21 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::Value;
 
 use super::{Adapter, AdapterConfig, AdapterLayer, LowRank, Module, Numbers};
-use crate::model::Error;
+use crate::{
+    files,
+    model::{
+        Error,
+        small_file::{self, MAX_SETTINGS_BYTES},
+    },
+};
 
 /// The settings.
 pub const CONFIG_FILE: &str = "adapter_config.json";
 /// The tensors.
 pub const WEIGHTS_FILE: &str = "adapter_model.safetensors";
+
+/// The most bytes of the tensors, which are read into memory.
+const MAX_WEIGHTS_BYTES: u64 = 64 << 30;
 
 /// More layers than any decoder has: refused before room is made for them.
 const MAX_LAYERS: usize = 1 << 10;
@@ -70,12 +79,12 @@ impl At<'_> {
 pub(super) fn read(dir: &Path) -> Result<Adapter, Error> {
     let (config_path, weights_path) = (dir.join(CONFIG_FILE), dir.join(WEIGHTS_FILE));
     let at = At(&config_path);
-    let text = std::fs::read_to_string(&config_path).map_err(|e| at.io(e))?;
-    let json: Value = serde_json::from_str(&text)
+    let text = small_file::read(&config_path, MAX_SETTINGS_BYTES).map_err(|e| at.io(e))?;
+    let json: Value = serde_json::from_slice(&text)
         .map_err(|e| at.bad(format!("is not JSON: {e}"), "copy the adapter's folder again"))?;
     let mut config = settings(&at, &json)?;
     let at = At(&weights_path);
-    let bytes = std::fs::read(&weights_path).map_err(|e| at.io(e))?;
+    let bytes = files::read_at_most(&weights_path, MAX_WEIGHTS_BYTES).map_err(|e| at.io(e))?;
     let tensors = SafeTensors::deserialize(&bytes).map_err(|e| {
         at.bad(format!("is not a whole safetensors file: {e}"), "copy the adapter's folder again")
     })?;

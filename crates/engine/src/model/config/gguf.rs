@@ -74,6 +74,8 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         post_norms: gemma,
         qk_norm: gemma || arch == Arch::Qwen3,
         qkv_bias: arch == Arch::Qwen2,
+        o_bias: false,
+        mlp_bias: false,
         attention_scale: scale.unwrap_or_else(|| (scalar as f64).powf(-0.5)) as f32,
         rope: read.rope(gemma, tensors.factors)?,
         local_rope: if gemma { Some(read.local_rope()?) } else { None },

@@ -1,161 +1,242 @@
-//! [`Config`] from a Hugging Face `config.json`; it reads no other file.
+//! [`Config`] from a Hugging Face `config.json`; it reads no other file. Missing keys have the defaults of the model's
+//! class in `transformers`; every setting is obeyed or refused by name.
 
-use serde_json::Value;
+mod classes;
+mod known;
+mod layers;
+mod rope;
+mod settings;
 
-use super::{Activation, Arch, Config, Rope, Scaling};
+use serde_json::{Map, Value};
+
+use super::{Activation, Arch, Config};
 use crate::model::Error;
+
+use classes::{Class, Wrapper};
+use settings::{Settings, shown};
 
 /// Reads a `config.json`.
 ///
 /// # Errors
-/// Names the key that is missing or has an unexpected value; `path` is for the message.
+/// Names the key that has an unexpected value, is not known or is not supported; `path` is for the message.
 pub fn from_json(path: &str, json: &Value) -> Result<Config, Error> {
-    // Multimodal Gemma 3 checkpoints keep the text decoder's settings one level down.
-    let text = json.get("text_config").unwrap_or(json);
-    let read = Reader { path, json: text };
-    let arch = read.arch(json)?;
-    let (hidden, n_heads) = (read.size("hidden_size")?, read.size("num_attention_heads")?);
-    let n_layers = super::layers(path, "num_hidden_layers", read.size("num_hidden_layers")?)?;
-    let head_dim = read.size_or("head_dim", hidden / n_heads.max(1));
+    Ok(read(path, json)?.config)
+}
+
+/// A configuration, and which of its sizes are defaults.
+pub struct Reading {
+    pub config: Config,
+    /// The class whose defaults apply.
+    pub class: &'static str,
+    /// The sizes that the file does not give.
+    pub left_out: Vec<&'static str>,
+}
+
+/// Keys that the shapes of tensors follow from.
+const SIZES: [&str; 7] = [
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+];
+
+/// As [`from_json`], with what is needed to compare the sizes with the tensors'.
+///
+/// # Errors
+/// As [`from_json`].
+pub fn read(path: &str, json: &Value) -> Result<Reading, Error> {
+    let file = File::of(path, json)?;
+    let (s, arch) = (file.settings, file.arch);
+    known::check(&s, arch)?;
+    let (hidden, n_heads) = (s.needed_size("hidden_size")?, s.needed_size("num_attention_heads")?);
+    let n_layers = super::layers(path, "num_hidden_layers", s.needed_size("num_hidden_layers")?)?;
+    let head_dim = s.size("head_dim")?.unwrap_or(hidden / n_heads.max(1));
     let gemma = arch == Arch::Gemma3;
-    let (window, sliding) = read.windows(arch, n_layers);
-    let (rope, local_rope) = read.ropes(arch)?;
+    let (window, sliding) = layers::windows(&s, arch, n_layers)?;
+    let (rope, local_rope) = rope::ropes(&s, arch)?;
+    let scalar = if gemma { s.needed_positive("query_pre_attn_scalar")? } else { head_dim as f64 };
+    let has_biases = arch != Arch::Qwen2 && arch != Arch::Mistral && s.flag("attention_bias")?;
     let config = Config {
-        vocab: read.size("vocab_size")?,
+        vocab: s.needed_size("vocab_size")?,
         hidden,
-        intermediate: read.size("intermediate_size")?,
+        intermediate: s.needed_size("intermediate_size")?,
         n_layers,
         n_heads,
-        n_kv_heads: read.size_or("num_key_value_heads", n_heads),
+        n_kv_heads: s.size("num_key_value_heads")?.unwrap_or(n_heads),
         head_dim,
-        norm_eps: read.float("rms_norm_eps").unwrap_or(1e-6),
+        norm_eps: s.needed_positive("rms_norm_eps")?,
         norm_plus_one: gemma,
         post_norms: gemma,
         qk_norm: gemma || arch == Arch::Qwen3,
-        qkv_bias: arch == Arch::Qwen2,
-        attention_scale: (read.float("query_pre_attn_scalar").unwrap_or(head_dim as f64)).powf(-0.5) as f32,
+        qkv_bias: arch == Arch::Qwen2 || has_biases,
+        o_bias: has_biases,
+        mlp_bias: arch == Arch::Llama && s.flag("mlp_bias")?,
+        attention_scale: scalar.powf(-0.5) as f32,
         rope,
         local_rope,
         window,
         sliding,
-        activation: if gemma { Activation::GeluTanh } else { Activation::Silu },
+        activation: activation(&s)?,
         embedding_scale: gemma.then(|| (hidden as f64).sqrt() as f32),
-        tied: text.get("tie_word_embeddings").and_then(Value::as_bool).unwrap_or(gemma),
-        context: read.size_or("max_position_embeddings", 4096),
-        stop_ids: ids(json.get("eos_token_id").or_else(|| text.get("eos_token_id"))),
+        tied: file.tied()?,
+        context: s.needed_size("max_position_embeddings")?,
+        stop_ids: stop_ids(path, file.outside.get("eos_token_id").or_else(|| s.given("eos_token_id")))?,
     };
-    super::check(path, config)
+    let left_out = SIZES.into_iter().filter(|key| !s.file.contains_key(*key)).collect();
+    Ok(Reading { config: super::check(path, config)?, class: &s.class.name, left_out })
 }
 
-/// One id or a list of ids.
-pub fn ids(value: Option<&Value>) -> Vec<u32> {
-    match value {
-        Some(Value::Array(list)) => list.iter().filter_map(Value::as_u64).map(|id| id as u32).collect(),
-        Some(value) => value.as_u64().map(|id| id as u32).into_iter().collect(),
-        None => Vec::new(),
+/// A file, and the settings of the decoder in it.
+struct File<'a> {
+    /// The whole file: the settings themselves, or what has them under `text_config`.
+    outside: &'a Map<String, Value>,
+    wrapper: Option<&'static Wrapper>,
+    settings: Settings<'a>,
+    arch: Arch,
+}
+
+impl<'a> File<'a> {
+    fn of(path: &'a str, json: &'a Value) -> Result<Self, Error> {
+        let bad = |key: &str, reason: String| Error::Config { path: path.into(), key: key.into(), reason };
+        let hint = "fetch the file again";
+        let not_an_object =
+            || Error::File { path: path.into(), reason: "is not a JSON object".into(), hint: hint.into() };
+        let outside = json.as_object().ok_or_else(not_an_object)?;
+        let text = match outside.get("text_config").filter(|text| !text.is_null()) {
+            Some(text) => Some(
+                text.as_object()
+                    .ok_or_else(|| bad("text_config", format!("is {}, not an object", shown(text))))?,
+            ),
+            None => None,
+        };
+        for object in [Some(outside), text].into_iter().flatten() {
+            check_formats(path, object)?;
+            check_heads(path, object)?;
+        }
+        let model_type = |object: &'a Map<String, Value>| object.get("model_type").and_then(Value::as_str);
+        let outer_type = model_type(outside).unwrap_or("");
+        let wrapper = Wrapper::of(outer_type).filter(|_| text.is_some());
+        let name = match text {
+            Some(text) => model_type(text).or(wrapper.map(|wrapper| wrapper.text.as_str())),
+            None => Some(outer_type),
+        };
+        let unknown = || Error::Architecture { path: path.into(), arch: name.unwrap_or("").into() };
+        // Text-only files may keep the multimodal model's name.
+        let name = if name == Some("gemma3") { "gemma3_text" } else { name.unwrap_or("") };
+        let (arch, class) = Self::arch(name).zip(Class::of(name)).ok_or_else(unknown)?;
+        let prefix = if text.is_some() { "text_config." } else { "" };
+        let settings = Settings { path, prefix, file: text.unwrap_or(outside), class };
+        if text.is_some() {
+            known::check_outside(outside, &settings, arch)?;
+        }
+        Ok(Self { outside, wrapper, settings, arch })
     }
-}
 
-struct Reader<'a> {
-    path: &'a str,
-    json: &'a Value,
-}
-
-impl Reader<'_> {
-    fn arch(&self, whole: &Value) -> Result<Arch, Error> {
-        let name = self.json.get("model_type").or_else(|| whole.get("model_type")).and_then(Value::as_str);
-        match name.unwrap_or("") {
-            "llama" | "mistral" => Ok(Arch::Llama),
-            "qwen2" => Ok(Arch::Qwen2),
-            "qwen3" => Ok(Arch::Qwen3),
-            "gemma3_text" | "gemma3" => Ok(Arch::Gemma3),
-            other => Err(Error::Architecture { path: self.path.into(), arch: other.into() }),
+    fn arch(model_type: &str) -> Option<Arch> {
+        match model_type {
+            "llama" => Some(Arch::Llama),
+            "mistral" => Some(Arch::Mistral),
+            "qwen2" => Some(Arch::Qwen2),
+            "qwen3" => Some(Arch::Qwen3),
+            "gemma3_text" => Some(Arch::Gemma3),
+            _ => None,
         }
     }
 
-    fn bad(&self, key: &str, reason: &str) -> Error {
-        Error::Config { path: self.path.into(), key: key.into(), reason: reason.into() }
-    }
-
-    fn size(&self, key: &str) -> Result<usize, Error> {
-        let value = self.json.get(key).ok_or_else(|| self.bad(key, "is missing"))?;
-        value.as_u64().map(|v| v as usize).ok_or_else(|| self.bad(key, "is not a whole number"))
-    }
-
-    fn size_or(&self, key: &str, default: usize) -> usize {
-        self.size(key).unwrap_or(default)
-    }
-
-    fn float(&self, key: &str) -> Option<f64> {
-        self.json.get(key).and_then(Value::as_f64)
-    }
-
-    /// Which layers see a window only, and how wide it is.
-    fn windows(&self, arch: Arch, n_layers: usize) -> (Option<usize>, Vec<bool>) {
-        let wanted = match arch {
-            Arch::Gemma3 => true,
-            Arch::Qwen2 | Arch::Qwen3 => self.json.get("use_sliding_window") == Some(&Value::Bool(true)),
-            Arch::Llama => self.json.get("model_type").and_then(Value::as_str) == Some("mistral"),
-        };
-        let window = self.size("sliding_window").ok().filter(|_| wanted);
-        let sliding = |layer: usize| match self.json.get("layer_types").and_then(|v| v.get(layer)) {
-            Some(kind) => kind == "sliding_attention",
-            None => match arch {
-                Arch::Gemma3 => !(layer + 1).is_multiple_of(self.size_or("sliding_window_pattern", 6).max(1)),
-                Arch::Qwen2 | Arch::Qwen3 => layer >= self.size_or("max_window_layers", n_layers),
-                Arch::Llama => true,
+    /// Whether the output matrix is the embedding matrix. A multimodal class has a key and a default of its own.
+    fn tied(&self) -> Result<bool, Error> {
+        let key = "tie_word_embeddings";
+        match (self.settings.prefix, self.outside.get(key).filter(|value| !value.is_null())) {
+            ("", _) => self.settings.flag(key),
+            (_, Some(outer)) => outer.as_bool().ok_or_else(|| Error::Config {
+                path: self.settings.path.into(),
+                key: key.into(),
+                reason: format!("is {}, not true or false", shown(outer)),
+            }),
+            (_, None) => match self.wrapper.and_then(|wrapper| wrapper.tie_word_embeddings) {
+                Some(tied) => Ok(tied),
+                None => self.settings.flag(key),
             },
-        };
-        (window, (0..n_layers).map(|layer| window.is_some() && sliding(layer)).collect())
-    }
-
-    /// The rope of full layers and, where it differs, of sliding layers.
-    fn ropes(&self, arch: Arch) -> Result<(Rope, Option<Rope>), Error> {
-        // Newer checkpoints nest everything in `rope_parameters`, per layer type for Gemma 3.
-        let nested = self.json.get("rope_parameters");
-        let full = nested.and_then(|n| n.get("full_attention")).or(nested);
-        let scaling = full.or_else(|| self.json.get("rope_scaling")).filter(|v| !v.is_null());
-        let theta_of = |v: Option<&Value>| v.and_then(|v| v.get("rope_theta")).and_then(Value::as_f64);
-        let default = if arch == Arch::Gemma3 { 1e6 } else { 1e4 };
-        let theta = theta_of(full).or_else(|| self.float("rope_theta")).unwrap_or(default);
-        let rope = Rope { theta, scaling: self.scaling(scaling)? };
-        if arch != Arch::Gemma3 {
-            return Ok((rope, None));
-        }
-        let local = theta_of(nested.and_then(|n| n.get("sliding_attention")));
-        let theta = local.or_else(|| self.float("rope_local_base_freq")).unwrap_or(1e4);
-        Ok((rope, Some(Rope { theta, scaling: Scaling::None })))
-    }
-
-    fn scaling(&self, value: Option<&Value>) -> Result<Scaling, Error> {
-        let Some(value) = value else { return Ok(Scaling::None) };
-        let kind = value.get("rope_type").or_else(|| value.get("type")).and_then(Value::as_str);
-        let number = |key: &str| value.get(key).and_then(Value::as_f64);
-        let need =
-            |key: &str| number(key).ok_or_else(|| self.bad(&format!("rope_scaling.{key}"), "is missing"));
-        let original = || {
-            number("original_max_position_embeddings")
-                .or_else(|| self.float("original_max_position_embeddings"))
-                .unwrap_or_else(|| self.size_or("max_position_embeddings", 4096) as f64)
-        };
-        match kind.unwrap_or("default") {
-            "default" => Ok(Scaling::None),
-            "linear" => Ok(Scaling::Linear(need("factor")?)),
-            "llama3" => Ok(Scaling::Llama3 {
-                factor: need("factor")?,
-                low: need("low_freq_factor")?,
-                high: need("high_freq_factor")?,
-                original: original(),
-            }),
-            "yarn" => Ok(Scaling::Yarn {
-                factor: need("factor")?,
-                original: original(),
-                beta_fast: number("beta_fast").unwrap_or(32.0),
-                beta_slow: number("beta_slow").unwrap_or(1.0),
-                attention: number("attention_factor"),
-                truncate: value.get("truncate").and_then(Value::as_bool).unwrap_or(true),
-            }),
-            other => Err(self.bad("rope_scaling.rope_type", &format!("`{other}` is not known"))),
         }
     }
 }
+
+/// Refuses weights in a format of a quantisation library, before any is read.
+fn check_formats(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
+    for key in ["quantization_config", "compression_config", "quantization"] {
+        let Some(value) = object.get(key).filter(|value| !value.is_null()) else { continue };
+        let method =
+            ["quant_method", "quantization_method"].iter().find_map(|method| value[*method].as_str());
+        let method =
+            method.map_or_else(|| "weights that are quantised".to_owned(), |method| format!("`{method}`"));
+        let reason = format!(
+            "names {method}, a format that is not read; hint: take the model's bf16 checkpoint, or a GGUF file of it"
+        );
+        return Err(Error::Config { path: path.into(), key: key.into(), reason });
+    }
+    Ok(())
+}
+
+/// Endings of model classes that have no language-model head.
+const OTHER_HEADS: [&str; 4] =
+    ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForRewardModel"];
+
+/// Refuses a model without a language-model head: where embeddings are tied, it would load as one.
+fn check_heads(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
+    let names = object.get("architectures").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let is_other =
+        |name: &Value| name.as_str().is_some_and(|n| OTHER_HEADS.iter().any(|end| n.ends_with(end)));
+    match names.iter().find(|name| is_other(name)) {
+        Some(name) if names.iter().all(is_other) => Err(Error::Config {
+            path: path.into(),
+            key: "architectures".into(),
+            reason: format!("is {}, which has no language-model head", shown(name)),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn activation(s: &Settings<'_>) -> Result<Activation, Error> {
+    let own = if s.class.defaults.contains_key("hidden_act") { "hidden_act" } else { "hidden_activation" };
+    let named = |key| match s.text(key)? {
+        None => Ok(None),
+        Some("silu" | "swish") => Ok(Some(Activation::Silu)),
+        // The names of one formula.
+        Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_fast") => Ok(Some(Activation::GeluTanh)),
+        Some(other) => Err(
+            s.bad(key, format!("is `{other}`, which is not supported; `silu` and `gelu_pytorch_tanh` are"))
+        ),
+    };
+    let activation = named(own)?.ok_or_else(|| s.bad(own, "is null; the name of a function was expected"))?;
+    let other = if own == "hidden_act" { "hidden_activation" } else { "hidden_act" };
+    if named(other)?.is_some_and(|other| other != activation) {
+        return Err(s.bad(other, format!("contradicts `{own}`; hint: remove one of them")));
+    }
+    Ok(activation)
+}
+
+/// The token ids of `eos_token_id`: one, or a list.
+///
+/// # Errors
+/// Names what is not an id.
+pub fn stop_ids(path: &str, value: Option<&Value>) -> Result<Vec<u32>, Error> {
+    let id = |value: &Value| {
+        let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
+        id.ok_or_else(|| Error::Config {
+            path: path.into(),
+            key: "eos_token_id".into(),
+            reason: format!("has {}, which is not a token id", shown(value)),
+        })
+    };
+    match value {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(list)) => list.iter().map(id).collect(),
+        Some(value) => Ok(vec![id(value)?]),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,18 +10,34 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
 use super::{Entry, Mapped, RowOrder, Weights};
-use crate::model::{Error, config::from_json};
+use crate::model::{
+    Config, Error, config,
+    small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
+};
+
+mod fit;
+
+const EMBEDDINGS: &str = "model.embed_tokens.weight";
+const OUTPUT: &str = "lm_head.weight";
 
 /// Opens a folder.
 pub fn open(path: &Path) -> Result<Weights, Error> {
     let config_path = path.join("config.json");
-    let config = from_json(&config_path.display().to_string(), &json(&config_path)?)?;
+    let bytes = small_file::read(&config_path, MAX_SETTINGS_BYTES).map_err(io(&config_path))?;
+    let reading = config::read(&config_path.display().to_string(), &small_file::json(&config_path, &bytes)?)?;
     let (mut files, mut index) = (Vec::new(), BTreeMap::new());
     for shard in shards(path)? {
         let shard_path = path.join(shard);
         let file = Mapped::open(&shard_path)?;
         list(&shard_path, &file.map, files.len(), &mut index)?;
         files.push(file);
+    }
+    let mut config = reading.config.clone();
+    tie(&mut config, &files, &mut index);
+    fit::check(&config_path, &reading, &index)?;
+    drop_biases(&config, &mut index);
+    if let Some(ids) = generation_stops(path)? {
+        config.stop_ids = ids;
     }
     Ok(Weights { path: path.into(), files, index, config, metadata: None, seed: None, remarks: Vec::new() })
 }
@@ -30,19 +46,28 @@ fn bad(path: &Path, reason: impl Into<String>, hint: &str) -> Error {
     Error::File { path: path.display().to_string(), reason: reason.into(), hint: hint.into() }
 }
 
-fn json(path: &Path) -> Result<Value, Error> {
-    let io = |source| Error::Io { path: path.display().to_string(), source };
-    let text = std::fs::read_to_string(path).map_err(io)?;
-    serde_json::from_str(&text).map_err(|e| bad(path, format!("is not JSON: {e}"), "fetch the file again"))
+fn io(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    let path = path.display().to_string();
+    move |source| Error::Io { path: path.clone(), source }
+}
+
+/// The stop tokens of `generation_config.json`, which take precedence over those of `config.json`.
+fn generation_stops(folder: &Path) -> Result<Option<Vec<u32>>, Error> {
+    let path = folder.join("generation_config.json");
+    let Some(bytes) = small_file::read_if_there(&path, MAX_SETTINGS_BYTES).map_err(io(&path))? else {
+        return Ok(None);
+    };
+    let json = small_file::json(&path, &bytes)?;
+    let ids = config::stop_ids(&path.display().to_string(), json.get("eos_token_id"))?;
+    Ok(Some(ids).filter(|ids| !ids.is_empty()))
 }
 
 /// The shard files, in order of their names.
 fn shards(folder: &Path) -> Result<BTreeSet<String>, Error> {
     let index_path = folder.join("model.safetensors.index.json");
-    if !index_path.exists() {
-        return Ok(BTreeSet::from(["model.safetensors".to_owned()]));
-    }
-    let index = json(&index_path)?;
+    let bytes = small_file::read_if_there(&index_path, MAX_TOKENIZER_BYTES).map_err(io(&index_path))?;
+    let Some(bytes) = bytes else { return Ok(BTreeSet::from(["model.safetensors".to_owned()])) };
+    let index = small_file::json(&index_path, &bytes)?;
     let map = index.get("weight_map").and_then(Value::as_object);
     let map = map.ok_or_else(|| bad(&index_path, "has no `weight_map`", "fetch the file again"))?;
     let names: BTreeSet<String> = map.values().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -65,8 +90,52 @@ fn list(path: &Path, file: &[u8], file_idx: usize, index: &mut BTreeMap<String, 
         };
         let start = view.data().as_ptr() as usize - file.as_ptr() as usize;
         let (end, shape) = (start + view.data().len(), view.shape().to_vec());
-        let name = name.strip_prefix("language_model.").unwrap_or(name).to_owned();
-        index.insert(name, Entry { file: file_idx, start, end, dtype, shape, order: RowOrder::Plain });
+        let entry = Entry { file: file_idx, start, end, dtype, shape, order: RowOrder::Plain };
+        index.insert(canonical(name), entry);
     }
     Ok(())
+}
+
+/// The name that a tensor has in a text-only checkpoint.
+fn canonical(name: &str) -> String {
+    match name.strip_prefix("model.language_model.") {
+        Some(rest) => format!("model.{rest}"),
+        None => name.strip_prefix("language_model.").unwrap_or(name).to_owned(),
+    }
+}
+
+/// Resolves `tie_word_embeddings` as the reference does: matrices that differ in the file stay untied, and where the
+/// file has only one of the two, it serves as both.
+fn tie(config: &mut Config, files: &[Mapped], index: &mut BTreeMap<String, Entry>) {
+    if !config.tied {
+        return;
+    }
+    match (index.get(EMBEDDINGS), index.get(OUTPUT)) {
+        (Some(embeddings), Some(output)) => {
+            let bytes = |entry: &Entry| files[entry.file].map.get(entry.start..entry.end);
+            config.tied = embeddings.dtype == output.dtype
+                && embeddings.shape == output.shape
+                && bytes(embeddings) == bytes(output);
+        }
+        (None, Some(_)) => {
+            if let Some(output) = index.remove(OUTPUT) {
+                index.insert(EMBEDDINGS.into(), output);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Drops biases that the configuration does not have, as the reference does.
+fn drop_biases(config: &Config, index: &mut BTreeMap<String, Entry>) {
+    index.retain(|name, _| {
+        let Some(module) = name.strip_suffix(".bias") else { return true };
+        match module.rsplit('.').next() {
+            Some("q_proj" | "k_proj" | "v_proj") => config.qkv_bias,
+            Some("o_proj") => config.o_bias,
+            Some("gate_proj" | "up_proj" | "down_proj") => config.mlp_bias,
+            Some("lm_head") => false,
+            _ => true,
+        }
+    });
 }

@@ -66,13 +66,17 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         all.extend(layer.iter().map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape.clone())));
     }
     let mut named: Vec<_> = all.into_iter().map(|(part, shape)| (format!("{part}.weight"), shape)).collect();
-    if c.qkv_bias {
-        for i in 0..c.n_layers {
-            named.extend(
-                [("q", q), ("k", kv), ("v", kv)]
-                    .map(|(part, n)| (format!("model.layers.{i}.self_attn.{part}_proj.bias"), vec![n])),
-            );
-        }
+    let biases = [
+        (c.qkv_bias, "self_attn.q", q),
+        (c.qkv_bias, "self_attn.k", kv),
+        (c.qkv_bias, "self_attn.v", kv),
+        (c.o_bias, "self_attn.o", c.hidden),
+        (c.mlp_bias, "mlp.gate", c.intermediate),
+        (c.mlp_bias, "mlp.up", c.intermediate),
+        (c.mlp_bias, "mlp.down", c.hidden),
+    ];
+    for (_, part, n) in biases.into_iter().filter(|(there, ..)| *there) {
+        named.extend((0..c.n_layers).map(|i| (format!("model.layers.{i}.{part}_proj.bias"), vec![n])));
     }
     named
 }

@@ -1,0 +1,111 @@
+//! The known keys of `config.json`. A setting that changes what the model computes is read elsewhere, or accepted only
+//! with a neutral value; unknown keys are refused by name.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{
+    super::Arch,
+    classes::is_common,
+    settings::{Settings, is_same, shown},
+};
+use crate::model::Error;
+
+static KEYS: LazyLock<Keys> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../keys.json")).expect("a test reads the table of keys")
+});
+
+#[derive(Deserialize)]
+struct Keys {
+    /// Settings of training, of storage, of other libraries and of other parts of a multimodal model.
+    harmless: BTreeSet<String>,
+    /// The same as patterns with one `*`.
+    harmless_like: Vec<String>,
+    /// Settings that change the computation, with their neutral values; `null` is always neutral.
+    only: BTreeMap<String, Vec<Value>>,
+}
+
+/// Settings that are read of every class, beside the fields of its own.
+const READ: [&str; 10] = [
+    "model_type",
+    "head_dim",
+    "hidden_act",
+    "hidden_activation",
+    "layer_types",
+    "rope_theta",
+    "rope_scaling",
+    "rope_parameters",
+    "partial_rotary_factor",
+    "original_max_position_embeddings",
+];
+
+/// Settings that are read of one class more.
+fn read_of(arch: Arch) -> &'static [&'static str] {
+    match arch {
+        Arch::Llama => &["use_sliding_window", "max_window_layers"],
+        Arch::Mistral => &["use_sliding_window"],
+        Arch::Gemma3 => &["rope_local_base_freq", "sliding_window_pattern", "_sliding_window_pattern"],
+        Arch::Qwen2 | Arch::Qwen3 => &[],
+    }
+}
+
+/// Fields of a class that this engine does not implement.
+const UNREAD: [&str; 3] =
+    ["attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention"];
+
+fn is_read(key: &str, s: &Settings<'_>, arch: Arch) -> bool {
+    let of_class = s.class.defaults.contains_key(key) && !UNREAD.contains(&key);
+    of_class || READ.contains(&key) || read_of(arch).contains(&key)
+}
+
+/// Refuses unknown keys, and known ones whose value is neither read nor neutral.
+pub fn check(s: &Settings<'_>, arch: Arch) -> Result<(), Error> {
+    for (key, value) in s.file.iter().filter(|(_, value)| !value.is_null()) {
+        if is_read(key, s, arch) {
+            continue;
+        }
+        if let Some(neutral) = KEYS.only.get(key) {
+            if !neutral.iter().any(|neutral| is_same(neutral, value)) {
+                return Err(s.bad(key, format!("is {}, which is not supported", shown(value))));
+            }
+        } else if !is_common(key) && !is_harmless(key) {
+            let reason = format!(
+                "is {}, a setting that is not known; hint: remove it if it does not change what the model computes",
+                shown(value)
+            );
+            return Err(s.bad(key, reason));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses settings of the decoder beside `text_config`, unless they equal those inside.
+pub fn check_outside(outside: &Map<String, Value>, text: &Settings<'_>, arch: Arch) -> Result<(), Error> {
+    let is_decoders = |key: &str| {
+        key != "model_type" && (is_read(key, text, arch) || KEYS.only.contains_key(key)) && !is_harmless(key)
+    };
+    for (key, value) in outside.iter().filter(|(key, value)| is_decoders(key) && !value.is_null()) {
+        let neutral = KEYS.only.get(key).is_some_and(|values| values.iter().any(|v| is_same(v, value)));
+        if !neutral && !text.value(key).is_some_and(|inside| is_same(inside, value)) {
+            let reason = format!(
+                "is {} beside `text_config`, where it is not read; hint: move it into `text_config`, or remove it",
+                shown(value)
+            );
+            return Err(Error::Config { path: text.path.into(), key: key.clone(), reason });
+        }
+    }
+    Ok(())
+}
+
+fn is_harmless(key: &str) -> bool {
+    let is_like = |like: &String| match like.split_once('*') {
+        Some((start, end)) => key.starts_with(start) && key.ends_with(end),
+        None => key == like,
+    };
+    KEYS.harmless.contains(key) || KEYS.harmless_like.iter().any(is_like)
+}

@@ -1,0 +1,261 @@
+//! Rotary embeddings from the top level, `rope_scaling` and `rope_parameters`, flat or by layer type. Contradictions
+//! between them are refused.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{
+    super::{Arch, Rope, Scaling},
+    settings::{self, Settings, is_same, shown},
+};
+use crate::model::Error;
+
+const FULL: &str = "full_attention";
+const SLIDING: &str = "sliding_attention";
+
+/// Keys that every type of rope may have.
+const COMMON: [&str; 5] =
+    ["rope_theta", "rope_type", "partial_rotary_factor", "original_max_position_embeddings", "finetuned"];
+
+/// Types of rope, each with the further keys that it reads.
+const TYPES: [(&str, &[&str]); 5] = [
+    ("default", &[]),
+    ("linear", &["factor"]),
+    ("dynamic", &["factor"]),
+    ("llama3", &["factor", "low_freq_factor", "high_freq_factor"]),
+    (
+        "yarn",
+        &["factor", "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"],
+    ),
+];
+
+/// The rope of full layers and, where it differs, of sliding layers.
+pub fn ropes(s: &Settings<'_>, arch: Arch) -> Result<(Rope, Option<Rope>), Error> {
+    let full = Stated::of(s, arch, FULL)?;
+    let rope = full.rope(FULL)?;
+    if arch != Arch::Gemma3 {
+        return Ok((rope, None));
+    }
+    full.covers_what_is_flat(&rope)?;
+    let local = Stated::of(s, arch, SLIDING)?.rope(SLIDING)?;
+    Ok((rope, Some(local)))
+}
+
+/// The settings of one rope by key, each with the path that it was read from.
+struct Stated<'a> {
+    settings: &'a Settings<'a>,
+    by_key: BTreeMap<&'a str, (String, &'a Value)>,
+}
+
+impl<'a> Stated<'a> {
+    fn of(settings: &'a Settings<'a>, arch: Arch, layer_type: &str) -> Result<Self, Error> {
+        let mut stated = Self { settings, by_key: BTreeMap::new() };
+        let has_two = arch == Arch::Gemma3;
+        let theta = if layer_type == SLIDING { "rope_local_base_freq" } else { "rope_theta" };
+        for (key, place) in [
+            ("rope_theta", theta),
+            ("partial_rotary_factor", "partial_rotary_factor"),
+            ("original_max_position_embeddings", "original_max_position_embeddings"),
+        ] {
+            if let Some(value) = settings.given(place) {
+                stated.put(key, place.into(), value)?;
+            }
+        }
+        for place in ["rope_scaling", "rope_parameters"] {
+            let Some(object) = settings.object(place)? else { continue };
+            for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
+                let path = format!("{place}.{key}");
+                if [FULL, SLIDING].contains(&key.as_str()) {
+                    if key == layer_type || !has_two {
+                        stated.put_all(&path, value)?;
+                    }
+                } else if layer_type == FULL && (place == "rope_scaling" || !has_two) {
+                    stated.put(key, path, value)?;
+                }
+            }
+        }
+        Ok(stated)
+    }
+
+    fn put_all(&mut self, place: &str, value: &'a Value) -> Result<(), Error> {
+        let object = value.as_object();
+        let object =
+            object.ok_or_else(|| self.settings.bad(place, format!("is {}, not an object", shown(value))))?;
+        for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
+            self.put(key, format!("{place}.{key}"), value)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, key: &'a str, place: String, value: &'a Value) -> Result<(), Error> {
+        // `type` is the older name.
+        let key = if key == "type" { "rope_type" } else { key };
+        if let Some((other, before)) = self.by_key.get(key)
+            && !is_same(before, value)
+        {
+            let reason =
+                format!("is {}, but `{other}` is {}; hint: remove one of them", shown(value), shown(before));
+            return Err(self.settings.bad(&place, reason));
+        }
+        self.by_key.entry(key).or_insert((place, value));
+        Ok(())
+    }
+
+    /// Checks a flat `rope_parameters` of a class that reads it by layer type only: its values must equal those in
+    /// force.
+    fn covers_what_is_flat(&self, rope: &Rope) -> Result<(), Error> {
+        let nothing = Map::new();
+        let object = self.settings.object("rope_parameters")?.unwrap_or(&nothing);
+        let flat =
+            object.iter().filter(|(key, value)| ![FULL, SLIDING].contains(&key.as_str()) && !value.is_null());
+        for (key, value) in flat {
+            let holds = match key.as_str() {
+                "rope_theta" => value.as_f64() == Some(rope.theta),
+                "rope_type" | "type" => value.as_str() == Some(self.kind()?),
+                key => self.by_key.get(key).is_some_and(|(_, stated)| is_same(stated, value)),
+            };
+            if !holds {
+                let name = &self.settings.class.name;
+                let reason = format!("is not read by `{name}`; hint: move it into `{FULL}` or `{SLIDING}`");
+                return Err(self.settings.bad(&format!("rope_parameters.{key}"), reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn rope(&self, layer_type: &str) -> Result<Rope, Error> {
+        let theta = match self.positive("rope_theta")? {
+            Some(theta) => theta,
+            None => self.settings.class.rope_theta(layer_type).expect("a test reads both of every class"),
+        };
+        if let Some((place, value)) = self.by_key.get("partial_rotary_factor")
+            && value.as_f64() != Some(1.0)
+        {
+            let reason = format!("is {}; only 1.0 is supported", shown(value));
+            return Err(self.settings.bad(place, reason));
+        }
+        Ok(Rope { theta, scaling: self.scaling()? })
+    }
+
+    fn kind(&self) -> Result<&'a str, Error> {
+        let Some((place, value)) = self.by_key.get("rope_type") else { return Ok("default") };
+        let known = || TYPES.map(|(kind, _)| kind).join(", ");
+        let kind = value.as_str().filter(|kind| TYPES.iter().any(|(known, _)| known == kind));
+        kind.ok_or_else(|| self.settings.bad(place, format!("is {}; known are {}", shown(value), known())))
+    }
+
+    fn scaling(&self) -> Result<Scaling, Error> {
+        let kind = self.kind()?;
+        self.check_keys(kind)?;
+        Ok(match kind {
+            "linear" => Scaling::Linear(self.needed("factor")?),
+            "dynamic" => {
+                self.needed("factor")?;
+                Scaling::Dynamic
+            }
+            "llama3" => {
+                let (low, high) = (self.needed("low_freq_factor")?, self.needed("high_freq_factor")?);
+                if high <= low {
+                    let reason = format!("is {high}; more than `low_freq_factor` ({low}) was expected");
+                    return Err(self.bad("high_freq_factor", reason));
+                }
+                Scaling::Llama3 { factor: self.needed("factor")?, low, high, original: self.original()? }
+            }
+            "yarn" => self.yarn()?,
+            _ => Scaling::None,
+        })
+    }
+
+    fn yarn(&self) -> Result<Scaling, Error> {
+        let original = self.original()?;
+        let factor = match (self.positive("factor")?, self.by_key.get("original_max_position_embeddings")) {
+            (Some(factor), _) => factor,
+            // The ratio of the model's context to that of pretraining.
+            (None, Some(_)) => self.settings.needed_positive("max_position_embeddings")? / original,
+            (None, None) => self.needed("factor")?,
+        };
+        let attention = match self.number("attention_factor")? {
+            Some(factor) => Some(factor),
+            None => match (self.number("mscale")?, self.number("mscale_all_dim")?) {
+                (Some(scale), Some(all)) if scale != 0.0 && all != 0.0 => {
+                    Some(magnitude(factor, scale) / magnitude(factor, all))
+                }
+                _ => None,
+            },
+        };
+        let truncate = self.by_key.get("truncate");
+        let not_a_switch = |(place, value): &(String, &Value)| {
+            self.settings.bad(place, format!("is {}, not true or false", shown(value)))
+        };
+        let truncate = truncate.map(|at| at.1.as_bool().ok_or_else(|| not_a_switch(at))).transpose()?;
+        // As in the reference, 0 counts as not set.
+        let beta = |key| Ok::<_, Error>(self.number(key)?.filter(|&beta| beta != 0.0));
+        Ok(Scaling::Yarn {
+            factor,
+            original,
+            beta_fast: beta("beta_fast")?.unwrap_or(32.0),
+            beta_slow: beta("beta_slow")?.unwrap_or(1.0),
+            attention,
+            truncate: truncate.unwrap_or(true),
+        })
+    }
+
+    /// Refuses keys that this type of rope does not read.
+    fn check_keys(&self, kind: &str) -> Result<(), Error> {
+        let own = TYPES.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, own)| own);
+        let unread = self.by_key.iter().find(|(key, (_, value))| {
+            let is_neutral = **key == "factor" && value.as_f64() == Some(1.0);
+            !own.contains(key) && !COMMON.contains(key) && !is_neutral
+        });
+        match unread {
+            Some((_, (place, value))) => {
+                let reason = format!("is {}, which a rope of type `{kind}` does not read", shown(value));
+                Err(self.settings.bad(place, reason))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Positions of pretraining.
+    fn original(&self) -> Result<f64, Error> {
+        match self.positive("original_max_position_embeddings")? {
+            Some(original) => Ok(original),
+            None => self.settings.needed_positive("max_position_embeddings"),
+        }
+    }
+
+    fn bad(&self, key: &str, reason: impl Into<String>) -> Error {
+        let place = self.by_key.get(key).or_else(|| self.by_key.get("rope_type")).map(|(place, _)| place);
+        self.settings.bad(place.map_or(key, String::as_str), reason)
+    }
+
+    fn needed(&self, key: &str) -> Result<f64, Error> {
+        self.positive(key)?.ok_or_else(|| self.bad(key, format!("needs `{key}` beside it, which is missing")))
+    }
+
+    fn positive(&self, key: &str) -> Result<Option<f64>, Error> {
+        self.typed(key, settings::positive, "a number above 0")
+    }
+
+    fn number(&self, key: &str) -> Result<Option<f64>, Error> {
+        self.typed(key, Value::as_f64, "a number")
+    }
+
+    fn typed(
+        &self,
+        key: &str,
+        read: impl Fn(&Value) -> Option<f64>,
+        expected: &str,
+    ) -> Result<Option<f64>, Error> {
+        let Some((place, value)) = self.by_key.get(key) else { return Ok(None) };
+        let number = read(value);
+        let bad = || self.settings.bad(place, format!("is {}, not {expected}", shown(value)));
+        number.ok_or_else(bad).map(Some)
+    }
+}
+
+/// `YaRN`'s factor on cos and sin, with its own weight of the logarithm (DeepSeek's `mscale`).
+fn magnitude(factor: f64, weight: f64) -> f64 {
+    if factor <= 1.0 { 1.0 } else { 0.1 * weight * factor.ln() + 1.0 }
+}

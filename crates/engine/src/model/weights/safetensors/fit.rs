@@ -1,0 +1,61 @@
+//! Compares a configuration's sizes with the shapes of tensors, since a size that `config.json` does not give is only a
+//! default. It reads no tensor's values.
+
+use std::{collections::BTreeMap, path::Path};
+
+use super::{super::Entry, EMBEDDINGS};
+use crate::model::{Error, config::Reading};
+
+/// Compares each size with a dimension of some tensor.
+///
+/// # Errors
+/// Names the first size that differs.
+pub fn check(path: &Path, reading: &Reading, index: &BTreeMap<String, Entry>) -> Result<(), Error> {
+    let c = &reading.config;
+    let first = |part: &str| format!("model.layers.0.{part}.weight");
+    let (q, k) = (first("self_attn.q_proj"), first("self_attn.k_proj"));
+    let (gate, q_norm) = (first("mlp.gate_proj"), first("self_attn.q_norm"));
+    for (keys, size, tensor, dim) in [
+        (&["hidden_size"][..], c.hidden, EMBEDDINGS, 1),
+        (&["vocab_size"], c.vocab, EMBEDDINGS, 0),
+        (&["intermediate_size"], c.intermediate, &gate, 0),
+        (&["head_dim"], c.head_dim, &q_norm, 0),
+        (&["num_attention_heads", "head_dim"], c.n_heads * c.head_dim, &q, 0),
+        (&["num_key_value_heads", "head_dim"], c.n_kv_heads * c.head_dim, &k, 0),
+    ] {
+        let Some(shape) = index.get(tensor).map(|entry| &entry.shape) else { continue };
+        if shape.get(dim) != Some(&size) {
+            return Err(bad(path, reading, keys, &size, &format!("tensor `{tensor}` has shape {shape:?}")));
+        }
+    }
+    // Fewer layers than the tensors are of are obeyed where the file itself gives their number.
+    let n_layers = 1 + index.keys().filter_map(|name| layer(name)).max().unwrap_or(0);
+    if reading.left_out.contains(&"num_hidden_layers") && n_layers != c.n_layers {
+        let found = format!("the tensors are of {n_layers} layers");
+        return Err(bad(path, reading, &["num_hidden_layers"], &c.n_layers, &found));
+    }
+    Ok(())
+}
+
+/// The number of the layer that a tensor belongs to.
+fn layer(name: &str) -> Option<usize> {
+    name.strip_prefix("model.layers.")?.split('.').next()?.parse().ok()
+}
+
+fn bad(path: &Path, reading: &Reading, keys: &[&str], size: &usize, found: &str) -> Error {
+    let left_out: Vec<String> =
+        keys.iter().filter(|key| reading.left_out.contains(*key)).map(|key| format!("`{key}`")).collect();
+    let default = if left_out.is_empty() {
+        String::new()
+    } else {
+        let (out, class) = (left_out.join(" and "), reading.class);
+        format!(
+            "; the file does not give {out}, and the default of `{class}` does not fit\nhint: add it to the file"
+        )
+    };
+    Error::Config {
+        path: path.display().to_string(),
+        key: keys.join("` times `"),
+        reason: format!("is {size}, but {found}{default}"),
+    }
+}

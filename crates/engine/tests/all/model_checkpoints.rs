@@ -1,0 +1,305 @@
+//! Folders of safetensors with other settings than the tiny models have, against logits that transformers computed; the
+//! files beside the weights; and which tokens end an answer.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use candle_core::{Device as Candle, Tensor};
+use serde_json::{Value, json};
+use tribunal_core::llm::{Chat, Finish, Form, Llm, Sampling};
+use tribunal_engine::{
+    engine::{Engine, Options},
+    model::{Adapter, Compute, Device, KvType, Weights, cpu::Activations},
+};
+
+use crate::model::{Desk, root};
+
+fn tiny(name: &str) -> PathBuf {
+    root().join("models/tiny").join(name)
+}
+
+/// A folder with a tiny model's weights and tokenizer and another `config.json`.
+fn folder(model: &str, config: &Value) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+        fs::copy(tiny(model).join(file), folder.path().join(file)).unwrap();
+    }
+    write(folder.path(), "config.json", config);
+    folder
+}
+
+fn write(folder: &Path, name: &str, value: &Value) {
+    fs::write(folder.join(name), value.to_string()).unwrap();
+}
+
+fn config(model: &str) -> Value {
+    serde_json::from_slice(&fs::read(tiny(model).join("config.json")).unwrap()).unwrap()
+}
+
+/// The object that a path's last key belongs to, and that key.
+fn at<'a>(config: &'a mut Value, path: &'a str) -> (&'a mut Value, &'a str) {
+    match path.rsplit_once('.') {
+        Some((inner, key)) => (inner.split('.').fold(config, |at, key| &mut at[key]), key),
+        None => (config, path),
+    }
+}
+
+/// The tensors of a case, as `scripts/golden_checkpoints.py` adds them.
+fn with_tensors(mut tensors: HashMap<String, Tensor>, kind: &str) -> HashMap<String, Tensor> {
+    let embeddings = tensors.keys().find(|name| name.ends_with("embed_tokens.weight")).unwrap().clone();
+    let prefix = if embeddings.starts_with("language_model.") { "language_model." } else { "" };
+    let output = format!("{prefix}lm_head.weight");
+    let table = tensors[&embeddings].clone();
+    let modules: &[&str] = match kind {
+        "attention biases" => &["q", "k", "v", "o"],
+        "mlp biases" => &["gate", "up", "down"],
+        _ => &[],
+    };
+    for module in modules {
+        let end = format!("{module}_proj.weight");
+        let matrices: Vec<String> = tensors.keys().filter(|name| name.ends_with(&end)).cloned().collect();
+        for name in matrices {
+            let column = tensors[&name].narrow(1, 0, 1).unwrap().flatten_all().unwrap();
+            tensors.insert(format!("{}bias", name.strip_suffix("weight").unwrap()), column);
+        }
+    }
+    match kind {
+        "other output" => {
+            let rows = (0..table.dim(0).unwrap() as u32).rev().collect::<Vec<_>>();
+            let rows = Tensor::new(rows, &Candle::Cpu).unwrap();
+            tensors.insert(output, table.index_select(&rows, 0).unwrap());
+        }
+        "same output" => drop(tensors.insert(output, table)),
+        "no embeddings" => drop(tensors.remove(&embeddings)),
+        _ => assert!(!modules.is_empty(), "{kind}"),
+    }
+    tensors
+}
+
+/// Logits of the last token, with exact activations.
+fn logits(folder: &Path, ids: &[u32]) -> Vec<f32> {
+    let weights = Weights::open(folder).unwrap_or_else(|error| panic!("{error}"));
+    let compute = Compute { activations: Activations::Float, ..Compute::default() };
+    let mut model = Device::Cpu.load(&weights, compute).unwrap();
+    let mut desk = Desk::new(&mut *model, &[ids.to_vec()], KvType::F32);
+    desk.step(&[(0, ids.len())]).pop().unwrap()
+}
+
+#[test]
+fn a_checkpoint_computes_what_its_settings_say() {
+    let text = fs::read_to_string(root().join("tests/golden/checkpoints.json")).unwrap();
+    let golden: Value = serde_json::from_str(&text).unwrap();
+    let ids: Vec<u32> = serde_json::from_value(golden["ids"].clone()).unwrap();
+    let expected =
+        candle_core::safetensors::load(root().join("tests/golden/checkpoints.safetensors"), &Candle::Cpu)
+            .unwrap();
+    let cases: BTreeMap<String, Value> = serde_json::from_value(golden["cases"].clone()).unwrap();
+    assert!(cases.len() > 50);
+    for (name, case) in cases {
+        let model = case["model"].as_str().unwrap();
+        let mut config = config(model);
+        for path in case["leave_out"].as_array().unwrap() {
+            let (inner, key) = at(&mut config, path.as_str().unwrap());
+            assert!(inner.as_object_mut().unwrap().remove(key).is_some(), "{name}: {path}");
+        }
+        for (path, value) in case["set"].as_object().unwrap() {
+            let (inner, key) = at(&mut config, path);
+            inner[key] = value.clone();
+        }
+        let folder = folder(model, &config);
+        let added = case["tensors"].as_array().unwrap();
+        if !added.is_empty() {
+            let file = folder.path().join("model.safetensors");
+            let tensors = candle_core::safetensors::load(&file, &Candle::Cpu).unwrap();
+            let tensors = added.iter().fold(tensors, |all, kind| with_tensors(all, kind.as_str().unwrap()));
+            candle_core::safetensors::save(&tensors, file).unwrap();
+        }
+        let (ours, theirs) = (logits(folder.path(), &ids), expected[&name].to_vec1::<f32>().unwrap());
+        let worst = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(ours.len() == theirs.len() && worst <= 1e-4, "{name}: differs by {worst}");
+    }
+}
+
+/// Opens what should not open and gives what is said of it.
+fn refusal(folder: &Path) -> String {
+    Engine::open(folder, &options()).err().expect("refused").to_string()
+}
+
+fn options() -> Options {
+    Options { kv_bytes: Some(8 << 20), context: Some(256), threads: Some(1), ..Options::default() }
+}
+
+#[test]
+fn sizes_that_the_tensors_do_not_have_are_refused_with_the_key() {
+    let mut left_out = config("llama");
+    left_out.as_object_mut().unwrap().remove("intermediate_size");
+    let said = refusal(folder("llama", &left_out).path());
+    for words in [
+        "`intermediate_size` is 11008",
+        "shape [64, 64]",
+        "the default of `LlamaConfig` does not fit",
+        "hint",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    // A default that is smaller than the number of layers would make another model of it.
+    let mut layers = config("gemma3-nested");
+    layers["text_config"].as_object_mut().unwrap().remove("num_hidden_layers");
+    let said = refusal(folder("gemma3-nested", &layers).path());
+    assert!(said.contains("`num_hidden_layers` is 26") && said.contains("4 layers"), "{said}");
+    let mut other = config("qwen3");
+    other["num_key_value_heads"] = 4.into();
+    let said = refusal(folder("qwen3", &other).path());
+    assert!(said.contains("`num_key_value_heads` times `head_dim` is 128"), "{said}");
+}
+
+/// Marked as another format, it is refused before a tensor is looked for.
+#[test]
+fn a_quantised_checkpoint_is_refused_before_its_tensors_are_read() {
+    let mut config = config("llama");
+    config["quantization_config"] = json!({"quant_method": "fp8", "weight_block_size": [128, 128]});
+    let folder = folder("llama", &config);
+    fs::remove_file(folder.path().join("model.safetensors")).unwrap();
+    let said = refusal(folder.path());
+    assert!(said.contains("`quantization_config` names `fp8`") && said.contains("GGUF"), "{said}");
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_setting() {
+    let folder = folder("qwen2", &config("qwen2"));
+    for name in ["config.json", "tokenizer_config.json", "tokenizer.json"] {
+        let file = folder.path().join(name);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("\u{feff}{text}")).unwrap();
+    }
+    write(folder.path(), "generation_config.json", &json!({"eos_token_id": 319}));
+    Engine::open(folder.path(), &options()).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn files_beside_the_weights_are_plain_and_small() {
+    use std::os::unix::fs::symlink;
+    let whole = || {
+        let folder = folder("qwen2", &config("qwen2"));
+        write(folder.path(), "generation_config.json", &json!({"eos_token_id": 319}));
+        folder
+    };
+    let names = [
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "chat_template.jinja",
+        "model.safetensors.index.json",
+    ];
+    for name in names {
+        let folder = whole();
+        let file = folder.path().join(name);
+        let replaced = |make: &dyn Fn(&Path)| {
+            let _ = fs::remove_file(&file);
+            make(&file);
+            refusal(folder.path())
+        };
+        let pipe = replaced(&|file| {
+            assert!(std::process::Command::new("mkfifo").arg(file).status().unwrap().success());
+        });
+        assert!(pipe.contains(name) && pipe.contains("a pipe or a device"), "{pipe}");
+        let device = replaced(&|file| symlink("/dev/zero", file).unwrap());
+        assert!(device.contains(name) && device.contains("a pipe or a device"), "{device}");
+        let large = replaced(&|file| fs::File::create(file).unwrap().set_len(1 << 30).unwrap());
+        assert!(large.contains(name) && large.contains("1073741824 bytes"), "{large}");
+        let inside = replaced(&|file| fs::create_dir(file).unwrap());
+        assert!(inside.contains(name) && inside.contains("it is a folder"), "{inside}");
+    }
+    let pipe = whole();
+    let file = pipe.path().join("model.safetensors");
+    fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    assert!(refusal(pipe.path()).contains("is not a plain file"));
+    // The hub's cache has links to all of them.
+    let (files, links) = (whole(), tempfile::tempdir().unwrap());
+    for entry in fs::read_dir(files.path()).unwrap().map(Result::unwrap) {
+        symlink(entry.path(), links.path().join(entry.file_name())).unwrap();
+    }
+    Engine::open(links.path(), &options()).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn files_of_an_adapter_are_plain() {
+    let whole = root().join("tests/golden/adapters/qwen2-all");
+    for name in ["adapter_config.json", "adapter_model.safetensors"] {
+        let folder = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(&whole).unwrap().map(Result::unwrap) {
+            fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+        }
+        Adapter::read(folder.path()).unwrap();
+        let file = folder.path().join(name);
+        fs::remove_file(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        let said = Adapter::read(folder.path()).map(drop).unwrap_err().to_string();
+        assert!(said.contains(name) && said.contains("a pipe or a device"), "{said}");
+    }
+}
+
+/// The tokens of an answer of twelve.
+fn answer(folder: &Path) -> (Vec<u32>, Finish) {
+    let engine = Engine::open(folder, &options()).unwrap();
+    let sampling = Sampling { temperature: 0.0, max_tokens: 12, ..Sampling::default() };
+    let reply = engine.ask(&Chat::new().user("Hello"), &Form::Text, &sampling).unwrap();
+    (reply.tokens.iter().map(|token| token.id).collect(), reply.finish)
+}
+
+#[test]
+fn the_stop_tokens_of_the_files_end_an_answer() {
+    let plain = config("qwen2");
+    let (tokens, finish) = answer(folder("qwen2", &plain).path());
+    assert_eq!((tokens.len(), finish), (12, Finish::Length), "no stop token comes by itself");
+    // One that comes late for the first time.
+    let late = (2..12).rev().find(|&i| !tokens[..i].contains(&tokens[i]));
+    let stop = tokens[late.expect("the answer repeats itself only in part")];
+    let cut = |config: &Value, generation: Option<Value>| {
+        let folder = folder("qwen2", config);
+        if let Some(generation) = generation {
+            write(folder.path(), "generation_config.json", &generation);
+        }
+        answer(folder.path()).0.len()
+    };
+    let stopping = {
+        let mut config = plain.clone();
+        config["eos_token_id"] = json!([319, stop]);
+        config
+    };
+    let ended = cut(&stopping, None);
+    assert!(ended < 12, "a list in config.json");
+    assert_eq!(
+        cut(&plain, Some(json!({"eos_token_id": [319, stop]}))),
+        ended,
+        "a list in generation_config.json"
+    );
+    assert_eq!(cut(&plain, Some(json!({"eos_token_id": stop}))), ended, "one id");
+    // The file of generation stands in place of the other, unless it names none.
+    assert_eq!(cut(&stopping, Some(json!({"eos_token_id": 319}))), 12);
+    assert_eq!(cut(&stopping, Some(json!({"temperature": 0.7}))), ended);
+    // An id past the vocabulary ends nothing.
+    assert_eq!(cut(&plain, Some(json!({"eos_token_id": [319, 4_000_000]}))), 12);
+    let folder = folder("qwen2", &plain);
+    write(folder.path(), "generation_config.json", &json!({"eos_token_id": "319"}));
+    let said = refusal(folder.path());
+    assert!(said.contains("generation_config.json") && said.contains("`eos_token_id`"), "{said}");
+}
+
+#[test]
+fn a_dynamic_rope_has_no_positions_past_the_model() {
+    let mut config = config("llama");
+    config["rope_scaling"] = json!({"type": "dynamic", "factor": 2.0});
+    let folder = folder("llama", &config);
+    let long = Options { context: Some(1024), ..options() };
+    let said = Engine::open(folder.path(), &long).err().expect("refused").to_string();
+    assert!(said.contains("`dynamic`") && said.contains("`--context 512`"), "{said}");
+    Engine::open(folder.path(), &options()).unwrap();
+}
