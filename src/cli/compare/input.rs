@@ -96,7 +96,7 @@ impl Input {
                 bail!(rows.unknown(path, "0 does not occur, and no other input has the same segments"));
             };
             if first > 0 {
-                inputs[idx].systems = numbered(&rows, first);
+                inputs[idx].systems = by_number(&rows, first);
             }
         }
         Ok(inputs)
@@ -223,14 +223,14 @@ fn read_file(path: &Path) -> Result<(BTreeMap<String, Units>, Option<Numbered>)>
         ScoreFile::Named(named) => (columns(named), None),
         ScoreFile::Numbered(rows) => {
             let rows = if rows.is_column() { rows.of_system(stem()) } else { rows };
-            (numbered(&rows, 0), Some(rows).filter(|rows| rows.first(None).is_none()))
+            (by_number(&rows, 0), Some(rows).filter(|rows| rows.first(None).is_none()))
         }
         ScoreFile::Column(column) => (columns(BTreeMap::from([(stem(), column)])), None),
     })
 }
 
 /// The units of numbered scores, without those that no line is about.
-fn numbered(rows: &Numbered, first: usize) -> BTreeMap<String, Units> {
+fn by_number(rows: &Numbered, first: usize) -> BTreeMap<String, Units> {
     let (mut systems, numbers) = (columns(rows.from(first)), rows.numbers());
     for units in systems.values_mut() {
         units.retain(|unit, _| unit.seg.is_some_and(|seg| numbers.contains(&(seg + first))));

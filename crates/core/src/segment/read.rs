@@ -230,7 +230,8 @@ fn instead_of(path: &Path) -> &'static str {
         Some("xml") => Markup::Wmt.instead(),
         Some("tmx") => Markup::Tmx.instead(),
         Some("xlf" | "xliff") => Markup::Xliff.instead(),
-        Some("gz" | "zip" | "xz" | "zst" | "bz2") => "unpack it first",
+        Some("gz") => "unpack it first: gunzip -k FILE",
+        Some("zip" | "xz" | "zst" | "bz2") => "unpack it first",
         _ => "for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`",
     }
 }
