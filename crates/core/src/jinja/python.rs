@@ -8,8 +8,6 @@ use minijinja::{
     value::{Kwargs, Tuple, ValueKind, from_args},
 };
 
-use super::words;
-
 /// What a method of Python gives; `None` for one that is not among these.
 ///
 /// # Errors
@@ -294,17 +292,24 @@ fn padded(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error
     };
     let n = usize::try_from(width).unwrap_or(0).saturating_sub(text.chars().count());
     Ok(Some(Value::from(match name {
-        "ljust" => words::padded(text, 0, n, fill),
+        "ljust" => filled(text, 0, n, fill),
         "center" => {
             // Python puts the odd character on the left where the width is odd.
             let left = n / 2 + (n & usize::try_from(width).unwrap_or(0) & 1);
-            words::padded(text, left, n - left, fill)
+            filled(text, left, n - left, fill)
         }
-        "zfill" if text.starts_with(['+', '-']) => {
-            text[..1].to_owned() + &words::padded(&text[1..], n, 0, fill)
-        }
-        _ => words::padded(text, n, 0, fill),
+        "zfill" if text.starts_with(['+', '-']) => text[..1].to_owned() + &filled(&text[1..], n, 0, fill),
+        _ => filled(text, n, 0, fill),
     })))
+}
+
+/// A text between so many fill characters.
+pub fn filled(text: &str, left: usize, right: usize, fill: char) -> String {
+    let mut made = String::with_capacity(text.len() + left + right);
+    made.extend(std::iter::repeat_n(fill, left));
+    made.push_str(text);
+    made.extend(std::iter::repeat_n(fill, right));
+    made
 }
 
 fn expanded(text: &str, size: usize) -> String {

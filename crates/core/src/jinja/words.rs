@@ -190,15 +190,6 @@ fn wordcount(text: &str) -> usize {
     text.split(|c: char| !(c == '_' || c.is_alphanumeric())).filter(|word| !word.is_empty()).count()
 }
 
-/// A text between so many fill characters.
-pub fn padded(text: &str, left: usize, right: usize, fill: char) -> String {
-    let mut made = String::with_capacity(text.len() + left + right);
-    made.extend(std::iter::repeat_n(fill, left));
-    made.push_str(text);
-    made.extend(std::iter::repeat_n(fill, right));
-    made
-}
-
 #[expect(clippy::needless_pass_by_value, reason = "the shape of a filter")]
 fn center(
     state: &mut State<'_, '_>,
@@ -211,7 +202,7 @@ fn center(
     make(state, width as u64)?;
     let n = width.saturating_sub(text.as_str().chars().count());
     let left = n / 2 + (n & width & 1);
-    Ok(padded(text.as_str(), left, n - left, ' '))
+    Ok(python::filled(text.as_str(), left, n - left, ' '))
 }
 
 /// A text with what no URL may hold as `%XX`; pairs of a map or of a list as a query.
