@@ -60,7 +60,7 @@ fn found_unquoted(severity: &str, explanation: &str) -> String {
 fn compared(cast: Cast, cues: &[&str], sentence: &str, logprobs: &[f64]) -> Cast {
     let [as_given, swapped] = if sentence == CORRECTED { ["A", "B"] } else { ["B", "A"] };
     let first = format!("A for \"{CORRECTED}\"");
-    let cues = [&[COMPARE], cues].concat();
+    let cues = [&[COMPARE][..], cues].concat();
     let in_order = [&cues[..], &[first.as_str()]].concat();
     cast.sure(&in_order, &[(as_given, logprobs)]).sure(&cues, &[(swapped, logprobs)])
 }

@@ -108,6 +108,7 @@ fn options_that_do_not_go_together_and_calibrations() {
     std::fs::write(&path, entry("en-de", strict.prompts_hash(), -0.4)).unwrap();
     text += &refusal(&format!("{file},confidence=mean"));
     text += &refusal(&format!("{file},comparison=asked"));
+    text = text.replace(strict.prompts_hash(), "HASH");
     insta::assert_snapshot!("himate_refusals", text);
 
     // The pair of the segment decides: -0.4 for German, nothing for the rest.

@@ -131,8 +131,9 @@ impl HiMate {
 /// The explanation of a shot's error, with its words in quotation marks.
 fn quoting(error: &ShotError) -> String {
     let ShotError { span, explanation, .. } = error;
+    let [open, close] = if span.contains('"') { ['“', '”'] } else { ['"', '"'] };
     let is_quoted = span.is_empty() || explanation.contains(&format!("\"{span}\""));
-    if is_quoted { explanation.clone() } else { format!("\"{span}\": {explanation}") }
+    if is_quoted { explanation.clone() } else { format!("{open}{span}{close}: {explanation}") }
 }
 
 /// A language's English name without its script and region.

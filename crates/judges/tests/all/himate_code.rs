@@ -72,7 +72,7 @@ fn judge(options: &str) -> Built {
 fn recorded(golden: &Golden) -> Cast {
     golden.answers.iter().fold(Cast::new(), |cast, Answer { cues, text, logprobs }| {
         let cues: Vec<_> = cues.iter().map(String::as_str).collect();
-        cast.sure(&cues, &[(text, logprobs)])
+        cast.sure(&cues, &[(text.as_str(), logprobs.as_slice())])
     })
 }
 
@@ -122,7 +122,7 @@ fn messages_and_scores_are_those_of_the_published_program() {
         }
     }
     // Nineteen evaluations of each segment, and what followed.
-    assert_eq!(n_messages, 19 * 11 + 3 + 8 + 4 + 5 + 3 * 6 + 11 + 6);
+    assert_eq!(n_messages, 19 * 11 + 3 + 9 + 4 + 5 + 3 * 6 + 11 + 6);
     assert!(golden.pairs.values().all(|pair| pair.params.max_tokens == 500));
 }
 
@@ -201,7 +201,7 @@ fn answers_that_the_program_cannot_read_are_missing_verdicts() {
 
 #[test]
 fn calls_of_each_preset_and_stage() {
-    let calls = |preset, options: &str| {
+    let calls = |preset: Preset, options: &str| {
         let prompts = (preset == Preset::Code).then(published);
         let settings = Settings { preset, prompts, ..Settings::default() };
         let calls = registry::build(&format!("himate:{options}"), &settings).unwrap().calls();
