@@ -84,8 +84,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let mut judges: Vec<Judge> =
         args.runs.iter().map(|path| judge(args, &domains, path, pair.as_ref())).collect::<Result<_>>()?;
     apart(&mut judges, &args.runs);
-    let mut inputs: Vec<compare::Input> =
-        args.runs.iter().map(|path| compare::Input::read(path, pair.as_ref())).collect::<Result<_>>()?;
+    let mut inputs: Vec<compare::Input> = args
+        .runs
+        .iter()
+        .zip(&judges)
+        .map(|(path, judge)| input(path, judge, pair.as_ref()))
+        .collect::<Result<_>>()?;
     if let Some(dir) = &args.testset {
         let raters = raters_of(args, &domains, dir, &pairs, &judges)?;
         inputs.push(compare::Input::of(&raters.name, raters::as_read(&raters.records)?)?);
@@ -127,6 +131,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         if n_sources == 1 { "" } else { "s" }
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is compared of a judge; the annotations of raters have been read.
+fn input(path: &Path, judge: &Judge, pair: Option<&Pair>) -> Result<compare::Input> {
+    if judge.human {
+        return compare::Input::of(&path.display().to_string(), raters::as_read(&judge.records)?);
+    }
+    compare::Input::read(path, pair)
 }
 
 /// Refuses texts that would make a page which no browser opens.
