@@ -4,7 +4,11 @@ use std::{ffi::OsString, io::Write, process::ExitCode};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::{llm::Stop, run::Writing};
+use crate::{
+    llm::Stop,
+    report::{Plain, plain},
+    run::Writing,
+};
 
 /// Says a line on standard error; whether somebody listens makes no difference.
 macro_rules! say {
@@ -236,6 +240,13 @@ impl Cli {
     /// Whatever keeps the command from running; the message says what to do.
     pub fn run(self, seat: panel::ModelLoader, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         let begun = prepare::Begun { words: self.words, writing: self.writing, stop: self.stop };
+        let mut shown;
+        let out: &mut dyn Write = if self.command.writes_escapes() {
+            out
+        } else {
+            shown = Plain::new(out);
+            &mut shown
+        };
         match self.command {
             Command::Score(args) => score::run(&args, &begun, seat, out),
             Command::Ask(args) => ask::run(&args, &begun, out),
@@ -261,7 +272,24 @@ impl Cli {
     }
 }
 
-/// An error with its causes, each said once: most messages already hold the message of their cause.
+impl Command {
+    /// Whether its output has escape sequences that a terminal is to follow: colours, and a shell's own. Names and answers
+    /// in it are made harmless one by one; those of other commands all at once.
+    fn writes_escapes(&self) -> bool {
+        matches!(
+            self,
+            Self::Score(_)
+                | Self::Merge(_)
+                | Self::Show(_)
+                | Self::Rerun(_)
+                | Self::Completions(_)
+                | Self::Man(_)
+        )
+    }
+}
+
+/// An error with its causes, each said once: most messages already hold the message of their cause. Control characters are
+/// shown.
 #[must_use]
 pub fn explain(error: &anyhow::Error) -> String {
     // What the system says of a file is said in the words of `files`, which most errors have used already.
@@ -274,8 +302,7 @@ pub fn explain(error: &anyhow::Error) -> String {
         said if said.contains(&cause) => text,
         said => format!("{said}: {cause}"),
     });
-    // Names and values of files stand in it, which must not act on a terminal.
-    stream::hinted(&crate::report::plain(&said))
+    plain(&stream::hinted(&said)).into_owned()
 }
 
 /// A long flag with hyphens for underscores; its value stays as it is.

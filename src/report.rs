@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::run::{Record, Summary};
 
+mod cells;
 pub mod export;
 pub mod health;
 mod marked;
@@ -13,7 +14,8 @@ mod plain;
 pub mod raters;
 mod text;
 
-pub use plain::plain;
+pub use cells::Formulas;
+pub use plain::{Plain, plain, plain_json};
 pub use text::{Look, Shown, cost, text, text_of};
 
 /// How results are printed.
@@ -57,14 +59,23 @@ pub fn json(summary: &Summary, records: &[Record], detail: Detail) -> String {
     format!("{value:#}\n")
 }
 
-/// One row for each unit (or system), with a header. Missing values are empty; `errors` is JSON.
-#[must_use]
-pub fn tsv(summary: &Summary, records: &[Record], detail: Detail) -> String {
+/// One row for each unit (or system), with a header. Missing values are empty; `errors` is JSON; control characters are
+/// shown.
+///
+/// # Errors
+/// [`export::Error::Formula`] for a cell that is refused.
+pub fn tsv(
+    summary: &Summary,
+    records: &[Record],
+    detail: Detail,
+    formulas: Formulas,
+) -> Result<String, export::Error> {
     let rows: Vec<Vec<String>> = match detail {
         Detail::Systems => system_rows(summary),
         Detail::Units => unit_rows(records),
     };
-    rows.iter().map(|row| row.join("\t") + "\n").collect()
+    let line = |row: Vec<String>| Ok(formulas.row(row)?.join("\t") + "\n");
+    rows.into_iter().map(line).collect()
 }
 
 fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
@@ -136,15 +147,15 @@ fn unit_rows(records: &[Record]) -> Vec<Vec<String>> {
             r.status.name().into(),
             field(r.reason.as_deref().unwrap_or_default()),
             r.errors.len().to_string(),
-            serde_json::to_string(&r.errors).expect("strings and numbers only"),
+            plain_json(&serde_json::to_string(&r.errors).expect("strings and numbers only")).into_owned(),
         ]
     });
     std::iter::once(header.map(String::from).to_vec()).chain(rows).collect()
 }
 
-/// A text as a field: tabs and line ends become spaces.
+/// A text as a field: tabs and line ends become spaces, other control characters are shown.
 fn field(text: &str) -> String {
-    text.replace(['\t', '\n', '\r'], " ")
+    plain(&text.replace(['\t', '\n', '\r'], " ")).into_owned()
 }
 
 fn number(value: Option<f64>) -> String {

@@ -17,8 +17,11 @@ use crate::{
         testset::{TestSet, pairs},
         units,
     },
-    report::export::{self, Format, Job, Rows},
-    run::{self, Record, RunFile},
+    report::{
+        Formulas,
+        export::{self, Format, Job, Origin, Rows},
+    },
+    run::{self, Record, RunFile, finish::VERDICTS},
     segment::{lang, trained::Overlap},
     signature::Signature,
 };
@@ -47,6 +50,10 @@ pub struct Args {
     /// The languages of human annotations
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
+    /// csv: what becomes of cells that a spreadsheet would run as a formula: quote (an apostrophe before them), refuse, or
+    /// keep, for programs
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT", hide_possible_values = true)]
+    pub formulas: Formulas,
 }
 
 /// Runs `tribunal export`.
@@ -54,24 +61,30 @@ pub struct Args {
 /// # Errors
 /// A run that cannot be read, a format that cannot hold it, files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let signature = args.run.join("run.json").is_file().then(|| RunFile::read(&args.run)).transpose()?;
-    let signature = signature.map(|run| run.signature);
+    let signature = signature(&args.run)?;
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.run, signature.as_ref()));
     let reference = reference(args, signature.as_ref())?;
     let is_human = args.run.is_file() && raters::is_mqm_tsv(&args.run);
-    if let Some(rows) = export::rows(args.format, &name)?.filter(|_| !is_human) {
+    let text = signature.as_ref().map(ToString::to_string);
+    let origin = Origin { signature: text.as_deref(), formulas: args.formulas };
+    if let Some(rows) = export::rows(args.format, &name, origin)?.filter(|_| !is_human) {
         say_replaced(&args.out);
         say_notes(&stream(args, rows)?);
         say_lost(args.format);
         written(&args.out, out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let records = raters::records(&args.run, args.pair.as_ref())?;
+    // A score file has one score for a segment, whatever versions of a translation raters saw.
+    let records = if is_human && args.format != Format::Mtme {
+        raters::translations(&args.run, args.pair.as_ref())?
+    } else {
+        raters::records(&args.run, args.pair.as_ref())?
+    };
     let test_sets = match &args.testset {
         Some(dir) => test_sets(dir, args, &records)?,
         None => Vec::new(),
     };
-    let job = Job { records: &records, name: &name, reference: &reference, test_sets: &test_sets };
+    let job = Job { records: &records, name: &name, reference: &reference, test_sets: &test_sets, origin };
     let export = export::export(args.format, &job)?;
     say_notes(&export.notes);
     say_lost(args.format);
@@ -88,6 +101,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         written(&path, out)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The signature of a run folder, or of the folder of its verdicts.
+fn signature(path: &Path) -> Result<Option<Signature>> {
+    let folder = match path.parent() {
+        Some(folder) if path.file_name().is_some_and(|name| name == VERDICTS) => folder,
+        _ => path,
+    };
+    let is_run = folder.join("run.json").is_file();
+    Ok(is_run.then(|| RunFile::read(folder)).transpose()?.map(|run| run.signature))
 }
 
 /// Names a file that was written; the readers of a pipe want nothing among its bytes.

@@ -4,7 +4,10 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 
-use super::{output::Format, score};
+use super::{
+    output::{Cells, Format},
+    score,
+};
 use crate::{
     report::Detail,
     run::{
@@ -28,6 +31,8 @@ pub struct Args {
     /// How results are printed: text, json, tsv or csv
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
+    #[command(flatten)]
+    pub cells: Cells,
 }
 
 /// Runs `tribunal merge`.
@@ -42,6 +47,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         say!("note: {missing}");
     }
     score::warn(&outcome)?;
-    score::print(&outcome, args.format, Detail::Systems, out)?;
+    score::print(&outcome, args.format, args.cells, Detail::Systems, out)?;
     Ok(if outcome.complete() && missing.is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -15,7 +15,7 @@ use crate::meta::coverage::CoveragePolicy;
 use crate::meta::direction::Direction;
 use crate::meta::evaluate;
 use crate::meta::lexical::baseline::Baseline;
-use crate::meta::scores::units::Joining;
+use crate::meta::scores::{is_metricx, units::Joining};
 use crate::meta::selection::{Brought, Selection};
 use crate::meta::significance::Resampling;
 use crate::meta::standards::References;
@@ -207,6 +207,12 @@ fn load(args: &Args, selection: &Selection) -> Result<Vec<Direction>> {
         }
         for one in &mut selection.brought {
             let path = PathBuf::from(one.pattern.replace("{lp}", lp));
+            if is_metricx(&path) {
+                say!(
+                    "note: `{}` holds MetricX's `prediction`, where lower is better: read as its negative",
+                    path.display()
+                );
+            }
             if path.is_file() && raters::is_mqm_tsv(&path) {
                 one.verdicts = Some(raters::verdicts(&path, Some(&lp.parse()?))?);
             }

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::table::Table;
+use crate::report::Formulas;
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -29,11 +30,23 @@ pub struct Printed {
     /// The same as `--format json`
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub cells: Cells,
 }
 
-impl From<Format> for Printed {
-    fn from(format: Format) -> Self {
-        Self { format, json: false }
+/// How cells of tables are printed for programs, the same for every command that prints one.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Cells {
+    /// Formulas in cells of tsv and csv: quote, refuse or keep
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT", hide_possible_values = true)]
+    pub formulas: Formulas,
+}
+
+impl Printed {
+    /// Results in a format.
+    #[must_use]
+    pub fn new(format: Format, cells: Cells) -> Self {
+        Self { format, json: false, cells }
     }
 }
 
@@ -57,7 +70,7 @@ impl Printed {
         };
         let mut writer = csv::WriterBuilder::new().delimiter(separator).flexible(true).from_writer(out);
         for row in table.flat() {
-            writer.write_record(row)?;
+            writer.write_record(self.cells.formulas.row(row)?)?;
         }
         writer.flush()?;
         Ok(true)

@@ -1,7 +1,7 @@
 //! Files of human annotations (MQM TSV) wherever a run or an input may stand. Reading is in `mqm::raters`, scores are
 //! in `report::raters`.
 
-use std::{collections::BTreeSet, path::Path};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
@@ -9,9 +9,12 @@ use super::args::Pair;
 use crate::{
     meta::verdicts::Verdict,
     mqm::raters::{self, Annotation},
-    report,
+    report::{
+        self,
+        raters::{Rated, rated},
+    },
     run::{self, Record},
-    segment::read::Input,
+    segment::{numbered, read::Input},
 };
 
 pub use raters::is_mqm_tsv;
@@ -22,9 +25,21 @@ pub use raters::is_mqm_tsv;
 /// What cannot be read, and human annotations without their languages.
 pub fn records(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
     if path.is_file() && is_mqm_tsv(path) {
-        return Ok(report::raters::records(&annotations(path, pair)?));
+        let annotations = annotations(path, pair)?;
+        say_versions(path, &annotations, "these count in scores, without places where texts differ");
+        return Ok(report::raters::records(&annotations));
     }
     Ok(run::verdicts(path)?)
+}
+
+/// The verdicts of human raters, one for each version of a translation that they saw.
+///
+/// # Errors
+/// As [`records`].
+pub fn translations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
+    let annotations = annotations(path, pair)?;
+    say_versions(path, &annotations, "each version has its own verdict");
+    Ok(report::raters::translations(&annotations))
 }
 
 /// Human annotations as `meta` reads verdicts.
@@ -32,7 +47,7 @@ pub fn records(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
 /// # Errors
 /// As [`records`].
 pub fn verdicts(path: &Path, pair: Option<&Pair>) -> Result<Vec<Verdict>> {
-    as_read(&report::raters::records(&annotations(path, pair)?))
+    as_read(&records(path, pair)?)
 }
 
 /// Verdicts as `meta` would read them from a run's folder.
@@ -44,18 +59,14 @@ pub fn as_read(records: &[Record]) -> Result<Vec<Verdict>> {
     records.iter().map(as_read).collect()
 }
 
-/// The translations that human raters saw, each once.
+/// The translations that human raters saw, each once: of several versions that of most raters.
 ///
 /// # Errors
 /// As [`records`].
 pub fn input(path: &Path, pair: Option<&Pair>) -> Result<Input> {
-    let mut seen = BTreeSet::new();
-    let mut segments = Vec::new();
-    for Annotation { segment, .. } in annotations(path, pair)? {
-        if seen.insert((segment.system.clone(), segment.doc.clone(), segment.seg)) {
-            segments.push(segment);
-        }
-    }
+    let annotations = annotations(path, pair)?;
+    say_versions(path, &annotations, "the version of most raters is judged");
+    let mut segments: Vec<_> = rated(&annotations).iter().map(|rated| rated.segment().clone()).collect();
     // Raters work through a document in their own order; judges read it in the author's.
     segments.sort_by(|a, b| (&a.system, a.seg).cmp(&(&b.system, b.seg)));
     Ok(Input::new(segments, Vec::new(), path)?)
@@ -69,4 +80,20 @@ fn annotations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Annotation>> {
         )
     })?;
     Ok(raters::read(path, &(pair.src.clone(), pair.tgt.clone()))?)
+}
+
+/// Says which raters saw another translation than most, and what becomes of their ratings.
+fn say_versions(path: &Path, annotations: &[Annotation], what: &str) {
+    let rated = rated(annotations);
+    let mut others: Vec<&Annotation> = rated.iter().flat_map(Rated::others).collect();
+    others.sort_by_key(|annotation| annotation.line);
+    let Some(Annotation { segment, rater, line, .. }) = others.first() else { return };
+    let (path, seg, system) = (path.display(), numbered(segment.seg), &segment.system);
+    let more = match others.len() {
+        1 => String::new(),
+        n => format!(" ({n} such ratings)"),
+    };
+    say!(
+        "note: `{path}` line {line}: rater `{rater}` saw another translation of {seg} by `{system}` than most raters{more}; {what}"
+    );
 }

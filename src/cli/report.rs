@@ -84,7 +84,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let mut judges: Vec<Judge> =
         args.runs.iter().map(|path| judge(args, &domains, path, pair.as_ref())).collect::<Result<_>>()?;
     apart(&mut judges, &args.runs);
-    let mut inputs: Vec<compare::Input> = compare::Input::read_all(&args.runs, pair.as_ref())?;
+    let mut inputs = inputs(&args.runs, &judges, pair.as_ref())?;
     if let Some(dir) = &args.testset {
         let raters = raters_of(args, &domains, dir, &pairs, &judges)?;
         inputs.push(compare::Input::of(&raters.name, raters::as_read(&raters.records)?)?);
@@ -126,6 +126,20 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         if n_sources == 1 { "" } else { "s" }
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is compared of the judges; the annotations of raters have been read.
+fn inputs(paths: &[PathBuf], judges: &[Judge], pair: Option<&Pair>) -> Result<Vec<compare::Input>> {
+    let of = || paths.iter().zip(judges);
+    let unread: Vec<PathBuf> = of().filter(|(_, judge)| !judge.human).map(|(path, _)| path.clone()).collect();
+    let mut read = compare::Input::read_all(&unread, pair)?.into_iter();
+    let input = |(path, judge): (&PathBuf, &Judge)| {
+        if judge.human {
+            return compare::Input::of(&path.display().to_string(), raters::as_read(&judge.records)?);
+        }
+        Ok(read.next().expect("as many inputs as paths"))
+    };
+    of().map(input).collect()
 }
 
 /// Refuses texts that would make a page which no browser opens.

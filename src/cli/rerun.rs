@@ -5,7 +5,7 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 use anyhow::{Result, bail};
 
 use super::{
-    output::Format,
+    output::{Cells, Format},
     panel::ModelLoader,
     prepare::Begun,
     recorded::{self, AgainArgs, Recorded},
@@ -33,6 +33,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
     #[command(flatten)]
+    pub cells: Cells,
+    #[command(flatten)]
     pub again: AgainArgs,
 }
 
@@ -53,7 +55,7 @@ pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -
     let Some(outcome) = score::judge(&made, &judged, &begun, load, out)? else {
         return Ok(ExitCode::SUCCESS);
     };
-    score::print(&outcome, args.format, Detail::Systems, out)?;
+    score::print(&outcome, args.format, args.cells, Detail::Systems, out)?;
     let there = files::read_to_string(&args.dir.join(VERDICTS));
     let here = files::read_to_string(&args.out.join(VERDICTS))?;
     let Ok(there) = there else {

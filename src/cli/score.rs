@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    output::Format,
+    output::{Cells, Format},
     panel::ModelLoader,
     prepare::{self, Begun, Judged, Prepared, Run},
 };
@@ -106,7 +106,11 @@ fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Wri
     }
     warn(outcome)?;
     if let Some(path) = &args.run.to_json {
-        let json = report::export::comet::json(&outcome.records()?, &segments.to_vec()?);
+        let json = report::export::comet::json(
+            &outcome.records()?,
+            &segments.to_vec()?,
+            Some(&outcome.summary.signature),
+        );
         let json = serde_json::to_vec_pretty(&json)?;
         files::write(path, |file| file.write_all(&json))?;
     }
@@ -114,7 +118,7 @@ fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Wri
     if let Some(kept) = kept.filter(|_| !args.run.quiet) {
         say!("{kept}");
     }
-    print(outcome, args.run.format, detail(args), out)
+    print(outcome, args.run.format, args.run.cells, detail(args), out)
 }
 
 fn detail(args: &Args) -> Detail {
@@ -136,7 +140,13 @@ pub fn warn(outcome: &Outcome) -> Result<()> {
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn print(outcome: &Outcome, format: Format, detail: Detail, out: &mut dyn Write) -> Result<()> {
+pub fn print(
+    outcome: &Outcome,
+    format: Format,
+    cells: Cells,
+    detail: Detail,
+    out: &mut dyn Write,
+) -> Result<()> {
     let summary = &outcome.summary;
     // Lists of all verdicts are made in memory; where there are millions, `--only-system` leaves them out.
     let records = || if detail == Detail::Units { outcome.records() } else { Ok(Vec::new()) };
@@ -152,9 +162,9 @@ pub fn print(outcome: &Outcome, format: Format, detail: Detail, out: &mut dyn Wr
             report::text_of(summary, &shown, detail, look())
         }
         Format::Json => report::json(summary, &records()?, detail),
-        Format::Tsv => report::tsv(summary, &records()?, detail),
+        Format::Tsv => report::tsv(summary, &records()?, detail, cells.formulas)?,
         Format::Csv => {
-            out.write_all(&report::export::csv(summary, &records()?, detail)?)?;
+            out.write_all(&report::export::csv(summary, &records()?, detail, cells.formulas)?)?;
             String::new()
         }
     };

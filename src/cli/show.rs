@@ -5,7 +5,11 @@ use std::{collections::BTreeSet, io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 
-use super::{output::Format, score, slurm::quoted};
+use super::{
+    output::{Cells, Format},
+    score,
+    slurm::quoted,
+};
 use crate::{
     report::{self, Detail},
     run::{
@@ -39,6 +43,8 @@ pub struct Args {
     /// How the results of a whole run are printed: text, json, tsv or csv
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
+    #[command(flatten)]
+    pub cells: Cells,
 }
 
 /// Runs `tribunal show`.
@@ -76,7 +82,7 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
     }
     score::warn(&outcome)?;
     let detail = if args.only_system { Detail::Systems } else { Detail::Units };
-    score::print(&outcome, args.format, detail, out)?;
+    score::print(&outcome, args.format, args.cells, detail, out)?;
     let is_complete = outcome.complete() && left == 0;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

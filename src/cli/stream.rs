@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::wrap;
+use crate::report::plain;
 
 /// A message in the one form that hints have: on a line of their own.
 #[must_use]
@@ -14,9 +15,10 @@ pub fn hinted(text: &str) -> String {
     text.replace("; hint: ", "\nhint: ")
 }
 
-/// Says something on standard error, in lines that a terminal has room for. That nobody listens ends nothing.
+/// Prints a message on standard error, in lines that a terminal has room for and with control characters shown. A closed
+/// standard error is no error.
 pub fn say(line: Arguments<'_>) {
-    let line = hinted(&line.to_string());
+    let line = plain(&hinted(&line.to_string())).into_owned();
     let line = wrap::stderr_columns().map_or_else(|| line.clone(), |columns| wrap::message(&line, columns));
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -3,12 +3,14 @@
 
 use std::{io::Write, path::PathBuf};
 
-use super::Detail;
+use super::{Detail, cells};
 use crate::{run::Record, segment::numbered};
 
+mod checked;
 pub mod comet;
 mod mqm_tsv;
 mod mtme;
+mod names;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pearmut;
@@ -63,6 +65,16 @@ pub struct Job<'a> {
     pub reference: &'a str,
     /// The test sets that the run judged, by language pair; a pair may be missing.
     pub test_sets: &'a [TestSet],
+    pub origin: Origin<'a>,
+}
+
+/// Where verdicts come from, and how tables hold them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Origin<'a> {
+    /// The run's signature; `None` of human raters, and of verdicts without their folder.
+    pub signature: Option<&'a str>,
+    /// What becomes of cells that spreadsheets would run.
+    pub formulas: cells::Formulas,
 }
 
 /// What score files must know of a test set.
@@ -110,10 +122,10 @@ pub enum Error {
     )]
     Mark { system: String, seg: usize, mark: &'static str },
     #[error(
-        "`{name}` cannot be the name of a metric in files of mt-metrics-eval\nhint: use letters, digits, `-`, `_` and \
-         `+`, as in `--name tribunal-fsp`"
+        "`{name}` cannot be the name of a {what} in files of mt-metrics-eval\nhint: use letters, digits, {}",
+        if *what == "metric" { "`-`, `_` and `+`, as in `--name tribunal-fsp`" } else { "`_` and `+`, as in `--reference refA`" }
     )]
-    Name { name: String },
+    Name { name: String, what: &'static str },
     #[error(
         "{} of `{system}` has two verdicts (documents `{a}` and `{b}`), so ids do not number the test set\nhint: judge \
          with `--testset`, or number `seg_id` through the whole test set",
@@ -121,8 +133,8 @@ pub enum Error {
     )]
     Numbering { system: String, seg: usize, a: String, b: String },
     #[error(
-        "the name of the system {system:?} contains a tab, a line break or another control character, which this format \
-         cannot hold\nhint: export to ratings or parquet"
+        "the name of the system {system:?} is empty or contains a tab, a line break or another control character, which this \
+         format cannot hold\nhint: export to ratings or parquet"
     )]
     System { system: String },
     #[error(
@@ -131,6 +143,19 @@ pub enum Error {
         numbered(*seg)
     )]
     Lines { seg: usize, systems: usize, most: usize },
+    #[error(
+        "an error {} of `{system}` lies at {start}..{end}, but the text has {n} characters\nhint: offsets are half-open, in \
+         Unicode code points",
+        seg.map_or_else(|| format!("in document `{doc}`"), |seg| format!("in {}", numbered(seg)))
+    )]
+    Place { system: String, doc: String, seg: Option<usize>, start: usize, end: usize, n: usize },
+    #[error(
+        "the {what}s {first:?} and {second:?} would both be written as {written:?}\nhint: export to ratings, csv or parquet, \
+         which hold any name"
+    )]
+    Names { what: &'static str, first: String, second: String, written: String },
+    #[error(transparent)]
+    Formula(#[from] cells::Formula),
     #[error("{} of `{system}` is beyond the test set, which has {n} segments for {lp}", numbered(*seg))]
     Beyond { system: String, seg: usize, n: usize, lp: String },
     #[error("cannot write {format}: {reason}")]
@@ -156,18 +181,19 @@ pub trait Rows {
 ///
 /// # Errors
 /// [`Error::Write`].
-pub fn rows(format: Format, name: &str) -> Result<Option<Box<dyn Rows>>, Error> {
-    Ok(Some(match format {
-        Format::MqmTsv => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Nine)),
-        Format::Marot => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Ten)),
-        Format::Ratings => Box::new(ratings::Ratings::new(name)),
-        Format::Csv => Box::new(table::Csv::default()),
+pub fn rows(format: Format, name: &str, origin: Origin<'_>) -> Result<Option<Box<dyn Rows>>, Error> {
+    let rows: Box<dyn Rows> = match format {
+        Format::MqmTsv => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Nine, origin.signature)),
+        Format::Marot => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Ten, origin.signature)),
+        Format::Ratings => Box::new(ratings::Ratings::new(name, origin.signature)),
+        Format::Csv => Box::new(table::Csv::new(origin)),
         #[cfg(feature = "parquet")]
-        Format::Parquet => Box::new(parquet::Parquet::new()?),
+        Format::Parquet => Box::new(parquet::Parquet::new(origin.signature)?),
         #[cfg(not(feature = "parquet"))]
         Format::Parquet => return Err(Error::NoParquet),
         Format::Mtme | Format::Pearmut | Format::CometJson => return Ok(None),
-    }))
+    };
+    Ok(Some(Box::new(checked::Checked(rows))))
 }
 
 /// Lays out a run in a format.
@@ -175,17 +201,27 @@ pub fn rows(format: Format, name: &str) -> Result<Option<Box<dyn Rows>>, Error> 
 /// # Errors
 /// [`Error`] where the format cannot hold what the run found.
 pub fn export(format: Format, job: &Job<'_>) -> Result<Export, Error> {
-    match rows(format, job.name)? {
+    match rows(format, job.name, job.origin)? {
         Some(mut rows) => {
             let mut bytes = Vec::new();
             job.records.iter().try_for_each(|record| rows.add(record, &mut bytes))?;
             let notes = rows.finish(&mut bytes)?;
             Ok(Export::single(bytes, notes))
         }
-        None if format == Format::Mtme => mtme::export(job),
-        None if format == Format::Pearmut => Ok(pearmut::export(job)),
         None => {
-            let json = comet::json(job.records, &[]);
+            job.records.iter().try_for_each(checked::check)?;
+            whole(format, job)
+        }
+    }
+}
+
+/// A format that needs all verdicts at once.
+fn whole(format: Format, job: &Job<'_>) -> Result<Export, Error> {
+    match format {
+        Format::Mtme => mtme::export(job),
+        Format::Pearmut => pearmut::export(job),
+        _ => {
+            let json = comet::json(job.records, &[], job.origin.signature);
             Ok(Export::single(format!("{json:#}\n").into_bytes(), Vec::new()))
         }
     }
@@ -196,14 +232,22 @@ fn put(format: &'static str, out: &mut dyn Write, bytes: &[u8]) -> Result<(), Er
     out.write_all(bytes).map_err(|error| Error::Write { format, reason: error.to_string() })
 }
 
-/// CSV of systems or of units.
+/// CSV of systems or of units, for a terminal or a spreadsheet: control characters are shown.
 ///
 /// # Errors
-/// None that a user can cause: the rows are written to memory.
-pub fn csv(summary: &crate::run::Summary, records: &[Record], detail: Detail) -> Result<Vec<u8>, Error> {
+/// [`Error::Formula`] for a cell that is refused.
+pub fn csv(
+    summary: &crate::run::Summary,
+    records: &[Record],
+    detail: Detail,
+    formulas: cells::Formulas,
+) -> Result<Vec<u8>, Error> {
     match detail {
-        Detail::Systems => table::write(&super::system_rows(summary)),
-        Detail::Units => table::csv(records),
+        Detail::Systems => {
+            let rows = super::system_rows(summary).into_iter().map(|row| formulas.row(row));
+            table::write(&rows.collect::<Result<Vec<_>, _>>()?)
+        }
+        Detail::Units => table::csv(records, Origin { signature: Some(&summary.signature), formulas }),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
+use super::plain::acts;
 use crate::mqm::{ErrorSpan, Severity, Side};
 
 /// ANSI style of a severity: its colour as background, so that spaces show too.
@@ -25,7 +26,12 @@ type Cell = (char, Option<(Severity, usize)>);
 /// The lines of a text with the spans of one side marked: coloured by the worst severity over a character
 /// and underlined where several overlap, or each between `⟦` and `⟧`.
 pub fn lines(text: &str, errors: &[ErrorSpan], side: Side, width: usize, colour: bool) -> Vec<String> {
-    let mut cells: Vec<Cell> = text.chars().map(|c| (if c.is_control() { '⏎' } else { c }, None)).collect();
+    let shown = |c: char| match c {
+        _ if c.is_control() => '⏎',
+        _ if acts(c) => '\u{fffd}',
+        _ => c,
+    };
+    let mut cells: Vec<Cell> = text.chars().map(|c| (shown(c), None)).collect();
     let mut spans = Vec::new();
     for error in errors.iter().filter(|e| e.side == side) {
         let (Some(start), Some(end)) = (error.start, error.end) else { continue };

@@ -1,58 +1,138 @@
-//! Human raters as one more judge: what they marked in a translation, with WMT's weights, as a verdict on it.
+//! Human raters as one more judge: what they marked in a translation, with WMT's weights, as a verdict on it. Raters who
+//! saw different versions of a translation are distinguished by its text.
 
 use std::collections::BTreeMap;
 
 use crate::{
     mqm::{
-        ErrorSpan,
+        ErrorSpan, Side,
         raters::Annotation,
         weights::{self, Weights},
     },
     run::{Record, Status, UnitKey, record::Direction},
+    segment::Segment,
 };
 
 /// The weights that human annotations are scored with.
 pub const WEIGHTS: &str = "wmt";
 
-/// One verdict for each translation, in the order of the annotations: its score is the mean over its raters, its
-/// errors are those of all of them.
+/// The annotations of one segment of a system, by the version of the translation that raters saw: that of most raters
+/// first, of as many the one that comes first in the file. Versions that differ in white space at the end are one.
+#[derive(Clone, Debug, Default)]
+pub struct Rated<'a> {
+    versions: Vec<Vec<&'a Annotation>>,
+}
+
+impl<'a> Rated<'a> {
+    /// The translation that most raters saw.
+    #[must_use]
+    pub fn segment(&self) -> &'a Segment {
+        base(&self.versions[0])
+    }
+
+    /// The annotations of other versions.
+    pub fn others(&self) -> impl Iterator<Item = &'a Annotation> {
+        self.versions[1..].iter().flatten().copied()
+    }
+}
+
+/// The segments of an annotation file, in the order of their first annotations.
+#[must_use]
+pub fn rated<'a>(annotations: &'a [Annotation]) -> Vec<Rated<'a>> {
+    let mut places: BTreeMap<UnitKey, usize> = BTreeMap::new();
+    let mut all: Vec<Rated<'a>> = Vec::new();
+    for annotation in annotations {
+        let place = *places.entry(UnitKey::of_segment(&annotation.segment)).or_insert_with(|| {
+            all.push(Rated::default());
+            all.len() - 1
+        });
+        let text = |annotation: &'a Annotation| annotation.segment.hypothesis.trim_end();
+        let is_its = |version: &&mut Vec<&'a Annotation>| text(version[0]) == text(annotation);
+        let versions = &mut all[place].versions;
+        match versions.iter_mut().find(is_its) {
+            Some(version) => version.push(annotation),
+            None => versions.push(vec![annotation]),
+        }
+    }
+    for rated in &mut all {
+        rated.versions.sort_by_key(|version| std::cmp::Reverse(by_rater(version).len()));
+    }
+    all
+}
+
+/// One verdict for each segment of a system, on the translation that most raters saw. Its score is the mean over all of
+/// its raters; its errors are those of all of them, without offsets where another version of the text differs.
 ///
 /// # Panics
 /// Never: the weights are among the presets.
 #[must_use]
 pub fn records(annotations: &[Annotation]) -> Vec<Record> {
-    let weights = weights::find(WEIGHTS).expect("a preset");
-    let mut places: BTreeMap<UnitKey, usize> = BTreeMap::new();
-    let mut records: Vec<(Record, usize)> = Vec::new();
-    for annotation in annotations {
-        let key = UnitKey::of_segment(&annotation.segment);
-        let place = *places.entry(key).or_insert_with(|| {
-            records.push((blank(annotation), 0));
-            records.len() - 1
-        });
-        let (record, raters) = &mut records[place];
-        let (errors, score) = weighed(&annotation.errors, weights);
-        *raters += 1;
-        record.errors.extend(errors);
-        record.score = Some(record.score.unwrap_or(0.0) + score);
+    rated(annotations).iter().map(|rated| record(rated.segment(), &rated.versions.concat())).collect()
+}
+
+/// One verdict for each version of a translation, by the raters who saw it.
+///
+/// # Panics
+/// Never: the weights are among the presets.
+#[must_use]
+pub fn translations(annotations: &[Annotation]) -> Vec<Record> {
+    let versions = rated(annotations).into_iter().flat_map(|rated| rated.versions);
+    versions.map(|version| record(base(&version), &version)).collect()
+}
+
+/// The longest text of a version, which holds every span.
+fn base<'a>(version: &[&'a Annotation]) -> &'a Segment {
+    let longest = version.iter().rev().max_by_key(|annotation| annotation.segment.hypothesis.len());
+    &longest.expect("a version has annotations").segment
+}
+
+/// Annotations by rater, in the order in which raters come.
+fn by_rater<'a>(annotations: &[&'a Annotation]) -> Vec<Vec<&'a Annotation>> {
+    let mut raters: Vec<Vec<&Annotation>> = Vec::new();
+    for &annotation in annotations {
+        match raters.iter_mut().find(|rater| rater[0].rater == annotation.rater) {
+            Some(rater) => rater.push(annotation),
+            None => raters.push(vec![annotation]),
+        }
     }
-    let mean = |(mut record, raters): (Record, usize)| {
-        record.score = record.score.map(|sum| sum / raters as f64 + 0.0);
-        record.raw = record.score;
-        record
+    raters
+}
+
+fn record(segment: &Segment, annotations: &[&Annotation]) -> Record {
+    let weights = weights::find(WEIGHTS).expect("a preset");
+    let on_segment = |annotation: &Annotation| {
+        let errors = weighed(&annotation.errors, weights).into_iter();
+        errors.map(|error| on_version(error, &annotation.segment, segment)).collect::<Vec<_>>()
     };
-    records.into_iter().map(mean).collect()
+    let (mut errors, mut sum, mut n_raters) = (Vec::new(), 0.0, 0);
+    for rater in by_rater(annotations) {
+        let found: Vec<ErrorSpan> = rater.into_iter().flat_map(on_segment).collect();
+        sum += weights.score(&found);
+        n_raters += 1;
+        errors.extend(found);
+    }
+    let score = Some(sum / f64::from(n_raters) + 0.0);
+    Record { score, raw: score, errors, ..blank(segment) }
 }
 
-fn weighed(errors: &[ErrorSpan], weights: &Weights) -> (Vec<ErrorSpan>, f64) {
-    let mut errors = errors.to_vec();
-    weights.weigh(&mut errors);
-    let score = weights.score(&errors);
-    (errors, score)
+/// The errors with their weights; one that the file gives stays.
+fn weighed(errors: &[ErrorSpan], weights: &Weights) -> Vec<ErrorSpan> {
+    let weigh = |error: &ErrorSpan| {
+        let weight =
+            if error.weight == 0.0 { weights.penalty(error.severity, &error.category) } else { error.weight };
+        ErrorSpan { weight, ..error.clone() }
+    };
+    errors.iter().map(weigh).collect()
 }
 
-fn blank(annotation: &Annotation) -> Record {
-    let segment = &annotation.segment;
+fn on_version(error: ErrorSpan, from: &Segment, to: &Segment) -> ErrorSpan {
+    match error.side {
+        Side::Source => error.in_version(&from.source, &to.source),
+        Side::Target => error.in_version(&from.hypothesis, &to.hypothesis),
+    }
+}
+
+fn blank(segment: &Segment) -> Record {
     Record {
         system: segment.system.clone(),
         doc: segment.doc.clone(),

@@ -58,7 +58,7 @@ pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> 
     if summary.method().is_some_and(|method| method.name == "rubric-mqm") {
         parts.push(categories(&summary.systems, look));
     }
-    parts.push(paint(&summary.signature, "\x1b[2m", look) + "\n");
+    parts.push(paint(&plain(&summary.signature), "\x1b[2m", look) + "\n");
     parts.push(missing(summary, look));
     // Last, where it is still to be seen when all has been printed.
     parts.push(
@@ -254,7 +254,7 @@ fn rounds(summary: &Summary, look: Look) -> String {
     let mut rows = vec![header];
     for (stage, rounds) in stages {
         let counts = (1..=*last).map(|round| rounds.get(&round).map_or("-".into(), ToString::to_string));
-        rows.push(std::iter::once(stage.clone()).chain(counts).collect());
+        rows.push(std::iter::once(plain(stage).into_owned()).chain(counts).collect());
     }
     aligned(&rows, look)
 }
@@ -271,7 +271,7 @@ fn outcomes(cost: &Cost) -> String {
         let unusable = unusable.into_iter().map(|(_, n)| format!("{n} unusable, asked again"));
         let _ = writeln!(out, "{stage}: {}", used.chain(unusable).collect::<Vec<_>>().join(", "));
     }
-    out
+    plain(&out).into_owned()
 }
 
 /// Units without a verdict by status, each with the reason of the first.
@@ -326,7 +326,7 @@ fn categories(systems: &[SystemSummary], look: Look) -> String {
             .iter()
             .map(|s| of(s, name))
             .map(|sum| format!("{} ({})", (sum.penalty * 100.0).round() / 100.0, sum.errors));
-        rows.push(std::iter::once(shown).chain(cells).collect());
+        rows.push(std::iter::once(plain(&shown).into_owned()).chain(cells).collect());
     }
     aligned(&rows, look)
 }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tribunal::{cli, mqm::raters, report, run, segment::lang::parse_pair};
 
+mod readers;
+
 /// What a command prints; or its error.
 fn tribunal(root: &Path, args: &[&str]) -> Result<String, String> {
     let argv = std::iter::once("tribunal").chain(args.iter().copied()).map(String::from);
@@ -138,7 +140,8 @@ fn parquet_holds_numbers_nulls_and_lists() {
     let root = tempfile::tempdir().unwrap();
     let (run, out) = (folder(root.path()), root.path().join("verdicts.parquet"));
     let records = run::verdicts(&run).unwrap();
-    let job = report::export::Job { records: &records, name: "x", reference: "src", test_sets: &[] };
+    let origin = report::export::Origin { signature: Some("method:fsp"), ..Default::default() };
+    let job = report::export::Job { records: &records, name: "x", reference: "src", test_sets: &[], origin };
     let export = report::export::export(report::export::Format::Parquet, &job).unwrap();
     std::fs::write(&out, &export.files[0].1).unwrap();
     let reader = SerializedFileReader::new(std::fs::File::open(&out).unwrap()).unwrap();
@@ -256,6 +259,7 @@ fn score_files_for_the_metrics_task() {
     out/scores/en-de/tribunal-fsp-qwen2_5-7b-src.seg.score
     out/scores/en-de/tribunal-fsp-qwen2_5-7b-src.sys.score
     out/scores/en-de/tribunal-fsp-qwen2_5-7b-src.domain.score
+    out/scores/en-de/tribunal-fsp-qwen2_5-7b-src.signature
     ");
     let read = |level: &str| {
         let name = format!("en-de/tribunal-fsp-qwen2_5-7b-src.{level}.score");
@@ -315,6 +319,19 @@ fn score_files_hold_no_other_lines_than_their_own() {
     for name in ["a\tb", "a\n9", "a\rb"] {
         let error = export(&[verdict(name, 0, ["One.", "Eins."], &[])]).unwrap_err();
         assert!(error.contains("contains a tab, a line break") && !error.contains(name), "{error}");
+    }
+    // A reader cuts lines at any white space; two names must not become one.
+    export(&[verdict("GPT\u{a0}4 o", 0, ["One.", "Eins."], &[])]).unwrap();
+    let scores = std::fs::read_to_string(dir.path().join("out/en-de/x-src.seg.score")).unwrap();
+    assert_eq!(scores, "GPT_4_o\t0\n");
+    let both = ["a b", "a_b"].map(|name| verdict(name, 0, ["One.", "Eins."], &[]));
+    let error = export(&both).unwrap_err();
+    assert!(error.contains("the systems \"a b\" and \"a_b\" would both be written as \"a_b\""), "{error}");
+    for wrong in ["ref-A", "a b", "../x"] {
+        let path = dir.path().join("verdicts.jsonl").display().to_string();
+        let args = ["export", &path, "--as", "mtme", "--name", "x", "--reference", wrong, "--out", "out"];
+        let error = tribunal(dir.path(), &args).unwrap_err();
+        assert!(error.contains("cannot be the name of a reference"), "{error}");
     }
     for seg in [1_000_000_000_000_000, usize::MAX] {
         let error = export(&[verdict("a", seg, ["One.", "Eins."], &[])]).unwrap_err();

@@ -7,6 +7,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+mod descriptor;
 pub mod packed;
 mod stamp;
 pub mod text;
@@ -36,8 +37,9 @@ const GATHERED: &str = ".new";
 /// What takes a file's bytes.
 pub type Fill<'a> = &'a mut dyn Write;
 
-/// Writes a result where the user wants it. What is no plain file (a pipe, a terminal, `/dev/stdout`) is written to; a
-/// link is followed; a plain file is replaced as [`replace`] does, or made.
+/// Writes a result where the user wants it. What is no plain file (a pipe, a terminal) is written to; of what the process
+/// has open (`/dev/stdout`, `/dev/fd/3`) the descriptor is used; a link is followed; a plain file is replaced as
+/// [`replace`] does, or made.
 ///
 /// # Errors
 /// A place that cannot be written to, a folder, or a link to nothing; what `fill` returns. A plain file is then as it was.
@@ -46,21 +48,24 @@ pub fn write(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> Resu
     match place(path).map_err(&wrong)? {
         Place::Plain(place) => put(&place, fill).map_err(wrong),
         Place::Stream => {
-            let written = || {
-                // Never cut off: what a shell has redirected there before stays.
-                let mut stream = BufWriter::new(File::options().append(true).open(path)?);
-                fill(&mut stream)?;
-                stream.flush()
-            };
-            written().map_err(wrong)
+            // Never cut off: what a shell has redirected there before stays.
+            stream(File::options().append(true).open(path), fill).map_err(wrong)
         }
+        // What has been written there stays before these bytes, and what comes later after them.
+        Place::Open(number) => stream(descriptor::duplicate(number), fill).map_err(wrong),
     }
+}
+
+fn stream(opened: io::Result<File>, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> io::Result<()> {
+    let mut stream = BufWriter::new(opened?);
+    fill(&mut stream)?;
+    stream.flush()
 }
 
 /// Whether [`write`] hands its bytes on, so that nothing else should be printed among them.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
-    matches!(place(path), Ok(Place::Stream))
+    matches!(place(path), Ok(Place::Stream | Place::Open(_)))
 }
 
 /// Replaces a file of a folder that is the program's own: whatever happens, what is there is either the old content or
@@ -231,10 +236,15 @@ enum Place {
     /// A plain file, or where one can be made.
     Plain(PathBuf),
     Stream,
+    /// What the process has open, by its number.
+    Open(i32),
 }
 
 fn place(path: &Path) -> io::Result<Place> {
-    if is_descriptor(path) {
+    if let Some(number) = descriptor::number(path) {
+        return Ok(Place::Open(number));
+    }
+    if is_of_a_process(path) {
         return Ok(Place::Stream);
     }
     match fs::metadata(path) {
@@ -249,14 +259,10 @@ fn place(path: &Path) -> io::Result<Place> {
     }
 }
 
-/// Whether a path is a name of what a process has open already: to replace what it leads to would cut that off.
-fn is_descriptor(path: &Path) -> bool {
+/// Whether a path is a name of what another process has open: to replace what it leads to would cut that off.
+fn is_of_a_process(path: &Path) -> bool {
     let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
-    match parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>()[..] {
-        ["/", "dev", name] => ["stdin", "stdout", "stderr"].contains(&name),
-        ["/", "dev", "fd", _] | ["/", "proc", _, "fd", _] => true,
-        _ => false,
-    }
+    matches!(parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>()[..], ["/", "proc", _, "fd", _])
 }
 
 /// Gathers a file's bytes beside its place, then puts it there.

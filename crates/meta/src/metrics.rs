@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::Error;
 use super::lexical::baseline::Baseline;
-use super::scores::Scores;
+use super::scores::{Scores, is_metricx};
 use super::selection::{Brought, Selection};
 use super::standards::Rules;
 use super::testset::{MetricName, TestSet};
@@ -34,7 +34,8 @@ pub fn brought_scores(testset: &TestSet, brought: &[Brought]) -> Result<Vec<Scor
             None => testset.scores_at(&one.name, &one.pattern)?,
         };
         check_systems(testset, &scores)?;
-        metrics.push(if one.negate { scores.negated() } else { scores });
+        // The scores of a `MetricX` file are negated when they are read.
+        metrics.push(if one.negate && !is_metricx(path) { scores.negated() } else { scores });
     }
     Ok(metrics)
 }

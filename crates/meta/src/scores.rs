@@ -2,6 +2,7 @@
 //! cannot be read is an error with its number; nothing is skipped and nothing is repaired.
 
 use std::collections::BTreeMap;
+use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -202,6 +203,17 @@ struct JsonScore {
     status: Option<String>,
     src_lang: Option<String>,
     tgt_lang: Option<String>,
+    /// `MetricX`'s score: errors, 0 to 25, lower is better.
+    prediction: Option<f64>,
+    system_id: Option<String>,
+}
+
+impl JsonScore {
+    /// A line in the names of `MetricX` in ours, higher for the better.
+    fn of_metricx(self) -> Self {
+        let score = self.score.or_else(|| self.prediction.map(|errors| 0.0 - errors));
+        Self { system: self.system.or_else(|| self.system_id.clone()), score, ..self }
+    }
 }
 
 /// What a line says of its segment.
@@ -298,6 +310,7 @@ fn read_jsonl(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Er
     for (number, line) in lines(text) {
         let row: JsonScore =
             serde_json::from_str(line).map_err(|error| line_error(path, number, error.to_string()))?;
+        let row = row.of_metricx();
         if !same_pair(&row, lp) {
             continue;
         }
@@ -327,6 +340,16 @@ fn read_jsonl(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Er
         (true, _) => ScoreFile::Named(rows.from(0)),
         (false, _) => ScoreFile::Column(rows.from(0).remove("").unwrap_or_default()),
     })
+}
+
+/// Whether a file is JSONL of `MetricX`, whose `prediction` is read as its negative: there lower is better.
+#[must_use]
+pub fn is_metricx(path: &Path) -> bool {
+    let Ok(file) = std::fs::File::open(path) else { return false };
+    let mut lines = std::io::BufReader::new(file).lines().map_while(Result::ok);
+    let first = lines.find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let row = serde_json::from_str::<JsonScore>(first.trim_start_matches('\u{feff}'));
+    row.is_ok_and(|row| row.score.is_none() && row.prediction.is_some())
 }
 
 fn document_score() -> String {
@@ -375,6 +398,25 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn predictions_of_metricx_are_higher_for_the_better() {
+        check(
+            "{\"source\":\"a\",\"hypothesis\":\"b\",\"system_id\":\"A\",\"prediction\":1.5}\n\
+             {\"system_id\":\"A\",\"prediction\":0.0}\n",
+            Ok(ScoreFile::Named([("A".to_owned(), vec![Some(-1.5), Some(0.0)])].into())),
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let is_its = |text: &str| {
+            let path = dir.path().join("x.jsonl");
+            std::fs::write(&path, text).unwrap();
+            is_metricx(&path)
+        };
+        assert!(is_its("\n{\"prediction\": 3}\n"));
+        assert!(
+            !is_its("{\"prediction\": 3, \"score\": 1}\n") && !is_its("{\"score\": 1}\n") && !is_its("A 1\n")
+        );
+    }
 
     fn check(text: &str, expected: Result<ScoreFile, &str>) {
         let dir = tempfile::tempdir().unwrap();

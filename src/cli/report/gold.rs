@@ -90,7 +90,7 @@ fn span(error: &Marked, record: &Record) -> Result<ErrorSpan> {
         format!("an error in {} of `{}`", numbered(record.seg.unwrap_or_default()), record.system)
     })?;
     let marked: String = text.chars().skip(*start).take(end.saturating_sub(*start)).collect();
-    let place = Some((*start, *end)).filter(|_| end > start);
+    let place = Some((*start, *end)).filter(|_| start < end && *end <= text.chars().count());
     let weight = score.unwrap_or_default().abs();
     Ok(ErrorSpan {
         side,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::{
     args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
     keep::KeepArgs,
-    output::Format,
+    output::{Cells, Format},
 };
 use crate::run::{CallRetention, Shard, Show};
 
@@ -67,4 +67,6 @@ pub struct RunArgs {
     /// How results are printed: text, json, tsv or csv
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
+    #[command(flatten)]
+    pub cells: Cells,
 }

@@ -10,7 +10,7 @@ use crate::{
     card::{self, Card},
     cli::{
         fits::{self, Room},
-        output::{Format, Printed},
+        output::{Cells, Format, Printed},
         panel::{LoadedModels, ModelLoader},
         prepare::{self, Begun, Prepared, Run},
         score::Args,
@@ -65,7 +65,7 @@ pub fn run(prepared: &Prepared<'_>, begun: &Begun, load: ModelLoader, out: &mut 
             _ => return Err(error),
         },
     };
-    planned.print(args.run.format, out)
+    planned.print(args.run.format, args.run.cells, out)
 }
 
 /// Counted with the models themselves, and tried out on a few groups.
@@ -151,7 +151,7 @@ fn weights(card: &Card) -> Option<(String, String)> {
 }
 
 impl Planned {
-    fn print(&self, format: Format, out: &mut dyn Write) -> Result<()> {
+    fn print(&self, format: Format, cells: Cells, out: &mut dyn Write) -> Result<()> {
         let mut amounts = self.plan.amounts(self.trial.expected).into_iter();
         let mut table = Table::new();
         amounts.next().into_iter().for_each(|head| table.head(head));
@@ -160,7 +160,7 @@ impl Planned {
             writeln!(out, "{:#}", self.json())?;
             return Ok(());
         }
-        if Printed::from(format).rows(&table, out)? {
+        if Printed::new(format, cells).rows(&table, out)? {
             return Ok(());
         }
         let width = wrap::stdout_columns();

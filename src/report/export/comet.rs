@@ -11,9 +11,10 @@ use crate::{
 };
 
 /// `{SYSTEM: [{src, mt, ref, COMET, errors: [{text, start, end, severity, confidence}]}]}`; `COMET` is the verdict's
-/// score (higher is better, on the method's scale), null where there is none; `errors` holds spans of the translation.
+/// score (higher is better, on the method's scale), null where there is none; `errors` holds spans of the translation, with
+/// half-open offsets in code points; `signature`, which COMET does not write, is that of the run.
 #[must_use]
-pub fn json(records: &[Record], segments: &[Segment]) -> Value {
+pub fn json(records: &[Record], segments: &[Segment], signature: Option<&str>) -> Value {
     let references: BTreeMap<UnitKey, &str> =
         segments.iter().filter_map(|s| Some((UnitKey::of_segment(s), s.reference.as_deref()?))).collect();
     let mut systems: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -30,6 +31,9 @@ pub fn json(records: &[Record], segments: &[Segment]) -> Value {
                         "confidence": e.confidence })
             })
             .collect();
+        if let Some(signature) = signature {
+            entry["signature"] = json!(signature);
+        }
         systems.entry(record.system.clone()).or_default().push(entry);
     }
     json!(systems)

@@ -1,22 +1,28 @@
 //! WMT's MQM TSV, and Marot's: a row for each error with its span between `<v>` and `</v>`, a `No-error` row for a
 //! clean segment. Segments without a verdict are left out: an empty row would say that they are clean.
 //!
-//! Source: google/wmt-mqm-human-evaluation, `README.md`.
+//! Fields are written as they are, without quotes and whatever a spreadsheet would make of them: Marot and WMT's scripts
+//! split lines at tabs.
+//!
+//! Source: google/wmt-mqm-human-evaluation, `README.md`; google-research/marot, `README.md`: a tenth column of metadata,
+//! whose `evaluation` stands in the first row alone; mt-metrics-eval, `converters/score_mqm.py`: columns by name.
 
 use std::{collections::BTreeMap, io::Write};
 
 use serde_json::{Value, json};
 
-use super::{Error, Rows, counted, put};
+use super::{Error, Rows, counted, names::Names, put};
 use crate::{
-    mqm::{ErrorSpan, Side},
+    mqm::{ErrorSpan, Severity, Side},
     run::Record,
 };
 
-/// How many columns a row has.
+/// How the columns are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Columns {
+    /// WMT's nine; the signature of a run needs a tenth.
     Nine,
+    /// Marot's ten.
     Ten,
 }
 
@@ -29,47 +35,83 @@ const MARKS: [&str; 2] = ["<v>", "</v>"];
 pub struct Tsv {
     rater: String,
     columns: Columns,
+    signature: Option<String>,
     is_begun: bool,
-    /// How many segments of each system's documents have come.
-    in_doc: BTreeMap<(String, String), usize>,
+    has_rows: bool,
+    systems: Names,
+    docs: Names,
+    /// Of each system's documents, the segment that came last and how many there were.
+    in_doc: BTreeMap<(String, String), (usize, usize)>,
     missing: usize,
     unmarked: usize,
+    critical: usize,
 }
 
 impl Tsv {
-    pub fn new(rater: &str, columns: Columns) -> Self {
-        let (rater, in_doc) = (rater.to_owned(), BTreeMap::new());
-        Self { rater, columns, is_begun: false, in_doc, missing: 0, unmarked: 0 }
+    pub fn new(rater: &str, columns: Columns, signature: Option<&str>) -> Self {
+        Self {
+            rater: rater.to_owned(),
+            columns,
+            signature: signature.map(str::to_owned),
+            is_begun: false,
+            has_rows: false,
+            systems: Names::new("system", name),
+            docs: Names::new("document", name),
+            in_doc: BTreeMap::new(),
+            missing: 0,
+            unmarked: 0,
+            critical: 0,
+        }
+    }
+
+    fn has_metadata(&self) -> bool {
+        self.columns == Columns::Ten || self.signature.is_some()
     }
 
     fn begin(&mut self, out: &mut dyn Write) -> Result<(), Error> {
         if std::mem::replace(&mut self.is_begun, true) {
             return Ok(());
         }
-        let header = match self.columns {
-            Columns::Nine => "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n",
-            Columns::Ten => {
-                "system\tdoc\tdocSegId\tglobalSegId\trater\tsource\ttarget\tcategory\tseverity\tmetadata\n"
-            }
+        let ids = match self.columns {
+            Columns::Nine => "doc_id\tseg_id",
+            Columns::Ten => "docSegId\tglobalSegId",
         };
+        let metadata = if self.has_metadata() { "\tmetadata" } else { "" };
+        let header = format!("system\tdoc\t{ids}\trater\tsource\ttarget\tcategory\tseverity{metadata}\n");
         put(TSV, out, header.as_bytes())
     }
 
-    /// The place of a segment in its document, from 1.
-    fn place(&mut self, record: &Record) -> usize {
-        let place = self.in_doc.entry((record.system.clone(), record.doc.clone())).or_default();
-        *place += 1;
+    /// The place of a segment in its document, from 1; the versions of one translation have one place.
+    fn place(&mut self, record: &Record, seg: usize) -> usize {
+        let (last, place) = self.in_doc.entry((record.system.clone(), record.doc.clone())).or_default();
+        if *place == 0 || *last != seg {
+            (*last, *place) = (seg, *place + 1);
+        }
         *place
     }
 
-    /// What Marot keeps of an error beside its columns; the score stands in the first row.
-    fn metadata(&self, record: &Record, idx: usize, error: Option<&ErrorSpan>) -> Value {
-        let score = || json!({ "segment": { "metrics": { &self.rater: record.score } } });
-        let mut metadata = if idx == 0 { score() } else { json!({}) };
-        if let Some(note) = error.and_then(|error| error.explanation.as_deref()) {
-            metadata["note"] = json!(note);
+    /// What stands beside the columns: in Marot's the score, in the segment's first row, and the note on an error; the
+    /// run's signature in the file's first row.
+    fn metadata(&mut self, record: &Record, idx: usize, error: Option<&ErrorSpan>) -> Value {
+        let mut metadata = json!({});
+        if self.columns == Columns::Ten {
+            if idx == 0 {
+                metadata["segment"] = json!({ "metrics": { &self.rater: record.score } });
+            }
+            if let Some(note) = error.and_then(|error| error.explanation.as_deref()) {
+                metadata["note"] = json!(note);
+            }
+        }
+        let is_first = !std::mem::replace(&mut self.has_rows, true);
+        if let Some(signature) = self.signature.as_ref().filter(|_| is_first) {
+            metadata["evaluation"] = json!({ "signature": signature });
         }
         metadata
+    }
+
+    fn count(&mut self, error: Option<&ErrorSpan>) {
+        self.unmarked += usize::from(error.is_some_and(|error| marked(error).is_none()));
+        self.critical += usize::from(error.is_some_and(|error| error.severity == Severity::Critical));
     }
 }
 
@@ -78,19 +120,20 @@ impl Rows for Tsv {
         self.begin(out)?;
         let Record { system, doc, .. } = record;
         let seg = record.seg.ok_or_else(|| Error::Document { system: system.clone(), doc: doc.clone() })?;
-        let place = self.place(record);
+        let place = self.place(record, seg);
         if record.score.is_none() {
             self.missing += 1;
             return Ok(());
         }
         no_marks(record, seg)?;
-        let start = [plain(system), plain(doc), place.to_string(), (seg + 1).to_string(), plain(&self.rater)];
+        let names = [self.systems.written(system)?, self.docs.written(doc)?];
+        let ids = [place.to_string(), (seg + 1).to_string(), plain(&self.rater)];
         for (idx, error) in errors(record).into_iter().enumerate() {
-            self.unmarked += usize::from(error.is_some_and(|error| error.start.is_none()));
-            let mut fields = start.to_vec();
+            self.count(error);
+            let mut fields = [&names[..], &ids].concat();
             fields.extend(texts(record, error));
             fields.extend(labels(error));
-            if self.columns == Columns::Ten {
+            if self.has_metadata() {
                 fields.push(self.metadata(record, idx, error).to_string());
             }
             put(TSV, out, (fields.join("\t") + "\n").as_bytes())?;
@@ -100,7 +143,8 @@ impl Rows for Tsv {
 
     fn finish(mut self: Box<Self>, out: &mut dyn Write) -> Result<Vec<String>, Error> {
         self.begin(out)?;
-        let mut notes = Vec::new();
+        let why = "a field has no tabs and line ends in it and no white space around it";
+        let mut notes = [self.systems.notes(why), self.docs.notes(why)].concat();
         if self.missing > 0 {
             let segments = counted(self.missing, "segment");
             notes.push(format!("{segments} without a verdict: no row stands for them"));
@@ -108,6 +152,13 @@ impl Rows for Tsv {
         if self.unmarked > 0 {
             let errors = counted(self.unmarked, "error");
             notes.push(format!("{errors} named no place in the text: their rows mark none"));
+        }
+        if self.critical > 0 && self.columns == Columns::Nine {
+            let errors = counted(self.critical, "critical error");
+            notes.push(format!(
+                "{errors}: mt-metrics-eval's `score_mqm.py` counts severities that its `--weights` names, by default major, minor \
+                 and neutral"
+            ));
         }
         Ok(notes)
     }
@@ -126,19 +177,20 @@ fn no_marks(record: &Record, seg: usize) -> Result<(), Error> {
     }
 }
 
+/// Where an error is marked; `None` for one without a place, or with an empty one.
+fn marked(error: &ErrorSpan) -> Option<(usize, usize)> {
+    error.start.zip(error.end).filter(|(start, end)| start < end)
+}
+
 /// Source and translation, one of them with the error marked.
 fn texts(record: &Record, error: Option<&ErrorSpan>) -> [String; 2] {
     let [mut source, mut target] = [plain(&record.source), plain(&record.hypothesis)];
-    if let Some((error, (start, end))) = error.and_then(|e| Some((e, e.start.zip(e.end)?))) {
+    if let Some((error, (start, end))) = error.and_then(|error| Some((error, marked(error)?))) {
         let text = if error.side == Side::Source { &mut source } else { &mut target };
-        let chars: Vec<char> = text.chars().collect();
-        let part = |from: usize, to: usize| chars[from.min(chars.len())..to.min(chars.len())].iter();
-        let end = end.max(start);
-        *text = (part(0, start).chain(MARKS[0].chars().collect::<Vec<_>>().iter()))
-            .chain(part(start, end))
-            .chain(MARKS[1].chars().collect::<Vec<_>>().iter())
-            .chain(part(end, chars.len()))
-            .collect();
+        let byte = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+        let (before, rest) = text.split_at(byte(start));
+        let (inside, after) = rest.split_at(byte(end) - before.len());
+        *text = [before, MARKS[0], inside, MARKS[1], after].concat();
     }
     [source, target]
 }
@@ -158,6 +210,11 @@ fn labels(error: Option<&ErrorSpan>) -> [String; 2] {
 fn capitalised(word: &str) -> String {
     let mut chars = word.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// A name as a field, whose readers drop white space around it.
+fn name(name: &str) -> String {
+    plain(name).trim().to_owned()
 }
 
 /// A text as a field: each tab and line end becomes a space, so that offsets stay.

@@ -26,16 +26,17 @@ const GROUP: usize = 10_000;
 pub struct Parquet {
     columns: Vec<Column>,
     rows: Vec<Record>,
+    signature: Option<String>,
     writer: SerializedFileWriter<Vec<u8>>,
 }
 
 impl Parquet {
-    pub fn new() -> Result<Self, Error> {
+    pub fn new(signature: Option<&str>) -> Result<Self, Error> {
         let columns = columns();
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
         let schema = schema(&columns).map_err(failed)?;
         let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties)).map_err(failed)?;
-        Ok(Self { columns, rows: Vec::new(), writer })
+        Ok(Self { columns, rows: Vec::new(), signature: signature.map(str::to_owned), writer })
     }
 
     fn write_group(&mut self) -> Result<(), ParquetError> {
@@ -44,7 +45,7 @@ impl Parquet {
         }
         let mut group = self.writer.next_row_group()?;
         for column in &self.columns {
-            column.write(&mut group, &self.rows)?;
+            column.write(&mut group, &self.rows, self.signature.as_deref())?;
         }
         group.close()?;
         self.rows.clear();
@@ -76,6 +77,8 @@ struct Column(&'static str, Values);
 
 /// The values of a column, taken from a verdict or from each of its errors.
 enum Values {
+    /// The run's signature, in every row.
+    Signature,
     Text(fn(&Record) -> Option<&str>),
     Whole(fn(&Record) -> Option<i64>),
     Number(fn(&Record) -> Option<f64>),
@@ -87,7 +90,7 @@ enum Values {
 
 /// The order is that of the schema.
 fn columns() -> Vec<Column> {
-    use Values::{ErrorNumber, ErrorText, ErrorTruth, ErrorWhole, Number, Text, Whole};
+    use Values::{ErrorNumber, ErrorText, ErrorTruth, ErrorWhole, Number, Signature, Text, Whole};
     vec![
         Column("system", Text(|r| Some(&r.system))),
         Column("doc", Text(|r| Some(&r.doc))),
@@ -105,6 +108,7 @@ fn columns() -> Vec<Column> {
         Column("status", Text(|r| Some(r.status.name()))),
         Column("reason", Text(|r| r.reason.as_deref())),
         Column("n_errors", Whole(|r| Some(r.errors.len() as i64))),
+        Column("signature", Signature),
         Column("span", ErrorText(|e| Some(&e.span))),
         Column("side", ErrorText(|e| Some(if e.side == Side::Source { "source" } else { "target" }))),
         Column("start", ErrorWhole(|e| e.start.map(|start| start as i64))),
@@ -123,7 +127,7 @@ fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
     let (mut flat, mut of_errors) = (Vec::new(), Vec::new());
     for Column(name, values) in columns {
         let physical = match values {
-            Values::Text(_) | Values::ErrorText(_) => Physical::BYTE_ARRAY,
+            Values::Signature | Values::Text(_) | Values::ErrorText(_) => Physical::BYTE_ARRAY,
             Values::Whole(_) | Values::ErrorWhole(_) => Physical::INT64,
             Values::Number(_) | Values::ErrorNumber(_) => Physical::DOUBLE,
             Values::ErrorTruth(_) => Physical::BOOLEAN,
@@ -132,7 +136,8 @@ fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
         let leaf = Type::primitive_type_builder(name, physical)
             .with_repetition(Repetition::OPTIONAL)
             .with_logical_type(text);
-        let is_of_errors = !matches!(values, Values::Text(_) | Values::Whole(_) | Values::Number(_));
+        let is_of_errors =
+            !matches!(values, Values::Signature | Values::Text(_) | Values::Whole(_) | Values::Number(_));
         if is_of_errors { &mut of_errors } else { &mut flat }.push(Arc::new(leaf.build()?));
     }
     let element = Type::group_type_builder("element").with_repetition(Repetition::REQUIRED);
@@ -183,9 +188,11 @@ impl Column {
         &self,
         group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
         rows: &[Record],
+        signature: Option<&str>,
     ) -> Result<(), ParquetError> {
         let bytes = |text: &str| ByteArray::from(text);
         match self.1 {
+            Values::Signature => put::<ByteArrayType>(group, &Levels::flat(rows, |_| signature.map(bytes))),
             Values::Text(of) => put::<ByteArrayType>(group, &Levels::flat(rows, |r| of(r).map(bytes))),
             Values::Whole(of) => put::<Int64Type>(group, &Levels::flat(rows, of)),
             Values::Number(of) => put::<DoubleType>(group, &Levels::flat(rows, of)),

@@ -1,7 +1,8 @@
 //! Ratings with error spans, as mt-metrics-eval reads them on their own: one JSON object for each verdict.
 //!
 //! Source: mt-metrics-eval, `standalone_ratings.py` (`Rating`) and `ratings.py` (`Error`): offsets are half-open and in
-//! code points, a segment's id counts from 0, a higher `score` is worse.
+//! code points, a segment's id counts from 0, a higher `score` is worse. Fields that it does not know, such as `signature`,
+//! are ignored.
 
 use std::io::Write;
 
@@ -16,13 +17,14 @@ use crate::{
 /// Lines of ratings by one rater.
 pub struct Ratings {
     rater: String,
+    signature: Option<String>,
     missing: usize,
     unplaced: usize,
 }
 
 impl Ratings {
-    pub fn new(rater: &str) -> Self {
-        Self { rater: rater.to_owned(), missing: 0, unplaced: 0 }
+    pub fn new(rater: &str, signature: Option<&str>) -> Self {
+        Self { rater: rater.to_owned(), signature: signature.map(str::to_owned), missing: 0, unplaced: 0 }
     }
 }
 
@@ -33,7 +35,11 @@ impl Rows for Ratings {
             return Ok(());
         }
         self.unplaced += record.errors.iter().filter(|error| error.start.is_none()).count();
-        put("ratings", out, format!("{}\n", rating(record, &self.rater)).as_bytes())
+        let mut rating = rating(record, &self.rater);
+        if let Some(signature) = &self.signature {
+            rating["signature"] = json!(signature);
+        }
+        put("ratings", out, format!("{rating}\n").as_bytes())
     }
 
     fn finish(self: Box<Self>, _: &mut dyn Write) -> Result<Vec<String>, Error> {

@@ -2,12 +2,18 @@
 
 use std::io::Write;
 
-use super::{Error, Rows, put};
-use crate::run::Record;
+use super::{Error, Origin, Rows, counted, put};
+use crate::{
+    report::{
+        cells::{Formulas, is_formula},
+        plain, plain_json,
+    },
+    run::Record,
+};
 
 /// The columns, which Parquet has too.
 /// `segment` counts from 1; `seg` is the id, as in `verdicts.jsonl`.
-pub const HEADER: [&str; 17] = [
+pub const HEADER: [&str; 18] = [
     "system",
     "doc",
     "segment",
@@ -25,21 +31,34 @@ pub const HEADER: [&str; 17] = [
     "reason",
     "n_errors",
     "errors",
+    "signature",
 ];
 
-/// All verdicts. Missing values are empty.
-pub fn csv(records: &[Record]) -> Result<Vec<u8>, Error> {
-    let rows = records.iter().map(row);
-    write(&std::iter::once(header()).chain(rows).collect::<Vec<_>>())
+/// All verdicts, with control characters shown. Missing values are empty.
+pub fn csv(records: &[Record], origin: Origin<'_>) -> Result<Vec<u8>, Error> {
+    let shown = |(at, cell): (usize, &String)| match HEADER[at] {
+        "errors" => plain_json(cell).into_owned(),
+        _ => plain(cell).into_owned(),
+    };
+    let cells = |record| row(record, origin.signature).iter().enumerate().map(shown).collect();
+    let rows = records.iter().map(|record| origin.formulas.row(cells(record)));
+    write(&std::iter::once(Ok(header())).chain(rows).collect::<Result<Vec<_>, _>>()?)
 }
 
-/// The same, verdict by verdict.
-#[derive(Default)]
+/// The verdicts as they are, one by one.
 pub struct Csv {
     is_begun: bool,
+    signature: Option<String>,
+    formulas: Formulas,
+    quoted: usize,
 }
 
 impl Csv {
+    pub fn new(origin: Origin<'_>) -> Self {
+        let signature = origin.signature.map(str::to_owned);
+        Self { is_begun: false, signature, formulas: origin.formulas, quoted: 0 }
+    }
+
     fn begin(&mut self, out: &mut dyn Write) -> Result<(), Error> {
         if std::mem::replace(&mut self.is_begun, true) {
             return Ok(());
@@ -51,12 +70,21 @@ impl Csv {
 impl Rows for Csv {
     fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error> {
         self.begin(out)?;
-        put("CSV", out, &write(&[row(record)])?)
+        let row = row(record, self.signature.as_deref());
+        self.quoted += row.iter().filter(|cell| is_formula(cell)).count();
+        put("CSV", out, &write(&[self.formulas.row(row)?])?)
     }
 
     fn finish(mut self: Box<Self>, out: &mut dyn Write) -> Result<Vec<String>, Error> {
         self.begin(out)?;
-        Ok(Vec::new())
+        if self.quoted == 0 || self.formulas == Formulas::Keep {
+            return Ok(Vec::new());
+        }
+        Ok(vec![format!(
+            "an apostrophe stands before {}, which a spreadsheet would run as a formula; hint: `--formulas keep` leaves it \
+             out, for programs",
+            counted(self.quoted, "cell")
+        )])
     }
 }
 
@@ -74,7 +102,7 @@ pub fn write(rows: &[Vec<String>]) -> Result<Vec<u8>, Error> {
     writer.into_inner().map_err(|error| failed(error.to_string()))
 }
 
-fn row(record: &Record) -> Vec<String> {
+fn row(record: &Record, signature: Option<&str>) -> Vec<String> {
     let number = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
     vec![
         record.system.clone(),
@@ -94,5 +122,6 @@ fn row(record: &Record) -> Vec<String> {
         record.reason.clone().unwrap_or_default(),
         record.errors.len().to_string(),
         serde_json::to_string(&record.errors).expect("strings and numbers only"),
+        signature.unwrap_or_default().to_owned(),
     ]
 }

@@ -154,4 +154,25 @@ mod unix {
         assert_eq!(list(dir.path(), 3).unwrap(), ["a", "b", "c"].map(PathBuf::from));
         assert!(list(dir.path(), 2).unwrap_err().to_string().contains("more than 2 files"));
     }
+
+    #[test]
+    fn what_the_process_has_open_is_written_where_it_is() {
+        use std::os::fd::AsRawFd as _;
+
+        let dir = tempfile::tempdir().unwrap();
+        let (log, link) = (dir.path().join("log"), dir.path().join("link"));
+        let mut open = File::create(&log).unwrap();
+        open.write_all(b"before\n").unwrap();
+        let names = [format!("/dev/fd/{}", open.as_raw_fd()), format!("/proc/self/fd/{}", open.as_raw_fd())];
+        for name in &names {
+            text(Path::new(name), "result\n").unwrap();
+            assert!(is_stream(Path::new(name)));
+        }
+        symlink(&names[0], &link).unwrap();
+        text(&link, "over a link\n").unwrap();
+        open.write_all(b"after\n").unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "before\nresult\nresult\nover a link\nafter\n");
+        assert!(link.is_symlink());
+        assert!(text(Path::new("/dev/fd/999999"), "x").is_err());
+    }
 }

@@ -50,6 +50,53 @@ pub fn occurrences(text: &str, span: &str) -> usize {
     if span.is_empty() { 0 } else { text.matches(span).count() }
 }
 
+/// Where a span of one version of a text stands in another: where both agree up to the span's end, or from its start
+/// on. `None` where they differ there, so that the span may mean something else. Unit: Unicode code points, half-open.
+///
+/// ```
+/// use tribunal_core::mqm::locate::carried;
+/// assert_eq!(carried("Die Bank ist zu.", "Die Bank ist offen.", (4, 8)), Some((4, 8)));
+/// assert_eq!(carried("Eine Bank ist zu.", "Die Bank ist zu.", (14, 16)), Some((13, 15)));
+/// assert_eq!(carried("Die Bank ist zu.", "Die Bank ist offen.", (13, 15)), None);
+/// assert_eq!(carried("ab", "ab", (1, 9)), None);
+/// ```
+#[must_use]
+pub fn carried(from: &str, to: &str, (start, end): (usize, usize)) -> Option<(usize, usize)> {
+    let (n_from, n_to) = (from.chars().count(), to.chars().count());
+    if end > n_from || start > end {
+        return None;
+    }
+    if end <= agree(from.chars().zip(to.chars())) {
+        return Some((start, end));
+    }
+    let n_alike = agree(from.chars().rev().zip(to.chars().rev()));
+    (n_from - start <= n_alike).then(|| (n_to - (n_from - start), n_to - (n_from - end)))
+}
+
+/// How many pairs of characters are equal before the first that differs.
+fn agree(pairs: impl Iterator<Item = (char, char)>) -> usize {
+    pairs.take_while(|(a, b)| a == b).count()
+}
+
+impl ErrorSpan {
+    /// The same error on another version of its source. A span of the source that the version does not hold at the
+    /// same place has no offsets there; spans of the translation stay.
+    #[must_use]
+    pub fn in_source(self, from: &str, to: &str) -> Self {
+        if self.side == Side::Source { self.in_version(from, to) } else { self }
+    }
+
+    /// The same error on another version of the text that it is marked in.
+    #[must_use]
+    pub fn in_version(mut self, from: &str, to: &str) -> Self {
+        if from != to {
+            let place = self.start.zip(self.end).and_then(|place| carried(from, to, place));
+            (self.start, self.end) = (place.map(|(start, _)| start), place.map(|(_, end)| end));
+        }
+        self
+    }
+}
+
 /// Marks each error on the side where its span is: a span that is not in the text where its category belongs, but
 /// in the other, is marked there. One that is in neither keeps its side.
 pub fn choose_sides(errors: &mut [ErrorSpan], source: &str, target: &str) {

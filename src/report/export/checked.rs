@@ -1,0 +1,38 @@
+//! What holds of every format with offsets: no error lies outside its text. Files of verdicts may have been edited.
+
+use std::io::Write;
+
+use super::{Error, Rows};
+use crate::{mqm::Side, run::Record};
+
+/// A format of rows whose verdicts are checked first.
+pub struct Checked(pub Box<dyn Rows>);
+
+impl Rows for Checked {
+    fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error> {
+        check(record)?;
+        self.0.add(record, out)
+    }
+
+    fn finish(self: Box<Self>, out: &mut dyn Write) -> Result<Vec<String>, Error> {
+        self.0.finish(out)
+    }
+}
+
+/// Refuses a verdict with an error outside its text.
+///
+/// # Errors
+/// [`Error::Place`].
+pub fn check(record: &Record) -> Result<(), Error> {
+    for error in &record.errors {
+        let Some((start, end)) = error.start.zip(error.end) else { continue };
+        let text = if error.side == Side::Source { &record.source } else { &record.hypothesis };
+        let n = text.chars().count();
+        if start <= end && end <= n {
+            continue;
+        }
+        let (system, doc, seg) = (record.system.clone(), record.doc.clone(), record.seg);
+        return Err(Error::Place { system, doc, seg, start, end, n });
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Names of systems and documents in formats that cannot hold all of them. Changes are reported, and no two names
+//! become one.
+
+use std::collections::BTreeMap;
+
+use super::Error;
+
+/// How many changed names are listed one by one.
+const LISTED: usize = 5;
+
+/// The names of one kind as a format writes them.
+pub struct Names {
+    /// `system`, `document`.
+    what: &'static str,
+    /// A name as the format can hold it.
+    hold: fn(&str) -> String,
+    /// The names by what is written.
+    names: BTreeMap<String, String>,
+}
+
+impl Names {
+    pub fn new(what: &'static str, hold: fn(&str) -> String) -> Self {
+        Self { what, hold, names: BTreeMap::new() }
+    }
+
+    /// What is written for a name.
+    ///
+    /// # Errors
+    /// [`Error::Names`] where another name is written alike.
+    pub fn written(&mut self, name: &str) -> Result<String, Error> {
+        let written = (self.hold)(name);
+        let there = self.names.entry(written.clone()).or_insert_with(|| name.to_owned());
+        if there == name {
+            return Ok(written);
+        }
+        Err(Error::Names { what: self.what, first: there.clone(), second: name.to_owned(), written })
+    }
+
+    /// Which names were changed, and why.
+    pub fn notes(&self, why: &str) -> Vec<String> {
+        let changed: Vec<_> = self.names.iter().filter(|(written, name)| written != name).collect();
+        let mut notes: Vec<String> = changed
+            .iter()
+            .take(LISTED)
+            .map(|(written, name)| format!("the {} {name:?} is written as {written:?}: {why}", self.what))
+            .collect();
+        if changed.len() > LISTED {
+            notes.push(format!(
+                "{} more names of a {} are changed like this",
+                changed.len() - LISTED,
+                self.what
+            ));
+        }
+        notes
+    }
+}
+
+/// A name whose white space is `_`, for formats that cut lines at white space.
+pub fn unspaced(name: &str) -> String {
+    name.chars().map(|c| if c.is_whitespace() { '_' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_names_become_one() {
+        let mut names = Names::new("system", unspaced);
+        assert_eq!(names.written("GPT 4\u{a0}o").unwrap(), "GPT_4_o");
+        assert_eq!(names.written("A").unwrap(), "A");
+        assert_eq!(names.written("GPT 4\u{a0}o").unwrap(), "GPT_4_o");
+        assert_eq!(
+            names.notes("no spaces"),
+            ["the system \"GPT 4\\u{a0}o\" is written as \"GPT_4_o\": no spaces"]
+        );
+        let error = names.written("GPT_4_o").unwrap_err().to_string();
+        assert!(error.contains("would both be written as \"GPT_4_o\""), "{error}");
+    }
+}
