@@ -162,7 +162,15 @@ given "$(job_of alone array)"
 [ "$(given "$(job_of alone array)" | sed 's/[0-9]* //' | tr '\n' ' ')" = "gpus=0 gpus=1 " ] || die "one GPU for each task, both of them used"
 cmp alone/merged/verdicts.jsonl whole/verdicts.jsonl
 # What a task does with two GPUs that are not there is to say so; they are given to it all the same.
-"$program" slurm submit "${score[@]}" --device cuda --tensor-parallel 2 --out two --nodes 1 --gpus-per-node 2 --time 10 --shards 2
+device=cuda
+if ! "$program" --version | grep -q '^features .*cuda'; then
+  # A build that cannot use GPUs is not given any, unless it is told to leave them alone.
+  "$program" slurm submit "${score[@]}" --device cuda --out none --nodes 1 --gpus-per-node 2 --time 10 --print >none.out 2>&1 &&
+    die "GPUs for a build without GPU support"
+  grep 'this binary was built without CUDA' none.out
+  device=cpu
+fi
+"$program" slurm submit "${score[@]}" --device "$device" --tensor-parallel 2 --out two --nodes 1 --gpus-per-node 2 --time 10 --shards 2
 await "$(job_of two merge)"
 scontrol show job "$(job_of two array)_1" --oneliner | tr ' ' '\n' | grep '^TresPerNode=' | grep 'gpu:2$'
 given "$(job_of two array)"

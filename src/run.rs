@@ -30,6 +30,7 @@ pub mod keep;
 pub mod lock;
 pub mod materials;
 pub mod merge;
+pub mod own;
 pub mod plan;
 pub mod progress;
 pub mod record;
@@ -57,6 +58,7 @@ use folder::Folder;
 use groups::{Group, GroupId};
 use grow::{FolderState, RETRY};
 use journal::{Done, Index, Journal, Resume};
+use lock::Lock;
 use units::Units;
 use work::Work;
 
@@ -220,6 +222,7 @@ impl Task<'_> {
         let own = self.signature.clone();
         let signature = if config.retry_missing { own.with(RETRY, "missing") } else { own };
         let folder = Folder::open(&config.out)?;
+        own::discard_unfinished(&folder)?;
         let wanted = RunFile {
             signature: signature.clone(),
             command: config.command.clone(),
@@ -236,8 +239,10 @@ impl Task<'_> {
         let state = FolderState::of(&folder, wanted, self, config)?;
         let how = Resume { keeping: config.calls, drops_missing: state.asks_again };
         let (journal, done) = journal::resume(&folder, share.work(self, config).known(), how)?;
+        let guard = Lock::of_file(&journal.path)?;
         state.write(&folder, self.segments, config.shard, &config.copies)?;
-        Ok(Begun { signature, folder, journal, done })
+        folder.sync()?;
+        Ok(Begun { signature, folder, journal, done, _guard: guard })
     }
 }
 
@@ -278,6 +283,12 @@ pub struct Opened<'a> {
 }
 
 impl Opened<'_> {
+    /// What of the folder is judged again because calls were lost, in words; `None` where nothing is.
+    #[must_use]
+    pub fn lost(&self) -> Option<&str> {
+        self.begun.done.lost.as_deref()
+    }
+
     /// Judges what the folder does not hold yet.
     ///
     /// # Errors
@@ -300,6 +311,7 @@ struct Begun {
     folder: Folder,
     journal: Journal,
     done: Done,
+    _guard: Option<Lock>,
 }
 
 /// Reads the verdicts of a finished run, or of a `verdicts.jsonl` file.
@@ -322,17 +334,17 @@ pub fn verdicts(path: &Path) -> Result<Vec<Record>, Error> {
 pub fn each_verdict(path: &Path, visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
     let file = if path.is_dir() { path.join(finish::VERDICTS) } else { path.into() };
     if path.is_dir() {
-        match files::open(&file) {
+        match files::open_own(&file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 RunFile::read(path)?;
                 return Err(Error::Unfinished(path.into()));
             }
             Err(source) => return Err(Error::Io { action: "read", path: file, source }),
-            Ok(_) => {}
+            Ok(_) => return journal::each_verdict(&file, visit),
         }
     }
-    match journal::each_verdict(&file, visit) {
-        // A file that somebody names may be anything; only in a run folder is it a verdict that was damaged.
+    match journal::each_named(&file, visit) {
+        // A file that the user names may be anything; only in a run folder is it a verdict that was damaged.
         Err(Error::Damaged { path, line: 1, .. }) if !path.with_file_name(description::RUN).exists() => {
             Err(Error::NoVerdicts(path))
         }
@@ -370,6 +382,8 @@ pub enum Error {
     Interrupted(Written),
     #[error("`{path}` line {line} is damaged: {reason}\nhint: {hint}")]
     Damaged { path: PathBuf, line: usize, reason: String, hint: &'static str },
+    #[error("`{path}` is damaged: {reason}\nhint: {hint}")]
+    DamagedFile { path: PathBuf, reason: String, hint: &'static str },
     #[error(
         "`{0}` was removed or replaced while the run was writing to it\nhint: what was judged before that is gone with \
          it; run the same command again, and keep the folder until it is done"

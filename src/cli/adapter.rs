@@ -50,6 +50,12 @@ pub fn find(dir: &Path) -> Result<Found> {
             "`{given}` is not an adapter: it has no `{CONFIG_FILE}`; hint: `--adapter` takes a LoRA folder of PEFT's"
         );
     }
+    for path in [CONFIG_FILE, WEIGHTS_FILE].map(|name| dir.join(name)) {
+        // Before it is hashed: to read a pipe may wait for ever.
+        if let Err(error) = files::open(&path) {
+            bail!("cannot read `{}`: {}", path.display(), files::why(&path, &error));
+        }
+    }
     let identity = Identity::from_files(dir, &[CONFIG_FILE, WEIGHTS_FILE])?;
     let whole = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.into());
     let name = whole.file_name().map_or_else(|| given.clone(), |name| name.to_string_lossy().into_owned());
@@ -156,7 +162,7 @@ pub fn trained_on(dir: &Path) -> Result<Option<TrainedOn>> {
 /// What the training's own record says, value by value.
 fn training(dir: &Path) -> Result<Vec<(String, String)>> {
     let path = dir.join(TRAINING);
-    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(Vec::new()) };
+    let Ok(text) = files::read_to_string(&path) else { return Ok(Vec::new()) };
     let Ok(serde_json::Value::Object(record)) = serde_json::from_str(&text) else {
         bail!(
             "`{}` is not a JSON object; hint: training writes it; the adapter works without it",

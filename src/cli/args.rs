@@ -196,7 +196,7 @@ pub struct EngineArgs {
     #[arg(long, hide = true, conflicts_with = "device", value_name = "0|1", value_parser = gpus)]
     pub gpus: Option<u8>,
     /// Weights that are not quantized: auto, bf16, f16 or f32
-    #[arg(long, hide_possible_values = true, default_value = "auto", value_parser = ["auto", "bf16", "f16", "f32"])]
+    #[arg(long, default_value = "auto", value_parser = dtype)]
     pub dtype: String,
     /// Number format of the activations that meet quantized weights
     #[arg(long, hide = true, default_value = "q8", value_parser = ["q8", "float"])]
@@ -257,6 +257,18 @@ fn device(text: &str) -> Result<String, String> {
     if known { Ok(text.into()) } else { Err("it must be auto, cpu, cuda, cuda:N or cuda:N,M".into()) }
 }
 
+/// A number format of weights, under the names that vLLM and PyTorch have for it too.
+fn dtype(text: &str) -> Result<String, String> {
+    let known = match text {
+        "auto" => "auto",
+        "bf16" | "bfloat16" => "bf16",
+        "f16" | "fp16" | "float16" | "half" => "f16",
+        "f32" | "fp32" | "float32" | "float" => "f32",
+        _ => return Err("it must be auto, bf16, f16 or f32".into()),
+    };
+    Ok(known.into())
+}
+
 /// `ROLE=MODEL`.
 pub(super) fn role(text: &str) -> Result<(Role, String), String> {
     match text.split_once('=') {
@@ -271,7 +283,7 @@ pub(super) fn role(text: &str) -> Result<(Role, String), String> {
 fn gpus(text: &str) -> Result<u8, String> {
     match text.parse() {
         Ok(n @ 0..=1) => Ok(n),
-        _ => Err("it must be 0 (the CPU) or 1 (a GPU); several are `--device cuda:0,1`".into()),
+        _ => Err("it must be 0 (the CPU) or 1 (a GPU); several are `--device cuda:0,1`, under Slurm `--gpus-per-node G`".into()),
     }
 }
 

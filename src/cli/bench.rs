@@ -26,7 +26,7 @@ use crate::{
     },
     engine::{Format, n_threads},
     files,
-    judges::{Programs, registry},
+    judges::{Grouping, Programs, registry},
     llm,
     run::groups::groups,
     segment::{Segment, read::Input},
@@ -306,7 +306,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
         requests::read(file)?
     } else {
         let mut input = input::read(&args.input)?;
-        let selection = input::select(&args.input, &mut input, 0)?;
+        let selection = input::select(&args.input, &mut input, 0, Grouping::Document)?;
         let Input { segments, .. } = input;
         let judge = JudgeArgs {
             method: args.judge.method.clone(),

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use super::{
     args::{EngineArgs, InputArgs, ModelArgs, SamplingArgs},
     input,
-    output::Printed,
+    output::{Printed, spare_runs},
     panel::{LoadedModels, ModelLoader},
     prepare::Begun,
     table::Table,
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     files,
     judges::{
-        Model, Panel, Preset, Role, Settings,
+        Grouping, Model, Panel, Preset, Role, Settings,
         himate::{
             self, HiMate,
             calibration::{self, Calibration, PERCENTILE, Threshold},
@@ -84,9 +84,10 @@ struct Tally {
 /// # Errors
 /// If the input is bad, the model cannot be run, or a language pair yields no confidence at all.
 pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
+    spare_runs(&args.out, None)?;
     begun.writing.keeps("a calibration keeps nothing until it is done; the same command starts it again");
     let mut input = input::read(&args.input)?;
-    let selection = input::select(&args.input, &mut input, args.sampling.seed)?;
+    let selection = input::select(&args.input, &mut input, args.sampling.seed, Grouping::Segment)?;
     let Input { segments, notes } = input;
     let segments = selection.of_segments(segments);
     for note in notes {

@@ -7,30 +7,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-/// What other programs call an option, and what it is here.
-const ELSEWHERE: &[(&str, &str)] = &[
-    ("--target", "translations are `-t FILE...`"),
-    ("--targets", "translations are `-t FILE...`"),
-    ("--tgt", "translations are `-t FILE...`"),
-    ("--mt", "translations are `-t FILE...`"),
-    ("--system", "translations are `-t FILE...`, those of a test set `--systems A,B`"),
-    ("--src", "the source text is `-s FILE`"),
-    ("--ref", "the reference is `-r FILE`"),
-    ("--lang", "the languages are `-l en-de`"),
-    ("--langs", "the languages are `-l en-de`"),
-    ("--language", "the languages are `-l en-de`"),
-    ("--gpu", "a GPU is chosen by `--device cuda`"),
-    ("--output", "the run folder is `--out DIR`"),
-    (
-        "--only-system",
-        "`tribunal score` and `tribunal show` have it; what `tribunal compare` prints is about systems alone",
-    ),
-    ("-o", "the run folder is `--out DIR`"),
-    ("-i", "translations are `-t FILE...`"),
-    ("-s", "`tribunal score -s SOURCE.txt -t TRANSLATION.txt -l en-de` judges translations"),
-    ("--metric", "a method is `--method NAME`; `tribunal methods` lists them"),
-    ("-m", "a model is `--model NAME`, a method `--method NAME`"),
-];
+mod elsewhere;
 
 /// The words of a command line without some options: those with a value, and flags.
 pub fn without<'a>(
@@ -62,7 +39,7 @@ pub fn numbers(command: Command) -> Command {
     command.mut_subcommands(numbers)
 }
 
-/// The same error with a tip, where an argument is one that another program would take.
+/// The same error, in other words where an argument is one that another program or another command would take.
 pub fn with_tip(mut error: Error) -> Error {
     if error.kind() == ErrorKind::MissingRequiredArgument && error.to_string().contains("--out <FILE.html>") {
         let tip = StyledStr::from(
@@ -70,19 +47,24 @@ pub fn with_tip(mut error: Error) -> Error {
         );
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
-    if error.kind() != ErrorKind::UnknownArgument || error.get(ContextKind::SuggestedArg).is_some() {
+    if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
     let name = given.split('=').next().unwrap_or_default();
-    let tip = match ELSEWHERE.iter().find(|(other, _)| *other == name) {
-        Some((_, tip)) => (*tip).to_owned(),
-        None if !given.starts_with('-') => {
-            "files stand behind options: `tribunal score -s SOURCE.txt -t TRANSLATION.txt -l en-de`"
-                .to_owned()
-        }
-        None => return error,
-    };
+    if let Some(ours) = elsewhere::ours(name) {
+        return Error::raw(ErrorKind::UnknownArgument, format!("unknown option `{name}`: {ours}\n"));
+    }
+    let commands = elsewhere::commands(name);
+    if !commands.is_empty() {
+        let commands = commands.join(", ");
+        let said = format!("unknown option `{name}`: it is an option of {commands}\n");
+        return Error::raw(ErrorKind::UnknownArgument, said);
+    }
+    if error.get(ContextKind::SuggestedArg).is_some() || given.starts_with('-') {
+        return error;
+    }
+    let tip = "files stand behind options: `tribunal score -s SOURCE.txt -t TRANSLATION.txt -l en-de`";
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
     error
 }
@@ -101,13 +83,37 @@ mod tests {
         assert!(files.contains("`src.txt`") || files.contains("'src.txt'"), "{files}");
         assert!(files.contains("tip: files stand behind options"), "{files}");
         let target = said(&["tribunal", "score", "-s", "a", "--target=b"]);
-        assert!(target.contains("tip: translations are `-t FILE...`"), "{target}");
+        assert!(target.contains("unknown option `--target`: translations are `-t FILE...`"), "{target}");
         let forgotten = said(&["tribunal", "-s", "a", "-t", "b"]);
-        assert!(forgotten.contains("tip: `tribunal score -s SOURCE.txt"), "{forgotten}");
+        assert!(forgotten.contains("unknown option `-s`: `tribunal score -s SOURCE.txt"), "{forgotten}");
         let metric = said(&["tribunal", "score", "--metric", "comet"]);
-        assert!(metric.contains("tip: a method is `--method NAME`"), "{metric}");
+        assert!(metric.contains("unknown option `--metric`: a method is `--method NAME`"), "{metric}");
         let typo = said(&["tribunal", "score", "--methd", "fsp"]);
         assert!(typo.contains("'--method'") && !typo.contains("translations are"), "{typo}");
+    }
+
+    #[test]
+    fn options_of_servers_clusters_and_metrics_are_answered_with_ours() {
+        for (command, option, ours) in [
+            (&["score"][..], "--max-model-len", "tribunal's is `--context N`"),
+            (&["score"], "--max_model_len=4096", "tribunal's is `--context N`"),
+            (&["score"], "--tensor-parallel-size", "tribunal's is `--tensor-parallel N`"),
+            (&["ask"], "--gpu-memory-utilization", "tribunal's is `--kv-cache SIZE`"),
+            (&["score"], "--quantization", "the weights are quantized as their file is"),
+            (&["slurm", "submit"], "--partition", "tribunal's is `--sbatch partition=NAME`"),
+            (&["score"], "--partition", "tribunal's is `--sbatch partition=NAME`"),
+            (&["score"], "-p", "tribunal's is `--sbatch partition=NAME`"),
+            (&["score"], "--num_workers", "tribunal's is `--threads N`"),
+            (&["compare"], "--paired-bs", "`tribunal compare RUN`"),
+            (&["meta"], "--test_set", "tribunal's is `--testset DIR`"),
+        ] {
+            let argv = [&["tribunal"][..], command, &[option, "4"]].concat();
+            let said = said(&argv);
+            assert!(said.starts_with("error: unknown option `--") || option.len() == 2, "{said}");
+            assert!(said.contains(ours), "{option}: {said}");
+        }
+        let nodes = said(&["tribunal", "score", "--gpus-per-node", "4"]);
+        assert!(nodes.contains("it is an option of `tribunal slurm submit`"), "{nodes}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{args::Pair, raters, trained};
+use super::{args::Pair, output::spare_runs, raters, trained};
 use crate::{
     files,
     meta::{
@@ -61,6 +61,7 @@ pub struct Args {
 /// # Errors
 /// A run that cannot be read, a format that cannot hold it, files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    spare_runs(&args.out, None)?;
     let signature = signature(&args.run)?;
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.run, signature.as_ref()));
     let reference = reference(args, signature.as_ref())?;

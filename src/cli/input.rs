@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     files::{self, text},
+    judges::Grouping,
     run::selection::{Drawn, Selection},
     segment::{
         Lang, Segments,
@@ -98,11 +99,11 @@ fn languages(args: &InputArgs) -> Option<(Lang, Lang)> {
 ///
 /// # Errors
 /// A limit that leaves nothing, a sample that cannot be drawn.
-pub fn select(args: &InputArgs, input: &mut Input, seed: u64) -> Result<Selection> {
-    select_from(args, &input.segments, &mut input.notes, seed)
+pub fn select(args: &InputArgs, input: &mut Input, seed: u64, grouping: Grouping) -> Result<Selection> {
+    select_from(args, &input.segments, &mut input.notes, (seed, || Ok(grouping)))
 }
 
-/// The same for segments in whatever form.
+/// The same for segments in whatever form. What is judged together is asked where a subset is drawn.
 ///
 /// # Errors
 /// As [`select`].
@@ -110,7 +111,7 @@ pub fn select_from<S: Segments + ?Sized>(
     args: &InputArgs,
     segments: &S,
     notes: &mut Vec<String>,
-    seed: u64,
+    (seed, grouping): (u64, impl FnOnce() -> Result<Grouping>),
 ) -> Result<Selection> {
     let among = match &args.documents {
         None => Selection::All,
@@ -120,9 +121,14 @@ pub fn select_from<S: Segments + ?Sized>(
         return Ok(among.first(segments, n)?);
     }
     let Some(n) = args.subset else { return Ok(among) };
-    let drawn = among.draw(segments, n, seed)?;
+    let drawn = among.draw(segments, n, seed, grouping()?)?;
     let Drawn { documents, segments, left_out, .. } = drawn;
-    notes.push(format!("the subset has {segments} segments of each system, in {documents} documents"));
+    let whole = if segments > n {
+        format!(", not {n}, since this method judges whole documents")
+    } else {
+        String::new()
+    };
+    notes.push(format!("the subset has {segments} segments of each system, in {documents} documents{whole}"));
     if left_out > 0 {
         let note = "documents were not in the draw, because some system did not translate them";
         notes.push(format!("{left_out} {note}"));

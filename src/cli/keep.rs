@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::{
     files,
     judges::Reads,
-    run::{Keep, Outcome, Shard},
+    run::{Keep, Outcome, Shard, keep::SOURCES},
 };
 
 /// Which sources are written, and where.
@@ -45,9 +45,10 @@ impl KeepArgs {
     pub fn write(&self, outcome: &Outcome) -> Result<Option<String>> {
         let Some(keep) = self.keep else { return Ok(None) };
         let kept = keep.choose(&outcome.records()?);
-        let text = outcome.dir.join("kept.txt");
-        files::write(&text, |file| file.write_all(kept.text().as_bytes()))?;
-        files::write(&text.with_extension("jsonl"), |file| file.write_all(&kept.jsonl()))?;
+        let [text, list] = SOURCES.map(|name| outcome.dir.join(name));
+        // In a run folder a link is replaced, not followed.
+        files::replace(&text, |file| file.write_all(kept.text().as_bytes()))?;
+        files::replace(&list, |file| file.write_all(&kept.jsonl()))?;
         Ok(Some(format!("{kept}: {}", text.display())))
     }
 }

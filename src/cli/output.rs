@@ -1,11 +1,11 @@
 //! `--format`, the same for every command that prints a table: text for people, JSON, TSV or CSV for programs.
 
-use std::io::Write;
+use std::{io::Write, path::Path};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::table::Table;
-use crate::report::Formulas;
+use crate::{report::Formulas, run::own};
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -32,6 +32,21 @@ pub struct Printed {
     pub json: bool,
     #[command(flatten)]
     pub cells: Cells,
+}
+
+/// Refuses to write a result over a file of a run. `new`: the folder of a run that is about to be made.
+///
+/// # Errors
+/// When the path names one.
+pub fn spare_runs(path: &Path, new: Option<&Path>) -> Result<()> {
+    match own::run_of(path, new) {
+        None => Ok(()),
+        Some(dir) => bail!(
+            "`{}` is a file of the run in `{}`\nhint: write the result to another file",
+            path.display(),
+            dir.display()
+        ),
+    }
 }
 
 /// How cells of tables are printed for programs, the same for every command that prints one.

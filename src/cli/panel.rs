@@ -294,6 +294,7 @@ pub fn find_adapted(model: &ModelArgs, args: &EngineArgs) -> Result<Found> {
 fn locate(name: &str, options: Options) -> Result<Found> {
     let path = Path::new(name);
     if path.exists() {
+        plain(path)?;
         adapter::refuse_as_model(path)?;
         let identity = Identity::of(path)?;
         if identity.weights.is_dir() && !path.join("config.json").exists() {
@@ -320,8 +321,23 @@ fn locate(name: &str, options: Options) -> Result<Found> {
     Ok(found)
 }
 
+/// Refuses a pipe or a device where a model is wanted, or in its folder: to read one may wait for ever.
+fn plain(path: &Path) -> Result<()> {
+    let entries = if path.is_dir() { std::fs::read_dir(path).ok() } else { None };
+    let inside = entries.into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+    for path in inside.chain([path.to_owned()]) {
+        if std::fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            bail!("`{}` is neither a file nor a folder, so it is no part of a model", path.display());
+        }
+    }
+    Ok(())
+}
+
 /// The card of this name.
-fn known(name: &str) -> Result<Card> {
+///
+/// # Errors
+/// A name that no card has.
+pub(super) fn known(name: &str) -> Result<Card> {
     card::find(name).map_err(|error| match error {
         card::Error::Unknown { name, hint } => anyhow!(
             "unknown model `{name}`\nhint: {hint}; models of open weights run here, by a card's name, a GGUF file or a folder"

@@ -1,7 +1,7 @@
 //! From the arguments of `tribunal score` to a run that can be made: the judge that fits its input, then the models, the
 //! signature and the run's configuration. For every command that makes a run, plans one, or checks one. It prints nothing.
 
-use std::{io, path::PathBuf};
+use std::{collections::BTreeMap, io, path::PathBuf};
 
 use anyhow::{Result, bail};
 
@@ -32,10 +32,24 @@ const AT_A_TIME: usize = 4096;
 pub struct Begun {
     /// The words of the command line, with the options of file and variables, for `run.json`.
     pub words: Vec<String>,
+    /// Where relative paths in these start from; empty: in the current directory.
+    pub directory: String,
+    /// How these name a file or folder whose copy the arguments lead to, by flag or option.
+    pub given: BTreeMap<String, String>,
     /// What a signal has to wait for.
     pub writing: Writing,
     /// Until when answers are wanted.
     pub stop: Stop,
+}
+
+impl Begun {
+    /// The folder that relative paths of the command start from.
+    fn directory(&self) -> String {
+        if !self.directory.is_empty() {
+            return self.directory.clone();
+        }
+        std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default()
+    }
 }
 
 /// What is judged.
@@ -52,7 +66,8 @@ impl Judged {
     pub fn read(args: &Args) -> Result<Self> {
         let mut input = input::stream_any(&args.input)?;
         let Streamed { segments, notes } = &mut input;
-        let selection = input::select_from(&args.input, segments, notes, args.sampling.seed)?;
+        let grouping = || Ok(unchecked(args, segments.has_references())?.judge.grouping);
+        let selection = input::select_from(&args.input, segments, notes, (args.sampling.seed, grouping))?;
         Ok(Self { input, selection })
     }
 
@@ -77,10 +92,7 @@ impl Judged {
 /// # Errors
 /// A method that does not exist, cannot be set up, or must not be asked about what is selected.
 pub fn built(args: &Args, judged: &Judged) -> Result<Built> {
-    let has_references = judged.input.segments.has_references();
-    let settings =
-        Settings { has_references, ..args.judge.settings(&args.sampling, adapter::annotator(&args.model)) };
-    let built = registry::build(&args.judge.method, &settings)?;
+    let built = unchecked(args, judged.input.segments.has_references())?;
     built.check_roles(args.model.role.iter().map(|(role, _)| *role))?;
     let units = judged.units(&built.judge, args.sampling.seed);
     let (mut n, mut without) = (0, 0);
@@ -95,6 +107,13 @@ pub fn built(args: &Args, judged: &Judged) -> Result<Built> {
     let outlines = (0..segments.n_segments()).map(|idx| segments.outline(idx));
     let built = built.on_pairs(outlines.map(|of| format!("{}-{}", of.src_lang, of.tgt_lang)));
     Ok(built.sampled(args.judge.samples, &args.sampling.sampling())?)
+}
+
+/// The judge that the arguments ask for, for any input with or without references.
+fn unchecked(args: &Args, has_references: bool) -> Result<Built> {
+    let settings =
+        Settings { has_references, ..args.judge.settings(&args.sampling, adapter::annotator(&args.model)) };
+    Ok(registry::build(&args.judge.method, &settings)?)
 }
 
 /// A judge that fits its input, before any model is loaded.
@@ -235,7 +254,12 @@ impl<'a> Run<'a> {
         built.judging().check_models(&|role| models.model_of(role))?;
         let signature = signature(built, &models.signature, args);
         let named = origin::Args { judge: &args.judge, model: &args.model, engine: &args.engine };
-        let (origin, copies) = origin::of(named, built, models)?;
+        let (mut origin, copies) = origin::of(named, built, models)?;
+        for material in &mut origin.materials {
+            if let Some(given) = begun.given.get(&material.flag) {
+                given.clone_into(&mut material.given);
+            }
+        }
         let config = RunConfig {
             jobs: models.jobs(args.engine.jobs),
             command: begun.words.clone(),
@@ -244,7 +268,7 @@ impl<'a> Run<'a> {
             questions: models.n_rows + models.n_rows / 4,
             calls: args.run.calls,
             retry_missing: args.run.retry_missing,
-            directory: std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default(),
+            directory: begun.directory(),
             origin,
             copies,
             trained_on: trained_on.clone(),

@@ -7,7 +7,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 
-use super::{output::Printed, panel::ModelLoader, prepare::Begun, table::Table};
+use super::{
+    output::{Printed, spare_runs},
+    panel::ModelLoader,
+    prepare::Begun,
+    table::Table,
+};
 use crate::files;
 use crate::meta::promptcue::build::{Plan, Rated, Set, build};
 use crate::meta::promptcue::score::{Report, ScoreOptions, score};
@@ -187,6 +192,7 @@ fn print_report(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Resul
 }
 
 fn build_set(args: &BuildArgs) -> Result<()> {
+    spare_runs(&args.out, None)?;
     let testset = TestSet::open(&args.testset, &args.pair)?;
     let set = match args.set.as_str() {
         "gen" => Set::Gen,

@@ -5,12 +5,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Command, adapter, args, input, origin, prepare::Judged, score};
-use crate::{
-    judges::{Programs, Role},
-    run::{Error, RunFile, description::InputId, input as kept, materials},
-    segment::read::Streamed,
+use super::{
+    Command, adapter,
+    args::{self, ModelArgs},
+    input, origin,
+    prepare::Judged,
+    score,
 };
+use crate::{
+    judges::{Programs, Role, registry},
+    run::{Error, RunFile, Selection, description::InputId, input as kept, materials},
+    segment::{Segments as _, read::Streamed},
+};
+
+mod again;
+
+pub use again::command as command_again;
 
 /// The option of a method that can name a program.
 const PROGRAM: &str = "search";
@@ -53,6 +63,10 @@ pub struct AgainArgs {
     /// that you trust
     #[arg(long)]
     pub allow_programs: bool,
+    /// Read the files outside of the folder that its command names, such as the input of a shard: only for a folder that
+    /// you trust
+    #[arg(long)]
+    pub allow_files: bool,
 }
 
 /// Reads a folder's run.
@@ -63,12 +77,18 @@ pub fn read(dir: &Path, again: &AgainArgs) -> Result<Recorded> {
     let run = RunFile::read(dir)?;
     let given = command(dir, &run)?;
     let mut args = given.clone();
+    args.model = located(&run, &given.model);
     chosen(&mut args, again);
     let judged = match kept::read(dir, &run)? {
         Some((segments, selection)) => Judged { input: Streamed { segments, notes: Vec::new() }, selection },
-        None => reread(&run, &args)?,
+        None if again.allow_files => reread(&run, &args)?,
+        None => bail!(
+            "`{}` keeps no copy of its input (the first shard and the merged folder do)\nhint: `--allow-files` reads the \
+             files that its `run.json` names, wherever they are: only for a folder that you trust",
+            dir.display()
+        ),
     };
-    relocate(dir, &run, &mut args)?;
+    relocate(dir, &run, &mut args, again)?;
     if again.allow_programs {
         programs(dir, &run, &args)?;
     }
@@ -93,14 +113,54 @@ fn command(dir: &Path, run: &RunFile) -> Result<score::Args> {
     }
 }
 
+/// The models that a run's command names, where they are found here: as paths from where the command was given, else from
+/// the current directory; cards by name.
+fn located(run: &RunFile, args: &ModelArgs) -> ModelArgs {
+    let found = |name: &str| {
+        let there = run.from_there(Path::new(name));
+        if there.exists() { there.display().to_string() } else { lasting(name) }
+    };
+    mapped(args, found)
+}
+
+/// A path that is here, in a form that holds in any directory; anything else as it is.
+fn lasting(name: &str) -> String {
+    let path = Some(Path::new(name)).filter(|path| path.exists()).map(std::path::absolute);
+    path.and_then(Result::ok).map_or_else(|| name.to_owned(), |path| path.display().to_string())
+}
+
+/// The same with each name of a model or an adapter mapped.
+fn mapped(args: &ModelArgs, map: impl Fn(&str) -> String) -> ModelArgs {
+    let role = |(role, name): &(Role, String)| {
+        let name = match adapter::split(name) {
+            (model, Some(adapter)) => format!("{}+{}", map(model), map(adapter)),
+            (model, None) => map(model),
+        };
+        (*role, name)
+    };
+    ModelArgs {
+        model: map(&args.model),
+        adapter: args.adapter.as_ref().map(|dir| map(&dir.display().to_string()).into()),
+        role: args.role.iter().map(role).collect(),
+        chat_template: args.chat_template.clone(),
+    }
+}
+
 fn chosen(args: &mut score::Args, again: &AgainArgs) {
-    let AgainArgs { model, adapter, role, jobs, batch, threads, kv_cache, allow_programs } = again;
+    let AgainArgs { model, adapter, role, jobs, batch, threads, kv_cache, allow_programs, allow_files: _ } =
+        again;
     args.judge.programs = if *allow_programs { Programs::Run } else { Programs::Refuse };
-    args.model.model = model.clone().unwrap_or_else(|| args.model.model.clone());
-    args.model.adapter = adapter.clone().or_else(|| args.model.adapter.clone());
+    let new = ModelArgs {
+        model: model.clone().unwrap_or_else(|| args.model.model.clone()),
+        adapter: adapter.clone().or_else(|| args.model.adapter.clone()),
+        role: role.clone(),
+        chat_template: args.model.chat_template.clone(),
+    };
+    let ModelArgs { model, adapter, role, .. } = mapped(&new, lasting);
+    (args.model.model, args.model.adapter) = (model, adapter);
     for (role, model) in role {
-        args.model.role.retain(|(other, _)| other != role);
-        args.model.role.push((*role, model.clone()));
+        args.model.role.retain(|(other, _)| *other != role);
+        args.model.role.push((role, model));
     }
     args.engine.jobs = jobs.or(args.engine.jobs);
     args.engine.batch = batch.or(args.engine.batch);
@@ -125,12 +185,11 @@ fn reread(run: &RunFile, args: &score::Args) -> Result<Judged> {
         from.reference = from.reference.map(|path| run.from_there(&path));
     }
     from.hypothesis = from.hypothesis.iter().map(|path| run.from_there(path)).collect();
-    let mut input = input::stream_any(&from).context(
+    let input = input::stream_any(&from).context(
         "the folder keeps no copy of its input (the first shard and the merged folder do), and the command's own cannot \
          be read",
     )?;
-    let Streamed { segments, notes } = &mut input;
-    let selection = input::select_from(&from, segments, notes, args.sampling.seed)?;
+    let selection = Selection::of_ranges(run.selection.as_deref(), input.segments.n_segments());
     let here = InputId::of(&input.segments, &selection)?;
     if here != run.input {
         bail!("the input has changed since the run: {} then, {here} now", run.input);
@@ -138,46 +197,61 @@ fn reread(run: &RunFile, args: &score::Args) -> Result<Judged> {
     Ok(Judged { input, selection })
 }
 
-/// Points the arguments at the copies that the folder keeps, and relative paths at where the command was given.
-fn relocate(dir: &Path, run: &RunFile, args: &mut score::Args) -> Result<()> {
+/// Points the arguments at the copies that the folder keeps. What it keeps no copy of, from where the command was given.
+///
+/// # Errors
+/// A file of which there is no copy, unless files outside of the folder are allowed.
+fn relocate(dir: &Path, run: &RunFile, args: &mut score::Args, again: &AgainArgs) -> Result<()> {
     for material in &run.origin.materials {
         materials::place(dir, material)?;
     }
     let place = |flag: &str, path: &mut Option<PathBuf>| -> Result<()> {
         if let Some(given) = path {
-            *given = materials::place_of(dir, run, flag, given)?;
+            *given = copy_of(dir, run, flag, given, again.allow_files)?;
         }
         Ok(())
     };
     place("--prompts", &mut args.judge.prompts)?;
     place("--shots", &mut args.judge.shots)?;
     place("--chat-template", &mut args.model.chat_template)?;
-    let found = |name: &str| {
-        let there = run.from_there(Path::new(name));
-        let moved = !Path::new(name).exists() && there.exists();
-        if moved { there.display().to_string() } else { name.to_owned() }
-    };
-    args.model.model = found(&args.model.model);
-    if let Some(adapter) = &mut args.model.adapter {
-        *adapter = found(&adapter.display().to_string()).into();
-    }
-    for (_, name) in &mut args.model.role {
-        *name = match adapter::split(name) {
-            (model, Some(adapter)) => format!("{}+{}", found(model), found(adapter)),
-            (model, None) => found(model),
-        };
-    }
     let request = args.judge.method.clone();
     let mut method = request.clone();
-    for material in run.origin.materials.iter().filter(|material| !material.flag.starts_with("--")) {
-        let mut of = origin::options(&request).filter(|(name, _)| *name == material.flag);
-        if let Some((name, value)) = of.next() {
-            let at = materials::place_of(dir, run, name, Path::new(value))?;
-            method = method.replace(&format!("{name}={value}"), &format!("{name}={}", at.display()));
-        }
+    for (name, value) in origin::options(&request).filter(|(name, value)| is_file(&request, name, value)) {
+        let is_allowed = again.allow_files || name == PROGRAM && again.allow_programs;
+        let at = copy_of(dir, run, name, Path::new(value), is_allowed)?;
+        method = method.replace(&format!("{name}={value}"), &format!("{name}={}", at.display()));
     }
     args.judge.method = method;
     Ok(())
+}
+
+/// Whether an option of a method is one that takes a file, and names none of its other values.
+fn is_file(request: &str, option: &str, value: &str) -> bool {
+    let name = request.split_once(':').map_or(request, |(name, _)| name);
+    let option = option.replace('_', "-");
+    let choices = registry::find(name).map(|method| method.options).unwrap_or_default();
+    choices.iter().any(|choice| {
+        let takes_file = choice.name == option && choice.values.contains(&"<file>");
+        takes_file && !choice.values.contains(&value) && !value.contains("://")
+    })
+}
+
+/// The copy of what a flag or an option names, or the path of the thing itself where that is allowed. A name that is not
+/// there is left as it is: some options take one in the place of a file.
+fn copy_of(dir: &Path, run: &RunFile, flag: &str, given: &Path, is_allowed: bool) -> Result<PathBuf> {
+    if let Some(copy) = materials::copy_of(dir, run, flag)? {
+        return Ok(copy);
+    }
+    let there = Some(run.from_there(given)).filter(|there| there.exists()).unwrap_or_else(|| given.into());
+    if is_allowed || !there.exists() {
+        return Ok(there);
+    }
+    bail!(
+        "`{}` keeps no copy of `{}`, which its command names with `{flag}`\nhint: `--allow-files` reads it from there: only \
+         for a folder that you trust",
+        dir.display(),
+        there.display()
+    )
 }
 
 /// Checks every program that the method may run against the hash in `run.json`, before any of them is run.

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{args::Pair, compare, raters, trained};
+use super::{args::Pair, compare, output::spare_runs, raters, trained};
 use crate::{
     files,
     judges::{Method, registry},
@@ -79,6 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if let Some((_, twice)) = args.runs.iter().enumerate().find(is_twice) {
         bail!("`{}` is given twice\nhint: one run alone makes a page too", twice.display());
     }
+    spare_runs(&args.out, None)?;
     let pairs = pairs(args)?;
     let (pair, domains) = (pairs.first().cloned(), domains(args, &pairs)?);
     let mut judges: Vec<Judge> =
@@ -218,7 +219,7 @@ fn judge(args: &Args, domains: &BTreeMap<String, String>, path: &Path, pair: Opt
             || judge.records.iter().any(|r| !r.errors.is_empty()),
         signature: signature.map(ToString::to_string),
         warning: warning(path)?,
-        about: method.map_or_else(Vec::new, Method::about),
+        about: method.zip(signature).map_or_else(Vec::new, |(m, signed)| m.about(registry::scale(m, signed))),
         ..judge
     })
 }

@@ -1,8 +1,12 @@
 //! `tribunal rerun`: a run once more, from what its folder says of it, and whether the same bytes came out.
 
-use std::{io::Write, path::PathBuf, process::ExitCode};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::{
     output::{Cells, Format},
@@ -15,6 +19,7 @@ use crate::{
     files,
     report::Detail,
     run::{Shard, finish::VERDICTS},
+    signature::Signature,
 };
 
 /// Repeat a run.
@@ -43,21 +48,27 @@ pub struct Args {
 /// # Errors
 /// A folder without a run, an input or a model that cannot be read, and whatever keeps a run from being made.
 pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
-    let Recorded { run, args: mut made, judged, .. } = recorded::read(&args.dir, &args.again)?;
+    let Recorded { run, args: mut made, given, judged } = recorded::read(&args.dir, &args.again)?;
     if same_folder(args) {
         bail!("`--out` is the folder of the run itself\nhint: choose another one, to compare with it");
     }
     made.run.out = Some(args.out.clone());
     made.run.quiet = args.quiet;
     made.run.shard = run.shard.parse::<Shard>().ok().filter(|shard| *shard != Shard::WHOLE);
-    // The new folder describes the run as the old one does, so that it can be repeated in its turn.
-    let begun = Begun { words: run.command.clone(), ..begun.clone() };
+    let place = std::path::absolute(&args.out).with_context(|| format!("`{}`", args.out.display()))?;
+    // The new folder describes the run as it is made now, so that it can be verified and repeated in its turn.
+    let begun = Begun {
+        words: recorded::command_again(&run, &given, &made, &place),
+        directory: run.directory.clone(),
+        given: run.origin.materials.iter().map(|m| (m.flag.clone(), m.given.clone())).collect(),
+        ..begun.clone()
+    };
     let Some(outcome) = score::judge(&made, &judged, &begun, load, out)? else {
         return Ok(ExitCode::SUCCESS);
     };
     score::print(&outcome, args.format, args.cells, Detail::Systems, out)?;
-    let there = files::read_to_string(&args.dir.join(VERDICTS));
-    let here = files::read_to_string(&args.out.join(VERDICTS))?;
+    let there = files::read_own_to_string(&args.dir.join(VERDICTS));
+    let here = files::read_own_to_string(&args.out.join(VERDICTS))?;
     let Ok(there) = there else {
         say!("the first run is not finished, so there is nothing to compare with");
         return Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) });
@@ -67,13 +78,23 @@ pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -
         return Ok(ExitCode::SUCCESS);
     }
     let same = there.lines().zip(here.lines()).take_while(|(a, b)| a == b).count();
+    let dir = args.dir.display();
     say!(
-        "the verdicts differ from those of `{}`, first on line {} of `{VERDICTS}`\nhint: `tribunal verify {}` says why",
-        args.dir.display(),
+        "the verdicts differ from those of `{dir}`, first on line {} of `{VERDICTS}`\n{}",
         same + 1,
-        args.dir.display()
+        reason(&args.dir, &run.signature, &outcome.summary.signature.parse()?)
     );
     Ok(ExitCode::from(1))
+}
+
+/// Why verdicts may differ: the fields of the signature that do, or else how to find out.
+fn reason(dir: &Path, there: &Signature, here: &Signature) -> String {
+    let differences = here.differences(there);
+    if differences.is_empty() {
+        return format!("hint: `tribunal verify {}` says why", dir.display());
+    }
+    let lines = differences.iter().map(|difference| format!("\n  {difference}"));
+    format!("the signatures differ:{}", lines.collect::<String>())
 }
 
 fn same_folder(args: &Args) -> bool {

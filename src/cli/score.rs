@@ -6,15 +6,16 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::{
-    output::{Cells, Format},
+    output::{Cells, Format, spare_runs},
     panel::ModelLoader,
     prepare::{self, Begun, Judged, Prepared, Run},
 };
 use crate::{
     files,
+    judges::registry,
     report::{self, Detail, Look},
     run::Outcome,
     segment::Corpus,
@@ -30,6 +31,11 @@ pub use args::Args;
 /// # Errors
 /// Bad input, a model that cannot be run, a run folder that cannot be written.
 pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
+    if args.run.device_memory.is_some() && !args.run.dry_run {
+        bail!(
+            "`--device-memory` is for `--dry-run` and `tribunal slurm submit`\nhint: `--kv-cache SIZE` limits the cache"
+        );
+    }
     let judged = Judged::read(args)?;
     let Some(outcome) = judge(args, &judged, begun, load, out)? else { return Ok(ExitCode::SUCCESS) };
     finished(args, &judged.input.segments, &outcome, out)?;
@@ -47,6 +53,9 @@ pub fn judge(
     load: ModelLoader,
     out: &mut dyn Write,
 ) -> Result<Option<Outcome>> {
+    if let Some(path) = &args.run.to_json {
+        spare_runs(path, args.run.out.as_deref())?;
+    }
     let prepared = Prepared::new(args, judged)?;
     prepared.mixed_up.check()?;
     if !args.run.quiet {
@@ -70,12 +79,15 @@ pub fn judge(
     let task = run.task();
     // A folder that refuses the run is none of its own.
     let opened = task.open(&run.config)?;
+    if let Some(lost) = opened.lost() {
+        say!("warning: {lost}");
+    }
     if !args.run.quiet {
         if let Some(note) = strangers {
             say!("note: {note}");
         }
         say!("run folder: {}", run.config.out.display());
-        say!("raw scores: {}", prepared.built.method.scale);
+        say!("raw scores: {}", registry::scale(prepared.built.method, &run.signature));
     }
     Ok(Some(opened.judge()?))
 }
@@ -106,6 +118,7 @@ fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Wri
     }
     warn(outcome)?;
     if let Some(path) = &args.run.to_json {
+        spare_runs(path, Some(&outcome.dir))?;
         let json = report::export::comet::json(
             &outcome.records()?,
             &segments.to_vec()?,

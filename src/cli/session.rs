@@ -99,6 +99,6 @@ impl Session {
         let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
         let mut words = self.words.clone();
         words.extend([option("input", input), option("out", out)]);
-        Begun { words, writing: watch.writing.clone(), stop: watch.stop.clone() }
+        Begun { words, writing: watch.writing.clone(), stop: watch.stop.clone(), ..Begun::default() }
     }
 }

@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, io::Write, path::PathBuf, process::ExitCode};
 use anyhow::{Result, bail};
 
 use super::{
+    command::without,
     output::{Cells, Format},
     score,
     slurm::quoted,
@@ -13,7 +14,7 @@ use super::{
 use crate::{
     report::{self, Detail},
     run::{
-        self, Outcome, Record, RunFile, Summary, calls, finish,
+        self, Outcome, Record, RunFile, Summary, UnitKey, calls, finish,
         journal::{self, JOURNAL},
         summary::Summing,
     },
@@ -54,7 +55,7 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let run = RunFile::read(&args.dir)?;
     let Some(segment) = &args.segment else { return whole(args, &run, out) };
-    let record = select(args, segment)?;
+    let record = select(args, &run, segment)?;
     let calls = calls::of_unit(&args.dir, &record.key())?;
     out.write_all(transcript::text(&record, &calls).as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -96,14 +97,21 @@ fn n_planned(run: &RunFile) -> usize {
 fn unfinished(run: &RunFile, left: usize) -> String {
     // A folder that was merged of some shards waits for the others.
     let command = if run.merged.is_empty() { &run.command } else { &run.merged };
-    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    let is_dry = command.iter().any(|word| word == DRY);
+    let words = without(command.iter(), &["--device-memory"], &[DRY]);
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let state =
+        if is_dry { "a dry run began it, and the whole run is not made" } else { "the run is not finished" };
     format!(
-        "note: the run is not finished: {left} of {} verdicts are not there yet\nhint: this continues it, given in `{}`: {}",
+        "note: {state}: {left} of {} verdicts are not there yet\nhint: this continues it, given in `{}`: {}",
         n_planned(run),
         run.directory,
         words.join(" ")
     )
 }
+
+/// What a command has that judges a few groups only.
+const DRY: &str = "--dry-run";
 
 /// Goes through the folder's records, from the journal if the run is not finished; one is in memory at a time.
 fn each(args: &Args, mut visit: impl FnMut(Record)) -> Result<()> {
@@ -133,29 +141,25 @@ fn summed(args: &Args, run: &RunFile) -> Result<Summary> {
 }
 
 /// The one unit that is meant.
-fn select(args: &Args, segment: &str) -> Result<Record> {
-    let is_named = |record: &Record| match record.seg {
-        Some(seg) => match segment.strip_prefix("id:") {
-            Some(id) => id.parse() == Ok(seg),
-            None => segment.parse() == Ok(seg.saturating_add(1)),
-        },
-        None => record.doc == segment,
-    };
-    let fits = |record: &Record| {
-        is_named(record)
-            && args.system.as_ref().is_none_or(|system| *system == record.system)
-            && args.doc.as_ref().is_none_or(|doc| *doc == record.doc)
-    };
+fn select(args: &Args, run: &RunFile, segment: &str) -> Result<Record> {
+    let fits = |key: &UnitKey| is_meant(args, segment, key);
     let mut found: Vec<Record> = Vec::new();
     let mut there: BTreeSet<usize> = BTreeSet::new();
     let mut systems: BTreeSet<String> = BTreeSet::new();
+    let mut n_there = 0;
     each(args, |record| {
+        n_there += 1;
         there.extend(record.seg);
         if !systems.contains(&record.system) {
             systems.insert(record.system.clone());
         }
-        found.extend(Some(record).filter(fits));
+        found.extend(Some(record).filter(|record| fits(&record.key())));
     })?;
+    let left = n_planned(run).saturating_sub(n_there);
+    if found.is_empty() && left > 0 && run.keys().iter().any(fits) {
+        let of = format!("`{}` has no verdict on `{segment}`{} yet", args.dir.display(), wanted(args));
+        bail!("{of}\n{}", unfinished(run, left));
+    }
     let distinct = |of: fn(&Record) -> &str| {
         let mut names: Vec<&str> = found.iter().map(of).collect();
         names.sort_unstable();
@@ -191,6 +195,20 @@ fn select(args: &Args, segment: &str) -> Result<Record> {
             bail!("{n} verdicts match `{segment}`\nhint: choose one with {ways}")
         }
     }
+}
+
+/// Whether a unit is the one that was named.
+fn is_meant(args: &Args, segment: &str, key: &UnitKey) -> bool {
+    let is_named = match key.seg {
+        Some(seg) => match segment.strip_prefix("id:") {
+            Some(id) => id.parse() == Ok(seg),
+            None => segment.parse() == Ok(seg.saturating_add(1)),
+        },
+        None => key.doc == segment,
+    };
+    is_named
+        && args.system.as_ref().is_none_or(|system| *system == key.system)
+        && args.doc.as_ref().is_none_or(|doc| *doc == key.doc)
 }
 
 fn wanted(args: &Args) -> String {

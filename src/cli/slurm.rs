@@ -14,9 +14,11 @@ use serde::{Deserialize, Serialize};
 use super::{args, command::without, output::Printed, prepare::Begun, score};
 use crate::{files, run::Shard};
 
+mod check;
 mod script;
 mod status;
 
+use check::Needs;
 use script::Job;
 pub(super) use script::quoted;
 
@@ -66,10 +68,11 @@ pub struct ArrayArgs {
     /// Parts of the run; more than tasks, so that a slow node does not hold up the rest. Default: twice the tasks
     #[arg(long, value_name = "N", value_parser = args::positive)]
     pub shards: Option<usize>,
-    /// An option for `sbatch` in both scripts, such as `partition=gpu`, `mem=32G`; may be repeated
+    /// An option for `sbatch`, such as `partition=gpu`, `mem=32G`; may be repeated. Those that choose GPU nodes are not the
+    /// merge job's, which `merge:partition=cpu` gives its own
     #[arg(long, value_name = "NAME=VALUE", value_parser = sbatch_option)]
     pub sbatch: Vec<String>,
-    /// Copy the models to this folder of each node once, and read them from there
+    /// Copy the run's models to this folder of each node once, and read them from there
     #[arg(long, value_name = "DIR")]
     pub stage: Option<PathBuf>,
     /// Print the scripts and submit nothing
@@ -77,9 +80,18 @@ pub struct ArrayArgs {
     pub print: bool,
 }
 
-/// The flags of [`ArrayArgs`] and those that the scripts set themselves; all but the last come with a value.
-const OWN: [&str; 8] =
-    ["--nodes", "--gpus-per-node", "--time", "--shards", "--sbatch", "--stage", "--out", "--shard"];
+/// The options of [`ArrayArgs`] and those that are for submitting alone or that the scripts set themselves.
+const OWN: [&str; 9] = [
+    "--nodes",
+    "--gpus-per-node",
+    "--time",
+    "--shards",
+    "--sbatch",
+    "--stage",
+    "--device-memory",
+    "--out",
+    "--shard",
+];
 
 /// What was submitted: `slurm/jobs.json` in the run's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,7 +148,7 @@ fn send(job: &Job) -> Result<Submitted> {
     }
     let write = |name: &str, text: &str| -> Result<PathBuf> {
         let path = job.dir.join(name);
-        files::write(&path, |file| file.write_all(text.as_bytes()))?;
+        files::replace(&path, |file| file.write_all(text.as_bytes()))?;
         Ok(path)
     };
     let array = sbatch(&[], &write("slurm/array.sh", &job.array())?)?;
@@ -165,7 +177,11 @@ fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
     }
     let dir = std::path::absolute(given)?;
     check(array, &dir)?;
-    let gpus_per_task = args.score.engine.tensor_parallel.unwrap_or(1);
+    let needs = check::needs(&args.score, array.gpus_per_node)?;
+    if let Some(note) = &needs.note {
+        say!("note: {note}");
+    }
+    let gpus_per_task = needs.tensor_parallel;
     if !array.gpus_per_node.is_multiple_of(gpus_per_task) || gpus_per_task > array.gpus_per_node.max(1) {
         bail!(
             "`--gpus-per-node {}` cannot be shared out to tasks with `--tensor-parallel {gpus_per_task}`\nhint: a multiple of it",
@@ -184,7 +200,8 @@ fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
         dir,
         program,
         directory: std::env::current_dir()?,
-        words: score_words(&begun.words),
+        words: score_words(&begun.words, &needs),
+        staged: needs.folders,
         array: array.clone(),
         gpus_per_task: if array.gpus_per_node > 0 { gpus_per_task } else { 0 },
         tasks: tasks.min(shards),
@@ -193,9 +210,13 @@ fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
 }
 
 /// The words of the command that belong to `tribunal score`.
-fn score_words(words: &[String]) -> Vec<String> {
+fn score_words(words: &[String], needs: &Needs) -> Vec<String> {
     let rest = words.iter().skip_while(|word| *word != "submit").skip(1);
-    without(rest, &OWN, &["--print"])
+    let mut words = without(rest, &OWN, &["--print"]);
+    if needs.note.is_some() {
+        words.extend(["--tensor-parallel".to_owned(), needs.tensor_parallel.to_string()]);
+    }
+    words
 }
 
 /// Refuses what would not stay on its line of the script, or would mean something else to Slurm there.
@@ -218,7 +239,8 @@ fn check(array: &ArrayArgs, dir: &Path) -> Result<()> {
 }
 
 /// An option of `sbatch` that stays on its line of the script, and means nothing else there.
-fn sbatch_option(text: &str) -> Result<String, String> {
+fn sbatch_option(option: &str) -> Result<String, String> {
+    let text = option.strip_prefix(script::OF_MERGE).unwrap_or(option);
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_value = |c: char| c.is_ascii_alphanumeric() || "-_.,:@+=/".contains(c);
     let found = text.split_once('=').filter(|(name, value)| {
@@ -229,7 +251,7 @@ fn sbatch_option(text: &str) -> Result<String, String> {
     });
     match found {
         Some((name, _)) if SET.contains(&name) => Err(format!("the script sets `{name}` itself")),
-        Some(_) => Ok(text.to_owned()),
+        Some(_) => Ok(option.to_owned()),
         None => Err("write NAME=VALUE, as in `mem=32G`; letters, digits and `-_.,:@+=/` make a value".into()),
     }
 }
@@ -279,7 +301,10 @@ mod tests {
         let typed = "tribunal slurm submit --nodes 2 --method fsp --time=1:00:00 -s a.txt --gpus_per_node 4 --out x \
                      --print -t b.txt c.txt -l en-de";
         let words: Vec<String> = typed.split_whitespace().map(str::to_owned).collect();
-        assert_eq!(score_words(&words).join(" "), "--method fsp -s a.txt -t b.txt c.txt -l en-de");
+        let said = |needs: &Needs| score_words(&words, needs).join(" ");
+        assert_eq!(said(&Needs::default()), "--method fsp -s a.txt -t b.txt c.txt -l en-de");
+        let two = Needs { tensor_parallel: 2, note: Some("too large".into()), ..Needs::default() };
+        assert!(said(&two).ends_with("-l en-de --tensor-parallel 2"));
     }
 
     fn array() -> ArrayArgs {
@@ -300,7 +325,7 @@ mod tests {
         check(&array(), plain).unwrap();
         let refused = |array: &ArrayArgs, dir: &str| check(array, Path::new(dir)).unwrap_err().to_string();
         for right in
-            ["mem=32G", "partition=gpu,gpu-2", "account=mt_eval.2", "gres=gpu:a100:2", "mail-user=a@b.org"]
+            ["mem=32G", "partition=gpu,gpu-2", "account=mt_eval.2", "gres=gpu:a100:2", "merge:partition=cpu"]
         {
             assert_eq!(sbatch_option(right).as_deref(), Ok(right));
         }

@@ -1,7 +1,7 @@
 //! `tribunal verify`: whether a run folder is what it says. Deriving and comparing is `run`'s; here are the signature's
 //! fields, the model that replays, and what is printed.
 
-use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{collections::BTreeMap, io::Write, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -54,7 +54,11 @@ pub fn run(args: &Args, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCo
     let report = match check(args, load) {
         Ok(report) => report,
         Err(error) => match error.downcast_ref::<run::Error>() {
-            Some(damage @ (run::Error::Damaged { .. } | run::Error::Changed { .. })) => {
+            Some(
+                damage @ (run::Error::Damaged { .. }
+                | run::Error::DamagedFile { .. }
+                | run::Error::Changed { .. }),
+            ) => {
                 damaged(args.printed, damage, out)?;
                 return Ok(ExitCode::from(1));
             }
@@ -62,7 +66,7 @@ pub fn run(args: &Args, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCo
         },
     };
     if args.printed.is_json() {
-        writeln!(out, "{:#}", json(&report))?;
+        writeln!(out, "{:#}", json(&report, args.without_model))?;
     } else if !args.printed.rows(&table(&report), out)? {
         out.write_all(text(&report, args.without_model).as_bytes())?;
     }
@@ -111,7 +115,7 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
     let signature = prepare::signature(&built, &models, &made);
     let mut found = fields(&run, &signature);
     found.extend(sources::prompts(&run, &built));
-    found.extend(sources::materials(&args.dir, &run, &given)?);
+    found.extend(sources::materials((&args.dir, &run), &given, &args.again)?);
     found.extend(sources::names(&run));
     found.extend(files.iter().flat_map(|files| sources::models(&run.origin.models, files)));
     found.extend(sources::training(&run.trained_on, &trained_on));
@@ -155,6 +159,12 @@ fn is_confirmed(report: &Report) -> bool {
     report.n_differences == 0 && report.unfinished == 0
 }
 
+/// What only the model can confirm, by file: answers are checked as far as they move a verdict, models by their hashes.
+pub const UNCHECKED: [(&str, &[&str]); 2] = [
+    ("calls.jsonl", &["reply", "tokens", "pieces", "logprobs", "masked_logprobs", "weighed", "finish"]),
+    ("run.json", &["origin.models", "trained_on"]),
+];
+
 /// What programs are told of a difference.
 const DIFFERENCE: [&str; 4] = ["place", "what", "there", "here"];
 
@@ -167,15 +177,16 @@ fn table(report: &Report) -> Table {
     table
 }
 
-fn json(report: &Report) -> Value {
+fn json(report: &Report, without_model: bool) -> Value {
     let Report { derived, verdicts, read, replayed, calls, unfinished, n_differences, .. } = report;
     let difference =
         |d: &Difference| json!({ "place": d.place, "what": d.what, "there": d.there, "here": d.here });
     let differences: Vec<Value> = report.differences.iter().map(difference).collect();
+    let unchecked: BTreeMap<&str, &[&str]> = UNCHECKED.into_iter().filter(|_| without_model).collect();
     json!({
         "confirmed": is_confirmed(report), "derived": derived, "verdicts": verdicts, "read": read,
         "replayed": replayed, "calls": calls, "unfinished": unfinished, "n_differences": n_differences,
-        "differences": differences,
+        "differences": differences, "unchecked": unchecked,
     })
 }
 
@@ -184,6 +195,11 @@ fn text(report: &Report, without_model: bool) -> String {
     let mut lines = vec![format!("verdicts derived again from recorded answers: {derived} of {verdicts}")];
     if without_model {
         lines.push(format!("calls read: {read} of {calls}; no model was asked"));
+        let fields = UNCHECKED.map(|(file, names)| format!("{} of `{file}`", names.join(", ")));
+        lines.push(format!(
+            "without the model, these are checked only as far as they move a verdict or contradict each other: {}",
+            fields.join("; ")
+        ));
     } else {
         lines.push(format!("calls replayed on the model, every bit compared: {replayed} of {calls}"));
     }

@@ -90,8 +90,7 @@ fn wrapped(said: impl IntoIterator<Item = String>, look: Look) -> String {
 
 /// What a reader of scores and marks must know of the judge.
 fn of_judge(summary: &Summary, look: Look) -> String {
-    let Some(method) = summary.method() else { return String::new() };
-    wrapped(method.about(), look)
+    wrapped(summary.about_method(), look)
 }
 
 /// What a reader of the means must know of a run that is not finished.

@@ -137,6 +137,14 @@ impl CallLine {
         Self { content: None, ..self }
     }
 
+    /// Whether it is a call as a run writes it: its prompt has the hash that it names, and its columns are of one length.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        self.content.as_ref().is_none_or(|content| {
+            content.uneven().is_none() && prompt_hash(&content.chat) == self.prompt_sha256
+        })
+    }
+
     /// The answer as the judge got it; `None` where only its cost was kept.
     #[must_use]
     pub fn answer(&self) -> Option<Reply> {
@@ -149,6 +157,13 @@ impl CallLine {
 }
 
 impl Content {
+    /// The first tokens whose columns are not of one length.
+    #[must_use]
+    pub fn uneven(&self) -> Option<&Spelled> {
+        let columns = self.scored.iter().map(|continuation| &continuation.spelled).chain([&self.spelled]);
+        columns.into_iter().find(|spelled| !spelled.is_even())
+    }
+
     /// The answer for readers: what a lens showed stands in numbers, and those of the text beside it lead to no score.
     #[must_use]
     pub fn shown(&self) -> &str {
@@ -173,6 +188,12 @@ impl Spelled {
             masked_logprobs: masked.collect(),
             is_chance,
         }
+    }
+
+    fn is_even(&self) -> bool {
+        let Self { tokens, pieces, logprobs, masked_logprobs, .. } = self;
+        let n = tokens.len();
+        pieces.len() == n && logprobs.len() == n && (masked_logprobs.is_empty() || masked_logprobs.len() == n)
     }
 
     /// The tokens, but for how each came into the answer, which no judge asks.

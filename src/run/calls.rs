@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     Error,
@@ -23,6 +23,8 @@ use crate::{
     files::{self, packed, text},
     llm::{self, Usage},
 };
+
+pub(super) mod census;
 
 /// The file's name, plain and compressed.
 const PLAIN: &str = "calls.jsonl";
@@ -112,7 +114,7 @@ const MAX_RATIO: u64 = 4000;
 /// # Errors
 /// When the file cannot be read or unpacks to more than it may, and what `visit` returns.
 fn each_line(path: &Path, mut visit: impl FnMut(usize, &[u8]) -> io::Result<()>) -> io::Result<bool> {
-    let file = files::open(path)?;
+    let file = files::open_own(path)?;
     let is_compressed = path.extension().is_some_and(|ending| ending == "zst");
     let mut file: Box<dyn BufRead> = if is_compressed {
         packed::unpacked(file, MAX_RATIO)?
@@ -126,6 +128,8 @@ fn each_line(path: &Path, mut visit: impl FnMut(usize, &[u8]) -> io::Result<()>)
             Ok(_) => {}
             // zstd reports a frame without an end in this way.
             Err(error) if is_compressed && error.kind() == io::ErrorKind::UnexpectedEof => return Ok(true),
+            // What is wrong with its contents, and not with the disk: no line behind it can be read.
+            Err(error) if is_compressed && error.raw_os_error().is_none() => return Ok(true),
             Err(error) => return Err(error),
         }
         let Some(whole) = line.strip_suffix(b"\n") else { return Ok(true) };
@@ -136,18 +140,18 @@ fn each_line(path: &Path, mut visit: impl FnMut(usize, &[u8]) -> io::Result<()>)
 
 /// What the summary needs of a call.
 #[derive(Deserialize)]
-struct CallCost {
-    group: String,
-    system: String,
+pub(super) struct CallCost {
+    pub group: String,
+    pub system: String,
     role: String,
     stage: String,
-    doc: String,
-    seg: Option<usize>,
+    pub doc: String,
+    pub seg: Option<usize>,
     #[serde(default)]
     attempt: usize,
     prompt_sha256: String,
     #[serde(default)]
-    error: Option<llm::Error>,
+    pub error: Option<llm::Error>,
     #[serde(default)]
     outcome: Option<String>,
     usage: Usage,
@@ -305,7 +309,11 @@ pub fn join(dirs: &[PathBuf], bring: impl Fn(usize, &str) -> bool, out: &Path) -
 ///
 /// # Errors
 /// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line that is not a call.
-pub fn each(dir: &Path, mut visit: impl FnMut(usize, CallLine)) -> Result<bool, Error> {
+pub fn each(dir: &Path, visit: impl FnMut(usize, CallLine)) -> Result<bool, Error> {
+    each_parsed(dir, visit)
+}
+
+fn each_parsed<T: DeserializeOwned>(dir: &Path, mut visit: impl FnMut(usize, T)) -> Result<bool, Error> {
     let Some(path) = place(dir) else { return Ok(false) };
     let mut damaged = None;
     let read = each_line(&path, |number, line| match serde_json::from_slice(line) {
@@ -325,20 +333,12 @@ pub fn each(dir: &Path, mut visit: impl FnMut(usize, CallLine)) -> Result<bool, 
     }
 }
 
-/// Goes through what the calls of a folder were about: system, document and segment of each that was answered.
+/// Goes through what the calls of a folder were about, without their texts.
 ///
 /// # Errors
 /// As [`each`].
-pub(super) fn each_place(dir: &Path, mut visit: impl FnMut(&str, &str, Option<usize>)) -> Result<(), Error> {
-    let Some(path) = place(dir) else { return Ok(()) };
-    let read = each_line(&path, |_, line| {
-        let call: CallCost = serde_json::from_slice(line)?;
-        if call.error.is_none() {
-            visit(&call.system, &call.doc, call.seg);
-        }
-        Ok(())
-    });
-    read.map(drop).map_err(|source| Error::Io { action: "read", path, source })
+pub(super) fn each_place(dir: &Path, mut visit: impl FnMut(&CallCost)) -> Result<(), Error> {
+    each_parsed(dir, |_, call| visit(&call)).map(drop)
 }
 
 /// The bytes of all calls of a folder, as they are when nothing is compressed.
@@ -357,7 +357,7 @@ pub fn size(dir: &Path) -> Result<u64, Error> {
 }
 
 /// What to do about a call that cannot be read.
-const DAMAGED: &str = "delete the line; continuing the run does so too, and judges again what it belongs to";
+const DAMAGED: &str = "the run's command, given again, finds the line and judges again what it belongs to; its verdicts are the same";
 
 /// What all calls of a folder come to, those of unfinished groups among them.
 ///

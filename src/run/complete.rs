@@ -1,13 +1,17 @@
 //! Whether a folder has the calls that its verdicts tell of: every record says how often a model was asked for its unit. It
 //! reads no answer.
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+};
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Error, calls,
+    Error,
+    calls::{self, CallCost},
     folder::json_lines,
     journal::{self, JOURNAL},
 };
@@ -45,16 +49,43 @@ pub fn check(dir: &Path) -> Result<(), Error> {
         Ok(())
     })?;
     let (mut there, mut shared) = (0, 0);
-    calls::each_place(dir, |system, doc, seg| {
+    calls::each_place(dir, |call| {
+        if call.error.is_some() {
+            return;
+        }
         there += 1;
-        match units.get_mut(&place(system, doc, seg)) {
+        match units.get_mut(&place(&call.system, &call.doc, call.seg)) {
             Some(unit) => unit.there += 1,
-            None => shared += usize::from(seg.is_none()),
+            None => shared += usize::from(call.seg.is_none()),
         }
     })?;
     let own = units.values().map(|unit| unit.there.min(unit.told)).sum();
     let there = if shared == 0 { own } else { there };
     if there >= told { Ok(()) } else { Err(Error::CallsMissing { dir: dir.into(), there, told }) }
+}
+
+/// What a folder has verdicts on.
+pub struct Judged(HashSet<u64>);
+
+impl Judged {
+    /// Reads the journal of a folder.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Damaged`].
+    pub fn of(dir: &Path) -> Result<Self, Error> {
+        let mut places = HashSet::new();
+        journal::each_json(&dir.join(JOURNAL), |json: Told| {
+            places.extend([json.seg, None].map(|seg| place(&json.system, &json.doc, seg)));
+            Ok(())
+        })?;
+        Ok(Self(places))
+    }
+
+    /// Whether there is a verdict on what a call was about, or on a part of its document where it was about a group.
+    #[must_use]
+    pub fn has(&self, call: &CallCost) -> bool {
+        self.0.contains(&place(&call.system, &call.doc, call.seg))
+    }
 }
 
 /// A number for what a question was about.

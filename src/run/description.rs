@@ -262,7 +262,7 @@ impl RunFile {
             return Err(Error::FileOfRun(dir.into()));
         }
         let path = dir.join(RUN);
-        let text = match files::read_to_string(&path) {
+        let text = match files::read_own_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
             Err(source) => return Err(Error::Io { action: "read", path, source }),

@@ -47,7 +47,7 @@ pub fn summary_bytes(summary: &Summary) -> Vec<u8> {
 /// Reads a folder's `summary.json`; `None` where there is none that can be read.
 #[must_use]
 pub fn read_summary(dir: &Path) -> Option<Summary> {
-    serde_json::from_slice(&files::read(&dir.join(SUMMARY)).ok()?).ok()
+    serde_json::from_slice(&files::read_own(&dir.join(SUMMARY)).ok()?).ok()
 }
 
 /// Writes `verdicts.jsonl` and `summary.json`. What is there already is not written again, nor a summary that differs
@@ -79,7 +79,7 @@ pub fn write(folder: &Folder, index: &Index, summary: Summary) -> Result<Summary
 
 /// Whether a file holds the verdicts of an index already, line by line.
 fn is_there(path: &Path, index: &Index) -> Result<bool, Error> {
-    let Ok(file) = files::open(path) else { return Ok(false) };
+    let Ok(file) = files::open_own(path) else { return Ok(false) };
     let mut file = BufReader::with_capacity(1 << 18, file);
     let mut is_same = true;
     let mut there = Vec::new();

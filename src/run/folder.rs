@@ -10,6 +10,9 @@ use serde::Serialize;
 use super::{Error, lock::Lock};
 use crate::files;
 
+/// The file of verdicts as they are made.
+pub const JOURNAL: &str = "journal.jsonl";
+
 /// A folder that only this process writes to, until this value is dropped.
 #[derive(Debug)]
 pub struct Folder {
@@ -31,7 +34,7 @@ impl Folder {
             path: dir.into(),
             source,
         })?;
-        Ok(Self { dir: dir.into(), _lock: Lock::take(dir)? })
+        Ok(Self { dir: dir.into(), _lock: Lock::take(dir, JOURNAL)? })
     }
 
     /// The path of a file in it.
@@ -44,6 +47,14 @@ impl Folder {
     #[must_use]
     pub fn is_blank(&self, name: &str) -> bool {
         std::fs::metadata(self.path(name)).map_or(true, |there| there.len() == 0)
+    }
+
+    /// Waits until the names of its files are on the disk.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn sync(&self) -> Result<(), Error> {
+        Ok(files::sync_folder(&self.dir)?)
     }
 
     /// The folder's own path.
@@ -60,7 +71,7 @@ impl Folder {
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(name);
         if std::fs::metadata(&path).is_ok_and(|there| there.len() == bytes.len() as u64)
-            && files::read(&path).is_ok_and(|there| there == bytes)
+            && files::read_own(&path).is_ok_and(|there| there == bytes)
         {
             return Ok(());
         }

@@ -42,7 +42,7 @@ pub fn keep(dir: &Path, segments: &Corpus, shard: Shard) -> Result<(), Error> {
 /// [`Error::Io`], [`Error::Damaged`].
 pub fn carry_over(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
     let path = from.join(INPUT);
-    let mut file = files::open(&path).map_err(|source| Error::Io { action: "read", path, source })?;
+    let mut file = files::open_own(&path).map_err(|source| Error::Io { action: "read", path, source })?;
     folder::replace(&to.join(INPUT), |copy| std::io::copy(&mut file, copy).map(drop))?;
     materials::carry_over(from, &run.origin.materials, to)
 }
@@ -50,21 +50,18 @@ pub fn carry_over(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
 /// The input of a run and what was selected from it, as the folder keeps them; `None` where it keeps no copy.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Damaged`] for a copy that is not what `run.json` says.
+/// [`Error::Io`]; [`Error::Damaged`] for a line that is no segment, [`Error::DamagedFile`] for a copy that is not what
+/// `run.json` says.
 pub fn read(dir: &Path, run: &RunFile) -> Result<Option<(Corpus, Selection)>, Error> {
     let path = dir.join(INPUT);
     if !path.exists() {
         return Ok(None);
     }
     let io = |source| Error::Io { action: "read", path: path.clone(), source };
-    let damaged = |line, reason: String| Error::Damaged {
-        path: path.clone(),
-        line,
-        reason,
-        hint: "delete the file; the run can then be continued from its own input",
-    };
+    let hint = "delete the file; the run can then be continued from its own input";
+    let damaged = |line, reason: String| Error::Damaged { path: path.clone(), line, reason, hint };
     let mut segments = Corpus::default();
-    for (i, line) in BufReader::new(files::open(&path).map_err(io)?).lines().enumerate() {
+    for (i, line) in BufReader::new(files::open_own(&path).map_err(io)?).lines().enumerate() {
         let line = line.map_err(io)?;
         let segment = serde_json::from_str(&line).map_err(|e| damaged(i + 1, e.to_string()))?;
         segments.push(&segment).map_err(Error::Input)?;
@@ -74,7 +71,7 @@ pub fn read(dir: &Path, run: &RunFile) -> Result<Option<(Corpus, Selection)>, Er
     let here = InputId::of(&segments, &selection)?;
     if here != run.input {
         let reason = format!("it holds {here}, but `run.json` says {}", run.input);
-        return Err(damaged(segments.n_segments(), reason));
+        return Err(Error::DamagedFile { path, reason, hint });
     }
     Ok(Some((segments, selection)))
 }

@@ -14,15 +14,19 @@ use sha2::{Digest, Sha256};
 use super::{
     Error,
     call::CallLine,
-    calls::{self, CallRetention, Calls, Sums},
-    folder::{self, Folder},
-    groups::GroupId,
+    calls::{Calls, Sums},
     record::{Record, Status, UnitKey},
     units::Units,
 };
 use crate::{digest, files, segment::corpus::read_at};
 
-pub const JOURNAL: &str = "journal.jsonl";
+mod pace;
+mod resume;
+
+pub use pace::Pace;
+pub use resume::{Groups, Resume, resume};
+
+pub use super::folder::JOURNAL;
 
 /// What stands before and after a line's checksum, in place of the record's last brace.
 const BEFORE_CHECK: &str = ",\"check\":\"";
@@ -129,42 +133,8 @@ pub struct Done {
     /// Groups in which every unit has a record.
     pub groups: HashSet<usize>,
     pub sums: Sums,
-}
-
-/// How a folder's journal is taken up again.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Resume {
-    pub keeping: CallRetention,
-    /// Drop groups in which a unit has no verdict, so that they are judged again.
-    pub drops_missing: bool,
-}
-
-/// The groups of a run as the journal knows them.
-#[derive(Clone, Copy)]
-pub struct Groups<'a> {
-    /// What verdicts are given on.
-    pub units: &'a Units,
-    /// By the number of the group: what its calls name it by.
-    pub ids: &'a [GroupId],
-}
-
-/// Opens the journal of a folder for appending. Complete groups are kept. A torn last line, groups that were cut short
-/// and groups in which something [`Status::Failed`] are dropped, so that they are judged again.
-///
-/// # Errors
-/// [`Error::Damaged`] for a line before the last that is not a record, [`Error::Foreign`] for a unit that is not
-/// in the input, [`Error::Io`].
-pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, Done), Error> {
-    let path = folder.path(JOURNAL);
-    let kept = keep(&path, of.units, how)?;
-    if kept.dropped {
-        folder::replace(&path, |file| copy_lines(&path, file, &kept.lines))?;
-    }
-    let ids: HashSet<GroupId> = kept.groups.iter().map(|&group| of.ids[group]).collect();
-    let sums = calls::keep(folder.dir(), |group| ids.contains(&group), how.keeping)?;
-    let records = files::append(&path)?;
-    let journal = Journal { records, calls: Calls::open(folder.dir(), how.keeping)?, path };
-    Ok((journal, Done { groups: kept.groups, sums }))
+    /// Groups that are judged again because of their calls, in words.
+    pub lost: Option<String>,
 }
 
 /// Where a line stands in a file.
@@ -172,12 +142,6 @@ pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, 
 pub struct Span {
     offset: u64,
     len: u32,
-}
-
-struct Kept {
-    groups: HashSet<usize>,
-    lines: Vec<Span>,
-    dropped: bool,
 }
 
 /// What a line says of its unit.
@@ -189,6 +153,7 @@ struct Judged {
     doc: String,
     seg: Option<usize>,
     status: Status,
+    n_calls: usize,
 }
 
 impl Judged {
@@ -196,35 +161,6 @@ impl Judged {
         let Self { system, src_lang, tgt_lang, doc, seg, .. } = self;
         UnitKey { system, src_lang, tgt_lang, doc, seg }
     }
-}
-
-fn keep(path: &Path, units: &Units, how: Resume) -> Result<Kept, Error> {
-    let mut is_again: HashSet<usize> = HashSet::new();
-    let mut lines: Vec<Option<Span>> = vec![None; units.len()];
-    let End { size, .. } = each_line(path, Line::Sealed, |number, span, json| {
-        let judged: Judged = parse(Line::Sealed, path, number, json)?;
-        let status = judged.status;
-        let key = judged.key();
-        let Some(unit) = units.number(&key) else {
-            return Err(Error::Foreign { path: path.into(), line: number, key: Box::new(key) });
-        };
-        if lines[unit].replace(span).is_some() {
-            return Err(damaged(Line::Sealed, path, number, "this unit appears twice"));
-        }
-        if status == Status::Failed || (how.drops_missing && status.is_of_the_answer()) {
-            is_again.insert(units.group(unit));
-        }
-        Ok(())
-    })?;
-    let is_whole = |&group: &usize| {
-        units.of_group(group).iter().all(|&unit| lines[unit as usize].is_some()) && !is_again.contains(&group)
-    };
-    let groups: HashSet<usize> = (0..units.n_groups()).filter(is_whole).collect();
-    let kept = (0..units.len()).filter(|&unit| groups.contains(&units.group(unit)));
-    let mut lines: Vec<Span> = kept.filter_map(|unit| lines[unit]).collect();
-    lines.sort_unstable_by_key(|span| span.offset);
-    let dropped = lines.iter().map(|span| u64::from(span.len) + 1).sum::<u64>() != size;
-    Ok(Kept { groups, lines, dropped })
 }
 
 /// Where the verdict on a unit stands.
@@ -285,7 +221,7 @@ impl Index {
         units: &Units,
         foreign: &mut dyn FnMut(usize, UnitKey) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let file = match files::open(path) {
+        let file = match files::open_own(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened.map_err(|source| Error::Io { action: "read", path: path.into(), source })?,
         };
@@ -355,6 +291,8 @@ enum Line {
     Sealed,
     /// Those of `verdicts.jsonl`.
     Plain,
+    /// The same in a file that the user names, which may be a link or a pipe.
+    Named,
 }
 
 /// The end of a file of lines.
@@ -373,8 +311,7 @@ fn each_line(
     mut visit: impl FnMut(usize, Span, &str) -> Result<(), Error>,
 ) -> Result<End, Error> {
     let io = |source| Error::Io { action: "read", path: path.into(), source };
-    // Verdicts alone may come out of a pipe that the user names.
-    let opened = if kind == Line::Sealed { files::open(path) } else { File::open(path) };
+    let opened = if kind == Line::Named { File::open(path) } else { files::open_own(path) };
     let file = match opened {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound && kind == Line::Sealed => return Ok(End::default()),
@@ -398,7 +335,7 @@ fn each_line(
                 let json = unsealed(text).map_err(|reason| damaged(kind, path, number, reason))?;
                 visit(number, span, &json)?;
             }
-            Line::Plain => visit(number, span, text)?,
+            Line::Plain | Line::Named => visit(number, span, text)?,
         }
         offset += n as u64;
     }
@@ -412,15 +349,9 @@ fn damaged(kind: Line, path: &Path, line: usize, reason: &str) -> Error {
     let hint = match kind {
         Line::Sealed => "delete the line; its segment will then be judged again",
         // It is made of the journal.
-        Line::Plain => "the run's command, given again, writes the file anew from the journal",
+        Line::Plain | Line::Named => "the run's command, given again, writes the file anew from the journal",
     };
     Error::Damaged { path: path.into(), line, reason: reason.into(), hint }
-}
-
-/// Copies some lines of a file.
-fn copy_lines(path: &Path, to: &mut dyn Write, lines: &[Span]) -> io::Result<()> {
-    let file = files::open(path)?;
-    lines.iter().try_for_each(|span| to.write_all(&read_at(&file, span.offset, span.len as usize + 1)?))
 }
 
 /// A verdict's JSON as a record.
@@ -461,6 +392,14 @@ pub fn each_record(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Erro
 /// As [`verdicts`], and what `visit` returns.
 pub fn each_verdict(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
     each_line(path, Line::Plain, |number, _, json| visit(parse(Line::Plain, path, number, json)?)).map(drop)
+}
+
+/// Goes through the records of a file of verdicts that the user names, one in memory at a time.
+///
+/// # Errors
+/// As [`verdicts`], and what `visit` returns.
+pub fn each_named(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
+    each_line(path, Line::Named, |number, _, json| visit(parse(Line::Named, path, number, json)?)).map(drop)
 }
 
 /// Goes through the records of a journal as something that is made of their JSON.

@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use super::{Record, folder::json_lines};
 
+/// The files of the sources that are kept: their text, and a list with their difficulties.
+pub const SOURCES: [&str; 2] = ["kept.txt", "kept.jsonl"];
+
 /// Which sources are kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Keep {

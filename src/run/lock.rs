@@ -11,7 +11,7 @@ use super::{Error, clock::utc};
 use crate::files;
 
 /// The lock file's name.
-const LOCK: &str = ".lock";
+pub const LOCK: &str = ".lock";
 
 /// The most of a lock file that is read: it holds one short line.
 const MOST: u64 = 512;
@@ -21,17 +21,21 @@ const MOST: u64 = 512;
 pub struct Lock(File);
 
 impl Lock {
-    /// Locks a folder and writes into the lock file who holds it.
+    /// Locks a folder and writes into the lock file who holds it. A folder whose file of the name `written` is locked too
+    /// is held, whatever became of its lock file.
     ///
     /// # Errors
     /// [`Error::Locked`] when another process holds it, [`Error::Unlockable`] where the file system has no locks, and
     /// [`Error::Io`], for a lock file that is a link among others.
-    pub fn take(dir: &Path) -> Result<Self, Error> {
-        Self::take_by(dir, File::try_lock)
+    pub fn take(dir: &Path, written: &str) -> Result<Self, Error> {
+        Self::take_by((dir, written), File::try_lock)
     }
 
     /// As [`Lock::take`], with another way to lock a file.
-    fn take_by(dir: &Path, lock: impl Fn(&File) -> Result<(), TryLockError>) -> Result<Self, Error> {
+    fn take_by(
+        (dir, written): (&Path, &str),
+        lock: impl Fn(&File) -> Result<(), TryLockError>,
+    ) -> Result<Self, Error> {
         let path = dir.join(LOCK);
         let io = |source| Error::Io { action: "write", path: path.clone(), source };
         let mut file = files::update(&path)?;
@@ -44,9 +48,40 @@ impl Lock {
                 return Err(Error::Unlockable { dir: dir.into(), kind: file_system(dir), source });
             }
         }
+        if is_locked(&dir.join(written)) {
+            // Its holder's name went with the lock file.
+            return Err(Error::Locked {
+                dir: dir.into(),
+                by: "another process, whose `.lock` was removed".into(),
+            });
+        }
         file.set_len(0).map_err(io)?;
         writeln!(file, "process {} on `{}`", std::process::id(), host()).map_err(io)?;
         Ok(Self(file))
+    }
+}
+
+impl Lock {
+    /// Locks a file of a locked folder itself, so that the folder stays held when its lock file is removed. `None` where
+    /// a lock would keep this process from writing to the file.
+    ///
+    /// # Errors
+    /// As [`Lock::take`].
+    pub fn of_file(path: &Path) -> Result<Option<Self>, Error> {
+        if !cfg!(unix) {
+            return Ok(None);
+        }
+        let dir = path.parent().unwrap_or(path);
+        let file = files::update(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::Locked { dir: dir.into(), by: "another process".into() })
+            }
+            Err(TryLockError::Error(source)) => {
+                Err(Error::Unlockable { dir: dir.into(), kind: file_system(dir), source })
+            }
+        }
     }
 }
 
@@ -57,10 +92,15 @@ impl Drop for Lock {
     }
 }
 
-/// Whether a process holds a folder's lock now, as far as this machine can tell.
+/// Whether a process holds a folder's lock now, or that of its file of the name `written`, as far as this machine can
+/// tell.
 #[must_use]
-pub fn is_held(dir: &Path) -> bool {
-    let file = files::open(&dir.join(LOCK));
+pub fn is_held(dir: &Path, written: &str) -> bool {
+    is_locked(&dir.join(LOCK)) || is_locked(&dir.join(written))
+}
+
+fn is_locked(path: &Path) -> bool {
+    let file = files::open_own(path);
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
@@ -117,7 +157,7 @@ mod tests {
             std::fs::write(dir.path().join("journal.jsonl"), "a verdict\n").unwrap();
             std::fs::write(dir.path().join(LOCK), "process 7 on `node`\n").unwrap();
             let refuse = |_: &File| Err(TryLockError::Error(io::Error::from_raw_os_error(code)));
-            let error = Lock::take_by(dir.path(), refuse).unwrap_err();
+            let error = Lock::take_by((dir.path(), "journal.jsonl"), refuse).unwrap_err();
             assert!(
                 matches!(&error, Error::Unlockable { source, .. } if source.raw_os_error() == Some(code))
             );
@@ -127,6 +167,25 @@ mod tests {
             assert_eq!(read("journal.jsonl"), "a verdict\n");
             assert_eq!(read(LOCK), "process 7 on `node`\n", "who else may hold it still stands there");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_stays_held_when_its_lock_file_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = dir.path().join("journal.jsonl");
+        let take = || Lock::take(dir.path(), "journal.jsonl");
+        let lock = take().unwrap();
+        let guard = Lock::of_file(&journal).unwrap();
+        assert!(matches!(take(), Err(Error::Locked { .. })));
+        std::fs::remove_file(dir.path().join(LOCK)).unwrap();
+        for _ in 0..2 {
+            let error = take().unwrap_err().to_string();
+            assert!(error.contains("another process, whose `.lock` was removed"), "{error}");
+        }
+        assert!(is_held(dir.path(), "journal.jsonl"));
+        drop((lock, guard));
+        take().unwrap();
     }
 
     #[cfg(target_os = "linux")]

@@ -33,15 +33,13 @@ pub fn place(dir: &Path, material: &Material) -> Result<Option<PathBuf>, Error> 
     Ok(path.exists().then_some(path))
 }
 
-/// The path of a flag's or option's material in the run folder, or the path that the command names, from where it was
-/// given.
+/// The copy of what a flag or an option names; `None` where the folder keeps none.
 ///
 /// # Errors
 /// As [`place`].
-pub fn place_of(dir: &Path, run: &RunFile, flag: &str, given: &Path) -> Result<PathBuf, Error> {
+pub fn copy_of(dir: &Path, run: &RunFile, flag: &str) -> Result<Option<PathBuf>, Error> {
     let material = run.origin.materials.iter().find(|material| material.flag == flag);
-    let kept = material.map(|material| place(dir, material)).transpose()?.flatten();
-    Ok(kept.unwrap_or_else(|| run.from_there(given)))
+    Ok(material.map(|material| place(dir, material)).transpose()?.flatten())
 }
 
 /// Writes copies into a run folder. One that is there already is left alone, and what a killed process left unfinished
@@ -53,7 +51,7 @@ pub fn keep(dir: &Path, copies: &[Copy]) -> Result<(), Error> {
     discard_unfinished(dir)?;
     for Copy { name, bytes } in copies {
         let path = made(dir, name)?;
-        if !files::read(&path).is_ok_and(|there| there == *bytes) {
+        if !files::read_own(&path).is_ok_and(|there| there == *bytes) {
             folder::replace(&path, |file| file.write_all(bytes))?;
         }
     }

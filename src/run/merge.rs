@@ -11,8 +11,10 @@ use super::{
     description::{RUN, RunFile},
     finish,
     folder::{self, Folder, json_lines},
+    groups::GroupId,
     input,
     journal::{self, Index, JOURNAL},
+    own,
     units::Units,
 };
 
@@ -57,7 +59,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
         let folder = |journal: &Path| journal.parent().unwrap_or(journal).to_path_buf();
         return Err(Error::Contradiction { a: folder(a), b: folder(b), unit: name(&units.key(*unit)) });
     }
-    let bringer = if index.is_shared { bringers(dirs)? } else { HashMap::new() };
+    let bringer = if dirs.len() > 1 { bringers(dirs)? } else { HashMap::new() };
     let missing = (index.len() < units.len()).then(|| incomplete(&index, &units, &given));
     let missing = match missing {
         None => without_calls(dirs)?,
@@ -69,11 +71,16 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
     };
     let keepers = keepers(dirs)?;
     let folder = Folder::open(out)?;
+    own::discard_unfinished(&folder)?;
     state(&folder, first, command)?;
     if let Some((from, run)) = keepers.first().filter(|(from, _)| *from != out) {
         input::carry_over(from, run, out)?;
     }
-    let sums = calls::join(dirs, |dir, group| bringer.get(group).is_none_or(|own| *own == dir), out)?;
+    let brings = |dir: usize, group: &str| {
+        let own = GroupId::parse(group).and_then(|group| bringer.get(&group));
+        own.is_none_or(|(own, _)| *own == dir)
+    };
+    let sums = calls::join(dirs, brings, out)?;
     folder::replace(&folder.path(JOURNAL), |file| {
         let mut write = |json: &str| {
             let written = file.write_all((journal::sealed(json) + "\n").as_bytes());
@@ -136,12 +143,19 @@ fn state(folder: &Folder, first: &RunFile, command: &[String]) -> Result<(), Err
     folder.write(RUN, &json_lines(std::slice::from_ref(&merged)))
 }
 
-/// The first folder that has calls of each group.
-fn bringers(dirs: &[PathBuf]) -> Result<HashMap<String, usize>, Error> {
-    let mut bringer = HashMap::new();
+/// Of each group that has calls, the first folder with calls and verdicts, and true; or else the first with calls alone,
+/// as a process leaves them that is killed between the two.
+fn bringers(dirs: &[PathBuf]) -> Result<HashMap<GroupId, (usize, bool)>, Error> {
+    let mut bringer: HashMap<GroupId, (usize, bool)> = HashMap::new();
     for (at, dir) in dirs.iter().enumerate() {
-        calls::each(dir, |_, call| {
-            bringer.entry(call.group).or_insert(at);
+        let judged = complete::Judged::of(dir)?;
+        calls::each_place(dir, |call| {
+            let Some(group) = GroupId::parse(&call.group) else { return };
+            let is_judged = judged.has(call);
+            let own = bringer.entry(group).or_insert((at, is_judged));
+            if is_judged && !own.1 {
+                *own = (at, true);
+            }
         })?;
     }
     Ok(bringer)

@@ -1,13 +1,17 @@
 //! How many calls and tokens a run takes, at least and at the most: what the judge surely asks, noted and counted without
 //! a model. What it takes indeed is for a [trial](super::trial) to find out.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use super::{
     Error, RunConfig,
+    draw::shuffle,
     groups::{self, Group},
     summary::Cost,
 };
@@ -39,8 +43,11 @@ pub struct Plan {
     /// Segments in the groups, those that are only shown among them.
     pub segments: usize,
     pub groups: usize,
+    /// Groups whose questions were counted; where these are not all, amounts are scaled from them to all.
+    pub counted: usize,
     pub units: usize,
-    /// Exact: the questions that do not depend on an answer, each answered as shortly as its form allows.
+    /// Exact where all groups were counted: the questions that do not depend on an answer, each answered as shortly as
+    /// its form allows.
     pub least: Amount,
     /// The method's limit of calls, each as long as the longest prompt and with the largest budget among those that the
     /// shortest answers lead to; where no call depends on an answer, the same calls as `least` with answers that use up
@@ -54,6 +61,15 @@ pub struct Plan {
     pub longest_call: usize,
 }
 
+/// How long questions are counted.
+pub struct Counting<'a> {
+    pub config: &'a RunConfig,
+    /// After this time no more are counted than have been, one group at least; `None` counts all.
+    pub time: Option<Duration>,
+    /// Told how many groups are counted, of how many.
+    pub shown: &'a (dyn Fn(usize, usize) + Sync),
+}
+
 /// Plans this shard of a run of a judge that takes so many calls for a unit.
 ///
 /// # Errors
@@ -65,21 +81,42 @@ pub fn plan<S: Segments + ?Sized>(
     segments: &S,
     config: &RunConfig,
 ) -> Result<Plan, Error> {
+    plan_within(panel, judge, calls, segments, &Counting { config, time: None, shown: &|_, _| {} })
+}
+
+/// The same, from as many groups as can be counted in some time.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_within<S: Segments + ?Sized>(
+    panel: &Panel,
+    judge: &Judge,
+    calls: Calls,
+    segments: &S,
+    counting: &Counting<'_>,
+) -> Result<Plan, Error> {
+    let config = counting.config;
     let all = groups::groups(segments, &config.selection, judge.grouping, config.seed);
     let mine: Vec<&Group> =
         config.shard.choose(segments, &all).into_iter().map(|group| &all[group]).collect();
     let work = |rehearse| Work { panel, judge, segments, rehearse, distinct: Mutex::default() };
-    let (of_groups, shortest) = work(rehearse).counted(&mine)?;
-    let reached: Tally = of_groups.iter().sum();
-    let units = mine.iter().map(|group| group.units(segments, judge.unit).len()).sum::<usize>();
+    let answered = work(rehearse);
+    let (at, of_groups): (Vec<usize>, Vec<Tally>) = answered.rehearsed(&mine, counting)?.into_iter().unzip();
+    let counted: Vec<&Group> = at.into_iter().map(|at| mine[at]).collect();
+    let units = answered.n_units(&mine);
+    let times = (counted.len() < mine.len()).then(|| answered.shares(&mine, &counted));
+    let reached = answered.sum(&of_groups, times);
     // A question that follows a free answer is not among those that were noted.
     let is_cut = |tally: &Tally| (1..calls.least).contains(&tally.amount.calls);
     let is_fixed = calls.least == calls.most && !of_groups.iter().any(is_cut);
     let (least, most) = if is_fixed {
-        (shortest, Amount { answer_tokens: reached.budgets, ..shortest })
+        (reached.amount, Amount { answer_tokens: reached.budgets, ..reached.amount })
     } else {
         // The shortest answers need not lead to the fewest questions.
-        let (_, least) = work(rehearse_unanswered).counted(&mine)?;
+        let unanswered = work(rehearse_unanswered);
+        let without_limit = Counting { config, time: None, shown: &|_, _| {} };
+        let tallies = unanswered.rehearsed(&counted, &without_limit)?.into_iter().map(|(_, tally)| tally);
+        let least = unanswered.sum(&tallies.collect::<Vec<_>>(), times).amount;
         let calls = (units * calls.most).max(reached.amount.calls);
         let most = Amount {
             calls,
@@ -92,6 +129,7 @@ pub fn plan<S: Segments + ?Sized>(
     Ok(Plan {
         segments: mine.iter().map(|group| group.members.len()).sum(),
         groups: mine.len(),
+        counted: counted.len(),
         units,
         least,
         most,
@@ -104,6 +142,10 @@ pub fn plan<S: Segments + ?Sized>(
 /// The questions of a group.
 type Rehearse = fn(&Judge, &Panel, &[Segment]) -> Vec<Question>;
 
+fn scaled(n: usize, times: f64) -> usize {
+    (n as f64 * times).round() as usize
+}
+
 /// Everything that counting needs.
 struct Work<'a, S: ?Sized> {
     panel: &'a Panel,
@@ -114,24 +156,44 @@ struct Work<'a, S: ?Sized> {
 }
 
 impl<S: Segments + ?Sized> Work<'_, S> {
-    /// What each group asks, and all of them together.
-    fn counted(self, groups: &[&Group]) -> Result<(Vec<Tally>, Amount), Error> {
-        let of_groups = self.of_groups(groups)?;
-        let sum: Tally = of_groups.iter().sum();
+    /// What the groups that were counted ask together, or so many times as much.
+    fn sum(self, of_groups: &[Tally], times: Option<[f64; 2]>) -> Tally {
+        let mut sum: Tally = of_groups.iter().sum();
         let distinct = self.distinct.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((of_groups, Amount { distinct_tokens: distinct.total(), ..sum.amount }))
+        sum.amount.distinct_tokens = distinct.total();
+        times.map_or(sum, |times| sum.scaled(times))
     }
 
-    /// What each group asks, counted on all cores.
-    fn of_groups(&self, groups: &[&Group]) -> Result<Vec<Tally>, Error> {
-        let next = AtomicUsize::new(0);
+    fn n_units(&self, groups: &[&Group]) -> usize {
+        groups.iter().map(|group| group.units(self.segments, self.judge.unit).len()).sum()
+    }
+
+    /// How many times as many units, and tokens by estimate, all groups have as some of them.
+    fn shares(&self, all: &[&Group], some: &[&Group]) -> [f64; 2] {
+        let tokens = |groups: &[&Group]| {
+            groups.iter().map(|group| groups::estimated_tokens(self.segments, group)).sum::<usize>()
+        };
+        let share = |all: usize, some: usize| all as f64 / some.max(1) as f64;
+        [share(self.n_units(all), self.n_units(some)), share(tokens(all), tokens(some))]
+    }
+
+    /// What each group surely asks, with its place among all, counted on all cores. Where there is time for some alone,
+    /// these are drawn by the seed.
+    fn rehearsed(&self, groups: &[&Group], counting: &Counting<'_>) -> Result<Vec<(usize, Tally)>, Error> {
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        if counting.time.is_some() {
+            shuffle(&mut order, counting.config.seed);
+        }
+        let (begun, next, done) = (Instant::now(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let is_time = || counting.time.is_none_or(|time| begun.elapsed() < time);
         let count = || {
             let mut tallies = Vec::new();
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(group) = groups.get(at) else { return Ok(tallies) };
-                tallies.push((at, self.rehearse(group)?));
+            while is_time() || done.load(Ordering::Relaxed) == 0 {
+                let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                tallies.push((at, self.rehearse(groups[at])?));
+                (counting.shown)(done.fetch_add(1, Ordering::Relaxed) + 1, groups.len());
             }
+            Ok(tallies)
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut tallies = std::thread::scope(|scope| {
@@ -142,7 +204,7 @@ impl<S: Segments + ?Sized> Work<'_, S> {
         })?
         .concat();
         tallies.sort_by_key(|(at, _)| *at);
-        Ok(tallies.into_iter().map(|(_, tally)| tally).collect())
+        Ok(tallies)
     }
 
     fn rehearse(&self, group: &Group) -> Result<Tally, Error> {
@@ -172,14 +234,25 @@ impl<S: Segments + ?Sized> Work<'_, S> {
 impl Amount {
     /// What some calls took, calls and tokens so many times. `None` when there were none.
     #[must_use]
-    pub fn of_all(cost: &Cost, [calls, tokens]: [f64; 2]) -> Option<Self> {
-        let scaled = |n: usize| (n as f64 * tokens).round() as usize;
-        (cost.calls > 0).then(|| Self {
-            calls: (cost.calls as f64 * calls).round() as usize,
-            prompt_tokens: scaled(cost.usage.prompt()),
+    pub fn of_all(cost: &Cost, times: [f64; 2]) -> Option<Self> {
+        let took = Self {
+            calls: cost.calls,
+            prompt_tokens: cost.usage.prompt(),
             distinct_tokens: None,
-            answer_tokens: scaled(cost.usage.generated),
-        })
+            answer_tokens: cost.usage.generated,
+        };
+        (cost.calls > 0).then(|| took.scaled(times))
+    }
+
+    /// Calls and tokens so many times.
+    fn scaled(self, [calls, tokens]: [f64; 2]) -> Self {
+        let Self { calls: n, prompt_tokens, distinct_tokens, answer_tokens } = self;
+        Self {
+            calls: scaled(n, calls),
+            prompt_tokens: scaled(prompt_tokens, tokens),
+            distinct_tokens: distinct_tokens.map(|n| scaled(n, tokens)),
+            answer_tokens: scaled(answer_tokens, tokens),
+        }
     }
 }
 
@@ -241,19 +314,29 @@ impl Plan {
     /// How the amounts were found.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = Vec::new();
         if self.is_fixed {
-            return vec![
+            notes.push(
                 "every call is known, since none depends on an answer; answers: least as short as can be, most as long as their \
                  budgets"
                     .into(),
-            ];
+            );
+        } else {
+            notes.push("least: the calls that depend on no answer, with the shortest answers".into());
+            notes.push(
+                "most: the method's limit of calls, each with the longest prompt and the largest answer budget of those that \
+                 the shortest answers lead to; questions that quote earlier answers can be longer, and those whose answers \
+                 cannot be used are asked again"
+                    .into(),
+            );
         }
-        vec![
-            "least: the calls that depend on no answer, with the shortest answers".into(),
-            "most: the method's limit of calls, each with the longest prompt and the largest answer budget of those that \
-             the shortest answers lead to; questions that quote earlier answers can be longer, and those whose answers \
-             cannot be used are asked again"
-                .into(),
-        ]
+        if self.counted < self.groups {
+            notes.push(format!(
+                "the prompts of {} of {} groups, drawn by the seed, were counted in the time there was: least and most are \
+                 extrapolated from these to all",
+                self.counted, self.groups
+            ));
+        }
+        notes
     }
 }

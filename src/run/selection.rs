@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::draw::{languages, shuffle};
-use crate::segment::{Outline, Segment, Segments, lang};
+use crate::{
+    judges::Grouping,
+    segment::{Outline, Segment, Segments, lang},
+};
 
 /// The segments that get a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,13 +107,20 @@ impl Selection {
         Ok(Self::of(&is_wanted))
     }
 
-    /// Whole documents of this selection in an order drawn by the seed, until they have about `n` segments: the same
-    /// documents for every system. The last one is taken when that comes nearer to `n`; the first one always is. A segment
-    /// that belongs to no document is drawn by itself.
+    /// Documents of this selection in an order drawn by the seed, the same ones for every system, until they have `n`
+    /// segments. Where segments are judged alone or with other translations of theirs, exactly `n`: of the last document,
+    /// the first ones. Where documents are judged together, whole documents: the last one is taken when that comes nearer
+    /// to `n`; the first one always is. A segment that belongs to no document is drawn by itself.
     ///
     /// # Errors
     /// [`Error::Nothing`] when `n` is 0, [`Error::NothingShared`] when no document is there for every system.
-    pub fn draw<S: Segments + ?Sized>(&self, segments: &S, n: usize, seed: u64) -> Result<Drawn, Error> {
+    pub fn draw<S: Segments + ?Sized>(
+        &self,
+        segments: &S,
+        n: usize,
+        seed: u64,
+        grouping: Grouping,
+    ) -> Result<Drawn, Error> {
         if n == 0 {
             return Err(Error::Nothing("subset"));
         }
@@ -121,16 +131,30 @@ impl Selection {
         }
         let left_out = documents.sizes.len() - order.len();
         shuffle(&mut order, seed);
-        let (mut drawn, mut total) = (BTreeSet::new(), 0);
+        let is_exact = matches!(grouping, Grouping::Segment | Grouping::Source);
+        // Each document with how many of its segments are taken.
+        let (mut drawn, mut total) = (BTreeMap::new(), 0);
         for (document, size) in order {
+            let taken = if is_exact { size.min(n - total) } else { size };
             // Beyond `n` by as much as before it is no nearer.
-            if !drawn.is_empty() && (total + size).abs_diff(n) >= total.abs_diff(n) {
+            if !drawn.is_empty() && (total + taken).abs_diff(n) >= total.abs_diff(n) {
                 break;
             }
-            total += size;
-            drawn.insert(document);
+            total += taken;
+            drawn.insert(document, taken);
         }
-        let is_drawn = |idx| self.wants(idx) && drawn.contains(&document(&segments.outline(idx)));
+        // The same segments of a document for every system.
+        let mut taken_of: BTreeMap<Document, BTreeSet<usize>> = BTreeMap::new();
+        let is_drawn = |idx| {
+            let outline = segments.outline(idx);
+            let id = document(&outline);
+            let Some(n_taken) = drawn.get(&id).filter(|_| self.wants(idx)) else { return false };
+            let taken = taken_of.entry(id).or_default();
+            if taken.len() < *n_taken {
+                taken.insert(outline.seg);
+            }
+            taken.contains(&outline.seg)
+        };
         let is_wanted: Vec<bool> = (0..segments.n_segments()).map(is_drawn).collect();
         let selection = Self::of(&is_wanted);
         Ok(Drawn { selection, documents: drawn.len(), segments: total, left_out })
@@ -276,7 +300,7 @@ mod tests {
     fn a_subset_holds_whole_documents_and_the_same_ones_for_every_system() {
         let segments = input();
         for (n, seed) in (1..=21).flat_map(|n| (0..20).map(move |seed| (n, seed))) {
-            let drawn = Selection::All.draw(&segments, n, seed).unwrap();
+            let drawn = Selection::All.draw(&segments, n, seed, Grouping::Document).unwrap();
             let all = chosen(&segments, &drawn.selection);
             let of = |system: &str| -> Vec<(String, usize)> {
                 all.iter().filter(|s| s.0 == system).map(|s| (s.1.clone(), s.2)).collect()
@@ -288,12 +312,35 @@ mod tests {
             assert_eq!((whole, docs.len()), (drawn.segments, drawn.documents));
             // Half of the longest document is the most that it can miss by, unless it is the only one.
             assert!(drawn.documents == 1 || drawn.segments.abs_diff(n) <= 3, "{n} {seed} {drawn:?}");
-            assert_eq!(Selection::All.draw(&segments, n, seed).unwrap(), drawn);
+            assert_eq!(Selection::All.draw(&segments, n, seed, Grouping::Document).unwrap(), drawn);
         }
         let draws: BTreeSet<Vec<_>> = (0..20)
-            .map(|seed| chosen(&segments, &Selection::All.draw(&segments, 5, seed).unwrap().selection))
+            .map(|seed| {
+                chosen(
+                    &segments,
+                    &Selection::All.draw(&segments, 5, seed, Grouping::Document).unwrap().selection,
+                )
+            })
             .collect();
         assert!(draws.len() > 3, "the seed decides");
+    }
+
+    #[test]
+    fn a_subset_of_segments_that_are_judged_alone_is_exact() {
+        let segments = input();
+        for (n, seed) in (1..=21).flat_map(|n| (0..20).map(move |seed| (n, seed))) {
+            for grouping in [Grouping::Segment, Grouping::Source] {
+                let drawn = Selection::All.draw(&segments, n, seed, grouping).unwrap();
+                let all = chosen(&segments, &drawn.selection);
+                let of = |system: &str| -> Vec<(String, usize)> {
+                    all.iter().filter(|s| s.0 == system).map(|s| (s.1.clone(), s.2)).collect()
+                };
+                assert_eq!(of("a"), of("b"));
+                assert_eq!((of("a").len(), drawn.segments), (n, n));
+            }
+        }
+        let more = Selection::All.draw(&segments, 100, 0, Grouping::Segment).unwrap();
+        assert_eq!((more.selection, more.segments), (Selection::All, 21));
     }
 
     #[test]
@@ -301,20 +348,20 @@ mod tests {
         let mut segments = input();
         segments.retain(|s| s.system != "a" || s.doc != "d6");
         for seed in 0..20 {
-            let drawn = Selection::All.draw(&segments, 9, seed).unwrap();
+            let drawn = Selection::All.draw(&segments, 9, seed, Grouping::Document).unwrap();
             assert!(chosen(&segments, &drawn.selection).iter().all(|s| s.1 != "d6"));
             assert_eq!(drawn.left_out, 1);
         }
         segments.retain(|s| (s.system == "a") == (s.doc.as_str() < "d4"));
-        assert_eq!(Selection::All.draw(&segments, 9, 0), Err(Error::NothingShared(2)));
-        assert_eq!(Selection::All.draw(&segments, 0, 0), Err(Error::Nothing("subset")));
+        assert_eq!(Selection::All.draw(&segments, 9, 0, Grouping::Document), Err(Error::NothingShared(2)));
+        assert_eq!(Selection::All.draw(&segments, 0, 0, Grouping::Document), Err(Error::Nothing("subset")));
     }
 
     #[test]
     fn segments_without_a_document_are_drawn_one_by_one() {
         let segments: Vec<Segment> =
             ["a", "b"].iter().flat_map(|system| (0..30).map(|seg| segment(system, "", seg))).collect();
-        let drawn = Selection::All.draw(&segments, 7, 3).unwrap();
+        let drawn = Selection::All.draw(&segments, 7, 3, Grouping::Document).unwrap();
         assert_eq!((drawn.documents, drawn.segments), (7, 7));
         assert_eq!(chosen(&segments, &drawn.selection).len(), 14);
     }
@@ -327,8 +374,11 @@ mod tests {
         let docs: BTreeSet<String> = chosen(&segments, &some).into_iter().map(|s| s.1).collect();
         assert_eq!(docs, names(&["d2", "d3"]));
         assert_eq!(chosen(&segments, &some).len(), 10);
-        assert_eq!(chosen(&segments, &some.draw(&segments, 3, 0).unwrap().selection).len() % 2, 0);
-        let drawn = some.draw(&segments, 100, 0).unwrap();
+        assert_eq!(
+            chosen(&segments, &some.draw(&segments, 3, 0, Grouping::Document).unwrap().selection).len() % 2,
+            0
+        );
+        let drawn = some.draw(&segments, 100, 0, Grouping::Document).unwrap();
         assert_eq!((drawn.selection, drawn.documents, drawn.left_out), (some.clone(), 2, 0));
         assert_eq!(chosen(&segments, &some.first(&segments, 1).unwrap()).len(), 2);
         for unknown in ["d9", "en-de/d9"] {

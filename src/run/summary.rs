@@ -165,6 +165,14 @@ impl Summary {
         registry::find(signature.get("method")?).ok()
     }
 
+    /// What a reader of scores and marks must know of the method, the scale of this run's raw scores first; nothing where
+    /// the method is not one of ours.
+    #[must_use]
+    pub fn about_method(&self) -> Vec<String> {
+        let Ok(signature) = self.signature.parse::<Signature>() else { return Vec::new() };
+        self.method().map(|method| method.about(registry::scale(method, &signature))).unwrap_or_default()
+    }
+
     /// Sums up records in the order of `verdicts.jsonl`; `questions` are some of those that were asked.
     #[must_use]
     pub fn of(records: &[Record], signature: &Signature, questions: &[Asked], cost: Cost) -> Self {

@@ -24,28 +24,36 @@ pub struct Trial {
     /// What the groups that are left take, at the pace of the last round. `None` when that is not known, because no group
     /// was judged.
     pub seconds_left: Option<f64>,
+    /// Whether the last round was stopped before its groups were judged.
+    pub is_cut: bool,
 }
 
 impl Task<'_> {
     /// Judges a few groups of a run within about this time, or one if a single one takes longer. `distinct` are the tokens
     /// that all prompts have, common beginnings counted once, where that is known: what is left to compute of them says
-    /// more of the time that is left than the length of the texts.
+    /// more of the time that is left than the length of the texts. Where the configuration's `stop` is said, the
+    /// trial ends with what was judged until then.
     ///
     /// # Errors
-    /// As [`Task::run`].
+    /// As [`Task::run`], but for [`Error::Interrupted`].
     pub fn trial(&self, config: &RunConfig, time: Duration, distinct: Option<usize>) -> Result<Trial, Error> {
         let share = Share::of(self, config);
         let work = share.work(self, config);
         let size = |groups: &[usize]| groups.iter().map(|&group| work.estimate(group)).sum::<usize>() as f64;
         let mut trial = Trial { groups: share.mine.len(), ..Trial::default() };
         let (start, mut n, mut seconds_each) = (Instant::now(), 1, None);
-        // Seconds of the last round; tokens computed before it, and now.
-        let (mut of_round, mut computed) = (0.0, 0);
+        // The last round's groups and seconds; tokens computed before it, and now.
+        let (mut round, mut of_round, mut computed) = (Vec::new(), 0.0, 0);
         let mut before;
         let left = loop {
             let begun = self.begin(&share, config)?;
             let is_left = |group: &usize| !begun.done.groups.contains(group);
             let (left, done): (Vec<usize>, Vec<usize>) = share.mine.iter().partition(|group| is_left(group));
+            let judged: Vec<usize> = round.iter().copied().filter(|group| !is_left(group)).collect();
+            if !judged.is_empty() {
+                seconds_each = Some(of_round / size(&judged).max(1.0));
+            }
+            trial.judged += judged.len();
             trial.kept = done.len();
             let units = |groups: &[usize]| share.n_units(groups.iter()) as f64;
             let factors =
@@ -56,14 +64,16 @@ impl Task<'_> {
             let is_time = seconds_each.is_none_or(|each: f64| {
                 took.as_secs_f64() + each * size(&left[..n.min(left.len())]) < time.as_secs_f64()
             });
-            if left.is_empty() || !is_time {
+            if left.is_empty() || !is_time || trial.is_cut {
                 break left;
             }
-            let round = &left[..n.min(left.len())];
-            trial.judged += round.len();
-            work.through(round, (begun.journal, begun.done), config)?;
+            round = left[..n.min(left.len())].to_vec();
+            match work.through(&round, (begun.journal, begun.done), config) {
+                Ok(_) => {}
+                Err(Error::Interrupted(_)) => trial.is_cut = true,
+                Err(error) => return Err(error),
+            }
             of_round = start.elapsed().saturating_sub(took).as_secs_f64();
-            seconds_each = Some(of_round / size(round).max(1.0));
             n *= GROWTH;
         };
         let of_tokens = |all: usize| {

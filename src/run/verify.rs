@@ -114,13 +114,14 @@ pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Re
     let work = Work { task, groups: &groups, units: &units, ids: &ids, retry_missing };
     let mut index = Index::new(&units);
     let foreign = index.add_known(&dir.join(JOURNAL), &units)?;
+    let unjudged = folder::unjudged(run, &work, &index);
     let mut report = Report {
         verdicts: index.len() + foreign.len(),
-        unfinished: units.len() - index.len(),
+        unfinished: unjudged.unwrap_or(units.len() - index.len()),
         ..Report::default()
     };
     let mut found = Found::default();
-    let is_done = folder::is_done(run, &work, &index);
+    let is_done = unjudged == Some(0);
     let folder = folder::Folder { dir, run, index: &index, work: &work, is_done };
     folder.odd_lines(&foreign, &mut found);
     folder.files(&mut found)?;

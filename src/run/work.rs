@@ -12,7 +12,7 @@ use super::{
     calls::Sums,
     gate::{Gate, Gated},
     groups::{self, Group, GroupId},
-    journal::{Done, Groups, Journal},
+    journal::{Done, Groups, Journal, Pace},
     progress::{Extent, Progress},
     units::Units,
 };
@@ -66,7 +66,7 @@ impl<'a> Work<'a> {
         let progress = Arc::new(Progress::start(Extent { units, resumed, work }, config.progress));
         *config.writing.hold() = Written { dir: Some(config.out.clone()), done: resumed, units, kept: None };
         let gate = Gate::new(config.questions);
-        let shared = Mutex::new((journal, done.sums));
+        let shared = Mutex::new((journal, done.sums, Pace::default()));
         let (next, stop, over) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let worker = || {
             loop {
@@ -112,7 +112,7 @@ impl<'a> Work<'a> {
             Error::Interrupted(_) => Error::Interrupted(config.writing.hold().clone()),
             error => error,
         })?;
-        let (journal, mut sums) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (journal, mut sums, _) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
         journal.sync()?;
         sums.cost.wall_seconds = progress.seconds();
         Ok(sums)
@@ -187,9 +187,9 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Appends a group and counts it.
+/// Appends a group, syncs it to the disk and counts it.
 fn note(
-    (journal, sums): &mut (Journal, Sums),
+    (journal, sums, pace): &mut (Journal, Sums, Pace),
     (records, calls): (Vec<Record>, Vec<CallLine>),
     config: &RunConfig,
 ) -> Result<(), Error> {
@@ -199,6 +199,7 @@ fn note(
         sums.add(call);
     }
     journal.append(&records, calls)?;
+    pace.sync(journal)?;
     written.done += records.len();
     Ok(())
 }

@@ -178,6 +178,53 @@ fn every_field_is_checked_or_declared_unchecked() {
     assert_eq!(code, 0, "{text}");
 }
 
+/// The fields that `verify --without-model` says it does not check.
+fn named_unchecked(small: &SmallRun) -> BTreeMap<String, BTreeSet<String>> {
+    let (code, text) = said(small.tribunal(&["verify", "out", "--without-model", "--json"]));
+    assert_eq!(code, 0, "{text}");
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let (_, shown) = said(small.tribunal(&["verify", "out", "--without-model"]));
+    let (_, with_model) = said(small.tribunal(&["verify", "out", "--json"]));
+    assert!(with_model.contains("\"unchecked\": {}"), "{with_model}");
+    let names = |fields: &Value| -> BTreeSet<String> {
+        fields.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
+    };
+    let unchecked: BTreeMap<_, _> =
+        report["unchecked"].as_object().unwrap().iter().map(|(file, of)| (file.clone(), names(of))).collect();
+    for name in unchecked.values().flatten() {
+        assert!(shown.contains(name.as_str()), "{name}: {shown}");
+    }
+    unchecked
+}
+
+#[test]
+fn what_only_the_model_confirms_is_named() {
+    let (small, mut unchecked) = (finished(), unchecked());
+    let named = named_unchecked(&small);
+    let of_calls = unchecked.entry("calls.jsonl".into()).or_default();
+    of_calls.extend(named["calls.jsonl"].iter().cloned());
+    let calls = small.read("out/calls.jsonl");
+    let lines: Vec<&str> = calls.lines().collect();
+    for at in [
+        lines.iter().position(|line| line.contains("\"weighed\"")).unwrap(),
+        lines.iter().position(|line| !line.contains("\"weighed\"")).unwrap(),
+    ] {
+        let value: Value = serde_json::from_str(lines[at]).unwrap();
+        let mut fields = Vec::new();
+        paths(&value, "", &mut fields);
+        for field in fields {
+            for changed in changes(&value, &field) {
+                let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+                lines[at] = changed.to_string();
+                fs::write(small.at("out/calls.jsonl"), lines.join("\n") + "\n").unwrap();
+                let (code, text) = said(small.tribunal(&["verify", "out", "--without-model"]));
+                let is_named = matched(&field, &unchecked["calls.jsonl"]).is_some();
+                assert!(code != 0 || is_named, "`{field}` is neither checked nor named: {text}");
+            }
+        }
+    }
+}
+
 /// Changes of a whole file: what is done to its bytes, and what `verify` says.
 #[test]
 fn every_file_is_missed_and_so_is_its_end() {

@@ -1,15 +1,26 @@
 //! Dry runs held against the runs that they estimate.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex, atomic::Ordering},
+    time::Duration,
+};
 
 use tribunal::{
     judges::{Built, Granularity, Grouping, Judge, Panel, Preset, Role, Settings, method::Calls, registry},
     llm::Sampling,
-    run::{self, Outcome, Plan, RunConfig, Task, plan::Amount, trial::Trial},
+    run::{
+        self, Outcome, Plan, RunConfig, Task,
+        plan::{Amount, Counting, plan_within},
+        trial::Trial,
+    },
     segment::{Corpus, Segment},
 };
 
-use crate::fakes::{Cast, Chain, TinyJudge, WithShortest, Word, bank, document, segments, tiny_engine};
+use crate::fakes::{
+    Cast, Chain, Numbers, TinyJudge, WithShortest, Word, bank, document, models, segments, tiny_engine,
+};
 
 fn options(out: &Path) -> RunConfig {
     RunConfig { jobs: 2, seed: 3, ..RunConfig::new(out) }
@@ -45,6 +56,52 @@ fn what_depends_on_no_answer_is_exact() {
     assert!(cost.usage.distinct < cost.usage.prompt(), "the template is shared");
     assert!(cost.usage.generated <= plan.most.answer_tokens);
     assert_eq!(plan.most.answer_tokens, 4 * cost.calls);
+}
+
+#[test]
+fn what_cannot_be_counted_in_time_is_extrapolated() {
+    let (panel, _) = models(Numbers::default());
+    let judge = TinyJudge::by(Grouping::Segment);
+    let first = &segments()[0];
+    let input: Vec<Segment> = (0..3000).map(|seg| Segment { seg, ..first.clone() }).collect();
+    let config = options(Path::new("never"));
+    let last = Mutex::new((0, 0));
+    let shown = |done: usize, of: usize| {
+        let mut last = last.lock().unwrap();
+        *last = (done.max(last.0), of);
+    };
+    let count = |time| {
+        let counting = Counting { config: &config, time, shown: &shown };
+        plan_within(&panel, &judge, Calls::exactly(1), &input[..], &counting).unwrap()
+    };
+    let cut = count(Some(Duration::ZERO));
+    assert!((1..3000).contains(&cut.counted), "{}", cut.counted);
+    assert_eq!(*last.lock().unwrap(), (cut.counted, 3000));
+    let whole = count(None);
+    assert_eq!((whole.counted, whole.groups), (3000, 3000));
+    // All segments are alike.
+    assert_eq!(
+        (cut.least.calls, cut.least.prompt_tokens, cut.most.answer_tokens),
+        (whole.least.calls, whole.least.prompt_tokens, whole.most.answer_tokens)
+    );
+    let said = format!("the prompts of {} of 3000 groups", cut.counted);
+    assert!(cut.notes().iter().any(|note| note.contains(&said) && note.contains("extrapolated")));
+    assert!(!whole.notes().concat().contains("extrapolated"));
+}
+
+#[test]
+fn a_trial_that_is_stopped_says_what_it_knows() {
+    let (panel, model) = models(Numbers::default());
+    let judge = &TinyJudge::by(Grouping::Segment);
+    let segments = &Corpus::of(segments()).unwrap();
+    let signature = &"method:any".parse().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let config = options(dir.path());
+    config.stop.say();
+    let task = Task { panel: &panel, judge, segments, signature };
+    let trial = task.trial(&config, Duration::from_hours(1), None).unwrap();
+    assert!(trial.is_cut && trial.expected.is_none() && trial.seconds_left.is_none(), "{trial:?}");
+    assert_eq!((trial.judged, trial.kept, model.asked.load(Ordering::SeqCst)), (0, 0, 0));
 }
 
 /// However little time there is, one group is judged; the run goes on from there, to the same verdicts.

@@ -118,7 +118,7 @@ fn shards_of_a_selection_merge() {
     let root = tempfile::tempdir().unwrap();
     let whole = root.path().join("whole");
     let judge = TinyJudge::by(Grouping::FiveDocuments);
-    let drawn = Selection::All.draw(&segments(), 4, 1).unwrap();
+    let drawn = Selection::All.draw(&segments(), 4, 1, Grouping::Document).unwrap();
     tiny(&whole, &judge, drawn.selection.clone()).unwrap();
     let part = |index: usize| {
         let dir = root.path().join(index.to_string());

@@ -34,6 +34,9 @@ impl Error {
 /// How the name ends under which a file's bytes are gathered.
 const GATHERED: &str = ".new";
 
+/// How many letters and digits are drawn for that name.
+const RANDOM: usize = 6;
+
 /// What takes a file's bytes.
 pub type Fill<'a> = &'a mut dyn Write;
 
@@ -46,7 +49,10 @@ pub type Fill<'a> = &'a mut dyn Write;
 pub fn write(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> Result<(), Error> {
     let wrong = Error::of("write", path);
     match place(path).map_err(&wrong)? {
-        Place::Plain(place) => put(&place, fill).map_err(wrong),
+        Place::Plain(place) => {
+            discard_abandoned(&place);
+            put(&place, fill).map_err(wrong)
+        }
         Place::Stream => {
             // Never cut off: what a shell has redirected there before stays.
             stream(File::options().append(true).open(path), fill).map_err(wrong)
@@ -94,6 +100,50 @@ pub fn discard_unfinished(folder: &Path, most: usize) -> Result<(), Error> {
     Ok(())
 }
 
+/// The same for files of these names alone, in the folder itself.
+///
+/// # Errors
+/// A folder that cannot be read, and a file that cannot be removed.
+pub fn discard_unfinished_of(folder: &Path, names: &[&str]) -> Result<(), Error> {
+    for path in unfinished(folder, names).map_err(Error::of("read", folder))? {
+        fs::remove_file(&path).map_err(Error::of("remove", &path))?;
+    }
+    Ok(())
+}
+
+/// The plain files in a folder in which bytes for these names were gathered: `.NAME.RANDOM.new`.
+fn unfinished(folder: &Path, names: &[&str]) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_str().and_then(|name| name.strip_prefix('.')?.strip_suffix(GATHERED));
+        let is_of = |(of, random): (&str, &str)| {
+            names.contains(&of) && random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric())
+        };
+        if name.and_then(|name| name.rsplit_once('.')).is_some_and(is_of) && entry.file_type()?.is_file() {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Removes what killed processes left of a file beside its place: what no process has locked. A failure changes nothing.
+fn discard_abandoned(path: &Path) {
+    let (folder, name) = (folder_of(path), path.file_name().and_then(|name| name.to_str()));
+    for left in name.and_then(|name| unfinished(folder, &[name]).ok()).unwrap_or_default() {
+        if let Ok(file) = own(&left, OpenOptions::new().read(true).write(true))
+            && file.try_lock().is_ok()
+        {
+            let _ = fs::remove_file(&left); // one that stays is removed next time
+        }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Opens a file of such a folder for appending, and makes it where it is missing. Links are not followed.
 ///
 /// # Errors
@@ -120,6 +170,33 @@ pub fn update(path: &Path) -> Result<File, Error> {
 /// A file that is missing, cannot be read or is not plain.
 pub fn open(path: &Path) -> io::Result<File> {
     plain(unblocked(OpenOptions::new().read(true)).open(path)?)
+}
+
+/// Opens a file of a folder of the program's own, which somebody else may have made. A link in its place is refused: what
+/// it leads to is not in the folder.
+///
+/// # Errors
+/// As [`open`], and a link.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    own(path, OpenOptions::new().read(true))
+}
+
+/// All bytes of such a file.
+///
+/// # Errors
+/// As [`open_own`].
+pub fn read_own(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_own(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The text of such a file.
+///
+/// # Errors
+/// As [`open_own`], and a file that is not UTF-8.
+pub fn read_own_to_string(path: &Path) -> io::Result<String> {
+    text(read_own(path)?)
 }
 
 /// All bytes of such a file.
@@ -160,7 +237,27 @@ pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`open`], and a file that is not UTF-8.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
-    String::from_utf8(read(path)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+    text(read(path)?)
+}
+
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// Waits until the names in a folder are on the disk, where the system can tell.
+///
+/// # Errors
+/// A disk that fails.
+pub fn sync_folder(folder: &Path) -> Result<(), Error> {
+    #[cfg(unix)]
+    if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all())
+        && !matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
+    {
+        return Err(Error::of("write", folder)(error));
+    }
+    #[cfg(not(unix))]
+    let _ = folder; // folders cannot be opened there
+    Ok(())
 }
 
 /// The path of something in a folder that is named by somebody else, whether it is there or not.
@@ -267,12 +364,7 @@ fn is_of_a_process(path: &Path) -> bool {
 
 /// Gathers a file's bytes beside its place, then puts it there.
 fn put(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
-    let prefix = format!(".{}.", name.to_string_lossy());
-    let mut new = tempfile::Builder::new().prefix(&prefix).suffix(GATHERED).make_in(folder, |temporary| {
-        fresh(folder, OpenOptions::new().write(true).create_new(true)).open(temporary)
-    })?;
+    let mut new = gathering(path)?;
     let mut file = BufWriter::new(new.as_file_mut());
     fill(&mut file)?;
     file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
@@ -285,10 +377,36 @@ fn put(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> io::Result
     new.persist(path).map(drop).map_err(|error| error.error)
 }
 
+/// A new file beside a place, for its bytes. It is locked as long as this process has it, so that another one that writes to
+/// the same place does not take it for one that was abandoned.
+fn gathering(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let folder = folder_of(path);
+    let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
+    let prefix = format!(".{}.", name.to_string_lossy());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(GATHERED).rand_bytes(RANDOM);
+    loop {
+        let new = builder.make_in(folder, |temporary| {
+            fresh(folder, OpenOptions::new().read(true).write(true).create_new(true)).open(temporary)
+        })?;
+        let is_ours = match new.as_file().try_lock() {
+            Ok(()) => new.path().exists(),
+            Err(fs::TryLockError::WouldBlock) => false,
+            // Where there are no locks, nothing is taken for abandoned.
+            Err(fs::TryLockError::Error(_)) => true,
+        };
+        if is_ours {
+            return Ok(new);
+        }
+    }
+}
+
 /// Opens a file of a folder of the program's own, which is never a link.
 fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(not_plain());
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.is_symlink() => return Err(io::Error::other(LINK)),
+        Ok(there) if !there.is_file() => return Err(not_plain()),
+        _ => {}
     }
     let folder = path.parent().unwrap_or(path);
     plain(unfollowed(unblocked(fresh(folder, options))).open(path)?)
@@ -297,6 +415,10 @@ fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 fn plain(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_plain()) }
 }
+
+/// What is wrong with a link in a folder of the program's own.
+const LINK: &str =
+    "it is a link and not a plain file, and may lead anywhere; put the file itself in its place";
 
 fn not_plain() -> io::Error {
     io::Error::other("it is not a plain file; delete it")

@@ -41,12 +41,12 @@ pub struct Method {
 }
 
 impl Method {
-    /// What a reader of its verdicts must know, its scale first, as sentences without full stops.
+    /// What a reader of its verdicts must know, their scale first, as sentences without full stops.
     #[must_use]
-    pub fn about(&self) -> Vec<String> {
+    pub fn about(&self, scale: &str) -> Vec<String> {
         let cautions = [self.marks, self.misses].into_iter().flatten();
         let cautions = cautions.map(|said| format!("{}: {said}", self.name));
-        std::iter::once(format!("scale: {}", self.scale)).chain(cautions).collect()
+        std::iter::once(format!("scale: {scale}")).chain(cautions).collect()
     }
 
     /// Reads `option=value,...` against the method's options.

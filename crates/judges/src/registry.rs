@@ -75,6 +75,42 @@ pub fn needs_tuning(method: &Method) -> bool {
     method.name == gmft::METHOD.name
 }
 
+/// A scale of raw scores: the method, the options and their values under which it is the method's, and the scale.
+type Scale = (&'static str, &'static [(&'static str, &'static [&'static str])], &'static str);
+
+const PENALTY: &str = "negative penalty, 0 is best and higher is better";
+const PERCENT: &str = "0 to 100, higher is better";
+const POINTS: &[&str] =
+    &["deeprubric-100", "deeprubric-8", "deeprubric-4", "deepq-100", "deepq-8", "deepq-4"];
+
+/// Scales of methods that have several; of those that hold, the first is in force.
+const SCALES: &[Scale] = &[
+    ("gemba-mqm", &[("da", &["on"])], PERCENT),
+    ("gemba-mqm", &[("preset", &["code"])], "-25 to 0, 0 is best and higher is better"),
+    ("gemba-mqm", &[], PENALTY),
+    ("thinking", &[("da", &["on"])], PERCENT),
+    ("thinking", &[], PENALTY),
+    ("fsp", &[("score", &["da", "expected-da"])], PERCENT),
+    ("fsp", &[], PENALTY),
+    ("gmicl", &[("score", &["da", "expected-da"])], PERCENT),
+    ("gmicl", &[], PENALTY),
+    ("rubric-mqm", &[("scenario", POINTS)], "negative points, 0 is best and higher is better"),
+    ("rubric-mqm", &[("preset", &["code"])], "penalty over 100, lower is better"),
+    ("rubric-mqm", &[], PENALTY),
+    ("likelihood", &[("norm", &["sum"])], "log-probability of the text in nats; higher is better"),
+    ("likelihood", &[], "log-probability per token in nats; higher is better"),
+];
+
+/// The scale of raw scores, and its direction, in a run of a method with this signature.
+#[must_use]
+pub fn scale(method: &Method, signature: &Signature) -> &'static str {
+    let holds = |(option, values): &(&str, &[&str])| {
+        signature.get(option).is_some_and(|value| values.contains(&value))
+    };
+    let of_run = SCALES.iter().find(|(name, options, _)| *name == method.name && options.iter().all(holds));
+    of_run.map_or(method.scale, |(_, _, scale)| scale)
+}
+
 /// A judge, and what it was built from.
 pub struct Built {
     pub judge: Judge,
@@ -383,6 +419,37 @@ mod tests {
             ("fsp:score=expected-da", Strict, [1, 2]),
         ] {
             assert_eq!(calls(request, preset), expected, "{request}, {preset}");
+        }
+    }
+
+    #[test]
+    fn the_scale_is_that_of_the_run() {
+        let of = |request: &str, preset: Preset| {
+            let settings = Settings { preset, ..Settings::default() };
+            let built = build(request, &settings).unwrap();
+            scale(built.method, &built.signature().all())
+        };
+        assert_eq!(of("gemba-mqm", Preset::Strict), PENALTY);
+        assert_eq!(of("gemba-mqm:form=json,da=on", Preset::Strict), PERCENT);
+        assert!(of("gemba-mqm", Preset::Code).starts_with("-25 to 0"));
+        assert_eq!(of("fsp:score=da", Preset::Strict), PERCENT);
+        assert_eq!(of("fsp", Preset::Strict), PENALTY);
+        assert!(of("rubric-mqm", Preset::Code).starts_with("negative points"));
+        assert!(of("rubric-mqm:scenario=gemba", Preset::Code).starts_with("penalty over 100"));
+        assert!(of("likelihood:norm=sum", Preset::Strict).starts_with("log-probability of the text"));
+        assert_eq!(of("gemba-da", Preset::Strict), PERCENT);
+        for (name, options, _) in SCALES {
+            let method = find(name).unwrap();
+            let known = |option: &str, value: &&&str| match option {
+                "preset" => method.presets.iter().any(|preset| preset.name() == **value),
+                _ => method
+                    .options
+                    .iter()
+                    .any(|choice| choice.name == option && choice.values.contains(*value)),
+            };
+            for (option, values) in *options {
+                assert!(values.iter().all(|value| known(option, &value)), "{name}: {option}");
+            }
         }
     }
 

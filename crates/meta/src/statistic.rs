@@ -256,7 +256,36 @@ impl FromStr for Statistic {
     }
 }
 
+/// What mt-metrics-eval and papers call a statistic, and what it is here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("acc-t", "`seg:acc-eq`"),
+    ("acc-eq", "`seg:acc-eq`"),
+    ("acc*-eq", "`seg:acc-eq`"),
+    ("kendallwithtiesopt", "`seg:acc-eq`"),
+    ("kendall-with-ties-opt", "`seg:acc-eq`"),
+    ("acc23", "`seg:acc23`"),
+    ("tau23", "`seg:tau23`"),
+    ("accuracy", "`sys:accuracy`"),
+    ("pce", "`sys:accuracy`"),
+    ("spa", "`sys:spa`"),
+    ("sys-spa", "`sys:spa`"),
+    ("sys-pce", "`sys:spa`"),
+    ("pearson", "`sys:pearson` of systems, `seg:pearson` of segments"),
+    ("spearman", "`sys:spearman` of systems, `seg:spearman` of segments"),
+    ("kendall", "`sys:kendall` of systems, `seg:kendall-b` of segments"),
+    ("seg:kendall", "`seg:kendall-b`, or `seg:kendall-c`"),
+    ("kendall-like", "`seg:kendall-like@THRESHOLD`"),
+    ("kendalllike", "`seg:kendall-like@THRESHOLD`"),
+    ("kendall-variants", "`seg:kendall-b`, or `seg:kendall-c`"),
+    ("mae", "`seg:mae`"),
+    ("mse", "`seg:mse`"),
+];
+
 fn unknown(text: &str) -> Error {
+    let name = text.trim().to_lowercase().replace('_', "-");
+    if let Some((_, own)) = ELSEWHERE.iter().find(|(other, _)| *other == name) {
+        return Error::Unsuitable(format!("unknown statistic `{text}`: tribunal's is {own}"));
+    }
     Error::Unsuitable(format!(
         "unknown statistic `{text}`; hint: sys:{{accuracy,pearson,spearman,kendall,spa}}, \
          seg:{{pearson,spearman,kendall-b,kendall-c,tau23,acc23,acc-eq}}@{{none,sys,item}}, seg:pearson-diff, \

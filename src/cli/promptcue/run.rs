@@ -169,7 +169,7 @@ fn resume(out: &Path, about: &Value) -> Result<BTreeSet<(usize, bool)>> {
     fs::create_dir_all(out).with_context(|| format!("cannot make `{}`", out.display()))?;
     let (path, answers) = (out.join(RUN), out.join(ANSWERS));
     if path.exists() {
-        let there: Value = serde_json::from_str(&fs::read_to_string(&path)?)
+        let there: Value = serde_json::from_str(&files::read_own_to_string(&path)?)
             .with_context(|| format!("`{}`", path.display()))?;
         if there != *about {
             bail!(
@@ -184,7 +184,7 @@ fn resume(out: &Path, about: &Value) -> Result<BTreeSet<(usize, bool)>> {
         );
     }
     files::replace(&path, |file| writeln!(file, "{about:#}"))?;
-    let text = if answers.exists() { fs::read_to_string(&answers)? } else { String::new() };
+    let text = if answers.exists() { files::read_own_to_string(&answers)? } else { String::new() };
     // A line that a crash cut off is asked for again.
     let whole: Vec<&str> = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
     if whole.concat() != text {

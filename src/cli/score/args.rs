@@ -52,8 +52,8 @@ pub struct RunArgs {
     /// Judge a few groups, and say what the whole run takes
     #[arg(long)]
     pub dry_run: bool,
-    /// With `--dry-run`: whether the model fits a GPU with so much memory
-    #[arg(long, value_name = "SIZE", value_parser = bytes, requires = "dry_run")]
+    /// With `--dry-run` and `slurm submit`: the memory of a GPU that the model is to fit
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub device_memory: Option<u64>,
     /// No progress and no notes; warnings are still printed
     #[arg(long)]

@@ -1,9 +1,18 @@
 //! `tribunal score --dry-run`: what a run would take, printed. Counting is in `run::plan`; for a model that is not on
 //! this machine yet, characters are counted in the place of tokens, by a rule of thumb.
 
-use std::{io::Write, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io::{IsTerminal as _, Write},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use crate::{
@@ -19,13 +28,23 @@ use crate::{
     },
     engine::DeviceError,
     judges::Panel,
-    llm::{Chat, Counter, Error as Refusal, Form, Llm, Reply, Sampling, Scored},
-    run::{self, Plan, RunConfig, Show, plan::Amount, trial::Trial},
+    llm::{Chat, Counter, Error as Refusal, Form, Llm, Reply, Sampling, Scored, Stop},
+    run::{
+        self, Plan, RunConfig, Show,
+        plan::{Amount, Counting, plan_within},
+        trial::Trial,
+    },
     signature::Signature,
 };
 
-/// How long groups are judged for.
+/// How long prompts are counted.
+const COUNTING: Duration = Duration::from_secs(8);
+
+/// How long groups are judged for, as far as rounds of them can be foreseen.
 const TRIAL: Duration = Duration::from_secs(10);
+
+/// The most that both take together, once the model is loaded.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// A plan and all that is printed with it.
 struct Planned {
@@ -70,15 +89,14 @@ pub fn run(prepared: &Prepared<'_>, begun: &Begun, load: ModelLoader, out: &mut 
 
 /// Counted with the models themselves, and tried out on a few groups.
 fn counted(prepared: &Prepared<'_>, begun: &Begun, models: &LoadedModels) -> Result<Planned> {
+    let start = Instant::now();
     let run = Run::prepare(prepared, models, begun)?;
     let mut plan = planned(prepared, &models.panel)?;
     let args = prepared.args;
     if !args.run.quiet {
         say!("note: judging a few groups to see how long they take");
     }
-    let distinct = plan.least.distinct_tokens.filter(|_| plan.is_fixed);
-    let config = RunConfig { progress: Show::Off, ..run.config.clone() };
-    let mut trial = run.task().trial(&config, TRIAL, distinct)?;
+    let mut trial = tried(&run, begun, &plan, LIMIT.saturating_sub(start.elapsed()))?;
     trial.expected = trial.expected.map(|scaled| plan.expect(scaled));
     let mut estimates = (models.memory)();
     if args.run.device_memory.is_some() {
@@ -87,6 +105,7 @@ fn counted(prepared: &Prepared<'_>, begun: &Begun, models: &LoadedModels) -> Res
     match trial.seconds_left {
         Some(seconds) if trial.kept < trial.groups => estimates.push(("time".to_owned(), time(seconds))),
         Some(_) => estimates.push(("time".to_owned(), "everything is judged already".to_owned())),
+        None if trial.is_cut => estimates.push(("time".to_owned(), format!("not known: {CUT}"))),
         None => {}
     }
     let mut notes = plan.notes();
@@ -94,12 +113,62 @@ fn counted(prepared: &Prepared<'_>, begun: &Begun, models: &LoadedModels) -> Res
     if trial.expected.is_some() {
         notes.push(format!("expected: {} of {} groups, scaled to all", trial.kept, trial.groups));
     }
+    if trial.is_cut && trial.judged > 0 {
+        notes.push(format!(
+            "stopped after {} s, with {} of {} groups judged: the time is extrapolated from these",
+            LIMIT.as_secs(),
+            trial.judged,
+            trial.groups
+        ));
+    }
     notes.push(format!(
         "what was judged is kept in `{}`, and the run goes on from there",
-        config.out.display()
+        run.config.out.display()
     ));
     Ok(Planned { plan, trial, estimates, notes, signature: Some(run.signature) })
 }
+
+/// Judges a few groups, for so long at the most.
+fn tried(run: &Run<'_>, begun: &Begun, plan: &Plan, time: Duration) -> Result<Trial> {
+    let is_counted = plan.counted == plan.groups;
+    let distinct = plan.least.distinct_tokens.filter(|_| plan.is_fixed && is_counted);
+    // Without a terminal the notes are enough.
+    let is_shown = run.config.progress != Show::Auto || std::io::stderr().is_terminal();
+    let progress = if is_shown { run.config.progress } else { Show::Off };
+    let stop = Stop::default();
+    let config = RunConfig { progress, stop: stop.clone(), ..run.config.clone() };
+    let trial = limited(time, [&begun.stop, &stop], || run.task().trial(&config, TRIAL.min(time), distinct))?;
+    if begun.stop.is_said() {
+        return Err(run::Error::Interrupted(begun.writing.hold().clone()).into());
+    }
+    Ok(trial)
+}
+
+/// Why a trial says nothing of the time.
+const CUT: &str = "no group was finished within 20 s";
+
+/// Does work until it is done, for so long at the most, or until the outer word is given: then the inner one is, which the
+/// work heeds.
+fn limited<T>(time: Duration, [outer, inner]: [&Stop; 2], work: impl FnOnce() -> T) -> T {
+    let (start, is_over) = (Instant::now(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                if start.elapsed() >= time || outer.is_said() {
+                    return inner.say();
+                }
+                std::thread::park_timeout(WATCH);
+            }
+        });
+        let done = work();
+        is_over.store(true, Ordering::Relaxed);
+        watch.thread().unpark();
+        done
+    })
+}
+
+/// How often the time is looked at.
+const WATCH: Duration = Duration::from_millis(100);
 
 /// A time in words, exact enough to be compared with a clock.
 fn time(seconds: f64) -> String {
@@ -139,8 +208,16 @@ fn on_a_gpu(card: &Card, args: &Args) -> Option<(String, String)> {
 /// What the run takes with the models of this panel, without one question asked.
 fn planned(prepared: &Prepared<'_>, panel: &Panel) -> Result<Plan> {
     let Prepared { args, judged, built, .. } = prepared;
-    let config = prepare::chosen(args, judged, PathBuf::new());
-    Ok(run::plan(panel, &built.judge, built.calls(), &judged.input.segments, &config)?)
+    let config = &prepare::chosen(args, judged, PathBuf::new());
+    let is_shown = !args.run.quiet && !matches!(args.run.progress, Show::Off | Show::Json);
+    // It is seen on a terminal alone.
+    let bar = if is_shown { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    bar.enable_steady_tick(Duration::from_millis(500));
+    let shown = |done: usize, of: usize| bar.set_message(format!("counting prompts: {done} of {of} groups"));
+    let counting = Counting { config, time: Some(COUNTING), shown: &shown };
+    let plan = plan_within(panel, &built.judge, built.calls(), &judged.input.segments, &counting);
+    bar.finish_and_clear();
+    Ok(plan?)
 }
 
 /// The memory for the weights: their files' size, or two bytes for each of the parameters that the card states.
@@ -178,9 +255,9 @@ impl Planned {
     }
 
     fn json(&self) -> Value {
-        let Plan { segments, groups, units, least, most, is_fixed: _, longest_prompt, longest_call } =
+        let Plan { segments, groups, counted, units, least, most, longest_prompt, longest_call, .. } =
             &self.plan;
-        let Trial { groups: _, judged, kept, expected, seconds_left } = &self.trial;
+        let Trial { judged, kept, expected, seconds_left, .. } = &self.trial;
         let amount = |amount: &Amount| {
             let Amount { calls, prompt_tokens, distinct_tokens, answer_tokens } = amount;
             json!({
@@ -191,7 +268,7 @@ impl Planned {
         let estimates: serde_json::Map<String, Value> =
             self.estimates.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         json!({
-            "segments": segments, "groups": groups, "verdicts": units, "longest_prompt": longest_prompt,
+            "segments": segments, "groups": groups, "groups_counted": counted, "verdicts": units, "longest_prompt": longest_prompt,
             "longest_call": longest_call, "least": amount(least), "expected": expected.as_ref().map(amount),
             "most": amount(most), "groups_judged": judged, "groups_kept": kept, "seconds_left": seconds_left, "estimates": estimates, "notes": self.notes,
             "signature": self.signature.as_ref().map(ToString::to_string),

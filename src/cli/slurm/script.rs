@@ -14,6 +14,8 @@ pub struct Job {
     pub directory: PathBuf,
     /// The arguments of `tribunal score`.
     pub words: Vec<String>,
+    /// The models' folders in that of all models.
+    pub staged: Vec<String>,
     pub array: ArrayArgs,
     /// 0 gives each task a node's processors.
     pub gpus_per_task: usize,
@@ -43,25 +45,57 @@ if [ "$code" -le 1 ]; then exit 0; fi
 exit "$code"
 "#;
 
-/// Copies the models to the node once, whoever comes first; the others wait.
+/// Copies the run's models to the node once: the first task of a node does, the others wait. A copy appears under its name
+/// when it is whole, so that a task that is killed leaves nothing that another takes for a model, and a lock that nobody
+/// frees ends in a run that reads the models from where they were.
 const STAGE: &str = r#"from=${TRIBUNAL_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tribunal}
-mkdir -p "$stage"
-exec 9>"$stage/.lock"
-flock 9
-if [ ! -e "$stage/.complete" ]; then
-  cp -R "$from/." "$stage/"
-  touch "$stage/.complete"
+files() { (cd "$1" && find . -type f -printf '%P %s\n' | sort); }
+is_staged() { [ -d "$stage/$1" ] && cmp -s <(files "$from/$1") <(files "$stage/$1"); }
+copy() {
+  rm -rf "$stage/.new.$1".* || return
+  new=$(mktemp -d "$stage/.new.$1.XXXXXX") || return
+  cp -Rp "$from/$1/." "$new/" && rm -rf "${stage:?}/$1" && mv "$new" "$stage/$1"
+}
+stage_models() (
+  mkdir -p "$stage" && [ -w "$stage" ] || return
+  exec 9>"$stage/.lock.$(id -u)" && flock -w 1800 9 || return
+  for model in "${models[@]}"; do is_staged "$model" || copy "$model" || return; done
+)
+if stage_models; then
+  export TRIBUNAL_HOME=$stage
+else
+  echo "the models are not staged in $stage, and read from $from" >&2
 fi
-exec 9>&-
-export TRIBUNAL_HOME=$stage
 "#;
+
+/// What stands before an option that is the merge job's alone.
+pub const OF_MERGE: &str = "merge:";
+
+/// Options that choose nodes, or what of them a task with GPUs takes.
+const OF_NODES: [&str; 14] = [
+    "partition",
+    "constraint",
+    "gres",
+    "gpus",
+    "gpus-per-task",
+    "gpu-bind",
+    "gpu-freq",
+    "nodelist",
+    "exclude",
+    "reservation",
+    "qos",
+    "cpus-per-gpu",
+    "mem-per-gpu",
+    "cpus-per-task",
+];
 
 impl Job {
     /// The script of the array.
     #[must_use]
     pub fn array(&self) -> String {
         let Self { shards, tasks, array, gpus_per_task, .. } = self;
-        let mut text = self.head("shard", &array.time);
+        let own = array.sbatch.iter().filter(|option| !option.starts_with(OF_MERGE)).map(String::as_str);
+        let mut text = self.head("shard", &array.time, own);
         let _ = writeln!(text, "#SBATCH --array=1-{shards}%{tasks}");
         let _ = writeln!(text, "#SBATCH --output={}", quoted_option(&self.dir.join("slurm/shard-%a.log")));
         // Two minutes before the time is up, the task is told and goes back into the queue.
@@ -70,8 +104,10 @@ impl Job {
             let _ = writeln!(text, "#SBATCH --gpus-per-node={gpus_per_task}");
         }
         let _ = writeln!(text, "\nset -euo pipefail\ncd {}", quoted(&self.directory.display().to_string()));
-        if let Some(stage) = &array.stage {
-            let _ = writeln!(text, "\nstage={}", quoted(&stage.display().to_string()));
+        if let Some(stage) = array.stage.as_ref().filter(|_| !self.staged.is_empty()) {
+            let models: Vec<String> = self.staged.iter().map(|folder| quoted(folder)).collect();
+            let stage = quoted(&stage.display().to_string());
+            let _ = writeln!(text, "\nstage={stage}\nmodels=({})", models.join(" "));
             text += STAGE;
         }
         let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
@@ -88,7 +124,7 @@ impl Job {
     /// The script of the job that merges.
     #[must_use]
     pub fn merge(&self) -> String {
-        let mut text = self.head("merge", "60");
+        let mut text = self.head("merge", "60", self.of_merge());
         let _ = writeln!(text, "#SBATCH --output={}", quoted_option(&self.dir.join("slurm/merge.log")));
         let shards = quoted(&self.dir.join("shards").display().to_string());
         let _ = write!(
@@ -101,14 +137,31 @@ impl Job {
         text
     }
 
-    fn head(&self, what: &str, time: &str) -> String {
+    /// The options of the job that merges: those that are its own, and of the others those that choose no GPU nodes.
+    fn of_merge(&self) -> impl Iterator<Item = &str> {
+        let has_gpus = self.gpus_per_task > 0;
+        let name = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
+        let own: Vec<&str> =
+            self.array.sbatch.iter().filter_map(|option| option.strip_prefix(OF_MERGE)).collect();
+        let is_own = |wanted: &str| own.iter().any(|option| name(option) == wanted);
+        let shared = self.array.sbatch.iter().map(String::as_str).filter(|option| {
+            let name = name(option);
+            !option.starts_with(OF_MERGE)
+                && !is_own(&name)
+                && !(has_gpus && OF_NODES.contains(&name.as_str()))
+        });
+        let shared: Vec<&str> = shared.collect();
+        shared.into_iter().chain(own)
+    }
+
+    fn head<'a>(&self, what: &str, time: &str, options: impl Iterator<Item = &'a str>) -> String {
         let name = self.dir.file_name().unwrap_or_default().to_string_lossy();
         let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
         let name: String = name.chars().map(plain).collect();
         let mut text = format!(
             "#!/bin/bash\n#SBATCH --job-name={name}-{what}\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n#SBATCH --time={time}\n"
         );
-        for option in &self.array.sbatch {
+        for option in options {
             let _ = writeln!(text, "#SBATCH --{option}");
         }
         text
@@ -140,7 +193,9 @@ mod tests {
             gpus_per_node: 4,
             time: "4:00:00".into(),
             shards: None,
-            sbatch: ["partition=gpu", "cpus-per-task=8", "mem=32G"].map(str::to_owned).into(),
+            sbatch: ["partition=gpu", "cpus-per-task=8", "mem=32G", "account=mt", "merge:partition=cpu"]
+                .map(str::to_owned)
+                .into(),
             stage: Some("/scratch/models".into()),
             print: true,
         };
@@ -149,6 +204,7 @@ mod tests {
             program: "/opt/tribunal".into(),
             directory: "/work".into(),
             words: ["--method", "fsp:shots=0", "-s", "it's.txt"].map(str::to_owned).into(),
+            staged: vec!["qwen2.5-7b-instruct".into()],
             array,
             gpus_per_task: 1,
             tasks: 8,
@@ -160,6 +216,55 @@ mod tests {
     fn scripts_are_readable() {
         insta::assert_snapshot!("slurm_array", job().array());
         insta::assert_snapshot!("slurm_merge", job().merge());
+    }
+
+    #[test]
+    fn a_job_without_gpus_merges_where_it_was_made() {
+        let merge = Job { gpus_per_task: 0, ..job() }.merge();
+        assert!(merge.contains("--cpus-per-task=8") && merge.contains("--partition=cpu"), "{merge}");
+        assert!(!merge.contains("--partition=gpu"), "{merge}");
+    }
+
+    /// Stages a folder of models as a task does; what it says of where they are read from.
+    fn staged(root: &std::path::Path, models: &str) -> String {
+        let script = format!(
+            "set -euo pipefail\nstage='{0}/stage'\nmodels=({models})\n{STAGE}\necho \"$TRIBUNAL_HOME\"",
+            root.display()
+        );
+        let mut shell = std::process::Command::new("bash");
+        let output = shell.args(["-c", &script]).env("TRIBUNAL_HOME", root.join("home")).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        text.trim().to_owned()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_models_of_a_run_are_staged_and_later_ones_too() {
+        use std::fs;
+
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for model in ["a", "b", "c"] {
+            fs::create_dir_all(at("home").join(model)).unwrap();
+            fs::write(at("home").join(model).join("model.gguf"), format!("weights of {model}")).unwrap();
+        }
+        let stage = at("stage").display().to_string();
+        assert_eq!(staged(root.path(), "a"), stage);
+        assert!(at("stage/a/model.gguf").exists() && !at("stage/b").exists() && !at("stage/c").exists());
+        // What a killed task leaves: a lock file, a half of a copy, a model that lacks files.
+        fs::create_dir_all(at("stage/.new.b.aBcDeF")).unwrap();
+        fs::create_dir_all(at("stage/b")).unwrap();
+        fs::write(at("stage/b/model.gguf"), "wei").unwrap();
+        fs::write(at("stage/.lock"), "").unwrap();
+        assert_eq!(staged(root.path(), "a b"), stage);
+        assert_eq!(fs::read_to_string(at("stage/b/model.gguf")).unwrap(), "weights of b");
+        assert!(!at("stage/.new.b.aBcDeF").exists() && !at("stage/c").exists());
+        // A model that is not there, or a folder that cannot be made: read from where they are.
+        assert_eq!(staged(root.path(), "d"), at("home").display().to_string());
+        fs::remove_dir_all(at("stage")).unwrap();
+        fs::write(at("stage"), "").unwrap();
+        assert_eq!(staged(root.path(), "a"), at("home").display().to_string());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, anyhow};
 use super::{JOBS, Submitted};
 use crate::{
     cli::{output::Printed, table::Table},
+    files,
     run::{RunFile, Status, finish, journal, lock},
 };
 
@@ -36,7 +37,7 @@ struct Row {
 /// A folder that was not submitted.
 pub fn run(dir: &Path, printed: Printed, out: &mut dyn Write) -> Result<ExitCode> {
     let path = dir.join(JOBS);
-    let text = fs::read_to_string(&path).map_err(|_| {
+    let text = files::read_own_to_string(&path).map_err(|_| {
         anyhow!(
             "`{}` was not submitted by `tribunal slurm submit`\nhint: give the folder of its `--out`",
             dir.display()
@@ -106,7 +107,7 @@ fn row(dir: &Path, task: Option<&String>) -> Row {
     let state = match task {
         _ if dir.join(finish::VERDICTS).exists() => "done".to_owned(),
         Some(state) => state.to_lowercase(),
-        None if lock::is_held(dir) => "running".into(),
+        None if lock::is_held(dir, journal::JOURNAL) => "running".into(),
         None if run.is_some() => "stopped".into(),
         None => "waiting".into(),
     };

@@ -15,7 +15,7 @@ use super::{
     panel, positive,
 };
 use crate::{
-    cli::adapter,
+    cli::{adapter, output::spare_runs},
     engine::Engine,
     files,
     judges::{
@@ -94,6 +94,7 @@ pub(super) struct Systems {
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
 pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Result<()> {
+    spare_runs(&args.out, None)?;
     let sample = args.reading.sample.of(args.reading.data.seed);
     let mut split = args.reading.systems.of(args.reading.data.split(sample.as_ref())?)?;
     if split.held_out.is_empty() {

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::{
     card::Identity,
-    cli::{origin, score},
+    cli::{origin, recorded::AgainArgs, score},
     judges::{Built, prompt::InForce},
     run::{
         RunFile,
@@ -52,7 +52,11 @@ fn hashes(of: &str, there: &[NamedHash], here: &[NamedHash]) -> Vec<Difference> 
 ///
 /// # Errors
 /// A copy that cannot be read.
-pub fn materials(dir: &Path, run: &RunFile, given: &score::Args) -> Result<Vec<Difference>> {
+pub fn materials(
+    (dir, run): (&Path, &RunFile),
+    given: &score::Args,
+    again: &AgainArgs,
+) -> Result<Vec<Difference>> {
     let flags = [
         ("--prompts", &given.judge.prompts),
         ("--shots", &given.judge.shots),
@@ -74,13 +78,17 @@ pub fn materials(dir: &Path, run: &RunFile, given: &score::Args) -> Result<Vec<D
             let there = format!("a material of `{}`", material.flag);
             found.push(Difference::new(RUN, "the materials of the command", &there, "no such option"));
         }
-        found.extend(copied(dir, run, material)?);
+        found.extend(copied((dir, run), material, again.allow_files)?);
     }
     Ok(found)
 }
 
-/// The copy of a material: its name and its hash.
-fn copied(dir: &Path, run: &RunFile, material: &Material) -> Result<Vec<Difference>> {
+/// The copy of a material: its name and its hash. What has no copy is read only where files outside are allowed.
+fn copied(
+    (dir, run): (&Path, &RunFile),
+    material: &Material,
+    files_allowed: bool,
+) -> Result<Vec<Difference>> {
     let Material { flag, given, kept: name, sha256 } = material;
     let stem = origin::kept_as(flag);
     let ending = Path::new(given).extension().map(|ending| format!("{stem}.{}", ending.to_string_lossy()));
@@ -92,15 +100,14 @@ fn copied(dir: &Path, run: &RunFile, material: &Material) -> Result<Vec<Differen
         let here = there.unwrap_or(&names[0]);
         return Ok(vec![Difference::new(RUN, &what, name.as_deref().unwrap_or("no copy"), here)]);
     }
-    let at = kept::place_of(dir, run, flag, Path::new(given))?;
-    if !at.exists() {
-        // Only the first shard keeps copies; elsewhere the file may be gone.
-        let is_kept = name.is_some() && run.shard == "1/1" && run.merged.is_empty();
-        return Ok(is_kept
-            .then(|| Difference::new(&at.display().to_string(), &what, NOTHING, "a copy"))
-            .into_iter()
-            .collect());
-    }
+    let copy = kept::place(dir, material)?;
+    let outside = || Some(run.from_there(Path::new(given))).filter(|there| files_allowed && there.exists());
+    let Some(at) = copy.or_else(outside) else {
+        // Only the first shard keeps copies.
+        let is_kept = run.shard == "1/1" && run.merged.is_empty();
+        let missing = name.as_ref().filter(|_| is_kept).map(|name| dir.join(name).display().to_string());
+        return Ok(missing.map(|at| Difference::new(&at, &what, NOTHING, "a copy")).into_iter().collect());
+    };
     let here = match kept::sha256_now(&at) {
         // What was too large for a copy is the user's own, who may have links and anything else there.
         Err(_) if name.is_none() => return Ok(Vec::new()),

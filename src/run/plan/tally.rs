@@ -94,6 +94,14 @@ impl Tally {
     }
 }
 
+impl Tally {
+    /// Calls and tokens so many times; the longest stay as they are.
+    pub fn scaled(self, times: [f64; 2]) -> Self {
+        let amount = self.amount.scaled(times);
+        Self { amount, budgets: super::scaled(self.budgets, times[0]), ..self }
+    }
+}
+
 impl<'a> Sum<&'a Tally> for Tally {
     fn sum<I: Iterator<Item = &'a Tally>>(tallies: I) -> Self {
         tallies.fold(Self::default(), |a, b| Self {

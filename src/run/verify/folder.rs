@@ -33,12 +33,11 @@ pub struct Folder<'a> {
     pub is_done: bool,
 }
 
-/// Whether every unit of the run's share has a verdict.
-pub fn is_done(run: &RunFile, work: &Work<'_>, index: &Index) -> bool {
-    let has = |unit: &u32| index.has(*unit as usize);
-    let Ok(shard) = run.shard.parse::<Shard>() else { return false };
-    let mine = shard.choose(work.task.segments, work.groups);
-    mine.iter().all(|&group| work.units.of_group(group).iter().all(has))
+/// How many units of the run's share have no verdict; `None` where it is not known which are its own.
+pub fn unjudged(run: &RunFile, work: &Work<'_>, index: &Index) -> Option<usize> {
+    let is_missing = |unit: &&u32| !index.has(**unit as usize);
+    let mine = run.shard.parse::<Shard>().ok()?.choose(work.task.segments, work.groups);
+    Some(mine.iter().flat_map(|&group| work.units.of_group(group)).filter(is_missing).count())
 }
 
 impl Folder<'_> {
@@ -90,7 +89,7 @@ impl Folder<'_> {
         let path = self.dir.join(RUN);
         let io = |source| Error::Io { action: "read", path, source };
         let there: Value =
-            serde_json::from_slice(&files::read(&self.dir.join(RUN)).map_err(io)?).unwrap_or_default();
+            serde_json::from_slice(&files::read_own(&self.dir.join(RUN)).map_err(io)?).unwrap_or_default();
         let here = serde_json::to_value(run).unwrap_or_default();
         if let Some((at, there, here)) = unlike(&there, &here) {
             found.push(Difference::new(RUN, &format!("the field `{at}` as a run writes it"), &there, &here));
@@ -130,7 +129,7 @@ impl Folder<'_> {
     fn verdicts(&self, found: &mut Found) -> Result<(), Error> {
         let path = self.dir.join(VERDICTS);
         let io = |source| Error::Io { action: "read", path: path.clone(), source };
-        let file = match files::open(&path) {
+        let file = match files::open_own(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened.map_err(io)?,
         };
@@ -162,7 +161,7 @@ impl Folder<'_> {
     /// [`Error::Io`], [`Error::Damaged`].
     pub fn summary(&self, sums: &Sums, found: &mut Found) -> Result<(), Error> {
         let path = self.dir.join(SUMMARY);
-        let bytes = match files::read(&path) {
+        let bytes = match files::read_own(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             read => read.map_err(|source| Error::Io { action: "read", path, source })?,
         };

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Difference, around};
 use crate::{
     llm::Usage,
-    run::call::{CallLine, Content, Spelled},
+    run::call::{CallLine, Spelled},
 };
 
 /// The calls of a group without what they cost, with their places among its lines.
@@ -48,24 +48,17 @@ impl Named {
             return None;
         }
         let at = line + left.as_ref().map_or(0, |(at, _)| *at);
+        let of_line = if left.is_some() { format!(" line {at}") } else { String::new() };
         let there = left.map_or_else(|| "no such call".into(), |(_, name)| name);
         let (there, here) = around(&there, &other.unwrap_or_else(|| "no such call".into()));
-        let place = format!("calls.jsonl line {at}");
+        let place = format!("calls.jsonl{of_line}");
         Some(Difference::new(&place, "the call that the judge makes", &there, &here).at((at, 2)))
     }
 }
 
 /// A call whose columns are not of one length.
 pub fn uneven(number: usize, call: &CallLine) -> Option<Difference> {
-    let Content { spelled, scored, .. } = call.content.as_ref()?;
-    let mut columns = scored.iter().map(|continuation| &continuation.spelled).chain([spelled]);
-    let is_uneven = |Spelled { tokens, pieces, logprobs, masked_logprobs, .. }: &&Spelled| {
-        let n = tokens.len();
-        pieces.len() != n
-            || logprobs.len() != n
-            || !(masked_logprobs.is_empty() || masked_logprobs.len() == n)
-    };
-    let Spelled { tokens, pieces, logprobs, masked_logprobs, .. } = columns.find(is_uneven)?;
+    let Spelled { tokens, pieces, logprobs, masked_logprobs, .. } = call.content.as_ref()?.uneven()?;
     let there = format!(
         "{} tokens, {} pieces, {} logprobs, {} masked_logprobs",
         tokens.len(),

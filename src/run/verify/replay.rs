@@ -82,9 +82,11 @@ impl RecordedCalls {
             ));
         }
         let placed = |(at, difference): (usize, Difference)| {
-            let number = if at == usize::MAX { line } else { line + at };
-            let place = format!("calls.jsonl line {number} ({of})");
-            Difference { place, ..difference }.at((number, 1))
+            // What is not there has no line.
+            let number = (at != usize::MAX).then(|| line + at);
+            let of_line = number.map_or_else(String::new, |number| format!(" line {number}"));
+            let place = format!("calls.jsonl{of_line} ({of})");
+            Difference { place, ..difference }.at((number.unwrap_or(line), 1))
         };
         (found.into_iter().map(placed).collect(), pages.n_replayed)
     }

@@ -124,7 +124,10 @@ fn control_characters_of_a_gguf_file_do_not_reach_the_terminal() {
     ]);
     let (code, text) = ask(&small, &file);
     assert!(code == 2 && !acts(&text) && text.contains("llama.\\u{1b}]0;x"), "{text:?}");
-    write(&[("general.architecture", &Value::String("llama".into())), ("general.type", &Value::String(hostile.into()))]);
+    write(&[
+        ("general.architecture", &Value::String("llama".into())),
+        ("general.type", &Value::String(hostile.into())),
+    ]);
     let (code, text) = ask(&small, &file);
     assert!(code == 2 && !acts(&text) && text.contains("general.type"), "{text:?}");
 }

@@ -36,6 +36,27 @@ fn a_result_is_all_there_or_as_it_was() {
     assert!(text(dir.path(), "x").unwrap_err().to_string().contains("it is a folder"));
 }
 
+#[test]
+fn what_a_killed_process_left_beside_a_result_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("report.html");
+    let [left, held] =
+        [".report.html.aB3dE6.new", ".report.html.zZ9yY8.new"].map(|name| dir.path().join(name));
+    for name in
+        [".report.html.aB3dE6.new", ".report.html.zZ9yY8.new", ".other.html.aB3dE6.new", ".report.html.new"]
+    {
+        fs::write(dir.path().join(name), "half of th").unwrap();
+    }
+    // Another process is writing.
+    let lock = File::open(&held).unwrap();
+    lock.lock().unwrap();
+    text(&path, "one").unwrap();
+    assert!(!left.exists() && held.exists());
+    drop(lock);
+    text(&path, "two").unwrap();
+    assert_eq!(names(dir.path()), [".other.html.aB3dE6.new", ".report.html.new", "report.html"]);
+}
+
 #[cfg(unix)]
 mod unix {
     use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
@@ -104,6 +125,11 @@ mod unix {
         assert!(append(&run.join("calls.jsonl")).is_err(), "and nobody waits");
         assert!(open(&run.join("calls.jsonl")).unwrap_err().to_string().contains("not a plain file"));
         assert!(open(Path::new("/dev/zero")).is_err());
+        symlink(&precious, run.join("verdicts.jsonl")).unwrap();
+        let error = open_own(&run.join("verdicts.jsonl")).unwrap_err().to_string();
+        assert!(error.contains("it is a link and not a plain file"), "{error}");
+        assert_eq!(read_own_to_string(&precious).unwrap(), "a thesis");
+        assert!(read_own(&run.join("calls.jsonl")).is_err() && read_own(&run).is_err());
         assert_eq!(fs::read_to_string(&precious).unwrap(), "a thesis");
     }
 

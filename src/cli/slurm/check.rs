@@ -1,0 +1,145 @@
+//! Whether the tasks of an array can run: GPU support in this program, models that are here, GPUs enough for them. It
+//! submits nothing.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Result, bail};
+
+use crate::{
+    cli::{
+        adapter,
+        fits::{self, Room},
+        panel, score,
+    },
+    engine::{Device, DeviceError, Need, Options},
+};
+
+/// What tasks need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// GPUs that have one model together.
+    pub tensor_parallel: usize,
+    /// Where that is more than one and was not asked for: why.
+    pub note: Option<String>,
+    /// The folders of the models in that of all models, for `--stage`.
+    pub folders: Vec<String>,
+}
+
+/// Checks a run's models against the tasks that are to make it.
+///
+/// # Errors
+/// A program without GPU support for tasks with GPUs, a model that is not here, GPUs that do not hold it.
+pub fn needs(args: &score::Args, gpus_per_node: usize) -> Result<Needs> {
+    let on_gpus = gpus_per_node > 0 && args.engine.device() != "cpu";
+    if on_gpus || args.engine.device().starts_with("cuda") {
+        built_for_gpus()?;
+    }
+    let mut needs = Needs { tensor_parallel: args.engine.tensor_parallel.unwrap_or(1), ..Needs::default() };
+    for name in names(args) {
+        let (weights, folder) = located(&name)?;
+        needs.folders.extend(folder);
+        if on_gpus {
+            let options = Options { context: args.engine.context, ..Options::for_gpu() };
+            let need = Need::of(&weights, &options)?;
+            let room = Room::find(args.run.device_memory);
+            let n = together(&name, &need, &room, args.engine.tensor_parallel, gpus_per_node)?;
+            if n > needs.tensor_parallel {
+                needs.tensor_parallel = n;
+                let room = room.in_words();
+                needs.note = Some(format!(
+                    "`{name}` needs {}, and one GPU has {room}: `--tensor-parallel {n}`",
+                    fits::sum(&need)
+                ));
+            }
+        }
+    }
+    Ok(needs)
+}
+
+/// Refuses a build without GPU support. Where the command is given, there need be no GPU.
+fn built_for_gpus() -> Result<()> {
+    match Device::for_models("cuda", 1) {
+        Err(DeviceError::NotBuilt(_)) => bail!(
+            "the tasks have GPUs, and this binary was built without CUDA\nhint: `scripts/cuda/build.sh` builds one with it, or \
+             add `--device cpu`"
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The models that the arguments name, each once.
+fn names(args: &score::Args) -> BTreeSet<String> {
+    let of_roles = args.model.role.iter().map(|(_, given)| adapter::split(given).0);
+    of_roles.chain([args.model.model.as_str()]).map(str::to_owned).collect()
+}
+
+/// A model's weights, and its folder in that of all models where it is a card's.
+fn located(name: &str) -> Result<(PathBuf, Option<String>)> {
+    let path = PathBuf::from(name);
+    if path.exists() {
+        return Ok((path, None));
+    }
+    let local = panel::known(name)?.local()?;
+    let folder = local.card.folder(Path::new("")).display().to_string();
+    Ok((local.weights, Some(folder)))
+}
+
+/// How many GPUs have a model together: as many as are asked for, or the fewest that hold it.
+fn together(
+    name: &str,
+    need: &Need,
+    room: &Room,
+    asked: Option<usize>,
+    gpus_per_node: usize,
+) -> Result<usize> {
+    let holds =
+        |n: &usize| need.on_each.get(n - 1).is_some_and(|bytes| bytes.is_some_and(|b| b <= room.bytes()));
+    let fewest = (1..=gpus_per_node).filter(|n| gpus_per_node.is_multiple_of(*n)).find(|n| holds(n));
+    let n = asked.unwrap_or_else(|| fewest.unwrap_or(gpus_per_node));
+    if holds(&n) {
+        return Ok(n);
+    }
+    let instead = match fewest {
+        Some(n) => format!("`--tensor-parallel {n}`"),
+        None => "more `--gpus-per-node`, or a shorter `--context N`".to_owned(),
+    };
+    bail!(
+        "`{name}` needs {}, which {n} GPU{} with {} do not hold\nhint: {instead}; `--device-memory SIZE` where the nodes' \
+         GPUs have another memory",
+        fits::sum(need),
+        if n == 1 { "" } else { "s" },
+        room.in_words()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card;
+
+    fn of(gib: u64, asked: Option<usize>, gpus_per_node: usize) -> Result<usize, String> {
+        let need = fits::of_card(&card::find("qwen2.5-72b-instruct").unwrap()).unwrap();
+        together("big", &need, &Room::find(Some(gib << 30)), asked, gpus_per_node).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_model_gets_as_few_gpus_as_hold_it() {
+        assert_eq!(of(200, None, 8), Ok(1));
+        assert_eq!(of(79, None, 8), Ok(2));
+        assert_eq!(of(79, None, 2), Ok(2));
+        assert_eq!(of(79, Some(4), 8), Ok(4));
+        let alone = of(79, Some(1), 8).unwrap_err();
+        assert!(
+            alone.contains("which 1 GPU with 79.00 GiB") && alone.contains("`--tensor-parallel 2`"),
+            "{alone}"
+        );
+        let none = of(24, None, 2).unwrap_err();
+        assert!(
+            none.contains("which 2 GPUs with 24.00 GiB") && none.contains("more `--gpus-per-node`"),
+            "{none}"
+        );
+    }
+}
