@@ -406,7 +406,8 @@ fn tests_of_pooled_accuracy_equal_those_of_mt_metrics_eval() {
         let noise = 5.0 * (2.0 * p * (1.0 - p) / 10_000.0).sqrt() + 5e-4;
         close(ours, p, noise, &format!("{} against {}", name("better"), name("worse")));
         n += 1;
-        flipped += usize::from((ours <= 0.05) != (p_apart <= 0.05));
+        // Two are so near 0.05 that a draw decides.
+        flipped += usize::from((ours <= 0.05) != (p_apart <= 0.05) && (p - 0.05).abs() > 0.01);
     }
     assert_eq!((n, flipped), (78, 11), "decisions that standardising each pair by itself turns");
 }
