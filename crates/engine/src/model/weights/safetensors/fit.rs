@@ -25,14 +25,14 @@ pub fn check(path: &Path, reading: &Reading, index: &BTreeMap<String, Entry>) ->
     ] {
         let Some(shape) = index.get(tensor).map(|entry| &entry.shape) else { continue };
         if shape.get(dim) != Some(&size) {
-            return Err(bad(path, reading, keys, &size, &format!("tensor `{tensor}` has shape {shape:?}")));
+            return Err(bad(path, reading, keys, size, &format!("tensor `{tensor}` has shape {shape:?}")));
         }
     }
     // Fewer layers than the tensors are of are obeyed where the file itself gives their number.
     let n_layers = 1 + index.keys().filter_map(|name| layer(name)).max().unwrap_or(0);
     if reading.left_out.contains(&"num_hidden_layers") && n_layers != c.n_layers {
         let found = format!("the tensors are of {n_layers} layers");
-        return Err(bad(path, reading, &["num_hidden_layers"], &c.n_layers, &found));
+        return Err(bad(path, reading, &["num_hidden_layers"], c.n_layers, &found));
     }
     Ok(())
 }
@@ -42,7 +42,7 @@ fn layer(name: &str) -> Option<usize> {
     name.strip_prefix("model.layers.")?.split('.').next()?.parse().ok()
 }
 
-fn bad(path: &Path, reading: &Reading, keys: &[&str], size: &usize, found: &str) -> Error {
+fn bad(path: &Path, reading: &Reading, keys: &[&str], size: usize, found: &str) -> Error {
     let left_out: Vec<String> =
         keys.iter().filter(|key| reading.left_out.contains(*key)).map(|key| format!("`{key}`")).collect();
     let default = if left_out.is_empty() {
