@@ -156,7 +156,7 @@ impl Rope {
             (low, high) = (low.floor(), high.ceil());
         }
         let (low, high) = (low.max(0.0), high.min(head_dim as f64 - 1.0));
-        let width = if high == low { 0.001 } else { high - low };
+        let width = if high.total_cmp(&low).is_eq() { 0.001 } else { high - low };
         move |i| ((i as f64 - low) / width).clamp(0.0, 1.0)
     }
 }

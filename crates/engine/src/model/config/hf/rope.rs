@@ -255,7 +255,7 @@ impl<'a> Stated<'a> {
     }
 }
 
-/// `YaRN`'s factor on cos and sin, with its own weight of the logarithm (DeepSeek's `mscale`).
+/// `YaRN`'s factor on cos and sin, with its own weight of the logarithm (`mscale`).
 fn magnitude(factor: f64, weight: f64) -> f64 {
     if factor <= 1.0 { 1.0 } else { 0.1 * weight * factor.ln() + 1.0 }
 }

@@ -96,7 +96,7 @@ pub fn shown(value: &Value) -> String {
 /// Whether two values are equal; numbers are compared as floats.
 pub fn is_same(a: &Value, b: &Value) -> bool {
     match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a == b,
+        (Some(a), Some(b)) => a.total_cmp(&b).is_eq(),
         _ => a == b,
     }
 }
