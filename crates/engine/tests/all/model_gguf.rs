@@ -215,10 +215,10 @@ fn parts_that_do_not_belong_together_are_refused_by_name() {
     let said = change(1, &|part| part.with("llama.logit_scale", Value::F32(3.0)));
     assert!(said.contains("its key `llama.logit_scale` is not in the first part"), "{said}");
     let said = change(2, &|mut part| {
-        part.tensors.push(("token_embd.weight".into(), floats(&[272, 256])));
+        part.tensors.push(("blk.0.attn_k.weight".into(), floats(&[128, 256])));
         part
     });
-    assert!(said.contains("the tensor `token_embd.weight` is also in"), "{said}");
+    assert!(said.contains("the tensor `blk.0.attn_k.weight` is also in"), "{said}");
     let said = change(2, &|mut part| {
         part.tensors.push(("blk.0.attn_q.bias".into(), floats(&[256])));
         part
@@ -331,7 +331,7 @@ fn settings_that_cannot_be_followed_are_refused_by_name() {
         (
             "attention.head_count_kv",
             Value::Array(vec![Value::I32(2), Value::I32(4)]),
-            "differs from layer to layer",
+            "differs from layer to layer, which is not supported",
         ),
         ("attention.layer_norm_rms_epsilon", Value::String("1e-5".into()), "is `1e-5`, not a number"),
         ("attention.causal", Value::Bool(false), "is `false`, which is not supported"),
@@ -341,8 +341,16 @@ fn settings_that_cannot_be_followed_are_refused_by_name() {
         ("logit_scale", Value::F32(0.0625), "is `0.0625`, which is not supported"),
         ("residual_scale", Value::F32(0.22), "is `0.22`, which is not supported"),
         ("rope.scaling.yarn_log_multiplier", Value::F32(0.1), "is `0.1`, which is not supported"),
-        ("rope.scaling.yarn_ext_factor", Value::F32(1.0), "with the scaling `yarn` alone"),
-        ("rope.scaling.attn_factor", Value::F32(1.5), "with the scaling `yarn` alone"),
+        (
+            "rope.scaling.yarn_ext_factor",
+            Value::F32(1.0),
+            "is 1, which is supported with the scaling `yarn` alone",
+        ),
+        (
+            "rope.scaling.attn_factor",
+            Value::F32(1.5),
+            "is 1.5, which is supported with the scaling `yarn` alone",
+        ),
         ("rope.scaling.type", Value::String("longrope".into()), "is `longrope`, which is not supported"),
         ("rope.scaling.type", Value::U32(2), "is `2`, not a string"),
         ("rope.scaling.factor", Value::F32(f32::NAN), "is `NaN`, not a number"),
