@@ -379,8 +379,8 @@ mod tests {
             @"
         `fsp` asks the model to write, and with `qwen2.5-coder-0.5b-instruct` its scores are near chance
         `m-mad` asks the model to write, and with `qwen2.5-coder-0.5b-instruct` `gemba-mqm` and `fsp` score near chance
-        `fsp` asks the model to write, and with `qwen2.5-coder-1.5b-instruct` (1.5B parameters) its scores were not measured
-        `gemba-mqm` asks the model to write, and with `qwen2.5-0.5b-instruct` (0.5B parameters) its scores were not measured
+        `fsp` asks the model to write, and with `qwen2.5-coder-1.5b-instruct` (1.54B parameters) its scores were not measured
+        `gemba-mqm` asks the model to write, and with `qwen2.5-0.5b-instruct` (0.49B parameters) its scores were not measured
         "
         );
         assert_eq!(said("fsp", "qwen2.5-7b-instruct"), None);

@@ -129,13 +129,20 @@ fn each_line(path: &Path, mut visit: impl FnMut(usize, &[u8]) -> io::Result<()>)
             // zstd reports a frame without an end in this way.
             Err(error) if is_compressed && error.kind() == io::ErrorKind::UnexpectedEof => return Ok(true),
             // What is wrong with its contents, and not with the disk: no line behind it can be read.
-            Err(error) if is_compressed && error.raw_os_error().is_none() => return Ok(true),
+            Err(error) if is_compressed && error.raw_os_error().is_none() && !is_of_size(&error) => {
+                return Ok(true);
+            }
             Err(error) => return Err(error),
         }
         let Some(whole) = line.strip_suffix(b"\n") else { return Ok(true) };
         number += 1;
         visit(number, whole)?;
     }
+}
+
+/// Whether a file, or one of its lines, has more bytes than are read.
+fn is_of_size(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|error| error.is::<packed::TooMuch>() || error.is::<text::NotText>())
 }
 
 /// What the summary needs of a call.

@@ -92,13 +92,11 @@ fn an_option_of_a_method_names_no_file_outside() {
     let secret = small.at("secret").display().to_string();
     let run = small.read("out/run.json");
     for method in ["probe:fit=FILE", "himate:calibration=FILE", "rate:search=FILE"] {
-        let changed = run.replacen(
-            "\"--method\",\"gemba-da\"",
-            &format!("\"--method\",\"{}\"", method.replace("FILE", &secret)),
-            1,
-        );
-        assert_ne!(changed, run);
-        fs::write(small.at("out/run.json"), changed).unwrap();
+        let mut changed: serde_json::Value = serde_json::from_str(&run).unwrap();
+        let command = changed["command"].as_array_mut().unwrap();
+        let at = command.iter().position(|word| word == "--method").unwrap();
+        command[at + 1] = method.replace("FILE", &secret).into();
+        fs::write(small.at("out/run.json"), changed.to_string()).unwrap();
         let (code, text) = said(small.tribunal(&["verify", "out", "--without-model"]));
         assert!(code == 2 && !text.contains("root:x"), "{method}: {text}");
         assert!(text.contains("keeps no copy of") || text.contains("has no option"), "{method}: {text}");
@@ -158,7 +156,7 @@ fn no_result_is_written_over_a_run() {
         &["report", "out", "--out", "out/journal.jsonl"][..],
         &["report", "out", "--out", "link.json"],
         &["export", "out", "--as", "csv", "--out", "out/verdicts.jsonl"],
-        &["export", "out", "--as", "comet-json", "--out", "out/materials/prompts/gemba_da/paper.j2"],
+        &["export", "out", "--as", "comet-json", "--out", "out/materials/prompts/gemba_scales/sqm.j2"],
     ] {
         let (code, text) = said(small.tribunal(args));
         assert!(code == 2 && text.contains("is a file of the run in"), "{args:?}: {text}");

@@ -17,6 +17,7 @@ use tribunal::{
 use crate::{
     fakes::{Script, published_data, settings, show_question},
     judges_rubric::BLOCKS,
+    meta_cli::run,
 };
 
 /// Judges a set of two cues with a scripted model, and scores the answers.
@@ -344,4 +345,30 @@ fn what_a_set_holds_and_how_recorded_answers_correlate() {
     assert!(std::fs::read_to_string(at("plots/review_a_sum.svg")).unwrap().starts_with("<svg"));
     let scored = said(&["score", "--gold", &at("set.jsonl"), "--answers", &at("DR-100_set.jsonl")]);
     assert!(scored.contains("category of cues without an error") && scored.contains("addition"), "{scored}");
+}
+
+#[test]
+fn promptcue_scores_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let gold = dir.path().join("set.csv");
+    write(
+        &gold,
+        "id,source,reference,target,error_span,category,severity,source_lang,target_lang\n\
+         0,s,r,\"a, <v>b</v>\",b,mistranslation,major,x,y\n1,s,r,<v>c</v> d,c,no-error,no-error,x,y\n",
+    );
+    let answers = dir.path().join("DR-100_set.jsonl");
+    write(
+        &answers,
+        "{\"id\":0,\"review\":\"\\\"b\\\" - mistranslation - 73\"}\n{\"id\":1,\"review\":\"\\\"c\\\" - grammar - 10\"}\n",
+    );
+    let (gold, answers) = (gold.display().to_string(), answers.display().to_string());
+    let (text, _) = run(&["promptcue", "score", "--gold", &gold, "--answers", &answers, "--json"]).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&json["scenario"], &json["category"]["accuracy"]),
+        (&Value::from("DR-100"), &Value::from(0.5))
+    );
+    assert_eq!((&json["major_precision"], &json["no_error_recall"]), (&Value::from(1.0), &Value::from(0.0)));
+    let unknown = run(&["promptcue", "score", "--gold", &gold, "--answers", &answers, "--scenario", "XX"]);
+    assert!(unknown.unwrap_err().contains("unknown scenario `XX`"));
 }

@@ -75,7 +75,7 @@ fn models_are_found_where_the_commands_were_given() {
         }
     }
     let mut score = small.tribunal(&["score", "--input", "input.jsonl", "--out", "out", "--quiet"]);
-    score.args(["--method", "gemba-da:score=expected", "--prompts", "prompts", "--max-tokens", "24"]);
+    score.args(["--method", "gemba-sqm:score=expected", "--prompts", "prompts", "--max-tokens", "24"]);
     let (code, text) = said({
         score.args(["--kv-cache", "8MiB", "--model", "judges/qwen2"]);
         score

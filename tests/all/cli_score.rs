@@ -163,7 +163,7 @@ fn a_run_on_a_gpu_is_planned_where_there_is_none() {
     let planned = |model: &str| planned(no_gpu, model, "never", &[]);
     let (text, good) = planned("qwen2.5-7b-instruct").unwrap();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(good && words.contains("least most model calls 4 24 prompt tokens"), "{text}");
+    assert!(good && words.contains("least most model calls 4 4 prompt tokens"), "{text}");
     assert!(words.contains(" on a GPU 14.17 GiB weights + 1.75 GiB cache (32768 tokens)"), "{text}");
     assert!(words.contains(" = 16.81 GiB; fits into "), "{text}");
     assert!(text.contains("there is no GPU here to try the run on: tokens are guessed"), "{text}");
@@ -196,7 +196,7 @@ fn a_dry_run_for_a_model_that_is_not_here() {
         words.starts_with("translations 4 ") && words.contains(" weights, as the model card says 14.17 GiB "),
         "{text}"
     );
-    assert!(words.contains(" least most model calls 4 24 prompt tokens"), "{text}");
+    assert!(words.contains(" least most model calls 4 4 prompt tokens"), "{text}");
     assert!(text.contains("`qwen2.5-7b-instruct` is not on this machine: tokens are guessed"), "{text}");
     assert!(
         text.contains("hint: `tribunal models pull qwen2.5-7b-instruct`") && !text.contains("method:"),

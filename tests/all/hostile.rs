@@ -53,7 +53,7 @@ fn a_template_ends_whatever_it_does() {
     assert!(refused(prints).contains("makes more than"), "{}", refused(prints));
     assert!(refused(&"x".repeat(2 << 20)).contains("it has 2097152 bytes"));
     let wide = "{{ messages | tojson(indent=100000000) }}";
-    assert!(refused(wide).contains("indent too wide"), "{}", refused(wide));
+    assert!(refused(wide).contains("too wide"), "{}", refused(wide));
     let deep = format!("{{{{ 1{} }}}}", " + 1".repeat(100_000));
     assert!(refused(&deep).contains("in one pair of brackets"), "{}", refused(&deep));
     for grows in [
@@ -93,7 +93,7 @@ fn templates_grow_nowhere() {
 fn a_limit_that_is_too_low_is_a_message() {
     let small = SmallRun::new(1);
     let mut program =
-        small.tribunal(&["score", "--method", "gemba-da", "--input", "input.jsonl", "--out", "out"]);
+        small.tribunal(&["score", "--method", "gemba-sqm", "--input", "input.jsonl", "--out", "out"]);
     program.args([
         "--prompts",
         "prompts",
@@ -309,12 +309,12 @@ fn options_without_bounds_are_refused() {
         ("--threads", "100000"),
         ("--batch", "100000000"),
     ] {
-        let mut command = small.tribunal(&["score", "--method", "gemba-da", "--input", "input.jsonl"]);
+        let mut command = small.tribunal(&["score", "--method", "gemba-sqm", "--input", "input.jsonl"]);
         command.args([option, value]);
         let (code, text) = said(command);
         assert!(code == 2 && text.contains("at most"), "{option}: {text}");
     }
-    let mut command = small.tribunal(&["score", "--method", "gemba-da", "--input", "input.jsonl"]);
+    let mut command = small.tribunal(&["score", "--method", "gemba-sqm", "--input", "input.jsonl"]);
     command.args(["--kv-cache", "1KiB", "--batch", "4096", "--model"]).arg(tiny("qwen2"));
     let (code, text) = said(command);
     assert!(code == 2 && text.contains("one sequence of") && text.contains("hint: `--kv-cache"), "{text}");
@@ -368,7 +368,7 @@ fn weights_that_are_no_numbers_give_no_verdict() {
         "--out",
         "out",
         "--method",
-        "gemba-da",
+        "gemba-sqm",
         "--quiet",
     ]);
     command.args(["--prompts", "prompts", "--max-tokens", "24", "--kv-cache", "8MiB", "--model"]).arg(&model);

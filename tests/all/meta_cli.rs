@@ -1,4 +1,4 @@
-//! `tribunal meta`, `compare` and `promptcue` as a user calls them, on a small test set written here: tables,
+//! `tribunal meta` and `compare` as a user calls them, on a small test set written here: tables,
 //! JSON, exit codes, and what bad input is told. The numbers can be checked by hand.
 
 use std::path::Path;
@@ -454,32 +454,6 @@ fn compare_reads_columns_and_gives_json() {
     let test = &json["systems"][1]["against_baseline"];
     assert_eq!((&test["difference"], &test["n_segments"]), (&Value::from(-1.0), &Value::from(4)));
     assert!(run(&["compare", &one]).unwrap_err().contains("only one system"));
-}
-
-#[test]
-fn promptcue_scores_answers() {
-    let dir = tempfile::tempdir().unwrap();
-    let gold = dir.path().join("set.csv");
-    write(
-        &gold,
-        "id,source,reference,target,error_span,category,severity,source_lang,target_lang\n\
-         0,s,r,\"a, <v>b</v>\",b,mistranslation,major,x,y\n1,s,r,<v>c</v> d,c,no-error,no-error,x,y\n",
-    );
-    let answers = dir.path().join("DR-100_set.jsonl");
-    write(
-        &answers,
-        "{\"id\":0,\"review\":\"\\\"b\\\" - mistranslation - 73\"}\n{\"id\":1,\"review\":\"\\\"c\\\" - grammar - 10\"}\n",
-    );
-    let (gold, answers) = (gold.display().to_string(), answers.display().to_string());
-    let (text, _) = run(&["promptcue", "score", "--gold", &gold, "--answers", &answers, "--json"]).unwrap();
-    let json: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(
-        (&json["scenario"], &json["category"]["accuracy"]),
-        (&Value::from("DR-100"), &Value::from(0.5))
-    );
-    assert_eq!((&json["major_precision"], &json["no_error_recall"]), (&Value::from(1.0), &Value::from(0.0)));
-    let unknown = run(&["promptcue", "score", "--gold", &gold, "--answers", &answers, "--scenario", "XX"]);
-    assert!(unknown.unwrap_err().contains("unknown scenario `XX`"));
 }
 
 #[test]

@@ -227,6 +227,7 @@ fn replies(call: &CallLine, said: &Result<Reply, Error>, now: &Result<Reply, Err
                 found.push(Difference::new("", &of("the end of the answer"), &there, &here));
             }
             found.extend(tokens(&of("the answer"), &there.tokens, &here.tokens));
+            found.extend(signals(&of("the answer"), there.is_chance, here.is_chance));
             let spent = |reply: &Reply| (reply.usage.prompt(), reply.usage.generated);
             if spent(there) != spent(here) {
                 let name = |(prompt, answer): (usize, usize)| {
@@ -260,6 +261,7 @@ fn weights(
                         texts(&of(&a.text), &a.text, &b.text),
                         tokens(&of(&a.text), &a.tokens, &b.tokens),
                         readings(&of(&a.text), a.reading.as_ref(), b.reading.as_ref()),
+                        signals(&of(&a.text), a.is_chance, b.is_chance),
                     ]
                 })
                 .flatten()
@@ -267,6 +269,14 @@ fn weights(
         }
         _ => errors(&of("…"), said.as_ref().err(), now.as_ref().err()),
     }
+}
+
+/// Whether a text is more probable than chance.
+fn signals(of: &str, there: bool, here: bool) -> Vec<Difference> {
+    let name = |is_chance| if is_chance { "no" } else { "yes" };
+    let differs =
+        (there != here).then(|| Difference::new("", &format!("signal of {of}"), name(there), name(here)));
+    differs.into_iter().collect()
 }
 
 /// The first token of which a lens shows another number.

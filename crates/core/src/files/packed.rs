@@ -106,14 +106,26 @@ pub fn limit(n_bytes: u64, max_ratio: u64) -> u64 {
     n_bytes.saturating_mul(max_ratio).max(ALWAYS)
 }
 
-/// The message about a file that unpacks to more than it may.
+/// A file unpacks to more than this many bytes, which is its [`limit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMuch(pub u64);
+
+impl std::error::Error for TooMuch {}
+
+impl fmt::Display for TooMuch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "it unpacks to more than {:.1} GiB, the limit for a file of its size\nhint: unpack it with another program if you trust it",
+            self.0 as f64 / f64::from(1 << 30)
+        )
+    }
+}
+
+/// The error of a file that unpacks to more than it may.
 #[must_use]
 pub fn too_much(limit: u64) -> io::Error {
-    let reason = format!(
-        "it unpacks to more than {:.1} GiB, the limit for a file of its size\nhint: unpack it with another program if you trust it",
-        limit as f64 / f64::from(1 << 30)
-    );
-    io::Error::other(reason)
+    io::Error::other(TooMuch(limit))
 }
 
 /// A reader that fails where more comes than may.

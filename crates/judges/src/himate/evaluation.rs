@@ -121,7 +121,9 @@ impl HiMate {
     /// Fills in the prompts of this stage once; `values` are those of a task.
     pub(super) fn try_evaluation(&self, values: &Value) -> Result<(), Error> {
         self.two_turns(SYSTEM, QUESTION, values)?;
-        self.two_turns(SYSTEM, LOCATE, values)?;
+        let mut found = values.clone();
+        found["information"] = json!("");
+        self.two_turns(SYSTEM, LOCATE, &found)?;
         let mut values = json!(Pair::sample());
         values["hierarchy"] = json!(self.hierarchy);
         self.two_turns(SINGLE_SYSTEM, SINGLE, &values).map(|_| ())
