@@ -169,7 +169,7 @@ fn a_second_signal_ends_a_run_that_cannot_say_farewell() {
 #[cfg(unix)]
 #[test]
 fn a_full_disk_and_a_folder_that_is_gone() {
-    let small = SmallRun::new(4);
+    let small = SmallRun::new(8);
     said(small.score("whole", &[]));
     // A limit on the size of files fails writes as a full disk does, and can be set without being root.
     let limited = small.score("full", &["--jobs", "1"]);

@@ -112,7 +112,9 @@ fn local(text: &str) -> Result<(), Error> {
         return Err(bad("it has a space, a control character or a backslash"));
     }
     let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
-    if !url.username().is_empty() || url.password().is_some() || url.authority().contains('@') {
+    // The parser drops user information that is empty.
+    let authority = text.split_once("://").map_or("", |(_, rest)| rest).split(['/', '?', '#']).next();
+    if authority.is_some_and(|authority| authority.contains('@')) || url.authority().contains('@') {
         return Err(bad("it has a user name or a password before `@`"));
     }
     let is_local = match url.host() {
