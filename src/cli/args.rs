@@ -257,7 +257,7 @@ fn device(text: &str) -> Result<String, String> {
     if known { Ok(text.into()) } else { Err("it must be auto, cpu, cuda, cuda:N or cuda:N,M".into()) }
 }
 
-/// A number format of weights, under the names that vLLM and PyTorch have for it too.
+/// A number format of weights, under the names that vLLM and `PyTorch` have for it too.
 fn dtype(text: &str) -> Result<String, String> {
     let known = match text {
         "auto" => "auto",

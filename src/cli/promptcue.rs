@@ -157,11 +157,16 @@ fn print_report(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Resul
     if !without_error.is_empty() {
         let mut table = Table::new();
         table.head(["category of cues without an error", "%"]);
-        without_error
-            .iter()
-            .for_each(|(label, share)| table.row([(*label).to_owned(), format!("{share:.2}")]));
+        for (label, share) in &without_error {
+            table.row([(*label).to_owned(), format!("{share:.2}")]);
+        }
         writeln!(out, "{table}")?;
     }
+    print_notes(args, report, out)
+}
+
+/// What stands below the tables: rates, thresholds, and answers that are not where they belong.
+fn print_notes(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Result<()> {
     let value = |v: Option<f64>| v.map_or_else(|| "-".into(), |v| format!("{v:.3}"));
     writeln!(
         out,

@@ -201,18 +201,14 @@ pub fn rows(format: Format, name: &str, origin: Origin<'_>) -> Result<Option<Box
 /// # Errors
 /// [`Error`] where the format cannot hold what the run found.
 pub fn export(format: Format, job: &Job<'_>) -> Result<Export, Error> {
-    match rows(format, job.name, job.origin)? {
-        Some(mut rows) => {
-            let mut bytes = Vec::new();
-            job.records.iter().try_for_each(|record| rows.add(record, &mut bytes))?;
-            let notes = rows.finish(&mut bytes)?;
-            Ok(Export::single(bytes, notes))
-        }
-        None => {
-            job.records.iter().try_for_each(checked::check)?;
-            whole(format, job)
-        }
-    }
+    let Some(mut rows) = rows(format, job.name, job.origin)? else {
+        job.records.iter().try_for_each(checked::check)?;
+        return whole(format, job);
+    };
+    let mut bytes = Vec::new();
+    job.records.iter().try_for_each(|record| rows.add(record, &mut bytes))?;
+    let notes = rows.finish(&mut bytes)?;
+    Ok(Export::single(bytes, notes))
 }
 
 /// A format that needs all verdicts at once.

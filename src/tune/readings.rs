@@ -60,8 +60,12 @@ impl Line {
     fn checksum(key: &str, ends: &[usize], logprobs: &[f64], states: &[u8]) -> String {
         let mut hash = Sha256::new();
         hash.update(format!("{key} {} {}\n", ends.len(), logprobs.len()));
-        ends.iter().for_each(|end| hash.update((*end as u64).to_le_bytes()));
-        logprobs.iter().for_each(|logprob| hash.update(logprob.to_le_bytes()));
+        for end in ends {
+            hash.update((*end as u64).to_le_bytes());
+        }
+        for logprob in logprobs {
+            hash.update(logprob.to_le_bytes());
+        }
         hash.update(states);
         digest::hex(&hash.finalize()[..16])
     }

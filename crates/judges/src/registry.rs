@@ -379,6 +379,7 @@ mod tests {
 
     #[test]
     fn calls_follow_options_and_presets() {
+        use Preset::{Code, Paper, Strict};
         let calls = |request: &str, preset: Preset| {
             let prompts = published(request, preset);
             let settings = Settings { preset, prompts, ..Settings::default() };
@@ -386,7 +387,6 @@ mod tests {
             assert!(least <= typical && typical <= most, "{request}: {least} {typical} {most}");
             [least, most]
         };
-        use Preset::{Code, Paper, Strict};
         for (request, preset, expected) in [
             ("m-mad", Strict, [4, 41]),
             ("m-mad:rounds=10", Strict, [4, 125]),

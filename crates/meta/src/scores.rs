@@ -435,7 +435,9 @@ mod tests {
         ScoreFile::Named(columns.iter().map(|(name, scores)| ((*name).to_owned(), scores.to_vec())).collect())
     }
 
-    fn numbered(line: usize, columns: &[(&str, &[(usize, Option<f64>)])]) -> ScoreFile {
+    type Column<'a> = (&'a str, &'a [(usize, Option<f64>)]);
+
+    fn numbered(line: usize, columns: &[Column<'_>]) -> ScoreFile {
         let scores =
             columns.iter().map(|(name, scores)| ((*name).to_owned(), scores.iter().copied().collect()));
         ScoreFile::Numbered(Numbered::new(line, scores.collect()))

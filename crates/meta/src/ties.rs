@@ -124,16 +124,13 @@ impl TieTable {
     /// As [`TieTable::calibrate`].
     pub fn accuracy_at(&self, epsilon: f64, times: &[u32]) -> Result<f64, Undefined> {
         let scale = Scale::new(self, times)?;
-        let gained: i128 = match &self.changes {
-            Some(changes) => {
-                let within = changes.iter().take_while(|change| change.distance() <= epsilon);
-                within.map(|change| scale.gain(change)).sum()
-            }
-            None => {
-                let within = self.groups.iter().map(|group| group.within(epsilon));
-                let gain = within.map(|within| i128::from(within.gained) - i128::from(within.lost));
-                gain.zip(&scale.weights).map(|(gain, weight)| gain * weight).sum()
-            }
+        let gained: i128 = if let Some(changes) = &self.changes {
+            let within = changes.iter().take_while(|change| change.distance() <= epsilon);
+            within.map(|change| scale.gain(change)).sum()
+        } else {
+            let within = self.groups.iter().map(|group| group.within(epsilon));
+            let gain = within.map(|within| i128::from(within.gained) - i128::from(within.lost));
+            gain.zip(&scale.weights).map(|(gain, weight)| gain * weight).sum()
         };
         Ok(scale.share(scale.right_at_zero(self) + gained))
     }

@@ -146,9 +146,8 @@ impl Job {
         let is_own = |wanted: &str| own.iter().any(|option| name(option) == wanted);
         let shared = self.array.sbatch.iter().map(String::as_str).filter(|option| {
             let name = name(option);
-            !option.starts_with(OF_MERGE)
-                && !is_own(&name)
-                && !(has_gpus && OF_NODES.contains(&name.as_str()))
+            let of_nodes = has_gpus && OF_NODES.contains(&name.as_str());
+            !(option.starts_with(OF_MERGE) || is_own(&name) || of_nodes)
         });
         let shared: Vec<&str> = shared.collect();
         shared.into_iter().chain(own)

@@ -15,12 +15,12 @@ pub struct Names {
     /// A name as the format can hold it.
     hold: fn(&str) -> String,
     /// The names by what is written.
-    names: BTreeMap<String, String>,
+    written: BTreeMap<String, String>,
 }
 
 impl Names {
     pub fn new(what: &'static str, hold: fn(&str) -> String) -> Self {
-        Self { what, hold, names: BTreeMap::new() }
+        Self { what, hold, written: BTreeMap::new() }
     }
 
     /// What is written for a name.
@@ -29,7 +29,7 @@ impl Names {
     /// [`Error::Names`] where another name is written alike.
     pub fn written(&mut self, name: &str) -> Result<String, Error> {
         let written = (self.hold)(name);
-        let there = self.names.entry(written.clone()).or_insert_with(|| name.to_owned());
+        let there = self.written.entry(written.clone()).or_insert_with(|| name.to_owned());
         if there == name {
             return Ok(written);
         }
@@ -38,7 +38,7 @@ impl Names {
 
     /// Which names were changed, and why.
     pub fn notes(&self, why: &str) -> Vec<String> {
-        let changed: Vec<_> = self.names.iter().filter(|(written, name)| written != name).collect();
+        let changed: Vec<_> = self.written.iter().filter(|(written, name)| written != name).collect();
         let mut notes: Vec<String> = changed
             .iter()
             .take(LISTED)

@@ -36,7 +36,7 @@ impl Pace {
         sync()?;
         let end = now();
         let rest = end.saturating_duration_since(begun).saturating_mul(REST);
-        self.next = end.checked_add(rest.min(Duration::from_secs(60)));
+        self.next = end.checked_add(rest.min(Duration::from_mins(1)));
         Ok(())
     }
 }

@@ -114,7 +114,10 @@ fn of_pearmut(text: &str) -> Rows {
     rows
 }
 
-const READERS: [(&str, fn(&str) -> Rows); 6] = [
+/// What reads a format.
+type Reader = fn(&str) -> Rows;
+
+const READERS: [(&str, Reader); 6] = [
     ("csv", of_csv),
     ("ratings", of_ratings),
     ("comet-json", of_comet),

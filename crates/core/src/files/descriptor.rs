@@ -36,8 +36,9 @@ fn named(path: &Path) -> Option<i32> {
         ["/", "dev", "stdout"] => Some(1),
         ["/", "dev", "stderr"] => Some(2),
         ["/", "dev", "fd", number] => number.parse().ok(),
-        ["/", "proc", process, "fd", number] if process == "self" || process == own => number.parse().ok(),
-        ["/", "proc", "thread-self", "fd", number] => number.parse().ok(),
+        ["/", "proc", process, "fd", number] if ["self", "thread-self", &own].contains(&process) => {
+            number.parse().ok()
+        }
         _ => None,
     }
 }

@@ -315,16 +315,13 @@ pub fn filled(text: &str, left: usize, right: usize, fill: char) -> String {
 fn expanded(text: &str, size: usize) -> String {
     let (mut made, mut column) = (String::new(), 0);
     for c in text.chars() {
-        match c {
-            '\t' => {
-                let n = if size == 0 { 0 } else { size - column % size };
-                made.extend(std::iter::repeat_n(' ', n));
-                column += n;
-            }
-            _ => {
-                made.push(c);
-                column = if matches!(c, '\n' | '\r') { 0 } else { column + 1 };
-            }
+        if c == '\t' {
+            let n = if size == 0 { 0 } else { size - column % size };
+            made.extend(std::iter::repeat_n(' ', n));
+            column += n;
+        } else {
+            made.push(c);
+            column = if matches!(c, '\n' | '\r') { 0 } else { column + 1 };
         }
     }
     made

@@ -91,7 +91,9 @@ pub fn read(path: &Path, pair: &(Lang, Lang)) -> Result<Vec<Annotation>, Error> 
     }
     number::number(path, &mut rows)?;
     let mut annotations = Annotations::default();
-    rows.into_iter().for_each(|row| annotations.add(row));
+    for row in rows {
+        annotations.add(row);
+    }
     if annotations.all.is_empty() { Err(Error::Nothing(path.into())) } else { Ok(annotations.all) }
 }
 

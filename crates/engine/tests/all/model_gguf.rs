@@ -233,6 +233,13 @@ fn parts_that_do_not_belong_together_are_refused_by_name() {
         remarks.contains("`split.tensors.count` is 21, and the model's parts have 20 tensors"),
         "{remarks}"
     );
+}
+
+#[test]
+fn a_part_under_another_name_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let n = Open::small().tensors.len();
+    let paths = Open::small().in_parts(dir.path(), &[5, 5, n - 10]);
     let alone = dir.path().join("alone.gguf");
     fs::copy(&paths[1], &alone).unwrap();
     let said = refusal(&alone);

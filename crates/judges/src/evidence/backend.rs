@@ -256,67 +256,73 @@ fn passage(value: Value) -> Result<Passage, serde_json::Error> {
 mod tests {
     use super::*;
 
+    const HERE: &[&str] = &[
+        "http://localhost:8080/search",
+        "HTTP://LocalHost/",
+        "http://localhost.:9/",
+        "http://localhost?q=user@example.org",
+        "http://localhost/@example.org/",
+        "http://loc%61lhost/",
+        "http://127.0.0.1/x",
+        "http://127.8.8.8",
+        "http://127.0.0.1./",
+        "http://127.1/",
+        "http://0x7f.0.0.1/",
+        "http://0177.0.0.1/",
+        "http://2130706433/",
+        "http://[::1]:9/",
+        "http://[0:0:0:0:0:0:0:1]/",
+        "http://[::ffff:127.0.0.1]/",
+    ];
+
+    const ELSEWHERE: &[&str] = &[
+        "https://localhost/",
+        "ftp://127.0.0.1/",
+        "http://example.org/localhost",
+        "http://localhost.example.org/",
+        "http://127.0.0.1.example.org/",
+        "http://example.org#@localhost/",
+        "http://example.org?@localhost/",
+        "http://localhost%2eexample.org/",
+        "http://10.0.0.1/",
+        "http://0x0a.0.0.1/",
+        "http://012.0.0.1/",
+        "http://0.0.0.0/",
+        "http://[::]/",
+        "http://[::2]/",
+        "http://[::ffff:10.0.0.1]/",
+    ];
+
+    const ODD: &[&str] = &[
+        "http://localhost:9@example.org/",
+        "http://127.0.0.1@example.org/",
+        "http://[::1]@example.org/",
+        "http://user@localhost/",
+        "http://user:secret@localhost/",
+        "http://:@localhost/",
+        "http://@localhost/",
+        "http://localhost\\@example.org/",
+        "http:\\\\localhost/://",
+        "http://local\thost/",
+        "http://local\nhost/",
+        "http://example.org\r\n@localhost/",
+        " http://localhost/",
+        "http://localhost/\u{a0}",
+        "http://",
+        "http://localhost:99999/",
+        "http://[::1/",
+        "http://local%00host/",
+    ];
+
     #[test]
     fn only_this_machine_is_asked() {
-        for url in [
-            "http://localhost:8080/search",
-            "HTTP://LocalHost/",
-            "http://localhost.:9/",
-            "http://localhost?q=user@example.org",
-            "http://localhost/@example.org/",
-            "http://loc%61lhost/",
-            "http://127.0.0.1/x",
-            "http://127.8.8.8",
-            "http://127.0.0.1./",
-            "http://127.1/",
-            "http://0x7f.0.0.1/",
-            "http://0177.0.0.1/",
-            "http://2130706433/",
-            "http://[::1]:9/",
-            "http://[0:0:0:0:0:0:0:1]/",
-            "http://[::ffff:127.0.0.1]/",
-        ] {
+        for url in HERE {
             assert!(matches!(Backend::open(url), Ok(Backend::Service { .. })), "{url}");
         }
-        for url in [
-            "https://localhost/",
-            "ftp://127.0.0.1/",
-            "http://example.org/localhost",
-            "http://localhost.example.org/",
-            "http://127.0.0.1.example.org/",
-            "http://example.org#@localhost/",
-            "http://example.org?@localhost/",
-            "http://localhost%2eexample.org/",
-            "http://10.0.0.1/",
-            "http://0x0a.0.0.1/",
-            "http://012.0.0.1/",
-            "http://0.0.0.0/",
-            "http://[::]/",
-            "http://[::2]/",
-            "http://[::ffff:10.0.0.1]/",
-        ] {
+        for url in ELSEWHERE {
             assert!(matches!(Backend::open(url), Err(Error::Remote(_))), "{url}");
         }
-        for url in [
-            "http://localhost:9@example.org/",
-            "http://127.0.0.1@example.org/",
-            "http://[::1]@example.org/",
-            "http://user@localhost/",
-            "http://user:secret@localhost/",
-            "http://:@localhost/",
-            "http://@localhost/",
-            "http://localhost\\@example.org/",
-            "http:\\\\localhost/://",
-            "http://local\thost/",
-            "http://local\nhost/",
-            "http://example.org\r\n@localhost/",
-            " http://localhost/",
-            "http://localhost/\u{a0}",
-            "http://",
-            "http://localhost:99999/",
-            "http://[::1/",
-            "http://local%00host/",
-        ] {
+        for url in ODD {
             let refused = Backend::open(url).err().unwrap_or_else(|| panic!("{url:?} is refused"));
             assert!(matches!(refused, Error::Address(_)), "{url:?}: {refused}");
             assert!(!refused.to_string().contains("secret"), "no password is printed");

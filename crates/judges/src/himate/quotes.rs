@@ -38,12 +38,11 @@ fn quoted(text: &str) -> Vec<&str> {
         let body = &rest[mark.len_utf8()..];
         let closing =
             MARKS.iter().find(|(open, _)| *open == mark && opens(mark, before)).map(|(_, close)| *close);
-        match closing.and_then(|closing| close(body, mark, closing)) {
-            Some((phrase, after)) => {
-                phrases.push(phrase.trim());
-                (rest, before) = (after, mark);
-            }
-            None => (rest, before) = (body, mark),
+        before = mark;
+        rest = body;
+        if let Some((phrase, after)) = closing.and_then(|closing| close(body, mark, closing)) {
+            phrases.push(phrase.trim());
+            rest = after;
         }
     }
     phrases

@@ -56,7 +56,9 @@ pub fn describe(cues: &[Cue]) -> Description {
     let lengths = |length: &dyn Fn(&Cue) -> usize| Length::of(&cues.iter().map(length).collect::<Vec<_>>());
     let count = |label: fn(&Cue) -> &str| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        cues.iter().for_each(|cue| *counts.entry(label(cue).to_owned()).or_default() += 1);
+        for cue in cues {
+            *counts.entry(label(cue).to_owned()).or_default() += 1;
+        }
         counts
     };
     Description {

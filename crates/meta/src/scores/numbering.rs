@@ -68,13 +68,11 @@ impl Numbered {
     /// # Errors
     /// Numbers that can count from 0 or from 1.
     pub fn in_testset(&self, path: &Path, n_segments: usize) -> Result<SegmentScores, Error> {
-        match self.first(Some(n_segments)) {
-            Some(first) => Ok(self.from(first)),
-            None => {
-                let why = format!("neither 0 nor {n_segments}, the number of segments, occurs");
-                Err(self.unknown(path, &why))
-            }
-        }
+        let Some(first) = self.first(Some(n_segments)) else {
+            let why = format!("neither 0 nor {n_segments}, the number of segments, occurs");
+            return Err(self.unknown(path, &why));
+        };
+        Ok(self.from(first))
     }
 
     /// Refuses numbers that can count from 0 or from 1.

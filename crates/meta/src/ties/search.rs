@@ -87,7 +87,7 @@ fn changes(table: &TieTable, scale: &Scale, (above, upto): (f64, f64), n: usize)
     let groups = table.groups.iter().zip(&scale.weights).zip(0_u32..);
     for ((group, _), index) in groups.filter(|((_, weight), _)| **weight != 0) {
         group.each_change(above, upto, |is_gain, distance| {
-            changes.push(Change::new(is_gain, distance, index))
+            changes.push(Change::new(is_gain, distance, index));
         });
     }
     changes.par_sort_unstable_by(Change::by_distance);

@@ -119,13 +119,13 @@ impl Tokenizer {
         mut pieces: PreTokenizedString,
         control: Control<'_>,
     ) -> tokenizers::Result<Vec<u32>> {
-        pieces.split(|_, piece| Ok(self.at_added(text, &piece, &self.added.plain, control)))?;
+        pieces.split(|_, piece| Ok(Self::at_added(text, &piece, &self.added.plain, control)))?;
         let normalizer = self.pipeline.get_normalizer();
         pieces.split(|_, mut piece| {
             if let Some(normalizer) = normalizer {
                 normalizer.normalize(&mut piece)?;
             }
-            Ok(self.at_added(text, &piece, &self.added.normalized, control))
+            Ok(Self::at_added(text, &piece, &self.added.normalized, control))
         })?;
         if let Some(pre_tokenizer) = self.pipeline.get_pre_tokenizer() {
             pre_tokenizer.pre_tokenize(&mut pieces)?;
@@ -135,13 +135,7 @@ impl Tokenizer {
     }
 
     /// Cuts a piece of the text at the added tokens in it.
-    fn at_added(
-        &self,
-        text: &str,
-        piece: &NormalizedString,
-        matcher: &Matcher,
-        control: Control<'_>,
-    ) -> Vec<Cut> {
+    fn at_added(text: &str, piece: &NormalizedString, matcher: &Matcher, control: Control<'_>) -> Vec<Cut> {
         let counts = |added: &Added, at: &Range<usize>| {
             control.counts_in(text, original(piece, at.clone()), &added.token.content)
         };

@@ -1,11 +1,7 @@
 //! HiMATE's published prompts, read from the user's copy of the authors' repository. The repository has no licence, so
 //! what only it holds is not part of this program. Nothing is filled in or asked here.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use serde::Deserialize;
 
@@ -150,7 +146,7 @@ fn file(stage: &str) -> String {
 impl Pair {
     fn read(folder: &Path) -> Result<Self, setup::Error> {
         let [evaluation, correction, verification, discussion] =
-            [EVALUATION, "SRc", "SRv", "CD"].map(|stage| Described::open(folder.join(file(stage))));
+            [EVALUATION, "SRc", "SRv", "CD"].map(|stage| Described::open(&folder.join(file(stage))));
         let (evaluation, correction) = (evaluation?, correction?);
         let (verification, discussion) = (verification?, discussion?);
         let agent = |&(name, core, path): &(&'static str, &str, &'static str)| {
@@ -236,9 +232,9 @@ struct Entry {
 }
 
 impl Described {
-    fn open(path: PathBuf) -> Result<Self, setup::Error> {
+    fn open(path: &Path) -> Result<Self, setup::Error> {
         let name = path.display().to_string();
-        let text = fs::read_to_string(&path).map_err(|e| {
+        let text = fs::read_to_string(path).map_err(|e| {
             setup::Error::Conflict(format!(
                 "cannot read `{name}`, one of HiMATE's published files: {e}; hint: {FETCH}"
             ))

@@ -1,4 +1,4 @@
-//! Small templates as transformers renders them (tests/golden/jinja.json, by scripts/golden_jinja.py).
+//! Small templates as transformers renders them (`tests/golden/jinja.json`, by `scripts/golden_jinja.py`).
 
 use serde::Deserialize;
 
