@@ -237,7 +237,7 @@ fn is_file(request: &str, option: &str, value: &str) -> bool {
 }
 
 /// The copy of what a flag or an option names, or the path of the thing itself where that is allowed. A name that is not
-/// there is left as it is: some options take one in the place of a file.
+/// there is left as it is: some options take one instead of a file.
 fn copy_of(dir: &Path, run: &RunFile, flag: &str, given: &Path, is_allowed: bool) -> Result<PathBuf> {
     if let Some(copy) = materials::copy_of(dir, run, flag)? {
         return Ok(copy);

@@ -6,7 +6,7 @@ use std::{fs, os::unix::fs::symlink};
 
 use crate::fakes::{SmallRun, said};
 
-const SECRET: &str = "root:x:0:0:a line of somebody's file";
+const SECRET: &str = "root:x:0:0:a line of a private file";
 
 fn finished(more: &[&str]) -> SmallRun {
     let small = SmallRun::new(1);

@@ -172,7 +172,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     plain(unblocked(OpenOptions::new().read(true)).open(path)?)
 }
 
-/// Opens a file of a folder of the program's own, which somebody else may have made. A link in its place is refused: what
+/// Opens a file of a folder of the program's own, which another user may have made. A link in its place is refused: what
 /// it leads to is not in the folder.
 ///
 /// # Errors

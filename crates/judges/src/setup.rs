@@ -128,7 +128,7 @@ pub enum Programs {
     /// The user has named it.
     #[default]
     Run,
-    /// A run folder names it, which somebody else may have made.
+    /// A run folder names it, which another user may have made.
     Refuse,
 }
 

@@ -215,7 +215,7 @@ fn with_hint(error: crate::meta::Error) -> anyhow::Error {
     }
 }
 
-/// The units of a score file; with the numbers of its segments where nobody knows how they count.
+/// The units of a score file; with the numbers of its segments where it is not known how they count.
 fn read_file(path: &Path) -> Result<(BTreeMap<String, Units>, Option<Numbered>)> {
     let stem =
         || path.file_stem().map_or_else(|| "system".into(), |stem| stem.to_string_lossy().into_owned());

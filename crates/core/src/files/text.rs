@@ -163,7 +163,7 @@ impl Iterator for Lines {
     }
 }
 
-/// Reads a line with its end in the place of another; its length, 0 at the end of the file.
+/// Reads a line with its end, over the contents of `line`; its length, 0 at the end of the file.
 ///
 /// # Errors
 /// A reader that fails; [`NotText::Line`], of which this is the number.

@@ -353,7 +353,7 @@ mod tests {
         });
         assert_eq!(ask_service(&url, "x", 1).unwrap_err(), "status 302");
         assert!(!answers.join().unwrap().contains("authorization"));
-        assert_eq!(other.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "nobody connected");
+        assert_eq!(other.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "no connection was made");
     }
 
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! Formats of test sets and translation memories in which a segment is an element, not a line. They are told apart, and
+//! Formats of test sets and translation memories in which a segment is an element, not a line. They are distinguished, and
 //! what to do with them is said; none of them is read.
 
 use std::fmt;

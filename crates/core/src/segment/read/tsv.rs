@@ -174,7 +174,7 @@ impl<'a> Fields<'a> {
         Self { rest: Some(row), is_within: false }
     }
 
-    /// Of a line that goes on with a field in quotes.
+    /// Of a line that continues a quoted field.
     fn within(line: &'a str) -> Self {
         Self { rest: Some(line), is_within: true }
     }

@@ -21,11 +21,11 @@ use super::{
 enum Place {
     /// It is the whole text.
     Beginning,
-    /// It goes on with a text.
+    /// It continues with a text.
     Inside,
 }
 
-/// What stands before a text that goes on with another; it has one byte and no ids.
+/// What stands before a text that another follows; it has one byte and no ids.
 const BEFORE: &str = "\n";
 
 type Cut = (NormalizedString, Option<Vec<Token>>);
