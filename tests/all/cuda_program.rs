@@ -162,14 +162,14 @@ fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
         (&[], &["--device", "cuda", "--kv-cache", "1KiB"], "hint: `--kv-cache"),
         (&[], &["--device", "cuda", "--activations", "float"], "is for CPUs"),
     ] {
-        let output = score(&at("refused"), &tiny("qwen2"), "gemba-da", variables, more);
+        let output = score(&at("refused"), &tiny("qwen2"), "gemba-sqm", variables, more);
         assert_eq!(output.status.code(), Some(2), "{expected}: {}", said(&output));
         assert!(said(&output).contains(expected), "{expected}: {}", said(&output));
     }
 
     // A GPU that is lost in the middle: what is finished is kept, and the run goes on from there.
     let one_by_one = [cuda, &["--jobs", "1"]].concat();
-    let run = |name, variables| score(&at(name), &tiny("qwen2"), "gemba-da", variables, &one_by_one);
+    let run = |name, variables| score(&at(name), &tiny("qwen2"), "gemba-sqm", variables, &one_by_one);
     let whole = run("whole", &[]);
     assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
     let lost = run("lost", &[("TRIBUNAL_EMULATED_LOST_AFTER", "200")]);
@@ -187,7 +187,7 @@ fn traced(out: &Path, name: &str, more: &[&str]) -> Vec<String> {
     let trace = out.join(format!("{name}.trace"));
     let variables = [("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap())];
     let cuda = [&["--device", "cuda", "--kv-cache", "8MiB"], more].concat();
-    let output = score(&out.join(name), &tiny("qwen2"), "gemba-da", &variables, &cuda);
+    let output = score(&out.join(name), &tiny("qwen2"), "gemba-sqm", &variables, &cuda);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::read_to_string(&trace).unwrap().lines().map(str::to_owned).collect()
 }
@@ -245,7 +245,7 @@ fn memory_that_another_process_takes_ends_no_run() {
     let at = |name: &str| out.path().join(name);
     let judged = |name: &str, variables: &[(&str, &str)]| {
         let cuda = &["--device", "cuda", "--kv-cache", "8MiB", "--jobs", "1"];
-        let output = score(&at(name), &tiny("qwen2"), "gemba-da", variables, cuda);
+        let output = score(&at(name), &tiny("qwen2"), "gemba-sqm", variables, cuda);
         assert_eq!(output.status.code(), Some(0), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         std::fs::read_to_string(at(name).join("verdicts.jsonl")).unwrap()
     };
@@ -269,7 +269,7 @@ fn what_does_not_fit_is_refused_with_what_does() {
     let out = tempfile::tempdir().unwrap();
     let refused = |variables: &[(&str, &str)], more: &[&str]| {
         let cuda = [&["--device", "cuda"], more].concat();
-        let output = score(&out.path().join("refused"), &tiny("qwen2"), "gemba-da", variables, &cuda);
+        let output = score(&out.path().join("refused"), &tiny("qwen2"), "gemba-sqm", variables, &cuda);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
         said

@@ -16,7 +16,7 @@ const REMARK: &str = "GPU 0 has no access to the memory of GPU 1, so what the GP
 fn judge(out: &Path, variables: &[(&str, &str)], more: &[&str]) -> (Option<i32>, String, String) {
     let variables = [&[("TRIBUNAL_EMULATED_DEVICES", "4")], variables].concat();
     let more = [&["--kv-cache", "16MiB", "--jobs", "1"], more].concat();
-    let output = score(out, &tiny("qwen2"), "gemba-da", &variables, &more);
+    let output = score(out, &tiny("qwen2"), "gemba-sqm", &variables, &more);
     let verdicts = std::fs::read_to_string(out.join("verdicts.jsonl")).unwrap_or_default();
     (output.status.code(), verdicts, String::from_utf8_lossy(&output.stderr).into_owned())
 }
@@ -97,7 +97,7 @@ fn a_run_that_lost_a_gpu_goes_on_with_the_others() {
     let (code, verdicts, said) = judged("lost", &left, &["--device", "cuda"]);
     assert_eq!((code, &verdicts), (Some(0), &whole), "{said}");
     // Later in the run too.
-    let late = [("TRIBUNAL_EMULATED_LOST_AFTER", "400"), ("TRIBUNAL_EMULATED_LOST_DEVICE", "1")];
+    let late = [("TRIBUNAL_EMULATED_LOST_AFTER", "280"), ("TRIBUNAL_EMULATED_LOST_DEVICE", "1")];
     let (code, _, said) = judged("late", &late, two);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("GPU 1: the GPU failed"), "{said}");
@@ -143,7 +143,7 @@ fn a_model_that_does_not_fit_one_gpu_is_spread_over_the_fewest_that_hold_it() {
             [&[("TRIBUNAL_EMULATED_DEVICES", "4"), ("TRIBUNAL_EMULATED_MEMORY", &*bytes)], variables]
                 .concat();
         let more = [&["--context", "2048"], more].concat();
-        let output = score(&folder.path().join(name), &model, "gemba-da", &variables, &more);
+        let output = score(&folder.path().join(name), &model, "gemba-sqm", &variables, &more);
         let verdicts = std::fs::read_to_string(folder.path().join(name).join("verdicts.jsonl"));
         (verdicts.unwrap_or_default(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
@@ -218,7 +218,7 @@ fn what_cannot_be_one_model_on_several_gpus_is_refused_with_what_can() {
     ] {
         let variables = [&[("TRIBUNAL_EMULATED_DEVICES", "4")], variables].concat();
         let more = ["--device", device, "--tensor-parallel", n];
-        let output = score(&folder.path().join("refused"), &tiny("qwen2"), "gemba-da", &variables, &more);
+        let output = score(&folder.path().join("refused"), &tiny("qwen2"), "gemba-sqm", &variables, &more);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{expected}: {said}");
         assert!(said.contains(expected), "{expected}: {said}");
