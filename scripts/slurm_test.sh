@@ -110,11 +110,11 @@ sinfo
 
 step "a run without Slurm"
 work=$root/work
-mkdir -p "$work/prompts/gemba_da"
-printf '{{ source }}\n{{ target }}\nScore as JSON:\n' >"$work/prompts/gemba_da/paper.j2"
+mkdir -p "$work/prompts/gemba_scales"
+printf '{{ source }}\n{{ target }}\nScore as JSON:\n' >"$work/prompts/gemba_scales/sqm.j2"
 examples=$PWD/examples/en-de
 score=(-s "$examples/source.txt" -t "$examples/system-a.txt" "$examples/system-b.txt" --docs "$examples/docs.txt" -l en-de
-  --method gemba-da --prompts "$work/prompts" --max-tokens 24 --model "$PWD/models/tiny/qwen2" --kv-cache 8MiB
+  --method gemba-sqm --prompts "$work/prompts" --max-tokens 24 --model "$PWD/models/tiny/qwen2" --kv-cache 8MiB
   --threads 1 --jobs 1 --progress off)
 # The tiny model writes nonsense, so segments without a verdict are no failure.
 "$program" score "${score[@]}" --out "$work/whole" >/dev/null || [ $? = 1 ]

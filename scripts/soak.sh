@@ -23,8 +23,8 @@ fi
 root=$(mktemp -d "${TMPDIR:-/tmp}/tribunal-soak.XXXXXX")
 trap 'rm -rf "$root"' EXIT
 # A prompt that the tiny model's context holds.
-mkdir -p "$root/prompts/gemba_da"
-printf '{{ source }}\n{{ target }}\nScore as JSON:\n' > "$root/prompts/gemba_da/paper.j2"
+mkdir -p "$root/prompts/gemba_scales"
+printf '{{ source }}\n{{ target }}\nScore as JSON:\n' > "$root/prompts/gemba_scales/sqm.j2"
 
 # Documents of ten segments, 320 bytes a line.
 input() {
@@ -36,7 +36,7 @@ input() {
 score() {
   local code=0
   /usr/bin/time -f '%e %M' -o "$root/time" "$program" score --input "$root/input.jsonl" --out "$root/out" \
-    --method gemba-da --prompts "$root/prompts" --max-tokens 24 --model models/tiny/qwen2 --kv-cache 8MiB \
+    --method gemba-sqm --prompts "$root/prompts" --max-tokens 24 --model models/tiny/qwen2 --kv-cache 8MiB \
     --quiet --only-system "$@" >"$root/said" 2>&1 || code=$?
   # 1: a model of noise leaves some segments without a verdict.
   [ "$code" -le 1 ] || die "exit code $code: $(cat "$root/said")"
