@@ -46,8 +46,8 @@ exit "$code"
 "#;
 
 /// Copies the run's models to the node once: the first task of a node does, the others wait. A copy appears under its name
-/// when it is whole, so that a task that is killed leaves nothing that another takes for a model, and a lock that nobody
-/// frees ends in a run that reads the models from where they were.
+/// when it is whole, so that a killed task leaves no partial model; where a stale lock remains, the run reads the models from
+/// their original folder.
 const STAGE: &str = r#"from=${TRIBUNAL_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tribunal}
 files() { (cd "$1" && find . -type f -printf '%P %s\n' | sort); }
 is_staged() { [ -d "$stage/$1" ] && cmp -s <(files "$from/$1") <(files "$stage/$1"); }

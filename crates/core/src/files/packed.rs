@@ -1,5 +1,5 @@
 //! Compressed files, read with a limit on what they unpack to: a few hundred bytes can stand for gigabytes. The format
-//! is told by the first bytes, not by the name.
+//! is detected from the first bytes, not from the name.
 
 use std::{
     fmt,
