@@ -131,7 +131,6 @@ impl Llm for Gated {
         let entry = self.enter()?;
         let scored = self.llm.read(chat, text, lens)?;
         drop(entry);
-        numbers(&scored.tokens)?;
         self.progress.answered(&scored.usage);
         Ok(scored)
     }
@@ -140,7 +139,6 @@ impl Llm for Gated {
         let entry = self.enter()?;
         let states = self.llm.states(chat, text, depths)?;
         drop(entry);
-        numbers(&states.tokens)?;
         self.progress.answered(&states.usage);
         Ok(states)
     }

@@ -33,7 +33,7 @@ pub trait Llm: Sync + Send {
     /// As [`Llm::ask`].
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error>;
 
-    /// Weighs a text after a chat, and reads it through a lens.
+    /// The hidden states of a text behind a chat, through a lens. The log-probabilities of its tokens are not computed.
     ///
     /// # Errors
     /// As [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when it shows no states.

@@ -68,6 +68,7 @@ use answer::{Answer, Outcome, Task};
 use branches::{Branches, Chain, Place};
 use chat::ChatTemplate;
 use grammar::Vocabulary;
+use radix::Variant;
 use sequence::Ask;
 use tokenizer::Tokenizer;
 use worker::Request;
@@ -306,12 +307,12 @@ impl Engine {
             id: 0,
             n_prompt: tokens.len(),
             tokens,
-            adapter: self.adapter,
+            variant: Variant { adapter: self.adapter, n_layers: None },
             n_more: 0,
             logits_from: prompt.len() + first - 1,
             states_from: usize::MAX,
         };
-        self.send(ask, Task::Weigh { rows, depths: Vec::new() })
+        self.send(ask, Task::Weigh { rows })
     }
 
     /// Hands a request to the worker.
@@ -383,7 +384,7 @@ impl Llm for Engine {
             id: 0,
             tokens,
             n_prompt,
-            adapter: self.adapter,
+            variant: Variant { adapter: self.adapter, n_layers: None },
             n_more: sampling.max_tokens,
             logits_from: n_prompt - 1,
             states_from: usize::MAX,
@@ -425,8 +426,8 @@ impl Llm for Engine {
     fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Scored, llm::Error> {
         let states = self.states(chat, text, &lens.depths)?;
         let reading = Some(states.through(lens));
-        let is_chance = self.is_chance(&states.tokens);
-        Ok(Scored { text: text.to_owned(), tokens: states.tokens, reading, is_chance, usage: states.usage })
+        let (text, tokens) = (text.to_owned(), Vec::new());
+        Ok(Scored { text, tokens, reading, is_chance: false, usage: states.usage })
     }
 
     fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, llm::Error> {
@@ -437,24 +438,35 @@ impl Llm for Engine {
             let n_layers = self.loaded.facts.n_layers;
             return Err(llm::Error::Depth { depth: *depth, n_layers });
         }
-        if ids.is_empty() {
+        let (Some(&deepest), false) = (depths.iter().max(), ids.is_empty()) else {
             return Ok(States::default());
-        }
+        };
         let mut end = 0;
         let ends = ids.iter().map(|&id| {
             end = text.len().min(end + self.loaded.tokenizer.bytes(id).len());
             end
         });
         let ends = ends.collect();
-        // A token's log-probability comes from the row in front of it, its states from its own.
         let tokens = [&prompt[..], &ids].concat();
-        let (adapter, logits_from, states_from) = (self.adapter, n_prompt - 1, n_prompt);
-        // All of it is read, as a prompt is.
-        let ask = Ask { id: 0, n_prompt: tokens.len(), tokens, adapter, n_more: 0, logits_from, states_from };
+        let ask = Ask {
+            id: 0,
+            n_prompt: tokens.len(),
+            tokens,
+            // What comes behind the deepest of them moves no state.
+            variant: Variant { adapter: self.adapter, n_layers: Some(deepest as u32) },
+            n_more: 0,
+            logits_from: usize::MAX,
+            states_from: n_prompt,
+        };
         let depths = depths.iter().map(|&depth| depth as u32).collect();
-        let rows = ids.into_iter().map(|id| vec![id]).collect();
-        let Outcome { reply, states } = self.send(ask, Task::Weigh { rows, depths })?.wait()?;
-        Ok(States { tokens: reply.tokens, ends, states, usage: reply.usage })
+        let task = Task::Read { n_tokens: ids.len(), depths };
+        let Outcome { reply, states } = self.send(ask, task)?.wait()?;
+        if states.iter().flatten().any(|x| !x.is_finite()) {
+            let reason =
+                "the hidden states are not numbers; the weights are damaged or overflow their format";
+            return Err(llm::Error::Engine(reason.into()));
+        }
+        Ok(States { ends, states, usage: reply.usage })
     }
 
     fn counter(&self) -> Option<&dyn Counter> {

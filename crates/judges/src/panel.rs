@@ -326,7 +326,8 @@ impl Panel {
         (scored, error): (Vec<Scored>, Option<llm::Error>),
         start: Instant,
     ) {
-        let sums = scored.iter().map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
+        let weighed = scored.iter().filter(|scored| scored.reading.is_none());
+        let sums = weighed.map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
         let text = serde_json::Value::Object(sums.collect()).to_string();
         let mut usage = Usage::default();
         for scored in &scored {

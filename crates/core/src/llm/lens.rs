@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Token, Usage};
+use super::Usage;
 
 /// Linear maps from a token's hidden states to numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,8 +27,6 @@ pub struct Reading {
 /// A text's tokens and the hidden states behind them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct States {
-    /// With their log-probabilities.
-    pub tokens: Vec<Token>,
     /// Where each token ends in the text, in bytes.
     pub ends: Vec<usize>,
     /// The residual stream after each of the depths asked for.
@@ -76,7 +74,6 @@ mod tests {
     #[test]
     fn states_are_scaled_and_mapped_token_by_token() {
         let states = States {
-            tokens: Vec::new(),
             ends: vec![2, 5],
             states: vec![vec![3.0, 3.0, 0.0, 2.0], vec![1.0, -1.0, 5.0, 5.0]],
             usage: Usage::default(),

@@ -16,9 +16,10 @@ use super::{draft, grammar::Grammar, lookahead, sequence::Sequence, stream::Stre
 pub enum Task {
     /// Generate an answer.
     Generate { grammar: Option<Grammar>, sampling: Sampling },
-    /// Weigh tokens of given texts, one or more after each of these rows, and note the hidden states behind the rows'
-    /// tokens after so many layers.
-    Weigh { rows: Vec<Vec<u32>>, depths: Vec<u32> },
+    /// Weigh tokens of given texts, one or more after each of these rows.
+    Weigh { rows: Vec<Vec<u32>> },
+    /// Give the hidden states of so many tokens after each of these numbers of layers.
+    Read { n_tokens: usize, depths: Vec<u32> },
 }
 
 /// What a request comes back with.
@@ -44,7 +45,7 @@ pub struct Answer {
     bytes: Vec<u8>,
     tokenizer: Arc<Tokenizer>,
     states: Vec<Vec<f32>>,
-    /// Rows of given texts that have been weighed, and tokens whose states have been noted.
+    /// Rows of given texts that have been weighed, or tokens whose states have been noted.
     n_weighed: usize,
     n_read: usize,
     reply: SyncSender<Result<Outcome, llm::Error>>,
@@ -136,7 +137,8 @@ impl Answer {
         let n_noted = self.tokens.len();
         let wants = match &mut self.task {
             // What else is weighed after a row is in `more`.
-            Task::Weigh { rows, .. } => Ok(rows[self.n_weighed..]
+            Task::Read { .. } => Ok(Vec::new()),
+            Task::Weigh { rows } => Ok(rows[self.n_weighed..]
                 .iter()
                 .filter_map(|ids| ids.first())
                 .map(|&id| Want::Weigh(id))
@@ -157,7 +159,7 @@ impl Answer {
     /// Those of the next `n_rows` rows after which several tokens are weighed, each with its tokens.
     #[must_use]
     pub fn more(&self, n_rows: usize) -> Vec<(usize, Vec<u32>)> {
-        let Task::Weigh { rows, .. } = &self.task else { return Vec::new() };
+        let Task::Weigh { rows } = &self.task else { return Vec::new() };
         let rows = rows[self.n_weighed..].iter().take(n_rows).enumerate();
         rows.filter(|(_, ids)| ids.len() > 1).map(|(row, ids)| (row, ids.clone())).collect()
     }
@@ -201,7 +203,7 @@ impl Answer {
         choices: &[Option<Choice>],
         logprobs: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
     ) {
-        let Task::Weigh { rows, .. } = &self.task else { return };
+        let Task::Weigh { rows } = &self.task else { return };
         let left: Vec<Vec<u32>> = rows[self.n_weighed..].iter().take(choices.len()).cloned().collect();
         for (row, (ids, choice)) in left.iter().zip(choices).enumerate() {
             let logprobs = match choice {
@@ -219,7 +221,11 @@ impl Answer {
                 }
             }
         }
-        self.check_read();
+        if let Task::Weigh { rows } = &self.task
+            && self.n_weighed == rows.len()
+        {
+            self.finish = Some(Finish::Stop);
+        }
     }
 
     /// Takes one row. False when the next row was computed after a token that is not in the answer.
@@ -252,7 +258,7 @@ impl Answer {
     /// The depths at which its hidden states are wanted.
     #[must_use]
     pub fn depths(&self) -> &[u32] {
-        if let Task::Weigh { depths, .. } = &self.task { depths } else { &[] }
+        if let Task::Read { depths, .. } = &self.task { depths } else { &[] }
     }
 
     /// Notes the hidden states of the next `n` tokens: `states` has an entry for each of its depths.
@@ -262,14 +268,8 @@ impl Answer {
             noted.extend_from_slice(new);
         }
         self.n_read += n;
-        self.check_read();
-    }
-
-    /// Ends when all that was given has been weighed and read.
-    fn check_read(&mut self) {
-        if let Task::Weigh { rows, depths } = &self.task
-            && self.n_weighed == rows.len()
-            && (depths.is_empty() || self.n_read == rows.len())
+        if let Task::Read { n_tokens, .. } = self.task
+            && self.n_read == n_tokens
         {
             self.finish = Some(Finish::Stop);
         }

@@ -10,8 +10,8 @@
 //! whole blocks before it, and has the tokens up to that point copied into a block of its own: nothing is
 //! computed twice, and no two writers ever share a block.
 //!
-//! An adapter changes keys and values, so that what is computed with one is found only by those that take the same
-//! one: the root's children are kept apart by it.
+//! Adapters change keys and values, and a prompt that is computed up to a layer leaves none of later layers. So blocks are
+//! found only by sequences of the same [`Variant`]: the root's children are kept apart by it.
 
 use std::collections::BTreeSet;
 
@@ -20,11 +20,20 @@ use crate::model::BLOCK;
 /// A node of the tree; the root is not a node.
 pub type NodeId = u32;
 
+/// What keys and values depend on besides the tokens: sequences share blocks of the cache only where it is the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Variant {
+    /// The model's adapter that all tokens take.
+    pub adapter: Option<u32>,
+    /// How many of the model's layers are computed; `None` for all of them. Blocks hold no keys and values of later layers.
+    pub n_layers: Option<u32>,
+}
+
 /// What a new node stands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parent {
-    /// The root, among what is computed with this adapter, or with none.
-    Root(Option<u32>),
+    /// The root, among blocks of this variant.
+    Root(Variant),
     /// A node that holds a whole block.
     Node(NodeId),
 }
@@ -64,16 +73,16 @@ pub struct Radix {
     clock: u64,
 }
 
-/// What a node is found by among its siblings: its adapter, and its tokens.
-type Key = (Option<u32>, Vec<u32>);
+/// What a node is found by among its siblings: its variant, and its tokens.
+type Key = (Variant, Vec<u32>);
 
 #[derive(Debug, Default)]
 struct Node {
     parent: NodeId,
     block: u32,
     tokens: Vec<u32>,
-    /// What its keys and values were computed with, as those of all nodes that stand on it.
-    adapter: Option<u32>,
+    /// That of its keys and values, and of all nodes that stand on it.
+    variant: Variant,
     /// In the order of their tokens, so that those that begin alike are neighbours.
     children: BTreeSet<(Key, NodeId)>,
     /// Tokens of the block whose keys and values are there.
@@ -94,15 +103,15 @@ impl Radix {
         Self { nodes: vec![root], vacant: Vec::new(), free, n_blocks, idle, n_nodes: 0, n_held: 0, clock: 0 }
     }
 
-    /// The longest known start of `tokens` as computed with an adapter or none, at most `limit` tokens of it.
+    /// The longest known start of `tokens` in a variant, at most `limit` tokens of it.
     #[must_use]
-    pub fn find(&self, adapter: Option<u32>, tokens: &[u32], limit: usize) -> Match {
+    pub fn find(&self, variant: Variant, tokens: &[u32], limit: usize) -> Match {
         let tokens = &tokens[..tokens.len().min(limit)];
         let mut found = Match::default();
         let mut at = ROOT;
         loop {
             let rest = &tokens[found.path.len() * BLOCK..];
-            let best = self.best_child(at, adapter, rest);
+            let best = self.best_child(at, variant, rest);
             match best {
                 Some((child, BLOCK)) => {
                     found.path.push(child);
@@ -118,14 +127,14 @@ impl Radix {
 
     /// The child that shares most tokens with `rest`, the one of the least number of equals. It costs what looking one
     /// up among its siblings does, however many they are.
-    fn best_child(&self, parent: NodeId, adapter: Option<u32>, rest: &[u32]) -> Option<(NodeId, usize)> {
+    fn best_child(&self, parent: NodeId, variant: Variant, rest: &[u32]) -> Option<(NodeId, usize)> {
         let children = &self.nodes[parent as usize].children;
         let rest = &rest[..rest.len().min(BLOCK)];
         let shared = |((own, tokens), _): &(Key, NodeId)| {
-            let tokens = tokens.iter().filter(|_| *own == adapter);
+            let tokens = tokens.iter().filter(|_| *own == variant);
             tokens.zip(rest).take_while(|(a, b)| a == b).count()
         };
-        let place = |tokens: &[u32]| ((adapter, tokens.to_vec()), NodeId::MIN);
+        let place = |tokens: &[u32]| ((variant, tokens.to_vec()), NodeId::MIN);
         // What begins most alike stands next to where the tokens would stand.
         let neighbours = [children.range(..place(rest)).next_back(), children.range(place(rest)..).next()];
         let n = neighbours.into_iter().flatten().map(shared).max().filter(|&n| n > 0)?;
@@ -135,7 +144,7 @@ impl Radix {
 
     fn key(&self, id: NodeId) -> (Key, NodeId) {
         let node = &self.nodes[id as usize];
-        ((node.adapter, node.tokens.clone()), id)
+        ((node.variant, node.tokens.clone()), id)
     }
 
     /// Keeps nodes from being evicted.
@@ -256,9 +265,9 @@ impl Radix {
 
     /// Adds a block under `parent`, locked by the caller and not ready. A parent node is locked too.
     pub fn insert(&mut self, parent: Parent, tokens: &[u32], block: u32) -> NodeId {
-        let (parent, adapter) = match parent {
-            Parent::Root(adapter) => (ROOT, adapter),
-            Parent::Node(id) => (id, self.nodes[id as usize].adapter),
+        let (parent, variant) = match parent {
+            Parent::Root(variant) => (ROOT, variant),
+            Parent::Node(id) => (id, self.nodes[id as usize].variant),
         };
         let id = self.vacant.pop().unwrap_or_else(|| {
             self.nodes.push(Node::default());
@@ -266,7 +275,7 @@ impl Radix {
         });
         let tokens = tokens.to_vec();
         self.nodes[id as usize] =
-            Node { parent, block, tokens, adapter, users: 1, live: true, ..Node::default() };
+            Node { parent, block, tokens, variant, users: 1, live: true, ..Node::default() };
         (self.n_nodes, self.n_held) = (self.n_nodes + 1, self.n_held + 1);
         let key = self.key(id);
         self.rest(parent, |node| {
@@ -352,8 +361,8 @@ impl Radix {
         if node.parent != ROOT && (parent.tokens.len() != BLOCK || parent.users < node.users) {
             return fail("stands on a parent that is not whole, or less used than itself");
         }
-        if node.parent != ROOT && parent.adapter != node.adapter {
-            return fail("stands on what another adapter computed");
+        if node.parent != ROOT && parent.variant != node.variant {
+            return fail("stands on a block of another variant");
         }
         let idle = node.users == 0 && node.children.is_empty();
         if idle != self.idle.contains(&(node.wanted > 0, node.last_use, id)) {

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc};
 use crate::model::BLOCK;
 
 use super::{
-    radix::{Match, Parent, Radix},
+    radix::{Match, Parent, Radix, Variant},
     sequence::{Ask, Fork, SeqId, Sequence},
 };
 
@@ -68,7 +68,7 @@ pub struct Chunk {
     pub logits_from: usize,
     /// The first of the chunk's tokens whose hidden states are wanted; the chunk's length when none are.
     pub states_from: usize,
-    pub adapter: Option<u32>,
+    pub variant: Variant,
 }
 
 impl Chunk {
@@ -104,12 +104,13 @@ impl Scheduler {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// What the tree holds of a sequence; tokens whose logits are wanted are computed in any case.
+    /// What the tree holds of a sequence; tokens whose logits or states are wanted are computed in any case.
     fn known(&self, ask: &Ask) -> Match {
         if !self.limits.prefix_cache {
             return Match::default();
         }
-        self.radix.find(ask.adapter, &ask.tokens, ask.logits_from.min(ask.tokens.len() - 1))
+        let needed = ask.logits_from.min(ask.states_from).min(ask.tokens.len() - 1);
+        self.radix.find(ask.variant, &ask.tokens, needed)
     }
 
     /// The next step: every row that can move gets a share of the step's tokens, decoding rows first.
@@ -179,7 +180,7 @@ impl Scheduler {
             id: ask.id,
             tokens: ask.tokens.clone(),
             n_prompt: ask.n_prompt,
-            adapter: ask.adapter,
+            variant: ask.variant,
             n_done: known.n_tokens(),
             n_cached: known.n_tokens(),
             n_settled: 0,
@@ -200,7 +201,7 @@ impl Scheduler {
     fn grow_path(&mut self, sequence: &mut Sequence, n_tokens: usize) {
         for idx in sequence.path.len()..n_tokens.div_ceil(BLOCK) {
             let before = idx.checked_sub(1).map(|i| sequence.path[i]);
-            let parent = before.map_or(Parent::Root(sequence.adapter), Parent::Node);
+            let parent = before.map_or(Parent::Root(sequence.variant), Parent::Node);
             let tokens = &sequence.tokens[idx * BLOCK..n_tokens.min((idx + 1) * BLOCK)];
             let node = self.radix.insert(parent, tokens, sequence.blocks[idx]);
             sequence.path.push(node);
@@ -361,7 +362,7 @@ fn chunk(sequence: &Sequence, n: usize) -> Chunk {
         blocks: sequence.blocks.clone(),
         logits_from: sequence.logits_from.saturating_sub(position).min(n),
         states_from: sequence.states_from.saturating_sub(position).min(n),
-        adapter: sequence.adapter,
+        variant: sequence.variant,
     }
 }
 

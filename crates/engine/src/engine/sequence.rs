@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::BLOCK;
 
-use super::radix::NodeId;
+use super::radix::{NodeId, Variant};
 
 /// Names a sequence for as long as it lives.
 pub type SeqId = u64;
@@ -17,8 +17,7 @@ pub struct Sequence {
     /// Prompt, then the answer as far as it is chosen, forced or guessed.
     pub tokens: Vec<u32>,
     pub n_prompt: usize,
-    /// The model's adapter that all its tokens take.
-    pub adapter: Option<u32>,
+    pub variant: Variant,
     /// Tokens whose keys and values are in the cache.
     pub n_done: usize,
     /// Prompt tokens that came from the cache.
@@ -81,8 +80,7 @@ pub struct Ask {
     pub tokens: Vec<u32>,
     /// Tokens that are computed whatever comes: the prompt, and all of a text that is given to be weighed or read.
     pub n_prompt: usize,
-    /// The model's adapter that all its tokens take.
-    pub adapter: Option<u32>,
+    pub variant: Variant,
     /// Tokens that may still be added.
     pub n_more: usize,
     /// The next-token logits of this position and all later ones are wanted.

@@ -274,7 +274,9 @@ fn described(step: &Step) -> model::Step {
         blocks: &chunk.blocks,
         logits_from: chunk.logits_from,
         states_from: chunk.states_from,
-        adapter: chunk.adapter,
+        adapter: chunk.variant.adapter,
     });
-    model::Step::new(parts, step.copies.iter().map(|copy| (copy.from, copy.to)).collect())
+    let described = model::Step::new(parts, step.copies.iter().map(|copy| (copy.from, copy.to)).collect());
+    let n_layers: Option<Vec<u32>> = step.chunks.iter().map(|chunk| chunk.variant.n_layers).collect();
+    described.up_to_layer(n_layers.and_then(|each| each.into_iter().max()))
 }

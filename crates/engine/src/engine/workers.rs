@@ -16,6 +16,7 @@ use crate::{llm::Seen, model::Model};
 
 use super::{
     Error, Options, n_threads,
+    radix::Variant,
     scheduler::{Limits, Scheduler},
     worker::{Request, Worker},
 };
@@ -64,8 +65,8 @@ impl Drop for Thread {
 /// The prompts so far.
 #[derive(Default)]
 struct Known {
-    /// Their beginnings, apart for each adapter: none finds what another computed.
-    seen: BTreeMap<Option<u32>, Seen>,
+    /// Their beginnings, apart for each variant: none finds blocks of another.
+    seen: BTreeMap<Variant, Seen>,
     affinity: Affinity,
 }
 
@@ -121,9 +122,9 @@ impl Workers {
         let prompt = &request.ask.tokens[..request.ask.n_prompt];
         let chosen = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let adapter = request.ask.adapter;
-            request.answer.set_distinct(known.seen.entry(adapter).or_default().enter(prompt));
-            known.choose(adapter, prompt, &self.loads(), self.slack)
+            let variant = request.ask.variant;
+            request.answer.set_distinct(known.seen.entry(variant).or_default().enter(prompt));
+            known.choose(variant, prompt, &self.loads(), self.slack)
         };
         let WorkerHandle { inbox, waiting, .. } = &self.handles[chosen];
         waiting.fetch_add(1, Ordering::Relaxed);
@@ -144,12 +145,12 @@ impl Workers {
 impl Known {
     /// The worker that knows the longest beginning of a prompt, unless it has much more to do than the least loaded one; and
     /// notes that it has this one.
-    fn choose(&mut self, adapter: Option<u32>, prompt: &[u32], loads: &[usize], slack: usize) -> usize {
+    fn choose(&mut self, variant: Variant, prompt: &[u32], loads: &[usize], slack: usize) -> usize {
         if loads.len() < 2 {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
-        adapter.hash(&mut hasher);
+        variant.hash(&mut hasher);
         let beginnings: Vec<u64> = prompt
             .chunks(STRIDE)
             .map(|tokens| {
@@ -193,26 +194,34 @@ mod tests {
     fn prompts_go_where_their_beginning_is_known_unless_that_is_far_busier() {
         let mut known = Known::default();
         let document = |n: u32| (0..200).map(|i| i * n).collect::<Vec<u32>>();
-        assert_eq!(known.choose(None, &document(3), &[0, 0, 0], 4), 0);
+        assert_eq!(known.choose(Variant::default(), &document(3), &[0, 0, 0], 4), 0);
         assert_eq!(
-            known.choose(None, &document(5), &[1, 0, 0], 4),
+            known.choose(Variant::default(), &document(5), &[1, 0, 0], 4),
             1,
             "an unknown beginning goes to the least_loaded"
         );
         let mut next = document(3);
         next.extend([7; 100]);
         assert_eq!(
-            known.choose(None, &next, &[4, 1, 0], 4),
+            known.choose(Variant::default(), &next, &[4, 1, 0], 4),
             0,
             "a few more requests are worth a known beginning"
         );
-        assert_eq!(known.choose(None, &next, &[5, 1, 0], 4), 2, "many more are not");
-        assert_eq!(known.choose(None, &next, &[0, 1, 1], 4), 2, "from then on the other one knows it too");
+        assert_eq!(known.choose(Variant::default(), &next, &[5, 1, 0], 4), 2, "many more are not");
         assert_eq!(
-            known.choose(Some(0), &next, &[1, 0, 2], 4),
-            1,
-            "an adapter's prompts are prompts of their own"
+            known.choose(Variant::default(), &next, &[0, 1, 1], 4),
+            2,
+            "from then on the other one knows it too"
         );
-        assert_eq!(known.choose(None, &document(5), &[9], 4), 0, "a single worker has everything");
+        assert_eq!(
+            known.choose(Variant { adapter: Some(0), n_layers: None }, &next, &[1, 0, 2], 4),
+            1,
+            "a variant has prompts of its own"
+        );
+        assert_eq!(
+            known.choose(Variant::default(), &document(5), &[9], 4),
+            0,
+            "a single worker has everything"
+        );
     }
 }

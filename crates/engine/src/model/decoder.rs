@@ -130,17 +130,19 @@ impl<B: Backend> Decoder<B> {
         Ok(Self { config, backend, embed_tokens, layers, norm, lm_head, n_adapters: 0, noted })
     }
 
-    /// The operations of the step that has begun, whose hidden states are noted after so many layers.
-    fn operations(&mut self, wanted: bool, depths: &[u32]) -> Result<Kept, Error> {
+    /// The operations of the step that has begun: its first `n_layers` layers, after some of which the hidden states are noted,
+    /// and the logits where they are wanted.
+    fn operations(&mut self, wanted: bool, n_layers: usize, depths: &[u32]) -> Result<Kept, Error> {
         let (mut x, mut h) = self.embed()?; // [rows, hidden]
         let mut kept = Kept::Logits;
-        for idx in 0..self.layers.len() {
-            if idx + 1 == self.layers.len() && !wanted {
+        for idx in 0..n_layers {
+            let is_noted = depths.contains(&(idx as u32 + 1));
+            if idx + 1 == n_layers && !wanted && !is_noted {
                 self.project(idx, &h)?;
                 break;
             }
             (x, h) = self.layer(idx, x, &h)?;
-            if depths.contains(&(idx as u32 + 1)) {
+            if is_noted {
                 self.backend.note(&x)?;
             }
         }
@@ -229,15 +231,18 @@ impl<B: Backend> Model for Decoder<B> {
     fn run(&mut self, step: Step) -> Result<(), Error> {
         step.check_adapters(self.n_adapters)?;
         let wanted = !step.wanted.is_empty();
-        if let Some(&depth) = step.depths.iter().find(|&&depth| depth as usize >= self.layers.len()) {
+        let n_layers = step.n_layers.map_or(self.layers.len(), |n_layers| n_layers as usize);
+        if let Some(&depth) =
+            step.depths.iter().chain(&step.n_layers).find(|&&n| n as usize >= self.layers.len())
+        {
             return Err(Error::Depth { depth, n_layers: self.layers.len() });
         }
         let depths = if step.noted.is_empty() { Vec::new() } else { step.depths.clone() };
         self.noted.clear();
         if self.backend.begin(step)? == Begun::Operations
-            && self.operations(wanted, &depths)? == Kept::Nothing
+            && self.operations(wanted, n_layers, &depths)? == Kept::Nothing
         {
-            let _kept = self.operations(wanted, &depths)?;
+            let _kept = self.operations(wanted, n_layers, &depths)?;
         }
         Ok(())
     }

@@ -67,6 +67,8 @@ pub struct Step {
     pub noted: Vec<u32>,
     /// After how many layers they are wanted, ascending; fewer than the model has.
     pub depths: Vec<u32>,
+    /// How many layers are computed; `None` for all of them. Logits are wanted of none but all.
+    pub n_layers: Option<u32>,
     /// Shape: `[rows]`; all rows, those that read the same blocks side by side, a sequence's rows by position.
     pub order: Vec<u32>,
     /// Blocks to copy, `(from, to)`, before anything is computed.
@@ -98,6 +100,16 @@ impl Step {
     pub fn at_depths(self, depths: impl IntoIterator<Item = u32>) -> Self {
         let depths: BTreeSet<u32> = depths.into_iter().collect();
         Self { depths: depths.into_iter().collect(), ..self }
+    }
+
+    /// The same step, of which only so many layers are computed.
+    ///
+    /// # Panics
+    /// When logits are wanted of fewer than all layers.
+    #[must_use]
+    pub fn up_to_layer(self, n_layers: Option<u32>) -> Self {
+        assert!(n_layers.is_none() || self.wanted.is_empty(), "logits come from the last layer");
+        Self { n_layers, ..self }
     }
 
     fn push(&mut self, part: &Part<'_>) {

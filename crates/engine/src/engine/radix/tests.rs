@@ -21,13 +21,14 @@ fn prompt(dice: &mut Dice) -> Vec<u32> {
         .collect()
 }
 
-/// No adapter half of the time, else one of two.
-fn adapter(dice: &mut Dice) -> Option<u32> {
-    [None, None, Some(0), Some(1)][dice.roll(4)]
+/// The model as it is half of the time, else one of two adapters, or its first layer alone.
+fn variant(dice: &mut Dice) -> Variant {
+    let adapter = [None, None, None, Some(0), Some(1)][dice.roll(5)];
+    Variant { adapter, n_layers: [None, None, Some(1)][dice.roll(3)] }
 }
 
 /// What [`Radix::find`] is to find, by looking at every node of the tree.
-fn find_plainly(radix: &Radix, adapter: Option<u32>, tokens: &[u32], limit: usize) -> Match {
+fn find_plainly(radix: &Radix, variant: Variant, tokens: &[u32], limit: usize) -> Match {
     let tokens = &tokens[..tokens.len().min(limit)];
     let (mut found, mut at) = (Match::default(), ROOT);
     loop {
@@ -37,7 +38,7 @@ fn find_plainly(radix: &Radix, adapter: Option<u32>, tokens: &[u32], limit: usiz
             .iter()
             .enumerate()
             .skip(1)
-            .filter(|(_, node)| node.live && node.parent == at && node.adapter == adapter);
+            .filter(|(_, node)| node.live && node.parent == at && node.variant == variant);
         let shared = |node: &Node| node.tokens.iter().zip(rest).take_while(|(a, b)| a == b).count();
         let best = children.map(|(id, node)| (id as NodeId, shared(node))).filter(|(_, n)| *n > 0);
         match best.max_by_key(|&(id, n)| (n, std::cmp::Reverse(id))) {
@@ -55,8 +56,8 @@ struct Held {
     private: Vec<u32>,
 }
 
-fn seat(radix: &mut Radix, adapter: Option<u32>, tokens: &[u32]) -> Option<Held> {
-    let known = radix.find(adapter, tokens, tokens.len() - 1);
+fn seat(radix: &mut Radix, variant: Variant, tokens: &[u32]) -> Option<Held> {
+    let known = radix.find(variant, tokens, tokens.len() - 1);
     assert!(known.n_tokens() < tokens.len());
     radix.lock(&known.path);
     let Some(own) = radix.allocate(tokens.len().div_ceil(BLOCK) + 1 - known.path.len()) else {
@@ -67,7 +68,7 @@ fn seat(radix: &mut Radix, adapter: Option<u32>, tokens: &[u32]) -> Option<Held>
     let mut own = own.into_iter();
     for chunk in tokens.chunks(BLOCK).skip(path.len()) {
         let block = own.next().expect("a block was allocated for each chunk");
-        let parent = path.last().map_or(Parent::Root(adapter), |&node| Parent::Node(node));
+        let parent = path.last().map_or(Parent::Root(variant), |&node| Parent::Node(node));
         path.push(radix.insert(parent, chunk, block));
     }
     for (i, &node) in path.iter().enumerate() {
@@ -85,7 +86,7 @@ fn a_hundred_thousand_rounds() {
     for _ in 0..100_000 {
         match dice.roll(4) {
             0 | 1 => {
-                if let Some(one) = seat(&mut radix, adapter(&mut dice), &prompt(&mut dice)) {
+                if let Some(one) = seat(&mut radix, variant(&mut dice), &prompt(&mut dice)) {
                     seated += 1;
                     held.push(one);
                 }
@@ -96,9 +97,9 @@ fn a_hundred_thousand_rounds() {
                 radix.release(&one.private);
             }
             _ => {
-                let (adapter, prompt) = (adapter(&mut dice), prompt(&mut dice));
-                let known = radix.find(adapter, &prompt, 1000);
-                assert_eq!(known, find_plainly(&radix, adapter, &prompt, 1000));
+                let (variant, prompt) = (variant(&mut dice), prompt(&mut dice));
+                let known = radix.find(variant, &prompt, 1000);
+                assert_eq!(known, find_plainly(&radix, variant, &prompt, 1000));
                 let known = known.path;
                 if dice.roll(2) == 0 { radix.want(&known) } else { radix.unwant(&known) }
             }
@@ -122,27 +123,36 @@ fn what_waiting_work_wants_is_evicted_last() {
     let b: Vec<u32> = (100..116).collect();
     for tokens in [&a, &b] {
         let block = radix.allocate(1).expect("free")[0];
-        let node = radix.insert(Parent::Root(None), tokens, block);
+        let node = radix.insert(Parent::Root(Variant::default()), tokens, block);
         radix.set_ready(node, BLOCK);
         radix.unlock(&[node]);
     }
-    let wanted = radix.find(None, &a, 16).path;
+    let wanted = radix.find(Variant::default(), &a, 16).path;
     radix.want(&wanted);
     assert_eq!(radix.allocate(3).map(|blocks| blocks.len()), Some(3));
-    assert_eq!((radix.find(None, &a, 16).n_tokens(), radix.find(None, &b, 16).n_tokens()), (16, 0));
+    assert_eq!(
+        (
+            radix.find(Variant::default(), &a, 16).n_tokens(),
+            radix.find(Variant::default(), &b, 16).n_tokens()
+        ),
+        (16, 0)
+    );
 }
 
 #[test]
-fn what_one_adapter_computed_is_not_found_by_another() {
+fn blocks_of_one_variant_are_not_found_by_another() {
     let mut radix = Radix::new(8);
     let tokens: Vec<u32> = (0..20).collect();
-    for adapter in [None, Some(0)] {
-        let held = seat(&mut radix, adapter, &tokens).expect("room");
+    let plain = Variant::default();
+    let (adapted, shallow) = (Variant { adapter: Some(0), ..plain }, Variant { n_layers: Some(1), ..plain });
+    for variant in [plain, adapted] {
+        let held = seat(&mut radix, variant, &tokens).expect("room");
         radix.unlock(&held.path);
         radix.release(&held.private);
     }
-    let found = |adapter| radix.find(adapter, &tokens, 20);
-    assert_eq!((found(None).n_tokens(), found(Some(0)).n_tokens()), (20, 20));
-    assert_ne!(found(None).path, found(Some(0)).path);
-    assert_eq!(found(Some(1)), Match::default());
+    let found = |variant| radix.find(variant, &tokens, 20);
+    assert_eq!((found(plain).n_tokens(), found(adapted).n_tokens()), (20, 20));
+    assert_ne!(found(plain).path, found(adapted).path);
+    assert_eq!(found(shallow), Match::default());
+    assert_eq!(found(Variant { adapter: Some(1), ..plain }), Match::default());
 }

@@ -9,8 +9,8 @@ use super::*;
 const LIMITS: Limits =
     Limits { n_rows: 5, n_tokens: 24, most_rows: usize::MAX, most_wanted: usize::MAX, prefix_cache: true };
 
-/// A token and the adapter that it was computed with.
-type Computed = (Option<u32>, u32);
+/// A token and the variant that it was computed in.
+type Computed = (Variant, u32);
 
 /// A cache that remembers which token at which position each slot of each block was computed from.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl Slots {
             for (i, &token) in chunk.tokens.iter().enumerate() {
                 let position = chunk.position + i;
                 let mut history = self.before(chunk, position);
-                history.push((chunk.adapter, token));
+                history.push((chunk.variant, token));
                 self.0.insert((chunk.blocks[position / BLOCK], position % BLOCK), history);
             }
         }
@@ -43,10 +43,7 @@ impl Slots {
         let slot = (chunk.blocks[last / BLOCK], last % BLOCK);
         let history = self.0.get(&slot).unwrap_or_else(|| panic!("position {last} was never computed"));
         assert_eq!(history.len(), position, "slot of another position");
-        assert!(
-            history.iter().all(|(adapter, _)| *adapter == chunk.adapter),
-            "computed with another adapter"
-        );
+        assert!(history.iter().all(|(variant, _)| *variant == chunk.variant), "computed in another variant");
         history.clone()
     }
 }
@@ -103,17 +100,17 @@ impl Desk {
     }
 
     fn ask(&mut self, prompt: Vec<u32>, plan: Plan) {
-        self.ask_with(None, prompt, plan);
+        self.ask_with(Variant::default(), prompt, plan);
     }
 
-    fn ask_with(&mut self, adapter: Option<u32>, prompt: Vec<u32>, plan: Plan) {
+    fn ask_with(&mut self, variant: Variant, prompt: Vec<u32>, plan: Plan) {
         let id = self.asked.keys().last().map_or(1, |id| id + 1);
         let n_prompt = prompt.len();
         let forced = (1..=plan.n_forced).map(|i| truth(id, i));
         let tokens = prompt.into_iter().chain(forced).collect();
         let n_more = (plan.n_answer - 1).saturating_sub(plan.n_forced);
         let logits_from = n_prompt - 1;
-        let ask = Ask { id, tokens, n_prompt, adapter, n_more, logits_from, states_from: usize::MAX };
+        let ask = Ask { id, tokens, n_prompt, variant, n_more, logits_from, states_from: usize::MAX };
         self.asked.insert(id, (ask.clone(), plan, 0));
         self.scheduler.add(ask);
     }
@@ -197,13 +194,18 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     plan.prop_map(|(n_answer, n_forced, fails_at)| Plan { n_answer, n_forced, fails_at })
 }
 
+fn any_variant() -> impl Strategy<Value = Variant> {
+    let parts = (prop::option::of(0_u32..2), prop::option::weighted(0.3, 1_u32..3));
+    parts.prop_map(|(adapter, n_layers)| Variant { adapter, n_layers })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn the_books_balance_after_every_step(
         asks in prop::collection::vec(
-            ((0_usize..9, 0_usize..6, 0_usize..40), prop::option::of(0_u32..2), any_plan(), 0_usize..4), 1..40,
+            ((0_usize..9, 0_usize..6, 0_usize..40), any_variant(), any_plan(), 0_usize..4), 1..40,
         ),
         n_blocks in 8_usize..40,
         prefix_cache in any::<bool>(),
@@ -212,8 +214,8 @@ proptest! {
         // A device with little room takes what does not fit in the next step.
         let (most_rows, most_wanted) = room;
         let mut desk = Desk::new(Limits { most_rows, most_wanted, prefix_cache, ..LIMITS }, n_blocks);
-        for ((family, own, n_own), adapter, plan, steps) in asks {
-            desk.ask_with(adapter, prompt(family, own, n_own), plan);
+        for ((family, own, n_own), variant, plan, steps) in asks {
+            desk.ask_with(variant, prompt(family, own, n_own), plan);
             for _ in 0..steps {
                 if !desk.scheduler.is_idle() {
                     desk.step();
@@ -227,13 +229,13 @@ proptest! {
 /// What comes after an ask: some steps, then perhaps one of the last sequences is not wanted any more.
 type After = (usize, Option<u64>);
 
-/// A prompt by what [`prompt`] takes, its adapter, its answer, and what comes after it.
-type Asked = ((usize, usize, usize), Option<u32>, Plan, After);
+/// A prompt by what [`prompt`] takes, its variant, its answer, and what comes after it.
+type Asked = ((usize, usize, usize), Variant, Plan, After);
 
 /// Asks, steps and abandons as it is told.
 fn play(desk: &mut Desk, asks: Vec<Asked>) {
-    for ((family, own, n_own), adapter, plan, (steps, abandons)) in asks {
-        desk.ask_with(adapter, prompt(family, own, n_own), plan);
+    for ((family, own, n_own), variant, plan, (steps, abandons)) in asks {
+        desk.ask_with(variant, prompt(family, own, n_own), plan);
         for _ in 0..steps {
             if !desk.scheduler.is_idle() {
                 desk.step();
@@ -250,7 +252,7 @@ fn play(desk: &mut Desk, asks: Vec<Asked>) {
 fn any_asks() -> impl Strategy<Value = Vec<Asked>> {
     let prompt = (0_usize..9, 0_usize..6, 0_usize..40);
     let after = (0_usize..4, prop::option::of(0_u64..8));
-    prop::collection::vec((prompt, prop::option::of(0_u32..2), any_plan(), after), 1..40)
+    prop::collection::vec((prompt, any_variant(), any_plan(), after), 1..40)
 }
 
 proptest! {

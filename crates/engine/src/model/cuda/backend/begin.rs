@@ -28,8 +28,8 @@ impl Cuda {
 
     /// Plans a step.
     pub(in crate::model::cuda) fn plan(&self, step: &Step) -> Plan {
-        // States that are noted may leave the device in the middle of a step.
-        let as_graph = self.gpu.records() && step.noted.is_empty();
+        // States that are noted may leave the device in the middle of a step, and a recording is of all layers.
+        let as_graph = self.gpu.records() && step.noted.is_empty() && step.n_layers.is_none();
         Plan::new(step, &self.config, self.limits(), as_graph)
     }
 
