@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 CELLS = [
-    ("markdown", "# From two lists to a report\nThe judge is the default one: it ranks translations and marks words, and explains nothing. `tribunal models pull qwen2.5-coder-0.5b-instruct` fetches it (0.5 GB)."),
+    ("markdown", "# From two lists to a report\nThe judge is the default one: it ranks translations and marks words, and explains nothing. `tribunal models pull qwen2.5-coder-1.5b-instruct` fetches it (1.1 GB)."),
     ("code", "import tribunal\n\njudge = tribunal.Judge(language_pair=\"en-de\")"),
     ("code", "source = [\"The town council voted to close the old bridge.\", \"It reopens in spring.\"]\nsystems = {\n    \"a\": [\"Der Stadtrat hat beschlossen, die alte Brücke zu schließen.\", \"Im Frühjahr wird sie wieder geöffnet.\"],\n    \"b\": [\"Der Stadtrat stimmte ab, die alte Bank zu schließen.\", \"Es öffnet im Herbst.\"],\n}\nrows = [\n    {\"src\": src, \"mt\": mt, \"system\": system, \"seg_id\": seg}\n    for system, translations in systems.items() for seg, (src, mt) in enumerate(zip(source, translations))\n]\nverdicts = judge.score(rows, out=\"out/first-steps\")\nverdicts"),
     ("code", "verdicts.to_frame()[[\"system\", \"seg\", \"score\", \"status\", \"n_errors\"]]"),

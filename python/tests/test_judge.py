@@ -149,12 +149,12 @@ def test_what_is_not_given_is_the_command_lines_default(monkeypatch):
     ]
 
 
-def test_the_default_judge_reads_states():
+def test_the_default_method_reads_states():
     """The method `probe` asks a model for its hidden states, which nothing between Python and the model may hide."""
-    default = "qwen2.5-coder-0.5b-instruct"
-    if not any(card["name"] == default and card["state"] == "pulled" for card in tribunal.models()):
-        pytest.skip(f"{default} is not on this machine")
-    judge = tribunal.Judge(language_pair="en-de", kv_cache="100MiB", context=512)
+    smaller = "qwen2.5-coder-0.5b-instruct"
+    if not any(card["name"] == smaller and card["state"] == "pulled" for card in tribunal.models()):
+        pytest.skip(f"{smaller} is not on this machine")
+    judge = tribunal.Judge(smaller, language_pair="en-de", kv_cache="100MiB", context=512)
     verdicts = judge.score(ROWS)
-    assert verdicts.signature.startswith("method:probe|") and f"|model:{default}|" in verdicts.signature
+    assert verdicts.signature.startswith("method:probe|") and f"|model:{smaller}|" in verdicts.signature
     assert None not in verdicts.scores

@@ -17,12 +17,14 @@ CELL_SECONDS = 1200
 
 
 def test_the_example_notebook(tmp_path, monkeypatch):
-    default = "qwen2.5-coder-0.5b-instruct"
-    if not any(card["name"] == default and card["state"] == "pulled" for card in tribunal.models()):
-        pytest.skip(f"{default} is not on this machine")
+    smaller = "qwen2.5-coder-0.5b-instruct"
+    if not any(card["name"] == smaller and card["state"] == "pulled" for card in tribunal.models()):
+        pytest.skip(f"{smaller} is not on this machine")
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
+    for cell in notebook.cells:
+        cell.source = cell.source.replace("tribunal.Judge(", f'tribunal.Judge("{smaller}", ')
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", str(Path(__file__).parent.parent)))
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
     nbclient.NotebookClient(notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(tmp_path)}}).execute()

@@ -4,7 +4,7 @@
 #
 #   TRIBUNAL_DATA=DIR scripts/tune/default_fit.sh [--model CARD] [--readings DIR] [--tribunal PATH]
 #
-# CARD is qwen2.5-coder-0.5b-instruct, the default model, or qwen2.5-coder-1.5b-instruct.
+# CARD is qwen2.5-coder-1.5b-instruct, the default model, or qwen2.5-coder-0.5b-instruct.
 # `DIR/ratings-2020-2021` has the ratings, `DIR/wmt23` the test set that nothing is trained on. What the model has read
 # is kept in the folder of `--readings`, so that the script goes on where it was stopped.
 set -euo pipefail
@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
-model=qwen2.5-coder-0.5b-instruct
+model=qwen2.5-coder-1.5b-instruct
 readings=out/default-fit
 tribunal=target/release/tribunal
 while [ $# -gt 0 ]; do
@@ -27,14 +27,13 @@ done
 data=${TRIBUNAL_DATA:-}
 [ -d "$data/ratings-2020-2021" ] || die "\`$data/ratings-2020-2021\` is not there; hint: set TRIBUNAL_DATA"
 
-# How many of each file: of the larger model fewer, since it reads a third as fast.
 case "$model" in
-  qwen2.5-coder-0.5b-instruct) sampled=(--sample 1800 --joined 240 --spoilt 2400 --depth 14,11,17,20) ;;
-  qwen2.5-coder-1.5b-instruct) sampled=(--sample 650 --joined 60 --spoilt 800 --depth 16,20) ;;
+  qwen2.5-coder-0.5b-instruct) depth=14 ;;
+  qwen2.5-coder-1.5b-instruct) depth=16 ;;
   *) die "\`$model\` has no fit that comes with the program; hint: \`tribunal tune probe\` makes one of your own" ;;
 esac
 
 # Without the direct assessments of Indic languages, Nepali, Sinhala and Yoruba: a character of most of these costs a token.
 exec "$tribunal" tune probe --input "$data"/ratings-2020-2021/*.jsonl.xz --exclude "$data/wmt23" \
   -l en-de zh-en en-ru en-zh ro-en et-en ru-en en-cs en-ja km-en ps-en \
-  "${sampled[@]}" --seed 0 --hold-out 0.2 --model "$model" --readings "$readings" --out "models/fits/$model.json"
+  --sample 900 --joined 120 --spoilt 2400 --depth "$depth" --seed 0 --hold-out 0.2 --model "$model" --readings "$readings" --out "models/fits/$model.json"

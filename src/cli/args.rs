@@ -168,7 +168,7 @@ pub fn sampling_signature(sampling: &Sampling) -> Signature {
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
     /// A card (`tribunal models list`), file or folder
-    #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH|hf:REPO@REV")]
+    #[arg(long, default_value = "qwen2.5-coder-1.5b-instruct", value_name = "CARD|PATH|hf:REPO@REV")]
     pub model: String,
     /// A LoRA adapter, in PEFT's layout
     #[arg(long, value_name = "DIR")]

@@ -32,7 +32,7 @@ use crate::{
         prompt::Prompts,
     },
     mqm::{ErrorSpan, Severity, Side, weights::Weights},
-    segment::trained,
+    segment::{Segment, trained},
 };
 
 pub mod export;
@@ -155,18 +155,13 @@ fn marks_of(errors: &[ErrorSpan], text: &str, ends: &[usize]) -> Vec<[f64; 2]> {
     starts.zip(ends).map(mark).collect()
 }
 
-/// The inputs of the tokens' regression, `[tokens * (hidden + 1)]`.
+/// The inputs of the tokens' regression, `[tokens * hidden]`.
 fn token_inputs(reading: &Reading) -> Vec<f64> {
-    let width = reading.features.len() / reading.ends.len().max(1);
-    let rows = reading.features.chunks_exact(width.max(1)).zip(&reading.logprobs);
-    rows.flat_map(|(features, logprob)| {
-        features.iter().map(|x| f64::from(*x)).chain([fit::clipped(*logprob)])
-    })
-    .collect()
+    reading.features.iter().map(|x| f64::from(*x)).collect()
 }
 
 /// The inputs of a translation's regression, `[hidden + facts]`.
-fn inputs(reading: &Reading, source: &str) -> Vec<f64> {
+fn inputs(reading: &Reading, segment: &Segment) -> Vec<f64> {
     let n = reading.ends.len().max(1);
     let width = reading.features.len() / n;
     let mut mean = vec![0.0; width];
@@ -176,12 +171,8 @@ fn inputs(reading: &Reading, source: &str) -> Vec<f64> {
     for x in &mut mean {
         *x /= n as f64;
     }
-    let facts = Facts::of(&logprobs(reading), source);
-    [&mean[..], &facts.values()].concat()
-}
-
-fn logprobs(reading: &Reading) -> Vec<f64> {
-    reading.logprobs.iter().map(|logprob| fit::clipped(*logprob)).collect()
+    let Facts(facts) = Facts::of(reading.ends.len(), segment);
+    [&mean[..], &facts].concat()
 }
 
 /// What a fit is made for.
@@ -220,13 +211,9 @@ pub fn fit(
     let sources: BTreeSet<String> =
         examples.iter().flat_map(|example| trained::short_hashes(&example.rated.segment.source)).collect();
     let (mean, facts) = scoring.of_states_and_facts();
-    let width = mean.len();
     let f32s = |values: &[f64]| values.iter().map(|x| *x as f32).collect::<Vec<_>>();
-    let chance = |which: usize| Chance {
-        bias: marking.map.biases[which],
-        logprob: marking.map.weights[which][width],
-        map: f32s(&marking.map.weights[which][..width]),
-    };
+    let chance =
+        |which: usize| Chance { bias: marking.map.biases[which], map: f32s(&marking.map.weights[which]) };
     let fit = Fit {
         format: fit::FORMAT.into(),
         model: subject.model.clone(),
@@ -255,20 +242,18 @@ pub fn fit(
     Ok(fit.ready()?)
 }
 
-/// What the judge would see of a translation of `source` through a fit's lens.
+/// What the judge would see of a translation through a fit's lens.
 #[must_use]
-pub fn seen(fit: &Fit, reading: &Reading, source: &str) -> Seen {
+pub fn seen(fit: &Fit, reading: &Reading, segment: &Segment) -> Seen {
     let width = (reading.features.len() / reading.ends.len().max(1)).max(1);
     let value = |map: &Vec<f32>, row: &[f32]| -> f64 {
         map.iter().zip(row).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
     };
     let maps = &fit.lens().maps;
     let values = reading.features.chunks_exact(width).map(|row| [0, 1, 2].map(|i| value(&maps[i], row)));
-    let logprobs = logprobs(reading);
     Seen {
         ends: reading.ends.iter().map(|end| end.saturating_sub(1)).collect(),
-        facts: Facts::of(&logprobs, source),
-        logprobs,
+        facts: Facts::of(reading.ends.len(), segment),
         values: values.collect(),
     }
 }
@@ -339,7 +324,7 @@ impl Tokens {
 
 impl Marking {
     fn fit(examples: &[&Example<'_>], readings: &mut Readings, subject: &Subject<'_>) -> Result<Self, Error> {
-        let width = readings.width() + 1;
+        let width = readings.width();
         let mut folds: Vec<Sums> = (0..FOLDS).map(|_| Sums::new(width, 2)).collect();
         let mut waiting: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); FOLDS];
         let mut tokens: BTreeMap<&str, Tokens> = BTreeMap::new();

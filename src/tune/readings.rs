@@ -1,4 +1,4 @@
-//! What a model reads in rated translations: hidden states and log-probabilities, kept on disk, so that reading that was
+//! What a model reads in rated translations: hidden states, kept on disk, so that reading that was
 //! stopped goes on and another fit on the same texts costs nothing. It fits nothing.
 
 use std::{
@@ -50,21 +50,17 @@ struct Line {
     /// Of prompt and text.
     key: String,
     ends: Vec<usize>,
-    logprobs: Vec<f64>,
     /// Of the fields above and of the states' bytes.
     sha256: String,
 }
 
 impl Line {
     /// What `sha256` says of a whole reading.
-    fn checksum(key: &str, ends: &[usize], logprobs: &[f64], states: &[u8]) -> String {
+    fn checksum(key: &str, ends: &[usize], states: &[u8]) -> String {
         let mut hash = Sha256::new();
-        hash.update(format!("{key} {} {}\n", ends.len(), logprobs.len()));
+        hash.update(format!("{key} {}\n", ends.len()));
         for end in ends {
             hash.update((*end as u64).to_le_bytes());
-        }
-        for logprob in logprobs {
-            hash.update(logprob.to_le_bytes());
         }
         hash.update(states);
         digest::hex(&hash.finalize()[..16])
@@ -76,7 +72,6 @@ impl Line {
 pub struct Reading {
     /// Where each token ends in ` TRANSLATION`, in bytes.
     pub ends: Vec<usize>,
-    pub logprobs: Vec<f64>,
     /// Each token's states, scaled: see [`States::features`].
     ///
     /// Shape: `[tokens * hidden]`.
@@ -127,9 +122,8 @@ impl Layer {
             return Ok(());
         }
         let bytes: Vec<u8> = values.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect();
-        let logprobs: Vec<f64> = states.tokens.iter().map(|token| token.logprob).collect();
-        let sha256 = Line::checksum(key, &states.ends, &logprobs, &bytes);
-        let line = Line { key: key.to_owned(), ends: states.ends.clone(), logprobs, sha256 };
+        let sha256 = Line::checksum(key, &states.ends, &bytes);
+        let line = Line { key: key.to_owned(), ends: states.ends.clone(), sha256 };
         let text = serde_json::to_string(&line).map_err(|e| Error::Unsuitable(e.to_string()))? + "\n";
         self.states.seek(SeekFrom::Start(self.end)).map_err(io(&self.index))?;
         self.states.write_all(&bytes).map_err(io(&self.index))?;
@@ -149,7 +143,7 @@ impl Layer {
         let mut bytes = vec![0; line.ends.len() * hidden * 2];
         self.states.seek(SeekFrom::Start(*at)).map_err(io(&self.index))?;
         self.states.read_exact(&mut bytes).map_err(io(&self.index))?;
-        if Line::checksum(&line.key, &line.ends, &line.logprobs, &bytes) != line.sha256 {
+        if Line::checksum(&line.key, &line.ends, &bytes) != line.sha256 {
             let place = self.known.values().filter(|(start, _)| start < at).count() + 1;
             return Err(damaged(&self.index, place, "the reading has changed since it was written"));
         }
@@ -253,16 +247,14 @@ impl Readings {
     /// When it was not, or the file cannot be read.
     pub fn of(&mut self, prompts: &Prompts, segment: &Segment) -> Result<Reading, Error> {
         let key = key(&chat(prompts, segment)?, &probe::text(segment));
-        let (mut states, mut logprobs) = (States::default(), Vec::new());
+        let mut states = States::default();
         for layer in &mut self.layers {
             let (values, line) = layer.of(&key, self.hidden)?;
             states.states.push(values);
-            if states.ends.is_empty() {
-                (states.ends, logprobs) = (line.ends.clone(), line.logprobs.clone());
-            }
+            states.ends.clone_from(&line.ends);
         }
         let features = (0..states.ends.len()).flat_map(|token| states.features(token)).collect();
-        Ok(Reading { ends: states.ends, logprobs, features })
+        Ok(Reading { ends: states.ends, features })
     }
 }
 

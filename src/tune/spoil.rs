@@ -13,6 +13,8 @@ use super::{
 };
 use crate::segment::Segment;
 
+mod content;
+
 /// Words of a translation at the least, and characters at the most: the longest are dear to read.
 const FEWEST_WORDS: usize = 6;
 const LONGEST: usize = 600;
@@ -30,6 +32,8 @@ pub struct Spoilt<'a> {
     pub document: &'a Document,
     pub rated: &'a Rated,
     pub segment: Segment,
+    /// What is wrong with it: one of [`content`]'s kinds, `words`, `half`, `sentence` or `other source`.
+    pub kind: &'static str,
     /// By how much it is worse than it was, more than 0 and at most 25. Unit: MQM points.
     pub points: f64,
 }
@@ -48,10 +52,10 @@ pub fn versions(documents: &[Document], most: usize, seed: u64) -> Vec<Spoilt<'_
     let spoilt = found.iter().take(most).filter_map(|(name, document, rated)| {
         let hash = hash(seed, &format!("{name}/how"));
         let stream = u64::from_be_bytes(std::array::from_fn(|i| hash[i]));
-        let (text, points) = pools.spoil(document, rated, &mut Draws { seed, stream, n: 0 });
+        let (text, points, kind) = pools.spoil(document, rated, &mut Draws { seed, stream, n: 0 });
         let is_other = text.trim() != rated.segment.hypothesis.trim() && !text.trim().is_empty();
         let segment = Segment { hypothesis: text, ..rated.segment.clone() };
-        is_other.then_some(Spoilt { document, rated, segment, points })
+        is_other.then_some(Spoilt { document, rated, segment, kind, points })
     });
     spoilt.filter(|spoilt| spoilt.points > 0.0).collect()
 }
@@ -92,29 +96,41 @@ struct Pools<'a> {
     words: BTreeMap<&'a str, Vec<&'a str>>,
     /// By pair.
     texts: BTreeMap<&'a str, Vec<&'a Segment>>,
+    /// By target language.
+    content: BTreeMap<&'a str, content::Pool<'a>>,
 }
 
 impl<'a> Pools<'a> {
     fn of(found: &[(String, &'a Document, &'a Rated)]) -> Self {
         let (mut words, mut texts) = (BTreeMap::new(), BTreeMap::new());
+        let mut content: BTreeMap<&str, content::Pool<'_>> = BTreeMap::new();
         for (_, document, rated) in found {
             let segment = &rated.segment;
             let long = segment.hypothesis.split_whitespace().filter(|word| is_long(word));
             words.entry(segment.tgt_lang.language()).or_insert_with(Vec::new).extend(long);
             texts.entry(document.pair.as_str()).or_insert_with(Vec::new).push(segment);
+            content.entry(segment.tgt_lang.language()).or_default().add(segment);
         }
-        Self { words, texts }
+        Self { words, texts, content }
     }
 
     /// A worse text, and by how many points it is worse; the same text with 0 points where nothing could be spoilt.
-    fn spoil(&self, document: &Document, rated: &Rated, draws: &mut Draws) -> (String, f64) {
-        if draws.below(4) == 0 {
-            return self.spoil_whole(&document.pair, &rated.segment, draws);
+    fn spoil(&self, document: &Document, rated: &Rated, draws: &mut Draws) -> (String, f64, &'static str) {
+        match draws.below(4) {
+            0 => return self.spoil_whole(&document.pair, &rated.segment, draws),
+            1 | 2 => {
+                let pool = self.content.get(rated.segment.tgt_lang.language());
+                if let Some((text, kind)) = pool.and_then(|pool| content::spoil(&rated.segment, pool, draws))
+                {
+                    return (text, MAJOR, kind);
+                }
+            }
+            _ => {}
         }
         let mut words: Vec<String> = rated.segment.hypothesis.split_whitespace().map(str::to_owned).collect();
         let n = [1, 1, 2, 3, 4][draws.below(5)];
         let points: f64 = (0..n).map(|_| self.spoil_words(&mut words, &rated.segment, draws)).sum();
-        (words.join(" "), points.min(WHOLE))
+        (words.join(" "), points.min(WHOLE), "words")
     }
 
     /// One error of a word or a few; how much it costs.
@@ -151,7 +167,7 @@ impl<'a> Pools<'a> {
     }
 
     /// A text of another source, in whole or in its second half; half a text; one without one of its sentences.
-    fn spoil_whole(&self, pair: &str, segment: &Segment, draws: &mut Draws) -> (String, f64) {
+    fn spoil_whole(&self, pair: &str, segment: &Segment, draws: &mut Draws) -> (String, f64, &'static str) {
         let text = segment.hypothesis.as_str();
         let texts = self.texts.get(pair).map_or(&[][..], Vec::as_slice);
         let others: Vec<&&Segment> = texts.iter().filter(|other| other.source != segment.source).collect();
@@ -162,17 +178,17 @@ impl<'a> Pools<'a> {
         let how = draws.below(if sentences.len() > 2 { 6 } else { 3 });
         let other = (!others.is_empty()).then(|| others[draws.below(others.len())].hypothesis.as_str());
         match (how, other) {
-            (0, Some(other)) => (other.to_owned(), WHOLE),
+            (0, Some(other)) => (other.to_owned(), WHOLE, "other source"),
             (1, Some(other)) => {
                 let words: Vec<&str> = other.split_whitespace().collect();
-                (format!("{first} {}", words[words.len() / 2..].join(" ")), HALF)
+                (format!("{first} {}", words[words.len() / 2..].join(" ")), HALF, "other source")
             }
-            (0..=2, _) => (if draws.below(3) > 0 { first } else { words[half..].join(" ") }, HALF),
+            (0..=2, _) => (if draws.below(3) > 0 { first } else { words[half..].join(" ") }, HALF, "half"),
             _ => {
                 let missing = draws.below(sentences.len());
                 let rest: Vec<&str> =
                     sentences.iter().enumerate().filter(|(i, _)| *i != missing).map(|(_, s)| *s).collect();
-                (rest.join(" "), SENTENCE)
+                (rest.join(" "), SENTENCE, "sentence")
             }
         }
     }

@@ -31,10 +31,13 @@ use crate::{
     segment::Segment,
 };
 
+mod copies;
 pub mod facts;
 pub mod fit;
+mod quantities;
 pub mod spans;
 pub mod witness;
+pub mod words;
 
 use fit::{Fit, Seen};
 
@@ -152,7 +155,7 @@ impl Probe {
         }
         let chat = chat(&self.prompts, segment)?;
         let read = panel.read(Role::Annotator, READ, &chat, &text(segment), self.fit.lens())?;
-        let seen = Seen::of(&read, &segment.source)?;
+        let seen = Seen::of(&read, segment)?;
         let verdict = verdict(&self.fit, self.weights, segment, &seen);
         Ok(if self.has_witness { witnessed(verdict, segment, self.weights) } else { verdict })
     }
@@ -176,7 +179,7 @@ pub fn verdict(fit: &Fit, weights: &Weights, segment: &Segment, seen: &Seen) -> 
     let pair = pair(segment);
     let score = fit.score(seen, &pair);
     let words = spans::words(&segment.hypothesis, &seen.ends, &fit.chances(seen));
-    let budget = fit.budget(score, seen.facts.source_bytes, &pair);
+    let budget = fit.budget(score, &segment.source, &pair);
     let mut errors = spans::errors(&words, &segment.hypothesis, budget, fit.major_from(&pair));
     weights.weigh(&mut errors);
     Verdict { interval: fit.interval(score, &pair), ..Verdict::new(score, errors) }

@@ -35,9 +35,8 @@ pub struct Held {
     /// Errors and translations without one, of raters and of the judge.
     errors: [usize; 2],
     clean: [usize; 2],
-    /// Spoilt translations, and those of them that score less than what they were.
-    spoilt: usize,
-    found: usize,
+    /// By kind, spoilt translations, and those of them that score less than what they were.
+    spoilt: BTreeMap<&'static str, [usize; 2]>,
     /// Translations whose verdict has an interval, those that raters score within it, and the intervals' widths together.
     with_interval: usize,
     within: usize,
@@ -71,10 +70,11 @@ impl Held {
         }
     }
 
-    /// Takes the scores of a translation before and after it was spoilt.
-    pub fn add_spoilt(&mut self, was: f64, is: f64) {
-        self.spoilt += 1;
-        self.found += usize::from(is < was);
+    /// Takes the scores of a translation before and after it was spoilt, in one way.
+    pub fn add_spoilt(&mut self, kind: &'static str, was: f64, is: f64) {
+        let [n, found] = self.spoilt.entry(kind).or_default();
+        *n += 1;
+        *found += usize::from(is < was);
     }
 
     /// The figures by name; those that are not defined are missing.
@@ -101,17 +101,25 @@ impl Held {
             ("errors a translation, raters", Some(self.errors[0] as f64 / n)),
             ("errors a translation, judge", Some(self.errors[1] as f64 / n)),
             ("without errors, raters", Some(self.clean[0] as f64 / n)),
-            ("spoilt translations below what they were", Some(self.found as f64 / self.spoilt as f64)),
+            ("spoilt translations below what they were", share_found(self.spoilt.values())),
             ("within the interval", Some(self.within as f64 / self.with_interval as f64)),
             ("width of the interval", Some(self.width / self.with_interval as f64)),
             ("without errors, judge", Some(self.clean[1] as f64 / n)),
         ];
         let is_defined = |value: &f64| value.is_finite();
+        let found = found.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let of_kind = |(kind, counts)| (format!("spoilt below: {kind}"), share_found([counts]));
         found
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value.filter(is_defined)?)))
+            .chain(self.spoilt.iter().map(of_kind))
+            .filter_map(|(name, value)| Some((name, value.filter(is_defined)?)))
             .collect()
     }
+}
+
+/// The share of those found, of pairs of all and found.
+fn share_found<'a>(counts: impl IntoIterator<Item = &'a [usize; 2]>) -> Option<f64> {
+    let (n, found) = counts.into_iter().fold((0, 0), |sum, [n, found]| (sum.0 + n, sum.1 + found));
+    (n > 0).then(|| found as f64 / n as f64)
 }
 
 /// What raters marked, on both sides.

@@ -68,7 +68,7 @@ pub(super) struct ReadingArgs {
     #[command(flatten)]
     pub systems: Systems,
     /// The model to read with: a card, a GGUF file, a safetensors folder
-    #[arg(long, default_value = "qwen2.5-coder-0.5b-instruct", value_name = "CARD|PATH")]
+    #[arg(long, default_value = "qwen2.5-coder-1.5b-instruct", value_name = "CARD|PATH")]
     pub model: String,
     #[command(flatten)]
     sample: SampleArgs,
@@ -283,7 +283,7 @@ fn figures(
     let mut held: BTreeMap<String, Held> = BTreeMap::new();
     let mut verdict = |segment: &Segment| -> Result<Verdict> {
         let reading = readings.of(subject.prompts, segment)?;
-        let seen = fitting::seen(fit, &reading, &segment.source);
+        let seen = fitting::seen(fit, &reading, segment);
         Ok(probe::verdict(fit, subject.weights, segment, &seen))
     };
     for rated in usable(held_out).filter(|rated| rated.assessment.is_none()) {
@@ -292,7 +292,7 @@ fn figures(
     }
     for one in spoilt {
         let (was, is) = (verdict(&one.rated.segment)?, verdict(&one.segment)?);
-        held.entry(probe::pair(&one.segment)).or_default().add_spoilt(was.score, is.score);
+        held.entry(probe::pair(&one.segment)).or_default().add_spoilt(one.kind, was.score, is.score);
     }
     Ok(held.into_iter().map(|(pair, held)| (pair, held.figures())).collect())
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Error, Example, FOLDS, ROWS, Readings, Subject, best, fold, inputs, scale, total};
 use crate::{
     judges::probe::{
-        facts::{Facts, source_bytes},
+        facts::{self, Facts, source_bytes},
         fit::{self, Calibration, Length},
     },
     segment::Segment,
@@ -150,8 +150,8 @@ impl Scoring {
     /// What the map gives the mean state and the facts.
     pub fn of_states_and_facts(&self) -> (&[f64], Facts) {
         let (states, facts) =
-            self.map.split_last_chunk::<{ Facts::COUNT }>().expect("the inputs end in the facts");
-        (states, (*facts).into())
+            self.map.split_last_chunk::<{ facts::COUNT }>().expect("the inputs end in the facts");
+        (states, Facts(*facts))
     }
 
     pub fn fit(
@@ -204,7 +204,7 @@ fn narrow_inputs(
     segment: &Segment,
 ) -> Result<Vec<f32>, Error> {
     let reading = readings.of(subject.prompts, segment)?;
-    Ok(inputs(&reading, &segment.source).into_iter().map(|x| x as f32).collect())
+    Ok(inputs(&reading, segment).into_iter().map(|x| x as f32).collect())
 }
 
 /// The sums of each fold, to which rows are added one by one.

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tribunal_core::digest;
 
-use super::facts::Facts;
+use super::facts::{Facts, source_bytes};
 use crate::{
     Error, Model,
     llm::{Lens, Scored},
@@ -18,22 +18,19 @@ use crate::{
 };
 
 /// What the first field of a fit's file says.
-pub const FORMAT: &str = "tribunal-probe/3";
+pub const FORMAT: &str = "tribunal-probe/4";
 
 /// The pair whose calibration holds for pairs that a fit was not made on.
 pub const ANY_PAIR: &str = "*";
 
 /// The fits that come with the program, by the model that each is for; the first is the default model's.
 const BUILT_IN: [(&str, &str); 2] = [
-    ("qwen2.5-coder-0.5b-instruct", include_str!("../../../../models/fits/qwen2.5-coder-0.5b-instruct.json")),
     ("qwen2.5-coder-1.5b-instruct", include_str!("../../../../models/fits/qwen2.5-coder-1.5b-instruct.json")),
+    ("qwen2.5-coder-0.5b-instruct", include_str!("../../../../models/fits/qwen2.5-coder-0.5b-instruct.json")),
 ];
 
 /// More layers than any decoder has.
 const MAX_DEPTH: usize = 1 << 10;
-
-/// Log-probabilities below this count as this: how impossible a rare name is says little.
-const LEAST: f64 = -12.0;
 
 /// Maps fitted on ratings, with all that they hold for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -112,8 +109,6 @@ impl Default for HeldOut {
 #[serde(deny_unknown_fields)]
 pub struct Chance {
     pub bias: f64,
-    /// For the token's log-probability.
-    pub logprob: f64,
     /// Shape: `[hidden]`.
     pub map: Vec<f32>,
 }
@@ -190,8 +185,6 @@ pub struct Applied {
 pub struct Seen {
     /// Where each token ends in the translation, in bytes.
     pub ends: Vec<usize>,
-    /// The log-probability of each token, at least [`LEAST`].
-    pub logprobs: Vec<f64>,
     /// What the lens shows of each token: any, major, mean.
     pub values: Vec<[f64; 3]>,
     pub facts: Facts,
@@ -202,20 +195,18 @@ impl Seen {
     ///
     /// # Errors
     /// When it was not read through a lens of three maps.
-    pub fn of(read: &Scored, source: &str) -> Result<Self, Error> {
+    pub fn of(read: &Scored, segment: &Segment) -> Result<Self, Error> {
         let broken = || Error::Failed("the model gave no reading of the translation".into());
         let reading = read.reading.as_ref().ok_or_else(broken)?;
         let values = reading.values.iter().map(|values| values[..].try_into().ok());
         let values: Vec<[f64; 3]> = values.collect::<Option<_>>().ok_or_else(broken)?;
-        if values.len() != read.tokens.len() || values.is_empty() {
+        if values.len() != reading.ends.len() || values.is_empty() {
             return Err(broken());
         }
-        let logprobs: Vec<f64> = read.tokens.iter().map(|token| clipped(token.logprob)).collect();
         Ok(Self {
             // Without the space in front.
             ends: reading.ends.iter().map(|end| end.saturating_sub(1)).collect(),
-            facts: Facts::of(&logprobs, source),
-            logprobs,
+            facts: Facts::of(values.len(), segment),
             values,
         })
     }
@@ -224,12 +215,6 @@ impl Seen {
     fn mean(&self) -> f64 {
         self.values.iter().map(|values| values[2]).sum::<f64>() / self.values.len().max(1) as f64
     }
-}
-
-/// A log-probability as the maps take it.
-#[must_use]
-pub fn clipped(logprob: f64) -> f64 {
-    logprob.max(LEAST)
 }
 
 impl Fit {
@@ -404,13 +389,9 @@ impl Fit {
     /// The chances of each token to be marked, and marked as major.
     #[must_use]
     pub fn chances(&self, seen: &Seen) -> Vec<[f64; 2]> {
-        let of = |(values, logprob): (&[f64; 3], &f64)| {
-            let chance = |chance: &Chance, value: f64| {
-                (chance.bias + value + chance.logprob * logprob).clamp(0.0, 1.0)
-            };
-            [chance(&self.any, values[0]), chance(&self.major, values[1])]
-        };
-        seen.values.iter().zip(&seen.logprobs).map(of).collect()
+        let chance = |chance: &Chance, value: f64| (chance.bias + value).clamp(0.0, 1.0);
+        let of = |values: &[f64; 3]| [chance(&self.any, values[0]), chance(&self.major, values[1])];
+        seen.values.iter().map(of).collect()
     }
 
     /// From which chance of a major error on an error is major.
@@ -422,10 +403,10 @@ impl Fit {
     /// The penalty that raters gave to translations of this rank, among those of sources of about so many bytes. Unit: MQM
     /// points, at least 0.
     #[must_use]
-    pub fn budget(&self, score: f64, source_bytes: f64, pair: &str) -> f64 {
+    pub fn budget(&self, score: f64, source: &str, pair: &str) -> f64 {
         let of = |length: &Length| [length.source_bytes.max(1.0).ln(), length.penalty(score)];
         let lengths: Vec<[f64; 2]> = self.calibration(pair).lengths.iter().map(of).collect();
-        between(&lengths, source_bytes.max(1.0).ln())
+        between(&lengths, (source_bytes(source) as f64).ln())
             .map_or(0.0, |(below, above, way)| below[1] + (above[1] - below[1]) * way)
     }
 
@@ -443,10 +424,15 @@ impl Fit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llm::{Reading, Token, TokenSource, Usage};
+    use tribunal_testing::translation;
+
+    use crate::{
+        llm::{Reading, Usage},
+        probe::facts,
+    };
 
     fn fit() -> Fit {
-        let chance = |bias| Chance { bias, logprob: -0.1, map: vec![1.0, 0.0] };
+        let chance = |bias| Chance { bias, map: vec![1.0, 0.0] };
         let quantiles = vec![[-8.0, 20.0], [-4.0, 5.0], [-2.0, 1.0], [-1.0, 0.0]];
         let lengths = vec![
             Length { source_bytes: 100.0, quantiles },
@@ -467,7 +453,7 @@ mod tests {
             major_from: BTreeMap::from([("en-de".to_owned(), 0.5), (ANY_PAIR.to_owned(), 0.7)]),
             score: Score {
                 mean: vec![0.0, 1.0],
-                facts: Facts { mean_logprob: 1.0, source_bytes: 0.5, ..Facts::default() },
+                facts: Facts(facts::NAMES.map(|name| if name == "source_bytes" { 0.5 } else { 0.0 })),
             },
             calibrations: BTreeMap::from([
                 ("en-de".to_owned(), calibration(-3.0)),
@@ -478,21 +464,14 @@ mod tests {
         fit.ready().unwrap()
     }
 
-    fn read(values: &[[f64; 3]], logprob: f64) -> Scored {
-        let token = Token {
-            id: 0,
-            text: String::new(),
-            logprob,
-            masked_logprob: logprob,
-            source: TokenSource::Sampled,
-        };
+    fn read(values: &[[f64; 3]]) -> Scored {
         let reading = Reading {
             ends: (1..=values.len()).map(|i| 2 * i).collect(),
             values: values.iter().map(|values| values.to_vec()).collect(),
         };
         Scored {
             text: String::new(),
-            tokens: vec![token; values.len()],
+            tokens: Vec::new(),
             reading: Some(reading),
             is_chance: false,
             usage: Usage::default(),
@@ -502,36 +481,37 @@ mod tests {
     #[test]
     fn a_score_is_linear_in_what_was_seen_and_never_positive() {
         let values = [[0.2, 0.1, 1.0], [0.4, 0.3, 0.0], [0.0; 3], [0.0; 3]];
-        let seen = Seen::of(&read(&values, -1.0), "Ja.").unwrap();
-        // -3 + mean 0.25 + half of 3 bytes + mean log-probability -1
-        assert!((fit().score(&seen, "en-de") - (-3.0 + 0.25 + 1.5 - 1.0)).abs() < 1e-12);
-        assert!((fit().score(&seen, "ja-en") - (-5.0 + 0.25 + 1.5 - 1.0)).abs() < 1e-12);
-        let good = Seen::of(&read(&[[0.0, 0.0, 90.0]], 0.0), "Ja.").unwrap();
+        let yes = translation(("en", "de"), "Yes", "Ja");
+        let seen = Seen::of(&read(&values), &yes).unwrap();
+        // -3 + mean 0.25 + half of 3 bytes
+        assert!((fit().score(&seen, "en-de") - (-3.0 + 0.25 + 1.5)).abs() < 1e-12);
+        assert!((fit().score(&seen, "ja-en") - (-5.0 + 0.25 + 1.5)).abs() < 1e-12);
+        let good = Seen::of(&read(&[[0.0, 0.0, 90.0]]), &yes).unwrap();
         assert_eq!(fit().score(&good, "en-de").to_bits(), 0f64.to_bits());
         assert_eq!(format!("{:?}", ["en-de", "ja-en"].map(|pair| fit().major_from(pair))), "[0.5, 0.7]");
         let chances = fit().chances(&seen);
-        assert!((chances[0][0] - (0.1 + 0.2 + 0.1)).abs() < 1e-12);
+        assert!((chances[0][0] - (0.1 + 0.2)).abs() < 1e-12);
         assert_eq!(seen.ends, [1, 3, 5, 7], "without the space in front");
     }
 
     #[test]
     fn a_budget_is_that_of_the_same_rank_among_texts_as_long() {
-        let is = |score, bytes, expected: f64| {
-            let budget = fit().budget(score, bytes, "en-de");
+        let is = |score, bytes: usize, expected: f64| {
+            let budget = fit().budget(score, &"a".repeat(bytes), "en-de");
             assert!((budget - expected).abs() < 1e-12, "{score}, {bytes} bytes: {budget}");
         };
-        is(-4.0, 100.0, 5.0);
-        is(-3.0, 60.0, 3.0);
-        is(-0.5, 100.0, 0.0);
+        is(-4.0, 100, 5.0);
+        is(-3.0, 60, 3.0);
+        is(-0.5, 100, 0.0);
         // Worse than all: as much more as the score is lower.
-        is(-16.0, 100.0, 40.0);
-        is(-16.0, 9000.0, 20.0);
-        is(-8.0, 400.0, 10.0);
+        is(-16.0, 100, 40.0);
+        is(-16.0, 9000, 20.0);
+        is(-8.0, 400, 10.0);
         // Halfway between two lengths, each twice the one before.
-        is(-8.0, 200.0, 15.0);
+        is(-8.0, 200, 15.0);
         let calibrations = BTreeMap::from([(ANY_PAIR.to_owned(), Calibration::default())]);
         let none = Fit { calibrations, ..fit() };
-        assert!(none.budget(-3.0, 1.0, "en-de").abs() < 1e-12);
+        assert!(none.budget(-3.0, "a", "en-de").abs() < 1e-12);
     }
 
     #[test]
@@ -551,10 +531,10 @@ mod tests {
         assert_eq!(again.lens().maps.len(), 3);
         assert_eq!(again.lens().depths, [3]);
         let unfit = |from: &str, to: &str| Fit::parse(&text.replace(from, to), "x").unwrap_err().to_string();
-        let old = unfit(FORMAT, "tribunal-probe/2\",\"then\":\"");
-        assert!(old.contains("its format is `tribunal-probe/2`, not `tribunal-probe/3`"), "{old}");
+        let old = unfit(FORMAT, "tribunal-probe/3\",\"then\":\"");
+        assert!(old.contains("its format is `tribunal-probe/3`, not `tribunal-probe/4`"), "{old}");
         assert!(old.ends_with("hint: `tribunal tune probe` makes a new one"), "{old}");
-        assert!(unfit("\"tokens\":0.0,", "").contains("it is not a fit, missing field `tokens`"));
+        assert!(unfit("\"tokens\":0.0,", "").contains("it is not a fit, the fact `tokens` is missing"));
         assert!(unfit("\"*\":{", "\"any\":{").contains("no calibration `*`"));
         assert!(unfit("\"*\":0.7", "\"any\":0.7").contains("no calibration `*`"));
         assert!(
@@ -595,7 +575,8 @@ mod tests {
 
     #[test]
     fn a_model_that_read_through_no_lens_is_an_error() {
-        assert!(Seen::of(&Scored { reading: None, ..read(&[[0.0; 3]], 0.0) }, "a").is_err());
-        assert!(Seen::of(&read(&[], 0.0), "a").is_err());
+        let yes = translation(("en", "de"), "Yes", "Ja");
+        assert!(Seen::of(&Scored { reading: None, ..read(&[[0.0; 3]]) }, &yes).is_err());
+        assert!(Seen::of(&read(&[]), &yes).is_err());
     }
 }
