@@ -279,6 +279,7 @@ fn summed(
         human: false,
         signature: None,
         warning: None,
+        warnings: Vec::new(),
         about: Vec::new(),
         marks: true,
         records,

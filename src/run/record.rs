@@ -41,6 +41,10 @@ pub struct Record {
     pub errors: Vec<ErrorSpan>,
     pub status: Status,
     pub reason: Option<String>,
+    /// What makes the score one to be careful with: the unit is not a translation, or a part of it is not. In words, without
+    /// a full stop; `None` for most units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// How many times a model was asked for this unit.
     pub n_calls: usize,
 }
@@ -214,6 +218,7 @@ impl Record {
                     errors: Vec::new(),
                     status: Status::Ok,
                     reason: None,
+                    warning: None,
                     n_calls: n_calls.get(i).copied().unwrap_or(0),
                 };
                 blank.said(verdict)
