@@ -197,9 +197,10 @@ impl Record {
             Unit::Segment => Vec::new(),
             Unit::Group => group.iter().map(|segment| segment.seg).collect(),
         };
-        let units = keys.into_iter().zip(verdicts).enumerate();
+        let warnings = judge.warnings(group);
+        let units = keys.into_iter().zip(verdicts).zip(warnings).enumerate();
         units
-            .map(|(i, (key, verdict))| {
+            .map(|(i, ((key, verdict), warning))| {
                 let (source, hypothesis) = texts(i);
                 let blank = Self {
                     system: key.system,
@@ -218,7 +219,7 @@ impl Record {
                     errors: Vec::new(),
                     status: Status::Ok,
                     reason: None,
-                    warning: None,
+                    warning,
                     n_calls: n_calls.get(i).copied().unwrap_or(0),
                 };
                 blank.said(verdict)

@@ -45,7 +45,8 @@ struct Verdict<'a>(
     Vec<Mark<'a>>,
     Option<[f64; 2]>,
     /// [`Record::warning`]; left out, as most are.
-    #[serde(skip_serializing_if = "Option::is_none")] Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    Option<&'a str>,
 );
 
 /// An error: span, side, start, end, category, severity, weight, explanation, confidence, times.
