@@ -91,6 +91,7 @@ fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
         "minor",
         "neutral",
         "common_score",
+        "untranslated",
     ];
     let with_pair = |pair: &str, row: Vec<String>| -> Vec<String> {
         several.then(|| pair.to_owned()).into_iter().chain(row).collect()
@@ -107,6 +108,7 @@ fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
             s.minor.to_string(),
             s.neutral.to_string(),
             number(s.common_score),
+            s.untranslated.to_string(),
         ];
         with_pair(s.pair.as_deref().unwrap_or_default(), row)
     });
@@ -128,6 +130,7 @@ fn unit_rows(records: &[Record]) -> Vec<Vec<String>> {
         "interval_high",
         "status",
         "reason",
+        "warning",
         "n_errors",
         "errors",
     ];
@@ -146,6 +149,7 @@ fn unit_rows(records: &[Record]) -> Vec<Vec<String>> {
             number(r.interval.map(|[_, high]| high)),
             r.status.name().into(),
             field(r.reason.as_deref().unwrap_or_default()),
+            field(r.warning.as_deref().unwrap_or_default()),
             r.errors.len().to_string(),
             plain_json(&serde_json::to_string(&r.errors).expect("strings and numbers only")).into_owned(),
         ]

@@ -27,7 +27,7 @@ def run(tmp_path: Path) -> Path:
     }
     folder = tmp_path / "run"
     folder.mkdir()
-    lines = [_verdict("a", 0, -1.0, [error]), {**_verdict("a", 1, 0.0), "interval": [-5.0, 0.0]}, _verdict("b", 0, -5.0), _verdict("b", 1, None, status="refused")]
+    lines = [_verdict("a", 0, -1.0, [error]), {**_verdict("a", 1, 0.0), "interval": [-5.0, 0.0]}, {**_verdict("b", 0, -5.0), "warning": "not a translation: in French, not German"}, _verdict("b", 1, None, status="refused")]
     (folder / "verdicts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     signature = {"method": "fsp", "model": "made-by-hand"}
     of_input = {"segments": 4, "systems": 2, "sha256": ""}

@@ -21,6 +21,7 @@ def test_data_frames(run):
     frame = tribunal.read(run).to_frame()
     assert list(frame["score"].fillna(99)) == [-1.0, 0.0, -5.0, 99]
     assert list(frame["n_errors"]) == [1, 0, 0, 0]
+    assert list(frame["warning"].fillna("")) == ["", "", "not a translation: in French, not German", ""]
     assert list(frame["interval_low"].fillna(99)) == [99, -5.0, 99, 99]
     assert tribunal.read(run)[1].interval == (-5.0, 0.0) and tribunal.read(run)[0].interval is None
     errors = tribunal.read(run).to_frame(errors=True)

@@ -61,6 +61,8 @@ class Verdict:
     errors: list[ErrorSpan] = field(default_factory=list)
     #: Between which scores raters score nine in ten translations with this score; None where the method does not know.
     interval: tuple[float, float] | None = None
+    #: Why the translation is none, such as `not a translation: in French, not German`; None for most.
+    warning: str | None = None
     #: The position of its row in the data that was scored, from 0; None where it is not about a single row.
     row: int | None = field(default=None, compare=False)
 
@@ -76,6 +78,7 @@ class Verdict:
     def _repr_html_(self) -> str:
         place = " · ".join(part for part in (self.system, self.doc, "" if self.seg is None else f"segment {self.seg + 1} (id {self.seg})") if part)
         within = f" (90%: {self.interval[0]:.1f} to {self.interval[1]:.1f})" if self.interval else ""
+        warning = f"<div><b>warning</b> {escape(self.warning)}</div>" if self.warning else ""
         said = f"score {self.score:g}{within}" if self.score is not None else f"no verdict, {self.status}: {self.reason}"
         rows = "".join(
             f"<li><b>{escape(e.severity)}</b> {escape(_category(e))} <q>{escape(e.span)}</q> {escape(e.explanation or '')}</li>"
@@ -86,7 +89,7 @@ class Verdict:
         return (
             f"<div style='margin:.6em 0'><small>{escape(place)}</small> <b>{escape(said)}</b>"
             f"<div dir='auto' lang='{escape(self.src_lang)}'>{source}</div>"
-            f"<div dir='auto' lang='{escape(self.tgt_lang)}'>{target}</div><ul style='margin:0'>{rows}</ul></div>"
+            f"<div dir='auto' lang='{escape(self.tgt_lang)}'>{target}</div>{warning}<ul style='margin:0'>{rows}</ul></div>"
         )
 
 

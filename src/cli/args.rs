@@ -5,7 +5,7 @@ use std::{path::PathBuf, str::FromStr};
 use clap::Args;
 
 use crate::{
-    judges::{Granularity, Preset, Programs, Role, Settings, setup},
+    judges::{Granularity, LanguageCheck, Preset, Programs, Role, Settings, setup},
     llm::Sampling,
     segment::{Lang, lang},
     signature::Signature,
@@ -97,6 +97,9 @@ pub struct JudgeArgs {
     /// Judge each unit N times, at consecutive seeds, and merge the verdicts
     #[arg(long, default_value = "1", value_name = "N", value_parser = samples)]
     pub samples: usize,
+    /// Refuse files in another language than the pair's, mark segments that are not translated: on or off
+    #[arg(long, default_value = "on", value_name = "on|off")]
+    pub language_check: LanguageCheck,
     /// Whether programs that the method's options name are run.
     #[arg(skip)]
     pub programs: Programs,
@@ -116,6 +119,7 @@ impl JudgeArgs {
             seed: sampling.seed,
             has_references: false,
             programs: self.programs,
+            language_check: self.language_check,
             model: model.to_owned(),
         }
     }

@@ -26,7 +26,7 @@ use crate::{
     },
     engine::{Format, n_threads},
     files,
-    judges::{Grouping, Programs, registry},
+    judges::{Grouping, LanguageCheck, Programs, registry},
     llm,
     run::groups::groups,
     segment::{Segment, read::Input},
@@ -317,6 +317,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
             samples: 1,
             shots: None,
             programs: Programs::Run,
+            language_check: LanguageCheck::Off,
         };
         let sampling = SamplingArgs { temperature: 0.0, top_p: 1.0, max_tokens: args.max_tokens, seed: 0 };
         let judge = registry::build(&judge.method, &judge.settings(&sampling, &args.model.model))?.judge;

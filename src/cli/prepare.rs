@@ -10,7 +10,7 @@ use crate::{
     card::{self, Card},
     digest,
     judges::{
-        Built, Grouping, Judge, Reads, Settings,
+        Built, Grouping, Judge, LanguageCheck, Reads, Settings,
         registry::{self, Signed},
     },
     llm::Stop,
@@ -149,10 +149,14 @@ impl<'a> Prepared<'a> {
         let trained = trained_on(args, judge)?;
         let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
         let mut mixed_up = MixedUp::default();
+        let is_checked =
+            args.judge.language_check == LanguageCheck::On && built.method.reads == Reads::Translations;
         for some in judged.segments(&judged.units(judge, args.sampling.seed)) {
             let some = some?;
             for segment in &some {
-                mixed_up.add(segment);
+                if is_checked {
+                    mixed_up.add(segment);
+                }
             }
             for (trained, overlap) in trained.iter().zip(&mut overlaps) {
                 overlap.of += some.len();
@@ -162,6 +166,7 @@ impl<'a> Prepared<'a> {
             let new: Vec<String> = remarks.into_iter().filter(|remark| !notes.contains(remark)).collect();
             notes.extend(new);
         }
+        notes.extend(mixed_up.unknown());
         notes.extend(no_documents(judge, &judged.input.segments).map(str::to_owned));
         overlaps.retain(|overlap| overlap.segments > 0);
         Ok(Self { args, judged, built, notes, trained_on: overlaps, mixed_up })

@@ -13,7 +13,7 @@ use super::{
     score,
 };
 use crate::{
-    judges::{Programs, Role, registry},
+    judges::{LanguageCheck, Programs, Role, registry},
     run::{Error, RunFile, Selection, description::InputId, input as kept, materials},
     segment::{Segments as _, read::Streamed},
 };
@@ -79,6 +79,10 @@ pub fn read(dir: &Path, again: &AgainArgs) -> Result<Recorded> {
     let mut args = given.clone();
     args.model = located(&run, &given.model);
     chosen(&mut args, again);
+    // Older runs made no such check, and their commands do not say so.
+    if run.signature.get(LanguageCheck::FIELD).is_none() {
+        args.judge.language_check = LanguageCheck::Off;
+    }
     let judged = match kept::read(dir, &run)? {
         Some((segments, selection)) => Judged { input: Streamed { segments, notes: Vec::new() }, selection },
         None if again.allow_files => reread(&run, &args)?,

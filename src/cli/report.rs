@@ -19,7 +19,7 @@ use crate::{
         self,
         page::{self, Agreement, Conversations, Data, Judge, Slice},
     },
-    run::{self, Record, RunFile, Summary, calls},
+    run::{self, Record, RunFile, Summary, calls, summary::untranslated},
     signature::Signature,
 };
 
@@ -279,11 +279,23 @@ fn summed(
         human: false,
         signature: None,
         warning: None,
+        warnings: warnings(&records),
         about: Vec::new(),
         marks: true,
         records,
         slices,
     })
+}
+
+/// What the reader must know of each system's translations.
+fn warnings(records: &[Record]) -> Vec<String> {
+    let mut systems: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for record in records {
+        let (untranslated, all) = systems.entry(&record.system).or_default();
+        *untranslated += usize::from(record.warning.is_some());
+        *all += 1;
+    }
+    systems.into_iter().filter_map(|(system, (n, of))| untranslated(system, n, of)).collect()
 }
 
 /// The last part of the path, or all of it where another input has the same.

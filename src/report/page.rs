@@ -34,6 +34,9 @@ pub struct Judge {
     pub signature: Option<String>,
     /// What the reader should know before believing the scores.
     pub warning: Option<String>,
+    /// What was seen of the systems' translations before any model was asked: a sentence for each system with units that
+    /// are not translations, as `Record::warning` says of each unit.
+    pub warnings: Vec<String>,
     /// What the reader should know of its method: its scale, what its marks mean, what it does not find.
     pub about: Vec<String>,
     /// Whether it says where errors are: some judges have scores alone, and of some human scores the ratings are lost.

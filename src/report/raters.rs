@@ -147,6 +147,7 @@ fn blank(segment: &Segment) -> Record {
         direction: Direction::Higher,
         quality_score: None,
         interval: None,
+        warning: None,
         errors: Vec::new(),
         status: Status::Ok,
         reason: None,

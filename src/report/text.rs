@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Detail, marked, plain};
 use crate::{
-    mqm::{ErrorSpan, Severity, Side},
+    mqm::{ErrorSpan, Side},
     run::{
         Record, Status, Summary,
         summary::{Common, Cost, SystemSummary},
@@ -160,6 +160,8 @@ fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, 
     }
     let mut below = what_scores_are(uneven, names_errors);
     systems.iter().filter(|s| s.empty > 0).for_each(|s| below += &left_empty(s, uneven));
+    let warnings = systems.iter().filter_map(SystemSummary::warning);
+    below.extend(warnings.map(|warning| format!("warning: {}\n", plain(&warning))));
     aligned(&rows, look) + &wrapped(below.lines().map(String::from), look)
 }
 
@@ -355,7 +357,7 @@ impl Shown {
     pub fn add(&mut self, record: Record) {
         self.units += 1;
         self.names_errors |= !record.errors.is_empty();
-        let is_telling = !record.errors.is_empty() || record.status != Status::Ok;
+        let is_telling = !record.errors.is_empty() || record.status != Status::Ok || record.warning.is_some();
         self.n_telling += usize::from(is_telling);
         self.unjudged += usize::from(record.status != Status::Ok);
         if is_telling && self.telling.len() < SHOWN {
@@ -421,6 +423,9 @@ fn unit(record: &Record, look: Look) -> String {
     if let Some(reason) = &record.reason {
         labelled(out, "why", reason, &[], Side::Target, look);
     }
+    if let Some(warning) = &record.warning {
+        labelled(out, "warning", warning, &[], Side::Target, look);
+    }
     for error in &record.errors {
         one_error(out, error, look);
     }
@@ -459,12 +464,7 @@ fn around(lines: &[String], text: &str, first: Option<usize>) -> Vec<String> {
 }
 
 fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
-    let severity = match error.severity {
-        Severity::Critical => "critical",
-        Severity::Major => "major",
-        Severity::Minor => "minor",
-        Severity::Neutral => "neutral",
-    };
+    let severity = error.severity.name();
     let pad = " ".repeat(LABEL - severity.len());
     let explanation = error.explanation.as_deref().filter(|text| !text.trim().is_empty());
     // A judge that neither explains nor classifies has said nothing with it.

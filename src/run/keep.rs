@@ -161,6 +161,7 @@ mod tests {
             direction: Direction::Lower,
             quality_score: None,
             interval: None,
+            warning: None,
             errors: Vec::new(),
             status: if difficulty.is_some() { Status::Ok } else { Status::Unparsable },
             reason: None,

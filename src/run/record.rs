@@ -41,6 +41,10 @@ pub struct Record {
     pub errors: Vec<ErrorSpan>,
     pub status: Status,
     pub reason: Option<String>,
+    /// What makes the score one to be careful with: the unit is not a translation, or a part of it is not. In words, without
+    /// a full stop; `None` for most units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// How many times a model was asked for this unit.
     pub n_calls: usize,
 }
@@ -193,9 +197,10 @@ impl Record {
             Unit::Segment => Vec::new(),
             Unit::Group => group.iter().map(|segment| segment.seg).collect(),
         };
-        let units = keys.into_iter().zip(verdicts).enumerate();
+        let warnings = judge.warnings(group);
+        let units = keys.into_iter().zip(verdicts).zip(warnings).enumerate();
         units
-            .map(|(i, (key, verdict))| {
+            .map(|(i, ((key, verdict), warning))| {
                 let (source, hypothesis) = texts(i);
                 let blank = Self {
                     system: key.system,
@@ -214,6 +219,7 @@ impl Record {
                     errors: Vec::new(),
                     status: Status::Ok,
                     reason: None,
+                    warning,
                     n_calls: n_calls.get(i).copied().unwrap_or(0),
                 };
                 blank.said(verdict)

@@ -67,6 +67,9 @@ pub struct SystemSummary {
     /// Units without a verdict because there is no text to judge: they take nothing off the score.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub empty: usize,
+    /// Units that are not translations, or of several segments with some that are not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub untranslated: usize,
     /// Mean over the units that have a score; higher is better; `None` when none has.
     pub score: Option<f64>,
     /// Mean over the units that every system has a score on: what systems are compared by. `None` where there is
@@ -150,11 +153,24 @@ impl Cost {
 }
 
 impl SystemSummary {
+    /// What a reader of the score must know of the translations, in a sentence without a full stop; `None` for most systems.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        untranslated(&self.system, self.untranslated, self.units)
+    }
+
     /// Share of units with a verdict, 0..=1.
     #[must_use]
     pub fn coverage(&self) -> f64 {
         if self.units == 0 { 0.0 } else { self.scored as f64 / self.units as f64 }
     }
+}
+
+/// How many units of a system are not translations, in a sentence without a full stop; `None` where all of them are.
+#[must_use]
+pub fn untranslated(system: &str, n: usize, of: usize) -> Option<String> {
+    let units = if of == 1 { "unit is not a translation" } else { "units are not translations" };
+    (n > 0).then(|| format!("{system}: {n} of {of} {units}; `warning` on each says why"))
 }
 
 impl Summary {
@@ -321,6 +337,7 @@ struct SystemSums {
     units: usize,
     planned: usize,
     empty: usize,
+    untranslated: usize,
     score: Mean,
     quality: Mean,
     severities: BTreeMap<Severity, usize>,
@@ -331,6 +348,7 @@ impl SystemSums {
     fn add(&mut self, record: &Record) {
         self.units += 1;
         self.empty += usize::from(record.status == Status::Empty);
+        self.untranslated += usize::from(record.warning.is_some());
         record.score.into_iter().for_each(|score| self.score.add(score));
         record.quality_score.into_iter().for_each(|quality| self.quality.add(quality));
         for error in &record.errors {
@@ -356,6 +374,7 @@ impl SystemSums {
             units: self.units.max(self.planned),
             scored: self.score.n,
             empty: self.empty,
+            untranslated: self.untranslated,
             score: self.score.value(),
             common_score: None,
             quality_score: self.quality.value(),

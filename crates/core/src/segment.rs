@@ -4,10 +4,14 @@ use serde::{Deserialize, Serialize};
 
 pub mod corpus;
 pub mod lang;
+pub mod language_id;
 pub mod mixed_up;
 pub mod numbers;
 pub mod read;
+pub mod script;
+pub mod shifted;
 pub mod trained;
+pub mod untranslated;
 
 pub use corpus::{Corpus, Outline, Segments};
 pub use lang::Lang;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::{
     Direction, Error, Grouping, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
-    method::Calls,
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Settings},
@@ -44,6 +44,7 @@ pub const METHOD: Method = Method {
     // One for all translations of a source.
     calls: Calls::exactly(1),
     scale: "1 to 10, lower is easier; the score is its negative",
+    lowest: Lowest::Unknown,
     misses: None,
     marks: None,
     granularities: &[Granularity::Seg],

@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence, in_parallel,
-    method::Calls,
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Reference, Settings, options},
@@ -86,6 +86,7 @@ pub const METHOD: Method = Method {
     roles: &[Role::Annotator],
     calls: Calls { least: 1, typical: 2, most: 2 },
     scale: "-(w-major * major + minor), 0 is best and higher is better",
+    lowest: Lowest::Score(-25.0),
     misses: None,
     marks: None,
     granularities: &[Granularity::Seg],

@@ -45,7 +45,7 @@ use super::{
         errors::{Layout, ShownShot, Target},
     },
     in_parallel,
-    method::Calls,
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Settings, options},
@@ -86,6 +86,7 @@ pub const METHOD: Method = Method {
     // More where a segment is a document, omissions are looked for, or a distribution is weighed.
     calls: Calls::exactly(1),
     scale: "negative penalty, 0 is best and higher is better; with score=da and expected-da 0 to 100, higher is better",
+    lowest: Lowest::PenaltyBesideQuality,
     misses: None,
     marks: None,
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],

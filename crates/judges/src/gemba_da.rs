@@ -25,7 +25,7 @@ use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
     code::gemba_api::{self, Room},
     expected, in_parallel,
-    method::Calls,
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Reference, Settings, options},
@@ -57,6 +57,7 @@ pub const METHOD: Method = Method {
     // all scores.
     calls: Calls { least: 1, typical: 1, most: 16 },
     scale: "0 to 100, higher is better",
+    lowest: Lowest::Quality,
     misses: None,
     marks: None,
     granularities: &[Granularity::Seg],

@@ -46,7 +46,7 @@ use super::{
         errors::{Layout, Target},
     },
     confidence, in_parallel,
-    method::Calls,
+    method::{Calls, Lowest},
     pair::Pair,
     prompt::{File, Prompts},
     reading,
@@ -89,6 +89,7 @@ pub const METHOD: Method = Method {
     // As `code`, a cut answer is asked for again.
     calls: Calls { least: 1, typical: 1, most: 6 },
     scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
+    lowest: Lowest::Penalty,
     misses: None,
     marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],

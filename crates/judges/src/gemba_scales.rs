@@ -27,7 +27,7 @@ use super::{
     expected,
     gemba_da::{Query, read_number, scale_calls},
     in_parallel,
-    method::Calls,
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Reference, Settings, options},
@@ -60,6 +60,7 @@ pub const SQM: Method = Method {
     summary: "a score of 0 to 100 whose anchors are described",
     stages: &[ASSESS, EXPECT],
     scale: "0 to 100, higher is better",
+    lowest: Lowest::Quality,
     options: Asked::CHOICES,
     build: |settings, options| {
         let asked = Asked::read(options);
@@ -78,6 +79,7 @@ pub const STARS: Method = Method {
     roles: &[Role::Annotator],
     calls: Calls { least: 1, typical: 1, most: 16 },
     scale: "1 to 5, higher is better",
+    lowest: Lowest::Score(1.0),
     misses: None,
     marks: None,
     granularities: &[Granularity::Seg],
@@ -96,6 +98,7 @@ pub const CLASSES: Method = Method {
     name: "gemba-classes",
     summary: "one of five classes of quality",
     scale: "0 (no meaning preserved) to 4 (perfect translation), higher is better",
+    lowest: Lowest::Score(0.0),
     build: |settings, options| {
         let asked = OnlyReference::read(options);
         Ok(GembaScale::new(Scale::Classes, settings, *asked.reference, false)?.into())

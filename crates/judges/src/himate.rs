@@ -58,7 +58,7 @@ use self::{
 };
 use super::{
     Error, Judge, Judging, Materials, Method, Model, Panel, Reads, Retry, Role, Stage, Verdict, in_parallel,
-    method::Calls,
+    method::{Calls, Lowest},
     pair::Pair,
     prompt::{File, Prompts},
     reading,
@@ -108,6 +108,7 @@ pub const METHOD: Method = Method {
     // As `strict` does it by default; every judge has its own.
     calls: calls((Preset::Strict, Stages::Discussion), true, N_SUBTYPES),
     scale: "negative penalty, 0 is best and higher is better",
+    lowest: Lowest::Penalty,
     misses: None,
     marks: None,
     granularities: &[Granularity::Seg],

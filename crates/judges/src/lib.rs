@@ -72,6 +72,8 @@ pub mod confidence;
 
 mod samples;
 
+pub mod untranslated;
+
 mod reading;
 
 pub use method::{Method, Role, Stage, Step};
@@ -80,7 +82,7 @@ pub use panel::{
     rehearsal::{Question, Rehearsal, rehearse, rehearse_unanswered},
 };
 pub use registry::Built;
-pub use setup::{Granularity, Preset, Programs, Settings};
+pub use setup::{Granularity, LanguageCheck, Preset, Programs, Settings};
 
 /// A published way of judging translations.
 pub trait Judging: Sync + Send {
@@ -131,6 +133,8 @@ pub struct Judge {
     pub trained_on: Option<TrainedOn>,
     /// The temperature and nucleus of its questions, where the method has its own.
     pub sampled_at: Option<[f32; 2]>,
+    /// What becomes of segments that are not translations.
+    pub untranslated: untranslated::Rule,
 }
 
 impl Judge {
@@ -147,13 +151,21 @@ impl Judge {
             calls: None,
             trained_on: None,
             sampled_at: None,
+            untranslated: untranslated::Rule::default(),
         }
     }
 
-    /// As [`Judging::judge`], at every seed that was asked for.
+    /// As [`Judging::judge`], at every seed that was asked for. About what is not a translation no model may be asked
+    /// ([`untranslated`]).
     #[must_use]
     pub fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        samples::judge(self.judging.as_ref(), self.samples, panel, group)
+        untranslated::judge(self, panel, group)
+    }
+
+    /// What makes the score of each unit of a group one to be careful with, in words without a full stop; `None` for most.
+    #[must_use]
+    pub fn warnings(&self, group: &[Segment]) -> Vec<Option<String>> {
+        untranslated::warnings(self, group)
     }
 
     /// What its own way of judging has to say of input and models. It is asked through [`Judge::judge`].

@@ -64,7 +64,7 @@ use self::{
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Retry, Role, Stage, Step, Verdict, confidence,
     in_parallel,
-    method::Calls,
+    method::{Calls, Lowest},
     pair::Pair,
     prompt::{File, Prompts},
     reading,
@@ -112,6 +112,7 @@ pub const METHOD: Method = Method {
     // Four agents; one disputed dimension that agrees at once; all four disputed for three rounds.
     calls: Calls { least: 4, typical: 8, most: 41 },
     scale: "negative penalty, 0 is best and higher is better",
+    lowest: Lowest::Penalty,
     misses: None,
     marks: None,
     granularities: &[Granularity::Seg],

@@ -23,6 +23,9 @@ pub struct Method {
     pub calls: Calls,
     /// The scale of `raw` and its direction.
     pub scale: &'static str,
+    /// The score of what is not a translation.
+    #[serde(skip)]
+    pub lowest: Lowest,
     /// Errors that it was seen to pass over, as a sentence for whoever reads its verdicts; `None` where nobody looked.
     pub misses: Option<&'static str>,
     /// What the errors that it marks are to its score, where that is not their sum, and what their confidence is.
@@ -56,6 +59,21 @@ impl Method {
     pub fn parse_options(&self, text: &str) -> Result<Options, setup::Error> {
         Options::parse(self.name, self.options, text)
     }
+}
+
+/// The low end of a scale of raw scores that are higher for the better: what a translation gets that is none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Lowest {
+    /// What the severity weights in force take off for a critical non-translation.
+    Penalty,
+    /// The same, and a direct assessment of 0 beside it.
+    PenaltyBesideQuality,
+    /// A direct assessment of 0.
+    Quality,
+    /// This score.
+    Score(f64),
+    /// The scale has no end.
+    Unknown,
 }
 
 /// Makes a judge as it was asked for.

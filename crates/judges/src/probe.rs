@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Judging, Materials, Method, Model, Panel, Reads, Role, Stage, Verdict, in_parallel,
-    method::Calls,
+    method::{Calls, Lowest},
     on_empty,
     prompt::{File, Prompts},
     setup::{self, Granularity, Preset, Settings, options},
@@ -55,6 +55,7 @@ pub const METHOD: Method = Method {
     roles: &[Role::Annotator],
     calls: Calls::exactly(1),
     scale: "MQM penalty as raters would give it, at most 0; higher is better",
+    lowest: Lowest::Penalty,
     misses: Some(
         "a translation without a mark may still have errors, such as a dropped negation, an omission or a wrong number; its \
          means do not rank systems: on WMT23 chrF did that better",

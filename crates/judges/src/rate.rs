@@ -41,7 +41,7 @@ use self::{
 };
 use super::{
     Error, Grouping, Judge, Judging, Materials, Method, Panel, Reads, Retry, Role, Verdict, in_parallel,
-    method::Calls,
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Programs, Settings, options},
@@ -99,6 +99,7 @@ pub const METHOD: Method = Method {
     // Ten rounds of a call of the core agent and two of another, and the forced end.
     calls: Calls { least: 1, typical: 3, most: 31 },
     scale: "0 to 4, higher is better",
+    lowest: Lowest::Score(0.0),
     misses: None,
     marks: None,
     granularities: &[Granularity::Seg],

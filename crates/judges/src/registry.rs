@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::{
     Judge, Materials, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl,
     himate, likelihood, m_mad,
-    method::{Calls, Method, Role},
+    method::{Calls, Lowest, Method, Role},
     probe, rate, rubric_mqm,
-    setup::{self, Choice, Options, Reference, Settings},
-    thinking,
+    setup::{self, Choice, LanguageCheck, Options, Reference, Settings},
+    thinking, untranslated,
 };
-use crate::{llm::Sampling, signature::Signature};
+use crate::{Reads, llm::Sampling, mqm, signature::Signature};
 
 /// All methods, in the order of `tribunal methods list`. A new judge is one more line here.
 pub const METHODS: &[&Method] = &[
@@ -75,40 +75,50 @@ pub fn needs_tuning(method: &Method) -> bool {
     method.name == gmft::METHOD.name
 }
 
-/// A scale of raw scores: the method, the options and their values under which it is the method's, and the scale.
-type Scale = (&'static str, &'static [(&'static str, &'static [&'static str])], &'static str);
+/// A scale of raw scores: the method, the options and their values under which it is the method's, the scale and its end.
+type Scale = (&'static str, &'static [(&'static str, &'static [&'static str])], &'static str, Lowest);
 
 const PENALTY: &str = "negative penalty, 0 is best and higher is better";
 const PERCENT: &str = "0 to 100, higher is better";
-const POINTS: &[&str] =
-    &["deeprubric-100", "deeprubric-8", "deeprubric-4", "deepq-100", "deepq-8", "deepq-4"];
+const POINTS: &str = "negative points, 0 is best and higher is better";
 
 /// Scales of methods that have several; of those that hold, the first is in force.
 const SCALES: &[Scale] = &[
-    ("gemba-mqm", &[("da", &["on"])], PERCENT),
-    ("gemba-mqm", &[("preset", &["code"])], "-25 to 0, 0 is best and higher is better"),
-    ("gemba-mqm", &[], PENALTY),
-    ("thinking", &[("da", &["on"])], PERCENT),
-    ("thinking", &[], PENALTY),
-    ("fsp", &[("score", &["da", "expected-da"])], PERCENT),
-    ("fsp", &[], PENALTY),
-    ("gmicl", &[("score", &["da", "expected-da"])], PERCENT),
-    ("gmicl", &[], PENALTY),
-    ("rubric-mqm", &[("scenario", POINTS)], "negative points, 0 is best and higher is better"),
-    ("rubric-mqm", &[("preset", &["code"])], "penalty over 100, lower is better"),
-    ("rubric-mqm", &[], PENALTY),
-    ("likelihood", &[("norm", &["sum"])], "log-probability of the text in nats; higher is better"),
-    ("likelihood", &[], "log-probability per token in nats; higher is better"),
+    ("gemba-mqm", &[("da", &["on"])], PERCENT, Lowest::Quality),
+    ("gemba-mqm", &[("preset", &["code"])], "-25 to 0, 0 is best and higher is better", Lowest::Penalty),
+    ("gemba-mqm", &[], PENALTY, Lowest::Penalty),
+    ("thinking", &[("da", &["on"])], PERCENT, Lowest::Quality),
+    ("thinking", &[], PENALTY, Lowest::Penalty),
+    ("fsp", &[("score", &["da", "expected-da"])], PERCENT, Lowest::Quality),
+    ("fsp", &[], PENALTY, Lowest::PenaltyBesideQuality),
+    ("gmicl", &[("score", &["da", "expected-da"])], PERCENT, Lowest::Quality),
+    ("gmicl", &[("da", &["off"])], PENALTY, Lowest::Penalty),
+    ("gmicl", &[], PENALTY, Lowest::PenaltyBesideQuality),
+    ("rubric-mqm", &[("scenario", &["deeprubric-100", "deepq-100"])], POINTS, Lowest::Score(-100.0)),
+    ("rubric-mqm", &[("scenario", &["deeprubric-8", "deepq-8"])], POINTS, Lowest::Score(-8.0)),
+    ("rubric-mqm", &[("scenario", &["deeprubric-4", "deepq-4"])], POINTS, Lowest::Score(-4.0)),
+    ("rubric-mqm", &[("preset", &["code"])], "penalty over 100, lower is better", Lowest::Penalty),
+    ("rubric-mqm", &[], PENALTY, Lowest::Penalty),
+    (
+        "likelihood",
+        &[("norm", &["sum"])],
+        "log-probability of the text in nats; higher is better",
+        Lowest::Unknown,
+    ),
+    ("likelihood", &[], "log-probability per token in nats; higher is better", Lowest::Unknown),
 ];
 
 /// The scale of raw scores, and its direction, in a run of a method with this signature.
 #[must_use]
 pub fn scale(method: &Method, signature: &Signature) -> &'static str {
+    in_force(method, signature).map_or(method.scale, |(_, _, scale, _)| scale)
+}
+
+fn in_force(method: &Method, signature: &Signature) -> Option<&'static Scale> {
     let holds = |(option, values): &(&str, &[&str])| {
         signature.get(option).is_some_and(|value| values.contains(&value))
     };
-    let of_run = SCALES.iter().find(|(name, options, _)| *name == method.name && options.iter().all(holds));
-    of_run.map_or(method.scale, |(_, _, scale)| scale)
+    SCALES.iter().find(|(name, options, ..)| *name == method.name && options.iter().all(holds))
 }
 
 /// A judge, and what it was built from.
@@ -272,6 +282,7 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, materials: 
         programs: _,
         // The engine signs it.
         model: _,
+        language_check,
     } = settings;
     let read = |name: &str| materials.others.iter().find(|(other, _)| *other == name);
     let mut signed = Signature::new().with("method", method.name);
@@ -290,6 +301,9 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, materials: 
     if writes(method) {
         // The rule of `llm::is_chance`.
         signed = signed.with("signal", "above-chance");
+    }
+    if *language_check == LanguageCheck::On && method.reads == Reads::Translations {
+        signed = signed.with(LanguageCheck::FIELD, untranslated::VERSION);
     }
     signed = materials.others.iter().fold(signed, |signed, (name, hash)| signed.with(*name, hash.clone()));
     let mut prompts = Signature::new().with("prompts", &*materials.prompts);
@@ -325,8 +339,27 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
             known: setup::either(method.granularities.iter().map(|g| g.name())),
         });
     }
-    let judge = (method.build)(settings, &options)?;
+    let mut judge = (method.build)(settings, &options)?;
+    judge.untranslated = rule(method, settings, &options, &judge)?;
     Ok(Built { judge, method, settings: settings.clone(), options, pairs: String::new() })
+}
+
+/// What the judge does about segments that are not translations; nothing where the method reads sources alone.
+fn rule(
+    method: &Method,
+    settings: &Settings,
+    options: &Options,
+    judge: &Judge,
+) -> Result<untranslated::Rule, setup::Error> {
+    if method.reads == Reads::SourcesOnly {
+        return Ok(untranslated::Rule::Ignored);
+    }
+    let signed = sign(method, settings, options, &judge.materials).all();
+    // Methods that weigh no errors still show this one, at what it costs in WMT's scores.
+    let weights = mqm::weights::find(signed.get("weights").unwrap_or("wmt"))?;
+    let lowest = in_force(method, &signed).map_or(method.lowest, |(.., lowest)| *lowest);
+    let wanted = (settings.language_check, settings.preset);
+    Ok(untranslated::Rule::of(wanted, lowest, weights, judge.direction))
 }
 
 #[cfg(test)]
@@ -442,7 +475,7 @@ mod tests {
         assert!(of("rubric-mqm:scenario=gemba", Preset::Code).starts_with("penalty over 100"));
         assert!(of("likelihood:norm=sum", Preset::Strict).starts_with("log-probability of the text"));
         assert_eq!(of("gemba-da", Preset::Strict), PERCENT);
-        for (name, options, _) in SCALES {
+        for (name, options, ..) in SCALES {
             let method = find(name).unwrap();
             let known = |option: &str, value: &&&str| match option {
                 "preset" => method.presets.iter().any(|preset| preset.name() == **value),

@@ -43,7 +43,7 @@
 use super::{
     Direction, Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence,
     gemba_mqm, in_parallel,
-    method::Calls,
+    method::{Calls, Lowest},
     reading,
     setup::{self, Granularity, Preset, Reference, Settings, options},
 };
@@ -86,6 +86,7 @@ pub const METHOD: Method = Method {
     calls: Calls::exactly(1),
     scale: "negative points (or penalty), 0 is best and higher is better; as code without points: penalty over \
             100, lower is better",
+    lowest: Lowest::Penalty,
     misses: None,
     marks: None,
     granularities: &[Granularity::Seg],

@@ -132,6 +132,36 @@ pub enum Programs {
     Refuse,
 }
 
+/// Whether texts are checked for being in the languages that they are said to be in, and for being translations at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LanguageCheck {
+    On,
+    /// The default where nobody asks for it; the command line does.
+    #[default]
+    Off,
+}
+
+impl LanguageCheck {
+    /// The field of the signature that says which check was made; runs without one have no such field.
+    pub const FIELD: &'static str = "language";
+}
+
+impl FromStr for LanguageCheck {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "on" => Ok(Self::On),
+            "off" => Ok(Self::Off),
+            _ => Err(Error::Value {
+                option: "the language check".into(),
+                value: text.into(),
+                known: "on or off".into(),
+            }),
+        }
+    }
+}
+
 /// What every method can be told by flags. `None` is the method's own default.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -151,6 +181,7 @@ pub struct Settings {
     /// Whether every segment of the input has a reference translation.
     pub has_references: bool,
     pub programs: Programs,
+    pub language_check: LanguageCheck,
     /// The model that answers, as it was asked for: a card's name or a path. Empty where nobody says.
     pub model: String,
 }

@@ -27,6 +27,9 @@ pub struct Verdict {
     #[serde(default)]
     pub errors: Vec<JudgedError>,
     pub status: String,
+    /// Why it is not a translation, where it is none.
+    #[serde(default)]
+    pub warning: Option<String>,
 }
 
 /// An error as a judge named it.

@@ -51,6 +51,8 @@ pub struct Judged {
     pub score: Option<f64>,
     /// Whether there is none because the translation is empty.
     pub is_empty: bool,
+    /// Why it is not a translation, where it is none.
+    pub warning: Option<String>,
     pub source: String,
     pub hypothesis: String,
     pub errors: Vec<JudgedError>,
@@ -193,6 +195,7 @@ fn systems(path: &Path, verdicts: Vec<Verdict>) -> Result<BTreeMap<String, Units
         let judged = Judged {
             score: verdict.usable_score(),
             is_empty: verdict.status == Status::Empty.name(),
+            warning: verdict.warning,
             source: verdict.source,
             hypothesis: verdict.hypothesis,
             errors: verdict.errors,

@@ -7,11 +7,12 @@ use std::io::Write;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use super::input::{Input, Unit};
+use super::input::{Input, Judged, Unit};
 use super::{Args, Coverage};
 use crate::cli::{table::Table, wrap};
 use crate::judges::registry;
 use crate::meta::significance::paired::{PairedTest, compare_systems, mean_interval};
+use crate::run::summary::untranslated;
 
 /// One system's mean and its comparison with the baseline.
 #[derive(Clone, Debug, Serialize)]
@@ -29,6 +30,9 @@ struct Compared {
     missing: usize,
     /// Those among them whose translation is empty.
     empty: usize,
+    /// Units that are not translations.
+    #[serde(skip_serializing_if = "is_zero")]
+    untranslated: usize,
     /// Units on which it and the baseline differ: those alone tell them apart.
     differing: usize,
     /// Over the units that both have; `None` for the baseline itself.
@@ -92,7 +96,8 @@ fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<OfPair>
             units: values.len(),
             scored: own[system].len(),
             missing: missing[system],
-            empty: n_empty(inputs, pair, system),
+            empty: n_such(inputs, pair, system, |judged| judged.is_empty),
+            untranslated: n_such(inputs, pair, system, |judged| judged.warning.is_some()),
             differing: 0,
             against_baseline: None,
         }
@@ -117,10 +122,15 @@ fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<OfPair>
     Ok(OfPair { baseline, rows, n_left_out })
 }
 
-/// How many translations of a system have no score because they are empty.
-fn n_empty(inputs: &[Input], pair: Option<&str>, system: &str) -> usize {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+/// How many translations of a system are of this kind.
+fn n_such(inputs: &[Input], pair: Option<&str>, system: &str, is_such: fn(&Judged) -> bool) -> usize {
     let units = inputs.iter().filter_map(|input| input.systems.get(system)).flatten();
-    units.filter(|(unit, judged)| judged.is_empty && pair.is_none_or(|pair| unit.pair == pair)).count()
+    units.filter(|(unit, judged)| is_such(judged) && pair.is_none_or(|pair| unit.pair == pair)).count()
 }
 
 /// A difference between systems means nothing where it may be one between judges.
@@ -327,6 +337,9 @@ fn notes(args: &Args, found: &OfPair) -> Vec<String> {
         )),
         Coverage::Common => {}
     }
+    notes.extend(found.rows.iter().filter_map(|row| {
+        Some(format!("warning: {}", untranslated(&row.system, row.untranslated, row.scored + row.missing)?))
+    }));
     notes.extend(found.rows.iter().filter(|row| row.empty > 0).map(|row| {
         let (texts, are) = match (row.empty, args.coverage) {
             (1, Coverage::Common) => ("translation has", "its segment counts for no system here and costs"),

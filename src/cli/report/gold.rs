@@ -108,6 +108,7 @@ fn verdict(judged: &Record, score: f64, errors: Vec<ErrorSpan>) -> Record {
         direction: crate::run::record::Direction::Higher,
         quality_score: None,
         interval: None,
+        warning: None,
         errors,
         status: crate::run::Status::Ok,
         reason: None,

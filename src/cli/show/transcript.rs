@@ -88,6 +88,9 @@ fn verdict(out: &mut String, record: &Record) {
         format!("\n{severity} {category} \"{}\"{place}, penalty {weight}{confidence}{reason}", error.span)
     });
     block(out, "verdict", &(said + &errors.collect::<String>()));
+    if let Some(warning) = &record.warning {
+        block(out, "warning", warning);
+    }
 }
 
 fn heading(out: &mut String, number: usize, of: usize, call: &CallLine) {

@@ -97,6 +97,9 @@ impl Tsv {
         if self.columns == Columns::Ten {
             if idx == 0 {
                 metadata["segment"] = json!({ "metrics": { &self.rater: record.score } });
+                if let Some(warning) = &record.warning {
+                    metadata["segment"]["warning"] = json!(warning);
+                }
             }
             if let Some(note) = error.and_then(|error| error.explanation.as_deref()) {
                 metadata["note"] = json!(note);

@@ -107,6 +107,7 @@ fn columns() -> Vec<Column> {
         Column("interval_high", Number(|r| r.interval.map(|[_, high]| high))),
         Column("status", Text(|r| Some(r.status.name()))),
         Column("reason", Text(|r| r.reason.as_deref())),
+        Column("warning", Text(|r| r.warning.as_deref())),
         Column("n_errors", Whole(|r| Some(r.errors.len() as i64))),
         Column("signature", Signature),
         Column("span", ErrorText(|e| Some(&e.span))),

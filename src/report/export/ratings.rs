@@ -36,6 +36,9 @@ impl Rows for Ratings {
         }
         self.unplaced += record.errors.iter().filter(|error| error.start.is_none()).count();
         let mut rating = rating(record, &self.rater);
+        if let Some(warning) = &record.warning {
+            rating["warning"] = json!(warning);
+        }
         if let Some(signature) = &self.signature {
             rating["signature"] = json!(signature);
         }

@@ -13,7 +13,7 @@ use crate::{
 
 /// The columns, which Parquet has too.
 /// `segment` counts from 1; `seg` is the id, as in `verdicts.jsonl`.
-pub const HEADER: [&str; 18] = [
+pub const HEADER: [&str; 19] = [
     "system",
     "doc",
     "segment",
@@ -29,6 +29,7 @@ pub const HEADER: [&str; 18] = [
     "interval_high",
     "status",
     "reason",
+    "warning",
     "n_errors",
     "errors",
     "signature",
@@ -120,6 +121,7 @@ fn row(record: &Record, signature: Option<&str>) -> Vec<String> {
         number(record.interval.map(|[_, high]| high)),
         record.status.name().into(),
         record.reason.clone().unwrap_or_default(),
+        record.warning.clone().unwrap_or_default(),
         record.errors.len().to_string(),
         serde_json::to_string(&record.errors).expect("strings and numbers only"),
         signature.unwrap_or_default().to_owned(),

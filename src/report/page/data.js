@@ -16,7 +16,7 @@ const SEVERITIES = ["critical", "major", "minor", "neutral"];
 // Places in the arrays that the data consists of; src/report/page/data.rs writes them.
 const ROW = { pair: 0, doc: 1, seg: 2, source: 3, cells: 4 };
 const CELL = { system: 0, hypothesis: 1, verdicts: 2 };
-const VERDICT = { score: 0, quality: 1, status: 2, reason: 3, errors: 4, interval: 5 };
+const VERDICT = { score: 0, quality: 1, status: 2, reason: 3, errors: 4, interval: 5, warning: 6 };
 const ERROR = { span: 0, side: 1, start: 2, end: 3, category: 4, severity: 5, weight: 6, explanation: 7, confidence: 8, times: 9 };
 
 const conversations = new Map();

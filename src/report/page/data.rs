@@ -37,7 +37,17 @@ struct Row<'a>(usize, usize, Option<usize>, &'a str, Vec<Cell<'a>>);
 struct Cell<'a>(usize, &'a str, Vec<Option<Verdict<'a>>>);
 
 #[derive(Debug, Serialize)]
-struct Verdict<'a>(Option<f64>, Option<f64>, usize, Option<&'a str>, Vec<Mark<'a>>, Option<[f64; 2]>);
+struct Verdict<'a>(
+    Option<f64>,
+    Option<f64>,
+    usize,
+    Option<&'a str>,
+    Vec<Mark<'a>>,
+    Option<[f64; 2]>,
+    /// [`Record::warning`]; left out, as most are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    Option<&'a str>,
+);
 
 /// An error: span, side, start, end, category, severity, weight, explanation, confidence, times.
 #[derive(Debug, Serialize)]
@@ -134,7 +144,8 @@ impl<'a> Data<'a> {
     fn verdict(&mut self, record: &'a Record) -> Verdict<'a> {
         let marks = record.errors.iter().map(|error| self.mark(error)).collect();
         let status = STATUSES.iter().position(|status| *status == record.status).unwrap_or(0);
-        Verdict(record.score, record.quality_score, status, record.reason.as_deref(), marks, record.interval)
+        let Record { score, quality_score, reason, interval, warning, .. } = record;
+        Verdict(*score, *quality_score, status, reason.as_deref(), marks, *interval, warning.as_deref())
     }
 
     fn mark(&mut self, error: &'a ErrorSpan) -> Mark<'a> {
@@ -216,7 +227,8 @@ impl<'a> Data<'a> {
         let judges: Vec<Value> = (self.judges.iter())
             .map(|judge| {
                 json!({
-                    "name": judge.name, "human": judge.human, "signature": judge.signature, "warning": judge.warning, "about": judge.about,
+                    "name": judge.name, "human": judge.human, "signature": judge.signature, "warning": judge.warning,
+                    "warnings": judge.warnings, "about": judge.about,
                     "marks": judge.marks, "slices": judge.slices,
                 })
             })

@@ -24,6 +24,7 @@ fn record(seg: usize, source: &str, hypothesis: &str, score: f64) -> Record {
         direction: Direction::Higher,
         quality_score: None,
         interval: None,
+        warning: None,
         errors: Vec::new(),
         status: Status::Ok,
         reason: None,

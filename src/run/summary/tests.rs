@@ -40,6 +40,7 @@ fn records(scores: &[(&str, usize, Option<f64>)]) -> Vec<Record> {
         direction: crate::judges::Direction::Higher,
         quality_score: None,
         interval: None,
+        warning: None,
         errors: Vec::new(),
         status: if score.is_some() { Status::Ok } else { Status::Truncated },
         reason: None,

@@ -1,165 +1,84 @@
-//! Signs that files or languages were mixed up: texts in a script that their language is not written in, and translations
-//! that are their sources. It guesses no language: German that is said to be English goes unseen.
+//! Signs that files or languages were mixed up: whole files in another language than the pair says, sources and
+//! translations that are swapped, the same or shifted against each other. Single segments are `untranslated`'s.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
-use super::{Lang, Segment};
+use super::{
+    Lang, Segment,
+    language_id::{Found, Identified, are_close, identify, is_known},
+    script::Letters,
+    shifted::Lines,
+    untranslated::{self, Untranslated},
+};
 
-/// What is written with the same signs, as far as it tells languages apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Script {
-    Latin,
-    Greek,
-    Cyrillic,
-    Hebrew,
-    Arabic,
-    Devanagari,
-    Bengali,
-    Tamil,
-    Thai,
-    Hangul,
-    Kana,
-    Han,
-}
+/// A file is identified in pieces of so many letters; one with fewer letters is not. Unit: as of [`Letters::total`].
+const PIECE: usize = 200;
 
-/// All scripts, in the order of their counts.
-const SCRIPTS: [Script; 12] = [
-    Script::Latin,
-    Script::Greek,
-    Script::Cyrillic,
-    Script::Hebrew,
-    Script::Arabic,
-    Script::Devanagari,
-    Script::Bengali,
-    Script::Tamil,
-    Script::Thai,
-    Script::Hangul,
-    Script::Kana,
-    Script::Han,
-];
+/// Pieces of a file that are looked at.
+const MOST: usize = 60;
 
-/// Languages that are written in one way, with the scripts of it. Codes that name a script themselves are taken at their
-/// word, and languages that are not here are not looked at.
-const WRITTEN_IN: &[(&[Script], &[&str])] = &[
-    (
-        &[Script::Latin],
-        &[
-            "en", "de", "fr", "es", "pt", "it", "nl", "sv", "da", "no", "nb", "nn", "fi", "is", "et", "lv",
-            "lt", "pl", "cs", "sk", "sl", "hr", "hu", "ro", "tr", "ca", "gl", "eu", "ga", "cy", "sq", "id",
-            "vi", "sw", "zu", "xh", "so", "mas", "tl", "af", "lb", "mt",
-        ],
-    ),
-    (&[Script::Greek], &["el"]),
-    (&[Script::Cyrillic], &["ru", "uk", "be", "bg", "mk"]),
-    (&[Script::Hebrew], &["he", "yi"]),
-    (&[Script::Arabic], &["ar", "arz", "fa", "ur", "ps"]),
-    (&[Script::Devanagari], &["hi", "mr", "ne", "bho"]),
-    (&[Script::Bengali], &["bn", "as"]),
-    (&[Script::Tamil], &["ta"]),
-    (&[Script::Thai], &["th"]),
-    (&[Script::Hangul], &["ko"]),
-    (&[Script::Kana, Script::Han], &["ja"]),
-    (&[Script::Han], &["zh", "yue", "wuu", "lzh"]),
-];
+/// The least share of a file's pieces that say the same of a file that is certainly in another language.
+const CERTAIN: f64 = 0.9;
 
-/// What a language code says of its script.
-const NAMED: &[(&str, &[Script])] = &[
-    ("Latn", &[Script::Latin]),
-    ("Grek", &[Script::Greek]),
-    ("Cyrl", &[Script::Cyrillic]),
-    ("Hebr", &[Script::Hebrew]),
-    ("Arab", &[Script::Arabic]),
-    ("Deva", &[Script::Devanagari]),
-    ("Beng", &[Script::Bengali]),
-    ("Taml", &[Script::Tamil]),
-    ("Thai", &[Script::Thai]),
-    ("Hang", &[Script::Hangul]),
-    ("Hans", &[Script::Han]),
-    ("Hant", &[Script::Han]),
-];
+/// From this share on the user is told.
+const DOUBTFUL: f64 = 0.3;
 
-/// Fewer letters than this say nothing of a file.
-const ENOUGH: usize = 40;
+/// Copies of their sources that make a file of copies, where they are nearly all of its segments.
+const COPIES: usize = 3;
 
-/// Words of a text that is more than a name, a title or an address.
-const SENTENCE: usize = 5;
-
-/// The most of its own script that a text in another one has: names and quotations are more in a real one.
-const HARDLY: f64 = 0.01;
-
-/// From here on a text is in a script.
-const MOSTLY: f64 = 0.6;
-
-impl Script {
-    /// The script of a letter; `None` for other signs and other scripts.
-    fn of(c: char) -> Option<Self> {
-        Some(match u32::from(c) {
-            0x41..=0x5a | 0x61..=0x7a | 0xc0..=0xd6 | 0xd8..=0xf6 | 0xf8..=0x24f | 0x1e00..=0x1eff => {
-                Self::Latin
-            }
-            0x370..=0x3ff | 0x1f00..=0x1fff => Self::Greek,
-            0x400..=0x52f => Self::Cyrillic,
-            0x590..=0x5ff => Self::Hebrew,
-            0x600..=0x6ff | 0x750..=0x77f | 0xfb50..=0xfdff | 0xfe70..=0xfefc => Self::Arabic,
-            0x900..=0x97f => Self::Devanagari,
-            0x980..=0x9ff => Self::Bengali,
-            0xb80..=0xbff => Self::Tamil,
-            0xe00..=0xe7f => Self::Thai,
-            0x1100..=0x11ff | 0x3130..=0x318f | 0xac00..=0xd7af => Self::Hangul,
-            0x3041..=0x30ff => Self::Kana,
-            0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x2_0000..=0x3_134f => Self::Han,
-            _ => return None,
-        })
-    }
-
-    /// The scripts of a language; none where it may be written in several, or is not known here.
-    fn of_language(lang: &Lang) -> &'static [Self] {
-        let mut parts = lang.code().split('_').skip(1);
-        let named = parts.find_map(|part| NAMED.iter().find(|(tag, _)| *tag == part));
-        let usual = || WRITTEN_IN.iter().find(|(_, languages)| languages.contains(&lang.language()));
-        named.map(|(_, scripts)| *scripts).or_else(|| usual().map(|(scripts, _)| *scripts)).unwrap_or(&[])
-    }
-}
-
-impl fmt::Display for Script {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Han => write!(f, "Chinese characters"),
-            Self::Kana => write!(f, "kana"),
-            script => write!(f, "{script:?} letters"),
-        }
-    }
-}
-
-/// The letters of some texts by script.
+/// The texts of a file, as far as their language is identified.
 #[derive(Clone, Debug, Default)]
-struct Letters([usize; SCRIPTS.len()]);
+struct File {
+    piece: String,
+    n: usize,
+    found: BTreeMap<Found, usize>,
+}
 
-impl Letters {
-    fn add(&mut self, text: &str) {
-        for script in text.chars().filter_map(Script::of) {
-            self.0[script as usize] += 1;
+impl File {
+    fn add(&mut self, text: &str, lang: &Lang) {
+        if self.n >= MOST {
+            return;
+        }
+        self.piece.push_str(text);
+        self.piece.push('\n');
+        if Letters::of(&self.piece).total() >= PIECE {
+            self.n += 1;
+            if let Identified::Other(found) = identify(&self.piece, lang) {
+                *self.found.entry(found).or_default() += 1;
+            }
+            self.piece.clear();
         }
     }
 
-    fn share(&self, scripts: &[Script]) -> f64 {
-        let all: usize = self.0.iter().sum();
-        scripts.iter().map(|script| self.0[*script as usize]).sum::<usize>() as f64 / all.max(1) as f64
+    /// The language other than its own that most pieces are in, and the share of these.
+    fn other(&self) -> Option<(Found, f64)> {
+        let (found, n) = self.found.iter().max_by_key(|(_, n)| **n)?;
+        Some((*found, *n as f64 / self.n as f64))
     }
 
-    /// The script that the texts are in, where it is surely none of those of their language.
-    fn stray(&self, lang: &Lang) -> Option<Script> {
-        let own = Script::of_language(lang);
-        let is_stray = !own.is_empty() && self.0.iter().sum::<usize>() >= ENOUGH && self.share(own) < HARDLY;
-        SCRIPTS.into_iter().find(|script| is_stray && self.share(&[*script]) > MOSTLY)
+    fn certain(&self) -> Option<Found> {
+        self.other().filter(|(_, share)| *share >= CERTAIN).map(|(found, _)| found)
+    }
+
+    /// The same of a file that may be too short for that, but is in a script that its language is not written in.
+    fn certain_by_script(&self, lang: &Lang) -> Option<Found> {
+        let is_stray = self.n == 0 && Letters::of(&self.piece).stray(lang).is_some();
+        let found = || match identify(&self.piece, lang) {
+            Identified::Other(found) => Some(found),
+            _ => None,
+        };
+        self.certain().or_else(|| is_stray.then(found).flatten())
     }
 }
 
 /// What was seen of the translations of one system into one language.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    sources: Letters,
-    translations: Letters,
+    translations: File,
+    lines: Lines,
     n: usize,
     copies: usize,
     /// Copies that are no name, number or address, and the first of them.
@@ -167,61 +86,69 @@ struct Seen {
     first_copy: Option<usize>,
 }
 
+/// What was seen of a language pair.
+#[derive(Clone, Debug, Default)]
+struct PairSeen {
+    sources: File,
+    systems: BTreeMap<String, Seen>,
+}
+
 /// What was seen of an input so far.
 #[derive(Clone, Debug, Default)]
 pub struct MixedUp {
-    seen: BTreeMap<(Lang, Lang), BTreeMap<String, Seen>>,
+    pairs: BTreeMap<(Lang, Lang), PairSeen>,
 }
 
-/// Sources in the script of the translations, and translations in that of the sources.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the sources of `{src}-{tgt}` are in {sources} and the translations of `{system}` in {translations}, so the two are \
-     swapped\nhint: give the files the other way round, or name the languages so: `-l {tgt}-{src}`"
-)]
-pub struct Swapped {
-    src: String,
-    tgt: String,
-    system: String,
-    sources: Script,
-    translations: Script,
+/// Why an input is not judged: a file of it is certainly another one than it is said to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    what: String,
+    hint: String,
 }
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\nhint: {}, or `--language-check off` to judge it all the same", self.what, self.hint)
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 impl MixedUp {
     /// Looks at the next segment.
     pub fn add(&mut self, segment: &Segment) {
-        let pair = (segment.src_lang.clone(), segment.tgt_lang.clone());
-        let systems = self.seen.entry(pair).or_default();
-        if !systems.contains_key(&segment.system) {
-            systems.insert(segment.system.clone(), Seen::default());
+        let Segment { source, hypothesis, src_lang, tgt_lang, .. } = segment;
+        let pair = self.pairs.entry((src_lang.clone(), tgt_lang.clone())).or_default();
+        pair.sources.add(source, src_lang);
+        if !pair.systems.contains_key(&segment.system) {
+            pair.systems.insert(segment.system.clone(), Seen::default());
         }
-        let Some(seen) = systems.get_mut(&segment.system) else { return };
-        seen.sources.add(&segment.source);
-        seen.translations.add(&segment.hypothesis);
+        let Some(seen) = pair.systems.get_mut(&segment.system) else { return };
+        seen.translations.add(hypothesis, tgt_lang);
+        seen.lines.add(source, hypothesis);
         seen.n += 1;
-        if segment.source == segment.hypothesis {
+        if source == hypothesis && !source.trim().is_empty() {
             seen.copies += 1;
-            if segment.source.split_whitespace().count() >= SENTENCE {
+            if untranslated::of(segment) == Some(Untranslated::Copy) {
                 seen.long_copies += 1;
                 seen.first_copy.get_or_insert(segment.seg);
             }
         }
     }
 
-    /// Refuses sources and translations that are swapped.
+    /// Refuses files that are certainly not what they are said to be.
     ///
     /// # Errors
-    /// [`Swapped`], only where the scripts leave no doubt.
-    pub fn check(&self) -> Result<(), Swapped> {
-        for ((src, tgt), systems) in &self.seen {
-            for (system, seen) in systems {
-                let (sources, translations) = (seen.sources.stray(src), seen.translations.stray(tgt));
-                let (Some(sources), Some(translations)) = (sources, translations) else { continue };
-                let is_of = |script, lang| Script::of_language(lang).contains(&script);
-                if is_of(sources, tgt) && is_of(translations, src) {
-                    let (src, tgt) = (src.to_string(), tgt.to_string());
-                    return Err(Swapped { src, tgt, system: system.clone(), sources, translations });
-                }
+    /// [`Refusal`], of the first such file.
+    pub fn check(&self) -> Result<(), Refusal> {
+        for ((src, tgt), pair) in &self.pairs {
+            for (system, seen) in &pair.systems {
+                seen.refusal(system, &pair.sources, (src, tgt)).map_or(Ok(()), Err)?;
+            }
+            if let Some(found) = pair.sources.certain() {
+                let what = format!("the sources of `{src}-{tgt}` are in {found}{}", not(found, src));
+                let hint = format!("give the sources in {}, or the right pair (`-l`)", src.name());
+                return Err(Refusal { what, hint });
             }
         }
         Ok(())
@@ -231,38 +158,108 @@ impl MixedUp {
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
-        for ((src, tgt), systems) in &self.seen {
-            let stray = |letters: &Letters, lang: &Lang, whose: &str| {
-                let script = letters.stray(lang)?;
-                let name = lang.name();
-                Some(format!(
-                    "{whose} of `{src}-{tgt}` are in {script}, which {name} is not written in; are files and languages the \
-                     right ones?"
-                ))
-            };
-            let sources = systems.values().next().and_then(|seen| stray(&seen.sources, src, "the sources"));
-            doubts.extend(sources);
-            for (system, seen) in systems {
-                if seen.copies * 2 > seen.n {
-                    doubts.push(format!(
-                        "the translation `{system}` is the source itself in {} of {} segments; is it the right file?",
-                        seen.copies, seen.n
-                    ));
-                    continue;
-                }
-                if let Some(first) = seen.first_copy {
-                    doubts.push(format!(
-                        "the translation `{system}` is the source itself, of {SENTENCE} words or more, in {} of {} segments, \
-                         first in {}",
-                        seen.long_copies,
-                        seen.n,
-                        super::numbered(first)
-                    ));
-                }
-                doubts.extend(stray(&seen.translations, tgt, &format!("the translations `{system}`")));
+        for ((src, tgt), pair) in &self.pairs {
+            doubts.extend(pair.sources.doubt(&format!("the sources of `{src}-{tgt}`"), src));
+            for (system, seen) in &pair.systems {
+                doubts.extend(seen.doubt(system));
+                doubts.extend(seen.translations.doubt(&format!("the translations `{system}`"), tgt));
             }
         }
         doubts
+    }
+
+    /// The languages of the input that no text is identified in, in a sentence; `None` where all are known.
+    #[must_use]
+    pub fn unknown(&self) -> Option<String> {
+        let languages = self.pairs.keys().flat_map(|(src, tgt)| [src, tgt]);
+        let unknown: BTreeSet<&str> = languages.filter(|lang| !is_known(lang)).map(Lang::name).collect();
+        let names = unknown.into_iter().collect::<Vec<_>>().join(", ");
+        (!names.is_empty()).then(|| {
+            format!("texts in {names} are not checked for their language: it is not one that is known")
+        })
+    }
+}
+
+impl File {
+    fn doubt(&self, whose: &str, lang: &Lang) -> Option<String> {
+        let (found, share) = self.other().filter(|(_, share)| *share >= DOUBTFUL)?;
+        let share = if share >= CERTAIN { String::new() } else { format!(" for {:.0}%", 100.0 * share) };
+        Some(format!(
+            "{whose} are{share} in {found}{}; are files and languages the right ones?",
+            not(found, lang)
+        ))
+    }
+}
+
+impl Seen {
+    /// Why the translations of a system are not judged.
+    fn refusal(&self, system: &str, sources: &File, (src, tgt): (&Lang, &Lang)) -> Option<Refusal> {
+        if self.long_copies >= COPIES && self.long_copies as f64 >= CERTAIN * self.n as f64 {
+            let what = format!(
+                "the translation `{system}` is the source itself in {} of {} segments",
+                self.copies, self.n
+            );
+            return Some(Refusal { what, hint: format!("give the translations into {}", tgt.name()) });
+        }
+        if let (Some(sources), Some(found)) =
+            (sources.certain_by_script(src), self.translations.certain_by_script(tgt))
+            && is_in(sources, tgt)
+            && is_in(found, src)
+        {
+            let what = format!(
+                "the sources of `{src}-{tgt}` are in {sources} and the translations of `{system}` in {found}, so the two are \
+                 swapped"
+            );
+            let hint =
+                format!("give the files the other way round, or name the languages so: `-l {tgt}-{src}`");
+            return Some(Refusal { what, hint });
+        }
+        if let Some(found) = self.translations.certain() {
+            let what = format!("the translations of `{system}` are in {found}{}", not(found, tgt));
+            let hint = format!("give the translations into {}, or the right pair (`-l`)", tgt.name());
+            return Some(Refusal { what, hint });
+        }
+        self.lines.shift().map(|shift| {
+            let (n, side) = (shift.unsigned_abs(), if shift > 0 { "below" } else { "above" });
+            let lines = if n == 1 { "line" } else { "lines" };
+            Refusal {
+                what: format!("the translations of `{system}` stand {n} {lines} {side} their sources"),
+                hint: "look for a line that is missing or too many in one of the files".to_owned(),
+            }
+        })
+    }
+
+    /// What to know of copies among the translations.
+    fn doubt(&self, system: &str) -> Option<String> {
+        let Self { n, copies, long_copies, .. } = self;
+        if copies * 2 > *n {
+            return Some(format!(
+                "the translation `{system}` is the source itself in {copies} of {n} segments; is it the right file?"
+            ));
+        }
+        self.first_copy.map(|first| {
+            format!(
+                "the translation `{system}` is the source itself, in whole sentences, in {long_copies} of {n} segments, first in \
+                 {}",
+                super::numbered(first)
+            )
+        })
+    }
+}
+
+/// Whether a language that was found is the named one.
+fn is_in(found: Found, lang: &Lang) -> bool {
+    match found {
+        Found::Language(found) => are_close(found, lang),
+        Found::Script(script) => script.is_of(lang),
+    }
+}
+
+/// `, not German`, and of a script `, which German is not written in`.
+fn not(found: Found, lang: &Lang) -> String {
+    match found {
+        Found::Language(_) => format!(", not {}", lang.name()),
+        Found::Script(_) => format!(", which {} is not written in", lang.name()),
     }
 }
 
@@ -271,8 +268,15 @@ mod tests {
     use super::*;
 
     const EN: &str = "The town council voted on Tuesday to close the old bridge for repairs.";
-    const ZH: &str = "议会星期二投票决定关闭旧桥进行维修，直到春天才重新开放。议会星期二投票决定关闭旧桥进行维修，直到春天才重新开放。";
+    const DE: &str =
+        "Der Rat der Stadt stimmte am Dienstag dafür, die alte Brücke wegen Reparaturen zu schließen.";
+    const FR: &str =
+        "Le conseil municipal a voté mardi la fermeture du vieux pont pour effectuer des réparations.";
+    const ZH: &str = "议会星期二投票决定关闭旧桥进行维修，直到春天才重新开放。";
     const RU: &str = "Городской совет проголосовал во вторник за закрытие старого моста на ремонт.";
+
+    /// So many segments of a text that is long enough to be certain of.
+    const N: usize = 5;
 
     fn seen(pair: &str, texts: &[(&str, &str)]) -> MixedUp {
         let (src_lang, tgt_lang) = crate::segment::lang::parse_pair(pair).unwrap();
@@ -292,70 +296,108 @@ mod tests {
         seen
     }
 
+    fn refusal(pair: &str, source: &str, hypothesis: &str) -> String {
+        let refused = seen(pair, &[(source, hypothesis); N]).check();
+        refused.err().map(|refusal| refusal.to_string()).unwrap_or_default()
+    }
+
     #[test]
-    fn what_is_swapped_is_refused() {
-        let told = seen("zh-en", &[(EN, ZH)]).check().unwrap_err().to_string();
-        assert_eq!(
-            told,
-            "the sources of `zh-en` are in Latin letters and the translations of `a` in Chinese characters, so the two \
-             are swapped\nhint: give the files the other way round, or name the languages so: `-l en-zh`"
-        );
-        for (pair, source, hypothesis) in
-            [("en-zh", EN, ZH), ("en-de", EN, EN), ("zh-en", EN, EN), ("en-sr", EN, RU)]
-        {
-            assert_eq!(seen(pair, &[(source, hypothesis)]).check(), Ok(()), "{pair}");
+    fn whole_files_in_another_language_are_refused() {
+        insta::assert_snapshot!(refusal("zh-en", EN, ZH), @r"
+        the sources of `zh-en` are in English and the translations of `a` in Chinese, so the two are swapped
+        hint: give the files the other way round, or name the languages so: `-l en-zh`, or `--language-check off` to judge it all the same
+        ");
+        insta::assert_snapshot!(refusal("de-en", EN, DE), @r"
+        the sources of `de-en` are in English and the translations of `a` in German, so the two are swapped
+        hint: give the files the other way round, or name the languages so: `-l en-de`, or `--language-check off` to judge it all the same
+        ");
+        insta::assert_snapshot!(refusal("en-de", EN, FR), @r"
+        the translations of `a` are in French, not German
+        hint: give the translations into German, or the right pair (`-l`), or `--language-check off` to judge it all the same
+        ");
+        insta::assert_snapshot!(refusal("zh-de", EN, DE), @r"
+        the sources of `zh-de` are in English, not Chinese
+        hint: give the sources in Chinese, or the right pair (`-l`), or `--language-check off` to judge it all the same
+        ");
+        insta::assert_snapshot!(refusal("en-de", EN, EN), @r"
+        the translation `a` is the source itself in 5 of 5 segments
+        hint: give the translations into German, or `--language-check off` to judge it all the same
+        ");
+        insta::assert_snapshot!(refusal("en-sr_Latn", EN, RU), @r"
+        the translations of `a` are in Cyrillic letters, which Serbian (Latin script) is not written in
+        hint: give the translations into Serbian (Latin script), or the right pair (`-l`), or `--language-check off` to judge it all the same
+        ");
+        let shifted = ["In 1987", "Helen Carter", "14 cracks", "the Miramar"];
+        let lines: Vec<(&str, &str)> = (0..4).map(|at| (shifted[at], shifted[(at + 1) % 4])).collect();
+        insta::assert_snapshot!(seen("en-de", &lines).check().unwrap_err(), @r"
+        the translations of `a` stand 1 line above their sources
+        hint: look for a line that is missing or too many in one of the files, or `--language-check off` to judge it all the same
+        ");
+    }
+
+    #[test]
+    fn what_may_be_right_is_neither_refused_nor_doubted() {
+        let names = format!("{ZH} IBM");
+        for (pair, source, hypothesis) in [
+            ("en-de", EN, DE),
+            ("zh-en", ZH, EN),
+            ("en-zh", EN, names.as_str()),
+            // Serbian has two scripts, and Kurdish is not known here.
+            ("en-sr", EN, RU),
+            ("en-ku", EN, RU),
+            // Close languages.
+            ("en-uk", EN, RU),
+            // No text.
+            ("en-zh", "OK", "OK!"),
+            ("en-de", "", ""),
+            ("en-de", "", "  "),
+            ("en-de", "12 345", "12 345"),
+            ("ja-en", "村議会は火曜日に古い橋を閉鎖することを決議した。春に再開する予定だ。", EN),
+        ] {
+            assert_eq!(refusal(pair, source, hypothesis), "", "{pair}");
+            let doubts = seen(pair, &[(source, hypothesis); N]).doubts();
+            let doubts: Vec<_> = doubts.iter().filter(|doubt| !doubt.contains("source itself")).collect();
+            assert_eq!(doubts, Vec::<&String>::new(), "{pair}");
         }
+        // Too little to be certain of.
+        assert_eq!(seen("en-de", &[(EN, FR)]).check(), Ok(()));
     }
 
     #[test]
     fn what_is_strange_is_said() {
         let doubts = |pair: &str, texts: &[(&str, &str)]| seen(pair, texts).doubts();
         assert_eq!(
-            doubts("zh-de", &[(EN, "Der Rat der Stadt stimmte am Dienstag dafür.")]),
-            [
-                "the sources of `zh-de` are in Latin letters, which Chinese is not written in; are files and languages the \
-              right ones?"
-            ]
-        );
-        assert_eq!(
-            doubts("en-sr_Latn", &[(EN, RU)]),
-            [
-                "the translations `a` of `en-sr_Latn` are in Cyrillic letters, which Serbian (Latin script) is not written \
-              in; are files and languages the right ones?"
-            ]
-        );
-        assert_eq!(
             doubts("en-zh", &[(EN, EN), (EN, EN), (EN, ZH)]),
             ["the translation `a` is the source itself in 2 of 3 segments; is it the right file?"]
         );
+        let half = [[(EN, DE); 6], [(EN, FR); 6]].concat();
+        assert_eq!(
+            doubts("en-de", &half),
+            [
+                "the translations `a` are for 50% in French, not German; are files and languages the right ones?"
+            ]
+        );
+        assert_eq!(seen("en-de", &half).check(), Ok(()));
     }
 
     #[test]
     fn one_sentence_that_is_not_translated_is_said() {
         let doubts = |texts: &[(&str, &str)]| seen("en-de", texts).doubts();
-        let de = "Der Rat der Stadt stimmte am Dienstag dafür.";
         assert_eq!(
-            doubts(&[(EN, de), (EN, EN), (EN, de)]),
+            doubts(&[(EN, DE), (EN, EN), (EN, DE)]),
             [
-                "the translation `a` is the source itself, of 5 words or more, in 1 of 3 segments, first in segment 2 (id 1)"
+                "the translation `a` is the source itself, in whole sentences, in 1 of 3 segments, first in segment 2 (id 1)"
             ]
         );
-        assert_eq!(doubts(&[(EN, de), ("IBM Watson", "IBM Watson"), (EN, de)]), Vec::<String>::new());
+        assert_eq!(doubts(&[(EN, DE), ("IBM Watson", "IBM Watson"), (EN, DE)]), Vec::<String>::new());
     }
 
     #[test]
-    fn what_may_be_right_is_not_doubted() {
-        let names = format!("{ZH} IBM");
-        for (pair, source, hypothesis) in [
-            ("en-zh", EN, names.as_str()),
-            // Serbian has two scripts, and Kurdish is not known here.
-            ("en-sr", EN, RU),
-            ("en-ku", EN, RU),
-            // Too short to say.
-            ("en-zh", "OK", "OK!"),
-            ("ja-en", "村議会は火曜日に古い橋を閉鎖することを決議した。春に再開する予定だ。", EN),
-        ] {
-            assert_eq!(seen(pair, &[(source, hypothesis)]).doubts(), Vec::<String>::new(), "{pair}");
-        }
+    fn languages_that_are_not_known_are_named_once() {
+        assert_eq!(seen("en-de", &[(EN, DE)]).unknown(), None);
+        assert_eq!(
+            seen("mas-ha", &[(EN, DE), (EN, DE)]).unknown().as_deref(),
+            Some("texts in Hausa, Maasai are not checked for their language: it is not one that is known")
+        );
     }
 }

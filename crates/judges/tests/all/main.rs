@@ -16,3 +16,4 @@ mod m_mad;
 mod m_mad_code;
 mod rate;
 mod signature;
+mod untranslated;

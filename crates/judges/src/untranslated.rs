@@ -1,0 +1,142 @@
+//! What becomes of segments that are not translations: under `strict` they get the verdict of a non-translation before any
+//! model is asked; under `paper` and `code` the model's verdict stays, with a warning. What is not a translation is
+//! [`tribunal_core::segment::untranslated`]'s to say.
+//!
+//! A verdict on a document or more is about several segments: it is that of a non-translation where no segment of it is
+//! translated, and else the model's, with a warning that names the first segment that is not.
+
+use super::{
+    Direction, Error, Judge, Panel, Unit, Verdict,
+    method::Lowest,
+    samples,
+    setup::{LanguageCheck, Preset},
+};
+use crate::{
+    mqm::{ErrorSpan, Severity, weights::Weights},
+    segment::{
+        Segment, joined, numbered,
+        untranslated::{self, Untranslated},
+    },
+};
+
+/// The version of what is called a non-translation, for the signature: another one moves scores.
+pub const VERSION: &str = "check-1";
+
+/// What a judge does about segments that are not translations.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Rule {
+    /// Nothing: they are not looked for.
+    #[default]
+    Ignored,
+    /// Warns of them.
+    Warned,
+    /// Gives them the verdict of a non-translation.
+    Scored { lowest: Lowest, weights: &'static Weights, direction: Direction },
+}
+
+impl Rule {
+    /// The rule of a method with this end of its scale and these weights.
+    #[must_use]
+    pub fn of(
+        (check, preset): (LanguageCheck, Preset),
+        lowest: Lowest,
+        weights: &'static Weights,
+        direction: Direction,
+    ) -> Self {
+        match (check, preset, lowest) {
+            (LanguageCheck::Off, ..) => Self::Ignored,
+            (_, _, Lowest::Unknown) | (_, Preset::Paper | Preset::Code, _) => Self::Warned,
+            (LanguageCheck::On, Preset::Strict, lowest) => Self::Scored { lowest, weights, direction },
+        }
+    }
+
+    /// The verdict on a text that is not a translation, for this reason; `None` where the model has to be asked.
+    fn verdict(self, hypothesis: &str, reason: &str) -> Option<Verdict> {
+        let Self::Scored { lowest, weights, direction } = self else { return None };
+        let error = ErrorSpan {
+            start: Some(0),
+            end: Some(hypothesis.chars().count()),
+            ..ErrorSpan::new("non-translation", hypothesis, Severity::Critical).explained(reason)
+        };
+        let errors = weights.weighed(vec![error]);
+        let (score, quality_score) = match lowest {
+            Lowest::Penalty => (weights.score(&errors), None),
+            Lowest::PenaltyBesideQuality => (weights.score(&errors), Some(0.0)),
+            Lowest::Quality => (0.0, Some(0.0)),
+            Lowest::Score(score) => (score, None),
+            Lowest::Unknown => return None,
+        };
+        let raw = if direction == Direction::Lower { 0.0 - score } else { score };
+        Some(Verdict { raw, quality_score, ..Verdict::new(score, errors) })
+    }
+}
+
+/// Judges a group without asking a model about what is not a translation.
+pub(super) fn judge(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    let mut settled = settled(judge, group);
+    if settled.iter().all(Option::is_none) {
+        return samples::judge(judge.judging(), judge.samples, panel, group);
+    }
+    let left: Vec<usize> =
+        (0..settled.len()).filter(|&at| settled[at].is_none() && panel.wants(at)).collect();
+    let asked = if left.is_empty() {
+        settled.iter().map(|_| Err(Error::Failed("no verdict was wanted".into()))).collect()
+    } else {
+        samples::judge(judge.judging(), judge.samples, &panel.wanting(&left), group)
+    };
+    let verdicts = asked.into_iter().zip(settled.iter_mut().map(Option::take));
+    verdicts.map(|(asked, settled)| settled.map_or(asked, Ok)).collect()
+}
+
+/// The verdicts of a group's units that need no model.
+fn settled(judge: &Judge, group: &[Segment]) -> Vec<Option<Verdict>> {
+    let rule = judge.untranslated;
+    let verdict = |(segment, found): (&Segment, Option<Untranslated>)| {
+        rule.verdict(&segment.hypothesis, &found?.reason(&segment.tgt_lang))
+    };
+    match (rule, judge.unit) {
+        (Rule::Ignored | Rule::Warned, Unit::Segment) => group.iter().map(|_| None).collect(),
+        (Rule::Ignored | Rule::Warned, Unit::Group) => vec![None],
+        (Rule::Scored { .. }, Unit::Segment) => group.iter().zip(found(group)).map(verdict).collect(),
+        (Rule::Scored { .. }, Unit::Group) => vec![whole(rule, group)],
+    }
+}
+
+/// The verdict on a group of which no segment is translated.
+fn whole(rule: Rule, group: &[Segment]) -> Option<Verdict> {
+    let translations = group.iter().filter(|segment| !segment.hypothesis.trim().is_empty());
+    let all: Option<Vec<(&Segment, Untranslated)>> =
+        translations.map(|segment| Some((segment, untranslated::of(segment)?))).collect();
+    let (first, why) = *all?.first()?;
+    rule.verdict(&joined(group).1, &why.reason(&first.tgt_lang))
+}
+
+fn found(group: &[Segment]) -> impl Iterator<Item = Option<Untranslated>> {
+    group.iter().map(untranslated::of)
+}
+
+/// What to know of each unit of a group before its score is believed, in words without a full stop.
+pub(super) fn warnings(judge: &Judge, group: &[Segment]) -> Vec<Option<String>> {
+    let is_scored = matches!(judge.untranslated, Rule::Scored { .. });
+    let score = if is_scored { "" } else { "; the score is the model's" };
+    let said = |(segment, found): (&Segment, Option<Untranslated>)| {
+        Some(format!("not a translation: {}{score}", found?.reason(&segment.tgt_lang)))
+    };
+    match (judge.untranslated, judge.unit) {
+        (Rule::Ignored, Unit::Segment) => group.iter().map(|_| None).collect(),
+        (Rule::Ignored, Unit::Group) => vec![None],
+        (_, Unit::Segment) => group.iter().zip(found(group)).map(said).collect(),
+        (_, Unit::Group) => vec![of_group(group, is_scored)],
+    }
+}
+
+fn of_group(group: &[Segment], is_scored: bool) -> Option<String> {
+    let all: Vec<(&Segment, Untranslated)> =
+        group.iter().zip(found(group)).filter_map(|(segment, found)| Some((segment, found?))).collect();
+    let (first, why) = all.first()?;
+    let n = group.iter().filter(|segment| !segment.hypothesis.trim().is_empty()).count();
+    let (seg, reason) = (numbered(first.seg), why.reason(&first.tgt_lang));
+    let score = if is_scored && all.len() == n { "" } else { "; the score is the model's" };
+    let are = if all.len() == 1 { "is not a translation" } else { "are not translations" };
+    Some(format!("{} of {n} segments {are}, first {seg}: {reason}{score}", all.len()))
+}
