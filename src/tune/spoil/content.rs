@@ -223,12 +223,10 @@ fn clauses(text: &str) -> Vec<Place> {
     let marks: Vec<(usize, char)> =
         text.char_indices().filter(|(_, c)| ",.;:!?()\"„“”".contains(*c)).collect();
     let clause = |two: &[(usize, char)]| {
-        let ((start, first), (end, last)) = (two[0], two[1]);
-        let place = start + 1..end;
-        let n_words = text[place.clone()].split_whitespace().count();
-        let is_clause =
-            first == ',' && ",.;!?".contains(last) && text[place.clone()].starts_with(char::is_whitespace);
-        (is_clause && CLAUSE.contains(&n_words)).then_some(place)
+        let ((start, _), (end, last)) = (two[0], two[1]);
+        let clause = text[start..end].strip_prefix(',')?;
+        let is_clause = ",.;!?".contains(last) && clause.starts_with(char::is_whitespace);
+        (is_clause && CLAUSE.contains(&clause.split_whitespace().count())).then_some(start + 1..end)
     };
     marks.windows(2).filter_map(clause).collect()
 }
@@ -304,6 +302,7 @@ mod tests {
         let mut pool = Pool::default();
         let other = segment("en-de", "y", "Sie kam, obwohl es stark regnete.");
         pool.add(&other);
+        assert!(clauses("Er sagte „ja“, dann ging er schon bald, „nein“.").len() == 1);
         let text = segment("en-de", "x", "Er ging.");
         check(addition, &text, &pool, |text| text == "Er ging, obwohl es stark regnete.");
         assert_eq!(spoil(&segment("en-de", "x", "Ja"), &pool, &mut draws(0)), None);
