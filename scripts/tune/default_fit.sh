@@ -27,13 +27,14 @@ done
 data=${TRIBUNAL_DATA:-}
 [ -d "$data/ratings-2020-2021" ] || die "\`$data/ratings-2020-2021\` is not there; hint: set TRIBUNAL_DATA"
 
+# How many of each file, and after how many layers.
 case "$model" in
-  qwen2.5-coder-0.5b-instruct) depth=14 ;;
-  qwen2.5-coder-1.5b-instruct) depth=16 ;;
+  qwen2.5-coder-1.5b-instruct) how=(--sample 900 --joined 120 --spoilt 2400 --depth 16) ;;
+  qwen2.5-coder-0.5b-instruct) how=(--sample 450 --joined 60 --spoilt 1200 --depth 14) ;;
   *) die "\`$model\` has no fit that comes with the program; hint: \`tribunal tune probe\` makes one of your own" ;;
 esac
 
 # Without the direct assessments of Indic languages, Nepali, Sinhala and Yoruba: a character of most of these costs a token.
 exec "$tribunal" tune probe --input "$data"/ratings-2020-2021/*.jsonl.xz --exclude "$data/wmt23" \
   -l en-de zh-en en-ru en-zh ro-en et-en ru-en en-cs en-ja km-en ps-en \
-  --sample 900 --joined 120 --spoilt 2400 --depth "$depth" --seed 0 --hold-out 0.2 --model "$model" --readings "$readings" --out "models/fits/$model.json"
+  "${how[@]}" --seed 0 --hold-out 0.2 --model "$model" --readings "$readings" --out "models/fits/$model.json"

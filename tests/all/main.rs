@@ -46,3 +46,4 @@ mod session;
 mod shipped_fit;
 mod tune;
 mod untranslated;
+mod versions;
