@@ -84,6 +84,13 @@ fn files_that_are_not_what_the_pair_says_are_refused() {
             );
         }
     }
+    // Two numbers are all that the Chinese and the English lines have in common.
+    let (code, text) = score(&small, "zh-en", ["source", "shifted"], &["--out", "shifted"]);
+    assert!(matches!(code, 0 | 1), "{text}");
+    assert!(
+        text.contains("the translations of `shifted` seem to stand 1 line above their sources"),
+        "{text}"
+    );
     let (code, text) =
         score(&small, "en-de", ["source", "french"], &["--out", "off", "--language-check", "off"]);
     assert!(matches!(code, 0 | 1), "{text}");

@@ -47,6 +47,9 @@ const ENOUGH: usize = 60;
 const PART_16: usize = 40;
 const PART_70: usize = 80;
 
+/// Letters of a clause that is looked at by itself.
+const CLAUSE: usize = 12;
+
 /// Languages that are never called wrong for one another: identifiers confuse them, or people may. The first two lines
 /// hold languages that `whatlang` was seen to confuse when it was sure.
 const CLOSE: &[&[&str]] = &[
@@ -132,6 +135,16 @@ pub fn seems(text: &str, lang: &Lang) -> bool {
     is_close(of_16(text)) || is_close(of_70(text).map(|(found, _)| found))
 }
 
+/// Whether a clause of a text seems to be in this language: what precedes a quotation, say.
+#[must_use]
+pub fn has_clause_in(text: &str, lang: &Lang) -> bool {
+    let clauses = text.split(|c: char| ".:;!?\"„“”«»()—–".contains(c));
+    let long = clauses.filter(|clause| Letters::of(clause).total() >= CLAUSE);
+    let seems =
+        |clause: &str| if is_of_16(lang) { of_16(clause) } else { of_70(clause).map(|(found, _)| found) };
+    long.filter_map(seems).any(|found| are_close(found, lang))
+}
+
 /// The language that `whatlang` is sure of.
 fn sure(text: &str) -> Option<&'static Lang> {
     of_70(text).filter(|(_, is_sure)| *is_sure).map(|(found, _)| found)
@@ -142,6 +155,12 @@ fn of_70(text: &str) -> Option<(&'static Lang, bool)> {
     Some((KNOWN.get(info.lang().code())?, info.is_reliable()))
 }
 
+/// Whether a language is one of those that `whichlang` tells apart.
+fn is_of_16(lang: &Lang) -> bool {
+    let known = whichlang::LANGUAGES.iter().filter_map(|known| KNOWN.get(known.three_letter_code()));
+    known.map(Lang::language).any(|known| known == lang.language())
+}
+
 fn of_16(text: &str) -> Option<&'static Lang> {
     KNOWN.get(whichlang::detect_language(text).three_letter_code())
 }
@@ -149,11 +168,7 @@ fn of_16(text: &str) -> Option<&'static Lang> {
 /// Whether the parts of a text are in this language too, and none in the one that was expected: a text in several
 /// languages is in none of them.
 fn agrees(text: &str, found: &Lang, expected: &Lang) -> bool {
-    let is_of_16 = whichlang::LANGUAGES
-        .iter()
-        .filter_map(|known| KNOWN.get(known.three_letter_code()))
-        .any(|known| known.language() == found.language());
-    if !is_of_16 {
+    if !is_of_16(found) {
         let is_found = |part: &str| of_70(part).is_some_and(|(lang, _)| are_close(lang, found));
         return parts(text, PART_70).into_iter().all(is_found);
     }

@@ -10,7 +10,7 @@ use super::{
     Lang, Segment,
     language_id::{Found, Identified, are_close, identify, is_known},
     script::Letters,
-    shifted::Lines,
+    shifted::{self, Lines},
     untranslated::{self, Untranslated},
 };
 
@@ -219,19 +219,21 @@ impl Seen {
             let hint = format!("give the translations into {}, or the right pair (`-l`)", tgt.name());
             return Some(Refusal { what, hint });
         }
-        self.lines.shift().map(|shift| {
-            let (n, side) = (shift.unsigned_abs(), if shift > 0 { "below" } else { "above" });
-            let lines = if n == 1 { "line" } else { "lines" };
-            Refusal {
-                what: format!("the translations of `{system}` stand {n} {lines} {side} their sources"),
-                hint: "look for a line that is missing or too many in one of the files".to_owned(),
-            }
+        self.lines.shift(shifted::CERTAIN).map(|shift| Refusal {
+            what: format!("the translations of `{system}` stand {} their sources", shifted_by(shift)),
+            hint: "look for a line that is missing or too many in one of the files".to_owned(),
         })
     }
 
-    /// What to know of copies among the translations.
+    /// What to know of translations that are copies, or seem to be shifted.
     fn doubt(&self, system: &str) -> Option<String> {
         let Self { n, copies, long_copies, .. } = self;
+        if let Some(shift) = self.lines.shift(shifted::DOUBTFUL) {
+            return Some(format!(
+                "the translations of `{system}` seem to stand {} their sources, as far as names and numbers say",
+                shifted_by(shift)
+            ));
+        }
         if copies * 2 > *n {
             return Some(format!(
                 "the translation `{system}` is the source itself in {copies} of {n} segments; is it the right file?"
@@ -245,6 +247,12 @@ impl Seen {
             )
         })
     }
+}
+
+/// `1 line above`.
+fn shifted_by(shift: i64) -> String {
+    let (n, side) = (shift.unsigned_abs(), if shift > 0 { "below" } else { "above" });
+    format!("{n} {} {side}", if n == 1 { "line" } else { "lines" })
 }
 
 /// Whether a language that was found is the named one.

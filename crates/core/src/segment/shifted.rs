@@ -9,8 +9,9 @@ const MOST: usize = 300;
 /// How far lines are shifted at the most.
 const FURTHEST: i64 = 3;
 
-/// Lines that have to say so.
-const LINES: usize = 3;
+/// Lines that have to say so for it to be certain, and for it to be a doubt.
+pub const CERTAIN: usize = 3;
+pub const DOUBTFUL: usize = 2;
 
 /// How many times as many lines as say that nothing is shifted.
 const TIMES: usize = 4;
@@ -40,9 +41,9 @@ impl Lines {
         self.n += 1;
     }
 
-    /// How many lines further down the translations stand than their sources, where that is certain; never 0.
+    /// How many lines further down the translations stand than their sources, where so many lines say so; never 0.
     #[must_use]
-    pub fn shift(&self) -> Option<i64> {
+    pub fn shift(&self, least: usize) -> Option<i64> {
         let mut lines: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();
         for (word, place) in &self.sources {
             let there = self.translations.get(word).copied().flatten();
@@ -51,7 +52,7 @@ impl Lines {
         }
         let n = |shift: i64| lines.get(&shift).map_or(0, BTreeSet::len);
         let near = (-FURTHEST..=FURTHEST).filter(|shift| *shift != 0);
-        near.max_by_key(|shift| n(*shift)).filter(|shift| n(*shift) >= LINES && n(*shift) > TIMES * n(0))
+        near.max_by_key(|shift| n(*shift)).filter(|shift| n(*shift) >= least && n(*shift) > TIMES * n(0))
     }
 }
 
@@ -72,7 +73,7 @@ mod tests {
     fn shift(lines: &[(&str, &str)]) -> Option<i64> {
         let mut all = Lines::default();
         lines.iter().for_each(|(source, translation)| all.add(source, translation));
-        all.shift()
+        all.shift(CERTAIN)
     }
 
     #[test]

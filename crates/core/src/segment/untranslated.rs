@@ -62,7 +62,10 @@ pub fn of(segment: &Segment) -> Option<Untranslated> {
     match identify(&segment.hypothesis, &segment.tgt_lang) {
         // Names are often left in Latin letters, and so is what is transliterated.
         Identified::Other(Found::Script(Script::Latin)) => None,
-        Identified::Other(found) if is_sentence(&segment.hypothesis) => Some(Untranslated::Language(found)),
+        Identified::Other(found) => {
+            let is_mixed = || language_id::has_clause_in(&segment.hypothesis, &segment.tgt_lang);
+            (is_sentence(&segment.hypothesis) && !is_mixed()).then_some(Untranslated::Language(found))
+        }
         _ => None,
     }
 }
@@ -93,10 +96,9 @@ fn is_sentence(text: &str) -> bool {
     let small = words.iter().filter(begins_small).count();
     let signs = text.chars().filter(|c| !c.is_whitespace() && !c.is_ascii_punctuation()).count();
     let letters = text.chars().filter(|c| c.is_alphabetic()).count();
-    let is_long = words.len() >= SENTENCE || letters_of_syllables(text) >= SENTENCE_LETTERS;
-    is_long
-        && 2 * words.len() >= all
-        && small as f64 >= SMALL * words.len() as f64
+    let is_sentence_of_words =
+        words.len() >= SENTENCE && 2 * words.len() >= all && small as f64 >= SMALL * words.len() as f64;
+    (is_sentence_of_words || letters_of_syllables(text) >= SENTENCE_LETTERS)
         && letters as f64 >= LETTERS * signs as f64
 }
 
@@ -147,6 +149,12 @@ mod tests {
             ("en-mas", EN, EN, "identical to the source"),
             ("de-en", DE, DE, "identical to the source"),
             ("zh-en", ZH, ZH, "identical to the source"),
+            (
+                "zh-en",
+                "清洁之前，请让机器冷却至少30分钟。",
+                "清洁之前，请让机器冷却至少30分钟。",
+                "identical to the source",
+            ),
             ("en-de", "This is just one example.", "This is just one example.", "identical to the source"),
             ("en-de", EN, FR, "in French, not German"),
             ("en-de", EN, &*EN.replace("Tuesday", "Dienstag"), "in English, not German"),
@@ -202,6 +210,11 @@ mod tests {
             ("zh-en", ZH, EN),
             ("en-de", EN, "Ja."),
             ("en-de", EN, ""),
+            (
+                "en-de",
+                EN,
+                "Er fügte hinzu: “We are going to close the old bridge until the end of March, and that is that.”",
+            ),
             (
                 "en-de",
                 EN,

@@ -50,12 +50,33 @@ fn every_method_has_a_score_for_what_is_not_a_translation() {
     let table: Vec<String> = methods
         .map(|method| format!("{}: {}", method.name, judged(method.name, &settings(Preset::Strict), &group)))
         .collect();
-    insta::assert_snapshot!(table.join("\n"), @"");
+    insta::assert_snapshot!(table.join("\n"), @"
+    gemba-mqm: -25; critical non-translation 25; not a translation: in French, not German
+    gemba-da: 0, quality 0; critical non-translation 25; not a translation: in French, not German
+    gemba-sqm: 0, quality 0; critical non-translation 25; not a translation: in French, not German
+    gemba-stars: 1; critical non-translation 25; not a translation: in French, not German
+    gemba-classes: 0; critical non-translation 25; not a translation: in French, not German
+    gemba-esa: 0, quality 0; critical non-translation 25; not a translation: in French, not German
+    eaprompt: -25; critical non-translation 25; not a translation: in French, not German
+    rubric-mqm: -100; critical non-translation 25; not a translation: in French, not German
+    fsp: -25, quality 0; critical non-translation 25; not a translation: in French, not German
+    gmft: -25; critical non-translation 25; not a translation: in French, not German
+    probe: -25; critical non-translation 25; not a translation: in French, not German
+    likelihood: the model's; not a translation: in French, not German; the score is the model's (asked)
+    m-mad: -25; critical non-translation 25; not a translation: in French, not German
+    himate: -5; critical non-translation 5; not a translation: in French, not German
+    rate: 0; critical non-translation 25; not a translation: in French, not German
+    thinking: -25; critical non-translation 25; not a translation: in French, not German
+    ");
     let scales: Vec<String> =
         ["fsp:score=da", "gemba-mqm:form=json,da=on", "rubric-mqm:scenario=deeprubric-100"]
             .map(|request| format!("{request}: {}", judged(request, &settings(Preset::Strict), &group)))
             .into();
-    insta::assert_snapshot!(scales.join("\n"), @"");
+    insta::assert_snapshot!(scales.join("\n"), @"
+    fsp:score=da: 0, quality 0; critical non-translation 25; not a translation: in French, not German
+    gemba-mqm:form=json,da=on: 0, quality 0; critical non-translation 25; not a translation: in French, not German
+    rubric-mqm:scenario=deeprubric-100: -100; critical non-translation 25; not a translation: in French, not German
+    ");
 }
 
 #[test]
