@@ -45,3 +45,4 @@ mod segment_read;
 mod session;
 mod shipped_fit;
 mod tune;
+mod unranked;

@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence, in_parallel,
-    method::Calls,
+    method::{Calls, SystemMeans},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Reference, Settings, options},
@@ -87,6 +87,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 2, most: 2 },
     scale: "-(w-major * major + minor), 0 is best and higher is better",
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],

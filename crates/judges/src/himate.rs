@@ -58,7 +58,7 @@ use self::{
 };
 use super::{
     Error, Judge, Judging, Materials, Method, Model, Panel, Reads, Retry, Role, Stage, Verdict, in_parallel,
-    method::Calls,
+    method::{Calls, SystemMeans},
     pair::Pair,
     prompt::{File, Prompts},
     reading,
@@ -109,6 +109,7 @@ pub const METHOD: Method = Method {
     calls: calls((Preset::Strict, Stages::Discussion), true, N_SUBTYPES),
     scale: "negative penalty, 0 is best and higher is better",
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Step, Verdict, in_parallel,
-    method::Calls,
+    method::{Calls, SystemMeans},
     on_empty,
     prompt::{File, Prompts},
     setup::{self, Granularity, Preset, Settings, options},
@@ -52,6 +52,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 1, most: 4 },
     scale: "log-probability in nats, per token or (norm=sum) of the whole text; higher is better",
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc],
     presets: &[Preset::Strict],

@@ -64,7 +64,7 @@ use self::{
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Retry, Role, Stage, Step, Verdict, confidence,
     in_parallel,
-    method::Calls,
+    method::{Calls, SystemMeans},
     pair::Pair,
     prompt::{File, Prompts},
     reading,
@@ -113,6 +113,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 4, typical: 8, most: 41 },
     scale: "negative penalty, 0 is best and higher is better",
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],

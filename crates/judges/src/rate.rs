@@ -41,7 +41,7 @@ use self::{
 };
 use super::{
     Error, Grouping, Judge, Judging, Materials, Method, Panel, Reads, Retry, Role, Verdict, in_parallel,
-    method::Calls,
+    method::{Calls, SystemMeans},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Programs, Settings, options},
@@ -100,6 +100,7 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 3, most: 31 },
     scale: "0 to 4, higher is better",
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],

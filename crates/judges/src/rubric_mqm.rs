@@ -43,7 +43,7 @@
 use super::{
     Direction, Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence,
     gemba_mqm, in_parallel,
-    method::Calls,
+    method::{Calls, SystemMeans},
     reading,
     setup::{self, Granularity, Preset, Reference, Settings, options},
 };
@@ -87,6 +87,7 @@ pub const METHOD: Method = Method {
     scale: "negative points (or penalty), 0 is best and higher is better; as code without points: penalty over \
             100, lower is better",
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],
