@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Opens the pages that `tribunal report` writes in a headless Chromium and uses them: clicks, keys, filters, folded
-conversations, 100,000 segments, a hostile text, Hebrew and Japanese, light, dark and print, three systems side by side, three thousand, a narrow
-screen. Standard library only.
+conversations, 100,000 segments, a hostile text, Hebrew and Japanese, light, dark and print, three systems side by side, three thousand, a judge
+whose means rank no systems, a narrow screen. Standard library only.
 
     scripts/report_test.py [--shots DIR] [--tribunal PATH]
 
@@ -88,9 +88,9 @@ class Browser:
     def size(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
-    def open(self, path):
+    def open(self, path, place=""):
         self.requests.clear()
-        self.call("Page.navigate", url=Path(path).as_uri())
+        self.call("Page.navigate", url=Path(path).as_uri() + place)
         self.wait("document.body && document.body.dataset.ready === 'true'", 60)
 
     def run(self, code):
@@ -154,10 +154,11 @@ def verdict(pair, system, doc, seg, source, hypothesis, errors, status="ok", rea
     }
 
 
-def folder(path, verdicts, calls=()):
+def folder(path, verdicts, calls=(), signature=None, systems=()):
     path.mkdir(parents=True)
     run = {
-        "signature": {"method": "gemba-mqm", "model": "made-by-hand", "v": "0"}, "command": [], "shard": "1/1", "units": [],
+        "signature": signature or {"method": "gemba-mqm", "model": "made-by-hand", "v": "0"}, "command": [], "shard": "1/1", "units": [],
+        "systems": list(systems),
         "input": {"segments": len(verdicts), "systems": 2, "sha256": ""},
     }
     (path / "run.json").write_text(json.dumps(run))
@@ -246,6 +247,103 @@ def three(root):
     ]
     verdicts.append(verdict(("en", "de"), "system-c", "bridge", 6, source, "", [], "empty", "the translation is empty"))
     return folder(root / "three", verdicts)
+
+
+# As the input has them: neither by name nor by mean. The names have long words.
+UNRANKED = ["zeta_Uebersetzungsprogramm-2", "ONLINE-Baddy", "alpha_Konversationsmodell"]
+
+
+def unranked(root):
+    """A judge whose means do not rank systems, and beside it one that marks something else."""
+    target = "Der Stadtrat stimmte am Donnerstag ab, um die alte Brücke zu schließen."
+    runs = []
+    for name, method, span in [("probe", "probe", "Donnerstag"), ("gemba", "gemba-mqm", "stimmte")]:
+        verdicts = [
+            verdict(("en", "de"), system, "bridge", seg, f"Source {seg}: the town council voted on Tuesday.", target, [error(target, span, "other", "major")] * (system == "ONLINE-Baddy"))
+            for system in sorted(UNRANKED) for seg in range(12)
+        ]
+        for v in verdicts:
+            v["score"] = v["raw"] = {"zeta_Uebersetzungsprogramm-2": -2.0, "ONLINE-Baddy": -5.0, "alpha_Konversationsmodell": -1.0}[v["system"]]
+        verdicts[3]["warning"] = "the translation is a copy of its source"
+        signature = {"method": method, "model": "qwen2.5-coder-made-by-hand", "weights": "wmt", "v": "0"}
+        runs.append(folder(root / f"unranked-{name}", verdicts, signature=signature, systems=UNRANKED))
+    return runs
+
+
+# Names of which a word of ordinary length stands on two lines.
+BROKEN = """
+(() => {
+  const bad = [];
+  for (const e of document.querySelectorAll('th, td, h1, h2, h3, .count i, .about, .warning')) {
+    if (!e.getClientRects().length || getComputedStyle(e).visibility === 'hidden') continue;
+    const walker = document.createTreeWalker(e, NodeFilter.SHOW_TEXT);
+    for (let node; (node = walker.nextNode());) {
+      for (const word of node.data.matchAll(/[^-_./\\s]{2,24}/g)) {
+        const range = document.createRange();
+        range.setStart(node, word.index);
+        range.setEnd(node, word.index + word[0].length);
+        if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) bad.push(word[0]);
+      }
+    }
+  }
+  return bad.join(', ');
+})()
+"""
+
+
+def check_unranked(page, path, shots):
+    is_true = lambda condition: (_ for _ in ()).throw(AssertionError(condition)) if not page.run(condition) else None
+    page.size(1280, 860)
+    order = lambda table: page.run(f"[...document.querySelectorAll('table.standings')[{table}].querySelectorAll('tbody th')].map((e) => e.textContent)")
+    by_mean = [UNRANKED[2], UNRANKED[0], UNRANKED[1]]
+    assert order(0) == UNRANKED, f"in the order of the input: {order(0)}"
+    assert order(1) == by_mean, f"a judge that ranks, from the best to the worst: {order(1)}"
+    head = page.run("[...document.querySelectorAll('table.standings')[0].querySelectorAll('thead th')].map((e) => e.textContent)")
+    assert "Rank" not in head and "Mean score" in head, head
+    is_true("document.querySelectorAll('table.standings')[0].querySelectorAll('svg').length === 0 && document.querySelectorAll('table.standings')[1].querySelectorAll('svg').length === 3")
+    is_true("document.querySelectorAll('.contests').length === 1")
+    box = page.run("document.querySelector('.warning[role=note]').textContent")
+    assert box.startswith("Do not order these systems by their means.") and "dropped negation" in box, box
+    is_true("document.querySelectorAll('.warning[role=note]').length === 1 && document.querySelector('.warning').getBoundingClientRect().bottom <= document.querySelector('table.standings').getBoundingClientRect().top")
+    is_true("getComputedStyle(document.querySelector('.warning')).color === getComputedStyle(document.body).color")
+    page.shot(shots / "unranked-overview.png")
+    # Badges count the marks of one judge.
+    page.click("#tab-segments")
+    badges = lambda: page.run("[...document.querySelectorAll('.row:first-child .count')].map((e) => e.title)")
+    assert badges() == ["ONLINE-Baddy, probe, qwen2.5-coder-made-by-hand: 1 major error"], badges()
+    is_true("document.getElementById('legend').textContent.startsWith('probe, qwen2.5-coder-made-by-hand (choose another under Judge): ')")
+    page.run("document.getElementById('f-judge').value = '1'; document.getElementById('filters').dispatchEvent(new Event('input', {bubbles: true}))")
+    page.wait("document.querySelector('.row .count').title.startsWith('ONLINE-Baddy, gemba-mqm')")
+    assert len(badges()) == 1, badges()
+    page.click("#filters button[type=reset]")
+    page.wait("document.querySelector('.row .count').title.startsWith('ONLINE-Baddy, probe')")
+    cards = page.run("[...document.querySelectorAll('.card')].map((e) => e.ariaLabel)")
+    assert cards == UNRANKED, cards
+    # The address names the segment that is open, and no segment in the overview.
+    page.key("j")
+    page.wait("location.hash === '#row=1'")
+    # A warning stands beside the score.
+    page.key("j"); page.key("j")
+    page.wait("location.hash === '#row=3'")
+    is_true("document.querySelector('[aria-label=ONLINE-Baddy] .verdict .warning').textContent === 'the translation is a copy of its source'")
+    is_true("document.querySelector('#row-3 .count').textContent.endsWith('1M !')")
+    page.shot(shots / "unranked-warning.png")
+    page.click("#tab-overview")
+    is_true("location.hash === ''")
+    page.size(420, 860)
+    for view in ("overview", "segments"):
+        page.click(f"#tab-{view}")
+        assert page.run(BROKEN) == "", f"broken in the {view}: {page.run(BROKEN)}"
+        page.shot(shots / f"unranked-narrow-{view}.png")
+    open_at = "document.querySelector('#detail h2').textContent.includes('segment {}') && getComputedStyle(document.getElementById('detail')).display === 'block'"
+    page.call("Page.navigate", url="about:blank")
+    page.open(path, "#row=10")
+    is_true(open_at.format(11))
+    assert page.run(BROKEN) == "", page.run(BROKEN)
+    page.shot(shots / "unranked-narrow-row.png")
+    page.run("location.hash = '#row=3'")
+    page.wait(open_at.format(4))
+    page.size(1280, 860)
 
 
 def check_crowd(page):
@@ -417,7 +515,8 @@ def main():
         shots = options.shots or root / "shots"
         shots.mkdir(parents=True, exist_ok=True)
         pages = [report(options.tribunal, root / "small.html", *small(root), "-l", "en-ja"), report(options.tribunal, root / "large.html", large(root)),
-                 report(options.tribunal, root / "crowd.html", crowd(root)), report(options.tribunal, root / "three.html", three(root))]
+                 report(options.tribunal, root / "crowd.html", crowd(root)), report(options.tribunal, root / "three.html", three(root)),
+                 report(options.tribunal, root / "unranked.html", *unranked(root))]
         browser = Browser(path, root / "profile")
         try:
             browser.open(pages[0])
@@ -430,6 +529,8 @@ def main():
             check_crowd(browser)
             browser.open(pages[3])
             check_three(browser, shots)
+            browser.open(pages[4])
+            check_unranked(browser, pages[4], shots)
             outside = [url for url in browser.requests if not url.startswith(("file:", "data:", "blob:", "about:"))]
             assert not outside, f"the page asked for {outside}"
             assert not browser.errors, browser.errors

@@ -62,8 +62,10 @@ tribunal="${CARGO_TARGET_DIR:-target}/debug/tribunal"
 quick=$(mktemp -d)
 trap 'rm -rf "$quick"' EXIT
 # The smaller of the two judges, which a build without optimization can run.
-TRIBUNAL_MODEL=qwen2.5-coder-0.5b-instruct TRIBUNAL_BINARY="$tribunal" TRIBUNAL_OUT="$quick/out" scripts/quickstart.sh | tee "$quick/said" || [ $? = 1 ]
-grep -q 'system-b' "$quick/said" || die "the quick start printed no systems"
+TRIBUNAL_BINARY="$tribunal" TRIBUNAL_OUT="$quick/out" TRIBUNAL_MODEL=qwen2.5-coder-0.5b-instruct \
+  scripts/quickstart.sh | tee "$quick/said" || [ $? = 1 ]
+grep -q '^system-b ' "$quick/said" || die "the quick start printed no systems"
+grep -q '^caution: ' "$quick/said" || die "the quick start printed no caution above the systems"
 for model in smollm2-135m-instruct gemma-3-270m; do
   "$tribunal" models verify "$model" >/dev/null 2>&1 || "$tribunal" models pull --quiet "$model"
 done

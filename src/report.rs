@@ -6,17 +6,23 @@ use serde_json::json;
 use crate::run::{Record, Summary};
 
 mod cells;
+mod examples;
 pub mod export;
 pub mod health;
+mod look;
 mod marked;
 pub mod page;
 mod plain;
 pub mod raters;
 mod text;
+mod units;
 
 pub use cells::Formulas;
+pub use examples::Shown;
+pub use look::Look;
 pub use plain::{Plain, plain, plain_json};
-pub use text::{Look, Shown, cost, text, text_of};
+pub use text::{cost, text, text_of};
+pub use units::examples;
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

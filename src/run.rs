@@ -234,6 +234,7 @@ impl Task<'_> {
             share: (config.shard != Shard::WHOLE).then(|| share.n_units(share.mine.iter())),
             origin: config.origin.clone(),
             trained_on: config.trained_on.clone(),
+            systems: description::systems_of(self.segments),
             units: RunFile::pack(share.units.keys()),
         };
         let state = FolderState::of(&folder, wanted, self, config)?;

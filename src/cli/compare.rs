@@ -45,7 +45,8 @@ pub struct Args {
     /// The run folder of what is judged first; default: that of `tribunal score`.
     #[arg(long, value_name = "DIR", requires = "source")]
     pub out: Option<PathBuf>,
-    /// Compare all other systems with this one; by default the best one.
+    /// Compare all other systems with this one; by default the best one, or the first one where the judge's means do not
+    /// rank systems.
     #[arg(long, value_name = "SYSTEM")]
     pub baseline: Option<String>,
     /// Which units systems are compared on.

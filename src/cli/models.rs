@@ -1,14 +1,13 @@
 //! `tribunal models`: the judge models' cards on the command line. Fetching and checking are done in `card`.
 
 use std::{
-    io::{IsTerminal, Write},
+    io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
 use clap::Subcommand;
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use indicatif::HumanBytes;
 use serde_json::json;
 
 use super::{
@@ -21,15 +20,19 @@ use super::{
 };
 use crate::{
     card::{
-        self, Card, Error, Pin, Source, State,
+        self, Card, Pin, SameBytes, Source, State,
         check::{self, Checked, Finding},
         inspect,
-        origin::{Access, Item},
-        pull::{self, Watch},
+        origin::Access,
+        pull,
     },
     engine::{Need, Options, adapter::is_adapter},
     judges::probe::fit::Fit,
 };
+
+mod followed;
+
+use followed::Followed;
 
 /// What to do with the judge models.
 #[derive(Debug, clap::Args)]
@@ -177,7 +180,10 @@ fn pull(name: &str, quiet: bool, out: &mut dyn Write) -> anyhow::Result<ExitCode
         if let Some(note) = &card.licence.note {
             say!("{}: {} ({})", card.licence.name, note, card.licence.url);
         }
-        pull::pull(&card, &home, &Access::from_env(), &mut Terminal::default())?
+        let mut followed = Followed::on_stderr();
+        let receipt = pull::pull(&card, &home, &Access::from_env(), &mut followed)?;
+        card.same_bytes(&receipt).iter().for_each(|same| say!("{}", bytes_of(same)));
+        receipt
     };
     let pinned = |path: &str| card.files.iter().any(|f| f.path == path && f.sha256 != Pin::Unpinned);
     let folder = card.folder(&home);
@@ -188,59 +194,16 @@ fn pull(name: &str, quiet: bool, out: &mut dyn Write) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// A progress bar for each file on standard error, or plain lines where that is not a terminal.
-#[derive(Default)]
-struct Terminal {
-    bar: Option<ProgressBar>,
-}
-
-impl Terminal {
-    fn say(&self, line: &str) {
-        match &self.bar {
-            Some(bar) if !bar.is_finished() => bar.suspend(|| say!("{line}")),
-            _ => say!("{line}"),
-        }
-    }
-}
-
-impl Watch for Terminal {
-    fn trying(&mut self, origin: &str) {
-        self.say(&format!("trying {origin}"));
-    }
-
-    fn gave_up(&mut self, _origin: &str, error: &Error) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-        self.say(&format!("that did not work: {error}"));
-    }
-
-    fn began(&mut self, item: &Item, there: u64) {
-        let size = item.size.map_or("unknown size".into(), |size| HumanBytes(size).to_string());
-        let kept = if there > 0 { format!(", {} already here", HumanBytes(there)) } else { String::new() };
-        self.say(&format!("fetching {} ({size}{kept})", item.path));
-        if !std::io::stderr().is_terminal() {
-            return;
-        }
-        let style = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
-        let bar = ProgressBar::new(item.size.unwrap_or(0));
-        bar.set_style(style.expect("the template is constant and tested by use"));
-        bar.set_position(there);
-        bar.enable_steady_tick(Duration::from_millis(500));
-        self.bar = Some(bar);
-    }
-
-    fn advanced(&mut self, n_bytes: u64) {
-        if let Some(bar) = &self.bar {
-            bar.inc(n_bytes);
-        }
-    }
-
-    fn finished(&mut self, item: &Item) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-        self.say(&format!("{} is complete", item.path));
+/// Whose bytes came from packages.
+fn bytes_of(same: &SameBytes) -> String {
+    let SameBytes { repository, file, sha256, is_known } = same;
+    let file = format!("`{file}` of the hub repository {repository}, sha256 {sha256}");
+    if *is_known {
+        format!("the packages hold the bytes of {file}; docs/models.md says how that was checked")
+    } else {
+        format!(
+            "the packages were not compared with the hub: that they hold the bytes of {file} is not known"
+        )
     }
 }
 

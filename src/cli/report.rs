@@ -17,7 +17,7 @@ use crate::{
     meta::testset::TestSet,
     report::{
         self,
-        page::{self, Agreement, Conversations, Data, Judge, Slice},
+        page::{self, Agreement, Conversations, Data, Judge, Ranking},
     },
     run::{self, Record, RunFile, Summary, calls, summary::untranslated},
     signature::Signature,
@@ -32,9 +32,9 @@ pub struct Args {
     /// Run folders, `verdicts.jsonl` files, and MQM TSVs of human raters; several are shown side by side
     #[arg(required = true, value_name = "DIR|FILE")]
     pub runs: Vec<PathBuf>,
-    /// The page; it loads nothing from anywhere
+    /// The page, which loads nothing from anywhere; default: beside the first input, with `.html` after its name
     #[arg(long, value_name = "FILE.html")]
-    pub out: PathBuf,
+    pub out: Option<PathBuf>,
     /// The languages of human annotations and of the test set; default: those of the first run
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
@@ -79,7 +79,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if let Some((_, twice)) = args.runs.iter().enumerate().find(is_twice) {
         bail!("`{}` is given twice\nhint: one run alone makes a page too", twice.display());
     }
-    spare_runs(&args.out, None)?;
+    let page = args.out.clone().unwrap_or_else(|| beside(&args.runs[0]));
+    spare_runs(&page, None)?;
     let pairs = pairs(args)?;
     let (pair, domains) = (pairs.first().cloned(), domains(args, &pairs)?);
     let mut judges: Vec<Judge> =
@@ -113,20 +114,28 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         }
     }
     let html = page::html(&title(&judges), &data, &conversations);
-    files::write(&args.out, |file| file.write_all(html.as_bytes()))?;
+    files::write(&page, |file| file.write_all(html.as_bytes()))?;
     let size = html.len() as f64 / f64::from(1 << 20);
-    if files::is_stream(&args.out) {
+    if files::is_stream(&page) {
         return Ok(ExitCode::SUCCESS);
     }
     let (n_sources, n_translations) = (data.n_rows(), data.n_translations());
     writeln!(
         out,
         "{}: {n_translations} translation{} of {n_sources} source{}, {size:.1} MiB",
-        args.out.display(),
+        page.display(),
         if n_translations == 1 { "" } else { "s" },
         if n_sources == 1 { "" } else { "s" }
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the page goes that nobody names: `out/mine.html` for the run in `out/mine`.
+fn beside(input: &Path) -> PathBuf {
+    let Some(name) = input.file_name() else { return "report.html".into() };
+    let mut name = name.to_os_string();
+    name.push(".html");
+    input.with_file_name(name)
 }
 
 /// What is compared of the judges; the annotations of raters have been read.
@@ -209,10 +218,18 @@ fn judge(args: &Args, domains: &BTreeMap<String, String>, path: &Path, pair: Opt
     let is_weighed = |signature: &Signature| signature.get("weights").is_some();
     let method = signature.and_then(method);
     let mut judge = summed(args, domains, signature.map_or_else(|| name(&args.runs, path), called), records)?;
-    if method.is_some_and(|method| method.misses.is_some()) {
-        judge.slices.iter_mut().for_each(Slice::unrank);
+    let systems = run.as_ref().map(|run| run.systems.clone()).unwrap_or_default();
+    let ranking = match method {
+        Some(method) if !method.ranks_systems() => Ranking::InputOrder,
+        _ => Ranking::ByMean,
+    };
+    if ranking == Ranking::InputOrder {
+        judge.slices.iter_mut().for_each(|slice| slice.unrank(&systems));
     }
     Ok(Judge {
+        ranking,
+        systems,
+        caution: method.and_then(Method::caution),
         human,
         marks: human
             || signature.is_none_or(is_weighed)
@@ -281,6 +298,9 @@ fn summed(
         warning: None,
         warnings: warnings(&records),
         about: Vec::new(),
+        caution: None,
+        ranking: Ranking::ByMean,
+        systems: Vec::new(),
         marks: true,
         records,
         slices,
@@ -376,4 +396,21 @@ fn title(judges: &[Judge]) -> String {
     let n_systems = systems.len();
     let systems = if n_systems == 1 { "1 system".into() } else { format!("{n_systems} systems") };
     format!("{}: {systems}, judged by {}", pairs.join(", "), by.join(" and "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_without_a_name_lies_beside_the_run() {
+        for (input, page) in [
+            ("out/mine", "out/mine.html"),
+            ("out/v1.2/", "out/v1.2.html"),
+            ("..", "report.html"),
+            (".", "report.html"),
+        ] {
+            assert_eq!(beside(Path::new(input)), Path::new(page), "{input}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::{
     files,
     judges::registry,
     report::{self, Detail, Look},
-    run::Outcome,
+    run::{Outcome, RunFile},
     segment::Corpus,
 };
 
@@ -165,14 +165,16 @@ pub fn print(
     let records = || if detail == Detail::Units { outcome.records() } else { Ok(Vec::new()) };
     let text = match format {
         Format::Text => {
-            let mut shown = report::Shown::of(&summary.signature);
-            if detail == Detail::Units {
-                outcome.each_record(|record| {
-                    shown.add(record);
-                    Ok(())
-                })?;
+            let shown = match detail {
+                Detail::Units => shown(outcome)?,
+                Detail::Systems => report::Shown::of(&summary.signature),
+            };
+            if summary.ranks_systems() {
+                report::text_of(summary, &shown, detail, look())
+            } else {
+                let systems = RunFile::read(&outcome.dir)?.systems;
+                report::text_of(&summary.clone().in_order(&systems), &shown, detail, look())
             }
-            report::text_of(summary, &shown, detail, look())
         }
         Format::Json => report::json(summary, &records()?, detail),
         Format::Tsv => report::tsv(summary, &records()?, detail, cells.formulas)?,
@@ -183,6 +185,31 @@ pub fn print(
     };
     out.write_all(text.as_bytes())?;
     out.flush().context("cannot write the results to standard output")
+}
+
+/// Prints examples of what a run found, and nothing else of it.
+///
+/// # Errors
+/// When the verdicts cannot be read, or `out` not be written.
+pub fn print_examples(outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
+    out.write_all(report::examples(&shown(outcome)?, look()).as_bytes())?;
+    out.flush().context("cannot write the results to standard output")
+}
+
+/// The units of a run that are shown, one record in memory at a time.
+fn shown(outcome: &Outcome) -> Result<report::Shown> {
+    let mut shown = report::Shown::of(&outcome.summary.signature);
+    outcome.each_record(|record| {
+        shown.add(record);
+        Ok(())
+    })?;
+    if shown.lacks_marks() {
+        outcome.each_record(|record| {
+            shown.contrast(record);
+            Ok(())
+        })?;
+    }
+    Ok(shown)
 }
 
 /// Colours only for a terminal without `NO_COLOR`; lines as wide as the terminal, within reason.

@@ -41,6 +41,10 @@ pub struct Args {
     /// Print only the systems' scores
     #[arg(long, conflicts_with = "segment")]
     pub only_system: bool,
+    /// Print only examples of what the judge found: its most certain errors, or else the sources whose translations it
+    /// scores furthest apart
+    #[arg(long, conflicts_with_all = ["segment", "only_system", "format"])]
+    pub examples: bool,
     /// How the results of a whole run are printed: text, json, tsv or csv
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
@@ -77,15 +81,22 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
         None => summed(args, run)?,
     };
     let outcome = Outcome { resumed: there, dir: args.dir.clone(), summary };
-    say!("{}", report::cost(&outcome.summary.cost));
+    if !args.examples {
+        say!("{}", report::cost(&outcome.summary.cost));
+    }
     if left > 0 {
         say!("{}", unfinished(run, left));
     }
     score::warn(&outcome)?;
+    let is_complete = outcome.complete() && left == 0;
+    let code = if is_complete { ExitCode::SUCCESS } else { ExitCode::from(1) };
+    if args.examples {
+        score::print_examples(&outcome, out)?;
+        return Ok(code);
+    }
     let detail = if args.only_system { Detail::Systems } else { Detail::Units };
     score::print(&outcome, args.format, args.cells, detail, out)?;
-    let is_complete = outcome.complete() && left == 0;
-    Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(code)
 }
 
 /// How many units the run has to judge.

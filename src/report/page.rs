@@ -1,7 +1,7 @@
 //! One self-contained HTML page: a program of ours that runs in the reader's browser, with the verdicts inside. Its
 //! files are beside this one; what it is given to show is put together here. It computes no statistic.
 
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use sha2::{Digest, Sha256};
@@ -37,13 +37,28 @@ pub struct Judge {
     /// What was seen of the systems' translations before any model was asked: a sentence for each system with units that
     /// are not translations, as `Record::warning` says of each unit.
     pub warnings: Vec<String>,
-    /// What the reader should know of its method: its scale, what its marks mean, what it does not find.
+    /// What the reader should know of its method: its scale, what its marks mean.
     pub about: Vec<String>,
+    /// What the reader should know before the scores: what the method does not find.
+    pub caution: Option<String>,
+    pub ranking: Ranking,
+    /// The systems in the order of its input; empty where that is not known.
+    pub systems: Vec<String>,
     /// Whether it says where errors are: some judges have scores alone, and of some human scores the ratings are lost.
     pub marks: bool,
     pub records: Vec<Record>,
     /// What the overview says: by language pair, and by domain where the domains are known.
     pub slices: Vec<Slice>,
+}
+
+/// The order in which the overview has a judge's systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ranking {
+    /// From the best mean to the worst, with clusters and intervals.
+    ByMean,
+    /// As in the input: the means do not rank systems.
+    InputOrder,
 }
 
 /// The systems on a part of the translations that is never pooled with another one.
@@ -53,7 +68,7 @@ pub struct Slice {
     pub pair: (String, String),
     /// `None` for the whole pair.
     pub domain: Option<String>,
-    /// Systems from the best to the worst.
+    /// Systems from the best to the worst, or in the order of the input.
     pub standings: Vec<Standing>,
     pub contests: Vec<Contest>,
     /// Units that every system has a score on, which standings and contests are over; `None` where each system has its
@@ -62,10 +77,14 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Takes ranks and contests away: for judges whose means do not rank systems.
-    pub fn unrank(&mut self) {
+    /// Takes ranks and contests away and puts the systems into an order, those that it does not name last and by name:
+    /// for judges whose means do not rank systems.
+    pub fn unrank(&mut self, systems: &[String]) {
         self.contests.clear();
         self.standings.iter_mut().for_each(|standing| standing.rank = None);
+        let places: BTreeMap<&str, usize> = systems.iter().map(String::as_str).zip(0..).collect();
+        let place = |name: &str| places.get(name).copied().unwrap_or(usize::MAX);
+        self.standings.sort_by_cached_key(|standing| (place(&standing.system), standing.system.clone()));
     }
 }
 
@@ -191,9 +210,9 @@ mod tests {
 
     #[test]
     fn a_judge_whose_means_rank_no_systems_has_no_ranks() {
-        let standing = Standing {
-            system: "a".into(),
-            score: Some(-1.0),
+        let standing = |system: &str, score| Standing {
+            system: system.into(),
+            score: Some(score),
             low: None,
             high: None,
             rank: Some(1),
@@ -203,10 +222,12 @@ mod tests {
             severities: [0.0; 4],
         };
         let pair = ("en".to_owned(), "de".to_owned());
-        let mut slice =
-            Slice { pair, domain: None, standings: vec![standing], contests: Vec::new(), common: Some(2) };
-        slice.unrank();
-        assert_eq!((slice.standings[0].rank, slice.standings[0].score), (None, Some(-1.0)));
+        let standings = ["a", "b", "c", "d"].map(|system| standing(system, -1.0)).into();
+        let mut slice = Slice { pair, domain: None, standings, contests: Vec::new(), common: Some(2) };
+        slice.unrank(&["c".to_owned(), "a".to_owned()]);
+        assert!(slice.standings.iter().all(|standing| (standing.rank, standing.score) == (None, Some(-1.0))));
+        let order: Vec<&str> = slice.standings.iter().map(|standing| standing.system.as_str()).collect();
+        assert_eq!(order, ["c", "a", "b", "d"], "the order of the input, then by name");
     }
 
     #[test]

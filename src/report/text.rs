@@ -2,22 +2,15 @@
 
 use std::fmt::Write;
 
-use super::{Detail, marked, plain};
-use crate::{
-    mqm::{ErrorSpan, Side},
-    run::{
-        Record, Status, Summary,
-        summary::{Common, Cost, SystemSummary},
-    },
-    segment::numbered,
+use super::{
+    Detail, Look, Shown,
+    look::{paint, score, wrapped},
+    marked, plain, units,
 };
-
-/// How many units are shown with their errors; `tribunal show` and `verdicts.jsonl` have the others.
-const SHOWN: usize = 5;
-
-/// How many lines a unit takes at most, and its source or translation of these.
-const LINES: usize = 10;
-const TEXT_LINES: usize = 3;
+use crate::run::{
+    Record, Status, Summary,
+    summary::{Common, Cost, SystemSummary},
+};
 
 /// How much of a reason is shown. Unit: characters.
 const REASON: usize = 160;
@@ -25,23 +18,19 @@ const REASON: usize = 160;
 /// Columns that a name keeps when a table is too wide.
 const SHORTEST_NAME: usize = 8;
 
+/// ANSI style of a caution: bold.
+const CAUTION: &str = "\x1b[1m";
+
 /// How answers are marked that were asked for again.
 const UNUSABLE: &str = "unusable";
-
-/// Where the text is going.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// Columns.
-    pub width: usize,
-    pub colour: bool,
-}
 
 /// The whole report.
 #[must_use]
 pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -> String {
     let mut shown = Shown::of(&summary.signature);
-    for record in records {
-        shown.add(record.clone());
+    records.iter().for_each(|record| shown.add(record.clone()));
+    if shown.lacks_marks() {
+        records.iter().for_each(|record| shown.contrast(record.clone()));
     }
     text_of(summary, &shown, detail, look)
 }
@@ -51,7 +40,7 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -
 pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> String {
     let mut parts = Vec::new();
     if detail == Detail::Units {
-        parts.push(units(shown, look));
+        parts.push(units::examples(shown, look));
     }
     parts.push(rounds(summary, look));
     parts.push(outcomes(&summary.cost));
@@ -62,7 +51,8 @@ pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> 
     parts.push(missing(summary, look));
     // Last, where it is still to be seen when all has been printed.
     parts.push(
-        tables(summary, shown.names_errors, look)
+        caution(summary, look)
+            + &tables(summary, shown.names_errors, look)
             + &apart(summary, look)
             + &of_judge(summary, look)
             + &unfinished(summary, look),
@@ -77,15 +67,18 @@ fn apart(summary: &Summary, look: Look) -> String {
     if summary.unjudged > 0 || !common.any(|common| common.units > 0) {
         return String::new();
     }
-    let ranks = summary.method().is_none_or(|method| method.misses.is_none());
-    let compare = if ranks { "; `tribunal compare RUN` says which differ by more than chance" } else { "" };
-    wrapped([format!("systems: by name{compare}")], look)
+    if !summary.ranks_systems() {
+        return String::new();
+    }
+    let said = "systems: by name; `tribunal compare RUN` says which differ by more than chance";
+    wrapped([said.to_owned()], look)
 }
 
-/// Sentences in lines that are no longer than asked for.
-fn wrapped(said: impl IntoIterator<Item = String>, look: Look) -> String {
-    let lines = said.into_iter().flat_map(|line| marked::wrapped(&line, look.width));
-    lines.map(|line| line + "\n").collect()
+/// What a reader must know before the scores, above them.
+fn caution(summary: &Summary, look: Look) -> String {
+    let Some(caution) = summary.caution() else { return String::new() };
+    let lines = marked::wrapped(&format!("caution: {caution}"), look.width);
+    lines.iter().map(|line| paint(line, CAUTION, look) + "\n").collect::<String>() + "\n"
 }
 
 /// What a reader of scores and marks must know of the judge.
@@ -209,10 +202,6 @@ fn percent(system: &SystemSummary) -> u32 {
     (system.coverage() * 100.0).floor() as u32
 }
 
-fn score(score: Option<f64>) -> String {
-    score.map_or("-".into(), |score| format!("{score:.2}"))
-}
-
 /// Columns under their names: the first left-aligned, the others right-aligned. Where they do not fit, the first is cut.
 fn aligned(rows: &[Vec<String>], look: Look) -> String {
     let rows = &fitted(rows, look.width);
@@ -330,170 +319,4 @@ fn categories(systems: &[SystemSummary], look: Look) -> String {
         rows.push(std::iter::once(plain(&shown).into_owned()).chain(cells).collect());
     }
     aligned(&rows, look)
-}
-
-/// The units that a report shows, picked from records that come one by one.
-#[derive(Debug, Default)]
-pub struct Shown {
-    units: usize,
-    /// A method that names no errors has said everything with its scores.
-    names_errors: bool,
-    /// The first units, and the first of those with errors or without a verdict.
-    first: Vec<Record>,
-    telling: Vec<Record>,
-    n_telling: usize,
-    /// Units without a verdict.
-    unjudged: usize,
-}
-
-impl Shown {
-    /// Without any record.
-    #[must_use]
-    pub fn of(signature: &str) -> Self {
-        Self { names_errors: signature.contains("|weights:"), ..Self::default() }
-    }
-
-    /// Looks at the next record.
-    pub fn add(&mut self, record: Record) {
-        self.units += 1;
-        self.names_errors |= !record.errors.is_empty();
-        let is_telling = !record.errors.is_empty() || record.status != Status::Ok || record.warning.is_some();
-        self.n_telling += usize::from(is_telling);
-        self.unjudged += usize::from(record.status != Status::Ok);
-        if is_telling && self.telling.len() < SHOWN {
-            self.telling.push(record.clone());
-        }
-        if self.first.len() < SHOWN {
-            self.first.push(record);
-        }
-    }
-}
-
-fn units(shown: &Shown, look: Look) -> String {
-    let Shown { units, names_errors, first, telling, n_telling, unjudged } = shown;
-    let (records, n) = if *names_errors { (telling, *n_telling) } else { (first, *units) };
-    let mut parts: Vec<String> = records.iter().map(|record| cut(&unit(record, look), record)).collect();
-    let mut counts = Vec::new();
-    if n > SHOWN {
-        let what = if *names_errors { " with errors or without a verdict" } else { "" };
-        let more = n - SHOWN;
-        counts
-            .push(format!("... and {more} more{what}; `verdicts.jsonl` and `tribunal report` have them all"));
-    }
-    let clean = units - n;
-    if clean > 0 {
-        counts.push(format!("{clean} of {} translations without a marked error", units - unjudged));
-    }
-    parts.extend((!counts.is_empty()).then(|| wrapped(counts, look)));
-    parts.join("\n")
-}
-
-/// A unit in as many lines as are shown of one, and how to see the rest.
-fn cut(unit: &str, record: &Record) -> String {
-    let name = record.seg.map_or_else(|| format!("'{}'", record.doc), |seg| (seg + 1).to_string());
-    let system = plain(&record.system);
-    let rest = format!("  ... (the rest: `tribunal show DIR {name} --system '{system}'`)");
-    let mut lines: Vec<&str> = unit.lines().collect();
-    if lines.len() > LINES {
-        lines.splice(LINES - 1.., [&rest[..]]);
-    }
-    lines.join("\n") + "\n"
-}
-
-fn unit(record: &Record, look: Look) -> String {
-    let mut out = String::new();
-    let out = &mut out;
-    let mut title = record.system.clone();
-    if !record.doc.is_empty() {
-        let _ = write!(title, " · {}", record.doc);
-    }
-    if let Some(seg) = record.seg {
-        let _ = write!(title, " · {}", numbered(seg));
-    }
-    let mut verdict = match record.score {
-        Some(value) => format!("score {}{}", score(Some(value)), record.interval_said()),
-        None => format!("no verdict: {}", record.status.name()),
-    };
-    if let Some(quality) = record.quality_score.filter(|_| record.quality_score != record.score) {
-        let _ = write!(verdict, ", quality {quality:.0}");
-    }
-    let _ = writeln!(out, "{}  {verdict}", paint(&plain(&title), "\x1b[1m", look));
-    labelled(out, &record.src_lang.to_string(), &record.source, &record.errors, Side::Source, look);
-    labelled(out, &record.tgt_lang.to_string(), &record.hypothesis, &record.errors, Side::Target, look);
-    if let Some(reason) = &record.reason {
-        labelled(out, "why", reason, &[], Side::Target, look);
-    }
-    if let Some(warning) = &record.warning {
-        labelled(out, "warning", warning, &[], Side::Target, look);
-    }
-    for error in &record.errors {
-        one_error(out, error, look);
-    }
-    std::mem::take(out)
-}
-
-/// Width of the labels before texts.
-const LABEL: usize = 12;
-
-fn labelled(out: &mut String, label: &str, text: &str, errors: &[ErrorSpan], side: Side, look: Look) {
-    let mut lines =
-        marked::lines(text, errors, side, look.width.saturating_sub(LABEL + 2).max(20), look.colour);
-    if lines.len() > TEXT_LINES {
-        let first = errors.iter().filter(|error| error.side == side).filter_map(|error| error.start).min();
-        lines = around(&lines, text, first);
-    }
-    for (i, line) in lines.iter().enumerate() {
-        let label = if i == 0 { label } else { "" };
-        let _ = writeln!(out, "  {label:<LABEL$}{line}");
-    }
-}
-
-/// The lines of a long text that are shown: the first ones, or those from the first error on.
-fn around(lines: &[String], text: &str, first: Option<usize>) -> Vec<String> {
-    let share = first.unwrap_or(0) as f64 / text.chars().count().max(1) as f64;
-    // Lines are about equally long; one before, so that the error is not missed.
-    let from = ((share * lines.len() as f64) as usize).saturating_sub(1).min(lines.len() - TEXT_LINES);
-    let mut shown = lines[from..from + TEXT_LINES].to_vec();
-    if from > 0 {
-        shown[0] = format!("… {}", shown[0]);
-    }
-    if from + TEXT_LINES < lines.len() {
-        shown[TEXT_LINES - 1] += " …";
-    }
-    shown
-}
-
-fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
-    let severity = error.severity.name();
-    let pad = " ".repeat(LABEL - severity.len());
-    let explanation = error.explanation.as_deref().filter(|text| !text.trim().is_empty());
-    // A judge that neither explains nor classifies has said nothing with it.
-    let is_named = error.category != "other" || explanation.is_some() || error.span.is_empty();
-    let mut line = if is_named { plain(&error.category).into_owned() } else { String::new() };
-    if !error.span.is_empty() {
-        let _ =
-            write!(line, "{}`{}`", if is_named { " " } else { "" }, plain(&error.span).replace('\n', "⏎"));
-        let place = match (error.side, error.start) {
-            (_, None) => " (not in the text)",
-            (Side::Source, _) => " in the source",
-            (Side::Target, _) if error.ambiguous => " (occurs more than once)",
-            (Side::Target, _) => "",
-        };
-        line += place;
-    }
-    if error.times > 1 {
-        let _ = write!(line, " (named {} times)", error.times);
-    }
-    let severity = paint(severity, marked::ansi(error.severity), look);
-    for (i, line) in marked::wrapped(&line, look.width.saturating_sub(LABEL + 2).max(20)).iter().enumerate() {
-        let label = if i == 0 { format!("{severity}{pad}") } else { " ".repeat(LABEL) };
-        let _ = writeln!(out, "  {label}{line}");
-    }
-    if let Some(explanation) = explanation {
-        labelled(out, "", explanation, &[], Side::Target, look);
-    }
-}
-
-fn paint(text: &str, style: &str, look: Look) -> String {
-    if look.colour { format!("{style}{text}{}", marked::RESET) } else { text.into() }
 }

@@ -47,6 +47,9 @@ pub struct RunFile {
     /// What the judge was trained on of the input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trained_on: Vec<Overlap>,
+    /// The systems in the order in which the input names them first; empty where an earlier version wrote the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub systems: Vec<String>,
     /// All units of the whole input (other shards' too) in the order of `verdicts.jsonl`.
     pub units: Vec<DocUnits>,
 }
@@ -211,6 +214,19 @@ impl fmt::Display for InputId {
         let Self { segments, systems, sha256, .. } = self;
         write!(f, "{segments} segments, systems: {systems}, sha256 `{sha256:.12}`")
     }
+}
+
+/// The systems of an input in the order in which it names them first.
+#[must_use]
+pub fn systems_of<S: Segments + ?Sized>(segments: &S) -> Vec<String> {
+    let (mut systems, mut known) = (Vec::new(), BTreeSet::new());
+    for idx in 0..segments.n_segments() {
+        let system = segments.outline(idx).system;
+        if known.insert(system) {
+            systems.push(system.to_owned());
+        }
+    }
+    systems
 }
 
 impl RunFile {

@@ -181,8 +181,31 @@ impl Summary {
         registry::find(signature.get("method")?).ok()
     }
 
-    /// What a reader of scores and marks must know of the method, the scale of this run's raw scores first; nothing where
-    /// the method is not one of ours.
+    /// The same with its systems in another order; those that are not named come last, as they were. The systems of a
+    /// language pair stay together.
+    #[must_use]
+    pub fn in_order(mut self, systems: &[String]) -> Self {
+        let places: HashMap<&str, usize> = systems.iter().map(String::as_str).zip(0..).collect();
+        let place =
+            |system: &SystemSummary| places.get(system.system.as_str()).copied().unwrap_or(usize::MAX);
+        self.systems.sort_by_cached_key(|system| (system.pair.clone(), place(system)));
+        self
+    }
+
+    /// Whether the systems may be ordered by their means; so they may where the method is not one of ours.
+    #[must_use]
+    pub fn ranks_systems(&self) -> bool {
+        self.method().is_none_or(Method::ranks_systems)
+    }
+
+    /// What a reader must know of the method before the scores; `None` where nothing is known.
+    #[must_use]
+    pub fn caution(&self) -> Option<String> {
+        self.method().and_then(Method::caution)
+    }
+
+    /// What scores and marks of the method mean, the scale of this run's raw scores first; nothing where the method is not
+    /// one of ours.
     #[must_use]
     pub fn about_method(&self) -> Vec<String> {
         let Ok(signature) = self.signature.parse::<Signature>() else { return Vec::new() };

@@ -94,6 +94,15 @@ fn text_output() {
 }
 
 #[test]
+fn a_run_says_the_order_of_its_systems() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run").display().to_string();
+    let [source, a, b, docs] = files();
+    tribunal(&score(&out, &[source, b, a, docs], &[])).unwrap();
+    assert_eq!(run::RunFile::read(Path::new(&out)).unwrap().systems, ["system-b", "system-a"]);
+}
+
+#[test]
 fn wide_scripts_line_up() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("run").display().to_string();

@@ -45,5 +45,6 @@ mod segment_read;
 mod session;
 mod shipped_fit;
 mod tune;
+mod unranked;
 mod untranslated;
 mod versions;

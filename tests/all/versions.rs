@@ -27,7 +27,9 @@ fn means(model: &str, pair: &str, copy: &str) -> BTreeMap<String, f64> {
     let summary = std::fs::read(folder.path().join("run/summary.json")).unwrap();
     let summary: Value = serde_json::from_slice(&summary).unwrap();
     let systems = summary["systems"].as_array().unwrap().iter();
-    systems.map(|system| (system["system"].as_str().unwrap().to_owned(), system["score"].as_f64().unwrap())).collect()
+    systems
+        .map(|system| (system["system"].as_str().unwrap().to_owned(), system["score"].as_f64().unwrap()))
+        .collect()
 }
 
 #[test]

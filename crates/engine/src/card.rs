@@ -22,6 +22,7 @@ pub mod receipt;
 mod shelf;
 
 pub use home::{Identity, Local, State, Template, fingerprint};
+pub use packages::SameBytes;
 
 /// A judge model: everything that is known about it before its files are here.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -147,6 +148,9 @@ pub enum Source {
         part_size: Option<u64>,
         /// Path inside the wheel: `{n}` from 1, `{nn}` the same with two digits, `{nn-1}` with two digits from 0.
         member: String,
+        /// Whether the hash that the card pins is known to be that of the file in the card's hub repository.
+        #[serde(default)]
+        same_as_hub: bool,
     },
 }
 

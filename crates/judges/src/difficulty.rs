@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::{
     Direction, Error, Grouping, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
-    method::{Calls, Lowest},
+    method::{Calls, Lowest, SystemMeans},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Settings},
@@ -46,6 +46,7 @@ pub const METHOD: Method = Method {
     scale: "1 to 10, lower is easier; the score is its negative",
     lowest: Lowest::Unknown,
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Strict],

@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence, in_parallel,
-    method::{Calls, Lowest},
+    method::{Calls, Lowest, SystemMeans},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Reference, Settings, options},
@@ -88,6 +88,7 @@ pub const METHOD: Method = Method {
     scale: "-(w-major * major + minor), 0 is best and higher is better",
     lowest: Lowest::Score(-25.0),
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],

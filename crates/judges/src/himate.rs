@@ -58,7 +58,7 @@ use self::{
 };
 use super::{
     Error, Judge, Judging, Materials, Method, Model, Panel, Reads, Retry, Role, Stage, Verdict, in_parallel,
-    method::{Calls, Lowest},
+    method::{Calls, Lowest, SystemMeans},
     pair::Pair,
     prompt::{File, Prompts},
     reading,
@@ -110,6 +110,7 @@ pub const METHOD: Method = Method {
     scale: "negative penalty, 0 is best and higher is better",
     lowest: Lowest::Penalty,
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Step, Verdict, in_parallel,
-    method::{Calls, Lowest},
+    method::{Calls, Lowest, SystemMeans},
     on_empty,
     prompt::{File, Prompts},
     setup::{self, Granularity, Preset, Settings, options},
@@ -53,6 +53,7 @@ pub const METHOD: Method = Method {
     scale: "log-probability in nats, per token or (norm=sum) of the whole text; higher is better",
     lowest: Lowest::Unknown,
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc],
     presets: &[Preset::Strict],

@@ -64,7 +64,7 @@ use self::{
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Retry, Role, Stage, Step, Verdict, confidence,
     in_parallel,
-    method::{Calls, Lowest},
+    method::{Calls, Lowest, SystemMeans},
     pair::Pair,
     prompt::{File, Prompts},
     reading,
@@ -114,6 +114,7 @@ pub const METHOD: Method = Method {
     scale: "negative penalty, 0 is best and higher is better",
     lowest: Lowest::Penalty,
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],

@@ -28,6 +28,8 @@ pub struct Method {
     pub lowest: Lowest,
     /// Errors that it was seen to pass over, as a sentence for whoever reads its verdicts; `None` where nobody looked.
     pub misses: Option<&'static str>,
+    #[serde(skip)]
+    pub system_means: SystemMeans,
     /// What the errors that it marks are to its score, where that is not their sum, and what their confidence is.
     pub marks: Option<&'static str>,
     /// What one prompt may see, the default first.
@@ -44,12 +46,23 @@ pub struct Method {
 }
 
 impl Method {
-    /// What a reader of its verdicts must know, their scale first, as sentences without full stops.
+    /// What its scores and marks mean, the scale first, as sentences without full stops.
     #[must_use]
     pub fn about(&self, scale: &str) -> Vec<String> {
-        let cautions = [self.marks, self.misses].into_iter().flatten();
-        let cautions = cautions.map(|said| format!("{}: {said}", self.name));
-        std::iter::once(format!("scale: {scale}")).chain(cautions).collect()
+        let marks = self.marks.map(|said| format!("{}: {said}", self.name));
+        std::iter::once(format!("scale: {scale}")).chain(marks).collect()
+    }
+
+    /// What a reader must know before the scores, as a sentence without a full stop; `None` where no blind spot is known.
+    #[must_use]
+    pub fn caution(&self) -> Option<String> {
+        self.misses.map(|said| format!("{}: {said}", self.name))
+    }
+
+    /// Whether systems may be ordered by their mean scores.
+    #[must_use]
+    pub fn ranks_systems(&self) -> bool {
+        self.system_means == SystemMeans::Rank
     }
 
     /// Reads `option=value,...` against the method's options.
@@ -74,6 +87,16 @@ pub enum Lowest {
     Score(f64),
     /// The scale has no end.
     Unknown,
+}
+
+/// Whether the mean of a method's scores over a system's segments says which of two systems is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemMeans {
+    /// Systems are ordered by their means and tested against each other.
+    Rank,
+    /// Measured against human scores, the means do not order systems; [`Method::misses`] has the finding. Systems keep
+    /// the order of the input.
+    DoNotRank,
 }
 
 /// Makes a judge as it was asked for.

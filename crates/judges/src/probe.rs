@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Judging, Materials, Method, Model, Panel, Reads, Role, Stage, Verdict, in_parallel,
-    method::{Calls, Lowest},
+    method::{Calls, Lowest, SystemMeans},
     on_empty,
     prompt::{File, Prompts},
     setup::{self, Granularity, Preset, Settings, options},
@@ -60,6 +60,7 @@ pub const METHOD: Method = Method {
         "a translation without a mark may still have errors, such as a dropped negation, an omission or a wrong number; its \
          means do not rank systems: on WMT23 chrF did that better",
     ),
+    system_means: SystemMeans::DoNotRank,
     marks: Some(
         "the score is predicted apart from the marks and is not the sum of their penalties; in brackets: raters' scores of \
          nine in ten such translations; a mark's `confidence` is the share of raters who would mark its likeliest word",

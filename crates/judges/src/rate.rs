@@ -41,7 +41,7 @@ use self::{
 };
 use super::{
     Error, Grouping, Judge, Judging, Materials, Method, Panel, Reads, Retry, Role, Verdict, in_parallel,
-    method::{Calls, Lowest},
+    method::{Calls, Lowest, SystemMeans},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Programs, Settings, options},
@@ -101,6 +101,7 @@ pub const METHOD: Method = Method {
     scale: "0 to 4, higher is better",
     lowest: Lowest::Score(0.0),
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],

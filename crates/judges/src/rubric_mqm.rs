@@ -43,7 +43,7 @@
 use super::{
     Direction, Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence,
     gemba_mqm, in_parallel,
-    method::{Calls, Lowest},
+    method::{Calls, Lowest, SystemMeans},
     reading,
     setup::{self, Granularity, Preset, Reference, Settings, options},
 };
@@ -88,6 +88,7 @@ pub const METHOD: Method = Method {
             100, lower is better",
     lowest: Lowest::Penalty,
     misses: None,
+    system_means: SystemMeans::Rank,
     marks: None,
     granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Code, Preset::Strict],

@@ -22,6 +22,8 @@ pub struct Input {
     /// Of a run folder that has one.
     pub signature: Option<Signature>,
     pub systems: BTreeMap<String, Units>,
+    /// The systems in the order of the run's input; empty where no run says it.
+    pub order: Vec<String>,
     /// Whether every translation has a score.
     pub complete: bool,
     /// Of a score file whose segment numbers can count from 0 or from 1; its units have these numbers until
@@ -127,7 +129,9 @@ impl Input {
             unsettled = rows;
             systems
         };
-        Ok(Self { signature: signature(path)?, unsettled, ..Self::from_systems(name, systems) })
+        let run = run_of(path)?;
+        let (signature, order) = run.map(|run| (Some(run.signature), run.systems)).unwrap_or_default();
+        Ok(Self { signature, order, unsettled, ..Self::from_systems(name, systems) })
     }
 
     /// Verdicts that are in no file of their own.
@@ -140,7 +144,7 @@ impl Input {
 
     fn from_systems(name: String, systems: BTreeMap<String, Units>) -> Self {
         let complete = systems.values().flat_map(BTreeMap::values).all(|judged| judged.score.is_some());
-        Self { name, signature: None, systems, complete, unsettled: None }
+        Self { name, signature: None, systems, order: Vec::new(), complete, unsettled: None }
     }
 
     /// The language pairs of its units; the empty one in score files.
@@ -180,12 +184,10 @@ impl Input {
     }
 }
 
-fn signature(path: &Path) -> Result<Option<Signature>> {
+/// The run that an input is of, or the folder that a `verdicts.jsonl` lies in.
+fn run_of(path: &Path) -> Result<Option<RunFile>> {
     let dir = if path.is_dir() { Some(path) } else { path.parent().filter(|_| verdicts::is_run(path)) };
-    match dir.filter(|dir| dir.join("run.json").is_file()) {
-        Some(dir) => Ok(Some(RunFile::read(dir)?.signature)),
-        None => Ok(None),
-    }
+    Ok(dir.filter(|dir| dir.join("run.json").is_file()).map(RunFile::read).transpose()?)
 }
 
 fn systems(path: &Path, verdicts: Vec<Verdict>) -> Result<BTreeMap<String, Units>> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::input::{Input, Judged, Unit};
 use super::{Args, Coverage};
 use crate::cli::{table::Table, wrap};
-use crate::judges::registry;
+use crate::judges::{Method, registry};
 use crate::meta::significance::paired::{PairedTest, compare_systems, mean_interval};
 use crate::run::summary::untranslated;
 
@@ -103,7 +103,7 @@ fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<OfPair>
         }
     };
     let mut rows: Vec<Compared> = compared.iter().map(row).collect();
-    rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.system.cmp(&b.system)));
+    in_order(&mut rows, inputs);
     let baseline = args.baseline.clone().unwrap_or_else(|| rows[0].system.clone());
     let Some(base) = compared.get(baseline.as_str()) else {
         let known: Vec<&str> = own.keys().copied().collect();
@@ -120,6 +120,20 @@ fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<OfPair>
         })?);
     }
     Ok(OfPair { baseline, rows, n_left_out })
+}
+
+/// The best system first; in the order of the input where means do not rank systems.
+fn in_order(rows: &mut [Compared], inputs: &[Input]) {
+    if method(inputs).is_none_or(Method::ranks_systems) {
+        rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.system.cmp(&b.system)));
+        return;
+    }
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in inputs.iter().flat_map(|input| input.order.iter().chain(input.systems.keys())) {
+        let next = places.len();
+        places.entry(name).or_insert(next);
+    }
+    rows.sort_by_key(|row| places.get(row.system.as_str()).copied());
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
@@ -299,9 +313,12 @@ fn print(args: &Args, inputs: &[Input], all: &[(Option<String>, OfPair)], out: &
 
 /// What a reader of the means must know of the judge.
 fn caution(inputs: &[Input]) -> Option<String> {
-    let method =
-        inputs.iter().find_map(|input| registry::find(input.signature.as_ref()?.get("method")?).ok())?;
-    Some(format!("{}: {}", method.name, method.misses?))
+    Some(format!("caution: {}", method(inputs)?.caution()?))
+}
+
+/// The judge's method, where it is one of ours.
+fn method(inputs: &[Input]) -> Option<&'static Method> {
+    inputs.iter().find_map(|input| registry::find(input.signature.as_ref()?.get("method")?).ok())
 }
 
 /// One table for programs, with the pair in front where there are several.

@@ -1,7 +1,7 @@
 //! What the page shows of verdicts: a row for each source with its translations, in each the verdicts of all judges.
 //! Rows are arrays, whose places `data.js` names: a hundred thousand of them are read at once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -97,6 +97,12 @@ impl<'a> Data<'a> {
             rows: Vec::new(),
             places: HashMap::new(),
         };
+        // Systems stand in the order of the input where a judge's run says it.
+        let records = judges.iter().flat_map(|judge| &judge.records);
+        let there: BTreeSet<&String> = records.map(|record| &record.system).collect();
+        for system in judges.iter().flat_map(|judge| &judge.systems).filter(|system| there.contains(system)) {
+            data.systems.number(system.clone());
+        }
         let mut rows: HashMap<_, usize> = HashMap::new();
         for (number, judge) in judges.iter().enumerate() {
             for record in &judge.records {
@@ -163,12 +169,11 @@ impl<'a> Data<'a> {
         )
     }
 
-    /// Documents stay together, in the order in which the first judge has them; systems by name.
+    /// Documents stay together, in the order in which the first judge has them, and so do systems.
     fn sort(&mut self) {
         self.rows.sort_by_key(|row| (row.0, row.1, row.2));
-        let names = &self.systems.all;
         for row in &mut self.rows {
-            row.4.sort_by(|a, b| names[a.0].cmp(&names[b.0]));
+            row.4.sort_by_key(|cell| cell.0);
         }
         let mut places = HashMap::new();
         let mut of: HashMap<(usize, usize, Option<usize>, usize), usize> = HashMap::new();
@@ -229,7 +234,7 @@ impl<'a> Data<'a> {
                 json!({
                     "name": judge.name, "human": judge.human, "signature": judge.signature, "warning": judge.warning,
                     "warnings": judge.warnings, "about": judge.about,
-                    "marks": judge.marks, "slices": judge.slices,
+                    "caution": judge.caution, "ranking": judge.ranking, "marks": judge.marks, "slices": judge.slices,
                 })
             })
             .collect();

@@ -57,6 +57,7 @@ function card(data, index, row, cell, code) {
   verdicts.forEach(({ verdict, judge }, nth) => {
     const errors = verdict[VERDICT.errors];
     const part = el("div", { class: "verdict" }, heading(data, verdict, judge));
+    if (verdict[VERDICT.warning]) part.append(el("p", { class: "warning", role: "note" }, verdict[VERDICT.warning]));
     if (errors.length > 0) part.append(list(data, errors, texts[nth].text));
     if (data.talked.includes(judge)) part.append(conversation(data, index, cell[CELL.system], judge));
     box.append(part);

@@ -2,7 +2,12 @@
 
 const filters = { text: "", system: "", judge: "", doc: "", category: "", severity: "", status: "", order: "input", against: null };
 
-function tabs() {
+/** The place in the address: the segment that is open, or none. It can be sent, and opens the segment again. */
+function address(row) {
+  history.replaceState(null, "", row === null ? location.href.split("#")[0] : `#row=${row}`);
+}
+
+function tabs(opened) {
   const all = [...document.querySelectorAll("[role=tab]")];
   const open = (tab, focus) => {
     for (const one of all) {
@@ -13,6 +18,7 @@ function tabs() {
     }
     if (focus) tab.focus();
     closeTip();
+    opened(tab.id.slice("tab-".length));
   };
   all.forEach((tab, at) => {
     tab.addEventListener("click", () => open(tab));
@@ -61,11 +67,15 @@ async function main() {
   if (!("DecompressionStream" in window)) { status.textContent = "This browser is too old to read the report: it lacks DecompressionStream."; return; }
   const data = await embedded("data");
   data.apart = data.judges.length > 1 ? disagreements(data) : new Float32Array(data.rows.length);
-  const open = tabs(), list = new List(data, (index) => { detail(data, index); history.replaceState(null, "", `#row=${index}`); });
+  const asked = location.hash;
+  const isOpen = () => !document.getElementById("view-segments").hidden;
+  const list = new List(data, (index) => { detail(data, index); if (isOpen()) address(index); });
+  const open = tabs((view) => address(view === "segments" ? list.selected : null));
   const count = document.getElementById("f-count");
   const apply = () => {
     readFilters();
     const shown = filtered(data, filters);
+    document.getElementById("whose").textContent = whose(data);
     const between = filters.against ? `, ${filters.against.join(" against ")}` : "";
     document.getElementById("f-said").textContent = `${shown.length.toLocaleString("en")} of ${plural(data.rows.length, "segment")}`;
     count.textContent = `${shown.length.toLocaleString("en")} of ${plural(data.rows.length, "segment")}${between}`;
@@ -92,9 +102,17 @@ async function main() {
   fold();
   status.textContent = "";
   document.body.dataset.ready = "true";
-  const asked = /^#row=(\d+)$/.exec(location.hash);
   apply();
-  if (asked && data.rows[asked[1]]) { open("segments"); list.select(list.shown.indexOf(Number(asked[1]))); }
+  const follow = (hash) => {
+    const row = Number(/^#row=(\d+)$/.exec(hash)?.[1] ?? NaN);
+    if (!data.rows[row]) return;
+    if (!list.shown.includes(row)) { document.getElementById("filters").reset(); apply(); }
+    open("segments");
+    document.body.classList.add("reading");
+    list.select(list.shown.indexOf(row));
+  };
+  follow(asked);
+  addEventListener("hashchange", () => follow(location.hash));
 }
 
 /** Filters are folded where there is no room for them. */

@@ -19,15 +19,32 @@ function overview(data, go, chosen = { pair: data.pairs[0].join("–"), domain: 
     const slice = judge.slices.find((one) => isPair(one) && one.domain === chosen.domain);
     const kind = judge.human ? "Human raters: " : data.judges.length > 1 ? "Judge: " : "";
     view.append(el("h2", {}, kind + judge.name));
-    if (judge.warning) view.append(el("p", { class: "warning" }, judge.warning));
+    view.append(...cautions(judge));
     if (!slice) { view.append(el("p", { class: "soft" }, "No verdict here.")); return; }
-    view.append(...judge.about.map((said) => el("p", { class: "soft about" }, `${said}.`)));
     view.append(standings(judge, slice, index, open));
+    view.append(...judge.about.map((said) => el("p", { class: "soft about" }, ...quoted(`${said}.`))));
     const counts = count(data, index, chosen);
-    view.append(el("div", { class: "columns" }, categories(data, counts, index, open), distribution(data, counts)));
+    view.append(el("div", { class: "columns" }, categories(data, counts, index, open), distribution(data, counts, slice)));
     if (slice.contests.length > 0) view.append(contests(slice, index, open));
     if (judge.signature) view.append(el("p", { class: "signature" }, judge.signature));
   });
+}
+
+/** Whether the judge's means order its systems. */
+function ranks(judge) {
+  return judge.ranking !== "input-order";
+}
+
+/** What a reader must know before the scores, in boxes above them: degenerate output, what the judge does not find, and
+ * which systems have units that are no translations. */
+function cautions(judge) {
+  const box = (...content) => el("div", { class: "warning", role: "note" }, ...content);
+  const found = [];
+  if (judge.warning) found.push(box(judge.warning));
+  const refused = ranks(judge) ? null : el("b", {}, "Do not order these systems by their means. ");
+  if (refused || judge.caution) found.push(box(refused, ...quoted(judge.caution ? `${judge.caution}.` : "")));
+  if (judge.warnings.length > 0) found.push(box(...judge.warnings.map((said) => el("p", {}, `${said}.`))));
+  return found;
 }
 
 /** Buttons for the parts that are shown apart: scores of different pairs are never pooled. */
@@ -58,19 +75,20 @@ function standings(judge, slice, index, go) {
   for (const s of slice.standings) { low = Math.min(low, s.low ?? Infinity); high = Math.max(high, s.high ?? -Infinity); }
   const x = (value) => 4 + (high > low ? (value - low) / (high - low) : .5) * 152;
   const severities = judge.marks ? SEVERITIES.map((s) => s[0].toUpperCase() + s.slice(1)) : [];
-  const head = ["System", "Rank", "Score", "95% interval", "", "Segments", "Missing", ...severities];
+  const ranked = ranks(judge), when = (cells) => ranked ? cells : [];
+  const head = ["System", ...when(["Rank"]), ranked ? "Score" : "Mean score", "95% interval", ...when([""]), "Segments", "Missing", ...severities];
   const body = el("tbody");
   const line = (s, at) => {
     const first = at > 0 && s.rank !== slice.standings[at - 1].rank;
     const bar = s.score === null ? null : el("svg", { width: 160, height: 18, role: "img", "aria-label": `${number(s.low)} to ${number(s.high)}` },
       el("line", { class: "whisker", x1: x(s.low), x2: x(s.high), y1: 9, y2: 9 }), el("circle", { class: "dot", cx: x(s.score), cy: 9, r: 4 }));
     const choose = el("button", { type: "button", title: "Show its segments", on: { click: () => go({ system: s.system, judge: index }) } }, ...named(s.system));
-    const cells = [s.rank ?? "–", number(s.score), s.score === null ? "–" : `${number(s.low)} to ${number(s.high)}`, bar, s.units.toLocaleString("en"), s.missing.toLocaleString("en"), ...s.severities.slice(0, severities.length).map((n) => number(n))];
+    const cells = [...when([s.rank ?? "–"]), number(s.score), s.score === null ? "–" : `${number(s.low)} to ${number(s.high)}`, ...when([bar]), s.units.toLocaleString("en"), s.missing.toLocaleString("en"), ...s.severities.slice(0, severities.length).map((n) => number(n))];
     return el("tr", { class: first ? "cluster" : null }, el("th", { scope: "row" }, choose), cells.map((cell) => el("td", {}, cell ?? "")));
   };
   const over = slice.common === null ? "the segments of each system that have a verdict" : slice.standings.length === 1 ? plural(slice.common, "segment") : `the ${plural(slice.common, "segment")} that every system has a verdict on`;
-  const ranks = slice.contests.length > 0 ? " A new rank begins below a rule: some system above it is significantly better (p ≤ 0.05)." : "";
-  const caption = `Mean score over ${over}; higher is better.${ranks}${severities.length > 0 ? " Errors are counted per segment." : ""}`;
+  const order = !ranked && slice.standings.length > 1 ? " Systems stand in the order of the input." : slice.contests.length > 0 ? " A new rank begins below a rule: some system above it is significantly better (p ≤ 0.05)." : "";
+  const caption = `Mean score over ${over}; higher is better.${order}${severities.length > 0 ? " Errors are counted per segment." : ""}`;
   const more = few(slice.standings, line, body, 100, "system");
   const gaps = el("div"), moreGaps = few(slice.standings.filter((s) => s.empty > 0), (s) => leftEmpty(s, slice), gaps, 20, "system");
   return el("div", {}, el("p", { class: "soft" }, caption), el("div", { class: "scroll" }, el("table", { class: "standings", "aria-label": caption },
@@ -112,12 +130,12 @@ function categoryName(data, category) {
   return name && name !== "other" ? name : "(not classified)";
 }
 
-function distribution(data, counts) {
+function distribution(data, counts, slice) {
   let low = Infinity, high = -Infinity;
   for (const scores of counts.scores) for (const score of scores) { low = Math.min(low, score); high = Math.max(high, score); }
   if (low > high) return el("div");
   const bins = 24, width = 200, step = (high - low) / bins || 1;
-  const body = el("tbody"), there = data.systems.map((system, index) => ({ system, index })).filter(({ index }) => counts.scores[index].length > 0);
+  const body = el("tbody"), there = slice.standings.map(({ system }) => ({ system, index: data.systems.indexOf(system) })).filter(({ index }) => counts.scores[index]?.length > 0);
   const line = ({ system, index }) => {
     const scores = counts.scores[index], binned = new Array(bins).fill(0);
     for (const score of scores) binned[Math.min(bins - 1, Math.floor((score - low) / step))]++;

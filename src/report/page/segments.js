@@ -84,33 +84,54 @@ class List {
   }
 }
 
-/** What the judges, and apart from them the raters, found in the translation of each system: how many errors
- * of each severity. Of many systems, all together. */
+/** Whose errors the badges count: the judge that is filtered for, or else the first one, and beside it the first raters. */
+function counted(data) {
+  if (filters.judge !== "") return [filters.judge];
+  return [false, true].map((human) => data.judges.findIndex((judge) => judge.human === human)).filter((judge) => judge >= 0);
+}
+
+/** What the badges are of, where there is a choice. */
+function whose(data) {
+  const [judge, ...beside] = counted(data);
+  const others = data.judges.length - 1 - beside.length;
+  return others > 0 ? `${data.judges[judge].name}${filters.judge === "" ? " (choose another under Judge)" : ""}: ` : "";
+}
+
+/** What one judge, and apart from it the raters, found in the translation of each system: how many errors of each
+ * severity. Of more systems than there is room for, all together. */
 function badges(data, row) {
   const cells = row[ROW.cells], found = [];
-  const of = (cells, human) => {
+  const of = (cells, judge) => {
     const counts = [0, 0, 0, 0];
-    let missing = 0;
-    for (const cell of cells) cell[CELL.verdicts].forEach((verdict, judge) => {
-      if (!verdict || data.judges[judge].human !== human) return;
+    let missing = 0, warned = 0;
+    for (const cell of cells) {
+      const verdict = cell[CELL.verdicts][judge];
+      if (!verdict) continue;
       if (verdict[VERDICT.score] === null) missing++;
+      if (verdict[VERDICT.warning]) warned++;
       for (const error of verdict[VERDICT.errors]) counts[error[ERROR.severity]]++;
-    });
-    return { counts, missing };
+    }
+    return { counts, missing, warned };
   };
-  const badge = ({ counts, missing }, name, human) => {
+  const badge = ({ counts, missing, warned }, name, judge) => {
+    const { human } = data.judges[judge];
     const all = counts.reduce((a, b) => a + b, 0), worst = counts.findIndex((n) => n > 0);
-    if (all + missing === 0) return;
-    const who = human ? "raters" : "judges", said = counts.map((n, s) => n ? plural(n, `${SEVERITIES[s]} error`) : "").concat(missing ? plural(missing, "missing verdict") : "").filter(Boolean).join(", ");
-    const title = `${name || "all systems"}, ${who}: ${said}`;
-    found.push(el("span", { class: `count ${all ? SEVERITIES[worst] : "neutral"}${human ? " human" : ""}`, title, "aria-label": title }, name ? el("i", {}, short(data, name)) : null, all ? counts.map((n, s) => n ? `${n}${"CMmn"[s]}` : "").filter(Boolean).join(" ") : "∅"));
+    if (all + missing + warned === 0) return;
+    const said = [...counts.map((n, s) => n ? plural(n, `${SEVERITIES[s]} error`) : ""), missing ? plural(missing, "missing verdict") : "", warned ? plural(warned, "warning") : ""];
+    const title = `${name || "all systems"}, ${data.judges[judge].name}: ${said.filter(Boolean).join(", ")}`;
+    const signs = [...counts.map((n, s) => n ? `${n}${"CMmn"[s]}` : ""), missing && !all ? "∅" : "", warned ? "!" : ""].filter(Boolean).join(" ");
+    found.push(el("span", { class: `count ${all ? SEVERITIES[worst] : warned ? "major" : "neutral"}${human ? " human" : ""}`, title, "aria-label": title }, name ? el("i", {}, short(data, name)) : null, signs));
   };
-  for (const human of [false, true]) {
-    if (cells.length > 4) badge(of(cells, human), null, human);
-    else for (const cell of cells) badge(of([cell], human), data.systems.length > 1 ? data.systems[cell[CELL.system]] : null, human);
+  const shown = counted(data);
+  for (const judge of shown) {
+    if (cells.length * shown.length > BADGES) badge(of(cells, judge), null, judge);
+    else for (const cell of cells) badge(of([cell], judge), data.systems.length > 1 ? data.systems[cell[CELL.system]] : null, judge);
   }
   return found;
 }
+
+/** There is room for so many badges with names. */
+const BADGES = 4;
 
 /** So many letters of a name stand in a badge. */
 const LABEL = 14;

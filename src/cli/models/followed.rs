@@ -1,0 +1,141 @@
+//! How far a pull is, on standard error: a bar for each file on a terminal, elsewhere lines with what has arrived.
+
+use std::{
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
+
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+
+use crate::card::{Error, origin::Item, pull::Watch};
+
+/// A line is printed for each further part of so many of a file, where no bar is drawn.
+const PARTS: u64 = 10;
+
+/// The longest that nothing is printed while bytes arrive.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// A pull that is followed.
+pub struct Followed {
+    is_terminal: bool,
+    bar: Option<ProgressBar>,
+    file: Arriving,
+}
+
+/// A file that arrives without a bar.
+struct Arriving {
+    size: Option<u64>,
+    there: u64,
+    /// Parts that a line has been printed for.
+    parts: u64,
+    last: Instant,
+}
+
+impl Arriving {
+    fn new(size: Option<u64>, there: u64) -> Self {
+        let parts = size.map_or(0, |size| there * PARTS / size.max(1));
+        Self { size, there, parts, last: Instant::now() }
+    }
+
+    /// Counts bytes; what there is to say of them now, if anything. The end of a file is said elsewhere.
+    fn advance(&mut self, n_bytes: u64) -> Option<String> {
+        self.there += n_bytes;
+        let parts = self.size.map_or(0, |size| self.there * PARTS / size.max(1));
+        let is_due = parts > self.parts || self.last.elapsed() >= SILENCE;
+        if !is_due || self.size == Some(self.there) {
+            return None;
+        }
+        (self.parts, self.last) = (parts, Instant::now());
+        let there = HumanBytes(self.there);
+        Some(self.size.map_or_else(
+            || format!("  {there}"),
+            |size| format!("  {there} of {} ({}%)", HumanBytes(size), self.there * 100 / size.max(1)),
+        ))
+    }
+}
+
+impl Followed {
+    /// With a bar where standard error is a terminal.
+    pub fn on_stderr() -> Self {
+        Self { is_terminal: std::io::stderr().is_terminal(), bar: None, file: Arriving::new(None, 0) }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) if !bar.is_finished() => bar.suspend(|| say!("{line}")),
+            _ => say!("{line}"),
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Watch for Followed {
+    fn trying(&mut self, origin: &str) {
+        self.say(&format!("trying {origin}"));
+    }
+
+    fn gave_up(&mut self, _origin: &str, error: &Error) {
+        self.clear();
+        self.say(&format!("that did not work: {error}"));
+    }
+
+    fn began(&mut self, item: &Item, there: u64) {
+        let size = item.size.map_or("unknown size".into(), |size| HumanBytes(size).to_string());
+        let kept = if there > 0 { format!(", {} already here", HumanBytes(there)) } else { String::new() };
+        self.say(&format!("fetching {} ({size}{kept})", item.path));
+        self.file = Arriving::new(item.size, there);
+        if !self.is_terminal {
+            return;
+        }
+        let style = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
+        let bar = ProgressBar::new(item.size.unwrap_or(0));
+        bar.set_style(style.expect("the template is constant and tested by use"));
+        bar.set_position(there);
+        bar.enable_steady_tick(Duration::from_millis(500));
+        self.bar = Some(bar);
+    }
+
+    fn advanced(&mut self, n_bytes: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc(n_bytes);
+        } else if let Some(line) = self.file.advance(n_bytes) {
+            self.say(&line);
+        }
+    }
+
+    fn finished(&mut self, item: &Item) {
+        self.clear();
+        self.say(&format!("{} is complete", item.path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(size: Option<u64>, there: u64, pieces: &[u64]) -> Vec<String> {
+        let mut file = Arriving::new(size, there);
+        pieces.iter().filter_map(|piece| file.advance(*piece)).collect()
+    }
+
+    #[test]
+    fn without_a_terminal_each_tenth_of_a_file_is_a_line() {
+        const MIB: u64 = 1 << 20;
+        let all = lines(Some(20 * MIB), 0, &[MIB; 20]);
+        assert_eq!(all.len(), 9, "none at the very end: {all:?}");
+        assert_eq!(all[0], "  2.00 MiB of 20.00 MiB (10%)");
+        // Parts of an archive arrive at once.
+        let jumps = lines(Some(20 * MIB), 0, &[5 * MIB; 4]);
+        assert_eq!(jumps.len(), 3, "{jumps:?}");
+        assert!(jumps[1].ends_with("(50%)"));
+        // What was kept from before is not said again.
+        assert_eq!(lines(Some(20 * MIB), 10 * MIB, &[MIB]), Vec::<String>::new());
+        assert_eq!(lines(None, 0, &[MIB; 9]), Vec::<String>::new());
+        assert_eq!(lines(Some(0), 0, &[0]), Vec::<String>::new());
+    }
+}

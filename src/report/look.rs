@@ -1,0 +1,27 @@
+//! How a text report is printed: how wide, in which colours, and how a score is written. It lays out nothing.
+
+use super::marked;
+
+/// Where the text is going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Columns.
+    pub width: usize,
+    pub colour: bool,
+}
+
+/// Sentences in lines that are no longer than asked for.
+pub fn wrapped(said: impl IntoIterator<Item = String>, look: Look) -> String {
+    let lines = said.into_iter().flat_map(|line| marked::wrapped(&line, look.width));
+    lines.map(|line| line + "\n").collect()
+}
+
+/// A score with two digits; a dash where there is none.
+pub fn score(score: Option<f64>) -> String {
+    score.map_or("-".into(), |score| format!("{score:.2}"))
+}
+
+/// A text in an ANSI style, where colours are wanted.
+pub fn paint(text: &str, style: &str, look: Look) -> String {
+    if look.colour { format!("{style}{text}{}", marked::RESET) } else { text.into() }
+}

@@ -1,0 +1,189 @@
+//! Judges whose means do not rank systems, from a run made by hand: the order of the systems, the caution above the
+//! tables, and the examples that are printed.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tribunal::{cli, run::RunFile};
+
+/// What a command prints; or its error.
+fn tribunal(args: &[&str]) -> Result<String, String> {
+    let argv = std::iter::once("tribunal").chain(args.iter().copied()).map(String::from);
+    let cli = cli::parse(argv).map_err(|error| error.to_string())?;
+    let mut out = Vec::new();
+    match cli.run(cli::panel::panel, &mut out) {
+        Ok(_) => Ok(String::from_utf8(out).unwrap()),
+        Err(error) => Err(cli::explain(&error)),
+    }
+}
+
+const SOURCE: &str = "The parcel arrived on Tuesday.";
+
+/// A verdict with marks, each a word of the translation with its confidence.
+fn verdict(system: &str, seg: usize, score: f64, hypothesis: &str, marks: &[(&str, Option<f64>)]) -> Value {
+    let error = |(span, confidence): &(&str, Option<f64>)| {
+        let start = hypothesis.find(span).unwrap();
+        json!({
+            "span": span, "side": "target", "start": start, "end": start + span.len(), "ambiguous": false,
+            "category": "other", "severity": "minor", "weight": 1.0, "explanation": null, "confidence": confidence,
+        })
+    };
+    json!({
+        "system": system, "doc": "d", "seg": seg, "src_lang": "en", "tgt_lang": "de", "source": SOURCE,
+        "hypothesis": hypothesis, "score": score, "raw": score, "direction": "higher", "quality_score": null,
+        "errors": marks.iter().map(error).collect::<Vec<_>>(), "status": "ok", "reason": null, "n_calls": 1,
+    })
+}
+
+const GOOD: &str = "Das Paket kam am Dienstag an.";
+const BAD: &str = "Das Paket kam am Donnerstag an.";
+
+/// A run whose input names the systems in this order; verdicts are by name, as in every run.
+fn folder(root: &Path, method: &str, systems: &[&str], verdicts: &[Value]) -> PathBuf {
+    let dir = root.join(method);
+    std::fs::create_dir_all(&dir).unwrap();
+    let signature: tribunal::signature::Signature =
+        format!("method:{method}|granularity:seg|model:tiny|weights:wmt|v:0.1.0").parse().unwrap();
+    let run = json!({
+        "signature": signature, "command": [], "shard": "1/1", "units": [], "systems": systems,
+        "input": {"segments": verdicts.len(), "systems": systems.len(), "sha256": ""},
+    });
+    std::fs::write(dir.join("run.json"), run.to_string()).unwrap();
+    let lines: String = verdicts.iter().map(|verdict| format!("{verdict}\n")).collect();
+    std::fs::write(dir.join("verdicts.jsonl"), lines).unwrap();
+    dir
+}
+
+/// Three systems: by name a, b, c; from the best to the worst b, c, a; in the input c, a, b.
+fn three(root: &Path, method: &str) -> String {
+    let all = [("a", -3.0), ("b", -1.0), ("c", -2.0)];
+    let verdicts: Vec<Value> = all
+        .iter()
+        .flat_map(|&(system, score)| (0..8).map(move |seg| verdict(system, seg, score, GOOD, &[])))
+        .collect();
+    folder(root, method, &["c", "a", "b"], &verdicts).display().to_string()
+}
+
+/// The first words of the three lines below the header of a table and its rule.
+fn order(printed: &str) -> String {
+    let rows = printed.lines().skip_while(|line| !line.starts_with("system ")).skip(1);
+    let rows = rows.filter(|line| !line.starts_with('─')).take(3);
+    rows.map(|row| row.split_whitespace().next().unwrap_or_default()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn systems_keep_the_order_of_the_input_where_means_do_not_rank_them() {
+    let root = tempfile::tempdir().unwrap();
+    let (probe, gemba) = (three(root.path(), "probe"), three(root.path(), "gemba-mqm"));
+    let shown = tribunal(&["show", &probe]).unwrap();
+    assert_eq!(order(&shown), "c a b", "{shown}");
+    assert!(!shown.contains("systems: by name"), "{shown}");
+    let (caution, table) = (shown.find("caution: probe: ").unwrap(), shown.find("system  ").unwrap());
+    assert!(caution < table && shown[caution..table].contains("do not rank systems"), "{shown}");
+
+    let compared = tribunal(&["compare", &probe, "--resamples", "50"]).unwrap();
+    assert_eq!(order(&compared), "c a b", "{compared}");
+    assert!(
+        compared.starts_with("caution: probe: ") && compared.contains("differences from `c`"),
+        "{compared}"
+    );
+
+    let shown = tribunal(&["show", &gemba]).unwrap();
+    assert!(
+        order(&shown) == "a b c" && shown.contains("systems: by name") && !shown.contains("caution"),
+        "{shown}"
+    );
+    let compared = tribunal(&["compare", &gemba, "--resamples", "50"]).unwrap();
+    assert!(order(&compared) == "b c a" && compared.contains("differences from `b`"), "{compared}");
+}
+
+#[test]
+fn a_folder_of_an_earlier_version_has_its_systems_by_name() {
+    let root = tempfile::tempdir().unwrap();
+    let probe = three(root.path(), "probe");
+    let run = RunFile { systems: Vec::new(), ..RunFile::read(Path::new(&probe)).unwrap() };
+    let written = serde_json::to_string(&run).unwrap();
+    assert!(!written.contains("\"systems\":["), "{written}");
+    std::fs::write(Path::new(&probe).join("run.json"), written).unwrap();
+    assert_eq!(order(&tribunal(&["show", &probe]).unwrap()), "a b c");
+    assert_eq!(order(&tribunal(&["compare", &probe, "--resamples", "50"]).unwrap()), "a b c");
+}
+
+/// The examples of these verdicts.
+fn examples(verdicts: &[Value]) -> String {
+    let root = tempfile::tempdir().unwrap();
+    let dir = folder(root.path(), "probe", &["a", "b"], verdicts).display().to_string();
+    tribunal(&["show", &dir, "--examples"]).unwrap()
+}
+
+#[test]
+fn the_surest_marks_come_first_and_unlikely_ones_not_at_all() {
+    let verdicts = [
+        verdict("a", 0, -1.0, BAD, &[("Paket", Some(0.49)), ("Donnerstag", Some(0.6))]),
+        verdict("a", 1, -1.0, BAD, &[("Paket", Some(0.3))]),
+        verdict("a", 2, -1.0, BAD, &[("Donnerstag", Some(0.7))]),
+        verdict("a", 3, -1.0, BAD, &[("Das", None)]),
+        verdict("a", 4, -1.0, BAD, &[("Donnerstag", Some(0.5))]),
+        verdict("a", 5, 0.0, GOOD, &[]),
+    ];
+    insta::assert_snapshot!(examples(&verdicts), @"
+    a · d · segment 4 (id 3)  score -1.00
+      en          The parcel arrived on Tuesday.
+      de          ⟦Das⟧ Paket kam am Donnerstag an.
+      minor       `Das`
+
+    a · d · segment 3 (id 2)  score -1.00
+      en          The parcel arrived on Tuesday.
+      de          Das Paket kam am ⟦Donnerstag⟧ an.
+      minor       `Donnerstag`
+
+    a · d · segment 1 (id 0)  score -1.00
+      en          The parcel arrived on Tuesday.
+      de          Das Paket kam am ⟦Donnerstag⟧ an.
+      minor       `Donnerstag`
+
+    ... and 1 more with errors or without a verdict; `verdicts.jsonl` and `tribunal report` have them
+    all
+    not shown: 2 marks in 2 translations, each with a confidence below 0.5; `verdicts.jsonl` and
+    `tribunal report` have them
+    1 of 6 translations without a marked error
+    ");
+}
+
+#[test]
+fn without_a_likely_mark_scores_that_are_furthest_apart_are_the_examples() {
+    let unlikely = [("Donnerstag", Some(0.2))];
+    let verdicts = [
+        verdict("a", 0, 0.0, GOOD, &[]),
+        verdict("a", 1, -0.5, GOOD, &[]),
+        verdict("a", 2, -4.0, BAD, &unlikely),
+        verdict("a", 3, -9.0, BAD, &[]),
+        verdict("b", 0, -2.0, BAD, &unlikely),
+        verdict("b", 1, -1.4, BAD, &[]),
+        verdict("b", 2, -1.0, GOOD, &[]),
+        verdict("b", 3, -6.0, BAD, &[]), // nearly as bad
+    ];
+    insta::assert_snapshot!(examples(&verdicts), @"
+    translations of one source that the judge scores furthest apart:
+
+    d · segment 3 (id 2)
+      en          The parcel arrived on Tuesday.
+      -1.00       b: Das Paket kam am Dienstag an.
+      -4.00       a: Das Paket kam am Donnerstag an.
+
+    d · segment 1 (id 0)
+      en          The parcel arrived on Tuesday.
+      0.00        a: Das Paket kam am Dienstag an.
+      -2.00       b: Das Paket kam am Donnerstag an.
+
+    not shown: 2 marks in 2 translations, each with a confidence below 0.5; `verdicts.jsonl` and
+    `tribunal report` have them
+    6 of 8 translations without a marked error
+    ");
+    let alone = [verdict("a", 0, -9.0, BAD, &unlikely), verdict("a", 1, 0.0, GOOD, &[])];
+    assert!(
+        !examples(&alone).contains("furthest apart"),
+        "one system has nothing to compare: {}",
+        examples(&alone)
+    );
+}
