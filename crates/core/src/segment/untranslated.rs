@@ -94,19 +94,25 @@ fn is_sentence(text: &str) -> bool {
     let begins_small =
         |word: &&&str| word.chars().find(|c| c.is_alphabetic()).is_some_and(|c| !c.is_uppercase());
     let small = words.iter().filter(begins_small).count();
-    let signs = text.chars().filter(|c| !c.is_whitespace() && !c.is_ascii_punctuation()).count();
+    let signs = text.chars().filter(|c| !c.is_whitespace() && !is_punctuation(*c)).count();
     let letters = text.chars().filter(|c| c.is_alphabetic()).count();
     let is_sentence_of_words =
-        words.len() >= SENTENCE && 2 * words.len() >= all && small as f64 >= SMALL * words.len() as f64;
+        words.len() >= SENTENCE && 4 * words.len() >= 3 * all && small as f64 >= SMALL * words.len() as f64;
     (is_sentence_of_words || letters_of_syllables(text) >= SENTENCE_LETTERS)
         && letters as f64 >= LETTERS * signs as f64
+}
+
+fn is_punctuation(c: char) -> bool {
+    c.is_ascii_punctuation()
+        || matches!(u32::from(c), 0x2010..=0x2027 | 0x3001..=0x301f | 0xff01..=0xff0f | 0xff1a..=0xff1f)
 }
 
 /// Whether a piece of text between blanks is a word: no number, address, tag or expression.
 fn is_word(piece: &str) -> bool {
     let inner = piece.trim_end_matches(|c: char| !c.is_alphanumeric());
-    piece.chars().any(char::is_alphabetic)
-        && !inner.chars().any(|c| "@/\\_<>{}()=#.".contains(c) || c.is_numeric())
+    !piece.starts_with(['-', '$', '&'])
+        && piece.chars().any(char::is_alphabetic)
+        && !inner.chars().any(|c| "@/\\_<>{}()=#.:".contains(c) || c.is_numeric())
 }
 
 /// Letters of a text in a script without spaces; 0 of others.
