@@ -269,7 +269,7 @@ fn mistakes_with_what_is_reported_are_answered_with_what_to_do() {
     let run = [&TEXTS[..], &["-l", "en-de", "--method", "gemba-da", "--out", "DIR/run"]].concat();
     with(seat, dir.path(), &run).unwrap();
     let cases: [(&[&str], &str); 7] = [
-        (&["report", "DIR/run", "DIR/r.html"], "the page is written to `--out report.html`"),
+        (&["report", "DIR/run", "DIR/r.html"], "cannot read `DIR/r.html`"),
         (
             &["report", "DIR/run", "-l", "de-en", "--out", "DIR/r.html"],
             "`-l de-en`: there is no verdict on this pair\nhint: the runs judged en-de",

@@ -56,6 +56,18 @@ impl Lines {
     }
 }
 
+/// Runs of digits and of letters: Chinese writes no blank between them.
+fn runs(piece: &str) -> impl Iterator<Item = &str> {
+    let mut rest = piece;
+    std::iter::from_fn(move || {
+        let is_number = rest.chars().next()?.is_numeric();
+        let end = rest.find(|c: char| c.is_numeric() != is_number).unwrap_or(rest.len());
+        let (run, behind) = rest.split_at(end);
+        rest = behind;
+        Some(run)
+    })
+}
+
 /// Numbers and words of a text, each once.
 fn words(text: &str) -> BTreeSet<String> {
     let pieces = text.split(|c: char| !c.is_alphanumeric());
@@ -63,7 +75,7 @@ fn words(text: &str) -> BTreeSet<String> {
         let is_number = word.chars().all(char::is_numeric);
         if is_number { word.len() > 1 } else { word.chars().count() > SHORT }
     };
-    pieces.filter(|word| !word.is_empty()).filter(counts).map(str::to_lowercase).collect()
+    pieces.flat_map(runs).filter(counts).map(str::to_lowercase).collect()
 }
 
 #[cfg(test)]

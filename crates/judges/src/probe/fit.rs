@@ -368,8 +368,8 @@ impl Fit {
         let unknown = pairs.iter().filter(|pair| !self.calibrations.contains_key(*pair));
         let remark = |pair| {
             format!(
-                "the fit was not made on {pair}: how well its scores agree with raters there was not measured, and its \
-                 numbers of errors are guesses"
+                "no ratings of {pair} were fitted: its numbers of errors are guesses, and its scores may be no better than \
+                 random ones, as they were on en-cs"
             )
         };
         unknown.map(remark).collect()
@@ -534,7 +534,9 @@ mod tests {
         let old = unfit(FORMAT, "tribunal-probe/3\",\"then\":\"");
         assert!(old.contains("its format is `tribunal-probe/3`, not `tribunal-probe/4`"), "{old}");
         assert!(old.ends_with("hint: `tribunal tune probe` makes a new one"), "{old}");
-        assert!(unfit("\"tokens\":0.0,", "").contains("it is not a fit, the fact `tokens` is missing"));
+        assert!(
+            unfit("\"root_tokens\":0.0,", "").contains("it is not a fit, the fact `root_tokens` is missing")
+        );
         assert!(unfit("\"*\":{", "\"any\":{").contains("no calibration `*`"));
         assert!(unfit("\"*\":0.7", "\"any\":0.7").contains("no calibration `*`"));
         assert!(

@@ -100,6 +100,10 @@ impl Quantities {
                 self.words.insert(Quantity::Weekday(7));
                 continue;
             }
+            // Digits that name no date have been found already.
+            if numeral.starts_with(|c: char| c.is_ascii_digit()) && !is_day && !is_month {
+                continue;
+            }
             if let Some(either) = two_digits(numeral) {
                 self.words.extend(either.into_iter().filter_map(|digit| number(&digit.to_string())));
                 continue;
@@ -240,6 +244,7 @@ mod tests {
         check(["on 3 May", "en"], ["am 3. Mai", "de"], NONE);
         check(["the second time, both", "en"], ["das zweite Mal, beide", "de"], NONE);
         check(["一个人", "zh"], ["a person", "en"], NONE);
+        check(["在2018年有1.92亿人", "zh"], ["192 million people in 2018", "en"], NONE);
         check(["下午五六点", "zh"], ["at five or six", "en"], NONE);
         check(["１２月", "zh"], ["December", "en"], NONE);
         check(["in 2019", "en"], ["په ۲۰۱۹ کې", "ps"], NONE);
