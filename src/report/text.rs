@@ -28,9 +28,13 @@ const UNUSABLE: &str = "unusable";
 #[must_use]
 pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -> String {
     let mut shown = Shown::of(&summary.signature);
-    records.iter().for_each(|record| shown.add(record.clone()));
+    for record in records {
+        shown.add(record.clone());
+    }
     if shown.lacks_marks() {
-        records.iter().for_each(|record| shown.contrast(record.clone()));
+        for record in records {
+            shown.contrast(record.clone());
+        }
     }
     text_of(summary, &shown, detail, look)
 }

@@ -83,7 +83,7 @@ const LIKE_CLOSE_ONES: &[&str] = &["no", "nn", "bs", "ms", "fil", "xh", "yue"];
 
 /// The languages of both identifiers, by the code that these use.
 static KNOWN: LazyLock<BTreeMap<&'static str, Lang>> = LazyLock::new(|| {
-    let codes = whatlang::Lang::all().iter().map(|lang| lang.code());
+    let codes = whatlang::Lang::all().iter().map(whatlang::Lang::code);
     codes.filter_map(|code| Some((code, Lang::parse(code).ok()?))).collect()
 });
 

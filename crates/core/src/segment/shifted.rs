@@ -84,7 +84,9 @@ mod tests {
 
     fn shift(lines: &[(&str, &str)]) -> Option<i64> {
         let mut all = Lines::default();
-        lines.iter().for_each(|(source, translation)| all.add(source, translation));
+        for (source, translation) in lines {
+            all.add(source, translation);
+        }
         all.shift(CERTAIN)
     }
 
