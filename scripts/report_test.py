@@ -303,8 +303,10 @@ def check_unranked(page, path, shots):
     is_true("document.querySelectorAll('table.standings')[0].querySelectorAll('svg').length === 0 && document.querySelectorAll('table.standings')[1].querySelectorAll('svg').length === 3")
     is_true("document.querySelectorAll('.contests').length === 1")
     box = page.run("document.querySelector('.warning[role=note]').textContent")
-    assert box.startswith("Do not order these systems by their means.") and "dropped negation" in box, box
-    is_true("document.querySelectorAll('.warning[role=note]').length === 1 && document.querySelector('.warning').getBoundingClientRect().bottom <= document.querySelector('table.standings').getBoundingClientRect().top")
+    assert box.startswith("Do not order these systems by their means.") and "negations" in box, box
+    boxes = page.run("[...document.querySelectorAll('.warning[role=note]')].map((e) => e.textContent)")
+    assert len(boxes) == 3 and all("1 of 12 units are not translations" in box for box in boxes[1:]), boxes
+    is_true("document.querySelector('.warning').getBoundingClientRect().bottom <= document.querySelector('table.standings').getBoundingClientRect().top")
     is_true("getComputedStyle(document.querySelector('.warning')).color === getComputedStyle(document.body).color")
     page.shot(shots / "unranked-overview.png")
     # Badges count the marks of one judge.

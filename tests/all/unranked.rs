@@ -79,7 +79,7 @@ fn systems_keep_the_order_of_the_input_where_means_do_not_rank_them() {
     assert_eq!(order(&shown), "c a b", "{shown}");
     assert!(!shown.contains("systems: by name"), "{shown}");
     let (caution, table) = (shown.find("caution: probe: ").unwrap(), shown.find("system  ").unwrap());
-    assert!(caution < table && shown[caution..table].contains("do not rank systems"), "{shown}");
+    assert!(caution < table && shown[caution..table].contains("are not for ranking systems"), "{shown}");
 
     let compared = tribunal(&["compare", &probe, "--resamples", "50"]).unwrap();
     assert_eq!(order(&compared), "c a b", "{compared}");

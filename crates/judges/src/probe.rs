@@ -58,7 +58,7 @@ pub const METHOD: Method = Method {
     lowest: Lowest::Penalty,
     misses: Some(
         "a translation without a mark may still have errors: of planted ones it passes over most often clauses left out and \
-         negations; its means do not rank systems: on WMT23 chrF did that better",
+         negations; its means are not for ranking systems: on WMT23 COMET and CometKiwi did that better",
     ),
     system_means: SystemMeans::DoNotRank,
     marks: Some(
