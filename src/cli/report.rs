@@ -130,7 +130,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the page goes that nobody names: `out/mine.html` for the run in `out/mine`.
+/// The default of `--out`: `out/mine.html` for the run in `out/mine`.
 fn beside(input: &Path) -> PathBuf {
     let Some(name) = input.file_name() else { return "report.html".into() };
     let mut name = name.to_os_string();

@@ -89,7 +89,7 @@ pub struct SystemSummary {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
-fn is_zero(n: &usize) -> bool {
+pub(crate) fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 

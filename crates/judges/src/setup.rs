@@ -136,7 +136,7 @@ pub enum Programs {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LanguageCheck {
     On,
-    /// The default where nobody asks for it; the command line does.
+    /// The default of the library; that of the command line is `on`.
     #[default]
     Off,
 }

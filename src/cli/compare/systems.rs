@@ -12,7 +12,7 @@ use super::{Args, Coverage};
 use crate::cli::{table::Table, wrap};
 use crate::judges::{Method, registry};
 use crate::meta::significance::paired::{PairedTest, compare_systems, mean_interval};
-use crate::run::summary::untranslated;
+use crate::run::summary::{is_zero, untranslated};
 
 /// One system's mean and its comparison with the baseline.
 #[derive(Clone, Debug, Serialize)]
@@ -134,11 +134,6 @@ fn in_order(rows: &mut [Compared], inputs: &[Input]) {
         places.entry(name).or_insert(next);
     }
     rows.sort_by_key(|row| places.get(row.system.as_str()).copied());
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
-fn is_zero(n: &usize) -> bool {
-    *n == 0
 }
 
 /// How many translations of a system are of this kind.

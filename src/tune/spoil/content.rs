@@ -131,7 +131,7 @@ fn date(segment: &Segment, _: &Pool<'_>, draws: &mut Draws) -> Option<String> {
     })
 }
 
-/// Another word of its kind in the place of one.
+/// A number, month or weekday in words is replaced by another.
 fn named(segment: &Segment, is_wanted: impl Fn(&str) -> bool, draws: &mut Draws) -> Option<String> {
     let (text, language) = (&segment.hypothesis, segment.tgt_lang.language());
     let found: Vec<(usize, &str, Vec<&str>)> = text
@@ -233,21 +233,12 @@ fn clauses(text: &str) -> Vec<Place> {
 
 #[cfg(test)]
 mod tests {
+    use tribunal_testing::translation;
+
     use super::*;
-    use crate::segment::lang::parse_pair;
 
     fn segment(pair: &str, source: &str, hypothesis: &str) -> Segment {
-        let (src_lang, tgt_lang) = parse_pair(pair).unwrap();
-        Segment {
-            system: "s".into(),
-            doc: "d".into(),
-            seg: 0,
-            src_lang,
-            tgt_lang,
-            source: source.into(),
-            hypothesis: hypothesis.into(),
-            reference: None,
-        }
+        translation(pair.split_once('-').unwrap(), source, hypothesis)
     }
 
     fn draws(stream: u64) -> Draws {

@@ -24,7 +24,7 @@ pub struct Reading {
     pub values: Vec<Vec<f64>>,
 }
 
-/// A text's tokens and the hidden states behind them.
+/// Where the tokens of a text end, and the hidden states at each of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct States {
     /// Where each token ends in the text, in bytes.

@@ -23,7 +23,7 @@ const MOST: usize = 60;
 /// The least share of a file's pieces that say the same of a file that is certainly in another language.
 const CERTAIN: f64 = 0.9;
 
-/// From this share on the user is told.
+/// The share of a file's pieces in another language from which on there is a warning.
 const DOUBTFUL: f64 = 0.3;
 
 /// Copies of their sources that make a file of copies, where they are nearly all of its segments.

