@@ -169,7 +169,7 @@ impl SystemSummary {
 /// How many units of a system are not translations, in a sentence without a full stop; `None` where all of them are.
 #[must_use]
 pub fn untranslated(system: &str, n: usize, of: usize) -> Option<String> {
-    let units = if of == 1 { "unit is not a translation" } else { "units are not translations" };
+    let units = if n == 1 { "units is not a translation" } else { "units are not translations" };
     (n > 0).then(|| format!("{system}: {n} of {of} {units}; `warning` on each says why"))
 }
 
