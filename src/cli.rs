@@ -5,6 +5,7 @@ use std::{ffi::OsString, io::Write, process::ExitCode};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
+    eval::{self, Invocation, ModelLoader, Session},
     llm::Stop,
     report::{Plain, plain},
     run::Writing,
@@ -17,7 +18,7 @@ macro_rules! say {
     };
 }
 
-pub mod adapter;
+pub mod again;
 pub mod args;
 pub mod ask;
 pub mod bench;
@@ -26,31 +27,25 @@ mod command;
 pub mod compare;
 pub mod config;
 pub mod export;
-mod fits;
-pub mod input;
 pub mod keep;
+mod loading;
 pub mod merge;
 pub mod meta;
 pub mod methods;
 pub mod models;
-mod origin;
 pub mod output;
-pub mod panel;
-pub mod prepare;
+mod progress;
 pub mod promptcue;
 pub mod raters;
-mod recorded;
 pub mod report;
 pub mod rerun;
 pub mod score;
 pub mod search;
-pub mod session;
 pub mod setup;
 pub mod show;
 mod signals;
 pub mod slurm;
-mod spread;
-mod stream;
+pub mod stream;
 mod table;
 mod trained;
 pub mod tune;
@@ -156,7 +151,7 @@ pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCo
         }
     };
     signals::watch(&cli.writing);
-    match cli.on_terminal().run(panel::panel, &mut stream::Patient::new(std::io::stdout().lock())) {
+    match cli.on_terminal().run(eval::models::load, &mut stream::Patient::new(std::io::stdout().lock())) {
         Ok(code) => code,
         Err(error) => {
             say!("error: {}", explain(&error));
@@ -226,6 +221,29 @@ impl Cli {
         self.stop.clone()
     }
 
+    /// What a run records of this process.
+    fn invocation(&self) -> Invocation {
+        Invocation {
+            command: self.words.clone(),
+            build: setup::build(),
+            writing: self.writing.clone(),
+            stop: self.stop.clone(),
+            ..Invocation::default()
+        }
+    }
+
+    /// Loads the models of a `tribunal score` command, whose input may be missing, for programs that judge many inputs.
+    ///
+    /// # Errors
+    /// Another command, and models that cannot be run.
+    pub fn session(self, load: ModelLoader) -> anyhow::Result<Session> {
+        let invocation = self.invocation();
+        let Command::Score(args) = self.command else {
+            anyhow::bail!("a session needs the options of `tribunal score`")
+        };
+        eval::Session::open(args.spec(), invocation, load)
+    }
+
     /// The same command, with tables as wide as the terminal that it prints to.
     fn on_terminal(mut self) -> Self {
         if let Command::Meta(args) = &mut self.command {
@@ -238,13 +256,8 @@ impl Cli {
     ///
     /// # Errors
     /// Whatever keeps the command from running; the message says what to do.
-    pub fn run(self, seat: panel::ModelLoader, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-        let begun = prepare::Begun {
-            words: self.words,
-            writing: self.writing,
-            stop: self.stop,
-            ..prepare::Begun::default()
-        };
+    pub fn run(self, load: ModelLoader, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+        let invocation = self.invocation();
         let mut shown;
         let out: &mut dyn Write = if self.command.writes_escapes() {
             out
@@ -253,20 +266,20 @@ impl Cli {
             &mut shown
         };
         match self.command {
-            Command::Score(args) => score::run(&args, &begun, seat, out),
-            Command::Ask(args) => ask::run(&args, &begun, out),
+            Command::Score(args) => score::run(&args, &invocation, load, out),
+            Command::Ask(args) => ask::run(&args, &invocation, out),
             Command::Merge(args) => merge::run(&args, out),
             Command::Show(args) => show::run(&args, out),
-            Command::Verify(args) => verify::run(&args, seat, out),
-            Command::Slurm(args) => slurm::run(&args, &begun, out),
-            Command::Rerun(args) => rerun::run(&args, &begun, seat, out),
-            Command::Compare(args) => compare::run(&args, &begun, seat, out),
+            Command::Verify(args) => verify::run(&args, load, out),
+            Command::Slurm(args) => slurm::run(&args, &invocation, out),
+            Command::Rerun(args) => rerun::run(&args, &invocation, load, out),
+            Command::Compare(args) => compare::run(&args, &invocation, load, out),
             Command::Report(args) => report::run(&args, out),
             Command::Export(args) => export::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
-            Command::Promptcue(command) => promptcue::run(&command, &begun, seat, out),
-            Command::Calibrate(args) => calibrate::run(&args, &begun, seat, out),
-            Command::Tune(args) => tune::run(&args, &begun, out),
+            Command::Promptcue(command) => promptcue::run(&command, &invocation, load, out),
+            Command::Calibrate(args) => calibrate::run(&args, &invocation, load, out),
+            Command::Tune(args) => tune::run(&args, &invocation, out),
             Command::Search(args) => search::run(&args, out),
             Command::Bench(command) => bench::run(&command, out),
             Command::Methods(args) => methods::run(&args, out),
@@ -337,7 +350,7 @@ mod tests {
         let run = |argv: &[&str]| {
             let mut out = Vec::new();
             let cli = parse(argv.iter().map(|arg| (*arg).to_owned())).unwrap();
-            cli.run(panel::panel, &mut out).unwrap();
+            cli.run(eval::models::load, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         let dir = tempfile::tempdir().unwrap();

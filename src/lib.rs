@@ -33,7 +33,9 @@ pub use tribunal_core::random;
 
 pub use tribunal_judges as judges;
 
-pub mod run;
+pub use tribunal_eval::run;
+
+pub use tribunal_eval as eval;
 
 pub use tribunal_meta as meta;
 

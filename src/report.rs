@@ -13,7 +13,6 @@ mod look;
 mod marked;
 pub mod page;
 mod plain;
-pub mod raters;
 mod text;
 mod units;
 

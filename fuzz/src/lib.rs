@@ -127,7 +127,7 @@ pub fn slurm(bytes: &[u8]) {
     }
     let mut script = Vec::new();
     let Ok(cli) = cli::parse(argv) else { return };
-    if cli.run(cli::panel::panel, &mut script).is_err() {
+    if cli.run(tribunal::eval::models::load, &mut script).is_err() {
         return;
     }
     let script = String::from_utf8(script).unwrap();
@@ -298,7 +298,7 @@ pub fn folder(bytes: &[u8]) {
     }
     let argv = ["tribunal", "verify", &dir.display().to_string(), "--without-model"].map(str::to_owned);
     if let Ok(cli) = cli::parse(argv) {
-        let _ = cli.run(cli::panel::panel, &mut std::io::sink());
+        let _ = cli.run(tribunal::eval::models::load, &mut std::io::sink());
     }
     let out = dir.with_file_name("merged");
     for need in [run::merge::Need::Everything, run::merge::Need::WhatIsThere] {

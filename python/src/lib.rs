@@ -13,9 +13,10 @@ use std::{
 
 use pyo3::{create_exception, exceptions::PyValueError, prelude::*};
 use tribunal::{
-    cli::{
-        self, Cli, panel,
-        session::{Judged, Session, Watch},
+    cli::{self, Cli, stream::hinted},
+    eval::{
+        Session, models,
+        session::{Judged, Watch},
     },
     llm::Stop,
 };
@@ -47,7 +48,7 @@ impl PySession {
     /// Opens the models of a `tribunal score` command line.
     #[new]
     fn new(py: Python<'_>, argv: Vec<String>) -> PyResult<Self> {
-        let open = move || Session::open(parsed(argv)?, panel::panel).map_err(|error| cli::explain(&error));
+        let open = move || parsed(argv)?.session(models::load).map_err(|error| cli::explain(&error));
         // Weights that are being read are dropped once they are read.
         let session = Arc::new(in_background(py, open, &AtOnce, |_| Ok(()))?);
         Ok(Self { session })
@@ -91,7 +92,7 @@ fn scored(judged: &Judged) -> Result<Scored, String> {
     let summary = serde_json::to_string(&outcome.summary).map_err(json)?;
     let records = outcome.records().map_err(|error| error.to_string())?;
     let lines: serde_json::Result<Vec<String>> = records.iter().map(serde_json::to_string).collect();
-    Ok((summary, lines.map_err(json)?.join("\n"), notes.clone()))
+    Ok((summary, lines.map_err(json)?.join("\n"), notes.iter().map(|note| hinted(note)).collect()))
 }
 
 fn parsed(argv: Vec<String>) -> Result<Cli, String> {
@@ -105,7 +106,7 @@ fn command(py: Python<'_>, argv: Vec<String>) -> PyResult<(u8, String)> {
     let stop = cli.stop();
     let run = move || {
         let mut out = Vec::new();
-        let code = cli.run(panel::panel, &mut out).map_err(|error| cli::explain(&error))?;
+        let code = cli.run(models::load, &mut out).map_err(|error| cli::explain(&error))?;
         Ok((number(code), String::from_utf8_lossy(&out).into_owned()))
     };
     in_background(py, run, &stop, |_| Ok(()))

@@ -1,14 +1,13 @@
-//! Argument groups that several commands share. They hold what was typed; what it means is decided elsewhere.
+//! Argument groups that several commands share, and the specification that each stands for.
 
-use std::{path::PathBuf, str::FromStr};
+use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::{
-    judges::{Granularity, LanguageCheck, Preset, Programs, Role, Settings, setup},
+    eval::{InputSpec, JudgeSpec, ModelSpec, Pair, Resources, SamplingSpec},
+    judges::{Granularity, LanguageCheck, Preset, Programs, Role, setup},
     llm::Sampling,
-    segment::{Lang, lang},
-    signature::Signature,
 };
 
 /// What is judged.
@@ -51,24 +50,23 @@ pub struct InputArgs {
     pub subset: Option<usize>,
 }
 
-/// A language pair, with its spelling kept because test sets name their files by it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pair {
-    pub given: String,
-    pub src: Lang,
-    pub tgt: Lang,
-}
-
-impl FromStr for Pair {
-    type Err = lang::Error;
-
-    fn from_str(given: &str) -> Result<Self, lang::Error> {
-        let (src, tgt) = lang::parse_pair(given)?;
-        let plain = |pair: &str| pair.trim().replace('-', "_").to_lowercase();
-        let usual = format!("{src}-{tgt}");
-        // `eng-deu` and `English-German` name no files: those are called `en-de`.
-        let given = if plain(given) == plain(&usual) { given.trim().to_owned() } else { usual };
-        Ok(Self { given, src, tgt })
+impl InputArgs {
+    /// These as a specification.
+    #[must_use]
+    pub fn spec(&self) -> InputSpec {
+        InputSpec {
+            source: self.source.clone(),
+            hypotheses: self.hypothesis.clone(),
+            reference: self.reference.clone(),
+            pair: self.pair.clone(),
+            docs: self.docs.clone(),
+            table: self.input.clone(),
+            testset: self.testset.clone(),
+            systems: self.systems.clone(),
+            documents: self.documents.clone(),
+            limit: self.limit,
+            subset: self.subset,
+        }
     }
 }
 
@@ -100,27 +98,22 @@ pub struct JudgeArgs {
     /// Refuse files in another language than the pair's, mark segments that are not translated: on or off
     #[arg(long, default_value = "on", value_name = "on|off")]
     pub language_check: LanguageCheck,
-    /// Whether programs that the method's options name are run.
-    #[arg(skip)]
-    pub programs: Programs,
 }
 
 impl JudgeArgs {
-    /// These as the judges' registry takes them, still without what depends on the input. `model`: who annotates.
+    /// These as a specification.
     #[must_use]
-    pub fn settings(&self, sampling: &SamplingArgs, model: &str) -> Settings {
-        Settings {
-            preset: self.preset,
+    pub fn spec(&self) -> JudgeSpec {
+        JudgeSpec {
+            method: self.method.clone(),
             granularity: self.granularity,
+            preset: self.preset,
             weights: self.weights.clone(),
             prompts: self.prompts.clone(),
             shots: self.shots.clone(),
-            max_tokens: sampling.max_tokens,
-            seed: sampling.seed,
-            has_references: false,
-            programs: self.programs,
+            samples: self.samples,
             language_check: self.language_check,
-            model: model.to_owned(),
+            programs: Programs::Run,
         }
     }
 }
@@ -144,27 +137,22 @@ pub struct SamplingArgs {
 }
 
 impl SamplingArgs {
-    /// These as the panel takes them.
+    /// These as a specification.
     #[must_use]
-    pub fn sampling(&self) -> Sampling {
-        let default = Sampling::default();
-        Sampling {
+    pub fn spec(&self) -> SamplingSpec {
+        SamplingSpec {
             temperature: self.temperature,
             top_p: self.top_p,
+            max_tokens: self.max_tokens,
             seed: self.seed,
-            max_tokens: self.max_tokens.unwrap_or(default.max_tokens),
-            stop: Vec::new(),
         }
     }
-}
 
-/// How answers are sampled, as the signature names it. Budgets and stop strings are the judge's.
-#[must_use]
-pub fn sampling_signature(sampling: &Sampling) -> Signature {
-    let Sampling { temperature, top_p, seed, max_tokens: _, stop: _ } = sampling;
-    let signature = Signature::new().with("temp", temperature.to_string());
-    let signature = if *top_p < 1.0 { signature.with("top_p", top_p.to_string()) } else { signature };
-    signature.with("seed", seed.to_string())
+    /// The sampling parameters of a request.
+    #[must_use]
+    pub fn sampling(&self) -> Sampling {
+        self.spec().sampling()
+    }
 }
 
 /// Which models judge.
@@ -237,6 +225,19 @@ pub struct EngineArgs {
     pub cpu_tier: String,
 }
 
+impl ModelArgs {
+    /// These as a specification.
+    #[must_use]
+    pub fn spec(&self) -> ModelSpec {
+        ModelSpec {
+            model: self.model.clone(),
+            adapter: self.adapter.clone(),
+            roles: self.role.clone(),
+            chat_template: self.chat_template.clone(),
+        }
+    }
+}
+
 impl EngineArgs {
     /// The device, whichever way it was named.
     #[must_use]
@@ -245,6 +246,27 @@ impl EngineArgs {
             Some(0) => "cpu",
             Some(_) => "cuda",
             None => &self.device,
+        }
+    }
+
+    /// These as a specification.
+    #[must_use]
+    pub fn spec(&self) -> Resources {
+        Resources {
+            device: self.device().to_owned(),
+            tensor_parallel: self.tensor_parallel,
+            dtype: self.dtype.clone(),
+            activations: self.activations.clone(),
+            kv_dtype: self.kv_dtype.clone(),
+            kv_cache: self.kv_cache,
+            context: self.context,
+            jobs: self.jobs,
+            batch: self.batch,
+            threads: self.threads,
+            prefix_cache: !self.no_prefix_cache,
+            drafts: !self.no_drafts,
+            graphs: !self.no_graphs,
+            cpu_tier: self.cpu_tier.clone(),
         }
     }
 }

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::{
     args::{EngineArgs, ModelArgs, SamplingArgs},
-    panel,
-    prepare::Begun,
+    loading,
 };
 use crate::{
     engine::Engine,
+    eval::Invocation,
     files,
     llm::{Chat, Finish, Form, Llm, Reply, Token, Turn},
 };
@@ -70,10 +70,10 @@ enum FormName {
 ///
 /// # Errors
 /// If a file cannot be read, the model cannot be opened, or the form cannot be compiled.
-pub fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
     let (chat, form) = (args.conversation()?, args.form()?);
-    let opened = panel::open(&args.model, &args.engine)?;
-    let engine = opened.engine.until(&begun.stop);
+    let opened = loading::open(&args.model, &args.engine)?;
+    let engine = opened.engine.until(&invocation.stop);
     let reply = match &args.continuation {
         Some(file) => weigh(&engine, &chat, &read(file)?)?,
         None => engine.ask(&chat, &form, &args.sampling.sampling())?,

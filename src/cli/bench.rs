@@ -10,10 +10,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs},
-    input,
+    args::{EngineArgs, InputArgs, ModelArgs},
+    loading,
     output::Printed,
-    panel,
     table::Table,
 };
 use crate::{
@@ -25,8 +24,9 @@ use crate::{
         throughput, workload,
     },
     engine::{Format, n_threads},
+    eval::{JudgeSpec, SamplingSpec, input, models},
     files,
-    judges::{Grouping, LanguageCheck, Programs, registry},
+    judges::{Grouping, LanguageCheck, registry},
     llm,
     run::groups::groups,
     segment::{Segment, read::Input},
@@ -178,7 +178,7 @@ fn limits_line(limits: &Limits) -> String {
 
 fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
     let shapes = args.shapes.iter().map(|text| shape(text)).collect::<Result<Vec<_>>>()?;
-    let options = panel::options(&args.engine)?;
+    let options = models::options(&args.engine.spec())?;
     let (tier, during) = (options.compute.tier, FIGURE);
     let activations = options.compute.activations;
     let measure = || -> Result<_> {
@@ -243,7 +243,7 @@ fn shape(text: &str) -> Result<(usize, usize)> {
 }
 
 fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
-    let opened = panel::open(&args.model, &args.engine)?;
+    let opened = loading::open(&args.model, &args.engine)?;
     let prompts = if args.prompt.is_empty() { &[512, 2048][..] } else { &args.prompt };
     let paces = prompts.iter().map(|&n| throughput::prefill(&opened.engine, n, args.repeats));
     let paces = paces.collect::<Result<Vec<_>, _>>()?;
@@ -267,8 +267,8 @@ fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
 }
 
 fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
-    let opened = panel::open(&args.model, &args.engine)?;
-    let tier = panel::options(&args.engine)?.compute.tier;
+    let opened = loading::open(&args.model, &args.engine)?;
+    let tier = models::options(&args.engine.spec())?.compute.tier;
     let limits = on_threads(&args.engine, || machine::limits(tier, FIGURE))??;
     let prompt = args.prompt.first().copied().unwrap_or(512);
     let decode =
@@ -305,22 +305,16 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
     let mut requests = if let Some(file) = &args.requests {
         requests::read(file)?
     } else {
-        let mut input = input::read(&args.input)?;
-        let selection = input::select(&args.input, &mut input, 0, Grouping::Document)?;
+        let mut input = input::read(&args.input.spec())?;
+        let selection = input::select(&args.input.spec(), &mut input, 0, Grouping::Document)?;
         let Input { segments, .. } = input;
-        let judge = JudgeArgs {
-            method: args.judge.method.clone(),
-            granularity: None,
+        let spec = JudgeSpec {
             preset: args.judge.preset,
-            weights: None,
-            prompts: None,
-            samples: 1,
-            shots: None,
-            programs: Programs::Run,
             language_check: LanguageCheck::Off,
+            ..JudgeSpec::method(args.judge.method.clone())
         };
-        let sampling = SamplingArgs { temperature: 0.0, top_p: 1.0, max_tokens: args.max_tokens, seed: 0 };
-        let judge = registry::build(&judge.method, &judge.settings(&sampling, &args.model.model))?.judge;
+        let sampling = SamplingSpec { max_tokens: args.max_tokens, ..SamplingSpec::default() };
+        let judge = registry::build(&spec.method, &spec.settings(&sampling, &args.model.model))?.judge;
         let groups = groups(&segments, &selection, judge.grouping, 0).into_iter();
         let groups = groups.take(args.groups.unwrap_or(usize::MAX));
         let groups: Vec<Vec<Segment>> = groups.map(|group| group.segments(&segments)).collect();
@@ -339,7 +333,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
 
 fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     let mut requests = questions(args)?;
-    let opened = panel::open(&args.model, &args.engine)?;
+    let opened = loading::open(&args.model, &args.engine)?;
     if let Some(file) = &args.write {
         for request in &mut requests {
             request.prompt_ids = opened.engine.prompt_ids(&request.chat)?;
@@ -403,7 +397,7 @@ fn fields(object: &serde_json::Value) -> Table {
 
 fn run_invariance(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     let requests = questions(args)?;
-    let found = panel::find_adapted(&args.model, &args.engine)?;
+    let found = models::find_adapted(&args.model.spec(), &args.engine.spec())?;
     let variants = invariance::compare(&found.weights, &found.options, &requests)?;
     let all_equal = variants.iter().all(|variant| variant.differs.is_none());
     let code = if all_equal { ExitCode::SUCCESS } else { ExitCode::from(1) };

@@ -12,13 +12,12 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     args::{EngineArgs, InputArgs, ModelArgs, SamplingArgs},
-    input,
+    loading,
     output::{Printed, spare_runs},
-    panel::{LoadedModels, ModelLoader},
-    prepare::Begun,
     table::Table,
 };
 use crate::{
+    eval::{Invocation, ModelLoader, Models, input},
     files,
     judges::{
         Grouping, Model, Panel, Preset, Role, Settings,
@@ -83,18 +82,20 @@ struct Tally {
 ///
 /// # Errors
 /// If the input is bad, the model cannot be run, or a language pair yields no confidence at all.
-pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
     spare_runs(&args.out, None)?;
-    begun.writing.keeps("a calibration keeps nothing until it is done; the same command starts it again");
-    let mut input = input::read(&args.input)?;
-    let selection = input::select(&args.input, &mut input, args.sampling.seed, Grouping::Segment)?;
+    invocation
+        .writing
+        .keeps("a calibration keeps nothing until it is done; the same command starts it again");
+    let mut input = input::read(&args.input.spec())?;
+    let selection = input::select(&args.input.spec(), &mut input, args.sampling.seed, Grouping::Segment)?;
     let Input { segments, notes } = input;
     let segments = selection.of_segments(segments);
     for note in notes {
         say!("note: {note}");
     }
     let judge = judge(args)?;
-    let models = load(&args.model, &args.engine, args.sampling.sampling())?;
+    let models = loading::load(load, &args.model, &args.engine, args.sampling.sampling())?;
     let (tallies, n_failed) = measure(&judge, &models.panel, &segments, models.jobs(args.engine.jobs));
     let mut calibration = Calibration::default();
     for (pair, tally) in &tallies {
@@ -196,7 +197,7 @@ fn measure(
 fn thresholds(
     args: &Args,
     judge: &HiMate,
-    models: &LoadedModels,
+    models: &Models,
     pair: &str,
     tally: &Tally,
 ) -> Result<Vec<Threshold>> {

@@ -5,18 +5,16 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::{
     Command,
-    args::{EngineArgs, JudgeArgs, ModelArgs, Pair},
+    args::{EngineArgs, JudgeArgs, ModelArgs},
     command::without,
     output::Printed,
-    panel::ModelLoader,
-    parse,
-    prepare::{Begun, Judged},
-    score,
+    parse, score,
 };
+use crate::eval::{Evaluation, Invocation, ModelLoader, Pair};
 pub use input::Input;
 pub use judges::{Agreed, agreement};
 
@@ -97,27 +95,27 @@ pub enum Coverage {
 }
 
 /// Judges the translations that the arguments name, and gives the run folder: the same as that of `tribunal score`.
-fn judge(args: &Args, begun: &Begun, load: ModelLoader) -> Result<PathBuf> {
+fn judge(args: &Args, invocation: &Invocation, load: ModelLoader) -> Result<PathBuf> {
     if args.hypothesis.len() < 2 && !args.reliability {
         bail!("only one system to compare\nhint: give several files, `-t SYSTEM-A.txt SYSTEM-B.txt`");
     }
-    let rest = begun.words.iter().skip_while(|word| *word != "compare").skip(1);
+    let rest = invocation.command.iter().skip_while(|word| *word != "compare").skip(1);
     let asked = without(rest, &OWN, &OWN_FLAGS);
     let words: Vec<String> = ["tribunal", "score"].map(str::to_owned).into_iter().chain(asked).collect();
     let Command::Score(asked) = parse(words.clone())?.command else { bail!("not a `score` command") };
-    let begun = Begun { words, ..begun.clone() };
-    let outcome = score::judge(&asked, &Judged::read(&asked)?, &begun, load, &mut std::io::sink())?;
-    Ok(outcome.context("a dry run has no verdicts")?.dir)
+    let progress = asked.run.progress.progress();
+    let invocation = Invocation { command: words, progress, ..invocation.clone() };
+    Ok(score::judge(&Evaluation::new(asked.spec())?, &invocation, load, asked.run.quiet)?.dir)
 }
 
 /// Runs the command: exit code 1 where some verdict is missing.
 ///
 /// # Errors
 /// Unreadable inputs, inputs that cannot be compared, or that share no unit.
-pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
     let judged;
     let args = if args.source.is_some() {
-        judged = Args { inputs: vec![judge(args, begun, load)?], ..args.clone() };
+        judged = Args { inputs: vec![judge(args, invocation, load)?], ..args.clone() };
         &judged
     } else {
         args

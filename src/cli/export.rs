@@ -10,8 +10,9 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{args::Pair, output::spare_runs, raters, trained};
+use super::{output::spare_runs, raters, trained};
 use crate::{
+    eval::Pair,
     files,
     meta::{
         testset::{TestSet, pairs},

@@ -10,14 +10,7 @@ use clap::Subcommand;
 use indicatif::HumanBytes;
 use serde_json::json;
 
-use super::{
-    args::bytes,
-    fits::{self, Room},
-    output::Printed,
-    panel,
-    table::Table,
-    wrap,
-};
+use super::{args::bytes, output::Printed, table::Table, wrap};
 use crate::{
     card::{
         self, Card, Pin, SameBytes, Source, State,
@@ -27,6 +20,10 @@ use crate::{
         pull,
     },
     engine::{Need, Options, adapter::is_adapter},
+    eval::models::{
+        self,
+        gpu_memory::{self, GpuMemory},
+    },
     judges::probe::fit::Fit,
 };
 
@@ -85,16 +82,16 @@ enum Command {
 /// Whatever [`card`] reports.
 pub fn run(args: Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match args.command {
-        Command::List { printed, device_memory } => list(printed, &Room::find(device_memory), out),
+        Command::List { printed, device_memory } => list(printed, &GpuMemory::find(device_memory), out),
         Command::Pull { card, quiet } => pull(&card, quiet, out),
         Command::Verify { card, printed } => verify(&card, printed, out),
         Command::Show { model, printed, device_memory } => {
-            show(&model, printed, &Room::find(device_memory), out)
+            show(&model, printed, &GpuMemory::find(device_memory), out)
         }
     }
 }
 
-fn list(printed: Printed, room: &Room, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn list(printed: Printed, room: &GpuMemory, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let home = card::home::home()?;
     let mut table = Table::new();
     table.head(["name", "weights", "size", "on a GPU", "licence", "sources", "state"]);
@@ -102,7 +99,7 @@ fn list(printed: Printed, room: &Room, out: &mut dyn Write) -> anyhow::Result<Ex
     for card in card::all()? {
         let sources: Vec<_> = card.sources.iter().map(kind).collect();
         let state = in_words(card.state_in(&home));
-        let need = fits::of_card(&card);
+        let need = gpu_memory::of_card(&card);
         table.row([
             card.name.clone(),
             card.parameters.clone(),
@@ -143,7 +140,7 @@ fn size(card: &Card) -> String {
     card.size().map(|size| HumanBytes(size).to_string()).or_else(about).unwrap_or_else(|| "?".into())
 }
 
-fn on_a_gpu(need: &Need, room: &Room) -> String {
+fn on_a_gpu(need: &Need, room: &GpuMemory) -> String {
     let verdict = match need.context_in(room.bytes()) {
         _ if room.fits(need) => "",
         Some(_) => ", less context",
@@ -169,7 +166,7 @@ fn in_words(state: State) -> &'static str {
 }
 
 fn pull(name: &str, quiet: bool, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let card = card::find(name).map_err(|error| match panel::of_hub(name) {
+    let card = card::find(name).map_err(|error| match models::of_hub(name) {
         hint if hint.is_empty() => error.into(),
         hint => anyhow::anyhow!("unknown model card `{name}`{hint}"),
     })?;
@@ -252,11 +249,11 @@ fn finding(checked: &Checked) -> [String; 2] {
 /// Names and values, the same name several times where there are several values.
 type Fields = Vec<(String, String)>;
 
-fn show(model: &str, printed: Printed, room: &Room, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn show(model: &str, printed: Printed, room: &GpuMemory, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let path = PathBuf::from(model);
     let fields = match card::find(model) {
         Ok(card) => of_card(&card, room)?,
-        Err(_) if is_adapter(&path) => super::adapter::fields(&path)?,
+        Err(_) if is_adapter(&path) => models::adapter::fields(&path)?,
         Err(_) if path.exists() => of_file(&path, room)?,
         Err(_) if path.is_absolute() || model.starts_with('.') => {
             anyhow::bail!("`{model}`: no such file or folder")
@@ -277,7 +274,7 @@ fn show(model: &str, printed: Printed, room: &Room, out: &mut dyn Write) -> anyh
     Ok(ExitCode::SUCCESS)
 }
 
-fn of_card(card: &Card, room: &Room) -> anyhow::Result<Fields> {
+fn of_card(card: &Card, room: &GpuMemory) -> anyhow::Result<Fields> {
     let home = card::home::home()?;
     let mut fields = Fields::new();
     let mut line = |key: &str, value: &str| fields.push((key.to_owned(), value.to_owned()));
@@ -289,8 +286,8 @@ fn of_card(card: &Card, room: &Room) -> anyhow::Result<Fields> {
     line("context", &format!("{} tokens", card.context));
     line("licence", &format!("{} {}", card.licence.name, card.licence.url));
     card.licence.note.iter().for_each(|note| line("note", note));
-    if let Some(need) = fits::of_card(card) {
-        line("on a GPU", &format!("{}; {}", fits::sum(&need), room.verdict(&need)));
+    if let Some(need) = gpu_memory::of_card(card) {
+        line("on a GPU", &format!("{}; {}", gpu_memory::sum(&need), room.verdict(&need)));
     }
     line("tokenizer", &card.tokenizer);
     line("template", &card.chat_template);
@@ -322,7 +319,7 @@ fn pin(pin: &Pin) -> &str {
     pin.digits().unwrap_or("unpinned")
 }
 
-fn of_file(path: &Path, room: &Room) -> anyhow::Result<Fields> {
+fn of_file(path: &Path, room: &GpuMemory) -> anyhow::Result<Fields> {
     let description = inspect::describe(path)?;
     let files = if path.is_dir() { vec![path.to_owned()] } else { description.files };
     let mut fields: Fields =
@@ -335,7 +332,7 @@ fn of_file(path: &Path, room: &Room) -> anyhow::Result<Fields> {
     );
     // Other files than a model's that runs here have no say in it.
     if let Ok(need) = Need::of(path, &Options::for_gpu()) {
-        fields.push(("on a GPU".to_owned(), format!("{}; {}", fits::sum(&need), room.verdict(&need))));
+        fields.push(("on a GPU".to_owned(), format!("{}; {}", gpu_memory::sum(&need), room.verdict(&need))));
     }
     fields.extend(description.metadata);
     Ok(fields)

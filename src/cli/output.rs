@@ -94,13 +94,16 @@ impl Printed {
 
 #[cfg(test)]
 mod tests {
-    use crate::cli::{Cli, panel, parse};
+    use crate::{
+        cli::{Cli, parse},
+        eval::models::load,
+    };
 
     fn printed(command: &[&str], format: &str) -> String {
         let argv = [&["tribunal"][..], command, &["--format", format]].concat();
         let cli: Cli = parse(argv.iter().map(|arg| (*arg).to_owned())).unwrap();
         let mut out = Vec::new();
-        cli.run(panel::panel, &mut out).unwrap();
+        cli.run(load, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -9,10 +9,9 @@ use clap::Subcommand;
 
 use super::{
     output::{Printed, spare_runs},
-    panel::ModelLoader,
-    prepare::Begun,
     table::Table,
 };
+use crate::eval::{Invocation, ModelLoader};
 use crate::files;
 use crate::meta::promptcue::build::{Plan, Rated, Set, build};
 use crate::meta::promptcue::score::{Report, ScoreOptions, score};
@@ -97,11 +96,16 @@ pub struct ScoreArgs {
 ///
 /// # Errors
 /// If files or arguments do not fit together.
-pub fn run(command: &Command, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(
+    command: &Command,
+    invocation: &Invocation,
+    load: ModelLoader,
+    out: &mut dyn Write,
+) -> Result<ExitCode> {
     match command {
         Command::Build(args) => build_set(args)?,
         Command::Run(args) => {
-            let (n, missing) = run::run(args, begun, load)?;
+            let (n, missing) = run::run(args, invocation, load)?;
             say!("{} of {n} cues have a usable answer in {}", n - missing, args.out.display());
             return Ok(ExitCode::from(u8::from(missing > 0)));
         }

@@ -10,8 +10,9 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{args::Pair, compare, output::spare_runs, raters, trained};
+use super::{compare, output::spare_runs, raters, trained};
 use crate::{
+    eval::Pair,
     files,
     judges::{Method, registry},
     meta::testset::TestSet,

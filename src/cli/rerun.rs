@@ -9,13 +9,13 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{
+    again::{self, AgainArgs},
     output::{Cells, Format},
-    panel::ModelLoader,
-    prepare::Begun,
-    recorded::{self, AgainArgs, Recorded},
+    progress::Show,
     score,
 };
 use crate::{
+    eval::{Evaluation, Invocation, ModelLoader, recorded::Recorded},
     files,
     report::Detail,
     run::{Shard, finish::VERDICTS},
@@ -47,25 +47,24 @@ pub struct Args {
 ///
 /// # Errors
 /// A folder without a run, an input or a model that cannot be read, and whatever keeps a run from being made.
-pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
-    let Recorded { run, args: mut made, given, judged } = recorded::read(&args.dir, &args.again)?;
+pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
+    let Recorded { run, mut spec, given, input } = again::read(&args.dir, &args.again)?;
     if same_folder(args) {
         bail!("`--out` is the folder of the run itself\nhint: choose another one, to compare with it");
     }
-    made.run.out = Some(args.out.clone());
-    made.run.quiet = args.quiet;
-    made.run.shard = run.shard.parse::<Shard>().ok().filter(|shard| *shard != Shard::WHOLE);
+    spec.output.folder = Some(args.out.clone());
+    spec.output.shard = run.shard.parse::<Shard>().ok().filter(|shard| *shard != Shard::WHOLE);
     let place = std::path::absolute(&args.out).with_context(|| format!("`{}`", args.out.display()))?;
     // The new folder describes the run as it is made now, so that it can be verified and repeated in its turn.
-    let begun = Begun {
-        words: recorded::command_again(&run, &given, &made, &place),
+    let progress = if args.quiet { Show::Off } else { Show::default() }.progress();
+    let invocation = Invocation {
+        command: again::command(&run, &given, &spec, &place),
         directory: run.directory.clone(),
         given: run.origin.materials.iter().map(|m| (m.flag.clone(), m.given.clone())).collect(),
-        ..begun.clone()
+        progress,
+        ..invocation.clone()
     };
-    let Some(outcome) = score::judge(&made, &judged, &begun, load, out)? else {
-        return Ok(ExitCode::SUCCESS);
-    };
+    let outcome = score::judge(&Evaluation::of(spec, input)?, &invocation, load, args.quiet)?;
     score::print(&outcome, args.format, args.cells, Detail::Systems, out)?;
     let there = files::read_own_to_string(&args.dir.join(VERDICTS));
     let here = files::read_own_to_string(&args.out.join(VERDICTS))?;

@@ -10,10 +10,10 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     output::{Cells, Format, spare_runs},
-    panel::ModelLoader,
-    prepare::{self, Begun, Judged, Prepared, Run},
+    progress::Show,
 };
 use crate::{
+    eval::{Evaluation, Invocation, ModelLoader},
     files,
     judges::registry,
     report::{self, Detail, Look},
@@ -30,70 +30,77 @@ pub use args::Args;
 ///
 /// # Errors
 /// Bad input, a model that cannot be run, a run folder that cannot be written.
-pub fn run(args: &Args, begun: &Begun, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
     if args.run.device_memory.is_some() && !args.run.dry_run {
         bail!(
             "`--device-memory` is for `--dry-run` and `tribunal slurm submit`\nhint: `--kv-cache SIZE` limits the cache"
         );
     }
-    let judged = Judged::read(args)?;
-    let Some(outcome) = judge(args, &judged, begun, load, out)? else { return Ok(ExitCode::SUCCESS) };
-    finished(args, &judged.input.segments, &outcome, out)?;
+    if let Some(path) = &args.run.to_json {
+        spare_runs(path, args.run.out.as_deref())?;
+    }
+    let evaluation = Evaluation::new(args.spec())?;
+    args.keep.check(evaluation.judge.method.reads, args.run.shard)?;
+    let quiet = args.run.quiet;
+    let progress = if quiet { Show::Off } else { args.run.progress }.progress();
+    let invocation = Invocation { progress, ..invocation.clone() };
+    if args.run.dry_run {
+        say_notes(&evaluation, quiet)?;
+        plan::run(&evaluation, args, &invocation, load, out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let outcome = judge(&evaluation, &invocation, load, quiet)?;
+    finished(args, &evaluation.input.segments, &outcome, out)?;
     Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Judges an input, or says what that would take, in which case there is no outcome.
+/// Says what the user should know of the input.
+fn say_notes(evaluation: &Evaluation, quiet: bool) -> Result<()> {
+    evaluation.mixed_up.check()?;
+    if !quiet {
+        evaluation.notes.iter().for_each(|note| say!("note: {note}"));
+    }
+    evaluation.trained_on.iter().for_each(|overlap| say!("warning: {overlap}"));
+    Ok(())
+}
+
+/// Judges into the run folder.
 ///
 /// # Errors
 /// As [`run`].
 pub fn judge(
-    args: &Args,
-    judged: &Judged,
-    begun: &Begun,
+    evaluation: &Evaluation,
+    invocation: &Invocation,
     load: ModelLoader,
-    out: &mut dyn Write,
-) -> Result<Option<Outcome>> {
-    if let Some(path) = &args.run.to_json {
-        spare_runs(path, args.run.out.as_deref())?;
+    quiet: bool,
+) -> Result<Outcome> {
+    say_notes(evaluation, quiet)?;
+    let spec = &evaluation.spec;
+    let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
+    if !quiet {
+        models.notes.iter().for_each(|note| say!("note: {note}"));
     }
-    let prepared = Prepared::new(args, judged)?;
-    prepared.mixed_up.check()?;
-    if !args.run.quiet {
-        for note in &prepared.notes {
-            say!("note: {note}");
-        }
-    }
-    for overlap in &prepared.trained_on {
-        say!("warning: {overlap}");
-    }
-    if args.run.dry_run {
-        plan::run(&prepared, begun, load, out)?;
-        return Ok(None);
-    }
-    let models = load(&args.model, &args.engine, args.sampling.sampling())?;
-    let run = Run::prepare(&prepared, &models, begun)?;
-    for warning in prepare::warnings(&prepared, &models) {
-        say!("warning: {warning}");
-    }
-    let strangers = strangers(&run.config.out);
+    let run = evaluation.with(&models, invocation)?;
+    evaluation.warnings(&models).for_each(|warning| say!("warning: {warning}"));
+    let others = other_files(&run.config.out);
     let task = run.task();
-    // A folder that refuses the run is none of its own.
+    // If opening fails, the folder belongs to another run, and nothing is said of its files.
     let opened = task.open(&run.config)?;
     if let Some(lost) = opened.lost() {
         say!("warning: {lost}");
     }
-    if !args.run.quiet {
-        if let Some(note) = strangers {
+    if !quiet {
+        if let Some(note) = others {
             say!("note: {note}");
         }
         say!("run folder: {}", run.config.out.display());
-        say!("raw scores: {}", registry::scale(prepared.built.method, &run.signature));
+        say!("raw scores: {}", registry::scale(evaluation.judge.method, &run.signature));
     }
-    Ok(Some(opened.judge()?))
+    Ok(opened.judge()?)
 }
 
 /// Says that a new run is about to be written among other files.
-fn strangers(out: &Path) -> Option<String> {
+fn other_files(out: &Path) -> Option<String> {
     let is_run = out.join("run.json").exists();
     let there = std::fs::read_dir(out).ok().filter(|_| !is_run)?;
     let names = there.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -101,7 +108,7 @@ fn strangers(out: &Path) -> Option<String> {
     names.sort();
     let first = names.first()?;
     Some(format!(
-        "`{}` holds other files (`{first}`{}), and the run is written beside them",
+        "`{}` is not empty (`{first}`{}); writing the run into it anyway",
         out.display(),
         if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() }
     ))

@@ -12,8 +12,18 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::engine::Tier;
-use crate::files;
+use crate::{engine::Tier, files, run::description::Build};
+
+/// What `run.json` says of this program.
+#[must_use]
+pub fn build() -> Build {
+    Build {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: option_env!("TRIBUNAL_COMMIT").map(str::to_owned),
+        features: env!("TRIBUNAL_FEATURES").split_whitespace().map(str::to_owned).collect(),
+        profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
+    }
+}
 
 /// Print completions for a shell.
 #[derive(Clone, Debug, clap::Args)]

@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::{args, command::without, output::Printed, prepare::Begun, score};
-use crate::{files, run::Shard};
+use super::{args, command::without, output::Printed, score};
+use crate::{eval::Invocation, files, run::Shard};
 
 mod check;
 mod script;
@@ -108,15 +108,15 @@ const JOBS: &str = "slurm/jobs.json";
 ///
 /// # Errors
 /// Arguments that make no array, folders that cannot be written, a Slurm that refuses the jobs.
-pub fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
     match &args.command {
-        Action::Submit(args) => submit(args, begun, out),
+        Action::Submit(args) => submit(args, invocation, out),
         Action::Status { dir, printed } => status::run(dir, *printed, out),
     }
 }
 
-fn submit(args: &SubmitArgs, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> {
-    let job = job(args, begun)?;
+fn submit(args: &SubmitArgs, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
+    let job = job(args, invocation)?;
     if args.array.print {
         write!(out, "{}\n{}", job.array(), job.merge())?;
         return Ok(ExitCode::SUCCESS);
@@ -160,7 +160,7 @@ fn send(job: &Job) -> Result<Submitted> {
     Ok(submitted)
 }
 
-fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
+fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
     let array = &args.array;
     let Some(given) = &args.score.run.out else {
         bail!("`tribunal slurm submit` needs `--out DIR`, a folder that all nodes see");
@@ -200,7 +200,7 @@ fn job(args: &SubmitArgs, begun: &Begun) -> Result<Job> {
         dir,
         program,
         directory: std::env::current_dir()?,
-        words: score_words(&begun.words, &needs),
+        words: score_words(&invocation.command, &needs),
         staged: needs.folders,
         array: array.clone(),
         gpus_per_task: if array.gpus_per_node > 0 { gpus_per_task } else { 0 },

@@ -7,12 +7,9 @@ use std::{collections::BTreeSet, io::Write, path::Path, path::PathBuf, process::
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::{
-    args::{EngineArgs, Pair, positive},
-    input, panel,
-    prepare::Begun,
-};
+use super::args::{EngineArgs, positive};
 use crate::{
+    eval::{Invocation, Pair, input, models},
     files,
     judges::{self, Granularity, Settings},
     mqm::{raters, weights},
@@ -119,9 +116,9 @@ struct DataArgs {
 ///
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
-pub fn run(args: &Args, begun: &Begun, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
     match &args.command {
-        Command::Probe(args) => probe::run(args, begun, out)?,
+        Command::Probe(args) => probe::run(args, invocation, out)?,
         Command::Export(args) => export(args, out)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,29 +1,26 @@
-//! `tribunal verify`: whether a run folder is what it says. Deriving and comparing is `run`'s; here are the signature's
-//! fields, the model that replays, and what is printed.
+//! `tribunal verify`: whether a run folder is what it says. The check is `eval`'s; here is what is printed.
 
-use std::{collections::BTreeMap, io::Write, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{collections::BTreeMap, io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{
+    again::{self, AgainArgs},
     args,
     output::Printed,
-    panel::ModelLoader,
-    prepare::{self, Prepared},
-    recorded::{self, AgainArgs, Recorded},
     table::Table,
 };
 use crate::{
-    judges::{Built, Panel, Rehearsal},
-    run::{
-        self, RunFile, Task,
-        verify::{Difference, How, Replay, Report},
+    eval::{
+        self, ModelLoader,
+        recorded::{Check, UNCHECKED},
     },
-    signature::Signature,
+    run::{
+        self,
+        verify::{Difference, Report},
+    },
 };
-
-mod sources;
 
 /// Check a run.
 #[derive(Clone, Debug, clap::Args)]
@@ -88,82 +85,19 @@ fn damaged(printed: Printed, damage: &run::Error, out: &mut dyn Write) -> Result
 }
 
 fn check(args: &Args, load: ModelLoader) -> Result<Report> {
-    let Recorded { run, args: made, given, judged } = recorded::read(&args.dir, &args.again)?;
-    // What the judge was trained on is told by its adapters, which are not there without their model.
-    let (built, trained_on) = if args.without_model {
-        (prepare::built(&made, &judged)?, run.trained_on.clone())
-    } else {
-        let prepared = Prepared::new(&made, &judged)?;
-        (prepared.built, prepared.trained_on)
-    };
-    let sampling = made.sampling.sampling();
-    let mut how = How {
-        selection: judged.selection.clone(),
-        seed: made.sampling.seed,
+    let recorded = again::read(&args.dir, &args.again)?;
+    let how = Check {
         sample: args.sample.map(|n| (n, args.seed)),
-        replay: if args.without_model { Replay::FromRecord } else { Replay::WithModel },
-        jobs: made.engine.jobs.unwrap_or(1),
+        without_model: args.without_model,
+        allow_files: args.again.allow_files,
     };
-    let (panel, models, files) = if args.without_model {
-        (Panel::new(Arc::new(Rehearsal::default()), sampling), of_models(&run.signature, &built), None)
-    } else {
-        let models = load(&made.model, &made.engine, sampling)?;
-        built.judging().check_models(&|role| models.model_of(role))?;
-        how.jobs = models.jobs(made.engine.jobs);
-        (models.panel, models.signature, Some(models.files))
-    };
-    let signature = prepare::signature(&built, &models, &made);
-    let mut found = fields(&run, &signature);
-    found.extend(sources::prompts(&run, &built));
-    found.extend(sources::materials((&args.dir, &run), &given, &args.again)?);
-    found.extend(sources::names(&run));
-    found.extend(files.iter().flat_map(|files| sources::models(&run.origin.models, files)));
-    found.extend(sources::training(&run.trained_on, &trained_on));
-    let task =
-        Task { panel: &panel, judge: &built.judge, segments: &judged.input.segments, signature: &signature };
-    let mut report = run::verify::verify(&args.dir, &run, task, &how)?;
-    report.n_differences += found.len();
-    report.differences.splice(0..0, found);
-    Ok(report)
-}
-
-/// The models' fields of a signature, taken at their word: those between the method's own two parts.
-fn of_models(signature: &Signature, built: &Built) -> Signature {
-    let signed = built.signature();
-    let is_own = |key: &str| {
-        signed.method.get(key).is_some()
-            || signed.prompts.get(key).is_some()
-            || ["temp", "top_p", "seed", "v", "retry"].contains(&key)
-    };
-    let models = signature.fields().iter().filter(|(key, _)| !is_own(key));
-    models.fold(Signature::new(), |models, (key, value)| models.with(key, value))
-}
-
-/// The fields of the signature that are not as the folder has them.
-fn fields(run: &RunFile, here: &Signature) -> Vec<Difference> {
-    let named = |value: Option<String>| value.unwrap_or_else(|| "no such field".into());
-    // Whether units were asked again is no matter of the judge or its models.
-    let differences = here.differences(&run.signature).into_iter().filter(|d| d.key != "retry");
-    // Runs of older versions did not sign their pairs.
-    let differences = differences.filter(|d| d.key != "pairs" || d.there.is_some());
-    differences
-        .map(|d| {
-            let what = format!("the signature's field `{}`", d.key);
-            Difference::new("run.json", &what, &named(d.there), &named(d.here))
-        })
-        .collect()
+    eval::recorded::check(&args.dir, recorded, &how, load)
 }
 
 /// Whether all that the run should have is there and as it was.
 fn is_confirmed(report: &Report) -> bool {
     report.n_differences == 0 && report.unfinished == 0
 }
-
-/// What only the model can confirm, by file: answers are checked as far as they move a verdict, models by their hashes.
-pub const UNCHECKED: [(&str, &[&str]); 2] = [
-    ("calls.jsonl", &["reply", "tokens", "pieces", "logprobs", "masked_logprobs", "weighed", "finish"]),
-    ("run.json", &["origin.models", "trained_on"]),
-];
 
 /// What programs are told of a difference.
 const DIFFERENCE: [&str; 4] = ["place", "what", "there", "here"];

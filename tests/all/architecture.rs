@@ -18,6 +18,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "eval",
             "run",
             "meta",
             "report",
@@ -33,6 +34,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "signature",
         ],
     ),
+    ("eval", &["run", "engine", "card", "judges", "llm", "segment", "mqm", "signature"]),
     ("run", &["judges", "llm", "segment", "mqm", "signature"]),
     ("judges", &["jinja", "llm", "mqm", "segment", "signature"]),
     ("engine", &["gguf", "jinja", "llm", "model", "signature"]),
@@ -102,6 +104,7 @@ const PROMPT_CUES: &[&str] = &[
 const CRATES: &[(&str, &str)] = &[
     ("crates/core", ""),
     ("crates/engine", ""),
+    ("crates/eval", "eval"),
     ("crates/judges", "judges"),
     ("crates/meta", "meta"),
     (".", ""),

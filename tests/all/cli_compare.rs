@@ -42,7 +42,7 @@ fn compare(root: &Path, paths: &[&PathBuf], more: &[&str]) -> Result<(String, Ex
     let argv: Vec<String> = argv.chain(paths).chain(more.iter().map(|&text| text.to_owned())).collect();
     let mut out = Vec::new();
     let root = root.display().to_string();
-    match cli::parse(argv).map_err(|error| error.to_string())?.run(cli::panel::panel, &mut out) {
+    match cli::parse(argv).map_err(|error| error.to_string())?.run(tribunal::eval::models::load, &mut out) {
         Ok(code) => Ok((String::from_utf8(out).unwrap().replace(&root, "out"), code)),
         Err(error) => Err(cli::explain(&error).replace(&root, "out")),
     }
@@ -419,7 +419,7 @@ fn a_judge_against_itself() {
             .map(str::to_owned);
         let cli = tribunal::cli::parse(argv.chain(inputs.iter().cloned())).unwrap();
         let mut out = Vec::new();
-        let code = cli.run(tribunal::cli::panel::panel, &mut out);
+        let code = cli.run(tribunal::eval::models::load, &mut out);
         (code, String::from_utf8(out).unwrap().replace(&dir.path().display().to_string(), "DIR"))
     };
     let (code, text) = run(&folders, &[]);

@@ -3,11 +3,8 @@
 use std::{fs, path::Path, process::ExitCode, sync::Arc};
 
 use tribunal::{
-    cli::{
-        self,
-        args::{EngineArgs, ModelArgs},
-        panel::LoadedModels,
-    },
+    cli,
+    eval::{ModelSpec, Models, Resources},
     judges::{Model, Panel},
     llm::{Chat, Reply, Sampling},
 };
@@ -24,9 +21,9 @@ fn rate(chat: &Chat) -> Reply {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
+fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
     let model = Model { name: model.model.clone(), sha256: "5eed".into() };
-    Ok(LoadedModels::alone(Panel::new(Arc::new(Rule(rate)), sampling), model))
+    Ok(Models::alone(Panel::new(Arc::new(Rule(rate)), sampling), model))
 }
 
 fn tribunal(dir: &Path, args: &str) -> Result<(String, ExitCode), String> {

@@ -74,15 +74,15 @@ fn promptcue_run_and_score() {
 
 #[expect(clippy::unnecessary_wraps, reason = "it stands in for a function that loads a model")]
 fn seat(
-    _: &cli::args::ModelArgs,
-    _: &cli::args::EngineArgs,
+    _: &tribunal::eval::ModelSpec,
+    _: &tribunal::eval::Resources,
     sampling: Sampling,
-) -> anyhow::Result<cli::panel::LoadedModels> {
+) -> anyhow::Result<tribunal::eval::Models> {
     let script = Script::new()
         .on("<v>goes</v>", &[r#"{"errors":[{"category":"grammar","span":"goes","severity":30}]}"#])
         .on("<v>went</v>", &[r#"{"errors":[{"category":"no-error","span":"went","severity":1}]}"#]);
     let panel = tribunal::judges::Panel::new(Arc::new(script), sampling);
-    Ok(cli::panel::LoadedModels::alone(panel, Model { name: "script".into(), sha256: "5eed".into() }))
+    Ok(tribunal::eval::Models::alone(panel, Model { name: "script".into(), sha256: "5eed".into() }))
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn what_a_set_holds_and_how_recorded_answers_correlate() {
         let words = ["tribunal", "promptcue"].into_iter().chain(arguments.iter().copied());
         let mut text = Vec::new();
         let parsed = cli::parse(words.map(str::to_owned)).unwrap();
-        parsed.run(cli::panel::panel, &mut text).map_err(|e| cli::explain(&e)).unwrap();
+        parsed.run(tribunal::eval::models::load, &mut text).map_err(|e| cli::explain(&e)).unwrap();
         String::from_utf8(text).unwrap()
     };
     insta::assert_snapshot!(said(&["describe", "--gold", &at("set.jsonl")]), @"

@@ -7,12 +7,8 @@ use std::{
 };
 
 use tribunal::{
-    card,
-    cli::{
-        self,
-        args::{EngineArgs, ModelArgs},
-        panel::{LoadedModels, ModelLoader},
-    },
+    card, cli,
+    eval::{ModelLoader, ModelSpec, Models, Resources},
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
     run,
@@ -38,11 +34,11 @@ fn annotate(chat: &Chat) -> Reply {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
+fn seat(model: &ModelSpec, engine: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
     let panel = Panel::new(Arc::new(Rule(annotate)), sampling);
-    let models = LoadedModels::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() });
+    let models = Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() });
     let memory = Box::new(|| vec![("memory".to_string(), "1 GiB".to_string())]);
-    Ok(LoadedModels { signature: models.signature.with("device", engine.device()), memory, ..models })
+    Ok(Models { signature: models.signature.with("device", engine.device.as_str()), memory, ..models })
 }
 
 fn example(name: &str) -> String {
@@ -144,14 +140,14 @@ fn a_dry_run() {
 }
 
 /// A seat for a model that is not on this machine.
-fn absent(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<LoadedModels> {
+fn absent(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
     let home = tempfile::tempdir()?;
     card::find("qwen2.5-7b-instruct")?.local_in(home.path())?;
     unreachable!("the folder is empty")
 }
 
 /// A seat on a machine without a GPU, for a run on one.
-fn no_gpu(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<LoadedModels> {
+fn no_gpu(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
     Err(tribunal::engine::DeviceError::NotBuilt("cuda".into()).into())
 }
 

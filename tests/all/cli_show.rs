@@ -3,11 +3,8 @@
 use std::{fs, path::Path, sync::Arc};
 
 use tribunal::{
-    cli::{
-        self,
-        args::{EngineArgs, ModelArgs},
-        panel::LoadedModels,
-    },
+    cli,
+    eval::{ModelSpec, Models, Resources},
     judges::{Panel, Settings, registry},
     llm::Sampling,
     run::{self, RunConfig},
@@ -16,7 +13,7 @@ use tribunal::{
 
 use crate::fakes::{Cast, translation};
 
-fn seat(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<LoadedModels> {
+fn seat(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
     anyhow::bail!("`show` asks no model")
 }
 

@@ -4,11 +4,8 @@
 use std::{fs, path::Path, process::ExitCode, sync::Arc};
 
 use tribunal::{
-    cli::{
-        self,
-        args::{EngineArgs, ModelArgs},
-        panel::LoadedModels,
-    },
+    cli,
+    eval::{ModelSpec, Models, Resources},
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling},
 };
@@ -23,17 +20,17 @@ fn rate(chat: &Chat) -> Reply {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
+fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
     let panel = Panel::new(Arc::new(Rule(rate)), sampling);
-    Ok(LoadedModels::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
+    Ok(Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
 }
 
 /// Nothing may be loaded.
-fn nobody(_: &ModelArgs, _: &EngineArgs, _: Sampling) -> anyhow::Result<LoadedModels> {
+fn nobody(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
     anyhow::bail!("a model was loaded")
 }
 
-fn with(seat: cli::panel::ModelLoader, dir: &Path, args: &[&str]) -> Result<(String, ExitCode), String> {
+fn with(seat: tribunal::eval::ModelLoader, dir: &Path, args: &[&str]) -> Result<(String, ExitCode), String> {
     let place = |arg: &&str| arg.replace("DIR", &dir.display().to_string());
     let argv = std::iter::once("tribunal".to_owned()).chain(args.iter().map(place));
     let mut out = Vec::new();
@@ -131,9 +128,9 @@ fn never(_: &Chat) -> Reply {
 
 /// A model that must not be asked.
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn nobody_is_asked(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
+fn nobody_is_asked(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
     let panel = Panel::new(Arc::new(Rule(never)), sampling);
-    Ok(LoadedModels::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
+    Ok(Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn tribunal(root: &Path, args: &[&str]) -> Result<String, String> {
     let cli = cli::parse(argv).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
     let root = root.display().to_string();
-    match cli.run(cli::panel::panel, &mut out) {
+    match cli.run(tribunal::eval::models::load, &mut out) {
         Ok(_) => Ok(String::from_utf8(out).unwrap().replace(&root, "out")),
         Err(error) => Err(cli::explain(&error).replace(&root, "out")),
     }
@@ -100,7 +100,7 @@ fn mqm_tsv_comes_back_as_it_went() {
         tribunal(root.path(), &["export", &dir, "--as", format, "--out", &path]).unwrap();
         assert!(raters::is_mqm_tsv(&out));
         let annotations = raters::read(&out, &parse_pair("en-de").unwrap()).unwrap();
-        let after = report::raters::records(&annotations);
+        let after = tribunal::eval::raters::records(&annotations);
         assert_eq!(after.len(), 5, "no row stands for the segment without a verdict");
         for (was, is) in before.iter().zip(&after) {
             assert_eq!((&was.system, &was.doc, was.seg), (&is.system, &is.doc, is.seg));

@@ -4,10 +4,7 @@
 use std::{fmt::Write, process::ExitCode, sync::Arc};
 
 use tribunal::{
-    cli::{
-        args::{EngineArgs, ModelArgs},
-        panel::LoadedModels,
-    },
+    eval::{ModelSpec, Models, Resources},
     judges::{
         Built, Call, Error, Model, Panel, Preset, Settings, Verdict,
         himate::{Asked, HiMate, METHOD},

@@ -195,13 +195,13 @@ fn recorded_severities() {
 
 #[expect(clippy::unnecessary_wraps, reason = "it stands in for a function that loads a model")]
 fn annotator(
-    _: &cli::args::ModelArgs,
-    _: &cli::args::EngineArgs,
+    _: &tribunal::eval::ModelSpec,
+    _: &tribunal::eval::Resources,
     sampling: Sampling,
-) -> anyhow::Result<cli::panel::LoadedModels> {
+) -> anyhow::Result<tribunal::eval::Models> {
     let script = Script::new().on("Heim", &["\"Heim\" - mistranslation - 60\n\"ging\" - omission - 20"]);
     let panel = tribunal::judges::Panel::new(Arc::new(script.on("", &["\"zu\" - grammar - 90"])), sampling);
-    Ok(cli::panel::LoadedModels::alone(panel, Model { name: "script".into(), sha256: "5eed".into() }))
+    Ok(tribunal::eval::Models::alone(panel, Model { name: "script".into(), sha256: "5eed".into() }))
 }
 
 /// Figure 6: a system's points by category.

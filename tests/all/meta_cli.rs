@@ -51,7 +51,7 @@ pub fn run(arguments: &[&str]) -> Result<(String, ExitCode), String> {
     let argv = std::iter::once("tribunal").chain(arguments.iter().copied()).map(str::to_owned);
     let parsed = cli::parse(argv).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
-    match parsed.run(cli::panel::panel, &mut out) {
+    match parsed.run(tribunal::eval::models::load, &mut out) {
         Ok(code) => Ok((String::from_utf8(out).unwrap(), code)),
         Err(error) => Err(cli::explain(&error)),
     }

@@ -81,7 +81,7 @@ pub fn meta(dir: &Path, arguments: &[&str]) -> Result<String, String> {
     let argv = ["tribunal", "meta", "--testset", &testset].into_iter();
     let argv: Vec<String> = argv.chain(arguments.iter().copied()).map(str::to_owned).collect();
     let mut out = Vec::new();
-    match cli::parse(argv).map_err(|error| error.to_string())?.run(cli::panel::panel, &mut out) {
+    match cli::parse(argv).map_err(|error| error.to_string())?.run(tribunal::eval::models::load, &mut out) {
         Ok(_) => Ok(String::from_utf8(out).unwrap().replace(&testset, "DIR")),
         Err(error) => Err(cli::explain(&error).replace(&testset, "DIR")),
     }

@@ -3,12 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use tribunal::{
-    cli::{
-        self,
-        args::{EngineArgs, ModelArgs},
-        panel::{LoadedModels, panel},
-        session::{Session, Watch},
-    },
+    cli,
+    eval::{ModelSpec, Models, Resources, Session, models::load, session::Watch},
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling},
     run,
@@ -17,15 +13,15 @@ use tribunal::{
 use crate::fakes::{Rule, SmallRun};
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
+fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
     let rate = |_: &Chat| Reply { text: "{\"score\": 87}".into(), finish: Finish::Stop, ..Reply::default() };
     let panel = Panel::new(Arc::new(Rule(rate)), sampling);
-    Ok(LoadedModels::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
+    Ok(Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
 }
 
 fn session(argv: &str) -> Result<Session, String> {
     let cli = cli::parse(argv.split(' ').map(String::from)).map_err(|error| error.to_string())?;
-    Session::open(cli, seat).map_err(|error| cli::explain(&error))
+    cli.session(seat).map_err(|error| cli::explain(&error))
 }
 
 fn table(dir: &Path, name: &str, n: usize) -> std::path::PathBuf {
@@ -109,7 +105,7 @@ fn a_method_with_a_temperature_of_its_own_signs_one() {
 fn tiny(argv: &str) -> Session {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2");
     let argv = argv.split(' ').map(String::from).chain(["--model".into(), model.display().to_string()]);
-    Session::open(cli::parse(argv).unwrap(), panel).unwrap()
+    cli::parse(argv).unwrap().session(load).unwrap()
 }
 
 #[test]

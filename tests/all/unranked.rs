@@ -11,7 +11,7 @@ fn tribunal(args: &[&str]) -> Result<String, String> {
     let argv = std::iter::once("tribunal").chain(args.iter().copied()).map(String::from);
     let cli = cli::parse(argv).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
-    match cli.run(cli::panel::panel, &mut out) {
+    match cli.run(tribunal::eval::models::load, &mut out) {
         Ok(_) => Ok(String::from_utf8(out).unwrap()),
         Err(error) => Err(cli::explain(&error)),
     }

@@ -52,6 +52,21 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// A translation that stands alone: no document, no reference, the system's name is empty.
+    #[must_use]
+    pub fn new((src_lang, tgt_lang): (Lang, Lang), source: &str, hypothesis: &str) -> Self {
+        Self {
+            system: String::new(),
+            doc: String::new(),
+            seg: 0,
+            src_lang,
+            tgt_lang,
+            source: source.to_owned(),
+            hypothesis: hypothesis.to_owned(),
+            reference: None,
+        }
+    }
+
     /// The segment without its texts.
     #[must_use]
     pub fn outline(&self) -> Outline<'_> {

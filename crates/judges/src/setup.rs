@@ -133,7 +133,8 @@ pub enum Programs {
 }
 
 /// Whether texts are checked for being in the languages that they are said to be in, and for being translations at all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LanguageCheck {
     On,
     /// The default of the library; that of the command line is `on`.

@@ -10,8 +10,9 @@ use crate::{
         gpu::{self, Bench, Load, Peak, Product, Share, Sizes},
         shapes::{self, Shape},
     },
-    cli::{args::EngineArgs, panel, table::Table},
+    cli::{args::EngineArgs, table::Table},
     engine::{Device, DeviceError, Options},
+    eval::models,
 };
 
 /// What is measured of a GPU.
@@ -99,7 +100,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if let Err(reason) = Device::named("cuda") {
         bail!("{}", no_gpu(&reason));
     }
-    let options = panel::options(&args.engine)?;
+    let options = models::options(&args.engine.spec())?;
     let gpus = options.device.gpus();
     let Some(gpu) = gpus.first() else {
         bail!(

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 
-use super::super::{args::Pair, raters};
+use super::super::raters;
+use crate::eval::Pair;
 use crate::meta::scores::numbering::Numbered;
 use crate::meta::scores::{self, ScoreFile, SegmentScores};
 use crate::meta::verdicts::{self, JudgedError, Verdict};

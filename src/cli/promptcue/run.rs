@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        args::{EngineArgs, ModelArgs, SamplingArgs, sampling_signature},
-        panel::ModelLoader,
-        prepare::Begun,
+        args::{EngineArgs, ModelArgs, SamplingArgs},
+        loading,
     },
-    digest, files,
+    digest,
+    eval::{Invocation, ModelLoader, spec::sampling_signature},
+    files,
     judges::{
         Panel, Preset, Settings, in_parallel,
         registry::{self, Signed},
@@ -63,11 +64,11 @@ pub struct RunArgs {
 ///
 /// # Errors
 /// If the set, model or folder cannot be used, or the folder has answers from another run.
-pub fn run(args: &RunArgs, begun: &Begun, load: ModelLoader) -> Result<(usize, usize)> {
+pub fn run(args: &RunArgs, invocation: &Invocation, load: ModelLoader) -> Result<(usize, usize)> {
     let mut cues = gold::read(&args.input)?;
     cues.truncate(args.limit.unwrap_or(cues.len()));
     let (judge, signed) = judge(args)?;
-    let models = load(&args.model, &args.engine, args.sampling.sampling())?;
+    let models = loading::load(load, &args.model, &args.engine, args.sampling.sampling())?;
     let Signed { method, prompts } = signed;
     let sampling = sampling_signature(&args.sampling.sampling());
     let signature = Signature::new().with("task", "promptcue").followed_by(&method);
@@ -83,7 +84,7 @@ pub fn run(args: &RunArgs, begun: &Begun, load: ModelLoader) -> Result<(usize, u
     let open: Vec<&Cue> = cues.iter().filter(|cue| !answered.iter().any(|(id, _)| *id == cue.id)).collect();
     let path = args.out.join(ANSWERS);
     let mut file = files::append(&path)?;
-    begun.writing.keeps(format!("answers so far are in `{}`; the same command goes on", path.display()));
+    invocation.writing.keeps(format!("answers so far are in `{}`; the same command goes on", path.display()));
     for part in open.chunks(models.jobs(args.engine.jobs)) {
         let lines = in_parallel(part, |_, cue| line(&judge, &models.panel, cue));
         for line in lines {

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    cli::args::Pair,
+    eval::Pair,
     meta::testset::{TestSet, pairs},
     mqm::{
         ErrorSpan, Side,

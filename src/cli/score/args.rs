@@ -2,12 +2,18 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use super::super::{
     args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
     keep::KeepArgs,
     output::{Cells, Format},
 };
-use crate::run::{CallRetention, Shard, Show};
+use crate::{
+    cli::progress::Show,
+    eval::{OutputSpec, Spec},
+    run::{CallRetention, Shard},
+};
 
 /// Judge translations.
 #[derive(Clone, Debug, clap::Args)]
@@ -44,7 +50,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub retry_missing: bool,
     /// Record questions and answers: plain, zstd, or off
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
+    #[arg(long, default_value = "plain", value_parser = call_retention(), hide_possible_values = true)]
     pub calls: CallRetention,
     /// Progress: auto, plain (a line a minute), json or off
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
@@ -69,4 +75,32 @@ pub struct RunArgs {
     pub format: Format,
     #[command(flatten)]
     pub cells: Cells,
+}
+
+impl Args {
+    /// These as a specification.
+    #[must_use]
+    pub fn spec(&self) -> Spec {
+        Spec {
+            input: self.input.spec(),
+            judge: self.judge.spec(),
+            models: self.model.spec(),
+            sampling: self.sampling.spec(),
+            resources: self.engine.spec(),
+            output: OutputSpec {
+                folder: self.run.out.clone(),
+                shard: self.run.shard,
+                retry_missing: self.run.retry_missing,
+                calls: self.run.calls,
+            },
+        }
+    }
+}
+
+fn call_retention() -> impl TypedValueParser<Value = CallRetention> {
+    PossibleValuesParser::new(["plain", "zstd", "off"]).map(|name| match name.as_str() {
+        "zstd" => CallRetention::Zstd,
+        "off" => CallRetention::Off,
+        _ => CallRetention::Plain,
+    })
 }

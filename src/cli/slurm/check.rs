@@ -9,12 +9,12 @@ use std::{
 use anyhow::{Result, bail};
 
 use crate::{
-    cli::{
-        adapter,
-        fits::{self, Room},
-        panel, score,
-    },
+    cli::score,
     engine::{Device, DeviceError, Need, Options},
+    eval::models::{
+        self, adapter,
+        gpu_memory::{self, GpuMemory},
+    },
 };
 
 /// What tasks need.
@@ -44,14 +44,14 @@ pub fn needs(args: &score::Args, gpus_per_node: usize) -> Result<Needs> {
         if on_gpus {
             let options = Options { context: args.engine.context, ..Options::for_gpu() };
             let need = Need::of(&weights, &options)?;
-            let room = Room::find(args.run.device_memory);
+            let room = GpuMemory::find(args.run.device_memory);
             let n = together(&name, &need, &room, args.engine.tensor_parallel, gpus_per_node)?;
             if n > needs.tensor_parallel {
                 needs.tensor_parallel = n;
                 let room = room.in_words();
                 needs.note = Some(format!(
                     "`{name}` needs {}, and one GPU has {room}: `--tensor-parallel {n}`",
-                    fits::sum(&need)
+                    gpu_memory::sum(&need)
                 ));
             }
         }
@@ -82,7 +82,7 @@ fn located(name: &str) -> Result<(PathBuf, Option<String>)> {
     if path.exists() {
         return Ok((path, None));
     }
-    let local = panel::known(name)?.local()?;
+    let local = models::known(name)?.local()?;
     let folder = local.card.folder(Path::new("")).display().to_string();
     Ok((local.weights, Some(folder)))
 }
@@ -91,7 +91,7 @@ fn located(name: &str) -> Result<(PathBuf, Option<String>)> {
 fn together(
     name: &str,
     need: &Need,
-    room: &Room,
+    room: &GpuMemory,
     asked: Option<usize>,
     gpus_per_node: usize,
 ) -> Result<usize> {
@@ -109,7 +109,7 @@ fn together(
     bail!(
         "`{name}` needs {}, which {n} GPU{} with {} do not hold\nhint: {instead}; `--device-memory SIZE` where the nodes' \
          GPUs have another memory",
-        fits::sum(need),
+        gpu_memory::sum(need),
         if n == 1 { "" } else { "s" },
         room.in_words()
     )
@@ -121,8 +121,9 @@ mod tests {
     use crate::card;
 
     fn of(gib: u64, asked: Option<usize>, gpus_per_node: usize) -> Result<usize, String> {
-        let need = fits::of_card(&card::find("qwen2.5-72b-instruct").unwrap()).unwrap();
-        together("big", &need, &Room::find(Some(gib << 30)), asked, gpus_per_node).map_err(|e| e.to_string())
+        let need = gpu_memory::of_card(&card::find("qwen2.5-72b-instruct").unwrap()).unwrap();
+        together("big", &need, &GpuMemory::find(Some(gib << 30)), asked, gpus_per_node)
+            .map_err(|e| e.to_string())
     }
 
     #[test]

@@ -12,10 +12,10 @@ use anyhow::{Context, Result, bail};
 use super::{
     DataArgs, EngineArgs, SampleArgs,
     agreement::{Figures, Held},
-    panel, positive,
+    models, positive,
 };
 use crate::{
-    cli::{adapter, output::spare_runs},
+    cli::output::spare_runs,
     engine::Engine,
     files,
     judges::{
@@ -93,17 +93,17 @@ pub(super) struct Systems {
 ///
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
-pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Result<()> {
+pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Write) -> Result<()> {
     spare_runs(&args.out, None)?;
     let sample = args.reading.sample.of(args.reading.data.seed);
     let mut split = args.reading.systems.of(args.reading.data.split(sample.as_ref())?)?;
     if split.held_out.is_empty() {
         bail!("no document is held out, and a fit is measured on those; hint: `--hold-out 0.2`");
     }
-    let mut found = panel::find(&args.reading.model, None, &args.reading.engine)?;
-    let adapter = args.adapter.as_deref().map(adapter::find).transpose()?;
+    let mut found = models::find(&args.reading.model, None, &args.reading.engine.spec())?;
+    let adapter = args.adapter.as_deref().map(models::adapter::find).transpose()?;
     found.options.adapters = adapter.iter().map(|adapter| adapter.dir.clone()).collect();
-    let model = panel::adapted((&found.name, &found.sha256), adapter.as_ref());
+    let model = models::adapted((&found.name, &found.sha256), adapter.as_ref());
     let (n_layers, hidden) = {
         let weights = Weights::open(&found.weights)?;
         (weights.config().n_layers, weights.config().hidden)
@@ -124,7 +124,7 @@ pub(super) fn run(args: &Args, begun: &super::Begun, out: &mut dyn Write) -> Res
     let about = (model.sha256.as_str(), hidden);
     let seed = args.reading.data.seed;
     read_split(&mut split, args.spoilt, seed, |segments| {
-        read_missing(&folder, about, (&prompts, &depths), segments, begun, open)
+        read_missing(&folder, about, (&prompts, &depths), segments, invocation, open)
     })?;
     let Split { train, held_out, .. } = split;
     let [spoilt, spoilt_held_out] = spoilt_of(&train, &held_out, args.spoilt, seed);
@@ -219,12 +219,12 @@ fn read_missing(
     about: (&str, usize),
     (prompts, depths): (&Prompts, &[usize]),
     segments: &[&Segment],
-    begun: &super::Begun,
+    invocation: &super::Invocation,
     open: impl FnOnce() -> Result<Engine>,
 ) -> Result<Vec<bool>> {
     let mut readings = kept(folder, about, (prompts, depths))?;
     let said = format!("what has been read is kept in `{}`; the same command goes on", folder.display());
-    begun.writing.keeps(said);
+    invocation.writing.keeps(said);
     if readings.n_missing(prompts, segments)? > 0 {
         read(&open()?, &mut readings, prompts, segments)?;
     }

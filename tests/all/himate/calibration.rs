@@ -6,7 +6,7 @@ use super::*;
 
 /// A panel for `tribunal calibrate`.
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(_: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
+fn seat(_: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
     let cast = Cast::new()
         .sure(&[COMPARE, "Accuracy/"], &[("A", &[-0.5, -0.25])])
         .sure(&[COMPARE], &[("B", &[-2.0])])
@@ -17,7 +17,7 @@ fn seat(_: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<Loa
         .on(&[EVALUATE, "Style/Awkward"], &[&found("Minor", "auf", "")])
         .on(&[EVALUATE], &[r#"{"errors": []}"#]);
     let model = Model { name: "scripted".into(), sha256: "5eed".into() };
-    Ok(LoadedModels::alone(Panel::new(Arc::new(cast), sampling), model))
+    Ok(Models::alone(Panel::new(Arc::new(cast), sampling), model))
 }
 
 #[test]

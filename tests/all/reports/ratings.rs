@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tribunal::{cli, mqm::raters, report, segment::lang::parse_pair};
+use tribunal::{cli, eval, mqm::raters, segment::lang::parse_pair};
 use tribunal_testing::report as input;
 
 /// What a command prints; or its error.
@@ -11,7 +11,7 @@ fn tribunal(args: &[&str]) -> Result<String, String> {
     let argv = std::iter::once("tribunal").chain(args.iter().copied()).map(String::from);
     let cli = cli::parse(argv).map_err(|error| error.to_string())?;
     let mut out = Vec::new();
-    match cli.run(cli::panel::panel, &mut out) {
+    match cli.run(tribunal::eval::models::load, &mut out) {
         Ok(_) => Ok(String::from_utf8(out).unwrap()),
         Err(error) => Err(cli::explain(&error)),
     }
@@ -148,7 +148,7 @@ fn each_span_lies_on_the_text_that_its_rater_saw() {
             assert_eq!(found, right.map(|(text, spans)| (text, spans.to_vec())), "{format}");
         }
         // A segment has one score, of all raters.
-        let records = report::raters::records(&raters::read(file, &parse_pair("en-de").unwrap()).unwrap());
+        let records = eval::raters::records(&raters::read(file, &parse_pair("en-de").unwrap()).unwrap());
         let mut scores: Vec<_> = records.iter().map(|r| (r.seg, r.score)).collect();
         scores.sort_by_key(|(seg, _)| *seg);
         assert_eq!(scores, [(Some(0), Some(-2.5)), (Some(1), Some(0.0))]);
@@ -212,11 +212,11 @@ fn verdicts(campaign: &Value) -> (String, Vec<String>) {
 fn marot_files_are_read_as_its_documentation_allows() {
     for name in ["marot/zero.tsv", "marot/viewer.tsv"] {
         let Some(file) = input(name) else { return };
-        let pair: cli::args::Pair = "en-de".parse().unwrap();
-        let segments = cli::raters::input(&file, Some(&pair)).unwrap().segments;
+        let pair: tribunal::eval::Pair = "en-de".parse().unwrap();
+        let segments = eval::raters::input(&file, Some(&pair)).unwrap().segments;
         let read: Vec<_> = segments.iter().map(|s| (s.seg, s.hypothesis.as_str())).collect();
         assert_eq!(read, [(0, "Nein."), (1, "Guten Tag.")], "{name}");
-        let records = report::raters::records(&raters::read(&file, &parse_pair("en-de").unwrap()).unwrap());
+        let records = eval::raters::records(&raters::read(&file, &parse_pair("en-de").unwrap()).unwrap());
         assert_eq!(records.iter().map(|r| r.score).collect::<Vec<_>>(), [Some(-5.0), Some(0.0)], "{name}");
 
         let dir = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@ use std::{
     str::FromStr,
 };
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -198,7 +199,8 @@ fn sources<S: Segments + ?Sized>(segments: &S) -> Members {
 }
 
 /// One part of a run: `1/3` is the first of three.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Shard {
     /// From 1 to `count`.
     pub index: usize,
@@ -254,6 +256,20 @@ pub fn estimated_tokens<S: Segments + ?Sized>(segments: &S, group: &Group) -> us
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+impl TryFrom<String> for Shard {
+    type Error = ShardError;
+
+    fn try_from(text: String) -> Result<Self, ShardError> {
+        text.parse()
+    }
+}
+
+impl From<Shard> for String {
+    fn from(shard: Shard) -> Self {
+        shard.to_string()
     }
 }
 

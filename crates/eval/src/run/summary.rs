@@ -88,8 +88,10 @@ pub struct SystemSummary {
     pub categories: BTreeMap<String, CategorySummary>,
 }
 
+/// For fields that are left out of JSON where they are 0.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
-pub(crate) fn is_zero(n: &usize) -> bool {
+#[must_use]
+pub fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 

@@ -13,7 +13,7 @@ use super::{
     gate::{Gate, Gated},
     groups::{self, Group, GroupId},
     journal::{Done, Groups, Journal, Pace},
-    progress::{Extent, Progress},
+    progress::{Extent, Meter},
     units::Units,
 };
 use crate::{
@@ -63,7 +63,7 @@ impl<'a> Work<'a> {
         let units = n_units(mine);
         let resumed = units - n_units(&waiting);
         let work = waiting.iter().map(|&group| self.estimate(group)).sum();
-        let progress = Arc::new(Progress::start(Extent { units, resumed, work }, config.progress));
+        let progress = Arc::new(Meter::start(Extent { units, resumed, work }, config.progress.clone()));
         *config.writing.hold() = Written { dir: Some(config.out.clone()), done: resumed, units, kept: None };
         let gate = Gate::new(config.questions);
         let shared = Mutex::new((journal, done.sums, Pace::default()));

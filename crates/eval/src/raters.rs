@@ -1,17 +1,65 @@
 //! Human raters as one more judge: what they marked in a translation, with WMT's weights, as a verdict on it. Raters who
 //! saw different versions of a translation are distinguished by its text.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::{Context, Result};
 
 use crate::{
     mqm::{
         ErrorSpan, Side,
-        raters::Annotation,
+        raters::{self, Annotation},
         weights::{self, Weights},
     },
     run::{Record, Status, UnitKey, record::Direction},
-    segment::Segment,
+    segment::{Segment, numbered, read::Input},
+    spec::Pair,
 };
+
+/// The annotations of an MQM TSV.
+///
+/// # Errors
+/// What cannot be read, and annotations without their languages.
+pub fn annotations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Annotation>> {
+    let pair = pair.with_context(|| {
+        format!(
+            "`{}` holds human annotations, which do not name their languages; hint: add `-l en-de`",
+            path.display()
+        )
+    })?;
+    Ok(raters::read(path, &(pair.src.clone(), pair.tgt.clone()))?)
+}
+
+/// The translations that human raters saw, each once: of several versions that of most raters.
+///
+/// # Errors
+/// As [`annotations`].
+pub fn input(path: &Path, pair: Option<&Pair>) -> Result<Input> {
+    let annotations = annotations(path, pair)?;
+    let note = other_versions(path, &annotations, "the version of most raters is judged");
+    let mut segments: Vec<_> = rated(&annotations).iter().map(|rated| rated.segment().clone()).collect();
+    // Raters work through a document in their own order; judges read it in the author's.
+    segments.sort_by(|a, b| (&a.system, a.seg).cmp(&(&b.system, b.seg)));
+    Ok(Input::new(segments, note.into_iter().collect(), path)?)
+}
+
+/// Which raters saw another translation than most, as a sentence that ends in `what` becomes of their ratings; `None` if
+/// all saw the same.
+#[must_use]
+pub fn other_versions(path: &Path, annotations: &[Annotation], what: &str) -> Option<String> {
+    let rated = rated(annotations);
+    let mut others: Vec<&Annotation> = rated.iter().flat_map(Rated::others).collect();
+    others.sort_by_key(|annotation| annotation.line);
+    let Annotation { segment, rater, line, .. } = others.first()?;
+    let (path, seg, system) = (path.display(), numbered(segment.seg), &segment.system);
+    let more = match others.len() {
+        1 => String::new(),
+        n => format!(" ({n} such ratings)"),
+    };
+    Some(format!(
+        "`{path}` line {line}: rater `{rater}` saw another translation of {seg} by `{system}` than most raters{more}; {what}"
+    ))
+}
 
 /// The weights that human annotations are scored with.
 pub const WEIGHTS: &str = "wmt";

@@ -1,7 +1,10 @@
 //! Runs a test set through a judge: groups are judged side by side on plain threads, journalled as soon as they are
 //! done, and can be resumed, sharded and merged. This room knows neither models nor prompts.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::{
     files,
@@ -48,7 +51,7 @@ pub use interrupt::{Writing, Written};
 pub use keep::Keep;
 pub use merge::merge;
 pub use plan::{Plan, plan};
-pub use progress::Show;
+pub use progress::{Progress, Silent, Snapshot};
 pub use record::{Record, Status, UnitKey};
 pub use selection::Selection;
 pub use summary::Summary;
@@ -86,7 +89,7 @@ pub struct RunConfig {
     pub seed: u64,
     /// The command line, for `run.json`.
     pub command: Vec<String>,
-    pub progress: Show,
+    pub progress: Arc<dyn Progress>,
     /// Questions that are asked at the same time; what the engine takes into one step, and some more.
     pub questions: usize,
     pub calls: CallRetention,
@@ -123,7 +126,7 @@ impl RunConfig {
             jobs: 1,
             seed: 0,
             command: Vec::new(),
-            progress: Show::Off,
+            progress: Arc::new(Silent),
             questions: 80,
             calls: CallRetention::default(),
             retry_missing: false,

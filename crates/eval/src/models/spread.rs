@@ -7,26 +7,31 @@ use anyhow::Result;
 
 use crate::engine::{Device, Need, Options};
 
-/// Spreads a model that does not fit on one GPU over as few as hold it together, and says so. Of GPUs that were named all
-/// are used, in groups of as many; else the first ones of this machine that have room.
+/// Spreads a model that does not fit on one GPU over as few as hold it together, and returns a note that says so. Of GPUs
+/// that were named all are used, in groups of as many; else the first ones of this machine that have room.
 ///
 /// # Errors
 /// No model that runs here, or a device that fails.
-pub fn over_fewest(name: &str, weights: &Path, options: &mut Options, device: &str) -> Result<()> {
+pub fn over_fewest(
+    name: &str,
+    weights: &Path,
+    options: &mut Options,
+    device: &str,
+) -> Result<Option<String>> {
     let named: Vec<Device> = std::iter::once(&options.device).chain(&options.more_devices).cloned().collect();
     let are_named = device.contains(':');
     let n_known = if are_named { named.len() } else { named[0].n_of_machine() };
     if n_known < 2 {
-        return Ok(());
+        return Ok(None);
     }
     let need = Need::of(weights, options)?;
     let found = if are_named { in_groups(named, &need) } else { first_with_room(&named[0], &need) };
-    let Some((n_cards, devices)) = found else { return Ok(()) };
-    say!("`{name}` {}", in_words(n_cards, &devices, are_named));
+    let Some((n_cards, devices)) = found else { return Ok(None) };
+    let note = format!("`{name}` {}", in_words(n_cards, &devices, are_named));
     let mut devices = Device::grouped(devices, n_cards)?;
     options.device = devices.remove(0);
     options.more_devices = devices;
-    Ok(())
+    Ok(Some(note))
 }
 
 /// All of these in groups of the fewest that hold the model; `None` where one does, or no number.

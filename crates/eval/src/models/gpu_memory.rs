@@ -1,7 +1,5 @@
-//! Whether a model fits a GPU, in words: its weights, one sequence of the full context and what a step works with,
-//! against the memory of the GPU that is here or of one that is thought of. The arithmetic is the engine's.
-
-use indicatif::HumanBytes;
+//! Whether a model fits a GPU: its weights, one sequence of the full context and the workspace of a step, against the free
+//! memory of this machine's GPU or a given size. The arithmetic is the engine's.
 
 use crate::{
     card::{Card, Shape},
@@ -13,13 +11,13 @@ const EIGHTY: usize = 79 << 30;
 
 /// Memory that a model may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct GpuMemory {
     bytes: usize,
     /// Whose it is.
     of: String,
 }
 
-impl Room {
+impl GpuMemory {
     /// So much memory where it is given, else what is free of the first GPU, else an 80 GB card's.
     pub fn find(given: Option<u64>) -> Self {
         let here = || free_on_gpu().map(|(name, bytes)| Self { bytes, of: format!("free on {name}") });
@@ -40,7 +38,7 @@ impl Room {
 
     /// `79.00 GiB of an 80 GB card`.
     pub fn in_words(&self) -> String {
-        format!("{} {}", size(self.bytes), self.of)
+        format!("{} {}", size(self.bytes as u64), self.of)
     }
 
     /// Whether it fits; what would, where that is less.
@@ -55,18 +53,26 @@ impl Room {
         let holds = |bytes: &Option<usize>| bytes.is_some_and(|bytes| bytes <= self.bytes);
         let together = need.on_each.iter().position(holds).map(|i| i + 1);
         let together = together.map(|n| format!("; {n} such GPUs hold it with `--tensor-parallel {n}`"));
-        let too_much = size(need.total() - self.bytes);
+        let too_much = size((need.total() - self.bytes) as u64);
         format!("does not fit into {room}: {too_much} too much{}", together.unwrap_or_default())
     }
 }
 
-fn size(bytes: usize) -> String {
-    HumanBytes(bytes as u64).to_string()
+/// `1.50 GiB`: with two decimals in the largest unit that is at most the number.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit);
+    unit.map_or_else(
+        || format!("{bytes} B"),
+        |(unit, name)| format!("{:.2} {name}", bytes as f64 / unit as f64),
+    )
 }
 
 /// `61.03 GiB weights + 8.00 GiB cache (32768 tokens) + 881.50 MiB for steps = 69.89 GiB`.
 pub fn sum(need: &Need) -> String {
-    let [weights, cache, steps, total] = [need.weights, need.cache, need.steps, need.total()].map(size);
+    let [weights, cache, steps, total] =
+        [need.weights, need.cache, need.steps, need.total()].map(|bytes| size(bytes as u64));
     format!("{weights} weights + {cache} cache ({} tokens) + {steps} for steps = {total}", need.context)
 }
 
@@ -98,7 +104,7 @@ mod tests {
 
     fn verdict(name: &str, gib: f64) -> String {
         let need = of_card(&card::find(name).unwrap()).unwrap();
-        let room = Room { bytes: (gib * f64::from(1 << 30)) as usize, of: "of a test".into() };
+        let room = GpuMemory { bytes: (gib * f64::from(1 << 30)) as usize, of: "of a test".into() };
         room.verdict(&need)
     }
 
@@ -108,7 +114,7 @@ mod tests {
         let shorter = "fits into 65.00 GiB of a test with `--context 14592`, not with 32768";
         assert_eq!(verdict("qwen2.5-32b-instruct", 65.0), shorter);
         let asked = within(&card::find("qwen2.5-32b-instruct").unwrap(), 8192).unwrap();
-        let room = Room { bytes: 65 << 30, of: "of a test".into() };
+        let room = GpuMemory { bytes: 65 << 30, of: "of a test".into() };
         assert_eq!(room.verdict(&asked), "fits into 65.00 GiB of a test");
         let not = "does not fit into 79.00 GiB of a test: 67.32 GiB too much; 2 such GPUs hold it \
                    with `--tensor-parallel 2`";
@@ -117,6 +123,6 @@ mod tests {
 
     #[test]
     fn memory_that_is_given_comes_before_what_is_here() {
-        assert_eq!(Room::find(Some(24 << 30)).in_words(), "24.00 GiB (`--device-memory`)");
+        assert_eq!(GpuMemory::find(Some(24 << 30)).in_words(), "24.00 GiB (`--device-memory`)");
     }
 }

@@ -7,8 +7,8 @@ use anyhow::Result;
 
 use crate::{
     card::Identity,
-    cli::{origin, recorded::AgainArgs, score},
     judges::{Built, prompt::InForce},
+    provenance,
     run::{
         RunFile,
         description::{Material, ModelFiles, NamedHash, RUN},
@@ -16,6 +16,7 @@ use crate::{
         verify::Difference,
     },
     segment::trained::Overlap,
+    spec::Spec,
 };
 
 const NOTHING: &str = "no such file";
@@ -52,20 +53,16 @@ fn hashes(of: &str, there: &[NamedHash], here: &[NamedHash]) -> Vec<Difference> 
 ///
 /// # Errors
 /// A copy that cannot be read.
-pub fn materials(
-    (dir, run): (&Path, &RunFile),
-    given: &score::Args,
-    again: &AgainArgs,
-) -> Result<Vec<Difference>> {
+pub fn materials((dir, run): (&Path, &RunFile), given: &Spec, allow_files: bool) -> Result<Vec<Difference>> {
     let flags = [
         ("--prompts", &given.judge.prompts),
         ("--shots", &given.judge.shots),
-        ("--chat-template", &given.model.chat_template),
+        ("--chat-template", &given.models.chat_template),
     ];
     let flags = flags.map(|(flag, path)| (flag, path.as_ref().map(|path| path.display().to_string())));
     let is_named = |flag: &str| {
         flags.iter().any(|(known, path)| *known == flag && path.is_some())
-            || origin::options(&given.judge.method).any(|(name, _)| name == flag)
+            || provenance::options(&given.judge.method).any(|(name, _)| name == flag)
     };
     let mut found = Vec::new();
     for (flag, path) in flags.iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?))) {
@@ -78,7 +75,7 @@ pub fn materials(
             let there = format!("a material of `{}`", material.flag);
             found.push(Difference::new(RUN, "the materials of the command", &there, "no such option"));
         }
-        found.extend(copied((dir, run), material, again.allow_files)?);
+        found.extend(copied((dir, run), material, allow_files)?);
     }
     Ok(found)
 }
@@ -90,7 +87,7 @@ fn copied(
     files_allowed: bool,
 ) -> Result<Vec<Difference>> {
     let Material { flag, given, kept: name, sha256 } = material;
-    let stem = origin::kept_as(flag);
+    let stem = provenance::kept_as(flag);
     let ending = Path::new(given).extension().map(|ending| format!("{stem}.{}", ending.to_string_lossy()));
     let names: Vec<String> = [Some(stem), ending].into_iter().flatten().collect();
     let there = names.iter().find(|name| dir.join(name).exists());

@@ -1,63 +1,61 @@
-//! From the input arguments to segments. There must be exactly one kind of input, and it must be complete.
+//! From an [`InputSpec`] to segments. There must be exactly one kind of input, and it must be complete.
 
 use std::{collections::BTreeSet, path::Path};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::{
-    args::{InputArgs, Pair},
-    raters,
-};
 use crate::{
     files::{self, text},
     judges::Grouping,
+    mqm, raters,
     run::selection::{Drawn, Selection},
     segment::{
         Lang, Segments,
         read::{self, Input, Parallel, Streamed, TestSet},
     },
+    spec::{InputSpec, Pair},
 };
 
-/// Reads the translations that the arguments name.
+/// Reads the translations that a specification names.
 ///
 /// # Errors
-/// Arguments that cannot be combined, and the readers' errors.
-pub fn read(args: &InputArgs) -> Result<Input> {
-    need_translations(args)?;
-    read_any(args)
+/// Fields that cannot be combined, and the readers' errors.
+pub fn read(spec: &InputSpec) -> Result<Input> {
+    need_translations(spec)?;
+    read_any(spec)
 }
 
 /// Checks that a source text comes with translations.
 ///
 /// # Errors
 /// `-s` without `-t`.
-pub fn need_translations(args: &InputArgs) -> Result<()> {
-    if args.source.is_some() && args.hypothesis.is_empty() {
+pub fn need_translations(spec: &InputSpec) -> Result<()> {
+    if spec.source.is_some() && spec.hypotheses.is_empty() {
         bail!("`-s` needs translations\nhint: add `-t HYPOTHESIS.txt`, one file for each system");
     }
     Ok(())
 }
 
-/// Reads the input that the arguments name, which may be a source text alone.
+/// Reads the input that a specification names, which may be a source text alone.
 ///
 /// # Errors
 /// As [`read`], but for sources without translations.
-pub fn read_any(args: &InputArgs) -> Result<Input> {
-    let text = args.source.is_some() || !args.hypothesis.is_empty();
-    match (text, &args.input, &args.testset) {
-        (true, None, None) => parallel(args),
+pub fn read_any(spec: &InputSpec) -> Result<Input> {
+    let text = spec.source.is_some() || !spec.hypotheses.is_empty();
+    match (text, &spec.table, &spec.testset) {
+        (true, None, None) => parallel(spec),
         (false, Some(file), None) => {
-            table_alone(args)?;
-            if raters::is_mqm_tsv(file) {
-                return raters::input(file, args.pair.as_ref());
+            table_alone(spec)?;
+            if mqm::raters::is_mqm_tsv(file) {
+                return raters::input(file, spec.pair.as_ref());
             }
-            Ok(read::table(file, languages(args).as_ref())?)
+            Ok(read::table(file, languages(spec).as_ref())?)
         }
         (false, None, Some(dir)) => {
-            let Pair { given, src, tgt } = pair(args, "--testset")?.clone();
-            let systems = Some(args.systems.clone()).filter(|systems| !systems.is_empty());
-            let reference = args.reference.as_ref().map(|name| name.display().to_string());
-            no_docs(args, "--testset")?;
+            let Pair { given, src, tgt } = pair(spec, "--testset")?.clone();
+            let systems = Some(spec.systems.clone()).filter(|systems| !systems.is_empty());
+            let reference = spec.reference.as_ref().map(|name| name.display().to_string());
+            no_docs(spec, "--testset")?;
             Ok(read::testset(&TestSet { dir: dir.clone(), pair: (given, src, tgt), systems, reference })?)
         }
         (false, None, None) => bail!(
@@ -72,26 +70,26 @@ pub fn read_any(args: &InputArgs) -> Result<Input> {
 ///
 /// # Errors
 /// As [`read_any`].
-pub fn stream_any(args: &InputArgs) -> Result<Streamed> {
-    let text = args.source.is_some() || !args.hypothesis.is_empty();
-    match (&args.input, text || args.testset.is_some()) {
-        (Some(file), false) if !raters::is_mqm_tsv(file) => {
-            table_alone(args)?;
-            Ok(read::stream(file, languages(args).as_ref())?)
+pub fn stream_any(spec: &InputSpec) -> Result<Streamed> {
+    let text = spec.source.is_some() || !spec.hypotheses.is_empty();
+    match (&spec.table, text || spec.testset.is_some()) {
+        (Some(file), false) if !mqm::raters::is_mqm_tsv(file) => {
+            table_alone(spec)?;
+            Ok(read::stream(file, languages(spec).as_ref())?)
         }
-        _ => Ok(read_any(args)?.try_into()?),
+        _ => Ok(read_any(spec)?.try_into()?),
     }
 }
 
 /// Refuses what does not go with `--input`.
-fn table_alone(args: &InputArgs) -> Result<()> {
-    no_docs(args, "--input")?;
-    no_reference(args)?;
-    no_systems(args)
+fn table_alone(spec: &InputSpec) -> Result<()> {
+    no_docs(spec, "--input")?;
+    no_reference(spec)?;
+    no_systems(spec)
 }
 
-fn languages(args: &InputArgs) -> Option<(Lang, Lang)> {
-    args.pair.as_ref().map(|pair| (pair.src.clone(), pair.tgt.clone()))
+fn languages(spec: &InputSpec) -> Option<(Lang, Lang)> {
+    spec.pair.as_ref().map(|pair| (pair.src.clone(), pair.tgt.clone()))
 }
 
 /// Which segments of the input get a verdict: all, the first ones, or a sample drawn by the seed. What the user
@@ -99,8 +97,8 @@ fn languages(args: &InputArgs) -> Option<(Lang, Lang)> {
 ///
 /// # Errors
 /// A limit that leaves nothing, a sample that cannot be drawn.
-pub fn select(args: &InputArgs, input: &mut Input, seed: u64, grouping: Grouping) -> Result<Selection> {
-    select_from(args, &input.segments, &mut input.notes, (seed, || Ok(grouping)))
+pub fn select(spec: &InputSpec, input: &mut Input, seed: u64, grouping: Grouping) -> Result<Selection> {
+    select_from(spec, &input.segments, &mut input.notes, (seed, || Ok(grouping)))
 }
 
 /// The same for segments in whatever form. What is judged together is asked where a subset is drawn.
@@ -108,19 +106,19 @@ pub fn select(args: &InputArgs, input: &mut Input, seed: u64, grouping: Grouping
 /// # Errors
 /// As [`select`].
 pub fn select_from<S: Segments + ?Sized>(
-    args: &InputArgs,
+    spec: &InputSpec,
     segments: &S,
     notes: &mut Vec<String>,
     (seed, grouping): (u64, impl FnOnce() -> Result<Grouping>),
 ) -> Result<Selection> {
-    let among = match &args.documents {
+    let among = match &spec.documents {
         None => Selection::All,
         Some(file) => named(file, segments)?,
     };
-    if let Some(n) = args.limit {
+    if let Some(n) = spec.limit {
         return Ok(among.first(segments, n)?);
     }
-    let Some(n) = args.subset else { return Ok(among) };
+    let Some(n) = spec.subset else { return Ok(among) };
     let drawn = among.draw(segments, n, seed, grouping()?)?;
     let Drawn { documents, segments, left_out, .. } = drawn;
     let whole = if segments > n {
@@ -152,37 +150,37 @@ fn named<S: Segments + ?Sized>(file: &Path, segments: &S) -> Result<Selection> {
         .with_context(|| format!("`--documents {}`", file.display()))
 }
 
-fn parallel(args: &InputArgs) -> Result<Input> {
-    no_systems(args)?;
-    let Some(source) = args.source.clone() else {
+fn parallel(spec: &InputSpec) -> Result<Input> {
+    no_systems(spec)?;
+    let Some(source) = spec.source.clone() else {
         bail!("`-t` needs the source text\nhint: add `-s SOURCE.txt`");
     };
-    let pair = pair(args, "-s")?;
+    let pair = pair(spec, "-s")?;
     Ok(read::parallel(&Parallel {
         source,
-        hypotheses: args.hypothesis.clone(),
-        reference: args.reference.clone(),
-        docs: args.docs.clone(),
+        hypotheses: spec.hypotheses.clone(),
+        reference: spec.reference.clone(),
+        docs: spec.docs.clone(),
         pair: (pair.src.clone(), pair.tgt.clone()),
     })?)
 }
 
-fn pair<'a>(args: &'a InputArgs, with: &str) -> Result<&'a Pair> {
-    match &args.pair {
+fn pair<'a>(spec: &'a InputSpec, with: &str) -> Result<&'a Pair> {
+    match &spec.pair {
         Some(pair) => Ok(pair),
         None => bail!("`{with}` needs the languages\nhint: add `-l en-de`; the prompts name them"),
     }
 }
 
-fn no_docs(args: &InputArgs, kind: &str) -> Result<()> {
-    if args.docs.is_some() {
+fn no_docs(spec: &InputSpec, kind: &str) -> Result<()> {
+    if spec.docs.is_some() {
         bail!("`--docs` belongs to `-s` and `-t`; `{kind}` brings its own documents");
     }
     Ok(())
 }
 
-fn no_reference(args: &InputArgs) -> Result<()> {
-    if args.reference.is_some() {
+fn no_reference(spec: &InputSpec) -> Result<()> {
+    if spec.reference.is_some() {
         bail!(
             "`-r` belongs to `-s` and `-t`, or names the reference of `--testset`; `--input` brings its own references"
         );
@@ -190,8 +188,8 @@ fn no_reference(args: &InputArgs) -> Result<()> {
     Ok(())
 }
 
-fn no_systems(args: &InputArgs) -> Result<()> {
-    if !args.systems.is_empty() {
+fn no_systems(spec: &InputSpec) -> Result<()> {
+    if !spec.systems.is_empty() {
         bail!("`--systems` works only with `--testset`");
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! What `run.json` says of where a run comes from: the program, the machine, the files. It hashes and copies what the
-//! command names, and judges nothing.
+//! The provenance of a run, for `run.json`: program, machine, models, and hashes and copies of the files that a specification
+//! names.
 
 use std::{
     collections::BTreeMap,
@@ -7,50 +7,40 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    args::{EngineArgs, JudgeArgs, ModelArgs},
-    panel::{self, LoadedModels},
-};
 use crate::{
     card,
     engine::Device,
     judges::Built,
+    models::{self, Models},
     run::{
         Copy, Origin,
         description::{Build, Machine, Material, NamedHash},
         lock::host,
         materials::{self, MATERIALS, MOST_FILES},
     },
+    spec::Spec,
 };
 use anyhow::{Context, Result};
 
-/// What the command names beyond this is hashed and not copied. Unit: bytes.
+/// Larger files and folders are hashed and not copied. Unit: bytes.
 const MOST_COPIED: u64 = 32 << 20;
 
-/// The arguments that name files, or say what runs.
-#[derive(Clone, Copy)]
-pub struct Args<'a> {
-    pub judge: &'a JudgeArgs,
-    pub model: &'a ModelArgs,
-    pub engine: &'a EngineArgs,
-}
-
-/// Where a run with these arguments comes from, and the copies that its folder keeps.
+/// The provenance of a run, and the copies that its folder keeps.
 ///
 /// # Errors
-/// A file that the command names and that cannot be read.
-pub fn of(args: Args<'_>, built: &Built, models: &LoadedModels) -> Result<(Origin, Vec<Copy>)> {
+/// A file that the specification names and that cannot be read.
+pub fn of(spec: &Spec, built: &Built, models: &Models, build: Build) -> Result<(Origin, Vec<Copy>)> {
     let mut copies = Vec::new();
     let mut materials = Vec::new();
-    for (flag, path) in named(args, built) {
+    for (flag, path) in named(spec, built) {
         let (material, kept) = material(&flag, &path)?;
         materials.push(material);
         copies.extend(kept);
     }
     let prompts = &built.judge.materials.files;
     let origin = Origin {
-        build: build(),
-        machine: machine(args)?,
+        build,
+        machine: machine(spec)?,
         models: models.files.clone(),
         prompts: prompts
             .iter()
@@ -61,17 +51,8 @@ pub fn of(args: Args<'_>, built: &Built, models: &LoadedModels) -> Result<(Origi
     Ok((origin, copies))
 }
 
-fn build() -> Build {
-    Build {
-        version: env!("CARGO_PKG_VERSION").into(),
-        commit: option_env!("TRIBUNAL_COMMIT").map(str::to_owned),
-        features: env!("TRIBUNAL_FEATURES").split_whitespace().map(str::to_owned).collect(),
-        profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
-    }
-}
-
-fn machine(args: Args<'_>) -> Result<Machine> {
-    let options = panel::options(args.engine)?;
+fn machine(spec: &Spec) -> Result<Machine> {
+    let options = models::options(&spec.resources)?;
     let kernels = match &options.device {
         Device::Cpu => options.compute.tier.name().to_owned(),
         Device::Cuda(gpu) => format!("{gpu:?}"),
@@ -88,16 +69,16 @@ fn machine(args: Args<'_>) -> Result<Machine> {
     })
 }
 
-/// The files and folders that the command names, other than the input and the models, by flag or option.
-fn named(args: Args<'_>, built: &Built) -> Vec<(String, PathBuf)> {
+/// The files and folders that the specification names, other than the input and the models, by flag or option.
+fn named(spec: &Spec, built: &Built) -> Vec<(String, PathBuf)> {
     let flags = [
-        ("--prompts", &args.judge.prompts),
-        ("--shots", &args.judge.shots),
-        ("--chat-template", &args.model.chat_template),
+        ("--prompts", &spec.judge.prompts),
+        ("--shots", &spec.judge.shots),
+        ("--chat-template", &spec.models.chat_template),
     ];
     let mut named: Vec<(String, PathBuf)> =
         flags.into_iter().filter_map(|(flag, path)| Some((flag.to_owned(), path.clone()?))).collect();
-    for (option, value) in options(&args.judge.method) {
+    for (option, value) in options(&spec.judge.method) {
         let choice = built.method.options.iter().find(|choice| choice.name == option.replace('_', "-"));
         let takes_file =
             choice.is_some_and(|choice| choice.values.contains(&"<file>") && !choice.values.contains(&value));

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
 };
 
-use super::progress::Progress;
+use super::progress::Meter;
 use crate::llm::{Chat, Error, Form, Lens, Llm, Reply, Sampling, Scored, States, Stop, Token, Usage};
 
 /// A number of places, and who waits for one.
@@ -78,20 +78,14 @@ pub struct Gated {
     gate: Arc<Gate>,
     /// Until when answers are wanted.
     stop: Stop,
-    progress: Arc<Progress>,
+    progress: Arc<Meter>,
     /// Of the group that asks.
     rank: usize,
 }
 
 impl Gated {
     /// A model behind the gate, whose answers are wanted until `stop` says otherwise.
-    pub fn new(
-        llm: Arc<dyn Llm>,
-        gate: &Arc<Gate>,
-        stop: &Stop,
-        progress: &Arc<Progress>,
-        rank: usize,
-    ) -> Self {
+    pub fn new(llm: Arc<dyn Llm>, gate: &Arc<Gate>, stop: &Stop, progress: &Arc<Meter>, rank: usize) -> Self {
         let llm = llm.until(stop).unwrap_or(llm);
         Self { llm, gate: gate.clone(), stop: stop.clone(), progress: progress.clone(), rank }
     }

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     Error,
@@ -34,7 +34,8 @@ const COMPRESSED: &str = "calls.jsonl.zst";
 const LEVEL: i32 = 3;
 
 /// What is kept of calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CallRetention {
     /// Everything, in `calls.jsonl`.
     #[default]

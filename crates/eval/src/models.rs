@@ -1,4 +1,5 @@
-//! From the model and engine arguments to a panel: the one place where the command line meets the engine.
+//! From a [`ModelSpec`] and [`Resources`] to loaded models: the panel of an evaluation, with what its signature and its
+//! run folder say of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,12 +9,6 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::{
-    adapter,
-    args::{EngineArgs, ModelArgs},
-    fits::{self, Room},
-    spread,
-};
 use crate::{
     card::{self, Card, Identity, Template},
     digest,
@@ -22,13 +17,20 @@ use crate::{
     llm::Sampling,
     run::description::{ModelFiles, NamedHash},
     signature::Signature,
+    spec::{ModelSpec, Resources},
 };
+
+pub mod adapter;
+pub mod gpu_memory;
+mod spread;
+
+use gpu_memory::GpuMemory;
 
 /// Groups in flight on a CPU, where a step takes as many rows.
 const JOBS: usize = 64;
 
-/// A panel and what the command line must know about its models.
-pub struct LoadedModels {
+/// The models of an evaluation, loaded.
+pub struct Models {
     pub panel: Panel,
     /// The models' fields of the signature: model, sha256, and what the engine says of itself.
     pub signature: Signature,
@@ -41,9 +43,11 @@ pub struct LoadedModels {
     pub files: Vec<ModelFiles>,
     /// The most token positions that its devices take at a time, all together.
     pub n_rows: usize,
+    /// What the user should know of devices and models.
+    pub notes: Vec<String>,
 }
 
-impl LoadedModels {
+impl Models {
     /// One model in every role, of whose memory nothing is known: whatever answers chats in the engine's place.
     #[must_use]
     pub fn alone(panel: Panel, model: Model) -> Self {
@@ -58,6 +62,7 @@ impl LoadedModels {
             memory,
             files: Vec::new(),
             n_rows: Options::default().n_rows,
+            notes: Vec::new(),
         }
     }
 
@@ -77,17 +82,17 @@ impl LoadedModels {
 /// What memory an engine takes, as names and values.
 pub type Memory = Box<dyn Fn() -> Vec<(String, String)> + Send + Sync>;
 
-/// How a command gets its panel: [`panel`], or a script in tests.
-pub type ModelLoader = fn(&ModelArgs, &EngineArgs, Sampling) -> Result<LoadedModels>;
+/// A function that loads models: [`load`], or a script in tests.
+pub type ModelLoader = fn(&ModelSpec, &Resources, Sampling) -> Result<Models>;
 
-/// Loads the models that the arguments name, each once, whatever adapters are asked of it.
+/// Loads the models that a specification names, each once, with all of its adapters.
 ///
 /// # Errors
 /// A model or adapter that cannot be found, read or run here.
-pub fn panel(model: &ModelArgs, args: &EngineArgs, sampling: Sampling) -> Result<LoadedModels> {
+pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> Result<Models> {
     let assignments = assignments(model)?;
-    let mut loaded: BTreeMap<&str, Loaded> = BTreeMap::new();
-    let mut models: Vec<(&RoleAssignment, Opened)> = Vec::new();
+    let mut loaded: BTreeMap<&str, WithAdapters> = BTreeMap::new();
+    let mut models: Vec<(&RoleAssignment, ModelEngine)> = Vec::new();
     for assignment in &assignments {
         if models.iter().any(|(known, _)| known.is_like(assignment)) {
             continue;
@@ -96,9 +101,12 @@ pub fn panel(model: &ModelArgs, args: &EngineArgs, sampling: Sampling) -> Result
             let of_model = assignments.iter().filter(|other| other.model == assignment.model);
             let adapters = of_model.filter_map(|assignment| assignment.adapter.as_deref());
             let template = model.chat_template.as_deref().filter(|_| assignment.model == model.model);
-            loaded.insert(&assignment.model, Loaded::open(&assignment.model, template, adapters, args)?);
+            loaded.insert(
+                &assignment.model,
+                WithAdapters::open(&assignment.model, template, adapters, resources)?,
+            );
         }
-        models.push((assignment, loaded[assignment.model.as_str()].taking(assignment.adapter.as_deref())));
+        models.push((assignment, loaded[assignment.model.as_str()].with(assignment.adapter.as_deref())));
     }
     let mut signature = Signature::new();
     for (assignment, model) in &mut models {
@@ -118,13 +126,17 @@ pub fn panel(model: &ModelArgs, args: &EngineArgs, sampling: Sampling) -> Result
         }
     }
     let (model, engine) = (main.model(), main.engine.clone());
-    let taken = &loaded[assignments[0].model.as_str()].found.options;
+    let taken = &loaded[assignments[0].model.as_str()].located.options;
     let n_rows = taken.n_rows * (1 + taken.more_devices.len());
     let memory: Memory = Box::new(move || memory(&engine));
-    Ok(LoadedModels { panel, signature, model, model_of_role, memory, files, n_rows })
+    let notes =
+        assignments.iter().flat_map(|assignment| loaded[assignment.model.as_str()].notes.iter().cloned());
+    let mut notes: Vec<String> = notes.collect();
+    notes.dedup();
+    Ok(Models { panel, signature, model, model_of_role, memory, files, n_rows, notes })
 }
 
-/// A seat as the arguments describe it.
+/// The model of a role.
 struct RoleAssignment {
     /// `None` for all roles that have no assignment of their own.
     role: Option<Role>,
@@ -133,17 +145,17 @@ struct RoleAssignment {
 }
 
 impl RoleAssignment {
-    /// Whether the same model with the same adapter sits there.
+    /// Whether both have the same model with the same adapter.
     fn is_like(&self, other: &Self) -> bool {
         (&self.model, &self.adapter) == (&other.model, &other.adapter)
     }
 }
 
 /// All assignments, that of the main model first.
-fn assignments(args: &ModelArgs) -> Result<Vec<RoleAssignment>> {
+fn assignments(spec: &ModelSpec) -> Result<Vec<RoleAssignment>> {
     let mut assignments =
-        vec![RoleAssignment { role: None, model: args.model.clone(), adapter: args.adapter.clone() }];
-    for (role, given) in &args.role {
+        vec![RoleAssignment { role: None, model: spec.model.clone(), adapter: spec.adapter.clone() }];
+    for (role, given) in &spec.roles {
         if assignments.iter().any(|assignment| assignment.role == Some(*role)) {
             bail!("the role `{role}` is given twice");
         }
@@ -154,60 +166,63 @@ fn assignments(args: &ModelArgs) -> Result<Vec<RoleAssignment>> {
     Ok(assignments)
 }
 
-/// A model with all adapters that are asked of it.
-struct Loaded {
+/// A model with all of its adapters, loaded.
+struct WithAdapters {
     engine: Arc<Engine>,
-    found: Found,
-    adapters: Vec<adapter::Found>,
+    located: Located,
+    adapters: Vec<adapter::AdapterFolder>,
+    notes: Vec<String>,
 }
 
-impl Loaded {
+impl WithAdapters {
     fn open<'a>(
         name: &str,
         template: Option<&Path>,
         adapters: impl Iterator<Item = &'a Path>,
-        args: &EngineArgs,
+        resources: &Resources,
     ) -> Result<Self> {
         let distinct: BTreeSet<&Path> = adapters.collect();
         let adapters = distinct.into_iter().map(adapter::find).collect::<Result<Vec<_>>>()?;
-        let mut found = find(name, template, args)?;
-        found.options.adapters = adapters.iter().map(|adapter| adapter.dir.clone()).collect();
-        if args.tensor_parallel.is_none() {
-            spread::over_fewest(&found.name, &found.weights, &mut found.options, args.device())?;
+        let mut located = find(name, template, resources)?;
+        located.options.adapters = adapters.iter().map(|adapter| adapter.dir.clone()).collect();
+        let mut notes = Vec::new();
+        if resources.tensor_parallel.is_none() {
+            let Located { name, weights, options, .. } = &mut located;
+            notes.extend(spread::over_fewest(name, weights, options, &resources.device)?);
         }
-        let mut devices = std::iter::once(&found.options.device).chain(&found.options.more_devices);
-        if let Some(remark) = devices.find_map(Device::remark) {
-            say!("{remark}");
-        }
-        let engine = Arc::new(Engine::open(&found.weights, &found.options)?);
-        engine.facts().remarks.iter().for_each(|remark| say!("note: {remark}"));
-        Ok(Self { engine, found, adapters })
+        let mut devices = std::iter::once(&located.options.device).chain(&located.options.more_devices);
+        notes.extend(devices.find_map(Device::remark));
+        let engine = Arc::new(Engine::open(&located.weights, &located.options)?);
+        notes.extend(engine.facts().remarks.iter().cloned());
+        Ok(Self { engine, located, adapters, notes })
     }
 
     /// The model with one of its adapters, or without.
-    fn taking(&self, dir: Option<&Path>) -> Opened {
+    fn with(&self, dir: Option<&Path>) -> ModelEngine {
         let i = self.adapters.iter().position(|adapter| Some(adapter.dir.as_path()) == dir);
         let adapter = i.map(|i| self.adapters[i].clone());
         let engine = if i.is_some() { Arc::new(self.engine.with_adapter(i)) } else { self.engine.clone() };
-        let mut files = self.found.files.clone();
+        let mut files = self.located.files.clone();
         files.adapter = adapter.as_ref().map(|adapter| adapter.files.clone());
-        let (name, sha256) = (self.found.name.clone(), self.found.sha256.clone());
-        Opened { engine, name, sha256, adapter, files }
+        let (name, sha256) = (self.located.name.clone(), self.located.sha256.clone());
+        ModelEngine { engine, name, sha256, adapter, files, notes: self.notes.clone() }
     }
 }
 
 /// An engine and the name of its model.
-pub struct Opened {
+pub struct ModelEngine {
     pub engine: Arc<Engine>,
     /// The card's name, or the file's stem.
     pub name: String,
     /// The first digits of the weights' sha256.
     pub sha256: String,
-    pub adapter: Option<adapter::Found>,
+    pub adapter: Option<adapter::AdapterFolder>,
     pub files: ModelFiles,
+    /// What the user should know of the device and the model.
+    pub notes: Vec<String>,
 }
 
-impl Opened {
+impl ModelEngine {
     /// The model's name, with that of its adapter.
     #[must_use]
     pub fn full_name(&self) -> String {
@@ -235,8 +250,8 @@ impl Opened {
 
 /// A model by name and sha256, and its adapter's behind them.
 #[must_use]
-pub fn adapted((name, sha256): (&str, &str), adapter: Option<&adapter::Found>) -> Model {
-    let with = |own: &str, part: fn(&adapter::Found) -> &str| match adapter {
+pub fn adapted((name, sha256): (&str, &str), adapter: Option<&adapter::AdapterFolder>) -> Model {
+    let with = |own: &str, part: fn(&adapter::AdapterFolder) -> &str| match adapter {
         Some(found) => format!("{own}+{}", part(found)),
         None => own.to_owned(),
     };
@@ -247,14 +262,15 @@ pub fn adapted((name, sha256): (&str, &str), adapter: Option<&adapter::Found>) -
 ///
 /// # Errors
 /// A model or adapter that cannot be found, read or run here.
-pub fn open(model: &ModelArgs, args: &EngineArgs) -> Result<Opened> {
+pub fn open(model: &ModelSpec, resources: &Resources) -> Result<ModelEngine> {
     let adapter = model.adapter.as_deref();
-    let loaded = Loaded::open(&model.model, model.chat_template.as_deref(), adapter.into_iter(), args)?;
-    Ok(loaded.taking(adapter))
+    let template = model.chat_template.as_deref();
+    let loaded = WithAdapters::open(&model.model, template, adapter.into_iter(), resources)?;
+    Ok(loaded.with(adapter))
 }
 
 /// Where a model's files are and what its card says about them.
-pub struct Found {
+pub struct Located {
     pub weights: PathBuf,
     pub name: String,
     pub sha256: String,
@@ -266,8 +282,8 @@ pub struct Found {
 ///
 /// # Errors
 /// As [`open`].
-pub fn find(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Found> {
-    let mut found = locate(name, options(args)?)?;
+pub fn find(name: &str, template: Option<&Path>, resources: &Resources) -> Result<Located> {
+    let mut found = locate(name, options(resources)?)?;
     if let Some(file) = template {
         let text = std::fs::read_to_string(file).with_context(|| format!("`{}`", file.display()))?;
         if let Err(error) = ChatTemplate::with_tokens(&text, "", "") {
@@ -283,15 +299,15 @@ pub fn find(name: &str, template: Option<&Path>, args: &EngineArgs) -> Result<Fo
 ///
 /// # Errors
 /// As [`open`].
-pub fn find_adapted(model: &ModelArgs, args: &EngineArgs) -> Result<Found> {
-    let mut found = find(&model.model, model.chat_template.as_deref(), args)?;
+pub fn find_adapted(model: &ModelSpec, resources: &Resources) -> Result<Located> {
+    let mut found = find(&model.model, model.chat_template.as_deref(), resources)?;
     found.options.adapters.extend(model.adapter.as_deref().map(adapter::find).transpose()?.map(|a| a.dir));
     Ok(found)
 }
 
 /// Treats a path that exists as a path, and anything else as a card's name. A path whose files are a card's is run as
 /// the card says, so that both give the same answers under the same signature.
-fn locate(name: &str, options: Options) -> Result<Found> {
+fn locate(name: &str, options: Options) -> Result<Located> {
     let path = Path::new(name);
     if path.exists() {
         plain(path)?;
@@ -337,7 +353,7 @@ fn plain(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// A name that no card has.
-pub(super) fn known(name: &str) -> Result<Card> {
+pub fn known(name: &str) -> Result<Card> {
     card::find(name).map_err(|error| match error {
         card::Error::Unknown { name, hint } => anyhow!(
             "unknown model `{name}`\nhint: {hint}; models of open weights run here, by a card's name, a GGUF file or a folder"
@@ -347,7 +363,7 @@ pub(super) fn known(name: &str) -> Result<Card> {
 }
 
 /// What to write for a repository of the hub, which people name as `OWNER/NAME`.
-pub(super) fn of_hub(name: &str) -> String {
+pub fn of_hub(name: &str) -> String {
     let [owner, repository] = name.split('/').collect::<Vec<_>>()[..] else { return String::new() };
     if owner.is_empty() || owner.starts_with(['.', '~']) || repository.is_empty() {
         return String::new();
@@ -361,16 +377,16 @@ pub(super) fn of_hub(name: &str) -> String {
 }
 
 /// Files that no card describes.
-fn of_path(name: &str, identity: &Identity, options: Options) -> Found {
+fn of_path(name: &str, identity: &Identity, options: Options) -> Located {
     let called = identity.name().unwrap_or_else(|| name.to_owned());
     let files = files_of(&called, identity);
     let options = Options { hashed: identity.stamps.clone(), ..options };
     let weights = identity.weights.clone();
-    Found { weights, name: called, sha256: identity.fingerprint(), options, files }
+    Located { weights, name: called, sha256: identity.fingerprint(), options, files }
 }
 
 /// Files that a card describes, wherever they are.
-fn of_card(card: &Card, identity: &Identity, mut options: Options) -> Result<Found> {
+fn of_card(card: &Card, identity: &Identity, mut options: Options) -> Result<Located> {
     options.hashed.clone_from(&identity.stamps);
     options.stop_tokens.clone_from(&card.stop);
     options.chat_options = serde_json::to_value(&card.chat_options)?;
@@ -381,7 +397,7 @@ fn of_card(card: &Card, identity: &Identity, mut options: Options) -> Result<Fou
         files.template_sha256 = Some(digest::sha256(text));
     }
     let weights = identity.weights.clone();
-    Ok(Found { weights, name: card.name.clone(), sha256: identity.fingerprint(), options, files })
+    Ok(Located { weights, name: card.name.clone(), sha256: identity.fingerprint(), options, files })
 }
 
 fn files_of(name: &str, identity: &Identity) -> ModelFiles {
@@ -399,16 +415,16 @@ fn files_of(name: &str, identity: &Identity) -> ModelFiles {
 ///
 /// # Errors
 /// A device or tier that this machine does not have.
-pub fn options(args: &EngineArgs) -> Result<Options> {
-    let mut devices = Device::for_models(args.device(), args.tensor_parallel.unwrap_or(1))?;
-    if args.no_graphs {
+pub fn options(resources: &Resources) -> Result<Options> {
+    let mut devices = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1))?;
+    if !resources.graphs {
         devices = devices.into_iter().map(Device::without_graphs).collect();
     }
     let device = devices.remove(0);
-    if !device.is_cpu() && args.device() != "auto" {
-        on_gpu(args)?;
+    if !device.is_cpu() && resources.device != "auto" {
+        on_gpu(resources)?;
     }
-    let tier = match args.cpu_tier.as_str() {
+    let tier = match resources.cpu_tier.as_str() {
         "auto" => Tier::detect(),
         name => Tier::named(name).ok_or_else(|| {
             let here: Vec<&str> = Tier::available().map(Tier::name).collect();
@@ -418,14 +434,14 @@ pub fn options(args: &EngineArgs) -> Result<Options> {
             )
         })?,
     };
-    let activations = if args.activations == "float" { Activations::Float } else { Activations::Q8 };
-    let floats = match args.dtype.as_str() {
+    let activations = if resources.activations == "float" { Activations::Float } else { Activations::Q8 };
+    let floats = match resources.dtype.as_str() {
         "bf16" => Some(Format::Bf16),
         "f16" => Some(Format::F16),
         "f32" => Some(Format::F32),
         _ => None,
     };
-    let kv = match args.kv_dtype.as_str() {
+    let kv = match resources.kv_dtype.as_str() {
         "f16" => KvType::F16,
         "f32" => KvType::F32,
         _ => KvType::Bf16,
@@ -435,27 +451,27 @@ pub fn options(args: &EngineArgs) -> Result<Options> {
         more_devices: devices,
         compute: Compute { tier, activations, floats },
         kv,
-        context: args.context,
-        kv_bytes: args.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
-        n_rows: args.batch.unwrap_or(default.n_rows),
-        prefix_cache: !args.no_prefix_cache,
-        drafts: !args.no_drafts,
-        threads: args.threads,
+        context: resources.context,
+        kv_bytes: resources.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        n_rows: resources.batch.unwrap_or(default.n_rows),
+        prefix_cache: resources.prefix_cache,
+        drafts: resources.drafts,
+        threads: resources.threads,
         ..default
     })
 }
 
 /// Refuses what a GPU does not do.
-fn on_gpu(args: &EngineArgs) -> Result<()> {
-    let device = args.device();
-    if args.activations == "float" {
+fn on_gpu(resources: &Resources) -> Result<()> {
+    let device = &resources.device;
+    if resources.activations == "float" {
         bail!("`--activations float` is for CPUs; `--device {device}` multiplies in bf16 and sums in f32");
     }
-    if args.kv_dtype != "bf16" {
-        bail!("`--kv-dtype {}` is for CPUs; the cache of `--device {device}` holds bf16", args.kv_dtype);
+    if resources.kv_dtype != "bf16" {
+        bail!("`--kv-dtype {}` is for CPUs; the cache of `--device {device}` holds bf16", resources.kv_dtype);
     }
-    if args.cpu_tier != "auto" {
-        bail!("`--cpu-tier {}` and `--device {device}` exclude each other", args.cpu_tier);
+    if resources.cpu_tier != "auto" {
+        bail!("`--cpu-tier {}` and `--device {device}` exclude each other", resources.cpu_tier);
     }
     Ok(())
 }
@@ -473,8 +489,8 @@ fn memory(engine: &Engine) -> Vec<(String, String)> {
     if facts.signature.get("device") == Some("cpu") {
         let options = Options { context: Some(facts.context), ..Options::for_gpu() };
         let need = Need::new(facts.sizes, facts.weight_bytes + facts.adapter_bytes, &options);
-        rows.push(("on a GPU".to_owned(), fits::sum(&need)));
-        rows.push(("GPU memory".to_owned(), Room::find(None).verdict(&need)));
+        rows.push(("on a GPU".to_owned(), gpu_memory::sum(&need)));
+        rows.push(("GPU memory".to_owned(), GpuMemory::find(None).verdict(&need)));
     }
     rows
 }

@@ -1,44 +1,40 @@
-//! A run's progress on stderr: one line that renews itself on a terminal, a line a minute elsewhere, or JSON for
-//! programs. It counts what is finished and what is answered, and estimates the rest from both.
+//! A run's progress: what is finished and what is answered are counted, and the rest is estimated from both. Where it is
+//! shown is the caller's, behind [`Progress`].
 
 use std::{
-    fmt::Write as _,
-    io::{IsTerminal, Write},
+    fmt::{self, Write as _},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use super::{Record, call::CallLine, summary::Cost};
 use crate::llm::Usage;
 
-/// Time between two plain lines.
-const PLAIN_EVERY: Duration = Duration::from_mins(1);
+/// Time between two looks at what has been computed.
+const POLL: Duration = Duration::from_millis(200);
 
-/// Time between two JSON lines.
-const JSON_EVERY: Duration = Duration::from_secs(1);
+/// Where the progress of a run is shown.
+pub trait Progress: fmt::Debug + Send + Sync {
+    /// Called after each answer and each group, and several times a second in between.
+    fn update(&self, now: &Snapshot<'_>);
 
-/// Until the first plain line, which says that the run has begun, and between two looks at what has been computed.
-const FIRST: Duration = Duration::from_millis(900);
-const LOOK: Duration = Duration::from_millis(200);
+    /// Called once, at the end.
+    fn finish(&self, last: &Snapshot<'_>);
+}
 
-/// How a run reports its progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Show {
-    /// A line that renews itself on a terminal, plain lines elsewhere.
-    #[default]
-    Auto,
-    /// A line a minute.
-    Plain,
-    /// A JSON object a line, at most one a second.
-    Json,
-    /// Nothing.
-    Off,
+/// Shows nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn update(&self, _: &Snapshot<'_>) {}
+
+    fn finish(&self, _: &Snapshot<'_>) {}
 }
 
 /// How much there is to do.
@@ -52,12 +48,12 @@ pub struct Extent {
     pub work: usize,
 }
 
-/// The progress of one process's share of a run.
-pub struct Progress {
+/// Counts the progress of one process's share of a run.
+pub struct Meter {
     start: Instant,
     extent: Extent,
     state: Mutex<State>,
-    out: Out,
+    shown: Arc<dyn Progress>,
 }
 
 /// What has happened so far in this process.
@@ -76,8 +72,6 @@ struct State {
     read: usize,
     /// The share of the work that is done, and when it was so: nothing is known of what happens since.
     seen: Option<Seen>,
-    /// When the last line was written.
-    last: Option<Duration>,
 }
 
 /// How far a run was at a moment. Unit: a share of 1; seconds since the start.
@@ -87,23 +81,11 @@ struct Seen {
     at: f64,
 }
 
-enum Out {
-    Bar(ProgressBar),
-    Lines { every: Duration, is_json: bool },
-    Quiet,
-}
-
-impl Progress {
+impl Meter {
     /// Starts the clock.
     #[must_use]
-    pub fn start(extent: Extent, show: Show) -> Self {
-        let out = match show {
-            Show::Off => Out::Quiet,
-            Show::Json => Out::Lines { every: JSON_EVERY, is_json: true },
-            Show::Auto if std::io::stderr().is_terminal() => Out::Bar(bar()),
-            Show::Auto | Show::Plain => Out::Lines { every: PLAIN_EVERY, is_json: false },
-        };
-        Self { start: Instant::now(), extent, state: Mutex::default(), out }
+    pub fn start(extent: Extent, shown: Arc<dyn Progress>) -> Self {
+        Self { start: Instant::now(), extent, state: Mutex::default(), shown }
     }
 
     /// Says how far the run is until `over`, also while no question has been answered; `computed` is what the models
@@ -111,11 +93,11 @@ impl Progress {
     pub fn watch(&self, over: &AtomicBool, computed: &dyn Fn() -> usize) {
         let before = computed();
         while !over.load(Ordering::Relaxed) {
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(POLL);
             let mut state = self.lock();
             state.read = computed() - before;
             state.look(self.extent, self.seconds());
-            self.report(&mut state);
+            self.update(&state);
         }
     }
 
@@ -125,7 +107,7 @@ impl Progress {
         state.questions += 1;
         state.usage += usage;
         state.look(self.extent, self.seconds());
-        self.report(&mut state);
+        self.update(&state);
     }
 
     /// Counts a group that is done, of so many estimated tokens.
@@ -138,7 +120,7 @@ impl Progress {
             state.cost.add(&call.stage, call.outcome.as_deref(), &call.usage, call.seconds);
         }
         state.look(self.extent, self.seconds());
-        self.report(&mut state);
+        self.update(&state);
     }
 
     /// Seconds since the start.
@@ -147,67 +129,44 @@ impl Progress {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Says how it ended and takes the line away.
+    /// Shows how it ended.
     pub fn finish(&self) {
-        match &self.out {
-            Out::Bar(bar) => bar.finish_and_clear(),
-            Out::Lines { is_json, .. } => self.line(&self.lock(), *is_json),
-            Out::Quiet => {}
-        }
+        self.shown.finish(&Snapshot::of(&self.lock(), self.extent, self.seconds()));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn report(&self, state: &mut State) {
-        match &self.out {
-            Out::Quiet => {}
-            Out::Bar(bar) => bar.set_message(Shown::of(state, self.extent, self.seconds()).text()),
-            Out::Lines { every, is_json } => {
-                let now = self.start.elapsed();
-                let next = state.last.map_or(FIRST.min(*every), |last| last + *every);
-                if now >= next {
-                    state.last = Some(now);
-                    self.line(state, *is_json);
-                }
-            }
-        }
-    }
-
-    fn line(&self, state: &State, is_json: bool) {
-        let shown = Shown::of(state, self.extent, self.seconds());
-        let line = if is_json { shown.json() } else { shown.text() };
-        let _ = writeln!(std::io::stderr(), "{line}"); // a closed stderr must not end a run
+    fn update(&self, state: &State) {
+        self.shown.update(&Snapshot::of(state, self.extent, self.seconds()));
     }
 }
 
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{wide_msg}").expect("the template is well-formed");
-    let bar = ProgressBar::new_spinner().with_style(style);
-    bar.enable_steady_tick(Duration::from_millis(500));
-    bar
-}
-
-/// What is shown at one moment.
+/// The progress of a run at one moment.
 #[derive(Debug)]
-struct Shown<'a> {
-    done: usize,
-    units: usize,
-    missing: usize,
-    questions: usize,
+pub struct Snapshot<'a> {
+    /// Units that have a verdict or a reason for none.
+    pub done: usize,
+    /// Units of this process's share.
+    pub units: usize,
+    /// Units without a verdict.
+    pub missing: usize,
+    /// Answers.
+    pub questions: usize,
     /// Tokens of prompts and answers so far, those of unfinished questions among them.
-    tokens: usize,
-    tokens_per_second: f64,
+    pub tokens: usize,
+    pub tokens_per_second: f64,
     /// Share of the prompt tokens that came from the prefix cache, 0 to 1.
-    cached: f64,
+    pub cached: f64,
     /// `None` until a group is finished.
-    seconds_left: Option<f64>,
-    seconds: f64,
+    pub seconds_left: Option<f64>,
+    /// Since the start.
+    pub seconds: f64,
     cost: &'a Cost,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> Snapshot<'a> {
     fn of(state: &'a State, extent: Extent, seconds: f64) -> Self {
         let usage = &state.usage;
         let is_done = extent.resumed + state.units >= extent.units;
@@ -226,7 +185,9 @@ impl<'a> Shown<'a> {
         }
     }
 
-    fn text(&self) -> String {
+    /// One line for people.
+    #[must_use]
+    pub fn text(&self) -> String {
         let left = match self.seconds_left {
             None => "time left not known yet".to_owned(),
             Some(_) if self.done >= self.units => format!("done in {}", duration(self.seconds)),
@@ -256,7 +217,9 @@ impl<'a> Shown<'a> {
         text
     }
 
-    fn json(&self) -> String {
+    /// A JSON object for programs.
+    #[must_use]
+    pub fn json(&self) -> String {
         json!({
             "units": self.done,
             "of": self.units,
@@ -341,13 +304,13 @@ mod tests {
             cost: state.cost.clone(),
             ..*state
         };
-        Shown::of(&state, EXTENT, seconds).text()
+        Snapshot::of(&state, EXTENT, seconds).text()
     }
 
     /// The time left when the run has just come as far as this.
     fn left_now(state: &mut State, seconds: f64) -> f64 {
         state.look(EXTENT, seconds);
-        Shown::of(state, EXTENT, seconds).seconds_left.unwrap()
+        Snapshot::of(state, EXTENT, seconds).seconds_left.unwrap()
     }
 
     #[test]
@@ -401,18 +364,30 @@ mod tests {
         assert!(overdue > 100.0, "the rest takes some time still: {overdue}");
     }
 
+    #[derive(Debug, Default)]
+    struct Last(Mutex<Option<usize>>);
+
+    impl Progress for Last {
+        fn update(&self, now: &Snapshot<'_>) {
+            *self.0.lock().unwrap() = Some(now.tokens);
+        }
+
+        fn finish(&self, _: &Snapshot<'_>) {}
+    }
+
     #[test]
-    fn a_first_line_comes_before_any_answer() {
-        let progress = Progress::start(EXTENT, Show::Plain);
+    fn progress_is_shown_before_any_answer() {
+        let last = Arc::new(Last::default());
+        let meter = Meter::start(EXTENT, last.clone());
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| progress.watch(&over, &|| 7));
-            while progress.lock().last.is_none() {
-                std::thread::sleep(LOOK);
+            scope.spawn(|| meter.watch(&over, &|| 7));
+            while last.0.lock().unwrap().is_none() {
+                std::thread::sleep(POLL);
             }
             over.store(true, Ordering::Relaxed);
         });
-        assert_eq!(progress.lock().read, 0, "what was computed before the run is not its own");
+        assert_eq!(*last.0.lock().unwrap(), Some(0), "what was computed before the run is not its own");
     }
 
     #[test]
@@ -429,7 +404,7 @@ mod tests {
 
     #[test]
     fn programs_read_json() {
-        let line = Shown::of(&state(5, 500, 30, 20), EXTENT, 10.0).json();
+        let line = Snapshot::of(&state(5, 500, 30, 20), EXTENT, 10.0).json();
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!((value["units"].as_u64(), value["of"].as_u64()), (Some(7), Some(12)));
         assert_eq!(value["cached"].as_f64(), Some(0.75));

@@ -1,4 +1,4 @@
-//! Adapters on the command line: which seats take one, what their files are, and what `models show` says of a folder.
+//! LoRA adapters: which roles have one, their files, their description, and what they were trained on.
 
 use std::{
     collections::BTreeSet,
@@ -7,9 +7,8 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use indicatif::HumanBytes;
 
-use super::args::ModelArgs;
+use super::gpu_memory;
 use crate::{
     card::Identity,
     engine::{
@@ -20,6 +19,7 @@ use crate::{
     judges::Role,
     run::description::{AdapterFiles, NamedHash},
     segment::trained::{self, TrainedOn},
+    spec::ModelSpec,
 };
 
 /// What training leaves beside an adapter to say how it was made.
@@ -27,7 +27,7 @@ const TRAINING: &str = "training.json";
 
 /// An adapter's files, before any of them is read as one.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct AdapterFolder {
     pub dir: PathBuf,
     /// The folder's name.
     pub name: String,
@@ -40,7 +40,7 @@ pub struct Found {
 ///
 /// # Errors
 /// A folder that is not there or not an adapter.
-pub fn find(dir: &Path) -> Result<Found> {
+pub fn find(dir: &Path) -> Result<AdapterFolder> {
     let given = dir.display().to_string();
     if !dir.exists() {
         bail!("`{given}`: no such folder");
@@ -63,7 +63,7 @@ pub fn find(dir: &Path) -> Result<Found> {
     let sha256 = identity.fingerprint();
     let files = identity.files.iter().map(named).collect();
     let files = AdapterFiles { given, name: name.clone(), sha256: identity.sha256, files };
-    Ok(Found { dir: dir.into(), name, sha256, files })
+    Ok(AdapterFolder { dir: dir.into(), name, sha256, files })
 }
 
 /// `MODEL` or `MODEL+ADAPTER`; a path that is there is taken whole, so that its name may have a plus.
@@ -79,9 +79,9 @@ pub fn split(given: &str) -> (&str, Option<&str>) {
 
 /// The model that annotates, as it was asked for, without its adapter.
 #[must_use]
-pub fn annotator(args: &ModelArgs) -> &str {
-    let own = args.role.iter().find(|(of, _)| *of == Role::Annotator);
-    own.map_or(&args.model, |(_, given)| split(given).0)
+pub fn annotator(spec: &ModelSpec) -> &str {
+    let own = spec.roles.iter().find(|(of, _)| *of == Role::Annotator);
+    own.map_or(&spec.model, |(_, given)| split(given).0)
 }
 
 /// Refuses an adapter's folder where a model is wanted, and names its base.
@@ -110,7 +110,7 @@ pub fn fields(dir: &Path) -> Result<Vec<(String, String)>> {
     let mut line = |key: &str, value: &str| fields.push((key.to_owned(), value.to_owned()));
     line("folder", &dir.display().to_string());
     line("format", "LoRA adapter");
-    line("size", &HumanBytes(size).to_string());
+    line("size", &gpu_memory::size(size));
     line("base", if config.base.is_empty() { "not named" } else { &config.base });
     let way = if config.rslora { ", rank-stabilized" } else { "" };
     line("rank", &format!("{} (alpha {}, scale {}{way})", config.rank, config.alpha, adapter.scale()));
@@ -132,8 +132,8 @@ pub fn fields(dir: &Path) -> Result<Vec<(String, String)>> {
 
 /// The adapters that the arguments name, each once.
 #[must_use]
-pub fn named(model: &ModelArgs) -> BTreeSet<PathBuf> {
-    let of_roles = model.role.iter().filter_map(|(_, given)| split(given).1.map(PathBuf::from));
+pub fn named(model: &ModelSpec) -> BTreeSet<PathBuf> {
+    let of_roles = model.roles.iter().filter_map(|(_, given)| split(given).1.map(PathBuf::from));
     model.adapter.iter().cloned().chain(of_roles).collect()
 }
 
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_may_name_an_adapter() {
+    fn a_role_may_name_an_adapter() {
         assert_eq!(split("qwen3-4b"), ("qwen3-4b", None));
         assert_eq!(split("qwen3-4b+runs/a"), ("qwen3-4b", Some("runs/a")));
         assert_eq!(split("+a"), ("+a", None));

@@ -1,0 +1,462 @@
+//! An evaluation: a judge that was checked against its input, before any model is loaded; then a run of it with loaded
+//! models. Nothing is printed: notes, warnings, signature and provenance are values.
+
+use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
+
+use anyhow::{Result, bail};
+
+use crate::{
+    card::{self, Card},
+    digest, input,
+    judges::{
+        self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
+        registry::{self, Signed},
+    },
+    llm::Stop,
+    models::{Models, adapter},
+    provenance,
+    run::{
+        self, Outcome, Progress, RunConfig, Selection, Shard, Silent, Task, Writing,
+        description::{Build, InputId},
+    },
+    segment::{
+        Corpus, Segment, Segments as _,
+        mixed_up::MixedUp,
+        read::Streamed,
+        trained::{Overlap, TrainedOn},
+    },
+    signature::Signature,
+    spec::{ModelSpec, SamplingSpec, Spec, sampling_signature},
+};
+
+/// How many segments with their texts are in memory at a time.
+const AT_A_TIME: usize = 4096;
+
+/// What a run records of the program that starts it, and how it is watched and stopped. Nothing here can move a score.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// The command line, for `run.json`.
+    pub command: Vec<String>,
+    /// Where its relative paths start; empty: in the current directory.
+    pub directory: String,
+    /// What the command calls a file or folder of which the specification names a copy, by flag or option.
+    pub given: BTreeMap<String, String>,
+    pub build: Build,
+    /// What is being written, for whoever interrupts the process.
+    pub writing: Writing,
+    /// Cancels pending requests; what is finished is kept.
+    pub stop: Stop,
+    pub progress: Arc<dyn Progress>,
+}
+
+impl Default for Invocation {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            directory: String::new(),
+            given: BTreeMap::new(),
+            build: Build { version: env!("CARGO_PKG_VERSION").into(), ..Build::default() },
+            writing: Writing::default(),
+            stop: Stop::default(),
+            progress: Arc::new(Silent),
+        }
+    }
+}
+
+impl Invocation {
+    fn directory(&self) -> String {
+        if !self.directory.is_empty() {
+            return self.directory.clone();
+        }
+        std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default()
+    }
+}
+
+/// Segments, and which of them are judged.
+pub struct Input {
+    pub segments: Corpus,
+    pub selection: Selection,
+    /// What the user should know of the input.
+    pub notes: Vec<String>,
+}
+
+impl Input {
+    /// Reads the input of a specification.
+    ///
+    /// # Errors
+    /// Bad input, or a selection that it does not have.
+    pub fn read(spec: &Spec) -> Result<Self> {
+        let Streamed { segments, mut notes } = input::stream_any(&spec.input)?;
+        let grouping = || Ok(unchecked(spec, segments.has_references())?.judge.grouping);
+        let selection =
+            input::select_from(&spec.input, &segments, &mut notes, (spec.sampling.seed, grouping))?;
+        Ok(Self { segments, selection, notes })
+    }
+
+    /// What a judge gives verdicts on: the selection, and for a judge of documents the rest of its documents.
+    fn units(&self, judge: &Judge, seed: u64) -> Selection {
+        run::groups::judged(&self.segments, &self.selection, (judge.grouping, judge.unit), seed)
+    }
+
+    /// The segments among these, some at a time.
+    fn chunks(&self, units: &Selection) -> impl Iterator<Item = io::Result<Vec<Segment>>> {
+        let chunks = self.segments.chunks(AT_A_TIME).enumerate();
+        chunks.map(|(chunk, some)| {
+            let placed = some?.into_iter().enumerate();
+            let wanted = placed.filter(|(at, _)| units.wants(chunk * AT_A_TIME + at));
+            Ok(wanted.map(|(_, segment)| segment).collect())
+        })
+    }
+}
+
+/// The judge of a specification, checked against the input.
+///
+/// # Errors
+/// A method that does not exist, cannot be set up, or cannot judge what is selected.
+pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
+    let built = unchecked(spec, input.segments.has_references())?;
+    built.check_roles(spec.models.roles.iter().map(|(role, _)| *role))?;
+    let units = input.units(&built.judge, spec.sampling.seed);
+    let (mut n, mut without) = (0, 0);
+    for some in input.chunks(&units) {
+        let some = some?;
+        n += some.len();
+        without += some.iter().filter(|segment| segment.reference.is_none()).count();
+        built.judging().check_input(&some)?;
+    }
+    built.check_references(without, n)?;
+    let segments = &input.segments;
+    let outlines = (0..segments.n_segments()).map(|idx| segments.outline(idx));
+    let built = built.on_pairs(outlines.map(|of| format!("{}-{}", of.src_lang, of.tgt_lang)));
+    Ok(built.sampled(spec.judge.samples, &spec.sampling.sampling())?)
+}
+
+/// The judge of a specification, for any input with or without references.
+fn unchecked(spec: &Spec, has_references: bool) -> Result<Built> {
+    let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
+    Ok(registry::build(&spec.judge.method, &Settings { has_references, ..settings })?)
+}
+
+/// A judge and its input, checked against each other. No model is loaded.
+pub struct Evaluation {
+    pub spec: Spec,
+    pub input: Input,
+    pub judge: Built,
+    /// What the user should know of the input.
+    pub notes: Vec<String>,
+    /// What the judge was trained on of what it judges.
+    pub trained_on: Vec<Overlap>,
+    /// Whether files or languages may have been mixed up.
+    pub mixed_up: MixedUp,
+}
+
+impl Evaluation {
+    /// Reads the input of a specification and checks its judge against it.
+    ///
+    /// # Errors
+    /// Bad input, a method that does not exist or cannot judge it, input in another language than the pair's.
+    pub fn new(spec: Spec) -> Result<Self> {
+        let input = Input::read(&spec)?;
+        Self::of(spec, input)
+    }
+
+    /// The same for segments in memory, all of which are judged.
+    ///
+    /// # Errors
+    /// As [`Evaluation::new`].
+    pub fn on(spec: Spec, segments: impl IntoIterator<Item = Segment>) -> Result<Self> {
+        let segments = Corpus::of(segments)?;
+        Self::of(spec, Input { segments, selection: Selection::All, notes: Vec::new() })
+    }
+
+    /// The same for an input that was read before.
+    ///
+    /// # Errors
+    /// As [`Evaluation::new`].
+    pub fn of(spec: Spec, input: Input) -> Result<Self> {
+        let built = judge(&spec, &input)?;
+        let judge = &built.judge;
+        match built.method.reads {
+            Reads::Translations => input::need_translations(&spec.input)?,
+            Reads::SourcesOnly => {}
+        }
+        if spec.input.reference.is_some() {
+            built.check_reads_reference()?;
+        }
+        let mut notes = input.notes.clone();
+        let trained = trained_on(&spec.models, judge)?;
+        let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
+        let mut mixed_up = MixedUp::default();
+        let is_checked =
+            spec.judge.language_check == LanguageCheck::On && built.method.reads == Reads::Translations;
+        for some in input.chunks(&input.units(judge, spec.sampling.seed)) {
+            let some = some?;
+            for segment in &some {
+                if is_checked {
+                    mixed_up.add(segment);
+                }
+            }
+            for (trained, overlap) in trained.iter().zip(&mut overlaps) {
+                overlap.of += some.len();
+                overlap.segments += some.iter().filter(|segment| trained.knows(&segment.source)).count();
+            }
+            let remarks = judge.judging().remarks(&some);
+            let new: Vec<String> = remarks.into_iter().filter(|remark| !notes.contains(remark)).collect();
+            notes.extend(new);
+        }
+        notes.extend(mixed_up.unknown());
+        notes.extend(no_documents(judge, &input.segments).map(str::to_owned));
+        overlaps.retain(|overlap| overlap.segments > 0);
+        Ok(Self { spec, input, judge: built, notes, trained_on: overlaps, mixed_up })
+    }
+
+    /// Loads the models that the specification names.
+    ///
+    /// # Errors
+    /// Models that cannot be found, read or run here.
+    pub fn load(&self) -> Result<Models> {
+        crate::models::load(&self.spec.models, &self.spec.resources, self.spec.sampling.sampling())
+    }
+
+    /// What the user should know of input, judge and models before they are used.
+    pub fn warnings(&self, models: &Models) -> impl Iterator<Item = String> {
+        let of_judge = too_small(&self.judge, models).into_iter();
+        let of_judge = of_judge.chain(untuned(&self.judge, models, &self.spec.models));
+        self.mixed_up.doubts().into_iter().chain(of_judge)
+    }
+
+    /// What is selected of the input, for a run into this folder.
+    #[must_use]
+    pub fn config(&self, folder: PathBuf) -> RunConfig {
+        RunConfig {
+            selection: self.input.selection.clone(),
+            shard: self.spec.output.shard.unwrap_or(Shard::WHOLE),
+            seed: self.spec.sampling.seed,
+            ..RunConfig::new(folder)
+        }
+    }
+
+    /// Checks loaded models against the judge, and settles the run's signature and folder. Nothing is written yet.
+    ///
+    /// # Errors
+    /// Texts in another language than the pair's, models that the judge cannot use, a file that the specification names and
+    /// that cannot be read.
+    pub fn with<'a>(&'a self, models: &'a Models, invocation: &Invocation) -> Result<Run<'a>> {
+        self.mixed_up.check()?;
+        let Self { spec, judge: built, trained_on, .. } = self;
+        built.judging().check_models(&|role| models.model_of(role))?;
+        let signature = signature(built, &models.signature, &spec.sampling);
+        let (mut origin, copies) = provenance::of(spec, built, models, invocation.build.clone())?;
+        for material in &mut origin.materials {
+            if let Some(given) = invocation.given.get(&material.flag) {
+                given.clone_into(&mut material.given);
+            }
+        }
+        let config = RunConfig {
+            jobs: models.jobs(spec.resources.jobs),
+            command: invocation.command.clone(),
+            progress: invocation.progress.clone(),
+            // A few more than the engines take, so that they never wait for a judge.
+            questions: models.n_rows + models.n_rows / 4,
+            calls: spec.output.calls,
+            retry_missing: spec.output.retry_missing,
+            directory: invocation.directory(),
+            origin,
+            copies,
+            trained_on: trained_on.clone(),
+            writing: invocation.writing.clone(),
+            stop: invocation.stop.clone(),
+            ..self.config(self.folder(&signature)?)
+        };
+        Ok(Run { evaluation: self, models, signature, config })
+    }
+
+    /// Judges into the run folder, or goes on with what it holds.
+    ///
+    /// # Errors
+    /// As [`Evaluation::with`] and [`Task::run`].
+    pub fn run(&self, models: &Models, invocation: &Invocation) -> Result<Outcome> {
+        let run = self.with(models, invocation)?;
+        Ok(run.task().run(&run.config)?)
+    }
+
+    /// Judges without a run folder: nothing is kept. One result for each unit, a segment or a document, in the order of the
+    /// groups that are judged together; an answer that cannot be used is an error there.
+    ///
+    /// # Errors
+    /// Texts in another language than the pair's, models that the judge cannot use.
+    pub fn verdicts(&self, models: &Models) -> Result<Vec<Result<Verdict, judges::Error>>> {
+        self.mixed_up.check()?;
+        self.judge.judging().check_models(&|role| models.model_of(role))?;
+        let (judge, segments) = (&self.judge.judge, &self.input.segments);
+        let seed = self.spec.sampling.seed;
+        let groups = run::groups::groups(segments, &self.input.selection, judge.grouping, seed);
+        let mut verdicts = Vec::new();
+        for some in groups.chunks(models.jobs(self.spec.resources.jobs)) {
+            let groups: Vec<Vec<Segment>> =
+                some.iter().map(|group| group.read(segments)).collect::<Result<_, _>>()?;
+            let judged = in_parallel(&groups, |_, group| judge.judge(&models.panel.fresh(), group));
+            verdicts.extend(judged.into_iter().flatten());
+        }
+        Ok(verdicts)
+    }
+
+    /// The run folder of the specification, or one that the same specification finds again.
+    fn folder(&self, signature: &Signature) -> Result<PathBuf> {
+        match &self.spec.output.folder {
+            Some(out) if out.as_os_str().is_empty() => bail!("`--out` is empty"),
+            Some(out) => Ok(out.clone()),
+            None => {
+                let input = InputId::of(&self.input.segments, &self.input.selection)?;
+                Ok(default_out(signature, &input, self.spec.output.shard.unwrap_or(Shard::WHOLE)))
+            }
+        }
+    }
+}
+
+/// The source texts that the judge and the adapters were trained on.
+fn trained_on(models: &ModelSpec, judge: &Judge) -> Result<Vec<TrainedOn>> {
+    let mut trained: Vec<TrainedOn> = judge.trained_on.iter().cloned().collect();
+    for dir in adapter::named(models) {
+        trained.extend(adapter::trained_on(&dir)?);
+    }
+    Ok(trained)
+}
+
+/// What a user of a document-level method should know if the input names no documents.
+fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
+    let wants = matches!(judge.grouping, Grouping::Document | Grouping::FiveDocuments);
+    let is_bare = |idx| segments.outline(idx).doc.is_empty();
+    (wants && (0..segments.n_segments()).all(is_bare)).then_some(
+        "the input names no documents, so every segment is judged without context; hint: add `--docs FILE`, or \
+         `doc` on each line",
+    )
+}
+
+/// Methods that write were published with models far above this. Unit: billions of parameters.
+const SMALLEST_WRITER: f64 = 3.0;
+
+/// Methods that write, and the model that they were measured with, at scores near chance: docs/methods.md#which-judge.
+const MEASURED: ([&str; 2], &str) = (["gemba-mqm", "fsp"], "qwen2.5-coder-0.5b-instruct");
+
+/// What to know before a small model writes verdicts; `None` where the size is not known.
+fn too_small(built: &Built, models: &Models) -> Option<String> {
+    let card = card::find(&models.model.name).ok()?;
+    registry::writes(built.method).then(|| small_writer(built.method.name, &card)).flatten()
+}
+
+/// What was measured of a method that writes with this model, where the model is small.
+fn small_writer(method: &str, card: &Card) -> Option<String> {
+    let billions: f64 = card.parameters.strip_suffix('B')?.parse().ok()?;
+    let (methods, model) = MEASURED;
+    let hint = "hint: what small models were measured to do: docs/methods.md#which-judge";
+    let measured = match (methods.contains(&method), card.name == model) {
+        (true, true) => format!("with `{model}` its scores are near chance"),
+        (false, true) => {
+            format!("with `{model}` {} score near chance", methods.map(|m| format!("`{m}`")).join(" and "))
+        }
+        (_, false) => {
+            format!("with `{}` ({} parameters) its scores were not measured", card.name, card.parameters)
+        }
+    };
+    (billions < SMALLEST_WRITER)
+        .then(|| format!("`{method}` asks the model to write, and {measured}\n{hint}"))
+}
+
+/// What to know before a method that is made for a tuned model asks one that is not; `None` where the model may be.
+fn untuned(built: &Built, models: &Models, spec: &ModelSpec) -> Option<String> {
+    let is_plain = card::find(&models.model.name).is_ok() && adapter::named(spec).is_empty();
+    (registry::needs_tuning(built.method) && is_plain).then(|| {
+        format!(
+            "`{}` reads the answers of a model that was tuned for it, and `{}` was not: its scores mean little\nhint: \
+             `--adapter DIR` with what `scripts/tune/gmft_gpu.py` trains, or `--method gemba-mqm`; docs/tuning.md",
+            built.method.name, models.model.name
+        )
+    })
+}
+
+/// An evaluation with loaded models, its signature and its folder.
+pub struct Run<'a> {
+    evaluation: &'a Evaluation,
+    models: &'a Models,
+    pub signature: Signature,
+    pub config: RunConfig,
+}
+
+impl Run<'_> {
+    /// The judge, the panel and the segments.
+    #[must_use]
+    pub fn task(&self) -> Task<'_> {
+        Task {
+            panel: &self.models.panel,
+            judge: &self.evaluation.judge.judge,
+            segments: &self.evaluation.input.segments,
+            signature: &self.signature,
+        }
+    }
+}
+
+/// The whole signature: the judge with the models before its prompts, then sampling.
+#[must_use]
+pub fn signature(built: &Built, models: &Signature, sampling: &SamplingSpec) -> Signature {
+    let Signed { method, prompts } = built.signature();
+    let sampling = sampling_signature(&built.judge.sampling(&sampling.sampling()));
+    // A method with an option for the temperature has signed it already.
+    let own = |name: &str| built.method.options.iter().any(|option| option.name == name);
+    let sampling = sampling.fields().iter().fold(Signature::new(), |signature, (key, value)| {
+        let said = match key.as_str() {
+            "temp" => own("temperature"),
+            "top_p" => own("top-p"),
+            _ => false,
+        };
+        if said { signature } else { signature.with(key, value) }
+    });
+    let signature = method.followed_by(models).followed_by(&prompts).followed_by(&sampling);
+    signature.with("v", env!("CARGO_PKG_VERSION"))
+}
+
+/// A folder named by method, model, and a hash of signature and input.
+fn default_out(signature: &Signature, input: &InputId, shard: Shard) -> PathBuf {
+    let id = format!("{signature}\n{}", input.sha256);
+    let hash = digest::short(id);
+    let plain = |key: &str| {
+        let value = signature.get(key).unwrap_or(key);
+        value
+            .chars()
+            .map(|c| if c.is_alphanumeric() || "-.".contains(c) { c } else { '_' })
+            .collect::<String>()
+    };
+    let part =
+        if shard == Shard::WHOLE { String::new() } else { format!("-{}of{}", shard.index, shard.count) };
+    PathBuf::from("out").join(format!("{}-{}-{hash}{part}", plain("method"), plain("model")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_measured_is_said_of_small_models() {
+        let said = |method, model| {
+            let said = small_writer(method, &card::find(model).unwrap());
+            said.map(|said| said.lines().next().unwrap_or_default().to_owned())
+        };
+        insta::assert_snapshot!(
+            [
+                said("fsp", "qwen2.5-coder-0.5b-instruct"),
+                said("m-mad", "qwen2.5-coder-0.5b-instruct"),
+                said("fsp", "qwen2.5-coder-1.5b-instruct"),
+                said("gemba-mqm", "qwen2.5-0.5b-instruct"),
+            ]
+            .map(Option::unwrap)
+            .join("\n"),
+            @"
+        `fsp` asks the model to write, and with `qwen2.5-coder-0.5b-instruct` its scores are near chance
+        `m-mad` asks the model to write, and with `qwen2.5-coder-0.5b-instruct` `gemba-mqm` and `fsp` score near chance
+        `fsp` asks the model to write, and with `qwen2.5-coder-1.5b-instruct` (1.54B parameters) its scores were not measured
+        `gemba-mqm` asks the model to write, and with `qwen2.5-0.5b-instruct` (0.49B parameters) its scores were not measured
+        "
+        );
+        assert_eq!(said("fsp", "qwen2.5-7b-instruct"), None);
+    }
+}

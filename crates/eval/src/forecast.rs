@@ -1,0 +1,321 @@
+//! What a run would take, before it is made: calls and tokens are counted, and a few groups judged to see how long they
+//! take. Where the model is not here, tokens are guessed from characters.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+
+use crate::{
+    card::{self, Card},
+    engine::DeviceError,
+    evaluation::{Evaluation, Invocation, Run},
+    judges::Panel,
+    llm::{Chat, Counter, Error as Refusal, Form, Llm, Reply, Sampling, Scored, Stop},
+    models::{
+        ModelLoader, Models,
+        gpu_memory::{self, GpuMemory},
+    },
+    run::{
+        self, Plan, RunConfig,
+        plan::{Counting, plan_within},
+        trial::Trial,
+    },
+    signature::Signature,
+};
+
+/// How long prompts are counted.
+const COUNTING: Duration = Duration::from_secs(8);
+
+/// How long groups are judged for, as far as rounds of them can be foreseen.
+const TRIAL: Duration = Duration::from_secs(10);
+
+/// The most that both take together, once the model is loaded.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// What a forecast is doing.
+#[derive(Clone, Copy, Debug)]
+pub enum Stage {
+    /// Counts the tokens of prompts, by groups.
+    Counting { done: usize, of: usize },
+    /// Judges a few groups into the run folder.
+    Judging,
+}
+
+/// What a run would take.
+#[derive(Debug)]
+pub struct Forecast {
+    pub plan: Plan,
+    pub trial: Trial,
+    /// Memory and time, as names and values.
+    pub estimates: Vec<(String, String)>,
+    pub notes: Vec<String>,
+    /// `None` where the model's files, which are part of it, are not here.
+    pub signature: Option<Signature>,
+}
+
+impl Forecast {
+    /// Counts calls and tokens, and judges a few groups where the model can be loaded. `device_memory`: bytes of the GPU that
+    /// the model is to fit.
+    ///
+    /// # Errors
+    /// A model that can neither be run nor pulled, and prompts that cannot be counted.
+    pub fn of(
+        evaluation: &Evaluation,
+        invocation: &Invocation,
+        (load, device_memory): (ModelLoader, Option<u64>),
+        shown: &(dyn Fn(Stage) + Sync),
+    ) -> Result<Self> {
+        let spec = &evaluation.spec;
+        evaluation.mixed_up.check()?;
+        let guess = |card: &Card, why: &str, hint: &str, time: &str| {
+            Self::guessed(evaluation, card, [why, hint, time], device_memory, shown)
+        };
+        match load(&spec.models, &spec.resources, spec.sampling.sampling()) {
+            Ok(models) => Self::counted(evaluation, invocation, (&models, device_memory), shown),
+            Err(error) => match (error.downcast_ref::<card::Error>(), error.downcast_ref::<DeviceError>()) {
+                (Some(card::Error::NotPulled { name, .. }), _) => guess(
+                    &card::find(name)?,
+                    &format!("`{name}` is not on this machine"),
+                    &format!(
+                        "\nhint: `tribunal models pull {name}`, then plan again: tokens are counted, memory is known, and a few groups \
+                         say how long the rest takes"
+                    ),
+                    "not known without the model",
+                ),
+                // A run for a machine with a GPU is planned on one without.
+                (_, Some(DeviceError::NotBuilt(_) | DeviceError::NoDevice { .. })) => {
+                    let card = card::find(&spec.models.model).map_err(|_| error)?;
+                    guess(&card, "there is no GPU here to try the run on", "", NOT_HERE)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Counted with the models themselves, and tried out on a few groups.
+    fn counted(
+        evaluation: &Evaluation,
+        invocation: &Invocation,
+        (models, device_memory): (&Models, Option<u64>),
+        shown: &(dyn Fn(Stage) + Sync),
+    ) -> Result<Self> {
+        let start = Instant::now();
+        let spec = &evaluation.spec;
+        let run = evaluation.with(models, invocation)?;
+        let mut plan = plan_with(evaluation, &models.panel, shown)?;
+        shown(Stage::Judging);
+        let mut trial = tried(&run, invocation, &plan, LIMIT.saturating_sub(start.elapsed()))?;
+        trial.expected = trial.expected.map(|scaled| plan.expect(scaled));
+        let mut estimates = (models.memory)();
+        if device_memory.is_some() {
+            let card = card::find(&spec.models.model).ok();
+            estimates.extend(card.and_then(|card| on_a_gpu(&card, spec.resources.context, device_memory)));
+        }
+        match trial.seconds_left {
+            Some(seconds) if trial.kept < trial.groups => estimates.push(("time".to_owned(), time(seconds))),
+            Some(_) => estimates.push(("time".to_owned(), "everything is judged already".to_owned())),
+            None if trial.is_cut => estimates.push(("time".to_owned(), format!("not known: {CUT}"))),
+            None => {}
+        }
+        let mut notes = plan.notes();
+        notes.extend(evaluation.warnings(models));
+        if trial.expected.is_some() {
+            notes.push(format!("expected: {} of {} groups, scaled to all", trial.kept, trial.groups));
+        }
+        if trial.is_cut && trial.judged > 0 {
+            notes.push(format!(
+                "stopped after {} s, with {} of {} groups judged: the time is extrapolated from these",
+                LIMIT.as_secs(),
+                trial.judged,
+                trial.groups
+            ));
+        }
+        notes.push(format!(
+            "what was judged is kept in `{}`, and the run goes on from there",
+            run.config.out.display()
+        ));
+        Ok(Self { plan, trial, estimates, notes, signature: Some(run.signature) })
+    }
+
+    /// Guessed from characters. `why` there is no model, a hint on a line of its own or nothing, and why the time is not
+    /// known.
+    fn guessed(
+        evaluation: &Evaluation,
+        card: &Card,
+        [why, hint, time]: [&str; 3],
+        device_memory: Option<u64>,
+        shown: &(dyn Fn(Stage) + Sync),
+    ) -> Result<Self> {
+        let spec = &evaluation.spec;
+        let panel = Panel::new(Arc::new(Characters), spec.sampling.sampling());
+        let plan = plan_with(evaluation, &panel, shown)?;
+        let mut notes = plan.notes();
+        notes.push(format!(
+            "{why}: tokens are guessed from the characters of the prompts, for most languages to within a third; answers \
+             are counted by their budgets alone{hint}"
+        ));
+        let time = Some(("time".to_owned(), time.to_owned()));
+        let on_a_gpu = on_a_gpu(card, spec.resources.context, device_memory);
+        let estimates = weights(card).into_iter().chain(on_a_gpu).chain(time).collect();
+        Ok(Self { plan, trial: Trial::default(), estimates, notes, signature: None })
+    }
+}
+
+/// Judges a few groups, for so long at the most.
+fn tried(run: &Run<'_>, invocation: &Invocation, plan: &Plan, time: Duration) -> Result<Trial> {
+    let is_counted = plan.counted == plan.groups;
+    let distinct = plan.least.distinct_tokens.filter(|_| plan.is_fixed && is_counted);
+    let stop = Stop::default();
+    let config = RunConfig { stop: stop.clone(), ..run.config.clone() };
+    let trial =
+        limited(time, [&invocation.stop, &stop], || run.task().trial(&config, TRIAL.min(time), distinct))?;
+    if invocation.stop.is_said() {
+        return Err(run::Error::Interrupted(invocation.writing.hold().clone()).into());
+    }
+    Ok(trial)
+}
+
+/// Why a trial says nothing of the time.
+const CUT: &str = "no group was finished within 20 s";
+
+/// Does work until it is done, for so long at the most, or until the outer word is given: then the inner one is, which the
+/// work heeds.
+fn limited<T>(time: Duration, [outer, inner]: [&Stop; 2], work: impl FnOnce() -> T) -> T {
+    let (start, is_over) = (Instant::now(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                if start.elapsed() >= time || outer.is_said() {
+                    return inner.say();
+                }
+                std::thread::park_timeout(WATCH);
+            }
+        });
+        let done = work();
+        is_over.store(true, Ordering::Relaxed);
+        watch.thread().unpark();
+        done
+    })
+}
+
+/// How often the time is looked at.
+const WATCH: Duration = Duration::from_millis(100);
+
+/// A time in words, exact enough to be compared with a clock.
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 600.0 => format!("about {s:.0} s"),
+        s if s < 6.0 * 3600.0 => format!("about {:.0} min", s / 60.0),
+        s => format!("about {:.1} hours", s / 3600.0),
+    }
+}
+
+/// The time of a run for a GPU, where there is none.
+const NOT_HERE: &str = "not known for this device; there, `--dry-run` tries a few groups, and `tribunal bench fsp` measures \
+                        segments a second";
+
+/// What the model takes of a GPU with this context, and whether a GPU has it; `None` where the card does not know its
+/// sizes.
+fn on_a_gpu(card: &Card, context: Option<usize>, device_memory: Option<u64>) -> Option<(String, String)> {
+    let memory = GpuMemory::find(device_memory);
+    let need = gpu_memory::within(card, context.unwrap_or(card.context))?;
+    Some(("on a GPU".to_owned(), format!("{}; {}", gpu_memory::sum(&need), memory.verdict(&need))))
+}
+
+/// What the run takes with the models of this panel, without one request to them.
+fn plan_with(evaluation: &Evaluation, panel: &Panel, shown: &(dyn Fn(Stage) + Sync)) -> Result<Plan> {
+    let config = &evaluation.config(PathBuf::new());
+    let shown = |done: usize, of: usize| shown(Stage::Counting { done, of });
+    let counting = Counting { config, time: Some(COUNTING), shown: &shown };
+    let Evaluation { input, judge, .. } = evaluation;
+    Ok(plan_within(panel, &judge.judge, judge.calls(), &input.segments, &counting)?)
+}
+
+/// The memory for the weights: their files' size, or two bytes for each of the parameters that the card states.
+fn weights(card: &Card) -> Option<(String, String)> {
+    let billions = || card.parameters.strip_suffix('B')?.parse::<f64>().ok();
+    let bytes = card.size().map(|bytes| bytes as f64).or_else(|| Some(billions()? * 2e9))?;
+    Some(("weights, as the model card says".into(), format!("{:.2} GiB", bytes / f64::from(1 << 30))))
+}
+
+/// Counts tokens by what a character of each script takes, and answers nothing.
+struct Characters;
+
+impl Characters {
+    /// Tokens that the chat template puts around a turn.
+    const OF_A_TURN: f64 = 5.0;
+
+    /// What a character takes with the tokenizers of Qwen 2.5 and Gemma 3, on WMT 2023's texts and our prompts. Those
+    /// of Qwen are right to a quarter for English, German, Chinese, Japanese, Russian, Arabic and Thai, and a third
+    /// too low for Hindi.
+    fn tokens(text: &str) -> f64 {
+        let of = |c: char| match u32::from(c) {
+            0..0x80 => 0.24,
+            // Letters with accents, and punctuation.
+            0x80..0x370 | 0x1e00..0x2070 => 0.7,
+            // Greek, Cyrillic, Armenian, Hebrew, Arabic.
+            0x370..0x700 => 0.38,
+            _ => 0.72,
+        };
+        text.chars().map(of).sum()
+    }
+
+    fn refusal() -> Refusal {
+        Refusal::Engine("the model is not on this machine".into())
+    }
+}
+
+impl Llm for Characters {
+    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Refusal> {
+        Err(Self::refusal())
+    }
+
+    fn score_continuations(&self, _: &Chat, _: &[String]) -> Result<Vec<Scored>, Refusal> {
+        Err(Self::refusal())
+    }
+
+    fn counter(&self) -> Option<&dyn Counter> {
+        Some(self)
+    }
+}
+
+impl Counter for Characters {
+    fn count(&self, chat: &Chat) -> Result<usize, Refusal> {
+        let of_turns =
+            chat.turns().iter().map(|turn| Self::tokens(&turn.content) + Self::OF_A_TURN).sum::<f64>();
+        let tokens = chat.untemplated().map_or(of_turns, Self::tokens) + Self::tokens(&chat.prefill);
+        Ok(tokens.ceil() as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_of_scripts() {
+        // Beside each: what Qwen 2.5's tokenizer makes of it.
+        for (text, tokens) in [
+            ("The town council voted on Tuesday to close the old bridge for repairs until spring.", 16),
+            ("议会星期二投票决定关闭旧桥进行维修。", 12),
+            ("Городской совет проголосовал во вторник за закрытие старого моста на ремонт до весны.", 27),
+        ] {
+            let guessed = Characters::tokens(text) / f64::from(tokens);
+            assert!((0.67..1.5).contains(&guessed), "{text}: {guessed}");
+        }
+    }
+
+    #[test]
+    fn weights_by_the_card() {
+        let of = |name: &str| weights(&card::find(name).unwrap()).map(|(_, size)| size);
+        assert_eq!(of("qwen2.5-7b-instruct").as_deref(), Some("14.17 GiB"));
+        assert_eq!(of("smollm2-135m-instruct").as_deref(), Some("0.09 GiB"));
+    }
+}

@@ -1,0 +1,45 @@
+//! Evaluations of machine translation by LLM judges: from a [`Spec`] to verdicts.
+//!
+//! A [`Spec`] names the input, the method, the models and the run folder. [`Evaluation::new`] reads the input and checks the
+//! judge against it, before any model is loaded; [`Evaluation::load`] loads the [`Models`]; [`Evaluation::run`] judges, or
+//! continues what the run folder holds. Warnings, signature and provenance are values; nothing is printed.
+//!
+//! ```no_run
+//! use tribunal_eval::{Evaluation, Invocation, JudgeSpec, Spec};
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let mut spec = Spec { judge: JudgeSpec::method("gemba-mqm"), ..Spec::default() };
+//! spec.input.table = Some("translations.jsonl".into());
+//! let evaluation = Evaluation::new(spec)?;
+//! let models = evaluation.load()?;
+//! let outcome = evaluation.run(&models, &Invocation::default())?;
+//! outcome.each_record(|record| Ok(println!("{:?}", record.score)))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Session`] keeps its models and judges many inputs. [`Forecast`] says what a run would take. [`recorded`] goes from a run
+//! folder back to its evaluation, to repeat it or to check it. [`run`] is the layer below: groups, journal, shards.
+
+use tribunal_core::{digest, files, llm, mqm, random, segment, signature};
+use tribunal_engine::{card, engine};
+use tribunal_judges as judges;
+
+mod evaluation;
+pub mod forecast;
+pub mod input;
+pub mod models;
+pub mod provenance;
+pub mod raters;
+pub mod recorded;
+pub mod run;
+pub mod session;
+pub mod spec;
+
+pub use evaluation::{Evaluation, Input, Invocation, Run, signature};
+pub use forecast::Forecast;
+pub use models::{ModelLoader, Models};
+pub use session::Session;
+pub use spec::{
+    DEFAULT_MODEL, InputSpec, JudgeSpec, ModelSpec, OutputSpec, Pair, Resources, SamplingSpec, Spec,
+};

@@ -1,0 +1,245 @@
+//! From a run folder back to its evaluation: the specification of its command, pointed at the copies that the folder keeps,
+//! and its input; then the check of a folder against it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    evaluation::Input,
+    input,
+    judges::{LanguageCheck, Programs, Role, registry},
+    models::adapter,
+    provenance,
+    run::{Error, RunFile, Selection, description::InputId, input as kept, materials},
+    segment::{Segments as _, read::Streamed},
+    spec::{ModelSpec, Spec},
+};
+
+mod check;
+mod sources;
+
+pub use check::{Check, UNCHECKED, check};
+
+/// The option of a method that can name a program.
+const PROGRAM: &str = "search";
+
+/// A run as its folder describes it.
+pub struct Recorded {
+    pub run: RunFile,
+    /// With paths that exist here.
+    pub spec: Spec,
+    /// As the run's command has it.
+    pub given: Spec,
+    pub input: Input,
+}
+
+/// What can be chosen when a run is repeated: where the models are, and how fast they run. Nothing here moves a score.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// The model, if it is not where the run had it: a card, a GGUF file or a safetensors folder.
+    pub model: Option<String>,
+    pub adapter: Option<PathBuf>,
+    /// `MODEL` or `MODEL+ADAPTER` of roles.
+    pub roles: Vec<(Role, String)>,
+    pub jobs: Option<usize>,
+    pub batch: Option<usize>,
+    pub threads: Option<usize>,
+    pub kv_cache: Option<u64>,
+    /// Runs the program, or asks the service of this machine, that the run searched evidence with.
+    pub allow_programs: bool,
+    /// Reads files outside of the folder that its command names.
+    pub allow_files: bool,
+}
+
+/// Reads a folder's run. `given`: the specification of its command.
+///
+/// # Errors
+/// An input that neither the folder keeps nor its command finds, files of which there is no copy, changed programs.
+pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<Recorded> {
+    let mut spec = given.clone();
+    spec.models = located(&run, &given.models);
+    apply(&mut spec, changes);
+    // Older runs made no such check, and their commands do not say so.
+    if run.signature.get(LanguageCheck::FIELD).is_none() {
+        spec.judge.language_check = LanguageCheck::Off;
+    }
+    let input = match kept::read(dir, &run)? {
+        Some((segments, selection)) => Input { segments, selection, notes: Vec::new() },
+        None if changes.allow_files => reread(&run, &spec)?,
+        None => bail!(
+            "`{}` keeps no copy of its input (the first shard and the merged folder do)\nhint: `--allow-files` reads the \
+             files that its `run.json` names, wherever they are: only for a folder that you trust",
+            dir.display()
+        ),
+    };
+    relocate(dir, &run, &mut spec, changes)?;
+    if changes.allow_programs {
+        programs(dir, &run, &spec)?;
+    }
+    Ok(Recorded { run, spec, given, input })
+}
+
+/// The models that a run's command names, where they are found here: as paths from where the command was given, else from
+/// the current directory; cards by name.
+#[must_use]
+pub fn located(run: &RunFile, models: &ModelSpec) -> ModelSpec {
+    let found = |name: &str| {
+        let there = run.from_there(Path::new(name));
+        if there.exists() { there.display().to_string() } else { lasting(name) }
+    };
+    mapped(models, found)
+}
+
+/// A path that is here, in a form that holds in any directory; anything else as it is.
+fn lasting(name: &str) -> String {
+    let path = Some(Path::new(name)).filter(|path| path.exists()).map(std::path::absolute);
+    path.and_then(Result::ok).map_or_else(|| name.to_owned(), |path| path.display().to_string())
+}
+
+/// The same with each name of a model or an adapter mapped.
+fn mapped(models: &ModelSpec, map: impl Fn(&str) -> String) -> ModelSpec {
+    let role = |(role, name): &(Role, String)| {
+        let name = match adapter::split(name) {
+            (model, Some(adapter)) => format!("{}+{}", map(model), map(adapter)),
+            (model, None) => map(model),
+        };
+        (*role, name)
+    };
+    ModelSpec {
+        model: map(&models.model),
+        adapter: models.adapter.as_ref().map(|dir| map(&dir.display().to_string()).into()),
+        roles: models.roles.iter().map(role).collect(),
+        chat_template: models.chat_template.clone(),
+    }
+}
+
+fn apply(spec: &mut Spec, changes: &Changes) {
+    let Changes { model, adapter, roles, jobs, batch, threads, kv_cache, allow_programs, allow_files: _ } =
+        changes;
+    spec.judge.programs = if *allow_programs { Programs::Run } else { Programs::Refuse };
+    let new = ModelSpec {
+        model: model.clone().unwrap_or_else(|| spec.models.model.clone()),
+        adapter: adapter.clone().or_else(|| spec.models.adapter.clone()),
+        roles: roles.clone(),
+        chat_template: spec.models.chat_template.clone(),
+    };
+    let ModelSpec { model, adapter, roles, .. } = mapped(&new, lasting);
+    (spec.models.model, spec.models.adapter) = (model, adapter);
+    for (role, model) in roles {
+        spec.models.roles.retain(|(other, _)| *other != role);
+        spec.models.roles.push((role, model));
+    }
+    spec.resources.jobs = jobs.or(spec.resources.jobs);
+    spec.resources.batch = batch.or(spec.resources.batch);
+    spec.resources.threads = threads.or(spec.resources.threads);
+    spec.resources.kv_cache = kv_cache.or(spec.resources.kv_cache);
+}
+
+/// The input where the command found it: that of a shard whose folder keeps no copy.
+fn reread(run: &RunFile, spec: &Spec) -> Result<Input> {
+    let mut from = spec.input.clone();
+    for path in [&mut from.source, &mut from.docs, &mut from.table, &mut from.testset, &mut from.documents]
+        .into_iter()
+        .flatten()
+    {
+        *path = run.from_there(path);
+    }
+    if from.testset.is_none() {
+        from.reference = from.reference.map(|path| run.from_there(&path));
+    }
+    from.hypotheses = from.hypotheses.iter().map(|path| run.from_there(path)).collect();
+    let Streamed { segments, notes } = input::stream_any(&from).context(
+        "the folder keeps no copy of its input (the first shard and the merged folder do), and the command's own cannot \
+         be read",
+    )?;
+    let selection = Selection::of_ranges(run.selection.as_deref(), segments.n_segments());
+    let here = InputId::of(&segments, &selection)?;
+    if here != run.input {
+        bail!("the input has changed since the run: {} then, {here} now", run.input);
+    }
+    Ok(Input { segments, selection, notes })
+}
+
+/// Points the arguments at the copies that the folder keeps. What it keeps no copy of, from where the command was given.
+///
+/// # Errors
+/// A file of which there is no copy, unless files outside of the folder are allowed.
+fn relocate(dir: &Path, run: &RunFile, spec: &mut Spec, changes: &Changes) -> Result<()> {
+    for material in &run.origin.materials {
+        materials::place(dir, material)?;
+    }
+    let place = |flag: &str, path: &mut Option<PathBuf>| -> Result<()> {
+        if let Some(given) = path {
+            *given = copy_of(dir, run, flag, given, changes.allow_files)?;
+        }
+        Ok(())
+    };
+    place("--prompts", &mut spec.judge.prompts)?;
+    place("--shots", &mut spec.judge.shots)?;
+    place("--chat-template", &mut spec.models.chat_template)?;
+    let request = spec.judge.method.clone();
+    let mut method = request.clone();
+    for (name, value) in provenance::options(&request).filter(|(name, value)| is_file(&request, name, value))
+    {
+        let is_allowed = changes.allow_files || name == PROGRAM && changes.allow_programs;
+        let at = copy_of(dir, run, name, Path::new(value), is_allowed)?;
+        method = method.replace(&format!("{name}={value}"), &format!("{name}={}", at.display()));
+    }
+    spec.judge.method = method;
+    Ok(())
+}
+
+/// Whether an option of a method is one that takes a file, and names none of its other values.
+fn is_file(request: &str, option: &str, value: &str) -> bool {
+    let name = request.split_once(':').map_or(request, |(name, _)| name);
+    let option = option.replace('_', "-");
+    let choices = registry::find(name).map(|method| method.options).unwrap_or_default();
+    choices.iter().any(|choice| {
+        let takes_file = choice.name == option && choice.values.contains(&"<file>");
+        takes_file && !choice.values.contains(&value) && !value.contains("://")
+    })
+}
+
+/// The copy of what a flag or an option names, or the path of the thing itself where that is allowed. A name that is not
+/// there is left as it is: some options take one instead of a file.
+fn copy_of(dir: &Path, run: &RunFile, flag: &str, given: &Path, is_allowed: bool) -> Result<PathBuf> {
+    if let Some(copy) = materials::copy_of(dir, run, flag)? {
+        return Ok(copy);
+    }
+    let there = Some(run.from_there(given)).filter(|there| there.exists()).unwrap_or_else(|| given.into());
+    if is_allowed || !there.exists() {
+        return Ok(there);
+    }
+    bail!(
+        "`{}` keeps no copy of `{}`, which its command names with `{flag}`\nhint: `--allow-files` reads it from there: only \
+         for a folder that you trust",
+        dir.display(),
+        there.display()
+    )
+}
+
+/// Checks every program that the method may run against the hash in `run.json`, before any of them is run.
+///
+/// # Errors
+/// A program that is another one now, or of which there is no hash.
+fn programs(dir: &Path, run: &RunFile, spec: &Spec) -> Result<()> {
+    for (option, value) in provenance::options(&spec.judge.method) {
+        let path = Path::new(value);
+        if option != PROGRAM || value.contains("://") || !path.is_file() {
+            continue;
+        }
+        let Some(material) = run.origin.materials.iter().find(|material| material.flag == option) else {
+            bail!(
+                "`{}` has no hash of the program `{value}`\nhint: without one nothing shows that it is the run's own",
+                dir.join("run.json").display()
+            );
+        };
+        let here = materials::sha256_now(path)?;
+        if here != material.sha256 {
+            let there = material.sha256.clone();
+            return Err(Error::Changed { path: path.into(), there, here }.into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! A judge that stays: its models are loaded once and judge many inputs. Another thread can watch its progress, and stop it.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::{
+    evaluation::{Evaluation, Invocation},
+    judges::registry,
+    llm::Stop,
+    models::{ModelLoader, Models, adapter},
+    run::{Outcome, Writing},
+    spec::{InputSpec, Spec},
+};
+
+/// How far the judging of one input has come, and the word that ends it.
+#[derive(Debug, Default)]
+pub struct Watch {
+    writing: Writing,
+    stop: Stop,
+}
+
+impl Watch {
+    /// Units whose verdicts are safe, and all of them; none before the first question is asked.
+    #[must_use]
+    pub fn progress(&self) -> (usize, usize) {
+        let written = self.writing.hold();
+        (written.done, written.units)
+    }
+
+    /// Ends it: what is finished is kept, what is being answered or waits is dropped, and judged when the run is
+    /// resumed.
+    pub fn stop(&self) {
+        self.stop.say();
+    }
+}
+
+/// Loaded models, and the specification that they judge by.
+pub struct Session {
+    spec: Spec,
+    invocation: Invocation,
+    models: Models,
+}
+
+/// The verdicts on one input.
+#[derive(Debug)]
+pub struct Judged {
+    pub outcome: Outcome,
+    /// What the user should know of the input.
+    pub notes: Vec<String>,
+}
+
+impl Session {
+    /// Loads the models of a specification, whose input may be missing. `invocation.command` is a command line without its
+    /// input and folder, for `run.json`.
+    ///
+    /// # Errors
+    /// A method that does not exist, models that cannot be run.
+    pub fn open(spec: Spec, invocation: Invocation, load: ModelLoader) -> Result<Self> {
+        // Before the model is loaded, which can take minutes.
+        let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
+        registry::build(&spec.judge.method, &settings)?;
+        let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
+        Ok(Self { spec, invocation, models })
+    }
+
+    /// Judges a table of translations into a run folder. Several threads may do so at the same time, each with its own
+    /// folder and watch.
+    ///
+    /// # Errors
+    /// As [`Evaluation::run`]; [`crate::run::Error::Interrupted`] when the watch was told to stop.
+    pub fn score(&self, table: &Path, folder: &Path, watch: &Watch) -> Result<Judged> {
+        let mut spec = self.spec.clone();
+        spec.input = InputSpec { table: Some(table.into()), ..spec.input };
+        spec.output.folder = Some(folder.into());
+        let evaluation = Evaluation::new(spec)?;
+        let outcome = evaluation.run(&self.models, &self.invocation(table, folder, watch))?;
+        let overlaps = evaluation.trained_on.iter().map(ToString::to_string);
+        let notes = evaluation.notes.iter().cloned().chain(overlaps);
+        let notes = notes.chain(evaluation.warnings(&self.models)).collect();
+        Ok(Judged { outcome, notes })
+    }
+
+    /// With the command line that would make the same run.
+    fn invocation(&self, table: &Path, folder: &Path, watch: &Watch) -> Invocation {
+        let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        let mut command = self.invocation.command.clone();
+        command.extend([option("input", table), option("out", folder)]);
+        let Watch { writing, stop } = watch;
+        Invocation { command, writing: writing.clone(), stop: stop.clone(), ..self.invocation.clone() }
+    }
+}

@@ -1,0 +1,141 @@
+//! A recorded run for the commands that check or repeat it: its command is read again, and written for a new folder.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use super::{Command, args, command::without, score};
+use crate::{
+    eval::{
+        ModelSpec, Resources, Spec,
+        recorded::{self, Changes, Recorded, located},
+    },
+    judges::Role,
+    run::{RunFile, Shard},
+};
+
+/// What can be chosen when a run is repeated: where the models are, and how fast they run. Nothing here moves a score.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct AgainArgs {
+    /// The model, if it is not where the run had it: a card, a GGUF file or a safetensors folder
+    #[arg(long, value_name = "CARD|PATH")]
+    pub model: Option<String>,
+    /// The adapter, if it is not where the run had it
+    #[arg(long, value_name = "DIR")]
+    pub adapter: Option<PathBuf>,
+    /// The model, with its adapter, of one role; may be repeated
+    #[arg(long, value_name = "ROLE=MODEL[+ADAPTER]", value_parser = args::role)]
+    pub role: Vec<(Role, String)>,
+    /// Groups of segments judged at the same time
+    #[arg(long, value_name = "N", value_parser = args::jobs)]
+    pub jobs: Option<usize>,
+    /// Maximum batch size: token positions in one step of the model
+    #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = args::rows)]
+    pub batch: Option<usize>,
+    /// CPU threads
+    #[arg(long, value_name = "N", value_parser = args::threads)]
+    pub threads: Option<usize>,
+    /// Memory for the KV cache, like `2GiB` or `800MiB`
+    #[arg(long, value_name = "SIZE", value_parser = args::bytes)]
+    pub kv_cache: Option<u64>,
+    /// Run the program, or ask the service of this machine, that the run searched evidence with (RATE): only for a folder
+    /// that you trust
+    #[arg(long)]
+    pub allow_programs: bool,
+    /// Read the files outside of the folder that its command names, such as the input of a shard: only for a folder that
+    /// you trust
+    #[arg(long)]
+    pub allow_files: bool,
+}
+
+impl AgainArgs {
+    fn changes(&self) -> Changes {
+        Changes {
+            model: self.model.clone(),
+            adapter: self.adapter.clone(),
+            roles: self.role.clone(),
+            jobs: self.jobs,
+            batch: self.batch,
+            threads: self.threads,
+            kv_cache: self.kv_cache,
+            allow_programs: self.allow_programs,
+            allow_files: self.allow_files,
+        }
+    }
+}
+
+/// Reads a folder's run.
+///
+/// # Errors
+/// A folder without a run of `tribunal score`, and an input that neither the folder keeps nor its command finds.
+pub fn read(dir: &Path, again: &AgainArgs) -> Result<Recorded> {
+    let run = RunFile::read(dir)?;
+    let given = recorded_command(dir, &run)?.spec();
+    recorded::read(dir, run, given, &again.changes())
+}
+
+/// The arguments of the command that started a run.
+fn recorded_command(dir: &Path, run: &RunFile) -> Result<score::Args> {
+    let parsed = super::parse(run.command.clone()).map(|cli| cli.command);
+    match parsed {
+        Ok(Command::Score(args)) => Ok(*args),
+        Ok(_) => bail!("`{}` was not made by `tribunal score`", dir.display()),
+        Err(error) => {
+            let reason = error.to_string();
+            let first = reason.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            bail!(
+                "the command in `{}` cannot be read by this version of tribunal ({first}); it was made by version {}",
+                dir.join("run.json").display(),
+                run.origin.build.version
+            )
+        }
+    }
+}
+
+/// The command of a run that is made again into a folder: that of the run, with what is chosen now in place of what it
+/// had. Relative paths in it still start where the first command was given.
+#[must_use]
+pub fn command(run: &RunFile, given: &Spec, made: &Spec, out: &Path) -> Vec<String> {
+    let mut dropped = vec!["--out", "--shard", "--to-json", "--keep", "--device-memory"];
+    let mut added = vec!["--out".to_owned(), out.display().to_string()];
+    if made.output.shard.is_some_and(|shard| shard != Shard::WHOLE) {
+        added.extend(["--shard".to_owned(), run.shard.clone()]);
+    }
+    let models = models(&made.models);
+    if models != self::models(&located(run, &given.models)) {
+        dropped.extend(["--model", "--adapter", "--role"]);
+        added.extend(models);
+    }
+    for (names, was, is) in speeds(&given.resources, &made.resources) {
+        if was != is {
+            dropped.extend(names);
+            added.extend(is.into_iter().flat_map(|value| [names[0].to_owned(), value.to_string()]));
+        }
+    }
+    let words = without(run.command.iter(), &dropped, &["--dry-run"]);
+    words.into_iter().chain(added).collect()
+}
+
+/// The options that name these models.
+fn models(args: &ModelSpec) -> Vec<String> {
+    let mut words = vec!["--model".to_owned(), args.model.clone()];
+    let adapter = args.adapter.iter().map(|dir| dir.display().to_string());
+    words.extend(adapter.flat_map(|dir| ["--adapter".to_owned(), dir]));
+    let roles = args.roles.iter().map(|(role, model)| format!("{role}={model}"));
+    words.extend(roles.flat_map(|role| ["--role".to_owned(), role]));
+    words
+}
+
+/// The names of an option, and its values then and now.
+type Speed = (&'static [&'static str], Option<u64>, Option<u64>);
+
+/// The options of [`AgainArgs`] that say how fast a run is.
+fn speeds(was: &Resources, is: &Resources) -> [Speed; 4] {
+    let count = |n: Option<usize>| n.map(|n| n as u64);
+    [
+        (&["--jobs"], count(was.jobs), count(is.jobs)),
+        (&["--batch", "--batch-size"], count(was.batch), count(is.batch)),
+        (&["--threads"], count(was.threads), count(is.threads)),
+        (&["--kv-cache"], was.kv_cache, is.kv_cache),
+    ]
+}
