@@ -78,14 +78,12 @@ def page(a):
 def methods_table(tribunal):
     """The lines of the table of all methods, as the program declares them."""
     listed = subprocess.run([tribunal, "methods", "list", "--json"], check=True, capture_output=True)
-    lines = ["| `--method` | paper | one prompt shows | calls a unit | presets | differences |",
-             "|---|---|---|---|---|---|"]
+    lines = ["| `--method` | paper | one prompt shows | calls a unit | differences |", "|---|---|---|---|---|"]
     for method in json.loads(listed.stdout):
         name, calls, file = method["name"], method["calls"], file_of(method["name"])
         count = str(calls["least"]) if calls["least"] == calls["most"] else f"{calls['least']} to {calls['most']}"
-        shows, presets = ", ".join(method["granularities"]), ", ".join(method["presets"])
-        lines.append(f"| [`{name}`](../{file.relative_to(ROOT).as_posix()}) | {method['paper']} | {shows} | {count} "
-                     f"| {presets} | {n_differences(file) or '-'} |")
+        lines.append(f"| [`{name}`](../{file.relative_to(ROOT).as_posix()}) | {method['paper']} "
+                     f"| {', '.join(method['granularities'])} | {count} | {n_differences(file) or '-'} |")
     return lines
 
 
