@@ -54,8 +54,8 @@ def main():
     a = p.parse_args()
     if not a.testset:
         sys.exit(page(a))
-    print("| method | verdicts | calls a segment | prompt tokens a segment | of them computed | answer tokens |")
-    print("|---|---|---|---|---|---|")
+    print("| method | calls a segment | prompt tokens a segment | of them computed | answer tokens |")
+    print("|---|---|---|---|---|")
     for method in split(a.methods):
         print(row(a, method), flush=True)
 
@@ -114,21 +114,22 @@ def split(methods):
 def row(a, method):
     first = score(a, method, "a", [])
     if first is None:
-        return f"| `{method}` | could not run | | | | |"
-    same = ""
+        return f"| `{method}` (could not run) | | | | |"
+    notes = []
     if not a.once:
         second = score(a, method, "b", ["--batch", "7", "--jobs", "5"])
         equal = second and (first / "verdicts.jsonl").read_bytes() == (second / "verdicts.jsonl").read_bytes()
-        same = ", twice the same" if equal else ", **not the same twice**"
+        notes += [] if equal else ["**not the same twice**"]
     lines = [json.loads(line) for line in open(first / "verdicts.jsonl", encoding="utf-8")]
     calls = [json.loads(line) for line in open(first / "calls.jsonl", encoding="utf-8")]
     usage = [call["usage"] for call in calls]
     total = {key: sum(u[key] for u in usage) for key in ["computed", "cached", "generated"]}
     prompt, n = total["computed"] + total["cached"], len(lines)
     whole = sum(line["status"] == "ok" for line in lines)
+    notes += [f"{whole} of {n} verdicts"] if whole < n else []
+    label = f"`{method}`" + (f" ({', '.join(notes)})" if notes else "")
     share = f"{total['computed'] / n:,.0f} ({total['computed'] / max(prompt, 1):.0%})"
-    return (f"| `{method}` | {whole} of {n}{same} | {len(calls) / n:.1f} | {prompt / n:,.0f} | {share} "
-            f"| {total['generated'] / n:,.0f} |")
+    return f"| {label} | {len(calls) / n:.1f} | {prompt / n:,.0f} | {share} | {total['generated'] / n:,.0f} |"
 
 
 def score(a, method, run, more):
