@@ -70,6 +70,13 @@ for model in smollm2-135m-instruct gemma-3-270m; do
   "$tribunal" models verify "$model" >/dev/null 2>&1 || "$tribunal" models pull --quiet "$model"
 done
 
+step "the table of methods"
+if command -v python3 >/dev/null; then
+  python3 scripts/methods_table.py --check --tribunal "$tribunal"
+else
+  echo "not checked: there is no python3 on this machine"
+fi
+
 step "tokenizers to compare with"
 TRIBUNAL_TOKENIZERS=$(realpath "${CARGO_TARGET_DIR:-target}")/tokenizers
 export TRIBUNAL_TOKENIZERS

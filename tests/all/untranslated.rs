@@ -274,7 +274,7 @@ fn told(documents: &[Document]) -> Told {
     told
 }
 
-/// The table of docs/methods.md.
+/// The figures of docs/methods.md, "Language check".
 #[test]
 fn raters_agree_that_they_are_not_translated() {
     let Some(data) = published_data() else { return };
