@@ -12,6 +12,10 @@ quickstart:
 test:
     scripts/test.sh
 
+# format, clippy, unit tests: no model, no network, no other program
+check:
+    scripts/test.sh --fast
+
 # format and lint, with fixes where they are mechanical
 lint:
     cargo fmt
@@ -19,7 +23,7 @@ lint:
 
 # the tests of one room: `just room card`
 room name:
-    cargo test -p tribunal -p tribunal-core -p tribunal-engine -p tribunal-judges -p tribunal-meta --lib {{name}}
+    cargo test -p tribunal -p tribunal-core -p tribunal-engine -p tribunal-eval -p tribunal-judges -p tribunal-meta --lib {{name}}
     cargo test --test all architecture
 
 # read the documentation as users see it

@@ -4,21 +4,23 @@
 # the CUDA compiler; they stay in git-ignored or cache folders, so later runs are shorter. `TRIBUNAL_DATA` may name a
 # folder with the published test data; tests that use it say so when it is not set.
 #
-#   scripts/test.sh [--all]
+#   scripts/test.sh [--fast|--all]
 #
 # Long steps whose files have not changed since they last passed on this machine are left out; --all runs them all, and the
-# tests that draw at random draw more.
+# tests that draw at random draw more. --fast stops after format, clippy and the unit tests, which need no model, no network
+# and no other program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 step() { printf '\n== %s (after %d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
-all=
+all= fast=
 case "${1:-}" in
   --all) all=1 ;;
+  --fast) fast=1 ;;
   "") ;;
-  *) die "\`$1\` is not an option; hint: scripts/test.sh [--all]" ;;
+  *) die "\`$1\` is not an option; hint: scripts/test.sh [--fast|--all]" ;;
 esac
 
 passed="${XDG_CACHE_HOME:-$HOME/.cache}/tribunal/passed"
@@ -42,6 +44,13 @@ cargo fmt --all --check
 
 step "clippy"
 cargo clippy --locked --workspace --all-targets -- -D warnings
+
+if [ -n "$fast" ]; then
+  step "unit tests"
+  PYO3_BUILD_EXTENSION_MODULE=1 cargo test --locked --workspace --lib --bins
+  step "the fast tests passed"
+  exit
+fi
 
 step "CUDA compiler"
 scripts/cuda/toolkit.sh
@@ -69,6 +78,14 @@ grep -q '^caution: ' "$quick/said" || die "the quick start printed no caution ab
 for model in smollm2-135m-instruct gemma-3-270m; do
   "$tribunal" models verify "$model" >/dev/null 2>&1 || "$tribunal" models pull --quiet "$model"
 done
+
+step "examples of the library"
+cargo build "${everything[@]}" --examples
+examples="${CARGO_TARGET_DIR:-target}/debug/examples"
+"$examples/judge_a_segment" models/tiny/qwen2 | grep -q 'score:' || die "judge_a_segment printed no score"
+printf '{"src": "Good morning.", "mt": "Guten Morgen.", "lp": "en-de"}\n' > "$quick/table.jsonl"
+"$examples/judge_a_file" "$quick/table.jsonl" "$quick/example" models/tiny/qwen2 | grep -q '^method:gemba-da' ||
+  die "judge_a_file printed no signature"
 
 step "the table of methods"
 if command -v python3 >/dev/null; then
@@ -153,7 +170,7 @@ fi
 # On a CI machine Slurm is installed for this; elsewhere it runs where Slurm is there already.
 if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || command -v slurmctld >/dev/null; }; then
   step "three nodes of Slurm"
-  if ! unchanged slurm src/cli/slurm src/cli/slurm.rs src/run scripts/slurm_test.sh; then
+  if ! unchanged slurm src/cli/slurm src/cli/slurm.rs crates/eval/src/run scripts/slurm_test.sh; then
     status=0
     scripts/slurm_test.sh || status=$?
     [ "$status" = 0 ] || [ "$status" = 77 ] || exit "$status" # 77: it cannot be installed here
